@@ -1,0 +1,743 @@
+// Backward: layers and chunks of time in reverse.
+//
+// Per step, the gradient of h comes from above (dy) and from the step after
+// (R^T dgates); the cell turns it into dgates. Per chunk, the gradients of
+// weights and of the input are matrix products over all its rows.
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/engine/arena.h"
+#include "kernels/engine/chunks.h"
+#include "kernels/engine/dropout.h"
+#include "kernels/engine/elements.h"
+#include "kernels/engine/engine.h"
+#include "kernels/engine/matrix_product.h"
+#include "kernels/engine/parallel.h"
+#include "kernels/engine/params_layout.h"
+#include "kernels/engine/reserve_layout.h"
+#include "kernels/engine/tensor_rows.h"
+
+namespace rnn {
+
+namespace {
+
+// Reads the dropout key from a reserve's header; false if what stands there are
+// not bytes.
+template <typename Element>
+bool ReadDropoutKey(const Element* reserve, uint64_t* key) {
+  constexpr int kBytes = 8;
+  ComputeType<Element> values[kBytes];
+  Load(reserve + ReserveHeader::kKeyOffset, values, kBytes);
+  *key = 0;
+  for (int byte = 0; byte < kBytes; ++byte) {
+    const auto value = values[byte];
+    if (!(value >= 0 && value <= 255)) return false;
+    const auto integer = static_cast<uint64_t>(value);
+    if (static_cast<ComputeType<Element>>(integer) != value) return false;
+    *key |= integer << (8 * byte);
+  }
+  return true;
+}
+
+// Rows of one buffer: pointers to [count] rows of `row_size`.
+template <typename F>
+struct RowBuffer {
+  F* values = nullptr;
+  F** rows = nullptr;
+
+  static RowBuffer Take(Arena& arena, int64_t count, int64_t row_size) {
+    RowBuffer buffer;
+    buffer.values = arena.Take<F>(count * row_size);
+    buffer.rows = arena.Take<F*>(count);
+    return buffer;
+  }
+  void SetRows(int64_t count, int64_t row_size) {
+    for (int64_t i = 0; i < count; ++i) rows[i] = values + i * row_size;
+  }
+};
+
+template <typename Element>
+class BackwardPass {
+ public:
+  using F = ComputeType<Element>;
+
+  // Takes from the arena all the memory Run() will need.
+  BackwardPass(const RnnDescriptor& d, const Sequences& sequences, Arena& arena,
+               int64_t params_size)
+      : d_(d), sequences_(sequences) {
+    const int64_t B = sequences.batch();
+    const int64_t H = d.hidden_size;
+    const int64_t P = d.output_size();
+    const int64_t gates_size = d.gates_size();
+    const int64_t rows = MaxChunkRows(sequences);
+    const int64_t valid_rows = sequences.num_valid_rows();
+    const int64_t widest_input =
+        std::max(d.layer_input_size(0), d.layer_input_size(d.num_layers - 1));
+    const bool in_place = kComputesInPlace<Element>;
+
+    input_weights_ = PackedMatrix<F>::Take(arena, gates_size, widest_input);
+    recurrent_weights_ = PackedMatrix<F>::Take(arena, gates_size, P);
+    right_ = PackedMatrix<F>::Take(arena, rows, std::max(widest_input, H));
+    input_rows_ = arena.Take<const F*>(rows);
+    input_staging_ = arena.Take<F>(rows * widest_input);
+    h_rows_ = arena.Take<const F*>(B + rows);
+    dy_rows_ = arena.Take<const F*>(rows);
+    dx_rows_ = arena.Take<F*>(rows);
+    dgates_ = RowBuffer<F>::Take(arena, rows, gates_size);
+    left_ = RowBuffer<F>::Take(arena, gates_size, rows);
+    weight_rows_ = arena.Take<F*>(gates_size);
+    dh_ = RowBuffer<F>::Take(arena, B, P);
+    if (d.mode == CellMode::kGru) {
+      dgates_recurrent_ = RowBuffer<F>::Take(arena, rows, gates_size);
+    }
+    if (d.mode == CellMode::kLstm) {
+      dc_ = arena.Take<F>(B * H);
+      c_prev_rows_ = arena.Take<const F*>(rows);
+    }
+    if (ReservedRowSize() > 0) saved_rows_ = arena.Take<const F*>(rows);
+    if (d.has_projection()) {
+      projection_ = PackedMatrix<F>::Take(arena, P, H);
+      dh_total_ = RowBuffer<F>::Take(arena, rows, P);
+      m_ = RowBuffer<F>::Take(arena, rows, H);
+      dm_ = RowBuffer<F>::Take(arena, B, H);
+    }
+    if (!in_place) {
+      h_staging_ = arena.Take<F>((B + rows) * P);
+      dy_staging_ = arena.Take<F>(rows * P);
+      saved_staging_ = arena.Take<F>(rows * ReservedRowSize());
+      if (d.mode == CellMode::kLstm) c_prev_staging_ = arena.Take<F>(B * H);
+      dparams_staging_ = arena.Take<F>(params_size);
+      dx_staging_ = arena.Take<F>(valid_rows * d.input_size);
+    }
+    const int64_t layer_size = valid_rows * d.num_directions * P;
+    for (int64_t i = 0; i < std::min<int64_t>(2, d.num_layers - 1); ++i) {
+      layer_gradients_[i] = arena.Take<F>(layer_size);
+    }
+  }
+
+  void Run(const BackwardArguments<Element>& arguments, Executor& executor) {
+    a_ = &arguments;
+    executor_ = &executor;
+    // The sizes have passed Create() before the scratch was sized by them.
+    if (!ParamsLayout::Create(d_, &params_layout_).ok()) return;
+    if (!ReserveLayout::Create(d_, sequences_, &reserve_layout_).ok()) return;
+    dropout_.probability = d_.dropout;
+    if (!ReadDropoutKey(a_->reserve, &dropout_.key)) return;
+
+    if constexpr (kComputesInPlace<Element>) {
+      dparams_ = a_->dparams;
+    } else {
+      dparams_ = dparams_staging_;
+    }
+    std::fill_n(dparams_, params_layout_.size(), F{0});
+    ZeroPadding(sequences_, a_->dx, a_->x_strides, d_.input_size, executor);
+    for (int64_t layer = d_.num_layers - 1; layer >= 0; --layer) {
+      for (int direction = 0; direction < d_.num_directions; ++direction) {
+        RunPseudoLayer(layer, direction);
+      }
+      if (layer > 0) ApplyDropout(layer);
+    }
+    if constexpr (!kComputesInPlace<Element>) {
+      Store(dparams_, a_->dparams, params_layout_.size());
+      StoreInputGradient();
+    }
+  }
+
+ private:
+  int64_t ReservedRowSize() const {
+    return NumReservedPerUnit(d_.mode) * d_.hidden_size;
+  }
+  int64_t LayerWidth() const { return d_.num_directions * d_.output_size(); }
+
+  // What `layer` emitted, both directions side by side.
+  TimeRows<const Element> OutputRows(int64_t layer) const {
+    return layer == d_.num_layers - 1
+               ? TimeRows<const Element>::Padded(sequences_, a_->y,
+                                                 a_->y_strides)
+               : TimeRows<const Element>::Dense(
+                     sequences_,
+                     a_->reserve + reserve_layout_.LayerOutputOffset(layer),
+                     LayerWidth());
+  }
+
+  LayerInput<Element> Input(int64_t layer) const {
+    const TimeRows<const Element> source =
+        layer == 0
+            ? TimeRows<const Element>::Padded(sequences_, a_->x, a_->x_strides)
+            : OutputRows(layer - 1);
+    LayerInput<Element> input(sequences_, source, d_.layer_input_size(layer));
+    if (layer > 0 && d_.dropout > 0) input.SetDropout(layer - 1, dropout_);
+    return input;
+  }
+
+  // The gradient of what enters `layer`.
+  TimeRows<F> InputGradientRows(int64_t layer) const {
+    if (layer > 0) {
+      return TimeRows<F>::Dense(sequences_, layer_gradients_[(layer - 1) % 2],
+                                LayerWidth());
+    }
+    if constexpr (kComputesInPlace<Element>) {
+      return TimeRows<F>::Padded(sequences_, a_->dx, a_->x_strides);
+    } else {
+      return TimeRows<F>::Dense(sequences_, dx_staging_, d_.input_size);
+    }
+  }
+
+  void RunPseudoLayer(int64_t layer, int direction) {
+    const int64_t k = layer * d_.num_directions + direction;
+    LoadFinalGradients(k);
+    if (sequences_.num_valid_rows() > 0) {
+      PackWeights(layer, k);
+      StepRange chunk{sequences_.num_steps(), sequences_.num_steps()};
+      while (chunk.begin > 0) {
+        chunk = ChunkUntil(sequences_, chunk.begin);
+        RunChunk(layer, direction, chunk);
+      }
+    }
+    StoreInitialGradients(k);
+  }
+
+  void PackWeights(int64_t layer, int64_t k) {
+    const Element* params = a_->params;
+    const int64_t gates_size = d_.gates_size();
+    const int64_t H = d_.hidden_size;
+    const int64_t P = d_.output_size();
+    if (d_.has_input_weights(layer)) {
+      const Region w = params_layout_.InputWeights(k);
+      Pack(params + w.offset, w.columns, gates_size, w.columns, *executor_,
+           &input_weights_);
+    }
+    Pack(params + params_layout_.RecurrentWeights(k).offset, P, gates_size, P,
+         *executor_, &recurrent_weights_);
+    if (d_.has_projection()) {
+      Pack(params + params_layout_.Projection(k).offset, H, P, H, *executor_,
+           &projection_);
+    }
+  }
+
+  // dh_ and dc_ are by rank; a row keeps what it has until its last step.
+  void LoadFinalGradients(int64_t k) {
+    const int64_t H = d_.hidden_size;
+    const int64_t P = d_.output_size();
+    dh_.SetRows(sequences_.batch(), P);
+    for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
+      const int64_t b = sequences_.batch_row(rank);
+      Load(a_->dh_n + k * a_->h_strides.outer + b * a_->h_strides.batch,
+           dh_.rows[rank], P);
+      if (d_.mode == CellMode::kLstm) {
+        Load(a_->dc_n + k * a_->c_strides.outer + b * a_->c_strides.batch,
+             dc_ + rank * H, H);
+      }
+    }
+  }
+
+  void StoreInitialGradients(int64_t k) {
+    const int64_t H = d_.hidden_size;
+    const int64_t P = d_.output_size();
+    for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
+      const int64_t b = sequences_.batch_row(rank);
+      Store(dh_.rows[rank],
+            a_->dh0 + k * a_->h_strides.outer + b * a_->h_strides.batch, P);
+      if (d_.mode == CellMode::kLstm) {
+        Store(dc_ + rank * H,
+              a_->dc0 + k * a_->c_strides.outer + b * a_->c_strides.batch, H);
+      }
+    }
+  }
+
+  void RunChunk(int64_t layer, int direction, StepRange chunk) {
+    const int64_t k = layer * d_.num_directions + direction;
+    const int64_t rows =
+        sequences_.offset(chunk.end) - sequences_.offset(chunk.begin);
+    GatherSaved(k, chunk);
+    GatherOutputs(layer, direction, chunk);
+    GatherOutputGradients(layer, direction, chunk);
+    dgates_.SetRows(rows, d_.gates_size());
+    if (d_.mode == CellMode::kGru) {
+      dgates_recurrent_.SetRows(rows, d_.gates_size());
+    }
+    if (d_.has_projection()) {
+      dh_total_.SetRows(rows, d_.output_size());
+      m_.SetRows(rows, d_.hidden_size);
+      dm_.SetRows(sequences_.batch(), d_.hidden_size);
+    }
+    for (int64_t step = chunk.end - 1; step >= chunk.begin; --step) {
+      RunStep(chunk, step);
+    }
+    PropagateToStepBefore(chunk);
+    AccumulateParamsGradients(layer, direction, chunk);
+    PropagateToInput(layer, direction, chunk);
+  }
+
+  // Points saved_rows_ at the chunk's activations, and c_prev_rows_ at the
+  // cell states before them.
+  void GatherSaved(int64_t k, StepRange chunk) {
+    const int64_t size = ReservedRowSize();
+    if (size == 0) return;
+    const int64_t H = d_.hidden_size;
+    const int64_t first_row = sequences_.offset(chunk.begin);
+    const int64_t rows = sequences_.offset(chunk.end) - first_row;
+    const Element* activations =
+        a_->reserve + reserve_layout_.ActivationsOffset(k);
+    if constexpr (!kComputesInPlace<Element>) {
+      const Element* source = activations + first_row * size;
+      ParallelFor(*executor_, rows, size, [&](int64_t begin, int64_t end) {
+        Load(source + begin * size, saved_staging_ + begin * size,
+             (end - begin) * size);
+      });
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      if constexpr (kComputesInPlace<Element>) {
+        saved_rows_[i] = activations + (first_row + i) * size;
+      } else {
+        saved_rows_[i] = saved_staging_ + i * size;
+      }
+    }
+    if (d_.mode != CellMode::kLstm) return;
+    ForEachRow(sequences_, chunk, [&](int64_t i, int64_t step, int64_t rank) {
+      if (step > chunk.begin) {
+        c_prev_rows_[i] =
+            saved_rows_[sequences_.offset(step - 1) - first_row + rank] +
+            kLstmReserveCell * H;
+        return;
+      }
+      const Element* c_prev =
+          step == 0
+              ? a_->c0 + k * a_->c_strides.outer +
+                    sequences_.batch_row(rank) * a_->c_strides.batch
+              : activations + (sequences_.offset(step - 1) + rank) * size +
+                    kLstmReserveCell * H;
+      if constexpr (kComputesInPlace<Element>) {
+        c_prev_rows_[i] = c_prev;
+      } else {
+        Load(c_prev, c_prev_staging_ + rank * H, H);
+        c_prev_rows_[i] = c_prev_staging_ + rank * H;
+      }
+    });
+  }
+
+  // Points the first entries of h_rows_ at the h before the chunk, by rank, and
+  // those from B on at the h of its rows.
+  void GatherOutputs(int64_t layer, int direction, StepRange chunk) {
+    const int64_t B = sequences_.batch();
+    const int64_t P = d_.output_size();
+    const int64_t k = layer * d_.num_directions + direction;
+    const TimeRows<const Element> outputs =
+        OutputRows(layer).From(direction * P);
+    const auto point_at = [&](int64_t entry, const Element* row) {
+      if constexpr (kComputesInPlace<Element>) {
+        h_rows_[entry] = row;
+      } else {
+        Load(row, h_staging_ + entry * P, P);
+        h_rows_[entry] = h_staging_ + entry * P;
+      }
+    };
+    for (int64_t rank = 0; rank < sequences_.active(chunk.begin); ++rank) {
+      const int64_t b = sequences_.batch_row(rank);
+      point_at(
+          rank,
+          chunk.begin == 0
+              ? a_->h0 + k * a_->h_strides.outer + b * a_->h_strides.batch
+              : outputs.Row(sequences_.time(direction, chunk.begin - 1, rank),
+                            rank));
+    }
+    ForEachRow(sequences_, chunk, [&](int64_t i, int64_t step, int64_t rank) {
+      point_at(B + i,
+               outputs.Row(sequences_.time(direction, step, rank), rank));
+    });
+  }
+
+  // h before each active row of `step`.
+  const F* const* PreviousOutputs(StepRange chunk, int64_t step) const {
+    return step == chunk.begin
+               ? h_rows_
+               : h_rows_ + sequences_.batch() + sequences_.offset(step - 1) -
+                     sequences_.offset(chunk.begin);
+  }
+
+  void GatherOutputGradients(int64_t layer, int direction, StepRange chunk) {
+    const int64_t P = d_.output_size();
+    if (layer < d_.num_layers - 1) {
+      const TimeRows<F> source =
+          InputGradientRows(layer + 1).From(direction * P);
+      ForEachRow(sequences_, chunk, [&](int64_t i, int64_t step, int64_t rank) {
+        dy_rows_[i] = source.Row(sequences_.time(direction, step, rank), rank);
+      });
+      return;
+    }
+    const auto source =
+        TimeRows<const Element>::Padded(sequences_, a_->dy, a_->y_strides)
+            .From(direction * P);
+    ForEachRow(sequences_, chunk, [&](int64_t i, int64_t step, int64_t rank) {
+      const Element* row =
+          source.Row(sequences_.time(direction, step, rank), rank);
+      if constexpr (kComputesInPlace<Element>) {
+        dy_rows_[i] = row;
+      } else {
+        Load(row, dy_staging_ + i * P, P);
+        dy_rows_[i] = dy_staging_ + i * P;
+      }
+    });
+  }
+
+  // dgates as the recurrent product saw them.
+  const RowBuffer<F>& RecurrentGateGradients() const {
+    return d_.mode == CellMode::kGru ? dgates_recurrent_ : dgates_;
+  }
+
+  // dh_ of the rows active in `step` = R^T dgates of that step, for use in the
+  // step before. The GRU adds: its cell has left there what passes by.
+  RowsTimesMatrix<F> RecurrentProduct(StepRange chunk, int64_t step) const {
+    RowsTimesMatrix<F> product;
+    product.rows = sequences_.active(step);
+    product.a = RecurrentGateGradients().rows + sequences_.offset(step) -
+                sequences_.offset(chunk.begin);
+    product.b = &recurrent_weights_;
+    product.c = dh_.rows;
+    product.accumulate = d_.mode == CellMode::kGru;
+    return product;
+  }
+
+  void PropagateToStepBefore(StepRange chunk) {
+    Multiply(RecurrentProduct(chunk, chunk.begin), *executor_);
+  }
+
+  void RunStep(StepRange chunk, int64_t step) {
+    const int64_t row =
+        sequences_.offset(step) - sequences_.offset(chunk.begin);
+    const int64_t active = sequences_.active(step);
+    const int64_t H = d_.hidden_size;
+    const int64_t P = d_.output_size();
+    const int64_t width = Kernels<F>().panel_columns;
+    // The step after hands its gradient over, unless another chunk has.
+    RowsTimesMatrix<F> from_step_after;
+    from_step_after.rows = 0;
+    if (step + 1 < chunk.end)
+      from_step_after = RecurrentProduct(chunk, step + 1);
+
+    const auto cell_backward =
+        Kernels<F>().cell_backward[static_cast<int>(d_.mode)];
+    const auto run_cell = [&](int64_t column, int64_t row_begin,
+                              int64_t row_end) {
+      CellBackwardStep<F> part{};
+      part.rows = row_end - row_begin;
+      part.hidden_size = H;
+      part.unit = column;
+      part.units = std::min(width, H - column);
+      const int64_t first = row + row_begin;
+      if (saved_rows_ != nullptr) part.saved = saved_rows_ + first;
+      if (c_prev_rows_ != nullptr) part.c_prev = c_prev_rows_ + first;
+      part.h_prev = PreviousOutputs(chunk, step) + row_begin;
+      part.h = h_rows_ + sequences_.batch() + first;
+      if (d_.has_projection()) {
+        part.dh = dm_.values + row_begin * H;
+        part.m = m_.values + first * H;
+      } else {
+        part.dh = dh_.values + row_begin * H;
+        part.dy = dy_rows_ + first;
+      }
+      if (dc_ != nullptr) part.dc = dc_ + row_begin * H;
+      part.dgates = dgates_.values + first * d_.gates_size();
+      if (d_.mode == CellMode::kGru) {
+        part.dgates_recurrent =
+            dgates_recurrent_.values + first * d_.gates_size();
+      }
+      cell_backward(part);
+    };
+
+    const int64_t cell_work = 16 * active * H;
+    const int64_t recurrent_work =
+        2 * from_step_after.rows * d_.gates_size() * P;
+    ParallelTiles(
+        *executor_, recurrent_weights_.num_panels(), active,
+        recurrent_work + cell_work,
+        [&](int64_t panel, int64_t row_begin, int64_t row_end) {
+          const int64_t product_end = std::min(row_end, from_step_after.rows);
+          if (row_begin < product_end) {
+            MultiplyPanel(from_step_after, panel, row_begin, product_end);
+          }
+          const int64_t column = panel * width;
+          if (!d_.has_projection()) {
+            run_cell(column, row_begin, row_end);
+            return;
+          }
+          const int64_t column_end = std::min(column + width, P);
+          for (int64_t rank = row_begin; rank < row_end; ++rank) {
+            const F* from_above = dy_rows_[row + rank];
+            F* total = dh_total_.rows[row + rank];
+            for (int64_t j = column; j < column_end; ++j) {
+              total[j] = dh_.rows[rank][j] + from_above[j];
+            }
+          }
+        });
+    if (!d_.has_projection()) return;
+
+    RowsTimesMatrix<F> through_projection;
+    through_projection.rows = active;
+    through_projection.a = dh_total_.rows + row;
+    through_projection.b = &projection_;
+    through_projection.c = dm_.rows;
+    ParallelTiles(*executor_, projection_.num_panels(), active,
+                  2 * active * P * H + cell_work,
+                  [&](int64_t panel, int64_t row_begin, int64_t row_end) {
+                    MultiplyPanel(through_projection, panel, row_begin,
+                                  row_end);
+                    run_cell(panel * width, row_begin, row_end);
+                  });
+  }
+
+  void AccumulateParamsGradients(int64_t layer, int direction,
+                                 StepRange chunk) {
+    const int64_t k = layer * d_.num_directions + direction;
+    const int64_t rows =
+        sequences_.offset(chunk.end) - sequences_.offset(chunk.begin);
+    AccumulateBias(dgates_, rows, params_layout_.InputBias(k));
+    AccumulateBias(RecurrentGateGradients(), rows,
+                   params_layout_.RecurrentBias(k));
+
+    Transpose(dgates_, rows, d_.gates_size());
+    if (d_.has_input_weights(layer)) {
+      Input(layer).Gather(direction, chunk, *executor_, input_staging_,
+                          input_rows_);
+      AccumulateWeights(input_rows_, rows, params_layout_.InputWeights(k));
+    }
+    if (d_.mode == CellMode::kGru) {
+      Transpose(dgates_recurrent_, rows, d_.gates_size());
+    }
+    // input_rows_ has done its work.
+    for (int64_t step = chunk.begin; step < chunk.end; ++step) {
+      std::copy_n(PreviousOutputs(chunk, step), sequences_.active(step),
+                  input_rows_ + sequences_.offset(step) -
+                      sequences_.offset(chunk.begin));
+    }
+    AccumulateWeights(input_rows_, rows, params_layout_.RecurrentWeights(k));
+    if (d_.has_projection()) {
+      Transpose(dh_total_, rows, d_.output_size());
+      AccumulateWeights(m_.rows, rows, params_layout_.Projection(k));
+    }
+  }
+
+  // left_ = the transpose of [rows, columns].
+  void Transpose(const RowBuffer<F>& buffer, int64_t rows, int64_t columns) {
+    ParallelFor(*executor_, columns, rows, [&](int64_t begin, int64_t end) {
+      TransposeRows<F>(buffer.rows, rows, begin, end, left_.values);
+    });
+    left_.SetRows(columns, rows);
+  }
+
+  // The matrix at `region` += left_ [region.rows, rows] * right.
+  void AccumulateWeights(const F* const* right, int64_t rows,
+                         const Region& region) {
+    PackRows(right, rows, region.columns, *executor_, &right_);
+    for (int64_t i = 0; i < region.rows; ++i) {
+      weight_rows_[i] = dparams_ + region.offset + i * region.columns;
+    }
+    RowsTimesMatrix<F> product;
+    product.rows = region.rows;
+    product.a = left_.rows;
+    product.b = &right_;
+    product.c = weight_rows_;
+    product.accumulate = true;
+    Multiply(product, *executor_);
+  }
+
+  // The vector at `region` += the sum of the rows; a chunk's sum is added as a
+  // whole, so that rounding errors grow with the chunk and not with time.
+  void AccumulateBias(const RowBuffer<F>& gradients, int64_t rows,
+                      const Region& region) {
+    constexpr int64_t kBlock = 64;
+    const int64_t num_blocks = (region.rows + kBlock - 1) / kBlock;
+    ParallelFor(*executor_, num_blocks, rows * kBlock,
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t block = begin; block < end; ++block) {
+                    const int64_t first = block * kBlock;
+                    const int64_t count = std::min(kBlock, region.rows - first);
+                    F sums[kBlock] = {};
+                    for (int64_t i = 0; i < rows; ++i) {
+                      const F* row = gradients.rows[i] + first;
+                      for (int64_t j = 0; j < count; ++j) sums[j] += row[j];
+                    }
+                    F* out = dparams_ + region.offset + first;
+                    for (int64_t j = 0; j < count; ++j) out[j] += sums[j];
+                  }
+                });
+  }
+
+  // The first direction writes the input's gradient, the second adds to it.
+  void PropagateToInput(int64_t layer, int direction, StepRange chunk) {
+    const TimeRows<F> dx = InputGradientRows(layer);
+    ForEachRow(sequences_, chunk, [&](int64_t i, int64_t step, int64_t rank) {
+      dx_rows_[i] = dx.Row(sequences_.time(direction, step, rank), rank);
+    });
+    const int64_t rows =
+        sequences_.offset(chunk.end) - sequences_.offset(chunk.begin);
+    if (d_.has_input_weights(layer)) {
+      RowsTimesMatrix<F> product;
+      product.rows = rows;
+      product.a = dgates_.rows;
+      product.b = &input_weights_;
+      product.c = dx_rows_;
+      product.accumulate = direction == 1;
+      Multiply(product, *executor_);
+      return;
+    }
+    const int64_t H = d_.hidden_size;
+    ParallelFor(*executor_, rows, d_.gates_size(),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) {
+                    for (int64_t j = 0; j < H; ++j) {
+                      F sum = direction == 1 ? dx_rows_[i][j] : F{0};
+                      for (int64_t g = 0; g < d_.num_gates(); ++g) {
+                        sum += dgates_.rows[i][g * H + j];
+                      }
+                      dx_rows_[i][j] = sum;
+                    }
+                  }
+                });
+  }
+
+  // Through the dropout between the layer below and `layer`.
+  void ApplyDropout(int64_t layer) {
+    if (d_.dropout == 0) return;
+    const TimeRows<F> gradient = InputGradientRows(layer);
+    constexpr int64_t kDropoutWork = 16;
+    ParallelFor(*executor_, sequences_.num_steps(),
+                sequences_.batch() * LayerWidth() * kDropoutWork,
+                [&](int64_t begin, int64_t end) {
+                  ForEachRow(sequences_, {begin, end},
+                             [&](int64_t, int64_t time, int64_t rank) {
+                               F* row = gradient.Row(time, rank);
+                               dropout_.Apply(layer - 1, time,
+                                              sequences_.batch_row(rank),
+                                              LayerWidth(), row, row);
+                             });
+                });
+  }
+
+  void StoreInputGradient() {
+    const TimeRows<F> source = InputGradientRows(0);
+    const auto target =
+        TimeRows<Element>::Padded(sequences_, a_->dx, a_->x_strides);
+    ForEachRow(sequences_, {0, sequences_.num_steps()},
+               [&](int64_t, int64_t time, int64_t rank) {
+                 Store(source.Row(time, rank), target.Row(time, rank),
+                       d_.input_size);
+               });
+  }
+
+  const RnnDescriptor d_;
+  const Sequences& sequences_;
+  const BackwardArguments<Element>* a_ = nullptr;
+  Executor* executor_ = nullptr;
+  ParamsLayout params_layout_;
+  ReserveLayout reserve_layout_;
+  Dropout dropout_{};
+  F* dparams_ = nullptr;
+
+  // Weights of the current pseudo-layer.
+  PackedMatrix<F> input_weights_;      // [G*H, in]
+  PackedMatrix<F> recurrent_weights_;  // [G*H, P]
+  PackedMatrix<F> projection_;         // [P, H]
+  // Rows of the current chunk.
+  const F** input_rows_ = nullptr;
+  F* input_staging_ = nullptr;  // [rows, in]
+  const F** saved_rows_ = nullptr;
+  const F** c_prev_rows_ = nullptr;
+  const F** h_rows_ = nullptr;  // [B + rows] -> [P]
+  const F** dy_rows_ = nullptr;
+  F** dx_rows_ = nullptr;
+  RowBuffer<F> dgates_;            // [rows, G*H]
+  RowBuffer<F> dgates_recurrent_;  // GRU: [rows, G*H]
+  RowBuffer<F> dh_total_;          // projection: [rows, P]
+  RowBuffer<F> m_;                 // projection: [rows, H]
+  // Operands of the weight gradients.
+  RowBuffer<F> left_;          // [G*H, rows]
+  PackedMatrix<F> right_;      // [rows, in or P or H]
+  F** weight_rows_ = nullptr;  // [G*H]
+  // Gradients of the states, by rank.
+  RowBuffer<F> dh_;  // [B, P]
+  RowBuffer<F> dm_;  // projection: [B, H]
+  F* dc_ = nullptr;  // [B, H]
+  // Gradients of what enters two layers, in turn, [valid rows, D*P].
+  F* layer_gradients_[2] = {nullptr, nullptr};
+  // 16-bit tensors in the type computed in.
+  F* h_staging_ = nullptr;
+  F* dy_staging_ = nullptr;
+  F* saved_staging_ = nullptr;
+  F* c_prev_staging_ = nullptr;
+  F* dparams_staging_ = nullptr;
+  F* dx_staging_ = nullptr;  // [valid rows, I]
+};
+
+}  // namespace
+
+template <typename Element>
+Status CheckReserve(const RnnDescriptor& descriptor, const Sequences& sequences,
+                    const Element* reserve, int64_t size) {
+  ReserveLayout layout;
+  if (Status status = ReserveLayout::Create(descriptor, sequences, &layout);
+      !status.ok()) {
+    return status;
+  }
+  if (size != layout.size()) {
+    return Status::InvalidArgument(
+        "reserve_space must have the " + std::to_string(layout.size()) +
+        " elements that the forward op makes for these sizes and options, "
+        "got " +
+        std::to_string(size) +
+        "; pass the reserve_space of the forward call being differentiated, "
+        "made with is_training=True.");
+  }
+  uint64_t key;
+  bool matches = ReadDropoutKey(reserve, &key);
+  if (matches) {
+    ComputeType<Element> values[ReserveHeader::kSize];
+    Load(reserve, values, ReserveHeader::kSize);
+    const ReserveHeader header(descriptor, sequences, key);
+    matches = std::equal(header.bytes().begin(), header.bytes().end(), values);
+  }
+  if (!matches) {
+    return Status::InvalidArgument(
+        "reserve_space was made by a call of other options, sizes or "
+        "sequence_lengths; pass the reserve_space of the forward call being "
+        "differentiated, with the same attributes and inputs.");
+  }
+  return Status();
+}
+
+template <typename Element>
+int64_t BackwardScratchBytes(const RnnDescriptor& descriptor,
+                             const Sequences& sequences) {
+  ParamsLayout params_layout;
+  if (!ParamsLayout::Create(descriptor, &params_layout).ok()) return -1;
+  Arena arena(nullptr);
+  BackwardPass<Element>(descriptor, sequences, arena, params_layout.size());
+  return arena.bytes();
+}
+
+template <typename Element>
+void Backward(const RnnDescriptor& descriptor, const Sequences& sequences,
+              const BackwardArguments<Element>& arguments, void* scratch,
+              Executor& executor) {
+  ParamsLayout params_layout;
+  if (!ParamsLayout::Create(descriptor, &params_layout).ok()) return;
+  Arena arena(scratch);
+  BackwardPass<Element>(descriptor, sequences, arena, params_layout.size())
+      .Run(arguments, executor);
+}
+
+#define RNN_INSTANTIATE(Element)                                       \
+  template Status CheckReserve(const RnnDescriptor&, const Sequences&, \
+                               const Element*, int64_t);               \
+  template int64_t BackwardScratchBytes<Element>(const RnnDescriptor&, \
+                                                 const Sequences&);    \
+  template void Backward(const RnnDescriptor&, const Sequences&,       \
+                         const BackwardArguments<Element>&, void*, Executor&);
+RNN_INSTANTIATE(float)
+RNN_INSTANTIATE(double)
+RNN_INSTANTIATE(Half)
+RNN_INSTANTIATE(BFloat16)
+#undef RNN_INSTANTIATE
+
+}  // namespace rnn

@@ -1,0 +1,33 @@
+// The 16-bit element types, by their bits alone, and the type each element type
+// is computed in.
+#ifndef KERNELS_ENGINE_ELEMENT_TYPES_H_
+#define KERNELS_ENGINE_ELEMENT_TYPES_H_
+
+#include <cstdint>
+
+namespace rnn {
+
+struct Half {  // IEEE 754 binary16
+  uint16_t bits;
+};
+
+struct BFloat16 {  // the upper half of a float
+  uint16_t bits;
+};
+
+// 16-bit tensors are stored rounded; products, gates and the LSTM cell state
+// are float.
+template <typename Element>
+struct ComputeTypeOf {
+  using type = float;
+};
+template <>
+struct ComputeTypeOf<double> {
+  using type = double;
+};
+template <typename Element>
+using ComputeType = typename ComputeTypeOf<Element>::type;
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_ELEMENT_TYPES_H_

@@ -1,0 +1,112 @@
+// The engine: forward and backward of a whole recurrent network.
+//
+// Equations, per pseudo-layer, for step input x, previous h and c (sigma is the
+// logistic function, . the elementwise product):
+//
+//   rnn_relu, rnn_tanh:  h' = act(W x + bW + R h + bR)
+//   lstm:  i, f, o = sigma(W x + bW + R h + bR)     g = tanh(likewise)
+//          c' = f.c + i.g     m = o.tanh(c')     h' = m, or Pr m if projecting
+//   gru:   r, z = sigma(W x + bW + R h + bR)
+//          n = tanh(W_n x + bW_n + r.(R_n h + bR_n))     h' = (1-z).n + z.h
+//
+// Element is float, double, Half or BFloat16. The result of a row depends
+// neither on the other rows of the batch nor on the number of threads, bit for
+// bit; padding is never read, and padded outputs and input gradients are zero.
+#ifndef KERNELS_ENGINE_ENGINE_H_
+#define KERNELS_ENGINE_ENGINE_H_
+
+#include <cstdint>
+
+#include "kernels/engine/descriptor.h"
+#include "kernels/engine/element_types.h"
+#include "kernels/engine/executor.h"
+#include "kernels/engine/sequences.h"
+#include "kernels/engine/status.h"
+
+namespace rnn {
+
+// Element (i, b, feature) of a tensor lies at i * outer + b * batch + feature,
+// where i is the time step or the pseudo-layer.
+struct Strides {
+  int64_t outer;
+  int64_t batch;
+
+  // [outer, B, features], or [B, outer, features].
+  static Strides Of(bool outer_major, int64_t outer_size, int64_t batch_size,
+                    int64_t features) {
+    return outer_major ? Strides{batch_size * features, features}
+                       : Strides{features, outer_size * features};
+  }
+};
+
+// No buffer may overlap another. c0 and c_n are used by the LSTM only and may
+// be nullptr in other modes.
+template <typename Element>
+struct ForwardArguments {
+  const Element* x;       // [T, B, I], x_strides
+  const Element* h0;      // [L*D, B, P], h_strides
+  const Element* c0;      // [L*D, B, H], c_strides
+  const Element* params;  // [ParamsLayout::size()]
+  Element* y;             // [T, B, D*P], y_strides
+  Element* h_n;           // [L*D, B, P], h_strides
+  Element* c_n;           // [L*D, B, H], c_strides
+  // [ReserveLayout::size()], or nullptr if there will be no Backward.
+  Element* reserve;
+
+  Strides x_strides, y_strides, h_strides, c_strides;
+
+  // Whether dropout acts (it does in training only), and its key.
+  bool apply_dropout;
+  uint64_t dropout_key;
+};
+
+// Inputs of Forward, its outputs, their gradients; all `d` fields below the
+// line are written. Strides hold for a tensor and its gradient alike.
+template <typename Element>
+struct BackwardArguments {
+  const Element* x;
+  const Element* h0;
+  const Element* c0;
+  const Element* params;
+  const Element* y;
+  const Element* reserve;  // as Forward left it
+  const Element* dy;
+  const Element* dh_n;
+  const Element* dc_n;
+  // ---
+  Element* dx;
+  Element* dh0;
+  Element* dc0;
+  Element* dparams;
+
+  Strides x_strides, y_strides, h_strides, c_strides;
+};
+
+// Bytes of scratch memory a call needs; -1 if that overflows.
+template <typename Element>
+int64_t ForwardScratchBytes(const RnnDescriptor& descriptor,
+                            const Sequences& sequences, bool has_reserve);
+template <typename Element>
+int64_t BackwardScratchBytes(const RnnDescriptor& descriptor,
+                             const Sequences& sequences);
+
+// `scratch` has the size above and is aligned to 64 bytes; its contents do not
+// matter. The descriptor has passed Validate().
+template <typename Element>
+void Forward(const RnnDescriptor& descriptor, const Sequences& sequences,
+             const ForwardArguments<Element>& arguments, void* scratch,
+             Executor& executor);
+template <typename Element>
+void Backward(const RnnDescriptor& descriptor, const Sequences& sequences,
+              const BackwardArguments<Element>& arguments, void* scratch,
+              Executor& executor);
+
+// Compares a reserve of `size` elements with what Backward expects for this
+// descriptor and these sequences. On success the caller may run Backward.
+template <typename Element>
+Status CheckReserve(const RnnDescriptor& descriptor, const Sequences& sequences,
+                    const Element* reserve, int64_t size);
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_ENGINE_H_

@@ -1,0 +1,494 @@
+// Forward: layers, directions, chunks of time, steps.
+//
+// Per chunk the input product W x of all its rows is one matrix product; then
+// each step adds R h, which the micro-kernels fuse with the gates and the state
+// update, on panels of hidden units.
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/engine/arena.h"
+#include "kernels/engine/chunks.h"
+#include "kernels/engine/dropout.h"
+#include "kernels/engine/elements.h"
+#include "kernels/engine/engine.h"
+#include "kernels/engine/matrix_product.h"
+#include "kernels/engine/parallel.h"
+#include "kernels/engine/params_layout.h"
+#include "kernels/engine/reserve_layout.h"
+#include "kernels/engine/tensor_rows.h"
+
+namespace rnn {
+
+namespace {
+
+// R in the panels CellForwardStep wants: [P][G][cell_units], tail units zero.
+template <typename F>
+struct RecurrentPanels {
+  F* panels;
+  int64_t hidden_size;
+  int64_t depth;  // P
+  int num_gates;
+  int units;  // per panel
+
+  static RecurrentPanels Take(Arena& arena, const RnnDescriptor& d) {
+    RecurrentPanels p;
+    p.hidden_size = d.hidden_size;
+    p.depth = d.output_size();
+    p.num_gates = d.num_gates();
+    p.units = Kernels<F>().cell_units[static_cast<int>(d.mode)];
+    p.panels = arena.Take<F>(p.num_panels() * p.panel_size());
+    return p;
+  }
+
+  int64_t num_panels() const { return (hidden_size + units - 1) / units; }
+  int64_t panel_size() const { return depth * num_gates * units; }
+
+  // `source` is [G*H, P].
+  template <typename Element>
+  void Pack(const Element* source, Executor& executor) const {
+    ParallelFor(executor, num_panels(), panel_size(),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t panel = begin; panel < end; ++panel) {
+                    PackPanel(source, panel);
+                  }
+                });
+  }
+
+ private:
+  template <typename Element>
+  void PackPanel(const Element* source, int64_t panel) const {
+    constexpr int kMaxColumns = 256;
+    const Element* rows[kMaxColumns] = {};
+    for (int gate = 0; gate < num_gates; ++gate) {
+      for (int64_t u = 0; u < units; ++u) {
+        const int64_t unit = panel * units + u;
+        if (unit < hidden_size) {
+          rows[gate * units + u] = source + (gate * hidden_size + unit) * depth;
+        }
+      }
+    }
+    TransposeRows(rows, num_gates * units, 0, depth,
+                  panels + panel * panel_size());
+  }
+};
+
+template <typename Element>
+class ForwardPass {
+ public:
+  using F = ComputeType<Element>;
+
+  // Takes from the arena all the memory Run() will need.
+  ForwardPass(const RnnDescriptor& d, const Sequences& sequences,
+              bool has_reserve, Arena& arena)
+      : d_(d), sequences_(sequences), has_reserve_(has_reserve) {
+    const int64_t B = sequences.batch();
+    const int64_t H = d.hidden_size;
+    const int64_t P = d.output_size();
+    const int64_t chunk_rows = MaxChunkRows(sequences);
+    const int64_t widest_input =
+        std::max(d.layer_input_size(0), d.layer_input_size(d.num_layers - 1));
+
+    input_weights_ = PackedMatrix<F>::Take(arena, widest_input, d.gates_size());
+    recurrent_ = RecurrentPanels<F>::Take(arena, d);
+    bias_ = arena.Take<F>(d.gates_size());
+    recurrent_new_bias_ = arena.Take<F>(H);
+    input_rows_ = arena.Take<const F*>(chunk_rows);
+    input_staging_ = arena.Take<F>(chunk_rows * widest_input);
+    input_gates_ = arena.Take<F>(chunk_rows * d.gates_size());
+    input_gates_rows_ = arena.Take<F*>(chunk_rows);
+    h_rows_ = arena.Take<F*>(B + chunk_rows);
+    h_values_ =
+        arena.Take<F>((kComputesInPlace<Element> ? B : B + chunk_rows) * P);
+    if (d.mode == CellMode::kLstm) c_ = arena.Take<F>(B * H);
+    if (d.has_projection()) {
+      projection_ = PackedMatrix<F>::Take(arena, H, P);
+      m_ = arena.Take<F>(B * H);
+      m_rows_ = arena.Take<F*>(B);
+    }
+    if (has_reserve) {
+      saved_rows_ = arena.Take<F*>(chunk_rows);
+      if constexpr (!kComputesInPlace<Element>) {
+        saved_ = arena.Take<F>(chunk_rows * ReservedRowSize());
+      }
+    } else if (d.num_layers > 1) {
+      const int64_t size = sequences.num_valid_rows() * d.num_directions * P;
+      layer_outputs_[0] = arena.Take<Element>(size);
+      layer_outputs_[1] =
+          d.num_layers > 2 ? arena.Take<Element>(size) : nullptr;
+    }
+  }
+
+  void Run(const ForwardArguments<Element>& arguments, Executor& executor) {
+    a_ = &arguments;
+    executor_ = &executor;
+    // The sizes have passed Create() before the scratch was sized by them.
+    if (!ParamsLayout::Create(d_, &params_layout_).ok()) return;
+    if (has_reserve_) {
+      if (!ReserveLayout::Create(d_, sequences_, &reserve_layout_).ok()) return;
+      WriteReserveHeader();
+    }
+    ZeroPadding(sequences_, a_->y, a_->y_strides,
+                d_.num_directions * d_.output_size(), executor);
+    for (int64_t layer = 0; layer < d_.num_layers; ++layer) {
+      for (int direction = 0; direction < d_.num_directions; ++direction) {
+        RunPseudoLayer(layer, direction);
+      }
+    }
+  }
+
+ private:
+  int64_t ReservedRowSize() const {
+    return NumReservedPerUnit(d_.mode) * d_.hidden_size;
+  }
+
+  void WriteReserveHeader() {
+    const ReserveHeader header(d_, sequences_, a_->dropout_key);
+    F values[ReserveHeader::kSize];
+    std::copy(header.bytes().begin(), header.bytes().end(), values);
+    Store(values, a_->reserve, ReserveHeader::kSize);
+  }
+
+  // Where `layer` leaves its outputs, both directions side by side.
+  TimeRows<Element> OutputRows(int64_t layer) const {
+    if (layer == d_.num_layers - 1) {
+      return TimeRows<Element>::Padded(sequences_, a_->y, a_->y_strides);
+    }
+    Element* dense =
+        has_reserve_ ? a_->reserve + reserve_layout_.LayerOutputOffset(layer)
+                     : layer_outputs_[layer % 2];
+    return TimeRows<Element>::Dense(sequences_, dense,
+                                    d_.num_directions * d_.output_size());
+  }
+
+  LayerInput<Element> Input(int64_t layer) const {
+    const int64_t features = d_.layer_input_size(layer);
+    if (layer == 0) {
+      return LayerInput<Element>(
+          sequences_,
+          TimeRows<const Element>::Padded(sequences_, a_->x, a_->x_strides),
+          features);
+    }
+    const Element* below = OutputRows(layer - 1).Row(0, 0);
+    LayerInput<Element> input(
+        sequences_, TimeRows<const Element>::Dense(sequences_, below, features),
+        features);
+    if (a_->apply_dropout && d_.dropout > 0) {
+      input.SetDropout(layer - 1, dropout_);
+    }
+    return input;
+  }
+
+  void RunPseudoLayer(int64_t layer, int direction) {
+    const int64_t k = layer * d_.num_directions + direction;
+    if (sequences_.num_valid_rows() > 0) {
+      dropout_ = {d_.dropout, a_->dropout_key};
+      PackWeights(layer, k);
+      LoadInitialStates(k);
+      const LayerInput<Element> input = Input(layer);
+      const TimeRows<Element> outputs =
+          OutputRows(layer).From(direction * d_.output_size());
+      StepRange chunk{0, 0};
+      while (chunk.end < sequences_.num_steps()) {
+        chunk = ChunkFrom(sequences_, chunk.end);
+        RunChunk(layer, direction, chunk, input, outputs);
+      }
+    }
+    StoreFinalStates(layer, direction, k);
+  }
+
+  void PackWeights(int64_t layer, int64_t k) {
+    const Element* params = a_->params;
+    const int64_t gates_size = d_.gates_size();
+    const int64_t H = d_.hidden_size;
+    if (d_.has_input_weights(layer)) {
+      const Region w = params_layout_.InputWeights(k);
+      PackTransposed(params + w.offset, w.columns, w.columns, w.rows,
+                     *executor_, &input_weights_);
+    }
+    recurrent_.Pack(params + params_layout_.RecurrentWeights(k).offset,
+                    *executor_);
+    if (d_.has_projection()) {
+      PackTransposed(params + params_layout_.Projection(k).offset, H, H,
+                     d_.output_size(), *executor_, &projection_);
+    }
+    // Both biases at once, but for the GRU's new gate, whose recurrent bias is
+    // inside the reset product.
+    F* recurrent_bias = input_gates_;  // free until the first chunk
+    Load(params + params_layout_.InputBias(k).offset, bias_, gates_size);
+    Load(params + params_layout_.RecurrentBias(k).offset, recurrent_bias,
+         gates_size);
+    const bool is_gru = d_.mode == CellMode::kGru;
+    const int64_t summed = is_gru ? gates_size - H : gates_size;
+    for (int64_t j = 0; j < summed; ++j) bias_[j] += recurrent_bias[j];
+    if (is_gru) std::copy_n(recurrent_bias + kNew * H, H, recurrent_new_bias_);
+  }
+
+  // The first B entries of h_rows_ are the step before the chunk.
+  void LoadInitialStates(int64_t k) {
+    const int64_t H = d_.hidden_size;
+    const int64_t P = d_.output_size();
+    for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
+      const int64_t b = sequences_.batch_row(rank);
+      const Element* h0 =
+          a_->h0 + k * a_->h_strides.outer + b * a_->h_strides.batch;
+      h_rows_[rank] = h_values_ + rank * P;
+      Load(h0, h_rows_[rank], P);
+      if (d_.mode == CellMode::kLstm) {
+        Load(a_->c0 + k * a_->c_strides.outer + b * a_->c_strides.batch,
+             c_ + rank * H, H);
+      }
+    }
+  }
+
+  void StoreFinalStates(int64_t layer, int direction, int64_t k) {
+    const int64_t H = d_.hidden_size;
+    const int64_t P = d_.output_size();
+    const TimeRows<Element> outputs = OutputRows(layer).From(direction * P);
+    for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
+      const int64_t b = sequences_.batch_row(rank);
+      const int64_t h_offset =
+          k * a_->h_strides.outer + b * a_->h_strides.batch;
+      const int64_t length = sequences_.length(rank);
+      const Element* last =
+          length == 0
+              ? a_->h0 + h_offset
+              : outputs.Row(sequences_.time(direction, length - 1, rank), rank);
+      std::memcpy(a_->h_n + h_offset, last, P * sizeof(Element));
+      if (d_.mode == CellMode::kLstm) {
+        const int64_t c_offset =
+            k * a_->c_strides.outer + b * a_->c_strides.batch;
+        if (length == 0) {
+          std::memcpy(a_->c_n + c_offset, a_->c0 + c_offset,
+                      H * sizeof(Element));
+        } else {
+          Store(c_ + rank * H, a_->c_n + c_offset, H);
+        }
+      }
+    }
+  }
+
+  void RunChunk(int64_t layer, int direction, StepRange chunk,
+                const LayerInput<Element>& input,
+                const TimeRows<Element>& outputs) {
+    const int64_t B = sequences_.batch();
+    const int64_t first_row = sequences_.offset(chunk.begin);
+    input.Gather(direction, chunk, *executor_, input_staging_, input_rows_);
+    ComputeInputGates(layer, sequences_.offset(chunk.end) - first_row);
+
+    Element* reserve = has_reserve_ && ReservedRowSize() > 0
+                           ? a_->reserve +
+                                 reserve_layout_.ActivationsOffset(
+                                     layer * d_.num_directions + direction) +
+                                 first_row * ReservedRowSize()
+                           : nullptr;
+    ForEachRow(sequences_, chunk, [&](int64_t i, int64_t step, int64_t rank) {
+      if constexpr (kComputesInPlace<Element>) {
+        h_rows_[B + i] =
+            outputs.Row(sequences_.time(direction, step, rank), rank);
+        if (reserve) saved_rows_[i] = reserve + i * ReservedRowSize();
+      } else {
+        h_rows_[B + i] = h_values_ + (B + i) * d_.output_size();
+        if (reserve) saved_rows_[i] = saved_ + i * ReservedRowSize();
+      }
+    });
+
+    F* const* h_prev = h_rows_;
+    for (int64_t step = chunk.begin; step < chunk.end; ++step) {
+      const int64_t row = sequences_.offset(step) - first_row;
+      RunStep(direction, step, row, h_prev, reserve != nullptr, outputs);
+      h_prev = h_rows_ + B + row;
+    }
+
+    if constexpr (!kComputesInPlace<Element>) {
+      if (reserve != nullptr) StoreSaved(chunk, reserve);
+    }
+    KeepLastStep(chunk);
+  }
+
+  // input_gates_ = W x + biases for all rows of a chunk.
+  void ComputeInputGates(int64_t layer, int64_t rows) {
+    const int64_t gates_size = d_.gates_size();
+    for (int64_t i = 0; i < rows; ++i) {
+      input_gates_rows_[i] = input_gates_ + i * gates_size;
+    }
+    if (d_.has_input_weights(layer)) {
+      RowsTimesMatrix<F> product;
+      product.rows = rows;
+      product.a = input_rows_;
+      product.b = &input_weights_;
+      product.c = input_gates_rows_;
+      product.bias = bias_;
+      Multiply(product, *executor_);
+      return;
+    }
+    const int64_t H = d_.hidden_size;
+    ParallelFor(*executor_, rows, gates_size, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        for (int64_t j = 0; j < gates_size; ++j) {
+          input_gates_rows_[i][j] = input_rows_[i][j % H] + bias_[j];
+        }
+      }
+    });
+  }
+
+  // Active rows of `step` begin at `row` of the chunk.
+  void RunStep(int direction, int64_t step, int64_t row, F* const* h_prev,
+               bool save, const TimeRows<Element>& outputs) {
+    const int64_t active = sequences_.active(step);
+    const int64_t H = d_.hidden_size;
+    F* const* h = h_rows_ + sequences_.batch() + row;
+    CellForwardStep<F> cell;
+    cell.hidden_size = H;
+    cell.depth = d_.output_size();
+    cell.recurrent_new_bias = recurrent_new_bias_;
+    if (d_.has_projection()) {
+      for (int64_t rank = 0; rank < active; ++rank) {
+        m_rows_[rank] = m_ + rank * H;
+      }
+    }
+    F* const* cell_outputs = d_.has_projection() ? m_rows_ : h;
+    const auto cell_forward =
+        Kernels<F>().cell_forward[static_cast<int>(d_.mode)];
+    ParallelTiles(
+        *executor_, recurrent_.num_panels(), active,
+        2 * active * d_.gates_size() * cell.depth + 16 * active * H,
+        [&](int64_t panel, int64_t row_begin, int64_t row_end) {
+          CellForwardStep<F> part = cell;
+          part.rows = row_end - row_begin;
+          part.unit = panel * recurrent_.units;
+          part.units = std::min<int64_t>(recurrent_.units, H - part.unit);
+          part.recurrent_panel =
+              recurrent_.panels + panel * recurrent_.panel_size();
+          part.h_prev = h_prev + row_begin;
+          part.input_gates = input_gates_ + (row + row_begin) * d_.gates_size();
+          part.c = c_ == nullptr ? nullptr : c_ + row_begin * H;
+          part.h = cell_outputs + row_begin;
+          part.saved = save ? saved_rows_ + row + row_begin : nullptr;
+          cell_forward(part);
+          if (!d_.has_projection()) {
+            RoundOutputs(direction, step, row_begin, row_end, part.unit,
+                         part.units, h, outputs);
+          }
+        });
+    if (!d_.has_projection()) return;
+
+    RowsTimesMatrix<F> product;
+    product.rows = active;
+    product.a = m_rows_;
+    product.b = &projection_;
+    product.c = h;
+    const int64_t width = Kernels<F>().panel_columns;
+    ParallelTiles(*executor_, projection_.num_panels(), active,
+                  2 * active * H * d_.output_size(),
+                  [&](int64_t panel, int64_t row_begin, int64_t row_end) {
+                    MultiplyPanel(product, panel, row_begin, row_end);
+                    const int64_t column = panel * width;
+                    RoundOutputs(direction, step, row_begin, row_end, column,
+                                 std::min(width, d_.output_size() - column), h,
+                                 outputs);
+                  });
+  }
+
+  // 16-bit outputs are rounded at once: the recurrence sees what is emitted.
+  void RoundOutputs(int direction, int64_t step, int64_t rank_begin,
+                    int64_t rank_end, int64_t column, int64_t count,
+                    F* const* h, const TimeRows<Element>& outputs) const {
+    if constexpr (!kComputesInPlace<Element>) {
+      for (int64_t rank = rank_begin; rank < rank_end; ++rank) {
+        Element* output =
+            outputs.Row(sequences_.time(direction, step, rank), rank) + column;
+        Store(h[rank] + column, output, count);
+        Load(output, h[rank] + column, count);
+      }
+    }
+  }
+
+  void StoreSaved(StepRange chunk, Element* reserve) {
+    const int64_t rows =
+        sequences_.offset(chunk.end) - sequences_.offset(chunk.begin);
+    const int64_t size = ReservedRowSize();
+    ParallelFor(*executor_, rows, size, [&](int64_t begin, int64_t end) {
+      Store(saved_ + begin * size, reserve + begin * size,
+            (end - begin) * size);
+    });
+  }
+
+  // Makes the chunk's last step the one before the next chunk.
+  void KeepLastStep(StepRange chunk) {
+    const int64_t last = chunk.end - 1;
+    F* const* rows = h_rows_ + sequences_.batch() + sequences_.offset(last) -
+                     sequences_.offset(chunk.begin);
+    for (int64_t rank = 0; rank < sequences_.active(last); ++rank) {
+      if constexpr (kComputesInPlace<Element>) {
+        h_rows_[rank] = rows[rank];
+      } else {
+        std::copy_n(rows[rank], d_.output_size(), h_rows_[rank]);
+      }
+    }
+  }
+
+  const RnnDescriptor d_;
+  const Sequences& sequences_;
+  const bool has_reserve_;
+  const ForwardArguments<Element>* a_ = nullptr;
+  Executor* executor_ = nullptr;
+  ParamsLayout params_layout_;
+  ReserveLayout reserve_layout_;
+  Dropout dropout_{};
+
+  // Weights of the current pseudo-layer.
+  PackedMatrix<F> input_weights_;    // [in, G*H]
+  RecurrentPanels<F> recurrent_;     // [P, G*H]
+  PackedMatrix<F> projection_;       // [H, P]
+  F* bias_ = nullptr;                // [G*H]
+  F* recurrent_new_bias_ = nullptr;  // [H]
+  // Rows of the current chunk.
+  const F** input_rows_ = nullptr;
+  F* input_staging_ = nullptr;  // [rows, in]
+  F* input_gates_ = nullptr;    // [rows, G*H]
+  F** input_gates_rows_ = nullptr;
+  F** h_rows_ = nullptr;   // [B + rows] -> [P]
+  F* h_values_ = nullptr;  // [B, P]; 16-bit: [B + rows, P]
+  F** saved_rows_ = nullptr;
+  F* saved_ = nullptr;  // 16-bit: [rows, reserved row]
+  // States by rank.
+  F* c_ = nullptr;  // [B, H]
+  F* m_ = nullptr;  // [B, H]
+  F** m_rows_ = nullptr;
+  // Without a reserve: outputs of two layers, in turn, [valid rows, D*P].
+  Element* layer_outputs_[2] = {nullptr, nullptr};
+};
+
+}  // namespace
+
+template <typename Element>
+int64_t ForwardScratchBytes(const RnnDescriptor& descriptor,
+                            const Sequences& sequences, bool has_reserve) {
+  Arena arena(nullptr);
+  ForwardPass<Element>(descriptor, sequences, has_reserve, arena);
+  return arena.bytes();
+}
+
+template <typename Element>
+void Forward(const RnnDescriptor& descriptor, const Sequences& sequences,
+             const ForwardArguments<Element>& arguments, void* scratch,
+             Executor& executor) {
+  Arena arena(scratch);
+  ForwardPass<Element>(descriptor, sequences, arguments.reserve != nullptr,
+                       arena)
+      .Run(arguments, executor);
+}
+
+#define RNN_INSTANTIATE(Element)                                         \
+  template int64_t ForwardScratchBytes<Element>(const RnnDescriptor&,    \
+                                                const Sequences&, bool); \
+  template void Forward(const RnnDescriptor&, const Sequences&,          \
+                        const ForwardArguments<Element>&, void*, Executor&);
+RNN_INSTANTIATE(float)
+RNN_INSTANTIATE(double)
+RNN_INSTANTIATE(Half)
+RNN_INSTANTIATE(BFloat16)
+#undef RNN_INSTANTIATE
+
+}  // namespace rnn

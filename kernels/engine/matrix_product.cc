@@ -1,0 +1,170 @@
+#include "kernels/engine/matrix_product.h"
+
+#include <algorithm>
+
+#include "kernels/engine/elements.h"
+#include "kernels/engine/parallel.h"
+
+namespace rnn {
+
+namespace {
+
+template <typename F>
+int64_t NumPanels(int64_t columns) {
+  const int64_t width = Kernels<F>().panel_columns;
+  return (columns + width - 1) / width;
+}
+
+// Fills every panel: fill(first column, number of columns, out).
+template <typename F, typename Fill>
+void FillPanels(PackedMatrix<F>* packed, int64_t depth, int64_t columns,
+                Executor& executor, Fill fill) {
+  packed->depth = depth;
+  packed->columns = columns;
+  const int64_t width = Kernels<F>().panel_columns;
+  ParallelFor(executor, packed->num_panels(), depth * width,
+              [&](int64_t begin, int64_t end) {
+                for (int64_t panel = begin; panel < end; ++panel) {
+                  const int64_t column = panel * width;
+                  fill(column, std::min(width, columns - column),
+                       packed->panels + panel * depth * width);
+                }
+              });
+}
+
+}  // namespace
+
+template <typename F>
+PackedMatrix<F> PackedMatrix<F>::Take(Arena& arena, int64_t max_depth,
+                                      int64_t max_columns) {
+  PackedMatrix packed;
+  packed.panels = arena.Take<F>(max_depth * NumPanels<F>(max_columns) *
+                                Kernels<F>().panel_columns);
+  return packed;
+}
+
+template <typename F>
+int64_t PackedMatrix<F>::num_panels() const {
+  return NumPanels<F>(columns);
+}
+
+template <typename F>
+const F* PackedMatrix<F>::panel(int64_t index) const {
+  return panels + index * depth * Kernels<F>().panel_columns;
+}
+
+template <typename Element>
+void Pack(const Element* source, int64_t stride, int64_t depth, int64_t columns,
+          Executor& executor, PackedMatrix<ComputeType<Element>>* packed) {
+  using F = ComputeType<Element>;
+  const int64_t width = Kernels<F>().panel_columns;
+  FillPanels(packed, depth, columns, executor,
+             [&](int64_t column, int64_t count, F* out) {
+               for (int64_t k = 0; k < depth; ++k, out += width) {
+                 Load(source + k * stride + column, out, count);
+                 std::fill(out + count, out + width, F{0});
+               }
+             });
+}
+
+template <typename F>
+void PackRows(const F* const* rows, int64_t depth, int64_t columns,
+              Executor& executor, PackedMatrix<F>* packed) {
+  const int64_t width = Kernels<F>().panel_columns;
+  FillPanels(packed, depth, columns, executor,
+             [&](int64_t column, int64_t count, F* out) {
+               for (int64_t k = 0; k < depth; ++k, out += width) {
+                 std::copy_n(rows[k] + column, count, out);
+                 std::fill(out + count, out + width, F{0});
+               }
+             });
+}
+
+template <typename Element>
+void TransposeRows(const Element* const* rows, int64_t columns, int64_t k_begin,
+                   int64_t k_end, ComputeType<Element>* out) {
+  using F = ComputeType<Element>;
+  // A block of `out` stays in L1 while the rows pass by.
+  constexpr int64_t kBlock = 16;
+  for (int64_t k = k_begin; k < k_end; k += kBlock) {
+    const int64_t count = std::min(kBlock, k_end - k);
+    F* block = out + k * columns;
+    for (int64_t j = 0; j < columns; ++j) {
+      F values[kBlock] = {};
+      if (rows[j] != nullptr) Load(rows[j] + k, values, count);
+      for (int64_t i = 0; i < count; ++i) block[i * columns + j] = values[i];
+    }
+  }
+}
+
+template <typename Element>
+void PackTransposed(const Element* source, int64_t stride, int64_t depth,
+                    int64_t columns, Executor& executor,
+                    PackedMatrix<ComputeType<Element>>* packed) {
+  using F = ComputeType<Element>;
+  constexpr int64_t kMaxWidth = 256;
+  const int64_t width = Kernels<F>().panel_columns;
+  FillPanels(packed, depth, columns, executor,
+             [&](int64_t column, int64_t count, F* out) {
+               const Element* rows[kMaxWidth] = {};
+               for (int64_t j = 0; j < count; ++j) {
+                 rows[j] = source + (column + j) * stride;
+               }
+               TransposeRows(rows, width, 0, depth, out);
+             });
+}
+
+template <typename F>
+void MultiplyPanel(const RowsTimesMatrix<F>& p, int64_t panel,
+                   int64_t row_begin, int64_t row_end) {
+  const SimdKernels<F>& kernels = Kernels<F>();
+  const int64_t column = panel * kernels.panel_columns;
+  PanelProduct<F> product;
+  product.rows = row_end - row_begin;
+  product.depth = p.b->depth;
+  product.columns =
+      std::min<int64_t>(kernels.panel_columns, p.b->columns - column);
+  product.a = p.a + row_begin;
+  product.b = p.b->panel(panel);
+  product.c = p.c + row_begin;
+  product.c_offset = column;
+  product.bias = p.bias == nullptr ? nullptr : p.bias + column;
+  product.accumulate = p.accumulate;
+  kernels.multiply_panel(product);
+}
+
+template <typename F>
+void Multiply(const RowsTimesMatrix<F>& p, Executor& executor) {
+  const int64_t work = 2 * p.rows * p.b->depth * p.b->columns;
+  ParallelTiles(executor, p.b->num_panels(), p.rows, work,
+                [&](int64_t panel, int64_t row_begin, int64_t row_end) {
+                  MultiplyPanel(p, panel, row_begin, row_end);
+                });
+}
+
+#define RNN_INSTANTIATE(F)                                                 \
+  template struct PackedMatrix<F>;                                         \
+  template void PackRows(const F* const*, int64_t, int64_t, Executor&,     \
+                         PackedMatrix<F>*);                                \
+  template void MultiplyPanel(const RowsTimesMatrix<F>&, int64_t, int64_t, \
+                              int64_t);                                    \
+  template void Multiply(const RowsTimesMatrix<F>&, Executor&);
+RNN_INSTANTIATE(float)
+RNN_INSTANTIATE(double)
+#undef RNN_INSTANTIATE
+
+#define RNN_INSTANTIATE(Element)                                           \
+  template void Pack(const Element*, int64_t, int64_t, int64_t, Executor&, \
+                     PackedMatrix<ComputeType<Element>>*);                 \
+  template void PackTransposed(const Element*, int64_t, int64_t, int64_t,  \
+                               Executor&,                                  \
+                               PackedMatrix<ComputeType<Element>>*);       \
+  template void TransposeRows(const Element* const*, int64_t, int64_t,     \
+                              int64_t, ComputeType<Element>*);
+RNN_INSTANTIATE(float)
+RNN_INSTANTIATE(double)
+RNN_INSTANTIATE(Half)
+RNN_INSTANTIATE(BFloat16)
+#undef RNN_INSTANTIATE
+
+}  // namespace rnn

@@ -1,0 +1,71 @@
+// Products of rows with a packed matrix. F is float or double.
+#ifndef KERNELS_ENGINE_MATRIX_PRODUCT_H_
+#define KERNELS_ENGINE_MATRIX_PRODUCT_H_
+
+#include <cstdint>
+
+#include "kernels/engine/arena.h"
+#include "kernels/engine/element_types.h"
+#include "kernels/engine/executor.h"
+
+namespace rnn {
+
+// The right operand B [depth, columns], in panels of the width the micro-kernel
+// dictates (simd_kernels.h).
+template <typename F>
+struct PackedMatrix {
+  int64_t depth = 0;
+  int64_t columns = 0;
+  F* panels = nullptr;
+
+  static PackedMatrix Take(Arena& arena, int64_t max_depth,
+                           int64_t max_columns);
+
+  int64_t num_panels() const;
+  const F* panel(int64_t index) const;
+};
+
+// B[k][j] = source[k * stride + j]
+template <typename Element>
+void Pack(const Element* source, int64_t stride, int64_t depth, int64_t columns,
+          Executor& executor, PackedMatrix<ComputeType<Element>>* packed);
+
+// B[k][j] = rows[k][j]
+template <typename F>
+void PackRows(const F* const* rows, int64_t depth, int64_t columns,
+              Executor& executor, PackedMatrix<F>* packed);
+
+// B[k][j] = source[j * stride + k]
+template <typename Element>
+void PackTransposed(const Element* source, int64_t stride, int64_t depth,
+                    int64_t columns, Executor& executor,
+                    PackedMatrix<ComputeType<Element>>* packed);
+
+// out[k * columns + j] = rows[j][k] for k in [k_begin, k_end), j < columns; a
+// row that is nullptr gives zeros.
+template <typename Element>
+void TransposeRows(const Element* const* rows, int64_t columns, int64_t k_begin,
+                   int64_t k_end, ComputeType<Element>* out);
+
+// c[m] (+)= a[m] B + bias, for all rows m.
+template <typename F>
+struct RowsTimesMatrix {
+  int64_t rows;
+  const F* const* a;  // [rows] -> [depth]
+  const PackedMatrix<F>* b;
+  F* const* c;              // [rows] -> [columns]
+  const F* bias = nullptr;  // [columns]
+  bool accumulate = false;
+};
+
+template <typename F>
+void Multiply(const RowsTimesMatrix<F>& product, Executor& executor);
+
+// The part of a product that one panel of B contributes to some rows.
+template <typename F>
+void MultiplyPanel(const RowsTimesMatrix<F>& product, int64_t panel,
+                   int64_t row_begin, int64_t row_end);
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_MATRIX_PRODUCT_H_

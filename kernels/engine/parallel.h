@@ -1,0 +1,76 @@
+// Splitting work among an executor's threads. How work is split never changes
+// what is computed.
+#ifndef KERNELS_ENGINE_PARALLEL_H_
+#define KERNELS_ENGINE_PARALLEL_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/engine/executor.h"
+
+namespace rnn {
+
+// Floating-point operations, or elements moved, that are worth a task: some 10
+// microseconds, a few times what handing it to another thread costs.
+inline constexpr int64_t kMinTaskWork = int64_t{1} << 19;
+
+// Tasks worth making of `work`, at most one per thread.
+inline int NumTasks(const Executor& executor, int64_t work) {
+  return static_cast<int>(
+      std::clamp<int64_t>(work / kMinTaskWork, 1, executor.num_threads()));
+}
+
+// Calls range(begin, end) on disjoint ranges that cover [0, count).
+inline void ParallelFor(Executor& executor, int64_t count,
+                        int64_t work_per_item,
+                        FunctionRef<void(int64_t, int64_t)> range) {
+  const int64_t num_tasks = std::min<int64_t>(
+      NumTasks(executor, count * work_per_item), std::max<int64_t>(count, 1));
+  if (num_tasks == 1) {
+    if (count > 0) range(0, count);
+    return;
+  }
+  executor.Run(static_cast<int>(num_tasks), [&](int task) {
+    range(count * task / num_tasks, count * (task + 1) / num_tasks);
+  });
+}
+
+// Calls tile(panel, row_begin, row_end) on tiles that cover panels x rows. A
+// task's tiles are neighbours, panel by panel, the same at each call with the
+// same sizes: a thread meets the same panels again.
+template <typename Tile>
+void ParallelTiles(Executor& executor, int64_t num_panels, int64_t num_rows,
+                   int64_t work, Tile tile) {
+  if (num_rows == 0) return;
+  const int num_tasks = NumTasks(executor, work);
+  int64_t row_blocks = 1;
+  if (num_tasks > 1) {
+    // Several tiles a task even out the load; rows in multiples of all tile
+    // heights of the micro-kernels.
+    constexpr int64_t kTilesPerTask = 4;
+    constexpr int64_t kRowGranule = 12;
+    row_blocks = std::clamp<int64_t>(
+        (kTilesPerTask * num_tasks + num_panels - 1) / num_panels, 1,
+        (num_rows + kRowGranule - 1) / kRowGranule);
+  }
+  const int64_t num_tiles = num_panels * row_blocks;
+  const auto run_tiles = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t block = i % row_blocks;
+      const int64_t row_begin = num_rows * block / row_blocks;
+      const int64_t row_end = num_rows * (block + 1) / row_blocks;
+      if (row_begin < row_end) tile(i / row_blocks, row_begin, row_end);
+    }
+  };
+  if (num_tasks == 1) {
+    run_tiles(0, num_tiles);
+    return;
+  }
+  executor.Run(num_tasks, [&](int task) {
+    run_tiles(num_tiles * task / num_tasks, num_tiles * (task + 1) / num_tasks);
+  });
+}
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PARALLEL_H_

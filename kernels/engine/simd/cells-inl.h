@@ -1,0 +1,236 @@
+// The cells: between the products of a time step, forward and backward side by
+// side. Include product-inl.h and math-inl.h first.
+#ifndef KERNELS_ENGINE_SIMD_CELLS_INL_H_
+#define KERNELS_ENGINE_SIMD_CELLS_INL_H_
+
+#include "kernels/engine/cell.h"
+#include "kernels/engine/simd/simd_kernels.h"
+
+namespace rnn {
+namespace RNN_ISA {
+namespace {
+
+// A row of gates, seen by the vector that starts at `unit`: lanes beyond
+// `count` are neither read nor written.
+template <typename V>
+struct Lanes {
+  int64_t count;
+
+  V Load(const typename V::Element* p) const {
+    return count >= V::kLanes ? V::Load(p) : V::Load(p, count);
+  }
+  void Store(V value, typename V::Element* p) const {
+    if (count >= V::kLanes) {
+      value.Store(p);
+    } else {
+      value.Store(p, count);
+    }
+  }
+};
+
+template <typename V>
+inline V SigmoidGradient(V activation, V gradient) {
+  return gradient * activation * (V::Broadcast(1) - activation);
+}
+template <typename V>
+inline V TanhGradient(V activation, V gradient) {
+  return gradient * (V::Broadcast(1) - activation * activation);
+}
+
+// Each cell: the number of vectors of units in a panel; Forward, from the
+// recurrent sums `r_h` (gate g at r_h + g * gate_stride) of one row and one
+// vector of units; and Backward, the same in reverse.
+
+struct LstmCell {
+  static constexpr int kGates = kNumLstmGates;
+  static constexpr int kUnitVectors = 1;
+
+  template <typename V, typename F>
+  static void Forward(const CellForwardStep<F>& s, int64_t row, int64_t unit,
+                      Lanes<V> lanes, const F* r_h, int64_t gate_stride) {
+    const int64_t H = s.hidden_size;
+    const F* w_x = s.input_gates + row * kGates * H + unit;
+    const auto sum = [&](int gate) {
+      return lanes.Load(w_x + gate * H) + V::Load(r_h + gate * gate_stride);
+    };
+    const V i = Sigmoid(sum(kInput));
+    const V f = Sigmoid(sum(kForget));
+    const V g = Tanh(sum(kCell));
+    const V o = Sigmoid(sum(kOutput));
+    F* c_row = s.c + row * H + unit;
+    const V c = MulAdd(f, lanes.Load(c_row), i * g);
+    lanes.Store(c, c_row);
+    lanes.Store(o * Tanh(c), s.h[row] + unit);
+    if (s.saved != nullptr) {
+      F* saved = s.saved[row] + unit;
+      lanes.Store(i, saved + kInput * H);
+      lanes.Store(f, saved + kForget * H);
+      lanes.Store(g, saved + kCell * H);
+      lanes.Store(o, saved + kOutput * H);
+      lanes.Store(c, saved + kLstmReserveCell * H);
+    }
+  }
+
+  template <typename V, typename F>
+  static void Backward(const CellBackwardStep<F>& s, int64_t row, int64_t unit,
+                       Lanes<V> lanes, V dh) {
+    const int64_t H = s.hidden_size;
+    const V one = V::Broadcast(1);
+    const F* saved = s.saved[row] + unit;
+    const V i = lanes.Load(saved + kInput * H);
+    const V f = lanes.Load(saved + kForget * H);
+    const V g = lanes.Load(saved + kCell * H);
+    const V o = lanes.Load(saved + kOutput * H);
+    const V tanh_c = Tanh(lanes.Load(saved + kLstmReserveCell * H));
+    const V c_prev = lanes.Load(s.c_prev[row] + unit);
+    F* dc_row = s.dc + row * H + unit;
+    // c' feeds the next step and, through o.tanh(c'), this one's output.
+    const V dc = MulAdd(dh * o, one - tanh_c * tanh_c, lanes.Load(dc_row));
+    F* dgates = s.dgates + row * kGates * H + unit;
+    lanes.Store(SigmoidGradient(i, dc * g), dgates + kInput * H);
+    lanes.Store(SigmoidGradient(f, dc * c_prev), dgates + kForget * H);
+    lanes.Store(TanhGradient(g, dc * i), dgates + kCell * H);
+    lanes.Store(SigmoidGradient(o, dh * tanh_c), dgates + kOutput * H);
+    lanes.Store(dc * f, dc_row);
+    if (s.m != nullptr) lanes.Store(o * tanh_c, s.m + row * H + unit);
+  }
+};
+
+struct GruCell {
+  static constexpr int kGates = kNumGruGates;
+  static constexpr int kUnitVectors = 1;
+
+  template <typename V, typename F>
+  static void Forward(const CellForwardStep<F>& s, int64_t row, int64_t unit,
+                      Lanes<V> lanes, const F* r_h, int64_t gate_stride) {
+    const int64_t H = s.hidden_size;
+    const F* w_x = s.input_gates + row * kGates * H + unit;
+    const auto sum = [&](int gate) {
+      return lanes.Load(w_x + gate * H) + V::Load(r_h + gate * gate_stride);
+    };
+    const V r = Sigmoid(sum(kReset));
+    const V z = Sigmoid(sum(kUpdate));
+    // The reset gate acts after the recurrent product, bias included.
+    const V q = lanes.Load(s.recurrent_new_bias + unit) +
+                V::Load(r_h + kNew * gate_stride);
+    const V n = Tanh(MulAdd(r, q, lanes.Load(w_x + kNew * H)));
+    const V h_prev = lanes.Load(s.h_prev[row] + unit);
+    const V one = V::Broadcast(1);
+    lanes.Store(MulAdd(one - z, n, z * h_prev), s.h[row] + unit);
+    if (s.saved != nullptr) {
+      F* saved = s.saved[row] + unit;
+      lanes.Store(r, saved + kReset * H);
+      lanes.Store(z, saved + kUpdate * H);
+      lanes.Store(n, saved + kNew * H);
+      lanes.Store(q, saved + kGruReserveRecurrentNew * H);
+    }
+  }
+
+  template <typename V, typename F>
+  static void Backward(const CellBackwardStep<F>& s, int64_t row, int64_t unit,
+                       Lanes<V> lanes, V dh) {
+    const int64_t H = s.hidden_size;
+    const F* saved = s.saved[row] + unit;
+    const V r = lanes.Load(saved + kReset * H);
+    const V z = lanes.Load(saved + kUpdate * H);
+    const V n = lanes.Load(saved + kNew * H);
+    const V q = lanes.Load(saved + kGruReserveRecurrentNew * H);
+    const V h_prev = lanes.Load(s.h_prev[row] + unit);
+    const V dn = TanhGradient(n, dh * (V::Broadcast(1) - z));
+    const V dr = SigmoidGradient(r, dn * q);
+    const V dz = SigmoidGradient(z, dh * (h_prev - n));
+    F* dgates = s.dgates + row * kGates * H + unit;
+    lanes.Store(dr, dgates + kReset * H);
+    lanes.Store(dz, dgates + kUpdate * H);
+    lanes.Store(dn, dgates + kNew * H);
+    F* recurrent = s.dgates_recurrent + row * kGates * H + unit;
+    lanes.Store(dr, recurrent + kReset * H);
+    lanes.Store(dz, recurrent + kUpdate * H);
+    lanes.Store(dn * r, recurrent + kNew * H);
+    lanes.Store(dh * z, s.dh + row * H + unit);
+  }
+};
+
+template <bool kRelu>
+struct VanillaCell {
+  static constexpr int kGates = 1;
+  static constexpr int kUnitVectors = 4;
+
+  template <typename V, typename F>
+  static void Forward(const CellForwardStep<F>& s, int64_t row, int64_t unit,
+                      Lanes<V> lanes, const F* r_h, int64_t /*gate_stride*/) {
+    const V sum =
+        lanes.Load(s.input_gates + row * s.hidden_size + unit) + V::Load(r_h);
+    lanes.Store(kRelu ? Relu(sum) : Tanh(sum), s.h[row] + unit);
+  }
+
+  template <typename V, typename F>
+  static void Backward(const CellBackwardStep<F>& s, int64_t row, int64_t unit,
+                       Lanes<V> lanes, V dh) {
+    const V h = lanes.Load(s.h[row] + unit);
+    lanes.Store(kRelu ? WherePositive(h, dh) : TanhGradient(h, dh),
+                s.dgates + row * s.hidden_size + unit);
+  }
+};
+
+// Rows [row, row + kRows) of a step: the recurrent product into an L1 tile,
+// then the cell.
+template <typename Cell, int kRows, typename F>
+inline void CellForwardRows(const CellForwardStep<F>& s, int64_t row) {
+  using V = Vec<F>;
+  constexpr int kVectors = Cell::kGates * Cell::kUnitVectors;
+  constexpr int kColumns = kVectors * V::kLanes;
+  alignas(64) F tile[kRows][kColumns];
+  // As many vectors at a time as the registers hold.
+  constexpr int kTogether = kVectors % 3 == 0         ? 3
+                            : kVectors < kTileVectors ? kVectors
+                                                      : kTileVectors;
+  for (int j = 0; j < kVectors; j += kTogether) {
+    V sums[kRows][kTogether];
+    TileProduct(s.depth, s.h_prev + row, 0, s.recurrent_panel + j * V::kLanes,
+                kColumns, sums);
+    for (int m = 0; m < kRows; ++m) {
+      for (int v = 0; v < kTogether; ++v) {
+        sums[m][v].Store(tile[m] + (j + v) * V::kLanes);
+      }
+    }
+  }
+  for (int m = 0; m < kRows; ++m) {
+    for (int v = 0; v < Cell::kUnitVectors; ++v) {
+      const Lanes<V> lanes{s.units - v * V::kLanes};
+      if (lanes.count <= 0) break;
+      Cell::template Forward<V>(s, row + m, s.unit + v * V::kLanes, lanes,
+                                tile[m] + v * V::kLanes, V::kLanes);
+    }
+  }
+}
+
+template <typename Cell, typename F>
+void CellForward(const CellForwardStep<F>& s) {
+  constexpr int kMaxRows = TileRows(Cell::kGates % 3 == 0 ? 3 : kTileVectors);
+  for (int64_t row = 0; row < s.rows; row += kMaxRows) {
+    WithConstant<kMaxRows>(s.rows - row, [&](auto row_count) {
+      CellForwardRows<Cell, decltype(row_count)::value>(s, row);
+    });
+  }
+}
+
+template <typename Cell, typename F>
+void CellBackward(const CellBackwardStep<F>& s) {
+  using V = Vec<F>;
+  for (int64_t row = 0; row < s.rows; ++row) {
+    for (int64_t u = 0; u < s.units; u += V::kLanes) {
+      const Lanes<V> lanes{s.units - u};
+      const int64_t unit = s.unit + u;
+      V dh = lanes.Load(s.dh + row * s.hidden_size + unit);
+      if (s.dy != nullptr) dh = dh + lanes.Load(s.dy[row] + unit);
+      Cell::template Backward<V>(s, row, unit, lanes, dh);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace RNN_ISA
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_SIMD_CELLS_INL_H_

@@ -1,0 +1,118 @@
+// The micro-kernels, one table per instruction set: everything whose speed
+// depends on vector width. F is float or double.
+//
+// A matrix operand B [depth, columns] is packed in panels: panel p holds
+// columns [p * panel_columns, (p+1) * panel_columns) as
+// [depth][panel_columns], the tail filled with zeros. The kernel dictates the
+// panel width and packing adapts.
+//
+// Every element of a product is one chain of fused multiply-adds over depth in
+// blocks of fixed size: its bits depend neither on the tile that computes it
+// nor on its neighbours.
+#ifndef KERNELS_ENGINE_SIMD_SIMD_KERNELS_H_
+#define KERNELS_ENGINE_SIMD_SIMD_KERNELS_H_
+
+#include <stdint.h>
+
+#include "kernels/engine/cell.h"
+
+namespace rnn {
+
+// c[m][j] = (accumulate ? c[m][j] : bias ? bias[j] : 0)
+//         + sum over k of a[m][k] * b[k][j]
+template <typename F>
+struct PanelProduct {
+  int64_t rows;
+  int64_t depth;
+  int64_t columns;    // of this panel; at most panel_columns
+  const F* const* a;  // [rows] -> [depth]
+  const F* b;         // [depth][panel_columns]
+  F* const* c;        // [rows] -> row; columns start at c_offset
+  int64_t c_offset;
+  const F* bias;  // [columns], or nullptr
+  bool accumulate;
+};
+
+// One time step of one panel of hidden units: the recurrent product, the gates
+// and the state update.
+template <typename F>
+struct CellForwardStep {
+  int64_t rows;
+  int64_t hidden_size;          // H
+  int64_t unit;                 // first unit of the panel
+  int64_t units;                // at most cell_units
+  int64_t depth;                // P
+  const F* recurrent_panel;     // [P][G][cell_units]
+  const F* const* h_prev;       // [rows] -> [P]
+  const F* input_gates;         // [rows][G*H]: W x + biases
+  const F* recurrent_new_bias;  // GRU: bR_n [H]
+  F* c;                         // LSTM: [rows][H], updated in place
+  F* const* h;                  // [rows] -> [H], out
+  F* const* saved;  // [rows] -> reserve row, out; nullptr: keep nothing
+};
+
+// One time step of units [unit, unit + units): from the gradient of h to those
+// of the gates' pre-activations.
+template <typename F>
+struct CellBackwardStep {
+  int64_t rows;
+  int64_t hidden_size;
+  int64_t unit;
+  int64_t units;
+  const F* const* saved;   // LSTM, GRU: [rows] -> reserve row
+  const F* const* c_prev;  // LSTM: [rows] -> [H]
+  const F* const* h_prev;  // GRU: [rows] -> [H]
+  const F* const* h;       // tanh, ReLU: [rows] -> [H]
+  const F* const* dy;      // [rows] -> [H], or nullptr: added to dh
+  F* dh;                   // [rows][H]; GRU: out, what passes h' = .. + z.h by
+  F* dc;                   // LSTM: [rows][H], in: of c', out: of c
+  F* dgates;               // [rows][G*H], out
+  F* dgates_recurrent;     // GRU: [rows][G*H], out: as R h sees them
+  F* m;                    // LSTM: [rows][H], out: o.tanh(c'); or nullptr
+};
+
+// Arrays are indexed by CellMode.
+template <typename F>
+struct SimdKernels {
+  int panel_columns;
+  int cell_units[kNumCellModes];  // hidden units of a CellForwardStep panel
+
+  void (*multiply_panel)(const PanelProduct<F>&);
+  void (*cell_forward[kNumCellModes])(const CellForwardStep<F>&);
+  void (*cell_backward[kNumCellModes])(const CellBackwardStep<F>&);
+};
+
+// 16-bit elements by their bits, round to nearest even.
+struct SimdConversions {
+  void (*half_to_float)(const uint16_t* in, float* out, int64_t count);
+  void (*float_to_half)(const float* in, uint16_t* out, int64_t count);
+  void (*bfloat16_to_float)(const uint16_t* in, float* out, int64_t count);
+  void (*float_to_bfloat16)(const float* in, uint16_t* out, int64_t count);
+};
+
+// For the accuracy tests.
+template <typename F>
+struct SimdMath {
+  void (*sigmoid)(const F* in, F* out, int64_t count);
+  void (*tanh)(const F* in, F* out, int64_t count);
+};
+
+struct SimdTarget {
+  const char* name;
+  SimdKernels<float> float_kernels;
+  SimdKernels<double> double_kernels;
+  SimdConversions conversions;
+  SimdMath<float> float_math;
+  SimdMath<double> double_math;
+};
+
+// The best target this CPU runs; TF_CUDNN_RNN_ISA=<name> in the environment
+// limits the choice to that one and those below it in isa.inc. Decided once.
+const SimdTarget& SelectSimdTarget();
+
+// All targets this CPU runs, best first; at most `capacity` are written.
+int SupportedSimdTargets(const SimdTarget** targets, int capacity);
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_SIMD_SIMD_KERNELS_H_

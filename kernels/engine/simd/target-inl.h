@@ -1,0 +1,55 @@
+// Fills an instruction set's table. Include everything else first.
+#ifndef KERNELS_ENGINE_SIMD_TARGET_INL_H_
+#define KERNELS_ENGINE_SIMD_TARGET_INL_H_
+
+#include "kernels/engine/simd/simd_kernels.h"
+
+namespace rnn {
+namespace RNN_ISA {
+namespace {
+
+template <typename F>
+constexpr SimdKernels<F> MakeKernels() {
+  constexpr int kLanes = Vec<F>::kLanes;
+  constexpr int kVanillaUnits = VanillaCell<true>::kUnitVectors * kLanes;
+  return {
+      kTileVectors * kLanes,
+      // In the order of CellMode: ReLU, tanh, LSTM, GRU.
+      {kVanillaUnits, kVanillaUnits, LstmCell::kUnitVectors * kLanes,
+       GruCell::kUnitVectors * kLanes},
+      MultiplyPanel<F>,
+      {CellForward<VanillaCell<true>, F>, CellForward<VanillaCell<false>, F>,
+       CellForward<LstmCell, F>, CellForward<GruCell, F>},
+      {CellBackward<VanillaCell<true>, F>, CellBackward<VanillaCell<false>, F>,
+       CellBackward<LstmCell, F>, CellBackward<GruCell, F>}};
+}
+
+template <typename F>
+void SigmoidArray(const F* in, F* out, int64_t count) {
+  for (int64_t i = 0; i < count; i += Vec<F>::kLanes) {
+    const Lanes<Vec<F>> lanes{count - i};
+    lanes.Store(Sigmoid(lanes.Load(in + i)), out + i);
+  }
+}
+template <typename F>
+void TanhArray(const F* in, F* out, int64_t count) {
+  for (int64_t i = 0; i < count; i += Vec<F>::kLanes) {
+    const Lanes<Vec<F>> lanes{count - i};
+    lanes.Store(Tanh(lanes.Load(in + i)), out + i);
+  }
+}
+
+constexpr SimdTarget MakeTarget(const char* name) {
+  return {name,
+          MakeKernels<float>(),
+          MakeKernels<double>(),
+          {HalfToFloat, FloatToHalf, BFloat16ToFloat, FloatToBFloat16},
+          {SigmoidArray<float>, TanhArray<float>},
+          {SigmoidArray<double>, TanhArray<double>}};
+}
+
+}  // namespace
+}  // namespace RNN_ISA
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_SIMD_TARGET_INL_H_

@@ -1,0 +1,160 @@
+// Vectors of AVX2 with FMA: 8 floats or 4 doubles, tails by mask.
+// See vec_avx512.h for the contract of Min and Max.
+#ifndef KERNELS_ENGINE_SIMD_VEC_AVX2_H_
+#define KERNELS_ENGINE_SIMD_VEC_AVX2_H_
+
+#include <immintrin.h>
+#include <stdint.h>
+
+namespace rnn {
+namespace RNN_ISA {
+namespace {
+
+// 16 registers: 6 x 2 or 4 x 3 accumulators, the vectors of B, a broadcast.
+constexpr int kTileVectors = 2;
+constexpr int TileRows(int vectors) { return vectors <= 2 ? 6 : 4; }
+
+template <typename F>
+struct Vec;
+
+template <>
+struct Vec<float> {
+  using Element = float;
+  static constexpr int kLanes = 8;
+  __m256 v;
+
+  static Vec Broadcast(float x) { return {_mm256_set1_ps(x)}; }
+  static Vec Load(const float* p) { return {_mm256_loadu_ps(p)}; }
+  static Vec Load(const float* p, int64_t count) {
+    return {_mm256_maskload_ps(p, Mask(count))};
+  }
+  void Store(float* p) const { _mm256_storeu_ps(p, v); }
+  void Store(float* p, int64_t count) const {
+    _mm256_maskstore_ps(p, Mask(count), v);
+  }
+
+ private:
+  static __m256i Mask(int64_t count) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)),
+                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+};
+
+inline Vec<float> operator+(Vec<float> a, Vec<float> b) {
+  return {_mm256_add_ps(a.v, b.v)};
+}
+inline Vec<float> operator-(Vec<float> a, Vec<float> b) {
+  return {_mm256_sub_ps(a.v, b.v)};
+}
+inline Vec<float> operator*(Vec<float> a, Vec<float> b) {
+  return {_mm256_mul_ps(a.v, b.v)};
+}
+inline Vec<float> operator/(Vec<float> a, Vec<float> b) {
+  return {_mm256_div_ps(a.v, b.v)};
+}
+inline Vec<float> MulAdd(Vec<float> a, Vec<float> b, Vec<float> c) {
+  return {_mm256_fmadd_ps(a.v, b.v, c.v)};
+}
+inline Vec<float> Min(Vec<float> a, Vec<float> b) {
+  return {_mm256_min_ps(a.v, b.v)};
+}
+inline Vec<float> Max(Vec<float> a, Vec<float> b) {
+  return {_mm256_max_ps(a.v, b.v)};
+}
+inline Vec<float> Round(Vec<float> a) {
+  return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+// a * 2^k for an integral k in [-126, 127].
+inline Vec<float> Scale(Vec<float> a, Vec<float> k) {
+  const __m256i exponent =
+      _mm256_add_epi32(_mm256_cvtps_epi32(k.v), _mm256_set1_epi32(127));
+  return {
+      _mm256_mul_ps(a.v, _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23)))};
+}
+inline Vec<float> Abs(Vec<float> a) {
+  return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)};
+}
+inline Vec<float> CopySign(Vec<float> magnitude, Vec<float> sign) {
+  const __m256 bit = _mm256_set1_ps(-0.0f);
+  return {_mm256_or_ps(_mm256_andnot_ps(bit, magnitude.v),
+                       _mm256_and_ps(bit, sign.v))};
+}
+inline Vec<float> WherePositive(Vec<float> condition, Vec<float> value) {
+  return {_mm256_and_ps(
+      _mm256_cmp_ps(condition.v, _mm256_setzero_ps(), _CMP_GT_OQ), value.v)};
+}
+inline void Pin(Vec<float>& a) { asm volatile("" : "+x"(a.v)); }
+
+template <>
+struct Vec<double> {
+  using Element = double;
+  static constexpr int kLanes = 4;
+  __m256d v;
+
+  static Vec Broadcast(double x) { return {_mm256_set1_pd(x)}; }
+  static Vec Load(const double* p) { return {_mm256_loadu_pd(p)}; }
+  static Vec Load(const double* p, int64_t count) {
+    return {_mm256_maskload_pd(p, Mask(count))};
+  }
+  void Store(double* p) const { _mm256_storeu_pd(p, v); }
+  void Store(double* p, int64_t count) const {
+    _mm256_maskstore_pd(p, Mask(count), v);
+  }
+
+ private:
+  static __m256i Mask(int64_t count) {
+    return _mm256_cmpgt_epi64(_mm256_set1_epi64x(count),
+                              _mm256_setr_epi64x(0, 1, 2, 3));
+  }
+};
+
+inline Vec<double> operator+(Vec<double> a, Vec<double> b) {
+  return {_mm256_add_pd(a.v, b.v)};
+}
+inline Vec<double> operator-(Vec<double> a, Vec<double> b) {
+  return {_mm256_sub_pd(a.v, b.v)};
+}
+inline Vec<double> operator*(Vec<double> a, Vec<double> b) {
+  return {_mm256_mul_pd(a.v, b.v)};
+}
+inline Vec<double> operator/(Vec<double> a, Vec<double> b) {
+  return {_mm256_div_pd(a.v, b.v)};
+}
+inline Vec<double> MulAdd(Vec<double> a, Vec<double> b, Vec<double> c) {
+  return {_mm256_fmadd_pd(a.v, b.v, c.v)};
+}
+inline Vec<double> Min(Vec<double> a, Vec<double> b) {
+  return {_mm256_min_pd(a.v, b.v)};
+}
+inline Vec<double> Max(Vec<double> a, Vec<double> b) {
+  return {_mm256_max_pd(a.v, b.v)};
+}
+inline Vec<double> Round(Vec<double> a) {
+  return {_mm256_round_pd(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+// a * 2^k for an integral k in [-1022, 1023].
+inline Vec<double> Scale(Vec<double> a, Vec<double> k) {
+  const __m256i exponent = _mm256_add_epi64(
+      _mm256_cvtepi32_epi64(_mm256_cvtpd_epi32(k.v)), _mm256_set1_epi64x(1023));
+  return {
+      _mm256_mul_pd(a.v, _mm256_castsi256_pd(_mm256_slli_epi64(exponent, 52)))};
+}
+inline Vec<double> Abs(Vec<double> a) {
+  return {_mm256_andnot_pd(_mm256_set1_pd(-0.0), a.v)};
+}
+inline Vec<double> CopySign(Vec<double> magnitude, Vec<double> sign) {
+  const __m256d bit = _mm256_set1_pd(-0.0);
+  return {_mm256_or_pd(_mm256_andnot_pd(bit, magnitude.v),
+                       _mm256_and_pd(bit, sign.v))};
+}
+inline Vec<double> WherePositive(Vec<double> condition, Vec<double> value) {
+  return {_mm256_and_pd(
+      _mm256_cmp_pd(condition.v, _mm256_setzero_pd(), _CMP_GT_OQ), value.v)};
+}
+inline void Pin(Vec<double>& a) { asm volatile("" : "+x"(a.v)); }
+
+}  // namespace
+}  // namespace RNN_ISA
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_SIMD_VEC_AVX2_H_

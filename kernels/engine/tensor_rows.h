@@ -1,0 +1,146 @@
+// Finding the row of features that belongs to a step and a batch row.
+#ifndef KERNELS_ENGINE_TENSOR_ROWS_H_
+#define KERNELS_ENGINE_TENSOR_ROWS_H_
+
+#include <cstdint>
+
+#include "kernels/engine/chunks.h"
+#include "kernels/engine/dropout.h"
+#include "kernels/engine/elements.h"
+#include "kernels/engine/engine.h"
+#include "kernels/engine/parallel.h"
+#include "kernels/engine/sequences.h"
+
+namespace rnn {
+
+// Rows by (time, rank) of a tensor that is either padded, with strides, or
+// dense: one row of `outer` values per valid row, in time order.
+template <typename Value>
+class TimeRows {
+ public:
+  TimeRows() = default;
+
+  static TimeRows Padded(const Sequences& sequences, Value* data,
+                         Strides strides) {
+    return TimeRows(&sequences, data, strides, /*padded=*/true);
+  }
+  static TimeRows Dense(const Sequences& sequences, Value* data,
+                        int64_t row_size) {
+    return TimeRows(&sequences, data, {row_size, 0}, /*padded=*/false);
+  }
+
+  Value* Row(int64_t time, int64_t rank) const {
+    return padded_ ? data_ + time * strides_.outer +
+                         sequences_->batch_row(rank) * strides_.batch
+                   : data_ + (sequences_->offset(time) + rank) * strides_.outer;
+  }
+
+  // The same rows, seen from feature `offset` on.
+  TimeRows From(int64_t offset) const {
+    return TimeRows(sequences_, data_ + offset, strides_, padded_);
+  }
+
+ private:
+  TimeRows(const Sequences* sequences, Value* data, Strides strides,
+           bool padded)
+      : sequences_(sequences),
+        data_(data),
+        strides_(strides),
+        padded_(padded) {}
+
+  const Sequences* sequences_ = nullptr;
+  Value* data_ = nullptr;
+  Strides strides_{};
+  bool padded_ = false;
+};
+
+// Zeroes the padding of a [T, B, features] tensor.
+template <typename Element>
+void ZeroPadding(const Sequences& sequences, Element* data, Strides strides,
+                 int64_t features, Executor& executor) {
+  ParallelFor(
+      executor, sequences.batch(), sequences.max_time() * features,
+      [&](int64_t begin, int64_t end) {
+        for (int64_t rank = begin; rank < end; ++rank) {
+          Element* row = data + sequences.batch_row(rank) * strides.batch;
+          for (int64_t time = sequences.length(rank);
+               time < sequences.max_time(); ++time) {
+            std::fill_n(row + time * strides.outer, features, Element{});
+          }
+        }
+      });
+}
+
+// What enters a layer, as rows of the computed type: the network's input, or
+// the outputs of the layer below with dropout applied.
+template <typename Element>
+class LayerInput {
+ public:
+  using F = ComputeType<Element>;
+
+  LayerInput(const Sequences& sequences, TimeRows<const Element> source,
+             int64_t features)
+      : sequences_(sequences), source_(source), features_(features) {}
+
+  // `layer` is the one whose outputs are dropped.
+  void SetDropout(int64_t layer, const Dropout& dropout) {
+    dropped_layer_ = layer;
+    dropout_ = &dropout;
+  }
+
+  // Whether Gather() needs staging memory of [chunk rows, features].
+  bool needs_staging() const {
+    return !kComputesInPlace<Element> || dropout_ != nullptr;
+  }
+
+  // Points rows[i] at the input of the chunk's i-th row, in `direction`.
+  void Gather(int direction, StepRange chunk, Executor& executor, F* staging,
+              const F** rows) const {
+    if constexpr (kComputesInPlace<Element>) {
+      if (!needs_staging()) {
+        ForEachRow(
+            sequences_, chunk, [&](int64_t i, int64_t step, int64_t rank) {
+              rows[i] =
+                  source_.Row(sequences_.time(direction, step, rank), rank);
+            });
+        return;
+      }
+    }
+    ParallelFor(
+        executor, chunk.end - chunk.begin,
+        sequences_.active(chunk.begin) * features_ * kStagingWork,
+        [&](int64_t begin, int64_t end) {
+          const StepRange part = {chunk.begin + begin, chunk.begin + end};
+          const int64_t first =
+              sequences_.offset(part.begin) - sequences_.offset(chunk.begin);
+          ForEachRow(
+              sequences_, part, [&](int64_t i, int64_t step, int64_t rank) {
+                F* row = staging + (first + i) * features_;
+                StageRow(sequences_.time(direction, step, rank), rank, row);
+                rows[first + i] = row;
+              });
+        });
+  }
+
+ private:
+  // A staged value costs about as much as this many multiply-adds.
+  static constexpr int64_t kStagingWork = 16;
+
+  void StageRow(int64_t time, int64_t rank, F* row) const {
+    Load(source_.Row(time, rank), row, features_);
+    if (dropout_ != nullptr) {
+      dropout_->Apply(dropped_layer_, time, sequences_.batch_row(rank),
+                      features_, row, row);
+    }
+  }
+
+  const Sequences& sequences_;
+  TimeRows<const Element> source_;
+  int64_t features_;
+  int64_t dropped_layer_ = 0;
+  const Dropout* dropout_ = nullptr;
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_TENSOR_ROWS_H_
