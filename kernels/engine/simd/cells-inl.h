@@ -1,32 +1,16 @@
 // The cells: between the products of a time step, forward and backward side by
-// side. Include product-inl.h and math-inl.h first.
+// side. Include a vec_<isa>.h first.
 #ifndef KERNELS_ENGINE_SIMD_CELLS_INL_H_
 #define KERNELS_ENGINE_SIMD_CELLS_INL_H_
 
 #include "kernels/engine/cell.h"
+#include "kernels/engine/simd/math-inl.h"
+#include "kernels/engine/simd/product-inl.h"
 #include "kernels/engine/simd/simd_kernels.h"
 
 namespace rnn {
 namespace RNN_ISA {
 namespace {
-
-// A row of gates, seen by the vector that starts at `unit`: lanes beyond
-// `count` are neither read nor written.
-template <typename V>
-struct Lanes {
-  int64_t count;
-
-  V Load(const typename V::Element* p) const {
-    return count >= V::kLanes ? V::Load(p) : V::Load(p, count);
-  }
-  void Store(V value, typename V::Element* p) const {
-    if (count >= V::kLanes) {
-      value.Store(p);
-    } else {
-      value.Store(p, count);
-    }
-  }
-};
 
 template <typename V>
 inline V SigmoidGradient(V activation, V gradient) {

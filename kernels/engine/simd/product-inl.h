@@ -12,42 +12,87 @@ namespace {
 // and partial sums keep rounding errors from growing with depth.
 constexpr int64_t kDepthBlock = 512;
 
-// accumulators[m][j] = sum over k < depth of a[m][k] * b[k * b_stride + j]
-template <int kRows, int kVectors, typename V>
-inline void TileProduct(int64_t depth, const typename V::Element* const* a,
-                        int64_t a_offset, const typename V::Element* b,
-                        int64_t b_stride, V (&accumulators)[kRows][kVectors]) {
-  const typename V::Element* rows[kRows];
-  for (int m = 0; m < kRows; ++m) {
-    rows[m] = a[m] + a_offset;
-    for (int j = 0; j < kVectors; ++j) accumulators[m][j] = V::Broadcast(0);
-  }
-  for (int64_t k = 0; k < depth; ++k) {
-    V columns[kVectors];
-    for (int j = 0; j < kVectors; ++j) {
-      columns[j] = V::Load(b + k * b_stride + j * V::kLanes);
-      Pin(columns[j]);
-    }
-    for (int m = 0; m < kRows; ++m) {
-      const V value = V::Broadcast(rows[m][k]);
-      for (int j = 0; j < kVectors; ++j) {
-        accumulators[m][j] = MulAdd(value, columns[j], accumulators[m][j]);
-      }
-    }
-  }
-}
+// A row of memory, seen by the vector that starts at some column: lanes beyond
+// the `count` columns left are neither read nor written.
+template <typename V>
+struct Lanes {
+  int64_t count;
 
-// Calls function(std::integral_constant-like tag) with `count` as a constant.
+  V Load(const typename V::Element* p) const {
+    return count >= V::kLanes ? V::Load(p) : V::Load(p, count);
+  }
+  void Store(V value, typename V::Element* p) const {
+    if (count >= V::kLanes) {
+      value.Store(p);
+    } else {
+      value.Store(p, count);
+    }
+  }
+};
+
 template <int kValue>
 struct Constant {
   static constexpr int value = kValue;
 };
+
+// function(Constant<0>()) ... function(Constant<kCount - 1>()). Arrays indexed
+// by such constants live in registers; GCC leaves those indexed by a loop's
+// variable in memory, even when it unrolls the loop.
+#define RNN_ALWAYS_INLINE __attribute__((always_inline))
+template <int kCount, typename Function>
+RNN_ALWAYS_INLINE inline void Unroll(Function function) {
+  if constexpr (kCount > 0) {
+    Unroll<kCount - 1>(function);
+    function(Constant<kCount - 1>());
+  }
+}
+
+// Calls function(Constant<min(count, kMax)>()), count >= 1.
 template <int kMax, typename Function>
 inline void WithConstant(int64_t count, Function function) {
   if constexpr (kMax > 1) {
     if (count < kMax) return WithConstant<kMax - 1>(count, function);
   }
   function(Constant<kMax>());
+}
+
+// accumulators[m][j] = sum over k < depth of
+//     a[m][a_offset + k] * b[k * b_stride + j]
+template <int kRows, int kVectors, typename V>
+RNN_ALWAYS_INLINE inline void TileProduct(int64_t depth,
+                                          const typename V::Element* const* a,
+                                          int64_t a_offset,
+                                          const typename V::Element* b,
+                                          int64_t b_stride,
+                                          V (&accumulators)[kRows][kVectors]) {
+  const typename V::Element* rows[kRows];
+  V sums[kRows][kVectors];
+  Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+    rows[m.value] = a[m.value] + a_offset;
+    Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
+      sums[m.value][j.value] = V::Broadcast(0);
+    });
+  });
+  for (int64_t k = 0; k < depth; ++k) {
+    V columns[kVectors];
+    Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
+      columns[j.value] = V::Load(b + j.value * V::kLanes);
+      Pin(columns[j.value]);
+    });
+    b += b_stride;
+    Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+      const V value = V::Broadcast(rows[m.value][k]);
+      Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
+        sums[m.value][j.value] =
+            MulAdd(value, columns[j.value], sums[m.value][j.value]);
+      });
+    });
+  }
+  Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+    Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
+      accumulators[m.value][j.value] = sums[m.value][j.value];
+    });
+  });
 }
 
 // Rows [row, row + kRows) of a panel product, one block of depth.
@@ -62,22 +107,14 @@ inline void MultiplyTile(const PanelProduct<F>& p, int64_t row, int64_t k_begin,
     F* c = p.c[row + m] + p.c_offset;
     for (int j = 0; j < kVectors; ++j) {
       const int64_t column = j * V::kLanes;
-      const int64_t lanes = p.columns - column;
-      if (lanes >= V::kLanes) {
-        if (add_c) {
-          sums[m][j] = sums[m][j] + V::Load(c + column);
-        } else if (p.bias != nullptr) {
-          sums[m][j] = sums[m][j] + V::Load(p.bias + column);
-        }
-        sums[m][j].Store(c + column);
-      } else {
-        if (add_c) {
-          sums[m][j] = sums[m][j] + V::Load(c + column, lanes);
-        } else if (p.bias != nullptr) {
-          sums[m][j] = sums[m][j] + V::Load(p.bias + column, lanes);
-        }
-        sums[m][j].Store(c + column, lanes);
+      const Lanes<V> lanes{p.columns - column};
+      V sum = sums[m][j];
+      if (add_c) {
+        sum = sum + lanes.Load(c + column);
+      } else if (p.bias != nullptr) {
+        sum = sum + lanes.Load(p.bias + column);
       }
+      lanes.Store(sum, c + column);
     }
   }
 }

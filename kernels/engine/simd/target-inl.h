@@ -1,7 +1,11 @@
-// Fills an instruction set's table. Include everything else first.
+// Fills an instruction set's table. Include a vec_<isa>.h first.
 #ifndef KERNELS_ENGINE_SIMD_TARGET_INL_H_
 #define KERNELS_ENGINE_SIMD_TARGET_INL_H_
 
+#include "kernels/engine/simd/cells-inl.h"
+#include "kernels/engine/simd/conversions-inl.h"
+#include "kernels/engine/simd/math-inl.h"
+#include "kernels/engine/simd/product-inl.h"
 #include "kernels/engine/simd/simd_kernels.h"
 
 namespace rnn {

@@ -1,98 +1,104 @@
-// Vectors for any CPU: loops over 4 lanes that the compiler may vectorise for
-// the baseline it targets. See vec_avx512.h for the contract of Min and Max.
+// Vectors of 16 bytes for any CPU: the compiler's own vector type, which it
+// lowers to what the baseline has. See vec_avx512.h for the contract of Min and
+// Max.
 #ifndef KERNELS_ENGINE_SIMD_VEC_SCALAR_H_
 #define KERNELS_ENGINE_SIMD_VEC_SCALAR_H_
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 namespace rnn {
 namespace RNN_ISA {
 namespace {
 
+// 16 registers: 4 x 2 accumulators, products, the vectors of B.
 constexpr int kTileVectors = 2;
 constexpr int TileRows(int vectors) { return vectors <= 2 ? 4 : 2; }
 
 template <typename F>
 struct Vec {
   using Element = F;
-  static constexpr int kLanes = 4;
-  F v[kLanes];
+  static constexpr int kLanes = 16 / sizeof(F);
+  typedef F Native __attribute__((vector_size(16)));
+  Native v;
 
-  static Vec Broadcast(F x) { return {{x, x, x, x}}; }
-  static Vec Load(const F* p) { return {{p[0], p[1], p[2], p[3]}}; }
-  static Vec Load(const F* p, int64_t count) {
-    Vec result = Broadcast(0);
-    for (int64_t i = 0; i < count; ++i) result.v[i] = p[i];
+  static Vec Broadcast(F x) { return {Native{} + x}; }
+  static Vec Load(const F* p) {
+    Vec result;
+    memcpy(&result.v, p, sizeof result.v);
     return result;
   }
-  void Store(F* p) const { Store(p, kLanes); }
-  void Store(F* p, int64_t count) const {
-    for (int64_t i = 0; i < count; ++i) p[i] = v[i];
+  static Vec Load(const F* p, int64_t count) {
+    Vec result{};
+    memcpy(&result.v, p, count * sizeof(F));
+    return result;
   }
+  void Store(F* p) const { memcpy(p, &v, sizeof v); }
+  void Store(F* p, int64_t count) const { memcpy(p, &v, count * sizeof(F)); }
 };
-
-template <typename F, typename Function>
-inline Vec<F> Map(Vec<F> a, Vec<F> b, Function function) {
-  Vec<F> result;
-  for (int i = 0; i < Vec<F>::kLanes; ++i) {
-    result.v[i] = function(a.v[i], b.v[i]);
-  }
-  return result;
-}
 
 template <typename F>
 inline Vec<F> operator+(Vec<F> a, Vec<F> b) {
-  return Map(a, b, [](F x, F y) { return x + y; });
+  return {a.v + b.v};
 }
 template <typename F>
 inline Vec<F> operator-(Vec<F> a, Vec<F> b) {
-  return Map(a, b, [](F x, F y) { return x - y; });
+  return {a.v - b.v};
 }
 template <typename F>
 inline Vec<F> operator*(Vec<F> a, Vec<F> b) {
-  return Map(a, b, [](F x, F y) { return x * y; });
+  return {a.v * b.v};
 }
 template <typename F>
 inline Vec<F> operator/(Vec<F> a, Vec<F> b) {
-  return Map(a, b, [](F x, F y) { return x / y; });
+  return {a.v / b.v};
 }
 // Rounds twice: a fused operation without hardware would be a library call.
 template <typename F>
 inline Vec<F> MulAdd(Vec<F> a, Vec<F> b, Vec<F> c) {
-  return a * b + c;
+  return {a.v * b.v + c.v};
 }
 template <typename F>
 inline Vec<F> Min(Vec<F> a, Vec<F> b) {
-  return Map(a, b, [](F x, F y) { return x < y ? x : y; });
+  return {a.v < b.v ? a.v : b.v};
 }
 template <typename F>
 inline Vec<F> Max(Vec<F> a, Vec<F> b) {
-  return Map(a, b, [](F x, F y) { return x > y ? x : y; });
+  return {a.v > b.v ? a.v : b.v};
+}
+
+template <typename F, typename Function>
+inline Vec<F> MapLanes(Vec<F> a, Vec<F> b, Function function) {
+  Vec<F> result;
+  for (int i = 0; i < Vec<F>::kLanes; ++i) {
+    result.v[i] = static_cast<F>(function(a.v[i], b.v[i]));
+  }
+  return result;
 }
 template <typename F>
 inline Vec<F> Round(Vec<F> a) {
-  return Map(a, a, [](F x, F) { return static_cast<F>(rint(x)); });
+  return MapLanes(a, a, [](F x, F) { return rint(x); });
 }
+// a * 2^k for an integral k. NaN has no integer to convert to; it stays itself.
 template <typename F>
 inline Vec<F> Scale(Vec<F> a, Vec<F> k) {
-  return Map(a, k, [](F x, F y) {
-    // NaN has no integer to convert to; it stays itself.
+  return MapLanes(a, k, [](F x, F y) {
     return y == y ? static_cast<F>(ldexp(x, static_cast<int>(y))) : y;
   });
 }
 template <typename F>
 inline Vec<F> Abs(Vec<F> a) {
-  return Map(a, a, [](F x, F) { return static_cast<F>(fabs(x)); });
+  return MapLanes(a, a, [](F x, F) { return fabs(x); });
 }
 template <typename F>
 inline Vec<F> CopySign(Vec<F> magnitude, Vec<F> sign) {
-  return Map(magnitude, sign,
-             [](F x, F y) { return static_cast<F>(copysign(x, y)); });
+  return MapLanes(magnitude, sign, [](F x, F y) { return copysign(x, y); });
 }
 template <typename F>
 inline Vec<F> WherePositive(Vec<F> condition, Vec<F> value) {
-  return Map(condition, value, [](F x, F y) { return x > 0 ? y : F{0}; });
+  const Vec<F> zero{};
+  return {condition.v > zero.v ? value.v : zero.v};
 }
 template <typename F>
 inline void Pin(Vec<F>&) {}
