@@ -15,6 +15,7 @@
 #include "kernels/engine/matrix_product.h"
 #include "kernels/engine/parallel.h"
 #include "kernels/engine/params_layout.h"
+#include "kernels/engine/recurrence.h"
 #include "kernels/engine/reserve_layout.h"
 #include "kernels/engine/tensor_rows.h"
 
@@ -39,23 +40,6 @@ bool ReadDropoutKey(const Element* reserve, uint64_t* key) {
   }
   return true;
 }
-
-// Rows of one buffer: pointers to [count] rows of `row_size`.
-template <typename F>
-struct RowBuffer {
-  F* values = nullptr;
-  F** rows = nullptr;
-
-  static RowBuffer Take(Arena& arena, int64_t count, int64_t row_size) {
-    RowBuffer buffer;
-    buffer.values = arena.Take<F>(count * row_size);
-    buffer.rows = arena.Take<F*>(count);
-    return buffer;
-  }
-  void SetRows(int64_t count, int64_t row_size) {
-    for (int64_t i = 0; i < count; ++i) rows[i] = values + i * row_size;
-  }
-};
 
 template <typename Element>
 class BackwardPass {
@@ -262,9 +246,18 @@ class BackwardPass {
       m_.SetRows(rows, d_.hidden_size);
       dm_.SetRows(sequences_.batch(), d_.hidden_size);
     }
-    for (int64_t step = chunk.end - 1; step >= chunk.begin; --step) {
-      RunStep(chunk, step);
-    }
+    const int64_t P = d_.output_size();
+    Recurrence recurrence;
+    recurrence.sequences = &sequences_;
+    recurrence.chunk = chunk;
+    recurrence.order = StepOrder::kDescending;
+    recurrence.work_per_row = 2 * d_.gates_size() * P;
+    recurrence.weights_bytes = d_.gates_size() * P * sizeof(F);
+    RunSteps(recurrence, *executor_,
+             [&](Executor& executor, int64_t step, int64_t rank_begin,
+                 int64_t rank_end) {
+               RunStep(executor, chunk, step, rank_begin, rank_end);
+             });
     PropagateToStepBefore(chunk);
     AccumulateParamsGradients(layer, direction, chunk);
     PropagateToInput(layer, direction, chunk);
@@ -403,88 +396,91 @@ class BackwardPass {
     Multiply(RecurrentProduct(chunk, chunk.begin), *executor_);
   }
 
-  void RunStep(StepRange chunk, int64_t step) {
+  void RunStep(Executor& executor, StepRange chunk, int64_t step,
+               int64_t rank_begin, int64_t rank_end) {
     const int64_t row =
         sequences_.offset(step) - sequences_.offset(chunk.begin);
-    const int64_t active = sequences_.active(step);
+    const int64_t ranks = rank_end - rank_begin;
     const int64_t H = d_.hidden_size;
     const int64_t P = d_.output_size();
     const int64_t width = Kernels<F>().panel_columns;
-    // The step after hands its gradient over, unless another chunk has.
-    RowsTimesMatrix<F> from_step_after;
-    from_step_after.rows = 0;
-    if (step + 1 < chunk.end)
-      from_step_after = RecurrentProduct(chunk, step + 1);
-
-    const auto cell_backward =
-        Kernels<F>().cell_backward[static_cast<int>(d_.mode)];
-    const auto run_cell = [&](int64_t column, int64_t row_begin,
-                              int64_t row_end) {
-      CellBackwardStep<F> part{};
-      part.rows = row_end - row_begin;
-      part.hidden_size = H;
-      part.unit = column;
-      part.units = std::min(width, H - column);
-      const int64_t first = row + row_begin;
-      if (saved_rows_ != nullptr) part.saved = saved_rows_ + first;
-      if (c_prev_rows_ != nullptr) part.c_prev = c_prev_rows_ + first;
-      part.h_prev = PreviousOutputs(chunk, step) + row_begin;
-      part.h = h_rows_ + sequences_.batch() + first;
-      if (d_.has_projection()) {
-        part.dh = dm_.values + row_begin * H;
-        part.m = m_.values + first * H;
-      } else {
-        part.dh = dh_.values + row_begin * H;
-        part.dy = dy_rows_ + first;
-      }
-      if (dc_ != nullptr) part.dc = dc_ + row_begin * H;
-      part.dgates = dgates_.values + first * d_.gates_size();
-      if (d_.mode == CellMode::kGru) {
-        part.dgates_recurrent =
-            dgates_recurrent_.values + first * d_.gates_size();
-      }
-      cell_backward(part);
-    };
-
-    const int64_t cell_work = 16 * active * H;
+    // The step after hands its gradient over, unless its chunk has done so.
+    const bool has_step_after = step + 1 < chunk.end;
+    const RowsTimesMatrix<F> from_step_after =
+        has_step_after ? RecurrentProduct(chunk, step + 1)
+                       : RowsTimesMatrix<F>{};
     const int64_t recurrent_work =
-        2 * from_step_after.rows * d_.gates_size() * P;
-    ParallelTiles(
-        *executor_, recurrent_weights_.num_panels(), active,
-        recurrent_work + cell_work,
-        [&](int64_t panel, int64_t row_begin, int64_t row_end) {
-          const int64_t product_end = std::min(row_end, from_step_after.rows);
-          if (row_begin < product_end) {
-            MultiplyPanel(from_step_after, panel, row_begin, product_end);
-          }
-          const int64_t column = panel * width;
-          if (!d_.has_projection()) {
-            run_cell(column, row_begin, row_end);
-            return;
-          }
-          const int64_t column_end = std::min(column + width, P);
-          for (int64_t rank = row_begin; rank < row_end; ++rank) {
-            const F* from_above = dy_rows_[row + rank];
-            F* total = dh_total_.rows[row + rank];
-            for (int64_t j = column; j < column_end; ++j) {
-              total[j] = dh_.rows[rank][j] + from_above[j];
-            }
-          }
-        });
+        has_step_after ? 2 * ranks * d_.gates_size() * P : 0;
+
+    ParallelTiles(executor, recurrent_weights_.num_panels(), rank_begin,
+                  rank_end, recurrent_work + kCellWork * ranks * H,
+                  [&](int64_t panel, int64_t begin, int64_t end) {
+                    const int64_t product_end =
+                        std::min(end, from_step_after.rows);
+                    if (begin < product_end) {
+                      MultiplyPanel(from_step_after, panel, begin, product_end);
+                    }
+                    const int64_t column = panel * width;
+                    if (d_.has_projection()) {
+                      AddOutputGradients(row, begin, end, column,
+                                         std::min(column + width, P));
+                    } else {
+                      RunCell(chunk, step, begin, end, column);
+                    }
+                  });
     if (!d_.has_projection()) return;
 
     RowsTimesMatrix<F> through_projection;
-    through_projection.rows = active;
     through_projection.a = dh_total_.rows + row;
     through_projection.b = &projection_;
     through_projection.c = dm_.rows;
-    ParallelTiles(*executor_, projection_.num_panels(), active,
-                  2 * active * P * H + cell_work,
-                  [&](int64_t panel, int64_t row_begin, int64_t row_end) {
-                    MultiplyPanel(through_projection, panel, row_begin,
-                                  row_end);
-                    run_cell(panel * width, row_begin, row_end);
+    ParallelTiles(executor, projection_.num_panels(), rank_begin, rank_end,
+                  2 * ranks * P * H + kCellWork * ranks * H,
+                  [&](int64_t panel, int64_t begin, int64_t end) {
+                    MultiplyPanel(through_projection, panel, begin, end);
+                    RunCell(chunk, step, begin, end, panel * width);
                   });
+  }
+
+  // dh_total_ = dh_ + dy, whose rows begin at `row` of the chunk.
+  void AddOutputGradients(int64_t row, int64_t rank_begin, int64_t rank_end,
+                          int64_t column_begin, int64_t column_end) {
+    for (int64_t rank = rank_begin; rank < rank_end; ++rank) {
+      const F* dy = dy_rows_[row + rank];
+      for (int64_t j = column_begin; j < column_end; ++j) {
+        dh_total_.rows[row + rank][j] = dh_.rows[rank][j] + dy[j];
+      }
+    }
+  }
+
+  // The cell of the units of one panel that begins at `unit`.
+  void RunCell(StepRange chunk, int64_t step, int64_t rank_begin,
+               int64_t rank_end, int64_t unit) {
+    const int64_t H = d_.hidden_size;
+    const int64_t row =
+        sequences_.offset(step) - sequences_.offset(chunk.begin) + rank_begin;
+    CellBackwardStep<F> cell{};
+    cell.rows = rank_end - rank_begin;
+    cell.hidden_size = H;
+    cell.unit = unit;
+    cell.units = std::min<int64_t>(Kernels<F>().panel_columns, H - unit);
+    if (saved_rows_ != nullptr) cell.saved = saved_rows_ + row;
+    if (c_prev_rows_ != nullptr) cell.c_prev = c_prev_rows_ + row;
+    cell.h_prev = PreviousOutputs(chunk, step) + rank_begin;
+    cell.h = h_rows_ + sequences_.batch() + row;
+    if (d_.has_projection()) {
+      cell.dh = dm_.rows[rank_begin];
+      cell.m = m_.rows[row];
+    } else {
+      cell.dh = dh_.rows[rank_begin];
+      cell.dy = dy_rows_ + row;
+    }
+    if (dc_ != nullptr) cell.dc = dc_ + rank_begin * H;
+    cell.dgates = dgates_.rows[row];
+    if (d_.mode == CellMode::kGru) {
+      cell.dgates_recurrent = dgates_recurrent_.rows[row];
+    }
+    Kernels<F>().cell_backward[static_cast<int>(d_.mode)](cell);
   }
 
   void AccumulateParamsGradients(int64_t layer, int direction,

@@ -15,6 +15,7 @@
 #include "kernels/engine/matrix_product.h"
 #include "kernels/engine/parallel.h"
 #include "kernels/engine/params_layout.h"
+#include "kernels/engine/recurrence.h"
 #include "kernels/engine/reserve_layout.h"
 #include "kernels/engine/tensor_rows.h"
 
@@ -95,16 +96,14 @@ class ForwardPass {
     recurrent_new_bias_ = arena.Take<F>(H);
     input_rows_ = arena.Take<const F*>(chunk_rows);
     input_staging_ = arena.Take<F>(chunk_rows * widest_input);
-    input_gates_ = arena.Take<F>(chunk_rows * d.gates_size());
-    input_gates_rows_ = arena.Take<F*>(chunk_rows);
+    input_gates_ = RowBuffer<F>::Take(arena, chunk_rows, d.gates_size());
     h_rows_ = arena.Take<F*>(B + chunk_rows);
     h_values_ =
         arena.Take<F>((kComputesInPlace<Element> ? B : B + chunk_rows) * P);
     if (d.mode == CellMode::kLstm) c_ = arena.Take<F>(B * H);
     if (d.has_projection()) {
       projection_ = PackedMatrix<F>::Take(arena, H, P);
-      m_ = arena.Take<F>(B * H);
-      m_rows_ = arena.Take<F*>(B);
+      m_ = RowBuffer<F>::Take(arena, B, H);
     }
     if (has_reserve) {
       saved_rows_ = arena.Take<F*>(chunk_rows);
@@ -214,7 +213,7 @@ class ForwardPass {
     }
     // Both biases at once, but for the GRU's new gate, whose recurrent bias is
     // inside the reset product.
-    F* recurrent_bias = input_gates_;  // free until the first chunk
+    F* recurrent_bias = input_gates_.values;  // free until the first chunk
     Load(params + params_layout_.InputBias(k).offset, bias_, gates_size);
     Load(params + params_layout_.RecurrentBias(k).offset, recurrent_bias,
          gates_size);
@@ -228,6 +227,7 @@ class ForwardPass {
   void LoadInitialStates(int64_t k) {
     const int64_t H = d_.hidden_size;
     const int64_t P = d_.output_size();
+    if (d_.has_projection()) m_.SetRows(sequences_.batch(), H);
     for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
       const int64_t b = sequences_.batch_row(rank);
       const Element* h0 =
@@ -293,12 +293,19 @@ class ForwardPass {
       }
     });
 
-    F* const* h_prev = h_rows_;
-    for (int64_t step = chunk.begin; step < chunk.end; ++step) {
-      const int64_t row = sequences_.offset(step) - first_row;
-      RunStep(direction, step, row, h_prev, reserve != nullptr, outputs);
-      h_prev = h_rows_ + B + row;
-    }
+    const int64_t P = d_.output_size();
+    Recurrence recurrence;
+    recurrence.sequences = &sequences_;
+    recurrence.chunk = chunk;
+    recurrence.order = StepOrder::kAscending;
+    recurrence.work_per_row = 2 * d_.gates_size() * P;
+    recurrence.weights_bytes = d_.gates_size() * P * sizeof(F);
+    RunSteps(recurrence, *executor_,
+             [&](Executor& executor, int64_t step, int64_t rank_begin,
+                 int64_t rank_end) {
+               RunStep(executor, direction, chunk, step, rank_begin, rank_end,
+                       reserve != nullptr, outputs);
+             });
 
     if constexpr (!kComputesInPlace<Element>) {
       if (reserve != nullptr) StoreSaved(chunk, reserve);
@@ -309,15 +316,13 @@ class ForwardPass {
   // input_gates_ = W x + biases for all rows of a chunk.
   void ComputeInputGates(int64_t layer, int64_t rows) {
     const int64_t gates_size = d_.gates_size();
-    for (int64_t i = 0; i < rows; ++i) {
-      input_gates_rows_[i] = input_gates_ + i * gates_size;
-    }
+    input_gates_.SetRows(rows, gates_size);
     if (d_.has_input_weights(layer)) {
       RowsTimesMatrix<F> product;
       product.rows = rows;
       product.a = input_rows_;
       product.b = &input_weights_;
-      product.c = input_gates_rows_;
+      product.c = input_gates_.rows;
       product.bias = bias_;
       Multiply(product, *executor_);
       return;
@@ -326,67 +331,71 @@ class ForwardPass {
     ParallelFor(*executor_, rows, gates_size, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         for (int64_t j = 0; j < gates_size; ++j) {
-          input_gates_rows_[i][j] = input_rows_[i][j % H] + bias_[j];
+          input_gates_.rows[i][j] = input_rows_[i][j % H] + bias_[j];
         }
       }
     });
   }
 
-  // Active rows of `step` begin at `row` of the chunk.
-  void RunStep(int direction, int64_t step, int64_t row, F* const* h_prev,
-               bool save, const TimeRows<Element>& outputs) {
-    const int64_t active = sequences_.active(step);
+  // h before each active row of `step`.
+  F* const* PreviousOutputs(StepRange chunk, int64_t step) const {
+    return step == chunk.begin
+               ? h_rows_
+               : h_rows_ + sequences_.batch() + sequences_.offset(step - 1) -
+                     sequences_.offset(chunk.begin);
+  }
+
+  void RunStep(Executor& executor, int direction, StepRange chunk, int64_t step,
+               int64_t rank_begin, int64_t rank_end, bool save,
+               const TimeRows<Element>& outputs) {
+    const int64_t ranks = rank_end - rank_begin;
     const int64_t H = d_.hidden_size;
+    const int64_t P = d_.output_size();
+    const int64_t row =
+        sequences_.offset(step) - sequences_.offset(chunk.begin);
+    F* const* h_prev = PreviousOutputs(chunk, step);
     F* const* h = h_rows_ + sequences_.batch() + row;
-    CellForwardStep<F> cell;
-    cell.hidden_size = H;
-    cell.depth = d_.output_size();
-    cell.recurrent_new_bias = recurrent_new_bias_;
-    if (d_.has_projection()) {
-      for (int64_t rank = 0; rank < active; ++rank) {
-        m_rows_[rank] = m_ + rank * H;
-      }
-    }
-    F* const* cell_outputs = d_.has_projection() ? m_rows_ : h;
+    F* const* cell_outputs = d_.has_projection() ? m_.rows : h;
     const auto cell_forward =
         Kernels<F>().cell_forward[static_cast<int>(d_.mode)];
-    ParallelTiles(
-        *executor_, recurrent_.num_panels(), active,
-        2 * active * d_.gates_size() * cell.depth + 16 * active * H,
-        [&](int64_t panel, int64_t row_begin, int64_t row_end) {
-          CellForwardStep<F> part = cell;
-          part.rows = row_end - row_begin;
-          part.unit = panel * recurrent_.units;
-          part.units = std::min<int64_t>(recurrent_.units, H - part.unit);
-          part.recurrent_panel =
-              recurrent_.panels + panel * recurrent_.panel_size();
-          part.h_prev = h_prev + row_begin;
-          part.input_gates = input_gates_ + (row + row_begin) * d_.gates_size();
-          part.c = c_ == nullptr ? nullptr : c_ + row_begin * H;
-          part.h = cell_outputs + row_begin;
-          part.saved = save ? saved_rows_ + row + row_begin : nullptr;
-          cell_forward(part);
-          if (!d_.has_projection()) {
-            RoundOutputs(direction, step, row_begin, row_end, part.unit,
-                         part.units, h, outputs);
-          }
-        });
+    ParallelTiles(executor, recurrent_.num_panels(), rank_begin, rank_end,
+                  2 * ranks * d_.gates_size() * P + kCellWork * ranks * H,
+                  [&](int64_t panel, int64_t begin, int64_t end) {
+                    CellForwardStep<F> cell{};
+                    cell.rows = end - begin;
+                    cell.hidden_size = H;
+                    cell.unit = panel * recurrent_.units;
+                    cell.units =
+                        std::min<int64_t>(recurrent_.units, H - cell.unit);
+                    cell.depth = P;
+                    cell.recurrent_panel =
+                        recurrent_.panels + panel * recurrent_.panel_size();
+                    cell.h_prev = h_prev + begin;
+                    cell.input_gates = input_gates_.rows[row + begin];
+                    cell.recurrent_new_bias = recurrent_new_bias_;
+                    if (c_ != nullptr) cell.c = c_ + begin * H;
+                    cell.h = cell_outputs + begin;
+                    if (save) cell.saved = saved_rows_ + row + begin;
+                    cell_forward(cell);
+                    if (!d_.has_projection()) {
+                      RoundOutputs(direction, step, begin, end, cell.unit,
+                                   cell.units, h, outputs);
+                    }
+                  });
     if (!d_.has_projection()) return;
 
     RowsTimesMatrix<F> product;
-    product.rows = active;
-    product.a = m_rows_;
+    product.a = m_.rows;
     product.b = &projection_;
     product.c = h;
     const int64_t width = Kernels<F>().panel_columns;
-    ParallelTiles(*executor_, projection_.num_panels(), active,
-                  2 * active * H * d_.output_size(),
-                  [&](int64_t panel, int64_t row_begin, int64_t row_end) {
-                    MultiplyPanel(product, panel, row_begin, row_end);
+    ParallelTiles(executor, projection_.num_panels(), rank_begin, rank_end,
+                  2 * ranks * H * P,
+                  [&](int64_t panel, int64_t begin, int64_t end) {
+                    MultiplyPanel(product, panel, begin, end);
                     const int64_t column = panel * width;
-                    RoundOutputs(direction, step, row_begin, row_end, column,
-                                 std::min(width, d_.output_size() - column), h,
-                                 outputs);
+                    RoundOutputs(direction, step, begin, end, column,
+                                 std::min(width, P - column), h, outputs);
                   });
   }
 
@@ -446,16 +455,14 @@ class ForwardPass {
   // Rows of the current chunk.
   const F** input_rows_ = nullptr;
   F* input_staging_ = nullptr;  // [rows, in]
-  F* input_gates_ = nullptr;    // [rows, G*H]
-  F** input_gates_rows_ = nullptr;
-  F** h_rows_ = nullptr;   // [B + rows] -> [P]
-  F* h_values_ = nullptr;  // [B, P]; 16-bit: [B + rows, P]
+  RowBuffer<F> input_gates_;    // [rows, G*H]
+  F** h_rows_ = nullptr;        // [B + rows] -> [P]
+  F* h_values_ = nullptr;       // [B, P]; 16-bit: [B + rows, P]
   F** saved_rows_ = nullptr;
   F* saved_ = nullptr;  // 16-bit: [rows, reserved row]
   // States by rank.
   F* c_ = nullptr;  // [B, H]
-  F* m_ = nullptr;  // [B, H]
-  F** m_rows_ = nullptr;
+  RowBuffer<F> m_;  // projection: [B, H]
   // Without a reserve: outputs of two layers, in turn, [valid rows, D*P].
   Element* layer_outputs_[2] = {nullptr, nullptr};
 };

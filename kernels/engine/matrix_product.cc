@@ -136,7 +136,7 @@ void MultiplyPanel(const RowsTimesMatrix<F>& p, int64_t panel,
 template <typename F>
 void Multiply(const RowsTimesMatrix<F>& p, Executor& executor) {
   const int64_t work = 2 * p.rows * p.b->depth * p.b->columns;
-  ParallelTiles(executor, p.b->num_panels(), p.rows, work,
+  ParallelTiles(executor, p.b->num_panels(), 0, p.rows, work,
                 [&](int64_t panel, int64_t row_begin, int64_t row_end) {
                   MultiplyPanel(p, panel, row_begin, row_end);
                 });

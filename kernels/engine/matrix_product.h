@@ -50,10 +50,10 @@ void TransposeRows(const Element* const* rows, int64_t columns, int64_t k_begin,
 // c[m] (+)= a[m] B + bias, for all rows m.
 template <typename F>
 struct RowsTimesMatrix {
-  int64_t rows;
-  const F* const* a;  // [rows] -> [depth]
-  const PackedMatrix<F>* b;
-  F* const* c;              // [rows] -> [columns]
+  int64_t rows = 0;
+  const F* const* a = nullptr;  // [rows] -> [depth]
+  const PackedMatrix<F>* b = nullptr;
+  F* const* c = nullptr;    // [rows] -> [columns]
   const F* bias = nullptr;  // [columns]
   bool accumulate = false;
 };

@@ -11,8 +11,11 @@
 namespace rnn {
 
 // Floating-point operations, or elements moved, that are worth a task: some 10
-// microseconds, a few times what handing it to another thread costs.
-inline constexpr int64_t kMinTaskWork = int64_t{1} << 19;
+// microseconds, about what handing it to another thread costs.
+inline constexpr int64_t kMinTaskWork = int64_t{1} << 20;
+
+// The elementwise part of a step costs about so much per hidden unit.
+inline constexpr int64_t kCellWork = 64;
 
 // Tasks worth making of `work`, at most one per thread.
 inline int NumTasks(const Executor& executor, int64_t work) {
@@ -35,12 +38,14 @@ inline void ParallelFor(Executor& executor, int64_t count,
   });
 }
 
-// Calls tile(panel, row_begin, row_end) on tiles that cover panels x rows. A
+// Calls tile(panel, row_begin, row_end) on tiles that cover panels x
+// [first_row, last_row). A
 // task's tiles are neighbours, panel by panel, the same at each call with the
 // same sizes: a thread meets the same panels again.
 template <typename Tile>
-void ParallelTiles(Executor& executor, int64_t num_panels, int64_t num_rows,
-                   int64_t work, Tile tile) {
+void ParallelTiles(Executor& executor, int64_t num_panels, int64_t first_row,
+                   int64_t last_row, int64_t work, Tile tile) {
+  const int64_t num_rows = last_row - first_row;
   if (num_rows == 0) return;
   const int num_tasks = NumTasks(executor, work);
   int64_t row_blocks = 1;
@@ -57,8 +62,8 @@ void ParallelTiles(Executor& executor, int64_t num_panels, int64_t num_rows,
   const auto run_tiles = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t block = i % row_blocks;
-      const int64_t row_begin = num_rows * block / row_blocks;
-      const int64_t row_end = num_rows * (block + 1) / row_blocks;
+      const int64_t row_begin = first_row + num_rows * block / row_blocks;
+      const int64_t row_end = first_row + num_rows * (block + 1) / row_blocks;
       if (row_begin < row_end) tile(i / row_blocks, row_begin, row_end);
     }
   };

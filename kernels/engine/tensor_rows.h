@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/engine/arena.h"
 #include "kernels/engine/chunks.h"
 #include "kernels/engine/dropout.h"
 #include "kernels/engine/elements.h"
@@ -52,6 +53,23 @@ class TimeRows {
   Value* data_ = nullptr;
   Strides strides_{};
   bool padded_ = false;
+};
+
+// Rows of one buffer: pointers to [count] rows of `row_size`.
+template <typename F>
+struct RowBuffer {
+  F* values = nullptr;
+  F** rows = nullptr;
+
+  static RowBuffer Take(Arena& arena, int64_t count, int64_t row_size) {
+    RowBuffer buffer;
+    buffer.values = arena.Take<F>(count * row_size);
+    buffer.rows = arena.Take<F*>(count);
+    return buffer;
+  }
+  void SetRows(int64_t count, int64_t row_size) {
+    for (int64_t i = 0; i < count; ++i) rows[i] = values + i * row_size;
+  }
 };
 
 // Zeroes the padding of a [T, B, features] tensor.

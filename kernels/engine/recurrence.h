@@ -1,0 +1,83 @@
+// Running the steps of a chunk, each after the one before.
+#ifndef KERNELS_ENGINE_RECURRENCE_H_
+#define KERNELS_ENGINE_RECURRENCE_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/engine/chunks.h"
+#include "kernels/engine/executor.h"
+#include "kernels/engine/parallel.h"
+#include "kernels/engine/sequences.h"
+
+namespace rnn {
+
+enum class StepOrder { kAscending, kDescending };
+
+struct Recurrence {
+  const Sequences* sequences;
+  StepRange chunk;
+  StepOrder order;
+  int64_t work_per_row;   // floating-point operations
+  int64_t weights_bytes;  // that every step reads
+};
+
+// Ranks are independent of each other within a chunk, so a batch that is large
+// enough is split once and its parts never wait for each other. Otherwise, or
+// if weights outgrow the caches and each part would fetch all of them at each
+// step, the steps themselves are split.
+inline int NumRankGroups(const Recurrence& r, const Executor& executor) {
+  constexpr int64_t kMinRanks = 8;  // weights are read once for so many rows
+  constexpr int64_t kMaxWeightsBytes = int64_t{16} << 20;
+  const int64_t rows =
+      r.sequences->offset(r.chunk.end) - r.sequences->offset(r.chunk.begin);
+  const int64_t num_tasks = NumTasks(executor, rows * r.work_per_row);
+  const int64_t ranks = r.sequences->active(r.chunk.begin);
+  if (r.weights_bytes > kMaxWeightsBytes || ranks < num_tasks * kMinRanks) {
+    return 1;
+  }
+  return static_cast<int>(num_tasks);
+}
+
+// First rank of group `group` of `num_groups`: each gets as many valid rows.
+inline int64_t FirstRankOfGroup(const Recurrence& r, int64_t group,
+                                int64_t num_groups) {
+  const int64_t ranks = r.sequences->active(r.chunk.begin);
+  const int64_t rows =
+      r.sequences->offset(r.chunk.end) - r.sequences->offset(r.chunk.begin);
+  int64_t rank = 0;
+  for (int64_t before = 0; rank < ranks && before * num_groups < rows * group;
+       ++rank) {
+    before += std::min(r.sequences->length(rank), r.chunk.end) - r.chunk.begin;
+  }
+  return rank;
+}
+
+// Calls step(executor, step, rank_begin, rank_end) for all steps of the chunk
+// in order, on disjoint ranges of ranks that cover the active ones.
+template <typename Step>
+void RunSteps(const Recurrence& r, Executor& executor, Step step) {
+  const auto run = [&](Executor& step_executor, int64_t begin, int64_t end) {
+    for (int64_t i = 0; i < r.chunk.end - r.chunk.begin; ++i) {
+      const int64_t current = r.order == StepOrder::kAscending
+                                  ? r.chunk.begin + i
+                                  : r.chunk.end - 1 - i;
+      const int64_t active_end = std::min(end, r.sequences->active(current));
+      if (begin < active_end) step(step_executor, current, begin, active_end);
+    }
+  };
+  const int num_groups = NumRankGroups(r, executor);
+  if (num_groups == 1) {
+    run(executor, 0, r.sequences->active(r.chunk.begin));
+    return;
+  }
+  executor.Run(num_groups, [&](int group) {
+    SerialExecutor serial;
+    run(serial, FirstRankOfGroup(r, group, num_groups),
+        FirstRankOfGroup(r, group + 1, num_groups));
+  });
+}
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_RECURRENCE_H_
