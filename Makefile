@@ -1,0 +1,50 @@
+# Every task in one command. Each makes what it needs first: .venv, Bazel, the configuration, the library.
+# PYTHON=python3.12 picks another interpreter.
+
+PYTHON ?= python3
+VENV_PYTHON := .venv/bin/python
+# Its name tells the interpreter, so that another PYTHON= makes another .venv.
+VENV_STAMP := .venv/installed-for-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
+
+.PHONY: build demo test wheel lint format bench clean
+
+# The shared library, in place: afterwards `import tf_cudnn_rnn` works in .venv.
+build: .tf_configure.bazelrc
+	tools/build.sh
+
+# Trains, evaluates, exports and runs a character language model. ARGS= adds flags.
+demo: build
+	$(VENV_PYTHON) examples/char_lm.py $(ARGS)
+
+# All tests, C++ and Python. ARGS= goes to pytest.
+test: build
+	tools/test.sh $(ARGS)
+
+# dist/*.whl
+wheel: build
+	$(VENV_PYTHON) tools/build_backend.py dist
+
+# Times training steps against Keras.
+bench: build
+	$(VENV_PYTHON) benchmarks/compare_keras.py $(ARGS)
+
+lint: $(VENV_STAMP)
+	tools/lint.sh check
+
+format: $(VENV_STAMP)
+	tools/lint.sh fix
+
+# Removes what the other targets made, except .venv and .npm.
+clean:
+	if bazel=$$(command -v bazel || command -v bazelisk); then $$bazel clean --expunge; fi
+	rm -rf build dist .tf_configure.bazelrc .pytest_cache .ruff_cache .hypothesis
+	rm -f tf_cudnn_rnn/_tf_cudnn_rnn.so tf_cudnn_rnn/_build_info.py
+
+$(VENV_STAMP): requirements.txt tools/venv.sh
+	tools/venv.sh $(PYTHON) $@
+
+# configure.py leaves an unchanged file alone; its time must still pass that of what it was made from.
+.tf_configure.bazelrc: configure.py $(VENV_STAMP)
+	tools/find_bazel.sh >/dev/null
+	$(VENV_PYTHON) configure.py
+	touch $@

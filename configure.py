@@ -1,0 +1,96 @@
+"""Tells Bazel about the installed TensorFlow: writes .tf_configure.bazelrc.
+
+Run it with the Python whose TensorFlow the library is to be built against. It asks no questions.
+"""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent
+OUTPUT = ROOT / ".tf_configure.bazelrc"
+
+# Asked in a process of its own, because TensorFlow writes to stderr as it is imported.
+PROBE = """
+import json, tensorflow as tf
+print(json.dumps({
+    "include": tf.sysconfig.get_include(),
+    "compile_flags": tf.sysconfig.get_compile_flags(),
+    "link_flags": tf.sysconfig.get_link_flags(),
+    "version": tf.__version__,
+    "abi": tf.sysconfig.CXX11_ABI_FLAG,
+}))
+"""
+
+
+def find_tensorflow():
+    """Returns what PROBE prints about this interpreter's TensorFlow."""
+    probe = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True)
+    if probe.returncode != 0:
+        reason = (probe.stderr.strip().splitlines() or ["no message"])[-1]
+        sys.exit(
+            f"configure.py: {sys.executable} cannot import TensorFlow ({reason}); "
+            "install it with: pip install 'tensorflow-cpu==2.21.*'"
+        )
+    found = json.loads(probe.stdout.splitlines()[-1])
+    if not pathlib.Path(found["include"], "tensorflow/core/framework/op_kernel.h").exists():
+        sys.exit(
+            f"configure.py: TensorFlow {found['version']} lacks C++ headers in {found['include']}; "
+            "install its wheel with: pip install --force-reinstall 'tensorflow-cpu==2.21.*'"
+        )
+    return found
+
+
+def find_bazel():
+    """Returns Bazel's version as text ("no_version" from Debian's build), or None without Bazel."""
+    bazel = shutil.which("bazel") or shutil.which("bazelisk")
+    if bazel is None:
+        return None
+    output = subprocess.run(
+        [bazel, "--version"], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    ).stdout
+    return output.removeprefix("bazel ").strip()
+
+
+def main():
+    """Writes OUTPUT and prints what it holds."""
+    tf = find_tensorflow()
+    bazel = find_bazel()
+    # The include directory reaches Bazel as a repository (third_party/tf), not as a flag.
+    compile_flags = [flag for flag in tf["compile_flags"] if not flag.startswith("-I")]
+
+    environment = {
+        "TF_INCLUDE": tf["include"],
+        "TF_LINK_FLAGS": " ".join(tf["link_flags"]),
+        "TF_VERSION": tf["version"],
+        "TF_CXX11_ABI": tf["abi"],
+    }
+    lines = ["# Written by configure.py: do not edit."]
+    lines += [f'build --repo_env="{name}={value}"' for name, value in environment.items()]
+    lines += [f'build --cxxopt="{flag}"' for flag in compile_flags]
+    # Newer Bazels read WORKSPACE only when asked to; older ones reject the question.
+    version = re.match(r"\d+", bazel or "")
+    major = int(version[0]) if version else 0
+    if major >= 7:
+        lines.append("common --noenable_bzlmod")
+    if major >= 8:
+        lines.append("common --enable_workspace")
+
+    print(f"Python      {sys.version.split()[0]}, {sys.executable}")
+    print(f"TensorFlow  {tf['version']}, {tf['include']}")
+    print(f"Flags       {' '.join(compile_flags + tf['link_flags'])}")
+    print(
+        f"Bazel       {bazel or 'not found; install bazel-bootstrap (Debian, Ubuntu) or bazelisk'}"
+    )
+
+    # An unchanged file keeps its time, and with it all that make derives from it.
+    text = "\n".join(lines) + "\n"
+    if not OUTPUT.exists() or OUTPUT.read_text() != text:
+        OUTPUT.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

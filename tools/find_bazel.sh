@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Prints the name of Bazel's command; installs Bazel where there is none.
+set -euo pipefail
+
+command -v bazel || command -v bazelisk || {
+  # GoogleTest comes along: a fresh machine then runs all tests.
+  tools/apt_install.sh bazel-bootstrap libgtest-dev
+  command -v bazel
+}
