@@ -1,0 +1,106 @@
+// CudnnRNNBackprop, V2, V3 and our own CudnnRNNBackpropV3.
+#include <cstdint>
+
+#include "kernels/dropout_keys.h"
+#include "kernels/engine/engine.h"
+#include "kernels/kernels.h"
+#include "kernels/rnn_call.h"
+#include "kernels/tf_adapter.h"
+#include "kernels/thread_pool_executor.h"
+#include "ops/engine_status.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tf_cudnn_rnn {
+namespace {
+
+using ::tensorflow::OpKernel;
+using ::tensorflow::OpKernelConstruction;
+using ::tensorflow::OpKernelContext;
+using ::tensorflow::Tensor;
+
+template <typename T>
+class BackpropKernel : public OpKernel {
+ public:
+  BackpropKernel(OpKernelConstruction* context, const OpVersion& version)
+      : OpKernel(context) {
+    OP_REQUIRES_OK(context, ReadCallOptions(context, version, &options_));
+    if (!version.is_own) {
+      // Only checked: what was dropped stands in reserve_space.
+      uint64_t seed;
+      OP_REQUIRES_OK(context, ReadSeed(context, &seed));
+    }
+  }
+
+  void Compute(OpKernelContext* context) override {
+    BackpropInputs inputs;
+    absl::StatusOr<RnnCall> call = ReadBackpropCall(context, options_, &inputs);
+    OP_REQUIRES_OK(context, call.status());
+    OP_REQUIRES_OK(context, FromEngine(rnn::CheckReserve(
+                                call->descriptor, call->sequences,
+                                Data<T>(*inputs.reserve_space),
+                                inputs.reserve_space->NumElements())));
+
+    rnn::BackwardArguments<Element<T>> arguments;
+    arguments.x = Data<T>(*call->input);
+    arguments.h0 = Data<T>(*call->input_h);
+    arguments.c0 = LstmData(*call->input_c);
+    arguments.params = Data<T>(*call->params);
+    arguments.y = Data<T>(*inputs.output);
+    arguments.reserve = Data<T>(*inputs.reserve_space);
+    arguments.dy = Data<T>(*inputs.output_backprop);
+    arguments.dh_n = Data<T>(*inputs.output_h_backprop);
+    arguments.dc_n = LstmData(*inputs.output_c_backprop);
+    arguments.x_strides = call->x_strides;
+    arguments.y_strides = call->y_strides;
+    arguments.h_strides = call->h_strides;
+    arguments.c_strides = call->c_strides;
+    OP_REQUIRES_OK(context, AllocateOutputs(context, *call, &arguments));
+
+    Tensor scratch;
+    const int64_t scratch_bytes = rnn::BackwardScratchBytes<Element<T>>(
+        call->descriptor, call->sequences);
+    OP_REQUIRES_OK(context, AllocateScratch(context, scratch_bytes, &scratch));
+    ThreadPoolExecutor executor(context);
+    rnn::Backward(call->descriptor, call->sequences, arguments, scratch.data(),
+                  executor);
+  }
+
+ private:
+  bool is_lstm() const { return options_.attributes.is_lstm(); }
+
+  // The data of a cell state, which other modes do not have.
+  const Element<T>* LstmData(const Tensor& tensor) const {
+    return is_lstm() ? Data<T>(tensor) : nullptr;
+  }
+
+  // Also points `arguments` to them.
+  absl::Status AllocateOutputs(OpKernelContext* context, const RnnCall& call,
+                               rnn::BackwardArguments<Element<T>>* arguments) {
+    Tensor* output = nullptr;
+    TF_RETURN_IF_ERROR(context->allocate_output("input_backprop",
+                                                call.input->shape(), &output));
+    arguments->dx = MutableData<T>(output);
+    TF_RETURN_IF_ERROR(context->allocate_output(
+        "input_h_backprop", call.input_h->shape(), &output));
+    arguments->dh0 = MutableData<T>(output);
+    TF_RETURN_IF_ERROR(context->allocate_output("params_backprop",
+                                                call.params->shape(), &output));
+    arguments->dparams = MutableData<T>(output);
+    TF_RETURN_IF_ERROR(context->allocate_output(
+        "input_c_backprop", call.input_c->shape(), &output));
+    arguments->dc0 = is_lstm() ? MutableData<T>(output) : nullptr;
+    if (!is_lstm()) FillWithZeros(output);
+    return absl::OkStatus();
+  }
+
+  CallOptions options_;
+};
+
+}  // namespace
+
+OpKernel* NewBackpropKernel(OpKernelConstruction* context,
+                            const OpVersion& version) {
+  return NewKernelOfType<BackpropKernel>(context, version);
+}
+
+}  // namespace tf_cudnn_rnn

@@ -1,0 +1,142 @@
+// CudnnRNN, V2, V3 and our own CudnnRNNV3.
+#include <cstdint>
+
+#include "kernels/dropout_keys.h"
+#include "kernels/engine/engine.h"
+#include "kernels/engine/reserve_layout.h"
+#include "kernels/kernels.h"
+#include "kernels/rnn_call.h"
+#include "kernels/tf_adapter.h"
+#include "kernels/thread_pool_executor.h"
+#include "ops/engine_status.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tf_cudnn_rnn {
+namespace {
+
+using ::tensorflow::OpKernel;
+using ::tensorflow::OpKernelConstruction;
+using ::tensorflow::OpKernelContext;
+using ::tensorflow::Tensor;
+using ::tensorflow::TensorShape;
+
+constexpr int kReserveSpaceOutput = 3;
+
+template <typename T>
+class ForwardKernel : public OpKernel {
+ public:
+  ForwardKernel(OpKernelConstruction* context, const OpVersion& version)
+      : OpKernel(context) {
+    OP_REQUIRES_OK(context, ReadCallOptions(context, version, &options_));
+    OP_REQUIRES_OK(context, context->GetAttr("is_training", &is_training_));
+    if (!version.is_own) {
+      OP_REQUIRES_OK(context, built_in_keys_.Initialize(context));
+    }
+  }
+
+  void Compute(OpKernelContext* context) override {
+    absl::StatusOr<RnnCall> call = ReadForwardCall(context, options_);
+    OP_REQUIRES_OK(context, call.status());
+    uint64_t dropout_key;
+    OP_REQUIRES_OK(context, GetDropoutKey(context, &dropout_key));
+
+    rnn::ForwardArguments<Element<T>> arguments;
+    arguments.x = Data<T>(*call->input);
+    arguments.h0 = Data<T>(*call->input_h);
+    arguments.c0 = is_lstm() ? Data<T>(*call->input_c) : nullptr;
+    arguments.params = Data<T>(*call->params);
+    arguments.x_strides = call->x_strides;
+    arguments.y_strides = call->y_strides;
+    arguments.h_strides = call->h_strides;
+    arguments.c_strides = call->c_strides;
+    arguments.apply_dropout = is_training_;
+    arguments.dropout_key = dropout_key;
+    OP_REQUIRES_OK(context, AllocateOutputs(context, *call, &arguments));
+
+    Tensor scratch;
+    const int64_t scratch_bytes = rnn::ForwardScratchBytes<Element<T>>(
+        call->descriptor, call->sequences, arguments.reserve != nullptr);
+    OP_REQUIRES_OK(context, AllocateScratch(context, scratch_bytes, &scratch));
+    ThreadPoolExecutor executor(context);
+    rnn::Forward(call->descriptor, call->sequences, arguments, scratch.data(),
+                 executor);
+  }
+
+ private:
+  bool is_lstm() const { return options_.attributes.is_lstm(); }
+
+  absl::Status GetDropoutKey(OpKernelContext* context, uint64_t* key) {
+    *key = 0;
+    if (options_.version.is_own) {
+      const Tensor* rng_seed;
+      TF_RETURN_IF_ERROR(context->input("rng_seed", &rng_seed));
+      TF_RETURN_IF_ERROR(CheckRngSeedShape(PartialShape(*rng_seed)));
+      *key = OwnKey(rng_seed->flat<int64_t>().data());
+    } else if (is_training_) {
+      *key = built_in_keys_.Next();
+    }
+    return absl::OkStatus();
+  }
+
+  // Also points `arguments` to them.
+  absl::Status AllocateOutputs(OpKernelContext* context, const RnnCall& call,
+                               rnn::ForwardArguments<Element<T>>* arguments) {
+    Tensor* output = nullptr;
+    TF_RETURN_IF_ERROR(
+        context->allocate_output("output", call.output_shape, &output));
+    arguments->y = MutableData<T>(output);
+    TF_RETURN_IF_ERROR(
+        context->allocate_output("output_h", call.input_h->shape(), &output));
+    arguments->h_n = MutableData<T>(output);
+    arguments->c_n = nullptr;
+    if (is_lstm()) {
+      TF_RETURN_IF_ERROR(
+          context->allocate_output("output_c", call.input_c->shape(), &output));
+      arguments->c_n = MutableData<T>(output);
+    } else {
+      TF_RETURN_IF_ERROR(AllocateZeros(context, "output_c", TensorShape()));
+    }
+    TF_RETURN_IF_ERROR(AllocateHostReserved(context));
+    return AllocateReserve(context, call, &arguments->reserve);
+  }
+
+  absl::Status AllocateHostReserved(OpKernelContext* context) {
+    const OpVersion& version = options_.version;
+    if (!version.has_host_reserved) return absl::OkStatus();
+    const bool is_filled = is_training_ && version.fills_host_reserved;
+    return AllocateZeros(context, "host_reserved",
+                         is_filled ? TensorShape({2}) : TensorShape());
+  }
+
+  absl::Status AllocateReserve(OpKernelContext* context, const RnnCall& call,
+                               Element<T>** reserve) {
+    *reserve = nullptr;
+    if (!is_training_) {
+      return AllocateZeros(context, "reserve_space", TensorShape());
+    }
+    // GPU-made Keras models say is_training=True even to predict. An output
+    // that nobody consumes may stay unset, and then nothing needs saving.
+    if (!context->output_required(kReserveSpaceOutput)) return absl::OkStatus();
+    rnn::ReserveLayout layout;
+    TF_RETURN_IF_ERROR(FromEngine(
+        rnn::ReserveLayout::Create(call.descriptor, call.sequences, &layout)));
+    Tensor* output = nullptr;
+    TF_RETURN_IF_ERROR(context->allocate_output(
+        kReserveSpaceOutput, TensorShape({layout.size()}), &output));
+    *reserve = MutableData<T>(output);
+    return absl::OkStatus();
+  }
+
+  CallOptions options_;
+  bool is_training_;
+  BuiltInKeys built_in_keys_;
+};
+
+}  // namespace
+
+OpKernel* NewForwardKernel(OpKernelConstruction* context,
+                           const OpVersion& version) {
+  return NewKernelOfType<ForwardKernel>(context, version);
+}
+
+}  // namespace tf_cudnn_rnn

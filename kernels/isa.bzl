@@ -1,0 +1,53 @@
+"""Instruction sets and their compiler flags: the only place where such flags stand."""
+
+ISA_COPTS = {
+    "scalar": [],
+    "avx2": ["-mavx2", "-mfma", "-mf16c"],
+    "avx512": ["-mavx512f", "-mavx512vl", "-mavx512dq", "-mavx512bw", "-mfma", "-mf16c"],
+}
+
+# A product and a sum become one rounding only where the source says so: the same bits from every compiler.
+_COPTS = ["-O3", "-ffp-contract=off"]
+
+def simd_cc_library(name, isa_srcs, srcs, hdrs, textual_hdrs = [], deps = [], **kwargs):
+    """A cc_library in which some sources are compiled for one instruction set each.
+
+    Each instruction set becomes a library <name>_<isa> with its own flags. Other CPUs than x86-64 get "scalar" alone.
+
+    Args:
+      name: the public library.
+      isa_srcs: instruction set (a key of ISA_COPTS) -> its sources.
+      srcs: sources compiled for the baseline, the dispatcher among them.
+      hdrs: headers of all sources.
+      textual_hdrs: code that the instruction sets' sources include.
+      deps: of all sources.
+      **kwargs: for the public library.
+    """
+    native.cc_library(
+        name = name + "_headers",
+        hdrs = hdrs,
+        textual_hdrs = textual_hdrs,
+        visibility = ["//visibility:private"],
+        deps = deps,
+    )
+    for isa, isa_files in isa_srcs.items():
+        native.cc_library(
+            name = name + "_" + isa,
+            srcs = isa_files,
+            copts = _COPTS + ISA_COPTS[isa],
+            linkstatic = True,
+            # The "manual" tag keeps `bazel build //...` from compiling AVX on other CPUs.
+            tags = ["manual"],
+            visibility = ["//tests/engine:__pkg__"],  # isa_leak_test
+            deps = [name + "_headers"],
+        )
+    x86_64 = [name + "_" + isa for isa in isa_srcs if isa != "scalar"]
+    native.cc_library(
+        name = name,
+        srcs = srcs,
+        deps = [name + "_headers", name + "_scalar"] + select({
+            "@platforms//cpu:x86_64": x86_64,
+            "//conditions:default": [],
+        }),
+        **kwargs
+    )

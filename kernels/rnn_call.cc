@@ -1,0 +1,189 @@
+#include "kernels/rnn_call.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/tf_adapter.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/util/env_var.h"
+
+namespace tf_cudnn_rnn {
+namespace {
+
+using ::tensorflow::OpKernelConstruction;
+using ::tensorflow::OpKernelContext;
+using ::tensorflow::Tensor;
+using ::tensorflow::TensorShape;
+
+// Fetches an input and notes its shape, if anyone wants it.
+absl::Status GetInput(OpKernelContext* context, const char* name,
+                      const Tensor** tensor,
+                      tensorflow::PartialTensorShape* shape) {
+  TF_RETURN_IF_ERROR(context->input(name, tensor));
+  *shape = PartialShape(**tensor);
+  return absl::OkStatus();
+}
+
+// The tensors of a call under validation.
+struct ForwardInputs {
+  const Tensor* input;
+  const Tensor* input_h;
+  const Tensor* input_c;
+  const Tensor* params;
+  const Tensor* sequence_lengths = nullptr;  // unless the op has them
+};
+
+absl::Status GetForwardInputs(OpKernelContext* context,
+                              const OpVersion& version, ForwardInputs* inputs,
+                              ForwardShapes* shapes) {
+  TF_RETURN_IF_ERROR(
+      GetInput(context, "input", &inputs->input, &shapes->input));
+  TF_RETURN_IF_ERROR(
+      GetInput(context, "input_h", &inputs->input_h, &shapes->input_h));
+  TF_RETURN_IF_ERROR(
+      GetInput(context, "input_c", &inputs->input_c, &shapes->input_c));
+  TF_RETURN_IF_ERROR(
+      GetInput(context, "params", &inputs->params, &shapes->params));
+  if (!version.has_sequence_lengths) return absl::OkStatus();
+  return GetInput(context, "sequence_lengths", &inputs->sequence_lengths,
+                  &shapes->sequence_lengths);
+}
+
+absl::Status GetBackpropInputs(OpKernelContext* context, BackpropInputs* inputs,
+                               BackpropShapes* shapes) {
+  TF_RETURN_IF_ERROR(
+      GetInput(context, "output", &inputs->output, &shapes->output));
+  TF_RETURN_IF_ERROR(
+      GetInput(context, "output_h", &inputs->output_h, &shapes->output_h));
+  TF_RETURN_IF_ERROR(
+      GetInput(context, "output_c", &inputs->output_c, &shapes->output_c));
+  TF_RETURN_IF_ERROR(GetInput(context, "output_backprop",
+                              &inputs->output_backprop,
+                              &shapes->output_backprop));
+  TF_RETURN_IF_ERROR(GetInput(context, "output_h_backprop",
+                              &inputs->output_h_backprop,
+                              &shapes->output_h_backprop));
+  TF_RETURN_IF_ERROR(GetInput(context, "output_c_backprop",
+                              &inputs->output_c_backprop,
+                              &shapes->output_c_backprop));
+  return GetInput(context, "reserve_space", &inputs->reserve_space,
+                  &shapes->reserve_space);
+}
+
+// What CudnnRNNV2 returns in training.
+absl::Status CheckHostReserved(OpKernelContext* context) {
+  const Tensor* host_reserved;
+  TF_RETURN_IF_ERROR(context->input("host_reserved", &host_reserved));
+  if (host_reserved->shape() == TensorShape({2})) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("host_reserved must have shape [2], got ",
+                   host_reserved->shape().DebugString(),
+                   "; pass what CudnnRNNV2 returned with is_training=True."));
+}
+
+absl::Status CheckLengthValues(const int32_t* lengths, const CallSizes& sizes) {
+  for (int64_t b = 0; b < sizes.batch; ++b) {
+    if (lengths[b] < 0 || lengths[b] > sizes.time) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "sequence_lengths[", b, "] must be in [0, T] = [0, ", sizes.time,
+          "], got ", lengths[b],
+          "; a row cannot be longer than the time dimension of input."));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The last step of validation, after the shapes.
+absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
+                                 const ForwardInputs& inputs,
+                                 const CallSizes& sizes) {
+  const int32_t* lengths = nullptr;
+  if (inputs.sequence_lengths != nullptr) {
+    lengths = inputs.sequence_lengths->flat<int32_t>().data();
+    TF_RETURN_IF_ERROR(CheckLengthValues(lengths, sizes));
+  }
+  const RnnAttributes& attributes = options.attributes;
+  const int64_t output_features = attributes.num_directions * sizes.output_size;
+  TensorShape output_shape = inputs.input->shape();
+  TF_RETURN_IF_ERROR(output_shape.SetDimWithStatus(2, output_features));
+
+  const auto sequence_strides = [&](int64_t features) {
+    return rnn::Strides::Of(attributes.time_major, sizes.time, sizes.batch,
+                            features);
+  };
+  const auto state_strides = [&](int64_t features) {
+    return rnn::Strides::Of(options.states_outer_major, sizes.pseudo_layers,
+                            sizes.batch, features);
+  };
+  return RnnCall{inputs.input,
+                 inputs.input_h,
+                 inputs.input_c,
+                 inputs.params,
+                 std::move(output_shape),
+                 MakeDescriptor(attributes, sizes.network(attributes)),
+                 rnn::Sequences(sizes.time, sizes.batch, lengths),
+                 sequence_strides(sizes.input_size),
+                 sequence_strides(output_features),
+                 state_strides(sizes.output_size),
+                 state_strides(sizes.hidden_size)};
+}
+
+// Whether TF_CUDNN_RNN_BATCH_MAJOR_STATES asks for the meaning that TensorFlow
+// gives batch-major states on GPUs: it declares them [B, L*D, ...] and hands
+// the same memory to cuDNN as [L*D, B, ...].
+absl::Status ReadStatesAsCudnn(bool* as_cudnn) {
+  constexpr char kVariable[] = "TF_CUDNN_RNN_BATCH_MAJOR_STATES";
+  std::string value;
+  TF_RETURN_IF_ERROR(
+      tensorflow::ReadStringFromEnvVar(kVariable, "documented", &value));
+  *as_cudnn = value == "cudnn";
+  if (*as_cudnn || value == "documented") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("The environment variable ", kVariable,
+                   " must be \"documented\" or \"cudnn\", got \"", value,
+                   "\"; unset it for the documented meaning."));
+}
+
+}  // namespace
+
+absl::Status ReadCallOptions(OpKernelConstruction* context,
+                             const OpVersion& version, CallOptions* options) {
+  options->version = version;
+  TF_RETURN_IF_ERROR(ReadRnnAttributes(context, &options->attributes));
+  options->states_outer_major = options->attributes.time_major;
+  if (version.is_own || !version.has_sequence_lengths) return absl::OkStatus();
+  bool as_cudnn;
+  TF_RETURN_IF_ERROR(ReadStatesAsCudnn(&as_cudnn));
+  options->states_outer_major |= as_cudnn;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RnnCall> ReadForwardCall(OpKernelContext* context,
+                                        const CallOptions& options) {
+  ForwardInputs inputs;
+  ForwardShapes shapes;
+  TF_RETURN_IF_ERROR(
+      GetForwardInputs(context, options.version, &inputs, &shapes));
+  CallSizes sizes;
+  TF_RETURN_IF_ERROR(CheckForwardShapes(options.attributes, shapes, &sizes));
+  return MakeCall(options, inputs, sizes);
+}
+
+absl::StatusOr<RnnCall> ReadBackpropCall(OpKernelContext* context,
+                                         const CallOptions& options,
+                                         BackpropInputs* backprop_inputs) {
+  ForwardInputs inputs;
+  BackpropShapes shapes;
+  TF_RETURN_IF_ERROR(
+      GetForwardInputs(context, options.version, &inputs, &shapes.forward));
+  TF_RETURN_IF_ERROR(GetBackpropInputs(context, backprop_inputs, &shapes));
+  CallSizes sizes;
+  TF_RETURN_IF_ERROR(CheckBackpropShapes(options.attributes, shapes, &sizes));
+  if (options.version.fills_host_reserved) {
+    TF_RETURN_IF_ERROR(CheckHostReserved(context));
+  }
+  return MakeCall(options, inputs, sizes);
+}
+
+}  // namespace tf_cudnn_rnn

@@ -1,0 +1,76 @@
+// From a node's attributes and tensors to what the engine wants to know: the
+// one extraction and validation, for forward and backward and all op versions.
+#ifndef KERNELS_RNN_CALL_H_
+#define KERNELS_RNN_CALL_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/engine/descriptor.h"
+#include "kernels/engine/engine.h"
+#include "kernels/engine/sequences.h"
+#include "ops/attributes.h"
+#include "ops/call_shapes.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace tf_cudnn_rnn {
+
+// What distinguishes the versions of an op; they share everything else.
+struct OpVersion {
+  // V3: input sequence_lengths, attributes num_proj and time_major.
+  bool has_sequence_lengths;
+  // V2 and V3: host_reserved, which holds something in V2 only.
+  bool has_host_reserved;
+  bool fills_host_reserved;
+  // Our own op: seeds are an input of the forward op, not attributes.
+  bool is_own;
+};
+inline constexpr OpVersion kV1 = {false, false, false, false};
+inline constexpr OpVersion kV2 = {false, true, true, false};
+inline constexpr OpVersion kV3 = {true, true, false, false};
+inline constexpr OpVersion kOwn = {true, true, false, true};
+
+// What a forward or backward kernel knows before its first call.
+struct CallOptions {
+  OpVersion version;
+  RnnAttributes attributes;
+  // Whether states are [L*D, B, ...], else [B, L*D, ...].
+  bool states_outer_major = true;
+};
+
+absl::Status ReadCallOptions(tensorflow::OpKernelConstruction* context,
+                             const OpVersion& version, CallOptions* options);
+
+// A valid call. Tensors are those of the context.
+struct RnnCall {
+  const tensorflow::Tensor* input;
+  const tensorflow::Tensor* input_h;
+  const tensorflow::Tensor* input_c;
+  const tensorflow::Tensor* params;
+
+  tensorflow::TensorShape output_shape;
+  rnn::RnnDescriptor descriptor;
+  rnn::Sequences sequences;
+  rnn::Strides x_strides, y_strides, h_strides, c_strides;
+};
+
+// What a backward call has beside that.
+struct BackpropInputs {
+  const tensorflow::Tensor* output;
+  const tensorflow::Tensor* output_h;
+  const tensorflow::Tensor* output_c;
+  const tensorflow::Tensor* output_backprop;
+  const tensorflow::Tensor* output_h_backprop;
+  const tensorflow::Tensor* output_c_backprop;
+  const tensorflow::Tensor* reserve_space;
+};
+
+absl::StatusOr<RnnCall> ReadForwardCall(tensorflow::OpKernelContext* context,
+                                        const CallOptions& options);
+absl::StatusOr<RnnCall> ReadBackpropCall(tensorflow::OpKernelContext* context,
+                                         const CallOptions& options,
+                                         BackpropInputs* inputs);
+
+}  // namespace tf_cudnn_rnn
+
+#endif  // KERNELS_RNN_CALL_H_

@@ -1,0 +1,82 @@
+// Small conversions between TensorFlow's tensors and the engine's pointers.
+#ifndef KERNELS_TF_ADAPTER_H_
+#define KERNELS_TF_ADAPTER_H_
+
+#include <cstdint>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "kernels/engine/element_types.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace tf_cudnn_rnn {
+
+// The engine's name of TensorFlow's element type T; the bits are the same.
+template <typename T>
+struct ElementOf {
+  using type = T;
+};
+template <>
+struct ElementOf<Eigen::half> {
+  using type = rnn::Half;
+};
+template <>
+struct ElementOf<tensorflow::bfloat16> {
+  using type = rnn::BFloat16;
+};
+template <typename T>
+using Element = typename ElementOf<T>::type;
+
+template <typename T>
+const Element<T>* Data(const tensorflow::Tensor& tensor) {
+  static_assert(sizeof(Element<T>) == sizeof(T));
+  return static_cast<const Element<T>*>(tensor.data());
+}
+template <typename T>
+Element<T>* MutableData(tensorflow::Tensor* tensor) {
+  return static_cast<Element<T>*>(tensor->data());
+}
+
+inline tensorflow::PartialTensorShape PartialShape(
+    const tensorflow::Tensor& tensor) {
+  return tensorflow::PartialTensorShape(tensor.shape().dim_sizes());
+}
+
+// Zero has only zero bits in every type the ops know.
+inline void FillWithZeros(tensorflow::Tensor* tensor) {
+  if (tensor->NumElements() > 0) {
+    std::memset(tensor->data(), 0, tensor->TotalBytes());
+  }
+}
+
+// Allocates an output and fills it with zeros.
+absl::Status AllocateZeros(tensorflow::OpKernelContext* context,
+                           const char* name,
+                           const tensorflow::TensorShape& shape);
+
+// `num_bytes` is -1 if it overflowed.
+absl::Status AllocateScratch(tensorflow::OpKernelContext* context,
+                             int64_t num_bytes, tensorflow::Tensor* scratch);
+
+// Makes the kernel for the node's type T, which is that of its first output.
+template <template <typename> class Kernel, typename... Options>
+tensorflow::OpKernel* NewKernelOfType(tensorflow::OpKernelConstruction* context,
+                                      const Options&... options) {
+  switch (context->output_type(0)) {
+    case tensorflow::DT_HALF:
+      return new Kernel<Eigen::half>(context, options...);
+    case tensorflow::DT_BFLOAT16:
+      return new Kernel<tensorflow::bfloat16>(context, options...);
+    case tensorflow::DT_DOUBLE:
+      return new Kernel<double>(context, options...);
+    default:  // the registrations allow no fifth type
+      return new Kernel<float>(context, options...);
+  }
+}
+
+}  // namespace tf_cudnn_rnn
+
+#endif  // KERNELS_TF_ADAPTER_H_

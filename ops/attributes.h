@@ -1,0 +1,74 @@
+// The attributes that all ops of the family share, parsed.
+#ifndef OPS_ATTRIBUTES_H_
+#define OPS_ATTRIBUTES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "kernels/engine/descriptor.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tf_cudnn_rnn {
+
+enum class InputMode { kLinear, kSkip, kAuto };
+
+struct RnnAttributes {
+  rnn::CellMode mode = rnn::CellMode::kLstm;
+  InputMode input_mode = InputMode::kLinear;
+  int64_t num_directions = 1;  // D
+  int64_t num_proj = 0;
+  float dropout = 0.0f;
+  bool time_major = true;
+
+  bool is_lstm() const { return mode == rnn::CellMode::kLstm; }
+};
+
+// The sizes that attributes leave open, as far as they are known: a shape
+// function may not know them all.
+struct NetworkSizes {
+  std::optional<int64_t> num_layers;   // L
+  std::optional<int64_t> input_size;   // I
+  std::optional<int64_t> hidden_size;  // H
+
+  bool all_known() const { return num_layers && input_size && hidden_size; }
+};
+
+// "auto_select" is decided here: skip if I == H. Sizes that are unknown get
+// values that break no rule, so that Validate() judges the known ones.
+rnn::RnnDescriptor MakeDescriptor(const RnnAttributes& attributes,
+                                  const NetworkSizes& sizes);
+
+// The strings are the values of the attributes of the same names.
+absl::Status ParseModes(const std::string& rnn_mode,
+                        const std::string& input_mode,
+                        const std::string& direction,
+                        RnnAttributes* attributes);
+
+// Leaves `value` alone if the op's definition has no such attribute.
+template <typename Context, typename Value>
+absl::Status ReadAttributeIfDefined(Context* context, const char* name,
+                                    Value* value) {
+  const absl::Status status = context->GetAttr(name, value);
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;
+}
+
+// Context is an OpKernelConstruction or a shape function's InferenceContext.
+template <typename Context>
+absl::Status ReadRnnAttributes(Context* context, RnnAttributes* attributes) {
+  std::string rnn_mode, input_mode, direction;
+  TF_RETURN_IF_ERROR(context->GetAttr("rnn_mode", &rnn_mode));
+  TF_RETURN_IF_ERROR(context->GetAttr("input_mode", &input_mode));
+  TF_RETURN_IF_ERROR(context->GetAttr("direction", &direction));
+  TF_RETURN_IF_ERROR(context->GetAttr("dropout", &attributes->dropout));
+  TF_RETURN_IF_ERROR(
+      ReadAttributeIfDefined(context, "num_proj", &attributes->num_proj));
+  TF_RETURN_IF_ERROR(
+      ReadAttributeIfDefined(context, "time_major", &attributes->time_major));
+  return ParseModes(rnn_mode, input_mode, direction, attributes);
+}
+
+}  // namespace tf_cudnn_rnn
+
+#endif  // OPS_ATTRIBUTES_H_
