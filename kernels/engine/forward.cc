@@ -472,6 +472,9 @@ class ForwardPass {
 template <typename Element>
 int64_t ForwardScratchBytes(const RnnDescriptor& descriptor,
                             const Sequences& sequences, bool has_reserve) {
+  // Products of sizes are safe below once the weights' size is.
+  ParamsLayout params_layout;
+  if (!ParamsLayout::Create(descriptor, &params_layout).ok()) return -1;
   Arena arena(nullptr);
   ForwardPass<Element>(descriptor, sequences, has_reserve, arena);
   return arena.bytes();

@@ -38,10 +38,10 @@ inline void ParallelFor(Executor& executor, int64_t count,
   });
 }
 
-// Calls tile(panel, row_begin, row_end) on tiles that cover panels x
-// [first_row, last_row). A
-// task's tiles are neighbours, panel by panel, the same at each call with the
-// same sizes: a thread meets the same panels again.
+// Calls tile(panel, row_begin, row_end) on tiles that cover the panels and the
+// rows [first_row, last_row). A task's tiles are neighbours, panel by panel,
+// the same at each call with the same sizes: a thread meets the same panels
+// again.
 template <typename Tile>
 void ParallelTiles(Executor& executor, int64_t num_panels, int64_t first_row,
                    int64_t last_row, int64_t work, Tile tile) {

@@ -1,0 +1,85 @@
+"""Rules about the sources that no compiler checks."""
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ENGINE = ROOT / "kernels" / "engine"
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def sources(folder: pathlib.Path) -> list[pathlib.Path]:
+    found = sorted(p for p in folder.rglob("*") if p.suffix in (".h", ".cc", ".inc"))
+    assert found, f"no sources in {folder}"
+    return found
+
+
+def includes(path: pathlib.Path) -> list[tuple[str, str]]:
+    """The (delimiter, name) of each include."""
+    return INCLUDE.findall(path.read_text())
+
+
+def relative(path: pathlib.Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def is_for_one_isa(path: pathlib.Path) -> bool:
+    return path.match("kernels_*.cc") or path.match("*-inl.h") or path.match("vec_*.h")
+
+
+@pytest.mark.parametrize("path", sources(ENGINE), ids=relative)
+def test_engine_includes_itself_and_the_standard_library_alone(path):
+    for delimiter, name in includes(path):
+        if delimiter == '"':
+            assert name.startswith("kernels/engine/"), f"{relative(path)} includes {name}"
+        else:
+            # The standard library's headers have neither folder nor ending, C's end in .h.
+            assert re.fullmatch(r"[a-z0-9_]+(\.h)?", name), f"{relative(path)} includes {name}"
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in sources(ENGINE / "simd") if is_for_one_isa(p)], ids=relative
+)
+def test_isa_sources_include_no_cpp_header(path):
+    # Whatever they include is compiled with the instruction set's flags, so follow it.
+    pending, seen = [path], set()
+    while pending:
+        file = pending.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        for delimiter, name in includes(file):
+            if delimiter == '"':
+                pending.append(ROOT / name)
+            else:
+                allowed = ("immintrin.h", "math.h", "stdint.h", "string.h")
+                assert name in allowed, f"{relative(file)} includes <{name}>"
+
+
+def test_isa_flags_stand_in_isa_bzl_alone():
+    flag = re.compile(
+        r"-m(avx|sse|fma|f16c|bmi|arch=|tune=|cpu=)|GCC target|__target__|\btarget\(\""
+    )
+    files = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    ).stdout.split("\0")
+    endings = (".bzl", ".bazelrc", ".py", ".sh", ".toml", ".cc", ".h", ".inc", ".lds")
+    names = ("BUILD", "WORKSPACE", "Makefile", "run")
+    checked = [
+        ROOT / name
+        for name in files
+        if name.endswith(endings) or pathlib.PurePath(name).name in names
+    ]
+    checked = [p for p in checked if p.is_file() and p != pathlib.Path(__file__).resolve()]
+    isa_bzl = ROOT / "kernels" / "isa.bzl"
+    assert isa_bzl in checked and flag.search(isa_bzl.read_text())
+    offenders = [relative(p) for p in checked if p != isa_bzl and flag.search(p.read_text())]
+    assert not offenders

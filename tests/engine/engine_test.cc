@@ -1,0 +1,888 @@
+// Forward and Backward as a whole, on the instruction set that
+// TF_CUDNN_RNN_ISA allows. BUILD makes one test of each.
+
+#include "kernels/engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <limits>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/engine/elements.h"
+#include "kernels/engine/params_layout.h"
+#include "kernels/engine/reserve_layout.h"
+#include "tests/engine/guarded.h"
+#include "tests/engine/random_values.h"
+#include "tests/engine/reference_rnn.h"
+
+namespace rnn {
+namespace {
+
+const bool kIsaPrinted = [] {
+  std::cout << "Instruction set under test: " << SelectSimdTarget().name
+            << std::endl;
+  return true;
+}();
+
+// ---- Cases ------------------------------------------------------------------
+
+enum class Lengths { kFull, kRagged, kEmpty };
+
+struct Case {
+  const char* name;
+  int64_t T, B, I, H;
+  int64_t L = 1, D = 1;
+  Lengths lengths = Lengths::kFull;
+  int64_t num_proj = 0;  // if not 0, for the LSTM only
+  bool skip_input = false;
+  float dropout = 0;
+};
+
+// Names say why.
+const Case kCases[] = {
+    {"one_of_everything", 1, 1, 1, 1},
+    {"hidden_one_past_a_vector_of_avx512", 3, 2, 5, 17},
+    {"hidden_one_short_of_a_vector_of_avx2", 3, 2, 9, 7},
+    {"hidden_one_past_a_panel_of_avx512", 2, 3, 5, 65},
+    {"input_one_past_a_panel_of_avx512", 2, 3, 65, 6},
+    {"rows_one_past_two_tiles", 2, 13, 4, 9},
+    {"input_deeper_than_a_block", 2, 3, 1030, 5},
+    {"hidden_deeper_than_a_block", 2, 2, 3, 515},
+    {"both_directions", 5, 3, 6, 8, 1, 2},
+    {"three_layers", 4, 3, 5, 6, 3, 1},
+    {"four_layers_both_directions", 3, 2, 4, 5, 4, 2, Lengths::kRagged},
+    {"ragged_with_empty_rows", 6, 9, 5, 7, 2, 2, Lengths::kRagged},
+    {"all_rows_empty", 3, 2, 4, 5, 2, 2, Lengths::kEmpty},
+    {"no_rows", 3, 0, 4, 5, 2, 2},
+    {"several_chunks_of_time", 90, 13, 3, 5, 2, 2, Lengths::kRagged},
+    {"one_step_larger_than_a_chunk", 3, 401, 2, 3, 1, 2, Lengths::kRagged},
+    {"skip_input", 4, 3, 9, 9, 2, 2, Lengths::kRagged, 0, true},
+    {"projection", 4, 3, 6, 9, 2, 2, Lengths::kRagged, 5},
+    {"projection_to_one_feature", 3, 2, 5, 7, 2, 1, Lengths::kFull, 1},
+    {"projection_to_hidden_size_is_none", 3, 2, 5, 7, 2, 1, Lengths::kFull, 7},
+    {"projection_past_a_panel", 3, 3, 5, 130, 1, 2, Lengths::kRagged, 67},
+    {"projection_and_skip_input", 3, 2, 7, 7, 2, 1, Lengths::kFull, 3, true},
+    {"projection_over_chunks", 50, 12, 3, 6, 1, 2, Lengths::kRagged, 4},
+    {"dropout", 5, 4, 6, 9, 3, 2, Lengths::kRagged, 0, false, 0.3f},
+    {"dropout_and_projection", 5, 4, 6, 9, 2, 1, Lengths::kFull, 5, false,
+     0.6f},
+    {"dropout_of_everything", 3, 2, 6, 9, 2, 1, Lengths::kFull, 0, false, 1.0f},
+    {"dropout_without_a_layer_to_drop", 3, 2, 6, 9, 1, 2, Lengths::kFull, 0,
+     false, 0.5f},
+    {"hundreds", 6, 37, 130, 129, 1, 2, Lengths::kRagged},
+    {"hundreds_projected", 5, 37, 70, 150, 1, 1, Lengths::kRagged, 131},
+};
+
+constexpr const char* kModeNames[] = {"relu", "tanh", "lstm", "gru"};
+
+enum class ElementType { kFloat, kDouble, kHalf, kBFloat16 };
+constexpr const char* kElementNames[] = {"float", "double", "half", "bfloat16"};
+
+struct Draw {
+  Case sizes;
+  CellMode mode;
+  ElementType element;
+
+  std::string name() const {
+    return std::string(kModeNames[static_cast<int>(mode)]) + "_" +
+           kElementNames[static_cast<int>(element)] + "_" + sizes.name;
+  }
+};
+void PrintTo(const Draw& draw, std::ostream* out) {
+  const Case& c = draw.sizes;
+  *out << draw.name() << ": T " << c.T << ", B " << c.B << ", I " << c.I
+       << ", H " << c.H << ", L " << c.L << ", D " << c.D << ", num_proj "
+       << c.num_proj << ", skip_input " << c.skip_input << ", dropout "
+       << c.dropout << ", on " << SelectSimdTarget().name;
+}
+
+std::vector<Draw> DrawsWhere(const std::function<bool(const Draw&)>& wanted) {
+  std::vector<Draw> draws;
+  for (const Case& sizes : kCases) {
+    for (int mode = 0; mode < kNumCellModes; ++mode) {
+      if (sizes.num_proj != 0 && mode != static_cast<int>(CellMode::kLstm)) {
+        continue;
+      }
+      for (int element = 0; element < 4; ++element) {
+        const Draw draw{sizes, static_cast<CellMode>(mode),
+                        static_cast<ElementType>(element)};
+        if (wanted(draw)) draws.push_back(draw);
+      }
+    }
+  }
+  return draws;
+}
+
+// ---- Elements ---------------------------------------------------------------
+
+template <typename Element>
+Element FromDouble(double value) {
+  const auto compute = static_cast<ComputeType<Element>>(value);
+  Element element;
+  Store(&compute, &element, 1);
+  return element;
+}
+template <typename Element>
+double ToDouble(Element element) {
+  ComputeType<Element> compute;
+  Load(&element, &compute, 1);
+  return compute;
+}
+
+// Distance from 1 to the next number.
+template <typename Element>
+double Epsilon() {
+  if constexpr (std::is_same_v<Element, Half>) {
+    return 0x1p-10;
+  } else if constexpr (std::is_same_v<Element, BFloat16>) {
+    return 0x1p-7;
+  } else {
+    return std::numeric_limits<Element>::epsilon();
+  }
+}
+
+// ---- Problems ---------------------------------------------------------------
+
+template <typename Element>
+reference::Problem MakeProblem(const Case& sizes, CellMode mode,
+                               uint64_t seed) {
+  reference::Problem p;
+  RnnDescriptor& d = p.descriptor;
+  d.mode = mode;
+  d.num_layers = sizes.L;
+  d.num_directions = sizes.D;
+  d.input_size = sizes.I;
+  d.hidden_size = sizes.H;
+  d.num_proj = sizes.num_proj;
+  d.skip_input = sizes.skip_input;
+  d.dropout = sizes.dropout;
+  p.max_time = sizes.T;
+  p.apply_dropout = sizes.dropout > 0;
+  p.dropout_key = 0x0123456789abcdef + seed;
+
+  RandomValues random(seed);
+  for (int64_t b = 0; b < sizes.B; ++b) {
+    switch (sizes.lengths) {
+      case Lengths::kFull:
+        p.lengths.push_back(sizes.T);
+        break;
+      case Lengths::kEmpty:
+        p.lengths.push_back(0);
+        break;
+      case Lengths::kRagged:  // an empty row and a full one if there is room
+        p.lengths.push_back(b == 1   ? 0
+                            : b == 2 ? sizes.T
+                                     : random.Integer(0, sizes.T));
+        break;
+    }
+  }
+  if constexpr (!kComputesInPlace<Element>) {
+    p.round = [](double value) { return ToDouble(FromDouble<Element>(value)); };
+  }
+  const auto values = [&](int64_t count, double bound) {
+    reference::Vector result = random.Reals(count, -bound, bound);
+    for (double& value : result) value = ToDouble(FromDouble<Element>(value));
+    return result;
+  };
+  ParamsLayout layout;
+  EXPECT_TRUE(ParamsLayout::Create(d, &layout).ok());
+  const int64_t P = d.output_size();
+  const int64_t states = d.num_pseudo_layers() * sizes.B;
+  const int64_t c_size = mode == CellMode::kLstm ? states * sizes.H : 0;
+  p.x = values(sizes.T * sizes.B * sizes.I, 1);
+  p.h0 = values(states * P, 1);
+  p.c0 = values(c_size, 1);
+  p.dy = values(sizes.T * sizes.B * sizes.D * P, 1);
+  p.dh_n = values(states * P, 1);
+  p.dc_n = values(c_size, 1);
+  p.params.resize(layout.size());
+  // Sums of any depth come out about equally large.
+  const auto fill = [&](const Region& region) {
+    const double bound =
+        region.columns == 1 ? 0.5 : 1.5 / std::sqrt(region.columns);
+    const reference::Vector weights = values(region.size(), bound);
+    std::copy(weights.begin(), weights.end(), p.params.begin() + region.offset);
+  };
+  for (int64_t k = 0; k < d.num_pseudo_layers(); ++k) {
+    for (const Region& region :
+         {layout.InputWeights(k), layout.RecurrentWeights(k),
+          layout.Projection(k), layout.InputBias(k), layout.RecurrentBias(k)}) {
+      fill(region);
+    }
+  }
+  return p;
+}
+
+// Parts of [outer, B, features]: some of the outer index, or one batch row.
+reference::Vector OuterRange(const reference::Vector& values,
+                             int64_t outer_size, int64_t begin, int64_t end) {
+  const int64_t row =
+      outer_size == 0 ? 0 : static_cast<int64_t>(values.size()) / outer_size;
+  return {values.begin() + begin * row, values.begin() + end * row};
+}
+template <typename Value>
+std::vector<Value> BatchRow(const std::vector<Value>& values,
+                            int64_t outer_size, int64_t batch, int64_t b) {
+  const int64_t features =
+      static_cast<int64_t>(values.size()) / (outer_size * batch);
+  std::vector<Value> row;
+  for (int64_t i = 0; i < outer_size; ++i) {
+    const auto begin = values.begin() + (i * batch + b) * features;
+    row.insert(row.end(), begin, begin + features);
+  }
+  return row;
+}
+
+// ---- Running the engine -----------------------------------------------------
+
+// A thread for each, which take the tasks as they come.
+class ThreadsExecutor : public Executor {
+ public:
+  explicit ThreadsExecutor(int num_threads) : num_threads_(num_threads) {}
+
+  int num_threads() const override { return num_threads_; }
+
+  void Run(int num_tasks, FunctionRef<void(int)> task) override {
+    EXPECT_GT(num_tasks, 1);
+    EXPECT_LE(num_tasks, num_threads_);
+    ++runs_;
+    std::atomic<int> next{0};
+    const auto work = [&] {
+      for (int i = next++; i < num_tasks; i = next++) task(i);
+    };
+    std::vector<std::thread> threads;
+    for (int i = 1; i < num_tasks; ++i) threads.emplace_back(work);
+    work();
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  int64_t runs() const { return runs_; }
+
+ private:
+  const int num_threads_;
+  int64_t runs_ = 0;
+};
+
+// The other extreme: seven "threads" one after another, last task first.
+class ReverseExecutor : public Executor {
+ public:
+  int num_threads() const override { return 7; }
+  void Run(int num_tasks, FunctionRef<void(int)> task) override {
+    for (int i = num_tasks - 1; i >= 0; --i) task(i);
+  }
+};
+
+struct RunOptions {
+  bool time_major = true;
+  bool inference = false;  // Forward alone, and without reserve
+  int backward_runs = 1;
+};
+
+// Dense and time-major, whatever the options.
+template <typename Element>
+struct Results {
+  std::vector<Element> y, h_n, c_n;
+  std::vector<Element> dx, dh0, dc0, dparams;
+  std::vector<Element> reserve;
+};
+
+template <typename Element>
+class EngineRun {
+ public:
+  EngineRun(const reference::Problem& problem, RunOptions options)
+      : p_(problem),
+        d_(problem.descriptor),
+        options_(options),
+        lengths_(problem.lengths.begin(), problem.lengths.end()),
+        sequences_(problem.max_time, problem.batch(), lengths_.data()),
+        x_strides_(StridesOf(p_.max_time, d_.input_size)),
+        y_strides_(StridesOf(p_.max_time, y_features())),
+        h_strides_(StridesOf(d_.num_pseudo_layers(), d_.output_size())),
+        c_strides_(StridesOf(d_.num_pseudo_layers(), d_.hidden_size)),
+        // No value of the padding may matter: NaN.
+        x_(Padded(p_.x, d_.input_size, x_strides_)),
+        dy_(Padded(p_.dy, y_features(), y_strides_)),
+        h0_(Arranged(p_.h0, h_features(), h_strides_)),
+        c0_(Arranged(p_.c0, c_features(), c_strides_)),
+        dh_n_(Arranged(p_.dh_n, h_features(), h_strides_)),
+        dc_n_(Arranged(p_.dc_n, c_features(), c_strides_)),
+        params_(Converted(p_.params)),
+        y_(x_rows() * y_features()),
+        h_n_(h0_.size()),
+        c_n_(c0_.size()),
+        dx_(x_.size()),
+        dh0_(h0_.size()),
+        dc0_(c0_.size()),
+        dparams_(params_.size()),
+        reserve_(ReserveSize()) {}
+
+  Results<Element> Run(Executor& executor) {
+    Forward(executor);
+    Results<Element> results;
+    results.y = Dense(y_, p_.max_time, y_features(), y_strides_);
+    results.h_n = Dense(h_n_, d_.num_pseudo_layers(), h_features(), h_strides_);
+    results.c_n = Dense(c_n_, d_.num_pseudo_layers(), c_features(), c_strides_);
+    ExpectPaddingIsZero(results.y, y_features());
+    if (options_.inference) return results;
+
+    results.reserve = reserve_.values();
+    // Backward may not rely on the zeros there.
+    ForEachPadding([&](int64_t t, int64_t b) {
+      std::memset(static_cast<void*>(&y_[Index(t, b, y_strides_)]), kPoison,
+                  y_features() * sizeof(Element));
+    });
+    const std::vector<Element> y = y_.values();
+    for (int run = 0; run < options_.backward_runs; ++run) {
+      for (Guarded<Element>* out : {&dx_, &dh0_, &dc0_, &dparams_}) {
+        std::memset(static_cast<void*>(out->data()), kPoison,
+                    out->size() * sizeof(Element));
+      }
+      Backward(executor);
+    }
+    EXPECT_TRUE(SameBits(y_.values(), y)) << "Backward wrote to y";
+    EXPECT_TRUE(SameBits(reserve_.values(), results.reserve))
+        << "Backward wrote to reserve";
+    results.dx = Dense(dx_, p_.max_time, d_.input_size, x_strides_);
+    results.dh0 = Dense(dh0_, d_.num_pseudo_layers(), h_features(), h_strides_);
+    results.dc0 = Dense(dc0_, d_.num_pseudo_layers(), c_features(), c_strides_);
+    results.dparams = dparams_.values();
+    ExpectPaddingIsZero(results.dx, d_.input_size);
+    return results;
+  }
+
+ private:
+  bool has_c() const { return d_.mode == CellMode::kLstm; }
+  int64_t x_rows() const { return p_.max_time * p_.batch(); }
+  int64_t y_features() const { return d_.num_directions * d_.output_size(); }
+  int64_t h_features() const { return d_.output_size(); }
+  int64_t c_features() const { return has_c() ? d_.hidden_size : 0; }
+  Strides StridesOf(int64_t outer_size, int64_t features) const {
+    return Strides::Of(options_.time_major, outer_size, p_.batch(), features);
+  }
+  static int64_t Index(int64_t outer, int64_t b, Strides strides) {
+    return outer * strides.outer + b * strides.batch;
+  }
+
+  int64_t ReserveSize() const {
+    if (options_.inference) return 0;
+    ReserveLayout layout;
+    EXPECT_TRUE(ReserveLayout::Create(d_, sequences_, &layout).ok());
+    return layout.size();
+  }
+
+  static std::vector<Element> Converted(const reference::Vector& values) {
+    std::vector<Element> result;
+    for (double value : values) result.push_back(FromDouble<Element>(value));
+    return result;
+  }
+
+  // [outer, B, features] in the layout of this run.
+  std::vector<Element> Arranged(const reference::Vector& dense,
+                                int64_t features, Strides strides) const {
+    const std::vector<Element> values = Converted(dense);
+    std::vector<Element> result(values.size());
+    const int64_t rows =
+        features == 0 ? 0 : static_cast<int64_t>(values.size()) / features;
+    for (int64_t row = 0; row < rows; ++row) {
+      std::copy_n(
+          values.begin() + row * features, features,
+          result.begin() + Index(row / p_.batch(), row % p_.batch(), strides));
+    }
+    return result;
+  }
+  std::vector<Element> Padded(const reference::Vector& dense, int64_t features,
+                              Strides strides) const {
+    std::vector<Element> result = Arranged(dense, features, strides);
+    ForEachPadding([&](int64_t t, int64_t b) {
+      std::memset(static_cast<void*>(&result[Index(t, b, strides)]), kPoison,
+                  features * sizeof(Element));
+    });
+    return result;
+  }
+  std::vector<Element> Dense(Guarded<Element>& values, int64_t outer_size,
+                             int64_t features, Strides strides) const {
+    std::vector<Element> result;
+    for (int64_t i = 0; i < outer_size; ++i) {
+      for (int64_t b = 0; b < p_.batch(); ++b) {
+        const Element* row = values.data() + Index(i, b, strides);
+        result.insert(result.end(), row, row + features);
+      }
+    }
+    return result;
+  }
+
+  template <typename Function>
+  void ForEachPadding(Function function) const {
+    for (int64_t b = 0; b < p_.batch(); ++b) {
+      for (int64_t t = p_.lengths[b]; t < p_.max_time; ++t) function(t, b);
+    }
+  }
+  void ExpectPaddingIsZero(const std::vector<Element>& dense,
+                           int64_t features) const {
+    ForEachPadding([&](int64_t t, int64_t b) {
+      for (int64_t j = 0; j < features; ++j) {
+        ASSERT_TRUE(SameBits(dense[(t * p_.batch() + b) * features + j],
+                             FromDouble<Element>(0)))
+            << "padding of batch row " << b << " at time " << t;
+      }
+    });
+  }
+
+  void Forward(Executor& executor) {
+    ForwardArguments<Element> a{};
+    a.x = x_.data();
+    a.h0 = h0_.data();
+    a.c0 = has_c() ? c0_.data() : nullptr;
+    a.params = params_.data();
+    a.y = y_.data();
+    a.h_n = h_n_.data();
+    a.c_n = has_c() ? c_n_.data() : nullptr;
+    a.reserve = options_.inference ? nullptr : reserve_.data();
+    a.x_strides = x_strides_;
+    a.y_strides = y_strides_;
+    a.h_strides = h_strides_;
+    a.c_strides = c_strides_;
+    a.apply_dropout = p_.apply_dropout;
+    a.dropout_key = p_.dropout_key;
+    Guarded<unsigned char> scratch(
+        ForwardScratchBytes<Element>(d_, sequences_, !options_.inference));
+    rnn::Forward(d_, sequences_, a, scratch.data(), executor);
+    EXPECT_TRUE(scratch.intact());
+    EXPECT_TRUE(reserve_.intact());
+    for (const Guarded<Element>* out : {&y_, &h_n_, &c_n_}) {
+      EXPECT_TRUE(out->intact());
+    }
+    if (options_.inference) return;
+    const Status status =
+        CheckReserve(d_, sequences_, reserve_.data(), reserve_.size());
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+
+  void Backward(Executor& executor) {
+    BackwardArguments<Element> a{};
+    a.x = x_.data();
+    a.h0 = h0_.data();
+    a.c0 = has_c() ? c0_.data() : nullptr;
+    a.params = params_.data();
+    a.y = y_.data();
+    a.reserve = reserve_.data();
+    a.dy = dy_.data();
+    a.dh_n = dh_n_.data();
+    a.dc_n = has_c() ? dc_n_.data() : nullptr;
+    a.dx = dx_.data();
+    a.dh0 = dh0_.data();
+    a.dc0 = has_c() ? dc0_.data() : nullptr;
+    a.dparams = dparams_.data();
+    a.x_strides = x_strides_;
+    a.y_strides = y_strides_;
+    a.h_strides = h_strides_;
+    a.c_strides = c_strides_;
+    Guarded<unsigned char> scratch(
+        BackwardScratchBytes<Element>(d_, sequences_));
+    rnn::Backward(d_, sequences_, a, scratch.data(), executor);
+    EXPECT_TRUE(scratch.intact());
+    for (const Guarded<Element>* out : {&dx_, &dh0_, &dc0_, &dparams_}) {
+      EXPECT_TRUE(out->intact());
+    }
+  }
+
+  const reference::Problem& p_;
+  const RnnDescriptor& d_;
+  const RunOptions options_;
+  const std::vector<int32_t> lengths_;
+  const Sequences sequences_;
+  const Strides x_strides_, y_strides_, h_strides_, c_strides_;
+  Guarded<Element> x_, dy_, h0_, c0_, dh_n_, dc_n_, params_;
+  Guarded<Element> y_, h_n_, c_n_, dx_, dh0_, dc0_, dparams_;
+  Guarded<Element> reserve_;
+};
+
+template <typename Element>
+Results<Element> RunEngine(const reference::Problem& problem,
+                           Executor& executor, RunOptions options = {}) {
+  return EngineRun<Element>(problem, options).Run(executor);
+}
+template <typename Element>
+Results<Element> RunEngine(const reference::Problem& problem,
+                           RunOptions options = {}) {
+  SerialExecutor executor;
+  return RunEngine<Element>(problem, executor, options);
+}
+
+// ---- Comparing --------------------------------------------------------------
+
+template <typename Element>
+void ExpectNear(const char* name, const std::vector<Element>& values,
+                const reference::Vector& expected, double tolerance) {
+  ASSERT_EQ(values.size(), expected.size()) << name;
+  double largest = 1;
+  for (double value : expected) largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < values.size(); ++i) {
+    // Written so that NaN fails.
+    ASSERT_LE(std::abs(ToDouble(values[i]) - expected[i]), tolerance * largest)
+        << name << '[' << i << "]: " << ToDouble(values[i]) << " instead of "
+        << expected[i];
+  }
+}
+
+template <typename Element>
+void ExpectAgreesWithReference(const reference::Problem& problem,
+                               const Results<Element>& results) {
+  const auto [outputs, gradients] = reference::Run(problem);
+  const RnnDescriptor& d = problem.descriptor;
+  // Rounding errors add up like random numbers over the longest sum; 16-bit
+  // tensors are rounded where the reference rounds, at times to a neighbour.
+  const int64_t longest = std::max(
+      {problem.max_time * problem.batch(), d.gates_size(),
+       d.layer_input_size(0) + d.output_size(),
+       d.layer_input_size(d.num_layers - 1) + d.output_size(), int64_t{16}});
+  const double tolerance =
+      16 * Epsilon<ComputeType<Element>>() * std::sqrt(longest) +
+      (kComputesInPlace<Element> ? 0 : 4 * Epsilon<Element>());
+  ExpectNear("y", results.y, outputs.y, tolerance);
+  ExpectNear("h_n", results.h_n, outputs.h_n, tolerance);
+  ExpectNear("c_n", results.c_n, outputs.c_n, tolerance);
+  ExpectNear("dx", results.dx, gradients.dx, tolerance);
+  ExpectNear("dh0", results.dh0, gradients.dh0, tolerance);
+  ExpectNear("dc0", results.dc0, gradients.dc0, tolerance);
+  ExpectNear("dparams", results.dparams, gradients.dparams, tolerance);
+}
+
+template <typename Element>
+void ExpectSameOutputs(const Results<Element>& a, const Results<Element>& b) {
+  EXPECT_TRUE(SameBits(a.y, b.y));
+  EXPECT_TRUE(SameBits(a.h_n, b.h_n));
+  EXPECT_TRUE(SameBits(a.c_n, b.c_n));
+}
+template <typename Element>
+void ExpectSameResults(const Results<Element>& a, const Results<Element>& b) {
+  ExpectSameOutputs(a, b);
+  EXPECT_TRUE(SameBits(a.dx, b.dx));
+  EXPECT_TRUE(SameBits(a.dh0, b.dh0));
+  EXPECT_TRUE(SameBits(a.dc0, b.dc0));
+  EXPECT_TRUE(SameBits(a.dparams, b.dparams));
+  EXPECT_TRUE(SameBits(a.reserve, b.reserve));
+}
+
+// Calls function(Element{}) for the draw's element type.
+template <typename Function>
+void WithElement(ElementType type, Function function) {
+  switch (type) {
+    case ElementType::kFloat:
+      return function(float{});
+    case ElementType::kDouble:
+      return function(double{});
+    case ElementType::kHalf:
+      return function(Half{});
+    case ElementType::kBFloat16:
+      return function(BFloat16{});
+  }
+}
+
+// ---- Every case -------------------------------------------------------------
+
+class EngineTest : public testing::TestWithParam<Draw> {
+ protected:
+  // The body, as a function of Element{} and the draw's problem.
+  template <typename Body>
+  static void ForDraw(Body body) {
+    const Draw& draw = GetParam();
+    WithElement(draw.element, [&](auto element) {
+      body(element,
+           MakeProblem<decltype(element)>(draw.sizes, draw.mode, /*seed=*/1));
+    });
+  }
+};
+std::string DrawName(const testing::TestParamInfo<Draw>& info) {
+  return info.param.name();
+}
+INSTANTIATE_TEST_SUITE_P(
+    All, EngineTest,
+    testing::ValuesIn(DrawsWhere([](const Draw&) { return true; })), DrawName);
+
+TEST_P(EngineTest, AgreesWithTheReference) {
+  ForDraw([](auto element, const reference::Problem& problem) {
+    using Element = decltype(element);
+    ExpectAgreesWithReference(problem, RunEngine<Element>(problem));
+  });
+}
+
+TEST_P(EngineTest, BitsDoNotDependOnThreads) {
+  ForDraw([](auto element, const reference::Problem& problem) {
+    using Element = decltype(element);
+    const Results<Element> serial = RunEngine<Element>(problem);
+    for (int num_threads : {2, 3, 7}) {
+      SCOPED_TRACE(testing::Message() << num_threads << " threads");
+      ThreadsExecutor executor(num_threads);
+      ExpectSameResults(RunEngine<Element>(problem, executor), serial);
+      // Or this test would show nothing.
+      if (std::string(GetParam().sizes.name) == "hundreds") {
+        EXPECT_GT(executor.runs(), problem.max_time);
+      }
+    }
+    ReverseExecutor executor;
+    ExpectSameResults(RunEngine<Element>(problem, executor), serial);
+  });
+}
+
+TEST_P(EngineTest, BitsDoNotDependOnLayout) {
+  ForDraw([](auto element, const reference::Problem& problem) {
+    using Element = decltype(element);
+    RunOptions batch_major;
+    batch_major.time_major = false;
+    ExpectSameResults(RunEngine<Element>(problem, batch_major),
+                      RunEngine<Element>(problem));
+  });
+}
+
+TEST_P(EngineTest, BackwardTwiceGivesTheSameBits) {
+  ForDraw([](auto element, const reference::Problem& problem) {
+    using Element = decltype(element);
+    RunOptions twice;
+    twice.backward_runs = 2;
+    ExpectSameResults(RunEngine<Element>(problem, twice),
+                      RunEngine<Element>(problem));
+  });
+}
+
+TEST_P(EngineTest, InferenceGivesTheBitsOfTraining) {
+  ForDraw([](auto element, const reference::Problem& problem) {
+    using Element = decltype(element);
+    RunOptions inference;
+    inference.inference = true;
+    ExpectSameOutputs(RunEngine<Element>(problem, inference),
+                      RunEngine<Element>(problem));
+  });
+}
+
+// ---- Some cases -------------------------------------------------------------
+
+// Masks depend on the batch row, which is another one here.
+class EngineRowTest : public EngineTest {};
+INSTANTIATE_TEST_SUITE_P(SeveralRows, EngineRowTest,
+                         testing::ValuesIn(DrawsWhere([](const Draw& draw) {
+                           return draw.sizes.B > 1 && draw.sizes.dropout == 0;
+                         })),
+                         DrawName);
+
+TEST_P(EngineRowTest, ARowAloneGivesTheSameBits) {
+  ForDraw([](auto element, const reference::Problem& problem) {
+    using Element = decltype(element);
+    const Results<Element> all = RunEngine<Element>(problem);
+    const int64_t T = problem.max_time;
+    const int64_t B = problem.batch();
+    const int64_t LD = problem.descriptor.num_pseudo_layers();
+    for (int64_t b : {int64_t{0}, B / 2, B - 1}) {
+      SCOPED_TRACE(testing::Message() << "batch row " << b);
+      reference::Problem row = problem;
+      row.lengths = {problem.lengths[b]};
+      row.x = BatchRow(problem.x, T, B, b);
+      row.dy = BatchRow(problem.dy, T, B, b);
+      row.h0 = BatchRow(problem.h0, LD, B, b);
+      row.c0 = BatchRow(problem.c0, LD, B, b);
+      row.dh_n = BatchRow(problem.dh_n, LD, B, b);
+      row.dc_n = BatchRow(problem.dc_n, LD, B, b);
+      const Results<Element> alone = RunEngine<Element>(row);
+      EXPECT_TRUE(SameBits(alone.y, BatchRow(all.y, T, B, b)));
+      EXPECT_TRUE(SameBits(alone.h_n, BatchRow(all.h_n, LD, B, b)));
+      EXPECT_TRUE(SameBits(alone.c_n, BatchRow(all.c_n, LD, B, b)));
+      EXPECT_TRUE(SameBits(alone.dx, BatchRow(all.dx, T, B, b)));
+      EXPECT_TRUE(SameBits(alone.dh0, BatchRow(all.dh0, LD, B, b)));
+      EXPECT_TRUE(SameBits(alone.dc0, BatchRow(all.dc0, LD, B, b)));
+    }
+  });
+}
+
+// A backward direction cannot be cut, masks depend on the time, and 16-bit
+// types round c on its way.
+class EngineSplitTest : public EngineTest {};
+INSTANTIATE_TEST_SUITE_P(OneDirection, EngineSplitTest,
+                         testing::ValuesIn(DrawsWhere([](const Draw& draw) {
+                           return draw.sizes.T > 1 && draw.sizes.D == 1 &&
+                                  draw.sizes.dropout == 0 &&
+                                  (draw.element == ElementType::kFloat ||
+                                   draw.element == ElementType::kDouble);
+                         })),
+                         DrawName);
+
+TEST_P(EngineSplitTest, TwoPartsInTurnGiveTheSameBits) {
+  ForDraw([](auto element, const reference::Problem& problem) {
+    using Element = decltype(element);
+    const Results<Element> whole = RunEngine<Element>(problem);
+    const int64_t T = problem.max_time;
+    const int64_t T1 = T / 3 + 1;
+    const auto to_doubles = [](const std::vector<Element>& values) {
+      reference::Vector result;
+      for (Element value : values) result.push_back(ToDouble(value));
+      return result;
+    };
+    const auto part = [&](int64_t begin, int64_t end) {
+      reference::Problem p = problem;
+      p.max_time = end - begin;
+      for (int64_t& length : p.lengths) {
+        length = std::clamp(length - begin, int64_t{0}, p.max_time);
+      }
+      p.x = OuterRange(problem.x, T, begin, end);
+      p.dy = OuterRange(problem.dy, T, begin, end);
+      return p;
+    };
+    // Forward from left to right, then backward from right to left.
+    reference::Problem first = part(0, T1);
+    reference::Problem second = part(T1, T);
+    Results<Element> first_results = RunEngine<Element>(first);
+    second.h0 = to_doubles(first_results.h_n);
+    second.c0 = to_doubles(first_results.c_n);
+    const Results<Element> second_results = RunEngine<Element>(second);
+    first.dh_n = to_doubles(second_results.dh0);
+    first.dc_n = to_doubles(second_results.dc0);
+    first_results = RunEngine<Element>(first);
+
+    const auto joined = [](std::vector<Element> a,
+                           const std::vector<Element>& b) {
+      a.insert(a.end(), b.begin(), b.end());
+      return a;
+    };
+    EXPECT_TRUE(SameBits(joined(first_results.y, second_results.y), whole.y));
+    EXPECT_TRUE(SameBits(second_results.h_n, whole.h_n));
+    EXPECT_TRUE(SameBits(second_results.c_n, whole.c_n));
+    EXPECT_TRUE(
+        SameBits(joined(first_results.dx, second_results.dx), whole.dx));
+    EXPECT_TRUE(SameBits(first_results.dh0, whole.dh0));
+    EXPECT_TRUE(SameBits(first_results.dc0, whole.dc0));
+    reference::Vector dparams = to_doubles(first_results.dparams);
+    for (size_t i = 0; i < dparams.size(); ++i) {
+      dparams[i] += ToDouble(second_results.dparams[i]);
+    }
+    ExpectNear("dparams", whole.dparams, dparams,
+               Epsilon<Element>() * 4 *
+                   std::sqrt(static_cast<double>(T * problem.batch() + 1)));
+  });
+}
+
+// ---- Beyond the cases -------------------------------------------------------
+
+TEST(EngineRandomTest, AnyCombinationAgreesWithTheReference) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    RandomValues random(seed);
+    Case sizes{"random", random.Integer(1, 7), random.Integer(0, 8),
+               random.Integer(1, 20), random.Integer(1, 20)};
+    sizes.L = random.Integer(1, 4);
+    sizes.D = random.Integer(1, 2);
+    sizes.lengths =
+        random.Integer(0, 2) == 0 ? Lengths::kFull : Lengths::kRagged;
+    const auto mode = static_cast<CellMode>(random.Integer(0, 3));
+    if (mode == CellMode::kLstm && random.Integer(0, 1) == 0) {
+      sizes.num_proj = random.Integer(1, sizes.H);
+    }
+    sizes.skip_input = random.Integer(0, 3) == 0;
+    if (sizes.skip_input) sizes.I = sizes.H;
+    if (random.Integer(0, 2) == 0) sizes.dropout = 0.4f;
+    const auto element = static_cast<ElementType>(random.Integer(0, 3));
+    SCOPED_TRACE(testing::Message()
+                 << "seed " << seed << ": "
+                 << testing::PrintToString(Draw{sizes, mode, element}));
+    WithElement(element, [&](auto type) {
+      using Element = decltype(type);
+      const auto problem = MakeProblem<Element>(sizes, mode, seed);
+      RunOptions options;
+      options.time_major = random.Integer(0, 1) == 0;
+      ExpectAgreesWithReference(problem, RunEngine<Element>(problem, options));
+    });
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+// Large enough for all that is split among threads to be split, the movements
+// of 16-bit values and of weights included.
+TEST(EngineThreadsTest, BitsDoNotDependOnThreadsAtLargeSizes) {
+  const Case sizes{"large", 25, 16, 100, 561};
+  const auto problem = MakeProblem<Half>(sizes, CellMode::kLstm, 1);
+  ThreadsExecutor executor(3);
+  ExpectSameResults(RunEngine<Half>(problem, executor),
+                    RunEngine<Half>(problem));
+  EXPECT_GT(executor.runs(), sizes.T);
+}
+
+TEST(EngineDropoutTest, ActsInTrainingOnly) {
+  Case sizes{"", 4, 3, 5, 6, 3, 2, Lengths::kRagged, 0, false, 0.5f};
+  auto problem = MakeProblem<float>(sizes, CellMode::kGru, 1);
+  RunOptions inference;
+  inference.inference = true;
+  problem.apply_dropout = false;
+  const auto without = RunEngine<float>(problem, inference);
+  problem.descriptor.dropout = 0;
+  ExpectSameOutputs(RunEngine<float>(problem, inference), without);
+  problem.descriptor.dropout = 0.5f;
+  problem.apply_dropout = true;
+  EXPECT_FALSE(SameBits(RunEngine<float>(problem, inference).y, without.y));
+}
+
+TEST(EngineDropoutTest, AnotherKeyGivesAnotherMask) {
+  Case sizes{"", 4, 3, 5, 6, 2, 1, Lengths::kFull, 0, false, 0.5f};
+  auto problem = MakeProblem<float>(sizes, CellMode::kTanh, 1);
+  const auto results = RunEngine<float>(problem);
+  problem.dropout_key += uint64_t{1} << 63;
+  EXPECT_FALSE(SameBits(RunEngine<float>(problem).y, results.y));
+}
+
+TEST(EngineEmptyTest, EmptyRowsPassTheirStatesThrough) {
+  Case sizes{"", 3, 2, 4, 5, 2, 2, Lengths::kEmpty};
+  const auto problem = MakeProblem<double>(sizes, CellMode::kLstm, 1);
+  const auto results = RunEngine<double>(problem);
+  EXPECT_EQ(results.h_n, problem.h0);
+  EXPECT_EQ(results.c_n, problem.c0);
+  EXPECT_EQ(results.dh0, problem.dh_n);
+  EXPECT_EQ(results.dc0, problem.dc_n);
+  EXPECT_EQ(results.dparams, std::vector<double>(problem.params.size()));
+}
+
+// What is wrong with one row stays with it.
+TEST(EngineNanTest, NanInARowReachesNoOther) {
+  for (int mode = 0; mode < kNumCellModes; ++mode) {
+    SCOPED_TRACE(kModeNames[mode]);
+    const Case sizes{"", 4, 5, 6, 9, 2, 2, Lengths::kFull};
+    auto problem = MakeProblem<float>(sizes, static_cast<CellMode>(mode), 1);
+    const auto healthy = RunEngine<float>(problem);
+    constexpr int64_t kSick = 2;
+    problem.x[(1 * 5 + kSick) * 6 + 3] = std::nan("");
+    const auto results = RunEngine<float>(problem);
+    for (int64_t b = 0; b < 5; ++b) {
+      const auto row = BatchRow(results.y, 4, 5, b);
+      const auto dx = BatchRow(results.dx, 4, 5, b);
+      if (b == kSick) {
+        EXPECT_TRUE(std::isnan(row.back()));
+      } else {
+        EXPECT_TRUE(SameBits(row, BatchRow(healthy.y, 4, 5, b)));
+        EXPECT_TRUE(SameBits(dx, BatchRow(healthy.dx, 4, 5, b)));
+      }
+    }
+  }
+}
+
+// Only plans memory: -1 instead of a wrapped number.
+TEST(EngineScratchTest, SizesPastTheAddressSpaceAreRefused) {
+  RnnDescriptor d;
+  d.mode = CellMode::kLstm;
+  d.input_size = 1;
+  d.hidden_size = int64_t{1} << 33;
+  const Sequences sequences(2, 3, nullptr);
+  EXPECT_EQ(ForwardScratchBytes<float>(d, sequences, true), -1);
+  EXPECT_EQ(BackwardScratchBytes<float>(d, sequences), -1);
+  d.hidden_size = int64_t{1} << 18;
+  EXPECT_GT(ForwardScratchBytes<float>(d, sequences, true), int64_t{1} << 38);
+  EXPECT_GT(BackwardScratchBytes<float>(d, sequences), int64_t{1} << 38);
+}
+
+}  // namespace
+}  // namespace rnn

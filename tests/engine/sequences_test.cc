@@ -1,0 +1,150 @@
+#include "kernels/engine/sequences.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "kernels/engine/chunks.h"
+#include "tests/engine/random_values.h"
+
+namespace rnn {
+namespace {
+
+Sequences Make(int64_t max_time, const std::vector<int32_t>& lengths) {
+  return Sequences(max_time, static_cast<int64_t>(lengths.size()),
+                   lengths.data());
+}
+
+TEST(SequencesTest, RanksRowsByLengthLongestFirst) {
+  const Sequences s = Make(9, {2, 0, 5, 2, 3});
+  EXPECT_EQ(s.max_time(), 9);
+  EXPECT_EQ(s.batch(), 5);
+  EXPECT_EQ(s.num_steps(), 5);
+  EXPECT_EQ(s.num_valid_rows(), 12);
+  const int64_t batch_rows[] = {2, 4, 0, 3, 1};  // equal lengths in row order
+  const int64_t lengths[] = {5, 3, 2, 2, 0};
+  for (int64_t rank = 0; rank < 5; ++rank) {
+    EXPECT_EQ(s.batch_row(rank), batch_rows[rank]) << rank;
+    EXPECT_EQ(s.length(rank), lengths[rank]) << rank;
+  }
+  const int64_t active[] = {4, 4, 2, 1, 1};
+  const int64_t offsets[] = {0, 4, 8, 10, 11, 12};
+  for (int64_t step = 0; step < 5; ++step) {
+    EXPECT_EQ(s.active(step), active[step]) << step;
+    EXPECT_EQ(s.offset(step), offsets[step]) << step;
+  }
+  EXPECT_EQ(s.offset(5), offsets[5]);
+}
+
+TEST(SequencesTest, BackwardDirectionBeginsAtARowsOwnEnd) {
+  const Sequences s = Make(9, {2, 5});
+  EXPECT_EQ(s.time(0, 1, 0), 1);
+  EXPECT_EQ(s.time(1, 0, 0), 4);
+  EXPECT_EQ(s.time(1, 4, 0), 0);
+  EXPECT_EQ(s.time(1, 0, 1), 1);
+  EXPECT_EQ(s.time(1, 1, 1), 0);
+}
+
+TEST(SequencesTest, NoLengthsMeansAllSteps) {
+  const Sequences implied(4, 3, nullptr);
+  const Sequences stated = Make(4, {4, 4, 4});
+  EXPECT_EQ(implied.num_valid_rows(), 12);
+  EXPECT_EQ(implied.num_steps(), 4);
+  EXPECT_EQ(implied.fingerprint(), stated.fingerprint());
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(implied.batch_row(rank), rank);
+  }
+}
+
+TEST(SequencesTest, NoRowsAndEmptyRows) {
+  const Sequences no_rows = Make(4, {});
+  EXPECT_EQ(no_rows.num_steps(), 0);
+  EXPECT_EQ(no_rows.num_valid_rows(), 0);
+  const Sequences empty_rows = Make(4, {0, 0});
+  EXPECT_EQ(empty_rows.num_steps(), 0);
+  EXPECT_EQ(empty_rows.num_valid_rows(), 0);
+  EXPECT_EQ(empty_rows.batch_row(1), 1);
+}
+
+TEST(SequencesTest, EveryValidRowIsNumberedOnce) {
+  RandomValues random(8);
+  for (int draw = 0; draw < 200; ++draw) {
+    const int64_t T = random.Integer(1, 12);
+    std::vector<int32_t> lengths(random.Integer(1, 12));
+    int64_t sum = 0;
+    for (int32_t& length : lengths) {
+      length = static_cast<int32_t>(random.Integer(0, T));
+      sum += length;
+    }
+    const Sequences s = Make(T, lengths);
+    ASSERT_EQ(s.num_valid_rows(), sum);
+    for (int direction : {0, 1}) {
+      std::set<std::vector<int64_t>> cells;
+      for (int64_t step = 0; step < s.num_steps(); ++step) {
+        for (int64_t rank = 0; rank < s.active(step); ++rank) {
+          const int64_t time = s.time(direction, step, rank);
+          ASSERT_GE(time, 0);
+          ASSERT_LT(time, lengths[s.batch_row(rank)]);
+          cells.insert({time, s.batch_row(rank)});
+        }
+      }
+      ASSERT_EQ(static_cast<int64_t>(cells.size()), sum);
+    }
+  }
+}
+
+TEST(SequencesTest, FingerprintTellsLengthsApart) {
+  std::set<uint64_t> fingerprints;
+  int64_t count = 0;
+  for (int32_t a = 0; a <= 6; ++a) {
+    for (int32_t b = 0; b <= 6; ++b) {
+      for (int32_t c = 0; c <= 6; ++c) {
+        fingerprints.insert(Make(6, {a, b, c}).fingerprint());
+        ++count;
+      }
+    }
+  }
+  EXPECT_EQ(static_cast<int64_t>(fingerprints.size()), count);
+  // The same multiset in another order is another batch.
+  EXPECT_NE(Make(6, {1, 2}).fingerprint(), Make(6, {2, 1}).fingerprint());
+}
+
+// Chunks cover all steps, from the front and from the back, and none is larger
+// than what memory is planned for.
+TEST(ChunksTest, CoverAllStepsWithinThePlan) {
+  RandomValues random(9);
+  for (int draw = 0; draw < 200; ++draw) {
+    const int64_t T = random.Integer(1, 300);
+    std::vector<int32_t> lengths(random.Integer(1, 20) *
+                                 (draw % 10 == 0 ? 40 : 1));
+    for (int32_t& length : lengths) {
+      length = static_cast<int32_t>(random.Integer(0, T));
+    }
+    const Sequences s = Make(T, lengths);
+    const auto expect_fits = [&](StepRange chunk) {
+      ASSERT_LT(chunk.begin, chunk.end);
+      ASSERT_LE(s.offset(chunk.end) - s.offset(chunk.begin), MaxChunkRows(s));
+    };
+    StepRange chunk{0, 0};
+    while (chunk.end < s.num_steps()) {
+      const int64_t end = chunk.end;
+      chunk = ChunkFrom(s, end);
+      ASSERT_EQ(chunk.begin, end);
+      expect_fits(chunk);
+    }
+    EXPECT_EQ(chunk.end, s.num_steps());
+    chunk = {s.num_steps(), s.num_steps()};
+    while (chunk.begin > 0) {
+      const int64_t begin = chunk.begin;
+      chunk = ChunkUntil(s, begin);
+      ASSERT_EQ(chunk.end, begin);
+      expect_fits(chunk);
+    }
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace rnn

@@ -1,0 +1,523 @@
+// cell_forward and cell_backward against the equations, unit by unit.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/engine/guarded.h"
+#include "tests/engine/random_values.h"
+#include "tests/engine/reference_rnn.h"
+#include "tests/engine/simd_targets.h"
+
+namespace rnn {
+namespace {
+
+constexpr CellMode kModes[] = {CellMode::kRelu, CellMode::kTanh,
+                               CellMode::kLstm, CellMode::kGru};
+constexpr const char* kModeNames[] = {"relu", "tanh", "lstm", "gru"};
+constexpr int64_t kMaxRows = 13;
+
+// Units before and after the panel under test, which nobody may touch.
+constexpr int64_t kBefore = 3;
+constexpr int64_t kAfter = 5;
+
+// Sizes of one call.
+struct Sizes {
+  CellMode mode;
+  int64_t rows;
+  int64_t units;       // of the panel
+  int64_t cell_units;  // that fit into it
+  int64_t depth;       // P
+
+  int64_t G() const { return NumGates(mode); }
+  int64_t H() const { return kBefore + units + kAfter; }
+  int64_t reserved() const { return NumReservedPerUnit(mode) * H(); }
+  bool is_lstm() const { return mode == CellMode::kLstm; }
+  bool is_gru() const { return mode == CellMode::kGru; }
+};
+
+// [rows, columns], with a gap of poison after each row.
+template <typename F>
+struct Rows {
+  Rows(int64_t rows, int64_t columns)
+      : columns(columns), values(rows * (columns + 1)) {
+    for (int64_t m = 0; m < rows; ++m) {
+      mutable_pointers.push_back(values.data() + m * (columns + 1));
+    }
+    pointers.assign(mutable_pointers.begin(), mutable_pointers.end());
+  }
+  void Fill(RandomValues& random) {
+    for (F* row : mutable_pointers) {
+      for (int64_t j = 0; j < columns; ++j) {
+        row[j] = static_cast<F>(random.Real(-1, 1));
+      }
+    }
+  }
+  F* operator[](int64_t row) { return mutable_pointers[row]; }
+
+  int64_t columns;
+  Guarded<F> values;
+  std::vector<F*> mutable_pointers;
+  std::vector<const F*> pointers;
+};
+
+template <typename F>
+void FillDense(Guarded<F>& values, RandomValues& random) {
+  for (int64_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<F>(random.Real(-1, 1));
+  }
+}
+
+// Whether `groups` stretches of H values, `stride` apart, were written nowhere
+// but at the panel's units.
+template <typename F>
+bool OnlyPanelWritten(const F* row, const Sizes& s, int64_t groups) {
+  for (int64_t i = 0; i < groups * s.H(); ++i) {
+    const int64_t unit = i % s.H() - kBefore;
+    const bool in_panel = unit >= 0 && unit < s.units;
+    if (!in_panel && !IsPoison(row[i])) return false;
+  }
+  return true;
+}
+
+template <typename F>
+struct ForwardCall {
+  ForwardCall(const Sizes& s, uint64_t seed)
+      : s(s),
+        panel(s.depth * s.G() * s.cell_units),
+        h_prev(s.rows, s.depth),
+        input_gates(s.rows * s.G() * s.H()),
+        recurrent_new_bias(s.H()),
+        c(s.rows * s.H()),
+        h(s.rows, s.H()),
+        saved(s.rows, s.reserved()) {
+    RandomValues random(seed);
+    FillDense(panel, random);
+    // Beyond the panel's units there are zeros.
+    for (int64_t i = 0; i < panel.size(); ++i) {
+      if (i % s.cell_units >= s.units) panel[i] = 0;
+    }
+    h_prev.Fill(random);
+    FillDense(input_gates, random);
+    FillDense(recurrent_new_bias, random);
+    // Neighbours of the panel stay poison, to show that they stay.
+    for (int64_t m = 0; m < s.rows; ++m) {
+      for (int64_t u = 0; u < s.units; ++u) {
+        c[m * s.H() + kBefore + u] = static_cast<F>(random.Real(-1, 1));
+      }
+    }
+    c_before = c.values();
+  }
+
+  void Run(const SimdKernels<F>& kernels, bool save) {
+    CellForwardStep<F> step;
+    step.rows = s.rows;
+    step.hidden_size = s.H();
+    step.unit = kBefore;
+    step.units = s.units;
+    step.depth = s.depth;
+    step.recurrent_panel = panel.data();
+    step.h_prev = h_prev.pointers.data();
+    step.input_gates = input_gates.data();
+    step.recurrent_new_bias = s.is_gru() ? recurrent_new_bias.data() : nullptr;
+    step.c = s.is_lstm() ? c.data() : nullptr;
+    step.h = h.mutable_pointers.data();
+    step.saved = save ? saved.mutable_pointers.data() : nullptr;
+    kernels.cell_forward[static_cast<int>(s.mode)](step);
+  }
+
+  reference::CellInput Input(int64_t m, int64_t u) {
+    reference::CellInput in;
+    for (int64_t gate = 0; gate < s.G(); ++gate) {
+      in.w_x[gate] = input_gates[(m * s.G() + gate) * s.H() + kBefore + u];
+      if (s.is_gru() && gate == kNew) {
+        in.r_h[gate] = recurrent_new_bias[kBefore + u];
+      }
+      for (int64_t k = 0; k < s.depth; ++k) {
+        in.r_h[gate] += static_cast<double>(h_prev[m][k]) *
+                        panel[(k * s.G() + gate) * s.cell_units + u];
+      }
+    }
+    if (s.is_gru()) in.h = h_prev[m][kBefore + u];
+    if (s.is_lstm()) in.c = c_before[m * s.H() + kBefore + u];
+    return in;
+  }
+
+  Sizes s;
+  Guarded<F> panel;
+  Rows<F> h_prev;
+  Guarded<F> input_gates;
+  Guarded<F> recurrent_new_bias;
+  Guarded<F> c;
+  Rows<F> h;
+  Rows<F> saved;
+  std::vector<F> c_before;
+};
+
+template <typename F>
+void CheckForward(const SimdTarget& target, const Sizes& s, bool save) {
+  SCOPED_TRACE(testing::Message()
+               << target.name << ' ' << kModeNames[static_cast<int>(s.mode)]
+               << ", rows " << s.rows << ", units " << s.units << " of "
+               << s.cell_units << ", depth " << s.depth << ", save " << save);
+  ForwardCall<F> call(s, 1);
+  call.Run(KernelsOf<F>(target), save);
+
+  ASSERT_TRUE(call.h.values.intact());
+  ASSERT_TRUE(call.c.intact());
+  ASSERT_TRUE(call.saved.values.intact());
+  // Pre-activations are sums of `depth` products of at most 1, and what follows
+  // has slopes of at most 1, or (ReLU) passes them on.
+  const double tolerance =
+      2 * std::numeric_limits<F>::epsilon() * static_cast<double>(s.depth + 8);
+  for (int64_t m = 0; m < s.rows; ++m) {
+    ASSERT_TRUE(OnlyPanelWritten(call.h[m], s, 1));
+    ASSERT_TRUE(OnlyPanelWritten(call.saved[m], s,
+                                 save ? NumReservedPerUnit(s.mode) : 0));
+    ASSERT_TRUE(OnlyPanelWritten(&call.c[m * s.H()], s, 1));
+    for (int64_t u = 0; u < s.units; ++u) {
+      const reference::CellOutput expected =
+          reference::CellForward(s.mode, call.Input(m, u));
+      const int64_t unit = kBefore + u;
+      ASSERT_NEAR(call.h[m][unit], expected.h, tolerance) << m << ", " << u;
+      if (s.is_lstm()) {
+        ASSERT_NEAR(call.c[m * s.H() + unit], expected.c, tolerance);
+      }
+      if (!save || s.reserved() == 0) continue;
+      const F* saved = call.saved[m] + unit;
+      for (int64_t gate = 0; gate < s.G(); ++gate) {
+        ASSERT_NEAR(saved[gate * s.H()], expected.gates[gate], tolerance)
+            << "gate " << gate;
+      }
+      if (s.is_lstm()) {
+        ASSERT_TRUE(SameBits(saved[kLstmReserveCell * s.H()],
+                             call.c[m * s.H() + unit]));
+      } else {
+        ASSERT_NEAR(saved[kGruReserveRecurrentNew * s.H()], expected.q,
+                    tolerance);
+      }
+    }
+  }
+}
+
+template <typename F>
+class SimdCellsTest : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(SimdCellsTest, Types);
+
+TYPED_TEST(SimdCellsTest, ForwardFollowsTheEquations) {
+  using F = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    for (CellMode mode : kModes) {
+      const int64_t cell_units =
+          KernelsOf<F>(*target).cell_units[static_cast<int>(mode)];
+      for (int64_t units = 1; units <= cell_units; ++units) {
+        for (int64_t rows = 1; rows <= kMaxRows; ++rows) {
+          Sizes s{mode, rows, units, cell_units, 0};
+          s.depth = s.H();
+          for (bool save : {false, true}) {
+            CheckForward<F>(*target, s, save);
+            if (this->HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
+// A projecting LSTM reads fewer features than it has units.
+TYPED_TEST(SimdCellsTest, DepthIsNotTheHiddenSize) {
+  using F = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    const int64_t cell_units =
+        KernelsOf<F>(*target).cell_units[static_cast<int>(CellMode::kLstm)];
+    for (int64_t depth : {1, 2, 33, 512, 513}) {
+      CheckForward<F>(*target,
+                      {CellMode::kLstm, 7, cell_units, cell_units, depth},
+                      /*save=*/true);
+      if (this->HasFatalFailure()) return;
+    }
+  }
+}
+
+TYPED_TEST(SimdCellsTest, ForwardBitsOfARowDoNotDependOnTheOthers) {
+  using F = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    const SimdKernels<F>& kernels = KernelsOf<F>(*target);
+    for (CellMode mode : kModes) {
+      const int64_t cell_units = kernels.cell_units[static_cast<int>(mode)];
+      Sizes s{mode, kMaxRows, cell_units, cell_units, 0};
+      s.depth = s.H();
+      ForwardCall<F> all(s, 2);
+      all.Run(kernels, /*save=*/true);
+      for (int64_t m = 0; m < kMaxRows; ++m) {
+        Sizes one = s;
+        one.rows = 1;
+        ForwardCall<F> alone(one, 2);  // of the same seed: the same panel
+        std::copy_n(all.h_prev[m], s.depth, alone.h_prev[0]);
+        std::copy_n(all.input_gates.data() + m * s.G() * s.H(), s.G() * s.H(),
+                    alone.input_gates.data());
+        std::copy_n(all.recurrent_new_bias.data(), s.H(),
+                    alone.recurrent_new_bias.data());
+        std::copy_n(all.c_before.data() + m * s.H(), s.H(), alone.c.data());
+        alone.Run(kernels, /*save=*/true);
+        const auto same = [](const F* a, const F* b, int64_t count) {
+          return SameBits(std::vector<F>(a, a + count),
+                          std::vector<F>(b, b + count));
+        };
+        ASSERT_TRUE(same(alone.h[0], all.h[m], s.H()))
+            << target->name << ", row " << m;
+        ASSERT_TRUE(same(alone.c.data(), all.c.data() + m * s.H(), s.H()));
+        ASSERT_TRUE(same(alone.saved[0], all.saved[m], s.reserved()));
+      }
+    }
+  }
+}
+
+template <typename F>
+struct BackwardCall {
+  BackwardCall(const Sizes& s, uint64_t seed)
+      : s(s),
+        saved(s.rows, s.reserved()),
+        c_prev(s.rows, s.H()),
+        h_prev(s.rows, s.H()),
+        h(s.rows, s.H()),
+        dy(s.rows, s.H()),
+        dh(s.rows * s.H()),
+        dc(s.rows * s.H()),
+        dgates(s.rows * s.G() * s.H()),
+        dgates_recurrent(s.rows * s.G() * s.H()),
+        m_out(s.rows * s.H()) {
+    RandomValues random(seed);
+    c_prev.Fill(random);
+    h_prev.Fill(random);
+    dy.Fill(random);
+    for (int64_t m = 0; m < s.rows; ++m) {
+      for (int64_t u = 0; u < s.units; ++u) {
+        const int64_t unit = kBefore + u;
+        dh[m * s.H() + unit] = static_cast<F>(random.Real(-1, 1));
+        dc[m * s.H() + unit] = static_cast<F>(random.Real(-1, 1));
+        // As a forward step would have left them.
+        reference::CellInput in;
+        for (double& sum : in.w_x) sum = random.Real(-2, 2);
+        for (double& sum : in.r_h) sum = random.Real(-2, 2);
+        in.c = c_prev[m][unit];
+        in.h = h_prev[m][unit];
+        const auto out = reference::CellForward(s.mode, in);
+        h[m][unit] = static_cast<F>(out.h);
+        for (int64_t gate = 0; gate < s.G() && s.reserved() > 0; ++gate) {
+          saved[m][gate * s.H() + unit] = static_cast<F>(out.gates[gate]);
+        }
+        if (s.is_lstm()) {
+          saved[m][kLstmReserveCell * s.H() + unit] = static_cast<F>(out.c);
+        } else if (s.is_gru()) {
+          saved[m][kGruReserveRecurrentNew * s.H() + unit] =
+              static_cast<F>(out.q);
+        }
+      }
+    }
+    dh_before = dh.values();
+    dc_before = dc.values();
+  }
+
+  void Run(const SimdKernels<F>& kernels, bool has_dy, bool has_m) {
+    CellBackwardStep<F> step{};
+    step.rows = s.rows;
+    step.hidden_size = s.H();
+    step.unit = kBefore;
+    step.units = s.units;
+    step.saved = s.reserved() > 0 ? saved.pointers.data() : nullptr;
+    step.c_prev = s.is_lstm() ? c_prev.pointers.data() : nullptr;
+    step.h_prev = s.is_gru() ? h_prev.pointers.data() : nullptr;
+    step.h = s.reserved() > 0 ? nullptr : h.pointers.data();
+    step.dy = has_dy ? dy.pointers.data() : nullptr;
+    step.dh = dh.data();
+    step.dc = s.is_lstm() ? dc.data() : nullptr;
+    step.dgates = dgates.data();
+    step.dgates_recurrent = s.is_gru() ? dgates_recurrent.data() : nullptr;
+    step.m = has_m ? m_out.data() : nullptr;
+    kernels.cell_backward[static_cast<int>(s.mode)](step);
+  }
+
+  reference::CellInput Input(int64_t m, int64_t unit) {
+    reference::CellInput in;
+    in.c = c_prev[m][unit];
+    in.h = h_prev[m][unit];
+    return in;
+  }
+  reference::CellOutput Output(int64_t m, int64_t unit) {
+    reference::CellOutput out;
+    out.h = h[m][unit];
+    if (s.reserved() == 0) return out;
+    for (int64_t gate = 0; gate < s.G(); ++gate) {
+      out.gates[gate] = saved[m][gate * s.H() + unit];
+    }
+    if (s.is_lstm()) out.c = saved[m][kLstmReserveCell * s.H() + unit];
+    if (s.is_gru()) out.q = saved[m][kGruReserveRecurrentNew * s.H() + unit];
+    return out;
+  }
+
+  Sizes s;
+  Rows<F> saved, c_prev, h_prev, h, dy;
+  Guarded<F> dh, dc, dgates, dgates_recurrent, m_out;
+  std::vector<F> dh_before, dc_before;
+};
+
+template <typename F>
+void CheckBackward(const SimdTarget& target, const Sizes& s, bool has_dy,
+                   bool has_m) {
+  SCOPED_TRACE(testing::Message()
+               << target.name << ' ' << kModeNames[static_cast<int>(s.mode)]
+               << ", rows " << s.rows << ", units " << s.units << ", dy "
+               << has_dy << ", m " << has_m);
+  BackwardCall<F> call(s, 3);
+  call.Run(KernelsOf<F>(target), has_dy, has_m);
+
+  for (Guarded<F>* values : {&call.dh, &call.dc, &call.dgates,
+                             &call.dgates_recurrent, &call.m_out}) {
+    ASSERT_TRUE(values->intact());
+  }
+  // A handful of operations on values of at most 4.
+  const double tolerance = 32 * std::numeric_limits<F>::epsilon();
+  for (int64_t m = 0; m < s.rows; ++m) {
+    const int64_t row = m * s.H();
+    ASSERT_TRUE(OnlyPanelWritten(&call.dh[row], s, 1));
+    ASSERT_TRUE(OnlyPanelWritten(&call.dc[row], s, 1));
+    ASSERT_TRUE(OnlyPanelWritten(&call.m_out[row], s, 1));
+    ASSERT_TRUE(OnlyPanelWritten(&call.dgates[row * s.G()], s, s.G()));
+    ASSERT_TRUE(
+        OnlyPanelWritten(&call.dgates_recurrent[row * s.G()], s, s.G()));
+    for (int64_t u = 0; u < s.units; ++u) {
+      const int64_t unit = kBefore + u;
+      double dh = call.dh_before[row + unit];
+      if (has_dy) dh += call.dy[m][unit];
+      const double dc = s.is_lstm() ? call.dc_before[row + unit] : 0;
+      const reference::CellOutput out = call.Output(m, unit);
+      const reference::CellGradient expected =
+          reference::CellBackward(s.mode, call.Input(m, unit), out, dh, dc);
+      for (int64_t gate = 0; gate < s.G(); ++gate) {
+        const int64_t index = row * s.G() + gate * s.H() + unit;
+        ASSERT_NEAR(call.dgates[index], expected.w_x[gate], tolerance)
+            << "gate " << gate << ", row " << m << ", unit " << u;
+        if (s.is_gru()) {
+          ASSERT_NEAR(call.dgates_recurrent[index], expected.r_h[gate],
+                      tolerance)
+              << "gate " << gate << ", row " << m << ", unit " << u;
+        }
+      }
+      if (s.is_lstm()) {
+        ASSERT_NEAR(call.dc[row + unit], expected.c, tolerance);
+      }
+      if (s.is_gru()) {
+        ASSERT_NEAR(call.dh[row + unit], expected.h, tolerance);
+      }
+      if (has_m) {
+        ASSERT_NEAR(call.m_out[row + unit],
+                    out.gates[kOutput] * std::tanh(out.c), tolerance);
+      }
+    }
+  }
+}
+
+TYPED_TEST(SimdCellsTest, BackwardFollowsTheEquations) {
+  using F = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    for (CellMode mode : kModes) {
+      // The engine's panels here are as wide as those of a product.
+      const int64_t max_units = KernelsOf<F>(*target).panel_columns;
+      for (int64_t units = 1; units <= max_units; ++units) {
+        for (int64_t rows = 1; rows <= kMaxRows; ++rows) {
+          const Sizes s{mode, rows, units, max_units, 0};
+          CheckBackward<F>(*target, s, /*has_dy=*/rows % 2 == 0,
+                           /*has_m=*/s.is_lstm() && rows % 2 == 1);
+          if (this->HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+// ReLU's derivative at 0 is 0, NaN is not positive.
+TYPED_TEST(SimdCellsTest, ReluPassesNoGradientAtZero) {
+  using F = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    BackwardCall<F> call({CellMode::kRelu, 1, 3, 3, 0}, 4);
+    call.h[0][kBefore + 0] = F{0};
+    call.h[0][kBefore + 1] = std::numeric_limits<F>::min();
+    call.h[0][kBefore + 2] = -F{0};
+    call.Run(KernelsOf<F>(*target), /*has_dy=*/false, /*has_m=*/false);
+    EXPECT_EQ(call.dgates[kBefore + 0], 0) << target->name;
+    EXPECT_EQ(call.dgates[kBefore + 1], call.dh_before[kBefore + 1])
+        << target->name;
+    EXPECT_EQ(call.dgates[kBefore + 2], 0) << target->name;
+  }
+}
+
+TYPED_TEST(SimdCellsTest, NanStaysNan) {
+  using F = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    for (CellMode mode : kModes) {
+      const int64_t cell_units =
+          KernelsOf<F>(*target).cell_units[static_cast<int>(mode)];
+      Sizes s{mode, 2, cell_units, cell_units, 0};
+      s.depth = s.H();
+      ForwardCall<F> call(s, 5);
+      // Of unit 1 of row 1, first gate.
+      call.input_gates[s.G() * s.H() + kBefore + 1] =
+          std::numeric_limits<F>::quiet_NaN();
+      call.Run(KernelsOf<F>(*target), /*save=*/false);
+      for (int64_t m = 0; m < s.rows; ++m) {
+        for (int64_t u = 0; u < s.units; ++u) {
+          EXPECT_EQ(std::isnan(call.h[m][kBefore + u]), m == 1 && u == 1)
+              << target->name << ' ' << kModeNames[static_cast<int>(mode)];
+        }
+      }
+    }
+  }
+}
+
+// The equations of backward are those of forward, differentiated.
+TEST(PlainCellsTest, GradientsAreDifferencesOfForward) {
+  constexpr double kStep = 1e-6;
+  RandomValues random(6);
+  for (CellMode mode : kModes) {
+    SCOPED_TRACE(kModeNames[static_cast<int>(mode)]);
+    for (int draw = 0; draw < 100; ++draw) {
+      reference::CellInput in;
+      for (double& sum : in.w_x) sum = random.Real(-2, 2);
+      for (double& sum : in.r_h) sum = random.Real(-2, 2);
+      in.c = random.Real(-1, 1);
+      in.h = random.Real(-1, 1);
+      const double dh = random.Real(-1, 1), dc = random.Real(-1, 1);
+      const reference::CellGradient gradient = reference::CellBackward(
+          mode, in, reference::CellForward(mode, in), dh, dc);
+      const auto difference = [&](double* value) {
+        const auto loss = [&] {
+          const auto out = reference::CellForward(mode, in);
+          return dh * out.h + dc * out.c;
+        };
+        const double before = *value;
+        *value = before + kStep;
+        const double above = loss();
+        *value = before - kStep;
+        const double below = loss();
+        *value = before;
+        return (above - below) / (2 * kStep);
+      };
+      for (int gate = 0; gate < NumGates(mode); ++gate) {
+        ASSERT_NEAR(gradient.w_x[gate], difference(&in.w_x[gate]), 1e-8);
+        ASSERT_NEAR(gradient.r_h[gate], difference(&in.r_h[gate]), 1e-8);
+      }
+      ASSERT_NEAR(gradient.h, difference(&in.h), 1e-8);
+      ASSERT_NEAR(gradient.c, difference(&in.c), 1e-8);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rnn

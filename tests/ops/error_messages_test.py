@@ -1,0 +1,689 @@
+"""Every message of every kernel, in eager mode and when a graph runs."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.ops import calls
+from tests.ops.calls import zeros
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """What is changed in valid calls of `ops`, and the message that follows."""
+
+    name: str
+    ops: tuple[str, ...]
+    message: str
+    changes: dict = dataclasses.field(default_factory=dict)
+
+
+NAN = float("nan")
+BIDIRECTIONAL = {"direction": "bidirectional"}
+BATCH_MAJOR = {"time_major": False}
+GRU = {"rnn_mode": "gru"}
+HUGE = 2**31 - 1
+
+
+def int32(*values) -> np.ndarray:
+    return np.array(values, np.int32)
+
+
+# Rules of the forward ops; the Backprop ops have them, too.
+FORWARD = [
+    Case(
+        "input_rank",
+        calls.FORWARD,
+        "RNN input must be a 3-D vector. input must have shape [T,B,I], got [4,5]; pass a "
+        "batch of sequences of feature vectors.",
+        {"input": zeros(4, 5)},
+    ),
+    Case(
+        "input_rank_batch_major",
+        calls.V3,
+        "RNN input must be a 3-D vector. input must have shape [B,T,I], got []; pass a batch "
+        "of sequences of feature vectors.",
+        {"input": zeros(), **BATCH_MAJOR},
+    ),
+    Case(
+        "input_h_rank",
+        calls.FORWARD,
+        "RNN input_h must be a 3-D vector. input_h must have shape [L*D,B,H] = [?,3,?], got "
+        "[3,4]; pass one initial state per layer and direction.",
+        {"input_h": zeros(3, 4)},
+    ),
+    Case(
+        "input_h_batch",
+        calls.FORWARD,
+        "Invalid input_h shape: [1,2,4] [1,3,4]. input_h must have shape [L*D,B,H] = [1,3,4] "
+        "with D = 1 and L at least 1, got [1,2,4] beside an input of shape [4,3,5]; pass one "
+        "row per pseudo-layer and batch row.",
+        {"input_h": zeros(1, 2, 4)},
+    ),
+    Case(
+        "input_h_batch_major",
+        calls.V3,
+        "Invalid input_h shape: [3,2,4] [4,2,4]. input_h must have shape [B,L*D,H] = [4,2,4] "
+        "with D = 2 and L at least 1, got [3,2,4] beside an input of shape [4,3,5]; pass one "
+        "row per pseudo-layer and batch row.",
+        {"input_h": zeros(3, 2, 4), **BATCH_MAJOR, **BIDIRECTIONAL},
+    ),
+    Case(
+        "input_h_half_a_layer",
+        calls.FORWARD,
+        "Invalid input_h shape: [3,3,4] [2,3,4]. input_h must have shape [L*D,B,H] = [2,3,4] "
+        "with D = 2 and L at least 1, got [3,3,4]",
+        {"input_h": zeros(3, 3, 4), **BIDIRECTIONAL},
+    ),
+    Case(
+        "input_h_no_layer",
+        calls.FORWARD,
+        "Invalid input_h shape: [0,3,4] [1,3,4]. input_h must have shape [L*D,B,H] = [1,3,4]",
+        {"input_h": zeros(0, 3, 4)},
+    ),
+    Case(
+        "input_c_rank",
+        calls.FORWARD,
+        "RNN input_c must be a 3-D vector. input_c must have shape [L*D,B,H] = [1,3,?], got []; "
+        "pass one initial cell state per layer and direction.",
+        {"input_c": zeros()},
+    ),
+    Case(
+        "input_c_units",
+        calls.FORWARD,
+        "input_h and input_c must have the same shape w/o projection: [1,3,4] [1,3,6]. Both "
+        "must have shape [L*D,B,H]; set num_proj (CudnnRNNV3 has it) if the last dimension of "
+        "input_h is meant to be smaller.",
+        {"input_c": zeros(1, 3, 6)},
+    ),
+    Case(
+        "input_c_layers",
+        calls.FORWARD,
+        "input_h and input_c must have the same shape w/o projection: [1,3,4] [2,3,4].",
+        {"input_c": zeros(2, 3, 4)},
+    ),
+    Case(
+        "input_c_batch",
+        calls.FORWARD,
+        "input_h and input_c must have the same shape w/o projection: [1,3,4] [1,2,4].",
+        {"input_c": zeros(1, 2, 4)},
+    ),
+    Case(
+        "num_proj_is_not_that_of_input_h",
+        calls.V3,
+        "Invalid input_h and input_c w/ projection size: 2 [1,3,3] [1,3,4]. input_h must have "
+        "shape [L*D,B,P] with P = num_proj, and input_c [L*D,B,H] with H >= num_proj >= 1, got "
+        "num_proj = 2; set num_proj to the last dimension of input_h.",
+        {"input_h": zeros(1, 3, 3), "num_proj": 2},
+    ),
+    Case(
+        "num_proj_beyond_units",
+        calls.V3,
+        "Invalid input_h and input_c w/ projection size: 6 [1,3,6] [1,3,4]. input_h must have",
+        {"input_h": zeros(1, 3, 6), "num_proj": 6},
+    ),
+    Case(
+        "num_proj_negative",
+        calls.V3,
+        "H >= num_proj >= 1, got num_proj = -1; set num_proj to the last dimension of input_h.",
+        {"num_proj": -1},
+    ),
+    Case(
+        "num_proj_other_rows",
+        calls.V3,
+        "Invalid input_h and input_c w/ projection size: 2 [1,3,2] [2,3,4]. input_h must have",
+        {"input_h": zeros(1, 3, 2), "input_c": zeros(2, 3, 4), "num_proj": 2},
+    ),
+    Case(
+        "num_proj_without_lstm",
+        calls.V3,
+        'num_proj must be 0 unless rnn_mode is "lstm": only LSTM cells have a projection, got '
+        "num_proj = 4.",
+        {"num_proj": 4, **GRU},
+    ),
+    Case(
+        "sequence_lengths_rank",
+        calls.V3,
+        "sequence_lengths must have shape [B] = [3], got []; pass one length per batch row of "
+        "input.",
+        {"sequence_lengths": zeros(dtype=np.int32)},
+    ),
+    Case(
+        "sequence_lengths_too_few",
+        calls.V3,
+        "sequence_lengths must have shape [B] = [3], got [2]; pass one length per batch row of "
+        "input.",
+        {"sequence_lengths": int32(4, 2)},
+    ),
+    Case(
+        "sequence_length_beyond_time",
+        calls.V3,
+        "sequence_lengths[1] must be in [0, T] = [0, 4], got 5; a row cannot be longer than "
+        "the time dimension of input.",
+        {"sequence_lengths": int32(4, 5, 1)},
+    ),
+    Case(
+        "sequence_length_negative",
+        calls.V3,
+        "sequence_lengths[2] must be in [0, T] = [0, 4], got -1;",
+        {"sequence_lengths": int32(4, 2, -1)},
+    ),
+    Case(
+        "params_rank",
+        calls.FORWARD,
+        "RNN params must be a 1-D vector. params must have shape [N], got [11,16]; flatten it.",
+        {"params": zeros(11, 16)},
+    ),
+    Case(
+        "params_too_short",
+        calls.FORWARD,
+        "Mismatching RNN parameter size. params must have shape [N] = [176] for num_layers = 1, "
+        "directions = 1, num_units = 4, input_size = 5, got [175]; CudnnRNNParamsSize tells N "
+        "for the same options.",
+        {"params": zeros(175)},
+    ),
+    Case(
+        "params_too_long",
+        calls.FORWARD,
+        "params must have shape [N] = [176] for num_layers = 1, directions = 1, num_units = 4, "
+        "input_size = 5, got [177];",
+        {"params": zeros(177)},
+    ),
+    Case(
+        "params_of_another_projection",
+        calls.V3,
+        "params must have shape [N] = [152] for num_layers = 1, directions = 1, num_units = 4, "
+        "input_size = 5, num_proj = 2, got [176];",
+        {"input_h": zeros(1, 3, 2), "num_proj": 2},
+    ),
+    Case(
+        "params_of_linear_input",
+        calls.FORWARD,
+        "params must have shape [N] = [96] for num_layers = 1, directions = 1, num_units = 4, "
+        "input_size = 4, skipped input, got [176];",
+        {"input": zeros(4, 3, 4), "input_mode": "auto_select"},
+    ),
+    Case(
+        "params_overflow",
+        calls.FORWARD,
+        "the size of params overflows: num_layers = 1, num_units = 1099511627776, input_size = "
+        "5 need more elements than 64 bits can count in bytes. (input has shape [4,0,5], "
+        "input_h [1,0,1099511627776])",
+        {
+            "input": zeros(4, 0, 5),
+            "input_h": zeros(1, 0, 2**40),
+            "input_c": zeros(1, 0, 2**40),
+            "sequence_lengths": int32(),
+        },
+    ),
+    Case(
+        "no_time",
+        calls.FORWARD,
+        "max_seq_length <= 0. input must have shape [T,B,I] with T at least 1, got [0,3,5].",
+        {"input": zeros(0, 3, 5)},
+    ),
+    Case(
+        "no_features",
+        calls.FORWARD,
+        "input must have shape [T,B,I] with I at least 1, got [4,3,0].",
+        {"input": zeros(4, 3, 0)},
+    ),
+    Case(
+        "no_units",
+        calls.FORWARD,
+        "input_h must have shape [L*D,B,H] with H at least 1, got [1,3,0].",
+        {"input_h": zeros(1, 3, 0), "input_c": zeros(1, 3, 0)},
+    ),
+    Case(
+        "no_units_gru",
+        calls.FORWARD,
+        "input_h must have shape [L*D,B,H] with H at least 1, got [1,3,0].",
+        {"input_h": zeros(1, 3, 0), **GRU},
+    ),
+    Case(
+        "skip_input",
+        calls.FORWARD,
+        'input_mode "skip_input" needs input_size == num_units, got input_size = 5 and '
+        'num_units = 4; use "linear_input". (input has shape [4,3,5], input_h [1,3,4])',
+        {"input_mode": "skip_input"},
+    ),
+    Case(
+        "dropout_beyond_1",
+        calls.FORWARD,
+        "dropout must be in [0, 1], got 1.5",
+        {"dropout": 1.5},
+    ),
+    Case(
+        "dropout_negative",
+        calls.FORWARD,
+        "dropout must be in [0, 1], got -0.5",
+        {"dropout": -0.5},
+    ),
+    Case("dropout_nan", calls.FORWARD, "dropout must be in [0, 1], got ", {"dropout": NAN}),
+]
+
+FORWARD_ONLY = [
+    Case(
+        "rng_seed_rank",
+        (calls.OWN + "CudnnRNNV3",),
+        "rng_seed must have shape [2], got []; pass two int64 numbers.",
+        {"rng_seed": zeros(dtype=np.int64)},
+    ),
+    Case(
+        "rng_seed_size",
+        (calls.OWN + "CudnnRNNV3",),
+        "rng_seed must have shape [2], got [3]; pass two int64 numbers.",
+        {"rng_seed": zeros(3, dtype=np.int64)},
+    ),
+]
+
+
+def _of_forward(name: str, required: str, letters: str) -> list[Case]:
+    """The rules for a tensor that the forward op returned, or its gradient."""
+    return [
+        Case(
+            f"{name}_{rule}",
+            calls.BACKPROP,
+            f"Invalid {name} shape: {shape} {required}. {name} must have shape {letters} = "
+            f"{required} as in the forward call, got {shape}.",
+            {name: value},
+        )
+        for rule, shape, value in (
+            ("shape", "[4,3,6]", zeros(4, 3, 6)),
+            ("rank", "[4]", zeros(4)),
+        )
+    ]
+
+
+OTHER_CALL = (
+    "reserve_space was made by a call of other options, sizes or sequence_lengths; pass the "
+    "reserve_space of the forward call being differentiated, with the same attributes and "
+    "inputs."
+)
+
+BACKPROP = [
+    *(
+        dataclasses.replace(case, ops=tuple(op.replace("RNN", "RNNBackprop") for op in case.ops))
+        for case in FORWARD
+    ),
+    *_of_forward("output", "[4,3,4]", "[T,B,D*H]"),
+    *_of_forward("output_backprop", "[4,3,4]", "[T,B,D*H]"),
+    *_of_forward("output_h", "[1,3,4]", "[L*D,B,H]"),
+    *_of_forward("output_h_backprop", "[1,3,4]", "[L*D,B,H]"),
+    *_of_forward("output_c", "[1,3,4]", "[L*D,B,H]"),
+    *_of_forward("output_c_backprop", "[1,3,4]", "[L*D,B,H]"),
+    Case(
+        "reserve_space_of_inference",
+        calls.BACKPROP,
+        "reserve_space must have rank 1, got []: the forward op ran with is_training=False; run "
+        "it with is_training=True.",
+        {"reserve_space": zeros()},
+    ),
+    Case(
+        "reserve_space_rank",
+        calls.BACKPROP,
+        "reserve_space must have rank 1, got [2,3]; pass what the forward op returned.",
+        {"reserve_space": zeros(2, 3)},
+    ),
+    Case(
+        "reserve_space_empty",
+        calls.BACKPROP,
+        "elements that the forward op makes for these sizes and options, got 0; pass the "
+        "reserve_space of the forward call being differentiated, made with is_training=True.",
+        {"reserve_space": zeros(0)},
+    ),
+    Case(
+        "host_reserved_of_inference",
+        ("CudnnRNNBackpropV2",),
+        "host_reserved must have shape [2], got []; pass what CudnnRNNV2 returned with "
+        "is_training=True.",
+        {"host_reserved": zeros(dtype=np.int8)},
+    ),
+]
+
+SIZES = [
+    *(
+        Case(
+            f"{name}_rank",
+            (*calls.PARAMS_SIZE, *calls.TO_CANONICAL, *calls.TO_PARAMS),
+            f"{name} is not a scalar: it must have shape [], got [1]; pass one int32 number.",
+            {name: int32(1)},
+        )
+        for name in ("num_layers", "num_units", "input_size")
+    ),
+    *(
+        Case(
+            f"{name}_{value}",
+            (*calls.PARAMS_SIZE, *calls.TO_CANONICAL, *calls.TO_PARAMS),
+            f"{name} must be at least 1, got {value}.",
+            {name: value},
+        )
+        for name in ("num_layers", "num_units", "input_size")
+        for value in (0, -1, -3)
+    ),
+    Case(
+        "overflow",
+        (*calls.PARAMS_SIZE, *calls.TO_CANONICAL, *calls.TO_PARAMS),
+        f"the size of params overflows: num_layers = {HUGE}, num_units = {HUGE}, input_size = "
+        f"{HUGE} need more elements than 64 bits can count in bytes.",
+        {"num_layers": HUGE, "num_units": HUGE, "input_size": HUGE},
+    ),
+    Case(
+        "num_proj_without_lstm",
+        (*calls.PARAMS_SIZE, *calls.TO_CANONICAL_V2, *calls.TO_PARAMS_V2),
+        'num_proj must be 0 unless rnn_mode is "lstm": only LSTM cells have a projection, got '
+        "num_proj = 2.",
+        {"num_proj": 2, **GRU},
+    ),
+    Case(
+        "num_proj_beyond_units",
+        (*calls.PARAMS_SIZE, *calls.TO_CANONICAL_V2, *calls.TO_PARAMS_V2),
+        "num_proj must be in [0, num_units] = [0, 4], got 5.",
+        {"num_proj": 5},
+    ),
+    Case(
+        "num_proj_negative",
+        (*calls.PARAMS_SIZE, *calls.TO_CANONICAL_V2, *calls.TO_PARAMS_V2),
+        # Shape functions do not always know num_units.
+        "num_proj must be in [0, num_units]",
+        {"num_proj": -1},
+    ),
+    Case(
+        "skip_input",
+        (*calls.PARAMS_SIZE, *calls.TO_CANONICAL, *calls.TO_PARAMS),
+        'input_mode "skip_input" needs input_size == num_units, got input_size = 5 and '
+        'num_units = 4; use "linear_input".',
+        {"input_mode": "skip_input"},
+    ),
+    Case(
+        "dropout",
+        (*calls.PARAMS_SIZE, *calls.TO_CANONICAL, *calls.TO_PARAMS),
+        "dropout must be in [0, 1], got ",
+        {"dropout": NAN},
+    ),
+    Case(
+        "size_does_not_fit",
+        calls.PARAMS_SIZE,
+        "params_size does not fit S = int32: params must have 40001600000 elements; use S = int64.",
+        {"num_units": 100000, "input_size": 2},
+    ),
+]
+
+PER_LAYER = "for num_layers = 1, directions = 1, num_units = 4, input_size = 5"
+
+CANONICAL = [
+    Case(
+        "weights_of_a_layer_missing",
+        calls.TO_CANONICAL_V2,
+        "Number of params (weights) is not a multipleof num_layers * num_dirs. "
+        "num_params_weights must be L*D*2*G = 16 for num_layers = 1, directions = 2, num_units = "
+        "4, input_size = 5, got 15.",
+        {"num_params_weights": 15, "num_params_biases": 16, **BIDIRECTIONAL},
+    ),
+    Case(
+        "weights_of_a_layer_missing_v1",
+        ("CudnnRNNParamsToCanonical",),
+        "Number of params (weights) is not a multipleof num_layers * num_dirs. num_params must "
+        "be L*D*2*G = 16 for",
+        {"num_params": 15, **BIDIRECTIONAL},
+    ),
+    Case(
+        "biases_of_a_layer_missing",
+        calls.TO_CANONICAL_V2,
+        "Number of params (biases) is not a multipleof num_layers * num_dirs. num_params_biases "
+        "must be L*D*2*G = 16 for num_layers = 1, directions = 2, num_units = 4, input_size = 5, "
+        "got 15.",
+        {"num_params_weights": 16, "num_params_biases": 15, **BIDIRECTIONAL},
+    ),
+    Case(
+        "weights_odd",
+        calls.TO_CANONICAL_V2,
+        "Number of params (weights) per layer is notan even number with no projection. "
+        f"num_params_weights must be L*D*2*G = 8 {PER_LAYER}, got 9.",
+        {"num_params_weights": 9},
+    ),
+    Case(
+        "weights_even",
+        calls.TO_CANONICAL_V2,
+        "Number of params (weights) per layer is notan odl number with projection. "
+        f"num_params_weights must be L*D*(2*G + 1) = 9 {PER_LAYER}, num_proj = 2, got 8.",
+        {"num_proj": 2},
+    ),
+    Case(
+        "weights_too_many",
+        calls.TO_CANONICAL_V2,
+        "C Number of params mismatch. Expected 10, got 8. num_params_weights must be L*D*2*G = "
+        f"8 {PER_LAYER}, got 10.",
+        {"num_params_weights": 10},
+    ),
+    Case(
+        "biases_too_few",
+        calls.TO_CANONICAL_V2,
+        "A Number of params mismatch. Expected 7, got 8. num_params_biases must be L*D*2*G = 8 "
+        f"{PER_LAYER}, got 7.",
+        {"num_params_biases": 7},
+    ),
+    Case(
+        "far_too_many_layers",
+        (*calls.TO_CANONICAL, *calls.TO_PARAMS),
+        "Number of params (weights) is not a multipleof num_layers * num_dirs. ",
+        {"num_layers": HUGE},
+    ),
+    Case(
+        "params_rank",
+        calls.TO_CANONICAL,
+        "RNN params must be a 1-D vector. params must have shape [N], got [11,16]; flatten it.",
+        {"params": zeros(11, 16)},
+    ),
+    Case(
+        "params_too_short",
+        calls.TO_CANONICAL,
+        f"Mismatching RNN parameter size. params must have shape [N] = [176] {PER_LAYER}, got "
+        "[175]; CudnnRNNParamsSize tells N for the same options.",
+        {"params": zeros(175)},
+    ),
+    Case(
+        "weights_missing",
+        calls.TO_PARAMS_V2,
+        "C Number of params mismatch. Expected 6, got 8. num_params_weights must be L*D*2*G = 8 "
+        f"{PER_LAYER}, got 6.",
+        {"weights": [zeros(4, 5)] * 4 + [zeros(4, 4)] * 2},
+    ),
+    Case(
+        "weight_size",
+        calls.TO_PARAMS,
+        "Params size mismatch. Expected 20, got 16. weights[3] must have the 20 elements of "
+        "shape [4,5], got [4,4].",
+        {"weights": [zeros(4, 5)] * 3 + [zeros(4, 4)] * 5},
+    ),
+    Case(
+        "bias_size",
+        calls.TO_PARAMS,
+        "Params size mismatch. Expected 4, got 5. biases[7] must have the 4 elements of shape "
+        "[4], got [5].",
+        {"biases": [zeros(4)] * 7 + [zeros(5)]},
+    ),
+]
+
+TABLES = {
+    "forward": FORWARD + FORWARD_ONLY,
+    "backprop": BACKPROP,
+    "sizes": SIZES,
+    "canonical": CANONICAL,
+}
+
+
+CALLS = [
+    pytest.param(op, case, id=f"{table}-{case.name}-{op.replace(' ', '_')}")
+    for table, table_cases in TABLES.items()
+    for case in table_cases
+    for op in case.ops
+]
+
+
+def _arguments(op: str, case: Case) -> dict:
+    changes = dict(case.changes)
+    if op not in (*calls.V3, *calls.BACKPROP_V3):
+        changes.pop("sequence_lengths", None)
+    return calls.arguments(op, **changes)
+
+
+@pytest.mark.parametrize(("op", "case"), CALLS)
+def test_eager(op, case):
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        calls.function(op)(**_arguments(op, case))
+    assert case.message in error.value.message
+
+
+@pytest.mark.parametrize(("op", "case"), CALLS)
+def test_graph_that_runs(op, case):
+    # The shape functions of our own ops see wrong attributes while the graph is
+    # traced, where TensorFlow turns errors into ValueError.
+    traced = (ValueError,) if op.startswith(calls.OWN) else ()
+    with pytest.raises((tf.errors.InvalidArgumentError, *traced)) as error:
+        calls.run_in_graph(op, _arguments(op, case))
+    assert case.message in str(error.value)
+
+
+@pytest.mark.parametrize("op", calls.FORWARD + calls.BACKPROP)
+def test_unchanged_calls_are_valid(op):
+    calls.function(op)(**calls.arguments(op))
+    calls.run_in_graph(op, calls.arguments(op))
+
+
+# Forward calls whose reserve_space belongs to another Backprop than the usual one.
+OTHER_FORWARD_CALLS = {
+    "other_lengths_of_equal_sum": {"sequence_lengths": int32(1, 4, 2)},
+    "other_lengths": {"sequence_lengths": int32(4, 2, 2)},
+    "one_layer_more": {
+        "input_h": zeros(2, 3, 4),
+        "input_c": zeros(2, 3, 4),
+        "params": zeros(176 + 160),
+    },
+    "other_input_size": {"input": zeros(4, 3, 6), "params": zeros(192)},
+    "other_direction": {
+        "direction": "bidirectional",
+        "input_h": zeros(2, 3, 4),
+        "input_c": zeros(2, 3, 4),
+        "params": zeros(352),
+    },
+    "other_dropout": {"dropout": 0.25},
+    "other_mode": {"rnn_mode": "gru", "params": zeros(132)},
+    "other_input_mode": {
+        "input": zeros(4, 3, 4),
+        "input_mode": "skip_input",
+        "params": zeros(96),
+    },
+}
+
+
+@pytest.mark.parametrize("name", OTHER_FORWARD_CALLS)
+@pytest.mark.parametrize("op", calls.BACKPROP_V3)
+def test_reserve_space_of_another_call(op, name):
+    forward_op = op.replace("Backprop", "")
+    other = calls.function(forward_op)(**calls.arguments(forward_op, **OTHER_FORWARD_CALLS[name]))
+    arguments = calls.arguments(op, reserve_space=other.reserve_space)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="^.*reserve_space ") as error:
+        calls.function(op)(**arguments)
+    usual = calls.arguments(op)["reserve_space"]
+    if other.reserve_space.shape == usual.shape:
+        assert OTHER_CALL in error.value.message
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, NAN, float("inf"), -1.0, 255.0, 1e30])
+@pytest.mark.parametrize("op", calls.BACKPROP)
+def test_reserve_space_of_nonsense(op, value):
+    usual = calls.arguments(op)["reserve_space"]
+    arguments = calls.arguments(op, reserve_space=tf.fill(usual.shape, np.float32(value)))
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        calls.function(op)(**arguments)
+    assert OTHER_CALL in error.value.message
+
+
+@pytest.mark.parametrize("op", calls.BACKPROP)
+def test_reserve_space_truncated(op):
+    usual = calls.arguments(op)["reserve_space"]
+    size = usual.shape[0]
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        calls.function(op)(**calls.arguments(op, reserve_space=usual[:-1]))
+    assert (
+        f"reserve_space must have the {size} elements that the forward op makes for these "
+        f"sizes and options, got {size - 1};" in error.value.message
+    )
+
+
+@pytest.mark.parametrize("name", ["input_c", "output_c", "output_c_backprop"])
+@pytest.mark.parametrize("op", calls.BACKPROP)
+def test_cell_states_are_ignored_unless_lstm(op, name):
+    changes = (("rnn_mode", "gru"), ("params", zeros(132)))
+    arguments = calls.backprop_arguments(op, changes, **{name: zeros(2, 7)})
+    gradients = calls.function(op)(**arguments)
+    assert gradients.input_c_backprop.shape == arguments["input_c"].shape
+    assert not gradients.input_c_backprop.numpy().any()
+
+
+@pytest.mark.parametrize("seed", ["seed", "seed2"])
+@pytest.mark.parametrize(
+    "op",
+    [
+        op
+        for op in (
+            *calls.FORWARD,
+            *calls.BACKPROP,
+            *calls.PARAMS_SIZE,
+            *calls.TO_CANONICAL,
+            *calls.TO_PARAMS,
+        )
+        if not op.startswith(calls.OWN)
+    ],
+)
+def test_seeds_beyond_int32(op, seed):
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        calls.function(op)(**calls.arguments(op), **{seed: 2**40})
+    assert f"Attr {seed} has value 1099511627776 out of range for an int32" in error.value.message
+
+
+@pytest.mark.parametrize("op", ["CudnnRNNV3", "CudnnRNNBackpropV3"])
+def test_batch_major_states_of_another_name(op, monkeypatch):
+    arguments = calls.arguments(op)
+    monkeypatch.setenv("TF_CUDNN_RNN_BATCH_MAJOR_STATES", "gpu")
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        # A seed of its own makes TensorFlow construct another kernel.
+        calls.function(op)(**arguments, seed=54321)
+    assert (
+        "The environment variable TF_CUDNN_RNN_BATCH_MAJOR_STATES must be "
+        '"documented" or "cudnn", got "gpu"; unset it for the documented meaning.'
+        in error.value.message
+    )
+
+
+@pytest.mark.parametrize(
+    ("attribute", "message"),
+    [
+        ({"rnn_mode": "rnn"}, "rnn_mode"),
+        ({"input_mode": "skip"}, "input_mode"),
+        ({"direction": "backward"}, "direction"),
+    ],
+)
+@pytest.mark.parametrize("op", calls.FORWARD)
+def test_attributes_of_unknown_value(op, attribute, message):
+    with pytest.raises((tf.errors.InvalidArgumentError, ValueError), match=message):
+        calls.function(op)(**calls.arguments(op, **attribute))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"input": zeros(4, 3, 5, dtype=np.int32)},
+        {"params": zeros(176, dtype=np.float64)},
+        {"sequence_lengths": np.array([4, 2, 1], np.int64)},
+    ],
+    ids=["int32 input", "double params", "int64 sequence_lengths"],
+)
+@pytest.mark.parametrize("op", calls.V3)
+def test_dtypes(op, changes):
+    arguments = {name: tf.constant(value) for name, value in calls.arguments(op, **changes).items()}
+    with pytest.raises((tf.errors.InvalidArgumentError, TypeError, ValueError)):
+        calls.function(op)(**arguments)
