@@ -1,0 +1,521 @@
+"""The Python package: what importing it does, its functions, its messages."""
+
+import inspect
+import pathlib
+import re
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_cudnn_rnn
+from tests.python import running, subprocesses
+from tests.reference import cases, judge
+from tf_cudnn_rnn import ParamName, raw_ops, weights
+
+PACKAGE = pathlib.Path(tf_cudnn_rnn.__file__).parent
+OPS = (
+    "CudnnRNNV3",
+    "CudnnRNNBackpropV3",
+    "CudnnRNNParamsSize",
+    "CudnnRNNParamsToCanonicalV2",
+    "CudnnRNNCanonicalToParamsV2",
+)
+
+# ------------------------------------------------------------------------------------
+# Importing
+# ------------------------------------------------------------------------------------
+
+# Stands for an interpreter in which TensorFlow is not installed.
+WITHOUT_TENSORFLOW = """
+import importlib.abc, sys
+
+class Blocker(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in ("tensorflow", "keras"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocker())
+"""
+
+
+def test_without_tensorflow_the_numpy_parts_work():
+    code = """
+import numpy as np
+import tf_cudnn_rnn
+
+config = ("lstm", 2, 7, 3)
+size = tf_cudnn_rnn.params_size(*config, direction="bidirectional", num_proj=3)
+assert size == 1148
+params = np.arange(size, dtype=np.float32)
+options = {"direction": "bidirectional", "num_proj": 3}
+named = tf_cudnn_rnn.weights.params_to_canonical(params, *config, **options)
+back = tf_cudnn_rnn.weights.canonical_to_params(reversed(named), *config, **options)
+assert (back == params).all()
+assert isinstance(named[0][0], tf_cudnn_rnn.ParamName)
+assert "tensorflow" not in sys.modules
+"""
+    subprocesses.run_code(WITHOUT_TENSORFLOW + code)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "tf_cudnn_rnn.raw_ops",
+        "tf_cudnn_rnn.params_to_canonical",
+        "tf_cudnn_rnn.canonical_to_params",
+        "from tf_cudnn_rnn import raw_ops",
+        "import tf_cudnn_rnn.raw_ops",
+    ],
+)
+def test_without_tensorflow_the_rest_says_so(use):
+    code = f"""
+import tf_cudnn_rnn
+try:
+    {use}
+except ImportError as error:
+    print(error)
+"""
+    assert re.match(
+        r"tf_cudnn_rnn\S* needs TensorFlow, which is not installed: run `pip install "
+        r"'tf_cudnn_rnn\[tensorflow\]'`",
+        subprocesses.run_code(WITHOUT_TENSORFLOW + code),
+    )
+
+
+def test_without_tensorflow_other_names_are_simply_unknown():
+    code = "import tf_cudnn_rnn\nassert not hasattr(tf_cudnn_rnn, 'no_such_name')"
+    subprocesses.run_code(WITHOUT_TENSORFLOW + code)
+
+
+def _import_error_of_copy(directory, change) -> str:
+    """The ImportError of a copy of the package, after `change(copy)`."""
+    copy = directory / "tf_cudnn_rnn"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    change(copy)
+    return subprocesses.run_code(
+        "try:\n    import tf_cudnn_rnn\nexcept ImportError as error:\n    print(error)",
+        cwd=directory,
+    )
+
+
+def test_a_tensorflow_that_it_was_not_built_for(tmp_path):
+    def change(copy):
+        (copy / "_build_info.py").write_text('TF_VERSION = "2.7.3"\n')
+        # The versions must be compared before anything is loaded.
+        (copy / "_tf_cudnn_rnn.so").write_text("not a library")
+
+    message = _import_error_of_copy(tmp_path, change)
+    minor = ".".join(tf.__version__.split(".")[:2])
+    assert message.startswith(
+        f"tf_cudnn_rnn was built for TensorFlow 2.7.3, but TensorFlow {tf.__version__} is installed"
+    )
+    assert "Install tensorflow==2.7.*, or a tf_cudnn_rnn for TensorFlow " + minor in message
+    assert "`make build`" in message
+
+
+def test_another_patch_release_is_fine(tmp_path):
+    def change(copy):
+        minor = ".".join(tf.__version__.split(".")[:2])
+        (copy / "_build_info.py").write_text(f'TF_VERSION = "{minor}.99"\n')
+
+    assert _import_error_of_copy(tmp_path, change) == ""
+
+
+def test_a_library_that_is_missing(tmp_path):
+    message = _import_error_of_copy(tmp_path, lambda copy: (copy / "_tf_cudnn_rnn.so").unlink())
+    assert message.startswith("tf_cudnn_rnn has no shared library: ")
+    assert "`make build`" in message
+
+
+def test_a_library_that_cannot_be_loaded(tmp_path):
+    def change(copy):
+        (copy / "_tf_cudnn_rnn.so").write_text("not a library")
+
+    message = _import_error_of_copy(tmp_path, change)
+    assert message.startswith(f"TensorFlow {tf.__version__} cannot load ")
+    assert "`make build`" in message
+
+
+def test_build_info_names_this_tensorflow():
+    from tf_cudnn_rnn import _build_info
+
+    assert _build_info.TF_VERSION == tf.__version__
+    assert _build_info.CXX11_ABI == tf.sysconfig.CXX11_ABI_FLAG
+    assert isinstance(_build_info.COMPILER, str) and _build_info.COMPILER
+
+
+def test_public_names_exist():
+    for module in (tf_cudnn_rnn, raw_ops, weights):
+        for name in module.__all__:
+            assert getattr(module, name).__doc__, name
+    assert sorted(raw_ops.__all__) == sorted(OPS)
+
+
+# ------------------------------------------------------------------------------------
+# raw_ops
+# ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_arguments_are_those_of_tensorflow(name):
+    ours = dict(inspect.signature(getattr(raw_ops, name)).parameters)
+    if name == "CudnnRNNV3":
+        assert ours.pop("rng_seed").default is None
+    theirs = inspect.signature(getattr(tf.raw_ops, name)).parameters
+    assert {key: p.default for key, p in ours.items()} == {
+        key: p.default for key, p in theirs.items()
+    }
+    assert all(p.kind == inspect.Parameter.KEYWORD_ONLY for p in ours.values())
+
+
+def _arguments(**config_options) -> dict:
+    """Arguments of V3 for a small case."""
+    config = judge.Config("lstm", 2, 4, 3, **config_options)
+    case = running.random_case(70, config, 5, 2, np.float32)
+    names = ("input", "input_h", "input_c", "params", "sequence_lengths")
+    return dict(zip(names, running.tensors_of(case), strict=True))
+
+
+@pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
+def test_results_are_named_as_in_tensorflow(graph):
+    arguments = _arguments()
+    weights_and_biases = {"num_params_weights": 16, "num_params_biases": 16}
+    sizes = {"num_layers": 2, "num_units": 4, "input_size": 3}
+
+    def fields(ops):
+        forward = ops.CudnnRNNV3(**arguments)
+        outputs = forward._asdict()
+        gradients = {
+            f"{name}_backprop": outputs[name] for name in ("output", "output_h", "output_c")
+        }
+        backward = ops.CudnnRNNBackpropV3(**arguments, **outputs, **gradients)
+        canonical = ops.CudnnRNNParamsToCanonicalV2(
+            params=arguments["params"], **sizes, **weights_and_biases
+        )
+        params = ops.CudnnRNNCanonicalToParamsV2(**sizes, **canonical._asdict())
+        size = ops.CudnnRNNParamsSize(**sizes, T=tf.float32, S=tf.int64)
+        assert tf.is_tensor(params) and tf.is_tensor(size) and size.dtype == tf.int64
+        return [result._fields for result in (forward, backward, canonical)]
+
+    def both():
+        assert fields(raw_ops) == fields(tf.raw_ops)
+
+    (tf.function(both) if graph else both)()
+
+
+def test_arguments_are_keyword_only():
+    with pytest.raises(TypeError, match="positional"):
+        raw_ops.CudnnRNNV3(*_arguments().values())
+
+
+@pytest.mark.parametrize("seeds", [{"seed": 2**31}, {"seed2": -(2**31) - 1}, {"seed": 2**40}])
+def test_seeds_must_fit_in_an_int32(seeds):
+    (name, value), *_ = seeds.items()
+    with pytest.raises(ValueError, match=rf"`{name}` must fit in an int32; got {value}"):
+        raw_ops.CudnnRNNV3(**_arguments(), **seeds)
+
+
+def test_rng_seed_and_seeds_exclude_each_other():
+    with pytest.raises(ValueError, match="`rng_seed` takes the place of `seed` and `seed2`"):
+        raw_ops.CudnnRNNV3(**_arguments(), seed=1, rng_seed=[1, 2])
+
+
+def test_ops_are_stateless():
+    @tf.function
+    def run():
+        return raw_ops.CudnnRNNV3(**_arguments()).output
+
+    (op,) = [
+        op
+        for op in run.get_concrete_function().graph.get_operations()
+        if op.type == "TfCudnnRnn>CudnnRNNV3"
+    ]
+    assert not op.op_def.is_stateful
+    assert [arg.name for arg in op.op_def.input_arg][-1] == "rng_seed"
+
+
+def test_names_reach_the_graph():
+    with tf.Graph().as_default():
+        assert raw_ops.CudnnRNNV3(**_arguments(), name="encoder").output.op.name == "encoder"
+
+
+# ------------------------------------------------------------------------------------
+# Gradients
+# ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ops", "name"),
+    [(raw_ops, "TfCudnnRnn>CudnnRNNV3"), (tf.raw_ops, "CudnnRNNV3")],
+    ids=["own", "built-in"],
+)
+def test_inference_has_no_gradient(ops, name):
+    arguments = _arguments()
+    message = f"^To use {name} in gradients, is_training must be set to True.$"
+
+    def gradient():
+        with tf.GradientTape() as tape:
+            tape.watch(arguments["params"])
+            y = ops.CudnnRNNV3(**arguments, is_training=False).output
+        return tape.gradient(y, arguments["params"])
+
+    for function in (gradient, tf.function(gradient, autograph=False)):
+        with pytest.raises(ValueError, match=message):
+            function()
+
+
+def test_only_what_is_asked_for_needs_a_gradient():
+    """A loss of a single output leaves None, not zeros, for the others."""
+    arguments = _arguments()
+    names = ("input", "input_h", "input_c", "params")
+    for graph in (False, True):
+        for used in ("output", "output_h", "output_c"):
+
+            def gradients(ops, used=used):
+                sources = [arguments[name] for name in names]
+                with tf.GradientTape() as tape:
+                    tape.watch(sources)
+                    loss = tf.reduce_sum(getattr(ops.CudnnRNNV3(**arguments), used) ** 2)
+                return tape.gradient(loss, sources)
+
+            run = tf.function(gradients) if graph else gradients
+            for ours, theirs in zip(run(raw_ops), run(tf.raw_ops), strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+
+
+def test_integers_have_no_gradient():
+    arguments = _arguments()
+    rng_seed = tf.constant([1, 2], tf.int64)
+    with tf.GradientTape() as tape:
+        tape.watch(arguments["params"])
+        y = raw_ops.CudnnRNNV3(**arguments, rng_seed=rng_seed).output
+    with tf.Graph().as_default():
+        num_layers = tf.constant(2)
+        size = raw_ops.CudnnRNNParamsSize(
+            num_layers=num_layers, num_units=4, input_size=3, T=tf.float32, S=tf.int32
+        )
+        assert tf.gradients(size, num_layers) == [None]
+    assert tape.gradient(y, [arguments["sequence_lengths"], rng_seed]) == [None, None]
+
+
+@pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
+def test_second_derivatives_say_that_there_are_none(graph):
+    arguments = _arguments()
+    params = arguments.pop("params")
+
+    def run(params):
+        return raw_ops.CudnnRNNV3(params=params, **arguments).output
+
+    if graph:
+        run = tf.function(run)
+    with tf.GradientTape() as outer:
+        outer.watch(params)
+        with tf.GradientTape() as inner:
+            inner.watch(params)
+            y = run(params)
+        # That an outer tape watches must not be in the way of the first derivative.
+        first = inner.gradient(y, params)
+    assert first.shape == params.shape
+    error = tf.errors.InvalidArgumentError if graph else NotImplementedError
+    with pytest.raises(error, match="CudnnRNNV3 can be differentiated once"):
+        outer.gradient(first, params)
+
+
+# ------------------------------------------------------------------------------------
+# Weights: the layout here against the one in the ops
+# ------------------------------------------------------------------------------------
+
+
+def _random_layouts(count: int):
+    rng = np.random.default_rng(71)
+    for _ in range(count):
+        config = cases.random_config(rng, max_size=12)
+        yield (
+            (config.rnn_mode, config.num_layers, config.num_units, config.input_size),
+            {
+                "direction": config.direction,
+                "input_mode": config.input_mode,
+                "num_proj": config.num_proj,
+            },
+        )
+
+
+def test_layouts_agree_with_the_ops_element_by_element():
+    projected = skipped = 0
+    for sizes, options in _random_layouts(150):
+        label = f"{sizes} {options}"
+        size = tf_cudnn_rnn.params_size(*sizes, **options)
+        names = ("rnn_mode", "num_layers", "num_units", "input_size")
+        for ops in (raw_ops, tf.raw_ops):
+            op_size = ops.CudnnRNNParamsSize(
+                **dict(zip(names, sizes, strict=True)), **options, T=tf.double, S=tf.int32
+            )
+            assert op_size.numpy().tolist() == [size], label
+        # Each element holds its own index, so values are offsets.
+        indices = np.arange(size, dtype=np.float64)
+        ours = weights.params_to_canonical(indices, *sizes, **options)
+        theirs = tf_cudnn_rnn.params_to_canonical(indices, *sizes, **options)
+        assert [name for name, _ in ours] == [name for name, _ in theirs], label
+        for (name, one), (_, other) in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(one, other.numpy(), err_msg=f"{name} of {label}")
+        back = tf_cudnn_rnn.canonical_to_params(theirs, *sizes, **options)
+        np.testing.assert_array_equal(back, indices, err_msg=label)
+        back = weights.canonical_to_params(ours, *sizes, **options)
+        np.testing.assert_array_equal(back, indices, err_msg=label)
+        projected += any(name.kind == "projection" for name, _ in ours)
+        skipped += any(tensor.size == 0 for _, tensor in ours)
+    assert projected > 10 and skipped > 10
+
+
+def test_names_say_which_weight_it_is():
+    """Against the judge, which tells gates by constants."""
+    config = judge.Config("lstm", 2, 4, 3, "bidirectional", num_proj=2)
+    params = running.random_case(72, config, 1, 1).params
+    named = dict(
+        weights.params_to_canonical(params, "lstm", 2, 4, 3, direction="bidirectional", num_proj=2)
+    )
+    for k, w in enumerate(judge.split_params(config, params)):
+        layer, direction = k // 2, ("forward", "backward")[k % 2]
+        for gate, index in [
+            ("input", judge.INPUT),
+            ("forget", judge.FORGET),
+            ("cell", judge.CELL),
+            ("output", judge.OUTPUT),
+        ]:
+            for kind, tensor in [
+                ("input_kernel", w.W),
+                ("recurrent_kernel", w.R),
+                ("input_bias", w.bW),
+                ("recurrent_bias", w.bR),
+            ]:
+                name = ParamName(layer, direction, gate, kind)
+                np.testing.assert_array_equal(named.pop(name), tensor[index], err_msg=str(name))
+        name = ParamName(layer, direction, "", "projection")
+        np.testing.assert_array_equal(named.pop(name), w.projection)
+    assert not named
+
+
+def test_gru_and_rnn_names():
+    gru = [name.gate for name, _ in weights.params_to_canonical(np.zeros(108), "gru", 1, 4, 3)]
+    assert gru == ["reset", "update", "new"] * 4
+    names = [name for name, _ in weights.params_to_canonical(np.zeros(36), "rnn_tanh", 1, 4, 3)]
+    assert names == [
+        ParamName(0, "forward", "", "input_kernel"),
+        ParamName(0, "forward", "", "recurrent_kernel"),
+        ParamName(0, "forward", "", "input_bias"),
+        ParamName(0, "forward", "", "recurrent_bias"),
+    ]
+    assert str(names[0]) == "layer_0/forward/input_kernel"
+
+
+# Of cuDNN's documentation and public models: the sizes are known to be right.
+@pytest.mark.parametrize(
+    ("sizes", "options", "expected"),
+    [
+        (("lstm", 1, 4, 3), {}, 144),
+        (("lstm", 2, 7, 3), {}, 784),
+        (("lstm", 2, 7, 3), {"direction": "bidirectional"}, 1960),
+        (("gru", 1, 4, 3), {}, 108),
+        (("gru", 2, 7, 3), {}, 588),
+        (("gru", 2, 7, 3), {"direction": "bidirectional"}, 1470),
+        (("rnn_tanh", 1, 4, 3), {}, 36),
+        (("rnn_relu", 2, 7, 3), {"direction": "bidirectional"}, 490),
+        (("lstm", 4, 200, 300), {}, 1366400),
+        (("lstm", 1, 100, 28), {}, 52000),
+        (("lstm", 2, 7, 3), {"num_proj": 3}, 490),
+        (("lstm", 2, 7, 3), {"num_proj": 3, "direction": "bidirectional"}, 1148),
+        (("lstm", 2, 7, 3), {"num_proj": 7}, 784),
+        (("lstm", 1, 4, 4), {"input_mode": "skip_input"}, 96),
+        (("gru", 2, 4, 4), {"input_mode": "auto_select", "direction": "bidirectional"}, 480),
+        (("gru", 1, 4, 3), {"input_mode": "auto_select"}, 108),
+    ],
+)
+def test_params_size(sizes, options, expected):
+    assert tf_cudnn_rnn.params_size(*sizes, **options) == expected
+
+
+@pytest.mark.parametrize("module", [tf_cudnn_rnn, weights], ids=["tensors", "arrays"])
+def test_canonical_to_params_takes_any_order_and_mappings(module):
+    params = np.arange(144.0)
+    named = module.params_to_canonical(params, "lstm", 1, 4, 3)
+    shuffled = [named[i] for i in np.random.default_rng(73).permutation(len(named))]
+    for given in (shuffled, dict(shuffled), [(tuple(name), value) for name, value in shuffled]):
+        np.testing.assert_array_equal(module.canonical_to_params(given, "lstm", 1, 4, 3), params)
+
+
+@pytest.mark.parametrize("module", [tf_cudnn_rnn, weights], ids=["tensors", "arrays"])
+def test_canonical_to_params_says_what_is_wrong(module):
+    named = module.params_to_canonical(np.arange(144.0), "lstm", 1, 4, 3)
+    first = "layer_0/forward/input/input_kernel"
+    second = "layer_0/forward/forget/input_kernel"
+    other = ParamName(1, "forward", "input", "input_kernel")
+    for given, message in [
+        (named[1:], f"each of the 16 weights .* once: missing {first}"),
+        ([*named[1:], named[1]], f"missing {first}; given more than once {second}"),
+        ([*named, (other, 0.0)], f"not part of this network {other}"),
+        ([(named[0][0], np.zeros([3, 4])), *named[1:]], rf"{first} must have shape \[4, 3\]"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            module.canonical_to_params(given, "lstm", 1, 4, 3)
+
+
+def test_arrays_must_agree_in_type():
+    (name, array), *rest = weights.params_to_canonical(np.arange(144.0), "lstm", 1, 4, 3)
+    with pytest.raises(ValueError, match="must have one dtype; got float32, float64"):
+        weights.canonical_to_params([(name, array.astype(np.float32)), *rest], "lstm", 1, 4, 3)
+
+
+def test_arrays_are_copies():
+    params = np.zeros(144)
+    for _, array in weights.params_to_canonical(params, "lstm", 1, 4, 3):
+        array[...] = 1.0
+    assert not params.any()
+
+
+def test_params_of_another_size():
+    with pytest.raises(ValueError, match=r"`params` must have shape \[144\] .* got \[143\]"):
+        weights.params_to_canonical(np.zeros(143), "lstm", 1, 4, 3)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf_cudnn_rnn.params_to_canonical(np.zeros(143), "lstm", 1, 4, 3)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "options", "message"),
+    [
+        (("foo", 1, 4, 3), {}, "`rnn_mode` must be one of rnn_relu, .*; got 'foo'"),
+        (("lstm", 0, 4, 3), {}, "`num_layers` must be positive; got 0"),
+        (("lstm", 1, -4, 3), {}, "`num_units` must be positive; got -4"),
+        (("lstm", 1, 4, 0), {}, "`input_size` must be positive; got 0"),
+        (("lstm", 1, 4, 3), {"num_proj": -1}, "`num_proj` must not be negative; got -1"),
+        (("lstm", 1, 4, 3), {"num_proj": 5}, "`num_proj` must be at most `num_units`; got 5 and 4"),
+        (("gru", 1, 4, 3), {"num_proj": 2}, "`num_proj` must be 0 .* got 2 for gru"),
+        (("gru", 1, 4, 3), {"direction": "up"}, "`direction` must be one of"),
+        (("gru", 1, 4, 3), {"input_mode": "skip_input"}, "`input_size` must equal `num_units`"),
+        (("gru", 1, 4, 3), {"input_mode": "none"}, "`input_mode` must be one of"),
+    ],
+)
+def test_options_out_of_range(sizes, options, message):
+    for function in (
+        tf_cudnn_rnn.params_size,
+        lambda *sizes, **options: weights.params_to_canonical(np.zeros(1), *sizes, **options),
+        lambda *sizes, **options: tf_cudnn_rnn.canonical_to_params([], *sizes, **options),
+    ):
+        with pytest.raises(ValueError, match=message):
+            function(*sizes, **options)
+
+
+@pytest.mark.parametrize("dtype", running.DTYPES)
+def test_tensor_functions_work_in_graphs_and_all_types(dtype):
+    params = tf.constant(np.arange(144), running.DTYPES[dtype])
+
+    @tf.function
+    def run(params):
+        named = tf_cudnn_rnn.params_to_canonical(params, "lstm", 1, 4, 3)
+        assert named[0][1].shape == [4, 3]  # known while tracing
+        back = tf_cudnn_rnn.canonical_to_params(named, "lstm", 1, 4, 3)
+        assert back.shape == [144]
+        return back
+
+    np.testing.assert_array_equal(run(params), params)

@@ -1,0 +1,35 @@
+"""CPU kernels for TensorFlow's CudnnRNN ops: fused LSTM, GRU and simple RNN.
+
+Importing this package is enough for `tf.raw_ops.CudnnRNNV3` and its family, and for
+graphs and SavedModels that hold such ops, to run on the CPU, gradients included.
+
+  raw_ops              this library's own, stateless ops; used like tf.raw_ops
+  params_size          the number of weights of a network
+  params_to_canonical  takes the weight vector apart: named matrices (tensors)
+  canonical_to_params  puts it together again
+  weights              the same for NumPy arrays, without TensorFlow
+"""
+
+from tf_cudnn_rnn import _library, weights
+from tf_cudnn_rnn.weights import ParamName, params_size
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ParamName",
+    "canonical_to_params",
+    "params_size",
+    "params_to_canonical",
+    "raw_ops",
+    "weights",
+]
+
+if _library.has_tensorflow():
+    from tf_cudnn_rnn import _gradients, raw_ops  # noqa: F401
+    from tf_cudnn_rnn.params import canonical_to_params, params_to_canonical
+else:
+
+    def __getattr__(name: str):
+        if name in __all__:
+            raise _library.needs_tensorflow(f"tf_cudnn_rnn.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

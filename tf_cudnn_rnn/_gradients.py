@@ -1,0 +1,111 @@
+"""The gradients of this library's own ops. Importing it registers them.
+
+TensorFlow brings those of the built-in ops.
+"""
+
+import tensorflow as tf
+
+from tf_cudnn_rnn import raw_ops
+
+
+def _options(op, *more: str) -> dict:
+    """The attributes that an op and its gradient have in common."""
+    names = ("rnn_mode", "input_mode", "direction", "dropout", "num_proj", *more)
+    return {name: op.get_attr(name) for name in names}
+
+
+def _zeros_for_none(gradients, tensors) -> list:
+    """Replaces each None in `gradients` by zeros of the shape of the tensor."""
+    return [
+        tf.zeros_like(tensor) if gradient is None else gradient
+        for gradient, tensor in zip(gradients, tensors, strict=True)
+    ]
+
+
+@tf.RegisterGradient("TfCudnnRnn>CudnnRNNV3")
+def _rnn_gradient(op, *output_gradients):
+    if not op.get_attr("is_training"):
+        raise ValueError(f"To use {op.type} in gradients, is_training must be set to True.")
+    gradients = list(output_gradients[:3])
+    if all(gradient is None for gradient in gradients):
+        return [None] * 6
+    outputs = list(op.outputs)
+    gradients = _zeros_for_none(gradients, outputs[:3])
+    backprop = raw_ops.CudnnRNNBackpropV3(
+        input=op.inputs[0],
+        input_h=op.inputs[1],
+        input_c=op.inputs[2],
+        params=op.inputs[3],
+        sequence_lengths=op.inputs[4],
+        output=outputs[0],
+        output_h=outputs[1],
+        output_c=outputs[2],
+        output_backprop=gradients[0],
+        output_h_backprop=gradients[1],
+        output_c_backprop=gradients[2],
+        reserve_space=outputs[3],
+        host_reserved=outputs[4],
+        **_options(op, "time_major"),
+    )
+    return [*backprop, None, None]  # None for sequence_lengths and rng_seed
+
+
+@tf.RegisterGradient("TfCudnnRnn>CudnnRNNBackpropV3")
+def _rnn_second_gradient(op, *_):
+    message = (
+        f"{op.type} has no gradient: CudnnRNNV3 can be differentiated once. For second "
+        "derivatives use layers made of differentiable ops, such as keras.layers.LSTM."
+    )
+    if tf.executing_eagerly():
+        raise NotImplementedError(message)
+    # TensorFlow builds the gradient of each backward pass that some tape watches, whether or not
+    # it will be asked for. So this graph can be built, and fails only if it runs.
+    with tf.control_dependencies([tf.raw_ops.Assert(condition=False, data=[message])]):
+        return [tf.zeros_like(t) if t.dtype.is_floating else None for t in op.inputs]
+
+
+tf.no_gradient("TfCudnnRnn>CudnnRNNParamsSize")  # an integer
+
+
+# The canonical ops copy every element once, in one direction or the other, so each
+# is the other's inverse and also its adjoint.
+
+
+@tf.RegisterGradient("TfCudnnRnn>CudnnRNNParamsToCanonicalV2")
+def _params_to_canonical_gradient(op, *output_gradients):
+    if all(gradient is None for gradient in output_gradients):
+        return [None] * 4
+    num_weights = op.get_attr("num_params_weights")
+    gradients = _zeros_for_none(output_gradients, op.outputs)
+    dparams = raw_ops.CudnnRNNCanonicalToParamsV2(
+        num_layers=op.inputs[0],
+        num_units=op.inputs[1],
+        input_size=op.inputs[2],
+        weights=gradients[:num_weights],
+        biases=gradients[num_weights:],
+        **_options(op),
+    )
+    return [None, None, None, dparams]
+
+
+@tf.RegisterGradient("TfCudnnRnn>CudnnRNNCanonicalToParamsV2")
+def _canonical_to_params_gradient(op, dparams):
+    num_weights = op.get_attr("num_params_weights")
+    num_biases = op.get_attr("num_params_biases")
+    if dparams is None:
+        return [None] * (3 + num_weights + num_biases)
+    weights, biases = raw_ops.CudnnRNNParamsToCanonicalV2(
+        num_layers=op.inputs[0],
+        num_units=op.inputs[1],
+        input_size=op.inputs[2],
+        params=dparams,
+        num_params_weights=num_weights,
+        num_params_biases=num_biases,
+        **_options(op),
+    )
+    # The op takes matrices of any shape, flattened ones for instance.
+    gradients = [
+        tf.reshape(gradient, tf.shape(tensor))
+        for gradient, tensor in zip([*weights, *biases], list(op.inputs)[3:], strict=True)
+    ]
+    return [None, None, None, *gradients]

@@ -1,0 +1,216 @@
+"""Where every weight lies in `params`: names, shapes and offsets.
+
+The only other statement of this layout is kernels/engine/params_layout.h; a test
+compares the two. Plain Python, so that it works without TensorFlow.
+
+The letters of this package's docstrings:
+
+  T  time steps       B  batch            I  input features, `input_size`
+  H  hidden units     P  features of h: `num_proj` if the LSTM projects, else H
+  L  layers           D  directions, 1 or 2
+  k  pseudo-layer, k = layer * D + direction; direction 0 is forward
+  N  number of elements of `params`
+"""
+
+import dataclasses
+import functools
+import math
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+# In cuDNN's order. A simple RNN has one gate, which needs no name.
+GATES = {
+    "rnn_relu": ("",),
+    "rnn_tanh": ("",),
+    "lstm": ("input", "forget", "cell", "output"),
+    "gru": ("reset", "update", "new"),
+}
+DIRECTIONS = {
+    "unidirectional": ("forward",),
+    "bidirectional": ("forward", "backward"),
+}
+INPUT_MODES = ("linear_input", "skip_input", "auto_select")
+
+
+class ParamName(NamedTuple):
+    """Says which weight of a network a matrix or vector is.
+
+    Attributes:
+      layer: from 0.
+      direction: "forward" or "backward".
+      gate: "input", "forget", "cell" or "output" of an LSTM; "reset", "update" or
+        "new" of a GRU; "" for a simple RNN and for a projection.
+      kind: one of "input_kernel" [H, in], "recurrent_kernel" [H, P],
+        "projection" [P, H], "input_bias" [H] and "recurrent_bias" [H]. A kernel
+        multiplies from the left, y = kernel x; `in` is I in layer 0 (0 if the layer
+        skips the input product) and D*P above it.
+    """
+
+    layer: int
+    direction: str
+    gate: str
+    kind: str
+
+    def __str__(self) -> str:
+        gate = [self.gate] if self.gate else []
+        return "/".join([f"layer_{self.layer}", self.direction, *gate, self.kind])
+
+
+class Region(NamedTuple):
+    """The elements of `params` that hold one weight, row after row."""
+
+    name: ParamName
+    offset: int
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """The layout of the `params` of one network; fields go by the ops' names."""
+
+    rnn_mode: str
+    num_layers: int
+    num_units: int
+    input_size: int
+    direction: str = "unidirectional"
+    input_mode: str = "linear_input"
+    num_proj: int = 0
+
+    def __post_init__(self) -> None:
+        for option, allowed in [
+            ("rnn_mode", GATES),
+            ("direction", DIRECTIONS),
+            ("input_mode", INPUT_MODES),
+        ]:
+            value = getattr(self, option)
+            if value not in allowed:
+                raise ValueError(f"`{option}` must be one of {', '.join(allowed)}; got {value!r}.")
+        for option in ("num_layers", "num_units", "input_size", "num_proj"):
+            value = operator.index(getattr(self, option))
+            object.__setattr__(self, option, value)
+            if value < (0 if option == "num_proj" else 1):
+                rule = "not be negative" if option == "num_proj" else "be positive"
+                raise ValueError(f"`{option}` must {rule}; got {value}.")
+        if self.num_proj > 0 and self.rnn_mode != "lstm":
+            raise ValueError(
+                "`num_proj` must be 0 for any `rnn_mode` other than lstm; "
+                f"got {self.num_proj} for {self.rnn_mode}."
+            )
+        if self.num_proj > self.num_units:
+            raise ValueError(
+                f"`num_proj` must be at most `num_units`; got {self.num_proj} and {self.num_units}."
+            )
+        if self.input_mode == "skip_input" and self.input_size != self.num_units:
+            raise ValueError(
+                "`input_size` must equal `num_units` for skip_input; "
+                f"got {self.input_size} and {self.num_units}."
+            )
+
+    @property
+    def has_projection(self) -> bool:
+        """A projection to the same size is none, as in cuDNN."""
+        return self.num_proj not in (0, self.num_units)
+
+    @property
+    def skips_input(self) -> bool:
+        """Whether layer 0 adds its input to every gate, without a kernel."""
+        # For auto_select this is the rule; for skip_input it has been checked.
+        return self.input_mode != "linear_input" and self.input_size == self.num_units
+
+    @functools.cached_property
+    def weights(self) -> tuple[Region, ...]:
+        """The matrices, in the order of `params` and of the canonical ops."""
+        H = self.num_units
+        P = self.num_proj if self.has_projection else H
+        offset = 0
+        regions = []
+
+        def add(name: ParamName, rows: int, columns: int) -> None:
+            nonlocal offset
+            regions.append(Region(name, offset, (rows, columns)))
+            offset += rows * columns
+
+        for layer in range(self.num_layers):
+            if layer > 0:
+                columns = len(DIRECTIONS[self.direction]) * P
+            else:
+                columns = 0 if self.skips_input else self.input_size
+            for direction in DIRECTIONS[self.direction]:
+                for gate in GATES[self.rnn_mode]:
+                    add(ParamName(layer, direction, gate, "input_kernel"), H, columns)
+                for gate in GATES[self.rnn_mode]:
+                    add(ParamName(layer, direction, gate, "recurrent_kernel"), H, P)
+                if self.has_projection:
+                    add(ParamName(layer, direction, "", "projection"), P, H)
+        return tuple(regions)
+
+    @functools.cached_property
+    def biases(self) -> tuple[Region, ...]:
+        """The bias vectors, which follow all matrices, in order."""
+        offset = sum(region.size for region in self.weights)
+        regions = []
+        for layer in range(self.num_layers):
+            for direction in DIRECTIONS[self.direction]:
+                for kind in ("input_bias", "recurrent_bias"):
+                    for gate in GATES[self.rnn_mode]:
+                        name = ParamName(layer, direction, gate, kind)
+                        regions.append(Region(name, offset, (self.num_units,)))
+                        offset += self.num_units
+        return tuple(regions)
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """All of `params`: the matrices, then the biases, without gaps."""
+        return self.weights + self.biases
+
+    @property
+    def size(self) -> int:
+        """N, the number of elements of `params`."""
+        last = self.biases[-1]
+        return last.offset + last.size
+
+    def in_order(self, named: Iterable | Mapping) -> list[Any]:
+        """Returns the values of `named` in the order of `regions`.
+
+        Args:
+          named: (name, value) pairs in any order, or a mapping of names to values.
+
+        Raises:
+          ValueError: names are missing, given twice or not of this network.
+        """
+        pairs = named.items() if isinstance(named, Mapping) else named
+        values = {}
+        duplicate = []
+        for name, value in pairs:
+            name = ParamName(*name)
+            if name in values:
+                duplicate.append(name)
+            values[name] = value
+        expected = [region.name for region in self.regions]
+        unknown = values.keys() - set(expected)
+        problems = [
+            f"{what} {', '.join(map(str, names))}"
+            for what, names in [
+                ("missing", [name for name in expected if name not in values]),
+                ("given more than once", duplicate),
+                ("not part of this network", [n for n in values if n in unknown]),
+            ]
+            if names
+        ]
+        if problems:
+            raise ValueError(
+                f"`named` must hold each of the {len(expected)} weights and biases "
+                f"of {self} once: {'; '.join(problems)}."
+            )
+        return [values[name] for name in expected]
+
+    def wrong_shape(self, region: Region, shape: Any) -> ValueError:
+        """The error for a value of `region` that came with `shape`."""
+        return ValueError(
+            f"{region.name} must have shape {list(region.shape)} in {self}; got {list(shape)}."
+        )

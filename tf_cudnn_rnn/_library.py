@@ -1,0 +1,86 @@
+"""Finds the shared library beside this file, checks that it fits, and loads it."""
+
+import functools
+import pathlib
+import types
+
+_PATH = pathlib.Path(__file__).with_name("_tf_cudnn_rnn.so")
+
+_HOW_TO_BUILD = (
+    "Build it for the TensorFlow that is installed: run `make build` in the source "
+    "tree, or reinstall with `pip install --no-build-isolation --force-reinstall "
+    "--no-deps .` there."
+)
+
+
+def has_tensorflow() -> bool:
+    """Whether TensorFlow is installed; a broken TensorFlow raises its own error."""
+    try:
+        import tensorflow  # noqa: F401
+    except ModuleNotFoundError as error:
+        if error.name == "tensorflow":
+            return False
+        raise
+    return True
+
+
+def needs_tensorflow(name: str) -> ImportError:
+    """The error for using `name` where TensorFlow is not installed."""
+    return ImportError(
+        f"{name} needs TensorFlow, which is not installed: run `pip install "
+        "'tf_cudnn_rnn[tensorflow]'` (or `[tensorflow-cpu]`). Without it only "
+        "tf_cudnn_rnn.weights and tf_cudnn_rnn.params_size work."
+    )
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def _built_for() -> str:
+    """Returns the version of TensorFlow that the shared library was built for."""
+    if not _PATH.exists():
+        raise ImportError(
+            f"tf_cudnn_rnn has no shared library: {_PATH} is missing. {_HOW_TO_BUILD}"
+        )
+    try:
+        from tf_cudnn_rnn import _build_info
+    except ImportError as error:
+        raise ImportError(
+            f"tf_cudnn_rnn does not know what {_PATH} was built for: "
+            f"{_PATH.with_name('_build_info.py')} is missing. {_HOW_TO_BUILD}"
+        ) from error
+    return _build_info.TF_VERSION
+
+
+@functools.cache
+def load() -> types.ModuleType:
+    """Loads the library into TensorFlow; returns the generated functions of its ops.
+
+    From then on the CudnnRNN ops that TensorFlow itself defines run on the CPU, too.
+
+    Raises:
+      ImportError: there is no TensorFlow, no library, or the one was not built for
+        the other. The message names both versions and the way out.
+    """
+    if not has_tensorflow():
+        raise needs_tensorflow("tf_cudnn_rnn")
+    import tensorflow as tf
+
+    built_for = _built_for()
+    # Binaries do not cross minor versions of TensorFlow, and some of the failures
+    # come later than the load, so the versions are compared first.
+    if _minor(built_for) != _minor(tf.__version__):
+        raise ImportError(
+            f"tf_cudnn_rnn was built for TensorFlow {built_for}, but TensorFlow "
+            f"{tf.__version__} is installed, and compiled ops work with one minor "
+            f"version only. Install tensorflow=={_minor(built_for)}.*, or a "
+            f"tf_cudnn_rnn for TensorFlow {_minor(tf.__version__)}. {_HOW_TO_BUILD}"
+        )
+    try:
+        return tf.load_op_library(str(_PATH))
+    except tf.errors.OpError as error:
+        raise ImportError(
+            f"TensorFlow {tf.__version__} cannot load {_PATH}, built for TensorFlow "
+            f"{built_for}: {error.message} {_HOW_TO_BUILD}"
+        ) from error

@@ -1,0 +1,94 @@
+"""The weights of a network as tensors: the differentiable side of weights.py.
+
+Names come from the layout in Python, values from the ops.
+"""
+
+import tensorflow as tf
+
+from tf_cudnn_rnn import raw_ops
+from tf_cudnn_rnn._layout import Layout, ParamName
+
+
+def params_to_canonical(
+    params: tf.Tensor,
+    rnn_mode: str,
+    num_layers: int,
+    num_units: int,
+    input_size: int,
+    *,
+    direction: str = "unidirectional",
+    input_mode: str = "linear_input",
+    num_proj: int = 0,
+) -> list[tuple[ParamName, tf.Tensor]]:
+    """Takes `params` apart: returns (name, values) pairs. Differentiable.
+
+    They come in the order of `params`: all matrices, then all biases, each by layer,
+    direction and gate. See ParamName for the shapes. With skip input the input
+    kernels of layer 0 are there too, as [H, 0].
+
+    Args:
+      params: [N], N = params_size(rnn_mode, num_layers, ...).
+      rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj: as
+        in `params_size`.
+
+    Raises:
+      ValueError: an option is out of range, or two contradict each other.
+      tf.errors.InvalidArgumentError: `params` has another shape (ValueError while a
+        tf.function is traced).
+    """
+    layout = Layout(rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj)
+    weights, biases = raw_ops.CudnnRNNParamsToCanonicalV2(
+        num_layers=layout.num_layers,
+        num_units=layout.num_units,
+        input_size=layout.input_size,
+        params=params,
+        num_params_weights=len(layout.weights),
+        num_params_biases=len(layout.biases),
+        rnn_mode=layout.rnn_mode,
+        input_mode=layout.input_mode,
+        direction=layout.direction,
+        num_proj=layout.num_proj,
+    )
+    names = [region.name for region in layout.regions]
+    return list(zip(names, [*weights, *biases], strict=True))
+
+
+def canonical_to_params(
+    named,
+    rnn_mode: str,
+    num_layers: int,
+    num_units: int,
+    input_size: int,
+    *,
+    direction: str = "unidirectional",
+    input_mode: str = "linear_input",
+    num_proj: int = 0,
+) -> tf.Tensor:
+    """The inverse of `params_to_canonical`: returns `params` [N]. Differentiable.
+
+    Args:
+      named: (ParamName, tensor) pairs in any order, or a mapping from the one to the
+        other. All tensors have one dtype, which `params` gets.
+      rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj: as
+        in `params_size`.
+
+    Raises:
+      ValueError: names are missing, given twice or not of this network; a tensor has
+        the wrong shape; an option is out of range.
+    """
+    layout = Layout(rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj)
+    tensors = [tf.convert_to_tensor(tensor) for tensor in layout.in_order(named)]
+    for region, tensor in zip(layout.regions, tensors, strict=True):
+        if not tensor.shape.is_compatible_with(region.shape):
+            raise layout.wrong_shape(region, tensor.shape)
+    return raw_ops.CudnnRNNCanonicalToParamsV2(
+        num_layers=layout.num_layers,
+        num_units=layout.num_units,
+        input_size=layout.input_size,
+        weights=tensors[: len(layout.weights)],
+        biases=tensors[len(layout.weights) :],
+        rnn_mode=layout.rnn_mode,
+        input_mode=layout.input_mode,
+        direction=layout.direction,
+        num_proj=layout.num_proj,
+    )

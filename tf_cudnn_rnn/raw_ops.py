@@ -1,0 +1,379 @@
+"""This library's own ops. They take and return what their namesakes in tf.raw_ops do.
+
+Three things differ. The ops are stateless: the dropout mask is a function of the
+input `rng_seed`, so that graphs that hold them can be saved, retraced and repeated.
+Shapes are inferred and checked as far as they are known when a graph is traced. And
+the canonical ops have gradients.
+
+Every argument is keyword-only. `T` is a type: float16, bfloat16, float32 or float64;
+16-bit types are computed in float32. What is not as described raises
+tf.errors.InvalidArgumentError in eager mode and when a graph runs, and ValueError or
+TypeError while a graph is traced.
+
+The letters of the docstrings:
+
+  T  time steps       B  batch            I  input features
+  H  hidden units     P  features of h: `num_proj` if the LSTM projects, else H
+  L  layers           D  directions: 2 if bidirectional, else 1
+  k  pseudo-layer, k = layer * D + direction; direction 0 is forward
+  N  number of elements of `params`
+
+The equations are cuDNN's (cudnnRNNMode_t in NVIDIA's documentation), with both bias
+vectors. W, R, bW, bR are a gate's input kernel, recurrent kernel and two biases:
+
+  rnn_relu, rnn_tanh   h' = act(W x + bW + R h + bR)
+  lstm                 i, f, o = sigmoid(W x + bW + R h + bR), g = tanh(likewise)
+                       c' = f * c + i * g
+                       h' = o * tanh(c'), multiplied by the projection if there is one
+  gru                  r, z = sigmoid(W x + bW + R h + bR)
+                       n = tanh(W_n x + bW_n + r * (R_n h + bR_n))
+                       h' = (1 - z) * n + z * h
+"""
+
+import operator
+
+from tf_cudnn_rnn import _library
+
+__all__ = [
+    "CudnnRNNBackpropV3",
+    "CudnnRNNCanonicalToParamsV2",
+    "CudnnRNNParamsSize",
+    "CudnnRNNParamsToCanonicalV2",
+    "CudnnRNNV3",
+]
+
+_ops = _library.load()
+
+
+def _rng_seed(seed: int, seed2: int) -> list[int]:
+    """Returns the `rng_seed` of TensorFlow's two seed attributes.
+
+    A built-in op with these attributes uses the same mask in its first call. The
+    64-bit seed is made as TensorFlow makes it: a negative seed2 is extended to 64
+    bits and so covers seed.
+    """
+    for name, value in (("seed", seed), ("seed2", seed2)):
+        if not -(2**31) <= operator.index(value) < 2**31:
+            raise ValueError(f"`{name}` must fit in an int32; got {value}.")
+    # As Python's integers are signed and unbounded, so is this; it fits in an int64.
+    return [(operator.index(seed) << 32) | operator.index(seed2), 0]
+
+
+def CudnnRNNV3(
+    *,
+    input,
+    input_h,
+    input_c,
+    params,
+    sequence_lengths,
+    rnn_mode="lstm",
+    input_mode="linear_input",
+    direction="unidirectional",
+    dropout=0,
+    seed=0,
+    seed2=0,
+    num_proj=0,
+    is_training=True,
+    time_major=True,
+    rng_seed=None,
+    name=None,
+):
+    """Runs a recurrent network over a batch of sequences.
+
+    Shapes below are time-major; if `time_major` is false, the first two dimensions
+    of `input`, `output` and the states are swapped: [B, T, .] and [B, L*D, .].
+
+    Rows may have any length, in any order. What `input` holds at or past a row's
+    length is never read, and `output` is zero there; a row of length 0 keeps its
+    initial states. The backward direction starts at a row's last valid step.
+
+    Dropout acts in training only, on the output of every layer but the last. The mask
+    depends on `rng_seed` alone, hence **fixed seeds repeat the mask at each call**:
+    to train, pass a new `rng_seed` for each step (for instance
+    `tf.random.Generator.make_seeds()[:, 0]`).
+
+    Args:
+      input: T [T, B, I], T > 0.
+      input_h: T [L*D, B, P], initial states; L follows from its shape.
+      input_c: T [L*D, B, H], initial cell states of an LSTM; not read in other modes,
+        which take any shape.
+      params: T [N], weights and biases; see params_size and canonical_to_params.
+      sequence_lengths: int32 [B], each in [0, T].
+      rnn_mode: "rnn_relu", "rnn_tanh", "lstm" or "gru".
+      input_mode: "linear_input"; "skip_input", by which layer 0 adds its input to
+        every gate, without a kernel (needs I == H); or "auto_select", which skips
+        if I == H.
+      direction: "unidirectional" or "bidirectional".
+      dropout: probability of an element to be zeroed, in [0, 1].
+      seed: int32; makes `rng_seed`, together with `seed2`.
+      seed2: int32.
+      num_proj: P, the size to which an LSTM projects h; 0 (or H) for none.
+      is_training: whether gradients can follow. If not, nothing is saved for them.
+      time_major: see above.
+      rng_seed: int64 [2], the dropout key; None for the one that `seed` and `seed2`
+        give, by which the first call of the built-in op has the same mask.
+      name: a name for the operation.
+
+    Returns:
+      A named tuple.
+
+      output: T [T, B, D*P], the states h of the last layer; forward direction first.
+      output_h: T [L*D, B, P], the state h after each row's last step.
+      output_c: T [L*D, B, H], the cell state likewise; rank 0 for other modes.
+      reserve_space: T, rank 1, for CudnnRNNBackpropV3; rank 0 if not training.
+      host_reserved: int8, rank 0, unused.
+
+    Raises:
+      ValueError: a seed does not fit in an int32, or comes along with `rng_seed`.
+    """
+    if rng_seed is None:
+        rng_seed = _rng_seed(seed, seed2)
+    elif seed != 0 or seed2 != 0:
+        raise ValueError(
+            "`rng_seed` takes the place of `seed` and `seed2`, so both must be 0 with "
+            f"it; got seed={seed}, seed2={seed2}."
+        )
+    return _ops.tf_cudnn_rnn_cudnn_rnnv3(
+        input=input,
+        input_h=input_h,
+        input_c=input_c,
+        params=params,
+        sequence_lengths=sequence_lengths,
+        rng_seed=rng_seed,
+        rnn_mode=rnn_mode,
+        input_mode=input_mode,
+        direction=direction,
+        dropout=dropout,
+        num_proj=num_proj,
+        is_training=is_training,
+        time_major=time_major,
+        name=name,
+    )
+
+
+def CudnnRNNBackpropV3(
+    *,
+    input,
+    input_h,
+    input_c,
+    params,
+    sequence_lengths,
+    output,
+    output_h,
+    output_c,
+    output_backprop,
+    output_h_backprop,
+    output_c_backprop,
+    reserve_space,
+    host_reserved,
+    rnn_mode="lstm",
+    input_mode="linear_input",
+    direction="unidirectional",
+    dropout=0,
+    seed=0,
+    seed2=0,
+    num_proj=0,
+    time_major=True,
+    name=None,
+):
+    """The gradient of CudnnRNNV3; tf.GradientTape and tf.gradients call it.
+
+    Args:
+      input, input_h, input_c, params, sequence_lengths: what CudnnRNNV3 was given.
+      output, output_h, output_c: what it returned.
+      output_backprop: T [T, B, D*P], the gradient of `output`; not read at or past a
+        row's length.
+      output_h_backprop: T [L*D, B, P], the gradient of `output_h`.
+      output_c_backprop: T [L*D, B, H], the gradient of `output_c`; not read in modes
+        other than lstm.
+      reserve_space, host_reserved: what CudnnRNNV3 returned, with is_training=True
+        and the same sizes and options. It also carries the dropout key.
+      rnn_mode, input_mode, direction, dropout, num_proj, time_major: as CudnnRNNV3
+        was given.
+      seed, seed2: unused, here for likeness with tf.raw_ops.
+      name: a name for the operation.
+
+    Returns:
+      A named tuple: input_backprop, input_h_backprop, input_c_backprop and
+      params_backprop, each with the shape of the tensor that it is the gradient of.
+      `input_backprop` is zero at or past a row's length, `input_c_backprop` is zero
+      for modes other than lstm. `params_backprop` sums over batch and time.
+    """
+    del seed, seed2
+    return _ops.tf_cudnn_rnn_cudnn_rnn_backprop_v3(
+        input=input,
+        input_h=input_h,
+        input_c=input_c,
+        params=params,
+        sequence_lengths=sequence_lengths,
+        output=output,
+        output_h=output_h,
+        output_c=output_c,
+        output_backprop=output_backprop,
+        output_h_backprop=output_h_backprop,
+        output_c_backprop=output_c_backprop,
+        reserve_space=reserve_space,
+        host_reserved=host_reserved,
+        rnn_mode=rnn_mode,
+        input_mode=input_mode,
+        direction=direction,
+        dropout=dropout,
+        num_proj=num_proj,
+        time_major=time_major,
+        name=name,
+    )
+
+
+def CudnnRNNParamsSize(
+    *,
+    num_layers,
+    num_units,
+    input_size,
+    T,
+    S,
+    rnn_mode="lstm",
+    input_mode="linear_input",
+    direction="unidirectional",
+    dropout=0,
+    seed=0,
+    seed2=0,
+    num_proj=0,
+    name=None,
+):
+    """Returns N as a tensor. `tf_cudnn_rnn.params_size` returns it as a Python int.
+
+    Args:
+      num_layers: int32 scalar, L.
+      num_units: int32 scalar, H.
+      input_size: int32 scalar, I.
+      T: the type of `params`; the size, in elements, is the same for all.
+      S: the type of the result, int32 or int64.
+      rnn_mode, input_mode, direction, num_proj: as in CudnnRNNV3.
+      dropout: checked; the size does not depend on it.
+      seed, seed2: unused, here for likeness with tf.raw_ops.
+      name: a name for the operation.
+
+    Returns:
+      S [1]. A size that S cannot hold is an InvalidArgumentError.
+    """
+    del seed, seed2
+    return _ops.tf_cudnn_rnn_cudnn_rnn_params_size(
+        num_layers=num_layers,
+        num_units=num_units,
+        input_size=input_size,
+        T=T,
+        S=S,
+        rnn_mode=rnn_mode,
+        input_mode=input_mode,
+        direction=direction,
+        dropout=dropout,
+        num_proj=num_proj,
+        name=name,
+    )
+
+
+def CudnnRNNParamsToCanonicalV2(
+    *,
+    num_layers,
+    num_units,
+    input_size,
+    params,
+    num_params_weights,
+    num_params_biases,
+    rnn_mode="lstm",
+    input_mode="linear_input",
+    direction="unidirectional",
+    dropout=0,
+    seed=0,
+    seed2=0,
+    num_proj=0,
+    name=None,
+):
+    """Copies the matrices and bias vectors out of `params`.
+
+    `tf_cudnn_rnn.params_to_canonical` does the same and knows their names. By k, the
+    matrices are: W [H, in] of each gate, R [H, P] of each gate, and the projection
+    [P, H] if there is one; the biases bW [H] of each gate and bR [H] of each gate.
+    `in` is I in layer 0 (0 with skip input) and D*P above it. Gates are in the order
+    input, forget, cell, output (lstm) or reset, update, new (gru).
+
+    Args:
+      num_layers: int32 scalar, L.
+      num_units: int32 scalar, H.
+      input_size: int32 scalar, I.
+      params: T [N].
+      num_params_weights: the number of matrices, L*D*2G, and L*D more with a
+        projection; G = 4 (lstm), 3 (gru), 1.
+      num_params_biases: the number of biases, L*D*2G.
+      rnn_mode, input_mode, direction, num_proj: as in CudnnRNNV3.
+      dropout: checked; nothing depends on it.
+      seed, seed2: unused, here for likeness with tf.raw_ops.
+      name: a name for the operation.
+
+    Returns:
+      A named tuple of two lists, weights and biases.
+    """
+    del seed, seed2
+    return _ops.tf_cudnn_rnn_cudnn_rnn_params_to_canonical_v2(
+        num_layers=num_layers,
+        num_units=num_units,
+        input_size=input_size,
+        params=params,
+        num_params_weights=num_params_weights,
+        num_params_biases=num_params_biases,
+        rnn_mode=rnn_mode,
+        input_mode=input_mode,
+        direction=direction,
+        dropout=dropout,
+        num_proj=num_proj,
+        name=name,
+    )
+
+
+def CudnnRNNCanonicalToParamsV2(
+    *,
+    num_layers,
+    num_units,
+    input_size,
+    weights,
+    biases,
+    rnn_mode="lstm",
+    input_mode="linear_input",
+    direction="unidirectional",
+    dropout=0,
+    seed=0,
+    seed2=0,
+    num_proj=0,
+    name=None,
+):
+    """Makes `params` of matrices and bias vectors: undoes ParamsToCanonicalV2.
+
+    Args:
+      num_layers: int32 scalar, L.
+      num_units: int32 scalar, H.
+      input_size: int32 scalar, I.
+      weights: the matrices, in the order that CudnnRNNParamsToCanonicalV2 describes.
+        Of each only the number of elements counts, so they may come flattened.
+      biases: the bias vectors.
+      rnn_mode, input_mode, direction, num_proj: as in CudnnRNNV3.
+      dropout: checked; nothing depends on it.
+      seed, seed2: unused, here for likeness with tf.raw_ops.
+      name: a name for the operation.
+
+    Returns:
+      T [N].
+    """
+    del seed, seed2
+    return _ops.tf_cudnn_rnn_cudnn_rnn_canonical_to_params_v2(
+        num_layers=num_layers,
+        num_units=num_units,
+        input_size=input_size,
+        weights=weights,
+        biases=biases,
+        rnn_mode=rnn_mode,
+        input_mode=input_mode,
+        direction=direction,
+        dropout=dropout,
+        num_proj=num_proj,
+        name=name,
+    )
