@@ -84,7 +84,11 @@ template <typename Element>
 void TransposeRows(const Element* const* rows, int64_t columns, int64_t k_begin,
                    int64_t k_end, ComputeType<Element>* out) {
   using F = ComputeType<Element>;
-  // A block of `out` stays in L1 while the rows pass by.
+  if constexpr (kComputesInPlace<Element>) {
+    Kernels<F>().transpose_rows(rows, columns, k_begin, k_end, out);
+    return;
+  }
+  // Rows are converted in pieces; a block of `out` stays in L1 meanwhile.
   constexpr int64_t kBlock = 16;
   for (int64_t k = k_begin; k < k_end; k += kBlock) {
     const int64_t count = std::min(kBlock, k_end - k);

@@ -41,8 +41,7 @@ void PackTransposed(const Element* source, int64_t stride, int64_t depth,
                     int64_t columns, Executor& executor,
                     PackedMatrix<ComputeType<Element>>* packed);
 
-// out[k * columns + j] = rows[j][k] for k in [k_begin, k_end), j < columns; a
-// row that is nullptr gives zeros.
+// As SimdKernels::transpose_rows, from any element type.
 template <typename Element>
 void TransposeRows(const Element* const* rows, int64_t columns, int64_t k_begin,
                    int64_t k_end, ComputeType<Element>* out);

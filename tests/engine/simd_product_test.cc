@@ -1,4 +1,4 @@
-// multiply_panel against plain loops.
+// multiply_panel and transpose_rows against plain loops.
 
 #include <gtest/gtest.h>
 
@@ -218,6 +218,46 @@ TYPED_TEST(SimdProductTest, NoRowsWriteNothing) {
     const SimdKernels<F>& kernels = KernelsOf<F>(*target);
     Operands<F> operands(9, kernels.panel_columns, 6);
     Multiply(kernels, operands, Start::kZero, 0, 0, 1);
+  }
+}
+
+// Rows of unequal worth, one of them absent, and a window [begin, end) of their
+// columns: whole tiles, tails both ways.
+TYPED_TEST(SimdProductTest, TransposesRows) {
+  using F = TypeParam;
+  constexpr int64_t kDepth = 41;
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    for (int64_t columns : {1, 3, 4, 7, 8, 15, 16, 17, 33}) {
+      for (int64_t begin : {0, 5}) {
+        for (int64_t end : {begin, begin + 1, int64_t{21}, kDepth}) {
+          SCOPED_TRACE(testing::Message()
+                       << target->name << " columns " << columns << " from "
+                       << begin << " to " << end);
+          Guarded<F> values(columns * kDepth);
+          std::vector<const F*> rows;
+          for (int64_t j = 0; j < columns; ++j) {
+            rows.push_back(j == 2 ? nullptr : values.data() + j * kDepth);
+            for (int64_t k = begin; k < end; ++k) {
+              values[j * kDepth + k] = static_cast<F>(1000 * j + k);
+            }
+          }
+          Guarded<F> out(kDepth * columns);
+          KernelsOf<F>(*target).transpose_rows(rows.data(), columns, begin, end,
+                                               out.data());
+          EXPECT_TRUE(out.intact());
+          for (int64_t k = 0; k < kDepth; ++k) {
+            for (int64_t j = 0; j < columns; ++j) {
+              const F value = out[k * columns + j];
+              if (k < begin || k >= end) {
+                EXPECT_TRUE(IsPoison(value)) << k << ' ' << j;
+              } else {
+                EXPECT_EQ(value, j == 2 ? 0 : 1000 * j + k) << k << ' ' << j;
+              }
+            }
+          }
+        }
+      }
+    }
   }
 }
 

@@ -143,6 +143,30 @@ void MultiplyPanel(const PanelProduct<F>& p) {
   });
 }
 
+template <typename F>
+void TransposeRows(const F* const* rows, int64_t columns, int64_t k_begin,
+                   int64_t k_end, F* out) {
+  using V = Vec<F>;
+  for (int64_t k = k_begin; k < k_end; k += V::kLanes) {
+    const Lanes<V> row_lanes{k_end - k};
+    for (int64_t j = 0; j < columns; j += V::kLanes) {
+      V tile[V::kLanes];
+      Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
+        const bool is_zero = j + i.value >= columns || !rows[j + i.value];
+        tile[i.value] =
+            is_zero ? V::Broadcast(0) : row_lanes.Load(rows[j + i.value] + k);
+      });
+      Transpose(tile);
+      const Lanes<V> out_lanes{columns - j};
+      Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
+        if (i.value < row_lanes.count) {
+          out_lanes.Store(tile[i.value], out + (k + i.value) * columns + j);
+        }
+      });
+    }
+  }
+}
+
 }  // namespace
 }  // namespace RNN_ISA
 }  // namespace rnn

@@ -22,6 +22,7 @@ constexpr SimdKernels<F> MakeKernels() {
       {kVanillaUnits, kVanillaUnits, LstmCell::kUnitVectors * kLanes,
        GruCell::kUnitVectors * kLanes},
       MultiplyPanel<F>,
+      TransposeRows<F>,
       {CellForward<VanillaCell<true>, F>, CellForward<VanillaCell<false>, F>,
        CellForward<LstmCell, F>, CellForward<GruCell, F>},
       {CellBackward<VanillaCell<true>, F>, CellBackward<VanillaCell<false>, F>,

@@ -85,6 +85,29 @@ inline Vec<float> WherePositive(Vec<float> condition, Vec<float> value) {
 }
 inline void Pin(Vec<float>& a) { asm volatile("" : "+x"(a.v)); }
 
+// Lane j of row i becomes lane i of row j.
+inline void Transpose(Vec<float> (&rows)[8]) {
+  __m256 pairs[8];
+  for (int i = 0; i < 8; i += 2) {
+    pairs[i] = _mm256_unpacklo_ps(rows[i].v, rows[i + 1].v);
+    pairs[i + 1] = _mm256_unpackhi_ps(rows[i].v, rows[i + 1].v);
+  }
+  // quads[4 g + c], 128-bit part p: column 4 p + c of rows 4 g .. 4 g + 3.
+  __m256 quads[8];
+  for (int i = 0; i < 8; i += 4) {
+    for (int j = 0; j < 2; ++j) {
+      const __m256d low = _mm256_castps_pd(pairs[i + j]);
+      const __m256d high = _mm256_castps_pd(pairs[i + j + 2]);
+      quads[i + 2 * j] = _mm256_castpd_ps(_mm256_unpacklo_pd(low, high));
+      quads[i + 2 * j + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low, high));
+    }
+  }
+  for (int c = 0; c < 4; ++c) {
+    rows[c].v = _mm256_permute2f128_ps(quads[c], quads[4 + c], 0x20);
+    rows[4 + c].v = _mm256_permute2f128_ps(quads[c], quads[4 + c], 0x31);
+  }
+}
+
 template <>
 struct Vec<double> {
   using Element = double;
@@ -152,6 +175,18 @@ inline Vec<double> WherePositive(Vec<double> condition, Vec<double> value) {
       _mm256_cmp_pd(condition.v, _mm256_setzero_pd(), _CMP_GT_OQ), value.v)};
 }
 inline void Pin(Vec<double>& a) { asm volatile("" : "+x"(a.v)); }
+
+inline void Transpose(Vec<double> (&rows)[4]) {
+  __m256d pairs[4];
+  for (int i = 0; i < 4; i += 2) {
+    pairs[i] = _mm256_unpacklo_pd(rows[i].v, rows[i + 1].v);
+    pairs[i + 1] = _mm256_unpackhi_pd(rows[i].v, rows[i + 1].v);
+  }
+  for (int c = 0; c < 2; ++c) {
+    rows[c].v = _mm256_permute2f128_pd(pairs[c], pairs[2 + c], 0x20);
+    rows[2 + c].v = _mm256_permute2f128_pd(pairs[c], pairs[2 + c], 0x31);
+  }
+}
 
 }  // namespace
 }  // namespace RNN_ISA

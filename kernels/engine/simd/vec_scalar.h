@@ -103,6 +103,18 @@ inline Vec<F> WherePositive(Vec<F> condition, Vec<F> value) {
 template <typename F>
 inline void Pin(Vec<F>&) {}
 
+// Lane j of row i becomes lane i of row j.
+template <typename F>
+inline void Transpose(Vec<F> (&rows)[Vec<F>::kLanes]) {
+  for (int i = 0; i < Vec<F>::kLanes; ++i) {
+    for (int j = 0; j < i; ++j) {
+      const F lane = rows[i].v[j];
+      rows[i].v[j] = rows[j].v[i];
+      rows[j].v[i] = lane;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace RNN_ISA
 }  // namespace rnn
