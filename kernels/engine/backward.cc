@@ -246,13 +246,8 @@ class BackwardPass {
       m_.SetRows(rows, d_.hidden_size);
       dm_.SetRows(sequences_.batch(), d_.hidden_size);
     }
-    const int64_t P = d_.output_size();
-    Recurrence recurrence;
-    recurrence.sequences = &sequences_;
-    recurrence.chunk = chunk;
-    recurrence.order = StepOrder::kDescending;
-    recurrence.work_per_row = 2 * d_.gates_size() * P;
-    recurrence.weights_bytes = d_.gates_size() * P * sizeof(F);
+    const auto recurrence =
+        Recurrence::Of<F>(d_, sequences_, chunk, StepOrder::kDescending);
     RunSteps(recurrence, *executor_,
              [&](Executor& executor, int64_t step, int64_t rank_begin,
                  int64_t rank_end) {

@@ -293,13 +293,8 @@ class ForwardPass {
       }
     });
 
-    const int64_t P = d_.output_size();
-    Recurrence recurrence;
-    recurrence.sequences = &sequences_;
-    recurrence.chunk = chunk;
-    recurrence.order = StepOrder::kAscending;
-    recurrence.work_per_row = 2 * d_.gates_size() * P;
-    recurrence.weights_bytes = d_.gates_size() * P * sizeof(F);
+    const auto recurrence =
+        Recurrence::Of<F>(d_, sequences_, chunk, StepOrder::kAscending);
     RunSteps(recurrence, *executor_,
              [&](Executor& executor, int64_t step, int64_t rank_begin,
                  int64_t rank_end) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/engine/chunks.h"
+#include "kernels/engine/descriptor.h"
 #include "kernels/engine/executor.h"
 #include "kernels/engine/parallel.h"
 #include "kernels/engine/sequences.h"
@@ -15,6 +16,15 @@ namespace rnn {
 enum class StepOrder { kAscending, kDescending };
 
 struct Recurrence {
+  // F is the type computed in.
+  template <typename F>
+  static Recurrence Of(const RnnDescriptor& d, const Sequences& sequences,
+                       StepRange chunk, StepOrder order) {
+    const int64_t weights = d.gates_size() * d.output_size();
+    return {&sequences, chunk, order, 2 * weights,
+            weights * int64_t{sizeof(F)}};
+  }
+
   const Sequences* sequences;
   StepRange chunk;
   StepOrder order;
