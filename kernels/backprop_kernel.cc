@@ -36,7 +36,7 @@ class BackpropKernel : public OpKernel {
     absl::StatusOr<RnnCall> call = ReadBackpropCall(context, options_, &inputs);
     OP_REQUIRES_OK(context, call.status());
     OP_REQUIRES_OK(context, FromEngine(rnn::CheckReserve(
-                                call->descriptor, call->sequences,
+                                call->descriptor, call->sequences, call->layout,
                                 Data<T>(*inputs.reserve_space),
                                 inputs.reserve_space->NumElements())));
 

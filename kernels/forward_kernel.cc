@@ -49,6 +49,7 @@ class ForwardKernel : public OpKernel {
     arguments.y_strides = call->y_strides;
     arguments.h_strides = call->h_strides;
     arguments.c_strides = call->c_strides;
+    arguments.layout = call->layout;
     arguments.apply_dropout = is_training_;
     arguments.dropout_key = dropout_key;
     OP_REQUIRES_OK(context, AllocateOutputs(context, *call, &arguments));

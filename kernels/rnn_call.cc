@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/tf_adapter.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/util/env_var.h"
@@ -123,6 +124,7 @@ absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
                  std::move(output_shape),
                  MakeDescriptor(attributes, sizes.network(attributes)),
                  rnn::Sequences(sizes.time, sizes.batch, lengths),
+                 {attributes.time_major, options.states_outer_major},
                  sequence_strides(sizes.input_size),
                  sequence_strides(output_features),
                  state_strides(sizes.output_size),
@@ -145,11 +147,27 @@ absl::Status ReadStatesAsCudnn(bool* as_cudnn) {
                    "\"; unset it for the documented meaning."));
 }
 
+// An instruction set by a wrong name would be the best one, silently.
+absl::Status CheckSimdTargetVariable() {
+  std::string name;
+  TF_RETURN_IF_ERROR(
+      tensorflow::ReadStringFromEnvVar(rnn::kSimdTargetVariable, "", &name));
+  if (name.empty() || rnn::IsSimdTargetName(name.c_str())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "The environment variable ", rnn::kSimdTargetVariable,
+      " must name an instruction set of this build (avx512, avx2 or scalar; "
+      "only scalar but on x86-64), got \"",
+      name, "\"; unset it for the best one."));
+}
+
 }  // namespace
 
 absl::Status ReadCallOptions(OpKernelConstruction* context,
                              const OpVersion& version, CallOptions* options) {
   options->version = version;
+  TF_RETURN_IF_ERROR(CheckSimdTargetVariable());
   TF_RETURN_IF_ERROR(ReadRnnAttributes(context, &options->attributes));
   options->states_outer_major = options->attributes.time_major;
   if (version.is_own || !version.has_sequence_lengths) return absl::OkStatus();

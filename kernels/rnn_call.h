@@ -51,6 +51,7 @@ struct RnnCall {
   tensorflow::TensorShape output_shape;
   rnn::RnnDescriptor descriptor;
   rnn::Sequences sequences;
+  rnn::PaddedLayout layout;
   rnn::Strides x_strides, y_strides, h_strides, c_strides;
 };
 

@@ -169,7 +169,10 @@ class CallChecker {
           Numbers(StateH()), ". ", Rule("input_h", StateH()), " with D = ", D,
           " and L at least 1, got ", input_h.DebugString(),
           " beside an input of shape ", shapes.input.DebugString(),
-          "; pass one row per pseudo-layer and batch row."));
+          "; pass one state per layer, direction and batch row. (time_major "
+          "is ",
+          attributes_.time_major ? "true: time" : "false: the batch",
+          " comes first in input.)"));
     }
     return absl::OkStatus();
   }
@@ -197,8 +200,9 @@ class CallChecker {
         "input_h and input_c must have the same shape w/o projection: ",
         shapes.input_h.DebugString(), " ", shapes.input_c.DebugString(),
         ". Both must have shape ", Letters(StateC()),
-        "; set num_proj (CudnnRNNV3 has it) if the last dimension of input_h "
-        "is meant to be smaller."));
+        same_rows ? "; set num_proj (CudnnRNNV3 has it) if the last dimension "
+                    "of input_h is meant to be smaller."
+                  : "; pass one cell state for each state of input_h."));
   }
 
   absl::Status CheckProjectedStates(const ForwardShapes& shapes,
@@ -215,7 +219,8 @@ class CallChecker {
         ". input_h must have shape ", Letters(StateH()),
         " with P = num_proj, and input_c ", Letters(StateC()),
         " with H >= num_proj >= 1, got num_proj = ", num_proj,
-        "; set num_proj to the last dimension of input_h."));
+        same_rows ? "; set num_proj to the last dimension of input_h."
+                  : "; pass one cell state for each state of input_h."));
   }
 
   // What input_h did not tell, input_c may have.
@@ -228,7 +233,8 @@ class CallChecker {
     return absl::InvalidArgumentError(absl::StrCat(
         "Invalid input_c shape: ", input_c.DebugString(), ". ",
         Rule("input_c", StateC()), " with D = ", attributes_.num_directions,
-        " and L at least 1; pass one row per pseudo-layer and batch row."));
+        " and L at least 1; pass one state per layer, direction and batch "
+        "row."));
   }
 
   absl::Status CheckSequenceLengths(const PartialTensorShape& lengths) {

@@ -170,9 +170,13 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """N, the number of elements of `params`."""
-        last = self.biases[-1]
-        return last.offset + last.size
+        """N, the number of elements of `params`; at once, for any number of layers."""
+        H, D, G = self.num_units, len(DIRECTIONS[self.direction]), len(GATES[self.rnn_mode])
+        P = self.num_proj if self.has_projection else H
+        recurrent = G * H * (P + 2) + (P * H if self.has_projection else 0)
+        first = G * H * (0 if self.skips_input else self.input_size) + recurrent
+        upper = G * H * D * P + recurrent
+        return D * (first + (self.num_layers - 1) * upper)
 
     def in_order(self, named: Iterable | Mapping) -> list[Any]:
         """Returns the values of `named` in the order of `regions`.
@@ -186,8 +190,15 @@ class Layout:
         pairs = named.items() if isinstance(named, Mapping) else named
         values = {}
         duplicate = []
-        for name, value in pairs:
-            name = ParamName(*name)
+        for pair in pairs:
+            try:
+                name, value = pair
+                name = ParamName(*name)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    "`named` must hold (ParamName, value) pairs, as params_to_canonical "
+                    f"returns them; got an item of type {type(pair).__name__}."
+                ) from None
             if name in values:
                 duplicate.append(name)
             values[name] = value

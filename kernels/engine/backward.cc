@@ -665,7 +665,8 @@ class BackwardPass {
 
 template <typename Element>
 Status CheckReserve(const RnnDescriptor& descriptor, const Sequences& sequences,
-                    const Element* reserve, int64_t size) {
+                    const PaddedLayout& padded_layout, const Element* reserve,
+                    int64_t size) {
   ReserveLayout layout;
   if (Status status = ReserveLayout::Create(descriptor, sequences, &layout);
       !status.ok()) {
@@ -685,7 +686,7 @@ Status CheckReserve(const RnnDescriptor& descriptor, const Sequences& sequences,
   if (matches) {
     ComputeType<Element> values[ReserveHeader::kSize];
     Load(reserve, values, ReserveHeader::kSize);
-    const ReserveHeader header(descriptor, sequences, key);
+    const ReserveHeader header(descriptor, sequences, padded_layout, key);
     matches = std::equal(header.bytes().begin(), header.bytes().end(), values);
   }
   if (!matches) {
@@ -718,12 +719,12 @@ void Backward(const RnnDescriptor& descriptor, const Sequences& sequences,
       .Run(arguments, executor);
 }
 
-#define RNN_INSTANTIATE(Element)                                       \
-  template Status CheckReserve(const RnnDescriptor&, const Sequences&, \
-                               const Element*, int64_t);               \
-  template int64_t BackwardScratchBytes<Element>(const RnnDescriptor&, \
-                                                 const Sequences&);    \
-  template void Backward(const RnnDescriptor&, const Sequences&,       \
+#define RNN_INSTANTIATE(Element)                                              \
+  template Status CheckReserve(const RnnDescriptor&, const Sequences&,        \
+                               const PaddedLayout&, const Element*, int64_t); \
+  template int64_t BackwardScratchBytes<Element>(const RnnDescriptor&,        \
+                                                 const Sequences&);           \
+  template void Backward(const RnnDescriptor&, const Sequences&,              \
                          const BackwardArguments<Element>&, void*, Executor&);
 RNN_INSTANTIATE(float)
 RNN_INSTANTIATE(double)

@@ -1,9 +1,20 @@
 #include "kernels/engine/descriptor.h"
 
-#include <cmath>
+#include <cstdio>
 #include <string>
 
 namespace rnn {
+
+namespace {
+
+// With all the digits that tell one float from another.
+std::string Exactly(float value) {
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%.9g", static_cast<double>(value));
+  return digits;
+}
+
+}  // namespace
 
 Status Validate(const RnnDescriptor& d) {
   if (d.num_layers < 1) {
@@ -44,7 +55,7 @@ Status Validate(const RnnDescriptor& d) {
   // Written so that NaN fails too.
   if (!(d.dropout >= 0.0f && d.dropout <= 1.0f)) {
     return Status::InvalidArgument("dropout must be in [0, 1], got " +
-                                   std::to_string(d.dropout) + ".");
+                                   Exactly(d.dropout) + ".");
   }
   return Status();
 }

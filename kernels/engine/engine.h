@@ -54,6 +54,7 @@ struct ForwardArguments {
   Element* reserve;
 
   Strides x_strides, y_strides, h_strides, c_strides;
+  PaddedLayout layout;  // that gave the strides; noted in the reserve
 
   // Whether dropout acts (it does in training only), and its key.
   bool apply_dropout;
@@ -105,7 +106,8 @@ void Backward(const RnnDescriptor& descriptor, const Sequences& sequences,
 // descriptor and these sequences. On success the caller may run Backward.
 template <typename Element>
 Status CheckReserve(const RnnDescriptor& descriptor, const Sequences& sequences,
-                    const Element* reserve, int64_t size);
+                    const PaddedLayout& layout, const Element* reserve,
+                    int64_t size);
 
 }  // namespace rnn
 

@@ -142,7 +142,7 @@ class ForwardPass {
   }
 
   void WriteReserveHeader() {
-    const ReserveHeader header(d_, sequences_, a_->dropout_key);
+    const ReserveHeader header(d_, sequences_, a_->layout, a_->dropout_key);
     F values[ReserveHeader::kSize];
     std::copy(header.bytes().begin(), header.bytes().end(), values);
     Store(values, a_->reserve, ReserveHeader::kSize);

@@ -17,10 +17,13 @@ inline constexpr int64_t kMinTaskWork = int64_t{1} << 20;
 // The elementwise part of a step costs about so much per hidden unit.
 inline constexpr int64_t kCellWork = 64;
 
-// Tasks worth making of `work`, at most one per thread.
+// Tasks worth making of `work`. Several per thread, so that a thread that comes
+// late, or is taken away for a while, leaves its share to the others.
 inline int NumTasks(const Executor& executor, int64_t work) {
-  return static_cast<int>(
-      std::clamp<int64_t>(work / kMinTaskWork, 1, executor.num_threads()));
+  constexpr int kTasksPerThread = 4;
+  const int threads = executor.num_threads();
+  return static_cast<int>(std::clamp<int64_t>(
+      work / kMinTaskWork, 1, threads == 1 ? 1 : threads * kTasksPerThread));
 }
 
 // Calls range(begin, end) on disjoint ranges that cover [0, count).
@@ -39,9 +42,7 @@ inline void ParallelFor(Executor& executor, int64_t count,
 }
 
 // Calls tile(panel, row_begin, row_end) on tiles that cover the panels and the
-// rows [first_row, last_row). A task's tiles are neighbours, panel by panel,
-// the same at each call with the same sizes: a thread meets the same panels
-// again.
+// rows [first_row, last_row). A task's tiles are neighbours, panel by panel.
 template <typename Tile>
 void ParallelTiles(Executor& executor, int64_t num_panels, int64_t first_row,
                    int64_t last_row, int64_t work, Tile tile) {
@@ -50,9 +51,9 @@ void ParallelTiles(Executor& executor, int64_t num_panels, int64_t first_row,
   const int num_tasks = NumTasks(executor, work);
   int64_t row_blocks = 1;
   if (num_tasks > 1) {
-    // Several tiles a task even out the load; rows in multiples of all tile
-    // heights of the micro-kernels.
-    constexpr int64_t kTilesPerTask = 4;
+    // Rows are split where there are too few panels, but not below two tiles of
+    // the micro-kernels.
+    constexpr int64_t kTilesPerTask = 2;
     constexpr int64_t kRowGranule = 12;
     row_blocks = std::clamp<int64_t>(
         (kTilesPerTask * num_tasks + num_panels - 1) / num_panels, 1,

@@ -30,8 +30,10 @@ Status ParamsLayout::Create(const RnnDescriptor& descriptor,
     return Status::InvalidArgument(
         "the size of params overflows: num_layers = " +
         std::to_string(d.num_layers) +
+        ", directions = " + std::to_string(d.num_directions) +
         ", num_units = " + std::to_string(d.hidden_size) +
         ", input_size = " + std::to_string(d.input_size) +
+        ", num_proj = " + std::to_string(d.num_proj) +
         " need more elements than 64 bits can count in bytes.");
   }
   layout->descriptor_ = d;

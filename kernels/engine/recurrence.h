@@ -37,16 +37,22 @@ struct Recurrence {
 // if weights outgrow the caches and each part would fetch all of them at each
 // step, the steps themselves are split.
 inline int NumRankGroups(const Recurrence& r, const Executor& executor) {
-  constexpr int64_t kMinRanks = 8;  // weights are read once for so many rows
   constexpr int64_t kMaxWeightsBytes = int64_t{16} << 20;
+  // Weights are read once for so many rows, or better for so many.
+  constexpr int64_t kMinRanks = 8;
+  constexpr int64_t kGoodRanks = 16;
   const int64_t rows =
       r.sequences->offset(r.chunk.end) - r.sequences->offset(r.chunk.begin);
-  const int64_t num_tasks = NumTasks(executor, rows * r.work_per_row);
   const int64_t ranks = r.sequences->active(r.chunk.begin);
-  if (r.weights_bytes > kMaxWeightsBytes || ranks < num_tasks * kMinRanks) {
+  const int64_t num_tasks = NumTasks(executor, rows * r.work_per_row);
+  const int64_t threads = std::min<int64_t>(num_tasks, executor.num_threads());
+  if (r.weights_bytes > kMaxWeightsBytes || ranks < threads * kMinRanks) {
     return 1;
   }
-  return static_cast<int>(num_tasks);
+  // As many for each thread.
+  const int64_t groups_per_thread = std::clamp<int64_t>(
+      ranks / (threads * kGoodRanks), 1, num_tasks / threads);
+  return static_cast<int>(threads * groups_per_thread);
 }
 
 // First rank of group `group` of `num_groups`: each gets as many valid rows.

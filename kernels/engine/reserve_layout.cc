@@ -13,7 +13,8 @@ constexpr uint64_t kReserveVersion = 1;
 }  // namespace
 
 ReserveHeader::ReserveHeader(const RnnDescriptor& descriptor,
-                             const Sequences& sequences, uint64_t dropout_key) {
+                             const Sequences& sequences,
+                             const PaddedLayout& layout, uint64_t dropout_key) {
   int64_t next = 0;
   const auto append = [&](uint64_t value) {
     for (int byte = 0; byte < 8; ++byte) {
@@ -26,6 +27,8 @@ ReserveHeader::ReserveHeader(const RnnDescriptor& descriptor,
 
   append(kReserveVersion | static_cast<uint64_t>(descriptor.mode) << 8 |
          uint64_t{descriptor.skip_input} << 16 |
+         uint64_t{layout.time_major} << 17 |
+         uint64_t{layout.states_outer_major} << 18 |
          static_cast<uint64_t>(descriptor.num_directions) << 24 |
          uint64_t{dropout_bits} << 32);
   static_assert(kKeyOffset == 8);

@@ -30,7 +30,7 @@ class ReserveHeader {
   static constexpr int64_t kSize = 96;  // elements
 
   ReserveHeader(const RnnDescriptor& descriptor, const Sequences& sequences,
-                uint64_t dropout_key);
+                const PaddedLayout& layout, uint64_t dropout_key);
 
   // Where in the header the dropout key stands, least significant byte first.
   static constexpr int64_t kKeyOffset = 8;

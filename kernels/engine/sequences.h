@@ -13,6 +13,12 @@
 
 namespace rnn {
 
+// Which dimension comes first in the caller's padded tensors.
+struct PaddedLayout {
+  bool time_major = true;          // x, y: [T, B, .], else [B, T, .]
+  bool states_outer_major = true;  // h, c: [L*D, B, .], else [B, L*D, .]
+};
+
 class Sequences {
  public:
   // `lengths` holds B values in [0, max_time], checked by the caller; nullptr

@@ -25,6 +25,7 @@
 #include "tests/engine/guarded.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/reference_rnn.h"
+#include "tests/engine/simd_targets.h"
 
 namespace rnn {
 namespace {
@@ -34,6 +35,21 @@ const bool kIsaPrinted = [] {
             << std::endl;
   return true;
 }();
+
+// The variable by which other runs of this test ask for lesser targets.
+TEST(EngineTargetTest, IsTheOneAskedFor) {
+  const char* name = std::getenv(kSimdTargetVariable);
+  if (name == nullptr) name = TestedSimdTargets().front()->name;
+  const auto is_it = [&](const SimdTarget* t) {
+    return t->name == std::string(name);
+  };
+  const auto& targets = TestedSimdTargets();
+  if (std::any_of(targets.begin(), targets.end(), is_it)) {
+    EXPECT_STREQ(SelectSimdTarget().name, name);
+  } else {
+    EXPECT_TRUE(IsSimdTargetName(name)) << name;
+  }
+}
 
 // ---- Cases ------------------------------------------------------------------
 
@@ -255,14 +271,13 @@ class ThreadsExecutor : public Executor {
 
   void Run(int num_tasks, FunctionRef<void(int)> task) override {
     EXPECT_GT(num_tasks, 1);
-    EXPECT_LE(num_tasks, num_threads_);
     ++runs_;
     std::atomic<int> next{0};
     const auto work = [&] {
       for (int i = next++; i < num_tasks; i = next++) task(i);
     };
     std::vector<std::thread> threads;
-    for (int i = 1; i < num_tasks; ++i) threads.emplace_back(work);
+    for (int i = 1; i < num_threads_; ++i) threads.emplace_back(work);
     work();
     for (std::thread& thread : threads) thread.join();
   }
@@ -464,8 +479,8 @@ class EngineRun {
       EXPECT_TRUE(out->intact());
     }
     if (options_.inference) return;
-    const Status status =
-        CheckReserve(d_, sequences_, reserve_.data(), reserve_.size());
+    const Status status = CheckReserve(d_, sequences_, a.layout,
+                                       reserve_.data(), reserve_.size());
     EXPECT_TRUE(status.ok()) << status.message();
   }
 

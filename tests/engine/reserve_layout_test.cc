@@ -101,7 +101,7 @@ class CheckReserveTest : public testing::Test {
     ReserveLayout layout;
     EXPECT_TRUE(ReserveLayout::Create(d, sequences, &layout).ok());
     std::vector<ComputeType<Element>> values(layout.size());
-    const ReserveHeader header(d, sequences, key);
+    const ReserveHeader header(d, sequences, PaddedLayout{}, key);
     std::copy(header.bytes().begin(), header.bytes().end(), values.begin());
     std::vector<Element> reserve(layout.size());
     Store(values.data(), reserve.data(), layout.size());
@@ -109,8 +109,9 @@ class CheckReserveTest : public testing::Test {
   }
 
   static Status Check(const RnnDescriptor& d, const Sequences& sequences,
-                      const std::vector<Element>& reserve) {
-    return CheckReserve(d, sequences, reserve.data(),
+                      const std::vector<Element>& reserve,
+                      const PaddedLayout& layout = {}) {
+    return CheckReserve(d, sequences, layout, reserve.data(),
                         static_cast<int64_t>(reserve.size()));
   }
 
@@ -153,7 +154,7 @@ TYPED_TEST(CheckReserveTest, RefusesOtherSizes) {
   ExpectRefused(this->Check(Lstm(), sequences, shorter), kOtherSize);
   // Nothing is read of what is too short to have a header.
   for (int64_t size : {0, 1, 8, 95}) {
-    ExpectRefused(CheckReserve<TypeParam>(Lstm(), sequences, nullptr, size),
+    ExpectRefused(CheckReserve<TypeParam>(Lstm(), sequences, {}, nullptr, size),
                   kOtherSize);
   }
 }
@@ -215,6 +216,15 @@ TYPED_TEST(CheckReserveTest, RefusesOtherSequencesOfEqualSize) {
                 kOtherCall);
 }
 
+TYPED_TEST(CheckReserveTest, RefusesOtherLayouts) {
+  const Sequences sequences = Make(kTime, kLengths);
+  const auto reserve = this->Reserve(Lstm(), sequences, kKey);
+  for (const PaddedLayout layout :
+       {PaddedLayout{false, true}, PaddedLayout{true, false}}) {
+    ExpectRefused(this->Check(Lstm(), sequences, reserve, layout), kOtherCall);
+  }
+}
+
 TYPED_TEST(CheckReserveTest, RefusesKeysThatAreNotBytes) {
   const Sequences sequences = Make(kTime, kLengths);
   const auto good = this->Reserve(Lstm(), sequences, kKey);
@@ -232,7 +242,7 @@ TYPED_TEST(CheckReserveTest, RefusesKeysThatAreNotBytes) {
 TYPED_TEST(CheckReserveTest, RefusesAnyOtherChangeOfTheHeader) {
   const Sequences sequences = Make(kTime, kLengths);
   const auto good = this->Reserve(Lstm(), sequences, kKey);
-  const ReserveHeader header(Lstm(), sequences, kKey);
+  const ReserveHeader header(Lstm(), sequences, PaddedLayout{}, kKey);
   for (int64_t i = 0; i < ReserveHeader::kSize; ++i) {
     if (i >= ReserveHeader::kKeyOffset && i < ReserveHeader::kKeyOffset + 8) {
       continue;  // any key will do

@@ -59,7 +59,8 @@ FORWARD = [
         calls.FORWARD,
         "Invalid input_h shape: [1,2,4] [1,3,4]. input_h must have shape [L*D,B,H] = [1,3,4] "
         "with D = 1 and L at least 1, got [1,2,4] beside an input of shape [4,3,5]; pass one "
-        "row per pseudo-layer and batch row.",
+        "state per layer, direction and batch row. (time_major is true: time comes first "
+        "in input.)",
         {"input_h": zeros(1, 2, 4)},
     ),
     Case(
@@ -67,7 +68,8 @@ FORWARD = [
         calls.V3,
         "Invalid input_h shape: [3,2,4] [4,2,4]. input_h must have shape [B,L*D,H] = [4,2,4] "
         "with D = 2 and L at least 1, got [3,2,4] beside an input of shape [4,3,5]; pass one "
-        "row per pseudo-layer and batch row.",
+        "state per layer, direction and batch row. (time_major is false: the batch comes first in "
+        "input.)",
         {"input_h": zeros(3, 2, 4), **BATCH_MAJOR, **BIDIRECTIONAL},
     ),
     Case(
@@ -179,7 +181,8 @@ FORWARD = [
     Case(
         "params_too_short",
         calls.FORWARD,
-        "Mismatching RNN parameter size. params must have shape [N] = [176] for num_layers = 1, "
+        "Mismatching RNN parameter size. params must have shape [N] = [176] for rnn_mode = "
+        "lstm, num_layers = 1, "
         "directions = 1, num_units = 4, input_size = 5, got [175]; CudnnRNNParamsSize tells N "
         "for the same options.",
         {"params": zeros(175)},
@@ -187,29 +190,33 @@ FORWARD = [
     Case(
         "params_too_long",
         calls.FORWARD,
-        "params must have shape [N] = [176] for num_layers = 1, directions = 1, num_units = 4, "
+        "params must have shape [N] = [176] for rnn_mode = lstm, num_layers = 1, "
+        "directions = 1, num_units = 4, "
         "input_size = 5, got [177];",
         {"params": zeros(177)},
     ),
     Case(
         "params_of_another_projection",
         calls.V3,
-        "params must have shape [N] = [152] for num_layers = 1, directions = 1, num_units = 4, "
+        "params must have shape [N] = [152] for rnn_mode = lstm, num_layers = 1, "
+        "directions = 1, num_units = 4, "
         "input_size = 5, num_proj = 2, got [176];",
         {"input_h": zeros(1, 3, 2), "num_proj": 2},
     ),
     Case(
         "params_of_linear_input",
         calls.FORWARD,
-        "params must have shape [N] = [96] for num_layers = 1, directions = 1, num_units = 4, "
+        "params must have shape [N] = [96] for rnn_mode = lstm, num_layers = 1, directions "
+        "= 1, num_units = 4, "
         "input_size = 4, skipped input, got [176];",
         {"input": zeros(4, 3, 4), "input_mode": "auto_select"},
     ),
     Case(
         "params_overflow",
         calls.FORWARD,
-        "the size of params overflows: num_layers = 1, num_units = 1099511627776, input_size = "
-        "5 need more elements than 64 bits can count in bytes. (input has shape [4,0,5], "
+        "the size of params overflows: num_layers = 1, directions = 1, num_units = 1099511627776, "
+        "input_size = 5, num_proj = 0 need more elements than 64 bits can count in bytes. "
+        "(input has shape [4,0,5], "
         "input_h [1,0,1099511627776])",
         {
             "input": zeros(4, 0, 5),
@@ -366,8 +373,8 @@ SIZES = [
     Case(
         "overflow",
         (*calls.PARAMS_SIZE, *calls.TO_CANONICAL, *calls.TO_PARAMS),
-        f"the size of params overflows: num_layers = {HUGE}, num_units = {HUGE}, input_size = "
-        f"{HUGE} need more elements than 64 bits can count in bytes.",
+        f"the size of params overflows: num_layers = {HUGE}, directions = 1, num_units = {HUGE}, "
+        f"input_size = {HUGE}, num_proj = 0 need more elements than 64 bits can count in bytes.",
         {"num_layers": HUGE, "num_units": HUGE, "input_size": HUGE},
     ),
     Case(
@@ -411,14 +418,15 @@ SIZES = [
     ),
 ]
 
-PER_LAYER = "for num_layers = 1, directions = 1, num_units = 4, input_size = 5"
+PER_LAYER = "for rnn_mode = lstm, num_layers = 1, directions = 1, num_units = 4, input_size = 5"
 
 CANONICAL = [
     Case(
         "weights_of_a_layer_missing",
         calls.TO_CANONICAL_V2,
         "Number of params (weights) is not a multipleof num_layers * num_dirs. "
-        "num_params_weights must be L*D*2*G = 16 for num_layers = 1, directions = 2, num_units = "
+        "num_params_weights must be L*D*2*G = 16 for rnn_mode = lstm, num_layers = 1, "
+        "directions = 2, num_units = "
         "4, input_size = 5, got 15.",
         {"num_params_weights": 15, "num_params_biases": 16, **BIDIRECTIONAL},
     ),
@@ -433,7 +441,8 @@ CANONICAL = [
         "biases_of_a_layer_missing",
         calls.TO_CANONICAL_V2,
         "Number of params (biases) is not a multipleof num_layers * num_dirs. num_params_biases "
-        "must be L*D*2*G = 16 for num_layers = 1, directions = 2, num_units = 4, input_size = 5, "
+        "must be L*D*2*G = 16 for rnn_mode = lstm, num_layers = 1, directions = 2, "
+        "num_units = 4, input_size = 5, "
         "got 15.",
         {"num_params_weights": 16, "num_params_biases": 15, **BIDIRECTIONAL},
     ),
@@ -590,6 +599,33 @@ def test_reserve_space_of_another_call(op, name):
     usual = calls.arguments(op)["reserve_space"]
     if other.reserve_space.shape == usual.shape:
         assert OTHER_CALL in error.value.message
+
+
+@pytest.mark.parametrize("op", calls.BACKPROP_V3)
+def test_reserve_space_of_the_other_time_major(op):
+    # T = B and L*D = B: every shape is right in both layouts.
+    square = {
+        "input": zeros(2, 2, 5),
+        "input_h": zeros(2, 2, 4),
+        "input_c": zeros(2, 2, 4),
+        "params": zeros(176 + 160),
+        "sequence_lengths": int32(2, 2),
+    }
+    forward_op = op.replace("Backprop", "")
+    forward = calls.function(forward_op)(**calls.arguments(forward_op, **square))
+    states = {name: zeros(2, 2, 4) for name in ("output_h", "output_c")}
+    arguments = calls.arguments(
+        op,
+        **square,
+        output=zeros(2, 2, 4),
+        output_backprop=zeros(2, 2, 4),
+        **states,
+        **{f"{name}_backprop": value for name, value in states.items()},
+        reserve_space=forward.reserve_space,
+    )
+    calls.function(op)(**arguments)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=OTHER_CALL):
+        calls.function(op)(**arguments | {"time_major": False})
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, NAN, float("inf"), -1.0, 255.0, 1e30])

@@ -164,7 +164,7 @@ FORWARD_ERRORS = {
         {"input_h": None, "input_c": [3, None, None]},
         BIDIRECTIONAL,
         "Invalid input_c shape: [3,?,?]. input_c must have shape [L*D,B,H] = [3,3,?] with D = 2 "
-        "and L at least 1; pass one row per pseudo-layer and batch row.",
+        "and L at least 1; pass one state per layer, direction and batch row.",
     ),
     "input_c_rank": (
         {"input_c": []},
@@ -209,7 +209,8 @@ FORWARD_ERRORS = {
     "params_length": (
         {"params": [175]},
         {},
-        "params must have shape [N] = [176] for num_layers = 1, directions = 1, num_units = 4, "
+        "params must have shape [N] = [176] for rnn_mode = lstm, num_layers = 1, "
+        "directions = 1, num_units = 4, "
         "input_size = 5, got [175];",
     ),
     "no_time": (

@@ -430,6 +430,8 @@ def test_gru_and_rnn_names():
         (("lstm", 1, 4, 4), {"input_mode": "skip_input"}, 96),
         (("gru", 2, 4, 4), {"input_mode": "auto_select", "direction": "bidirectional"}, 480),
         (("gru", 1, 4, 3), {"input_mode": "auto_select"}, 108),
+        # At once: layers are not counted one by one.
+        (("lstm", 10**9, 4, 4), {}, 160 * 10**9),
     ],
 )
 def test_params_size(sizes, options, expected):
@@ -456,6 +458,8 @@ def test_canonical_to_params_says_what_is_wrong(module):
         ([*named[1:], named[1]], f"missing {first}; given more than once {second}"),
         ([*named, (other, 0.0)], f"not part of this network {other}"),
         ([(named[0][0], np.zeros([3, 4])), *named[1:]], rf"{first} must have shape \[4, 3\]"),
+        ([value for _, value in named], r"must hold \(ParamName, value\) pairs"),
+        ({("input", 0): 1.0}, r"must hold \(ParamName, value\) pairs"),
     ]:
         with pytest.raises(ValueError, match=message):
             module.canonical_to_params(given, "lstm", 1, 4, 3)

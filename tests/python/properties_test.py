@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import resource
 
 import numpy as np
 import pytest
@@ -173,6 +174,45 @@ def test_outputs_are_the_same_if_nothing_is_saved(rnn_mode, dropout):
         if dropout == 0.0:
             inference = running.forward(op, case, graph=True, is_training=False)
             running.assert_same_bits(inference, saved, f"{op}, inference, seed 26: {case}")
+
+
+def report_peak_memory(uses_reserve):
+    """Prints the peak, in MiB, of a process that runs one training call of a graph."""
+    # 5 H float values per step and row: a reserve of 512 MiB, beside 100 MiB of x and y.
+    time, batch, units = 400, 64, 1024
+
+    @tf.function
+    def call():
+        result = tf.raw_ops.CudnnRNNV3(
+            input=tf.zeros([time, batch, 8]),
+            input_h=tf.zeros([1, batch, units]),
+            input_c=tf.zeros([1, batch, units]),
+            params=tf.zeros([tf_cudnn_rnn.params_size("lstm", 1, units, 8)]),
+            sequence_lengths=tf.fill([batch], time),
+            is_training=True,
+        )
+        used = [result.output[-1]] + ([result.reserve_space[:100]] if uses_reserve else [])
+        return used
+
+    call()
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+
+
+def test_nothing_is_saved_for_nobody():
+    saved, unsaved = (
+        int(subprocesses.run(report_peak_memory, uses_reserve)) for uses_reserve in (True, False)
+    )
+    assert saved - unsaved > 400, f"peaks of {saved} and {unsaved} MiB"
+
+
+def call_once():
+    running.forward(running.OWN_V3, running.random_case(28, _config("gru"), T, B, np.float32))
+
+
+@pytest.mark.parametrize("name", ["avx521", "AVX2"])
+def test_unknown_instruction_sets_are_refused(name):
+    with pytest.raises(AssertionError, match=f'must name an instruction set .* got "{name}"'):
+        subprocesses.run(call_once, environment={"TF_CUDNN_RNN_ISA": name})
 
 
 # Not bfloat16: TensorFlow's own check cannot look at a bfloat16 scalar of any op.

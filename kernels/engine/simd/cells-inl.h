@@ -192,11 +192,9 @@ inline void CellForwardRows(const CellForwardStep<F>& s, int64_t row) {
 template <typename Cell, typename F>
 void CellForward(const CellForwardStep<F>& s) {
   constexpr int kMaxRows = TileRows(Cell::kGates % 3 == 0 ? 3 : kTileVectors);
-  for (int64_t row = 0; row < s.rows; row += kMaxRows) {
-    WithConstant<kMaxRows>(s.rows - row, [&](auto row_count) {
-      CellForwardRows<Cell, decltype(row_count)::value>(s, row);
-    });
-  }
+  ForEachTile<kMaxRows>(s.rows, [&](int64_t row, auto row_count) {
+    CellForwardRows<Cell, decltype(row_count)::value>(s, row);
+  });
 }
 
 template <typename Cell, typename F>

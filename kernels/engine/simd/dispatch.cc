@@ -18,16 +18,24 @@ int SupportedSimdTargets(const SimdTarget** targets, int capacity) {
   return count;
 }
 
+bool IsSimdTargetName(const char* name) {
+#define RNN_ISA_ENTRY(isa, supported) \
+  if (strcmp(name, #isa) == 0) return true;
+#include "kernels/engine/simd/isa.inc"
+#undef RNN_ISA_ENTRY
+  return false;
+}
+
 static const SimdTarget& Choose() {
-  constexpr int kMaxTargets = 16;
-  const SimdTarget* targets[kMaxTargets];
-  const int count = SupportedSimdTargets(targets, kMaxTargets);
-  // An unknown or unsupported name limits nothing.
-  const char* limit = getenv("TF_CUDNN_RNN_ISA");
-  for (int i = 0; limit != nullptr && i < count; ++i) {
-    if (strcmp(targets[i]->name, limit) == 0) return *targets[i];
-  }
-  return *targets[0];
+  const char* limit = getenv(kSimdTargetVariable);
+  // Whoever takes the variable from a user says so if it names no target.
+  bool reached = limit == nullptr || !IsSimdTargetName(limit);
+#define RNN_ISA_ENTRY(isa, supported)            \
+  reached = reached || strcmp(limit, #isa) == 0; \
+  if (reached && (supported)) return kSimdTarget_##isa;
+#include "kernels/engine/simd/isa.inc"
+#undef RNN_ISA_ENTRY
+  return kSimdTarget_scalar;  // isa.inc ends with it
 }
 
 const SimdTarget& SelectSimdTarget() {

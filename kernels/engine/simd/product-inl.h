@@ -56,6 +56,19 @@ inline void WithConstant(int64_t count, Function function) {
   function(Constant<kMax>());
 }
 
+// Calls tile(first row, Constant<number of rows>()) for tiles of at most
+// kMaxRows that cover `rows`: of equal height, for low tiles are slow.
+template <int kMaxRows, typename Tile>
+inline void ForEachTile(int64_t rows, Tile tile) {
+  const int64_t num_tiles = (rows + kMaxRows - 1) / kMaxRows;
+  for (int64_t i = 0; i < num_tiles; ++i) {
+    const int64_t row = rows * i / num_tiles;
+    const int64_t row_end = rows * (i + 1) / num_tiles;
+    WithConstant<kMaxRows>(row_end - row,
+                           [&](auto row_count) { tile(row, row_count); });
+  }
+}
+
 // accumulators[m][j] = sum over k < depth of
 //     a[m][a_offset + k] * b[k * b_stride + j]
 template <int kRows, int kVectors, typename V>
@@ -132,12 +145,10 @@ void MultiplyPanel(const PanelProduct<F>& p) {
     do {
       const int64_t depth =
           p.depth - k < kDepthBlock ? p.depth - k : kDepthBlock;
-      for (int64_t row = 0; row < p.rows; row += kMaxRows) {
-        WithConstant<kMaxRows>(p.rows - row, [&](auto row_count) {
-          MultiplyTile<decltype(row_count)::value, kVectors, V>(
-              p, row, k, depth, kPanelColumns);
-        });
-      }
+      ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
+        MultiplyTile<decltype(row_count)::value, kVectors, V>(p, row, k, depth,
+                                                              kPanelColumns);
+      });
       k += depth;
     } while (k < p.depth);
   });

@@ -112,7 +112,11 @@ struct SimdTarget {
 
 // The best target this CPU runs; TF_CUDNN_RNN_ISA=<name> in the environment
 // limits the choice to that one and those below it in isa.inc. Decided once.
+inline constexpr char kSimdTargetVariable[] = "TF_CUDNN_RNN_ISA";
 const SimdTarget& SelectSimdTarget();
+
+// Whether isa.inc has a target of this name, which this CPU may not run.
+bool IsSimdTargetName(const char* name);
 
 // All targets this CPU runs, best first; at most `capacity` are written.
 int SupportedSimdTargets(const SimdTarget** targets, int capacity);
