@@ -4,7 +4,8 @@ set -euo pipefail
 
 bazel=$(tools/find_bazel.sh)
 flags=()
-if ! echo '#include <gtest/gtest.h>' | "${CC:-gcc}" -E -x c++ - >/dev/null 2>&1; then
+has_gtest() { echo '#include <gtest/gtest.h>' | "${CC:-gcc}" -E -x c++ - >/dev/null 2>&1; }
+if ! has_gtest && ! { tools/apt_install.sh libgtest-dev && has_gtest; }; then
   echo "Skipping the C++ tests: GoogleTest is missing (apt-get install libgtest-dev)."
   flags=(--build_tests_only --test_tag_filters=-gtest)
 fi

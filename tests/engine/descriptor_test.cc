@@ -77,9 +77,9 @@ const Refusal kRefusals[] = {
      "input_mode \"skip_input\" needs input_size == num_units, got input_size "
      "= 3 and num_units = 4; use \"linear_input\"."},
     {"dropout_above_one", [](RnnDescriptor* d) { d->dropout = 1.5f; },
-     "dropout must be in [0, 1], got 1.500000."},
+     "dropout must be in [0, 1], got 1.5."},
     {"negative_dropout", [](RnnDescriptor* d) { d->dropout = -0.25f; },
-     "dropout must be in [0, 1], got -0.250000."},
+     "dropout must be in [0, 1], got -0.25."},
     {"dropout_nan",
      [](RnnDescriptor* d) {
        d->dropout = std::numeric_limits<float>::quiet_NaN();
