@@ -138,6 +138,7 @@ def run(directory: RunDirectory) -> None:
 
     # TensorFlow takes seconds to load, so mistakes are found and told before. Without
     # oneDNN, which has no part in the RNN, its results repeat and it loads in silence.
+    progress.say("Loading TensorFlow ...")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from char_lm_training import Training

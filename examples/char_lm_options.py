@@ -28,7 +28,7 @@ class Options:
     # What --resume changes if the flag is given.
     dropout: float = 0.05
     clip: float = 1.0
-    lr: float = 0.006
+    lr: float = 0.01
     epochs: int = 20
     max_seconds: float = 120.0
     log_interval: int = 100

@@ -179,7 +179,7 @@ def draw(rows: list[Row], baselines: list[Baseline], title: str, path: pathlib.P
             f"{best.bpc:.2f}",
             (best.seconds, best.bpc),
             textcoords="offset points",
-            xytext=(0, -16),
+            xytext=(0, 9),
             ha="center",
             color="tab:red",
             weight="bold",

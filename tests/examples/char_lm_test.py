@@ -266,6 +266,16 @@ def test_log_and_checkpoints_hold_what_was_reported(corpus, tmp_path):
     assert kept == {f"{name}/ckpt-{rows[-1]['step']}.index" for name in ("latest", "best")}
 
 
+def test_learning_rate_starts_low_however_late_the_training_starts(corpus, tmp_path):
+    options = Options(**{**vars(TINY), "max_seconds": 1000.0, "log_interval": 1, "dry_run": True})
+    directory = RunDirectory(tmp_path)
+    directory.start(options, corpus.sha256)
+    training = Training(options, corpus, directory, CtrlC(None), time.monotonic() - 500.0)
+    training.run()
+    rates = [row.learning_rate for row in training.rows if row.kind == "train"]
+    assert 0 < rates[0] < rates[1] < rates[2] < 0.1 * options.lr
+
+
 def test_dry_run_trains_a_few_batches_more(corpus, tmp_path):
     options = Options(**{**vars(TINY), "model": "GRU", "dry_run": True})
     training = train(corpus, tmp_path, options)
