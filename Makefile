@@ -6,7 +6,7 @@ VENV_PYTHON := .venv/bin/python
 # Its name tells the interpreter, so that another PYTHON= makes another .venv.
 VENV_STAMP := .venv/installed-for-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
 
-.PHONY: build demo test wheel lint format bench clean
+.PHONY: build demo test test-writers wheel lint format bench clean
 
 # The shared library, in place: afterwards `import tf_cudnn_rnn` works in .venv.
 build: .tf_configure.bazelrc
@@ -19,6 +19,11 @@ demo: build
 # All tests, C++ and Python. ARGS= goes to pytest.
 test: build
 	tools/test.sh $(ARGS)
+
+# Writes tests/golden anew with the libraries it comes from, and compares. Downloads them, and
+# needs their Pythons, 3.6 to 3.11. ARGS= names some of them, or --update.
+test-writers: $(VENV_STAMP)
+	$(VENV_PYTHON) tools/test_writers.py $(ARGS)
 
 # dist/*.whl
 wheel: build

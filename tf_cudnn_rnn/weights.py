@@ -1,15 +1,95 @@
-"""The weights of a network as NumPy arrays. Needs no TensorFlow.
+"""The weights of a network as NumPy arrays, here and in other libraries. Needs no TensorFlow.
 
 The ops keep all weights of a network in one vector, `params`: cuDNN's weight space
-with two biases per gate. These functions take it apart into named matrices and
-vectors, and put it together again.
+with two biases per gate. `params_to_canonical` takes it apart into named matrices and
+vectors, and `canonical_to_params` puts it together again.
+
+Every other format is read into a Canonical, and written from one:
+
+  from_cudnn          to_cudnn          the ops' `params`
+  from_keras          to_keras          LSTM, GRU, SimpleRNN, Bidirectional
+  from_keras_cudnn    to_keras_cudnn    CuDNNLSTM and CuDNNGRU of Keras 2; see read_keras_h5
+  from_torch          to_torch          state_dict of nn.LSTM, nn.GRU, nn.RNN; safetensors, npz
+  from_onnx           to_onnx           nodes LSTM, GRU, RNN
+  from_mxnet          to_mxnet          the fused operator RNN
+  from_cntk           to_cntk           OptimizedRNNStack
+  from_tf1_cudnn      to_tf1_cudnn      checkpoints of tf.contrib.cudnn_rnn
+  from_tf1_lstm_cell  to_tf1_lstm_cell  BasicLSTMCell, LSTMCell, LSTMBlockCell
+
+A `to_*` returns the arrays and notes on what they could not keep. `convert_slots` takes an
+optimiser's moments along. docs/weights.md has the order of gates and biases of each.
 """
 
 import numpy as np
 
+from tf_cudnn_rnn._formats.canonical import (
+    Canonical,
+    Exported,
+    checked,
+    convert_slots,
+    join,
+    split,
+)
+from tf_cudnn_rnn._formats.keras import (
+    KerasLayer,
+    from_keras,
+    from_keras_cudnn,
+    read_keras_h5,
+    to_keras,
+    to_keras_cudnn,
+)
+from tf_cudnn_rnn._formats.onnx import OnnxNode, from_onnx, to_onnx
+from tf_cudnn_rnn._formats.safetensors import read_safetensors, write_safetensors
+from tf_cudnn_rnn._formats.tf1 import (
+    from_tf1_cudnn,
+    from_tf1_lstm_cell,
+    to_tf1_cudnn,
+    to_tf1_lstm_cell,
+)
+from tf_cudnn_rnn._formats.torch import from_torch, to_torch
+from tf_cudnn_rnn._formats.vectors import (
+    from_cntk,
+    from_cudnn,
+    from_mxnet,
+    to_cntk,
+    to_cudnn,
+    to_mxnet,
+)
 from tf_cudnn_rnn._layout import Layout, ParamName
 
-__all__ = ["ParamName", "canonical_to_params", "params_size", "params_to_canonical"]
+__all__ = [
+    "Canonical",
+    "Exported",
+    "KerasLayer",
+    "Layout",
+    "OnnxNode",
+    "ParamName",
+    "canonical_to_params",
+    "convert_slots",
+    "from_cntk",
+    "from_cudnn",
+    "from_keras",
+    "from_keras_cudnn",
+    "from_mxnet",
+    "from_onnx",
+    "from_tf1_cudnn",
+    "from_tf1_lstm_cell",
+    "from_torch",
+    "params_size",
+    "params_to_canonical",
+    "read_keras_h5",
+    "read_safetensors",
+    "to_cntk",
+    "to_cudnn",
+    "to_keras",
+    "to_keras_cudnn",
+    "to_mxnet",
+    "to_onnx",
+    "to_tf1_cudnn",
+    "to_tf1_lstm_cell",
+    "to_torch",
+    "write_safetensors",
+]
 
 
 def params_size(
@@ -67,15 +147,7 @@ def params_to_canonical(
       ValueError: `params` has another shape, or an option is out of range.
     """
     layout = Layout(rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj)
-    params = np.asarray(params)
-    if params.shape != (layout.size,):
-        raise ValueError(
-            f"`params` must have shape [{layout.size}] for {layout}; got {list(params.shape)}."
-        )
-    return [
-        (name, params[offset : offset + int(np.prod(shape))].reshape(shape).copy())
-        for name, offset, shape in layout.regions
-    ]
+    return split(params, layout)
 
 
 def canonical_to_params(
@@ -102,12 +174,4 @@ def canonical_to_params(
         the wrong shape; dtypes differ; an option is out of range.
     """
     layout = Layout(rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj)
-    arrays = [np.asarray(array) for array in layout.in_order(named)]
-    dtypes = {array.dtype for array in arrays}
-    if len(dtypes) > 1:
-        names = ", ".join(sorted(map(str, dtypes)))
-        raise ValueError(f"All arrays in `named` must have one dtype; got {names}.")
-    for region, array in zip(layout.regions, arrays, strict=True):
-        if array.shape != region.shape:
-            raise layout.wrong_shape(region, array.shape)
-    return np.concatenate([array.ravel() for array in arrays])
+    return join(checked(named, layout))

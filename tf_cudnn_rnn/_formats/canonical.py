@@ -1,0 +1,370 @@
+"""The form that every format is converted to and from.
+
+A format is read into cells, one for each layer and direction, and written from them.
+The letters are those of `_layout`; G is the number of gates.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tf_cudnn_rnn._layout import DIRECTIONS, GATES, Layout, ParamName
+
+OF = ("weights", "gradients")
+
+
+def split(params: Any, layout: Layout) -> list[tuple[ParamName, np.ndarray]]:
+    """Takes `params` [N] apart: (name, copy of the values) pairs in its order."""
+    params = np.asarray(params)
+    if params.shape != (layout.size,):
+        raise ValueError(
+            f"`params` must have shape [{layout.size}] for {layout}; got {list(params.shape)}."
+        )
+    return [
+        (region.name, params[region.offset :][: region.size].reshape(region.shape).copy())
+        for region in layout.regions
+    ]
+
+
+def checked(named: Any, layout: Layout) -> list[np.ndarray]:
+    """Returns the arrays of `named` in the order of `params`, of one dtype, shapes checked."""
+    arrays = [np.asarray(array) for array in layout.in_order(named)]
+    dtypes = {array.dtype for array in arrays}
+    if len(dtypes) > 1:
+        names = ", ".join(sorted(map(str, dtypes)))
+        raise ValueError(f"All arrays in `named` must have one dtype; got {names}.")
+    for region, array in zip(layout.regions, arrays, strict=True):
+        if array.shape != region.shape:
+            raise layout.wrong_shape(region, array.shape)
+    return arrays
+
+
+def join(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """The inverse of `split`, for arrays in the order of `params`."""
+    return np.concatenate([array.ravel() for array in arrays])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Canonical:
+    """All weights of a network, by name: what every `from_*` returns and every `to_*` takes.
+
+    Attributes:
+      layout: the network; its fields go by the ops' names.
+      named: a mapping from each ParamName of the network to its array, in the order of
+        `params`. (name, array) pairs in any order will do for the constructor.
+      of: "weights", or "gradients" for gradients and what an optimiser keeps of them (Adam's
+        and RMSprop's moments, momentum). Arrays of either kind lie in the same places, but
+        where a format adds two biases up, each has the gradient of the sum; and constants
+        such as TF1's forget bias have none.
+      notes: what the reader had to assume or could not keep; empty if nothing.
+    """
+
+    layout: Layout
+    named: Mapping[ParamName, np.ndarray]
+    of: str = "weights"
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_of(self.of)
+        arrays = checked(self.named, self.layout)
+        names = [region.name for region in self.layout.regions]
+        object.__setattr__(self, "named", dict(zip(names, arrays, strict=True)))
+
+    @property
+    def params(self) -> np.ndarray:
+        """The ops' vector [N], a copy."""
+        return join(list(self.named.values()))
+
+    @property
+    def dtype(self) -> np.dtype:
+        return next(iter(self.named.values())).dtype
+
+
+class Exported(NamedTuple):
+    """What every `to_*` returns.
+
+    Attributes:
+      arrays: the weights as the other library stores them.
+      notes: what could not be kept, one sentence each; empty if reading `arrays` back
+        returns every bit.
+    """
+
+    arrays: Any
+    notes: tuple[str, ...]
+
+
+class Cell(NamedTuple):
+    """One direction of one layer; gates in the order of `GATES`."""
+
+    W: np.ndarray  # [G, H, in]
+    R: np.ndarray  # [G, H, P]
+    bW: np.ndarray  # [G, H]
+    bR: np.ndarray  # [G, H]
+    projection: np.ndarray | None = None  # [P, H]
+
+
+# ------------------------------------------------------------------------------------
+# Checks that readers share
+# ------------------------------------------------------------------------------------
+
+
+def check_canonical(canonical: Any) -> None:
+    """Raises TypeError unless `canonical` is one."""
+    if not isinstance(canonical, Canonical):
+        raise TypeError(
+            f"`canonical` must be a weights.Canonical; got {type(canonical).__name__}. "
+            "The `from_*` functions make one, `from_cudnn` from the ops' params."
+        )
+
+
+def check_of(of: str) -> None:
+    """Raises ValueError unless `of` is known."""
+    if of not in OF:
+        raise ValueError(f"`of` must be one of {', '.join(OF)}; got {of!r}.")
+
+
+def check_mode(rnn_mode: str) -> int:
+    """Returns G of a known `rnn_mode`."""
+    if rnn_mode not in GATES:
+        raise ValueError(f"`rnn_mode` must be one of {', '.join(GATES)}; got {rnn_mode!r}.")
+    return len(GATES[rnn_mode])
+
+
+def check_direction(direction: str) -> int:
+    """Returns D of a known `direction`."""
+    if direction not in DIRECTIONS:
+        raise ValueError(f"`direction` must be one of {', '.join(DIRECTIONS)}; got {direction!r}.")
+    return len(DIRECTIONS[direction])
+
+
+def gate_letters(G: int, size: str = "H") -> str:
+    """Returns "4H" for 4 gates, "H" for one."""
+    return size if G == 1 else f"{G}{size}"
+
+
+def guess_mode(gates: int) -> str:
+    """Says which networks have so many gates."""
+    return {1: "a simple RNN", 3: "a GRU", 4: "an LSTM"}.get(gates, "none known here")
+
+
+def wrong_gates(name: str, letters: str, shape: Sequence[int], rnn_mode: str, rows_first: bool):
+    """The error for a recurrent kernel whose shape is not that of `rnn_mode`.
+
+    Args:
+      letters: the shape that it should have, such as "[H, 4H]".
+      rows_first: whether the gates lie in the first of the last two axes.
+    """
+    hint = ""
+    if len(shape) >= 2 and min(shape[-2:]) > 0:
+        gates, units = shape[-2:] if rows_first else shape[:-3:-1]
+        if gates % units == 0 and gates // units in (1, 3, 4):
+            hint = f" {gates // units} gates make {guess_mode(gates // units)}."
+        elif units % gates == 0 and units // gates in (3, 4):
+            hint = " That is the transpose of " + guess_mode(units // gates) + "'s."
+    return ValueError(
+        f"`{name}` must have shape {letters} for `rnn_mode` {rnn_mode}; got {list(shape)}.{hint}"
+    )
+
+
+def check_shape(name: str, array: np.ndarray, letters: str, expected: Sequence[int], hint=""):
+    """Raises ValueError if `array` does not have the shape that `letters` spell; -1 is any."""
+    if array.shape != tuple(expected):
+        if not hint and array.shape[::-1] == tuple(expected):
+            hint = " It is transposed: is this another library's?"
+        sizes = ", ".join("any" if size < 0 else str(size) for size in expected)
+        raise ValueError(
+            f"`{name}` must have shape {letters} = [{sizes}]; got {list(array.shape)}.{hint}"
+        )
+
+
+def check_dtypes(arrays: Mapping[str, np.ndarray]) -> np.dtype:
+    """Returns the one dtype, a floating-point one, of all arrays."""
+    dtypes = {array.dtype: name for name, array in arrays.items()}
+    if len(dtypes) > 1:
+        found = ", ".join(f"{dtype} (`{name}`)" for dtype, name in dtypes.items())
+        raise ValueError(f"All arrays must have one dtype; got {found}.")
+    (dtype,) = dtypes
+    # ml_dtypes' bfloat16 is of kind V.
+    if dtype.kind != "f" and dtype.name != "bfloat16":
+        raise ValueError(f"The arrays must have a floating-point dtype; got {dtype}.")
+    return dtype
+
+
+# ------------------------------------------------------------------------------------
+# Gates and biases
+# ------------------------------------------------------------------------------------
+
+
+def from_order(blocks: np.ndarray, order: Sequence[str], rnn_mode: str) -> np.ndarray:
+    """Puts blocks [G, ...] that lie in a format's `order` of gates into that of `GATES`."""
+    return blocks[[order.index(gate) for gate in GATES[rnn_mode]]]
+
+
+def to_order(blocks: np.ndarray, order: Sequence[str], rnn_mode: str) -> np.ndarray:
+    """The inverse of `from_order`."""
+    return blocks[[GATES[rnn_mode].index(gate) for gate in order]]
+
+
+def split_bias(bias: np.ndarray, of: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns bW and bR for a format that keeps their sum.
+
+    The sum goes into bR, so that it comes back to the bit. Its gradient is that of both.
+    """
+    return (np.zeros_like(bias) if of == "weights" else bias.copy()), bias
+
+
+def merge_biases(bW: np.ndarray, bR: np.ndarray, of: str) -> np.ndarray:
+    """The inverse of `split_bias`: the sum, or the gradient that both have."""
+    if of == "weights":
+        # Without arithmetic where it would change bits only: -0 + 0 is 0.
+        return np.where(bW == 0, bR, np.where(bR == 0, bW, bW + bR))
+    half = bW.dtype.type(0.5)
+    return np.where(bW == bR, bW, half * bW + half * bR)
+
+
+def merge_notes(cells: Sequence[Sequence[Cell]], what: str, of: str, gates=slice(None)):
+    """Notes on what `merge_biases` loses for these gates of `cells`; `what` keeps one bias."""
+    flat = [cell for layer in cells for cell in layer]
+    if of == "weights":
+        if any(np.any(cell.bW[gates] != 0) for cell in flat):
+            return (
+                f"Biases were added up, input_bias + recurrent_bias: {what} keeps one for both. "
+                "Reading it back gives the sum as recurrent_bias.",
+            )
+    elif any(np.any(cell.bW[gates] != cell.bR[gates]) for cell in flat):
+        return (
+            f"{what} keeps one bias for two, whose gradients should be equal; they are not, and "
+            "their mean was taken.",
+        )
+    return ()
+
+
+# ------------------------------------------------------------------------------------
+# Cells
+# ------------------------------------------------------------------------------------
+
+
+def from_cells(
+    rnn_mode: str, cells: Sequence[Sequence[Cell]], of: str, notes: Sequence[str] = ()
+) -> Canonical:
+    """Names the weights of `cells` [L][D]. Readers have checked all shapes."""
+    first = cells[0][0]
+    num_proj = 0 if first.projection is None else first.projection.shape[0]
+    layout = Layout(
+        rnn_mode,
+        num_layers=len(cells),
+        num_units=first.W.shape[1],
+        input_size=first.W.shape[2],
+        direction="bidirectional" if len(cells[0]) == 2 else "unidirectional",
+        num_proj=num_proj,
+    )
+    named = {}
+    for layer, directions in enumerate(cells):
+        for direction, cell in zip(DIRECTIONS[layout.direction], directions, strict=True):
+            for kind, blocks in (
+                ("input_kernel", cell.W),
+                ("recurrent_kernel", cell.R),
+                ("input_bias", cell.bW),
+                ("recurrent_bias", cell.bR),
+            ):
+                for gate, block in zip(GATES[rnn_mode], blocks, strict=True):
+                    named[ParamName(layer, direction, gate, kind)] = np.array(block, order="C")
+            if cell.projection is not None:
+                name = ParamName(layer, direction, "", "projection")
+                named[name] = np.array(cell.projection, order="C")
+    return Canonical(layout, named, of, tuple(notes))
+
+
+def to_cells(
+    canonical: Canonical, what: str, projection: str = ""
+) -> tuple[list[list[Cell]], tuple[str, ...]]:
+    """Returns the cells [L][D] of `canonical`, and notes.
+
+    Skipped input products become products with the identity: no other format skips.
+
+    Args:
+      what: the format, for messages.
+      projection: why it has no projection and what to do; empty if it has.
+    """
+    check_canonical(canonical)
+    layout = canonical.layout
+    if layout.has_projection and projection:
+        raise ValueError(
+            f"{what} cannot hold `num_proj` = {layout.num_proj} of {layout}: {projection}"
+        )
+    notes = ()
+    cells = []
+    for layer in range(layout.num_layers):
+        cells.append([])
+        for direction in DIRECTIONS[layout.direction]:
+
+            def stack(kind: str, layer=layer, direction=direction) -> np.ndarray:
+                gates = GATES[layout.rnn_mode]
+                return np.stack(
+                    [canonical.named[ParamName(layer, direction, gate, kind)] for gate in gates]
+                )
+
+            W = stack("input_kernel")
+            if layer == 0 and layout.skips_input:
+                H = layout.num_units
+                kernel = np.eye(H) if canonical.of == "weights" else np.zeros([H, H])
+                W = np.broadcast_to(kernel.astype(canonical.dtype), (W.shape[0], H, H))
+                filled = "identity matrices" if canonical.of == "weights" else "zeros"
+                notes = (
+                    f"{what} cannot skip the input product: its first input kernels are {filled}, "
+                    "and training would change them.",
+                )
+            name = ParamName(layer, direction, "", "projection")
+            cells[-1].append(
+                Cell(
+                    W,
+                    stack("recurrent_kernel"),
+                    stack("input_bias"),
+                    stack("recurrent_bias"),
+                    canonical.named.get(name),
+                )
+            )
+    return cells, notes
+
+
+def check_no_bias(cells: Sequence[Sequence[Cell]], option: str) -> None:
+    """Raises ValueError if a bias is not zero and yet `option` leaves it out."""
+    for layer, directions in enumerate(cells):
+        for cell in directions:
+            if np.any(cell.bW != 0) or np.any(cell.bR != 0):
+                raise ValueError(
+                    f"`{option}` must be True: layer {layer} has biases other than zero, which "
+                    "would be lost."
+                )
+
+
+NO_BIAS = "There are no biases; they were taken to be zero."
+
+
+def convert_slots(
+    slots: Mapping[str, Any],
+    read: Callable[..., Canonical],
+    write: Callable[[Canonical], Exported],
+) -> dict[str, Exported]:
+    """Takes what an optimiser keeps for the weights from one format to another.
+
+    Moments of gradients lie where their weights lie, so the map is that of the weights, with
+    one exception: where a format has one bias for two, both have the gradient of their sum. So
+    it is copied to both, or taken once, and not halved or added up. Note that two biases that
+    train move their sum twice as far in a step of Adam as one would.
+
+    Args:
+      slots: from names ("m", "v", "velocity", ...) to arrays as `read` takes them. Every slot
+        must be computed from gradients, element by element, as those of SGD with momentum,
+        Adam, AMSGrad, Adagrad, Adadelta and RMSprop are. An average of weights is not a slot
+        in this sense: convert it like weights.
+      read: such as `functools.partial(weights.from_keras, rnn_mode="lstm")`; called with
+        `of="gradients"` besides.
+      write: such as `weights.to_torch`.
+
+    Returns:
+      The same names, with what `write` returned.
+    """
+    return {name: write(read(arrays, of="gradients")) for name, arrays in slots.items()}

@@ -1,0 +1,185 @@
+"""ONNX's LSTM, GRU and RNN: one node a layer."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tf_cudnn_rnn._formats import canonical as base
+from tf_cudnn_rnn._formats.canonical import Canonical, Cell, Exported
+
+# The rows of W and R, and the elements of B.
+GATE_ORDER = {
+    "lstm": ("input", "output", "forget", "cell"),
+    "gru": ("update", "reset", "new"),
+    "rnn_tanh": ("",),
+    "rnn_relu": ("",),
+}
+OPS = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"}
+# For one direction, in lower case; ONNX does not care.
+ACTIVATIONS = {
+    "lstm": ("sigmoid", "tanh", "tanh"),
+    "gru": ("sigmoid", "tanh"),
+    "rnn_tanh": ("tanh",),
+    "rnn_relu": ("relu",),
+}
+
+
+class OnnxNode(NamedTuple):
+    """One node, which is one layer.
+
+    Attributes:
+      op_type: "LSTM", "GRU" or "RNN".
+      attributes: as in the node. Those left out have ONNX's defaults; note that
+        linear_before_reset is 0 by default, and cuDNN's GRU is that of 1.
+      W: [D, G*H, in].
+      R: [D, G*H, H].
+      B: [D, 2*G*H], input biases and then recurrent biases; None for zeros.
+      P: peepholes [D, 3*H], which must be None or zero.
+    """
+
+    op_type: str
+    attributes: Mapping[str, Any]
+    W: np.ndarray
+    R: np.ndarray
+    B: np.ndarray | None = None
+    P: np.ndarray | None = None
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _mode_of(node: OnnxNode, where: str) -> str:
+    """Returns the rnn_mode of a node, all of whose attributes cuDNN can honour."""
+    attributes = dict(node.attributes)
+    if node.op_type not in OPS.values():
+        raise ValueError(f"{where} must be an LSTM, GRU or RNN; got op_type {node.op_type!r}.")
+    D = 2 if _text(attributes.get("direction", "forward")) == "bidirectional" else 1
+    activations = tuple(_text(name).lower() for name in attributes.get("activations", ()))
+    if not activations:
+        activations = ACTIVATIONS[{"RNN": "rnn_tanh"}.get(node.op_type, node.op_type.lower())] * D
+    for rnn_mode, expected in ACTIVATIONS.items():
+        if OPS[rnn_mode] == node.op_type and activations == expected * D:
+            break
+    else:
+        raise ValueError(
+            f"{where} must have the activations of cuDNN's {node.op_type}, the default ones "
+            f"(or Relu for RNN); got {', '.join(activations)}."
+        )
+    if rnn_mode == "gru" and attributes.get("linear_before_reset", 0) == 0:
+        raise ValueError(
+            f"{where} must have linear_before_reset = 1; got 0, the default, which resets before "
+            "the recurrent product. No weights make a GRU of cuDNN equal to that."
+        )
+    if attributes.get("input_forget", 0) != 0:
+        raise ValueError(f"{where} must have input_forget = 0; got {attributes['input_forget']}.")
+    if attributes.get("clip") is not None:
+        raise ValueError(f"{where} must not clip; got clip = {attributes['clip']}.")
+    direction = _text(attributes.get("direction", "forward"))
+    if direction not in ("forward", "bidirectional"):
+        raise ValueError(
+            f"{where} must have direction forward or bidirectional; got {direction}."
+            + (" Read it as forward and reverse the input." if direction == "reverse" else "")
+        )
+    if node.P is not None and np.any(np.asarray(node.P) != 0):
+        raise ValueError(f"{where} must have no peepholes P, or zeros; cuDNN's LSTM has none.")
+    return rnn_mode
+
+
+def from_onnx(nodes: Iterable[OnnxNode], *, of: str = "weights") -> Canonical:
+    """Reads a stack of ONNX LSTM, GRU or RNN nodes. Needs no onnx package.
+
+    Args:
+      nodes: from the first layer to the last, all of one kind; a single node will do. With
+        onnx, arrays come from `onnx.numpy_helper.to_array(initializer)` and attributes from
+        `{a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}`.
+      of: "weights", or "gradients"; see Canonical.
+
+    Raises:
+      ValueError: nodes differ in kind, an attribute asks for what cuDNN cannot compute, or
+        shapes do not fit.
+    """
+    base.check_of(of)
+    nodes = [nodes] if isinstance(nodes, OnnxNode) else list(nodes)
+    if not nodes:
+        raise ValueError("`nodes` must hold at least one node; got none.")
+    modes = [_mode_of(node, f"`nodes`[{l}]") for l, node in enumerate(nodes)]
+    rnn_mode = modes[0]
+    directions = [_text(node.attributes.get("direction", "forward")) for node in nodes]
+    for what, values in (("kind and activations", modes), ("direction", directions)):
+        if len(set(values)) > 1:
+            raise ValueError(f"All `nodes` must have the same {what}; got {', '.join(values)}.")
+    D = 2 if directions[0] == "bidirectional" else 1
+    G = base.check_mode(rnn_mode)
+    GH = base.gate_letters(G)
+    order = GATE_ORDER[rnn_mode]
+
+    shape = np.shape(nodes[0].R)
+    if len(shape) != 3 or not 0 < shape[2] * G == shape[1]:
+        raise base.wrong_gates("nodes[0].R", f"[{D}, {GH}, H]", shape, rnn_mode, rows_first=True)
+    H = shape[2]
+    if np.ndim(nodes[0].W) != 3 or np.shape(nodes[0].W)[2] == 0:
+        base.check_shape("nodes[0].W", np.asarray(nodes[0].W), f"[D, {GH}, I]", (D, G * H, -1))
+    columns = np.shape(nodes[0].W)[2]
+    cells = []
+    every = {}
+    notes = ()
+    for l, node in enumerate(nodes):
+        hidden_size = node.attributes.get("hidden_size", H)
+        if hidden_size != H:
+            raise ValueError(f"`nodes`[{l}] must have hidden_size {H}; got {hidden_size}.")
+        W, R = np.asarray(node.W), np.asarray(node.R)
+        letter = "I" if l == 0 else ("H" if D == 1 else "2H")
+        base.check_shape(f"nodes[{l}].W", W, f"[D, {GH}, {letter}]", (D, G * H, columns))
+        base.check_shape(f"nodes[{l}].R", R, f"[D, {GH}, H]", (D, G * H, H))
+        if node.B is None:
+            B = np.zeros([D, 2 * G * H], W.dtype)
+            notes = (base.NO_BIAS,)
+        else:
+            B = np.asarray(node.B)
+        base.check_shape(f"nodes[{l}].B", B, f"[D, {2 * G}H]", (D, 2 * G * H))
+        every |= {f"nodes[{l}].W": W, f"nodes[{l}].R": R, f"nodes[{l}].B": B}
+        cells.append([])
+        for d in range(D):
+            bW, bR = B[d].reshape(2, G, H)
+            blocks = (W[d].reshape(G, H, columns), R[d].reshape(G, H, H), bW, bR)
+            cells[-1].append(Cell(*(base.from_order(block, order, rnn_mode) for block in blocks)))
+        columns = D * H
+    base.check_dtypes(every)
+    return base.from_cells(rnn_mode, cells, of, notes)
+
+
+def to_onnx(canonical: Canonical) -> Exported:
+    """Writes ONNX nodes. Loses nothing, but a skipped input product becomes one with the identity.
+
+    Returns:
+      `arrays`: an OnnxNode for each layer. Between two bidirectional nodes stand a Transpose
+      and a Reshape, from Y [T, 2, B, H] to X [T, B, 2H].
+
+    Raises:
+      ValueError: the network projects.
+    """
+    cells, notes = base.to_cells(
+        canonical, "ONNX", "its LSTM does not project. PyTorch and MXNet do."
+    )
+    rnn_mode = canonical.layout.rnn_mode
+    H = canonical.layout.num_units
+    order = GATE_ORDER[rnn_mode]
+    D = len(cells[0])
+    attributes = {"hidden_size": H, "direction": "bidirectional" if D == 2 else "forward"}
+    if rnn_mode == "gru":
+        attributes["linear_before_reset"] = 1
+    if rnn_mode == "rnn_relu":
+        attributes["activations"] = ["Relu"] * D
+    nodes = []
+    for directions in cells:
+        ordered = [
+            [base.to_order(blocks, order, rnn_mode) for blocks in cell[:4]] for cell in directions
+        ]
+        W, R = (
+            np.stack([cell[i].reshape(-1, cell[i].shape[2]) for cell in ordered]) for i in (0, 1)
+        )
+        B = np.stack([np.concatenate([bW.ravel(), bR.ravel()]) for _, _, bW, bR in ordered])
+        nodes.append(OnnxNode(OPS[rnn_mode], dict(attributes), W, R, B))
+    return Exported(nodes, notes)

@@ -1,0 +1,214 @@
+"""PyTorch's nn.LSTM, nn.GRU and nn.RNN: the arrays of their state_dict."""
+
+import os
+import re
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tf_cudnn_rnn._formats import canonical as base
+from tf_cudnn_rnn._formats.canonical import Canonical, Cell, Exported
+from tf_cudnn_rnn._formats.safetensors import read_safetensors
+
+# The rows of matrices, and the elements of biases.
+GATE_ORDER = {
+    "lstm": ("input", "forget", "cell", "output"),
+    "gru": ("reset", "update", "new"),
+    "rnn_tanh": ("",),
+    "rnn_relu": ("",),
+}
+
+_KEY = re.compile(
+    r"(?P<prefix>|.*\.)(?P<kind>weight_ih|weight_hh|weight_hr|bias_ih|bias_hh)"
+    r"_l(?P<layer>\d+)(?P<reverse>_reverse)?"
+)
+
+
+def _load(path: str | os.PathLike) -> dict[str, np.ndarray]:
+    """Reads a file of arrays by its ending."""
+    path = os.fspath(path)
+    if path.endswith(".safetensors"):
+        return read_safetensors(path)
+    if path.endswith(".npz") and zipfile.is_zipfile(path):
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    raise ValueError(
+        f"{path} must be a .safetensors or an .npz file. What torch.save writes runs code when it "
+        "is loaded: write it anew in PyTorch, with safetensors.torch.save_file(state, path) or "
+        "numpy.savez(path, **{name: t.numpy() for name, t in state.items()})."
+    )
+
+
+def from_torch(
+    state: Any,
+    rnn_mode: str,
+    *,
+    prefix: str | None = None,
+    of: str = "weights",
+) -> Canonical:
+    """Reads nn.LSTM (proj_size included), nn.GRU or nn.RNN of PyTorch.
+
+    Args:
+      state: a module's state_dict(), or the path of a `.safetensors` or `.npz` file of one:
+        weight_ih_l0 [G*H, I], weight_hh_l0 [G*H, P], bias_ih_l0 [G*H], bias_hh_l0 [G*H],
+        weight_hr_l0 [P, H] if it projects, and so on for each layer and, with "_reverse" at
+        the end, the backward direction. Other entries are left alone.
+      rnn_mode: "lstm", "gru", "rnn_tanh" or "rnn_relu"; nn.RNN does not store its nonlinearity.
+      prefix: what precedes these names, such as "encoder.rnn."; None if `state` holds one RNN.
+      of: "weights", or "gradients"; see Canonical.
+
+    Raises:
+      ValueError: there is none or more than one RNN, arrays are missing, or shapes do not fit.
+    """
+    G = base.check_mode(rnn_mode)
+    base.check_of(of)
+    if isinstance(state, str | os.PathLike):
+        state = _load(state)
+    if not isinstance(state, Mapping):
+        raise TypeError(f"`state` must be a mapping or a path; got {type(state).__name__}.")
+    prefix = _find_prefix(state, prefix)
+    arrays = {}
+    for key in state:
+        match = _KEY.fullmatch(key)
+        if match and match["prefix"] == prefix:
+            arrays[match["kind"], int(match["layer"]), bool(match["reverse"])] = np.asarray(
+                state[key]
+            )
+    L = 1 + max(layer for _, layer, _ in arrays)
+    D = 2 if any(reverse for *_, reverse in arrays) else 1
+    kinds = {kind for kind, *_ in arrays}
+    bias = any(kind.startswith("bias") for kind in kinds)
+    wanted = ["weight_ih", "weight_hh"] + (["bias_ih", "bias_hh"] if bias else [])
+    wanted += ["weight_hr"] if "weight_hr" in kinds else []
+    missing = [
+        _key(prefix, kind, layer, d)
+        for layer in range(L)
+        for d in range(D)
+        for kind in wanted
+        if (kind, layer, bool(d)) not in arrays
+    ]
+    if missing:
+        raise ValueError(
+            f"`state` must hold {', '.join(wanted)} of each of {L} layers and {D} directions; "
+            f"missing {', '.join(missing)}."
+        )
+    projects = "weight_hr" in kinds
+    if projects and rnn_mode != "lstm":
+        raise ValueError(f"Only an LSTM projects; got weight_hr for `rnn_mode` {rnn_mode}.")
+    H, I, P = _sizes(arrays, rnn_mode, prefix, projects)
+    GH = base.gate_letters(G)
+    cells = []
+    for layer in range(L):
+        cells.append([])
+        columns = I if layer == 0 else D * P
+        letter = "I" if layer == 0 else ("P" if D == 1 else "2P")
+        for d in range(D):
+            cell = {kind: arrays[kind, layer, bool(d)] for kind in wanted}
+            for kind, letters, shape in (
+                ("weight_ih", f"[{GH}, {letter}]", (G * H, columns)),
+                ("weight_hh", f"[{GH}, P]", (G * H, P)),
+                ("bias_ih", f"[{GH}]", (G * H,)),
+                ("bias_hh", f"[{GH}]", (G * H,)),
+                ("weight_hr", "[P, H]", (P, H)),
+            ):
+                if kind in cell:
+                    base.check_shape(_key(prefix, kind, layer, d), cell[kind], letters, shape)
+            zeros = np.zeros([G * H], cell["weight_ih"].dtype)
+            blocks = (
+                cell["weight_ih"].reshape(G, H, columns),
+                cell["weight_hh"].reshape(G, H, P),
+                cell.get("bias_ih", zeros).reshape(G, H),
+                cell.get("bias_hh", zeros).reshape(G, H),
+            )
+            order = GATE_ORDER[rnn_mode]
+            cells[-1].append(
+                Cell(
+                    *(base.from_order(block, order, rnn_mode) for block in blocks),
+                    cell.get("weight_hr"),
+                )
+            )
+    base.check_dtypes({_key(prefix, *name): array for name, array in arrays.items()})
+    return base.from_cells(rnn_mode, cells, of, () if bias else (base.NO_BIAS,))
+
+
+def _key(prefix: str, kind: str, layer: int, reverse: int) -> str:
+    return f"{prefix}{kind}_l{layer}{'_reverse' if reverse else ''}"
+
+
+def _find_prefix(state: Mapping, prefix: str | None) -> str:
+    prefixes = {match["prefix"]: None for match in map(_KEY.fullmatch, state) if match}
+    listed = ", ".join(map(repr, prefixes))
+    if prefix is None:
+        if len(prefixes) == 1:
+            return next(iter(prefixes))
+        if prefixes:
+            raise ValueError(f"`prefix` must say which RNN to read; there are {listed}.")
+    elif prefix in prefixes:
+        return prefix
+    some = ", ".join(list(map(str, state))[:6]) or "nothing"
+    found = f"RNNs at {listed}" if prefixes else f"no RNN but {some}"
+    raise ValueError(f"`state` must hold {prefix or ''}weight_ih_l0 and its kind; found {found}.")
+
+
+def _sizes(arrays: Mapping, rnn_mode: str, prefix: str, projects: bool) -> tuple[int, int, int]:
+    """Returns H, I and P, which the first layer's matrices tell."""
+    G = base.check_mode(rnn_mode)
+    GH = base.gate_letters(G)
+    input_kernel = arrays["weight_ih", 0, False]
+    if input_kernel.ndim != 2 or 0 in input_kernel.shape or input_kernel.shape[0] % G:
+        raise ValueError(
+            f"`{prefix}weight_ih_l0` must have shape [{GH}, I]; got {list(input_kernel.shape)}."
+        )
+    H, I = input_kernel.shape[0] // G, input_kernel.shape[1]
+    if not projects:
+        recurrent = arrays["weight_hh", 0, False]
+        if recurrent.ndim != 2 or recurrent.shape[0] != G * recurrent.shape[1]:
+            raise base.wrong_gates(
+                f"{prefix}weight_hh_l0", f"[{GH}, H]", recurrent.shape, rnn_mode, rows_first=True
+            )
+        return H, I, H
+    projection = arrays["weight_hr", 0, False]
+    if projection.ndim != 2 or projection.shape[1] != H or not 0 < projection.shape[0] < H:
+        raise ValueError(
+            f"`{prefix}weight_hr_l0` must have shape [P, H] with H = {H} and P less; "
+            f"got {list(projection.shape)}."
+        )
+    return H, I, projection.shape[0]
+
+
+def to_torch(canonical: Canonical, *, prefix: str = "", bias: bool = True) -> Exported:
+    """Writes the state_dict of nn.LSTM, nn.GRU or nn.RNN, as `from_torch` describes it.
+
+    Loses nothing, but a skipped input product becomes one with the identity.
+
+    Args:
+      canonical: the weights.
+      prefix: what precedes the names, such as "encoder.rnn.".
+      bias: False for a module without biases.
+
+    Returns:
+      `arrays`: a dict of arrays, for `write_safetensors` or, through torch.from_numpy, for
+      `module.load_state_dict`.
+
+    Raises:
+      ValueError: `bias` is False and a bias is not zero.
+    """
+    cells, notes = base.to_cells(canonical, "PyTorch")
+    rnn_mode = canonical.layout.rnn_mode
+    order = GATE_ORDER[rnn_mode]
+    if not bias:
+        base.check_no_bias(cells, "bias")
+    state = {}
+    for layer, directions in enumerate(cells):
+        for d, cell in enumerate(directions):
+            W, R, bW, bR = (base.to_order(blocks, order, rnn_mode) for blocks in cell[:4])
+            state[_key(prefix, "weight_ih", layer, d)] = W.reshape(-1, W.shape[2])
+            state[_key(prefix, "weight_hh", layer, d)] = R.reshape(-1, R.shape[2])
+            if bias:
+                state[_key(prefix, "bias_ih", layer, d)] = bW.ravel()
+                state[_key(prefix, "bias_hh", layer, d)] = bR.ravel()
+            if cell.projection is not None:
+                state[_key(prefix, "weight_hr", layer, d)] = cell.projection.copy()
+    return Exported(state, notes)

@@ -1,0 +1,165 @@
+"""Formats that are cuDNN's vector, in other hands: cuDNN itself, MXNet, CNTK."""
+
+from typing import Any
+
+import numpy as np
+
+from tf_cudnn_rnn._formats import canonical as base
+from tf_cudnn_rnn._formats.canonical import Canonical, Exported
+from tf_cudnn_rnn._layout import Layout
+
+
+def _read(vector: np.ndarray, name: str, what: str, layout: Layout, of: str) -> Canonical:
+    base.check_dtypes({name: vector})
+    if vector.shape != (layout.size,):
+        raise ValueError(
+            f"`{name}` must have shape [{layout.size}], {what} of {layout}; "
+            f"got {list(vector.shape)}."
+        )
+    return Canonical(layout, base.split(vector, layout), of)
+
+
+def from_cudnn(
+    params: Any,
+    rnn_mode: str,
+    num_layers: int,
+    num_units: int,
+    input_size: int,
+    *,
+    direction: str = "unidirectional",
+    input_mode: str = "linear_input",
+    num_proj: int = 0,
+    of: str = "weights",
+) -> Canonical:
+    """Reads the `params` of the ops: cuDNN's weight space with two biases a gate.
+
+    Args:
+      params: [N].
+      rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj: as in
+        `params_size`.
+      of: "weights", or "gradients"; see Canonical.
+
+    Raises:
+      ValueError: `params` has another shape, or an option is out of range.
+    """
+    layout = Layout(rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj)
+    return _read(np.asarray(params), "params", "cuDNN's weight space", layout, of)
+
+
+def to_cudnn(canonical: Canonical) -> Exported:
+    """Writes the `params` [N] of the ops. Loses nothing."""
+    base.check_canonical(canonical)
+    return Exported(canonical.params, ())
+
+
+def from_mxnet(
+    parameters: Any,
+    rnn_mode: str,
+    num_layers: int,
+    num_units: int,
+    input_size: int,
+    *,
+    direction: str = "unidirectional",
+    num_proj: int = 0,
+    of: str = "weights",
+) -> Canonical:
+    """Reads the vector `parameters` of MXNet's fused operator `RNN`.
+
+    Its order is cuDNN's: all i2h, h2h and h2r matrices by layer and direction, then all biases.
+
+    Args:
+      parameters: [N].
+      rnn_mode: MXNet's `mode`, which has the same names.
+      num_layers, num_units, input_size, direction: as in `params_size`; MXNet's `state_size` is
+        `num_units`.
+      num_proj: MXNet's `projection_size`, 0 for None.
+      of: "weights", or "gradients"; see Canonical.
+
+    Raises:
+      ValueError: `parameters` has another shape, or an option is out of range.
+    """
+    if num_proj and num_proj == num_units:
+        raise ValueError(
+            f"`num_proj` must differ from `num_units`, got {num_proj} for both: MXNet would "
+            "project, cuDNN takes it as no projection."
+        )
+    layout = Layout(
+        rnn_mode, num_layers, num_units, input_size, direction, "linear_input", num_proj
+    )
+    return _read(np.asarray(parameters), "parameters", "MXNet's fused vector", layout, of)
+
+
+def to_mxnet(canonical: Canonical) -> Exported:
+    """Writes the vector `parameters` [N] of MXNet's fused operator `RNN`.
+
+    Loses nothing, but a skipped input product becomes one with the identity.
+    """
+    cells, notes = base.to_cells(canonical, "MXNet")
+    return Exported(_linear(canonical, cells), notes)
+
+
+def from_cntk(
+    matrix: Any,
+    rnn_mode: str,
+    num_layers: int,
+    num_units: int,
+    input_size: int,
+    *,
+    direction: str = "unidirectional",
+    of: str = "weights",
+) -> Canonical:
+    """Reads the weights of CNTK's OptimizedRNNStack.
+
+    CNTK sees cuDNN's vector as a matrix [hiddenDims, n] whose first axis is the fastest. In
+    NumPy that is [n, hiddenDims], and so CNTK's Python shows it.
+
+    Args:
+      matrix: [n, hiddenDims], the `value` of CNTK's parameter; or its transpose [hiddenDims, n]
+        as `to_cntk` returns it. (n is always larger, so that one is known from the other.)
+      rnn_mode: "lstm", "gru", "rnn_tanh" or "rnn_relu" for CNTK's `recurrent_op` "lstm", "gru",
+        "rnnTanh" and "rnnReLU".
+      num_layers, num_units, input_size, direction: as in `params_size`; `num_units` is CNTK's
+        hiddenDims.
+      of: "weights", or "gradients"; see Canonical.
+
+    Raises:
+      ValueError: `matrix` has another shape, or an option is out of range.
+    """
+    layout = Layout(rnn_mode, num_layers, num_units, input_size, direction)
+    H = layout.num_units
+    matrix = np.asarray(matrix)
+    n = layout.size // H
+    if matrix.shape == (H, n):
+        matrix = matrix.T
+    if matrix.shape != (n, H):
+        raise ValueError(
+            f"`matrix` must have shape [n, hiddenDims] = {[n, H]}, or [hiddenDims, n] as CNTK "
+            f"itself calls it, for the {layout.size} weights of {layout}; "
+            f"got {list(matrix.shape)}."
+        )
+    return _read(matrix.ravel(), "matrix", "CNTK's OptimizedRNNStack", layout, of)
+
+
+def to_cntk(canonical: Canonical) -> Exported:
+    """Writes the weights of CNTK's OptimizedRNNStack: [hiddenDims, n].
+
+    The first axis is the fastest, as in CNTK; CNTK's Python has the axes the other way round
+    and takes `arrays.T`. Loses nothing, but a skipped input product becomes one with the
+    identity.
+
+    Raises:
+      ValueError: the network has no such matrix: it projects.
+    """
+    cells, notes = base.to_cells(
+        canonical,
+        "CNTK",
+        projection="there is no [hiddenDims, n] view of it that OptimizedRNNStack would take, "
+        "which knows no projection. MXNet and PyTorch have one.",
+    )
+    vector = _linear(canonical, cells)
+    return Exported(vector.reshape(-1, canonical.layout.num_units).T, notes)
+
+
+def _linear(canonical: Canonical, cells: list[list[base.Cell]]) -> np.ndarray:
+    """Returns the vector of the same network with all its input kernels."""
+    return base.from_cells(canonical.layout.rnn_mode, cells, canonical.of).params
