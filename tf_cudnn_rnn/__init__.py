@@ -8,7 +8,10 @@ graphs and SavedModels that hold such ops, to run on the CPU, gradients included
   params_to_canonical  takes the weight vector apart: named matrices (tensors)
   canonical_to_params  puts it together again
   weights              the same for NumPy arrays, without TensorFlow
+  keras                Keras layers; imports Keras when it is first used
 """
+
+import importlib
 
 from tf_cudnn_rnn import _library, weights
 from tf_cudnn_rnn.weights import ParamName, params_size
@@ -27,9 +30,11 @@ __all__ = [
 if _library.has_tensorflow():
     from tf_cudnn_rnn import _gradients, raw_ops  # noqa: F401
     from tf_cudnn_rnn.params import canonical_to_params, params_to_canonical
-else:
 
-    def __getattr__(name: str):
-        if name in __all__:
+
+def __getattr__(name: str):
+    if name in __all__ or name == "keras":  # whose name a star import should leave alone
+        if not _library.has_tensorflow():
             raise _library.needs_tensorflow(f"tf_cudnn_rnn.{name}")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return importlib.import_module(f"tf_cudnn_rnn.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

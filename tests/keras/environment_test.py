@@ -1,0 +1,25 @@
+"""tf_cudnn_rnn.keras where Keras is not what it needs: one ImportError."""
+
+import pytest
+
+from tests.python import subprocesses
+
+IMPORT = """
+import {first}
+try:
+    import tf_cudnn_rnn.keras
+except ImportError as error:
+    print(error)
+"""
+
+
+# Keras imports numpy's backend; jax, which is not installed, fails within Keras.
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("first", ["sys", "tf_cudnn_rnn"])
+def test_another_backend(backend, first):
+    message = subprocesses.run_code(
+        IMPORT.format(first=first), environment={"KERAS_BACKEND": backend}
+    )
+    assert message.startswith("tf_cudnn_rnn.keras needs Keras 3 with the TensorFlow backend")
+    assert backend in message
+    assert "Set KERAS_BACKEND=tensorflow before Keras is first imported." in message

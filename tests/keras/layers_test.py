@@ -1,0 +1,485 @@
+"""A drop-in does what its Keras parent does, whatever the options.
+
+In double, unless a type is the subject, so that any difference but rounding shows.
+"""
+
+import logging
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_cudnn_rnn.keras
+from tests.keras import pairs
+from tests.keras.pairs import LAYERS, MASK, MODES, B, H, I, T
+from tf_cudnn_rnn import raw_ops
+
+# ------------------------------------------------------------------------------------
+# Values and gradients
+# ------------------------------------------------------------------------------------
+
+OPTIONS = pairs.all_options("return_sequences", "go_backwards", "zero_output_for_mask", "use_bias")
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("mode", MODES)
+def test_grid(mode, options):
+    name, more = MODES[mode]
+    ours, theirs = pairs.pair(name, return_state=True, **options, **more)
+    for mask in (None, tf.constant(MASK)):
+        for initial_state in (None, pairs.states(ours)):
+            pairs.assert_same(
+                ours, theirs, pairs.inputs(), mask=mask, initial_state=initial_state, label=mode
+            )
+            assert ours.runs_fused and ours.fallback_reason is None
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_without_states(name):
+    for return_sequences in (False, True):
+        ours, theirs = pairs.pair(name, return_sequences=return_sequences)
+        pairs.assert_same(ours, theirs, pairs.inputs(), mask=tf.constant(MASK))
+        assert ours(pairs.inputs()).shape == ([B, T, H] if return_sequences else [B, H])
+
+
+def test_random_masks():
+    rng = np.random.default_rng(3)
+    ours, theirs = pairs.pair("LSTM", return_sequences=True, return_state=True)
+    x = pairs.inputs()
+    for density in (0.1, 0.3, 0.5, 0.7, 0.9):
+        mask = tf.constant(rng.random([B, T]) < density)
+        for one, other in zip(ours(x, mask=mask), theirs(x, mask=mask), strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-12, err_msg=str(mask))
+
+
+def test_fully_masked_rows():
+    layer, _ = pairs.pair("LSTM", return_sequences=True, return_state=True)
+    states = pairs.states(layer)
+    y, h, c = layer(pairs.inputs(), mask=tf.zeros([B, T], tf.bool), initial_state=states)
+    np.testing.assert_array_equal(y, np.zeros([B, T, H]))
+    np.testing.assert_array_equal(h, states[0])
+    np.testing.assert_array_equal(c, states[1])
+
+
+def test_masked_steps_are_not_read():
+    layer, _ = pairs.pair("GRU", return_sequences=True)
+    x = pairs.inputs()
+    poisoned = np.where(MASK[..., None], x, np.nan)
+    mask = tf.constant(MASK)
+    np.testing.assert_array_equal(layer(poisoned, mask=mask), layer(x, mask=mask))
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [MASK, MASK.astype(np.int32), MASK.astype(np.float32), MASK[..., None], [tf.constant(MASK)]],
+    ids=["array", "int", "float", "column", "list"],
+)
+def test_masks_of_any_type(mask):
+    layer, _ = pairs.pair("LSTM")
+    x, states = tf.constant(pairs.inputs()), pairs.states(layer)
+    expected = layer.inner_loop(x, states, tf.constant(MASK))[0]
+    np.testing.assert_array_equal(layer.inner_loop(x, states, mask)[0], expected)
+
+
+@pytest.mark.parametrize("policy", ["float16", "bfloat16", "mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_types_of_16_bits(name, policy):
+    # Keras' orthogonal initialiser knows no bfloat16.
+    options = {"dtype": policy, "recurrent_initializer": "glorot_uniform"}
+    ours, theirs = pairs.pair(name, return_sequences=True, return_state=True, **options)
+    assert [v.dtype for v in ours.variables] == [v.dtype for v in theirs.variables]
+    x = pairs.inputs(tf.as_dtype(ours.compute_dtype).as_numpy_dtype)
+    # Keras rounds every intermediate value to the type, the op only what it keeps.
+    tolerance = {"float16": 2**-7, "bfloat16": 2**-4}[ours.compute_dtype]
+    for mask in (None, tf.constant(MASK)):
+        pairs.assert_same(ours, theirs, x, mask=mask, tolerance=tolerance, label=policy)
+    assert ours.runs_fused
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_float32(name):
+    ours, theirs = pairs.pair(name, dtype="float32", return_sequences=True, return_state=True)
+    mask = tf.constant(MASK)
+    pairs.assert_same(ours, theirs, pairs.inputs("float32"), mask=mask, tolerance=2e-6)
+
+
+def test_integers_become_floats():
+    ours, theirs = pairs.pair("LSTM", dtype="float32")
+    x = np.arange(B * T * I, dtype=np.int32).reshape(B, T, I) % 5
+    np.testing.assert_allclose(ours(x), theirs(x), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_dropout_draws_what_keras_draws(name):
+    ours, theirs = pairs.pair(name, dropout=0.4, seed=9, return_sequences=True)
+    x = pairs.inputs()
+    # Keras draws in inference, too.
+    without = ours(x).numpy()
+    np.testing.assert_allclose(without, theirs(x), rtol=0, atol=1e-12)
+    for _ in range(2):  # the second call draws another mask
+        pairs.assert_same(ours, theirs, x, mask=tf.constant(MASK), training=True)
+    assert ours.runs_fused
+    assert np.abs(ours(x, training=True).numpy() - without).max() > 1e-3
+    np.testing.assert_array_equal(ours(x).numpy(), without)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_regularisers_and_constraints(name):
+    ours, theirs = pairs.pair(
+        name,
+        kernel_regularizer="l2",
+        recurrent_regularizer="l1",
+        bias_regularizer="l2",
+        activity_regularizer="l2",
+        kernel_constraint="non_neg",
+    )
+    x = pairs.inputs()
+    ours(x), theirs(x)
+    # Keras' SimpleRNN forgets its activity_regularizer.
+    assert len(ours.losses) == len(theirs.losses) >= 3
+    np.testing.assert_allclose(ours.losses, theirs.losses, rtol=1e-12)
+    assert type(ours.kernel_constraint) is type(theirs.kernel_constraint)
+
+
+# ------------------------------------------------------------------------------------
+# Which path runs
+# ------------------------------------------------------------------------------------
+
+UNFUSED = {
+    "activation": ("LSTM", {"activation": "relu"}, "activation must be tanh; got relu"),
+    "linear": ("GRU", {"activation": None}, "activation must be tanh; got linear"),
+    "elu": ("SimpleRNN", {"activation": "elu"}, "activation must be tanh or relu; got elu"),
+    "recurrent_activation": (
+        "GRU",
+        {"recurrent_activation": "hard_sigmoid"},
+        "recurrent_activation must be sigmoid; got hard_sigmoid",
+    ),
+    "unroll": ("SimpleRNN", {"unroll": True}, "unroll must be False; got True"),
+    "reset_before": ("GRU", {"reset_after": False}, "reset_after must be True; got False"),
+}
+UNFUSED_IN_TRAINING = {
+    "recurrent_dropout": ("LSTM", {"recurrent_dropout": 0.5}, "recurrent_dropout must be 0 in"),
+    "implementation": ("GRU", {"dropout": 0.5, "implementation": 1}, "implementation must be 2"),
+    "all_dropped": ("SimpleRNN", {"dropout": 1.0}, "dropout must be less than 1 in training"),
+}
+
+
+@pytest.mark.parametrize("case", UNFUSED)
+def test_falls_back_and_says_why(case, caplog):
+    name, options, reason = UNFUSED[case]
+    ours, theirs = pairs.pair(name, return_sequences=True, return_state=True, **options)
+    assert ours.runs_fused is None
+    with caplog.at_level(logging.WARNING, "tf_cudnn_rnn"):
+        pairs.assert_same(ours, theirs, pairs.inputs(), mask=tf.constant(MASK), tolerance=0)
+        ours(pairs.inputs())
+    assert ours.runs_fused is False
+    assert ours.fallback_reason == reason
+    assert [record.getMessage() for record in caplog.records] == [  # once
+        f"Layer {ours.name!r} runs in Keras' loop: {reason}."
+    ]
+    with pytest.raises(ValueError, match=f"cannot run fused: {reason}. Pass use_fused='auto'"):
+        getattr(tf_cudnn_rnn.keras, name)(H, use_fused=True, **options)
+
+
+def test_another_cell_runs_in_the_loop():
+    class Doubled(keras.layers.LSTMCell):
+        def call(self, inputs, states, training=False):
+            return super().call(2 * inputs, states, training=training)
+
+    def with_it(base):
+        class Layer(base):
+            def __init__(self):
+                super().__init__(H, dtype="float64")
+                self.cell = Doubled(H, dtype="float64")
+
+        layer = Layer()
+        layer.build((B, T, I))
+        pairs.randomise(layer)
+        return layer
+
+    ours, theirs = with_it(tf_cudnn_rnn.keras.LSTM), with_it(keras.layers.LSTM)
+    np.testing.assert_array_equal(ours(pairs.inputs()), theirs(pairs.inputs()))
+    assert ours.fallback_reason == "the cell must be Keras' own; got Doubled"
+
+
+@pytest.mark.parametrize("case", UNFUSED_IN_TRAINING)
+def test_falls_back_in_training_alone(case):
+    name, options, reason = UNFUSED_IN_TRAINING[case]
+    ours, theirs = pairs.pair(name, seed=4, return_sequences=True, **options)
+    theirs.use_cudnn = False  # "auto" fails on the masks of implementation 1
+    x = pairs.inputs()
+    pairs.assert_same(ours, theirs, x)
+    assert ours.runs_fused
+    pairs.assert_same(ours, theirs, x, training=True, tolerance=0)
+    assert ours.runs_fused is False and reason in ours.fallback_reason
+    strict = getattr(tf_cudnn_rnn.keras, name)(H, use_fused=True, **options)
+    strict(x)
+    with pytest.raises(ValueError, match=reason):
+        strict(x, training=True)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_use_fused(name, caplog):
+    layer, x = getattr(tf_cudnn_rnn.keras, name), pairs.inputs("float32")
+    assert layer(H).use_fused == "auto"
+    strict = layer(H, use_fused=True)
+    strict(x)
+    assert strict.runs_fused
+    slow = layer(H, use_fused=False)
+    slow(x)
+    assert not slow.runs_fused and slow.fallback_reason == "use_fused is False"
+    assert not caplog.records  # as asked
+    assert not layer(H).supports_jit
+    with pytest.raises(ValueError, match="`use_fused` must be 'auto', True or False; got 'yes'"):
+        layer(H, use_fused="yes")
+
+
+def test_a_model_asked_for_xla_warns_and_trains():
+    model = keras.Sequential([keras.Input([T, I]), tf_cudnn_rnn.keras.SimpleRNN(H)])
+    with pytest.warns(UserWarning, match="doesn't support `jit_compile=True`"):
+        model.compile("sgd", "mse", jit_compile=True)
+    model.fit(pairs.inputs("float32"), np.zeros([B, H]), verbose=0)
+    assert model.layers[0].runs_fused
+
+
+@pytest.mark.parametrize("name", ["LSTM", "GRU"])
+def test_use_cudnn_is_another_name(name):
+    layer = getattr(tf_cudnn_rnn.keras, name)
+    assert layer(H, use_cudnn=False).use_fused is False
+    assert layer(H, use_cudnn=True, use_fused=True).use_fused is True
+    with pytest.raises(ValueError, match="got use_fused=True, use_cudnn=False"):
+        layer(H, use_cudnn=False, use_fused=True)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("use_fused", ["auto", True, False])
+def test_bidirectional_hands_use_fused_on(name, use_fused):
+    layer = getattr(tf_cudnn_rnn.keras, name)(H, use_fused=use_fused)
+    wrapper = keras.layers.Bidirectional(layer)
+    wrapper(pairs.inputs("float32"))
+    for half in (wrapper.forward_layer, wrapper.backward_layer):
+        assert half.use_fused is use_fused or half.use_fused == use_fused == "auto"
+        assert half.runs_fused is (use_fused is not False)
+
+
+def _operations(function) -> set[str]:
+    graph = function.graph
+    nodes = list(graph.as_graph_def().node)
+    for definition in graph.as_graph_def().library.function:
+        nodes += definition.node_def
+    return {node.op for node in nodes}
+
+
+def test_a_masked_layer_is_one_straight_graph():
+    layer, theirs = pairs.pair("LSTM", return_sequences=True)
+
+    def graph_of(layer):
+        function = tf.function(lambda x, mask: layer(x, mask=mask))
+        return _operations(function.get_concrete_function(pairs.inputs(), tf.constant(MASK)))
+
+    conditions = {"If", "StatelessIf", "While", "StatelessWhile", "Case"}
+    assert not graph_of(layer) & conditions
+    assert "TfCudnnRnn>CudnnRNNV3" in graph_of(layer)
+    assert graph_of(theirs) & conditions
+
+
+def test_what_is_kept_for_gradients(monkeypatch):
+    kept = []
+    original = raw_ops.CudnnRNNV3
+
+    def spy(**arguments):
+        kept.append(arguments["is_training"])
+        return original(**arguments)
+
+    monkeypatch.setattr(raw_ops, "CudnnRNNV3", spy)
+    layer, _ = pairs.pair("LSTM")
+    x = tf.constant(pairs.inputs())
+    layer(x)
+    layer(x, training=True)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = layer(x, training=False)
+    assert tape.gradient(y, x) is not None
+    tf.function(layer)(x)  # a graph may be differentiated later, and keeps nothing if not
+    assert kept == [False, False, True, True]
+
+
+# ------------------------------------------------------------------------------------
+# Config, names, states, shapes
+# ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_config_and_variables(name):
+    for chosen in pairs.all_options("return_sequences", "return_state"):
+        chosen |= {"go_backwards": True, "stateful": True, "zero_output_for_mask": True}
+        keras.utils.clear_session()
+        ours = getattr(tf_cudnn_rnn.keras, name)(H, **chosen, dropout=0.1, use_fused=True)
+        keras.utils.clear_session()
+        theirs = getattr(keras.layers, name)(H, **chosen, dropout=0.1)
+        assert ours.get_config() == theirs.get_config()
+        assert ours.__class__.from_config(ours.get_config()).get_config() == ours.get_config()
+        for layer in (ours, theirs):
+            layer.build((B, T, I))
+        described = [
+            [(v.path, v.name, tuple(v.shape), v.dtype, v.trainable) for v in layer.variables]
+            for layer in (ours, theirs)
+        ]
+        assert described[0] == described[1]
+        x = keras.KerasTensor((B, T, I))
+        assert ours.compute_output_shape(x.shape) == theirs.compute_output_shape(x.shape)
+
+
+def test_positional_arguments():
+    assert tf_cudnn_rnn.keras.LSTM(3, "relu", "tanh", False).get_config()["activation"] == "relu"
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_initial_weights(name):
+    weights = []
+    for module in (tf_cudnn_rnn.keras, keras.layers):
+        keras.utils.set_random_seed(6)
+        layer = getattr(module, name)(H)
+        layer.build((B, T, I))
+        weights.append(layer.get_weights())
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_stateful(name):
+    ours, theirs = pairs.pair(name, stateful=True, return_sequences=True)
+    x, mask = pairs.inputs(), tf.constant(MASK)
+    first = ours(x, mask=mask).numpy()
+    np.testing.assert_allclose(first, theirs(x, mask=mask), rtol=0, atol=1e-12)
+    second = ours(x, mask=mask).numpy()
+    assert np.abs(second - first).max() > 1e-3
+    np.testing.assert_allclose(second, theirs(x, mask=mask), rtol=0, atol=1e-12)
+    ours.reset_state()
+    np.testing.assert_array_equal(ours(x, mask=mask), first)
+    assert ours.runs_fused
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_batch_of_nothing(name):
+    layer = getattr(tf_cudnn_rnn.keras, name)(H, return_sequences=True, return_state=True)
+    x = tf.zeros([0, T, I])
+    for mask in (None, tf.zeros([0, T], tf.bool)):
+        with tf.GradientTape() as tape:
+            y, h, *_ = layer(x, mask=mask)
+            loss = tf.reduce_sum(y) + tf.reduce_sum(h)
+        assert y.shape == [0, T, H] and h.shape == [0, H]
+        for gradient in tape.gradient(loss, [v.value for v in layer.trainable_variables]):
+            assert not gradient.numpy().any()
+
+
+@pytest.mark.parametrize("go_backwards", [False, True])
+def test_unknown_sizes(go_backwards):
+    ours, theirs = pairs.pair("GRU", return_sequences=True, go_backwards=go_backwards)
+    signature = [tf.TensorSpec([None, None, I], tf.float64), tf.TensorSpec([None, None], tf.bool)]
+
+    @tf.function(input_signature=signature)
+    def run(x, mask):
+        y = ours(x, mask=mask)
+        assert y.shape.as_list() == [None, None, H]
+        return y
+
+    for batch, steps in ((B, T), (2, 3), (1, 1)):
+        x, mask = pairs.inputs()[:batch, :steps], MASK[:batch, :steps]
+        expected = theirs(x, mask=tf.constant(mask))
+        np.testing.assert_allclose(run(x, mask), expected, rtol=0, atol=1e-12)
+
+
+# ------------------------------------------------------------------------------------
+# Wrapped, and in models
+# ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("merge_mode", ["concat", "sum", "mul", "ave", None])
+@pytest.mark.parametrize("return_sequences", [False, True])
+@pytest.mark.parametrize("name", LAYERS)
+def test_bidirectional(name, return_sequences, merge_mode):
+    def wrap(layer):
+        return keras.layers.Bidirectional(layer, merge_mode=merge_mode, dtype="float64")
+
+    ours, theirs = pairs.pair(name, wrap=wrap, return_sequences=return_sequences, return_state=True)
+    for mask in (None, tf.constant(MASK)):
+        pairs.assert_same(ours, theirs, pairs.inputs(), mask=mask, label=str(merge_mode))
+    assert ours.forward_layer.runs_fused and ours.backward_layer.runs_fused
+    assert type(ours.backward_layer) is getattr(tf_cudnn_rnn.keras, name)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_time_distributed(name):
+    def wrap(layer):
+        return keras.layers.TimeDistributed(layer, dtype="float64")
+
+    ours, theirs = pairs.pair(name, wrap=wrap, shape=(2, 2, T, I), return_sequences=True)
+    x = np.random.default_rng(5).normal(size=[2, 2, T, I])
+    mask = tf.constant(MASK[1:5].reshape(2, 2, T))
+    for options in ({}, {"mask": mask}):
+        pairs.assert_same(ours, theirs, x, **options)
+    assert ours.layer.runs_fused
+
+    # Here Keras vectorises, over as many steps as there are rows in the batch, by mistake.
+    @tf.function(input_signature=[tf.TensorSpec([None, None, T, I], tf.float64)])
+    def run(x):
+        return ours(x)
+
+    np.testing.assert_allclose(run(x), theirs(x), rtol=0, atol=1e-12)
+
+
+def _classifier(module, name):
+    keras.utils.set_random_seed(8)
+    layer = getattr(module, name)
+    return keras.Sequential(
+        [
+            keras.Input([None]),
+            keras.layers.Embedding(20, I, mask_zero=True),
+            layer(H, recurrent_regularizer="l2", kernel_constraint="max_norm", dropout=0.2, seed=1),
+            keras.layers.Dense(3, activation="softmax"),
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_fit(name):
+    """Training with masks, dropout and clipping takes the same course."""
+    rng = np.random.default_rng(7)
+    x, labels = rng.integers(0, 20, size=[24, T]), rng.integers(0, 3, size=[24])
+    x[3] = 0  # all masked
+    histories, models = [], []
+    for module in (tf_cudnn_rnn.keras, keras.layers):
+        model = _classifier(module, name)
+        optimizer = keras.optimizers.SGD(0.1, momentum=0.9, clipnorm=1.0)
+        model.compile(optimizer, "sparse_categorical_crossentropy")
+        history = model.fit(x, labels, batch_size=8, epochs=3, shuffle=False, verbose=0)
+        histories.append(history.history["loss"])
+        models.append(model)
+    np.testing.assert_allclose(histories[0], histories[1], rtol=1e-5)
+    assert histories[0][-1] < histories[0][0]
+    for one, other in zip(models[0].get_weights(), models[1].get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        models[0].predict(x, verbose=0), models[1](x, training=False), rtol=0, atol=1e-5
+    )
+    assert models[0].layers[1].runs_fused
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_states_handed_over(name):
+    """An encoder's final states start a decoder."""
+
+    def model(module):
+        layer = getattr(module, name)
+        source, target = keras.Input([None, I]), keras.Input([None, I])
+        _, *states = layer(H, return_state=True)(source)
+        outputs = layer(H, return_sequences=True)(target, initial_state=states)
+        return keras.Model([source, target], outputs)
+
+    ours, theirs = model(tf_cudnn_rnn.keras), model(keras.layers)
+    pairs.randomise(ours)
+    theirs.set_weights(ours.get_weights())
+    data = [pairs.inputs("float32", seed=1), pairs.inputs("float32", seed=2)]
+    np.testing.assert_allclose(ours(data), theirs(data), rtol=0, atol=2e-6)

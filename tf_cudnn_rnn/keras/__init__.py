@@ -1,0 +1,29 @@
+"""Keras layers that run as one fused op on the CPU.
+
+LSTM, GRU, SimpleRNN  drop-in replacements for those of keras.layers
+accelerate            makes those of keras.layers themselves run fused
+load_model            loads a .keras file of stock layers as drop-ins
+to_keras              the same model of stock layers, for everybody else
+export, export_as     what a SavedModel holds: own ops, built-in ops, or Keras' loop
+"""
+
+from tf_cudnn_rnn import _library
+from tf_cudnn_rnn.keras._environment import require_keras
+
+_library.load()
+require_keras()
+
+from tf_cudnn_rnn.keras._accelerate import accelerate  # noqa: E402
+from tf_cudnn_rnn.keras._models import export, export_as, load_model, to_keras  # noqa: E402
+from tf_cudnn_rnn.keras.layers import GRU, LSTM, SimpleRNN  # noqa: E402
+
+__all__ = [
+    "GRU",
+    "LSTM",
+    "SimpleRNN",
+    "accelerate",
+    "export",
+    "export_as",
+    "load_model",
+    "to_keras",
+]

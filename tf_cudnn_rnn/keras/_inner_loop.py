@@ -1,0 +1,227 @@
+"""The loop over time steps of a Keras layer, as one op.
+
+`inner_loop` takes the place of the method of that name of keras.layers.LSTM, GRU and
+SimpleRNN, in the drop-ins and in accelerate(). Everything before and after it (states,
+files, wrappers) stays Keras' own.
+"""
+
+import contextvars
+import logging
+import warnings
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tf_cudnn_rnn import raw_ops
+from tf_cudnn_rnn.keras._masks import Compaction
+from tf_cudnn_rnn.keras._packing import pack
+
+try:
+    from tensorflow.python.eager.record import could_possibly_record as _could_record
+except ImportError:  # not a public function
+
+    def _could_record() -> bool:
+        return True
+
+
+_logger = logging.getLogger("tf_cudnn_rnn")
+
+# What a graph gets for such a layer: "own" ops, "builtin" ops or the "stock" loop.
+graph_contents = contextvars.ContextVar("tf_cudnn_rnn_graph_contents", default="own")
+
+_DTYPES = ("float16", "bfloat16", "float32", "float64")
+_TANH = (keras.activations.tanh, keras.ops.tanh, tf.tanh)
+_RELU = (keras.activations.relu, keras.ops.relu, tf.nn.relu)
+_CELLS = (keras.layers.LSTMCell, keras.layers.GRUCell, keras.layers.SimpleRNNCell)
+_SIGMOID = (keras.activations.sigmoid, keras.ops.sigmoid, tf.sigmoid)
+
+
+def _name_of(activation: Any) -> str:
+    return getattr(activation, "__name__", None) or repr(activation)
+
+
+def rnn_mode_of(layer: keras.layers.RNN) -> str:
+    """The mode that `layer` has if it can run fused."""
+    if isinstance(layer, keras.layers.LSTM):
+        return "lstm"
+    if isinstance(layer, keras.layers.GRU):
+        return "gru"
+    return "rnn_relu" if layer.activation in _RELU else "rnn_tanh"
+
+
+def obstacle(layer: keras.layers.RNN, training: bool) -> str | None:
+    """Says what of `layer` the op cannot do; None if nothing."""
+    if type(layer.cell) not in _CELLS:  # a subclass may compute anything
+        return f"the cell must be Keras' own; got {type(layer.cell).__name__}"
+    if isinstance(layer, keras.layers.SimpleRNN):
+        if layer.activation not in _TANH + _RELU:
+            return f"activation must be tanh or relu; got {_name_of(layer.activation)}"
+    else:
+        if layer.activation not in _TANH:
+            return f"activation must be tanh; got {_name_of(layer.activation)}"
+        if layer.recurrent_activation not in _SIGMOID:
+            return (
+                f"recurrent_activation must be sigmoid; got {_name_of(layer.recurrent_activation)}"
+            )
+    if isinstance(layer, keras.layers.GRU) and not layer.reset_after:
+        return "reset_after must be True; got False"
+    if layer.unroll:
+        return "unroll must be False; got True"
+    if layer.compute_dtype not in _DTYPES:
+        return f"the compute dtype must be one of {', '.join(_DTYPES)}; got {layer.compute_dtype}"
+    if training:
+        if layer.recurrent_dropout:
+            return (
+                f"recurrent_dropout must be 0 in training; got {layer.recurrent_dropout} "
+                "(it runs fused in inference)"
+            )
+        if layer.dropout == 1.0:
+            return "dropout must be less than 1 in training; got 1.0"
+        if layer.dropout and getattr(layer.cell, "implementation", 2) == 1:
+            return "implementation must be 2 for dropout in training; got 1, a mask for each gate"
+    return None
+
+
+def cannot_run_fused(layer: keras.layers.RNN, reason: str) -> ValueError:
+    """The error for use_fused=True."""
+    return ValueError(
+        f"Layer {layer.name!r} has use_fused=True but cannot run fused: {reason}. Pass "
+        "use_fused='auto' to let Keras' loop run where the fused op cannot."
+    )
+
+
+def _as_boolean_matrix(mask: Any) -> tf.Tensor:
+    """A mask as Keras' loop takes it, [B, T] or [B, T, 1] of any type."""
+    mask = tf.convert_to_tensor(mask)
+    if mask.shape.rank == 3:
+        mask = tf.squeeze(mask, axis=2)
+    return tf.cast(mask, tf.bool)
+
+
+def _may_need_gradients() -> bool:
+    """Whether the op must keep what its gradient needs.
+
+    A graph can be differentiated after it is built, so there the answer is yes; when it
+    runs the op sees whether that was done, and keeps nothing if it was not.
+    """
+    return not tf.executing_eagerly() or _could_record()
+
+
+def _run_op(layer, rnn_mode, sequences, states, lengths, training):
+    """Calls the op; returns its output, batch-major, and its final states."""
+    dtype = sequences.dtype
+    cell = layer.cell
+
+    def value(variable):
+        return tf.cast(keras.ops.convert_to_tensor(variable), dtype)
+
+    params = pack(
+        rnn_mode,
+        value(cell.kernel),
+        value(cell.recurrent_kernel),
+        None if cell.bias is None else value(cell.bias),
+    )
+    states = [state[:, None] for state in states]  # [B, 1, H]
+    builtin = graph_contents.get() == "builtin" and not tf.executing_eagerly()
+    result = (tf.raw_ops if builtin else raw_ops).CudnnRNNV3(
+        input=sequences,
+        input_h=states[0],
+        input_c=states[1] if rnn_mode == "lstm" else tf.zeros([], dtype),
+        params=params,
+        sequence_lengths=lengths,
+        rnn_mode=rnn_mode,
+        # On GPUs the built-in op of inference is another, quicker one.
+        is_training=bool(training) if builtin else _may_need_gradients(),
+        time_major=False,
+    )
+    output = result.output
+    output.set_shape([*sequences.shape[:2], layer.units])
+    finals = [result.output_h, result.output_c] if rnn_mode == "lstm" else [result.output_h]
+    return output, [final[:, 0] for final in finals]
+
+
+def _warn_about_gpus(layer, mask):
+    """Built-in ops may be meant for GPUs, where some of their options are broken."""
+    if layer.compute_dtype == "bfloat16":
+        warnings.warn(
+            f"Layer {layer.name!r} computes in bfloat16, which TensorFlow's GPU kernel of "
+            "CudnnRNNV3 gets wrong. The exported graph is right on CPUs with this library.",
+            stacklevel=3,
+        )
+    if mask is not None:
+        warnings.warn(
+            f"Layer {layer.name!r} has a mask, so lengths can be 0, which TensorFlow's GPU "
+            "kernel of CudnnRNNV3 refuses: each row needs a valid step there.",
+            stacklevel=3,
+        )
+
+
+def _fused(layer, sequences, initial_state, mask, training):
+    rnn_mode = rnn_mode_of(layer)
+    dtype = layer.compute_dtype
+    if training and layer.dropout:
+        # One mask a row, for all steps; call() has drawn it.
+        sequences = sequences * layer.cell.get_dropout_mask(sequences[:, 0, :])[:, None, :]
+    sequences = tf.cast(sequences, dtype)
+    states = [tf.cast(keras.ops.convert_to_tensor(state), dtype) for state in initial_state]
+    if graph_contents.get() == "builtin":
+        _warn_about_gpus(layer, mask)
+
+    if mask is None:
+        if layer.go_backwards:
+            sequences = tf.reverse(sequences, [1])
+        lengths = tf.fill([tf.shape(sequences)[0]], tf.shape(sequences)[1])
+        outputs, states = _run_op(layer, rnn_mode, sequences, states, lengths, training)
+        last_output = states[0]
+    else:
+        compaction = Compaction(_as_boolean_matrix(mask), layer.go_backwards)
+        outputs, states = _run_op(
+            layer, rnn_mode, compaction.compact(sequences), states, compaction.lengths, training
+        )
+        last_output = compaction.last_output(states[0], layer.zero_output_for_mask)
+        if layer.return_sequences:
+            outputs = compaction.expand(outputs, layer.zero_output_for_mask)
+    if not layer.return_sequences:
+        outputs = last_output[:, None]  # what Keras' loop gives; nobody reads it
+    return last_output, outputs, states
+
+
+def inner_loop(
+    layer: keras.layers.RNN, sequences, initial_state, mask, training=False
+) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
+    """What RNN.inner_loop returns, computed by one op if that is possible and wanted.
+
+    Args:
+      layer: an LSTM, GRU or SimpleRNN. Its attribute `use_cudnn`, if any, says what is
+        wanted; see `layers.LSTM.use_fused`.
+      sequences: [B, T, I].
+      initial_state: a list of [B, H].
+      mask: [B, T], None, or a list of one of them.
+      training: whether dropout acts.
+
+    Raises:
+      ValueError: the layer must run fused, and cannot.
+    """
+    if isinstance(mask, list | tuple):
+        mask = mask[0]
+    use_fused = getattr(layer, "use_cudnn", "auto")
+    if use_fused is False:
+        reason = "use_fused is False"
+    elif graph_contents.get() == "stock":
+        reason = "the graph is built for stock TensorFlow, by export_as('stock')"
+    else:
+        reason = obstacle(layer, bool(training))
+        if reason and use_fused is True:
+            raise cannot_run_fused(layer, reason)
+        if reason and reason != getattr(layer, "fallback_reason", None):
+            _logger.warning("Layer %r runs in Keras' loop: %s.", layer.name, reason)
+    layer.fallback_reason = reason
+    layer.runs_fused = reason is None
+    if reason is None:
+        layer.supports_jit = False  # XLA knows no custom ops; Keras' cuDNN path says so here, too
+        return _fused(layer, sequences, initial_state, mask, training)
+    # The loop itself: the methods of LSTM and GRU would look for a GPU first.
+    return keras.layers.RNN.inner_loop(
+        layer, sequences, initial_state, mask=mask, training=training
+    )

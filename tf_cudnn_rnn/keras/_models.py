@@ -1,0 +1,155 @@
+"""Whole models: between stock layers and drop-ins, to files and to SavedModels."""
+
+import contextlib
+import json
+import os
+import pathlib
+import tempfile
+import zipfile
+from typing import Any
+
+import keras
+
+from tf_cudnn_rnn.keras import _inner_loop, layers
+
+_DROP_INS = ("LSTM", "GRU", "SimpleRNN")
+_EXPORT_TARGETS = ("own", "builtin", "stock")
+
+
+def _stock_key(name: str) -> dict:
+    return {"module": "keras.layers", "class_name": name, "registered_name": None}
+
+
+def _drop_in_key(name: str) -> dict:
+    cls = getattr(layers, name)
+    return {
+        "module": cls.__module__,
+        "class_name": name,
+        "registered_name": keras.saving.get_registered_name(cls),
+    }
+
+
+def _rename(config: Any, old_key, new_key) -> Any:
+    """Replaces class names at any depth of what serialize_keras_object returned."""
+    if isinstance(config, list | tuple):
+        return type(config)(_rename(item, old_key, new_key) for item in config)
+    if not isinstance(config, dict):
+        return config
+    renamed = {key: _rename(value, old_key, new_key) for key, value in config.items()}
+    name = config.get("class_name")
+    if name in _DROP_INS:
+        old = old_key(name)
+        # Old files lack registered_name; a class that somebody registered is another class.
+        if all(config.get(key) == value for key, value in old.items()):
+            renamed |= new_key(name)
+    return renamed
+
+
+def load_model(filepath, custom_objects=None, compile=True, safe_mode=True) -> keras.Model:
+    """keras.saving.load_model, with drop-ins for the stock layers in the file.
+
+    LSTM, GRU and SimpleRNN become those of tf_cudnn_rnn.keras, wherever the model's config
+    names them: inside Bidirectional and TimeDistributed, in nested models, in the config of
+    own classes. Layers that a class makes in its __init__ stay as they are (use
+    `accelerate()` for these). Weights and the optimiser's state are loaded as ever.
+
+    Args:
+      filepath: a `.keras` file, saved with stock layers or with drop-ins.
+      custom_objects, compile, safe_mode: as of Keras.
+
+    Raises:
+      ValueError: `filepath` is no `.keras` file.
+    """
+    path = pathlib.Path(os.fspath(filepath))
+    if path.suffix != ".keras" or not zipfile.is_zipfile(path):
+        raise ValueError(
+            f"`filepath` must be a .keras file; got {path}. For other formats call "
+            "keras.saving.load_model, and use the model inside tf_cudnn_rnn.keras.accelerate()."
+        )
+    # Keras lets nobody replace its own classes while loading, so the file is rewritten.
+    with tempfile.TemporaryDirectory() as folder:
+        rewritten = pathlib.Path(folder) / path.name
+        with zipfile.ZipFile(path) as old, zipfile.ZipFile(rewritten, "w") as new:
+            for entry in old.infolist():
+                content = old.read(entry)
+                if entry.filename == "config.json":
+                    config = _rename(json.loads(content), _stock_key, _drop_in_key)
+                    content = json.dumps(config).encode()
+                new.writestr(entry, content)
+        return keras.saving.load_model(
+            rewritten, custom_objects=custom_objects, compile=compile, safe_mode=safe_mode
+        )
+
+
+def to_keras(model: keras.Layer) -> keras.Layer:
+    """Returns an equal model, or layer, of stock Keras layers, with weights of its own.
+
+    It is for whatever must not depend on this library: files for others, and converters
+    (ONNX, LiteRT, OpenVINO). The optimiser's state, if any, starts anew.
+
+    Args:
+      model: a built model or layer; drop-ins may stand wherever its config names them.
+
+    Raises:
+      ValueError: `model` has not been built, or makes its drop-ins in code.
+    """
+    if not model.built:
+        raise ValueError(
+            f"`model` must be built, or it has no weights to copy; {model.name!r} is not. Call "
+            "it on data first."
+        )
+    config = keras.saving.serialize_keras_object(model)
+    stock = keras.saving.deserialize_keras_object(_rename(config, _drop_in_key, _stock_key))
+    left = [layer.name for layer in stock._flatten_layers() if isinstance(layer, layers._DropIn)]
+    if left:
+        raise ValueError(
+            f"`model` must name its layers in its config; {type(model).__name__} makes "
+            f"{', '.join(left)} in code. Make them of keras.layers there, and move the weights "
+            "with save_weights and load_weights."
+        )
+    if not stock.built:
+        raise ValueError(
+            f"`model` must know its input shape to be built anew; {type(model).__name__} does "
+            "not. Give it a keras.Input, or implement get_build_config."
+        )
+    stock.set_weights(model.get_weights())
+    return stock
+
+
+@contextlib.contextmanager
+def export_as(contents: str):
+    """Chooses what graphs hold for each fused layer that is traced in the `with` block.
+
+    Args:
+      contents: "own" (the default elsewhere): this library's ops. "builtin": CudnnRNNV3, for
+        stock TensorFlow on GPUs and, with this library, on CPUs. "stock": Keras' loop, which
+        needs nothing and is slow.
+
+    For "builtin" a layer with a mask or in bfloat16 warns: the CPU kernel computes these
+    rightly, TensorFlow's GPU kernel does not.
+
+    Raises:
+      ValueError: `contents` is something else.
+    """
+    if contents not in _EXPORT_TARGETS:
+        raise ValueError(
+            f"`contents` must be one of {', '.join(_EXPORT_TARGETS)}; got {contents!r}."
+        )
+    token = _inner_loop.graph_contents.set(contents)
+    try:
+        yield
+    finally:
+        _inner_loop.graph_contents.reset(token)
+
+
+def export(model: keras.Model, filepath, as_: str = "own", **kwargs) -> None:
+    """model.export(filepath) with the graph that `export_as(as_)` chooses.
+
+    Args:
+      model: a built model.
+      filepath: the folder of the SavedModel.
+      as_: "own", "builtin" or "stock"; see export_as.
+      **kwargs: of keras.Model.export.
+    """
+    with export_as(as_):
+        model.export(filepath, **kwargs)
