@@ -1,6 +1,7 @@
 #include "ops/attributes.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 
@@ -12,6 +13,12 @@ struct NamedValue {
   const char* name;
   Value value;
 };
+
+constexpr NamedValue<rnn::CellMode> kModes[] = {
+    {"rnn_relu", rnn::CellMode::kRelu},
+    {"rnn_tanh", rnn::CellMode::kTanh},
+    {"lstm", rnn::CellMode::kLstm},
+    {"gru", rnn::CellMode::kGru}};
 
 template <typename Value, size_t size>
 absl::Status Parse(const char* what, const std::string& text,
@@ -33,11 +40,6 @@ absl::Status ParseModes(const std::string& rnn_mode,
                         const std::string& input_mode,
                         const std::string& direction,
                         RnnAttributes* attributes) {
-  static constexpr NamedValue<rnn::CellMode> kModes[] = {
-      {"rnn_relu", rnn::CellMode::kRelu},
-      {"rnn_tanh", rnn::CellMode::kTanh},
-      {"lstm", rnn::CellMode::kLstm},
-      {"gru", rnn::CellMode::kGru}};
   static constexpr NamedValue<InputMode> kInputModes[] = {
       {"linear_input", InputMode::kLinear},
       {"skip_input", InputMode::kSkip},
@@ -49,6 +51,12 @@ absl::Status ParseModes(const std::string& rnn_mode,
       Parse("input mode", input_mode, kInputModes, &attributes->input_mode));
   return Parse("direction mode", direction, kDirections,
                &attributes->num_directions);
+}
+
+const char* RnnModeName(rnn::CellMode mode) {
+  return std::find_if(std::begin(kModes), std::end(kModes),
+                      [mode](const auto& named) { return named.value == mode; })
+      ->name;
 }
 
 rnn::RnnDescriptor MakeDescriptor(const RnnAttributes& attributes,

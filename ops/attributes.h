@@ -46,6 +46,9 @@ absl::Status ParseModes(const std::string& rnn_mode,
                         const std::string& direction,
                         RnnAttributes* attributes);
 
+// The value of the attribute rnn_mode that means `mode`.
+const char* RnnModeName(rnn::CellMode mode);
+
 // Leaves `value` alone if the op's definition has no such attribute.
 template <typename Context, typename Value>
 absl::Status ReadAttributeIfDefined(Context* context, const char* name,

@@ -12,12 +12,10 @@ namespace {
 using ::tensorflow::PartialTensorShape;
 
 std::string DebugString(const rnn::RnnDescriptor& d) {
-  // In the order of CellMode.
-  constexpr const char* kModes[] = {"rnn_relu", "rnn_tanh", "lstm", "gru"};
   std::string text = absl::StrCat(
-      "rnn_mode = ", kModes[static_cast<int>(d.mode)],
-      ", num_layers = ", d.num_layers, ", directions = ", d.num_directions,
-      ", num_units = ", d.hidden_size, ", input_size = ", d.input_size);
+      "rnn_mode = ", RnnModeName(d.mode), ", num_layers = ", d.num_layers,
+      ", directions = ", d.num_directions, ", num_units = ", d.hidden_size,
+      ", input_size = ", d.input_size);
   if (d.has_projection()) absl::StrAppend(&text, ", num_proj = ", d.num_proj);
   if (d.skip_input) absl::StrAppend(&text, ", skipped input");
   return text;
