@@ -15,6 +15,8 @@ NewKernel NewBackpropKernel;
 NewKernel NewParamsSizeKernel;
 NewKernel NewParamsToCanonicalKernel;
 NewKernel NewCanonicalToParamsKernel;
+NewKernel NewKerasToParamsKernel;
+NewKernel NewKerasToParamsBackpropKernel;
 
 }  // namespace tf_cudnn_rnn
 

@@ -47,6 +47,10 @@ constexpr Registration kRegistrations[] = {
     {"CudnnRNNCanonicalToParamsV2", Create<NewCanonicalToParamsKernel, kV2>},
     {"TfCudnnRnn>CudnnRNNCanonicalToParamsV2",
      Create<NewCanonicalToParamsKernel, kOwn>},
+
+    {"TfCudnnRnn>KerasToParams", Create<NewKerasToParamsKernel, kOwn>},
+    {"TfCudnnRnn>KerasToParamsBackprop",
+     Create<NewKerasToParamsBackpropKernel, kOwn>},
 };
 
 // A second registration would make every call fail; builds for GPUs list GPU

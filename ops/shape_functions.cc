@@ -6,6 +6,7 @@
 #include "ops/attributes.h"
 #include "ops/call_shapes.h"
 #include "ops/params_rules.h"
+#include "ops/partial_shapes.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/platform/errors.h"
@@ -18,20 +19,6 @@ using ::tensorflow::Tensor;
 using ::tensorflow::shape_inference::DimensionHandle;
 using ::tensorflow::shape_inference::InferenceContext;
 using ::tensorflow::shape_inference::ShapeHandle;
-
-absl::Status GetPartialShape(InferenceContext* c, ShapeHandle handle,
-                             PartialTensorShape* shape) {
-  tensorflow::TensorShapeProto proto;
-  c->ShapeHandleToProto(handle, &proto);
-  return PartialTensorShape::BuildPartialTensorShape(proto, shape);
-}
-
-absl::Status GetPartialShape(InferenceContext* c, const char* input,
-                             PartialTensorShape* shape) {
-  std::vector<ShapeHandle> handles;
-  TF_RETURN_IF_ERROR(c->input(input, &handles));
-  return GetPartialShape(c, handles[0], shape);
-}
 
 struct NamedShape {
   const char* input;

@@ -109,3 +109,30 @@ def _canonical_to_params_gradient(op, dparams):
         for gradient, tensor in zip([*weights, *biases], list(op.inputs)[3:], strict=True)
     ]
     return [None, None, None, *gradients]
+
+
+# These two are linear, and each other's adjoints.
+
+
+@tf.RegisterGradient("TfCudnnRnn>KerasToParams")
+def _keras_to_params_gradient(op, dparams):
+    recurrent_kernel = op.inputs[1]
+    kernel, recurrent_kernel, biases = raw_ops.KerasToParamsBackprop(
+        params_backprop=dparams,
+        num_units=recurrent_kernel.shape[0] or tf.shape(recurrent_kernel)[0],
+        num_biases=op.get_attr("num_biases"),
+        rnn_mode=op.get_attr("rnn_mode"),
+    )
+    return [kernel, recurrent_kernel, *biases]
+
+
+@tf.RegisterGradient("TfCudnnRnn>KerasToParamsBackprop")
+def _keras_to_params_backprop_gradient(op, *output_gradients):
+    kernel, recurrent_kernel, *biases = _zeros_for_none(output_gradients, op.outputs)
+    dparams = raw_ops.KerasToParams(
+        kernel=kernel,
+        recurrent_kernel=recurrent_kernel,
+        biases=biases,
+        rnn_mode=op.get_attr("rnn_mode"),
+    )
+    return [dparams, None]  # None for num_units

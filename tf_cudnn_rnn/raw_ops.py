@@ -40,6 +40,8 @@ __all__ = [
     "CudnnRNNParamsSize",
     "CudnnRNNParamsToCanonicalV2",
     "CudnnRNNV3",
+    "KerasToParams",
+    "KerasToParamsBackprop",
 ]
 
 _ops = _library.load()
@@ -375,5 +377,52 @@ def CudnnRNNCanonicalToParamsV2(
         direction=direction,
         dropout=dropout,
         num_proj=num_proj,
+        name=name,
+    )
+
+
+def KerasToParams(*, kernel, recurrent_kernel, biases=(), rnn_mode="lstm", name=None):
+    """Returns `params` of one layer in one direction, from the weights of a Keras layer.
+
+    Args:
+      kernel: T [I, G*H], the gates side by side in Keras' order: input, forget, cell, output
+        (lstm) or update, reset, new (gru). G is 4, 3 or 1.
+      recurrent_kernel: T [H, G*H].
+      biases: none or one tensor of type T: [G*H], or [2, 3*H] of a gru (with reset_after=True).
+        A single bias becomes the input bias, and the recurrent one is zero.
+      rnn_mode: as in CudnnRNNV3.
+      name: a name for the operation.
+
+    Returns:
+      T [N], for CudnnRNNV3 with linear_input.
+    """
+    return _ops.tf_cudnn_rnn_keras_to_params(
+        kernel=kernel,
+        recurrent_kernel=recurrent_kernel,
+        biases=biases,
+        rnn_mode=rnn_mode,
+        name=name,
+    )
+
+
+def KerasToParamsBackprop(*, params_backprop, num_units, num_biases=1, rnn_mode="lstm", name=None):
+    """The gradient of KerasToParams.
+
+    Args:
+      params_backprop: T [N], the gradient of `params`.
+      num_units: int32 scalar, H.
+      num_biases: how many biases KerasToParams was given, 0 or 1.
+      rnn_mode: as in KerasToParams.
+      name: a name for the operation.
+
+    Returns:
+      A named tuple: kernel_backprop [I, G*H], recurrent_kernel_backprop [H, G*H] and
+      biases_backprop, a list of `num_biases` tensors [G*H], or [2, 3*H] of a gru.
+    """
+    return _ops.tf_cudnn_rnn_keras_to_params_backprop(
+        params_backprop=params_backprop,
+        num_units=num_units,
+        num_biases=num_biases,
+        rnn_mode=rnn_mode,
         name=name,
     )

@@ -85,7 +85,7 @@ void TransposeRows(const Element* const* rows, int64_t columns, int64_t k_begin,
                    int64_t k_end, ComputeType<Element>* out) {
   using F = ComputeType<Element>;
   if constexpr (kComputesInPlace<Element>) {
-    Kernels<F>().transpose_rows(rows, columns, k_begin, k_end, out);
+    Kernels<F>().transpose_rows(rows, columns, k_begin, k_end, out, columns);
     return;
   }
   // Rows are converted in pieces; a block of `out` stays in L1 meanwhile.

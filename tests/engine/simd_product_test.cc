@@ -241,14 +241,15 @@ TYPED_TEST(SimdProductTest, TransposesRows) {
               values[j * kDepth + k] = static_cast<F>(1000 * j + k);
             }
           }
-          Guarded<F> out(kDepth * columns);
+          const int64_t out_stride = columns + 2;
+          Guarded<F> out(kDepth * out_stride);
           KernelsOf<F>(*target).transpose_rows(rows.data(), columns, begin, end,
-                                               out.data());
+                                               out.data(), out_stride);
           EXPECT_TRUE(out.intact());
           for (int64_t k = 0; k < kDepth; ++k) {
-            for (int64_t j = 0; j < columns; ++j) {
-              const F value = out[k * columns + j];
-              if (k < begin || k >= end) {
+            for (int64_t j = 0; j < out_stride; ++j) {
+              const F value = out[k * out_stride + j];
+              if (k < begin || k >= end || j >= columns) {
                 EXPECT_TRUE(IsPoison(value)) << k << ' ' << j;
               } else {
                 EXPECT_EQ(value, j == 2 ? 0 : 1000 * j + k) << k << ' ' << j;

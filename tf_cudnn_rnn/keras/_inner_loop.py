@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tf_cudnn_rnn import raw_ops
 from tf_cudnn_rnn.keras._masks import Compaction
-from tf_cudnn_rnn.keras._packing import pack
+from tf_cudnn_rnn.keras._packing import pack, pack_with_stock_ops
 
 try:
     from tensorflow.python.eager.record import could_possibly_record as _could_record
@@ -116,14 +116,14 @@ def _run_op(layer, rnn_mode, sequences, states, lengths, training):
     def value(variable):
         return tf.cast(keras.ops.convert_to_tensor(variable), dtype)
 
-    params = pack(
+    builtin = graph_contents.get() == "builtin" and not tf.executing_eagerly()
+    params = (pack_with_stock_ops if builtin else pack)(
         rnn_mode,
         value(cell.kernel),
         value(cell.recurrent_kernel),
         None if cell.bias is None else value(cell.bias),
     )
     states = [state[:, None] for state in states]  # [B, 1, H]
-    builtin = graph_contents.get() == "builtin" and not tf.executing_eagerly()
     result = (tf.raw_ops if builtin else raw_ops).CudnnRNNV3(
         input=sequences,
         input_h=states[0],

@@ -8,44 +8,7 @@ tf_cudnn_rnn._layout. Only the gates of a GRU are in another order.
 
 import tensorflow as tf
 
-
-def _flat_transposed(kernel: tf.Tensor) -> tf.Tensor:
-    return tf.reshape(tf.transpose(kernel), [-1])
-
-
-def _pack_lstm(kernel, recurrent_kernel, bias):
-    # Both orders are input, forget, cell, output. Only the sum of cuDNN's biases counts.
-    if bias is None:
-        bias = tf.zeros([recurrent_kernel.shape[1]], kernel.dtype)
-    return tf.concat(
-        [
-            _flat_transposed(kernel),
-            _flat_transposed(recurrent_kernel),
-            bias,
-            tf.zeros_like(bias),
-        ],
-        axis=0,
-    )
-
-
-def _pack_gru(kernel, recurrent_kernel, bias):
-    def reset_first(tensor):
-        update, reset, new = tf.split(tensor, 3, axis=1)
-        return tf.concat([reset, update, new], axis=1)
-
-    if bias is None:
-        bias = tf.zeros([2, recurrent_kernel.shape[1]], kernel.dtype)
-    return tf.concat(
-        [
-            _flat_transposed(reset_first(kernel)),
-            _flat_transposed(reset_first(recurrent_kernel)),
-            tf.reshape(reset_first(bias), [-1]),  # [2, 3H]: input biases, recurrent biases
-        ],
-        axis=0,
-    )
-
-
-_PACK = {"lstm": _pack_lstm, "rnn_tanh": _pack_lstm, "rnn_relu": _pack_lstm, "gru": _pack_gru}
+from tf_cudnn_rnn import raw_ops
 
 
 def pack(
@@ -59,4 +22,29 @@ def pack(
       recurrent_kernel: [H, G*H].
       bias: [G*H], or [2, 3*H] of a GRU (with reset_after); None for zeros.
     """
-    return _PACK[rnn_mode](kernel, recurrent_kernel, bias)
+    return raw_ops.KerasToParams(
+        kernel=kernel,
+        recurrent_kernel=recurrent_kernel,
+        biases=[] if bias is None else [bias],
+        rnn_mode=rnn_mode,
+    )
+
+
+def pack_with_stock_ops(
+    rnn_mode: str, kernel: tf.Tensor, recurrent_kernel: tf.Tensor, bias: tf.Tensor | None
+) -> tf.Tensor:
+    """What `pack` returns, for graphs that must do without this library's own ops."""
+    if bias is None:
+        shape = kernel.shape[1:] if rnn_mode != "gru" else [2, *kernel.shape[1:]]
+        bias = tf.zeros(shape, kernel.dtype)
+    if rnn_mode == "gru":
+        kernel, recurrent_kernel, bias = map(_reset_first, (kernel, recurrent_kernel, bias))
+    else:  # only the sum of cuDNN's biases counts
+        bias = tf.stack([bias, tf.zeros_like(bias)])
+    flat = [tf.transpose(kernel), tf.transpose(recurrent_kernel), bias]
+    return tf.concat([tf.reshape(tensor, [-1]) for tensor in flat], axis=0)
+
+
+def _reset_first(tensor: tf.Tensor) -> tf.Tensor:
+    update, reset, new = tf.split(tensor, 3, axis=1)
+    return tf.concat([reset, update, new], axis=1)

@@ -156,7 +156,7 @@ void MultiplyPanel(const PanelProduct<F>& p) {
 
 template <typename F>
 void TransposeRows(const F* const* rows, int64_t columns, int64_t k_begin,
-                   int64_t k_end, F* out) {
+                   int64_t k_end, F* out, int64_t out_stride) {
   using V = Vec<F>;
   for (int64_t k = k_begin; k < k_end; k += V::kLanes) {
     const Lanes<V> row_lanes{k_end - k};
@@ -171,7 +171,7 @@ void TransposeRows(const F* const* rows, int64_t columns, int64_t k_begin,
       const Lanes<V> out_lanes{columns - j};
       Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
         if (i.value < row_lanes.count) {
-          out_lanes.Store(tile[i.value], out + (k + i.value) * columns + j);
+          out_lanes.Store(tile[i.value], out + (k + i.value) * out_stride + j);
         }
       });
     }

@@ -78,10 +78,10 @@ struct SimdKernels {
   int cell_units[kNumCellModes];  // hidden units of a CellForwardStep panel
 
   void (*multiply_panel)(const PanelProduct<F>&);
-  // out[k * columns + j] = rows[j][k] for k in [k_begin, k_end), j < columns; a
-  // row that is nullptr gives zeros.
+  // out[k * out_stride + j] = rows[j][k] for k in [k_begin, k_end) and
+  // j < columns; a row that is nullptr gives zeros.
   void (*transpose_rows)(const F* const* rows, int64_t columns, int64_t k_begin,
-                         int64_t k_end, F* out);
+                         int64_t k_end, F* out, int64_t out_stride);
   void (*cell_forward[kNumCellModes])(const CellForwardStep<F>&);
   void (*cell_backward[kNumCellModes])(const CellBackwardStep<F>&);
 };

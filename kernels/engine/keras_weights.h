@@ -1,0 +1,38 @@
+// Between params and the weights of one layer in one direction as Keras keeps
+// them: one column per unit of a gate, gates side by side.
+//
+// Keras' order is that of params but for the GRU, whose update gate comes
+// before the reset gate. Its LSTM and simple RNN have one bias; it takes the
+// place of the input bias, the recurrent one being zero.
+#ifndef KERNELS_ENGINE_KERAS_WEIGHTS_H_
+#define KERNELS_ENGINE_KERAS_WEIGHTS_H_
+
+#include "kernels/engine/descriptor.h"
+#include "kernels/engine/executor.h"
+
+namespace rnn {
+
+// Value is an element type, const or not.
+template <typename Value>
+struct KerasWeights {
+  Value* kernel;            // [I, G*H]
+  Value* recurrent_kernel;  // [H, G*H]
+  Value* bias;              // [G*H], GRU [2, G*H]; nullptr: none, zeros
+};
+
+// `d` has one pseudo-layer and neither projects nor skips its input.
+template <typename Element>
+void KerasToParams(const RnnDescriptor& d,
+                   const KerasWeights<const Element>& weights, Element* params,
+                   Executor& executor);
+
+// The adjoint of KerasToParams: what of dparams belongs to which weight. The
+// recurrent bias of an LSTM or simple RNN is a constant and gets nothing.
+template <typename Element>
+void KerasToParamsBackward(const RnnDescriptor& d, const Element* dparams,
+                           const KerasWeights<Element>& dweights,
+                           Executor& executor);
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_KERAS_WEIGHTS_H_

@@ -1,0 +1,145 @@
+// KerasToParams and its gradient.
+#include <cstdint>
+#include <optional>
+
+#include "kernels/engine/keras_weights.h"
+#include "kernels/engine/params_layout.h"
+#include "kernels/kernels.h"
+#include "kernels/tf_adapter.h"
+#include "kernels/thread_pool_executor.h"
+#include "ops/engine_status.h"
+#include "ops/keras_weights_rules.h"
+#include "ops/params_rules.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tf_cudnn_rnn {
+namespace {
+
+using ::tensorflow::OpInputList;
+using ::tensorflow::OpKernel;
+using ::tensorflow::OpKernelConstruction;
+using ::tensorflow::OpKernelContext;
+using ::tensorflow::OpOutputList;
+using ::tensorflow::PartialTensorShape;
+using ::tensorflow::Tensor;
+using ::tensorflow::TensorShape;
+
+template <typename T>
+class KerasToParamsKernel : public OpKernel {
+ public:
+  explicit KerasToParamsKernel(OpKernelConstruction* context)
+      : OpKernel(context) {
+    OP_REQUIRES_OK(context, ReadKerasWeightsAttributes(context, &attributes_));
+  }
+
+  void Compute(OpKernelContext* context) override {
+    const Tensor* kernel;
+    const Tensor* recurrent_kernel;
+    OpInputList biases;
+    OP_REQUIRES_OK(context, context->input("kernel", &kernel));
+    OP_REQUIRES_OK(context,
+                   context->input("recurrent_kernel", &recurrent_kernel));
+    OP_REQUIRES_OK(context, context->input_list("biases", &biases));
+    const Tensor* bias = biases.size() > 0 ? &biases[0] : nullptr;
+    const PartialTensorShape bias_shape =
+        bias == nullptr ? PartialTensorShape() : PartialShape(*bias);
+    KerasSizes sizes;
+    OP_REQUIRES_OK(
+        context,
+        CheckKerasShapes(attributes_, PartialShape(*kernel),
+                         PartialShape(*recurrent_kernel),
+                         bias == nullptr ? nullptr : &bias_shape, &sizes));
+    std::optional<rnn::RnnDescriptor> descriptor;
+    OP_REQUIRES_OK(context,
+                   MakeKerasDescriptor(attributes_.mode, sizes, &descriptor));
+    rnn::ParamsLayout layout;
+    OP_REQUIRES_OK(context,
+                   FromEngine(rnn::ParamsLayout::Create(*descriptor, &layout)));
+
+    Tensor* params = nullptr;
+    OP_REQUIRES_OK(context,
+                   context->allocate_output(
+                       "params", TensorShape({layout.size()}), &params));
+    ThreadPoolExecutor executor(context);
+    rnn::KerasToParams<Element<T>>(
+        *descriptor,
+        {Data<T>(*kernel), Data<T>(*recurrent_kernel),
+         bias == nullptr ? nullptr : Data<T>(*bias)},
+        MutableData<T>(params), executor);
+  }
+
+ private:
+  KerasWeightsAttributes attributes_;
+};
+
+template <typename T>
+class KerasToParamsBackpropKernel : public OpKernel {
+ public:
+  explicit KerasToParamsBackpropKernel(OpKernelConstruction* context)
+      : OpKernel(context) {
+    OP_REQUIRES_OK(context, ReadKerasWeightsAttributes(context, &attributes_));
+  }
+
+  void Compute(OpKernelContext* context) override {
+    const Tensor* params_backprop;
+    const Tensor* num_units;
+    OP_REQUIRES_OK(context,
+                   context->input("params_backprop", &params_backprop));
+    OP_REQUIRES_OK(context, context->input("num_units", &num_units));
+    OP_REQUIRES_OK(context, CheckScalar("num_units", PartialShape(*num_units)));
+    KerasSizes sizes;
+    OP_REQUIRES_OK(context,
+                   CheckKerasBackpropShapes(
+                       attributes_.mode, PartialShape(*params_backprop),
+                       num_units->scalar<int32_t>()(), &sizes));
+    std::optional<rnn::RnnDescriptor> descriptor;
+    OP_REQUIRES_OK(context,
+                   MakeKerasDescriptor(attributes_.mode, sizes, &descriptor));
+
+    const int64_t gates_size = descriptor->gates_size();
+    Tensor* kernel = nullptr;
+    Tensor* recurrent_kernel = nullptr;
+    OpOutputList biases;
+    OP_REQUIRES_OK(
+        context,
+        context->allocate_output(
+            "kernel_backprop",
+            TensorShape({descriptor->input_size, gates_size}), &kernel));
+    OP_REQUIRES_OK(context,
+                   context->allocate_output(
+                       "recurrent_kernel_backprop",
+                       TensorShape({descriptor->hidden_size, gates_size}),
+                       &recurrent_kernel));
+    OP_REQUIRES_OK(context, context->output_list("biases_backprop", &biases));
+    Tensor* bias = nullptr;
+    if (biases.size() > 0) {
+      TensorShape shape;
+      KerasBiasShape(attributes_.mode, descriptor->hidden_size)
+          .AsTensorShape(&shape);
+      OP_REQUIRES_OK(context, biases.allocate(0, shape, &bias));
+    }
+    ThreadPoolExecutor executor(context);
+    rnn::KerasToParamsBackward<Element<T>>(
+        *descriptor, Data<T>(*params_backprop),
+        {MutableData<T>(kernel), MutableData<T>(recurrent_kernel),
+         bias == nullptr ? nullptr : MutableData<T>(bias)},
+        executor);
+  }
+
+ private:
+  KerasWeightsAttributes attributes_;
+};
+
+}  // namespace
+
+OpKernel* NewKerasToParamsKernel(OpKernelConstruction* context,
+                                 const OpVersion&) {
+  return NewKernelOfType<KerasToParamsKernel>(context);
+}
+
+OpKernel* NewKerasToParamsBackpropKernel(OpKernelConstruction* context,
+                                         const OpVersion&) {
+  return NewKernelOfType<KerasToParamsBackpropKernel>(context);
+}
+
+}  // namespace tf_cudnn_rnn

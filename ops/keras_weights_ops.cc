@@ -1,0 +1,118 @@
+// Between Keras' weights of one layer in one direction, and params. Letters as
+// in cudnn_rnn_ops.cc.
+#include <optional>
+#include <vector>
+
+#include "kernels/engine/params_layout.h"
+#include "ops/engine_status.h"
+#include "ops/keras_weights_rules.h"
+#include "ops/params_rules.h"
+#include "ops/partial_shapes.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace tf_cudnn_rnn {
+namespace {
+
+using ::tensorflow::PartialTensorShape;
+using ::tensorflow::shape_inference::InferenceContext;
+using ::tensorflow::shape_inference::ShapeHandle;
+
+constexpr char kType[] = "T: {bfloat16, float16, float32, float64}";
+constexpr char kRnnMode[] =
+    "rnn_mode: {'rnn_relu', 'rnn_tanh', 'lstm', 'gru'} = 'lstm'";
+constexpr char kNumBiases[] = "num_biases: int >= 0 = 1";
+
+absl::Status KerasToParamsShapeFunction(InferenceContext* c) {
+  KerasWeightsAttributes attributes;
+  TF_RETURN_IF_ERROR(ReadKerasWeightsAttributes(c, &attributes));
+  PartialTensorShape kernel, recurrent_kernel, bias;
+  TF_RETURN_IF_ERROR(GetPartialShape(c, "kernel", &kernel));
+  TF_RETURN_IF_ERROR(GetPartialShape(c, "recurrent_kernel", &recurrent_kernel));
+  const bool has_bias = attributes.num_biases > 0;
+  if (has_bias) TF_RETURN_IF_ERROR(GetPartialShape(c, "biases", &bias));
+  KerasSizes sizes;
+  TF_RETURN_IF_ERROR(CheckKerasShapes(attributes, kernel, recurrent_kernel,
+                                      has_bias ? &bias : nullptr, &sizes));
+  std::optional<rnn::RnnDescriptor> descriptor;
+  TF_RETURN_IF_ERROR(MakeKerasDescriptor(attributes.mode, sizes, &descriptor));
+  if (!descriptor) {
+    return c->set_output("params", {c->Vector(c->UnknownDim())});
+  }
+  rnn::ParamsLayout layout;
+  TF_RETURN_IF_ERROR(
+      FromEngine(rnn::ParamsLayout::Create(*descriptor, &layout)));
+  return c->set_output("params", {c->Vector(layout.size())});
+}
+
+absl::Status KerasToParamsBackpropShapeFunction(InferenceContext* c) {
+  KerasWeightsAttributes attributes;
+  TF_RETURN_IF_ERROR(ReadKerasWeightsAttributes(c, &attributes));
+  PartialTensorShape params_backprop, num_units_shape;
+  TF_RETURN_IF_ERROR(GetPartialShape(c, "params_backprop", &params_backprop));
+  TF_RETURN_IF_ERROR(GetPartialShape(c, "num_units", &num_units_shape));
+  TF_RETURN_IF_ERROR(CheckScalar("num_units", num_units_shape));
+  std::optional<int64_t> num_units;
+  if (const tensorflow::Tensor* constant = c->input_tensor(1)) {
+    TF_RETURN_IF_ERROR(CheckScalar(
+        "num_units", PartialTensorShape(constant->shape().dim_sizes())));
+    num_units = constant->scalar<int32_t>()();
+  }
+  KerasSizes sizes;
+  TF_RETURN_IF_ERROR(CheckKerasBackpropShapes(attributes.mode, params_backprop,
+                                              num_units, &sizes));
+  const int64_t gates_size =
+      sizes.hidden_size ? rnn::NumGates(attributes.mode) * *sizes.hidden_size
+                        : InferenceContext::kUnknownDim;
+  const auto matrix = [&](const std::optional<int64_t>& rows) {
+    return c->Matrix(rows.value_or(InferenceContext::kUnknownDim), gates_size);
+  };
+  TF_RETURN_IF_ERROR(
+      c->set_output("kernel_backprop", {matrix(sizes.input_size)}));
+  TF_RETURN_IF_ERROR(
+      c->set_output("recurrent_kernel_backprop", {matrix(sizes.hidden_size)}));
+  ShapeHandle bias;
+  TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(
+      KerasBiasShape(attributes.mode, sizes.hidden_size), &bias));
+  return c->set_output("biases_backprop",
+                       std::vector<ShapeHandle>(attributes.num_biases, bias));
+}
+
+REGISTER_OP("TfCudnnRnn>KerasToParams")
+    .Input("kernel: T")               // [I, G*H]
+    .Input("recurrent_kernel: T")     // [H, G*H]
+    .Input("biases: num_biases * T")  // [G*H]; [2, 3*H] of a GRU
+    .Output("params: T")              // [N]
+    .Attr(kType)
+    .Attr(kNumBiases)
+    .Attr(kRnnMode)
+    .SetShapeFn(KerasToParamsShapeFunction)
+    .Doc(R"doc(
+Puts params together from the weights of a Keras layer.
+
+One layer in one direction, without a projection. Gates lie side by side, in
+Keras' order.
+
+kernel: [I,G*H], G being the number of gates.
+recurrent_kernel: [H,G*H].
+biases: None, or one: [G*H], or [2,3*H] of a GRU (with reset_after=True).
+params: As CudnnRNNV3 takes it. A single bias becomes the input bias, and the
+  recurrent one is zero.
+)doc");
+
+REGISTER_OP("TfCudnnRnn>KerasToParamsBackprop")
+    .Input("params_backprop: T")                // [N]
+    .Input("num_units: int32")                  // []
+    .Output("kernel_backprop: T")               // [I, G*H]
+    .Output("recurrent_kernel_backprop: T")     // [H, G*H]
+    .Output("biases_backprop: num_biases * T")  // [G*H]; [2, 3*H] of a GRU
+    .Attr(kType)
+    .Attr(kNumBiases)
+    .Attr(kRnnMode)
+    .SetShapeFn(KerasToParamsBackpropShapeFunction)
+    .Doc(R"doc(
+Gradients of KerasToParams.
+)doc");
+
+}  // namespace
+}  // namespace tf_cudnn_rnn

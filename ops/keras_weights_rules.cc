@@ -1,0 +1,147 @@
+#include "ops/keras_weights_rules.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/engine/params_layout.h"
+#include "ops/attributes.h"
+#include "ops/engine_status.h"
+
+namespace tf_cudnn_rnn {
+namespace {
+
+using ::tensorflow::PartialTensorShape;
+
+// A dimension, or -1.
+int64_t Dimension(const PartialTensorShape& shape, int index) {
+  return shape.unknown_rank() ? -1 : shape.dim_size(index);
+}
+
+absl::Status CheckShape(const char* name, const PartialTensorShape& shape,
+                        const PartialTensorShape& required,
+                        const std::string& letters, rnn::CellMode mode) {
+  if (shape.IsCompatibleWith(required)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, " must have shape ", letters, " = ", required.DebugString(),
+      " for rnn_mode = ", RnnModeName(mode), ", got ", shape.DebugString(),
+      "."));
+}
+
+std::string GatesSize(rnn::CellMode mode) {
+  const int num_gates = rnn::NumGates(mode);
+  return num_gates == 1 ? "H" : absl::StrCat(num_gates, "*H");
+}
+
+}  // namespace
+
+absl::Status ParseKerasWeightsAttributes(const std::string& rnn_mode,
+                                         int64_t num_biases,
+                                         KerasWeightsAttributes* attributes) {
+  RnnAttributes all;
+  TF_RETURN_IF_ERROR(
+      ParseModes(rnn_mode, "linear_input", "unidirectional", &all));
+  if (num_biases < 0 || num_biases > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_biases must be 0 or 1, got ", num_biases,
+                     "; the two biases of a GRU are one tensor [2, 3*H]."));
+  }
+  attributes->mode = all.mode;
+  attributes->num_biases = num_biases;
+  return absl::OkStatus();
+}
+
+absl::Status MakeKerasDescriptor(
+    rnn::CellMode mode, const KerasSizes& sizes,
+    std::optional<rnn::RnnDescriptor>* descriptor) {
+  descriptor->reset();
+  if (!sizes.input_size || !sizes.hidden_size) return absl::OkStatus();
+  rnn::RnnDescriptor d;
+  d.mode = mode;
+  d.input_size = *sizes.input_size;
+  d.hidden_size = *sizes.hidden_size;
+  rnn::ParamsLayout layout;
+  TF_RETURN_IF_ERROR(FromEngine(rnn::ParamsLayout::Create(d, &layout)));
+  *descriptor = d;
+  return absl::OkStatus();
+}
+
+PartialTensorShape KerasBiasShape(rnn::CellMode mode,
+                                  std::optional<int64_t> num_units) {
+  const int64_t gates_size =
+      num_units ? rnn::NumGates(mode) * *num_units : int64_t{-1};
+  if (mode == rnn::CellMode::kGru) return PartialTensorShape({2, gates_size});
+  return PartialTensorShape({gates_size});
+}
+
+absl::Status CheckKerasShapes(const KerasWeightsAttributes& attributes,
+                              const PartialTensorShape& kernel,
+                              const PartialTensorShape& recurrent_kernel,
+                              const PartialTensorShape* bias,
+                              KerasSizes* sizes) {
+  const rnn::CellMode mode = attributes.mode;
+  const std::string gates_size = GatesSize(mode);
+  const std::string recurrent_letters = absl::StrCat("[H,", gates_size, "]");
+  TF_RETURN_IF_ERROR(CheckShape("recurrent_kernel", recurrent_kernel,
+                                PartialTensorShape({-1, -1}), recurrent_letters,
+                                mode));
+  const int64_t num_units = Dimension(recurrent_kernel, 0);
+  *sizes = {};
+  PartialTensorShape gates = PartialTensorShape({-1, -1});
+  if (num_units != -1) {
+    // A product that overflows is refused with the other sizes below.
+    rnn::RnnDescriptor smallest;
+    smallest.mode = mode;
+    smallest.input_size = 1;
+    smallest.hidden_size = num_units;
+    rnn::ParamsLayout layout;
+    TF_RETURN_IF_ERROR(
+        FromEngine(rnn::ParamsLayout::Create(smallest, &layout)));
+    sizes->hidden_size = num_units;
+    gates = PartialTensorShape({-1, smallest.gates_size()});
+  }
+  TF_RETURN_IF_ERROR(CheckShape("recurrent_kernel", recurrent_kernel, gates,
+                                recurrent_letters, mode));
+  TF_RETURN_IF_ERROR(CheckShape("kernel", kernel, gates,
+                                absl::StrCat("[I,", gates_size, "]"), mode));
+  if (Dimension(kernel, 0) != -1) sizes->input_size = kernel.dim_size(0);
+  if (bias == nullptr) return absl::OkStatus();
+  return CheckShape(
+      "biases[0]", *bias, KerasBiasShape(mode, sizes->hidden_size),
+      mode == rnn::CellMode::kGru ? absl::StrCat("[2,", gates_size, "]")
+                                  : absl::StrCat("[", gates_size, "]"),
+      mode);
+}
+
+absl::Status CheckKerasBackpropShapes(rnn::CellMode mode,
+                                      const PartialTensorShape& params_backprop,
+                                      std::optional<int64_t> num_units,
+                                      KerasSizes* sizes) {
+  if (!params_backprop.unknown_rank() && params_backprop.dims() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("params_backprop must have shape [N], got ",
+                     params_backprop.DebugString(), "."));
+  }
+  *sizes = {};
+  if (!num_units) return absl::OkStatus();
+  if (*num_units < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_units must be at least 1, got ", *num_units, "."));
+  }
+  sizes->hidden_size = *num_units;
+  const int64_t size = Dimension(params_backprop, 0);
+  if (size == -1) return absl::OkStatus();
+  // N = G*H * (I + H + 2). num_units is an int32, so that nothing overflows.
+  const int64_t gates_size = rnn::NumGates(mode) * *num_units;
+  const int64_t input_size = size / gates_size - *num_units - 2;
+  if (size % gates_size != 0 || input_size < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "params_backprop must have shape [N] with N = ", rnn::NumGates(mode),
+        "*H * (I + H + 2) for rnn_mode = ", RnnModeName(mode),
+        ", H = num_units = ", *num_units, " and some I > 0, got ",
+        params_backprop.DebugString(), "."));
+  }
+  sizes->input_size = input_size;
+  return absl::OkStatus();
+}
+
+}  // namespace tf_cudnn_rnn

@@ -1,0 +1,67 @@
+// The rules for weights as Keras keeps them: kernel [I, G*H], recurrent_kernel
+// [H, G*H], and one bias [G*H], or [2, G*H] of a GRU.
+#ifndef OPS_KERAS_WEIGHTS_RULES_H_
+#define OPS_KERAS_WEIGHTS_RULES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "kernels/engine/descriptor.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tf_cudnn_rnn {
+
+// The attributes of both ops.
+struct KerasWeightsAttributes {
+  rnn::CellMode mode = rnn::CellMode::kLstm;
+  int64_t num_biases = 1;
+};
+
+absl::Status ParseKerasWeightsAttributes(const std::string& rnn_mode,
+                                         int64_t num_biases,
+                                         KerasWeightsAttributes* attributes);
+
+// Context is an OpKernelConstruction or a shape function's InferenceContext.
+template <typename Context>
+absl::Status ReadKerasWeightsAttributes(Context* context,
+                                        KerasWeightsAttributes* attributes) {
+  std::string rnn_mode;
+  TF_RETURN_IF_ERROR(context->GetAttr("rnn_mode", &rnn_mode));
+  int64_t num_biases;
+  TF_RETURN_IF_ERROR(context->GetAttr("num_biases", &num_biases));
+  return ParseKerasWeightsAttributes(rnn_mode, num_biases, attributes);
+}
+
+// I and H, as far as they are known.
+struct KerasSizes {
+  std::optional<int64_t> input_size;
+  std::optional<int64_t> hidden_size;
+};
+
+// One layer in one direction; nothing unless both sizes are known.
+absl::Status MakeKerasDescriptor(rnn::CellMode mode, const KerasSizes& sizes,
+                                 std::optional<rnn::RnnDescriptor>* descriptor);
+
+// `bias` is nullptr if there is none.
+absl::Status CheckKerasShapes(
+    const KerasWeightsAttributes& attributes,
+    const tensorflow::PartialTensorShape& kernel,
+    const tensorflow::PartialTensorShape& recurrent_kernel,
+    const tensorflow::PartialTensorShape* bias, KerasSizes* sizes);
+
+// The sizes that a params_backprop of this shape belongs to. `num_units` may be
+// unknown.
+absl::Status CheckKerasBackpropShapes(
+    rnn::CellMode mode, const tensorflow::PartialTensorShape& params_backprop,
+    std::optional<int64_t> num_units, KerasSizes* sizes);
+
+// [G*H], or [2, G*H] of a GRU.
+tensorflow::PartialTensorShape KerasBiasShape(rnn::CellMode mode,
+                                              std::optional<int64_t> num_units);
+
+}  // namespace tf_cudnn_rnn
+
+#endif  // OPS_KERAS_WEIGHTS_RULES_H_

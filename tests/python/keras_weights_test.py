@@ -1,0 +1,197 @@
+"""KerasToParams and its gradients, against transpositions by NumPy."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_cudnn_rnn import raw_ops
+from tf_cudnn_rnn._layout import GATES, Layout
+from tf_cudnn_rnn.keras._packing import pack_with_stock_ops
+
+# The place of each of the ops' gates in Keras' order.
+KERAS_PLACE = {"lstm": [0, 1, 2, 3], "gru": [1, 0, 2], "rnn_tanh": [0], "rnn_relu": [0]}
+SIZES = [(1, 1), (3, 5), (64, 64), (65, 63), (17, 130), (130, 16)]
+DTYPES = ["float16", "bfloat16", "float32", "float64"]
+
+
+def random_weights(rnn_mode, input_size, num_units, dtype="float32", has_bias=True):
+    """Values that every type tells apart only by place, which is all that matters here."""
+    random = np.random.default_rng(0)
+    gates_size = len(GATES[rnn_mode]) * num_units
+    shapes = [[input_size, gates_size], [num_units, gates_size]]
+    if has_bias:
+        shapes.append([2, gates_size] if rnn_mode == "gru" else [gates_size])
+    return [tf.cast(random.normal(size=shape), dtype) for shape in shapes]
+
+
+def expected_params(rnn_mode, kernel, recurrent_kernel, bias=None):
+    """By the names of the layout, one matrix after the other."""
+    input_size, num_units = kernel.shape[0], recurrent_kernel.shape[0]
+
+    def gate_columns(matrix, gate):
+        place = KERAS_PLACE[rnn_mode][GATES[rnn_mode].index(gate)]
+        return matrix[..., place * num_units : (place + 1) * num_units]
+
+    if bias is None:
+        bias = np.zeros([2, kernel.shape[1]], kernel.dtype)
+    elif rnn_mode != "gru":
+        bias = np.stack([bias, np.zeros_like(bias)])
+    sources = {
+        "input_kernel": kernel,
+        "recurrent_kernel": recurrent_kernel,
+        "input_bias": bias[0],
+        "recurrent_bias": bias[1],
+    }
+    layout = Layout(rnn_mode, 1, num_units, input_size)
+    return np.concatenate(
+        [gate_columns(sources[r.name.kind], r.name.gate).T.reshape(-1) for r in layout.regions]
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("rnn_mode", GATES)
+def test_params_hold_each_weight_where_the_layout_says(rnn_mode, has_bias, dtype):
+    for input_size, num_units in SIZES:
+        weights = random_weights(rnn_mode, input_size, num_units, dtype, has_bias)
+        params = raw_ops.KerasToParams(
+            kernel=weights[0],
+            recurrent_kernel=weights[1],
+            biases=weights[2:],
+            rnn_mode=rnn_mode,
+        )
+        expected = expected_params(rnn_mode, *(w.numpy() for w in weights))
+        np.testing.assert_array_equal(params.numpy(), expected)
+        stock = pack_with_stock_ops(rnn_mode, *(weights if has_bias else [*weights, None]))
+        np.testing.assert_array_equal(stock.numpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("rnn_mode", GATES)
+def test_gradients_return_each_element_to_its_place(rnn_mode, has_bias, dtype):
+    for input_size, num_units in SIZES:
+        weights = random_weights(rnn_mode, input_size, num_units, dtype, has_bias)
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(weights)
+            stock = pack_with_stock_ops(rnn_mode, *(weights if has_bias else [*weights, None]))
+            own = raw_ops.KerasToParams(
+                kernel=weights[0],
+                recurrent_kernel=weights[1],
+                biases=weights[2:],
+                rnn_mode=rnn_mode,
+            )
+        dparams = tf.cast(np.random.default_rng(1).normal(size=own.shape), dtype)
+        for mine, theirs in zip(
+            tape.gradient(own, weights, dparams),
+            tape.gradient(stock, weights, dparams),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
+
+
+@pytest.mark.parametrize("rnn_mode", GATES)
+def test_second_gradient_is_the_map_itself(rnn_mode):
+    weights = random_weights(rnn_mode, 5, 7)
+    with tf.GradientTape() as outer:
+        dparams = tf.random.stateless_normal([Layout(rnn_mode, 1, 7, 5).size], [1, 2])
+        outer.watch(dparams)
+        with tf.GradientTape() as inner:
+            inner.watch(weights)
+            params = raw_ops.KerasToParams(
+                kernel=weights[0],
+                recurrent_kernel=weights[1],
+                biases=weights[2:],
+                rnn_mode=rnn_mode,
+            )
+        gradients = inner.gradient(params, weights, dparams)
+    second = outer.gradient(gradients, dparams, weights)
+    np.testing.assert_array_equal(
+        second.numpy(), expected_params(rnn_mode, *(w.numpy() for w in weights))
+    )
+
+
+def test_graph_of_unknown_shapes_runs():
+    unknown = tf.TensorSpec(None, tf.float32)
+
+    @tf.function(input_signature=[unknown, unknown, unknown])
+    def gradients(kernel, recurrent_kernel, bias):
+        with tf.GradientTape() as tape:
+            tape.watch([kernel, recurrent_kernel, bias])
+            params = raw_ops.KerasToParams(
+                kernel=kernel, recurrent_kernel=recurrent_kernel, biases=[bias], rnn_mode="gru"
+            )
+            loss = tf.reduce_sum(params**2) / 2
+        return tape.gradient(loss, [kernel, recurrent_kernel, bias])
+
+    weights = random_weights("gru", 3, 5)
+    for weight, gradient in zip(weights, gradients(*weights), strict=True):
+        np.testing.assert_array_equal(gradient.numpy(), weight.numpy())
+
+
+def test_shapes_are_inferred():
+    @tf.function
+    def trace(kernel, recurrent_kernel, bias):
+        params = raw_ops.KerasToParams(
+            kernel=kernel, recurrent_kernel=recurrent_kernel, biases=[bias], rnn_mode="gru"
+        )
+        assert params.shape == [3 * 5 * (3 + 5 + 2)]
+        back = raw_ops.KerasToParamsBackprop(params_backprop=params, num_units=5, rnn_mode="gru")
+        assert back.kernel_backprop.shape == [3, 15]
+        assert back.recurrent_kernel_backprop.shape == [5, 15]
+        assert back.biases_backprop[0].shape == [2, 15]
+        return params
+
+    trace.get_concrete_function(*random_weights("gru", 3, 5))
+
+
+REFUSED = {
+    "recurrent_kernel must have shape": dict(recurrent_kernel=[5, 16]),
+    "recurrent_kernel must have shape [H,4*H]": dict(recurrent_kernel=[20]),
+    "kernel must have shape [I,4*H] = [?,20]": dict(kernel=[3, 15]),
+    "biases[0] must have shape [4*H] = [20]": dict(bias=[2, 20]),
+    "num_units must be at least 1, got 0": dict(recurrent_kernel=[0, 0], kernel=[3, 0], bias=[0]),
+    "input_size must be at least 1, got 0": dict(kernel=[0, 20]),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_wrong_shapes_are_refused(message, in_graph):
+    shapes = dict(kernel=[3, 20], recurrent_kernel=[5, 20], bias=[20]) | REFUSED[message]
+
+    def call(kernel, recurrent_kernel, bias):
+        return raw_ops.KerasToParams(
+            kernel=kernel, recurrent_kernel=recurrent_kernel, biases=[bias], rnn_mode="lstm"
+        )
+
+    function = tf.function(call) if in_graph else call
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError)) as error:
+        function(**{name: tf.zeros(shape) for name, shape in shapes.items()})
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("size", "num_units", "message"),
+    [
+        ([201], 5, "params_backprop must have shape [N] with N = 4*H * (I + H + 2)"),
+        ([140], 5, "some I > 0, got [140]"),
+        ([200, 1], 5, "params_backprop must have shape [N], got [200,1]"),
+        ([200], 0, "num_units must be at least 1, got 0"),
+        ([200], -1, "num_units must be at least 1, got -1"),
+        ([200], [5], "num_units is not a scalar"),
+    ],
+)
+def test_wrong_gradients_are_refused(size, num_units, message):
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError)) as error:
+        raw_ops.KerasToParamsBackprop(params_backprop=tf.zeros(size), num_units=num_units)
+    assert message in str(error.value)
+
+
+def test_two_biases_are_refused():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="num_biases must be 0 or 1, got 2"):
+        raw_ops.KerasToParams(
+            kernel=tf.zeros([3, 20]),
+            recurrent_kernel=tf.zeros([5, 20]),
+            biases=[tf.zeros([20])] * 2,
+        )
