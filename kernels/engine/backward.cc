@@ -715,8 +715,11 @@ void Backward(const RnnDescriptor& descriptor, const Sequences& sequences,
   ParamsLayout params_layout;
   if (!ParamsLayout::Create(descriptor, &params_layout).ok()) return;
   Arena arena(scratch);
-  BackwardPass<Element>(descriptor, sequences, arena, params_layout.size())
-      .Run(arguments, executor);
+  BackwardPass<Element> pass(descriptor, sequences, arena,
+                             params_layout.size());
+  SerialExecutor alone;
+  const bool is_short = 2 * ForwardWork(descriptor, sequences) < kMinTeamWork;
+  pass.Run(arguments, is_short ? alone : executor);
 }
 
 #define RNN_INSTANTIATE(Element)                                              \

@@ -480,9 +480,11 @@ void Forward(const RnnDescriptor& descriptor, const Sequences& sequences,
              const ForwardArguments<Element>& arguments, void* scratch,
              Executor& executor) {
   Arena arena(scratch);
-  ForwardPass<Element>(descriptor, sequences, arguments.reserve != nullptr,
-                       arena)
-      .Run(arguments, executor);
+  ForwardPass<Element> pass(descriptor, sequences, arguments.reserve != nullptr,
+                            arena);
+  SerialExecutor alone;
+  const bool is_short = ForwardWork(descriptor, sequences) < kMinTeamWork;
+  pass.Run(arguments, is_short ? alone : executor);
 }
 
 #define RNN_INSTANTIATE(Element)                                         \

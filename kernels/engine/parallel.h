@@ -10,9 +10,9 @@
 
 namespace rnn {
 
-// Floating-point operations, or elements moved, that are worth a task: some 10
-// microseconds, about what handing it to another thread costs.
-inline constexpr int64_t kMinTaskWork = int64_t{1} << 20;
+// Floating-point operations, or elements moved, that are worth a task: a few
+// microseconds, some ten times what handing it to a team costs.
+inline constexpr int64_t kMinTaskWork = int64_t{1} << 18;
 
 // The elementwise part of a step costs about so much per hidden unit.
 inline constexpr int64_t kCellWork = 64;

@@ -1,0 +1,184 @@
+#include "kernels/engine/team.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace rnn {
+
+namespace {
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Waits a little longer each time: first for another core, then for a thread
+// that shares this one.
+class Backoff {
+ public:
+  void Wait() {
+    if (++count_ < kSpins) {
+      Pause();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+  int count() const { return count_; }
+
+ private:
+  static constexpr int kSpins = 4000;  // some 50 microseconds
+
+  int count_ = 0;
+};
+
+// After so many waits, about a millisecond, a helper goes back where it came
+// from; the team recruits again when it has work.
+constexpr int kPatience = 6000;
+
+constexpr size_t kCacheLine = 64;
+
+}  // namespace
+
+// What all threads of a team see. It outlives the team for late helpers.
+class Team::Job {
+ public:
+  explicit Job(int num_threads) : shares_(num_threads) {}
+
+  // Has all threads run task(0) .. task(num_tasks - 1), and takes part.
+  void Run(int num_tasks, FunctionRef<void(int)> task) {
+    task_ = &task;
+    num_done_.store(0, std::memory_order_relaxed);
+    const int num_threads = std::min(1 + num_helpers(), num_tasks);
+    for (int i = 0; i < num_threads; ++i) {
+      shares_[i].range.store(
+          Range::Pack(int64_t{num_tasks} * i / num_threads,
+                      int64_t{num_tasks} * (i + 1) / num_threads),
+          std::memory_order_release);
+    }
+    generation_.fetch_add(1, std::memory_order_release);
+    Work(/*member=*/0);
+    for (Backoff backoff;
+         num_done_.load(std::memory_order_acquire) < num_tasks;) {
+      backoff.Wait();
+    }
+  }
+
+  // Whether one more helper should be recruited; it then must be.
+  bool Recruits() {
+    if (num_recruited_.load(std::memory_order_relaxed) + 1 >= num_places()) {
+      return false;
+    }
+    num_recruited_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+
+  // All that a helper does.
+  void Help() {
+    if (!dismissed_.load(std::memory_order_relaxed)) HelpUntilIdle();
+    num_recruited_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  void Dismiss() { dismissed_.store(true, std::memory_order_relaxed); }
+
+ private:
+  // The tasks [next, end) that are left of a share, in one word.
+  struct Range {
+    static uint64_t Pack(int64_t next, int64_t end) {
+      return static_cast<uint64_t>(end) << 32 | static_cast<uint64_t>(next);
+    }
+    static uint32_t Next(uint64_t range) {
+      return static_cast<uint32_t>(range);
+    }
+    static uint32_t End(uint64_t range) {
+      return static_cast<uint32_t>(range >> 32);
+    }
+  };
+
+  struct alignas(kCacheLine) Share {
+    std::atomic<uint64_t> range{0};
+    std::atomic<bool> is_taken{false};
+  };
+
+  int num_places() const { return static_cast<int>(shares_.size()); }
+
+  int num_helpers() const {
+    return num_helpers_.load(std::memory_order_relaxed);
+  }
+
+  void HelpUntilIdle() {
+    // No more are recruited than there are places.
+    int member = 1;
+    while (shares_[member].is_taken.exchange(true, std::memory_order_relaxed)) {
+      member = member + 1 == num_places() ? 1 : member + 1;
+    }
+    num_helpers_.fetch_add(1, std::memory_order_relaxed);
+    uint32_t seen = generation_.load(std::memory_order_relaxed) - 1;
+    for (Backoff backoff; !dismissed_.load(std::memory_order_relaxed) &&
+                          backoff.count() < kPatience;) {
+      const uint32_t generation = generation_.load(std::memory_order_acquire);
+      if (generation == seen) {
+        backoff.Wait();
+        continue;
+      }
+      seen = generation;
+      Work(member);
+      backoff = Backoff();
+    }
+    num_helpers_.fetch_sub(1, std::memory_order_relaxed);
+    shares_[member].is_taken.store(false, std::memory_order_relaxed);
+  }
+  // Runs what is left of the member's own share, then of the others'.
+  void Work(int member) {
+    int num_done = 0;
+    for (int i = 0; i < num_places(); ++i) {
+      std::atomic<uint64_t>& share = shares_[(member + i) % num_places()].range;
+      while (true) {
+        const uint64_t left = share.load(std::memory_order_relaxed);
+        if (Range::Next(left) >= Range::End(left)) break;
+        // Whoever takes a task holds up its Run(), so that task_ is the one the
+        // task belongs to, even if a thread comes here late, from a Run() that
+        // has returned.
+        const uint64_t taken = share.fetch_add(1, std::memory_order_acquire);
+        if (Range::Next(taken) >= Range::End(taken)) break;
+        (*task_)(static_cast<int>(Range::Next(taken)));
+        ++num_done;
+      }
+    }
+    if (num_done > 0) num_done_.fetch_add(num_done, std::memory_order_release);
+  }
+
+  alignas(kCacheLine) std::atomic<uint32_t> generation_{0};
+  const FunctionRef<void(int)>* task_ = nullptr;
+  alignas(kCacheLine) std::atomic<int> num_done_{0};
+  alignas(kCacheLine) std::atomic<int> num_helpers_{0};
+  std::atomic<int> num_recruited_{0};  // those who are still to come as well
+  std::atomic<bool> dismissed_{false};
+  std::vector<Share> shares_;
+};
+
+Team::Team(int num_threads, Recruit recruit)
+    : num_threads_(num_threads), recruit_(std::move(recruit)) {}
+
+Team::~Team() {
+  if (job_) job_->Dismiss();
+}
+
+void Team::Run(int num_tasks, FunctionRef<void(int)> task) {
+  if (num_threads_ <= 1 || num_tasks <= 1) {
+    for (int i = 0; i < num_tasks; ++i) task(i);
+    return;
+  }
+  if (!job_) job_ = std::make_shared<Job>(num_threads_);
+  while (job_->Recruits()) {
+    recruit_([job = job_] { job->Help(); });
+  }
+  job_->Run(num_tasks, task);
+}
+
+}  // namespace rnn

@@ -1,0 +1,45 @@
+// A team of threads for the length of one call: handing it work and waiting for
+// it costs well under a microsecond, so that even one time step can be shared.
+#ifndef KERNELS_ENGINE_TEAM_H_
+#define KERNELS_ENGINE_TEAM_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "kernels/engine/executor.h"
+
+namespace rnn {
+
+// The team is the calling thread and those that have arrived: nobody waits for
+// a thread that has not come yet, and one that is taken away for a while leaves
+// its share to the others. So it finishes on a pool of any size and load.
+//
+// Tasks with neighbouring numbers go to the same thread, and in each Run() of
+// as many tasks to the same one as before, as long as the team stays the same:
+// what a thread has in its cache it works on again.
+class Team : public Executor {
+ public:
+  // Has `work` called soon on some other thread, perhaps late, and once.
+  using Recruit = std::function<void(std::function<void()> work)>;
+
+  // `num_threads` includes the calling one, which must be the only one to call
+  // Run().
+  Team(int num_threads, Recruit recruit);
+  // Dismisses the team; threads that come later find nothing to do.
+  ~Team() override;
+
+  int num_threads() const override { return num_threads_; }
+  void Run(int num_tasks, FunctionRef<void(int)> task) override;
+
+ private:
+  class Job;
+
+  const int num_threads_;
+  const Recruit recruit_;
+  std::shared_ptr<Job> job_;  // made when first needed
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_TEAM_H_

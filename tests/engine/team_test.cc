@@ -1,0 +1,194 @@
+#include "kernels/engine/team.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <queue>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace rnn {
+namespace {
+
+// A pool as a program has it: some threads, one queue.
+class Pool {
+ public:
+  explicit Pool(int num_threads) {
+    for (int i = 0; i < num_threads; ++i) {
+      threads_.emplace_back([this] { Loop(); });
+    }
+  }
+  ~Pool() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      is_closed_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void Schedule(std::function<void()> work) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      queue_.push(std::move(work));
+      ++num_scheduled_;
+    }
+    changed_.notify_one();
+  }
+  Team::Recruit Recruit() {
+    return [this](std::function<void()> work) { Schedule(std::move(work)); };
+  }
+  int num_scheduled() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return num_scheduled_;
+  }
+
+ private:
+  void Loop() {
+    while (true) {
+      std::function<void()> work;
+      {
+        std::unique_lock<std::mutex> lock(mutex_);
+        changed_.wait(lock, [this] { return is_closed_ || !queue_.empty(); });
+        if (queue_.empty()) return;
+        work = std::move(queue_.front());
+        queue_.pop();
+      }
+      work();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::queue<std::function<void()>> queue_;
+  bool is_closed_ = false;
+  int num_scheduled_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+void ExpectRunsEachTaskOnce(Team& team, int num_tasks) {
+  std::vector<std::atomic<int>> counts(num_tasks);
+  team.Run(num_tasks, [&](int task) { ++counts[task]; });
+  for (int i = 0; i < num_tasks; ++i) {
+    ASSERT_EQ(counts[i], 1) << i << " of " << num_tasks;
+  }
+}
+
+TEST(TeamTest, RunsEachTaskOnce) {
+  Pool pool(6);
+  for (int num_threads : {1, 2, 3, 7}) {
+    Team team(num_threads, pool.Recruit());
+    EXPECT_EQ(team.num_threads(), num_threads);
+    for (int round = 0; round < 300; ++round) {
+      for (int num_tasks : {0, 1, 2, 5, 28}) {
+        ExpectRunsEachTaskOnce(team, num_tasks);
+      }
+    }
+  }
+}
+
+TEST(TeamTest, HelpersTakePart) {
+  Pool pool(2);
+  Team team(3, pool.Recruit());
+  std::set<std::thread::id> threads;
+  std::mutex mutex;
+  // Three tasks that wait for each other need three threads; until these have
+  // come, they do not wait.
+  std::atomic<int> meeting{0};
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (threads.size() < 3 && std::chrono::steady_clock::now() < deadline) {
+    meeting = 0;
+    team.Run(3, [&](int) {
+      {
+        std::lock_guard<std::mutex> lock(mutex);
+        threads.insert(std::this_thread::get_id());
+      }
+      ++meeting;
+      for (int i = 0; i < 1000 && meeting < 3; ++i) std::this_thread::yield();
+    });
+  }
+  EXPECT_EQ(threads.size(), 3);
+}
+
+TEST(TeamTest, NeedsNoHelper) {
+  std::vector<std::function<void()>> never_called;
+  {
+    Team team(4, [&](std::function<void()> work) {
+      never_called.push_back(std::move(work));
+    });
+    for (int round = 0; round < 10; ++round) ExpectRunsEachTaskOnce(team, 9);
+    EXPECT_EQ(never_called.size(), 3);  // nobody is asked twice
+  }
+  // They come when the team is long gone.
+  for (auto& work : never_called) work();
+}
+
+TEST(TeamTest, FinishesOnABusyPool) {
+  Pool pool(1);
+  std::atomic<bool> is_over{false};
+  pool.Schedule([&] {
+    while (!is_over) std::this_thread::yield();
+  });
+  Team team(2, pool.Recruit());
+  for (int round = 0; round < 100; ++round) ExpectRunsEachTaskOnce(team, 5);
+  is_over = true;
+}
+
+TEST(TeamTest, TeamsShareAPool) {
+  Pool pool(2);
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i) {
+    callers.emplace_back([&] {
+      for (int call = 0; call < 20; ++call) {
+        Team team(3, pool.Recruit());
+        for (int round = 0; round < 50; ++round) {
+          ExpectRunsEachTaskOnce(team, 7);
+        }
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
+TEST(TeamTest, IdleHelpersLeaveAndAreRecruitedAgain) {
+  Pool pool(1);
+  Team team(2, pool.Recruit());
+  ExpectRunsEachTaskOnce(team, 2);
+  EXPECT_EQ(pool.num_scheduled(), 1);
+  // The pool's only thread is free again once the helper has left.
+  std::atomic<bool> is_free{false};
+  pool.Schedule([&] { is_free = true; });
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!is_free && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(is_free);
+  ExpectRunsEachTaskOnce(team, 2);
+  EXPECT_EQ(pool.num_scheduled(), 3);
+}
+
+TEST(TeamTest, TasksSeeWhatEarlierOnesWrote) {
+  Pool pool(2);
+  Team team(3, pool.Recruit());
+  std::vector<int> values(24, 0);
+  for (int round = 0; round < 2000; ++round) {
+    // Each from its neighbour's value, into the other half.
+    const int from = round % 2 * 12, to = 12 - from;
+    team.Run(12, [&](int task) {
+      values[to + task] = values[from + (task + 1) % 12] + 1;
+    });
+    for (int task = 0; task < 12; ++task) {
+      ASSERT_EQ(values[to + task], round + 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rnn
