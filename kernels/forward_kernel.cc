@@ -1,4 +1,4 @@
-// CudnnRNN, V2, V3 and our own CudnnRNNV3.
+// CudnnRNN, V2, V3, our own CudnnRNNV3, and KerasRNN.
 #include <cstdint>
 
 #include "kernels/dropout_keys.h"
@@ -44,7 +44,15 @@ class ForwardKernel : public OpKernel {
     arguments.x = Data<T>(*call->input);
     arguments.h0 = Data<T>(*call->input_h);
     arguments.c0 = is_lstm() ? Data<T>(*call->input_c) : nullptr;
-    arguments.params = Data<T>(*call->params);
+    rnn::KerasWeights<const Element<T>> keras_weights;
+    if (options_.version.has_keras_weights) {
+      keras_weights = call->keras_weights.Data<T>();
+      arguments.params = nullptr;
+      arguments.keras_weights = &keras_weights;
+    } else {
+      arguments.params = Data<T>(*call->params);
+      arguments.keras_weights = nullptr;
+    }
     arguments.x_strides = call->x_strides;
     arguments.y_strides = call->y_strides;
     arguments.h_strides = call->h_strides;
@@ -68,6 +76,7 @@ class ForwardKernel : public OpKernel {
 
   absl::Status GetDropoutKey(OpKernelContext* context, uint64_t* key) {
     *key = 0;
+    if (options_.version.has_keras_weights) return absl::OkStatus();
     if (options_.version.is_own) {
       const Tensor* rng_seed;
       TF_RETURN_IF_ERROR(context->input("rng_seed", &rng_seed));

@@ -4,6 +4,14 @@ ISA_COPTS = {
     "scalar": [],
     "avx2": ["-mavx2", "-mfma", "-mf16c"],
     "avx512": ["-mavx512f", "-mavx512vl", "-mavx512dq", "-mavx512bw", "-mfma", "-mf16c"],
+    "neon": [],  # part of the baseline
+}
+
+# Which CPU has them; "scalar" is for all.
+_ISAS = {
+    "@platforms//cpu:x86_64": ["avx2", "avx512"],
+    "@platforms//cpu:aarch64": ["neon"],
+    "//conditions:default": [],
 }
 
 # A product and a sum become one rounding only where the source says so: the same bits from every compiler.
@@ -12,7 +20,7 @@ _COPTS = ["-O3", "-ffp-contract=off"]
 def simd_cc_library(name, isa_srcs, srcs, hdrs, textual_hdrs = [], deps = [], **kwargs):
     """A cc_library in which some sources are compiled for one instruction set each.
 
-    Each instruction set becomes a library <name>_<isa> with its own flags. Other CPUs than x86-64 get "scalar" alone.
+    Each instruction set becomes a library <name>_<isa> with its own flags. CPUs that none is for get "scalar" alone.
 
     Args:
       name: the public library.
@@ -41,13 +49,12 @@ def simd_cc_library(name, isa_srcs, srcs, hdrs, textual_hdrs = [], deps = [], **
             visibility = ["//tests/engine:__pkg__"],  # isa_leak_test
             deps = [name + "_headers"],
         )
-    x86_64 = [name + "_" + isa for isa in isa_srcs if isa != "scalar"]
     native.cc_library(
         name = name,
         srcs = srcs,
         deps = [name + "_headers", name + "_scalar"] + select({
-            "@platforms//cpu:x86_64": x86_64,
-            "//conditions:default": [],
+            cpu: [name + "_" + isa for isa in isas]
+            for cpu, isas in _ISAS.items()
         }),
         **kwargs
     )

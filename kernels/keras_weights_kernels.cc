@@ -4,6 +4,7 @@
 
 #include "kernels/engine/keras_weights.h"
 #include "kernels/engine/params_layout.h"
+#include "kernels/keras_weight_tensors.h"
 #include "kernels/kernels.h"
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
@@ -15,7 +16,6 @@
 namespace tf_cudnn_rnn {
 namespace {
 
-using ::tensorflow::OpInputList;
 using ::tensorflow::OpKernel;
 using ::tensorflow::OpKernelConstruction;
 using ::tensorflow::OpKernelContext;
@@ -33,22 +33,11 @@ class KerasToParamsKernel : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
-    const Tensor* kernel;
-    const Tensor* recurrent_kernel;
-    OpInputList biases;
-    OP_REQUIRES_OK(context, context->input("kernel", &kernel));
-    OP_REQUIRES_OK(context,
-                   context->input("recurrent_kernel", &recurrent_kernel));
-    OP_REQUIRES_OK(context, context->input_list("biases", &biases));
-    const Tensor* bias = biases.size() > 0 ? &biases[0] : nullptr;
-    const PartialTensorShape bias_shape =
-        bias == nullptr ? PartialTensorShape() : PartialShape(*bias);
+    KerasWeightTensors weights;
+    KerasShapes shapes;
+    OP_REQUIRES_OK(context, GetKerasWeights(context, &weights, &shapes));
     KerasSizes sizes;
-    OP_REQUIRES_OK(
-        context,
-        CheckKerasShapes(attributes_, PartialShape(*kernel),
-                         PartialShape(*recurrent_kernel),
-                         bias == nullptr ? nullptr : &bias_shape, &sizes));
+    OP_REQUIRES_OK(context, CheckKerasShapes(attributes_.mode, shapes, &sizes));
     std::optional<rnn::RnnDescriptor> descriptor;
     OP_REQUIRES_OK(context,
                    MakeKerasDescriptor(attributes_.mode, sizes, &descriptor));
@@ -61,11 +50,8 @@ class KerasToParamsKernel : public OpKernel {
                    context->allocate_output(
                        "params", TensorShape({layout.size()}), &params));
     ThreadPoolExecutor executor(context);
-    rnn::KerasToParams<Element<T>>(
-        *descriptor,
-        {Data<T>(*kernel), Data<T>(*recurrent_kernel),
-         bias == nullptr ? nullptr : Data<T>(*bias)},
-        MutableData<T>(params), executor);
+    rnn::KerasToParams<Element<T>>(*descriptor, weights.Data<T>(),
+                                   MutableData<T>(params), executor);
   }
 
  private:

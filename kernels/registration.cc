@@ -48,6 +48,7 @@ constexpr Registration kRegistrations[] = {
     {"TfCudnnRnn>CudnnRNNCanonicalToParamsV2",
      Create<NewCanonicalToParamsKernel, kOwn>},
 
+    {"TfCudnnRnn>KerasRNN", Create<NewForwardKernel, kKeras>},
     {"TfCudnnRnn>KerasToParams", Create<NewKerasToParamsKernel, kOwn>},
     {"TfCudnnRnn>KerasToParamsBackprop",
      Create<NewKerasToParamsBackpropKernel, kOwn>},

@@ -31,8 +31,9 @@ struct ForwardInputs {
   const Tensor* input;
   const Tensor* input_h;
   const Tensor* input_c;
-  const Tensor* params;
-  const Tensor* sequence_lengths = nullptr;  // unless the op has them
+  const Tensor* params = nullptr;  // if the op has them
+  KerasWeightTensors keras_weights;
+  const Tensor* sequence_lengths = nullptr;  // if the op has them
 };
 
 absl::Status GetForwardInputs(OpKernelContext* context,
@@ -44,8 +45,10 @@ absl::Status GetForwardInputs(OpKernelContext* context,
       GetInput(context, "input_h", &inputs->input_h, &shapes->input_h));
   TF_RETURN_IF_ERROR(
       GetInput(context, "input_c", &inputs->input_c, &shapes->input_c));
-  TF_RETURN_IF_ERROR(
-      GetInput(context, "params", &inputs->params, &shapes->params));
+  if (!version.has_keras_weights) {
+    TF_RETURN_IF_ERROR(
+        GetInput(context, "params", &inputs->params, &shapes->params));
+  }
   if (!version.has_sequence_lengths) return absl::OkStatus();
   return GetInput(context, "sequence_lengths", &inputs->sequence_lengths,
                   &shapes->sequence_lengths);
@@ -121,6 +124,7 @@ absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
                  inputs.input_h,
                  inputs.input_c,
                  inputs.params,
+                 inputs.keras_weights,
                  std::move(output_shape),
                  MakeDescriptor(attributes, sizes.network(attributes)),
                  rnn::Sequences(sizes.time, sizes.batch, lengths),
@@ -157,8 +161,8 @@ absl::Status CheckSimdTargetVariable() {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "The environment variable ", rnn::kSimdTargetVariable,
-      " must name an instruction set of this build (avx512, avx2 or scalar; "
-      "only scalar but on x86-64), got \"",
+      " must name an instruction set of this build (avx512 or avx2 on x86-64, "
+      "neon on 64-bit Arm, scalar anywhere), got \"",
       name, "\"; unset it for the best one."));
 }
 
@@ -184,7 +188,15 @@ absl::StatusOr<RnnCall> ReadForwardCall(OpKernelContext* context,
   TF_RETURN_IF_ERROR(
       GetForwardInputs(context, options.version, &inputs, &shapes));
   CallSizes sizes;
-  TF_RETURN_IF_ERROR(CheckForwardShapes(options.attributes, shapes, &sizes));
+  if (options.version.has_keras_weights) {
+    KerasShapes weights;
+    TF_RETURN_IF_ERROR(
+        GetKerasWeights(context, &inputs.keras_weights, &weights));
+    TF_RETURN_IF_ERROR(
+        CheckKerasCall(options.attributes, shapes, weights, &sizes));
+  } else {
+    TF_RETURN_IF_ERROR(CheckForwardShapes(options.attributes, shapes, &sizes));
+  }
   return MakeCall(options, inputs, sizes);
 }
 

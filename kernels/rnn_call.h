@@ -8,6 +8,7 @@
 #include "kernels/engine/descriptor.h"
 #include "kernels/engine/engine.h"
 #include "kernels/engine/sequences.h"
+#include "kernels/keras_weight_tensors.h"
 #include "ops/attributes.h"
 #include "ops/call_shapes.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -24,11 +25,15 @@ struct OpVersion {
   bool fills_host_reserved;
   // Our own op: seeds are an input of the forward op, not attributes.
   bool is_own;
+  // KerasRNN: kernel, recurrent_kernel and biases instead of params; no dropout
+  // and so no seeds.
+  bool has_keras_weights;
 };
-inline constexpr OpVersion kV1 = {false, false, false, false};
-inline constexpr OpVersion kV2 = {false, true, true, false};
-inline constexpr OpVersion kV3 = {true, true, false, false};
-inline constexpr OpVersion kOwn = {true, true, false, true};
+inline constexpr OpVersion kV1 = {false, false, false, false, false};
+inline constexpr OpVersion kV2 = {false, true, true, false, false};
+inline constexpr OpVersion kV3 = {true, true, false, false, false};
+inline constexpr OpVersion kOwn = {true, true, false, true, false};
+inline constexpr OpVersion kKeras = {true, false, false, true, true};
 
 // What a forward or backward kernel knows before its first call.
 struct CallOptions {
@@ -46,7 +51,8 @@ struct RnnCall {
   const tensorflow::Tensor* input;
   const tensorflow::Tensor* input_h;
   const tensorflow::Tensor* input_c;
-  const tensorflow::Tensor* params;
+  const tensorflow::Tensor* params;  // nullptr if the weights are Keras'
+  KerasWeightTensors keras_weights;
 
   tensorflow::TensorShape output_shape;
   rnn::RnnDescriptor descriptor;

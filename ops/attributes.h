@@ -60,11 +60,14 @@ absl::Status ReadAttributeIfDefined(Context* context, const char* name,
 // Context is an OpKernelConstruction or a shape function's InferenceContext.
 template <typename Context>
 absl::Status ReadRnnAttributes(Context* context, RnnAttributes* attributes) {
-  std::string rnn_mode, input_mode, direction;
+  std::string rnn_mode;
+  std::string input_mode = "linear_input", direction = "unidirectional";
   TF_RETURN_IF_ERROR(context->GetAttr("rnn_mode", &rnn_mode));
-  TF_RETURN_IF_ERROR(context->GetAttr("input_mode", &input_mode));
-  TF_RETURN_IF_ERROR(context->GetAttr("direction", &direction));
-  TF_RETURN_IF_ERROR(context->GetAttr("dropout", &attributes->dropout));
+  TF_RETURN_IF_ERROR(
+      ReadAttributeIfDefined(context, "input_mode", &input_mode));
+  TF_RETURN_IF_ERROR(ReadAttributeIfDefined(context, "direction", &direction));
+  TF_RETURN_IF_ERROR(
+      ReadAttributeIfDefined(context, "dropout", &attributes->dropout));
   TF_RETURN_IF_ERROR(
       ReadAttributeIfDefined(context, "num_proj", &attributes->num_proj));
   TF_RETURN_IF_ERROR(

@@ -15,6 +15,7 @@ namespace tf_cudnn_rnn {
 namespace {
 
 using ::tensorflow::PartialTensorShape;
+using ::tensorflow::shape_inference::DimensionHandle;
 using ::tensorflow::shape_inference::InferenceContext;
 using ::tensorflow::shape_inference::ShapeHandle;
 
@@ -23,17 +24,60 @@ constexpr char kRnnMode[] =
     "rnn_mode: {'rnn_relu', 'rnn_tanh', 'lstm', 'gru'} = 'lstm'";
 constexpr char kNumBiases[] = "num_biases: int >= 0 = 1";
 
+absl::Status GetKerasShapes(InferenceContext* c,
+                            const KerasWeightsAttributes& attributes,
+                            KerasShapes* shapes) {
+  TF_RETURN_IF_ERROR(GetPartialShape(c, "kernel", &shapes->kernel));
+  TF_RETURN_IF_ERROR(
+      GetPartialShape(c, "recurrent_kernel", &shapes->recurrent_kernel));
+  if (attributes.num_biases == 0) return absl::OkStatus();
+  return GetPartialShape(c, "biases", &shapes->bias.emplace());
+}
+
+absl::Status KerasRnnShapeFunction(InferenceContext* c) {
+  RnnAttributes attributes;
+  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, &attributes));
+  KerasWeightsAttributes weights_attributes;
+  TF_RETURN_IF_ERROR(ReadKerasWeightsAttributes(c, &weights_attributes));
+  bool is_training;
+  TF_RETURN_IF_ERROR(c->GetAttr("is_training", &is_training));
+  ForwardShapes shapes;
+  TF_RETURN_IF_ERROR(GetPartialShape(c, "input", &shapes.input));
+  TF_RETURN_IF_ERROR(GetPartialShape(c, "input_h", &shapes.input_h));
+  TF_RETURN_IF_ERROR(GetPartialShape(c, "input_c", &shapes.input_c));
+  TF_RETURN_IF_ERROR(
+      GetPartialShape(c, "sequence_lengths", &shapes.sequence_lengths));
+  KerasShapes weights;
+  TF_RETURN_IF_ERROR(GetKerasShapes(c, weights_attributes, &weights));
+  CallSizes sizes;
+  TF_RETURN_IF_ERROR(CheckKerasCall(attributes, shapes, weights, &sizes));
+
+  const auto shape = [&](int64_t outer) {
+    std::vector<DimensionHandle> dimensions;
+    for (const int64_t size : Ordered(attributes.time_major, outer, sizes.batch,
+                                      sizes.hidden_size)) {
+      dimensions.push_back(size == kUnknownSize ? c->UnknownDim()
+                                                : c->MakeDim(size));
+    }
+    return c->MakeShape(dimensions);
+  };
+  TF_RETURN_IF_ERROR(c->set_output("output", {shape(sizes.time)}));
+  TF_RETURN_IF_ERROR(c->set_output("output_h", {shape(1)}));
+  TF_RETURN_IF_ERROR(c->set_output(
+      "output_c", {attributes.is_lstm() ? shape(1) : c->Scalar()}));
+  // Its length depends on the values of sequence_lengths.
+  return c->set_output(
+      "reserve_space",
+      {is_training ? c->Vector(c->UnknownDim()) : c->Scalar()});
+}
+
 absl::Status KerasToParamsShapeFunction(InferenceContext* c) {
   KerasWeightsAttributes attributes;
   TF_RETURN_IF_ERROR(ReadKerasWeightsAttributes(c, &attributes));
-  PartialTensorShape kernel, recurrent_kernel, bias;
-  TF_RETURN_IF_ERROR(GetPartialShape(c, "kernel", &kernel));
-  TF_RETURN_IF_ERROR(GetPartialShape(c, "recurrent_kernel", &recurrent_kernel));
-  const bool has_bias = attributes.num_biases > 0;
-  if (has_bias) TF_RETURN_IF_ERROR(GetPartialShape(c, "biases", &bias));
+  KerasShapes shapes;
+  TF_RETURN_IF_ERROR(GetKerasShapes(c, attributes, &shapes));
   KerasSizes sizes;
-  TF_RETURN_IF_ERROR(CheckKerasShapes(attributes, kernel, recurrent_kernel,
-                                      has_bias ? &bias : nullptr, &sizes));
+  TF_RETURN_IF_ERROR(CheckKerasShapes(attributes.mode, shapes, &sizes));
   std::optional<rnn::RnnDescriptor> descriptor;
   TF_RETURN_IF_ERROR(MakeKerasDescriptor(attributes.mode, sizes, &descriptor));
   if (!descriptor) {
@@ -77,6 +121,33 @@ absl::Status KerasToParamsBackpropShapeFunction(InferenceContext* c) {
   return c->set_output("biases_backprop",
                        std::vector<ShapeHandle>(attributes.num_biases, bias));
 }
+
+REGISTER_OP("TfCudnnRnn>KerasRNN")
+    .Input("input: T")                 // [T, B, I]
+    .Input("input_h: T")               // [1, B, H]
+    .Input("input_c: T")               // [1, B, H]; any unless lstm
+    .Input("kernel: T")                // [I, G*H]
+    .Input("recurrent_kernel: T")      // [H, G*H]
+    .Input("biases: num_biases * T")   // [G*H]; [2, 3*H] of a GRU
+    .Input("sequence_lengths: int32")  // [B]
+    .Output("output: T")               // [T, B, H]
+    .Output("output_h: T")             // [1, B, H]
+    .Output("output_c: T")             // [1, B, H]; [] unless lstm
+    .Output("reserve_space: T")        // [R]; [] unless is_training
+    .Attr(kType)
+    .Attr(kNumBiases)
+    .Attr(kRnnMode)
+    .Attr("is_training: bool = true")
+    .Attr("time_major: bool = true")
+    .SetShapeFn(KerasRnnShapeFunction)
+    .Doc(R"doc(
+One recurrent layer in one direction, with the weights of a Keras layer.
+
+As CudnnRNNV3 on the params that KerasToParams returns, which it need not make.
+
+kernel: As of KerasToParams, and so are recurrent_kernel and biases.
+reserve_space: As CudnnRNNV3 would return it, for CudnnRNNBackpropV3.
+)doc");
 
 REGISTER_OP("TfCudnnRnn>KerasToParams")
     .Input("kernel: T")               // [I, G*H]

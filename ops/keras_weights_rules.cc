@@ -73,12 +73,9 @@ PartialTensorShape KerasBiasShape(rnn::CellMode mode,
   return PartialTensorShape({gates_size});
 }
 
-absl::Status CheckKerasShapes(const KerasWeightsAttributes& attributes,
-                              const PartialTensorShape& kernel,
-                              const PartialTensorShape& recurrent_kernel,
-                              const PartialTensorShape* bias,
+absl::Status CheckKerasShapes(rnn::CellMode mode, const KerasShapes& shapes,
                               KerasSizes* sizes) {
-  const rnn::CellMode mode = attributes.mode;
+  const auto& [kernel, recurrent_kernel, bias] = shapes;
   const std::string gates_size = GatesSize(mode);
   const std::string recurrent_letters = absl::StrCat("[H,", gates_size, "]");
   TF_RETURN_IF_ERROR(CheckShape("recurrent_kernel", recurrent_kernel,
@@ -104,12 +101,44 @@ absl::Status CheckKerasShapes(const KerasWeightsAttributes& attributes,
   TF_RETURN_IF_ERROR(CheckShape("kernel", kernel, gates,
                                 absl::StrCat("[I,", gates_size, "]"), mode));
   if (Dimension(kernel, 0) != -1) sizes->input_size = kernel.dim_size(0);
-  if (bias == nullptr) return absl::OkStatus();
+  if (!bias) return absl::OkStatus();
   return CheckShape(
       "biases[0]", *bias, KerasBiasShape(mode, sizes->hidden_size),
       mode == rnn::CellMode::kGru ? absl::StrCat("[2,", gates_size, "]")
                                   : absl::StrCat("[", gates_size, "]"),
       mode);
+}
+
+absl::Status CheckKerasCall(const RnnAttributes& attributes,
+                            const ForwardShapes& shapes,
+                            const KerasShapes& weights, CallSizes* sizes) {
+  TF_RETURN_IF_ERROR(CheckForwardShapes(attributes, shapes, sizes));
+  KerasSizes known;
+  TF_RETURN_IF_ERROR(CheckKerasShapes(attributes.mode, weights, &known));
+  if (sizes->pseudo_layers != kUnknownSize && sizes->pseudo_layers != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input_h must hold one state a row, got ", sizes->pseudo_layers,
+        " (shape ", shapes.input_h.DebugString(),
+        "); Keras' weights are those of one layer in one direction."));
+  }
+  const auto check = [&](const char* name, const PartialTensorShape& shape,
+                         const char* letter, std::optional<int64_t> rows,
+                         int64_t* size) {
+    if (!rows || *size == kUnknownSize || *rows == *size) {
+      if (rows) *size = *rows;
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, " must have ", letter, " = ", *size, " rows for an input of ",
+        "shape ", shapes.input.DebugString(), " and an input_h of shape ",
+        shapes.input_h.DebugString(), ", got ", shape.DebugString(), "."));
+  };
+  TF_RETURN_IF_ERROR(check("kernel", weights.kernel, "I", known.input_size,
+                           &sizes->input_size));
+  TF_RETURN_IF_ERROR(check("recurrent_kernel", weights.recurrent_kernel, "H",
+                           known.hidden_size, &sizes->hidden_size));
+  sizes->output_size = sizes->hidden_size;
+  return absl::OkStatus();
 }
 
 absl::Status CheckKerasBackpropShapes(rnn::CellMode mode,

@@ -9,6 +9,8 @@
 
 #include "absl/status/status.h"
 #include "kernels/engine/descriptor.h"
+#include "ops/attributes.h"
+#include "ops/call_shapes.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -45,12 +47,19 @@ struct KerasSizes {
 absl::Status MakeKerasDescriptor(rnn::CellMode mode, const KerasSizes& sizes,
                                  std::optional<rnn::RnnDescriptor>* descriptor);
 
-// `bias` is nullptr if there is none.
-absl::Status CheckKerasShapes(
-    const KerasWeightsAttributes& attributes,
-    const tensorflow::PartialTensorShape& kernel,
-    const tensorflow::PartialTensorShape& recurrent_kernel,
-    const tensorflow::PartialTensorShape* bias, KerasSizes* sizes);
+struct KerasShapes {
+  tensorflow::PartialTensorShape kernel;
+  tensorflow::PartialTensorShape recurrent_kernel;
+  std::optional<tensorflow::PartialTensorShape> bias;
+};
+
+absl::Status CheckKerasShapes(rnn::CellMode mode, const KerasShapes& shapes,
+                              KerasSizes* sizes);
+
+// Checks a call of KerasRNN; `shapes.params` is of unknown rank.
+absl::Status CheckKerasCall(const RnnAttributes& attributes,
+                            const ForwardShapes& shapes,
+                            const KerasShapes& weights, CallSizes* sizes);
 
 // The sizes that a params_backprop of this shape belongs to. `num_units` may be
 // unknown.

@@ -111,19 +111,57 @@ def _canonical_to_params_gradient(op, dparams):
     return [None, None, None, *gradients]
 
 
+@tf.RegisterGradient("TfCudnnRnn>KerasRNN")
+def _keras_rnn_gradient(op, *output_gradients):
+    if not op.get_attr("is_training"):
+        raise ValueError(f"To use {op.type} in gradients, is_training must be set to True.")
+    if all(gradient is None for gradient in output_gradients[:3]):
+        return [None] * len(op.inputs)
+    sequences, input_h, input_c, kernel, recurrent_kernel, *biases, lengths = op.inputs
+    rnn_mode = op.get_attr("rnn_mode")
+    outputs = list(op.outputs)
+    gradients = _zeros_for_none(output_gradients[:3], outputs[:3])
+    *backprop, dparams = raw_ops.CudnnRNNBackpropV3(
+        input=sequences,
+        input_h=input_h,
+        input_c=input_c,
+        params=raw_ops.KerasToParams(
+            kernel=kernel, recurrent_kernel=recurrent_kernel, biases=biases, rnn_mode=rnn_mode
+        ),
+        sequence_lengths=lengths,
+        output=outputs[0],
+        output_h=outputs[1],
+        output_c=outputs[2],
+        output_backprop=gradients[0],
+        output_h_backprop=gradients[1],
+        output_c_backprop=gradients[2],
+        reserve_space=outputs[3],
+        host_reserved=tf.zeros([], tf.int8),
+        rnn_mode=rnn_mode,
+        time_major=op.get_attr("time_major"),
+    )
+    dweights = _keras_weight_gradients(dparams, recurrent_kernel, len(biases), rnn_mode)
+    return [*backprop, *dweights, None]  # None for sequence_lengths
+
+
+def _keras_weight_gradients(dparams, recurrent_kernel, num_biases, rnn_mode) -> list:
+    kernel, recurrent_kernel, biases = raw_ops.KerasToParamsBackprop(
+        params_backprop=dparams,
+        num_units=recurrent_kernel.shape[0] or tf.shape(recurrent_kernel)[0],
+        num_biases=num_biases,
+        rnn_mode=rnn_mode,
+    )
+    return [kernel, recurrent_kernel, *biases]
+
+
 # These two are linear, and each other's adjoints.
 
 
 @tf.RegisterGradient("TfCudnnRnn>KerasToParams")
 def _keras_to_params_gradient(op, dparams):
-    recurrent_kernel = op.inputs[1]
-    kernel, recurrent_kernel, biases = raw_ops.KerasToParamsBackprop(
-        params_backprop=dparams,
-        num_units=recurrent_kernel.shape[0] or tf.shape(recurrent_kernel)[0],
-        num_biases=op.get_attr("num_biases"),
-        rnn_mode=op.get_attr("rnn_mode"),
+    return _keras_weight_gradients(
+        dparams, op.inputs[1], op.get_attr("num_biases"), op.get_attr("rnn_mode")
     )
-    return [kernel, recurrent_kernel, *biases]
 
 
 @tf.RegisterGradient("TfCudnnRnn>KerasToParamsBackprop")

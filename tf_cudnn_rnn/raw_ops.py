@@ -40,6 +40,7 @@ __all__ = [
     "CudnnRNNParamsSize",
     "CudnnRNNParamsToCanonicalV2",
     "CudnnRNNV3",
+    "KerasRNN",
     "KerasToParams",
     "KerasToParamsBackprop",
 ]
@@ -377,6 +378,49 @@ def CudnnRNNCanonicalToParamsV2(
         direction=direction,
         dropout=dropout,
         num_proj=num_proj,
+        name=name,
+    )
+
+
+def KerasRNN(
+    *,
+    input,
+    input_h,
+    input_c,
+    kernel,
+    recurrent_kernel,
+    sequence_lengths,
+    biases=(),
+    rnn_mode="lstm",
+    is_training=True,
+    time_major=True,
+    name=None,
+):
+    """Runs one recurrent layer in one direction, with the weights of a Keras layer.
+
+    It computes what CudnnRNNV3 does with the `params` that KerasToParams returns, which it
+    need not make.
+
+    Args:
+      input, input_h, input_c, sequence_lengths, is_training, time_major: as in CudnnRNNV3;
+        the states are those of one layer, T [1, B, H].
+      kernel, recurrent_kernel, biases, rnn_mode: as in KerasToParams.
+      name: a name for the operation.
+
+    Returns:
+      A named tuple: output, output_h, output_c and reserve_space, as of CudnnRNNV3.
+    """
+    return _ops.tf_cudnn_rnn_keras_rnn(
+        input=input,
+        input_h=input_h,
+        input_c=input_c,
+        kernel=kernel,
+        recurrent_kernel=recurrent_kernel,
+        biases=biases,
+        sequence_lengths=sequence_lengths,
+        rnn_mode=rnn_mode,
+        is_training=is_training,
+        time_major=time_major,
         name=name,
     )
 

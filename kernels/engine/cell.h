@@ -18,6 +18,8 @@ constexpr int NumGates(CellMode mode) {
                                   : 1;
 }
 
+inline constexpr int kMaxGates = kNumLstmGates;
+
 // A reserve row holds H values of each gate's activation and then one more H:
 // of the LSTM's c', of the GRU's q = R_n h + bR_n. Other cells save nothing.
 inline constexpr int kLstmReserveCell = kNumLstmGates;

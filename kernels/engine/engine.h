@@ -20,6 +20,7 @@
 #include "kernels/engine/descriptor.h"
 #include "kernels/engine/element_types.h"
 #include "kernels/engine/executor.h"
+#include "kernels/engine/keras_weights.h"
 #include "kernels/engine/sequences.h"
 #include "kernels/engine/status.h"
 
@@ -47,9 +48,11 @@ struct ForwardArguments {
   const Element* h0;      // [L*D, B, P], h_strides
   const Element* c0;      // [L*D, B, H], c_strides
   const Element* params;  // [ParamsLayout::size()]
-  Element* y;             // [T, B, D*P], y_strides
-  Element* h_n;           // [L*D, B, P], h_strides
-  Element* c_n;           // [L*D, B, H], c_strides
+  // In place of params, or nullptr; one pseudo-layer only.
+  const KerasWeights<const Element>* keras_weights;
+  Element* y;    // [T, B, D*P], y_strides
+  Element* h_n;  // [L*D, B, P], h_strides
+  Element* c_n;  // [L*D, B, H], c_strides
   // [ReserveLayout::size()], or nullptr if there will be no Backward.
   Element* reserve;
 

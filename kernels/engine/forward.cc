@@ -56,7 +56,34 @@ struct RecurrentPanels {
                 });
   }
 
+  // `source` is [P, G*H], and `columns` says where each gate begins.
+  template <typename Element>
+  void PackGates(const Element* source, const int64_t* columns,
+                 Executor& executor) const {
+    ParallelFor(executor, num_panels(), panel_size(),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t panel = begin; panel < end; ++panel) {
+                    PackPanelOfGates(source, columns, panel);
+                  }
+                });
+  }
+
  private:
+  template <typename Element>
+  void PackPanelOfGates(const Element* source, const int64_t* columns,
+                        int64_t panel) const {
+    const int64_t unit = panel * units;
+    const int64_t count = std::min<int64_t>(units, hidden_size - unit);
+    F* out = panels + panel * panel_size();
+    for (int64_t k = 0; k < depth; ++k) {
+      for (int gate = 0; gate < num_gates; ++gate, out += units) {
+        Load(source + k * num_gates * hidden_size + columns[gate] + unit, out,
+             count);
+        std::fill(out + count, out + units, F{0});
+      }
+    }
+  }
+
   template <typename Element>
   void PackPanel(const Element* source, int64_t panel) const {
     constexpr int kMaxColumns = 256;
@@ -197,6 +224,10 @@ class ForwardPass {
   }
 
   void PackWeights(int64_t layer, int64_t k) {
+    if (a_->keras_weights != nullptr) {
+      PackKerasWeights(*a_->keras_weights);
+      return;
+    }
     const Element* params = a_->params;
     const int64_t gates_size = d_.gates_size();
     const int64_t H = d_.hidden_size;
@@ -211,12 +242,43 @@ class ForwardPass {
       PackTransposed(params + params_layout_.Projection(k).offset, H, H,
                      d_.output_size(), *executor_, &projection_);
     }
-    // Both biases at once, but for the GRU's new gate, whose recurrent bias is
-    // inside the reset product.
     F* recurrent_bias = input_gates_.values;  // free until the first chunk
     Load(params + params_layout_.InputBias(k).offset, bias_, gates_size);
     Load(params + params_layout_.RecurrentBias(k).offset, recurrent_bias,
          gates_size);
+    AddRecurrentBias(recurrent_bias);
+  }
+
+  void PackKerasWeights(const KerasWeights<const Element>& weights) {
+    const int64_t gates_size = d_.gates_size();
+    const int64_t H = d_.hidden_size;
+    int64_t columns[kMaxGates];
+    for (int gate = 0; gate < d_.num_gates(); ++gate) {
+      columns[gate] = KerasGate(d_.mode, gate) * H;
+    }
+    PackPieces(weights.kernel, gates_size, d_.input_size, columns,
+               d_.num_gates(), H, *executor_, &input_weights_);
+    recurrent_.PackGates(weights.recurrent_kernel, columns, *executor_);
+    F* recurrent_bias = input_gates_.values;  // free until the first chunk
+    std::fill_n(bias_, gates_size, F{0});
+    std::fill_n(recurrent_bias, gates_size, F{0});
+    if (weights.bias != nullptr) {
+      for (int gate = 0; gate < d_.num_gates(); ++gate) {
+        const Element* bias = weights.bias + columns[gate];
+        Load(bias, bias_ + gate * H, H);
+        if (d_.mode == CellMode::kGru) {
+          Load(bias + gates_size, recurrent_bias + gate * H, H);
+        }
+      }
+    }
+    AddRecurrentBias(recurrent_bias);
+  }
+
+  // Both biases at once, but for the GRU's new gate, whose recurrent bias is
+  // inside the reset product.
+  void AddRecurrentBias(const F* recurrent_bias) {
+    const int64_t gates_size = d_.gates_size();
+    const int64_t H = d_.hidden_size;
     const bool is_gru = d_.mode == CellMode::kGru;
     const int64_t summed = is_gru ? gates_size - H : gates_size;
     for (int64_t j = 0; j < summed; ++j) bias_[j] += recurrent_bias[j];

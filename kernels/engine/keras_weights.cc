@@ -44,12 +44,6 @@ struct GateMatrix {
   int64_t params_offset;
 };
 
-// The place in params of Keras' gate number `gate`.
-int64_t ParamsGate(CellMode mode, int64_t gate) {
-  constexpr GruGate kKerasGruGates[] = {kUpdate, kReset, kNew};
-  return mode == CellMode::kGru ? int64_t{kKerasGruGates[gate]} : gate;
-}
-
 // Calls block(gate matrix, first unit, units) for blocks of units that cover
 // all gates of the kernel whose place in params is `region`.
 template <typename Block>
@@ -64,7 +58,7 @@ void ForEachGateBlock(const RnnDescriptor& d, const Region& region,
         for (int64_t i = begin; i < end; ++i) {
           const int64_t gate = i / blocks_per_gate;
           const int64_t unit = i % blocks_per_gate * kBlock;
-          block(GateMatrix{gate * H, region.offset + ParamsGate(d.mode, gate) *
+          block(GateMatrix{gate * H, region.offset + KerasGate(d.mode, gate) *
                                                          H * region.columns},
                 unit, std::min(kBlock, H - unit));
         }
@@ -110,7 +104,7 @@ void ForEachBias(const RnnDescriptor& d, const ParamsLayout& layout,
                  Bias bias) {
   const bool has_recurrent_bias = d.mode == CellMode::kGru;
   for (int64_t gate = 0; gate < d.num_gates(); ++gate) {
-    const int64_t in_params = ParamsGate(d.mode, gate) * d.hidden_size;
+    const int64_t in_params = KerasGate(d.mode, gate) * d.hidden_size;
     const int64_t in_keras = gate * d.hidden_size;
     bias(in_keras, layout.InputBias(0).offset + in_params);
     if (has_recurrent_bias) {

@@ -7,6 +7,9 @@
 #ifndef KERNELS_ENGINE_KERAS_WEIGHTS_H_
 #define KERNELS_ENGINE_KERAS_WEIGHTS_H_
 
+#include <cstdint>
+
+#include "kernels/engine/cell.h"
 #include "kernels/engine/descriptor.h"
 #include "kernels/engine/executor.h"
 
@@ -19,6 +22,13 @@ struct KerasWeights {
   Value* recurrent_kernel;  // [H, G*H]
   Value* bias;              // [G*H], GRU [2, G*H]; nullptr: none, zeros
 };
+
+// The place in Keras' order of the gate that params call `gate`, and the other
+// way round.
+inline int64_t KerasGate(CellMode mode, int64_t gate) {
+  constexpr GruGate kSwapped[] = {kUpdate, kReset, kNew};
+  return mode == CellMode::kGru ? int64_t{kSwapped[gate]} : gate;
+}
 
 // `d` has one pseudo-layer and neither projects nor skips its input.
 template <typename Element>

@@ -67,6 +67,29 @@ void Pack(const Element* source, int64_t stride, int64_t depth, int64_t columns,
              });
 }
 
+template <typename Element>
+void PackPieces(const Element* source, int64_t stride, int64_t depth,
+                const int64_t* columns, int num_pieces, int64_t width,
+                Executor& executor,
+                PackedMatrix<ComputeType<Element>>* packed) {
+  using F = ComputeType<Element>;
+  const int64_t panel_columns = Kernels<F>().panel_columns;
+  FillPanels(packed, depth, num_pieces * width, executor,
+             [&](int64_t column, int64_t count, F* out) {
+               for (int64_t k = 0; k < depth; ++k, out += panel_columns) {
+                 for (int64_t j = 0; j < count;) {
+                   const int64_t piece = (column + j) / width;
+                   const int64_t u = (column + j) % width;
+                   const int64_t length = std::min(width - u, count - j);
+                   Load(source + k * stride + columns[piece] + u, out + j,
+                        length);
+                   j += length;
+                 }
+                 std::fill(out + count, out + panel_columns, F{0});
+               }
+             });
+}
+
 template <typename F>
 void PackRows(const F* const* rows, int64_t depth, int64_t columns,
               Executor& executor, PackedMatrix<F>* packed) {
@@ -157,13 +180,16 @@ RNN_INSTANTIATE(float)
 RNN_INSTANTIATE(double)
 #undef RNN_INSTANTIATE
 
-#define RNN_INSTANTIATE(Element)                                           \
-  template void Pack(const Element*, int64_t, int64_t, int64_t, Executor&, \
-                     PackedMatrix<ComputeType<Element>>*);                 \
-  template void PackTransposed(const Element*, int64_t, int64_t, int64_t,  \
-                               Executor&,                                  \
-                               PackedMatrix<ComputeType<Element>>*);       \
-  template void TransposeRows(const Element* const*, int64_t, int64_t,     \
+#define RNN_INSTANTIATE(Element)                                             \
+  template void Pack(const Element*, int64_t, int64_t, int64_t, Executor&,   \
+                     PackedMatrix<ComputeType<Element>>*);                   \
+  template void PackPieces(const Element*, int64_t, int64_t, const int64_t*, \
+                           int, int64_t, Executor&,                          \
+                           PackedMatrix<ComputeType<Element>>*);             \
+  template void PackTransposed(const Element*, int64_t, int64_t, int64_t,    \
+                               Executor&,                                    \
+                               PackedMatrix<ComputeType<Element>>*);         \
+  template void TransposeRows(const Element* const*, int64_t, int64_t,       \
                               int64_t, ComputeType<Element>*);
 RNN_INSTANTIATE(float)
 RNN_INSTANTIATE(double)

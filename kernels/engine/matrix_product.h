@@ -30,6 +30,13 @@ template <typename Element>
 void Pack(const Element* source, int64_t stride, int64_t depth, int64_t columns,
           Executor& executor, PackedMatrix<ComputeType<Element>>* packed);
 
+// B[k][p * width + u] = source[k * stride + columns[p] + u] for all pieces p
+// and u < width: columns that lie in the source in another order.
+template <typename Element>
+void PackPieces(const Element* source, int64_t stride, int64_t depth,
+                const int64_t* columns, int num_pieces, int64_t width,
+                Executor& executor, PackedMatrix<ComputeType<Element>>* packed);
+
 // B[k][j] = rows[k][j]
 template <typename F>
 void PackRows(const F* const* rows, int64_t depth, int64_t columns,

@@ -14,8 +14,7 @@ from tests.keras.pairs import LAYERS, MASK, H, I
 from tests.python import subprocesses
 from tf_cudnn_rnn.keras import export, export_as
 
-OWN, BUILTIN = "TfCudnnRnn>CudnnRNNV3", "CudnnRNNV3"
-PACKING = "TfCudnnRnn>KerasToParams"
+OWN, BUILTIN = "TfCudnnRnn>KerasRNN", "CudnnRNNV3"
 LOOPS = {"While", "StatelessWhile"}
 
 
@@ -68,7 +67,7 @@ def test_export(name, as_, tmp_path):
     operations = [node.op for node in nodes]
     ours = {operation for operation in operations if operation.startswith("TfCudnnRnn>")}
     if as_ == "own":
-        assert operations.count(OWN) == 3 and ours == {OWN, PACKING}
+        assert operations.count(OWN) == 3 and ours == {OWN}
         assert BUILTIN not in operations and not LOOPS & set(operations)
     elif as_ == "builtin":
         assert operations.count(BUILTIN) == 3 and not ours
@@ -100,7 +99,7 @@ try:
 except Exception as error:
     print(error)
 """
-    assert "Op type not registered 'TfCudnnRnn>" in subprocesses.run_code(code)
+    assert f"Op type not registered '{OWN}'" in subprocesses.run_code(code)
 
 
 def test_export_archive_and_saved_model(tmp_path):

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tf_cudnn_rnn import raw_ops
 from tf_cudnn_rnn._layout import GATES, Layout
-from tf_cudnn_rnn.keras._packing import pack_with_stock_ops
+from tf_cudnn_rnn.keras._packing import pack
 
 # The place of each of the ops' gates in Keras' order.
 KERAS_PLACE = {"lstm": [0, 1, 2, 3], "gru": [1, 0, 2], "rnn_tanh": [0], "rnn_relu": [0]}
@@ -62,7 +62,7 @@ def test_params_hold_each_weight_where_the_layout_says(rnn_mode, has_bias, dtype
         )
         expected = expected_params(rnn_mode, *(w.numpy() for w in weights))
         np.testing.assert_array_equal(params.numpy(), expected)
-        stock = pack_with_stock_ops(rnn_mode, *(weights if has_bias else [*weights, None]))
+        stock = pack(rnn_mode, *(weights if has_bias else [*weights, None]))
         np.testing.assert_array_equal(stock.numpy(), expected)
 
 
@@ -74,7 +74,7 @@ def test_gradients_return_each_element_to_its_place(rnn_mode, has_bias, dtype):
         weights = random_weights(rnn_mode, input_size, num_units, dtype, has_bias)
         with tf.GradientTape(persistent=True) as tape:
             tape.watch(weights)
-            stock = pack_with_stock_ops(rnn_mode, *(weights if has_bias else [*weights, None]))
+            stock = pack(rnn_mode, *(weights if has_bias else [*weights, None]))
             own = raw_ops.KerasToParams(
                 kernel=weights[0],
                 recurrent_kernel=weights[1],
@@ -195,3 +195,105 @@ def test_two_biases_are_refused():
             recurrent_kernel=tf.zeros([5, 20]),
             biases=[tf.zeros([20])] * 2,
         )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("time_major", [True, False])
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("rnn_mode", GATES)
+def test_keras_rnn_gives_the_bits_of_the_op_on_packed_params(rnn_mode, has_bias, time_major, dtype):
+    T, B, I, H = 5, 3, 4, 17
+    weights = random_weights(rnn_mode, I, H, dtype, has_bias)
+    x = tf.cast(tf.random.stateless_normal([T, B, I] if time_major else [B, T, I], [1, 2]), dtype)
+    state = tf.cast(
+        tf.random.stateless_normal([1, B, H] if time_major else [B, 1, H], [3, 4]), dtype
+    )
+    call = dict(sequence_lengths=tf.constant([5, 0, 3]), rnn_mode=rnn_mode, time_major=time_major)
+
+    def run(op, weights_of):
+        with tf.GradientTape() as tape:
+            tape.watch([x, state, *weights])
+            result = op(input=x, input_h=state, input_c=state, **weights_of(), **call)
+            loss = tf.reduce_sum(result.output**2) + tf.reduce_sum(result.output_h)
+            loss += tf.reduce_sum(result.output_c**2)
+        return [*result[:3], *tape.gradient(loss, [x, state, *weights])]
+
+    def keras_weights():
+        return dict(kernel=weights[0], recurrent_kernel=weights[1], biases=weights[2:])
+
+    ours = run(raw_ops.KerasRNN, keras_weights)
+    packed = run(
+        raw_ops.CudnnRNNV3,
+        lambda: dict(params=raw_ops.KerasToParams(**keras_weights(), rnn_mode=rnn_mode)),
+    )
+    for mine, theirs in zip(ours, packed, strict=True):
+        np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
+
+
+def keras_rnn_of(shapes):
+    defaults = dict(
+        input=[5, 2, 3],
+        input_h=[1, 2, 4],
+        input_c=[1, 2, 4],
+        kernel=[3, 16],
+        recurrent_kernel=[4, 16],
+        bias=[16],
+        sequence_lengths=[2],
+    )
+    tensors = {
+        name: tf.zeros(shape, tf.int32 if name == "sequence_lengths" else tf.float32)
+        for name, shape in (defaults | shapes).items()
+    }
+    return raw_ops.KerasRNN(biases=[tensors.pop("bias")], **tensors)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (dict(kernel=[4, 16]), "kernel must have I = 3 rows for an input of shape [5,2,3]"),
+        (
+            dict(recurrent_kernel=[5, 20], kernel=[3, 20], bias=[20]),
+            "recurrent_kernel must have H = 4 rows",
+        ),
+        (dict(recurrent_kernel=[4, 12]), "recurrent_kernel must have shape [H,4*H] = [?,16]"),
+        (dict(bias=[2, 16]), "biases[0] must have shape [4*H] = [16]"),
+        (
+            dict(input_h=[2, 2, 4], input_c=[2, 2, 4]),
+            "input_h must hold one state a row, got 2",
+        ),
+        (dict(input_c=[1, 2, 5]), "input_h and input_c must have the same shape"),
+        (dict(sequence_lengths=[3]), "sequence_lengths must have shape [B] = [2]"),
+        (dict(input=[5, 2]), "input must have shape [T,B,I]"),
+    ],
+)
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_keras_rnn_refuses_wrong_shapes(shapes, message, in_graph):
+    function = tf.function(keras_rnn_of) if in_graph else keras_rnn_of
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError)) as error:
+        function(shapes)
+    assert message in str(error.value)
+
+
+def test_keras_rnn_infers_shapes():
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, None, 3]),
+            tf.TensorSpec([None, 1, 4]),
+            tf.TensorSpec([None], tf.int32),
+        ]
+    )
+    def trace(x, state, lengths):
+        result = raw_ops.KerasRNN(
+            input=x,
+            input_h=state,
+            input_c=state,
+            kernel=tf.zeros([3, 16]),
+            recurrent_kernel=tf.zeros([4, 16]),
+            sequence_lengths=lengths,
+            time_major=False,
+        )
+        assert result.output.shape.as_list() == [None, None, 4]
+        assert result.output_h.shape.as_list() == [None, 1, 4]
+        return result.output
+
+    trace.get_concrete_function()

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tf_cudnn_rnn import raw_ops
 from tf_cudnn_rnn.keras._masks import Compaction
-from tf_cudnn_rnn.keras._packing import pack, pack_with_stock_ops
+from tf_cudnn_rnn.keras._packing import pack
 
 try:
     from tensorflow.python.eager.record import could_possibly_record as _could_record
@@ -27,8 +27,9 @@ except ImportError:  # not a public function
 
 _logger = logging.getLogger("tf_cudnn_rnn")
 
-# What a graph gets for such a layer: "own" ops, "builtin" ops or the "stock" loop.
-graph_contents = contextvars.ContextVar("tf_cudnn_rnn_graph_contents", default="own")
+# What a graph gets for such a layer: "own" ops, "builtin" ops or the "stock" loop. None, if nobody
+# chose, is "own" for the layers here and "builtin" for those of cudnn_rnn.
+graph_contents = contextvars.ContextVar("tf_cudnn_rnn_graph_contents", default=None)
 
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
 _TANH = (keras.activations.tanh, keras.ops.tanh, tf.tanh)
@@ -116,25 +117,31 @@ def _run_op(layer, rnn_mode, sequences, states, lengths, training):
     def value(variable):
         return tf.cast(keras.ops.convert_to_tensor(variable), dtype)
 
-    builtin = graph_contents.get() == "builtin" and not tf.executing_eagerly()
-    params = (pack_with_stock_ops if builtin else pack)(
-        rnn_mode,
-        value(cell.kernel),
-        value(cell.recurrent_kernel),
-        None if cell.bias is None else value(cell.bias),
-    )
-    states = [state[:, None] for state in states]  # [B, 1, H]
-    result = (tf.raw_ops if builtin else raw_ops).CudnnRNNV3(
+    kernel, recurrent_kernel = value(cell.kernel), value(cell.recurrent_kernel)
+    bias = None if cell.bias is None else value(cell.bias)
+    arguments = dict(
         input=sequences,
-        input_h=states[0],
-        input_c=states[1] if rnn_mode == "lstm" else tf.zeros([], dtype),
-        params=params,
+        input_h=states[0][:, None],  # [B, 1, H]
+        input_c=states[1][:, None] if rnn_mode == "lstm" else tf.zeros([], dtype),
         sequence_lengths=lengths,
         rnn_mode=rnn_mode,
-        # On GPUs the built-in op of inference is another, quicker one.
-        is_training=bool(training) if builtin else _may_need_gradients(),
         time_major=False,
     )
+    if graph_contents.get() == "builtin" and not tf.executing_eagerly():
+        result = tf.raw_ops.CudnnRNNV3(
+            params=pack(rnn_mode, kernel, recurrent_kernel, bias),
+            # On GPUs the built-in op of inference is another, quicker one.
+            is_training=bool(training),
+            **arguments,
+        )
+    else:
+        result = raw_ops.KerasRNN(
+            kernel=kernel,
+            recurrent_kernel=recurrent_kernel,
+            biases=[] if bias is None else [bias],
+            is_training=_may_need_gradients(),
+            **arguments,
+        )
     output = result.output
     output.set_shape([*sequences.shape[:2], layer.units])
     finals = [result.output_h, result.output_c] if rnn_mode == "lstm" else [result.output_h]

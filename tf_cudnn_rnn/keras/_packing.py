@@ -1,4 +1,4 @@
-"""From the variables of a Keras layer to the `params` of the ops. Differentiable.
+"""From the variables of a Keras layer to the `params` of the built-in ops, by stock ops.
 
 Keras keeps one kernel [I, G*H], one recurrent kernel [H, G*H] and a bias, with the
 gates side by side. `params` holds the gates' matrices transposed, one after another:
@@ -8,13 +8,14 @@ tf_cudnn_rnn._layout. Only the gates of a GRU are in another order.
 
 import tensorflow as tf
 
-from tf_cudnn_rnn import raw_ops
-
 
 def pack(
     rnn_mode: str, kernel: tf.Tensor, recurrent_kernel: tf.Tensor, bias: tf.Tensor | None
 ) -> tf.Tensor:
-    """Returns `params` [N] of one layer in one direction.
+    """Returns `params` [N] of one layer in one direction. Differentiable.
+
+    raw_ops.KerasToParams does the same faster; this is for graphs that must do without own
+    ops.
 
     Args:
       rnn_mode: as of the ops; G is 4 for "lstm", 3 for "gru", else 1.
@@ -22,18 +23,6 @@ def pack(
       recurrent_kernel: [H, G*H].
       bias: [G*H], or [2, 3*H] of a GRU (with reset_after); None for zeros.
     """
-    return raw_ops.KerasToParams(
-        kernel=kernel,
-        recurrent_kernel=recurrent_kernel,
-        biases=[] if bias is None else [bias],
-        rnn_mode=rnn_mode,
-    )
-
-
-def pack_with_stock_ops(
-    rnn_mode: str, kernel: tf.Tensor, recurrent_kernel: tf.Tensor, bias: tf.Tensor | None
-) -> tf.Tensor:
-    """What `pack` returns, for graphs that must do without this library's own ops."""
     if bias is None:
         shape = kernel.shape[1:] if rnn_mode != "gru" else [2, *kernel.shape[1:]]
         bias = tf.zeros(shape, kernel.dtype)

@@ -1,0 +1,33 @@
+// The inputs kernel, recurrent_kernel and biases, which ops for Keras' weights
+// share.
+#ifndef KERNELS_KERAS_WEIGHT_TENSORS_H_
+#define KERNELS_KERAS_WEIGHT_TENSORS_H_
+
+#include "absl/status/status.h"
+#include "kernels/engine/keras_weights.h"
+#include "kernels/tf_adapter.h"
+#include "ops/keras_weights_rules.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace tf_cudnn_rnn {
+
+struct KerasWeightTensors {
+  const tensorflow::Tensor* kernel = nullptr;
+  const tensorflow::Tensor* recurrent_kernel = nullptr;
+  const tensorflow::Tensor* bias = nullptr;  // or there is none
+
+  template <typename T>
+  rnn::KerasWeights<const Element<T>> Data() const {
+    return {tf_cudnn_rnn::Data<T>(*kernel),
+            tf_cudnn_rnn::Data<T>(*recurrent_kernel),
+            bias == nullptr ? nullptr : tf_cudnn_rnn::Data<T>(*bias)};
+  }
+};
+
+absl::Status GetKerasWeights(tensorflow::OpKernelContext* context,
+                             KerasWeightTensors* weights, KerasShapes* shapes);
+
+}  // namespace tf_cudnn_rnn
+
+#endif  // KERNELS_KERAS_WEIGHT_TENSORS_H_

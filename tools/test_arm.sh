@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Cross-compiles the engine and its tests for 64-bit Arm, and runs them under
+# emulation. Arguments go to every test, such as --gtest_filter=...
+set -euo pipefail
+
+compiler=aarch64-linux-gnu-g++
+packages=(g++-aarch64-linux-gnu qemu-user libgtest-dev)
+has_tools() {
+  command -v "$compiler" >/dev/null && command -v qemu-aarch64 >/dev/null && [[ -d /usr/src/googletest ]]
+}
+has_tools || tools/apt_install.sh "${packages[@]}" >&2 || true
+if ! has_tools; then
+  echo "The Arm tests need a cross compiler, an emulator and GoogleTest's sources: apt-get install ${packages[*]}" >&2
+  exit 1
+fi
+
+out=build/arm
+mkdir -p "$out"
+googletest=/usr/src/googletest/googletest
+# The flags of .bazelrc and kernels/isa.bzl.
+flags=(-std=c++17 -O2 -g1 -Wall -Wextra -Werror -ffp-contract=off -I. -isystem "$googletest/include")
+
+compile() {  # source, object
+  [[ $2 -nt $1 && -z $(find kernels/engine tests/engine -name '*.h' -newer "$2" -print -quit) ]] ||
+    "$compiler" "${flags[@]}" "${@:3}" -c "$1" -o "$2"
+}
+export -f compile
+sources=(kernels/engine/*.cc kernels/engine/simd/{dispatch,kernels_neon,kernels_scalar}.cc tests/engine/*.cc)
+objects=()
+jobs_at_most=$(nproc)
+for source in "${sources[@]}"; do
+  object=$out/$(basename "${source%.cc}").o
+  objects+=("$object")
+  while (($(jobs -rp | wc -l) >= jobs_at_most)); do wait -n; done
+  compile "$source" "$object" &
+done
+for source in gtest-all gtest_main; do
+  [[ -e $out/$source.o ]] || "$compiler" -std=c++17 -O1 -I"$googletest" -I"$googletest/include" \
+    -c "$googletest/src/$source.cc" -o "$out/$source.o"
+done
+wait
+
+library=()
+tests=()
+for object in "${objects[@]}"; do
+  if [[ $object == *_test.o ]]; then tests+=("$object"); else library+=("$object"); fi
+done
+for test in "${tests[@]}"; do
+  binary=${test%.o}
+  "$compiler" "$test" "${library[@]}" "$out"/gtest-all.o "$out"/gtest_main.o -static -pthread -o "$binary"
+  echo "== $(basename "$binary")"
+  qemu-aarch64 "$binary" --gtest_brief=1 "$@"
+done
