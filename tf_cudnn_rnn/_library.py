@@ -29,7 +29,7 @@ def needs_tensorflow(name: str) -> ImportError:
     return ImportError(
         f"{name} needs TensorFlow, which is not installed: run `pip install "
         "'tf_cudnn_rnn[tensorflow]'` (or `[tensorflow-cpu]`). Without it only "
-        "tf_cudnn_rnn.weights and tf_cudnn_rnn.params_size work."
+        "tf_cudnn_rnn.weights, params_size and library_path work."
     )
 
 
@@ -37,12 +37,28 @@ def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def _built_for() -> str:
-    """Returns the version of TensorFlow that the shared library was built for."""
+def library_path() -> str:
+    """The shared library's file, for programs that load it themselves.
+
+    C, C++, Go and Java programs pass it to TensorFlow's C API; see docs/serving.md.
+    `import tf_cudnn_rnn` has loaded it already. TensorFlow need not be installed.
+
+    Returns:
+      An absolute path.
+
+    Raises:
+      ImportError: the library has not been built.
+    """
     if not _PATH.exists():
         raise ImportError(
             f"tf_cudnn_rnn has no shared library: {_PATH} is missing. {_HOW_TO_BUILD}"
         )
+    return str(_PATH.resolve())
+
+
+def _built_for() -> str:
+    """Returns the version of TensorFlow that the shared library was built for."""
+    library_path()  # which refuses a missing one
     try:
         from tf_cudnn_rnn import _build_info
     except ImportError as error:

@@ -41,6 +41,8 @@ SOURCES = [
     "README.md",
     "WORKSPACE",
     "configure.py",
+    "docs",
+    "examples",
     "exports.lds",
     "kernels",
     "ops",
