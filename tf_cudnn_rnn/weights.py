@@ -15,6 +15,7 @@ Every other format is read into a Canonical, and written from one:
   from_cntk           to_cntk           OptimizedRNNStack
   from_tf1_cudnn      to_tf1_cudnn      checkpoints of tf.contrib.cudnn_rnn
   from_tf1_lstm_cell  to_tf1_lstm_cell  BasicLSTMCell, LSTMCell, LSTMBlockCell
+  checkpoint_to_canonical               tf.train.Checkpoint of tf_cudnn_rnn.keras.CudnnRNN
 
 A `to_*` returns the arrays and notes on what they could not keep. `convert_slots` takes an
 optimiser's moments along. docs/weights.md has the order of gates and biases of each.
@@ -30,6 +31,7 @@ from tf_cudnn_rnn._formats.canonical import (
     join,
     split,
 )
+from tf_cudnn_rnn._formats.checkpoint import checkpoint_to_canonical
 from tf_cudnn_rnn._formats.keras import (
     KerasLayer,
     from_keras,
@@ -65,6 +67,7 @@ __all__ = [
     "OnnxNode",
     "ParamName",
     "canonical_to_params",
+    "checkpoint_to_canonical",
     "convert_slots",
     "from_cntk",
     "from_cudnn",

@@ -1,6 +1,8 @@
 """Keras layers that run as one fused op on the CPU.
 
 LSTM, GRU, SimpleRNN  drop-in replacements for those of keras.layers
+CudnnRNN              several layers and directions, projection, skip input, as one op
+CudnnLSTM, CudnnGRU, CudnnRNNTanh, CudnnRNNRelu   the same, by mode
 accelerate            makes those of keras.layers themselves run fused
 load_model            loads a .keras file of stock layers as drop-ins
 to_keras              the same model of stock layers, for everybody else
@@ -15,9 +17,21 @@ require_keras()
 
 from tf_cudnn_rnn.keras._accelerate import accelerate  # noqa: E402
 from tf_cudnn_rnn.keras._models import export, export_as, load_model, to_keras  # noqa: E402
+from tf_cudnn_rnn.keras.cudnn_rnn import (  # noqa: E402
+    CudnnGRU,
+    CudnnLSTM,
+    CudnnRNN,
+    CudnnRNNRelu,
+    CudnnRNNTanh,
+)
 from tf_cudnn_rnn.keras.layers import GRU, LSTM, SimpleRNN  # noqa: E402
 
 __all__ = [
+    "CudnnGRU",
+    "CudnnLSTM",
+    "CudnnRNN",
+    "CudnnRNNRelu",
+    "CudnnRNNTanh",
     "GRU",
     "LSTM",
     "SimpleRNN",

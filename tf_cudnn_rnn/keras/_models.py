@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from tf_cudnn_rnn.keras import _inner_loop, layers
+from tf_cudnn_rnn.keras import _inner_loop, _stock_stack, cudnn_rnn, layers
 
 _DROP_INS = ("LSTM", "GRU", "SimpleRNN")
 _EXPORT_TARGETS = ("own", "builtin", "stock")
@@ -87,20 +87,28 @@ def to_keras(model: keras.Layer) -> keras.Layer:
     It is for whatever must not depend on this library: files for others, and converters
     (ONNX, LiteRT, OpenVINO). The optimiser's state, if any, starts anew.
 
+    A drop-in becomes its parent. A CudnnRNN becomes a small Functional model of its name: a stack
+    of LSTM, GRU or SimpleRNN, Bidirectional or not, with Dropout between them. In it one bias
+    stands for two (but for GRU), which training and bias_regularizer notice; and a skipped input
+    product is one with the identity, which training would change.
+
     Args:
-      model: a built model or layer; drop-ins may stand wherever its config names them.
+      model: a built model or layer; drop-ins and CudnnRNN may stand wherever its config names
+        them.
 
     Raises:
-      ValueError: `model` has not been built, or makes its drop-ins in code.
+      ValueError: `model` has not been built, makes such layers in code, or has what no stock
+        layer can do: a projection.
     """
     if not model.built:
         raise ValueError(
             f"`model` must be built, or it has no weights to copy; {model.name!r} is not. Call "
             "it on data first."
         )
-    config = keras.saving.serialize_keras_object(model)
+    config = _stock_stack.replace(keras.saving.serialize_keras_object(model))
     stock = keras.saving.deserialize_keras_object(_rename(config, _drop_in_key, _stock_key))
-    left = [layer.name for layer in stock._flatten_layers() if isinstance(layer, layers._DropIn)]
+    ours = layers._DropIn, cudnn_rnn.CudnnRNN
+    left = [layer.name for layer in stock._flatten_layers() if isinstance(layer, ours)]
     if left:
         raise ValueError(
             f"`model` must name its layers in its config; {type(model).__name__} makes "
@@ -112,7 +120,10 @@ def to_keras(model: keras.Layer) -> keras.Layer:
             f"`model` must know its input shape to be built anew; {type(model).__name__} does "
             "not. Give it a keras.Input, or implement get_build_config."
         )
-    stock.set_weights(model.get_weights())
+    if any(isinstance(layer, cudnn_rnn.CudnnRNN) for layer in model._flatten_layers()):
+        _stock_stack.copy_weights(model, stock)
+    else:
+        stock.set_weights(model.get_weights())
     return stock
 
 
@@ -121,12 +132,13 @@ def export_as(contents: str):
     """Chooses what graphs hold for each fused layer that is traced in the `with` block.
 
     Args:
-      contents: "own" (the default elsewhere): this library's ops. "builtin": CudnnRNNV3, for
-        stock TensorFlow on GPUs and, with this library, on CPUs. "stock": Keras' loop, which
-        needs nothing and is slow.
+      contents: "own": this library's ops, which elsewhere are what drop-ins hold. "builtin":
+        CudnnRNNV3, for stock TensorFlow on GPUs and, with this library, on CPUs; elsewhere
+        CudnnRNN layers hold it, too. "stock": Keras' loop, which needs nothing and is slow;
+        CudnnRNN layers have none and raise a ValueError (see to_keras).
 
-    For "builtin" a layer with a mask or in bfloat16 warns: the CPU kernel computes these
-    rightly, TensorFlow's GPU kernel does not.
+    For "builtin" a layer warns if it has a mask, sequence_lengths or a projection, or computes in
+    bfloat16: the CPU kernel computes these rightly, TensorFlow's GPU kernel does not.
 
     Raises:
       ValueError: `contents` is something else.

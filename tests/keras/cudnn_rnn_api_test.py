@@ -1,0 +1,324 @@
+"""CudnnRNN as a Keras layer: shapes, masks, states, models, and what it refuses."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.keras import cudnn_rnn_stacks as stacks
+from tests.keras.cudnn_rnn_stacks import LENGTHS, MASK, B, H, I, L, P, T
+from tf_cudnn_rnn.keras import CudnnGRU, CudnnLSTM, CudnnRNN
+
+OPTIONS = [
+    {"return_sequences": sequences, "return_state": state, "time_major": time_major}
+    for sequences in (False, True)
+    for state in (False, True)
+    for time_major in (False, True)
+]
+
+
+# ------------------------------------------------------------------------------------
+# Shapes
+# ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("mode", ["lstm", "gru"])
+def test_shapes(mode, options):
+    more = {"num_proj": P} if mode == "lstm" else {}
+    layer = CudnnRNN(H, L, mode, "bidirectional", **options, **more)
+    features, k = (P if mode == "lstm" else H), 2 * L
+    x = stacks.inputs(dtype="float32", time_major=options["time_major"])
+    first = (T, B) if options["time_major"] else (B, T)
+    y = (*first, 2 * features) if options["return_sequences"] else (B, 2 * features)
+    states = [(k, B, n) if options["time_major"] else (B, k, n) for n in (features, H)]
+    states = states if mode == "lstm" else states[:1]
+    expected = (y, *states) if options["return_state"] else y
+    assert layer.compute_output_shape(x.shape) == expected
+    eager = layer(x)
+    symbolic = layer(keras.Input(batch_shape=x.shape))
+    assert isinstance(eager, tuple) == isinstance(symbolic, tuple) == options["return_state"]
+    for outputs in (eager, symbolic):
+        shapes = [tuple(output.shape) for output in tf.nest.flatten(outputs)]
+        assert shapes == (list(expected) if options["return_state"] else [expected])
+    # Unknown sizes stay unknown, in tf.function too.
+    spec = tf.TensorSpec([None, None, I])
+    outputs = tf.nest.flatten(tf.function(layer).get_concrete_function(spec).outputs)
+    for output, shape in zip(outputs, shapes, strict=True):
+        assert output.shape.rank == len(shape) and output.shape[-1] == shape[-1]
+    unknown = layer.compute_output_shape((None, None, I))
+    assert tf.nest.flatten(unknown)[-1] == shapes[-1][-1]
+
+
+@pytest.mark.parametrize("call", [{}, {"sequence_lengths": np.zeros([0], np.int32)}])
+def test_a_batch_of_nothing(call):
+    layer = stacks.built(direction="bidirectional", return_sequences=True, return_state=True)
+    y, h, c = layer(np.zeros([0, T, I]), **call)
+    assert y.shape == [0, T, 2 * H] and h.shape == c.shape == [0, 2 * L, H]
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(np.zeros([0, T, I]), mask=np.zeros([0, T], bool))[0])
+    np.testing.assert_array_equal(tape.gradient(loss, layer.params.value), 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ({"inputs": np.zeros([B, I])}, "expected ndim=3, found ndim=2"),
+        ({"inputs": np.zeros([B, T, I + 1])}, "expected axis -1 of input shape to have value 3"),
+        ({"initial_state": [np.zeros([B, L, H])]}, r"rnn_mode lstm, must be \(h, c\); got 1 tens"),
+        (
+            {"initial_state": [np.zeros([B, L, H]), np.zeros([L, B, P])]},
+            r"`initial_state`\[1\].* must have shape \[B, L\*D, H\] = \[4, 2, 6\]; got \[2, 4, 2\]",
+        ),
+        (
+            {"sequence_lengths": [1, 2]},
+            r"`sequence_lengths` must have shape \[B\] = \[4\]; got \[2",
+        ),
+        ({"sequence_lengths": np.ones([B], "float32")}, "`sequence_lengths` must be integers; got"),
+        (
+            {"mask": MASK[:, :3]},
+            r"`mask` .* first two dimensions of `inputs` = \[4, 5\]; got \[4, 3",
+        ),
+        ({"sequence_lengths": LENGTHS, "mask": MASK}, "either `mask` or `sequence_lengths`; got b"),
+    ],
+    ids=lambda v: "",
+)
+def test_wrong_calls(call, message):
+    layer = stacks.built(name="rnn")
+    call = {"inputs": stacks.inputs(), **call}
+    with pytest.raises(ValueError, match=message):
+        layer(**call)
+    if "ndim" in message or "axis" in message or "got [2" in message.replace("\\", ""):
+        return
+    symbolic = tf.nest.map_structure(
+        lambda a: keras.Input(batch_shape=a.shape, dtype=a.dtype), call
+    )
+    with pytest.raises(ValueError, match=message):
+        layer(**symbolic)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_units": 0}, "`num_units` must be positive; got 0"),
+        ({"num_layers": 0}, "`num_layers` must be positive; got 0"),
+        ({"rnn_mode": "LSTM"}, "`rnn_mode` must be one of rnn_relu, .*; got 'LSTM'"),
+        ({"direction": "both"}, "`direction` must be one of"),
+        ({"input_mode": "skip"}, "`input_mode` must be one of"),
+        ({"num_proj": 3, "rnn_mode": "gru"}, "`num_proj` must be 0 for any `rnn_mode` other"),
+        ({"num_proj": H + 1}, "`num_proj` must be at most `num_units`"),
+        ({"units": 3}, "Unrecognized keyword arguments"),
+    ],
+    ids=lambda v: "",
+)
+def test_wrong_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        CudnnRNN(**{"num_units": H, **options})
+
+
+def test_sizes_that_show_when_it_is_built():
+    with pytest.raises(ValueError, match="`input_size` must equal `num_units` for skip_input"):
+        CudnnRNN(H, input_mode="skip_input")(stacks.inputs(dtype="float32"))
+    with pytest.raises(ValueError, match=r"the input size, must be known; got shape \(4, 5, None"):
+        CudnnRNN(H).build((B, T, None))
+
+
+# ------------------------------------------------------------------------------------
+# Masks
+# ------------------------------------------------------------------------------------
+
+
+def test_masks_of_layers_are_used_and_handed_on():
+    masked = np.where(MASK[..., None], stacks.inputs(dtype="float32"), 0)
+    inputs = keras.Input([None, I])
+    y = keras.layers.Masking()(inputs)
+    layer = stacks.built("gru", return_sequences=True, dtype="float32")
+    for model in (
+        keras.Model(inputs, layer(y)),
+        keras.Sequential([inputs, keras.layers.Masking(), layer]),
+    ):
+        np.testing.assert_array_equal(model(masked), layer(masked, mask=MASK))
+    x = keras.layers.Masking()(masked)
+    np.testing.assert_array_equal(layer(x)._keras_mask, MASK)
+    last = CudnnGRU(H)(layer(x))  # the layer above sees the mask
+    assert not hasattr(last, "_keras_mask")
+    assert np.all(last.numpy()[~MASK.any(1)] == 0)
+
+
+def test_the_mask_of_inputs_counts_beside_other_tensors():
+    """Keras hands it on only to calls with one tensor."""
+    layer = stacks.built("gru", dtype="float32")
+    masked = np.where(MASK[..., None], stacks.inputs(dtype="float32"), 0)
+    states = stacks.states(layer)
+    expected = layer(masked, initial_state=states, mask=MASK)
+    x = keras.layers.Masking()(masked)
+    np.testing.assert_array_equal(layer(x, initial_state=states), expected)
+    with pytest.raises(ValueError, match="A mask may also have come with `inputs`"):
+        layer(x, sequence_lengths=LENGTHS)
+    inputs, h = keras.Input([T, I]), keras.Input([L, H])
+    model = keras.Model([inputs, h], layer(keras.layers.Masking()(inputs), initial_state=[h]))
+    np.testing.assert_array_equal(model([tf.constant(masked), states[0]]), expected)
+
+
+def test_compute_mask():
+    mask = tf.constant(MASK)
+    assert CudnnLSTM(H).compute_mask(None, mask) is None
+    assert CudnnLSTM(H, return_sequences=True).compute_mask(None, mask) is mask
+    assert CudnnLSTM(H, return_state=True).compute_mask(None, mask) == [None, None, None]
+    layer = CudnnGRU(H, return_sequences=True, return_state=True)
+    assert layer.compute_mask(None, [mask]) == [mask, None]
+
+
+@pytest.mark.parametrize("mask", [MASK.astype(np.int32), MASK[..., None], [tf.constant(MASK)]])
+def test_masks_of_any_type(mask):
+    layer = stacks.built("gru", return_sequences=True)
+    np.testing.assert_array_equal(
+        layer(stacks.inputs(), mask=mask), layer(stacks.inputs(), mask=MASK)
+    )
+
+
+@pytest.mark.parametrize(
+    "lengths", [LENGTHS.tolist(), LENGTHS.astype(np.int64), tf.constant(LENGTHS)]
+)
+def test_lengths_of_any_type(lengths):
+    layer = stacks.built("gru", return_sequences=True)
+    y = layer(stacks.inputs(), sequence_lengths=lengths)
+    np.testing.assert_array_equal(y, layer(stacks.inputs(), sequence_lengths=LENGTHS))
+
+
+# ------------------------------------------------------------------------------------
+# States
+# ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+def test_stateful(time_major):
+    options = {"direction": "bidirectional", "time_major": time_major, "return_state": True}
+    shape = (T, B, I) if time_major else (B, T, I)
+    layer = stacks.built("lstm", stateful=True, **options)
+    plain = stacks.built("lstm", **options)
+    x = stacks.inputs(time_major=time_major)
+    _, *states = plain(x)
+    expected = plain(x, initial_state=states)
+    assert layer.states[0].shape == states[0].shape
+    layer(x)
+    for one, other in zip(layer(x), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for variable, state in zip(layer.states, expected[1:], strict=True):
+        np.testing.assert_array_equal(variable.numpy(), state)
+    for reset in (layer.reset_state, layer.reset_states):
+        reset()
+        np.testing.assert_array_equal(layer(x)[0], plain(x)[0])
+    # As in Keras, weights fit any batch size; and initial states can be given.
+    assert len(layer.weights) == 1 and plain.states is None
+    np.testing.assert_array_equal(layer(x, initial_state=states)[0], expected[0])
+    with pytest.raises(ValueError, match="the size of its states, 4; got 3"):
+        layer(x[:, :3] if time_major else x[:3])
+    with pytest.raises(ValueError, match="stateful=True, so its batch size must be known"):
+        CudnnRNN(H, stateful=True).build((None, None, I))
+    plain.reset_state()
+    assert shape == x.shape
+
+
+def test_stateful_models_are_saved_and_exported(tmp_path):
+    def model_of():
+        layer = CudnnGRU(H, 2, stateful=True)
+        return keras.Sequential([keras.Input(batch_shape=[B, T, I]), layer])
+
+    model = model_of()
+    x = stacks.inputs(dtype="float32")
+    model.export(tmp_path / "model", verbose=False)
+    path = tf.train.Checkpoint(model=model).save(str(tmp_path / "checkpoint"))
+    expected = [model(x).numpy() for _ in range(2)]
+    loaded = tf.saved_model.load(str(tmp_path / "model"))
+    np.testing.assert_allclose([loaded.serve(x) for _ in range(2)], expected, atol=1e-6)
+    other = model_of()
+    tf.train.Checkpoint(model=other).restore(path).assert_consumed()
+    np.testing.assert_array_equal([other(x) for _ in range(2)], expected)
+
+
+def test_encoder_and_decoder():
+    source, target = keras.Input([None, I], name="source"), keras.Input([None, I], name="target")
+    encoder = CudnnLSTM(H, 2, num_proj=P, return_state=True)
+    decoder = CudnnLSTM(H, 2, num_proj=P, return_sequences=True)
+    _, *states = encoder(source)
+    model = keras.Model([source, target], decoder(target, initial_state=states))
+    data = [stacks.inputs(dtype="float32", seed=k) for k in (1, 2)]
+    expected = decoder(data[1], initial_state=encoder(data[0])[1:])
+    np.testing.assert_array_equal(model(data), expected)
+    again = keras.Model.from_config(model.get_config())
+    again.set_weights(model.get_weights())
+    np.testing.assert_array_equal(again(data), expected)
+    np.testing.assert_allclose(model.predict(data, verbose=0), expected, atol=1e-6)
+
+
+# ------------------------------------------------------------------------------------
+# Models
+# ------------------------------------------------------------------------------------
+
+
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.rnn = CudnnGRU(H, 2, direction="bidirectional", dropout=0.1, seed=1)
+        self.dense = keras.layers.Dense(1)
+
+    def call(self, inputs, training=False):
+        return self.dense(self.rnn(inputs, training=training))
+
+
+def models() -> dict:
+    inputs = keras.Input([None, I])
+    y = CudnnGRU(H, 2, direction="bidirectional", dropout=0.1, seed=1)(inputs)
+    return {
+        "functional": keras.Model(inputs, keras.layers.Dense(1)(y)),
+        "sequential": keras.Sequential(
+            [CudnnGRU(H, 2, direction="bidirectional", dropout=0.1, seed=1), keras.layers.Dense(1)]
+        ),
+        "subclassed": Subclassed(),
+    }
+
+
+def loss_histories(kinds) -> list[list[float]]:
+    x, y = stacks.inputs(dtype="float32"), np.ones([B, 1], np.float32)
+    histories = []
+    for name, model in models().items():
+        if name in kinds:
+            model(x)
+            stacks.randomise(model)
+            model.compile(keras.optimizers.Adam(0.05), "mse")
+            history = model.fit(x, y, epochs=4, shuffle=False, verbose=0).history["loss"]
+            assert min(history) < 0.7 * history[0], name
+            histories.append(history)
+    return histories
+
+
+def test_all_kinds_of_models_learn_alike():
+    first, *others = loss_histories(["functional", "sequential", "subclassed"])
+    for other in others:
+        np.testing.assert_allclose(other, first, rtol=1e-5)
+
+
+def test_mixed_precision_learns():
+    (expected,) = loss_histories(["sequential"])
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        (actual,) = loss_histories(["sequential"])
+    finally:
+        keras.config.set_dtype_policy("float32")
+    np.testing.assert_allclose(actual[0], expected[0], rtol=2e-3)  # then Keras scales the loss
+
+
+def test_wrapped_and_frozen():
+    layer = CudnnGRU(H, trainable=False)
+    model = keras.Sequential([keras.Input([2, T, I]), keras.layers.TimeDistributed(layer)])
+    x = np.random.default_rng(0).normal(size=[B, 2, T, I]).astype("float32")
+    expected = tf.stack([layer(x[:, k]) for k in range(2)], axis=1)
+    np.testing.assert_allclose(model(x), expected, atol=1e-6)
+    assert model.trainable_weights == [] and len(model.non_trainable_weights) == 1
+
+
+def test_activity_regularizer():
+    layer = stacks.built("gru", activity_regularizer="l2")
+    y = layer(stacks.inputs())
+    np.testing.assert_allclose(layer.losses[0], 0.01 * np.sum(y.numpy() ** 2) / B, rtol=1e-6)

@@ -1,0 +1,185 @@
+"""to_keras() makes an equal model of stock layers of one with CudnnRNN."""
+
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_cudnn_rnn.keras
+from tests.keras import cudnn_rnn_stacks as stacks
+from tests.keras.cudnn_rnn_stacks import LENGTHS, MASK, MODES, B, H, I, P, T
+from tf_cudnn_rnn.keras import CudnnGRU, CudnnLSTM, CudnnRNN, to_keras
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
+    # Keras says so of any Functional model within a model. It does hand masks on.
+    pytest.mark.filterwarnings("ignore:.*was passed an input with a mask:UserWarning"),
+]
+
+
+def assert_equal(stock, model, data, tolerance=1e-12):
+    for layer in stock._flatten_layers():
+        assert type(layer).__module__.startswith("keras."), layer
+    ours, theirs = tf.nest.flatten(model(data)), tf.nest.flatten(stock(data))
+    for one, other in zip(theirs, ours, strict=True):
+        assert one.dtype == other.dtype
+        stacks.assert_close(one, other, tolerance=tolerance)
+
+
+GRID = [  # each option with each other one, somewhere
+    ("lstm", "bidirectional", False, "masking", True, True, False),
+    ("lstm", "unidirectional", True, "lengths", False, True, True),
+    ("lstm", "bidirectional", True, None, True, False, True),
+    ("gru", "bidirectional", True, "mask", True, True, True),
+    ("gru", "unidirectional", False, "masking", False, False, True),
+    ("gru", "bidirectional", False, "lengths", True, False, False),
+    ("rnn_tanh", "bidirectional", False, "mask", False, True, True),
+    ("rnn_relu", "bidirectional", True, "masking", True, False, False),
+    ("rnn_relu", "unidirectional", False, None, False, True, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("mode", "direction", "time_major", "mask", "initial", "sequences", "return_state"), GRID
+)
+def test_functional(mode, direction, time_major, mask, initial, sequences, return_state):
+    layer = CudnnRNN(
+        H,
+        2,
+        mode,
+        direction,
+        input_mode="skip_input" if mask else "linear_input",
+        time_major=time_major,
+        return_sequences=sequences,
+        return_state=return_state,
+        dropout=0.5,
+        dtype="float64",
+        name="rnn",
+    )
+
+    def swap(array):
+        return array.swapaxes(0, 1) if time_major else array
+
+    x = keras.Input(batch_shape=[None, None, H], dtype="float64")
+    tensors, keywords, data = [x], {}, [stacks.inputs(H, time_major=time_major)]
+    if mask == "masking":
+        x = keras.layers.Masking(dtype="float64")(x)
+        data[0] = np.where(swap(MASK)[..., None], data[0], 0)
+    elif mask == "lengths":
+        keywords["sequence_lengths"] = keras.Input(batch_shape=[None], dtype="int32")
+        data.append(LENGTHS)
+    elif mask == "mask":
+        keywords["mask"] = keras.Input(batch_shape=[None, None], dtype="bool")
+        data.append(swap(MASK))
+    tensors += keywords.values()
+    if initial:
+        shapes = layer._state_shapes(None)
+        states = [keras.Input(batch_shape=shape, dtype="float64") for shape in shapes]
+        keywords["initial_state"] = tuple(states)
+        tensors += states
+        data += stacks.states(layer)
+    model = keras.Model(tensors, layer(x, **keywords))
+    stacks.randomise(model)
+    stock = to_keras(model)
+    assert_equal(stock, model, [tf.constant(array) for array in data])
+    inner = stock.get_layer("rnn")
+    assert [type(l).__name__ for l in inner.layers].count("Dropout") == 1
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "bfloat16"])
+def test_sequential_and_nested(policy):
+    model = keras.Sequential(
+        [
+            keras.Input([None, I]),
+            keras.layers.Masking(),
+            CudnnGRU(H, 2, direction="bidirectional", return_sequences=True, dtype=policy),
+            tf_cudnn_rnn.keras.LSTM(H, return_sequences=True),
+            keras.Sequential([keras.Input([None, H]), CudnnLSTM(H, 2, return_sequences=True)]),
+            keras.layers.BatchNormalization(),
+            keras.layers.TimeDistributed(keras.layers.Dense(2)),
+        ]
+    )
+    stacks.randomise(model)
+    x = np.where(MASK[..., None], stacks.inputs(dtype="float32"), 0)
+    assert_equal(to_keras(model), model, x, tolerance={"mixed_float16": 2**-7}.get(policy, 2**-4))
+
+
+def test_wrapped_single_and_stateful():
+    layer = CudnnLSTM(H, 2, dtype="float64")
+    model = keras.Sequential([keras.Input([2, T, I]), keras.layers.TimeDistributed(layer)])
+    stacks.randomise(model)
+    x = np.random.default_rng(0).normal(size=[B, 2, T, I])
+    assert_equal(to_keras(model), model, x, tolerance=1e-6)  # the wrapper is in float32
+    layer = stacks.built("gru", direction="bidirectional", return_state=True)
+    assert_equal(to_keras(layer), layer, stacks.inputs())
+    layer = CudnnLSTM(H, 2, stateful=True, dtype="float64")
+    model = keras.Sequential([keras.Input(batch_shape=[B, T, I], dtype="float64"), layer])
+    stacks.randomise(model)
+    stock = to_keras(model)
+    for _ in range(3):  # the states go on
+        assert_equal(stock, model, stacks.inputs())
+
+
+def test_shared_layers():
+    x = keras.Input([T, H])
+    layer = CudnnGRU(H, 2, return_sequences=True, name="rnn")
+    once = layer(x)
+    model = keras.Model(x, layer(once))
+    stacks.randomise(model)
+    x = stacks.inputs(H, "float32")
+    assert_equal(to_keras(model), model, x, tolerance=1e-6)
+    both = keras.Model(model.input, {"once": once, "twice": model.output})
+    assert_equal(to_keras(both), both, x, tolerance=1e-6)
+    x, h = model.input, keras.Input([2, H])
+    model = keras.Model([x, h], layer(layer(x), initial_state=[h]))
+    with pytest.raises(ValueError, match="'rnn' must be called with the same arguments everywhere"):
+        to_keras(model)
+
+
+def test_the_file_needs_no_library(tmp_path):
+    x = keras.Input([None, I])
+    lengths = keras.Input([], dtype="int32")
+    y, h = CudnnGRU(H, 2, direction="bidirectional", return_state=True)(x, sequence_lengths=lengths)
+    model = keras.Model([x, lengths], [y, h])
+    stacks.randomise(model)
+    path = tmp_path / "model.keras"
+    to_keras(model).save(path)
+    with zipfile.ZipFile(path) as file:
+        assert b"tf_cudnn_rnn" not in file.read("config.json")
+    data = [stacks.inputs(dtype="float32"), LENGTHS]
+    assert_equal(keras.saving.load_model(path), model, data, tolerance=1e-6)
+
+
+def test_what_stock_layers_cannot_do():
+    layer = stacks.built(num_proj=P, name="rnn")
+    with pytest.raises(
+        ValueError, match="'rnn' has num_proj=2, and no stock Keras layer proj.*as_='builtin'"
+    ):
+        to_keras(layer)
+
+    @keras.saving.register_keras_serializable(package="cudnn_rnn_to_keras_test")
+    class MadeInCode(keras.layers.Layer):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.inner = CudnnGRU(H, name="inner")
+
+        def build(self, input_shape):
+            self.inner.build(input_shape)
+
+        def call(self, x):
+            return self.inner(x)
+
+    model = keras.Sequential([keras.Input([T, I]), MadeInCode()])
+    with pytest.raises(ValueError, match="must name its layers in its config; .* makes inner in"):
+        to_keras(model)
+    with pytest.raises(ValueError, match="`model` must be built"):
+        to_keras(CudnnGRU(H))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_regularisers_come_along(mode):
+    options = {"kernel_regularizer": "l2", "recurrent_regularizer": "l1"}
+    layer = stacks.built(mode, direction="bidirectional", **options)
+    np.testing.assert_allclose(sum(to_keras(layer).losses), sum(layer.losses), rtol=1e-6)

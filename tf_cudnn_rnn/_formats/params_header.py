@@ -1,0 +1,151 @@
+"""What stands beside the weights of keras.CudnnRNN in files and checkpoints.
+
+A header, which says what network they are of, and in files of Keras the names of the
+matrices. A vector of weights tells neither: an rnn_tanh and an rnn_relu, for example,
+have vectors of the same length.
+"""
+
+import itertools
+import json
+import math
+from typing import NamedTuple
+
+from tf_cudnn_rnn._layout import GATES, Layout, ParamName
+
+FORMAT = "tf_cudnn_rnn/params"
+VERSION = 1
+_LAYOUT_FIELDS = (
+    "rnn_mode",
+    "num_layers",
+    "num_units",
+    "input_size",
+    "direction",
+    "input_mode",
+    "num_proj",
+)
+
+
+class Group(NamedTuple):
+    """The matrices or biases of all gates of one layer, direction and kind.
+
+    They lie next to each other in `params`, so together they are one matrix [G*H, in] (or
+    [G*H, P]), or one vector [G*H], gates in the order of `GATES`. A projection [P, H] stands
+    alone.
+
+    Attributes:
+      name: of the group, with no gate.
+      offset: where it begins in `params`.
+      shape: as above.
+    """
+
+    name: ParamName
+    offset: int
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+def groups(layout: Layout) -> list[Group]:
+    """All groups of a network, in the order of `params`, without gaps."""
+
+    def without_gate(region):
+        return region.name._replace(gate="")
+
+    result = []
+    for name, gates in itertools.groupby(layout.regions, without_gate):
+        gates = list(gates)
+        rows, *columns = gates[0].shape
+        result.append(Group(name, gates[0].offset, (len(gates) * rows, *columns)))
+    return result
+
+
+def resolved(layout: Layout) -> Layout:
+    """The layout that says the same about `params`, of those that do."""
+    return Layout(
+        layout.rnn_mode,
+        layout.num_layers,
+        layout.num_units,
+        layout.input_size,
+        layout.direction,
+        "skip_input" if layout.skips_input else "linear_input",
+        layout.num_proj if layout.has_projection else 0,
+    )
+
+
+def to_text(layout: Layout, layer: str | None = None) -> str:
+    """The header, a JSON object.
+
+    Args:
+      layout: of the network.
+      layer: the layer's name, if it is to be found by it; not compared.
+    """
+    layout = resolved(layout)
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        **{field: getattr(layout, field) for field in _LAYOUT_FIELDS},
+        "gates": GATES[layout.rnn_mode],
+        "params_size": layout.size,
+    }
+    return json.dumps(header if layer is None else {"layer": layer, **header})
+
+
+def from_text(text: str | bytes, where: str) -> tuple[Layout, str | None]:
+    """Reads what `to_text` wrote: returns the layout and the layer's name.
+
+    Args:
+      text: the header.
+      where: it comes from, for messages.
+
+    Raises:
+      ValueError: it is another kind of header, damaged, or of a later version.
+    """
+    try:
+        header = json.loads(text)
+        found = header["format"], header["version"]
+    except (ValueError, TypeError, KeyError):
+        raise ValueError(
+            f"{where} must have a header in JSON with `format` and `version`; got {text[:60]!r}."
+        ) from None
+    if found[0] != FORMAT or found[1] != VERSION:
+        raise ValueError(
+            f"{where} must have a header of format {FORMAT}, version {VERSION}; got {found[0]}, "
+            f"version {found[1]}. A later version needs a later tf_cudnn_rnn."
+        )
+    try:
+        layout = Layout(**{field: header[field] for field in _LAYOUT_FIELDS})
+        implied = {"gates": list(GATES[layout.rnn_mode]), "params_size": layout.size}
+        agrees = all(header[field] == value for field, value in implied.items())
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{where} has a damaged header: {error}") from error
+    if not agrees:
+        raise ValueError(
+            f"{where} has a header that contradicts itself: {layout} has {implied}, but it says "
+            f"{ {field: header[field] for field in implied} }."
+        )
+    return layout, header.get("layer")
+
+
+def check_same(text: str | bytes, layout: Layout, layer: str, where: str) -> None:
+    """Raises ValueError unless the header is that of a network like `layout`.
+
+    Args:
+      text: the header.
+      layout: of the layer that is to take the weights.
+      layer: its name.
+      where: the header comes from; the weights there are those of another network if it
+        raises.
+    """
+    saved, here = from_text(text, where)[0], resolved(layout)
+    differences = [
+        f"`{field}` is {getattr(saved, field)} there and {getattr(here, field)} here"
+        for field in _LAYOUT_FIELDS
+        if getattr(saved, field) != getattr(here, field)
+    ]
+    if differences:
+        raise ValueError(
+            f"Layer {layer!r} must have the network whose weights {where} holds: "
+            f"{'; '.join(differences)}."
+        )

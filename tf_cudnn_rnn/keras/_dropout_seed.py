@@ -1,0 +1,112 @@
+"""The key of each training step's dropout masks."""
+
+import sys
+import types
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+try:
+    from tensorflow.python.framework.config import is_op_determinism_enabled
+except ImportError:  # not a public function
+
+    def is_op_determinism_enabled() -> bool:
+        return False
+
+
+# 2^64 divided by the golden ratio, as a signed number: spreads replicas over the keys.
+_REPLICA_STRIDE = 0x9E3779B97F4A7C15 - (1 << 64)
+
+
+class DropoutSeed(tf.Module):
+    """Draws `rng_seed` of the own op, a new one at each call.
+
+    Attributes:
+      generator: Keras' SeedGenerator, for Keras to track.
+      state: its variable [2], seed and number of draws. Keras puts it into no file, and
+        TensorFlow would not see it; as an attribute here it is in checkpoints.
+    """
+
+    def __init__(self, seed: int | None):
+        super().__init__()
+        self._seed = seed
+        self.generator = keras.random.SeedGenerator(seed)
+        self.state = self.generator.state
+        self._recomputation = _Recomputation()
+
+    def next(self, layer: str) -> tf.Tensor:
+        """Returns int64 [2], the same in all replicas but for the replica's number.
+
+        Args:
+          layer: its name, for messages.
+
+        Raises:
+          RuntimeError: no seed was given, and results must be repeatable.
+        """
+        if self._seed is None and is_op_determinism_enabled():
+            raise RuntimeError(
+                f"Layer {layer!r} must have a `seed` for its dropout when op determinism is "
+                "enabled (tf.config.experimental.enable_op_determinism); got None. Pass an int."
+            )
+        return self._recomputation.once(self._draw)
+
+    def _draw(self) -> tf.Tensor:
+        rng_seed = tf.cast(self.generator.next(), tf.int64)
+        context = tf.distribute.get_replica_context()
+        if context is None or context.num_replicas_in_sync == 1:
+            return rng_seed
+        replica = tf.cast(context.replica_id_in_sync_group, tf.int64)
+        offset = tf.stack([replica * _REPLICA_STRIDE, tf.zeros_like(replica)])
+        return tf.bitwise.bitwise_xor(rng_seed, offset)
+
+
+def _nested_code(code: types.CodeType, name: str) -> types.CodeType | None:
+    """The code of the function of this name, defined anywhere within `code`."""
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found = constant if constant.co_name == name else _nested_code(constant, name)
+            if found:
+                return found
+    return None
+
+
+# tf.recompute_grad(f) calls f in `inner` and, to differentiate it, again in the other.
+_FIRST_RUN = _nested_code(tf.recompute_grad.__code__, "inner")
+_SECOND_RUN = _nested_code(tf.recompute_grad.__code__, "inner_recompute_grad")
+
+
+class _Recomputation:
+    """Makes the second run of a tf.recompute_grad block draw what its first run drew.
+
+    TensorFlow does not tell a function that it is being run again, so the call stack is
+    asked. Both runs of a block have one and the same tuple `args`, which serves as its name.
+    """
+
+    def __init__(self):
+        self._drawn: dict[int, tuple[tuple, list]] = {}  # by id(args)
+
+    def once(self, draw: Callable[[], tf.Tensor]) -> tf.Tensor:
+        """Returns draw(), or in a second run what the first run got here."""
+        self._forget_finished_blocks()
+        return self._once(draw, sys._getframe(1))
+
+    def _once(self, draw, frame) -> tf.Tensor:
+        while frame is not None and frame.f_code not in (_FIRST_RUN, _SECOND_RUN):
+            frame = frame.f_back
+        if frame is None:
+            return draw()
+        args = frame.f_locals["args"]
+        if frame.f_code is _SECOND_RUN and id(args) in self._drawn:
+            values = self._drawn[id(args)][1]
+            values.append(values.pop(0))  # a whole run turns the list once around
+            return values[-1]
+        value = self._once(draw, frame.f_back)  # blocks may be nested
+        self._drawn.setdefault(id(args), (args, []))[1].append(value)
+        return value
+
+    def _forget_finished_blocks(self) -> None:
+        for key in list(self._drawn):
+            # Referred to by the pair and, for the moment, by getrefcount.
+            if sys.getrefcount(self._drawn[key][0]) == 2:
+                del self._drawn[key]
