@@ -1,11 +1,13 @@
 """The gradients of this library's own ops. Importing it registers them.
 
-TensorFlow brings those of the built-in ops.
+TensorFlow brings those of the built-in ops, but for their backward ops.
 """
+
+import functools
 
 import tensorflow as tf
 
-from tf_cudnn_rnn import raw_ops
+from tf_cudnn_rnn import _second_order, raw_ops
 
 
 def _options(op, *more: str) -> dict:
@@ -50,18 +52,81 @@ def _rnn_gradient(op, *output_gradients):
     return [*backprop, None, None]  # None for sequence_lengths and rng_seed
 
 
-@tf.RegisterGradient("TfCudnnRnn>CudnnRNNBackpropV3")
-def _rnn_second_gradient(op, *_):
-    message = (
-        f"{op.type} has no gradient: CudnnRNNV3 can be differentiated once. For second "
-        "derivatives use layers made of differentiable ops, such as keras.layers.LSTM."
+# The inputs of the backward ops.
+_BACKPROP_INPUTS = (
+    "input",
+    "input_h",
+    "input_c",
+    "params",
+    "output",
+    "output_h",
+    "output_c",
+    "output_backprop",
+    "output_h_backprop",
+    "output_c_backprop",
+    "reserve_space",
+)
+_BACKPROP_V2_INPUTS = (*_BACKPROP_INPUTS, "host_reserved")
+_BACKPROP_V3_INPUTS = (*_BACKPROP_INPUTS[:4], "sequence_lengths", *_BACKPROP_V2_INPUTS[4:])
+
+
+def _backprop_gradient(names, op, *upstream):
+    """The gradient of a backward op with inputs of these `names`.
+
+    The outputs of the forward op and its reserve_space are functions of the other inputs.
+    What comes back for those is the whole derivative, by way of these, too; so they have
+    none of their own, which would count that part twice.
+    """
+    if all(gradient is None for gradient in upstream):
+        return [None] * len(names)
+    tensors = dict(zip(names, op.inputs, strict=True))
+    has_v3_options = "sequence_lengths" in names
+    options = _second_order.Options(
+        # Bytes in eager mode, strings in a graph.
+        rnn_mode=tf.compat.as_str(op.get_attr("rnn_mode")),
+        input_mode=tf.compat.as_str(op.get_attr("input_mode")),
+        direction=tf.compat.as_str(op.get_attr("direction")),
+        dropout=op.get_attr("dropout"),
+        num_proj=op.get_attr("num_proj") if has_v3_options else 0,
+        time_major=op.get_attr("time_major") if has_v3_options else True,
+        may_follow_cudnn=op.type == "CudnnRNNBackpropV3" and not op.get_attr("time_major"),
     )
-    if tf.executing_eagerly():
-        raise NotImplementedError(message)
-    # TensorFlow builds the gradient of each backward pass that some tape watches, whether or not
-    # it will be asked for. So this graph can be built, and fails only if it runs.
-    with tf.control_dependencies([tf.raw_ops.Assert(condition=False, data=[message])]):
-        return [tf.zeros_like(t) if t.dtype.is_floating else None for t in op.inputs]
+    is_lstm = options.rnn_mode == "lstm"
+    inputs = ["input", "input_h", *(["input_c"] if is_lstm else []), "params"]
+    output_gradients = ["output_backprop", "output_h_backprop"]
+    if is_lstm:
+        output_gradients.append("output_c_backprop")
+    upstream = dict(zip(names[:4], _zeros_for_none(upstream, list(op.inputs)[:4]), strict=True))
+    if has_v3_options:
+        lengths = tensors["sequence_lengths"]
+    else:
+        time, batch = tf.unstack(tf.shape(tensors["input"])[:2])
+        lengths = tf.fill([batch], time)
+    gradients = _second_order.backprop_gradients(
+        options,
+        [tensors[name] for name in inputs],
+        [tensors[name] for name in output_gradients],
+        [upstream[name] for name in inputs],
+        lengths,
+        tensors["reserve_space"],
+    )
+    named = dict(zip(inputs + output_gradients, [*gradients[0], *gradients[1]], strict=True))
+    if not is_lstm:
+        for name in ("input_c", "output_c_backprop"):
+            named[name] = tf.zeros_like(tensors[name])
+    return [named.get(name) for name in names]
+
+
+for _name, _inputs in (
+    ("TfCudnnRnn>CudnnRNNBackpropV3", _BACKPROP_V3_INPUTS),
+    ("CudnnRNNBackprop", _BACKPROP_INPUTS),
+    ("CudnnRNNBackpropV2", _BACKPROP_V2_INPUTS),
+    ("CudnnRNNBackpropV3", _BACKPROP_V3_INPUTS),
+):
+    try:
+        tf.RegisterGradient(_name)(functools.partial(_backprop_gradient, _inputs))
+    except KeyError:  # one of a built-in op that somebody else brought
+        pass
 
 
 tf.no_gradient("TfCudnnRnn>CudnnRNNParamsSize")  # an integer

@@ -15,6 +15,7 @@ from tests.reference import cases, judge
 from tf_cudnn_rnn import ParamName, raw_ops, weights
 
 PACKAGE = pathlib.Path(tf_cudnn_rnn.__file__).parent
+# Those with namesakes in tf.raw_ops.
 OPS = (
     "CudnnRNNV3",
     "CudnnRNNBackpropV3",
@@ -150,7 +151,7 @@ def test_public_names_exist():
     for module in (tf_cudnn_rnn, raw_ops, weights):
         for name in module.__all__:
             assert getattr(module, name).__doc__, name
-    assert sorted(raw_ops.__all__) == sorted(OPS)
+    assert set(OPS) < set(raw_ops.__all__)
 
 
 # ------------------------------------------------------------------------------------
@@ -298,29 +299,6 @@ def test_integers_have_no_gradient():
         )
         assert tf.gradients(size, num_layers) == [None]
     assert tape.gradient(y, [arguments["sequence_lengths"], rng_seed]) == [None, None]
-
-
-@pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
-def test_second_derivatives_say_that_there_are_none(graph):
-    arguments = _arguments()
-    params = arguments.pop("params")
-
-    def run(params):
-        return raw_ops.CudnnRNNV3(params=params, **arguments).output
-
-    if graph:
-        run = tf.function(run)
-    with tf.GradientTape() as outer:
-        outer.watch(params)
-        with tf.GradientTape() as inner:
-            inner.watch(params)
-            y = run(params)
-        # That an outer tape watches must not be in the way of the first derivative.
-        first = inner.gradient(y, params)
-    assert first.shape == params.shape
-    error = tf.errors.InvalidArgumentError if graph else NotImplementedError
-    with pytest.raises(error, match="CudnnRNNV3 can be differentiated once"):
-        outer.gradient(first, params)
 
 
 # ------------------------------------------------------------------------------------

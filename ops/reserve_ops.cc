@@ -1,0 +1,88 @@
+// What a reserve_space tells about the forward call that made it. Letters as in
+// cudnn_rnn_ops.cc.
+#include <array>
+#include <vector>
+
+#include "ops/attributes.h"
+#include "ops/call_shapes.h"
+#include "ops/partial_shapes.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace tf_cudnn_rnn {
+namespace {
+
+using ::tensorflow::PartialTensorShape;
+using ::tensorflow::shape_inference::DimensionHandle;
+using ::tensorflow::shape_inference::InferenceContext;
+using ::tensorflow::shape_inference::ShapeHandle;
+
+// A dimension of which `known` is known.
+DimensionHandle Dimension(InferenceContext* c, int64_t known) {
+  return known == kUnknownSize ? c->UnknownDim() : c->MakeDim(known);
+}
+
+absl::Status ReadReserveShapeFunction(InferenceContext* c) {
+  RnnAttributes attributes;
+  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, &attributes));
+  ForwardShapes shapes;
+  TF_RETURN_IF_ERROR(GetPartialShape(c, "input", &shapes.input));
+  TF_RETURN_IF_ERROR(GetPartialShape(c, "input_h", &shapes.input_h));
+  TF_RETURN_IF_ERROR(GetPartialShape(c, "input_c", &shapes.input_c));
+  TF_RETURN_IF_ERROR(GetPartialShape(c, "params", &shapes.params));
+  TF_RETURN_IF_ERROR(
+      GetPartialShape(c, "sequence_lengths", &shapes.sequence_lengths));
+  CallSizes sizes;
+  TF_RETURN_IF_ERROR(CheckForwardShapes(attributes, shapes, &sizes));
+
+  DimensionHandle boundaries = c->MakeDim(0), features;
+  if (attributes.dropout > 0) {
+    TF_RETURN_IF_ERROR(c->Divide(Dimension(c, sizes.pseudo_layers),
+                                 attributes.num_directions,
+                                 /*evenly_divisible=*/true, &boundaries));
+    TF_RETURN_IF_ERROR(c->Subtract(boundaries, 1, &boundaries));
+  }
+  TF_RETURN_IF_ERROR(c->Multiply(Dimension(c, sizes.output_size),
+                                 attributes.num_directions, &features));
+  const ShapeHandle masks = c->MakeShape({boundaries, Dimension(c, sizes.time),
+                                          Dimension(c, sizes.batch), features});
+  TF_RETURN_IF_ERROR(c->set_output("dropout_masks", {masks}));
+  return c->set_output("states_outer_major", {c->Scalar()});
+}
+
+REGISTER_OP("TfCudnnRnn>CudnnRNNReadReserve")
+    .Input("input: T")                   // [T, B, I]
+    .Input("input_h: T")                 // [L*D, B, P]
+    .Input("input_c: T")                 // [L*D, B, H]; any unless lstm
+    .Input("params: T")                  // [N]
+    .Input("sequence_lengths: int32")    // [B]
+    .Input("reserve_space: T")           // [R]
+    .Output("dropout_masks: M")          // [L-1, T, B, D*P]; 0 without dropout
+    .Output("states_outer_major: bool")  // []
+    .Attr("T: {bfloat16, float16, float32, float64}")
+    .Attr("M: {float32, float64}")
+    .Attr("rnn_mode: {'rnn_relu', 'rnn_tanh', 'lstm', 'gru'} = 'lstm'")
+    .Attr(
+        "input_mode: {'linear_input', 'skip_input', 'auto_select'} = "
+        "'linear_input'")
+    .Attr("direction: {'unidirectional', 'bidirectional'} = 'unidirectional'")
+    .Attr("dropout: float = 0.0")
+    .Attr("num_proj: int = 0")
+    .Attr("time_major: bool = true")
+    .SetShapeFn(ReadReserveShapeFunction)
+    .Doc(R"doc(
+What a training call of CudnnRNNV3, or of a built-in CudnnRNN op, noted in its
+reserve_space.
+
+Takes that call's inputs and options; refuses the reserve_space of another one.
+
+dropout_masks: [L-1,T,B,D*P]. By what the outputs of each layer but the last
+  were multiplied: 0, or 1/(1-dropout). Empty, [0,T,B,D*P], if dropout is 0.
+states_outer_major: Whether the memory of all states is that of [L*D,B,.]. It is
+  that of [B,L*D,.] if time_major is false, unless a built-in op was told to
+  follow cuDNN there.
+M: The type that T is computed in: float64 for float64, else float32.
+)doc");
+
+}  // namespace
+}  // namespace tf_cudnn_rnn
