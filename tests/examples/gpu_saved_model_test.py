@@ -1,0 +1,78 @@
+"""A SavedModel made for GPUs, on the CPU."""
+
+import subprocess
+
+import gpu_saved_model
+import gpu_saved_model_writer
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.examples import results
+
+
+def test_it_fails_without_the_library_and_learns_with_it(capsys):
+    assert gpu_saved_model.main([]) == 0
+    out = capsys.readouterr().out
+    assert "No OpKernel was registered to support Op 'CudnnRNNV3'" in out
+    result = results.of(out)
+    assert result["fails_without_the_library"] == "True"
+    assert float(result["accuracy"]) >= 0.99
+    assert float(result["difference"]) <= 1e-5
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("saved_model"))
+    gpu_saved_model_writer.main(path)
+    return path
+
+
+def test_the_graph_is_one_of_builtin_nodes(path):
+    graph = tf.saved_model.load(path).signatures["serving_default"].graph.as_graph_def()
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    rnns = [node for node in nodes if "RNN" in node.op.upper()]
+    assert {node.op for node in rnns} == {"CudnnRNNV3"}
+    assert all(node.attr["is_training"].b and node.attr["time_major"].b for node in rnns)
+
+
+def test_the_twin_has_the_weights_of_the_model(path):
+    model = tf.saved_model.load(path)
+    data = gpu_saved_model.draw(30, np.random.default_rng(1))
+    assert gpu_saved_model.largest_difference(model, data) < 1e-6
+    model.params.assign(model.params + 0.01)
+    assert gpu_saved_model.largest_difference(model, data) < 1e-6
+    twin = gpu_saved_model.keras_twin(model)
+    model.params.assign(tf.reverse(model.params, [0]))
+    frames, lengths, _ = data
+    mask = np.arange(15) < lengths[:, np.newaxis]
+    theirs = twin.predict_on_batch([frames, mask])
+    assert np.abs(gpu_saved_model.logits_of(model, frames, lengths) - theirs).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("fails_without", "required", "allowed", "status"),
+    [(True, 0.0, 1e-5, 0), (False, 0.0, 1e-5, 1), (True, 0.99, 1e-5, 1), (True, 0.0, 0.0, 1)],
+)
+def test_each_miss_is_a_failure(monkeypatch, capsys, fails_without, required, allowed, status):
+    """Untrained, and without the other processes."""
+
+    def stand_in(*arguments):
+        if arguments[0] == gpu_saved_model.WRITER:
+            gpu_saved_model_writer.main(arguments[1])
+            return subprocess.CompletedProcess([], 0, "", "")
+        return subprocess.CompletedProcess([], int(fails_without), "", "a message")
+
+    monkeypatch.setattr(gpu_saved_model, "with_tensorflow_alone", stand_in)
+    monkeypatch.setattr(gpu_saved_model, "REQUIRED", required)
+    monkeypatch.setattr(gpu_saved_model, "CLOSE", allowed)
+    assert gpu_saved_model.main(["--steps=0"]) == status
+    assert "   a message\n" in capsys.readouterr().out
+
+
+def test_labels_are_what_stood_out_in_the_first_frame():
+    frames, lengths, labels = gpu_saved_model.draw(500, np.random.default_rng(2))
+    assert frames.shape == (500, 15, gpu_saved_model.FEATURES)
+    assert (lengths.min(), lengths.max()) == (1, 15)
+    assert np.mean(frames[:, 0, : gpu_saved_model.CLASSES].argmax(axis=1) == labels) > 0.99
+    assert abs(frames[:, 1:].mean()) < 0.02
