@@ -11,6 +11,10 @@ Everything goes to the directory --save: log.csv, loss.png, the checkpoints `bes
 `latest`, and a SavedModel that generates text. Ctrl-C stops the training, then
 evaluates, saves and exports; --resume goes on from there. The learning rate follows
 the clock while --max_seconds sets a limit; without one a run repeats exactly.
+
+Where TF_CONFIG names several workers, they share the streams of each batch and learn what
+one process would (docs/scaling.md). All get the same flags; worker 0, the chief, reports
+and writes to --save. To --resume, the others must be able to read --save.
 """
 
 import dataclasses
@@ -21,13 +25,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import char_lm_corpus
 from absl import app, flags, logging
 from char_lm_corpus import COMPRESSORS, Baseline, Corpus, CorpusError, baseline
+from char_lm_distribution import LostWorkerError, Team
 from char_lm_options import Options, RunDirectory, UsageError
-from char_lm_report import Progress, draw, quote
+from char_lm_report import Progress, Silence, draw, quote
+
+if TYPE_CHECKING:
+    from char_lm_training import Training
 
 START = time.monotonic()
 FLAGS = flags.FLAGS
@@ -106,10 +114,10 @@ def main(argv: list[str]) -> int:
     try:
         if len(argv) > 1:
             raise UsageError(f"unexpected argument {argv[1]!r}")
-        run(RunDirectory(_SAVE.value))
+        run(RunDirectory(_SAVE.value), Team.from_environment())
     except (UsageError, CorpusError) as error:
         return fail(str(error), status=2)
-    except (ExportError, FloatingPointError) as error:
+    except (ExportError, FloatingPointError, LostWorkerError) as error:
         return fail(str(error), status=1)
     except KeyboardInterrupt:
         return fail("interrupted", status=130)
@@ -128,10 +136,10 @@ def fail(message: str, status: int) -> int:
     return status
 
 
-def run(directory: RunDirectory) -> None:
+def run(directory: RunDirectory, team: Team) -> None:
     """Trains, reports and exports."""
-    options, corpus = prepare(directory)
-    progress = Progress()
+    options, corpus = prepare(directory, team)
+    progress = Progress() if team.is_chief else Silence()
     progress.say(describe_corpus(corpus))
     baselines = [baseline(compressor, corpus) for compressor in COMPRESSORS]
     progress.say(describe_baselines(baselines))
@@ -143,13 +151,30 @@ def run(directory: RunDirectory) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from char_lm_training import Training
 
-    training = Training(options, corpus, directory, progress, START)
-    if _RESUME.value:
-        training.resume()
-    progress.say(training.model.describe())
-    progress.say(describe_options(options))
-    training.run()
+    if team.size > 1:
+        progress.say(f"Waiting for {team.size} workers ...")
+    with team.together():
+        if not team.agree(options, corpus.sha256):
+            raise UsageError("the workers differ in their flags or in their text")
+        training = Training(options, corpus, directory, progress, START, team)
+        if _RESUME.value:
+            training.resume()
+        progress.say(training.model.describe())
+        progress.say(describe_options(options))
+        training.run()
+        if team.is_chief:
+            report(training, options, corpus, baselines, directory, progress)
 
+
+def report(
+    training: "Training",
+    options: Options,
+    corpus: Corpus,
+    baselines: list[Baseline],
+    directory: RunDirectory,
+    progress: Progress,
+) -> None:
+    """Draws, exports, and tells what the training came to."""
     try:
         draw(training.rows, baselines, f"{options.model} on {corpus.name}", directory.picture)
     except ImportError:
@@ -169,8 +194,8 @@ def run(directory: RunDirectory) -> None:
     )
 
 
-def prepare(directory: RunDirectory) -> tuple[Options, Corpus]:
-    """Settles what the run is, and makes its directory ready."""
+def prepare(directory: RunDirectory, team: Team) -> tuple[Options, Corpus]:
+    """Settles what the run is; the chief makes its directory ready."""
     if _RESUME.value:
         earlier, sha256 = directory.read_run()
         options = earlier.resumed(given_options())
@@ -185,8 +210,9 @@ def prepare(directory: RunDirectory) -> tuple[Options, Corpus]:
     if _RESUME.value:
         if corpus.sha256 != sha256:
             raise UsageError(f"{corpus.name} has changed since the run began")
-        directory.write_run(options, sha256)
-    else:
+        if team.is_chief:
+            directory.write_run(options, sha256)
+    elif team.is_chief:
         directory.start(options, corpus.sha256)
     return options, corpus
 

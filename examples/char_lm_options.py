@@ -91,7 +91,10 @@ class RunDirectory:
 
     def write_run(self, options: Options, corpus_sha256: str) -> None:
         run = {"corpus_sha256": corpus_sha256, **dataclasses.asdict(options)}
-        self._run.write_text(json.dumps(run, indent=2) + "\n")
+        # In one step, for other workers may be reading it.
+        unfinished = self._run.with_suffix(".tmp")
+        unfinished.write_text(json.dumps(run, indent=2) + "\n")
+        unfinished.replace(self._run)
 
     def read_run(self) -> tuple[Options, str]:
         """The options of the run that is here, and the SHA-256 of its text."""

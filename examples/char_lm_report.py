@@ -117,6 +117,19 @@ class Progress:
         print(f"{clear}{text}", file=self._stream, flush=True)
 
 
+class Silence(Progress):
+    """The progress of a worker that is not the chief."""
+
+    def show(self, row: Row, num_batches: int, seconds_left: float) -> None:
+        pass
+
+    def line(self, row: Row, num_batches: int, seconds_left: float) -> None:
+        pass
+
+    def say(self, text: str = "") -> None:
+        pass
+
+
 def _figures(row: Row, seconds_left: float) -> list[str]:
     return [
         f"{row.ms_per_batch:.0f} ms/batch",

@@ -9,6 +9,7 @@ from types import FrameType
 import numpy as np
 import tensorflow as tf
 from char_lm_corpus import UNKNOWN, UNKNOWN_BITS, Corpus, Streams
+from char_lm_distribution import ALONE, Team
 from char_lm_model import RNN_MODES, CharLM, Config, Dropout, Generator, State
 from char_lm_options import Options, RunDirectory, UsageError
 from char_lm_report import Log, Progress, Row, clock, quote
@@ -65,8 +66,18 @@ def _zeros_like(variable: tf.Variable) -> tf.Variable:
 class Learner(tf.Module):
     """A model that learns: its optimiser, and what its streams have read."""
 
-    def __init__(self, model: CharLM, num_streams: int, dropout: float, clip: float):
-        """`clip`: the largest global norm of the gradients, 0 for no limit."""
+    def __init__(
+        self, model: CharLM, num_streams: int, dropout: float, clip: float, team: Team = ALONE
+    ):
+        """Makes a learner of the streams that are this worker's.
+
+        Args:
+          model: made in the scope of the team's strategy.
+          num_streams: of all workers.
+          dropout: share of the features to drop.
+          clip: the largest global norm of the gradients, 0 for no limit.
+          team: the workers.
+        """
         super().__init__()
         self.model = model
         self.optimizer = Adam(model.trainable_variables)
@@ -75,6 +86,10 @@ class Learner(tf.Module):
         self.c = tf.Variable(zeros.c, trainable=False)
         self._dropout = dropout
         self._clip = clip
+        self._strategy = team.strategy
+        self._share = team.share(num_streams)
+        # Masks depend on a row's place in the batch, and every worker counts from 0.
+        self._seed_offset = tf.constant([0, team.index << 32], tf.int64)
 
     def reset_streams(self) -> None:
         """Forgets what the streams have read."""
@@ -93,28 +108,47 @@ class Learner(tf.Module):
     def step(self, inputs, targets, lengths, seed, learning_rate):
         """Learns from one chunk and carries the state on. Returns its mean loss.
 
-        The gradient ends where the chunk begins (truncated backpropagation).
+        The gradient ends where the chunk begins (truncated backpropagation). Every
+        worker is given the chunk of all streams and learns from its share.
         """
+        arguments = (inputs, targets, lengths, seed, learning_rate)
+        return self._strategy.run(self._learn, arguments)
+
+    def _learn(self, inputs, targets, lengths, seed, learning_rate):
         variables = self.model.trainable_variables
+        share = self._share
         with tf.GradientTape() as tape:
             nats, state = self.model.nats(
-                inputs,
-                targets,
-                lengths,
-                State(self.h.read_value(), self.c.read_value()),
-                Dropout(self._dropout, seed),
+                inputs[:, share],
+                targets[:, share],
+                lengths[share],
+                State(self.h[:, share], self.c[:, share]),
+                Dropout(self._dropout, seed + self._seed_offset),
             )
+            # Divided by the characters of all workers, so that the sums are means.
             loss = nats / tf.cast(tf.reduce_sum(lengths), tf.float32)
         gradients = [
             tf.convert_to_tensor(gradient)  # the embedding's comes as slices
             for gradient in tape.gradient(loss, variables)
         ]
+        replica = tf.distribute.get_replica_context()
+        loss, *gradients = replica.all_reduce("SUM", [loss, *gradients])
         if self._clip > 0.0:
             gradients, _ = tf.clip_by_global_norm(gradients, self._clip)
         self.optimizer.apply(gradients, variables, learning_rate)
-        self.h.assign(state.h)
-        self.c.assign(state.c)
+        self.h[:, share].assign(state.h)
+        self.c[:, share].assign(state.c)
         return loss
+
+    @tf.function
+    def gather_streams(self):
+        """Fetches what the streams of the other workers have read."""
+        self._strategy.run(self._gather_streams)
+
+    def _gather_streams(self):
+        replica = tf.distribute.get_replica_context()
+        for state in (self.h, self.c):
+            state.assign(replica.all_gather(state[:, self._share], axis=1))
 
     @tf.function(
         input_signature=[
@@ -207,20 +241,23 @@ class Training:
         directory: RunDirectory,
         progress: Progress,
         start: float,
+        team: Team = ALONE,
     ):
         """`start`: the value of time.monotonic() when the program started."""
-        self.model = CharLM(
-            corpus.vocabulary,
-            Config(RNN_MODES[options.model], options.nlayers, options.nhid, options.emsize),
-            options.seed,
-        )
+        with team.strategy.scope():  # all workers get the chief's initial weights
+            self.model = CharLM(
+                corpus.vocabulary,
+                Config(RNN_MODES[options.model], options.nlayers, options.nhid, options.emsize),
+                options.seed,
+            )
         self.generator = Generator(self.model)
         self._options = options
         self._directory = directory
         self._progress = progress
         self._train = corpus.train_streams(options.batch_size, options.bptt)
         self._held_out = corpus.held_out_streams(_HELD_OUT_STREAMS, _HELD_OUT_STEPS)
-        self._learner = Learner(self.model, options.batch_size, options.dropout, options.clip)
+        self._team = team
+        self._learner = Learner(self.model, options.batch_size, options.dropout, options.clip, team)
         self._best_bpc = tf.Variable(math.inf, dtype=tf.float64)
         self._seconds = tf.Variable(0.0, dtype=tf.float64)
         self._checkpoint = tf.train.Checkpoint(
@@ -229,6 +266,7 @@ class Training:
         self._latest = self._manager(directory.latest)
         self._best = self._manager(directory.best)
         self._start = start
+        self._team_seconds = 0.0  # the chief's `seconds` when the last batch began
         self._log = Log(directory.log)
         self._interval = Interval()
         self._last_step = options.epochs * len(self._train)
@@ -244,7 +282,8 @@ class Training:
         except (AssertionError, ValueError, tf.errors.OpError) as error:
             raise UsageError(f"the checkpoint {path} cannot be used") from error
         self._start -= float(self._seconds)
-        self._log.resume(self.step)
+        if self._team.is_chief:
+            self._log.resume(self.step)
         self._validated_step = self.step
 
     @property
@@ -267,7 +306,7 @@ class Training:
         return self._log.rows
 
     def run(self) -> None:
-        """Trains, and leaves the best weights in the model."""
+        """Trains, and leaves the best weights in the chief's model."""
         self._learner.step.get_concrete_function()  # traced now, not while timed
         if self._options.dry_run:
             self._last_step = min(self._last_step, self.step + DRY_RUN_STEPS)
@@ -280,16 +319,19 @@ class Training:
             self._progress.say(f"Stopped after {self.step:,} batches: {reason}.")
             if self._validated_step != self.step:
                 self._validate()
-        best = tf.train.Checkpoint(learner=tf.train.Checkpoint(model=self.model))
-        best.restore(self._best.latest_checkpoint).expect_partial()
+        if self._team.is_chief:
+            best = tf.train.Checkpoint(learner=tf.train.Checkpoint(model=self.model))
+            best.restore(self._best.latest_checkpoint).expect_partial()
 
     def _reason_to_stop(self, interrupt: Interrupt) -> str:
-        """Says why no batch should follow; empty if one should."""
-        if interrupt.requested:
+        """Says why no batch should follow; empty if one should. All workers agree."""
+        seconds = self.seconds if self._team.is_chief else 0.0
+        self._team_seconds, interrupts = self._team.sum(seconds, interrupt.requested)
+        if interrupts:
             return "Ctrl-C"
         if self.step >= self._last_step:
             return "dry run" if self._options.dry_run else f"{self._options.epochs} epochs done"
-        if 0 < self._options.max_seconds <= self.seconds:
+        if 0 < self._options.max_seconds <= self._team_seconds:
             return f"{self._options.max_seconds:g} seconds are over"
         return ""
 
@@ -322,7 +364,7 @@ class Training:
         """
         done = self.step / (self._options.epochs * len(self._train))
         if self._options.max_seconds > 0:
-            done = max(done, self.seconds / self._options.max_seconds)
+            done = max(done, self._team_seconds / self._options.max_seconds)
         rise = min((self.step + 1) / WARM_UP_STEPS, 1.0)
         fall = 0.5 + 0.5 * math.cos(math.pi * min(done, 1.0))
         return self._options.lr * rise * max(fall, 0.01)
@@ -335,7 +377,8 @@ class Training:
         if self._interval.batches:
             row = self._interval_row()
             self._interval = Interval()
-            self._log.add(row)
+            if self._team.is_chief:
+                self._log.add(row)
             self._progress.line(row, len(self._train), self._seconds_left(row))
 
     def _seconds_left(self, row: Row) -> float:
@@ -345,7 +388,11 @@ class Training:
         return left
 
     def _validate(self) -> None:
-        """Measures the held-out text, saves, and shows a sample."""
+        """Measures the held-out text, saves, and shows a sample: the chief does."""
+        self._learner.gather_streams()
+        self._validated_step = self.step
+        if not self._team.is_chief:
+            return
         bpc = self._learner.bits_per_character(self._held_out)
         if not math.isfinite(bpc):
             raise FloatingPointError(f"the held-out text costs {bpc} bits per character")
@@ -360,7 +407,6 @@ class Training:
         is_best = bpc < self.best_bpc
         if is_best:
             self._best_bpc.assign(bpc)
-        self._validated_step = self.step
         self._seconds.assign(self.seconds)
         self._latest.save(checkpoint_number=self.step)
         if is_best:
