@@ -45,7 +45,7 @@ clean:
 	rm -rf build dist .tf_configure.bazelrc .pytest_cache .ruff_cache .hypothesis
 	rm -f tf_cudnn_rnn/_tf_cudnn_rnn.so tf_cudnn_rnn/_build_info.py
 
-$(VENV_STAMP): requirements.txt tools/venv.sh
+$(VENV_STAMP): requirements.txt requirements-no-deps.txt tools/venv.sh
 	tools/venv.sh $(PYTHON) $@
 
 # configure.py leaves an unchanged file alone; its time must still pass that of what it was made from.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# venv.sh PYTHON STAMP: makes .venv with PYTHON, installs requirements.txt, then touches STAMP.
+# venv.sh PYTHON STAMP: makes .venv with PYTHON, installs requirements*.txt, then touches STAMP.
 set -euo pipefail
 python=$1 stamp=$2
 
@@ -21,6 +21,7 @@ if ! .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requ
   echo "requirements.txt did not install into .venv; TensorFlow 2.21 needs Python 3.10 to 3.13, this is $version." >&2
   exit 1
 fi
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-no-deps.txt
 
 # Makes the package importable in .venv from any folder, as an editable install would.
 pwd >"$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tf_cudnn_rnn.pth"
