@@ -512,7 +512,8 @@ class BackwardPass {
   // left_ = the transpose of [rows, columns].
   void Transpose(const RowBuffer<F>& buffer, int64_t rows, int64_t columns) {
     ParallelFor(*executor_, columns, rows, [&](int64_t begin, int64_t end) {
-      TransposeRows<F>(buffer.rows, rows, begin, end, left_.values);
+      TransposeRows<F>(buffer.rows, rows, begin, end,
+                       left_.values + begin * rows);
     });
     left_.SetRows(columns, rows);
   }

@@ -24,13 +24,20 @@ namespace rnn {
 namespace {
 
 // R in the panels CellForwardStep wants: [P][G][cell_units], tail units zero.
+// Or as the caller keeps it, if that is not worth while.
 template <typename F>
 struct RecurrentPanels {
+  static constexpr int kMaxColumns = 256;
+
   F* panels;
   int64_t hidden_size;
   int64_t depth;  // P
   int num_gates;
   int units;  // per panel
+  // Not packed: [G*H, P]; or [P, G*H] with gates that begin at `columns`.
+  const F* canonical = nullptr;
+  const F* keras = nullptr;
+  int64_t columns[kMaxGates];
 
   static RecurrentPanels Take(Arena& arena, const RnnDescriptor& d) {
     RecurrentPanels p;
@@ -68,7 +75,43 @@ struct RecurrentPanels {
                 });
   }
 
+  // `rows` is memory for the result.
+  Panel<F> PanelOf(int64_t index, const F* (&rows)[kMaxColumns]) const {
+    Panel<F> panel{};
+    if (keras != nullptr) {
+      // Vectors beyond the last unit may hold anything that can be read.
+      const int64_t lanes = Kernels<F>().lanes;
+      const int64_t vectors_per_gate = units / lanes;
+      for (int64_t v = 0; v < num_gates * vectors_per_gate; ++v) {
+        const int64_t unit = std::min(
+            index * units + v % vectors_per_gate * lanes, hidden_size - lanes);
+        panel.vectors[v] = keras + columns[v / vectors_per_gate] + unit;
+      }
+      panel.stride = num_gates * hidden_size;
+    } else if (canonical != nullptr) {
+      PointAtRows(canonical, index, rows);
+      panel.rows = rows;
+    } else {
+      panel.packed = panels + index * panel_size();
+    }
+    return panel;
+  }
+
  private:
+  // The rows of `source` [G*H, P] that are the panel's columns.
+  template <typename Element>
+  void PointAtRows(const Element* source, int64_t panel,
+                   const Element* (&rows)[kMaxColumns]) const {
+    for (int gate = 0; gate < num_gates; ++gate) {
+      for (int64_t u = 0; u < units; ++u) {
+        const int64_t unit = panel * units + u;
+        rows[gate * units + u] =
+            unit < hidden_size ? source + (gate * hidden_size + unit) * depth
+                               : nullptr;
+      }
+    }
+  }
+
   template <typename Element>
   void PackPanelOfGates(const Element* source, const int64_t* columns,
                         int64_t panel) const {
@@ -86,20 +129,16 @@ struct RecurrentPanels {
 
   template <typename Element>
   void PackPanel(const Element* source, int64_t panel) const {
-    constexpr int kMaxColumns = 256;
-    const Element* rows[kMaxColumns] = {};
-    for (int gate = 0; gate < num_gates; ++gate) {
-      for (int64_t u = 0; u < units; ++u) {
-        const int64_t unit = panel * units + u;
-        if (unit < hidden_size) {
-          rows[gate * units + u] = source + (gate * hidden_size + unit) * depth;
-        }
-      }
-    }
+    const Element* rows[kMaxColumns];
+    PointAtRows(source, panel, rows);
     TransposeRows(rows, num_gates * units, 0, depth,
                   panels + panel * panel_size());
   }
 };
+
+// Up to so many steps of so many rows read R where the caller keeps it.
+constexpr int64_t kMaxStepsUnpacked = 4;
+constexpr int64_t kMaxBatchUnpacked = 4;
 
 template <typename Element>
 class ForwardPass {
@@ -148,6 +187,7 @@ class ForwardPass {
   void Run(const ForwardArguments<Element>& arguments, Executor& executor) {
     a_ = &arguments;
     executor_ = &executor;
+    ChooseWhatToPack();
     // The sizes have passed Create() before the scratch was sized by them.
     if (!ParamsLayout::Create(d_, &params_layout_).ok()) return;
     if (has_reserve_) {
@@ -223,6 +263,17 @@ class ForwardPass {
     StoreFinalStates(layer, direction, k);
   }
 
+  // Packing moves all weights about as often as a few steps or rows read them.
+  void ChooseWhatToPack() {
+    const bool can_read_in_place =
+        kComputesInPlace<Element> && (a_->keras_weights == nullptr ||
+                                      d_.hidden_size % Kernels<F>().lanes == 0);
+    if (!can_read_in_place) return;
+    packs_input_weights_ = sequences_.num_valid_rows() > kMaxRowsUnpacked;
+    packs_recurrent_ = sequences_.num_steps() > kMaxStepsUnpacked ||
+                       sequences_.batch() > kMaxBatchUnpacked;
+  }
+
   void PackWeights(int64_t layer, int64_t k) {
     if (a_->keras_weights != nullptr) {
       PackKerasWeights(*a_->keras_weights);
@@ -233,11 +284,21 @@ class ForwardPass {
     const int64_t H = d_.hidden_size;
     if (d_.has_input_weights(layer)) {
       const Region w = params_layout_.InputWeights(k);
-      PackTransposed(params + w.offset, w.columns, w.columns, w.rows,
-                     *executor_, &input_weights_);
+      if (packs_input_weights_) {
+        PackTransposed(params + w.offset, w.columns, w.columns, w.rows,
+                       *executor_, &input_weights_);
+      } else if constexpr (kComputesInPlace<Element>) {
+        unpacked_input_weights_ = {w.columns, w.rows, params + w.offset,
+                                   w.columns};
+      }
     }
-    recurrent_.Pack(params + params_layout_.RecurrentWeights(k).offset,
-                    *executor_);
+    const Element* recurrent =
+        params + params_layout_.RecurrentWeights(k).offset;
+    if (packs_recurrent_) {
+      recurrent_.Pack(recurrent, *executor_);
+    } else if constexpr (kComputesInPlace<Element>) {
+      recurrent_.canonical = recurrent;
+    }
     if (d_.has_projection()) {
       PackTransposed(params + params_layout_.Projection(k).offset, H, H,
                      d_.output_size(), *executor_, &projection_);
@@ -252,13 +313,22 @@ class ForwardPass {
   void PackKerasWeights(const KerasWeights<const Element>& weights) {
     const int64_t gates_size = d_.gates_size();
     const int64_t H = d_.hidden_size;
-    int64_t columns[kMaxGates];
+    int64_t* columns = recurrent_.columns;
     for (int gate = 0; gate < d_.num_gates(); ++gate) {
       columns[gate] = KerasGate(d_.mode, gate) * H;
     }
-    PackPieces(weights.kernel, gates_size, d_.input_size, columns,
-               d_.num_gates(), H, *executor_, &input_weights_);
-    recurrent_.PackGates(weights.recurrent_kernel, columns, *executor_);
+    if (packs_input_weights_) {
+      PackPieces(weights.kernel, gates_size, d_.input_size, columns,
+                 d_.num_gates(), H, *executor_, &input_weights_);
+    } else if constexpr (kComputesInPlace<Element>) {
+      unpacked_input_weights_ = {d_.input_size, gates_size, weights.kernel,
+                                 gates_size,    columns,    H};
+    }
+    if (packs_recurrent_) {
+      recurrent_.PackGates(weights.recurrent_kernel, columns, *executor_);
+    } else if constexpr (kComputesInPlace<Element>) {
+      recurrent_.keras = weights.recurrent_kernel;
+    }
     F* recurrent_bias = input_gates_.values;  // free until the first chunk
     std::fill_n(bias_, gates_size, F{0});
     std::fill_n(recurrent_bias, gates_size, F{0});
@@ -378,7 +448,11 @@ class ForwardPass {
       RowsTimesMatrix<F> product;
       product.rows = rows;
       product.a = input_rows_;
-      product.b = &input_weights_;
+      if (packs_input_weights_) {
+        product.b = &input_weights_;
+      } else {
+        product.unpacked = &unpacked_input_weights_;
+      }
       product.c = input_gates_.rows;
       product.bias = bias_;
       Multiply(product, *executor_);
@@ -425,8 +499,8 @@ class ForwardPass {
                     cell.units =
                         std::min<int64_t>(recurrent_.units, H - cell.unit);
                     cell.depth = P;
-                    cell.recurrent_panel =
-                        recurrent_.panels + panel * recurrent_.panel_size();
+                    const F* rows[RecurrentPanels<F>::kMaxColumns];
+                    cell.recurrent = recurrent_.PanelOf(panel, rows);
                     cell.h_prev = h_prev + begin;
                     cell.input_gates = input_gates_.rows[row + begin];
                     cell.recurrent_new_bias = recurrent_new_bias_;
@@ -504,6 +578,9 @@ class ForwardPass {
   Dropout dropout_{};
 
   // Weights of the current pseudo-layer.
+  bool packs_input_weights_ = true;
+  bool packs_recurrent_ = true;
+  UnpackedMatrix<F> unpacked_input_weights_;
   PackedMatrix<F> input_weights_;    // [in, G*H]
   RecurrentPanels<F> recurrent_;     // [P, G*H]
   PackedMatrix<F> projection_;       // [H, P]

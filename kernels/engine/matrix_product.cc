@@ -9,6 +9,11 @@ namespace rnn {
 
 namespace {
 
+constexpr int64_t kMaxPanelColumns = 256;
+
+// Reading a weight from far costs about as much as so many multiply-adds.
+constexpr int64_t kMovedRows = 4;
+
 template <typename F>
 int64_t NumPanels(int64_t columns) {
   const int64_t width = Kernels<F>().panel_columns;
@@ -115,7 +120,7 @@ void TransposeRows(const Element* const* rows, int64_t columns, int64_t k_begin,
   constexpr int64_t kBlock = 16;
   for (int64_t k = k_begin; k < k_end; k += kBlock) {
     const int64_t count = std::min(kBlock, k_end - k);
-    F* block = out + k * columns;
+    F* block = out + (k - k_begin) * columns;
     for (int64_t j = 0; j < columns; ++j) {
       F values[kBlock] = {};
       if (rows[j] != nullptr) Load(rows[j] + k, values, count);
@@ -129,11 +134,10 @@ void PackTransposed(const Element* source, int64_t stride, int64_t depth,
                     int64_t columns, Executor& executor,
                     PackedMatrix<ComputeType<Element>>* packed) {
   using F = ComputeType<Element>;
-  constexpr int64_t kMaxWidth = 256;
   const int64_t width = Kernels<F>().panel_columns;
   FillPanels(packed, depth, columns, executor,
              [&](int64_t column, int64_t count, F* out) {
-               const Element* rows[kMaxWidth] = {};
+               const Element* rows[kMaxPanelColumns] = {};
                for (int64_t j = 0; j < count; ++j) {
                  rows[j] = source + (column + j) * stride;
                }
@@ -146,24 +150,49 @@ void MultiplyPanel(const RowsTimesMatrix<F>& p, int64_t panel,
                    int64_t row_begin, int64_t row_end) {
   const SimdKernels<F>& kernels = Kernels<F>();
   const int64_t column = panel * kernels.panel_columns;
-  PanelProduct<F> product;
+  PanelProduct<F> product{};
   product.rows = row_end - row_begin;
-  product.depth = p.b->depth;
-  product.columns =
-      std::min<int64_t>(kernels.panel_columns, p.b->columns - column);
   product.a = p.a + row_begin;
-  product.b = p.b->panel(panel);
   product.c = p.c + row_begin;
   product.c_offset = column;
   product.bias = p.bias == nullptr ? nullptr : p.bias + column;
   product.accumulate = p.accumulate;
+  const auto columns_of = [&](const auto& matrix) {
+    return std::min<int64_t>(kernels.panel_columns, matrix.columns - column);
+  };
+  if (p.unpacked == nullptr) {
+    product.depth = p.b->depth;
+    product.columns = columns_of(*p.b);
+    product.b.packed = p.b->panel(panel);
+    kernels.multiply_panel(product);
+    return;
+  }
+  const UnpackedMatrix<F>& b = *p.unpacked;
+  product.depth = b.depth;
+  product.columns = columns_of(b);
+  const F* rows[kMaxPanelColumns] = {};
+  if (b.pieces == nullptr) {
+    for (int64_t j = 0; j < product.columns; ++j) {
+      rows[j] = b.source + (column + j) * b.stride;
+    }
+    product.b.rows = rows;
+  } else {
+    for (int64_t j = 0; j < product.columns; j += kernels.lanes) {
+      product.b.vectors[j / kernels.lanes] =
+          b.source + b.pieces[(column + j) / b.width] + (column + j) % b.width;
+    }
+    product.b.stride = b.stride;
+  }
   kernels.multiply_panel(product);
 }
 
 template <typename F>
 void Multiply(const RowsTimesMatrix<F>& p, Executor& executor) {
-  const int64_t work = 2 * p.rows * p.b->depth * p.b->columns;
-  ParallelTiles(executor, p.b->num_panels(), 0, p.rows, work,
+  const int64_t depth = p.unpacked ? p.unpacked->depth : p.b->depth;
+  const int64_t columns = p.unpacked ? p.unpacked->columns : p.b->columns;
+  const int64_t rows = p.unpacked ? kMovedRows + p.rows : p.rows;
+  ParallelTiles(executor, NumPanels<F>(columns), 0, p.rows,
+                2 * rows * depth * columns,
                 [&](int64_t panel, int64_t row_begin, int64_t row_end) {
                   MultiplyPanel(p, panel, row_begin, row_end);
                 });

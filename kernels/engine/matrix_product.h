@@ -48,10 +48,25 @@ void PackTransposed(const Element* source, int64_t stride, int64_t depth,
                     int64_t columns, Executor& executor,
                     PackedMatrix<ComputeType<Element>>* packed);
 
-// As SimdKernels::transpose_rows, from any element type.
+// As SimdKernels::transpose_rows, from any element type, without gaps.
 template <typename Element>
 void TransposeRows(const Element* const* rows, int64_t columns, int64_t k_begin,
                    int64_t k_end, ComputeType<Element>* out);
+
+// The right operand where the caller keeps it, for products of so few rows that
+// packing would cost more than it saves. Either transposed,
+//   B[k][j] = source[j * stride + k],
+// or, if there are pieces, as PackPieces describes it, and then their width is
+// a multiple of SimdKernels::lanes.
+template <typename F>
+struct UnpackedMatrix {
+  int64_t depth;
+  int64_t columns;
+  const F* source;
+  int64_t stride;
+  const int64_t* pieces = nullptr;
+  int64_t width = 0;
+};
 
 // c[m] (+)= a[m] B + bias, for all rows m.
 template <typename F>
@@ -59,8 +74,9 @@ struct RowsTimesMatrix {
   int64_t rows = 0;
   const F* const* a = nullptr;  // [rows] -> [depth]
   const PackedMatrix<F>* b = nullptr;
-  F* const* c = nullptr;    // [rows] -> [columns]
-  const F* bias = nullptr;  // [columns]
+  const UnpackedMatrix<F>* unpacked = nullptr;  // in place of b
+  F* const* c = nullptr;                        // [rows] -> [columns]
+  const F* bias = nullptr;                      // [columns]
   bool accumulate = false;
 };
 

@@ -115,13 +115,55 @@ struct ForwardCall {
   }
 
   void Run(const SimdKernels<F>& kernels, bool save) {
-    CellForwardStep<F> step;
+    Panel<F> packed{};
+    packed.packed = panel.data();
+    RunWith(packed, kernels, save);
+  }
+
+  // With R transposed, as canonical params have it.
+  void RunTransposed(const SimdKernels<F>& kernels, bool save) {
+    const int64_t columns = s.G() * s.cell_units;
+    Guarded<F> transposed(columns * s.depth);
+    const F* rows[256];
+    for (int64_t j = 0; j < columns; ++j) {
+      rows[j] = j % s.cell_units < s.units ? transposed.data() + j * s.depth
+                                           : nullptr;
+      for (int64_t k = 0; k < s.depth; ++k) {
+        transposed[j * s.depth + k] = panel[k * columns + j];
+      }
+    }
+    Panel<F> in_rows{};
+    in_rows.rows = rows;
+    RunWith(in_rows, kernels, save);
+  }
+
+  // With R's vectors in reverse order and with gaps, somewhat as Keras has it.
+  void RunStrided(const SimdKernels<F>& kernels, bool save) {
+    const int64_t columns = s.G() * s.cell_units;
+    const int64_t vectors = columns / kernels.lanes;
+    Panel<F> in_vectors{};
+    in_vectors.stride = columns + 3;
+    Guarded<F> strided(s.depth * in_vectors.stride);
+    for (int64_t v = 0; v < vectors; ++v) {
+      F* vector = strided.data() + (vectors - 1 - v) * kernels.lanes;
+      in_vectors.vectors[v] = vector;
+      for (int64_t k = 0; k < s.depth; ++k) {
+        std::copy_n(panel.data() + k * columns + v * kernels.lanes,
+                    kernels.lanes, vector + k * in_vectors.stride);
+      }
+    }
+    RunWith(in_vectors, kernels, save);
+  }
+
+  void RunWith(const Panel<F>& recurrent, const SimdKernels<F>& kernels,
+               bool save) {
+    CellForwardStep<F> step{};
     step.rows = s.rows;
     step.hidden_size = s.H();
     step.unit = kBefore;
     step.units = s.units;
     step.depth = s.depth;
-    step.recurrent_panel = panel.data();
+    step.recurrent = recurrent;
     step.h_prev = h_prev.pointers.data();
     step.input_gates = input_gates.data();
     step.recurrent_new_bias = s.is_gru() ? recurrent_new_bias.data() : nullptr;
@@ -274,6 +316,37 @@ TYPED_TEST(SimdCellsTest, ForwardBitsOfARowDoNotDependOnTheOthers) {
             << target->name << ", row " << m;
         ASSERT_TRUE(same(alone.c.data(), all.c.data() + m * s.H(), s.H()));
         ASSERT_TRUE(same(alone.saved[0], all.saved[m], s.reserved()));
+      }
+    }
+  }
+}
+
+TYPED_TEST(SimdCellsTest, ForwardBitsDoNotDependOnWhereRLies) {
+  using F = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    const SimdKernels<F>& kernels = KernelsOf<F>(*target);
+    for (CellMode mode : kModes) {
+      const int64_t cell_units = kernels.cell_units[static_cast<int>(mode)];
+      for (int64_t rows : {1, 2, 4, 7}) {
+        for (int64_t units : {cell_units, cell_units - 1, int64_t{1}}) {
+          SCOPED_TRACE(testing::Message()
+                       << target->name << ' '
+                       << kModeNames[static_cast<int>(mode)] << ", " << rows
+                       << " rows, " << units << " units");
+          Sizes s{mode, rows, units, cell_units, 0};
+          s.depth = s.H() + 64;
+          ForwardCall<F> packed(s, 7), transposed(s, 7), strided(s, 7);
+          packed.Run(kernels, /*save=*/true);
+          transposed.RunTransposed(kernels, /*save=*/true);
+          strided.RunStrided(kernels, /*save=*/true);
+          for (ForwardCall<F>* other : {&transposed, &strided}) {
+            EXPECT_TRUE(
+                SameBits(other->h.values.values(), packed.h.values.values()));
+            EXPECT_TRUE(SameBits(other->c.values(), packed.c.values()));
+            EXPECT_TRUE(SameBits(other->saved.values.values(),
+                                 packed.saved.values.values()));
+          }
+        }
       }
     }
   }

@@ -70,12 +70,12 @@ struct Operands {
   Guarded<F> c;
 };
 
-// Multiplies rows [row, row + rows) by `columns` columns; result[m * columns +
-// j]. Checks that nothing but the result is written.
+// Multiplies rows [row, row + rows) by `columns` columns of the panel;
+// result[m * columns + j]. Checks that nothing but the result is written.
 template <typename F>
-std::vector<F> Multiply(const SimdKernels<F>& kernels, Operands<F>& operands,
-                        Start start, int64_t row, int64_t rows,
-                        int64_t columns) {
+std::vector<F> MultiplyBy(const Panel<F>& panel, const SimdKernels<F>& kernels,
+                          Operands<F>& operands, Start start, int64_t row,
+                          int64_t rows, int64_t columns) {
   const int64_t stride = kOffset + columns + 5;
   Guarded<F> out(rows * stride);
   std::vector<F*> c;
@@ -88,12 +88,12 @@ std::vector<F> Multiply(const SimdKernels<F>& kernels, Operands<F>& operands,
   }
   Guarded<F> bias(
       std::vector<F>(operands.bias.data(), operands.bias.data() + columns));
-  PanelProduct<F> product;
+  PanelProduct<F> product{};
   product.rows = rows;
   product.depth = operands.depth;
   product.columns = columns;
   product.a = operands.a.data() + row;
-  product.b = operands.b.data();
+  product.b = panel;
   product.c = c.data();
   product.c_offset = kOffset;
   product.bias = start == Start::kBias ? bias.data() : nullptr;
@@ -111,6 +111,57 @@ std::vector<F> Multiply(const SimdKernels<F>& kernels, Operands<F>& operands,
                     << " is not of the panel, yet written";
     }
   }
+  return result;
+}
+
+// Has B packed, and expects the same bits where B lies in other ways.
+template <typename F>
+std::vector<F> Multiply(const SimdKernels<F>& kernels, Operands<F>& operands,
+                        Start start, int64_t row, int64_t rows,
+                        int64_t columns) {
+  Panel<F> packed{};
+  packed.packed = operands.b.data();
+  const std::vector<F> result =
+      MultiplyBy(packed, kernels, operands, start, row, rows, columns);
+  const auto expect_same = [&](const Panel<F>& panel, const char* how) {
+    const std::vector<F> other =
+        MultiplyBy(panel, kernels, operands, start, row, rows, columns);
+    EXPECT_EQ(
+        std::memcmp(other.data(), result.data(), result.size() * sizeof(F)), 0)
+        << how << ", rows " << row << " + " << rows << ", " << columns
+        << " columns";
+  };
+
+  const int64_t depth = operands.depth;
+  Guarded<F> transposed(columns * depth);
+  const F* pointers[256] = {};
+  for (int64_t j = 0; j < columns; ++j) {
+    pointers[j] = transposed.data() + j * depth;
+    for (int64_t k = 0; k < depth; ++k) {
+      transposed[j * depth + k] = operands.b[k * operands.columns + j];
+    }
+  }
+  Panel<F> in_rows{};
+  in_rows.rows = pointers;
+  expect_same(in_rows, "transposed");
+
+  // Vectors in reverse order, with gaps.
+  const int64_t vectors = (columns + kernels.lanes - 1) / kernels.lanes;
+  Panel<F> in_vectors{};
+  in_vectors.stride = vectors * kernels.lanes + 3;
+  Guarded<F> strided(depth == 0 ? 0
+                                : (depth - 1) * in_vectors.stride +
+                                      vectors * kernels.lanes);
+  for (int64_t v = 0; v < vectors; ++v) {
+    const int64_t begin = (vectors - 1 - v) * kernels.lanes;
+    in_vectors.vectors[v] = strided.data() + begin;
+    for (int64_t k = 0; k < depth; ++k) {
+      std::copy_n(operands.b.data() + k * operands.columns + v * kernels.lanes,
+                  kernels.lanes,
+                  strided.data() + k * in_vectors.stride + begin);
+    }
+  }
+  expect_same(in_vectors, "strided");
   return result;
 }
 
@@ -244,7 +295,8 @@ TYPED_TEST(SimdProductTest, TransposesRows) {
           const int64_t out_stride = columns + 2;
           Guarded<F> out(kDepth * out_stride);
           KernelsOf<F>(*target).transpose_rows(rows.data(), columns, begin, end,
-                                               out.data(), out_stride);
+                                               out.data() + begin * out_stride,
+                                               out_stride);
           EXPECT_TRUE(out.intact());
           for (int64_t k = 0; k < kDepth; ++k) {
             for (int64_t j = 0; j < out_stride; ++j) {

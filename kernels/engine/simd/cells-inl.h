@@ -157,6 +157,30 @@ struct VanillaCell {
   }
 };
 
+// sums += h_prev times the panel's vectors from `vector` on.
+template <int kColumns, int kRows, int kVectors, typename V, typename F>
+inline void AddRecurrentProduct(const CellForwardStep<F>& s, int64_t row,
+                                int vector, V (&sums)[kRows][kVectors]) {
+  const F* const* h_prev = s.h_prev + row;
+  const Panel<F>& b = s.recurrent;
+  if (b.packed != nullptr) {
+    AddTileProduct(s.depth, h_prev, 0,
+                   PackedPanel<V>{b.packed + vector * V::kLanes, kColumns},
+                   sums);
+  } else if (b.rows != nullptr) {
+    ForEachTransposedPiece<kVectors, V>(
+        b.rows + vector * V::kLanes, 0, s.depth,
+        [&](int64_t depth, int64_t offset, PackedPanel<V> panel) {
+          AddTileProduct(depth, h_prev, offset, panel, sums);
+        });
+  } else {
+    StridedPanel<V, kVectors> panel;
+    panel.stride = b.stride;
+    for (int v = 0; v < kVectors; ++v) panel.vectors[v] = b.vectors[vector + v];
+    AddTileProduct(s.depth, h_prev, 0, panel, sums);
+  }
+}
+
 // Rows [row, row + kRows) of a step: the recurrent product into an L1 tile,
 // then the cell.
 template <typename Cell, int kRows, typename F>
@@ -171,8 +195,8 @@ inline void CellForwardRows(const CellForwardStep<F>& s, int64_t row) {
                                                       : kTileVectors;
   for (int j = 0; j < kVectors; j += kTogether) {
     V sums[kRows][kTogether];
-    TileProduct(s.depth, s.h_prev + row, 0, s.recurrent_panel + j * V::kLanes,
-                kColumns, sums);
+    Clear(sums);
+    AddRecurrentProduct<kColumns>(s, row, j, sums);
     for (int m = 0; m < kRows; ++m) {
       for (int v = 0; v < kTogether; ++v) {
         sums[m][v].Store(tile[m] + (j + v) * V::kLanes);

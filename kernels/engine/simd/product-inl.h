@@ -69,30 +69,57 @@ inline void ForEachTile(int64_t rows, Tile tile) {
   }
 }
 
-// accumulators[m][j] = sum over k < depth of
-//     a[m][a_offset + k] * b[k * b_stride + j]
+// Where a tile product finds the vectors of B, one k after another.
+template <typename V>
+struct PackedPanel {
+  const typename V::Element* b;
+  int64_t stride;
+
+  V Load(int vector) const { return V::Load(b + vector * V::kLanes); }
+  void Next() { b += stride; }
+};
+template <typename V, int kVectors>
+struct StridedPanel {
+  const typename V::Element* vectors[kVectors];
+  int64_t stride;
+
+  V Load(int vector) const { return V::Load(vectors[vector]); }
+  void Next() {
+    Unroll<kVectors>([&](auto v)
+                         RNN_ALWAYS_INLINE { vectors[v.value] += stride; });
+  }
+};
+
 template <int kRows, int kVectors, typename V>
-RNN_ALWAYS_INLINE inline void TileProduct(int64_t depth,
-                                          const typename V::Element* const* a,
-                                          int64_t a_offset,
-                                          const typename V::Element* b,
-                                          int64_t b_stride,
-                                          V (&accumulators)[kRows][kVectors]) {
+RNN_ALWAYS_INLINE inline void Clear(V (&sums)[kRows][kVectors]) {
+  Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+    Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
+      sums[m.value][j.value] = V::Broadcast(0);
+    });
+  });
+}
+
+// accumulators[m][j] += sum over k < depth of a[m][a_offset + k] * panel[k][j],
+// added one after another
+template <int kRows, int kVectors, typename V, typename TilePanel>
+RNN_ALWAYS_INLINE inline void AddTileProduct(
+    int64_t depth, const typename V::Element* const* a, int64_t a_offset,
+    TilePanel panel, V (&accumulators)[kRows][kVectors]) {
   const typename V::Element* rows[kRows];
   V sums[kRows][kVectors];
   Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
     rows[m.value] = a[m.value] + a_offset;
     Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
-      sums[m.value][j.value] = V::Broadcast(0);
+      sums[m.value][j.value] = accumulators[m.value][j.value];
     });
   });
   for (int64_t k = 0; k < depth; ++k) {
     V columns[kVectors];
     Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
-      columns[j.value] = V::Load(b + j.value * V::kLanes);
+      columns[j.value] = panel.Load(j.value);
       Pin(columns[j.value]);
     });
-    b += b_stride;
+    panel.Next();
     Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
       const V value = V::Broadcast(rows[m.value][k]);
       Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
@@ -105,52 +132,6 @@ RNN_ALWAYS_INLINE inline void TileProduct(int64_t depth,
     Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
       accumulators[m.value][j.value] = sums[m.value][j.value];
     });
-  });
-}
-
-// Rows [row, row + kRows) of a panel product, one block of depth.
-template <int kRows, int kVectors, typename V, typename F>
-inline void MultiplyTile(const PanelProduct<F>& p, int64_t row, int64_t k_begin,
-                         int64_t k_depth, int64_t panel_columns) {
-  V sums[kRows][kVectors];
-  TileProduct(k_depth, p.a + row, k_begin, p.b + k_begin * panel_columns,
-              panel_columns, sums);
-  const bool add_c = p.accumulate || k_begin > 0;
-  for (int m = 0; m < kRows; ++m) {
-    F* c = p.c[row + m] + p.c_offset;
-    for (int j = 0; j < kVectors; ++j) {
-      const int64_t column = j * V::kLanes;
-      const Lanes<V> lanes{p.columns - column};
-      V sum = sums[m][j];
-      if (add_c) {
-        sum = sum + lanes.Load(c + column);
-      } else if (p.bias != nullptr) {
-        sum = sum + lanes.Load(p.bias + column);
-      }
-      lanes.Store(sum, c + column);
-    }
-  }
-}
-
-template <typename F>
-void MultiplyPanel(const PanelProduct<F>& p) {
-  using V = Vec<F>;
-  constexpr int64_t kPanelColumns = kTileVectors * V::kLanes;
-  const int64_t vectors = (p.columns + V::kLanes - 1) / V::kLanes;
-  WithConstant<kTileVectors>(vectors, [&](auto vector_count) {
-    constexpr int kVectors = decltype(vector_count)::value;
-    constexpr int kMaxRows = TileRows(kVectors);
-    // An empty sum still writes its result.
-    int64_t k = 0;
-    do {
-      const int64_t depth =
-          p.depth - k < kDepthBlock ? p.depth - k : kDepthBlock;
-      ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
-        MultiplyTile<decltype(row_count)::value, kVectors, V>(p, row, k, depth,
-                                                              kPanelColumns);
-      });
-      k += depth;
-    } while (k < p.depth);
   });
 }
 
@@ -171,11 +152,119 @@ void TransposeRows(const F* const* rows, int64_t columns, int64_t k_begin,
       const Lanes<V> out_lanes{columns - j};
       Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
         if (i.value < row_lanes.count) {
-          out_lanes.Store(tile[i.value], out + (k + i.value) * out_stride + j);
+          out_lanes.Store(tile[i.value],
+                          out + (k - k_begin + i.value) * out_stride + j);
         }
       });
     }
   }
+}
+
+// Columns that are not packed are transposed so many deep at a time, into L1.
+constexpr int64_t kTransposeDepth = 64;
+
+// Calls add(depth, offset, PackedPanel) for pieces of the depth [k_begin,
+// k_end) of the columns whose rows these are, one after another.
+template <int kVectors, typename V, typename Add>
+inline void ForEachTransposedPiece(const typename V::Element* const* rows,
+                                   int64_t k_begin, int64_t k_end, Add add) {
+  using F = typename V::Element;
+  constexpr int64_t kColumns = kVectors * V::kLanes;
+  alignas(64) F piece[kTransposeDepth * kColumns];
+  for (int64_t k = k_begin; k < k_end; k += kTransposeDepth) {
+    const int64_t end =
+        k + kTransposeDepth < k_end ? k + kTransposeDepth : k_end;
+    TransposeRows(rows, kColumns, k, end, piece, kColumns);
+    add(end - k, k, PackedPanel<V>{piece, kColumns});
+  }
+}
+
+// c of rows [row, row + kRows) from a block of depth's sums.
+template <int kRows, int kVectors, typename V, typename F>
+inline void StoreTile(const PanelProduct<F>& p, int64_t row,
+                      bool is_first_block, const V (&sums)[kRows][kVectors]) {
+  const bool add_c = p.accumulate || !is_first_block;
+  for (int m = 0; m < kRows; ++m) {
+    F* c = p.c[row + m] + p.c_offset;
+    for (int j = 0; j < kVectors; ++j) {
+      const int64_t column = j * V::kLanes;
+      const Lanes<V> lanes{p.columns - column};
+      V sum = sums[m][j];
+      if (add_c) {
+        sum = sum + lanes.Load(c + column);
+      } else if (p.bias != nullptr) {
+        sum = sum + lanes.Load(p.bias + column);
+      }
+      lanes.Store(sum, c + column);
+    }
+  }
+}
+
+// One block of the depth of a panel product. Blocks are added to c one after
+// another, and within a block k after k.
+template <int kVectors, typename V, typename F>
+inline void MultiplyBlock(const PanelProduct<F>& p, int64_t k_begin,
+                          int64_t k_end) {
+  constexpr int64_t kPanelColumns = kTileVectors * V::kLanes;
+  constexpr int kMaxRows = TileRows(kVectors);
+  const bool is_first = k_begin == 0;
+  if (p.b.rows != nullptr) {
+    // The sums of all rows wait in L1 while pieces of B come by.
+    V sums[kMaxRowsUnpacked][kVectors];
+    for (int64_t row = 0; row < p.rows; ++row) {
+      for (int j = 0; j < kVectors; ++j) sums[row][j] = V::Broadcast(0);
+    }
+    const auto tile_of = [&](int64_t row, auto row_count) -> auto& {
+      using Tile = V[decltype(row_count)::value][kVectors];
+      return reinterpret_cast<Tile&>(sums[row]);
+    };
+    ForEachTransposedPiece<kVectors, V>(
+        p.b.rows, k_begin, k_end,
+        [&](int64_t depth, int64_t offset, PackedPanel<V> panel) {
+          ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
+            AddTileProduct(depth, p.a + row, offset, panel,
+                           tile_of(row, row_count));
+          });
+        });
+    ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
+      StoreTile(p, row, is_first, tile_of(row, row_count));
+    });
+    return;
+  }
+  const auto multiply = [&](auto panel) {
+    ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
+      V sums[decltype(row_count)::value][kVectors];
+      Clear(sums);
+      AddTileProduct(k_end - k_begin, p.a + row, k_begin, panel, sums);
+      StoreTile(p, row, is_first, sums);
+    });
+  };
+  if (p.b.packed != nullptr) {
+    multiply(
+        PackedPanel<V>{p.b.packed + k_begin * kPanelColumns, kPanelColumns});
+  } else {
+    StridedPanel<V, kVectors> panel;
+    panel.stride = p.b.stride;
+    for (int v = 0; v < kVectors; ++v) {
+      panel.vectors[v] = p.b.vectors[v] + k_begin * p.b.stride;
+    }
+    multiply(panel);
+  }
+}
+
+template <typename F>
+void MultiplyPanel(const PanelProduct<F>& p) {
+  using V = Vec<F>;
+  const int64_t vectors = (p.columns + V::kLanes - 1) / V::kLanes;
+  WithConstant<kTileVectors>(vectors, [&](auto vector_count) {
+    // An empty sum still writes its result.
+    int64_t k = 0;
+    do {
+      const int64_t end = p.depth - k < kDepthBlock ? p.depth : k + kDepthBlock;
+      MultiplyBlock<decltype(vector_count)::value, V>(p, k, end);
+      k = end;
+    } while (k < p.depth);
+  });
 }
 
 }  // namespace

@@ -18,6 +18,23 @@
 
 namespace rnn {
 
+// A panel of B as it is used: packed, or, for a few rows only, where the caller
+// keeps it. All three give the same bits.
+inline constexpr int kMaxPanelVectors = 4;
+template <typename F>
+struct Panel {
+  const F* packed;  // [depth][panel columns], or nullptr
+  // Vector v of B[k] at vectors[v] + k * stride, all lanes readable;
+  // vectors[0] is nullptr if not used.
+  const F* vectors[kMaxPanelVectors];
+  int64_t stride;
+  // [panel columns] -> [depth]: B transposed; nullptr stands for zeros.
+  const F* const* rows;
+};
+
+// The most rows of a product whose panel is not packed.
+inline constexpr int64_t kMaxRowsUnpacked = 32;
+
 // c[m][j] = (accumulate ? c[m][j] : bias ? bias[j] : 0)
 //         + sum over k of a[m][k] * b[k][j]
 template <typename F>
@@ -26,8 +43,8 @@ struct PanelProduct {
   int64_t depth;
   int64_t columns;    // of this panel; at most panel_columns
   const F* const* a;  // [rows] -> [depth]
-  const F* b;         // [depth][panel_columns]
-  F* const* c;        // [rows] -> row; columns start at c_offset
+  Panel<F> b;
+  F* const* c;  // [rows] -> row; columns start at c_offset
   int64_t c_offset;
   const F* bias;  // [columns], or nullptr
   bool accumulate;
@@ -42,7 +59,7 @@ struct CellForwardStep {
   int64_t unit;                 // first unit of the panel
   int64_t units;                // at most cell_units
   int64_t depth;                // P
-  const F* recurrent_panel;     // [P][G][cell_units]
+  Panel<F> recurrent;           // [P][G][cell_units]
   const F* const* h_prev;       // [rows] -> [P]
   const F* input_gates;         // [rows][G*H]: W x + biases
   const F* recurrent_new_bias;  // GRU: bR_n [H]
@@ -74,12 +91,13 @@ struct CellBackwardStep {
 // Arrays are indexed by CellMode.
 template <typename F>
 struct SimdKernels {
+  int lanes;  // of a vector
   int panel_columns;
   int cell_units[kNumCellModes];  // hidden units of a CellForwardStep panel
 
   void (*multiply_panel)(const PanelProduct<F>&);
-  // out[k * out_stride + j] = rows[j][k] for k in [k_begin, k_end) and
-  // j < columns; a row that is nullptr gives zeros.
+  // out[(k - k_begin) * out_stride + j] = rows[j][k] for k in [k_begin, k_end)
+  // and j < columns; a row that is nullptr gives zeros.
   void (*transpose_rows)(const F* const* rows, int64_t columns, int64_t k_begin,
                          int64_t k_end, F* out, int64_t out_stride);
   void (*cell_forward[kNumCellModes])(const CellForwardStep<F>&);

@@ -16,7 +16,9 @@ template <typename F>
 constexpr SimdKernels<F> MakeKernels() {
   constexpr int kLanes = Vec<F>::kLanes;
   constexpr int kVanillaUnits = VanillaCell<true>::kUnitVectors * kLanes;
+  static_assert(kTileVectors <= kMaxPanelVectors);
   return {
+      kLanes,
       kTileVectors * kLanes,
       // In the order of CellMode: ReLU, tanh, LSTM, GRU.
       {kVanillaUnits, kVanillaUnits, LstmCell::kUnitVectors * kLanes,
