@@ -1,4 +1,4 @@
-// CudnnRNNBackprop, V2, V3 and our own CudnnRNNBackpropV3.
+// CudnnRNNBackprop, V2, V3, our own CudnnRNNBackpropV3, and KerasRNNBackprop.
 #include <cstdint>
 
 #include "kernels/dropout_keys.h"
@@ -44,7 +44,20 @@ class BackpropKernel : public OpKernel {
     arguments.x = Data<T>(*call->input);
     arguments.h0 = Data<T>(*call->input_h);
     arguments.c0 = LstmData(*call->input_c);
-    arguments.params = Data<T>(*call->params);
+    rnn::KerasWeights<const Element<T>> keras_weights;
+    rnn::KerasWeights<Element<T>> keras_dweights;
+    if (has_keras_weights()) {
+      keras_weights = call->keras_weights.Data<T>();
+      arguments.params = nullptr;
+      arguments.keras_weights = &keras_weights;
+      arguments.keras_dweights = &keras_dweights;
+      OP_REQUIRES_OK(context, AllocateKerasOutputs(context, call->keras_weights,
+                                                   &keras_dweights));
+    } else {
+      arguments.params = Data<T>(*call->params);
+      arguments.keras_weights = nullptr;
+      arguments.keras_dweights = nullptr;
+    }
     arguments.y = Data<T>(*inputs.output);
     arguments.reserve = Data<T>(*inputs.reserve_space);
     arguments.dy = Data<T>(*inputs.output_backprop);
@@ -58,7 +71,7 @@ class BackpropKernel : public OpKernel {
 
     Tensor scratch;
     const int64_t scratch_bytes = rnn::BackwardScratchBytes<Element<T>>(
-        call->descriptor, call->sequences);
+        call->descriptor, call->sequences, has_keras_weights());
     OP_REQUIRES_OK(context, AllocateScratch(context, scratch_bytes, &scratch));
     ThreadPoolExecutor executor(context);
     rnn::Backward(call->descriptor, call->sequences, arguments, scratch.data(),
@@ -67,6 +80,7 @@ class BackpropKernel : public OpKernel {
 
  private:
   bool is_lstm() const { return options_.attributes.is_lstm(); }
+  bool has_keras_weights() const { return options_.version.has_keras_weights; }
 
   // The data of a cell state, which other modes do not have.
   const Element<T>* LstmData(const Tensor& tensor) const {
@@ -83,13 +97,35 @@ class BackpropKernel : public OpKernel {
     TF_RETURN_IF_ERROR(context->allocate_output(
         "input_h_backprop", call.input_h->shape(), &output));
     arguments->dh0 = MutableData<T>(output);
-    TF_RETURN_IF_ERROR(context->allocate_output("params_backprop",
-                                                call.params->shape(), &output));
-    arguments->dparams = MutableData<T>(output);
+    if (!has_keras_weights()) {
+      TF_RETURN_IF_ERROR(context->allocate_output(
+          "params_backprop", call.params->shape(), &output));
+      arguments->dparams = MutableData<T>(output);
+    }
     TF_RETURN_IF_ERROR(context->allocate_output(
         "input_c_backprop", call.input_c->shape(), &output));
     arguments->dc0 = is_lstm() ? MutableData<T>(output) : nullptr;
     if (!is_lstm()) FillWithZeros(output);
+    return absl::OkStatus();
+  }
+
+  static absl::Status AllocateKerasOutputs(
+      OpKernelContext* context, const KerasWeightTensors& weights,
+      rnn::KerasWeights<Element<T>>* dweights) {
+    Tensor* output = nullptr;
+    TF_RETURN_IF_ERROR(context->allocate_output(
+        "kernel_backprop", weights.kernel->shape(), &output));
+    dweights->kernel = MutableData<T>(output);
+    TF_RETURN_IF_ERROR(
+        context->allocate_output("recurrent_kernel_backprop",
+                                 weights.recurrent_kernel->shape(), &output));
+    dweights->recurrent_kernel = MutableData<T>(output);
+    dweights->bias = nullptr;
+    if (weights.bias == nullptr) return absl::OkStatus();
+    tensorflow::OpOutputList biases;
+    TF_RETURN_IF_ERROR(context->output_list("biases_backprop", &biases));
+    TF_RETURN_IF_ERROR(biases.allocate(0, weights.bias->shape(), &output));
+    dweights->bias = MutableData<T>(output);
     return absl::OkStatus();
   }
 

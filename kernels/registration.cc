@@ -49,6 +49,7 @@ constexpr Registration kRegistrations[] = {
      Create<NewCanonicalToParamsKernel, kOwn>},
 
     {"TfCudnnRnn>KerasRNN", Create<NewForwardKernel, kKeras>},
+    {"TfCudnnRnn>KerasRNNBackprop", Create<NewBackpropKernel, kKeras>},
     {"TfCudnnRnn>KerasToParams", Create<NewKerasToParamsKernel, kOwn>},
     {"TfCudnnRnn>KerasToParamsBackprop",
      Create<NewKerasToParamsBackpropKernel, kOwn>},

@@ -54,6 +54,16 @@ absl::Status GetForwardInputs(OpKernelContext* context,
                   &shapes->sequence_lengths);
 }
 
+absl::Status CheckKerasWeights(OpKernelContext* context,
+                               const RnnAttributes& attributes,
+                               const ForwardShapes& shapes,
+                               ForwardInputs* inputs, CallSizes* sizes) {
+  KerasShapes weights;
+  TF_RETURN_IF_ERROR(
+      GetKerasWeights(context, &inputs->keras_weights, &weights));
+  return CheckKerasCall(attributes, shapes, weights, sizes);
+}
+
 absl::Status GetBackpropInputs(OpKernelContext* context, BackpropInputs* inputs,
                                BackpropShapes* shapes) {
   TF_RETURN_IF_ERROR(
@@ -189,11 +199,8 @@ absl::StatusOr<RnnCall> ReadForwardCall(OpKernelContext* context,
       GetForwardInputs(context, options.version, &inputs, &shapes));
   CallSizes sizes;
   if (options.version.has_keras_weights) {
-    KerasShapes weights;
-    TF_RETURN_IF_ERROR(
-        GetKerasWeights(context, &inputs.keras_weights, &weights));
-    TF_RETURN_IF_ERROR(
-        CheckKerasCall(options.attributes, shapes, weights, &sizes));
+    TF_RETURN_IF_ERROR(CheckKerasWeights(context, options.attributes, shapes,
+                                         &inputs, &sizes));
   } else {
     TF_RETURN_IF_ERROR(CheckForwardShapes(options.attributes, shapes, &sizes));
   }
@@ -209,6 +216,10 @@ absl::StatusOr<RnnCall> ReadBackpropCall(OpKernelContext* context,
       GetForwardInputs(context, options.version, &inputs, &shapes.forward));
   TF_RETURN_IF_ERROR(GetBackpropInputs(context, backprop_inputs, &shapes));
   CallSizes sizes;
+  if (options.version.has_keras_weights) {
+    TF_RETURN_IF_ERROR(CheckKerasWeights(context, options.attributes,
+                                         shapes.forward, &inputs, &sizes));
+  }
   TF_RETURN_IF_ERROR(CheckBackpropShapes(options.attributes, shapes, &sizes));
   if (options.version.fills_host_reserved) {
     TF_RETURN_IF_ERROR(CheckHostReserved(context));

@@ -1,5 +1,6 @@
 // Between Keras' weights of one layer in one direction, and params. Letters as
 // in cudnn_rnn_ops.cc.
+#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -34,6 +35,13 @@ absl::Status GetKerasShapes(InferenceContext* c,
   return GetPartialShape(c, "biases", &shapes->bias.emplace());
 }
 
+absl::Status GetKerasCallShapes(InferenceContext* c, ForwardShapes* shapes) {
+  TF_RETURN_IF_ERROR(GetPartialShape(c, "input", &shapes->input));
+  TF_RETURN_IF_ERROR(GetPartialShape(c, "input_h", &shapes->input_h));
+  TF_RETURN_IF_ERROR(GetPartialShape(c, "input_c", &shapes->input_c));
+  return GetPartialShape(c, "sequence_lengths", &shapes->sequence_lengths);
+}
+
 absl::Status KerasRnnShapeFunction(InferenceContext* c) {
   RnnAttributes attributes;
   TF_RETURN_IF_ERROR(ReadRnnAttributes(c, &attributes));
@@ -42,11 +50,7 @@ absl::Status KerasRnnShapeFunction(InferenceContext* c) {
   bool is_training;
   TF_RETURN_IF_ERROR(c->GetAttr("is_training", &is_training));
   ForwardShapes shapes;
-  TF_RETURN_IF_ERROR(GetPartialShape(c, "input", &shapes.input));
-  TF_RETURN_IF_ERROR(GetPartialShape(c, "input_h", &shapes.input_h));
-  TF_RETURN_IF_ERROR(GetPartialShape(c, "input_c", &shapes.input_c));
-  TF_RETURN_IF_ERROR(
-      GetPartialShape(c, "sequence_lengths", &shapes.sequence_lengths));
+  TF_RETURN_IF_ERROR(GetKerasCallShapes(c, &shapes));
   KerasShapes weights;
   TF_RETURN_IF_ERROR(GetKerasShapes(c, weights_attributes, &weights));
   CallSizes sizes;
@@ -69,6 +73,38 @@ absl::Status KerasRnnShapeFunction(InferenceContext* c) {
   return c->set_output(
       "reserve_space",
       {is_training ? c->Vector(c->UnknownDim()) : c->Scalar()});
+}
+
+absl::Status KerasRnnBackpropShapeFunction(InferenceContext* c) {
+  RnnAttributes attributes;
+  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, &attributes));
+  KerasWeightsAttributes weights_attributes;
+  TF_RETURN_IF_ERROR(ReadKerasWeightsAttributes(c, &weights_attributes));
+  BackpropShapes shapes;
+  TF_RETURN_IF_ERROR(GetKerasCallShapes(c, &shapes.forward));
+  struct NamedShape {
+    const char* input;
+    PartialTensorShape* shape;
+  };
+  for (const NamedShape& named : std::initializer_list<NamedShape>{
+           {"output", &shapes.output},
+           {"output_h", &shapes.output_h},
+           {"output_c", &shapes.output_c},
+           {"output_backprop", &shapes.output_backprop},
+           {"output_h_backprop", &shapes.output_h_backprop},
+           {"output_c_backprop", &shapes.output_c_backprop},
+           {"reserve_space", &shapes.reserve_space}}) {
+    TF_RETURN_IF_ERROR(GetPartialShape(c, named.input, named.shape));
+  }
+  KerasShapes weights;
+  TF_RETURN_IF_ERROR(GetKerasShapes(c, weights_attributes, &weights));
+  CallSizes sizes;
+  TF_RETURN_IF_ERROR(
+      CheckKerasCall(attributes, shapes.forward, weights, &sizes));
+  TF_RETURN_IF_ERROR(CheckBackpropShapes(attributes, shapes, &sizes));
+  // Every gradient has the shape of its tensor, and all of these come first.
+  for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->input(i));
+  return absl::OkStatus();
 }
 
 absl::Status KerasToParamsShapeFunction(InferenceContext* c) {
@@ -147,6 +183,39 @@ As CudnnRNNV3 on the params that KerasToParams returns, which it need not make.
 
 kernel: As of KerasToParams, and so are recurrent_kernel and biases.
 reserve_space: As CudnnRNNV3 would return it, for CudnnRNNBackpropV3.
+)doc");
+
+REGISTER_OP("TfCudnnRnn>KerasRNNBackprop")
+    .Input("input: T")                       // [T, B, I]
+    .Input("input_h: T")                     // [1, B, H]
+    .Input("input_c: T")                     // [1, B, H]; any unless lstm
+    .Input("kernel: T")                      // [I, G*H]
+    .Input("recurrent_kernel: T")            // [H, G*H]
+    .Input("biases: num_biases * T")         // [G*H]; [2, 3*H] of a GRU
+    .Input("sequence_lengths: int32")        // [B]
+    .Input("output: T")                      // [T, B, H]
+    .Input("output_h: T")                    // [1, B, H]
+    .Input("output_c: T")                    // [1, B, H]; any unless lstm
+    .Input("output_backprop: T")             // [T, B, H]
+    .Input("output_h_backprop: T")           // [1, B, H]
+    .Input("output_c_backprop: T")           // [1, B, H]; any unless lstm
+    .Input("reserve_space: T")               // [R]
+    .Output("input_backprop: T")             // like input
+    .Output("input_h_backprop: T")           // like input_h
+    .Output("input_c_backprop: T")           // like input_c; zeros unless lstm
+    .Output("kernel_backprop: T")            // like kernel
+    .Output("recurrent_kernel_backprop: T")  // like recurrent_kernel
+    .Output("biases_backprop: num_biases * T")  // like biases
+    .Attr(kType)
+    .Attr(kNumBiases)
+    .Attr(kRnnMode)
+    .Attr("time_major: bool = true")
+    .SetShapeFn(KerasRnnBackpropShapeFunction)
+    .Doc(R"doc(
+Gradients of KerasRNN.
+
+Takes the forward op's inputs, outputs and attributes, and the gradients of its
+first three outputs. The forward op must have run with is_training=True.
 )doc");
 
 REGISTER_OP("TfCudnnRnn>KerasToParams")

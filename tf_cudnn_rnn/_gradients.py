@@ -183,16 +183,15 @@ def _keras_rnn_gradient(op, *output_gradients):
     if all(gradient is None for gradient in output_gradients[:3]):
         return [None] * len(op.inputs)
     sequences, input_h, input_c, kernel, recurrent_kernel, *biases, lengths = op.inputs
-    rnn_mode = op.get_attr("rnn_mode")
     outputs = list(op.outputs)
     gradients = _zeros_for_none(output_gradients[:3], outputs[:3])
-    *backprop, dparams = raw_ops.CudnnRNNBackpropV3(
+    *backprop, dbiases = raw_ops.KerasRNNBackprop(
         input=sequences,
         input_h=input_h,
         input_c=input_c,
-        params=raw_ops.KerasToParams(
-            kernel=kernel, recurrent_kernel=recurrent_kernel, biases=biases, rnn_mode=rnn_mode
-        ),
+        kernel=kernel,
+        recurrent_kernel=recurrent_kernel,
+        biases=biases,
         sequence_lengths=lengths,
         output=outputs[0],
         output_h=outputs[1],
@@ -201,12 +200,52 @@ def _keras_rnn_gradient(op, *output_gradients):
         output_h_backprop=gradients[1],
         output_c_backprop=gradients[2],
         reserve_space=outputs[3],
-        host_reserved=tf.zeros([], tf.int8),
-        rnn_mode=rnn_mode,
+        rnn_mode=op.get_attr("rnn_mode"),
         time_major=op.get_attr("time_major"),
     )
-    dweights = _keras_weight_gradients(dparams, recurrent_kernel, len(biases), rnn_mode)
-    return [*backprop, *dweights, None]  # None for sequence_lengths
+    return [*backprop, *dbiases, None]  # None for sequence_lengths
+
+
+@tf.RegisterGradient("TfCudnnRnn>KerasRNNBackprop")
+def _keras_rnn_backprop_gradient(op, *upstream):
+    """By way of the backward op that takes params, whose gradient is known."""
+    num_biases = op.get_attr("num_biases")
+    if all(gradient is None for gradient in upstream):
+        return [None] * len(op.inputs)
+    rnn_mode, time_major = op.get_attr("rnn_mode"), op.get_attr("time_major")
+    weights_end = 5 + num_biases
+    lengths, y, h_n, c_n, *incoming, reserve_space = op.inputs[weights_end:]
+    # One tensor may be several inputs, and a tape tells tensors apart, not inputs.
+    differentiated = list(map(tf.identity, [*op.inputs[:weights_end], *incoming]))
+    sequences, input_h, input_c, kernel, recurrent_kernel, *biases = differentiated[:weights_end]
+    dy, dh_n, dc_n = differentiated[weights_end:]
+    with tf.GradientTape() as tape:
+        tape.watch(differentiated)
+        *state_gradients, dparams = raw_ops.CudnnRNNBackpropV3(
+            input=sequences,
+            input_h=input_h,
+            input_c=input_c,
+            params=raw_ops.KerasToParams(
+                kernel=kernel, recurrent_kernel=recurrent_kernel, biases=biases, rnn_mode=rnn_mode
+            ),
+            sequence_lengths=lengths,
+            output=y,
+            output_h=h_n,
+            output_c=c_n,
+            output_backprop=dy,
+            output_h_backprop=dh_n,
+            output_c_backprop=dc_n,
+            reserve_space=reserve_space,
+            host_reserved=tf.zeros([], tf.int8),
+            rnn_mode=rnn_mode,
+            time_major=time_major,
+        )
+        dweights = _keras_weight_gradients(dparams, recurrent_kernel, num_biases, rnn_mode)
+        results = [*state_gradients, *dweights]
+    gradients = tape.gradient(results, differentiated, _zeros_for_none(upstream, results))
+    weights, incoming = gradients[:weights_end], gradients[weights_end:]
+    # The outputs of the forward op have none of their own; see _backprop_gradient.
+    return [*weights, None, None, None, None, *incoming, None]
 
 
 def _keras_weight_gradients(dparams, recurrent_kernel, num_biases, rnn_mode) -> list:

@@ -41,6 +41,7 @@ __all__ = [
     "CudnnRNNParamsToCanonicalV2",
     "CudnnRNNV3",
     "KerasRNN",
+    "KerasRNNBackprop",
     "KerasToParams",
     "KerasToParamsBackprop",
 ]
@@ -420,6 +421,62 @@ def KerasRNN(
         sequence_lengths=sequence_lengths,
         rnn_mode=rnn_mode,
         is_training=is_training,
+        time_major=time_major,
+        name=name,
+    )
+
+
+def KerasRNNBackprop(
+    *,
+    input,
+    input_h,
+    input_c,
+    kernel,
+    recurrent_kernel,
+    sequence_lengths,
+    output,
+    output_h,
+    output_c,
+    output_backprop,
+    output_h_backprop,
+    output_c_backprop,
+    reserve_space,
+    biases=(),
+    rnn_mode="lstm",
+    time_major=True,
+    name=None,
+):
+    """The gradient of KerasRNN; tf.GradientTape and tf.gradients call it.
+
+    Args:
+      input, input_h, input_c, kernel, recurrent_kernel, biases, sequence_lengths: what KerasRNN
+        was given.
+      output, output_h, output_c, reserve_space: what it returned, with is_training=True.
+      output_backprop, output_h_backprop, output_c_backprop: the gradients of its outputs.
+      rnn_mode, time_major: as KerasRNN was given.
+      name: a name for the operation.
+
+    Returns:
+      A named tuple: input_backprop, input_h_backprop, input_c_backprop, kernel_backprop,
+      recurrent_kernel_backprop and biases_backprop, a list as long as `biases`; each with the
+      shape of the tensor that it is the gradient of.
+    """
+    return _ops.tf_cudnn_rnn_keras_rnn_backprop(
+        input=input,
+        input_h=input_h,
+        input_c=input_c,
+        kernel=kernel,
+        recurrent_kernel=recurrent_kernel,
+        biases=biases,
+        sequence_lengths=sequence_lengths,
+        output=output,
+        output_h=output_h,
+        output_c=output_c,
+        output_backprop=output_backprop,
+        output_h_backprop=output_h_backprop,
+        output_c_backprop=output_c_backprop,
+        reserve_space=reserve_space,
+        rnn_mode=rnn_mode,
         time_major=time_major,
         name=name,
     )

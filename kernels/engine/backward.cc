@@ -48,7 +48,7 @@ class BackwardPass {
 
   // Takes from the arena all the memory Run() will need.
   BackwardPass(const RnnDescriptor& d, const Sequences& sequences, Arena& arena,
-               int64_t params_size)
+               int64_t params_size, bool has_keras_weights)
       : d_(d), sequences_(sequences) {
     const int64_t B = sequences.batch();
     const int64_t H = d.hidden_size;
@@ -62,15 +62,19 @@ class BackwardPass {
 
     input_weights_ = PackedMatrix<F>::Take(arena, gates_size, widest_input);
     recurrent_weights_ = PackedMatrix<F>::Take(arena, gates_size, P);
-    right_ = PackedMatrix<F>::Take(arena, rows, std::max(widest_input, H));
+    right_ = PackedMatrix<F>::Take(
+        arena, rows,
+        has_keras_weights ? gates_size : std::max(widest_input, H));
     input_rows_ = arena.Take<const F*>(rows);
     input_staging_ = arena.Take<F>(rows * widest_input);
     h_rows_ = arena.Take<const F*>(B + rows);
     dy_rows_ = arena.Take<const F*>(rows);
     dx_rows_ = arena.Take<F*>(rows);
     dgates_ = RowBuffer<F>::Take(arena, rows, gates_size);
-    left_ = RowBuffer<F>::Take(arena, gates_size, rows);
-    weight_rows_ = arena.Take<F*>(gates_size);
+    const int64_t weight_rows =
+        has_keras_weights ? std::max(widest_input, H) : gates_size;
+    left_ = RowBuffer<F>::Take(arena, weight_rows, rows);
+    weight_rows_ = arena.Take<F*>(weight_rows);
     dh_ = RowBuffer<F>::Take(arena, B, P);
     if (d.mode == CellMode::kGru) {
       dgates_recurrent_ = RowBuffer<F>::Take(arena, rows, gates_size);
@@ -109,12 +113,7 @@ class BackwardPass {
     dropout_.probability = d_.dropout;
     if (!ReadDropoutKey(a_->reserve, &dropout_.key)) return;
 
-    if constexpr (kComputesInPlace<Element>) {
-      dparams_ = a_->dparams;
-    } else {
-      dparams_ = dparams_staging_;
-    }
-    std::fill_n(dparams_, params_layout_.size(), F{0});
+    InitParamsGradients();
     ZeroPadding(sequences_, a_->dx, a_->x_strides, d_.input_size, executor);
     for (int64_t layer = d_.num_layers - 1; layer >= 0; --layer) {
       for (int direction = 0; direction < d_.num_directions; ++direction) {
@@ -123,12 +122,72 @@ class BackwardPass {
       if (layer > 0) ApplyDropout(layer);
     }
     if constexpr (!kComputesInPlace<Element>) {
-      Store(dparams_, a_->dparams, params_layout_.size());
+      StoreParamsGradients();
       StoreInputGradient();
     }
   }
 
  private:
+  bool has_keras_weights() const { return a_->keras_weights != nullptr; }
+
+  // Where the gradients of the weights add up: in the results, or in float. The
+  // first chunk writes them.
+  void InitParamsGradients() {
+    const bool is_nothing_written = sequences_.num_valid_rows() == 0;
+    if (!has_keras_weights()) {
+      if constexpr (kComputesInPlace<Element>) {
+        dparams_ = a_->dparams;
+      } else {
+        dparams_ = dparams_staging_;
+      }
+      if (is_nothing_written) {
+        std::fill_n(dparams_, params_layout_.size(), F{0});
+      }
+      return;
+    }
+    const KerasWeights<Element>& results = *a_->keras_dweights;
+    if constexpr (kComputesInPlace<Element>) {
+      keras_dweights_ = results;
+    } else {
+      keras_dweights_.kernel = dparams_staging_;
+      keras_dweights_.recurrent_kernel = dparams_staging_ + KerasKernelSize(d_);
+      keras_dweights_.bias =
+          results.bias == nullptr
+              ? nullptr
+              : keras_dweights_.recurrent_kernel + KerasRecurrentKernelSize(d_);
+    }
+    for (int gate = 0; gate < d_.num_gates(); ++gate) {
+      keras_gates_[gate] = KerasGate(d_.mode, gate) * d_.hidden_size;
+    }
+    if (!is_nothing_written) return;
+    std::fill_n(keras_dweights_.kernel, KerasKernelSize(d_), F{0});
+    std::fill_n(keras_dweights_.recurrent_kernel, KerasRecurrentKernelSize(d_),
+                F{0});
+    if (results.bias != nullptr) {
+      std::fill_n(keras_dweights_.bias, KerasBiasSize(d_), F{0});
+    }
+  }
+
+  void StoreParamsGradients() {
+    if (!has_keras_weights()) {
+      Store(dparams_, a_->dparams, params_layout_.size());
+      return;
+    }
+    const KerasWeights<Element>& results = *a_->keras_dweights;
+    Store(keras_dweights_.kernel, results.kernel, KerasKernelSize(d_));
+    Store(keras_dweights_.recurrent_kernel, results.recurrent_kernel,
+          KerasRecurrentKernelSize(d_));
+    if (results.bias != nullptr) {
+      Store(keras_dweights_.bias, results.bias, KerasBiasSize(d_));
+    }
+  }
+
+  // The gates of params as pieces of a row of Keras' weights, and the other way
+  // round.
+  Pieces KerasGates() const {
+    return {keras_gates_, d_.num_gates(), d_.hidden_size};
+  }
+
   int64_t ReservedRowSize() const {
     return NumReservedPerUnit(d_.mode) * d_.hidden_size;
   }
@@ -175,6 +234,7 @@ class BackwardPass {
       PackWeights(layer, k);
       StepRange chunk{sequences_.num_steps(), sequences_.num_steps()};
       while (chunk.begin > 0) {
+        is_first_chunk_ = chunk.begin == sequences_.num_steps();
         chunk = ChunkUntil(sequences_, chunk.begin);
         RunChunk(layer, direction, chunk);
       }
@@ -187,6 +247,13 @@ class BackwardPass {
     const int64_t gates_size = d_.gates_size();
     const int64_t H = d_.hidden_size;
     const int64_t P = d_.output_size();
+    if (has_keras_weights()) {
+      PackTransposedPieces(a_->keras_weights->kernel, gates_size, KerasGates(),
+                           d_.input_size, *executor_, &input_weights_);
+      PackTransposedPieces(a_->keras_weights->recurrent_kernel, gates_size,
+                           KerasGates(), H, *executor_, &recurrent_weights_);
+      return;
+    }
     if (d_.has_input_weights(layer)) {
       const Region w = params_layout_.InputWeights(k);
       Pack(params + w.offset, w.columns, gates_size, w.columns, *executor_,
@@ -483,37 +550,75 @@ class BackwardPass {
     const int64_t k = layer * d_.num_directions + direction;
     const int64_t rows =
         sequences_.offset(chunk.end) - sequences_.offset(chunk.begin);
-    AccumulateBias(dgates_, rows, params_layout_.InputBias(k));
-    AccumulateBias(RecurrentGateGradients(), rows,
-                   params_layout_.RecurrentBias(k));
+    if (has_keras_weights()) {
+      AccumulateKerasGradients(direction, chunk, rows);
+      return;
+    }
+    const int64_t gates_size = d_.gates_size();
+    AccumulateBias(dgates_, rows, 0, gates_size,
+                   dparams_ + params_layout_.InputBias(k).offset);
+    AccumulateBias(RecurrentGateGradients(), rows, 0, gates_size,
+                   dparams_ + params_layout_.RecurrentBias(k).offset);
 
-    Transpose(dgates_, rows, d_.gates_size());
+    Transpose(dgates_.rows, rows, gates_size);
     if (d_.has_input_weights(layer)) {
       Input(layer).Gather(direction, chunk, *executor_, input_staging_,
                           input_rows_);
       AccumulateWeights(input_rows_, rows, params_layout_.InputWeights(k));
     }
     if (d_.mode == CellMode::kGru) {
-      Transpose(dgates_recurrent_, rows, d_.gates_size());
+      Transpose(dgates_recurrent_.rows, rows, gates_size);
     }
-    // input_rows_ has done its work.
+    PointAtPreviousOutputs(chunk);
+    AccumulateWeights(input_rows_, rows, params_layout_.RecurrentWeights(k));
+    if (d_.has_projection()) {
+      Transpose(dh_total_.rows, rows, d_.output_size());
+      AccumulateWeights(m_.rows, rows, params_layout_.Projection(k));
+    }
+  }
+
+  // Points input_rows_, when it has done its work, at the h before each row.
+  void PointAtPreviousOutputs(StepRange chunk) {
     for (int64_t step = chunk.begin; step < chunk.end; ++step) {
       std::copy_n(PreviousOutputs(chunk, step), sequences_.active(step),
                   input_rows_ + sequences_.offset(step) -
                       sequences_.offset(chunk.begin));
     }
-    AccumulateWeights(input_rows_, rows, params_layout_.RecurrentWeights(k));
-    if (d_.has_projection()) {
-      Transpose(dh_total_, rows, d_.output_size());
-      AccumulateWeights(m_.rows, rows, params_layout_.Projection(k));
+  }
+
+  // As AccumulateParamsGradients(), transposed: a row of Keras' kernels belongs
+  // to an input, not to a gate's unit.
+  void AccumulateKerasGradients(int direction, StepRange chunk, int64_t rows) {
+    if (keras_dweights_.bias != nullptr) {
+      const int64_t H = d_.hidden_size;
+      for (int gate = 0; gate < d_.num_gates(); ++gate) {
+        F* bias = keras_dweights_.bias + keras_gates_[gate];
+        AccumulateBias(dgates_, rows, gate * H, H, bias);
+        if (d_.mode == CellMode::kGru) {
+          AccumulateBias(dgates_recurrent_, rows, gate * H, H,
+                         bias + d_.gates_size());
+        }
+      }
     }
+    Input(0).Gather(direction, chunk, *executor_, input_staging_, input_rows_);
+    AccumulateKernel(rows, d_.input_size, dgates_, keras_dweights_.kernel);
+    PointAtPreviousOutputs(chunk);
+    AccumulateKernel(rows, d_.hidden_size, RecurrentGateGradients(),
+                     keras_dweights_.recurrent_kernel);
+  }
+
+  // dkernel [features, G*H] += the transpose of input_rows_ times `gradients`.
+  void AccumulateKernel(int64_t rows, int64_t features,
+                        const RowBuffer<F>& gradients, F* dkernel) {
+    Transpose(input_rows_, rows, features);
+    PackRowPieces(gradients.rows, rows, KerasGates(), *executor_, &right_);
+    AccumulateProduct(dkernel, features, d_.gates_size());
   }
 
   // left_ = the transpose of [rows, columns].
-  void Transpose(const RowBuffer<F>& buffer, int64_t rows, int64_t columns) {
+  void Transpose(const F* const* source, int64_t rows, int64_t columns) {
     ParallelFor(*executor_, columns, rows, [&](int64_t begin, int64_t end) {
-      TransposeRows<F>(buffer.rows, rows, begin, end,
-                       left_.values + begin * rows);
+      TransposeRows<F>(source, rows, begin, end, left_.values + begin * rows);
     });
     left_.SetRows(columns, rows);
   }
@@ -522,36 +627,41 @@ class BackwardPass {
   void AccumulateWeights(const F* const* right, int64_t rows,
                          const Region& region) {
     PackRows(right, rows, region.columns, *executor_, &right_);
-    for (int64_t i = 0; i < region.rows; ++i) {
-      weight_rows_[i] = dparams_ + region.offset + i * region.columns;
-    }
+    AccumulateProduct(dparams_ + region.offset, region.rows, region.columns);
+  }
+
+  // matrix [rows, columns] += left_ right_
+  void AccumulateProduct(F* matrix, int64_t rows, int64_t columns) {
+    for (int64_t i = 0; i < rows; ++i) weight_rows_[i] = matrix + i * columns;
     RowsTimesMatrix<F> product;
-    product.rows = region.rows;
+    product.rows = rows;
     product.a = left_.rows;
     product.b = &right_;
     product.c = weight_rows_;
-    product.accumulate = true;
+    product.accumulate = !is_first_chunk_;
     Multiply(product, *executor_);
   }
 
-  // The vector at `region` += the sum of the rows; a chunk's sum is added as a
-  // whole, so that rounding errors grow with the chunk and not with time.
+  // bias += the sum over the rows of `size` columns. A chunk's sum is added as
+  // a whole, so that rounding errors grow with the chunk and not with time.
   void AccumulateBias(const RowBuffer<F>& gradients, int64_t rows,
-                      const Region& region) {
+                      int64_t first_column, int64_t size, F* bias) {
     constexpr int64_t kBlock = 64;
-    const int64_t num_blocks = (region.rows + kBlock - 1) / kBlock;
+    const int64_t num_blocks = (size + kBlock - 1) / kBlock;
     ParallelFor(*executor_, num_blocks, rows * kBlock,
                 [&](int64_t begin, int64_t end) {
                   for (int64_t block = begin; block < end; ++block) {
                     const int64_t first = block * kBlock;
-                    const int64_t count = std::min(kBlock, region.rows - first);
+                    const int64_t count = std::min(kBlock, size - first);
                     F sums[kBlock] = {};
                     for (int64_t i = 0; i < rows; ++i) {
-                      const F* row = gradients.rows[i] + first;
+                      const F* row = gradients.rows[i] + first_column + first;
                       for (int64_t j = 0; j < count; ++j) sums[j] += row[j];
                     }
-                    F* out = dparams_ + region.offset + first;
-                    for (int64_t j = 0; j < count; ++j) out[j] += sums[j];
+                    F* out = bias + first;
+                    for (int64_t j = 0; j < count; ++j) {
+                      out[j] = is_first_chunk_ ? sums[j] : out[j] + sums[j];
+                    }
                   }
                 });
   }
@@ -626,6 +736,10 @@ class BackwardPass {
   ReserveLayout reserve_layout_;
   Dropout dropout_{};
   F* dparams_ = nullptr;
+  bool is_first_chunk_ = true;  // of a pseudo-layer: it writes, others add
+  // In place of dparams_, if the weights are Keras'.
+  KerasWeights<F> keras_dweights_{};
+  int64_t keras_gates_[kMaxGates];
 
   // Weights of the current pseudo-layer.
   PackedMatrix<F> input_weights_;      // [G*H, in]
@@ -644,9 +758,9 @@ class BackwardPass {
   RowBuffer<F> dh_total_;          // projection: [rows, P]
   RowBuffer<F> m_;                 // projection: [rows, H]
   // Operands of the weight gradients.
-  RowBuffer<F> left_;          // [G*H, rows]
-  PackedMatrix<F> right_;      // [rows, in or P or H]
-  F** weight_rows_ = nullptr;  // [G*H]
+  RowBuffer<F> left_;          // [G*H, rows]; Keras': [in or H, rows]
+  PackedMatrix<F> right_;      // [rows, in or P or H]; Keras': [rows, G*H]
+  F** weight_rows_ = nullptr;  // [G*H]; Keras': [in or H]
   // Gradients of the states, by rank.
   RowBuffer<F> dh_;  // [B, P]
   RowBuffer<F> dm_;  // projection: [B, H]
@@ -701,11 +815,13 @@ Status CheckReserve(const RnnDescriptor& descriptor, const Sequences& sequences,
 
 template <typename Element>
 int64_t BackwardScratchBytes(const RnnDescriptor& descriptor,
-                             const Sequences& sequences) {
+                             const Sequences& sequences,
+                             bool has_keras_weights) {
   ParamsLayout params_layout;
   if (!ParamsLayout::Create(descriptor, &params_layout).ok()) return -1;
   Arena arena(nullptr);
-  BackwardPass<Element>(descriptor, sequences, arena, params_layout.size());
+  BackwardPass<Element>(descriptor, sequences, arena, params_layout.size(),
+                        has_keras_weights);
   return arena.bytes();
 }
 
@@ -716,8 +832,8 @@ void Backward(const RnnDescriptor& descriptor, const Sequences& sequences,
   ParamsLayout params_layout;
   if (!ParamsLayout::Create(descriptor, &params_layout).ok()) return;
   Arena arena(scratch);
-  BackwardPass<Element> pass(descriptor, sequences, arena,
-                             params_layout.size());
+  BackwardPass<Element> pass(descriptor, sequences, arena, params_layout.size(),
+                             arguments.keras_weights != nullptr);
   SerialExecutor alone;
   const bool is_short = 2 * ForwardWork(descriptor, sequences) < kMinTeamWork;
   pass.Run(arguments, is_short ? alone : executor);
@@ -727,7 +843,7 @@ void Backward(const RnnDescriptor& descriptor, const Sequences& sequences,
   template Status CheckReserve(const RnnDescriptor&, const Sequences&,        \
                                const PaddedLayout&, const Element*, int64_t); \
   template int64_t BackwardScratchBytes<Element>(const RnnDescriptor&,        \
-                                                 const Sequences&);           \
+                                                 const Sequences&, bool);     \
   template void Backward(const RnnDescriptor&, const Sequences&,              \
                          const BackwardArguments<Element>&, void*, Executor&);
 RNN_INSTANTIATE(float)

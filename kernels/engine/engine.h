@@ -72,6 +72,8 @@ struct BackwardArguments {
   const Element* h0;
   const Element* c0;
   const Element* params;
+  // In place of params, or nullptr; one pseudo-layer only.
+  const KerasWeights<const Element>* keras_weights;
   const Element* y;
   const Element* reserve;  // as Forward left it
   const Element* dy;
@@ -82,6 +84,7 @@ struct BackwardArguments {
   Element* dh0;
   Element* dc0;
   Element* dparams;
+  const KerasWeights<Element>* keras_dweights;  // with keras_weights
 
   Strides x_strides, y_strides, h_strides, c_strides;
 };
@@ -92,7 +95,8 @@ int64_t ForwardScratchBytes(const RnnDescriptor& descriptor,
                             const Sequences& sequences, bool has_reserve);
 template <typename Element>
 int64_t BackwardScratchBytes(const RnnDescriptor& descriptor,
-                             const Sequences& sequences);
+                             const Sequences& sequences,
+                             bool has_keras_weights);
 
 // `scratch` has the size above and is aligned to 64 bytes; its contents do not
 // matter. The descriptor has passed Validate().

@@ -314,15 +314,16 @@ class ForwardPass {
     const int64_t gates_size = d_.gates_size();
     const int64_t H = d_.hidden_size;
     int64_t* columns = recurrent_.columns;
+    const Pieces gates = {columns, d_.num_gates(), H};
     for (int gate = 0; gate < d_.num_gates(); ++gate) {
       columns[gate] = KerasGate(d_.mode, gate) * H;
     }
     if (packs_input_weights_) {
-      PackPieces(weights.kernel, gates_size, d_.input_size, columns,
-                 d_.num_gates(), H, *executor_, &input_weights_);
+      PackPieces(weights.kernel, gates_size, d_.input_size, gates, *executor_,
+                 &input_weights_);
     } else if constexpr (kComputesInPlace<Element>) {
       unpacked_input_weights_ = {d_.input_size, gates_size, weights.kernel,
-                                 gates_size,    columns,    H};
+                                 gates_size, gates};
     }
     if (packs_recurrent_) {
       recurrent_.PackGates(weights.recurrent_kernel, columns, *executor_);

@@ -30,6 +30,17 @@ inline int64_t KerasGate(CellMode mode, int64_t gate) {
   return mode == CellMode::kGru ? int64_t{kSwapped[gate]} : gate;
 }
 
+// Elements of each.
+inline int64_t KerasKernelSize(const RnnDescriptor& d) {
+  return d.input_size * d.gates_size();
+}
+inline int64_t KerasRecurrentKernelSize(const RnnDescriptor& d) {
+  return d.hidden_size * d.gates_size();
+}
+inline int64_t KerasBiasSize(const RnnDescriptor& d) {
+  return (d.mode == CellMode::kGru ? 2 : 1) * d.gates_size();
+}
+
 // `d` has one pseudo-layer and neither projects nor skips its input.
 template <typename Element>
 void KerasToParams(const RnnDescriptor& d,

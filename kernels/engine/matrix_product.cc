@@ -37,6 +37,27 @@ void FillPanels(PackedMatrix<F>* packed, int64_t depth, int64_t columns,
               });
 }
 
+// From rows: row(k) -> all columns.
+template <typename F, typename Row>
+void FillPanelsWithPieces(PackedMatrix<F>* packed, int64_t depth,
+                          const Pieces& pieces, Executor& executor, Row row) {
+  const int64_t panel_columns = Kernels<F>().panel_columns;
+  const int64_t width = pieces.width;
+  FillPanels(packed, depth, pieces.columns(), executor,
+             [&](int64_t column, int64_t count, F* out) {
+               for (int64_t k = 0; k < depth; ++k, out += panel_columns) {
+                 for (int64_t j = 0; j < count;) {
+                   const int64_t piece = (column + j) / width;
+                   const int64_t u = (column + j) % width;
+                   const int64_t length = std::min(width - u, count - j);
+                   Load(row(k) + pieces.begins[piece] + u, out + j, length);
+                   j += length;
+                 }
+                 std::fill(out + count, out + panel_columns, F{0});
+               }
+             });
+}
+
 }  // namespace
 
 template <typename F>
@@ -74,25 +95,17 @@ void Pack(const Element* source, int64_t stride, int64_t depth, int64_t columns,
 
 template <typename Element>
 void PackPieces(const Element* source, int64_t stride, int64_t depth,
-                const int64_t* columns, int num_pieces, int64_t width,
-                Executor& executor,
+                const Pieces& pieces, Executor& executor,
                 PackedMatrix<ComputeType<Element>>* packed) {
-  using F = ComputeType<Element>;
-  const int64_t panel_columns = Kernels<F>().panel_columns;
-  FillPanels(packed, depth, num_pieces * width, executor,
-             [&](int64_t column, int64_t count, F* out) {
-               for (int64_t k = 0; k < depth; ++k, out += panel_columns) {
-                 for (int64_t j = 0; j < count;) {
-                   const int64_t piece = (column + j) / width;
-                   const int64_t u = (column + j) % width;
-                   const int64_t length = std::min(width - u, count - j);
-                   Load(source + k * stride + columns[piece] + u, out + j,
-                        length);
-                   j += length;
-                 }
-                 std::fill(out + count, out + panel_columns, F{0});
-               }
-             });
+  FillPanelsWithPieces(packed, depth, pieces, executor,
+                       [&](int64_t k) { return source + k * stride; });
+}
+
+template <typename F>
+void PackRowPieces(const F* const* rows, int64_t depth, const Pieces& pieces,
+                   Executor& executor, PackedMatrix<F>* packed) {
+  FillPanelsWithPieces(packed, depth, pieces, executor,
+                       [&](int64_t k) { return rows[k]; });
 }
 
 template <typename F>
@@ -133,15 +146,30 @@ template <typename Element>
 void PackTransposed(const Element* source, int64_t stride, int64_t depth,
                     int64_t columns, Executor& executor,
                     PackedMatrix<ComputeType<Element>>* packed) {
+  const int64_t begin = 0;
+  PackTransposedPieces(source, stride, {&begin, 1, depth}, columns, executor,
+                       packed);
+}
+
+template <typename Element>
+void PackTransposedPieces(const Element* source, int64_t stride,
+                          const Pieces& pieces, int64_t columns,
+                          Executor& executor,
+                          PackedMatrix<ComputeType<Element>>* packed) {
   using F = ComputeType<Element>;
-  const int64_t width = Kernels<F>().panel_columns;
-  FillPanels(packed, depth, columns, executor,
+  const int64_t panel_columns = Kernels<F>().panel_columns;
+  FillPanels(packed, pieces.columns(), columns, executor,
              [&](int64_t column, int64_t count, F* out) {
                const Element* rows[kMaxPanelColumns] = {};
                for (int64_t j = 0; j < count; ++j) {
                  rows[j] = source + (column + j) * stride;
                }
-               TransposeRows(rows, width, 0, depth, out);
+               for (int piece = 0; piece < pieces.count; ++piece) {
+                 const int64_t begin = pieces.begins[piece];
+                 TransposeRows(rows, panel_columns, begin, begin + pieces.width,
+                               out);
+                 out += pieces.width * panel_columns;
+               }
              });
 }
 
@@ -171,7 +199,7 @@ void MultiplyPanel(const RowsTimesMatrix<F>& p, int64_t panel,
   product.depth = b.depth;
   product.columns = columns_of(b);
   const F* rows[kMaxPanelColumns] = {};
-  if (b.pieces == nullptr) {
+  if (b.pieces.count == 0) {
     for (int64_t j = 0; j < product.columns; ++j) {
       rows[j] = b.source + (column + j) * b.stride;
     }
@@ -179,7 +207,8 @@ void MultiplyPanel(const RowsTimesMatrix<F>& p, int64_t panel,
   } else {
     for (int64_t j = 0; j < product.columns; j += kernels.lanes) {
       product.b.vectors[j / kernels.lanes] =
-          b.source + b.pieces[(column + j) / b.width] + (column + j) % b.width;
+          b.source + b.pieces.begins[(column + j) / b.pieces.width] +
+          (column + j) % b.pieces.width;
     }
     product.b.stride = b.stride;
   }
@@ -200,6 +229,8 @@ void Multiply(const RowsTimesMatrix<F>& p, Executor& executor) {
 
 #define RNN_INSTANTIATE(F)                                                 \
   template struct PackedMatrix<F>;                                         \
+  template void PackRowPieces(const F* const*, int64_t, const Pieces&,     \
+                              Executor&, PackedMatrix<F>*);                \
   template void PackRows(const F* const*, int64_t, int64_t, Executor&,     \
                          PackedMatrix<F>*);                                \
   template void MultiplyPanel(const RowsTimesMatrix<F>&, int64_t, int64_t, \
@@ -212,9 +243,11 @@ RNN_INSTANTIATE(double)
 #define RNN_INSTANTIATE(Element)                                             \
   template void Pack(const Element*, int64_t, int64_t, int64_t, Executor&,   \
                      PackedMatrix<ComputeType<Element>>*);                   \
-  template void PackPieces(const Element*, int64_t, int64_t, const int64_t*, \
-                           int, int64_t, Executor&,                          \
-                           PackedMatrix<ComputeType<Element>>*);             \
+  template void PackPieces(const Element*, int64_t, int64_t, const Pieces&,  \
+                           Executor&, PackedMatrix<ComputeType<Element>>*);  \
+  template void PackTransposedPieces(const Element*, int64_t, const Pieces&, \
+                                     int64_t, Executor&,                     \
+                                     PackedMatrix<ComputeType<Element>>*);   \
   template void PackTransposed(const Element*, int64_t, int64_t, int64_t,    \
                                Executor&,                                    \
                                PackedMatrix<ComputeType<Element>>*);         \

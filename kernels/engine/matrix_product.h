@@ -30,12 +30,33 @@ template <typename Element>
 void Pack(const Element* source, int64_t stride, int64_t depth, int64_t columns,
           Executor& executor, PackedMatrix<ComputeType<Element>>* packed);
 
-// B[k][p * width + u] = source[k * stride + columns[p] + u] for all pieces p
-// and u < width: columns that lie in the source in another order.
+// Columns that lie in a source in another order: piece p is the `width` columns
+// from begins[p] on.
+struct Pieces {
+  const int64_t* begins;
+  int count;
+  int64_t width;
+
+  int64_t columns() const { return count * width; }
+};
+
+// B[k][p * width + u] = source[k * stride + begins[p] + u]
 template <typename Element>
 void PackPieces(const Element* source, int64_t stride, int64_t depth,
-                const int64_t* columns, int num_pieces, int64_t width,
-                Executor& executor, PackedMatrix<ComputeType<Element>>* packed);
+                const Pieces& pieces, Executor& executor,
+                PackedMatrix<ComputeType<Element>>* packed);
+
+// B[k][p * width + u] = rows[k][begins[p] + u]
+template <typename F>
+void PackRowPieces(const F* const* rows, int64_t depth, const Pieces& pieces,
+                   Executor& executor, PackedMatrix<F>* packed);
+
+// B[p * width + u][j] = source[j * stride + begins[p] + u]
+template <typename Element>
+void PackTransposedPieces(const Element* source, int64_t stride,
+                          const Pieces& pieces, int64_t columns,
+                          Executor& executor,
+                          PackedMatrix<ComputeType<Element>>* packed);
 
 // B[k][j] = rows[k][j]
 template <typename F>
@@ -56,16 +77,15 @@ void TransposeRows(const Element* const* rows, int64_t columns, int64_t k_begin,
 // The right operand where the caller keeps it, for products of so few rows that
 // packing would cost more than it saves. Either transposed,
 //   B[k][j] = source[j * stride + k],
-// or, if there are pieces, as PackPieces describes it, and then their width is
-// a multiple of SimdKernels::lanes.
+// or, if there are pieces, as PackPieces has it, and then their width is a
+// multiple of SimdKernels::lanes.
 template <typename F>
 struct UnpackedMatrix {
   int64_t depth;
   int64_t columns;
   const F* source;
   int64_t stride;
-  const int64_t* pieces = nullptr;
-  int64_t width = 0;
+  Pieces pieces = {nullptr, 0, 0};
 };
 
 // c[m] (+)= a[m] B + bias, for all rows m.

@@ -504,7 +504,8 @@ class EngineRun {
     a.h_strides = h_strides_;
     a.c_strides = c_strides_;
     Guarded<unsigned char> scratch(
-        BackwardScratchBytes<Element>(d_, sequences_));
+        BackwardScratchBytes<Element>(d_, sequences_,
+                                      /*has_keras_weights=*/false));
     rnn::Backward(d_, sequences_, a, scratch.data(), executor);
     EXPECT_TRUE(scratch.intact());
     for (const Guarded<Element>* out : {&dx_, &dh0_, &dc0_, &dparams_}) {
@@ -893,10 +894,10 @@ TEST(EngineScratchTest, SizesPastTheAddressSpaceAreRefused) {
   d.hidden_size = int64_t{1} << 33;
   const Sequences sequences(2, 3, nullptr);
   EXPECT_EQ(ForwardScratchBytes<float>(d, sequences, true), -1);
-  EXPECT_EQ(BackwardScratchBytes<float>(d, sequences), -1);
+  EXPECT_EQ(BackwardScratchBytes<float>(d, sequences, false), -1);
   d.hidden_size = int64_t{1} << 18;
   EXPECT_GT(ForwardScratchBytes<float>(d, sequences, true), int64_t{1} << 38);
-  EXPECT_GT(BackwardScratchBytes<float>(d, sequences), int64_t{1} << 38);
+  EXPECT_GT(BackwardScratchBytes<float>(d, sequences, false), int64_t{1} << 38);
 }
 
 }  // namespace

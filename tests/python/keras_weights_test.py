@@ -297,3 +297,61 @@ def test_keras_rnn_infers_shapes():
         return result.output
 
     trace.get_concrete_function()
+
+
+@pytest.mark.parametrize("rnn_mode", GATES)
+def test_keras_rnn_has_second_derivatives(rnn_mode):
+    T, B, I, H = 4, 2, 3, 5
+    weights = random_weights(rnn_mode, I, H, "float64")
+    x = tf.random.stateless_normal([T, B, I], [1, 2], dtype=tf.float64)
+    state = tf.random.stateless_normal([1, B, H], [3, 4], dtype=tf.float64)
+    watched = [x, state, *weights]
+
+    def second(run):
+        with tf.GradientTape() as outer:
+            outer.watch(watched)
+            with tf.GradientTape() as inner:
+                inner.watch(watched)
+                result = run()
+                loss = tf.reduce_sum(result.output**2) + tf.reduce_sum(result.output_h**3)
+            penalty = sum(tf.reduce_sum(g**2) for g in inner.gradient(loss, watched))
+        return outer.gradient(penalty, watched)
+
+    call = dict(input=x, input_h=state, input_c=state, sequence_lengths=[4, 2], rnn_mode=rnn_mode)
+    keras_weights = dict(kernel=weights[0], recurrent_kernel=weights[1], biases=weights[2:])
+    ours = second(lambda: raw_ops.KerasRNN(**keras_weights, **call))
+    packed = second(
+        lambda: raw_ops.CudnnRNNV3(
+            params=raw_ops.KerasToParams(**keras_weights, rnn_mode=rnn_mode), **call
+        )
+    )
+    for mine, theirs in zip(ours, packed, strict=True):
+        np.testing.assert_allclose(mine.numpy(), theirs.numpy(), rtol=1e-12, atol=1e-14)
+
+
+def test_keras_rnn_backprop_refuses_another_call():
+    arguments = dict(
+        input=tf.zeros([5, 2, 3]),
+        input_h=tf.zeros([1, 2, 4]),
+        input_c=tf.zeros([1, 2, 4]),
+        kernel=tf.zeros([3, 16]),
+        recurrent_kernel=tf.zeros([4, 16]),
+        biases=[tf.zeros([16])],
+        sequence_lengths=[5, 3],
+    )
+    y, h, c, reserve = raw_ops.KerasRNN(**arguments)
+    arguments |= dict(output=y, output_h=h, output_c=c, reserve_space=reserve)
+    arguments |= dict(output_backprop=y, output_h_backprop=h, output_c_backprop=c)
+    raw_ops.KerasRNNBackprop(**arguments)
+    for change, message in [
+        (dict(kernel=tf.zeros([3, 20])), "kernel must have shape [I,4*H] = [?,16]"),
+        (dict(kernel=tf.zeros([2, 16])), "kernel must have I = 3 rows"),
+        (dict(output_backprop=tf.zeros([5, 2, 5])), "Invalid output_backprop shape"),
+        (dict(reserve_space=reserve[:-1]), "reserve_space must have the"),
+        (dict(reserve_space=tf.zeros([])), "is_training=False"),
+        (dict(sequence_lengths=[5, 4]), "reserve_space"),
+        (dict(time_major=False, input=tf.zeros([2, 5, 3])), "shape"),
+    ]:
+        with pytest.raises((ValueError, tf.errors.InvalidArgumentError)) as error:
+            raw_ops.KerasRNNBackprop(**arguments | change)
+        assert message in str(error.value)
