@@ -1,7 +1,7 @@
 """Times a training step and inference of the fused ops beside Keras' layers.
 
-Both run in one process, in turn, so that a machine whose speed drifts slows both;
-what counts is the ratio of the medians.
+Keras' layer, the drop-in layer and the op run in one process, in turn, so that a
+machine whose speed drifts slows all; what counts are the ratios of the medians.
 
     make bench
     .venv/bin/python benchmarks/compare_keras.py --cases lstm_512x64 --runs 21
@@ -18,6 +18,7 @@ import tensorflow as tf
 from absl import app, flags
 
 import tf_cudnn_rnn
+import tf_cudnn_rnn.keras
 
 _CASES = flags.DEFINE_list("cases", None, "names of cases to run; default all")
 _RUNS = flags.DEFINE_integer("runs", 11, "timed runs of each side", lower_bound=3)
@@ -48,6 +49,13 @@ _KERAS_LAYERS = {
 }
 
 
+_DROP_INS = {
+    "lstm": tf_cudnn_rnn.keras.LSTM,
+    "gru": tf_cudnn_rnn.keras.GRU,
+    "rnn_tanh": tf_cudnn_rnn.keras.SimpleRNN,
+}
+
+
 class Steps(NamedTuple):
     """Functions without arguments: one step of training, one of inference."""
 
@@ -55,8 +63,8 @@ class Steps(NamedTuple):
     infer: Callable[[], object]
 
 
-def keras_steps(case: Case, x: np.ndarray, dy: np.ndarray) -> Steps:
-    layer = _KERAS_LAYERS[case.rnn_mode](case.units, return_sequences=True)
+def layer_steps(layers, case: Case, x: np.ndarray, dy: np.ndarray) -> Steps:
+    layer = layers[case.rnn_mode](case.units, return_sequences=True)
     x, dy = tf.constant(x), tf.constant(dy)
     layer(x)
 
@@ -74,7 +82,7 @@ def keras_steps(case: Case, x: np.ndarray, dy: np.ndarray) -> Steps:
     return Steps(train, infer)
 
 
-def fused_steps(case: Case, x: np.ndarray, dy: np.ndarray) -> Steps:
+def op_steps(case: Case, x: np.ndarray, dy: np.ndarray) -> Steps:
     size = tf_cudnn_rnn.params_size(case.rnn_mode, 1, case.units, case.input_size)
     scale = case.units**-0.5
     params = tf.Variable(tf.random.uniform([size], -scale, scale))
@@ -129,21 +137,25 @@ def main(_):
         raise app.UsageError(
             f"--cases: no case {', '.join(unknown)}; there are {', '.join(CASES)}."
         )
-    print(f"medians of {_RUNS.value} runs, milliseconds; Keras / fused = speed-up")
-    print(f"{'case':<18}{'train step':>28}{'inference':>28}")
+    print(f"medians of {_RUNS.value} runs, milliseconds; speed-ups over Keras' layer")
+    print(f"{'case':<18}{'':<12}{'Keras':>8}{'layer':>16}{'op':>16}{'layer / op':>12}")
     rng = np.random.default_rng(0)
     for name in names:
         case = CASES[name]
         shape = (case.batch, case.steps, case.input_size)
         x = rng.standard_normal(shape, dtype=np.float32)
         dy = rng.standard_normal((*shape[:2], case.units), dtype=np.float32)
-        theirs, ours = keras_steps(case, x, dy), fused_steps(case, x, dy)
-        cells = []
-        for step_of_theirs, step_of_ours in zip(theirs, ours, strict=True):
-            theirs_ms, ours_ms = interleaved_medians([step_of_theirs, step_of_ours], _RUNS.value)
-            ratio = theirs_ms / ours_ms
-            cells.append(f"{theirs_ms:8.2f} /{ours_ms:8.2f} = {ratio:4.2f}x")
-        print(f"{name:<18}{cells[0]:>28}{cells[1]:>28}", flush=True)
+        sides = [
+            layer_steps(_KERAS_LAYERS, case, x, dy),
+            layer_steps(_DROP_INS, case, x, dy),
+            op_steps(case, x, dy),
+        ]
+        for kind in Steps._fields:
+            stock, layer, op = interleaved_medians(
+                [getattr(side, kind) for side in sides], _RUNS.value
+            )
+            cells = "".join(f"{ms:8.2f} {stock / ms:6.2f}x" for ms in (layer, op))
+            print(f"{name:<18}{kind:<12}{stock:8.2f}{cells}{layer / op:11.2f}x", flush=True)
 
 
 if __name__ == "__main__":

@@ -211,7 +211,10 @@ def main(argv: list[str] | None = None) -> int:
         f"counter={np.mean(counter):.4f} required={REQUIRED} "
         f"seconds={time.monotonic() - start:.0f}"
     )
-    return 0 if score >= REQUIRED else 1
+    if score >= REQUIRED:
+        return 0
+    print(f"below the required {REQUIRED}: train longer (--steps)", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

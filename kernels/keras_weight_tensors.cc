@@ -13,6 +13,7 @@ absl::Status GetKerasWeights(tensorflow::OpKernelContext* context,
   TF_RETURN_IF_ERROR(context->input_list("biases", &biases));
   shapes->kernel = PartialShape(*weights->kernel);
   shapes->recurrent_kernel = PartialShape(*weights->recurrent_kernel);
+  TF_RETURN_IF_ERROR(CheckNumBiases(biases.size()));
   if (biases.size() > 0) {
     weights->bias = &biases[0];
     shapes->bias = PartialShape(biases[0]);

@@ -40,19 +40,6 @@ absl::Status CheckReserve(const RnnCall& call, const E* reserve, int64_t size,
              : status;
 }
 
-// Of a reserve that has been checked.
-template <typename E>
-uint64_t DropoutKey(const E* reserve) {
-  constexpr int kBytes = 8;
-  rnn::ComputeType<E> bytes[kBytes];
-  rnn::Load(reserve + rnn::ReserveHeader::kKeyOffset, bytes, kBytes);
-  uint64_t key = 0;
-  for (int byte = 0; byte < kBytes; ++byte) {
-    key |= static_cast<uint64_t>(bytes[byte]) << (8 * byte);
-  }
-  return key;
-}
-
 template <typename T>
 class ReadReserveKernel : public OpKernel {
  public:
@@ -83,8 +70,10 @@ class ReadReserveKernel : public OpKernel {
     OP_REQUIRES_OK(context,
                    context->allocate_output("dropout_masks", shape, &masks));
     ThreadPoolExecutor executor(context);
-    FillMasks({d.dropout, DropoutKey(Data<T>(*reserve))}, shape,
-              MutableData<ComputeType>(masks), executor);
+    uint64_t key = 0;
+    rnn::ReadDropoutKey(Data<T>(*reserve), &key);  // which has been checked
+    FillMasks({d.dropout, key}, shape, MutableData<ComputeType>(masks),
+              executor);
 
     Tensor* states_outer_major = nullptr;
     OP_REQUIRES_OK(

@@ -102,7 +102,9 @@ absl::Status CheckLengthValues(const int32_t* lengths, const CallSizes& sizes) {
       return absl::InvalidArgumentError(absl::StrCat(
           "sequence_lengths[", b, "] must be in [0, T] = [0, ", sizes.time,
           "], got ", lengths[b],
-          "; a row cannot be longer than the time dimension of input."));
+          lengths[b] < 0 ? "."
+                         : "; a row cannot be longer than the time dimension "
+                           "of input."));
     }
   }
   return absl::OkStatus();

@@ -272,16 +272,16 @@ class CallChecker {
 
   absl::Status CheckNetwork(const ForwardShapes& shapes) {
     Network network;
-    const absl::Status status =
+    absl::Status status =
         MakeNetwork(attributes_, sizes_.network(attributes_), &network);
-    if (!status.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          status.message(), " (input has shape ", shapes.input.DebugString(),
-          ", input_h ", shapes.input_h.DebugString(), ")"));
+    if (status.ok() && network.layout.has_value()) {
+      status =
+          CheckParamsLength(shapes.params, network.descriptor, *network.layout);
     }
-    if (!network.layout.has_value()) return absl::OkStatus();
-    return CheckParamsLength(shapes.params, network.descriptor,
-                             *network.layout);
+    if (status.ok()) return status;
+    return absl::InvalidArgumentError(absl::StrCat(
+        status.message(), " (input has shape ", shapes.input.DebugString(),
+        ", input_h ", shapes.input_h.DebugString(), ")"));
   }
 
   absl::Status CheckEqual(absl::string_view name,

@@ -27,6 +27,18 @@ absl::Status CheckShape(const char* name, const PartialTensorShape& shape,
       "."));
 }
 
+absl::Status ParamsSize(rnn::CellMode mode, int64_t input_size,
+                        int64_t hidden_size, int64_t* size) {
+  rnn::RnnDescriptor d;
+  d.mode = mode;
+  d.input_size = input_size;
+  d.hidden_size = hidden_size;
+  rnn::ParamsLayout layout;
+  TF_RETURN_IF_ERROR(FromEngine(rnn::ParamsLayout::Create(d, &layout)));
+  *size = layout.size();
+  return absl::OkStatus();
+}
+
 std::string GatesSize(rnn::CellMode mode) {
   const int num_gates = rnn::NumGates(mode);
   return num_gates == 1 ? "H" : absl::StrCat(num_gates, "*H");
@@ -34,17 +46,20 @@ std::string GatesSize(rnn::CellMode mode) {
 
 }  // namespace
 
+absl::Status CheckNumBiases(int64_t num_biases) {
+  if (num_biases == 0 || num_biases == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("num_biases must be 0 or 1, got ", num_biases,
+                   "; the two biases of a GRU are one tensor [2, 3*H]."));
+}
+
 absl::Status ParseKerasWeightsAttributes(const std::string& rnn_mode,
                                          int64_t num_biases,
                                          KerasWeightsAttributes* attributes) {
   RnnAttributes all;
   TF_RETURN_IF_ERROR(
       ParseModes(rnn_mode, "linear_input", "unidirectional", &all));
-  if (num_biases < 0 || num_biases > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("num_biases must be 0 or 1, got ", num_biases,
-                     "; the two biases of a GRU are one tensor [2, 3*H]."));
-  }
+  TF_RETURN_IF_ERROR(CheckNumBiases(num_biases));
   attributes->mode = all.mode;
   attributes->num_biases = num_biases;
   return absl::OkStatus();
@@ -85,16 +100,10 @@ absl::Status CheckKerasShapes(rnn::CellMode mode, const KerasShapes& shapes,
   *sizes = {};
   PartialTensorShape gates = PartialTensorShape({-1, -1});
   if (num_units != -1) {
-    // A product that overflows is refused with the other sizes below.
-    rnn::RnnDescriptor smallest;
-    smallest.mode = mode;
-    smallest.input_size = 1;
-    smallest.hidden_size = num_units;
-    rnn::ParamsLayout layout;
-    TF_RETURN_IF_ERROR(
-        FromEngine(rnn::ParamsLayout::Create(smallest, &layout)));
+    int64_t size;  // which must not overflow
+    TF_RETURN_IF_ERROR(ParamsSize(mode, /*input_size=*/1, num_units, &size));
     sizes->hidden_size = num_units;
-    gates = PartialTensorShape({-1, smallest.gates_size()});
+    gates = PartialTensorShape({-1, rnn::NumGates(mode) * num_units});
   }
   TF_RETURN_IF_ERROR(CheckShape("recurrent_kernel", recurrent_kernel, gates,
                                 recurrent_letters, mode));
@@ -159,16 +168,19 @@ absl::Status CheckKerasBackpropShapes(rnn::CellMode mode,
   sizes->hidden_size = *num_units;
   const int64_t size = Dimension(params_backprop, 0);
   if (size == -1) return absl::OkStatus();
-  // N = G*H * (I + H + 2). num_units is an int32, so that nothing overflows.
-  const int64_t gates_size = rnn::NumGates(mode) * *num_units;
-  const int64_t input_size = size / gates_size - *num_units - 2;
-  if (size % gates_size != 0 || input_size < 1) {
+  // N grows by the same number with each input.
+  int64_t smallest, second;
+  TF_RETURN_IF_ERROR(ParamsSize(mode, /*input_size=*/1, *num_units, &smallest));
+  TF_RETURN_IF_ERROR(ParamsSize(mode, /*input_size=*/2, *num_units, &second));
+  const int64_t per_input = second - smallest;
+  if (size < smallest || (size - smallest) % per_input != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "params_backprop must have shape [N] with N = ", rnn::NumGates(mode),
-        "*H * (I + H + 2) for rnn_mode = ", RnnModeName(mode),
-        ", H = num_units = ", *num_units, " and some I > 0, got ",
-        params_backprop.DebugString(), "."));
+        "params_backprop must have as many elements as params for rnn_mode = ",
+        RnnModeName(mode), ", num_units = ", *num_units,
+        " and some input_size, that is ", smallest, " + a multiple of ",
+        per_input, ", got ", params_backprop.DebugString(), "."));
   }
+  const int64_t input_size = 1 + (size - smallest) / per_input;
   sizes->input_size = input_size;
   return absl::OkStatus();
 }

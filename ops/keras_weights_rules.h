@@ -22,6 +22,9 @@ struct KerasWeightsAttributes {
   int64_t num_biases = 1;
 };
 
+// How many tensors the list `biases` may have: none or one.
+absl::Status CheckNumBiases(int64_t num_biases);
+
 absl::Status ParseKerasWeightsAttributes(const std::string& rnn_mode,
                                          int64_t num_biases,
                                          KerasWeightsAttributes* attributes);

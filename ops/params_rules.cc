@@ -66,7 +66,8 @@ absl::Status CheckParamsLength(const PartialTensorShape& params,
       "Mismatching RNN parameter size. params must have shape [N] = [",
       layout.size(), "] for ", DebugString(descriptor), ", got ",
       params.DebugString(),
-      "; CudnnRNNParamsSize tells N for the same options."));
+      "; tf_cudnn_rnn.params_size and CudnnRNNParamsSize tell N for the same "
+      "options."));
 }
 
 absl::Status CheckCanonicalCounts(const CanonicalCounts& counts,

@@ -1,12 +1,14 @@
 // Runs a SavedModel without Python: loads the ops, the model, and arrays from
 // .npy files, and prints what the model makes of them. docs/serving.md tells
 // how to build and run it.
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -250,6 +252,9 @@ static bool PrintOutputs(const Tensors* outputs) {
 }
 
 static bool WriteOutputs(const char* folder, const Tensors* outputs) {
+  if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+    return Fail("cannot make the folder %s: %s", folder, strerror(errno));
+  }
   for (int i = 0; i < outputs->count; ++i) {
     char path[4096];
     const int length = snprintf(path, sizeof(path), "%s/%.*s.npy", folder,

@@ -23,24 +23,6 @@ namespace rnn {
 
 namespace {
 
-// Reads the dropout key from a reserve's header; false if what stands there are
-// not bytes.
-template <typename Element>
-bool ReadDropoutKey(const Element* reserve, uint64_t* key) {
-  constexpr int kBytes = 8;
-  ComputeType<Element> values[kBytes];
-  Load(reserve + ReserveHeader::kKeyOffset, values, kBytes);
-  *key = 0;
-  for (int byte = 0; byte < kBytes; ++byte) {
-    const auto value = values[byte];
-    if (!(value >= 0 && value <= 255)) return false;
-    const auto integer = static_cast<uint64_t>(value);
-    if (static_cast<ComputeType<Element>>(integer) != value) return false;
-    *key |= integer << (8 * byte);
-  }
-  return true;
-}
-
 template <typename Element>
 class BackwardPass {
  public:

@@ -65,6 +65,11 @@ class ReserveLayout {
   int64_t size_ = 0;
 };
 
+// Reads the dropout key from a reserve's header; false if what stands there are
+// not bytes.
+template <typename Element>
+bool ReadDropoutKey(const Element* reserve, uint64_t* key);
+
 }  // namespace rnn
 
 #endif  // KERNELS_ENGINE_RESERVE_LAYOUT_H_

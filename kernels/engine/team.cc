@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -69,19 +71,19 @@ class Team::Job {
     }
   }
 
-  // Whether one more helper should be recruited; it then must be.
-  bool Recruits() {
-    if (num_recruited_.load(std::memory_order_relaxed) + 1 >= num_places()) {
-      return false;
-    }
-    num_recruited_.fetch_add(1, std::memory_order_relaxed);
-    return true;
+  // Whether there is a place for one more helper, who takes it by coming.
+  bool HasPlace() const {
+    return num_recruited_.load(std::memory_order_relaxed) + 1 < num_places();
+  }
+  void AddRecruit() { num_recruited_.fetch_add(1, std::memory_order_relaxed); }
+  void RemoveRecruit() {
+    num_recruited_.fetch_sub(1, std::memory_order_relaxed);
   }
 
   // All that a helper does.
   void Help() {
     if (!dismissed_.load(std::memory_order_relaxed)) HelpUntilIdle();
-    num_recruited_.fetch_sub(1, std::memory_order_relaxed);
+    RemoveRecruit();
   }
 
   void Dismiss() { dismissed_.store(true, std::memory_order_relaxed); }
@@ -133,6 +135,7 @@ class Team::Job {
     num_helpers_.fetch_sub(1, std::memory_order_relaxed);
     shares_[member].is_taken.store(false, std::memory_order_relaxed);
   }
+
   // Runs what is left of the member's own share, then of the others'.
   void Work(int member) {
     int num_done = 0;
@@ -175,8 +178,11 @@ void Team::Run(int num_tasks, FunctionRef<void(int)> task) {
     return;
   }
   if (!job_) job_ = std::make_shared<Job>(num_threads_);
-  while (job_->Recruits()) {
-    recruit_([job = job_] { job->Help(); });
+  while (job_->HasPlace()) {
+    job_->AddRecruit();
+    if (recruit_([job = job_] { job->Help(); })) continue;
+    job_->RemoveRecruit();
+    break;  // and asks again next time
   }
   job_->Run(num_tasks, task);
 }

@@ -20,8 +20,9 @@ namespace rnn {
 // what a thread has in its cache it works on again.
 class Team : public Executor {
  public:
-  // Has `work` called soon on some other thread, perhaps late, and once.
-  using Recruit = std::function<void(std::function<void()> work)>;
+  // Has `work` called on some other thread, once and perhaps late; or returns
+  // false, if there is none to be had now.
+  using Recruit = std::function<bool(std::function<void()> work)>;
 
   // `num_threads` includes the calling one, which must be the only one to call
   // Run().

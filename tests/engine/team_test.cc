@@ -41,7 +41,10 @@ class Pool {
     changed_.notify_one();
   }
   Team::Recruit Recruit() {
-    return [this](std::function<void()> work) { Schedule(std::move(work)); };
+    return [this](std::function<void()> work) {
+      Schedule(std::move(work));
+      return true;
+    };
   }
   int num_scheduled() {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -121,12 +124,32 @@ TEST(TeamTest, NeedsNoHelper) {
   {
     Team team(4, [&](std::function<void()> work) {
       never_called.push_back(std::move(work));
+      return true;
     });
     for (int round = 0; round < 10; ++round) ExpectRunsEachTaskOnce(team, 9);
     EXPECT_EQ(never_called.size(), 3);  // nobody is asked twice
   }
   // They come when the team is long gone.
   for (auto& work : never_called) work();
+}
+
+TEST(TeamTest, AsksAgainForHelpersThatWereNotToBeHad) {
+  Pool pool(1);
+  bool is_free = false;
+  int num_refused = 0;
+  Team team(2, [&](std::function<void()> work) {
+    if (is_free) {
+      pool.Schedule(std::move(work));
+    } else {
+      ++num_refused;
+    }
+    return is_free;
+  });
+  for (int round = 0; round < 3; ++round) ExpectRunsEachTaskOnce(team, 4);
+  EXPECT_EQ(num_refused, 3);
+  is_free = true;
+  for (int round = 0; round < 3; ++round) ExpectRunsEachTaskOnce(team, 4);
+  EXPECT_EQ(pool.num_scheduled(), 1);
 }
 
 TEST(TeamTest, FinishesOnABusyPool) {

@@ -169,7 +169,7 @@ FORWARD = [
     Case(
         "sequence_length_negative",
         calls.V3,
-        "sequence_lengths[2] must be in [0, T] = [0, 4], got -1;",
+        "sequence_lengths[2] must be in [0, T] = [0, 4], got -1.",
         {"sequence_lengths": int32(4, 2, -1)},
     ),
     Case(
@@ -183,8 +183,9 @@ FORWARD = [
         calls.FORWARD,
         "Mismatching RNN parameter size. params must have shape [N] = [176] for rnn_mode = "
         "lstm, num_layers = 1, "
-        "directions = 1, num_units = 4, input_size = 5, got [175]; CudnnRNNParamsSize tells N "
-        "for the same options.",
+        "directions = 1, num_units = 4, input_size = 5, got [175]; tf_cudnn_rnn.params_size and "
+        "CudnnRNNParamsSize tell N for the same options. (input has shape [4,3,5], input_h "
+        "[1,3,4])",
         {"params": zeros(175)},
     ),
     Case(
@@ -490,7 +491,7 @@ CANONICAL = [
         "params_too_short",
         calls.TO_CANONICAL,
         f"Mismatching RNN parameter size. params must have shape [N] = [176] {PER_LAYER}, got "
-        "[175]; CudnnRNNParamsSize tells N for the same options.",
+        "[175]; tf_cudnn_rnn.params_size and CudnnRNNParamsSize tell N for the same options.",
         {"params": zeros(175)},
     ),
     Case(

@@ -174,8 +174,8 @@ def test_wrong_shapes_are_refused(message, in_graph):
 @pytest.mark.parametrize(
     ("size", "num_units", "message"),
     [
-        ([201], 5, "params_backprop must have shape [N] with N = 4*H * (I + H + 2)"),
-        ([140], 5, "some I > 0, got [140]"),
+        ([201], 5, "num_units = 5 and some input_size, that is 160 + a multiple of 20"),
+        ([140], 5, "a multiple of 20, got [140]"),
         ([200, 1], 5, "params_backprop must have shape [N], got [200,1]"),
         ([200], 0, "num_units must be at least 1, got 0"),
         ([200], -1, "num_units must be at least 1, got -1"),
@@ -244,7 +244,8 @@ def keras_rnn_of(shapes):
         name: tf.zeros(shape, tf.int32 if name == "sequence_lengths" else tf.float32)
         for name, shape in (defaults | shapes).items()
     }
-    return raw_ops.KerasRNN(biases=[tensors.pop("bias")], **tensors)
+    biases = [tensors.pop(name) for name in ("bias", "second_bias") if name in tensors]
+    return raw_ops.KerasRNN(biases=biases, **tensors)
 
 
 @pytest.mark.parametrize(
@@ -264,6 +265,7 @@ def keras_rnn_of(shapes):
         (dict(input_c=[1, 2, 5]), "input_h and input_c must have the same shape"),
         (dict(sequence_lengths=[3]), "sequence_lengths must have shape [B] = [2]"),
         (dict(input=[5, 2]), "input must have shape [T,B,I]"),
+        (dict(second_bias=[16]), "num_biases must be 0 or 1, got 2"),
     ],
 )
 @pytest.mark.parametrize("in_graph", [False, True])
