@@ -1,6 +1,5 @@
 // Between Keras' weights of one layer in one direction, and params. Letters as
 // in cudnn_rnn_ops.cc.
-#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -36,10 +35,10 @@ absl::Status GetKerasShapes(InferenceContext* c,
 }
 
 absl::Status GetKerasCallShapes(InferenceContext* c, ForwardShapes* shapes) {
-  TF_RETURN_IF_ERROR(GetPartialShape(c, "input", &shapes->input));
-  TF_RETURN_IF_ERROR(GetPartialShape(c, "input_h", &shapes->input_h));
-  TF_RETURN_IF_ERROR(GetPartialShape(c, "input_c", &shapes->input_c));
-  return GetPartialShape(c, "sequence_lengths", &shapes->sequence_lengths);
+  return GetPartialShapes(c, {{"input", &shapes->input},
+                              {"input_h", &shapes->input_h},
+                              {"input_c", &shapes->input_c},
+                              {"sequence_lengths", &shapes->sequence_lengths}});
 }
 
 absl::Status KerasRnnShapeFunction(InferenceContext* c) {
@@ -82,20 +81,7 @@ absl::Status KerasRnnBackpropShapeFunction(InferenceContext* c) {
   TF_RETURN_IF_ERROR(ReadKerasWeightsAttributes(c, &weights_attributes));
   BackpropShapes shapes;
   TF_RETURN_IF_ERROR(GetKerasCallShapes(c, &shapes.forward));
-  struct NamedShape {
-    const char* input;
-    PartialTensorShape* shape;
-  };
-  for (const NamedShape& named : std::initializer_list<NamedShape>{
-           {"output", &shapes.output},
-           {"output_h", &shapes.output_h},
-           {"output_c", &shapes.output_c},
-           {"output_backprop", &shapes.output_backprop},
-           {"output_h_backprop", &shapes.output_h_backprop},
-           {"output_c_backprop", &shapes.output_c_backprop},
-           {"reserve_space", &shapes.reserve_space}}) {
-    TF_RETURN_IF_ERROR(GetPartialShape(c, named.input, named.shape));
-  }
+  TF_RETURN_IF_ERROR(GetBackpropOnlyShapes(c, &shapes));
   KerasShapes weights;
   TF_RETURN_IF_ERROR(GetKerasShapes(c, weights_attributes, &weights));
   CallSizes sizes;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "ops/call_shapes.h"
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/platform/errors.h"
@@ -28,6 +29,32 @@ inline absl::Status GetPartialShape(
   std::vector<tensorflow::shape_inference::ShapeHandle> handles;
   TF_RETURN_IF_ERROR(c->input(input, &handles));
   return GetPartialShape(c, handles[0], shape);
+}
+
+struct NamedShape {
+  const char* input;
+  tensorflow::PartialTensorShape* shape;
+};
+
+template <size_t size>
+absl::Status GetPartialShapes(tensorflow::shape_inference::InferenceContext* c,
+                              const NamedShape (&shapes)[size]) {
+  for (const NamedShape& named : shapes) {
+    TF_RETURN_IF_ERROR(GetPartialShape(c, named.input, named.shape));
+  }
+  return absl::OkStatus();
+}
+
+// What a backward op takes beside the forward op's inputs.
+inline absl::Status GetBackpropOnlyShapes(
+    tensorflow::shape_inference::InferenceContext* c, BackpropShapes* shapes) {
+  return GetPartialShapes(c, {{"output", &shapes->output},
+                              {"output_h", &shapes->output_h},
+                              {"output_c", &shapes->output_c},
+                              {"output_backprop", &shapes->output_backprop},
+                              {"output_h_backprop", &shapes->output_h_backprop},
+                              {"output_c_backprop", &shapes->output_c_backprop},
+                              {"reserve_space", &shapes->reserve_space}});
 }
 
 }  // namespace tf_cudnn_rnn

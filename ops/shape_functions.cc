@@ -20,20 +20,6 @@ using ::tensorflow::shape_inference::DimensionHandle;
 using ::tensorflow::shape_inference::InferenceContext;
 using ::tensorflow::shape_inference::ShapeHandle;
 
-struct NamedShape {
-  const char* input;
-  PartialTensorShape* shape;
-};
-
-template <size_t size>
-absl::Status GetPartialShapes(InferenceContext* c,
-                              const NamedShape (&shapes)[size]) {
-  for (const NamedShape& named : shapes) {
-    TF_RETURN_IF_ERROR(GetPartialShape(c, named.input, named.shape));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status GetForwardShapes(InferenceContext* c, ForwardShapes* shapes) {
   return GetPartialShapes(c, {{"input", &shapes->input},
                               {"input_h", &shapes->input_h},
@@ -170,14 +156,7 @@ absl::Status BackpropShapeFunction(InferenceContext* c) {
   TF_RETURN_IF_ERROR(ReadRnnAttributes(c, &attributes));
   BackpropShapes shapes;
   TF_RETURN_IF_ERROR(GetForwardShapes(c, &shapes.forward));
-  TF_RETURN_IF_ERROR(
-      GetPartialShapes(c, {{"output", &shapes.output},
-                           {"output_h", &shapes.output_h},
-                           {"output_c", &shapes.output_c},
-                           {"output_backprop", &shapes.output_backprop},
-                           {"output_h_backprop", &shapes.output_h_backprop},
-                           {"output_c_backprop", &shapes.output_c_backprop},
-                           {"reserve_space", &shapes.reserve_space}}));
+  TF_RETURN_IF_ERROR(GetBackpropOnlyShapes(c, &shapes));
   CallSizes sizes;
   TF_RETURN_IF_ERROR(CheckBackpropShapes(attributes, shapes, &sizes));
 
