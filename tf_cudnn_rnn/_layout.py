@@ -16,7 +16,7 @@ import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 # In cuDNN's order. A simple RNN has one gate, which needs no name.
@@ -69,6 +69,13 @@ class Region(NamedTuple):
         return math.prod(self.shape)
 
 
+def _integer(option: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"`{option}` must be an integer; got {value!r}.") from None
+
+
 @dataclasses.dataclass(frozen=True)
 class Layout:
     """The layout of the `params` of one network; fields go by the ops' names."""
@@ -91,7 +98,7 @@ class Layout:
             if value not in allowed:
                 raise ValueError(f"`{option}` must be one of {', '.join(allowed)}; got {value!r}.")
         for option in ("num_layers", "num_units", "input_size", "num_proj"):
-            value = operator.index(getattr(self, option))
+            value = _integer(option, getattr(self, option))
             object.__setattr__(self, option, value)
             if value < (0 if option == "num_proj" else 1):
                 rule = "not be negative" if option == "num_proj" else "be positive"
@@ -225,3 +232,30 @@ class Layout:
         return ValueError(
             f"{region.name} must have shape {list(region.shape)} in {self}; got {list(shape)}."
         )
+
+
+class LayerSplit(NamedTuple):
+    """The sizes of the parts of `params` that a loop over layers reads, in their order.
+
+    They are `first_weights`, then `upper_weights` for each layer above the first, then
+    `layer_biases` for each layer.
+    """
+
+    first_weights: Any  # the matrices of layer 0, both directions
+    upper_weights: Any  # those of any layer above, which are alike
+    layer_biases: Any  # the biases of any layer
+
+
+def split_by_layer(
+    rnn_mode: str, direction: str, num_units: Any, size: Callable[[int], Any]
+) -> LayerSplit:
+    """Splits `params` where sizes may be known in a graph only.
+
+    Args:
+      rnn_mode, direction: of the network.
+      num_units: H, of a type that can be multiplied by an int, such as a scalar tensor.
+      size: returns N of such a network with so many layers, in the same type.
+    """
+    layer_biases = 2 * len(DIRECTIONS[direction]) * len(GATES[rnn_mode]) * num_units
+    of_one = size(1)
+    return LayerSplit(of_one - layer_biases, size(2) - of_one - layer_biases, layer_biases)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_cudnn_rnn import _library, raw_ops
-from tf_cudnn_rnn._layout import DIRECTIONS, GATES, Layout
+from tf_cudnn_rnn._layout import DIRECTIONS, GATES, Layout, split_by_layer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +87,7 @@ def backprop_gradients(
     return results
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def _function(options: Options, dtype: tf.DType, sizes: tuple):
     """Returns `_gradients` as a graph, for networks of these sizes.
 
@@ -332,16 +332,15 @@ def _params_by_layer(options, x, states, params, num_layers) -> list[Dual]:
         )
         return size[0]
 
-    # The layers above the first are alike.
-    biases = 2 * options.num_directions * len(GATES[options.rnn_mode]) * num_units
-    first = params_size(1) - tf.cast(biases, tf.int64)
-    upper = params_size(2) - params_size(1) - tf.cast(biases, tf.int64)
-    above = tf.cast(num_layers - 1, tf.int64)
-    parts = params.split([first, above * upper, tf.cast(num_layers * biases, tf.int64)])
+    first, upper, biases = split_by_layer(
+        options.rnn_mode, options.direction, tf.cast(num_units, tf.int64), params_size
+    )
+    layers = tf.cast(num_layers, tf.int64)
+    parts = params.split([first, (layers - 1) * upper, layers * biases])
     return [
         parts[0],
-        _linear(lambda t: tf.reshape(t, tf.stack([above, upper])), parts[1]),
-        _linear(lambda t: tf.reshape(t, tf.stack([num_layers, biases])), parts[2]),
+        _linear(lambda t: tf.reshape(t, tf.stack([layers - 1, upper])), parts[1]),
+        _linear(lambda t: tf.reshape(t, tf.stack([layers, biases])), parts[2]),
     ]
 
 

@@ -82,7 +82,12 @@ CASES = [
     ("built-in op, lstm", "SGD"),
     ("built-in op, lstm", "Adam"),
 ]
-FIT_CASES = [("LSTM", "Adam"), ("own op, lstm", "SGD"), ("built-in op, lstm", "Adam")]
+FIT_CASES = [
+    ("LSTM", "Adam"),
+    ("CudnnLSTM", "SGD"),
+    ("own op, lstm", "SGD"),
+    ("built-in op, lstm", "Adam"),
+]
 WORKER_CASES = [
     ("LSTM", "SGD"),
     ("CudnnLSTM", "SGD"),

@@ -115,3 +115,14 @@ def test_untested_keras(monkeypatch):
     monkeypatch.setattr(_accelerate.keras, "__version__", "3.99.1")
     with pytest.raises(RuntimeError, match=r"tested with Keras 3.*; found 3\.99\.1\. Use the lay"):
         accelerate()
+
+
+@pytest.mark.parametrize("layer_class", [keras.layers.LSTM, keras.layers.SimpleRNN])
+def test_what_xla_compiles_runs_in_the_loop(layer_class):
+    model = keras.Sequential([keras.Input([5, 3]), layer_class(4)])
+    model.compile("sgd", "mse", jit_compile=True)
+    x, y = np.ones([8, 5, 3], np.float32), np.ones([8, 4], np.float32)
+    with accelerate():
+        model.fit(x, y, verbose=0)
+        assert model.layers[0].fallback_reason.startswith("jit_compile must be False")
+    assert model.jit_compile

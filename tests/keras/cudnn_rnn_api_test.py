@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tests.keras import cudnn_rnn_stacks as stacks
 from tests.keras.cudnn_rnn_stacks import LENGTHS, MASK, B, H, I, L, P, T
-from tf_cudnn_rnn.keras import CudnnGRU, CudnnLSTM, CudnnRNN
+from tf_cudnn_rnn.keras import CudnnGRU, CudnnLSTM, CudnnRNN, CudnnRNNRelu, CudnnRNNTanh
 
 OPTIONS = [
     {"return_sequences": sequences, "return_state": state, "time_major": time_major}
@@ -107,6 +107,7 @@ def test_wrong_calls(call, message):
         ({"input_mode": "skip"}, "`input_mode` must be one of"),
         ({"num_proj": 3, "rnn_mode": "gru"}, "`num_proj` must be 0 for any `rnn_mode` other"),
         ({"num_proj": H + 1}, "`num_proj` must be at most `num_units`"),
+        ({"go_backwards": True}, "`go_backwards` must be left out of CudnnRNN; got True. Pass dir"),
         ({"units": 3}, "Unrecognized keyword arguments"),
     ],
     ids=lambda v: "",
@@ -114,6 +115,55 @@ def test_wrong_calls(call, message):
 def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):
         CudnnRNN(**{"num_units": H, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_units": "4"}, "`num_units` must be an integer; got '4'"),
+        ({"num_layers": 1.0}, "`num_layers` must be an integer; got 1.0"),
+        ({"num_proj": "2"}, "`num_proj` must be an integer; got '2'"),
+        ({"num_proj": 0.0}, "`num_proj` must be an integer; got 0.0"),
+        ({"dropout": None}, "`dropout` must be a real number; got None"),
+        ({"dropout": "0.5"}, "`dropout` must be a real number; got '0.5'"),
+    ],
+    ids=lambda v: "",
+)
+def test_options_of_wrong_types(options, message):
+    with pytest.raises(TypeError, match=message):
+        CudnnRNN(**{"num_units": H, **options})
+
+
+def test_sizes_of_numpy_are_kept_as_those_of_python():
+    sizes = {"num_units": H, "num_layers": L, "num_proj": P, "dropout": 0.5}
+    layer = CudnnLSTM(**{name: np.asarray(size)[()] for name, size in sizes.items()})
+    config = layer.get_config()
+    assert {name: config[name] for name in sizes} == sizes
+    assert {type(config[name]) for name in sizes} == {int, float}
+
+
+@pytest.mark.parametrize("cls", [CudnnLSTM, CudnnGRU, CudnnRNNTanh, CudnnRNNRelu])
+def test_classes_of_one_mode(cls):
+    mode = cls(H).rnn_mode
+    assert mode.replace("_", "") == cls.__name__.removeprefix("Cudnn").lower()
+    with pytest.raises(ValueError, match=f"of {cls.__name__}, which is always {mode!r}; got 'x'"):
+        cls(H, rnn_mode="x")
+
+
+def test_bidirectional_names_the_option_instead():
+    with pytest.raises(ValueError, match="Pass direction='bidirectional' instead of putting") as e:
+        keras.layers.Bidirectional(CudnnLSTM(H))
+    assert len(str(e.value)) < 200
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+def test_sequences_without_a_step(time_major):
+    layer = stacks.built(name="rnn", time_major=time_major)
+    shape, letters = ((0, B, I), "T, B, I") if time_major else ((B, 0, I), "B, T, I")
+    message = rf"`inputs` of layer 'rnn' must have shape \[{letters}\] with T at least 1; got \["
+    for x in (np.zeros(shape), keras.Input(batch_shape=shape)):
+        with pytest.raises(ValueError, match=message + ", ".join(map(str, shape))):
+            layer(x)
 
 
 def test_sizes_that_show_when_it_is_built():
@@ -184,6 +234,24 @@ def test_lengths_of_any_type(lengths):
     layer = stacks.built("gru", return_sequences=True)
     y = layer(stacks.inputs(), sequence_lengths=lengths)
     np.testing.assert_array_equal(y, layer(stacks.inputs(), sequence_lengths=LENGTHS))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "uint32", "int64", "uint64"])
+def test_lengths_of_any_integer_type(dtype):
+    layer = stacks.built("gru", return_sequences=True)
+    y = layer(stacks.inputs(), sequence_lengths=tf.constant(LENGTHS.astype(dtype)))
+    np.testing.assert_array_equal(y, layer(stacks.inputs(), sequence_lengths=LENGTHS))
+
+
+@pytest.mark.parametrize(
+    "lengths", [[2**32 + 1] * B, [-(2**32) + 1] * B, np.full(B, 2**63 + 1, np.uint64)], ids=str
+)
+def test_lengths_beyond_int32_are_out_of_range(lengths):
+    layer = stacks.built("gru")
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"must be in \[0, T\] = \[0, 5\], got"
+    ):
+        layer(stacks.inputs(), sequence_lengths=lengths)
 
 
 # ------------------------------------------------------------------------------------

@@ -1,6 +1,9 @@
 """Dropout between the layers of CudnnRNN: where it acts, and when it repeats."""
 
+import concurrent.futures
 import gc
+import itertools
+import sys
 
 import keras
 import numpy as np
@@ -11,7 +14,7 @@ from tests.keras import cudnn_rnn_stacks as stacks
 from tests.keras.cudnn_rnn_stacks import LENGTHS, B, H, I, T
 from tests.python import subprocesses
 from tf_cudnn_rnn import raw_ops
-from tf_cudnn_rnn.keras import CudnnLSTM, CudnnRNN
+from tf_cudnn_rnn.keras import CudnnLSTM, CudnnRNN, _dropout_seed
 
 
 def layer_of(seed=7, dropout=0.5, **options) -> CudnnRNN:
@@ -211,6 +214,62 @@ def test_nothing_is_kept_of_finished_blocks():
         gc.collect()
     layer(x, training=True)
     assert layer._dropout_seed._recomputation._drawn == {}
+
+
+def test_threads_may_be_in_blocks_at_once(monkeypatch):
+    """What one of them draws or forgets is no business of the others."""
+    recomputation, numbers = _dropout_seed._Recomputation(), itertools.count()
+
+    def first(args) -> int:
+        return recomputation.once(lambda: next(numbers))
+
+    def second(args) -> int:
+        return recomputation.once(lambda: next(numbers))
+
+    monkeypatch.setattr(_dropout_seed, "_FIRST_RUN", first.__code__)
+    monkeypatch.setattr(_dropout_seed, "_SECOND_RUN", second.__code__)
+
+    def work(_) -> None:
+        for _ in range(1000):
+            args = (object(),)
+            drawn = [first(args), first(args)]
+            assert [second(args), second(args)] == drawn
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(6) as threads:
+            list(threads.map(work, range(6)))
+    finally:
+        sys.setswitchinterval(interval)
+    recomputation.once(lambda: None)
+    assert recomputation._drawn == {}
+
+
+def test_an_unknown_recompute_grad_is_warned_of(monkeypatch):
+    monkeypatch.setattr(_dropout_seed, "_SECOND_RUN", None)
+    monkeypatch.setattr(_dropout_seed, "_RUNS_ARE_KNOWN", False)
+    layer = layer_of(name="rnn")
+    x = tf.constant(stacks.inputs())
+    layer(x, training=True)  # in no block
+    block = tf.recompute_grad(lambda x, training: layer(x, training=training))
+    block(x, training=False)
+    with pytest.warns(UserWarning, match="'rnn' draws dropout masks inside tf.recompute_grad") as r:
+        for _ in range(2):
+            block(x, training=True)
+    assert len(r) == 1
+
+
+def test_whether_determinism_is_enabled_may_be_unknown(monkeypatch):
+    assert _dropout_seed.is_op_determinism_enabled is not None
+    monkeypatch.setattr(_dropout_seed, "is_op_determinism_enabled", None)
+    x = stacks.inputs()
+    layer_of()(x, training=True)
+    layer = layer_of(seed=None, name="rnn")
+    with pytest.warns(UserWarning, match="'rnn' has dropout without a `seed`, and TensorFlow") as r:
+        for _ in range(2):
+            layer(x, training=True)
+    assert len(r) == 1
 
 
 # ------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tf_cudnn_rnn.keras
 from tests.keras import cudnn_rnn_stacks as stacks
 from tests.keras.cudnn_rnn_stacks import LENGTHS, MASK, H, I, P
 from tf_cudnn_rnn import raw_ops
@@ -119,12 +120,35 @@ def test_exporting_warns_of_what_gpus_get_wrong(options, call, message):
         warnings.simplefilter("error")
         layer(x, **call)
         tf.function(lambda: layer(x, **call))()
+        with export_as("builtin"):
+            layer(x, **call)  # makes no graph
     with export_as("builtin"), warnings.catch_warnings(record=True) as record:
         warnings.simplefilter("always")
-        layer(x, **call)
+        for _ in range(2):  # once is enough
+            tf.function(lambda: layer(x, **call))()
     (warning,) = record
     assert str(warning.message).startswith(f"Layer 'rnn' {message}")
     assert str(warning.message).endswith("On CPUs with this library the graph is right.")
+
+
+def test_export_by_default_is_that_of_the_model(tmp_path):
+    inputs = keras.Input([None, I])
+    y = CudnnGRU(H, return_sequences=True)(inputs)
+    model = keras.Model(inputs, tf_cudnn_rnn.keras.GRU(H)(y))
+
+    def exported(name) -> list[str]:
+        loaded = tf.saved_model.load(str(tmp_path / name))
+        graph = loaded.signatures["serving_default"].graph.as_graph_def()
+        return sorted(node.op for node in stacks.operations(graph) if "RNN" in node.op)
+
+    model.export(tmp_path / "model", verbose=False)
+    export(model, tmp_path / "ours", verbose=False)
+    assert exported("ours") == exported("model") == [BUILTIN, "TfCudnnRnn>KerasRNN"]
+    with export_as("own"):
+        export(model, tmp_path / "own", verbose=False)
+    assert exported("own") == [OWN, "TfCudnnRnn>KerasRNN"]
+    with pytest.raises(ValueError, match="must be one of own, builtin, stock; got 'gpu'"):
+        export(model, tmp_path / "gpu", as_="gpu")
 
 
 def test_stock_graphs_are_refused(tmp_path):

@@ -106,6 +106,29 @@ def test_sequential_and_nested(policy):
     assert_equal(to_keras(model), model, x, tolerance={"mixed_float16": 2**-7}.get(policy, 2**-4))
 
 
+@pytest.mark.parametrize("kind", ["functional", "sequential"])
+def test_masks_reach_the_layers_after_it(kind):
+    layers = [
+        keras.layers.Masking(),
+        CudnnGRU(H, 2, direction="bidirectional", return_sequences=True),
+        keras.layers.GlobalAveragePooling1D(),  # of the valid steps
+    ]
+    inputs = keras.Input([None, I])
+    if kind == "functional":
+        y = inputs
+        for layer in layers:
+            y = layer(y)
+        model = keras.Model(inputs, y)
+    else:
+        model = keras.Sequential([inputs, *layers])
+    stacks.randomise(model)
+    mask = MASK[MASK.any(axis=1)]  # of nothing there is no average
+    x = np.where(mask[..., None], stacks.inputs(dtype="float32")[: len(mask)], 0)
+    assert_equal(to_keras(model), model, x, tolerance=1e-6)
+    of_all_steps = tf.reduce_mean(layers[1](x, mask=mask), axis=1)
+    assert np.abs(model(x) - of_all_steps).max() > 0.01  # the mask matters there
+
+
 def test_wrapped_single_and_stateful():
     layer = CudnnLSTM(H, 2, dtype="float64")
     model = keras.Sequential([keras.Input([2, T, I]), keras.layers.TimeDistributed(layer)])

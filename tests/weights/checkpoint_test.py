@@ -95,6 +95,59 @@ def test_other_checkpoints(model, tmp_path):
     np.testing.assert_array_equal(canonical.params, layer.params.numpy())
 
 
+def test_two_optimisers(model, tmp_path):
+    layer = model.get_layer("decoder")
+    adam = keras.optimizers.Adam()
+    adam.build([layer.params])
+    adam._momentums[0].assign(np.arange(layer.count_params()))
+    checkpoint = tf.train.Checkpoint(model=model, first=model.optimizer, second=adam)
+    variables = read(checkpoint.write(str(tmp_path / "two")))
+    read_slot = functools.partial(
+        weights.checkpoint_to_canonical, variables, "decoder", of="gradients"
+    )
+    with pytest.raises(
+        ValueError, match="one of the 2 .*: 'first/momentums' or 'second/momentums'; got 'momentums"
+    ):
+        read_slot("momentums")
+    index = model.optimizer._get_variable_index(layer.params)
+    momentum = model.optimizer._momentums[index]
+    np.testing.assert_array_equal(read_slot("first/momentums").params, momentum.numpy())
+    for slot in ("second/momentums", "second/_momentums"):
+        np.testing.assert_array_equal(
+            read_slot(slot).params, np.arange(layer.count_params(), dtype=np.float32)
+        )
+    with pytest.raises(ValueError, match="got 'third/momentums'. Of optimisers there is 'first', "):
+        read_slot("third/momentums")
+    assert np.any(read_slot("velocity_hats").params)  # the first one has it alone
+    # An optimiser may be the root.
+    checkpoint = tf.train.Checkpoint(adam, model=model, other=model.optimizer)
+    variables = read(checkpoint.write(str(tmp_path / "root")))
+    root = weights.checkpoint_to_canonical(variables, "decoder", "/momentums", of="gradients")
+    np.testing.assert_array_equal(root.params, np.arange(layer.count_params(), dtype=np.float32))
+
+
+def test_damaged_object_graphs(variables):
+    key = "_CHECKPOINTABLE_OBJECT_GRAPH"
+    graph = variables[key]
+    damaged = r"`variables`\['_CHECKPOINTABLE_OBJECT_GRAPH'\] must be a TrackableObjectGraph; it is"
+    for wrong in (b"", graph[:-1], graph[:1000], b"\x0a\x04\x0a\x02\x08\x07", b"\x0a\x02\x08\xff"):
+        with pytest.raises(ValueError, match=damaged):
+            weights.checkpoint_to_canonical({**variables, key: wrong}, "encoder")
+    rng = np.random.default_rng(3)
+    told = 0
+    for _ in range(200):
+        wrong = bytearray(graph)
+        for position in rng.integers(len(graph), size=5):
+            wrong[position] = rng.integers(256)
+        try:
+            weights.checkpoint_to_canonical(
+                {**variables, key: bytes(wrong)}, "encoder", "momentums"
+            )
+        except ValueError as error:  # and no other
+            told += "it is damaged" in str(error)
+    assert told > 50
+
+
 def test_wrong_arguments(variables):
     with pytest.raises(ValueError, match="'encoder' .model/.*, 'middle' .*`layer` can"):
         weights.checkpoint_to_canonical(variables)

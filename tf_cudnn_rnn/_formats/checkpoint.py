@@ -50,6 +50,8 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
             yield tag >> 3, varint()
             continue
         length = {1: 8, 5: 4}.get(wire_type) or varint()
+        if position + length > len(message):
+            raise IndexError
         yield tag >> 3, message[position : position + length]
         position += length
 
@@ -83,18 +85,64 @@ def _paths(nodes: list[_Node]) -> dict[int, str]:
     return paths
 
 
-def _slots_of(nodes: list[_Node], params: int) -> dict[str, int]:
-    """What the optimisers keep for a variable: names without leading underscores, and nodes."""
-    slots = {}
-    for node in nodes:
-        lists = {name: nodes[child].children for name, child in node.children.items()}
+def _object_graph(variables: Mapping[str, Any]) -> tuple[list[_Node], dict[int, str]]:
+    """Returns the nodes, and the paths of those that can be reached."""
+    try:
+        nodes = _nodes(_scalar(variables[OBJECT_GRAPH]))
+        return nodes, _paths(nodes)
+    # An end too early, a lack of fields, and fields of other types.
+    except (IndexError, KeyError, UnicodeDecodeError, AttributeError, TypeError):
+        raise ValueError(
+            f"`variables`[{OBJECT_GRAPH!r}] must be a TrackableObjectGraph; it is damaged. Read "
+            "the checkpoint again, or write it anew."
+        ) from None
+
+
+def _slots_of(nodes: list[_Node], paths: dict[int, str], params: int) -> dict[str, dict[str, int]]:
+    """What optimisers keep for a variable: by name, without underscores, and optimiser's path."""
+    slots = collections.defaultdict(dict)
+    for index, path in paths.items():
+        children = nodes[index].children
+        lists = {name: nodes[child].children for name, child in children.items()}
         trained = lists.get("_trainable_variables", {})
         for position, variable in trained.items():
             if variable == params:
                 for name, items in lists.items():
                     if position in items and name not in ("_trainable_variables", "_variables"):
-                        slots[name.lstrip("_")] = items[position]
+                        slots[name.lstrip("_")][path] = items[position]
     return slots
+
+
+def _slot(slots: dict[str, dict[str, int]], slot: str, what: str) -> int:
+    """The node of one of `_slots_of`'s.
+
+    Args:
+      slot: its name, or the optimiser's path, "/" and its name.
+      what: the variable that it is kept for.
+    """
+    optimizer, slash, name = slot.rpartition("/")
+    found = slots.get(name.lstrip("_"), {})
+    if slash:
+        found = {path: node for path, node in found.items() if path == optimizer}
+    if not found:
+        paths = {path for by_path in slots.values() for path in by_path}
+        raise ValueError(
+            f"`slot` must be what the optimiser keeps for {what}, which is "
+            f"{', '.join(sorted(slots)) or 'nothing'}; got {slot!r}."
+            + (
+                f" Of optimisers there is {', '.join(map(repr, sorted(paths)))}."
+                if slash and paths
+                else ""
+            )
+        )
+    if len(found) > 1:
+        whole = [f"{path}/{name.lstrip('_')}" for path in sorted(found)]
+        raise ValueError(
+            f"`slot` must name one of the {len(found)} optimisers that keep it for {what}: "
+            f"{' or '.join(map(repr, whole))}; got {slot!r}."
+        )
+    (node,) = found.values()
+    return node
 
 
 def checkpoint_to_canonical(
@@ -116,7 +164,8 @@ def checkpoint_to_canonical(
       layer: the layer's name, or its path in the checkpoint; None if there is one.
       slot: an optimiser's list of slots, "momentums" or "velocities" of Keras' Adam for example,
         to read that; pass `of`="gradients", too. (Keras' attribute may begin with an
-        underscore, which is not needed.)
+        underscore, which is not needed.) If several optimisers keep it, put the path of one in
+        the checkpoint before it: "optimizer/momentums".
       of: "weights", or "gradients"; see Canonical.
 
     For `convert_slots`:
@@ -125,7 +174,8 @@ def checkpoint_to_canonical(
       weights.convert_slots({"m": "momentums", "v": "velocities"}, read, weights.to_torch)
 
     Raises:
-      ValueError: there is none or more than one such layer, or it has no such slot.
+      ValueError: there is none or more than one such layer, or slot of it; or the checkpoint is
+        damaged.
     """
     base.check_of(of)
     if OBJECT_GRAPH not in variables:
@@ -134,8 +184,7 @@ def checkpoint_to_canonical(
             f"`variables` must be all of a checkpoint that tf.train.Checkpoint wrote, with "
             f"{OBJECT_GRAPH}; found {some}."
         )
-    nodes = _nodes(_scalar(variables[OBJECT_GRAPH]))
-    paths = _paths(nodes)
+    nodes, paths = _object_graph(variables)
     found = {}
     for index, path in sorted(paths.items()):
         children = nodes[index].children
@@ -153,13 +202,7 @@ def checkpoint_to_canonical(
         )
     ((path, (_, layout, params)),) = found.items()
     if slot is not None:
-        slots = _slots_of(nodes, params)
-        if slot.lstrip("_") not in slots:
-            raise ValueError(
-                f"`slot` must be what the optimiser keeps for {path}/{PARAMS}, which is "
-                f"{', '.join(sorted(slots)) or 'nothing'}; got {slot!r}."
-            )
-        params = slots[slot.lstrip("_")]
+        params = _slot(_slots_of(nodes, paths, params), slot, f"{path}/{PARAMS}")
     vector = _value(variables, nodes[params], f"{path}/{PARAMS}")
     return vectors.from_cudnn(vector, **dataclasses.asdict(layout), of=of)
 

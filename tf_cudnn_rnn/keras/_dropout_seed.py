@@ -1,7 +1,10 @@
 """The key of each training step's dropout masks."""
 
+import inspect
 import sys
+import threading
 import types
+import warnings
 from collections.abc import Callable
 
 import keras
@@ -10,9 +13,7 @@ import tensorflow as tf
 try:
     from tensorflow.python.framework.config import is_op_determinism_enabled
 except ImportError:  # not a public function
-
-    def is_op_determinism_enabled() -> bool:
-        return False
+    is_op_determinism_enabled = None
 
 
 # 2^64 divided by the golden ratio, as a signed number: spreads replicas over the keys.
@@ -34,6 +35,7 @@ class DropoutSeed(tf.Module):
         self.generator = keras.random.SeedGenerator(seed)
         self.state = self.generator.state
         self._recomputation = _Recomputation()
+        self._warned_of: set[str] = set()
 
     def next(self, layer: str) -> tf.Tensor:
         """Returns int64 [2], the same in all replicas but for the replica's number.
@@ -44,12 +46,34 @@ class DropoutSeed(tf.Module):
         Raises:
           RuntimeError: no seed was given, and results must be repeatable.
         """
-        if self._seed is None and is_op_determinism_enabled():
+        if self._seed is None:
+            self._check_determinism(layer)
+        if not _RUNS_ARE_KNOWN and _is_called_from(_RECOMPUTE_GRAD.co_filename):
+            self._warn_once(
+                f"Layer {layer!r} draws dropout masks inside tf.recompute_grad or "
+                f"tf.custom_gradient. TensorFlow {tf.__version__} is not known to tell a block's "
+                "first run from its second, so a recomputed block may have other masks and its "
+                "gradients be wrong. Take such layers out of recomputed blocks."
+            )
+        return self._recomputation.once(self._draw)
+
+    def _check_determinism(self, layer: str) -> None:
+        """Without a seed: raises if results must be repeatable, warns if that is not known."""
+        if is_op_determinism_enabled is None:
+            self._warn_once(
+                f"Layer {layer!r} has dropout without a `seed`, and TensorFlow {tf.__version__} "
+                "does not tell whether op determinism is enabled. If it is, pass an int."
+            )
+        elif is_op_determinism_enabled():
             raise RuntimeError(
                 f"Layer {layer!r} must have a `seed` for its dropout when op determinism is "
                 "enabled (tf.config.experimental.enable_op_determinism); got None. Pass an int."
             )
-        return self._recomputation.once(self._draw)
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._warned_of:
+            self._warned_of.add(message)
+            warnings.warn(message, stacklevel=3)
 
     def _draw(self) -> tf.Tensor:
         rng_seed = tf.cast(self.generator.next(), tf.int64)
@@ -72,8 +96,18 @@ def _nested_code(code: types.CodeType, name: str) -> types.CodeType | None:
 
 
 # tf.recompute_grad(f) calls f in `inner` and, to differentiate it, again in the other.
-_FIRST_RUN = _nested_code(tf.recompute_grad.__code__, "inner")
-_SECOND_RUN = _nested_code(tf.recompute_grad.__code__, "inner_recompute_grad")
+_RECOMPUTE_GRAD = inspect.unwrap(tf.recompute_grad).__code__
+_FIRST_RUN = _nested_code(_RECOMPUTE_GRAD, "inner")
+_SECOND_RUN = _nested_code(_RECOMPUTE_GRAD, "inner_recompute_grad")
+_RUNS_ARE_KNOWN = None not in (_FIRST_RUN, _SECOND_RUN)
+
+
+def _is_called_from(filename: str) -> bool:
+    """Whether a function of this file is being run."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename != filename:
+        frame = frame.f_back
+    return frame is not None
 
 
 class _Recomputation:
@@ -81,14 +115,17 @@ class _Recomputation:
 
     TensorFlow does not tell a function that it is being run again, so the call stack is
     asked. Both runs of a block have one and the same tuple `args`, which serves as its name.
+    Several threads may be in blocks at once.
     """
 
     def __init__(self):
+        self._lock = threading.RLock()  # of _drawn; not held while drawing
         self._drawn: dict[int, tuple[tuple, list]] = {}  # by id(args)
 
     def once(self, draw: Callable[[], tf.Tensor]) -> tf.Tensor:
         """Returns draw(), or in a second run what the first run got here."""
-        self._forget_finished_blocks()
+        with self._lock:
+            self._forget_finished_blocks()
         return self._once(draw, sys._getframe(1))
 
     def _once(self, draw, frame) -> tf.Tensor:
@@ -97,12 +134,14 @@ class _Recomputation:
         if frame is None:
             return draw()
         args = frame.f_locals["args"]
-        if frame.f_code is _SECOND_RUN and id(args) in self._drawn:
-            values = self._drawn[id(args)][1]
-            values.append(values.pop(0))  # a whole run turns the list once around
-            return values[-1]
+        with self._lock:
+            if frame.f_code is _SECOND_RUN and id(args) in self._drawn:
+                values = self._drawn[id(args)][1]
+                values.append(values.pop(0))  # a whole run turns the list once around
+                return values[-1]
         value = self._once(draw, frame.f_back)  # blocks may be nested
-        self._drawn.setdefault(id(args), (args, []))[1].append(value)
+        with self._lock:
+            self._drawn.setdefault(id(args), (args, []))[1].append(value)
         return value
 
     def _forget_finished_blocks(self) -> None:

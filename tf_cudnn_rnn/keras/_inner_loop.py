@@ -8,6 +8,7 @@ files, wrappers) stays Keras' own.
 import contextvars
 import logging
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -23,6 +24,15 @@ except ImportError:  # not a public function
 
     def _could_record() -> bool:
         return True
+
+
+try:
+    from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext as _is_for_xla
+except ImportError:  # not a public function
+
+    def _is_for_xla(graph) -> bool:
+        del graph
+        return False
 
 
 _logger = logging.getLogger("tf_cudnn_rnn")
@@ -69,6 +79,8 @@ def obstacle(layer: keras.layers.RNN, training: bool) -> str | None:
         return "reset_after must be True; got False"
     if layer.unroll:
         return "unroll must be False; got True"
+    if not tf.executing_eagerly() and _is_for_xla(tf.compat.v1.get_default_graph()):
+        return "jit_compile must be False, for XLA cannot compile the op; got True"
     if layer.compute_dtype not in _DTYPES:
         return f"the compute dtype must be one of {', '.join(_DTYPES)}; got {layer.compute_dtype}"
     if training:
@@ -109,6 +121,40 @@ def _may_need_gradients() -> bool:
     return not tf.executing_eagerly() or _could_record()
 
 
+def builds_builtin_graph() -> bool:
+    """Whether a graph is being built inside export_as("builtin")."""
+    return graph_contents.get() == "builtin" and not tf.executing_eagerly()
+
+
+def warn_about_gpus(layer: keras.layers.Layer, problems: Iterable[str]) -> None:
+    """Warns, once for each layer and problem, of a graph that may be meant for GPUs.
+
+    Args:
+      layer: whose ops are built-in ones, some options of which are broken there.
+      problems: predicates of which the layer is the subject.
+    """
+    # In __dict__, for Keras and TensorFlow track what is set as an attribute.
+    told = layer.__dict__.setdefault("_tf_cudnn_rnn_told_about_gpus", set())
+    for problem in problems:
+        if problem not in told:
+            told.add(problem)
+            warnings.warn(
+                f"Layer {layer.name!r} {problem}. On CPUs with this library the graph is right.",
+                stacklevel=3,
+            )
+
+
+WRONG_IN_BFLOAT16 = "computes in bfloat16, which TensorFlow's GPU kernel gets wrong"
+
+
+def lengths_can_be_0(source: str) -> str:
+    """The problem of a layer that has `source`."""
+    return (
+        f"has {source}, so lengths can be 0, which TensorFlow's GPU kernel refuses: each row "
+        "needs a valid step there"
+    )
+
+
 def _run_op(layer, rnn_mode, sequences, states, lengths, training):
     """Calls the op; returns its output, batch-major, and its final states."""
     dtype = sequences.dtype
@@ -127,7 +173,7 @@ def _run_op(layer, rnn_mode, sequences, states, lengths, training):
         rnn_mode=rnn_mode,
         time_major=False,
     )
-    if graph_contents.get() == "builtin" and not tf.executing_eagerly():
+    if builds_builtin_graph():
         result = tf.raw_ops.CudnnRNNV3(
             params=pack(rnn_mode, kernel, recurrent_kernel, bias),
             # On GPUs the built-in op of inference is another, quicker one.
@@ -148,20 +194,9 @@ def _run_op(layer, rnn_mode, sequences, states, lengths, training):
     return output, [final[:, 0] for final in finals]
 
 
-def _warn_about_gpus(layer, mask):
-    """Built-in ops may be meant for GPUs, where some of their options are broken."""
-    if layer.compute_dtype == "bfloat16":
-        warnings.warn(
-            f"Layer {layer.name!r} computes in bfloat16, which TensorFlow's GPU kernel of "
-            "CudnnRNNV3 gets wrong. The exported graph is right on CPUs with this library.",
-            stacklevel=3,
-        )
-    if mask is not None:
-        warnings.warn(
-            f"Layer {layer.name!r} has a mask, so lengths can be 0, which TensorFlow's GPU "
-            "kernel of CudnnRNNV3 refuses: each row needs a valid step there.",
-            stacklevel=3,
-        )
+def _gpu_problems(layer, mask) -> list[str]:
+    problems = [WRONG_IN_BFLOAT16] if layer.compute_dtype == "bfloat16" else []
+    return problems if mask is None else [*problems, lengths_can_be_0("a mask")]
 
 
 def _fused(layer, sequences, initial_state, mask, training):
@@ -172,8 +207,8 @@ def _fused(layer, sequences, initial_state, mask, training):
         sequences = sequences * layer.cell.get_dropout_mask(sequences[:, 0, :])[:, None, :]
     sequences = tf.cast(sequences, dtype)
     states = [tf.cast(keras.ops.convert_to_tensor(state), dtype) for state in initial_state]
-    if graph_contents.get() == "builtin":
-        _warn_about_gpus(layer, mask)
+    if builds_builtin_graph():
+        warn_about_gpus(layer, _gpu_problems(layer, mask))
 
     if mask is None:
         if layer.go_backwards:

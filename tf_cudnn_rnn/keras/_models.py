@@ -137,8 +137,9 @@ def export_as(contents: str):
         CudnnRNN layers hold it, too. "stock": Keras' loop, which needs nothing and is slow;
         CudnnRNN layers have none and raise a ValueError (see to_keras).
 
-    For "builtin" a layer warns if it has a mask, sequence_lengths or a projection, or computes in
-    bfloat16: the CPU kernel computes these rightly, TensorFlow's GPU kernel does not.
+    For "builtin" a layer warns, once of each, if it has a mask, sequence_lengths or a projection,
+    or computes in bfloat16: the CPU kernel computes these rightly, TensorFlow's GPU kernel does
+    not. Elsewhere CudnnRNN layers hold the same op and do not warn.
 
     Raises:
       ValueError: `contents` is something else.
@@ -154,14 +155,19 @@ def export_as(contents: str):
         _inner_loop.graph_contents.reset(token)
 
 
-def export(model: keras.Model, filepath, as_: str = "own", **kwargs) -> None:
+def export(model: keras.Model, filepath, as_: str | None = None, **kwargs) -> None:
     """model.export(filepath) with the graph that `export_as(as_)` chooses.
 
     Args:
       model: a built model.
       filepath: the folder of the SavedModel.
-      as_: "own", "builtin" or "stock"; see export_as.
+      as_: "own", "builtin" or "stock"; see export_as. None for what model.export writes: the
+        choice of an export_as around it; without one own ops for drop-ins, CudnnRNNV3 for
+        CudnnRNN layers.
       **kwargs: of keras.Model.export.
+
+    Raises:
+      ValueError: `as_` is something else.
     """
-    with export_as(as_):
+    with contextlib.nullcontext() if as_ is None else export_as(as_):
         model.export(filepath, **kwargs)

@@ -1,5 +1,6 @@
 """Recurrent networks of several layers and directions, run as one op."""
 
+import numbers
 import warnings
 from typing import Any
 
@@ -12,7 +13,14 @@ from tf_cudnn_rnn._formats import params_header
 from tf_cudnn_rnn._layout import DIRECTIONS, Layout, ParamName
 from tf_cudnn_rnn.keras import _params
 from tf_cudnn_rnn.keras._dropout_seed import DropoutSeed
-from tf_cudnn_rnn.keras._inner_loop import _may_need_gradients, graph_contents
+from tf_cudnn_rnn.keras._inner_loop import (
+    WRONG_IN_BFLOAT16,
+    _may_need_gradients,
+    builds_builtin_graph,
+    graph_contents,
+    lengths_can_be_0,
+    warn_about_gpus,
+)
 from tf_cudnn_rnn.keras._masks import Compaction
 from tf_cudnn_rnn.weights import Canonical, canonical_to_params, params_to_canonical
 
@@ -63,10 +71,14 @@ class CudnnRNN(keras.layers.Layer):
     each element by itself. Keras' `dropout` of LSTM is another one, on the inputs.
 
     **Graphs** hold the op CudnnRNNV3 of TensorFlow itself, which runs on GPUs with stock
-    TensorFlow and on CPUs with this library; see `export_as` for the choice. In training with
-    dropout they hold this library's own op, whose masks are repeatable. Batch-major
+    TensorFlow and on CPUs with this library. TensorFlow's GPU kernel gets projections, bfloat16
+    and lengths of 0 wrong; only `export_as("builtin")` warns of these. In training with
+    dropout graphs hold this library's own op, whose masks are repeatable. Batch-major
     sequences of more than one layer or direction are transposed around the built-in op,
     because TensorFlow's GPU kernel mistakes the axes of their states.
+
+    **Both directions** are direction="bidirectional"; keras.layers.Bidirectional cannot wrap
+    these layers.
 
     Args:
       num_units: H, the hidden units of each layer and direction.
@@ -114,6 +126,7 @@ class CudnnRNN(keras.layers.Layer):
       tuple of it and the final states h and (LSTM) c.
 
     Raises:
+      TypeError: a size is not an integer, or `dropout` is not a real number.
       ValueError: an option or argument is out of range, or two contradict each other.
       RuntimeError: dropout without `seed` while op determinism is enabled.
     """
@@ -143,24 +156,28 @@ class CudnnRNN(keras.layers.Layer):
         name: str | None = None,
         **kwargs,
     ):
+        _check_go_backwards(type(self), kwargs)
         super().__init__(dtype=dtype, name=name, **kwargs)
         # All rules but those on the input size, which is not known yet.
-        Layout(rnn_mode, num_layers, num_units, num_units, direction, input_mode, num_proj or 0)
+        features = 0 if num_proj is None else num_proj
+        layout = Layout(rnn_mode, num_layers, num_units, num_units, direction, input_mode, features)
+        if not isinstance(dropout, numbers.Real):
+            raise TypeError(f"`dropout` must be a real number; got {dropout!r}.")
         if not 0 <= dropout <= 1:
             raise ValueError(f"`dropout` must be in [0, 1]; got {dropout}.")
-        if dropout and num_layers == 1:
+        if dropout and layout.num_layers == 1:
             warnings.warn(
                 f"Layer {self.name!r} has dropout={dropout} and one layer. Dropout acts between "
                 "layers, so it does nothing here: put a keras.layers.Dropout before or after.",
                 stacklevel=2,
             )
-        self.num_units = num_units
-        self.num_layers = num_layers
+        self.num_units = layout.num_units
+        self.num_layers = layout.num_layers
         self.rnn_mode = rnn_mode
         self.direction = direction
         self.input_mode = input_mode
-        self.num_proj = num_proj
-        self.dropout = dropout
+        self.num_proj = None if num_proj is None else layout.num_proj
+        self.dropout = float(dropout)
         self.seed = seed
         self.time_major = time_major
         self.return_sequences = return_sequences
@@ -179,7 +196,7 @@ class CudnnRNN(keras.layers.Layer):
         self._layout = None
         self._state_holder = None
         self._dropout_seed = None
-        if dropout and num_layers > 1:
+        if self.dropout and self.num_layers > 1:
             self._dropout_seed = DropoutSeed(seed)
             self.seed_generator = self._dropout_seed.generator
 
@@ -231,6 +248,7 @@ class CudnnRNN(keras.layers.Layer):
     ):
         """As of Keras' layers; checks the arguments as `call` does."""
         del training
+        self._check_steps(inputs)
         self._check_lengths(inputs, sequence_lengths, mask)
         self._checked_state(inputs, initial_state)
 
@@ -431,6 +449,12 @@ class CudnnRNN(keras.layers.Layer):
             if self.seed is not None and seed_state[0] == self.seed:
                 self._dropout_seed.state.assign(seed_state)
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]):
+        """Makes a layer of what `get_config` returned."""
+        _check_go_backwards(cls, config)  # Keras buries what the constructor says in a page
+        return super().from_config(config)
+
     def get_config(self) -> dict[str, Any]:
         """The arguments of the constructor."""
         return {
@@ -473,6 +497,7 @@ class CudnnRNN(keras.layers.Layer):
     def call(self, inputs, initial_state=None, sequence_lengths=None, mask=None, training=False):
         """Runs the network; see the class."""
         mask = mask[0] if isinstance(mask, list | tuple) else mask
+        self._check_steps(inputs)
         self._check_lengths(inputs, sequence_lengths, mask)
         inputs = tf.cast(keras.ops.convert_to_tensor(inputs), self.compute_dtype)
         if initial_state is None and self.stateful:
@@ -488,7 +513,7 @@ class CudnnRNN(keras.layers.Layer):
             outputs, states, lengths = self._run_masked(inputs, states, mask, training)
         else:
             if sequence_lengths is not None:
-                lengths = tf.cast(sequence_lengths, tf.int32)
+                lengths = _as_int32(sequence_lengths)
             outputs, states = self._run(inputs, self.time_major, states, lengths, training)
 
         if not self.return_sequences:
@@ -502,6 +527,14 @@ class CudnnRNN(keras.layers.Layer):
             for variable, state in zip(self.states, states, strict=True):
                 variable.assign(tf.cast(state, self.variable_dtype))
         return (outputs, *states) if self.return_state else outputs
+
+    def _check_steps(self, inputs) -> None:
+        if inputs.shape[0 if self.time_major else 1] == 0:
+            raise ValueError(
+                f"`inputs` of layer {self.name!r} must have shape "
+                f"{'[T, B, I]' if self.time_major else '[B, T, I]'} with T at least 1; got "
+                f"{list(inputs.shape)}."
+            )
 
     def _check_lengths(self, inputs, sequence_lengths, mask) -> None:
         """Checks what is known of `mask` and `sequence_lengths`."""
@@ -603,9 +636,9 @@ class CudnnRNN(keras.layers.Layer):
                 "of stock Keras layers, instead."
             )
         dropout = self.dropout if training and self.num_layers > 1 else 0.0
-        exporting = contents == "builtin" and not tf.executing_eagerly()
-        if contents == "builtin":
-            self._warn_about_gpus(lengths is None, dropout)
+        exporting = builds_builtin_graph()
+        if exporting:
+            warn_about_gpus(self, self._gpu_problems(lengths is None, dropout))
         if lengths is None:
             batch, time = (1, 0) if is_time_major else (0, 1)
             lengths = tf.fill([tf.shape(inputs)[batch]], tf.shape(inputs)[time])
@@ -643,28 +676,31 @@ class CudnnRNN(keras.layers.Layer):
             [_swap(state) for state in finals] if swap_states else finals,
         )
 
-    def _warn_about_gpus(self, full: bool, dropout: float) -> None:
-        """Built-in ops may be meant for GPUs, where some of their options are broken."""
+    def _gpu_problems(self, full: bool, dropout: float) -> list[str]:
+        """What of a graph of built-in ops does not run on GPUs."""
         problems = []
         if self.layout.has_projection:
             problems.append(f"has num_proj={self.num_proj}, which recent GPU builds refuse")
         if self.compute_dtype == "bfloat16":
-            problems.append("computes in bfloat16, which TensorFlow's GPU kernel gets wrong")
+            problems.append(WRONG_IN_BFLOAT16)
         if not full:
-            problems.append(
-                "has a mask or sequence_lengths, so lengths can be 0, which TensorFlow's GPU "
-                "kernel refuses: each row needs a valid step there"
-            )
+            problems.append(lengths_can_be_0("a mask or sequence_lengths"))
         if dropout:
             problems.append(
                 "is traced for training with dropout, for which the graph holds an own op that "
                 "needs this library; pass training=False"
             )
-        for problem in problems:
-            warnings.warn(
-                f"Layer {self.name!r} {problem}. On CPUs with this library the graph is right.",
-                stacklevel=3,
-            )
+        return problems
+
+
+def _check_go_backwards(cls: type, options: dict[str, Any]) -> None:
+    """Explains what Bidirectional asks for."""
+    if "go_backwards" in options:
+        raise ValueError(
+            f"`go_backwards` must be left out of {cls.__name__}; got {options['go_backwards']!r}. "
+            "Pass direction='bidirectional' instead of putting the layer inside "
+            "keras.layers.Bidirectional."
+        )
 
 
 def _group_array(store, group: params_header.Group, where: str) -> np.ndarray:
@@ -685,6 +721,14 @@ def _swap(tensor: tf.Tensor) -> tf.Tensor:
     return tf.transpose(tensor, [1, 0, *range(2, tensor.shape.rank)])
 
 
+def _as_int32(lengths: Any) -> tf.Tensor:
+    """Lengths of any integer type; what int32 does not hold stays out of range."""
+    lengths = tf.convert_to_tensor(np.asarray(lengths) if _is_plain(lengths) else lengths)
+    if lengths.dtype == tf.int32:
+        return lengths
+    return tf.cast(tf.clip_by_value(tf.cast(lengths, tf.int64), -1, tf.int32.max), tf.int32)
+
+
 def _is_plain(lengths: Any) -> bool:
     """Whether these are numbers of Python, not a tensor or array."""
     return isinstance(lengths, list | tuple)
@@ -692,6 +736,16 @@ def _is_plain(lengths: Any) -> bool:
 
 class _OfOneMode(CudnnRNN):
     """A CudnnRNN of which the class tells the mode."""
+
+    _mode: str
+
+    def __init__(self, num_units: int, num_layers: int = 1, **kwargs):
+        if "rnn_mode" in kwargs:
+            raise ValueError(
+                f"`rnn_mode` must be left out of {type(self).__name__}, which is always "
+                f"{self._mode!r}; got {kwargs['rnn_mode']!r}. CudnnRNN takes any."
+            )
+        super().__init__(num_units, num_layers, self._mode, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
@@ -707,8 +761,7 @@ class CudnnLSTM(_OfOneMode):
     TensorShape([8, 16])
     """
 
-    def __init__(self, num_units: int, num_layers: int = 1, **kwargs):
-        super().__init__(num_units, num_layers, "lstm", **kwargs)
+    _mode = "lstm"
 
 
 @keras.saving.register_keras_serializable(package="tf_cudnn_rnn")
@@ -718,21 +771,18 @@ class CudnnGRU(_OfOneMode):
     It is that of keras.layers.GRU with reset_after=True.
     """
 
-    def __init__(self, num_units: int, num_layers: int = 1, **kwargs):
-        super().__init__(num_units, num_layers, "gru", **kwargs)
+    _mode = "gru"
 
 
 @keras.saving.register_keras_serializable(package="tf_cudnn_rnn")
 class CudnnRNNTanh(_OfOneMode):
     """CudnnRNN with rnn_mode="rnn_tanh"; all other arguments are its."""
 
-    def __init__(self, num_units: int, num_layers: int = 1, **kwargs):
-        super().__init__(num_units, num_layers, "rnn_tanh", **kwargs)
+    _mode = "rnn_tanh"
 
 
 @keras.saving.register_keras_serializable(package="tf_cudnn_rnn")
 class CudnnRNNRelu(_OfOneMode):
     """CudnnRNN with rnn_mode="rnn_relu"; all other arguments are its."""
 
-    def __init__(self, num_units: int, num_layers: int = 1, **kwargs):
-        super().__init__(num_units, num_layers, "rnn_relu", **kwargs)
+    _mode = "rnn_relu"
