@@ -280,19 +280,19 @@ def test_a_masked_layer_is_one_straight_graph():
 
     conditions = {"If", "StatelessIf", "While", "StatelessWhile", "Case"}
     assert not graph_of(layer) & conditions
-    assert "TfCudnnRnn>CudnnRNNV3" in graph_of(layer)
+    assert "TfCudnnRnn>KerasRNN" in graph_of(layer)
     assert graph_of(theirs) & conditions
 
 
 def test_what_is_kept_for_gradients(monkeypatch):
     kept = []
-    original = raw_ops.CudnnRNNV3
+    original = raw_ops.KerasRNN
 
     def spy(**arguments):
         kept.append(arguments["is_training"])
         return original(**arguments)
 
-    monkeypatch.setattr(raw_ops, "CudnnRNNV3", spy)
+    monkeypatch.setattr(raw_ops, "KerasRNN", spy)
     layer, _ = pairs.pair("LSTM")
     x = tf.constant(pairs.inputs())
     layer(x)
