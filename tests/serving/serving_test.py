@@ -363,8 +363,15 @@ def test_what_the_op_refuses(checked_program, models, tmp_path):
 
 def test_outputs_that_cannot_be_written(program, models, tmp_path):
     arguments = save_inputs(tmp_path, RAW_INPUTS)
-    result = run(program, "-l", OPS, "-o", tmp_path / "none", models / "own", *arguments)
-    assert_fails(result, f"cannot write {tmp_path}/none/", "No such file or directory")
+    result = run(program, "-l", OPS, "-o", tmp_path / "none/below", models / "own", *arguments)
+    assert_fails(
+        result, f"cannot make the folder {tmp_path}/none/below", "No such file or directory"
+    )
+    (tmp_path / "file").touch()
+    result = run(program, "-l", OPS, "-o", tmp_path / "file", models / "own", *arguments)
+    assert_fails(result, f"cannot write {tmp_path}/file/", "Not a directory")
+    result = run(program, "-l", OPS, "-o", tmp_path / "new", models / "own", *arguments)
+    assert result.returncode == 0 and list((tmp_path / "new").glob("*.npy"))
     arguments = save_inputs(tmp_path, {"x": np.ones([2], np.float32)})
     result = run(program, "-l", OPS, "-s", "to_half", models / "own", *arguments)
     assert result.returncode == 1
