@@ -28,25 +28,23 @@ const SimdKernels<F>& Kernels() {
 
 template <typename Element>
 void Load(const Element* in, ComputeType<Element>* out, int64_t count) {
-  const SimdConversions& convert = SelectSimdTarget().conversions;
-  if constexpr (std::is_same_v<Element, Half>) {
-    convert.half_to_float(&in->bits, out, count);
-  } else if constexpr (std::is_same_v<Element, BFloat16>) {
-    convert.bfloat16_to_float(&in->bits, out, count);
-  } else {
+  if constexpr (kComputesInPlace<Element>) {
     std::memcpy(out, in, count * sizeof *in);
+  } else if constexpr (std::is_same_v<Element, Half>) {
+    SelectSimdTarget().conversions.half_to_float(&in->bits, out, count);
+  } else {
+    SelectSimdTarget().conversions.bfloat16_to_float(&in->bits, out, count);
   }
 }
 
 template <typename Element>
 void Store(const ComputeType<Element>* in, Element* out, int64_t count) {
-  const SimdConversions& convert = SelectSimdTarget().conversions;
-  if constexpr (std::is_same_v<Element, Half>) {
-    convert.float_to_half(in, &out->bits, count);
-  } else if constexpr (std::is_same_v<Element, BFloat16>) {
-    convert.float_to_bfloat16(in, &out->bits, count);
-  } else {
+  if constexpr (kComputesInPlace<Element>) {
     std::memcpy(out, in, count * sizeof *in);
+  } else if constexpr (std::is_same_v<Element, Half>) {
+    SelectSimdTarget().conversions.float_to_half(in, &out->bits, count);
+  } else {
+    SelectSimdTarget().conversions.float_to_bfloat16(in, &out->bits, count);
   }
 }
 

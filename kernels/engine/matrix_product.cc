@@ -11,6 +11,10 @@ namespace {
 
 constexpr int64_t kMaxPanelColumns = 256;
 
+// Bytes of a packed matrix that leave room for more in an L2 cache.
+constexpr int64_t kMaxCachedBytes = int64_t{1} << 18;
+constexpr int64_t kRowBlock = 24;
+
 // Reading a weight from far costs about as much as so many multiply-adds.
 constexpr int64_t kMovedRows = 4;
 
@@ -220,6 +224,23 @@ void Multiply(const RowsTimesMatrix<F>& p, Executor& executor) {
   const int64_t depth = p.unpacked ? p.unpacked->depth : p.b->depth;
   const int64_t columns = p.unpacked ? p.unpacked->columns : p.b->columns;
   const int64_t rows = p.unpacked ? kMovedRows + p.rows : p.rows;
+  // A small B stays in the cache, so that rows of c can be written from end to
+  // end: they may lie far apart, and a panel is a short piece of each.
+  if (p.unpacked == nullptr &&
+      depth * columns * int64_t{sizeof(F)} <= kMaxCachedBytes) {
+    const int64_t num_blocks = (p.rows + kRowBlock - 1) / kRowBlock;
+    ParallelFor(executor, num_blocks, 2 * kRowBlock * depth * columns,
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t block = begin; block < end; ++block) {
+                    const int64_t row = block * kRowBlock;
+                    const int64_t row_end = std::min(row + kRowBlock, p.rows);
+                    for (int64_t i = 0; i < NumPanels<F>(columns); ++i) {
+                      MultiplyPanel(p, i, row, row_end);
+                    }
+                  }
+                });
+    return;
+  }
   ParallelTiles(executor, NumPanels<F>(columns), 0, p.rows,
                 2 * rows * depth * columns,
                 [&](int64_t panel, int64_t row_begin, int64_t row_end) {
