@@ -1,14 +1,11 @@
 // KerasToParams and its gradient.
 #include <cstdint>
-#include <optional>
 
 #include "kernels/engine/keras_weights.h"
-#include "kernels/engine/params_layout.h"
 #include "kernels/keras_weight_tensors.h"
 #include "kernels/kernels.h"
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
-#include "ops/engine_status.h"
 #include "ops/keras_weights_rules.h"
 #include "ops/params_rules.h"
 #include "tensorflow/core/platform/errors.h"
@@ -38,19 +35,16 @@ class KerasToParamsKernel : public OpKernel {
     OP_REQUIRES_OK(context, GetKerasWeights(context, &weights, &shapes));
     KerasSizes sizes;
     OP_REQUIRES_OK(context, CheckKerasShapes(attributes_.mode, shapes, &sizes));
-    std::optional<rnn::RnnDescriptor> descriptor;
+    Network network;
     OP_REQUIRES_OK(context,
-                   MakeKerasDescriptor(attributes_.mode, sizes, &descriptor));
-    rnn::ParamsLayout layout;
-    OP_REQUIRES_OK(context,
-                   FromEngine(rnn::ParamsLayout::Create(*descriptor, &layout)));
+                   MakeKerasNetwork(attributes_.mode, sizes, &network));
 
     Tensor* params = nullptr;
-    OP_REQUIRES_OK(context,
-                   context->allocate_output(
-                       "params", TensorShape({layout.size()}), &params));
+    OP_REQUIRES_OK(
+        context, context->allocate_output(
+                     "params", TensorShape({network.layout->size()}), &params));
     ThreadPoolExecutor executor(context);
-    rnn::KerasToParams<Element<T>>(*descriptor, weights.Data<T>(),
+    rnn::KerasToParams<Element<T>>(network.descriptor, weights.Data<T>(),
                                    MutableData<T>(params), executor);
   }
 
@@ -78,35 +72,36 @@ class KerasToParamsBackpropKernel : public OpKernel {
                    CheckKerasBackpropShapes(
                        attributes_.mode, PartialShape(*params_backprop),
                        num_units->scalar<int32_t>()(), &sizes));
-    std::optional<rnn::RnnDescriptor> descriptor;
+    Network network;
     OP_REQUIRES_OK(context,
-                   MakeKerasDescriptor(attributes_.mode, sizes, &descriptor));
+                   MakeKerasNetwork(attributes_.mode, sizes, &network));
+    const rnn::RnnDescriptor& descriptor = network.descriptor;
 
-    const int64_t gates_size = descriptor->gates_size();
+    const int64_t gates_size = descriptor.gates_size();
     Tensor* kernel = nullptr;
     Tensor* recurrent_kernel = nullptr;
     OpOutputList biases;
     OP_REQUIRES_OK(
         context,
         context->allocate_output(
-            "kernel_backprop",
-            TensorShape({descriptor->input_size, gates_size}), &kernel));
+            "kernel_backprop", TensorShape({descriptor.input_size, gates_size}),
+            &kernel));
     OP_REQUIRES_OK(context,
                    context->allocate_output(
                        "recurrent_kernel_backprop",
-                       TensorShape({descriptor->hidden_size, gates_size}),
+                       TensorShape({descriptor.hidden_size, gates_size}),
                        &recurrent_kernel));
     OP_REQUIRES_OK(context, context->output_list("biases_backprop", &biases));
     Tensor* bias = nullptr;
     if (biases.size() > 0) {
       TensorShape shape;
-      KerasBiasShape(attributes_.mode, descriptor->hidden_size)
+      KerasBiasShape(attributes_.mode, descriptor.hidden_size)
           .AsTensorShape(&shape);
       OP_REQUIRES_OK(context, biases.allocate(0, shape, &bias));
     }
     ThreadPoolExecutor executor(context);
     rnn::KerasToParamsBackward<Element<T>>(
-        *descriptor, Data<T>(*params_backprop),
+        descriptor, Data<T>(*params_backprop),
         {MutableData<T>(kernel), MutableData<T>(recurrent_kernel),
          bias == nullptr ? nullptr : MutableData<T>(bias)},
         executor);

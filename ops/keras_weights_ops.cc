@@ -3,8 +3,6 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/engine/params_layout.h"
-#include "ops/engine_status.h"
 #include "ops/keras_weights_rules.h"
 #include "ops/params_rules.h"
 #include "ops/partial_shapes.h"
@@ -100,15 +98,11 @@ absl::Status KerasToParamsShapeFunction(InferenceContext* c) {
   TF_RETURN_IF_ERROR(GetKerasShapes(c, attributes, &shapes));
   KerasSizes sizes;
   TF_RETURN_IF_ERROR(CheckKerasShapes(attributes.mode, shapes, &sizes));
-  std::optional<rnn::RnnDescriptor> descriptor;
-  TF_RETURN_IF_ERROR(MakeKerasDescriptor(attributes.mode, sizes, &descriptor));
-  if (!descriptor) {
-    return c->set_output("params", {c->Vector(c->UnknownDim())});
-  }
-  rnn::ParamsLayout layout;
-  TF_RETURN_IF_ERROR(
-      FromEngine(rnn::ParamsLayout::Create(*descriptor, &layout)));
-  return c->set_output("params", {c->Vector(layout.size())});
+  Network network;
+  TF_RETURN_IF_ERROR(MakeKerasNetwork(attributes.mode, sizes, &network));
+  return c->set_output("params",
+                       {network.layout ? c->Vector(network.layout->size())
+                                       : c->Vector(c->UnknownDim())});
 }
 
 absl::Status KerasToParamsBackpropShapeFunction(InferenceContext* c) {

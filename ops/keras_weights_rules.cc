@@ -3,9 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/engine/params_layout.h"
 #include "ops/attributes.h"
-#include "ops/engine_status.h"
 
 namespace tf_cudnn_rnn {
 namespace {
@@ -29,13 +27,10 @@ absl::Status CheckShape(const char* name, const PartialTensorShape& shape,
 
 absl::Status ParamsSize(rnn::CellMode mode, int64_t input_size,
                         int64_t hidden_size, int64_t* size) {
-  rnn::RnnDescriptor d;
-  d.mode = mode;
-  d.input_size = input_size;
-  d.hidden_size = hidden_size;
-  rnn::ParamsLayout layout;
-  TF_RETURN_IF_ERROR(FromEngine(rnn::ParamsLayout::Create(d, &layout)));
-  *size = layout.size();
+  Network network;
+  TF_RETURN_IF_ERROR(
+      MakeKerasNetwork(mode, {input_size, hidden_size}, &network));
+  *size = network.layout->size();
   return absl::OkStatus();
 }
 
@@ -65,19 +60,15 @@ absl::Status ParseKerasWeightsAttributes(const std::string& rnn_mode,
   return absl::OkStatus();
 }
 
-absl::Status MakeKerasDescriptor(
-    rnn::CellMode mode, const KerasSizes& sizes,
-    std::optional<rnn::RnnDescriptor>* descriptor) {
-  descriptor->reset();
-  if (!sizes.input_size || !sizes.hidden_size) return absl::OkStatus();
-  rnn::RnnDescriptor d;
-  d.mode = mode;
-  d.input_size = *sizes.input_size;
-  d.hidden_size = *sizes.hidden_size;
-  rnn::ParamsLayout layout;
-  TF_RETURN_IF_ERROR(FromEngine(rnn::ParamsLayout::Create(d, &layout)));
-  *descriptor = d;
-  return absl::OkStatus();
+absl::Status MakeKerasNetwork(rnn::CellMode mode, const KerasSizes& sizes,
+                              Network* network) {
+  RnnAttributes attributes;
+  attributes.mode = mode;
+  NetworkSizes all;
+  all.num_layers = 1;
+  all.input_size = sizes.input_size;
+  all.hidden_size = sizes.hidden_size;
+  return MakeNetwork(attributes, all, network);
 }
 
 PartialTensorShape KerasBiasShape(rnn::CellMode mode,

@@ -11,6 +11,7 @@
 #include "kernels/engine/descriptor.h"
 #include "ops/attributes.h"
 #include "ops/call_shapes.h"
+#include "ops/params_rules.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -46,9 +47,9 @@ struct KerasSizes {
   std::optional<int64_t> hidden_size;
 };
 
-// One layer in one direction; nothing unless both sizes are known.
-absl::Status MakeKerasDescriptor(rnn::CellMode mode, const KerasSizes& sizes,
-                                 std::optional<rnn::RnnDescriptor>* descriptor);
+// One layer in one direction.
+absl::Status MakeKerasNetwork(rnn::CellMode mode, const KerasSizes& sizes,
+                              Network* network);
 
 struct KerasShapes {
   tensorflow::PartialTensorShape kernel;
