@@ -537,10 +537,12 @@ class BackwardPass {
       return;
     }
     const int64_t gates_size = d_.gates_size();
-    AccumulateBias(dgates_, rows, 0, gates_size,
-                   dparams_ + params_layout_.InputBias(k).offset);
-    AccumulateBias(RecurrentGateGradients(), rows, 0, gates_size,
-                   dparams_ + params_layout_.RecurrentBias(k).offset);
+    for (int gate = 0; gate < d_.num_gates(); ++gate) {
+      const int64_t offset = gate * d_.hidden_size;
+      AccumulateBiases(
+          gate, rows, dparams_ + params_layout_.InputBias(k).offset + offset,
+          dparams_ + params_layout_.RecurrentBias(k).offset + offset);
+    }
 
     Transpose(dgates_.rows, rows, gates_size);
     if (d_.has_input_weights(layer)) {
@@ -572,14 +574,11 @@ class BackwardPass {
   // to an input, not to a gate's unit.
   void AccumulateKerasGradients(int direction, StepRange chunk, int64_t rows) {
     if (keras_dweights_.bias != nullptr) {
-      const int64_t H = d_.hidden_size;
       for (int gate = 0; gate < d_.num_gates(); ++gate) {
         F* bias = keras_dweights_.bias + keras_gates_[gate];
-        AccumulateBias(dgates_, rows, gate * H, H, bias);
-        if (d_.mode == CellMode::kGru) {
-          AccumulateBias(dgates_recurrent_, rows, gate * H, H,
-                         bias + d_.gates_size());
-        }
+        AccumulateBiases(
+            gate, rows, bias,
+            d_.mode == CellMode::kGru ? bias + d_.gates_size() : nullptr);
       }
     }
     Input(0).Gather(direction, chunk, *executor_, input_staging_, input_rows_);
@@ -624,27 +623,30 @@ class BackwardPass {
     Multiply(product, *executor_);
   }
 
-  // bias += the sum over the rows of `size` columns. A chunk's sum is added as
-  // a whole, so that rounding errors grow with the chunk and not with time.
-  void AccumulateBias(const RowBuffer<F>& gradients, int64_t rows,
-                      int64_t first_column, int64_t size, F* bias) {
-    constexpr int64_t kBlock = 64;
-    const int64_t num_blocks = (size + kBlock - 1) / kBlock;
+  // The biases of a gate += its gradients, summed over the rows; `recurrent`
+  // may be nullptr. A chunk's sum is added as a whole, so that rounding errors
+  // grow with the chunk and not with time.
+  void AccumulateBiases(int gate, int64_t rows, F* input, F* recurrent) {
+    AccumulateBias(dgates_, gate, rows, input);
+    if (recurrent == nullptr) return;
+    if (d_.mode == CellMode::kGru && gate == kNew) {
+      AccumulateBias(dgates_recurrent_, gate, rows, recurrent);
+    } else {
+      std::copy_n(input, d_.hidden_size, recurrent);
+    }
+  }
+
+  void AccumulateBias(const RowBuffer<F>& gradients, int gate, int64_t rows,
+                      F* bias) {
+    constexpr int64_t kBlock = 128;
+    const int64_t H = d_.hidden_size;
+    const int64_t num_blocks = (H + kBlock - 1) / kBlock;
     ParallelFor(*executor_, num_blocks, rows * kBlock,
                 [&](int64_t begin, int64_t end) {
-                  for (int64_t block = begin; block < end; ++block) {
-                    const int64_t first = block * kBlock;
-                    const int64_t count = std::min(kBlock, size - first);
-                    F sums[kBlock] = {};
-                    for (int64_t i = 0; i < rows; ++i) {
-                      const F* row = gradients.rows[i] + first_column + first;
-                      for (int64_t j = 0; j < count; ++j) sums[j] += row[j];
-                    }
-                    F* out = bias + first;
-                    for (int64_t j = 0; j < count; ++j) {
-                      out[j] = is_first_chunk_ ? sums[j] : out[j] + sums[j];
-                    }
-                  }
+                  const int64_t first = begin * kBlock;
+                  const int64_t count = std::min(end * kBlock, H) - first;
+                  Kernels<F>().sum_rows(gradients.rows, rows, gate * H + first,
+                                        count, !is_first_chunk_, bias + first);
                 });
   }
 

@@ -160,6 +160,39 @@ void TransposeRows(const F* const* rows, int64_t columns, int64_t k_begin,
   }
 }
 
+// As many columns at a time as sums that hide an addition's latency.
+template <typename F>
+void SumRows(const F* const* rows, int64_t num_rows, int64_t first_column,
+             int64_t columns, bool accumulate, F* sums) {
+  using V = Vec<F>;
+  constexpr int kVectors = 8;
+  for (int64_t j = 0; j < columns; j += kVectors * V::kLanes) {
+    WithConstant<kVectors>(
+        (columns - j + V::kLanes - 1) / V::kLanes, [&](auto vector_count) {
+          constexpr int kCount = decltype(vector_count)::value;
+          const auto lanes = [&](int v) {
+            return Lanes<V>{columns - j - v * V::kLanes};
+          };
+          V block[kCount];
+          Unroll<kCount>([&](auto v) RNN_ALWAYS_INLINE {
+            block[v.value] = V::Broadcast(0);
+          });
+          for (int64_t i = 0; i < num_rows; ++i) {
+            const F* row = rows[i] + first_column + j;
+            Unroll<kCount>([&](auto v) RNN_ALWAYS_INLINE {
+              block[v.value] = block[v.value] +
+                               lanes(v.value).Load(row + v.value * V::kLanes);
+            });
+          }
+          for (int v = 0; v < kCount; ++v) {
+            F* out = sums + j + v * V::kLanes;
+            lanes(v).Store(
+                accumulate ? lanes(v).Load(out) + block[v] : block[v], out);
+          }
+        });
+  }
+}
+
 // Columns that are not packed are transposed so many deep at a time, into L1.
 constexpr int64_t kTransposeDepth = 64;
 
@@ -176,6 +209,17 @@ inline void ForEachTransposedPiece(const typename V::Element* const* rows,
         k + kTransposeDepth < k_end ? k + kTransposeDepth : k_end;
     TransposeRows(rows, kColumns, k, end, piece, kColumns);
     add(end - k, k, PackedPanel<V>{piece, kColumns});
+  }
+}
+
+// Starts to fetch what StoreTile() will write: the product hides the wait.
+template <int kRows, int kVectors, typename V, typename F>
+inline void FetchTile(const PanelProduct<F>& p, int64_t row) {
+  for (int m = 0; m < kRows; ++m) {
+    for (int v = 0; v < kVectors; ++v) {
+      __builtin_prefetch(p.c[row + m] + p.c_offset + v * V::kLanes,
+                         /*write=*/1);
+    }
   }
 }
 
@@ -233,8 +277,10 @@ inline void MultiplyBlock(const PanelProduct<F>& p, int64_t k_begin,
   }
   const auto multiply = [&](auto panel) {
     ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
-      V sums[decltype(row_count)::value][kVectors];
+      constexpr int kRows = decltype(row_count)::value;
+      V sums[kRows][kVectors];
       Clear(sums);
+      FetchTile<kRows, kVectors, V>(p, row);
       AddTileProduct(k_end - k_begin, p.a + row, k_begin, panel, sums);
       StoreTile(p, row, is_first, sums);
     });

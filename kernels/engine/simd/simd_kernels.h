@@ -100,6 +100,10 @@ struct SimdKernels {
   // and j < columns; a row that is nullptr gives zeros.
   void (*transpose_rows)(const F* const* rows, int64_t columns, int64_t k_begin,
                          int64_t k_end, F* out, int64_t out_stride);
+  // sums[j] = (accumulate ? sums[j] : 0) + the sum of rows[i][first_column +
+  // j], one row after another, for j < columns.
+  void (*sum_rows)(const F* const* rows, int64_t num_rows, int64_t first_column,
+                   int64_t columns, bool accumulate, F* sums);
   void (*cell_forward[kNumCellModes])(const CellForwardStep<F>&);
   void (*cell_backward[kNumCellModes])(const CellBackwardStep<F>&);
 };

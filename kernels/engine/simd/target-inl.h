@@ -25,6 +25,7 @@ constexpr SimdKernels<F> MakeKernels() {
        GruCell::kUnitVectors * kLanes},
       MultiplyPanel<F>,
       TransposeRows<F>,
+      SumRows<F>,
       {CellForward<VanillaCell<true>, F>, CellForward<VanillaCell<false>, F>,
        CellForward<LstmCell, F>, CellForward<GruCell, F>},
       {CellBackward<VanillaCell<true>, F>, CellBackward<VanillaCell<false>, F>,
