@@ -8,7 +8,7 @@ ISA_COPTS = {
 }
 
 # Which CPU has them; "scalar" is for all.
-_ISAS = {
+ISAS_OF_CPU = {
     "@platforms//cpu:x86_64": ["avx2", "avx512"],
     "@platforms//cpu:aarch64": ["neon"],
     "//conditions:default": [],
@@ -54,7 +54,7 @@ def simd_cc_library(name, isa_srcs, srcs, hdrs, textual_hdrs = [], deps = [], **
         srcs = srcs,
         deps = [name + "_headers", name + "_scalar"] + select({
             cpu: [name + "_" + isa for isa in isas]
-            for cpu, isas in _ISAS.items()
+            for cpu, isas in ISAS_OF_CPU.items()
         }),
         **kwargs
     )

@@ -3,7 +3,7 @@
 set -euo pipefail
 
 command -v bazel || command -v bazelisk || {
-  # GoogleTest comes along: a fresh machine then runs all tests.
-  tools/apt_install.sh bazel-bootstrap libgtest-dev
+  # GoogleTest and Google Benchmark come along: a fresh machine then runs all tests.
+  tools/apt_install.sh bazel-bootstrap libgtest-dev libbenchmark-dev
   command -v bazel
 }

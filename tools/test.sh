@@ -4,10 +4,25 @@ set -euo pipefail
 
 bazel=$(tools/find_bazel.sh)
 flags=()
-has_gtest() { echo '#include <gtest/gtest.h>' | "${CC:-gcc}" -E -x c++ - >/dev/null 2>&1; }
-if ! has_gtest && ! { tools/apt_install.sh libgtest-dev && has_gtest; }; then
-  echo "Skipping the C++ tests: GoogleTest is missing (apt-get install libgtest-dev)."
-  flags=(--build_tests_only --test_tag_filters=-gtest)
+left_out=()
+
+# Leaves out the tests of a tag, if the library that they need is missing and cannot be installed.
+needs() {  # tag, header, Debian package, library, what it is for
+  local tag=$1 header=$2 package=$3
+  has_header() { echo "#include <$header>" | "${CC:-gcc}" -E -x c++ - >/dev/null 2>&1; }
+  if ! has_header && ! { tools/apt_install.sh "$package" && has_header; }; then
+    echo "Skipping $5: $4 is missing (apt-get install $package)."
+    left_out+=("-$tag")
+  fi
+}
+needs gtest gtest/gtest.h libgtest-dev GoogleTest "the C++ tests"
+needs benchmark benchmark/benchmark.h libbenchmark-dev "Google Benchmark" "the engine's benchmark"
+if ((${#left_out[@]})); then
+  flags=(--build_tests_only "--test_tag_filters=$(IFS=, && echo "${left_out[*]}")")
 fi
-"$bazel" test "${flags[@]}" //tests/...
+
+"$bazel" test "${flags[@]}" //tests/... //benchmarks/...
+# From the log of the test that compares what is tested with what there is.
+[[ " ${left_out[*]} " == *" -gtest "* ]] ||
+  grep '^Instruction sets of this machine' bazel-testlogs/tests/engine/isas_test/test.log
 .venv/bin/python -m pytest "$@"

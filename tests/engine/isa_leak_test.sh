@@ -7,8 +7,8 @@ set -euo pipefail
 status=0
 for library in "$@"; do
   symbols=$(nm -C "$library")
-  if ! grep -q kSimdTarget <<<"$symbols"; then
-    echo "$library: no kSimdTarget_<isa> in it; is this the right library?"
+  if ! grep -qE "rnn::k(SimdTarget|Probes)_" <<<"$symbols"; then
+    echo "$library: no table of an instruction set in it; is this the right library?"
     status=1
   fi
   if grep -E ' [uVvWw] ' <<<"$symbols"; then

@@ -17,9 +17,11 @@ double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 CellOutput CellForward(CellMode mode, const CellInput& in) {
   CellOutput out;
   switch (mode) {
-    case CellMode::kRelu:
-      out.h = std::fmax(in.w_x[0] + in.r_h[0], 0);
+    case CellMode::kRelu: {
+      const double sum = in.w_x[0] + in.r_h[0];
+      out.h = sum < 0 ? 0 : sum;  // NaN stays NaN
       break;
+    }
     case CellMode::kTanh:
       out.h = std::tanh(in.w_x[0] + in.r_h[0]);
       break;

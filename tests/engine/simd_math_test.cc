@@ -170,8 +170,7 @@ TYPED_TEST(SimdMathTest, InfinityGivesTheLimits) {
     SCOPED_TRACE(target->name);
     const auto sigmoid = MathOf<F>(*target).sigmoid;
     EXPECT_EQ(Evaluate(sigmoid, kInfinity), 1);
-    EXPECT_GE(Evaluate(sigmoid, -kInfinity), 0);
-    EXPECT_LT(Evaluate(sigmoid, -kInfinity), std::numeric_limits<F>::min());
+    EXPECT_EQ(Evaluate(sigmoid, -kInfinity), 0);
     EXPECT_EQ(Evaluate(MathOf<F>(*target).tanh, kInfinity), 1);
     EXPECT_EQ(Evaluate(MathOf<F>(*target).tanh, -kInfinity), -1);
   }

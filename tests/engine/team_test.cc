@@ -4,75 +4,16 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <queue>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "tests/engine/thread_pool.h"
+
 namespace rnn {
 namespace {
-
-// A pool as a program has it: some threads, one queue.
-class Pool {
- public:
-  explicit Pool(int num_threads) {
-    for (int i = 0; i < num_threads; ++i) {
-      threads_.emplace_back([this] { Loop(); });
-    }
-  }
-  ~Pool() {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      is_closed_ = true;
-    }
-    changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
-
-  void Schedule(std::function<void()> work) {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      queue_.push(std::move(work));
-      ++num_scheduled_;
-    }
-    changed_.notify_one();
-  }
-  Team::Recruit Recruit() {
-    return [this](std::function<void()> work) {
-      Schedule(std::move(work));
-      return true;
-    };
-  }
-  int num_scheduled() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return num_scheduled_;
-  }
-
- private:
-  void Loop() {
-    while (true) {
-      std::function<void()> work;
-      {
-        std::unique_lock<std::mutex> lock(mutex_);
-        changed_.wait(lock, [this] { return is_closed_ || !queue_.empty(); });
-        if (queue_.empty()) return;
-        work = std::move(queue_.front());
-        queue_.pop();
-      }
-      work();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::queue<std::function<void()>> queue_;
-  bool is_closed_ = false;
-  int num_scheduled_ = 0;
-  std::vector<std::thread> threads_;
-};
 
 void ExpectRunsEachTaskOnce(Team& team, int num_tasks) {
   std::vector<std::atomic<int>> counts(num_tasks);
@@ -83,7 +24,7 @@ void ExpectRunsEachTaskOnce(Team& team, int num_tasks) {
 }
 
 TEST(TeamTest, RunsEachTaskOnce) {
-  Pool pool(6);
+  ThreadPool pool(6);
   for (int num_threads : {1, 2, 3, 7}) {
     Team team(num_threads, pool.Recruit());
     EXPECT_EQ(team.num_threads(), num_threads);
@@ -96,7 +37,7 @@ TEST(TeamTest, RunsEachTaskOnce) {
 }
 
 TEST(TeamTest, HelpersTakePart) {
-  Pool pool(2);
+  ThreadPool pool(2);
   Team team(3, pool.Recruit());
   std::set<std::thread::id> threads;
   std::mutex mutex;
@@ -134,7 +75,7 @@ TEST(TeamTest, NeedsNoHelper) {
 }
 
 TEST(TeamTest, AsksAgainForHelpersThatWereNotToBeHad) {
-  Pool pool(1);
+  ThreadPool pool(1);
   bool is_free = false;
   int num_refused = 0;
   Team team(2, [&](std::function<void()> work) {
@@ -153,7 +94,7 @@ TEST(TeamTest, AsksAgainForHelpersThatWereNotToBeHad) {
 }
 
 TEST(TeamTest, FinishesOnABusyPool) {
-  Pool pool(1);
+  ThreadPool pool(1);
   std::atomic<bool> is_over{false};
   pool.Schedule([&] {
     while (!is_over) std::this_thread::yield();
@@ -164,7 +105,7 @@ TEST(TeamTest, FinishesOnABusyPool) {
 }
 
 TEST(TeamTest, TeamsShareAPool) {
-  Pool pool(2);
+  ThreadPool pool(2);
   std::vector<std::thread> callers;
   for (int i = 0; i < 4; ++i) {
     callers.emplace_back([&] {
@@ -180,7 +121,7 @@ TEST(TeamTest, TeamsShareAPool) {
 }
 
 TEST(TeamTest, IdleHelpersLeaveAndAreRecruitedAgain) {
-  Pool pool(1);
+  ThreadPool pool(1);
   Team team(2, pool.Recruit());
   ExpectRunsEachTaskOnce(team, 2);
   EXPECT_EQ(pool.num_scheduled(), 1);
@@ -198,7 +139,7 @@ TEST(TeamTest, IdleHelpersLeaveAndAreRecruitedAgain) {
 }
 
 TEST(TeamTest, TasksSeeWhatEarlierOnesWrote) {
-  Pool pool(2);
+  ThreadPool pool(2);
   Team team(3, pool.Recruit());
   std::vector<int> values(24, 0);
   for (int round = 0; round < 2000; ++round) {

@@ -2,7 +2,8 @@
 //
 //               valid range    maximum error, ULP (float and double)
 //   Sigmoid     all x          4 for x >= -87 (double: -708); below, absolute
-//                              error under the smallest normal number
+//                              error under the smallest normal number; 0 at
+//                              -infinity
 //   Tanh        all x          4
 //
 // NaN gives NaN. The table is held to by tests/engine/simd_math_test.cc.
@@ -24,7 +25,7 @@ struct ExpConstants<float> {
   static constexpr float kLog2E = 1.44269504f;
   static constexpr float kLn2High = 0.693359375f;
   static constexpr float kLn2Low = -2.12194440e-4f;
-  static constexpr float kMaxArgument = 88.0f;
+  static constexpr float kMaxArgument = 89.0f;
   static constexpr float kMinArgument = -87.0f;
   static constexpr float kTanhSaturation = 20.0f;  // of 2|x|
   static constexpr int kTerms = 6;
@@ -37,7 +38,7 @@ struct ExpConstants<double> {
   static constexpr double kLog2E = 1.4426950408889634;
   static constexpr double kLn2High = 6.93147180369123816490e-01;
   static constexpr double kLn2Low = 1.90821492927058770002e-10;
-  static constexpr double kMaxArgument = 709.0;
+  static constexpr double kMaxArgument = 710.0;
   static constexpr double kMinArgument = -708.0;
   static constexpr double kTanhSaturation = 44.0;
   static constexpr int kTerms = 12;
@@ -62,7 +63,7 @@ inline V Expm1Reduced(V x, V* k) {
   return MulAdd(series, r * r, r);
 }
 
-// 1 / (1 + exp(-x))
+// 1 / (1 + exp(-x)). exp of the largest argument is infinity.
 template <typename V>
 inline V Sigmoid(V x) {
   using C = ExpConstants<typename V::Element>;

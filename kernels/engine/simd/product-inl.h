@@ -145,6 +145,8 @@ void TransposeRows(const F* const* rows, int64_t columns, int64_t k_begin,
       V tile[V::kLanes];
       Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
         const bool is_zero = j + i.value >= columns || !rows[j + i.value];
+        // Rows lie far apart: nobody else sees where the next loads will be.
+        if (!is_zero) __builtin_prefetch(rows[j + i.value] + k + V::kLanes);
         tile[i.value] =
             is_zero ? V::Broadcast(0) : row_lanes.Load(rows[j + i.value] + k);
       });

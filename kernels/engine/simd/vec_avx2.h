@@ -64,7 +64,7 @@ inline Vec<float> Max(Vec<float> a, Vec<float> b) {
 inline Vec<float> Round(Vec<float> a) {
   return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
-// a * 2^k for an integral k in [-126, 127].
+// a * 2^k for an integral k in [-126, 128]; 2^128 is infinity.
 inline Vec<float> Scale(Vec<float> a, Vec<float> k) {
   const __m256i exponent =
       _mm256_add_epi32(_mm256_cvtps_epi32(k.v), _mm256_set1_epi32(127));
@@ -155,7 +155,7 @@ inline Vec<double> Max(Vec<double> a, Vec<double> b) {
 inline Vec<double> Round(Vec<double> a) {
   return {_mm256_round_pd(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
-// a * 2^k for an integral k in [-1022, 1023].
+// a * 2^k for an integral k in [-1022, 1024]; 2^1024 is infinity.
 inline Vec<double> Scale(Vec<double> a, Vec<double> k) {
   const __m256i exponent = _mm256_add_epi64(
       _mm256_cvtepi32_epi64(_mm256_cvtpd_epi32(k.v)), _mm256_set1_epi64x(1023));

@@ -61,7 +61,7 @@ inline Vec<float> Max(Vec<float> a, Vec<float> b) {
   return {vbslq_f32(vcgtq_f32(a.v, b.v), a.v, b.v)};
 }
 inline Vec<float> Round(Vec<float> a) { return {vrndnq_f32(a.v)}; }
-// a * 2^k for an integral k in [-126, 127].
+// a * 2^k for an integral k in [-126, 128]; 2^128 is infinity.
 inline Vec<float> Scale(Vec<float> a, Vec<float> k) {
   const int32x4_t exponent = vaddq_s32(vcvtnq_s32_f32(k.v), vdupq_n_s32(127));
   return {vmulq_f32(a.v, vreinterpretq_f32_s32(vshlq_n_s32(exponent, 23)))};
@@ -131,7 +131,7 @@ inline Vec<double> Max(Vec<double> a, Vec<double> b) {
   return {vbslq_f64(vcgtq_f64(a.v, b.v), a.v, b.v)};
 }
 inline Vec<double> Round(Vec<double> a) { return {vrndnq_f64(a.v)}; }
-// a * 2^k for an integral k in [-1022, 1023].
+// a * 2^k for an integral k in [-1022, 1024]; 2^1024 is infinity.
 inline Vec<double> Scale(Vec<double> a, Vec<double> k) {
   const int64x2_t exponent = vaddq_s64(vcvtnq_s64_f64(k.v), vdupq_n_s64(1023));
   return {vmulq_f64(a.v, vreinterpretq_f64_s64(vshlq_n_s64(exponent, 52)))};

@@ -1,0 +1,198 @@
+// A call of the engine with all its tensors, for tests that look at memory,
+// threads and modes, and for benchmarks. What is computed, engine_test.cc
+// compares with a reference.
+#ifndef TESTS_ENGINE_ENGINE_CALL_H_
+#define TESTS_ENGINE_ENGINE_CALL_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/engine/elements.h"
+#include "kernels/engine/engine.h"
+#include "kernels/engine/params_layout.h"
+#include "kernels/engine/reserve_layout.h"
+#include "tests/engine/random_values.h"
+
+namespace rnn {
+
+struct EngineSizes {
+  RnnDescriptor descriptor;
+  int64_t max_time = 0;
+  int64_t batch = 0;
+  std::vector<int32_t> lengths;  // [B]; empty: all are max_time
+  bool time_major = true;
+  bool training = true;        // else there is no reserve, and no Backward()
+  bool keras_weights = false;  // in place of params
+  bool keras_bias = true;      // among them
+};
+
+// Buffer<Value>(size) owns memory for `size` values at data(). Inputs are
+// random; outputs and scratch begin as Buffer gives them.
+template <typename Element, template <typename> class Buffer>
+class EngineCall {
+ public:
+  explicit EngineCall(const EngineSizes& sizes, uint64_t seed = 1)
+      : sizes_(sizes),
+        sequences_(sizes.max_time, sizes.batch,
+                   sizes.lengths.empty() ? nullptr : sizes.lengths.data()),
+        x(x_rows() * d_.input_size),
+        h0(states() * d_.output_size()),
+        c0(c_size()),
+        params(sizes.keras_weights ? 0 : ParamsSize()),
+        kernel(keras(KerasKernelSize(d_))),
+        recurrent_kernel(keras(KerasRecurrentKernelSize(d_))),
+        bias(sizes.keras_bias ? keras(KerasBiasSize(d_)) : 0),
+        y(x_rows() * y_features()),
+        h_n(h0.size()),
+        c_n(c_size()),
+        reserve(sizes.training ? ReserveSize() : 0),
+        dy(backward(y.size())),
+        dh_n(backward(h_n.size())),
+        dc_n(backward(c_n.size())),
+        dx(backward(x.size())),
+        dh0(backward(h0.size())),
+        dc0(backward(c0.size())),
+        dparams(backward(params.size())),
+        dkernel(backward(kernel.size())),
+        drecurrent_kernel(backward(recurrent_kernel.size())),
+        dbias(backward(bias.size())),
+        forward_scratch(
+            ForwardScratchBytes<Element>(d_, sequences_, sizes.training)),
+        backward_scratch(backward(BackwardScratchBytes<Element>(
+            d_, sequences_, sizes.keras_weights))) {
+    RandomValues random(seed);
+    for (Buffer<Element>* values : {&x, &h0, &c0, &dy, &dh_n, &dc_n}) {
+      Fill(values, random, 1);
+    }
+    // Sums of any depth come out about equally large.
+    const double bound =
+        1.5 / std::sqrt(std::max({d_.input_size, d_.hidden_size, int64_t{4}}));
+    for (Buffer<Element>* values :
+         {&params, &kernel, &recurrent_kernel, &bias}) {
+      Fill(values, random, bound);
+    }
+  }
+
+  void Forward(Executor& executor) {
+    ForwardArguments<Element> a{};
+    const KerasWeights<const Element> weights{
+        kernel.data(), recurrent_kernel.data(),
+        sizes_.keras_bias ? bias.data() : nullptr};
+    a.x = x.data();
+    a.h0 = h0.data();
+    a.c0 = has_c() ? c0.data() : nullptr;
+    a.params = sizes_.keras_weights ? nullptr : params.data();
+    a.keras_weights = sizes_.keras_weights ? &weights : nullptr;
+    a.y = y.data();
+    a.h_n = h_n.data();
+    a.c_n = has_c() ? c_n.data() : nullptr;
+    a.reserve = sizes_.training ? reserve.data() : nullptr;
+    SetStrides(&a);
+    a.layout = {sizes_.time_major, sizes_.time_major};
+    a.apply_dropout = sizes_.training && d_.dropout > 0;
+    a.dropout_key = 0x0123456789abcdef;
+    rnn::Forward(d_, sequences_, a, forward_scratch.data(), executor);
+  }
+
+  // After Forward().
+  void Backward(Executor& executor) {
+    BackwardArguments<Element> a{};
+    const KerasWeights<const Element> weights{
+        kernel.data(), recurrent_kernel.data(),
+        sizes_.keras_bias ? bias.data() : nullptr};
+    const KerasWeights<Element> dweights{
+        dkernel.data(), drecurrent_kernel.data(),
+        sizes_.keras_bias ? dbias.data() : nullptr};
+    a.x = x.data();
+    a.h0 = h0.data();
+    a.c0 = has_c() ? c0.data() : nullptr;
+    a.params = sizes_.keras_weights ? nullptr : params.data();
+    a.keras_weights = sizes_.keras_weights ? &weights : nullptr;
+    a.y = y.data();
+    a.reserve = reserve.data();
+    a.dy = dy.data();
+    a.dh_n = dh_n.data();
+    a.dc_n = has_c() ? dc_n.data() : nullptr;
+    a.dx = dx.data();
+    a.dh0 = dh0.data();
+    a.dc0 = has_c() ? dc0.data() : nullptr;
+    a.dparams = sizes_.keras_weights ? nullptr : dparams.data();
+    a.keras_dweights = sizes_.keras_weights ? &dweights : nullptr;
+    SetStrides(&a);
+    rnn::Backward(d_, sequences_, a, backward_scratch.data(), executor);
+  }
+
+  std::vector<Buffer<Element>*> Inputs() {
+    return {&x,    &h0, &c0,   &params, &kernel, &recurrent_kernel,
+            &bias, &dy, &dh_n, &dc_n};
+  }
+  // Those of Forward(), then those of Backward().
+  std::vector<Buffer<Element>*> Outputs() {
+    return {&y,   &h_n,     &c_n,     &reserve,           &dx,   &dh0,
+            &dc0, &dparams, &dkernel, &drecurrent_kernel, &dbias};
+  }
+
+  const EngineSizes& sizes() const { return sizes_; }
+  const Sequences& sequences() const { return sequences_; }
+
+ private:
+  // First, because the buffers' sizes follow from them.
+  const EngineSizes sizes_;
+  const RnnDescriptor& d_ = sizes_.descriptor;
+  const Sequences sequences_;
+
+ public:
+  // Strides of sizes(): [T, B, .] and [L*D, B, .] if time-major, else
+  // [B, T, .] and [B, L*D, .]. Those of absent tensors are empty.
+  Buffer<Element> x, h0, c0, params, kernel, recurrent_kernel, bias;
+  Buffer<Element> y, h_n, c_n, reserve;
+  Buffer<Element> dy, dh_n, dc_n;
+  Buffer<Element> dx, dh0, dc0, dparams, dkernel, drecurrent_kernel, dbias;
+  Buffer<unsigned char> forward_scratch, backward_scratch;
+
+ private:
+  bool has_c() const { return d_.mode == CellMode::kLstm; }
+  int64_t x_rows() const { return sizes_.max_time * sizes_.batch; }
+  int64_t states() const { return d_.num_pseudo_layers() * sizes_.batch; }
+  int64_t c_size() const { return has_c() ? states() * d_.hidden_size : 0; }
+  int64_t y_features() const { return d_.num_directions * d_.output_size(); }
+  int64_t backward(int64_t size) const { return sizes_.training ? size : 0; }
+  int64_t keras(int64_t size) const { return sizes_.keras_weights ? size : 0; }
+
+  // Sizes that the caller chose to be possible.
+  int64_t ParamsSize() const {
+    ParamsLayout layout;
+    return ParamsLayout::Create(d_, &layout).ok() ? layout.size() : -1;
+  }
+  int64_t ReserveSize() const {
+    ReserveLayout layout;
+    return ReserveLayout::Create(d_, sequences_, &layout).ok() ? layout.size()
+                                                               : -1;
+  }
+
+  template <typename Arguments>
+  void SetStrides(Arguments* a) const {
+    const auto strides = [&](int64_t outer_size, int64_t features) {
+      return Strides::Of(sizes_.time_major, outer_size, sizes_.batch, features);
+    };
+    a->x_strides = strides(sizes_.max_time, d_.input_size);
+    a->y_strides = strides(sizes_.max_time, y_features());
+    a->h_strides = strides(d_.num_pseudo_layers(), d_.output_size());
+    a->c_strides = strides(d_.num_pseudo_layers(), d_.hidden_size);
+  }
+
+  static void Fill(Buffer<Element>* values, RandomValues& random,
+                   double bound) {
+    for (int64_t i = 0; i < values->size(); ++i) {
+      const auto value =
+          static_cast<ComputeType<Element>>(random.Real(-bound, bound));
+      Store(&value, values->data() + i, 1);
+    }
+  }
+};
+
+}  // namespace rnn
+
+#endif  // TESTS_ENGINE_ENGINE_CALL_H_

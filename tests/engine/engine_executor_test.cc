@@ -1,0 +1,227 @@
+// Forward and Backward finish, with the same bits, on executors of every kind:
+// pools of one thread, busy pools, pools that several calls share.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "kernels/engine/engine.h"
+#include "kernels/engine/team.h"
+#include "tests/engine/engine_call.h"
+#include "tests/engine/guard_pages.h"
+#include "tests/engine/guarded.h"
+#include "tests/engine/thread_pool.h"
+
+namespace rnn {
+namespace {
+
+// Each step is shared, and so are products over chunks of time.
+EngineSizes Sizes(CellMode mode = CellMode::kLstm) {
+  EngineSizes sizes;
+  sizes.descriptor.mode = mode;
+  sizes.descriptor.num_directions = 2;
+  sizes.descriptor.input_size = 64;
+  sizes.descriptor.hidden_size = 128;
+  sizes.max_time = 12;
+  sizes.batch = 16;
+  return sizes;
+}
+
+using Results = std::vector<std::vector<float>>;
+
+Results RunCall(const EngineSizes& sizes, Executor& executor) {
+  EngineCall<float, EndGuarded> call(sizes);
+  call.Forward(executor);
+  call.Backward(executor);
+  Results results;
+  for (auto* values : call.Outputs()) results.push_back(values->values());
+  return results;
+}
+
+Results RunAlone(const EngineSizes& sizes = Sizes()) {
+  SerialExecutor executor;
+  return RunCall(sizes, executor);
+}
+
+void ExpectSame(const Results& a, const Results& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(SameBits(a[i], b[i])) << i;
+}
+
+// Counts the threads that work on tasks at the same time, over several teams.
+class Gauge {
+ public:
+  void Enter() {
+    const int now = ++num_inside_;
+    int most = most_;
+    while (now > most && !most_.compare_exchange_weak(most, now)) {
+    }
+  }
+  void Leave() { --num_inside_; }
+  int most() const { return most_; }
+
+ private:
+  std::atomic<int> num_inside_{0};
+  std::atomic<int> most_{0};
+};
+
+class GaugedExecutor : public Executor {
+ public:
+  GaugedExecutor(Executor* executor, Gauge* gauge)
+      : executor_(executor), gauge_(gauge) {}
+  int num_threads() const override { return executor_->num_threads(); }
+  void Run(int num_tasks, FunctionRef<void(int)> task) override {
+    executor_->Run(num_tasks, [&](int i) {
+      gauge_->Enter();
+      task(i);
+      gauge_->Leave();
+    });
+  }
+
+ private:
+  Executor* executor_;
+  Gauge* gauge_;
+};
+
+TEST(EngineExecutorTest, OnAPoolOfOneThread) {
+  const Results alone = RunAlone();
+  // The pool's thread helps a caller from outside, ...
+  ThreadPool pool(1);
+  Team team(2, pool.Recruit());
+  ExpectSame(RunCall(Sizes(), team), alone);
+  // ... or is the caller, whose helpers cannot come before it is done.
+  std::promise<Results> results;
+  pool.Schedule([&] {
+    Team own_team(2, pool.Recruit());
+    results.set_value(RunCall(Sizes(), own_team));
+  });
+  ExpectSame(results.get_future().get(), alone);
+}
+
+TEST(EngineExecutorTest, OnAPoolThatIsBusyAllTheTime) {
+  const Results alone = RunAlone();
+  std::atomic<bool> is_over{false};
+  ThreadPool pool(3);
+  for (int i = 0; i < pool.num_threads(); ++i) {
+    pool.Schedule([&] {
+      while (!is_over) std::this_thread::yield();
+    });
+  }
+  Team team(4, pool.Recruit());
+  ExpectSame(RunCall(Sizes(), team), alone);
+  is_over = true;
+}
+
+TEST(EngineExecutorTest, WhereNobodyIsToBeHad) {
+  int num_asked = 0;
+  Team team(8, [&](const std::function<void()>&) {
+    ++num_asked;
+    return false;
+  });
+  ExpectSame(RunCall(Sizes(), team), RunAlone());
+  EXPECT_GT(num_asked, 0);
+}
+
+// Helpers that come and go in the middle of a call.
+TEST(EngineExecutorTest, WhereThreadsComeLateAndLeave) {
+  const Results alone = RunAlone();
+  std::atomic<bool> is_over{false};
+  ThreadPool pool(2);
+  const std::function<void()> now_and_then = [&] {
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+    if (!is_over) pool.Schedule(now_and_then);
+  };
+  for (int i = 0; i < pool.num_threads(); ++i) pool.Schedule(now_and_then);
+  for (int call = 0; call < 5; ++call) {
+    Team team(3, pool.Recruit());
+    ExpectSame(RunCall(Sizes(), team), alone);
+  }
+  is_over = true;
+}
+
+// More calls than threads, all made by the pool's own threads: nobody waits for
+// a thread that waits for somebody, and there are never more at work than the
+// pool has.
+TEST(EngineExecutorTest, SeveralCallsShareAPool) {
+  constexpr int kNumCalls = 12;
+  std::vector<Results> alone;
+  for (int i = 0; i < kNumCalls; ++i) {
+    alone.push_back(RunAlone(Sizes(static_cast<CellMode>(i % kNumCellModes))));
+  }
+  for (int num_threads : {1, 2, 3}) {
+    SCOPED_TRACE(testing::Message() << num_threads << " threads");
+    Gauge gauge;
+    std::vector<Results> results(kNumCalls);
+    {
+      ThreadPool pool(num_threads);
+      for (int i = 0; i < kNumCalls; ++i) {
+        pool.Schedule([&, i] {
+          Team team(num_threads, pool.Recruit());
+          GaugedExecutor executor(&team, &gauge);
+          results[i] = RunCall(Sizes(static_cast<CellMode>(i % kNumCellModes)),
+                               executor);
+        });
+      }
+    }
+    for (int i = 0; i < kNumCalls; ++i) ExpectSame(results[i], alone[i]);
+    EXPECT_LE(gauge.most(), num_threads);
+    if (num_threads > 1) {
+      EXPECT_GT(gauge.most(), 0);
+    }
+  }
+}
+
+// As the op kernels recruit: callers come from outside, and all teams together
+// take no more threads than there are.
+TEST(EngineExecutorTest, TeamsKeepToALimitTheyShare) {
+  constexpr int kLimit = 3;
+  const Results alone = RunAlone();
+  ThreadPool pool(8);
+  Gauge gauge;
+  std::atomic<int> num_taken{0}, num_refused{0};
+  const auto try_take = [&] {
+    int taken = num_taken;
+    while (taken < kLimit) {
+      if (num_taken.compare_exchange_weak(taken, taken + 1)) return true;
+    }
+    return false;
+  };
+  const Team::Recruit recruit = [&](std::function<void()> work) {
+    if (!try_take()) {
+      ++num_refused;
+      return false;
+    }
+    pool.Schedule([&, work = std::move(work)] {
+      work();
+      --num_taken;
+    });
+    return true;
+  };
+  std::vector<Results> results(kLimit);
+  std::vector<std::thread> callers;
+  for (int i = 0; i < kLimit; ++i) {
+    ASSERT_TRUE(try_take());  // the callers count
+    callers.emplace_back([&, i] {
+      for (int call = 0; call < 4; ++call) {
+        Team team(4, recruit);
+        GaugedExecutor executor(&team, &gauge);
+        results[i] = RunCall(Sizes(), executor);
+      }
+      --num_taken;
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  for (const Results& result : results) ExpectSame(result, alone);
+  EXPECT_LE(gauge.most(), kLimit);
+  EXPECT_GT(num_refused, 0);
+}
+
+}  // namespace
+}  // namespace rnn

@@ -1,0 +1,176 @@
+// Forward and Backward as a whole, with every tensor and the scratch memory
+// between pages that nobody may touch, and inputs that nobody may write. BUILD
+// makes a test for each instruction set.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "kernels/engine/engine.h"
+#include "kernels/engine/team.h"
+#include "tests/engine/engine_call.h"
+#include "tests/engine/guard_pages.h"
+#include "tests/engine/guarded.h"
+#include "tests/engine/thread_pool.h"
+
+namespace rnn {
+namespace {
+
+struct Case {
+  const char* name;
+  int64_t T, B, I, H;
+  int64_t L = 1, D = 1;
+  int64_t num_proj = 0;  // for the LSTM
+  std::vector<int32_t> lengths = {};
+  float dropout = 0;
+  bool skip_input = false;
+};
+
+// Sizes beside those of vectors, panels, tiles, blocks and chunks.
+const Case kCases[] = {
+    {"one_of_everything", 1, 1, 1, 1},
+    {"one_step_of_one_row", 1, 1, 33, 65},
+    {"one_row", 3, 1, 17, 31},
+    {"two_rows", 4, 2, 15, 17},
+    {"seven_rows", 3, 7, 9, 15},
+    {"thirteen_rows", 3, 13, 5, 63},
+    {"thirty_three_rows", 2, 33, 7, 19},
+    {"both_directions", 4, 3, 6, 9, 1, 2, 0, {4, 1, 3}},
+    {"stack", 3, 5, 11, 7, 3, 2, 0, {3, 0, 2, 1, 3}, 0.4f},
+    {"skip_input", 3, 2, 13, 13, 2, 2, 0, {}, 0, true},
+    {"projection", 4, 5, 6, 19, 2, 2, 5, {1, 4, 0, 3, 2}},
+    {"projection_of_one_row", 2, 1, 3, 67, 1, 1, 33},
+    {"input_deeper_than_a_block", 1, 2, 521, 5},
+    {"hidden_deeper_than_a_block", 2, 2, 3, 515},
+    {"no_rows", 2, 0, 3, 5},
+    {"empty_rows", 2, 3, 3, 5, 1, 1, 0, {0, 0, 0}},
+    {"several_chunks_of_time", 90, 13, 3, 5},
+    {"several_chunks_in_a_stack", 90, 13, 3, 5, 2, 2},
+    {"large_enough_for_a_team", 5, 17, 131, 133},
+};
+
+constexpr const char* kModeNames[] = {"relu", "tanh", "lstm", "gru"};
+
+enum class Weights { kParams, kKeras, kKerasWithoutBias };
+constexpr const char* kWeightsSuffixes[] = {"", "_keras",
+                                            "_keras_without_bias"};
+
+struct Draw {
+  Case sizes;
+  CellMode mode;
+  Weights weights;
+
+  std::string name() const {
+    return std::string(kModeNames[static_cast<int>(mode)]) + "_" + sizes.name +
+           kWeightsSuffixes[static_cast<int>(weights)];
+  }
+};
+void PrintTo(const Draw& draw, std::ostream* out) {
+  *out << draw.name() << " on " << SelectSimdTarget().name;
+}
+
+std::vector<Draw> Draws() {
+  std::vector<Draw> draws;
+  for (const Case& c : kCases) {
+    for (int mode = 0; mode < kNumCellModes; ++mode) {
+      const bool is_lstm = mode == static_cast<int>(CellMode::kLstm);
+      if (c.num_proj != 0 && !is_lstm) continue;
+      draws.push_back({c, static_cast<CellMode>(mode), Weights::kParams});
+      const bool is_costly = c.H > 500;
+      if (c.L * c.D == 1 && c.num_proj == 0 && !is_costly) {
+        for (Weights weights : {Weights::kKeras, Weights::kKerasWithoutBias}) {
+          draws.push_back({c, static_cast<CellMode>(mode), weights});
+        }
+      }
+    }
+  }
+  return draws;
+}
+
+EngineSizes SizesOf(const Draw& draw) {
+  EngineSizes sizes;
+  RnnDescriptor& d = sizes.descriptor;
+  d.mode = draw.mode;
+  d.num_layers = draw.sizes.L;
+  d.num_directions = draw.sizes.D;
+  d.input_size = draw.sizes.I;
+  d.hidden_size = draw.sizes.H;
+  d.num_proj = draw.sizes.num_proj;
+  d.skip_input = draw.sizes.skip_input;
+  d.dropout = draw.sizes.dropout;
+  sizes.max_time = draw.sizes.T;
+  sizes.batch = draw.sizes.B;
+  sizes.lengths = draw.sizes.lengths;
+  sizes.keras_weights = draw.weights != Weights::kParams;
+  sizes.keras_bias = draw.weights == Weights::kKeras;
+  return sizes;
+}
+
+// All outputs, after outputs and scratch were filled with this byte.
+template <typename Element, template <typename> class Buffer>
+std::vector<std::vector<Element>> Run(const EngineSizes& sizes,
+                                      unsigned char byte, Executor& executor) {
+  EngineCall<Element, Buffer> call(sizes);
+  for (auto* values : call.Inputs()) values->MakeReadOnly();
+  for (auto* values : call.Outputs()) values->FillBytes(byte);
+  call.forward_scratch.FillBytes(byte);
+  call.backward_scratch.FillBytes(byte);
+  call.Forward(executor);
+  if (sizes.training) {
+    // What Forward wrote is Backward's input.
+    call.y.MakeReadOnly();
+    call.reserve.MakeReadOnly();
+    call.Backward(executor);
+  }
+  std::vector<std::vector<Element>> results;
+  for (auto* values : call.Outputs()) results.push_back(values->values());
+  return results;
+}
+
+// What is read without having been written would carry the difference of the
+// fillings into the results, and what is not written would be it.
+template <typename Element>
+void ExpectStaysInside(EngineSizes sizes, const std::string& name) {
+  ThreadPool pool(2);
+  Team team(3, pool.Recruit());
+  SerialExecutor serial;
+  for (bool training : {true, false}) {
+    sizes.training = training;
+    sizes.time_major = training;
+    SetGuardedCase(name + (training ? " training" : " inference"));
+    SCOPED_TRACE(guarded_case);
+    const auto zeroed = Run<Element, EndGuarded>(sizes, 0, serial);
+    const auto poisoned = Run<Element, EndGuarded>(sizes, kPoison, serial);
+    const auto at_begin = Run<Element, BeginGuarded>(sizes, kPoison, team);
+    for (size_t i = 0; i < zeroed.size(); ++i) {
+      EXPECT_TRUE(SameBits(poisoned[i], zeroed[i])) << "output " << i;
+      EXPECT_TRUE(SameBits(at_begin[i], zeroed[i])) << "output " << i;
+    }
+  }
+}
+
+class EngineGuardTest : public testing::TestWithParam<Draw> {};
+INSTANTIATE_TEST_SUITE_P(All, EngineGuardTest, testing::ValuesIn(Draws()),
+                         [](const testing::TestParamInfo<Draw>& info) {
+                           return info.param.name();
+                         });
+
+TEST_P(EngineGuardTest, Float) {
+  ExpectStaysInside<float>(SizesOf(GetParam()), GetParam().name() + " float");
+}
+TEST_P(EngineGuardTest, Double) {
+  ExpectStaysInside<double>(SizesOf(GetParam()), GetParam().name() + " double");
+}
+TEST_P(EngineGuardTest, Half) {
+  ExpectStaysInside<Half>(SizesOf(GetParam()), GetParam().name() + " half");
+}
+TEST_P(EngineGuardTest, BFloat16) {
+  ExpectStaysInside<BFloat16>(SizesOf(GetParam()),
+                              GetParam().name() + " bfloat16");
+}
+
+}  // namespace
+}  // namespace rnn

@@ -1,0 +1,162 @@
+// Infinities and NaN go through whole passes as the equations say. BUILD makes
+// a test for each instruction set.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/engine/engine.h"
+#include "tests/engine/engine_call.h"
+#include "tests/engine/guard_pages.h"
+#include "tests/engine/reference_rnn.h"
+
+namespace rnn {
+namespace {
+
+constexpr const char* kModeNames[] = {"relu", "tanh", "lstm", "gru"};
+constexpr int64_t kSteps = 4, kBatch = 5, kSick = 2;
+
+template <typename F>
+using Call = EngineCall<F, EndGuarded>;
+
+EngineSizes Sizes(CellMode mode, int64_t num_proj) {
+  EngineSizes sizes;
+  sizes.descriptor.mode = mode;
+  sizes.descriptor.num_layers = 2;
+  sizes.descriptor.num_directions = 2;
+  sizes.descriptor.input_size = 11;
+  sizes.descriptor.hidden_size = 19;
+  sizes.descriptor.num_proj = num_proj;
+  sizes.max_time = kSteps;
+  sizes.batch = kBatch;
+  return sizes;
+}
+
+template <typename F>
+reference::Vector ToDoubles(EndGuarded<F>& values) {
+  return {values.data(), values.data() + values.size()};
+}
+
+template <typename F>
+reference::Problem ProblemOf(Call<F>& call) {
+  reference::Problem p;
+  p.descriptor = call.sizes().descriptor;
+  p.max_time = call.sizes().max_time;
+  p.lengths.assign(call.sizes().batch, p.max_time);
+  p.x = ToDoubles(call.x);
+  p.h0 = ToDoubles(call.h0);
+  p.c0 = ToDoubles(call.c0);
+  p.params = ToDoubles(call.params);
+  p.dy = ToDoubles(call.dy);
+  p.dh_n = ToDoubles(call.dh_n);
+  p.dc_n = ToDoubles(call.dc_n);
+  return p;
+}
+
+// An infinite gradient times the derivative of a saturated gate, which is 0 or
+// a number below the smallest normal one, is NaN or infinity: both tell of the
+// same. Finite values agree.
+template <typename F>
+void ExpectAgree(const std::string& name, EndGuarded<F>& values,
+                 const reference::Vector& expected) {
+  SCOPED_TRACE(name);
+  ASSERT_EQ(values.size(), static_cast<int64_t>(expected.size()));
+  for (int64_t i = 0; i < values.size(); ++i) {
+    ASSERT_EQ(std::isfinite(values[i]), std::isfinite(expected[i]))
+        << i << ": " << values[i] << " instead of " << expected[i];
+    if (!std::isfinite(expected[i])) continue;
+    ASSERT_NEAR(
+        values[i], expected[i],
+        1e3 * std::numeric_limits<F>::epsilon() * (1 + std::abs(expected[i])))
+        << i;
+  }
+}
+// And infinities are the same.
+template <typename F>
+void ExpectAgreeExactly(const std::string& name, EndGuarded<F>& values,
+                        const reference::Vector& expected) {
+  ExpectAgree(name, values, expected);
+  for (int64_t i = 0; i < values.size(); ++i) {
+    ASSERT_EQ(std::isnan(values[i]), std::isnan(expected[i])) << name << i;
+    if (std::isinf(expected[i])) {
+      ASSERT_EQ(values[i], expected[i]) << name << i;
+    }
+  }
+}
+
+enum class Place { kX, kH0, kC0, kInputWeight, kDy, kDcN };
+
+// Puts the value into row kSick of a tensor, or into a weight.
+template <typename F>
+void Put(F value, Place place, Call<F>* call) {
+  const RnnDescriptor& d = call->sizes().descriptor;
+  switch (place) {
+    case Place::kX:
+      call->x[(1 * kBatch + kSick) * d.input_size + 3] = value;
+      break;
+    case Place::kH0:
+      call->h0[kSick * d.output_size() + 1] = value;
+      break;
+    case Place::kC0:
+      call->c0[kSick * d.hidden_size + 1] = value;
+      break;
+    case Place::kInputWeight:
+      call->params[5] = value;
+      break;
+    case Place::kDy:
+      call->dy[(2 * kBatch + kSick) * 2 * d.output_size() + 1] = value;
+      break;
+    case Place::kDcN:
+      call->dc_n[kSick * d.hidden_size + 1] = value;
+      break;
+  }
+}
+
+template <typename F>
+class EngineSpecialValuesTest : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(EngineSpecialValuesTest, Types);
+
+TYPED_TEST(EngineSpecialValuesTest, FlowAsInTheReference) {
+  using F = TypeParam;
+  constexpr F kInfinity = std::numeric_limits<F>::infinity();
+  for (int mode = 0; mode < kNumCellModes; ++mode) {
+    const auto cell = static_cast<CellMode>(mode);
+    for (Place place : {Place::kX, Place::kH0, Place::kC0, Place::kInputWeight,
+                        Place::kDy, Place::kDcN}) {
+      const bool is_of_c = place == Place::kC0 || place == Place::kDcN;
+      if (is_of_c && cell != CellMode::kLstm) continue;
+      for (int64_t num_proj : {0, 7}) {
+        if (num_proj != 0 && cell != CellMode::kLstm) continue;
+        for (F value :
+             {kInfinity, -kInfinity, std::numeric_limits<F>::quiet_NaN()}) {
+          SCOPED_TRACE(testing::Message()
+                       << kModeNames[mode] << ", place "
+                       << static_cast<int>(place) << ", num_proj " << num_proj
+                       << ", value " << value);
+          Call<F> call(Sizes(cell, num_proj));
+          Put(value, place, &call);
+          SerialExecutor executor;
+          call.Forward(executor);
+          call.Backward(executor);
+          const auto [outputs, gradients] = reference::Run(ProblemOf<F>(call));
+          ExpectAgreeExactly("y", call.y, outputs.y);
+          ExpectAgreeExactly("h_n", call.h_n, outputs.h_n);
+          ExpectAgreeExactly("c_n", call.c_n, outputs.c_n);
+          ExpectAgree("dx", call.dx, gradients.dx);
+          ExpectAgree("dh0", call.dh0, gradients.dh0);
+          ExpectAgree("dc0", call.dc0, gradients.dc0);
+          ExpectAgree("dparams", call.dparams, gradients.dparams);
+          if (this->HasFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rnn

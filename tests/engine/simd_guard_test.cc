@@ -1,0 +1,471 @@
+// Every micro-kernel on memory that ends, or begins, at a page nobody may
+// touch: tails of tiles read and write nothing but what is theirs.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <initializer_list>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/engine/guard_pages.h"
+#include "tests/engine/guarded.h"
+#include "tests/engine/random_values.h"
+#include "tests/engine/simd_targets.h"
+
+namespace rnn {
+namespace {
+
+constexpr int64_t kMaxRows = 13;  // two tiles of six, and one
+constexpr int64_t kMaxDepth = 67;
+constexpr int64_t kMaxLanes = 16;
+constexpr int64_t kMaxColumns = kMaxPanelVectors * kMaxLanes;
+constexpr int64_t kMaxUnits = kMaxColumns;
+constexpr int64_t kMaxHidden = kMaxDepth + kMaxUnits;
+
+constexpr CellMode kModes[] = {CellMode::kRelu, CellMode::kTanh,
+                               CellMode::kLstm, CellMode::kGru};
+constexpr const char* kModeNames[] = {"relu", "tanh", "lstm", "gru"};
+constexpr GuardedSide kSides[] = {GuardedSide::kEnd, GuardedSide::kBegin};
+
+// How the weights of a product lie.
+enum class PanelKind { kPacked, kTransposed, kVectors };
+constexpr PanelKind kPanelKinds[] = {PanelKind::kPacked, PanelKind::kTransposed,
+                                     PanelKind::kVectors};
+
+std::string Describe(
+    const char* what, const SimdTarget& target,
+    std::initializer_list<std::pair<const char*, int64_t>> sizes) {
+  std::string text = std::string(what) + " on " + target.name;
+  for (const auto& [name, size] : sizes) {
+    text += std::string(", ") + name + ' ' + std::to_string(size);
+  }
+  return text;
+}
+
+// One, and the neighbours of every multiple of the lanes up to `most`.
+std::set<int64_t> AroundLanes(int64_t lanes, int64_t most) {
+  std::set<int64_t> counts = {1, most};
+  for (int64_t multiple = lanes; multiple <= most; multiple += lanes) {
+    for (int64_t count : {multiple - 1, multiple, multiple + 1}) {
+      if (count >= 1 && count <= most) counts.insert(count);
+    }
+  }
+  return counts;
+}
+
+// All depths for a few numbers of rows, a few depths for all.
+std::vector<int64_t> DepthsFor(int64_t rows) {
+  if (rows != 1 && rows != 6 && rows != kMaxRows) {
+    return {0, 1, 3, 63, 64, 65, kMaxDepth};
+  }
+  std::vector<int64_t> depths;
+  for (int64_t depth = 0; depth <= kMaxDepth; ++depth) depths.push_back(depth);
+  return depths;
+}
+
+// Memory for one operand after another, guarded on the side asked for. It is
+// mapped once: the operands of a call move within.
+template <typename F>
+class Operand {
+ public:
+  explicit Operand(int64_t capacity) : pages_(capacity) {}
+
+  // `count` random values.
+  F* Random(GuardedSide side, int64_t count) {
+    F* values = pages_.At(side, count);
+    // Which they are matters little, that they can be had quickly a lot.
+    for (int64_t i = 0; i < count; ++i) {
+      state_ = state_ * 1664525u + 1013904223u;
+      values[i] = static_cast<F>(static_cast<int32_t>(state_)) / F(1u << 31);
+    }
+    return values;
+  }
+  F* Poisoned(GuardedSide side, int64_t count) {
+    F* values = pages_.At(side, count);
+    std::memset(static_cast<void*>(values), kPoison, count * sizeof(F));
+    return values;
+  }
+
+ private:
+  GuardPages<F> pages_;
+  uint32_t state_ = 1;
+};
+
+// Rows that each have guards of their own.
+template <typename F>
+class OperandRows {
+ public:
+  OperandRows(int64_t rows, int64_t capacity) {
+    for (int64_t i = 0; i < rows; ++i) rows_.emplace_back(capacity);
+    pointers_.resize(rows);
+  }
+
+  F* const* Random(GuardedSide side, int64_t rows, int64_t count) {
+    for (int64_t i = 0; i < rows; ++i) {
+      pointers_[i] = rows_[i].Random(side, count);
+    }
+    return pointers_.data();
+  }
+  F* const* Poisoned(GuardedSide side, int64_t rows, int64_t count) {
+    for (int64_t i = 0; i < rows; ++i) {
+      pointers_[i] = rows_[i].Poisoned(side, count);
+    }
+    return pointers_.data();
+  }
+
+ private:
+  std::deque<Operand<F>> rows_;
+  std::vector<F*> pointers_;
+};
+
+template <typename F>
+void ExpectWritten(const F* values, int64_t count, const std::string& what) {
+  for (int64_t i = 0; i < count; ++i) {
+    ASSERT_FALSE(IsPoison(values[i])) << what << ": value " << i;
+  }
+}
+
+// Weights in each of the three ways, with nothing beyond the lanes that the
+// kernel may read.
+template <typename F>
+class WeightPanels {
+ public:
+  WeightPanels()
+      : packed_(kMaxDepth * kMaxGates * kMaxColumns),
+        transposed_(kMaxGates * kMaxColumns, kMaxDepth) {}
+
+  // [depth][vectors * lanes]. Transposed, of each `period` columns only the
+  // first `columns` are there.
+  Panel<F> Random(PanelKind kind, GuardedSide side, int64_t depth,
+                  int64_t vectors, int64_t lanes, int64_t period,
+                  int64_t columns) {
+    Panel<F> panel{};
+    const int64_t width = vectors * lanes;
+    if (kind == PanelKind::kTransposed) {
+      F* const* rows = transposed_.Random(side, width, depth);
+      rows_.assign(rows, rows + width);
+      for (int64_t j = 0; j < width; ++j) {
+        if (j % period >= columns) rows_[j] = nullptr;
+      }
+      panel.rows = rows_.data();
+      return panel;
+    }
+    const F* values = packed_.Random(side, depth * width);
+    if (kind == PanelKind::kPacked) {
+      panel.packed = values;
+    } else {
+      panel.stride = width;
+      for (int64_t v = 0; v < vectors; ++v) {
+        panel.vectors[v] = values + v * lanes;
+      }
+    }
+    return panel;
+  }
+
+ private:
+  Operand<F> packed_;
+  OperandRows<F> transposed_;
+  std::vector<const F*> rows_;
+};
+
+template <typename F>
+class SimdGuardTest : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(SimdGuardTest, Types);
+
+TYPED_TEST(SimdGuardTest, MultiplyPanel) {
+  using F = TypeParam;
+  WeightPanels<F> weights;
+  OperandRows<F> a(kMaxRows, kMaxDepth), c(kMaxRows, kMaxColumns);
+  Operand<F> bias(kMaxColumns);
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    const SimdKernels<F>& kernels = KernelsOf<F>(*target);
+    for (int64_t columns : AroundLanes(kernels.lanes, kernels.panel_columns)) {
+      for (int64_t rows = 1; rows <= kMaxRows; ++rows) {
+        for (int64_t depth : DepthsFor(rows)) {
+          for (GuardedSide side : kSides) {
+            for (PanelKind kind : kPanelKinds) {
+              const std::string text =
+                  Describe("multiply_panel", *target,
+                           {{"rows", rows},
+                            {"columns", columns},
+                            {"depth", depth},
+                            {"panel kind", static_cast<int>(kind)}});
+              SetGuardedCase(text);
+              const int64_t vectors =
+                  kind == PanelKind::kPacked
+                      ? kernels.panel_columns / kernels.lanes
+                      : (columns + kernels.lanes - 1) / kernels.lanes;
+              PanelProduct<F> product{};
+              product.rows = rows;
+              product.depth = depth;
+              product.columns = columns;
+              product.a = a.Random(side, rows, depth);
+              product.b = weights.Random(kind, side, depth, vectors,
+                                         kernels.lanes, columns, columns);
+              product.c = c.Poisoned(side, rows, columns);
+              product.bias = bias.Random(side, columns);
+              kernels.multiply_panel(product);
+              for (int64_t row = 0; row < rows; ++row) {
+                ExpectWritten(product.c[row], columns, text);
+                if (this->HasFatalFailure()) return;
+              }
+              product.bias = nullptr;
+              product.accumulate = true;
+              kernels.multiply_panel(product);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(SimdGuardTest, TransposeRows) {
+  using F = TypeParam;
+  constexpr int64_t kMaxTransposed = 2 * kMaxLanes + 1;
+  OperandRows<F> in(kMaxTransposed, kMaxDepth);
+  Operand<F> out(kMaxDepth * (kMaxTransposed + 1));
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    const SimdKernels<F>& kernels = KernelsOf<F>(*target);
+    for (int64_t columns : AroundLanes(kernels.lanes, kMaxTransposed)) {
+      for (int64_t depth = 0; depth <= kMaxDepth; ++depth) {
+        for (int64_t begin : {int64_t{0}, depth / 2}) {
+          for (GuardedSide side : kSides) {
+            const std::string text = Describe(
+                "transpose_rows", *target,
+                {{"columns", columns}, {"from", begin}, {"to", depth}});
+            SetGuardedCase(text);
+            // Rows of the output lie side by side, or one value apart.
+            for (int64_t gap : {0, 1}) {
+              const int64_t stride = columns + gap;
+              const int64_t rows = depth - begin;
+              F* result = out.Poisoned(
+                  side, rows == 0 ? 0 : (rows - 1) * stride + columns);
+              kernels.transpose_rows(in.Random(side, columns, depth), columns,
+                                     begin, depth, result, stride);
+              for (int64_t row = 0; row < rows; ++row) {
+                ExpectWritten(result + row * stride, columns, text);
+              }
+              if (this->HasFatalFailure()) return;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(SimdGuardTest, CellForward) {
+  using F = TypeParam;
+  WeightPanels<F> weights;
+  OperandRows<F> h_prev(kMaxRows, kMaxHidden), h(kMaxRows, kMaxHidden);
+  OperandRows<F> saved(kMaxRows, (kMaxGates + 1) * kMaxHidden);
+  Operand<F> input_gates(kMaxRows * kMaxGates * kMaxHidden);
+  Operand<F> new_bias(kMaxHidden), c(kMaxRows * kMaxHidden);
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    const SimdKernels<F>& kernels = KernelsOf<F>(*target);
+    for (CellMode mode : kModes) {
+      const int64_t cell_units = kernels.cell_units[static_cast<int>(mode)];
+      const int64_t G = NumGates(mode);
+      const bool is_gru = mode == CellMode::kGru;
+      for (int64_t units : AroundLanes(kernels.lanes, cell_units)) {
+        for (int64_t rows = 1; rows <= kMaxRows; ++rows) {
+          for (int64_t depth : DepthsFor(rows)) {
+            // The GRU reads its own units of h, and as many as there are.
+            if (is_gru && depth < units) continue;
+            const int64_t unit = is_gru ? depth - units : depth % 3;
+            const int64_t H = unit + units;
+            for (GuardedSide side : kSides) {
+              for (PanelKind kind : kPanelKinds) {
+                const std::string text =
+                    Describe("cell_forward", *target,
+                             {{kModeNames[static_cast<int>(mode)], 0},
+                              {"rows", rows},
+                              {"units", units},
+                              {"depth", depth},
+                              {"panel kind", static_cast<int>(kind)}});
+                SetGuardedCase(text);
+                CellForwardStep<F> step{};
+                step.rows = rows;
+                step.hidden_size = H;
+                step.unit = unit;
+                step.units = units;
+                step.depth = depth;
+                step.recurrent = weights.Random(
+                    kind, side, depth, G * cell_units / kernels.lanes,
+                    kernels.lanes, cell_units, units);
+                step.h_prev = h_prev.Random(side, rows, depth);
+                step.input_gates = input_gates.Random(side, rows * G * H);
+                if (is_gru) step.recurrent_new_bias = new_bias.Random(side, H);
+                if (mode == CellMode::kLstm) step.c = c.Random(side, rows * H);
+                step.h = h.Poisoned(side, rows, H);
+                const int64_t reserved = NumReservedPerUnit(mode);
+                step.saved = rows % 2 == 0
+                                 ? nullptr
+                                 : saved.Poisoned(side, rows, reserved * H);
+                kernels.cell_forward[static_cast<int>(mode)](step);
+                for (int64_t row = 0; row < rows; ++row) {
+                  ExpectWritten(step.h[row] + unit, units, text);
+                  for (int64_t i = 0; i < reserved && step.saved; ++i) {
+                    ExpectWritten(step.saved[row] + i * H + unit, units, text);
+                  }
+                }
+                if (this->HasFatalFailure()) return;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(SimdGuardTest, CellBackward) {
+  using F = TypeParam;
+  constexpr int64_t kWidest = 2 * kMaxUnits + 5;
+  OperandRows<F> saved(kMaxRows, (kMaxGates + 1) * kWidest);
+  OperandRows<F> c_prev(kMaxRows, kWidest), h_prev(kMaxRows, kWidest);
+  OperandRows<F> h(kMaxRows, kWidest), dy(kMaxRows, kWidest);
+  Operand<F> dh(kMaxRows * kWidest), dc(kMaxRows * kWidest);
+  Operand<F> m(kMaxRows * kWidest);
+  Operand<F> dgates(kMaxRows * kMaxGates * kWidest);
+  Operand<F> dgates_recurrent(kMaxRows * kMaxGates * kWidest);
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    const SimdKernels<F>& kernels = KernelsOf<F>(*target);
+    for (CellMode mode : kModes) {
+      const int64_t G = NumGates(mode);
+      const bool is_lstm = mode == CellMode::kLstm;
+      const bool is_gru = mode == CellMode::kGru;
+      for (int64_t units : AroundLanes(kernels.lanes, 2 * kernels.lanes + 1)) {
+        for (int64_t unit : {0, 1, 16}) {
+          const int64_t H = unit + units;
+          for (int64_t rows = 1; rows <= kMaxRows; ++rows) {
+            for (GuardedSide side : kSides) {
+              const std::string text =
+                  Describe("cell_backward", *target,
+                           {{kModeNames[static_cast<int>(mode)], 0},
+                            {"rows", rows},
+                            {"unit", unit},
+                            {"units", units}});
+              SetGuardedCase(text);
+              CellBackwardStep<F> step{};
+              step.rows = rows;
+              step.hidden_size = H;
+              step.unit = unit;
+              step.units = units;
+              const int64_t reserved = NumReservedPerUnit(mode);
+              if (reserved > 0) {
+                step.saved = saved.Random(side, rows, reserved * H);
+              } else {
+                step.h = h.Random(side, rows, H);
+              }
+              if (is_lstm) {
+                step.c_prev = c_prev.Random(side, rows, H);
+                step.dc = dc.Random(side, rows * H);
+                if (rows % 2 == 0) step.m = m.Poisoned(side, rows * H);
+              }
+              if (is_gru) {
+                step.h_prev = h_prev.Random(side, rows, H);
+                step.dgates_recurrent =
+                    dgates_recurrent.Poisoned(side, rows * G * H);
+              }
+              if (rows % 3 != 0) step.dy = dy.Random(side, rows, H);
+              step.dh = dh.Random(side, rows * H);
+              step.dgates = dgates.Poisoned(side, rows * G * H);
+              kernels.cell_backward[static_cast<int>(mode)](step);
+              for (int64_t i = 0; i < rows * G; ++i) {
+                ExpectWritten(step.dgates + i * H + unit, units, text);
+                if (is_gru) {
+                  ExpectWritten(step.dgates_recurrent + i * H + unit, units,
+                                text);
+                }
+              }
+              for (int64_t row = 0; row < rows && step.m != nullptr; ++row) {
+                ExpectWritten(step.m + row * H + unit, units, text);
+              }
+              if (this->HasFatalFailure()) return;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(SimdGuardTest, Activations) {
+  using F = TypeParam;
+  Operand<F> in(kMaxDepth), out(kMaxDepth);
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    for (int64_t count = 0; count <= kMaxDepth; ++count) {
+      for (GuardedSide side : kSides) {
+        for (auto function :
+             {MathOf<F>(*target).sigmoid, MathOf<F>(*target).tanh}) {
+          const std::string text =
+              Describe("activation", *target, {{"count", count}});
+          SetGuardedCase(text);
+          F* result = out.Poisoned(side, count);
+          function(in.Random(side, count), result, count);
+          ExpectWritten(result, count, text);
+          if (this->HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+TEST(SimdGuardConversionsTest, EveryCount) {
+  GuardPages<float> floats(kMaxDepth);
+  GuardPages<uint16_t> bits(kMaxDepth);
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    const SimdConversions& conversions = target->conversions;
+    for (int64_t count = 0; count <= kMaxDepth; ++count) {
+      for (GuardedSide side : kSides) {
+        SetGuardedCase(Describe("conversion", *target, {{"count", count}}));
+        float* as_float = floats.At(side, count);
+        uint16_t* as_bits = bits.At(side, count);
+        for (auto to_float :
+             {conversions.half_to_float, conversions.bfloat16_to_float}) {
+          std::fill_n(as_bits, count, uint16_t{0x3c00});
+          std::fill_n(as_float, count, -1.0f);
+          to_float(as_bits, as_float, count);
+          for (int64_t i = 0; i < count; ++i) EXPECT_GT(as_float[i], 0);
+        }
+        for (auto from_float :
+             {conversions.float_to_half, conversions.float_to_bfloat16}) {
+          std::fill_n(as_bits, count, uint16_t{0});
+          std::fill_n(as_float, count, 1.0f);
+          from_float(as_float, as_bits, count);
+          for (int64_t i = 0; i < count; ++i) EXPECT_NE(as_bits[i], 0);
+        }
+      }
+    }
+  }
+}
+
+// Without this the tests above would show nothing.
+TEST(SimdGuardDeathTest, GuardsStopWhatGoesBeyond) {
+  GuardPages<float> pages(5);
+  SetGuardedCase("here");
+  volatile float* at_end = pages.At(GuardedSide::kEnd, 5);
+  volatile float* at_begin = pages.At(GuardedSide::kBegin, 5);
+  at_end[4] = at_begin[0] = 1;
+  EXPECT_DEATH(at_end[5] = 1, "past the end of a buffer .here.");
+  EXPECT_DEATH(static_cast<void>(at_end[5]), "past the end of a buffer");
+  EXPECT_DEATH(at_begin[-1] = 1, "before the begin of a buffer");
+  EXPECT_DEATH(
+      {
+        pages.MakeReadOnly();
+        at_end[4] = 1;
+      },
+      "writing of a buffer");
+}
+
+}  // namespace
+}  // namespace rnn
