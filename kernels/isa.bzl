@@ -4,12 +4,21 @@ ISA_COPTS = {
     "scalar": [],
     "avx2": ["-mavx2", "-mfma", "-mf16c"],
     "avx512": ["-mavx512f", "-mavx512vl", "-mavx512dq", "-mavx512bw", "-mfma", "-mf16c"],
+    "avx512_bf16": [
+        "-mavx512f",
+        "-mavx512vl",
+        "-mavx512dq",
+        "-mavx512bw",
+        "-mavx512bf16",
+        "-mfma",
+        "-mf16c",
+    ],
     "neon": [],  # part of the baseline
 }
 
 # Which CPU has them; "scalar" is for all.
 ISAS_OF_CPU = {
-    "@platforms//cpu:x86_64": ["avx2", "avx512"],
+    "@platforms//cpu:x86_64": ["avx2", "avx512", "avx512_bf16"],
     "@platforms//cpu:aarch64": ["neon"],
     "//conditions:default": [],
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/engine/arena.h"
 #include "kernels/engine/chunks.h"
@@ -23,10 +24,15 @@ namespace rnn {
 
 namespace {
 
-template <typename Element>
+template <typename Element, typename Operand>
 class BackwardPass {
  public:
   using F = ComputeType<Element>;
+  static constexpr bool kInPlace = kComputesInPlace<Element, Operand>;
+  // Whether results are computed in another type and rounded in the end.
+  static constexpr bool kRoundsResults = !kComputesInPlace<Element>;
+  // Whether products take a rounded copy of the gates' gradients.
+  static constexpr bool kRoundsGradients = !std::is_same_v<F, Operand>;
 
   // Takes from the arena all the memory Run() will need.
   BackwardPass(const RnnDescriptor& d, const Sequences& sequences, Arena& arena,
@@ -40,43 +46,50 @@ class BackwardPass {
     const int64_t valid_rows = sequences.num_valid_rows();
     const int64_t widest_input =
         std::max(d.layer_input_size(0), d.layer_input_size(d.num_layers - 1));
-    const bool in_place = kComputesInPlace<Element>;
+    const int64_t padded_rows = PaddedDepth<Operand>(rows);
 
-    input_weights_ = PackedMatrix<F>::Take(arena, gates_size, widest_input);
-    recurrent_weights_ = PackedMatrix<F>::Take(arena, gates_size, P);
-    right_ = PackedMatrix<F>::Take(
+    input_weights_ =
+        PackedMatrix<Operand>::Take(arena, gates_size, widest_input);
+    recurrent_weights_ = PackedMatrix<Operand>::Take(arena, gates_size, P);
+    right_ = PackedMatrix<Operand>::Take(
         arena, rows,
         has_keras_weights ? gates_size : std::max(widest_input, H));
-    input_rows_ = arena.Take<const F*>(rows);
-    input_staging_ = arena.Take<F>(rows * widest_input);
-    h_rows_ = arena.Take<const F*>(B + rows);
+    input_rows_ = arena.Take<const Operand*>(rows);
+    input_staging_ =
+        arena.Take<Operand>(rows * PaddedDepth<Operand>(widest_input));
+    h_rows_ = arena.Take<const Operand*>(B + rows);
     dy_rows_ = arena.Take<const F*>(rows);
     dx_rows_ = arena.Take<F*>(rows);
-    dgates_ = RowBuffer<F>::Take(arena, rows, gates_size);
+    dgates_.Take(arena, rows, gates_size);
     const int64_t weight_rows =
         has_keras_weights ? std::max(widest_input, H) : gates_size;
-    left_ = RowBuffer<F>::Take(arena, weight_rows, rows);
+    left_ = RowBuffer<Operand>::Take(arena, weight_rows, padded_rows);
     weight_rows_ = arena.Take<F*>(weight_rows);
     dh_ = RowBuffer<F>::Take(arena, B, P);
     if (d.mode == CellMode::kGru) {
-      dgates_recurrent_ = RowBuffer<F>::Take(arena, rows, gates_size);
+      dgates_recurrent_.Take(arena, rows, gates_size);
     }
     if (d.mode == CellMode::kLstm) {
       dc_ = arena.Take<F>(B * H);
-      c_prev_rows_ = arena.Take<const F*>(rows);
+      c_prev_rows_ = arena.Take<const Operand*>(rows);
     }
-    if (ReservedRowSize() > 0) saved_rows_ = arena.Take<const F*>(rows);
+    if (ReservedRowSize() > 0) saved_rows_ = arena.Take<const Operand*>(rows);
     if (d.has_projection()) {
-      projection_ = PackedMatrix<F>::Take(arena, P, H);
-      dh_total_ = RowBuffer<F>::Take(arena, rows, P);
-      m_ = RowBuffer<F>::Take(arena, rows, H);
+      projection_ = PackedMatrix<Operand>::Take(arena, P, H);
+      dh_total_ =
+          RowBuffer<Operand>::Take(arena, rows, PaddedDepth<Operand>(P));
+      m_ = RowBuffer<Operand>::Take(arena, rows, H);
       dm_ = RowBuffer<F>::Take(arena, B, H);
     }
-    if (!in_place) {
-      h_staging_ = arena.Take<F>((B + rows) * P);
+    if constexpr (!kInPlace) {
+      h_staging_ = arena.Take<Operand>((B + rows) * P);
+      saved_staging_ = arena.Take<Operand>(rows * ReservedRowSize());
+      if (d.mode == CellMode::kLstm) {
+        c_prev_staging_ = arena.Take<Operand>(B * H);
+      }
+    }
+    if constexpr (kRoundsResults) {
       dy_staging_ = arena.Take<F>(rows * P);
-      saved_staging_ = arena.Take<F>(rows * ReservedRowSize());
-      if (d.mode == CellMode::kLstm) c_prev_staging_ = arena.Take<F>(B * H);
       dparams_staging_ = arena.Take<F>(params_size);
       dx_staging_ = arena.Take<F>(valid_rows * d.input_size);
     }
@@ -103,13 +116,48 @@ class BackwardPass {
       }
       if (layer > 0) ApplyDropout(layer);
     }
-    if constexpr (!kComputesInPlace<Element>) {
+    if constexpr (kRoundsResults) {
       StoreParamsGradients();
       StoreInputGradient();
     }
   }
 
  private:
+  // Gradients of the gates' pre-activations, [rows, G*H].
+  struct GateGradients {
+    RowBuffer<F> exact;
+    RowBuffer<Operand> rounded;  // if Operand is not F; rows are padded
+
+    void Take(Arena& arena, int64_t rows, int64_t gates_size) {
+      exact = RowBuffer<F>::Take(arena, rows, gates_size);
+      if constexpr (kRoundsGradients) {
+        rounded = RowBuffer<Operand>::Take(arena, rows,
+                                           PaddedDepth<Operand>(gates_size));
+      }
+    }
+    void SetRows(int64_t rows, int64_t gates_size) {
+      exact.SetRows(rows, gates_size);
+      if constexpr (kRoundsGradients) {
+        const int64_t row_size = PaddedDepth<Operand>(gates_size);
+        rounded.SetRows(rows, row_size);
+        if (row_size > gates_size) {
+          for (int64_t i = 0; i < rows; ++i) {
+            rounded.rows[i][gates_size] = Operand{};
+          }
+        }
+      }
+    }
+
+    // As products take them.
+    Operand* const* operands() const {
+      if constexpr (kRoundsGradients) {
+        return rounded.rows;
+      } else {
+        return exact.rows;
+      }
+    }
+  };
+
   bool has_keras_weights() const { return a_->keras_weights != nullptr; }
 
   // Where the gradients of the weights add up: in the results, or in float. The
@@ -117,7 +165,7 @@ class BackwardPass {
   void InitParamsGradients() {
     const bool is_nothing_written = sequences_.num_valid_rows() == 0;
     if (!has_keras_weights()) {
-      if constexpr (kComputesInPlace<Element>) {
+      if constexpr (!kRoundsResults) {
         dparams_ = a_->dparams;
       } else {
         dparams_ = dparams_staging_;
@@ -128,7 +176,7 @@ class BackwardPass {
       return;
     }
     const KerasWeights<Element>& results = *a_->keras_dweights;
-    if constexpr (kComputesInPlace<Element>) {
+    if constexpr (!kRoundsResults) {
       keras_dweights_ = results;
     } else {
       keras_dweights_.kernel = dparams_staging_;
@@ -151,16 +199,21 @@ class BackwardPass {
   }
 
   void StoreParamsGradients() {
+    const auto store = [&](const F* in, Element* out, int64_t size) {
+      ParallelFor(*executor_, size, 1, [&](int64_t begin, int64_t end) {
+        Store(in + begin, out + begin, end - begin);
+      });
+    };
     if (!has_keras_weights()) {
-      Store(dparams_, a_->dparams, params_layout_.size());
+      store(dparams_, a_->dparams, params_layout_.size());
       return;
     }
     const KerasWeights<Element>& results = *a_->keras_dweights;
-    Store(keras_dweights_.kernel, results.kernel, KerasKernelSize(d_));
-    Store(keras_dweights_.recurrent_kernel, results.recurrent_kernel,
+    store(keras_dweights_.kernel, results.kernel, KerasKernelSize(d_));
+    store(keras_dweights_.recurrent_kernel, results.recurrent_kernel,
           KerasRecurrentKernelSize(d_));
     if (results.bias != nullptr) {
-      Store(keras_dweights_.bias, results.bias, KerasBiasSize(d_));
+      store(keras_dweights_.bias, results.bias, KerasBiasSize(d_));
     }
   }
 
@@ -186,12 +239,13 @@ class BackwardPass {
                      LayerWidth());
   }
 
-  LayerInput<Element> Input(int64_t layer) const {
+  LayerInput<Element, Operand> Input(int64_t layer) const {
     const TimeRows<const Element> source =
         layer == 0
             ? TimeRows<const Element>::Padded(sequences_, a_->x, a_->x_strides)
             : OutputRows(layer - 1);
-    LayerInput<Element> input(sequences_, source, d_.layer_input_size(layer));
+    LayerInput<Element, Operand> input(sequences_, source,
+                                       d_.layer_input_size(layer));
     if (layer > 0 && d_.dropout > 0) input.SetDropout(layer - 1, dropout_);
     return input;
   }
@@ -202,7 +256,7 @@ class BackwardPass {
       return TimeRows<F>::Dense(sequences_, layer_gradients_[(layer - 1) % 2],
                                 LayerWidth());
     }
-    if constexpr (kComputesInPlace<Element>) {
+    if constexpr (!kRoundsResults) {
       return TimeRows<F>::Padded(sequences_, a_->dx, a_->x_strides);
     } else {
       return TimeRows<F>::Dense(sequences_, dx_staging_, d_.input_size);
@@ -291,12 +345,16 @@ class BackwardPass {
       dgates_recurrent_.SetRows(rows, d_.gates_size());
     }
     if (d_.has_projection()) {
-      dh_total_.SetRows(rows, d_.output_size());
+      const int64_t row_size = PaddedDepth<Operand>(d_.output_size());
+      dh_total_.SetRows(rows, row_size);
+      if (row_size > d_.output_size()) {
+        std::fill_n(dh_total_.values, rows * row_size, Operand{});
+      }
       m_.SetRows(rows, d_.hidden_size);
       dm_.SetRows(sequences_.batch(), d_.hidden_size);
     }
     const auto recurrence =
-        Recurrence::Of<F>(d_, sequences_, chunk, StepOrder::kDescending);
+        Recurrence::Of<Operand>(d_, sequences_, chunk, StepOrder::kDescending);
     RunSteps(recurrence, *executor_,
              [&](Executor& executor, int64_t step, int64_t rank_begin,
                  int64_t rank_end) {
@@ -317,7 +375,7 @@ class BackwardPass {
     const int64_t rows = sequences_.offset(chunk.end) - first_row;
     const Element* activations =
         a_->reserve + reserve_layout_.ActivationsOffset(k);
-    if constexpr (!kComputesInPlace<Element>) {
+    if constexpr (!kInPlace) {
       const Element* source = activations + first_row * size;
       ParallelFor(*executor_, rows, size, [&](int64_t begin, int64_t end) {
         Load(source + begin * size, saved_staging_ + begin * size,
@@ -325,7 +383,7 @@ class BackwardPass {
       });
     }
     for (int64_t i = 0; i < rows; ++i) {
-      if constexpr (kComputesInPlace<Element>) {
+      if constexpr (kInPlace) {
         saved_rows_[i] = activations + (first_row + i) * size;
       } else {
         saved_rows_[i] = saved_staging_ + i * size;
@@ -345,7 +403,7 @@ class BackwardPass {
                     sequences_.batch_row(rank) * a_->c_strides.batch
               : activations + (sequences_.offset(step - 1) + rank) * size +
                     kLstmReserveCell * H;
-      if constexpr (kComputesInPlace<Element>) {
+      if constexpr (kInPlace) {
         c_prev_rows_[i] = c_prev;
       } else {
         Load(c_prev, c_prev_staging_ + rank * H, H);
@@ -363,7 +421,7 @@ class BackwardPass {
     const TimeRows<const Element> outputs =
         OutputRows(layer).From(direction * P);
     const auto point_at = [&](int64_t entry, const Element* row) {
-      if constexpr (kComputesInPlace<Element>) {
+      if constexpr (kInPlace) {
         h_rows_[entry] = row;
       } else {
         Load(row, h_staging_ + entry * P, P);
@@ -379,14 +437,16 @@ class BackwardPass {
               : outputs.Row(sequences_.time(direction, chunk.begin - 1, rank),
                             rank));
     }
-    ForEachRow(sequences_, chunk, [&](int64_t i, int64_t step, int64_t rank) {
-      point_at(B + i,
-               outputs.Row(sequences_.time(direction, step, rank), rank));
-    });
+    ParallelForEachRow(
+        *executor_, sequences_, chunk, P,
+        [&](int64_t i, int64_t step, int64_t rank) {
+          point_at(B + i,
+                   outputs.Row(sequences_.time(direction, step, rank), rank));
+        });
   }
 
   // h before each active row of `step`.
-  const F* const* PreviousOutputs(StepRange chunk, int64_t step) const {
+  const Operand* const* PreviousOutputs(StepRange chunk, int64_t step) const {
     return step == chunk.begin
                ? h_rows_
                : h_rows_ + sequences_.batch() + sequences_.offset(step - 1) -
@@ -406,29 +466,31 @@ class BackwardPass {
     const auto source =
         TimeRows<const Element>::Padded(sequences_, a_->dy, a_->y_strides)
             .From(direction * P);
-    ForEachRow(sequences_, chunk, [&](int64_t i, int64_t step, int64_t rank) {
-      const Element* row =
-          source.Row(sequences_.time(direction, step, rank), rank);
-      if constexpr (kComputesInPlace<Element>) {
-        dy_rows_[i] = row;
-      } else {
-        Load(row, dy_staging_ + i * P, P);
-        dy_rows_[i] = dy_staging_ + i * P;
-      }
-    });
+    ParallelForEachRow(*executor_, sequences_, chunk, P,
+                       [&](int64_t i, int64_t step, int64_t rank) {
+                         const Element* row = source.Row(
+                             sequences_.time(direction, step, rank), rank);
+                         if constexpr (!kRoundsResults) {
+                           dy_rows_[i] = row;
+                         } else {
+                           Load(row, dy_staging_ + i * P, P);
+                           dy_rows_[i] = dy_staging_ + i * P;
+                         }
+                       });
   }
 
   // dgates as the recurrent product saw them.
-  const RowBuffer<F>& RecurrentGateGradients() const {
+  const GateGradients& RecurrentGateGradients() const {
     return d_.mode == CellMode::kGru ? dgates_recurrent_ : dgates_;
   }
 
   // dh_ of the rows active in `step` = R^T dgates of that step, for use in the
   // step before. The GRU adds: its cell has left there what passes by.
-  RowsTimesMatrix<F> RecurrentProduct(StepRange chunk, int64_t step) const {
-    RowsTimesMatrix<F> product;
+  RowsTimesMatrix<Operand> RecurrentProduct(StepRange chunk,
+                                            int64_t step) const {
+    RowsTimesMatrix<Operand> product;
     product.rows = sequences_.active(step);
-    product.a = RecurrentGateGradients().rows + sequences_.offset(step) -
+    product.a = RecurrentGateGradients().operands() + sequences_.offset(step) -
                 sequences_.offset(chunk.begin);
     product.b = &recurrent_weights_;
     product.c = dh_.rows;
@@ -447,12 +509,12 @@ class BackwardPass {
     const int64_t ranks = rank_end - rank_begin;
     const int64_t H = d_.hidden_size;
     const int64_t P = d_.output_size();
-    const int64_t width = Kernels<F>().panel_columns;
+    const int64_t width = Kernels<Operand>().panel_columns;
     // The step after hands its gradient over, unless its chunk has done so.
     const bool has_step_after = step + 1 < chunk.end;
-    const RowsTimesMatrix<F> from_step_after =
+    const RowsTimesMatrix<Operand> from_step_after =
         has_step_after ? RecurrentProduct(chunk, step + 1)
-                       : RowsTimesMatrix<F>{};
+                       : RowsTimesMatrix<Operand>{};
     const int64_t recurrent_work =
         has_step_after ? 2 * ranks * d_.gates_size() * P : 0;
 
@@ -474,7 +536,7 @@ class BackwardPass {
                   });
     if (!d_.has_projection()) return;
 
-    RowsTimesMatrix<F> through_projection;
+    RowsTimesMatrix<Operand> through_projection;
     through_projection.a = dh_total_.rows + row;
     through_projection.b = &projection_;
     through_projection.c = dm_.rows;
@@ -491,8 +553,14 @@ class BackwardPass {
                           int64_t column_begin, int64_t column_end) {
     for (int64_t rank = rank_begin; rank < rank_end; ++rank) {
       const F* dy = dy_rows_[row + rank];
-      for (int64_t j = column_begin; j < column_end; ++j) {
-        dh_total_.rows[row + rank][j] = dh_.rows[rank][j] + dy[j];
+      constexpr int64_t kBlock = 64;
+      for (int64_t j = column_begin; j < column_end; j += kBlock) {
+        const int64_t count = std::min(kBlock, column_end - j);
+        F sums[kBlock];
+        for (int64_t i = 0; i < count; ++i) {
+          sums[i] = dh_.rows[rank][j + i] + dy[j + i];
+        }
+        Store(sums, dh_total_.rows[row + rank] + j, count);
       }
     }
   }
@@ -503,11 +571,11 @@ class BackwardPass {
     const int64_t H = d_.hidden_size;
     const int64_t row =
         sequences_.offset(step) - sequences_.offset(chunk.begin) + rank_begin;
-    CellBackwardStep<F> cell{};
+    CellBackwardStep<Operand> cell{};
     cell.rows = rank_end - rank_begin;
     cell.hidden_size = H;
     cell.unit = unit;
-    cell.units = std::min<int64_t>(Kernels<F>().panel_columns, H - unit);
+    cell.units = std::min<int64_t>(Kernels<Operand>().panel_columns, H - unit);
     if (saved_rows_ != nullptr) cell.saved = saved_rows_ + row;
     if (c_prev_rows_ != nullptr) cell.c_prev = c_prev_rows_ + row;
     cell.h_prev = PreviousOutputs(chunk, step) + rank_begin;
@@ -520,11 +588,16 @@ class BackwardPass {
       cell.dy = dy_rows_ + row;
     }
     if (dc_ != nullptr) cell.dc = dc_ + rank_begin * H;
-    cell.dgates = dgates_.rows[row];
+    cell.dgates = dgates_.exact.rows[row];
     if (d_.mode == CellMode::kGru) {
-      cell.dgates_recurrent = dgates_recurrent_.rows[row];
+      cell.dgates_recurrent = dgates_recurrent_.exact.rows[row];
     }
-    Kernels<F>().cell_backward[static_cast<int>(d_.mode)](cell);
+    if constexpr (kRoundsGradients) {
+      cell.rounded_dgates = dgates_.rounded.rows + row;
+      cell.rounded_dgates_recurrent =
+          RecurrentGateGradients().rounded.rows + row;
+    }
+    Kernels<Operand>().cell_backward[static_cast<int>(d_.mode)](cell);
   }
 
   void AccumulateParamsGradients(int64_t layer, int direction,
@@ -544,14 +617,14 @@ class BackwardPass {
           dparams_ + params_layout_.RecurrentBias(k).offset + offset);
     }
 
-    Transpose(dgates_.rows, rows, gates_size);
+    Transpose(dgates_.operands(), rows, gates_size);
     if (d_.has_input_weights(layer)) {
       Input(layer).Gather(direction, chunk, *executor_, input_staging_,
                           input_rows_);
       AccumulateWeights(input_rows_, rows, params_layout_.InputWeights(k));
     }
     if (d_.mode == CellMode::kGru) {
-      Transpose(dgates_recurrent_.rows, rows, gates_size);
+      Transpose(dgates_recurrent_.operands(), rows, gates_size);
     }
     PointAtPreviousOutputs(chunk);
     AccumulateWeights(input_rows_, rows, params_layout_.RecurrentWeights(k));
@@ -590,22 +663,25 @@ class BackwardPass {
 
   // dkernel [features, G*H] += the transpose of input_rows_ times `gradients`.
   void AccumulateKernel(int64_t rows, int64_t features,
-                        const RowBuffer<F>& gradients, F* dkernel) {
+                        const GateGradients& gradients, F* dkernel) {
     Transpose(input_rows_, rows, features);
-    PackRowPieces(gradients.rows, rows, KerasGates(), *executor_, &right_);
+    PackRowPieces<Operand>(gradients.operands(), rows, KerasGates(), *executor_,
+                           &right_);
     AccumulateProduct(dkernel, features, d_.gates_size());
   }
 
   // left_ = the transpose of [rows, columns].
-  void Transpose(const F* const* source, int64_t rows, int64_t columns) {
+  void Transpose(const Operand* const* source, int64_t rows, int64_t columns) {
+    const int64_t row_size = PaddedDepth<Operand>(rows);
     ParallelFor(*executor_, columns, rows, [&](int64_t begin, int64_t end) {
-      TransposeRows<F>(source, rows, begin, end, left_.values + begin * rows);
+      Kernels<Operand>().transpose_rows(
+          source, rows, begin, end, left_.values + begin * row_size, row_size);
     });
-    left_.SetRows(columns, rows);
+    left_.SetRows(columns, row_size);
   }
 
   // The matrix at `region` += left_ [region.rows, rows] * right.
-  void AccumulateWeights(const F* const* right, int64_t rows,
+  void AccumulateWeights(const Operand* const* right, int64_t rows,
                          const Region& region) {
     PackRows(right, rows, region.columns, *executor_, &right_);
     AccumulateProduct(dparams_ + region.offset, region.rows, region.columns);
@@ -614,7 +690,7 @@ class BackwardPass {
   // matrix [rows, columns] += left_ right_
   void AccumulateProduct(F* matrix, int64_t rows, int64_t columns) {
     for (int64_t i = 0; i < rows; ++i) weight_rows_[i] = matrix + i * columns;
-    RowsTimesMatrix<F> product;
+    RowsTimesMatrix<Operand> product;
     product.rows = rows;
     product.a = left_.rows;
     product.b = &right_;
@@ -627,10 +703,10 @@ class BackwardPass {
   // may be nullptr. A chunk's sum is added as a whole, so that rounding errors
   // grow with the chunk and not with time.
   void AccumulateBiases(int gate, int64_t rows, F* input, F* recurrent) {
-    AccumulateBias(dgates_, gate, rows, input);
+    AccumulateBias(dgates_.exact, gate, rows, input);
     if (recurrent == nullptr) return;
     if (d_.mode == CellMode::kGru && gate == kNew) {
-      AccumulateBias(dgates_recurrent_, gate, rows, recurrent);
+      AccumulateBias(dgates_recurrent_.exact, gate, rows, recurrent);
     } else {
       std::copy_n(input, d_.hidden_size, recurrent);
     }
@@ -659,9 +735,9 @@ class BackwardPass {
     const int64_t rows =
         sequences_.offset(chunk.end) - sequences_.offset(chunk.begin);
     if (d_.has_input_weights(layer)) {
-      RowsTimesMatrix<F> product;
+      RowsTimesMatrix<Operand> product;
       product.rows = rows;
-      product.a = dgates_.rows;
+      product.a = dgates_.operands();
       product.b = &input_weights_;
       product.c = dx_rows_;
       product.accumulate = direction == 1;
@@ -675,7 +751,7 @@ class BackwardPass {
                     for (int64_t j = 0; j < H; ++j) {
                       F sum = direction == 1 ? dx_rows_[i][j] : F{0};
                       for (int64_t g = 0; g < d_.num_gates(); ++g) {
-                        sum += dgates_.rows[i][g * H + j];
+                        sum += dgates_.exact.rows[i][g * H + j];
                       }
                       dx_rows_[i][j] = sum;
                     }
@@ -688,28 +764,24 @@ class BackwardPass {
     if (d_.dropout == 0) return;
     const TimeRows<F> gradient = InputGradientRows(layer);
     constexpr int64_t kDropoutWork = 16;
-    ParallelFor(*executor_, sequences_.num_steps(),
-                sequences_.batch() * LayerWidth() * kDropoutWork,
-                [&](int64_t begin, int64_t end) {
-                  ForEachRow(sequences_, {begin, end},
-                             [&](int64_t, int64_t time, int64_t rank) {
-                               F* row = gradient.Row(time, rank);
-                               dropout_.Apply(layer - 1, time,
-                                              sequences_.batch_row(rank),
-                                              LayerWidth(), row, row);
-                             });
-                });
+    ParallelForEachRow(
+        *executor_, sequences_, {0, sequences_.num_steps()},
+        LayerWidth() * kDropoutWork, [&](int64_t, int64_t time, int64_t rank) {
+          F* row = gradient.Row(time, rank);
+          dropout_.Apply(layer - 1, time, sequences_.batch_row(rank),
+                         LayerWidth(), row, row);
+        });
   }
 
   void StoreInputGradient() {
     const TimeRows<F> source = InputGradientRows(0);
     const auto target =
         TimeRows<Element>::Padded(sequences_, a_->dx, a_->x_strides);
-    ForEachRow(sequences_, {0, sequences_.num_steps()},
-               [&](int64_t, int64_t time, int64_t rank) {
-                 Store(source.Row(time, rank), target.Row(time, rank),
-                       d_.input_size);
-               });
+    ParallelForEachRow(*executor_, sequences_, {0, sequences_.num_steps()},
+                       d_.input_size, [&](int64_t, int64_t time, int64_t rank) {
+                         Store(source.Row(time, rank), target.Row(time, rank),
+                               d_.input_size);
+                       });
   }
 
   const RnnDescriptor d_;
@@ -726,36 +798,37 @@ class BackwardPass {
   int64_t keras_gates_[kMaxGates];
 
   // Weights of the current pseudo-layer.
-  PackedMatrix<F> input_weights_;      // [G*H, in]
-  PackedMatrix<F> recurrent_weights_;  // [G*H, P]
-  PackedMatrix<F> projection_;         // [P, H]
-  // Rows of the current chunk.
-  const F** input_rows_ = nullptr;
-  F* input_staging_ = nullptr;  // [rows, in]
-  const F** saved_rows_ = nullptr;
-  const F** c_prev_rows_ = nullptr;
-  const F** h_rows_ = nullptr;  // [B + rows] -> [P]
+  PackedMatrix<Operand> input_weights_;      // [G*H, in]
+  PackedMatrix<Operand> recurrent_weights_;  // [G*H, P]
+  PackedMatrix<Operand> projection_;         // [P, H]
+  // Rows of the current chunk. Sizes of operands are padded.
+  const Operand** input_rows_ = nullptr;
+  Operand* input_staging_ = nullptr;  // [rows, in]
+  const Operand** saved_rows_ = nullptr;
+  const Operand** c_prev_rows_ = nullptr;
+  const Operand** h_rows_ = nullptr;  // [B + rows] -> [P]
   const F** dy_rows_ = nullptr;
   F** dx_rows_ = nullptr;
-  RowBuffer<F> dgates_;            // [rows, G*H]
-  RowBuffer<F> dgates_recurrent_;  // GRU: [rows, G*H]
-  RowBuffer<F> dh_total_;          // projection: [rows, P]
-  RowBuffer<F> m_;                 // projection: [rows, H]
+  GateGradients dgates_;
+  GateGradients dgates_recurrent_;  // GRU
+  RowBuffer<Operand> dh_total_;     // projection: [rows, P]
+  RowBuffer<Operand> m_;            // projection: [rows, H]
   // Operands of the weight gradients.
-  RowBuffer<F> left_;          // [G*H, rows]; Keras': [in or H, rows]
-  PackedMatrix<F> right_;      // [rows, in or P or H]; Keras': [rows, G*H]
-  F** weight_rows_ = nullptr;  // [G*H]; Keras': [in or H]
+  RowBuffer<Operand> left_;      // [G*H, rows]; Keras': [in or H, rows]
+  PackedMatrix<Operand> right_;  // [rows, in or P or H]; Keras': [rows, G*H]
+  F** weight_rows_ = nullptr;    // [G*H]; Keras': [in or H]
   // Gradients of the states, by rank.
   RowBuffer<F> dh_;  // [B, P]
   RowBuffer<F> dm_;  // projection: [B, H]
   F* dc_ = nullptr;  // [B, H]
   // Gradients of what enters two layers, in turn, [valid rows, D*P].
   F* layer_gradients_[2] = {nullptr, nullptr};
-  // 16-bit tensors in the type computed in.
-  F* h_staging_ = nullptr;
+  // Tensors of another type than operands.
+  Operand* h_staging_ = nullptr;
+  Operand* saved_staging_ = nullptr;
+  Operand* c_prev_staging_ = nullptr;
+  // Tensors of another type than F.
   F* dy_staging_ = nullptr;
-  F* saved_staging_ = nullptr;
-  F* c_prev_staging_ = nullptr;
   F* dparams_staging_ = nullptr;
   F* dx_staging_ = nullptr;  // [valid rows, I]
 };
@@ -804,8 +877,10 @@ int64_t BackwardScratchBytes(const RnnDescriptor& descriptor,
   ParamsLayout params_layout;
   if (!ParamsLayout::Create(descriptor, &params_layout).ok()) return -1;
   Arena arena(nullptr);
-  BackwardPass<Element>(descriptor, sequences, arena, params_layout.size(),
-                        has_keras_weights);
+  WithOperand<Element>([&](auto operand) {
+    BackwardPass<Element, decltype(operand)>(
+        descriptor, sequences, arena, params_layout.size(), has_keras_weights);
+  });
   return arena.bytes();
 }
 
@@ -816,11 +891,14 @@ void Backward(const RnnDescriptor& descriptor, const Sequences& sequences,
   ParamsLayout params_layout;
   if (!ParamsLayout::Create(descriptor, &params_layout).ok()) return;
   Arena arena(scratch);
-  BackwardPass<Element> pass(descriptor, sequences, arena, params_layout.size(),
-                             arguments.keras_weights != nullptr);
   SerialExecutor alone;
   const bool is_short = 2 * ForwardWork(descriptor, sequences) < kMinTeamWork;
-  pass.Run(arguments, is_short ? alone : executor);
+  WithOperand<Element>([&](auto operand) {
+    BackwardPass<Element, decltype(operand)> pass(
+        descriptor, sequences, arena, params_layout.size(),
+        arguments.keras_weights != nullptr);
+    pass.Run(arguments, is_short ? alone : executor);
+  });
 }
 
 #define RNN_INSTANTIATE(Element)                                              \

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/engine/elements.h"
+
 namespace rnn {
 
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,
@@ -23,9 +25,10 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,
   return counter;
 }
 
-template <typename F>
+template <typename Element>
 void Dropout::Apply(int64_t layer, int64_t time, int64_t batch_row,
-                    int64_t count, const F* in, F* out) const {
+                    int64_t count, const Element* in, Element* out) const {
+  using F = ComputeType<Element>;
   const uint64_t threshold = static_cast<uint64_t>(
       std::floor(static_cast<double>(probability) * 0x1p32));
   // With probability 1 nothing is kept, so the scale does not matter.
@@ -35,9 +38,18 @@ void Dropout::Apply(int64_t layer, int64_t time, int64_t batch_row,
         {static_cast<uint32_t>(block), static_cast<uint32_t>(batch_row),
          static_cast<uint32_t>(time), static_cast<uint32_t>(layer)},
         key);
-    const int64_t end = std::min(4 * block + 4, count);
-    for (int64_t j = 4 * block; j < end; ++j) {
-      out[j] = words[j - 4 * block] >= threshold ? in[j] * scale : F{0};
+    const int64_t begin = 4 * block;
+    const int64_t end = std::min(begin + 4, count);
+    for (int64_t j = begin; j < end; ++j) {
+      const bool is_kept = words[j - begin] >= threshold;
+      if constexpr (kComputesInPlace<Element>) {
+        out[j] = is_kept ? in[j] * scale : F{0};
+      } else {
+        F value;
+        Load(in + j, &value, 1);
+        value = is_kept ? value * scale : F{0};
+        Store(&value, out + j, 1);
+      }
     }
   }
 }
@@ -46,5 +58,7 @@ template void Dropout::Apply(int64_t, int64_t, int64_t, int64_t, const float*,
                              float*) const;
 template void Dropout::Apply(int64_t, int64_t, int64_t, int64_t, const double*,
                              double*) const;
+template void Dropout::Apply(int64_t, int64_t, int64_t, int64_t,
+                             const BFloat16*, BFloat16*) const;
 
 }  // namespace rnn

@@ -21,10 +21,11 @@ struct Dropout {
   // out[j] = in[j] / (1 - probability) where kept, 0 where dropped, for the
   // `count` features that `layer` emits at `time` for `batch_row`. Feature j
   // takes word j % 4 of counter (j / 4, batch_row, time, layer) and is kept iff
-  // that word is at least floor(probability * 2^32). `out` may be `in`.
-  template <typename F>
+  // that word is at least floor(probability * 2^32). `out` may be `in`. Element
+  // is float, double or BFloat16, which is rounded.
+  template <typename Element>
   void Apply(int64_t layer, int64_t time, int64_t batch_row, int64_t count,
-             const F* in, F* out) const;
+             const Element* in, Element* out) const;
 };
 
 }  // namespace rnn

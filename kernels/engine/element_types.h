@@ -1,9 +1,10 @@
 // The 16-bit element types, by their bits alone, and the type each element type
-// is computed in.
+// is computed in. Without C++ headers, as the files compiled for one
+// instruction set read them.
 #ifndef KERNELS_ENGINE_ELEMENT_TYPES_H_
 #define KERNELS_ENGINE_ELEMENT_TYPES_H_
 
-#include <cstdint>
+#include <stdint.h>
 
 namespace rnn {
 

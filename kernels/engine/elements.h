@@ -11,19 +11,32 @@
 
 namespace rnn {
 
-// Whether tensors hold what the engine computes in, so that it may work on them
-// directly.
-template <typename Element>
-inline constexpr bool kComputesInPlace =
-    std::is_same_v<Element, ComputeType<Element>>;
+// Whether tensors hold what the kernels read and write, so that these may work
+// on them directly.
+template <typename Element, typename Operand = ComputeType<Element>>
+inline constexpr bool kComputesInPlace = std::is_same_v<Element, Operand>;
 
-template <typename F>
-const SimdKernels<F>& Kernels() {
-  if constexpr (std::is_same_v<F, double>) {
+template <typename Operand>
+const SimdKernels<Operand>& Kernels() {
+  if constexpr (std::is_same_v<Operand, double>) {
     return SelectSimdTarget().double_kernels;
-  } else {
+  } else if constexpr (std::is_same_v<Operand, float>) {
     return SelectSimdTarget().float_kernels;
+  } else {
+    return *SelectSimdTarget().bfloat16_kernels;
   }
+}
+
+// function(Operand{}) for the operands in which tensors of Element are
+// computed: their own, or else F.
+template <typename Element, typename Function>
+auto WithOperand(Function function) {
+  if constexpr (std::is_same_v<Element, BFloat16>) {
+    if (SelectSimdTarget().bfloat16_kernels != nullptr) {
+      return function(BFloat16{});
+    }
+  }
+  return function(ComputeType<Element>{});
 }
 
 template <typename Element>
@@ -45,6 +58,16 @@ void Store(const ComputeType<Element>* in, Element* out, int64_t count) {
     SelectSimdTarget().conversions.float_to_half(in, &out->bits, count);
   } else {
     SelectSimdTarget().conversions.float_to_bfloat16(in, &out->bits, count);
+  }
+}
+
+// From tensors to operands: Load() if these are of another type.
+template <typename Element, typename Operand>
+void LoadOperands(const Element* in, Operand* out, int64_t count) {
+  if constexpr (std::is_same_v<Element, Operand>) {
+    std::memcpy(out, in, count * sizeof *in);
+  } else {
+    Load(in, out, count);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/engine/arena.h"
 #include "kernels/engine/chunks.h"
@@ -23,29 +24,32 @@ namespace rnn {
 
 namespace {
 
-// R in the panels CellForwardStep wants: [P][G][cell_units], tail units zero.
+// R in the panels CellForwardStep wants, of columns [G][cell_units], tail units
+// zero.
 // Or as the caller keeps it, if that is not worth while.
-template <typename F>
+template <typename Operand>
 struct RecurrentPanels {
   static constexpr int kMaxColumns = 256;
 
-  F* panels;
+  Operand* panels;
   int64_t hidden_size;
-  int64_t depth;  // P
+  int64_t output_size;  // P
+  int64_t depth;        // padded
   int num_gates;
   int units;  // per panel
   // Not packed: [G*H, P]; or [P, G*H] with gates that begin at `columns`.
-  const F* canonical = nullptr;
-  const F* keras = nullptr;
+  const Operand* canonical = nullptr;
+  const Operand* keras = nullptr;
   int64_t columns[kMaxGates];
 
   static RecurrentPanels Take(Arena& arena, const RnnDescriptor& d) {
     RecurrentPanels p;
     p.hidden_size = d.hidden_size;
-    p.depth = d.output_size();
+    p.output_size = d.output_size();
+    p.depth = PaddedDepth<Operand>(p.output_size);
     p.num_gates = d.num_gates();
-    p.units = Kernels<F>().cell_units[static_cast<int>(d.mode)];
-    p.panels = arena.Take<F>(p.num_panels() * p.panel_size());
+    p.units = Kernels<Operand>().cell_units[static_cast<int>(d.mode)];
+    p.panels = arena.Take<Operand>(p.num_panels() * p.panel_size());
     return p;
   }
 
@@ -76,11 +80,12 @@ struct RecurrentPanels {
   }
 
   // `rows` is memory for the result.
-  Panel<F> PanelOf(int64_t index, const F* (&rows)[kMaxColumns]) const {
-    Panel<F> panel{};
+  Panel<Operand> PanelOf(int64_t index,
+                         const Operand* (&rows)[kMaxColumns]) const {
+    Panel<Operand> panel{};
     if (keras != nullptr) {
       // Vectors beyond the last unit may hold anything that can be read.
-      const int64_t lanes = Kernels<F>().lanes;
+      const int64_t lanes = Kernels<Operand>().lanes;
       const int64_t vectors_per_gate = units / lanes;
       for (int64_t v = 0; v < num_gates * vectors_per_gate; ++v) {
         const int64_t unit = std::min(
@@ -106,8 +111,9 @@ struct RecurrentPanels {
       for (int64_t u = 0; u < units; ++u) {
         const int64_t unit = panel * units + u;
         rows[gate * units + u] =
-            unit < hidden_size ? source + (gate * hidden_size + unit) * depth
-                               : nullptr;
+            unit < hidden_size
+                ? source + (gate * hidden_size + unit) * output_size
+                : nullptr;
       }
     }
   }
@@ -115,14 +121,16 @@ struct RecurrentPanels {
   template <typename Element>
   void PackPanelOfGates(const Element* source, const int64_t* columns,
                         int64_t panel) const {
+    constexpr int64_t kStep = kDepthStep<Operand>;
     const int64_t unit = panel * units;
     const int64_t count = std::min<int64_t>(units, hidden_size - unit);
-    F* out = panels + panel * panel_size();
-    for (int64_t k = 0; k < depth; ++k) {
-      for (int gate = 0; gate < num_gates; ++gate, out += units) {
-        Load(source + k * num_gates * hidden_size + columns[gate] + unit, out,
-             count);
-        std::fill(out + count, out + units, F{0});
+    const int64_t stride = num_gates * hidden_size;
+    Operand* out = panels + panel * panel_size();
+    for (int64_t k = 0; k < output_size; k += kStep) {
+      for (int gate = 0; gate < num_gates; ++gate, out += units * kStep) {
+        PackStepOf(k, output_size, columns[gate] + unit, count, out,
+                   [&](int64_t row) { return source + row * stride; });
+        std::fill(out + count * kStep, out + units * kStep, Operand{});
       }
     }
   }
@@ -131,8 +139,8 @@ struct RecurrentPanels {
   void PackPanel(const Element* source, int64_t panel) const {
     const Element* rows[kMaxColumns];
     PointAtRows(source, panel, rows);
-    TransposeRows(rows, num_gates * units, 0, depth,
-                  panels + panel * panel_size());
+    PackColumns(rows, num_gates * units, 0, output_size, 0,
+                panels + panel * panel_size());
   }
 };
 
@@ -140,10 +148,11 @@ struct RecurrentPanels {
 constexpr int64_t kMaxStepsUnpacked = 4;
 constexpr int64_t kMaxBatchUnpacked = 4;
 
-template <typename Element>
+template <typename Element, typename Operand>
 class ForwardPass {
  public:
   using F = ComputeType<Element>;
+  static constexpr bool kInPlace = kComputesInPlace<Element, Operand>;
 
   // Takes from the arena all the memory Run() will need.
   ForwardPass(const RnnDescriptor& d, const Sequences& sequences,
@@ -151,33 +160,39 @@ class ForwardPass {
       : d_(d), sequences_(sequences), has_reserve_(has_reserve) {
     const int64_t B = sequences.batch();
     const int64_t H = d.hidden_size;
-    const int64_t P = d.output_size();
+    const int64_t P = padded_output_size();
     const int64_t chunk_rows = MaxChunkRows(sequences);
     const int64_t widest_input =
         std::max(d.layer_input_size(0), d.layer_input_size(d.num_layers - 1));
 
-    input_weights_ = PackedMatrix<F>::Take(arena, widest_input, d.gates_size());
-    recurrent_ = RecurrentPanels<F>::Take(arena, d);
+    input_weights_ =
+        PackedMatrix<Operand>::Take(arena, widest_input, d.gates_size());
+    recurrent_ = RecurrentPanels<Operand>::Take(arena, d);
     bias_ = arena.Take<F>(d.gates_size());
     recurrent_new_bias_ = arena.Take<F>(H);
-    input_rows_ = arena.Take<const F*>(chunk_rows);
-    input_staging_ = arena.Take<F>(chunk_rows * widest_input);
+    input_rows_ = arena.Take<const Operand*>(chunk_rows);
+    input_staging_ =
+        arena.Take<Operand>(chunk_rows * PaddedDepth<Operand>(widest_input));
     input_gates_ = RowBuffer<F>::Take(arena, chunk_rows, d.gates_size());
-    h_rows_ = arena.Take<F*>(B + chunk_rows);
-    h_values_ =
-        arena.Take<F>((kComputesInPlace<Element> ? B : B + chunk_rows) * P);
+    h_rows_ = arena.Take<Operand*>(B + chunk_rows);
+    h_values_size_ = (emits_in_place() ? B : B + chunk_rows) * P;
+    h_values_ = arena.Take<Operand>(h_values_size_);
     if (d.mode == CellMode::kLstm) c_ = arena.Take<F>(B * H);
     if (d.has_projection()) {
-      projection_ = PackedMatrix<F>::Take(arena, H, P);
-      m_ = RowBuffer<F>::Take(arena, B, H);
+      projection_ = PackedMatrix<Operand>::Take(arena, H, d.output_size());
+      m_ = RowBuffer<Operand>::Take(arena, B, PaddedDepth<Operand>(H));
+      if constexpr (!std::is_same_v<F, Operand>) {
+        projected_ = RowBuffer<F>::Take(arena, B, d.output_size());
+      }
     }
     if (has_reserve) {
-      saved_rows_ = arena.Take<F*>(chunk_rows);
-      if constexpr (!kComputesInPlace<Element>) {
-        saved_ = arena.Take<F>(chunk_rows * ReservedRowSize());
+      saved_rows_ = arena.Take<Operand*>(chunk_rows);
+      if constexpr (!kInPlace) {
+        saved_ = arena.Take<Operand>(chunk_rows * ReservedRowSize());
       }
     } else if (d.num_layers > 1) {
-      const int64_t size = sequences.num_valid_rows() * d.num_directions * P;
+      const int64_t size =
+          sequences.num_valid_rows() * d.num_directions * d.output_size();
       layer_outputs_[0] = arena.Take<Element>(size);
       layer_outputs_[1] =
           d.num_layers > 2 ? arena.Take<Element>(size) : nullptr;
@@ -204,6 +219,15 @@ class ForwardPass {
   }
 
  private:
+  int64_t padded_output_size() const {
+    return PaddedDepth<Operand>(d_.output_size());
+  }
+
+  // Whether steps write h into the outputs, where the next step reads it.
+  bool emits_in_place() const {
+    return kInPlace && d_.output_size() == padded_output_size();
+  }
+
   int64_t ReservedRowSize() const {
     return NumReservedPerUnit(d_.mode) * d_.hidden_size;
   }
@@ -227,16 +251,16 @@ class ForwardPass {
                                     d_.num_directions * d_.output_size());
   }
 
-  LayerInput<Element> Input(int64_t layer) const {
+  LayerInput<Element, Operand> Input(int64_t layer) const {
     const int64_t features = d_.layer_input_size(layer);
     if (layer == 0) {
-      return LayerInput<Element>(
+      return LayerInput<Element, Operand>(
           sequences_,
           TimeRows<const Element>::Padded(sequences_, a_->x, a_->x_strides),
           features);
     }
     const Element* below = OutputRows(layer - 1).Row(0, 0);
-    LayerInput<Element> input(
+    LayerInput<Element, Operand> input(
         sequences_, TimeRows<const Element>::Dense(sequences_, below, features),
         features);
     if (a_->apply_dropout && d_.dropout > 0) {
@@ -251,7 +275,7 @@ class ForwardPass {
       dropout_ = {d_.dropout, a_->dropout_key};
       PackWeights(layer, k);
       LoadInitialStates(k);
-      const LayerInput<Element> input = Input(layer);
+      const LayerInput<Element, Operand> input = Input(layer);
       const TimeRows<Element> outputs =
           OutputRows(layer).From(direction * d_.output_size());
       StepRange chunk{0, 0};
@@ -265,9 +289,12 @@ class ForwardPass {
 
   // Packing moves all weights about as often as a few steps or rows read them.
   void ChooseWhatToPack() {
+    constexpr int64_t kStep = kDepthStep<Operand>;
     const bool can_read_in_place =
-        kComputesInPlace<Element> && (a_->keras_weights == nullptr ||
-                                      d_.hidden_size % Kernels<F>().lanes == 0);
+        kInPlace && d_.input_size % kStep == 0 &&
+        d_.output_size() % kStep == 0 &&
+        (a_->keras_weights == nullptr ||
+         d_.hidden_size % Kernels<Operand>().lanes == 0);
     if (!can_read_in_place) return;
     packs_input_weights_ = sequences_.num_valid_rows() > kMaxRowsUnpacked;
     packs_recurrent_ = sequences_.num_steps() > kMaxStepsUnpacked ||
@@ -287,7 +314,7 @@ class ForwardPass {
       if (packs_input_weights_) {
         PackTransposed(params + w.offset, w.columns, w.columns, w.rows,
                        *executor_, &input_weights_);
-      } else if constexpr (kComputesInPlace<Element>) {
+      } else if constexpr (kInPlace) {
         unpacked_input_weights_ = {w.columns, w.rows, params + w.offset,
                                    w.columns};
       }
@@ -296,7 +323,7 @@ class ForwardPass {
         params + params_layout_.RecurrentWeights(k).offset;
     if (packs_recurrent_) {
       recurrent_.Pack(recurrent, *executor_);
-    } else if constexpr (kComputesInPlace<Element>) {
+    } else if constexpr (kInPlace) {
       recurrent_.canonical = recurrent;
     }
     if (d_.has_projection()) {
@@ -321,13 +348,13 @@ class ForwardPass {
     if (packs_input_weights_) {
       PackPieces(weights.kernel, gates_size, d_.input_size, gates, *executor_,
                  &input_weights_);
-    } else if constexpr (kComputesInPlace<Element>) {
+    } else if constexpr (kInPlace) {
       unpacked_input_weights_ = {d_.input_size, gates_size, weights.kernel,
                                  gates_size, gates};
     }
     if (packs_recurrent_) {
       recurrent_.PackGates(weights.recurrent_kernel, columns, *executor_);
-    } else if constexpr (kComputesInPlace<Element>) {
+    } else if constexpr (kInPlace) {
       recurrent_.keras = weights.recurrent_kernel;
     }
     F* recurrent_bias = input_gates_.values;  // free until the first chunk
@@ -360,13 +387,23 @@ class ForwardPass {
   void LoadInitialStates(int64_t k) {
     const int64_t H = d_.hidden_size;
     const int64_t P = d_.output_size();
-    if (d_.has_projection()) m_.SetRows(sequences_.batch(), H);
+    // What pads the rows of operands stays zero.
+    if (padded_output_size() > P) {
+      std::fill_n(h_values_, h_values_size_, Operand{});
+    }
+    if (d_.has_projection()) {
+      const int64_t B = sequences_.batch();
+      const int64_t row_size = PaddedDepth<Operand>(H);
+      m_.SetRows(B, row_size);
+      if (row_size > H) std::fill_n(m_.values, B * row_size, Operand{});
+      if constexpr (!std::is_same_v<F, Operand>) projected_.SetRows(B, P);
+    }
     for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
       const int64_t b = sequences_.batch_row(rank);
       const Element* h0 =
           a_->h0 + k * a_->h_strides.outer + b * a_->h_strides.batch;
-      h_rows_[rank] = h_values_ + rank * P;
-      Load(h0, h_rows_[rank], P);
+      h_rows_[rank] = h_values_ + rank * padded_output_size();
+      LoadOperands(h0, h_rows_[rank], P);
       if (d_.mode == CellMode::kLstm) {
         Load(a_->c0 + k * a_->c_strides.outer + b * a_->c_strides.batch,
              c_ + rank * H, H);
@@ -402,7 +439,7 @@ class ForwardPass {
   }
 
   void RunChunk(int64_t layer, int direction, StepRange chunk,
-                const LayerInput<Element>& input,
+                const LayerInput<Element, Operand>& input,
                 const TimeRows<Element>& outputs) {
     const int64_t B = sequences_.batch();
     const int64_t first_row = sequences_.offset(chunk.begin);
@@ -416,18 +453,20 @@ class ForwardPass {
                                  first_row * ReservedRowSize()
                            : nullptr;
     ForEachRow(sequences_, chunk, [&](int64_t i, int64_t step, int64_t rank) {
-      if constexpr (kComputesInPlace<Element>) {
-        h_rows_[B + i] =
-            outputs.Row(sequences_.time(direction, step, rank), rank);
+      h_rows_[B + i] = h_values_ + (B + i) * padded_output_size();
+      if constexpr (kInPlace) {
+        if (emits_in_place()) {
+          h_rows_[B + i] =
+              outputs.Row(sequences_.time(direction, step, rank), rank);
+        }
         if (reserve) saved_rows_[i] = reserve + i * ReservedRowSize();
       } else {
-        h_rows_[B + i] = h_values_ + (B + i) * d_.output_size();
         if (reserve) saved_rows_[i] = saved_ + i * ReservedRowSize();
       }
     });
 
     const auto recurrence =
-        Recurrence::Of<F>(d_, sequences_, chunk, StepOrder::kAscending);
+        Recurrence::Of<Operand>(d_, sequences_, chunk, StepOrder::kAscending);
     RunSteps(recurrence, *executor_,
              [&](Executor& executor, int64_t step, int64_t rank_begin,
                  int64_t rank_end) {
@@ -435,7 +474,7 @@ class ForwardPass {
                        reserve != nullptr, outputs);
              });
 
-    if constexpr (!kComputesInPlace<Element>) {
+    if constexpr (!kInPlace) {
       if (reserve != nullptr) StoreSaved(chunk, reserve);
     }
     KeepLastStep(chunk);
@@ -446,7 +485,7 @@ class ForwardPass {
     const int64_t gates_size = d_.gates_size();
     input_gates_.SetRows(rows, gates_size);
     if (d_.has_input_weights(layer)) {
-      RowsTimesMatrix<F> product;
+      RowsTimesMatrix<Operand> product;
       product.rows = rows;
       product.a = input_rows_;
       if (packs_input_weights_) {
@@ -462,15 +501,18 @@ class ForwardPass {
     const int64_t H = d_.hidden_size;
     ParallelFor(*executor_, rows, gates_size, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        for (int64_t j = 0; j < gates_size; ++j) {
-          input_gates_.rows[i][j] = input_rows_[i][j % H] + bias_[j];
+        // The first gate's place holds the input until its turn, the last.
+        F* gates = input_gates_.rows[i];
+        Load(input_rows_[i], gates, H);
+        for (int64_t j = gates_size - 1; j >= 0; --j) {
+          gates[j] = gates[j % H] + bias_[j];
         }
       }
     });
   }
 
   // h before each active row of `step`.
-  F* const* PreviousOutputs(StepRange chunk, int64_t step) const {
+  Operand* const* PreviousOutputs(StepRange chunk, int64_t step) const {
     return step == chunk.begin
                ? h_rows_
                : h_rows_ + sequences_.batch() + sequences_.offset(step - 1) -
@@ -485,22 +527,22 @@ class ForwardPass {
     const int64_t P = d_.output_size();
     const int64_t row =
         sequences_.offset(step) - sequences_.offset(chunk.begin);
-    F* const* h_prev = PreviousOutputs(chunk, step);
-    F* const* h = h_rows_ + sequences_.batch() + row;
-    F* const* cell_outputs = d_.has_projection() ? m_.rows : h;
+    Operand* const* h_prev = PreviousOutputs(chunk, step);
+    Operand* const* h = h_rows_ + sequences_.batch() + row;
+    Operand* const* cell_outputs = d_.has_projection() ? m_.rows : h;
     const auto cell_forward =
-        Kernels<F>().cell_forward[static_cast<int>(d_.mode)];
+        Kernels<Operand>().cell_forward[static_cast<int>(d_.mode)];
     ParallelTiles(executor, recurrent_.num_panels(), rank_begin, rank_end,
                   2 * ranks * d_.gates_size() * P + kCellWork * ranks * H,
                   [&](int64_t panel, int64_t begin, int64_t end) {
-                    CellForwardStep<F> cell{};
+                    CellForwardStep<Operand> cell{};
                     cell.rows = end - begin;
                     cell.hidden_size = H;
                     cell.unit = panel * recurrent_.units;
                     cell.units =
                         std::min<int64_t>(recurrent_.units, H - cell.unit);
-                    cell.depth = P;
-                    const F* rows[RecurrentPanels<F>::kMaxColumns];
+                    cell.depth = recurrent_.depth;
+                    const Operand* rows[RecurrentPanels<Operand>::kMaxColumns];
                     cell.recurrent = recurrent_.PanelOf(panel, rows);
                     cell.h_prev = h_prev + begin;
                     cell.input_gates = input_gates_.rows[row + begin];
@@ -510,35 +552,48 @@ class ForwardPass {
                     if (save) cell.saved = saved_rows_ + row + begin;
                     cell_forward(cell);
                     if (!d_.has_projection()) {
-                      RoundOutputs(direction, step, begin, end, cell.unit,
-                                   cell.units, h, outputs);
+                      EmitOutputs(direction, step, begin, end, cell.unit,
+                                  cell.units, h, outputs);
                     }
                   });
     if (!d_.has_projection()) return;
 
-    RowsTimesMatrix<F> product;
+    RowsTimesMatrix<Operand> product;
     product.a = m_.rows;
     product.b = &projection_;
-    product.c = h;
-    const int64_t width = Kernels<F>().panel_columns;
-    ParallelTiles(executor, projection_.num_panels(), rank_begin, rank_end,
-                  2 * ranks * H * P,
-                  [&](int64_t panel, int64_t begin, int64_t end) {
-                    MultiplyPanel(product, panel, begin, end);
-                    const int64_t column = panel * width;
-                    RoundOutputs(direction, step, begin, end, column,
-                                 std::min(width, P - column), h, outputs);
-                  });
+    if constexpr (std::is_same_v<F, Operand>) {
+      product.c = h;
+    } else {
+      product.c = projected_.rows;
+    }
+    const int64_t width = Kernels<Operand>().panel_columns;
+    ParallelTiles(
+        executor, projection_.num_panels(), rank_begin, rank_end,
+        2 * ranks * H * P, [&](int64_t panel, int64_t begin, int64_t end) {
+          MultiplyPanel(product, panel, begin, end);
+          const int64_t column = panel * width;
+          const int64_t count = std::min(width, P - column);
+          if constexpr (!std::is_same_v<F, Operand>) {
+            for (int64_t rank = begin; rank < end; ++rank) {
+              Store(projected_.rows[rank] + column, h[rank] + column, count);
+            }
+          }
+          EmitOutputs(direction, step, begin, end, column, count, h, outputs);
+        });
   }
 
-  // 16-bit outputs are rounded at once: the recurrence sees what is emitted.
-  void RoundOutputs(int direction, int64_t step, int64_t rank_begin,
-                    int64_t rank_end, int64_t column, int64_t count,
-                    F* const* h, const TimeRows<Element>& outputs) const {
-    if constexpr (!kComputesInPlace<Element>) {
-      for (int64_t rank = rank_begin; rank < rank_end; ++rank) {
-        Element* output =
-            outputs.Row(sequences_.time(direction, step, rank), rank) + column;
+  // Outputs that did not come into their place are put there at once, rounded:
+  // the recurrence sees what is emitted.
+  void EmitOutputs(int direction, int64_t step, int64_t rank_begin,
+                   int64_t rank_end, int64_t column, int64_t count,
+                   Operand* const* h, const TimeRows<Element>& outputs) const {
+    if (emits_in_place()) return;
+    for (int64_t rank = rank_begin; rank < rank_end; ++rank) {
+      Element* output =
+          outputs.Row(sequences_.time(direction, step, rank), rank) + column;
+      if constexpr (kInPlace) {
+        std::copy_n(h[rank] + column, count, output);
+      } else {
         Store(h[rank] + column, output, count);
         Load(output, h[rank] + column, count);
       }
@@ -558,10 +613,11 @@ class ForwardPass {
   // Makes the chunk's last step the one before the next chunk.
   void KeepLastStep(StepRange chunk) {
     const int64_t last = chunk.end - 1;
-    F* const* rows = h_rows_ + sequences_.batch() + sequences_.offset(last) -
-                     sequences_.offset(chunk.begin);
+    Operand* const* rows = h_rows_ + sequences_.batch() +
+                           sequences_.offset(last) -
+                           sequences_.offset(chunk.begin);
     for (int64_t rank = 0; rank < sequences_.active(last); ++rank) {
-      if constexpr (kComputesInPlace<Element>) {
+      if (emits_in_place()) {
         h_rows_[rank] = rows[rank];
       } else {
         std::copy_n(rows[rank], d_.output_size(), h_rows_[rank]);
@@ -581,23 +637,26 @@ class ForwardPass {
   // Weights of the current pseudo-layer.
   bool packs_input_weights_ = true;
   bool packs_recurrent_ = true;
-  UnpackedMatrix<F> unpacked_input_weights_;
-  PackedMatrix<F> input_weights_;    // [in, G*H]
-  RecurrentPanels<F> recurrent_;     // [P, G*H]
-  PackedMatrix<F> projection_;       // [H, P]
-  F* bias_ = nullptr;                // [G*H]
-  F* recurrent_new_bias_ = nullptr;  // [H]
-  // Rows of the current chunk.
-  const F** input_rows_ = nullptr;
-  F* input_staging_ = nullptr;  // [rows, in]
-  RowBuffer<F> input_gates_;    // [rows, G*H]
-  F** h_rows_ = nullptr;        // [B + rows] -> [P]
-  F* h_values_ = nullptr;       // [B, P]; 16-bit: [B + rows, P]
-  F** saved_rows_ = nullptr;
-  F* saved_ = nullptr;  // 16-bit: [rows, reserved row]
+  UnpackedMatrix<Operand> unpacked_input_weights_;
+  PackedMatrix<Operand> input_weights_;  // [in, G*H]
+  RecurrentPanels<Operand> recurrent_;   // [P, G*H]
+  PackedMatrix<Operand> projection_;     // [H, P]
+  F* bias_ = nullptr;                    // [G*H]
+  F* recurrent_new_bias_ = nullptr;      // [H]
+  // Rows of the current chunk. Sizes of operands are padded.
+  const Operand** input_rows_ = nullptr;
+  Operand* input_staging_ = nullptr;  // [rows, in]
+  RowBuffer<F> input_gates_;          // [rows, G*H]
+  Operand** h_rows_ = nullptr;        // [B + rows] -> [P]
+  // [B, P]; [B + rows, P] unless h is emitted in place
+  Operand* h_values_ = nullptr;
+  int64_t h_values_size_ = 0;
+  Operand** saved_rows_ = nullptr;
+  Operand* saved_ = nullptr;  // not in place: [rows, reserved row]
   // States by rank.
-  F* c_ = nullptr;  // [B, H]
-  RowBuffer<F> m_;  // projection: [B, H]
+  F* c_ = nullptr;          // [B, H]
+  RowBuffer<Operand> m_;    // projection: [B, H]
+  RowBuffer<F> projected_;  // projection, if Operand is not F: [B, P]
   // Without a reserve: outputs of two layers, in turn, [valid rows, D*P].
   Element* layer_outputs_[2] = {nullptr, nullptr};
 };
@@ -611,7 +670,10 @@ int64_t ForwardScratchBytes(const RnnDescriptor& descriptor,
   ParamsLayout params_layout;
   if (!ParamsLayout::Create(descriptor, &params_layout).ok()) return -1;
   Arena arena(nullptr);
-  ForwardPass<Element>(descriptor, sequences, has_reserve, arena);
+  WithOperand<Element>([&](auto operand) {
+    ForwardPass<Element, decltype(operand)>(descriptor, sequences, has_reserve,
+                                            arena);
+  });
   return arena.bytes();
 }
 
@@ -620,11 +682,13 @@ void Forward(const RnnDescriptor& descriptor, const Sequences& sequences,
              const ForwardArguments<Element>& arguments, void* scratch,
              Executor& executor) {
   Arena arena(scratch);
-  ForwardPass<Element> pass(descriptor, sequences, arguments.reserve != nullptr,
-                            arena);
   SerialExecutor alone;
   const bool is_short = ForwardWork(descriptor, sequences) < kMinTeamWork;
-  pass.Run(arguments, is_short ? alone : executor);
+  WithOperand<Element>([&](auto operand) {
+    ForwardPass<Element, decltype(operand)> pass(
+        descriptor, sequences, arguments.reserve != nullptr, arena);
+    pass.Run(arguments, is_short ? alone : executor);
+  });
 }
 
 #define RNN_INSTANTIATE(Element)                                         \

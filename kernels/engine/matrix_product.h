@@ -1,34 +1,36 @@
-// Products of rows with a packed matrix. F is float or double.
+// Products of rows with a packed matrix. Operand is as in simd_kernels.h, and F
+// the type that it is computed in.
 #ifndef KERNELS_ENGINE_MATRIX_PRODUCT_H_
 #define KERNELS_ENGINE_MATRIX_PRODUCT_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/engine/arena.h"
-#include "kernels/engine/element_types.h"
+#include "kernels/engine/elements.h"
 #include "kernels/engine/executor.h"
 
 namespace rnn {
 
 // The right operand B [depth, columns], in panels of the width the micro-kernel
 // dictates (simd_kernels.h).
-template <typename F>
+template <typename Operand>
 struct PackedMatrix {
-  int64_t depth = 0;
+  int64_t depth = 0;  // padded; so are the rows of the left operand
   int64_t columns = 0;
-  F* panels = nullptr;
+  Operand* panels = nullptr;
 
   static PackedMatrix Take(Arena& arena, int64_t max_depth,
                            int64_t max_columns);
 
   int64_t num_panels() const;
-  const F* panel(int64_t index) const;
+  const Operand* panel(int64_t index) const;
 };
 
 // B[k][j] = source[k * stride + j]
-template <typename Element>
+template <typename Element, typename Operand>
 void Pack(const Element* source, int64_t stride, int64_t depth, int64_t columns,
-          Executor& executor, PackedMatrix<ComputeType<Element>>* packed);
+          Executor& executor, PackedMatrix<Operand>* packed);
 
 // Columns that lie in a source in another order: piece p is the `width` columns
 // from begins[p] on.
@@ -41,71 +43,91 @@ struct Pieces {
 };
 
 // B[k][p * width + u] = source[k * stride + begins[p] + u]
-template <typename Element>
+template <typename Element, typename Operand>
 void PackPieces(const Element* source, int64_t stride, int64_t depth,
                 const Pieces& pieces, Executor& executor,
-                PackedMatrix<ComputeType<Element>>* packed);
+                PackedMatrix<Operand>* packed);
 
 // B[k][p * width + u] = rows[k][begins[p] + u]
-template <typename F>
-void PackRowPieces(const F* const* rows, int64_t depth, const Pieces& pieces,
-                   Executor& executor, PackedMatrix<F>* packed);
+template <typename Operand>
+void PackRowPieces(const Operand* const* rows, int64_t depth,
+                   const Pieces& pieces, Executor& executor,
+                   PackedMatrix<Operand>* packed);
 
 // B[p * width + u][j] = source[j * stride + begins[p] + u]
-template <typename Element>
+template <typename Element, typename Operand>
 void PackTransposedPieces(const Element* source, int64_t stride,
                           const Pieces& pieces, int64_t columns,
-                          Executor& executor,
-                          PackedMatrix<ComputeType<Element>>* packed);
+                          Executor& executor, PackedMatrix<Operand>* packed);
 
 // B[k][j] = rows[k][j]
-template <typename F>
-void PackRows(const F* const* rows, int64_t depth, int64_t columns,
-              Executor& executor, PackedMatrix<F>* packed);
+template <typename Operand>
+void PackRows(const Operand* const* rows, int64_t depth, int64_t columns,
+              Executor& executor, PackedMatrix<Operand>* packed);
 
 // B[k][j] = source[j * stride + k]
-template <typename Element>
+template <typename Element, typename Operand>
 void PackTransposed(const Element* source, int64_t stride, int64_t depth,
                     int64_t columns, Executor& executor,
-                    PackedMatrix<ComputeType<Element>>* packed);
+                    PackedMatrix<Operand>* packed);
 
-// As SimdKernels::transpose_rows, from any element type, without gaps.
-template <typename Element>
-void TransposeRows(const Element* const* rows, int64_t columns, int64_t k_begin,
-                   int64_t k_end, ComputeType<Element>* out);
+// A step of B in `out`, as SimdKernels::pack_step makes it, of rows [k, ...)
+// among `depth`: row(k) + offset is one.
+template <typename Operand, typename Row>
+void PackStepOf(int64_t k, int64_t depth, int64_t offset, int64_t columns,
+                Operand* out, Row row) {
+  using Element = std::remove_const_t<std::remove_pointer_t<decltype(row(k))>>;
+  if constexpr (std::is_same_v<Element, Operand> && kDepthStep<Operand> > 1) {
+    const Element* rows[kDepthStep<Operand>] = {};
+    for (int i = 0; i < kDepthStep<Operand> && k + i < depth; ++i) {
+      rows[i] = row(k + i) + offset;
+    }
+    Kernels<Operand>().pack_step(rows, columns, out);
+  } else {
+    Load(row(k) + offset, out, columns);
+  }
+}
+
+// As SimdKernels::pack_columns, from any element type. `k_out` is where
+// `k_begin` comes in the depth that `out` begins with 0 of: a step may end with
+// one call and begin with the one before.
+template <typename Element, typename Operand>
+void PackColumns(const Element* const* rows, int64_t columns, int64_t k_begin,
+                 int64_t k_end, int64_t k_out, Operand* out);
 
 // The right operand where the caller keeps it, for products of so few rows that
 // packing would cost more than it saves. Either transposed,
 //   B[k][j] = source[j * stride + k],
 // or, if there are pieces, as PackPieces has it, and then their width is a
-// multiple of SimdKernels::lanes.
-template <typename F>
+// multiple of SimdKernels::lanes. The depth is one of whole steps.
+template <typename Operand>
 struct UnpackedMatrix {
   int64_t depth;
   int64_t columns;
-  const F* source;
+  const Operand* source;
   int64_t stride;
   Pieces pieces = {nullptr, 0, 0};
 };
 
 // c[m] (+)= a[m] B + bias, for all rows m.
-template <typename F>
+template <typename Operand>
 struct RowsTimesMatrix {
+  using F = ComputeType<Operand>;
   int64_t rows = 0;
-  const F* const* a = nullptr;  // [rows] -> [depth]
-  const PackedMatrix<F>* b = nullptr;
-  const UnpackedMatrix<F>* unpacked = nullptr;  // in place of b
-  F* const* c = nullptr;                        // [rows] -> [columns]
-  const F* bias = nullptr;                      // [columns]
+  const Operand* const* a = nullptr;  // [rows] -> [depth]
+  const PackedMatrix<Operand>* b = nullptr;
+  const UnpackedMatrix<Operand>* unpacked = nullptr;  // in place of b
+  F* const* c = nullptr;                              // [rows] -> [columns]
+  const F* bias = nullptr;                            // [columns]
   bool accumulate = false;
 };
 
-template <typename F>
-void Multiply(const RowsTimesMatrix<F>& product, Executor& executor);
+template <typename Operand>
+void Multiply(const RowsTimesMatrix<Operand>& product, Executor& executor);
 
 // The part of a product that one panel of B contributes to some rows.
-template <typename F>
-void MultiplyPanel(const RowsTimesMatrix<F>& product, int64_t panel,
+template <typename Operand>
+void MultiplyPanel(const RowsTimesMatrix<Operand>& product, int64_t panel,
                    int64_t row_begin, int64_t row_end);
 
 }  // namespace rnn

@@ -2,6 +2,7 @@
 #ifndef KERNELS_ENGINE_TENSOR_ROWS_H_
 #define KERNELS_ENGINE_TENSOR_ROWS_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/engine/arena.h"
@@ -89,13 +90,28 @@ void ZeroPadding(const Sequences& sequences, Element* data, Strides strides,
       });
 }
 
-// What enters a layer, as rows of the computed type: the network's input, or
-// the outputs of the layer below with dropout applied.
-template <typename Element>
+// As ForEachRow(), by all threads.
+template <typename Row>
+void ParallelForEachRow(Executor& executor, const Sequences& sequences,
+                        StepRange chunk, int64_t work_per_row, Row row) {
+  ParallelFor(
+      executor, chunk.end - chunk.begin,
+      sequences.active(chunk.begin) * work_per_row,
+      [&](int64_t begin, int64_t end) {
+        const StepRange part = {chunk.begin + begin, chunk.begin + end};
+        const int64_t first =
+            sequences.offset(part.begin) - sequences.offset(chunk.begin);
+        ForEachRow(sequences, part, [&](int64_t i, int64_t step, int64_t rank) {
+          row(first + i, step, rank);
+        });
+      });
+}
+
+// What enters a layer, as rows of operands: the network's input, or the outputs
+// of the layer below with dropout applied.
+template <typename Element, typename Operand>
 class LayerInput {
  public:
-  using F = ComputeType<Element>;
-
   LayerInput(const Sequences& sequences, TimeRows<const Element> source,
              int64_t features)
       : sequences_(sequences), source_(source), features_(features) {}
@@ -106,16 +122,13 @@ class LayerInput {
     dropout_ = &dropout;
   }
 
-  // Whether Gather() needs staging memory of [chunk rows, features].
-  bool needs_staging() const {
-    return !kComputesInPlace<Element> || dropout_ != nullptr;
-  }
-
-  // Points rows[i] at the input of the chunk's i-th row, in `direction`.
-  void Gather(int direction, StepRange chunk, Executor& executor, F* staging,
-              const F** rows) const {
-    if constexpr (kComputesInPlace<Element>) {
-      if (!needs_staging()) {
+  // Points rows[i] at the input of the chunk's i-th row, in `direction`. Rows
+  // are as deep as a product wants them, if need be in `staging` [chunk rows,
+  // padded features].
+  void Gather(int direction, StepRange chunk, Executor& executor,
+              Operand* staging, const Operand** rows) const {
+    if constexpr (kComputesInPlace<Element, Operand>) {
+      if (dropout_ == nullptr && row_size() == features_) {
         ForEachRow(
             sequences_, chunk, [&](int64_t i, int64_t step, int64_t rank) {
               rows[i] =
@@ -124,28 +137,24 @@ class LayerInput {
         return;
       }
     }
-    ParallelFor(
-        executor, chunk.end - chunk.begin,
-        sequences_.active(chunk.begin) * features_ * kStagingWork,
-        [&](int64_t begin, int64_t end) {
-          const StepRange part = {chunk.begin + begin, chunk.begin + end};
-          const int64_t first =
-              sequences_.offset(part.begin) - sequences_.offset(chunk.begin);
-          ForEachRow(
-              sequences_, part, [&](int64_t i, int64_t step, int64_t rank) {
-                F* row = staging + (first + i) * features_;
-                StageRow(sequences_.time(direction, step, rank), rank, row);
-                rows[first + i] = row;
-              });
-        });
+    ParallelForEachRow(executor, sequences_, chunk, features_ * kStagingWork,
+                       [&](int64_t i, int64_t step, int64_t rank) {
+                         Operand* row = staging + i * row_size();
+                         StageRow(sequences_.time(direction, step, rank), rank,
+                                  row);
+                         rows[i] = row;
+                       });
   }
 
  private:
   // A staged value costs about as much as this many multiply-adds.
   static constexpr int64_t kStagingWork = 16;
 
-  void StageRow(int64_t time, int64_t rank, F* row) const {
-    Load(source_.Row(time, rank), row, features_);
+  int64_t row_size() const { return PaddedDepth<Operand>(features_); }
+
+  void StageRow(int64_t time, int64_t rank, Operand* row) const {
+    LoadOperands(source_.Row(time, rank), row, features_);
+    std::fill(row + features_, row + row_size(), Operand{});
     if (dropout_ != nullptr) {
       dropout_->Apply(dropped_layer_, time, sequences_.batch_row(rank),
                       features_, row, row);

@@ -22,6 +22,7 @@
 #include "kernels/engine/elements.h"
 #include "kernels/engine/params_layout.h"
 #include "kernels/engine/reserve_layout.h"
+#include "tests/engine/element_values.h"
 #include "tests/engine/guarded.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/reference_rnn.h"
@@ -138,34 +139,6 @@ std::vector<Draw> DrawsWhere(const std::function<bool(const Draw&)>& wanted) {
     }
   }
   return draws;
-}
-
-// ---- Elements ---------------------------------------------------------------
-
-template <typename Element>
-Element FromDouble(double value) {
-  const auto compute = static_cast<ComputeType<Element>>(value);
-  Element element;
-  Store(&compute, &element, 1);
-  return element;
-}
-template <typename Element>
-double ToDouble(Element element) {
-  ComputeType<Element> compute;
-  Load(&element, &compute, 1);
-  return compute;
-}
-
-// Distance from 1 to the next number.
-template <typename Element>
-double Epsilon() {
-  if constexpr (std::is_same_v<Element, Half>) {
-    return 0x1p-10;
-  } else if constexpr (std::is_same_v<Element, BFloat16>) {
-    return 0x1p-7;
-  } else {
-    return std::numeric_limits<Element>::epsilon();
-  }
 }
 
 // ---- Problems ---------------------------------------------------------------
@@ -821,13 +794,18 @@ TEST(EngineRandomTest, AnyCombinationAgreesWithTheReference) {
 
 // Large enough for all that is split among threads to be split, the movements
 // of 16-bit values and of weights included.
-TEST(EngineThreadsTest, BitsDoNotDependOnThreadsAtLargeSizes) {
+template <typename Element>
+void ExpectSameBitsOfThreadsAtLargeSizes() {
   const Case sizes{"large", 25, 16, 100, 561};
-  const auto problem = MakeProblem<Half>(sizes, CellMode::kLstm, 1);
+  const auto problem = MakeProblem<Element>(sizes, CellMode::kLstm, 1);
   ThreadsExecutor executor(3);
-  ExpectSameResults(RunEngine<Half>(problem, executor),
-                    RunEngine<Half>(problem));
+  ExpectSameResults(RunEngine<Element>(problem, executor),
+                    RunEngine<Element>(problem));
   EXPECT_GT(executor.runs(), sizes.T);
+}
+TEST(EngineThreadsTest, BitsDoNotDependOnThreadsAtLargeSizes) {
+  ExpectSameBitsOfThreadsAtLargeSizes<Half>();
+  ExpectSameBitsOfThreadsAtLargeSizes<BFloat16>();
 }
 
 TEST(EngineDropoutTest, ActsInTrainingOnly) {

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "tests/engine/element_values.h"
 #include "tests/engine/guarded.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/reference_rnn.h"
@@ -54,7 +56,7 @@ struct Rows {
   void Fill(RandomValues& random) {
     for (F* row : mutable_pointers) {
       for (int64_t j = 0; j < columns; ++j) {
-        row[j] = static_cast<F>(random.Real(-1, 1));
+        row[j] = FromDouble<F>(random.Real(-1, 1));
       }
     }
   }
@@ -69,8 +71,17 @@ struct Rows {
 template <typename F>
 void FillDense(Guarded<F>& values, RandomValues& random) {
   for (int64_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<F>(random.Real(-1, 1));
+    values[i] = FromDouble<F>(random.Real(-1, 1));
   }
+}
+
+// Half the distance between numbers of an operand near `value`, if results are
+// rounded to it.
+template <typename Operand>
+double Rounding(double value) {
+  return std::is_same_v<Operand, ComputeType<Operand>>
+             ? 0
+             : Epsilon<Operand>() / 2 * std::abs(value);
 }
 
 // Whether `groups` stretches of H values, `stride` apart, were written nowhere
@@ -85,12 +96,16 @@ bool OnlyPanelWritten(const F* row, const Sizes& s, int64_t groups) {
   return true;
 }
 
-template <typename F>
+template <typename Operand>
 struct ForwardCall {
+  using F = ComputeType<Operand>;
+  static constexpr int64_t kStep = kDepthStep<Operand>;
+
   ForwardCall(const Sizes& s, uint64_t seed)
       : s(s),
-        panel(s.depth * s.G() * s.cell_units),
-        h_prev(s.rows, s.depth),
+        depth(PaddedDepth<Operand>(s.depth)),
+        panel(depth * s.G() * s.cell_units),
+        h_prev(s.rows, depth),
         input_gates(s.rows * s.G() * s.H()),
         recurrent_new_bias(s.H()),
         c(s.rows * s.H()),
@@ -98,11 +113,15 @@ struct ForwardCall {
         saved(s.rows, s.reserved()) {
     RandomValues random(seed);
     FillDense(panel, random);
-    // Beyond the panel's units there are zeros.
+    // Beyond the panel's units there are zeros, and so there are at the end of
+    // an h that does not fill the last step.
     for (int64_t i = 0; i < panel.size(); ++i) {
-      if (i % s.cell_units >= s.units) panel[i] = 0;
+      if (i / kStep % s.cell_units >= s.units) panel[i] = Operand{};
     }
     h_prev.Fill(random);
+    for (int64_t m = 0; m < s.rows; ++m) {
+      std::fill(h_prev[m] + s.depth, h_prev[m] + depth, Operand{});
+    }
     FillDense(input_gates, random);
     FillDense(recurrent_new_bias, random);
     // Neighbours of the panel stay poison, to show that they stay.
@@ -114,55 +133,56 @@ struct ForwardCall {
     c_before = c.values();
   }
 
-  void Run(const SimdKernels<F>& kernels, bool save) {
-    Panel<F> packed{};
+  void Run(const SimdKernels<Operand>& kernels, bool save) {
+    Panel<Operand> packed{};
     packed.packed = panel.data();
     RunWith(packed, kernels, save);
   }
 
   // With R transposed, as canonical params have it.
-  void RunTransposed(const SimdKernels<F>& kernels, bool save) {
+  void RunTransposed(const SimdKernels<Operand>& kernels, bool save) {
     const int64_t columns = s.G() * s.cell_units;
-    Guarded<F> transposed(columns * s.depth);
-    const F* rows[256];
+    Guarded<Operand> transposed(columns * depth);
+    const Operand* rows[256];
     for (int64_t j = 0; j < columns; ++j) {
-      rows[j] = j % s.cell_units < s.units ? transposed.data() + j * s.depth
-                                           : nullptr;
-      for (int64_t k = 0; k < s.depth; ++k) {
-        transposed[j * s.depth + k] = panel[k * columns + j];
+      rows[j] =
+          j % s.cell_units < s.units ? transposed.data() + j * depth : nullptr;
+      for (int64_t k = 0; k < depth; ++k) {
+        transposed[j * depth + k] = R(k, j);
       }
     }
-    Panel<F> in_rows{};
+    Panel<Operand> in_rows{};
     in_rows.rows = rows;
     RunWith(in_rows, kernels, save);
   }
 
   // With R's vectors in reverse order and with gaps, somewhat as Keras has it.
-  void RunStrided(const SimdKernels<F>& kernels, bool save) {
+  void RunStrided(const SimdKernels<Operand>& kernels, bool save) {
     const int64_t columns = s.G() * s.cell_units;
     const int64_t vectors = columns / kernels.lanes;
-    Panel<F> in_vectors{};
+    Panel<Operand> in_vectors{};
     in_vectors.stride = columns + 3;
-    Guarded<F> strided(s.depth * in_vectors.stride);
+    Guarded<Operand> strided(depth * in_vectors.stride);
     for (int64_t v = 0; v < vectors; ++v) {
-      F* vector = strided.data() + (vectors - 1 - v) * kernels.lanes;
+      Operand* vector = strided.data() + (vectors - 1 - v) * kernels.lanes;
       in_vectors.vectors[v] = vector;
-      for (int64_t k = 0; k < s.depth; ++k) {
-        std::copy_n(panel.data() + k * columns + v * kernels.lanes,
-                    kernels.lanes, vector + k * in_vectors.stride);
+      for (int64_t k = 0; k < depth; ++k) {
+        for (int64_t j = 0; j < kernels.lanes; ++j) {
+          vector[k * in_vectors.stride + j] = R(k, v * kernels.lanes + j);
+        }
       }
     }
     RunWith(in_vectors, kernels, save);
   }
 
-  void RunWith(const Panel<F>& recurrent, const SimdKernels<F>& kernels,
-               bool save) {
-    CellForwardStep<F> step{};
+  void RunWith(const Panel<Operand>& recurrent,
+               const SimdKernels<Operand>& kernels, bool save) {
+    CellForwardStep<Operand> step{};
     step.rows = s.rows;
     step.hidden_size = s.H();
     step.unit = kBefore;
     step.units = s.units;
-    step.depth = s.depth;
+    step.depth = depth;
     step.recurrent = recurrent;
     step.h_prev = h_prev.pointers.data();
     step.input_gates = input_gates.data();
@@ -181,34 +201,42 @@ struct ForwardCall {
         in.r_h[gate] = recurrent_new_bias[kBefore + u];
       }
       for (int64_t k = 0; k < s.depth; ++k) {
-        in.r_h[gate] += static_cast<double>(h_prev[m][k]) *
-                        panel[(k * s.G() + gate) * s.cell_units + u];
+        in.r_h[gate] +=
+            ToDouble(h_prev[m][k]) * ToDouble(R(k, gate * s.cell_units + u));
       }
     }
-    if (s.is_gru()) in.h = h_prev[m][kBefore + u];
+    if (s.is_gru()) in.h = ToDouble(h_prev[m][kBefore + u]);
     if (s.is_lstm()) in.c = c_before[m * s.H() + kBefore + u];
     return in;
   }
 
+  // Of the panel, as a matrix.
+  Operand R(int64_t k, int64_t column) {
+    const int64_t columns = s.G() * s.cell_units;
+    return panel[(k / kStep * columns + column) * kStep + k % kStep];
+  }
+
   Sizes s;
-  Guarded<F> panel;
-  Rows<F> h_prev;
+  int64_t depth;  // of whole steps
+  Guarded<Operand> panel;
+  Rows<Operand> h_prev;
   Guarded<F> input_gates;
   Guarded<F> recurrent_new_bias;
   Guarded<F> c;
-  Rows<F> h;
-  Rows<F> saved;
+  Rows<Operand> h;
+  Rows<Operand> saved;
   std::vector<F> c_before;
 };
 
-template <typename F>
+template <typename Operand>
 void CheckForward(const SimdTarget& target, const Sizes& s, bool save) {
   SCOPED_TRACE(testing::Message()
                << target.name << ' ' << kModeNames[static_cast<int>(s.mode)]
                << ", rows " << s.rows << ", units " << s.units << " of "
                << s.cell_units << ", depth " << s.depth << ", save " << save);
-  ForwardCall<F> call(s, 1);
-  call.Run(KernelsOf<F>(target), save);
+  using F = ComputeType<Operand>;
+  ForwardCall<Operand> call(s, 1);
+  call.Run(KernelsOf<Operand>(target), save);
 
   ASSERT_TRUE(call.h.values.intact());
   ASSERT_TRUE(call.c.intact());
@@ -226,44 +254,47 @@ void CheckForward(const SimdTarget& target, const Sizes& s, bool save) {
       const reference::CellOutput expected =
           reference::CellForward(s.mode, call.Input(m, u));
       const int64_t unit = kBefore + u;
-      ASSERT_NEAR(call.h[m][unit], expected.h, tolerance) << m << ", " << u;
+      ASSERT_NEAR(ToDouble(call.h[m][unit]), expected.h,
+                  tolerance + Rounding<Operand>(expected.h))
+          << m << ", " << u;
       if (s.is_lstm()) {
         ASSERT_NEAR(call.c[m * s.H() + unit], expected.c, tolerance);
       }
       if (!save || s.reserved() == 0) continue;
-      const F* saved = call.saved[m] + unit;
+      const Operand* saved = call.saved[m] + unit;
       for (int64_t gate = 0; gate < s.G(); ++gate) {
-        ASSERT_NEAR(saved[gate * s.H()], expected.gates[gate], tolerance)
+        ASSERT_NEAR(ToDouble(saved[gate * s.H()]), expected.gates[gate],
+                    tolerance + Rounding<Operand>(expected.gates[gate]))
             << "gate " << gate;
       }
       if (s.is_lstm()) {
         ASSERT_TRUE(SameBits(saved[kLstmReserveCell * s.H()],
-                             call.c[m * s.H() + unit]));
+                             FromDouble<Operand>(call.c[m * s.H() + unit])));
       } else {
-        ASSERT_NEAR(saved[kGruReserveRecurrentNew * s.H()], expected.q,
-                    tolerance);
+        ASSERT_NEAR(ToDouble(saved[kGruReserveRecurrentNew * s.H()]),
+                    expected.q, tolerance + Rounding<Operand>(expected.q));
       }
     }
   }
 }
 
-template <typename F>
+template <typename Operand>
 class SimdCellsTest : public testing::Test {};
-using Types = testing::Types<float, double>;
+using Types = testing::Types<float, double, BFloat16>;
 TYPED_TEST_SUITE(SimdCellsTest, Types);
 
 TYPED_TEST(SimdCellsTest, ForwardFollowsTheEquations) {
-  using F = TypeParam;
-  for (const SimdTarget* target : TestedSimdTargets()) {
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     for (CellMode mode : kModes) {
       const int64_t cell_units =
-          KernelsOf<F>(*target).cell_units[static_cast<int>(mode)];
+          KernelsOf<Operand>(*target).cell_units[static_cast<int>(mode)];
       for (int64_t units = 1; units <= cell_units; ++units) {
         for (int64_t rows = 1; rows <= kMaxRows; ++rows) {
           Sizes s{mode, rows, units, cell_units, 0};
           s.depth = s.H();
           for (bool save : {false, true}) {
-            CheckForward<F>(*target, s, save);
+            CheckForward<Operand>(*target, s, save);
             if (this->HasFatalFailure()) return;
           }
         }
@@ -274,43 +305,43 @@ TYPED_TEST(SimdCellsTest, ForwardFollowsTheEquations) {
 
 // A projecting LSTM reads fewer features than it has units.
 TYPED_TEST(SimdCellsTest, DepthIsNotTheHiddenSize) {
-  using F = TypeParam;
-  for (const SimdTarget* target : TestedSimdTargets()) {
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     const int64_t cell_units =
-        KernelsOf<F>(*target).cell_units[static_cast<int>(CellMode::kLstm)];
+        KernelsOf<Operand>(*target)
+            .cell_units[static_cast<int>(CellMode::kLstm)];
     for (int64_t depth : {1, 2, 33, 512, 513}) {
-      CheckForward<F>(*target,
-                      {CellMode::kLstm, 7, cell_units, cell_units, depth},
-                      /*save=*/true);
+      CheckForward<Operand>(*target,
+                            {CellMode::kLstm, 7, cell_units, cell_units, depth},
+                            /*save=*/true);
       if (this->HasFatalFailure()) return;
     }
   }
 }
 
 TYPED_TEST(SimdCellsTest, ForwardBitsOfARowDoNotDependOnTheOthers) {
-  using F = TypeParam;
-  for (const SimdTarget* target : TestedSimdTargets()) {
-    const SimdKernels<F>& kernels = KernelsOf<F>(*target);
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
     for (CellMode mode : kModes) {
       const int64_t cell_units = kernels.cell_units[static_cast<int>(mode)];
       Sizes s{mode, kMaxRows, cell_units, cell_units, 0};
       s.depth = s.H();
-      ForwardCall<F> all(s, 2);
+      ForwardCall<Operand> all(s, 2);
       all.Run(kernels, /*save=*/true);
       for (int64_t m = 0; m < kMaxRows; ++m) {
         Sizes one = s;
         one.rows = 1;
-        ForwardCall<F> alone(one, 2);  // of the same seed: the same panel
-        std::copy_n(all.h_prev[m], s.depth, alone.h_prev[0]);
+        ForwardCall<Operand> alone(one, 2);  // of the same seed: the same panel
+        std::copy_n(all.h_prev[m], all.depth, alone.h_prev[0]);
         std::copy_n(all.input_gates.data() + m * s.G() * s.H(), s.G() * s.H(),
                     alone.input_gates.data());
         std::copy_n(all.recurrent_new_bias.data(), s.H(),
                     alone.recurrent_new_bias.data());
         std::copy_n(all.c_before.data() + m * s.H(), s.H(), alone.c.data());
         alone.Run(kernels, /*save=*/true);
-        const auto same = [](const F* a, const F* b, int64_t count) {
-          return SameBits(std::vector<F>(a, a + count),
-                          std::vector<F>(b, b + count));
+        const auto same = [](const auto* a, const auto* b, int64_t count) {
+          return SameBits(std::vector(a, a + count), std::vector(b, b + count));
         };
         ASSERT_TRUE(same(alone.h[0], all.h[m], s.H()))
             << target->name << ", row " << m;
@@ -322,9 +353,9 @@ TYPED_TEST(SimdCellsTest, ForwardBitsOfARowDoNotDependOnTheOthers) {
 }
 
 TYPED_TEST(SimdCellsTest, ForwardBitsDoNotDependOnWhereRLies) {
-  using F = TypeParam;
-  for (const SimdTarget* target : TestedSimdTargets()) {
-    const SimdKernels<F>& kernels = KernelsOf<F>(*target);
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
     for (CellMode mode : kModes) {
       const int64_t cell_units = kernels.cell_units[static_cast<int>(mode)];
       for (int64_t rows : {1, 2, 4, 7}) {
@@ -335,11 +366,11 @@ TYPED_TEST(SimdCellsTest, ForwardBitsDoNotDependOnWhereRLies) {
                        << " rows, " << units << " units");
           Sizes s{mode, rows, units, cell_units, 0};
           s.depth = s.H() + 64;
-          ForwardCall<F> packed(s, 7), transposed(s, 7), strided(s, 7);
+          ForwardCall<Operand> packed(s, 7), transposed(s, 7), strided(s, 7);
           packed.Run(kernels, /*save=*/true);
           transposed.RunTransposed(kernels, /*save=*/true);
           strided.RunStrided(kernels, /*save=*/true);
-          for (ForwardCall<F>* other : {&transposed, &strided}) {
+          for (ForwardCall<Operand>* other : {&transposed, &strided}) {
             EXPECT_TRUE(
                 SameBits(other->h.values.values(), packed.h.values.values()));
             EXPECT_TRUE(SameBits(other->c.values(), packed.c.values()));
@@ -352,8 +383,10 @@ TYPED_TEST(SimdCellsTest, ForwardBitsDoNotDependOnWhereRLies) {
   }
 }
 
-template <typename F>
+template <typename Operand>
 struct BackwardCall {
+  using F = ComputeType<Operand>;
+
   BackwardCall(const Sizes& s, uint64_t seed)
       : s(s),
         saved(s.rows, s.reserved()),
@@ -365,6 +398,8 @@ struct BackwardCall {
         dc(s.rows * s.H()),
         dgates(s.rows * s.G() * s.H()),
         dgates_recurrent(s.rows * s.G() * s.H()),
+        rounded_dgates(s.rows, s.G() * s.H()),
+        rounded_dgates_recurrent(s.rows, s.G() * s.H()),
         m_out(s.rows * s.H()) {
     RandomValues random(seed);
     c_prev.Fill(random);
@@ -379,18 +414,19 @@ struct BackwardCall {
         reference::CellInput in;
         for (double& sum : in.w_x) sum = random.Real(-2, 2);
         for (double& sum : in.r_h) sum = random.Real(-2, 2);
-        in.c = c_prev[m][unit];
-        in.h = h_prev[m][unit];
+        in.c = ToDouble(c_prev[m][unit]);
+        in.h = ToDouble(h_prev[m][unit]);
         const auto out = reference::CellForward(s.mode, in);
-        h[m][unit] = static_cast<F>(out.h);
+        h[m][unit] = FromDouble<Operand>(out.h);
         for (int64_t gate = 0; gate < s.G() && s.reserved() > 0; ++gate) {
-          saved[m][gate * s.H() + unit] = static_cast<F>(out.gates[gate]);
+          saved[m][gate * s.H() + unit] = FromDouble<Operand>(out.gates[gate]);
         }
         if (s.is_lstm()) {
-          saved[m][kLstmReserveCell * s.H() + unit] = static_cast<F>(out.c);
+          saved[m][kLstmReserveCell * s.H() + unit] =
+              FromDouble<Operand>(out.c);
         } else if (s.is_gru()) {
           saved[m][kGruReserveRecurrentNew * s.H() + unit] =
-              static_cast<F>(out.q);
+              FromDouble<Operand>(out.q);
         }
       }
     }
@@ -398,8 +434,8 @@ struct BackwardCall {
     dc_before = dc.values();
   }
 
-  void Run(const SimdKernels<F>& kernels, bool has_dy, bool has_m) {
-    CellBackwardStep<F> step{};
+  void Run(const SimdKernels<Operand>& kernels, bool has_dy, bool has_m) {
+    CellBackwardStep<Operand> step{};
     step.rows = s.rows;
     step.hidden_size = s.H();
     step.unit = kBefore;
@@ -413,46 +449,59 @@ struct BackwardCall {
     step.dc = s.is_lstm() ? dc.data() : nullptr;
     step.dgates = dgates.data();
     step.dgates_recurrent = s.is_gru() ? dgates_recurrent.data() : nullptr;
+    step.rounded_dgates = rounded_dgates.mutable_pointers.data();
+    step.rounded_dgates_recurrent =
+        s.is_gru() ? rounded_dgates_recurrent.mutable_pointers.data() : nullptr;
     step.m = has_m ? m_out.data() : nullptr;
     kernels.cell_backward[static_cast<int>(s.mode)](step);
   }
 
   reference::CellInput Input(int64_t m, int64_t unit) {
     reference::CellInput in;
-    in.c = c_prev[m][unit];
-    in.h = h_prev[m][unit];
+    in.c = ToDouble(c_prev[m][unit]);
+    in.h = ToDouble(h_prev[m][unit]);
     return in;
   }
   reference::CellOutput Output(int64_t m, int64_t unit) {
     reference::CellOutput out;
-    out.h = h[m][unit];
+    out.h = ToDouble(h[m][unit]);
     if (s.reserved() == 0) return out;
     for (int64_t gate = 0; gate < s.G(); ++gate) {
-      out.gates[gate] = saved[m][gate * s.H() + unit];
+      out.gates[gate] = ToDouble(saved[m][gate * s.H() + unit]);
     }
-    if (s.is_lstm()) out.c = saved[m][kLstmReserveCell * s.H() + unit];
-    if (s.is_gru()) out.q = saved[m][kGruReserveRecurrentNew * s.H() + unit];
+    const Operand* last = saved[m] + s.G() * s.H() + unit;
+    if (s.is_lstm()) out.c = ToDouble(*last);
+    if (s.is_gru()) out.q = ToDouble(*last);
     return out;
   }
 
   Sizes s;
-  Rows<F> saved, c_prev, h_prev, h, dy;
-  Guarded<F> dh, dc, dgates, dgates_recurrent, m_out;
+  Rows<Operand> saved, c_prev, h_prev, h;
+  Rows<F> dy;
+  Guarded<F> dh, dc, dgates, dgates_recurrent;
+  Rows<Operand> rounded_dgates, rounded_dgates_recurrent;
+  Guarded<Operand> m_out;
   std::vector<F> dh_before, dc_before;
 };
 
-template <typename F>
+template <typename Operand>
 void CheckBackward(const SimdTarget& target, const Sizes& s, bool has_dy,
                    bool has_m) {
   SCOPED_TRACE(testing::Message()
                << target.name << ' ' << kModeNames[static_cast<int>(s.mode)]
                << ", rows " << s.rows << ", units " << s.units << ", dy "
                << has_dy << ", m " << has_m);
-  BackwardCall<F> call(s, 3);
-  call.Run(KernelsOf<F>(target), has_dy, has_m);
+  using F = ComputeType<Operand>;
+  constexpr bool kRounds = !std::is_same_v<F, Operand>;
+  BackwardCall<Operand> call(s, 3);
+  call.Run(KernelsOf<Operand>(target), has_dy, has_m);
 
-  for (Guarded<F>* values : {&call.dh, &call.dc, &call.dgates,
-                             &call.dgates_recurrent, &call.m_out}) {
+  for (Guarded<F>* values :
+       {&call.dh, &call.dc, &call.dgates, &call.dgates_recurrent}) {
+    ASSERT_TRUE(values->intact());
+  }
+  for (Guarded<Operand>* values : {&call.m_out, &call.rounded_dgates.values,
+                                   &call.rounded_dgates_recurrent.values}) {
     ASSERT_TRUE(values->intact());
   }
   // A handful of operations on values of at most 4.
@@ -465,6 +514,10 @@ void CheckBackward(const SimdTarget& target, const Sizes& s, bool has_dy,
     ASSERT_TRUE(OnlyPanelWritten(&call.dgates[row * s.G()], s, s.G()));
     ASSERT_TRUE(
         OnlyPanelWritten(&call.dgates_recurrent[row * s.G()], s, s.G()));
+    for (Rows<Operand>* rounded :
+         {&call.rounded_dgates, &call.rounded_dgates_recurrent}) {
+      ASSERT_TRUE(OnlyPanelWritten((*rounded)[m], s, kRounds ? s.G() : 0));
+    }
     for (int64_t u = 0; u < s.units; ++u) {
       const int64_t unit = kBefore + u;
       double dh = call.dh_before[row + unit];
@@ -482,6 +535,15 @@ void CheckBackward(const SimdTarget& target, const Sizes& s, bool has_dy,
                       tolerance)
               << "gate " << gate << ", row " << m << ", unit " << u;
         }
+        if (!kRounds) continue;
+        const int64_t column = gate * s.H() + unit;
+        ASSERT_TRUE(SameBits(call.rounded_dgates[m][column],
+                             FromDouble<Operand>(call.dgates[index])));
+        if (s.is_gru()) {
+          ASSERT_TRUE(
+              SameBits(call.rounded_dgates_recurrent[m][column],
+                       FromDouble<Operand>(call.dgates_recurrent[index])));
+        }
       }
       if (s.is_lstm()) {
         ASSERT_NEAR(call.dc[row + unit], expected.c, tolerance);
@@ -490,24 +552,25 @@ void CheckBackward(const SimdTarget& target, const Sizes& s, bool has_dy,
         ASSERT_NEAR(call.dh[row + unit], expected.h, tolerance);
       }
       if (has_m) {
-        ASSERT_NEAR(call.m_out[row + unit],
-                    out.gates[kOutput] * std::tanh(out.c), tolerance);
+        const double m_expected = out.gates[kOutput] * std::tanh(out.c);
+        ASSERT_NEAR(ToDouble(call.m_out[row + unit]), m_expected,
+                    tolerance + Rounding<Operand>(m_expected));
       }
     }
   }
 }
 
 TYPED_TEST(SimdCellsTest, BackwardFollowsTheEquations) {
-  using F = TypeParam;
-  for (const SimdTarget* target : TestedSimdTargets()) {
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     for (CellMode mode : kModes) {
       // The engine's panels here are as wide as those of a product.
-      const int64_t max_units = KernelsOf<F>(*target).panel_columns;
+      const int64_t max_units = KernelsOf<Operand>(*target).panel_columns;
       for (int64_t units = 1; units <= max_units; ++units) {
         for (int64_t rows = 1; rows <= kMaxRows; ++rows) {
           const Sizes s{mode, rows, units, max_units, 0};
-          CheckBackward<F>(*target, s, /*has_dy=*/rows % 2 == 0,
-                           /*has_m=*/s.is_lstm() && rows % 2 == 1);
+          CheckBackward<Operand>(*target, s, /*has_dy=*/rows % 2 == 0,
+                                 /*has_m=*/s.is_lstm() && rows % 2 == 1);
           if (this->HasFatalFailure()) return;
         }
       }
@@ -517,13 +580,14 @@ TYPED_TEST(SimdCellsTest, BackwardFollowsTheEquations) {
 
 // ReLU's derivative at 0 is 0, NaN is not positive.
 TYPED_TEST(SimdCellsTest, ReluPassesNoGradientAtZero) {
-  using F = TypeParam;
-  for (const SimdTarget* target : TestedSimdTargets()) {
-    BackwardCall<F> call({CellMode::kRelu, 1, 3, 3, 0}, 4);
-    call.h[0][kBefore + 0] = F{0};
-    call.h[0][kBefore + 1] = std::numeric_limits<F>::min();
-    call.h[0][kBefore + 2] = -F{0};
-    call.Run(KernelsOf<F>(*target), /*has_dy=*/false, /*has_m=*/false);
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    BackwardCall<Operand> call({CellMode::kRelu, 1, 3, 3, 0}, 4);
+    using F = ComputeType<Operand>;
+    call.h[0][kBefore + 0] = FromDouble<Operand>(0.0);
+    call.h[0][kBefore + 1] = FromDouble<Operand>(std::numeric_limits<F>::min());
+    call.h[0][kBefore + 2] = FromDouble<Operand>(-0.0);
+    call.Run(KernelsOf<Operand>(*target), /*has_dy=*/false, /*has_m=*/false);
     EXPECT_EQ(call.dgates[kBefore + 0], 0) << target->name;
     EXPECT_EQ(call.dgates[kBefore + 1], call.dh_before[kBefore + 1])
         << target->name;
@@ -532,21 +596,22 @@ TYPED_TEST(SimdCellsTest, ReluPassesNoGradientAtZero) {
 }
 
 TYPED_TEST(SimdCellsTest, NanStaysNan) {
-  using F = TypeParam;
-  for (const SimdTarget* target : TestedSimdTargets()) {
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     for (CellMode mode : kModes) {
       const int64_t cell_units =
-          KernelsOf<F>(*target).cell_units[static_cast<int>(mode)];
+          KernelsOf<Operand>(*target).cell_units[static_cast<int>(mode)];
       Sizes s{mode, 2, cell_units, cell_units, 0};
       s.depth = s.H();
-      ForwardCall<F> call(s, 5);
+      ForwardCall<Operand> call(s, 5);
       // Of unit 1 of row 1, first gate.
       call.input_gates[s.G() * s.H() + kBefore + 1] =
-          std::numeric_limits<F>::quiet_NaN();
-      call.Run(KernelsOf<F>(*target), /*save=*/false);
+          std::numeric_limits<ComputeType<Operand>>::quiet_NaN();
+      call.Run(KernelsOf<Operand>(*target), /*save=*/false);
       for (int64_t m = 0; m < s.rows; ++m) {
         for (int64_t u = 0; u < s.units; ++u) {
-          EXPECT_EQ(std::isnan(call.h[m][kBefore + u]), m == 1 && u == 1)
+          EXPECT_EQ(std::isnan(ToDouble(call.h[m][kBefore + u])),
+                    m == 1 && u == 1)
               << target->name << ' ' << kModeNames[static_cast<int>(mode)];
         }
       }

@@ -1,4 +1,4 @@
-// multiply_panel and transpose_rows against plain loops.
+// multiply_panel and what arranges its operands against plain loops.
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <string>
 #include <vector>
 
+#include "tests/engine/element_values.h"
 #include "tests/engine/guarded.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/simd_targets.h"
@@ -22,13 +24,30 @@ constexpr int64_t kOffset = 3;    // of c's columns; not aligned
 enum class Start { kZero, kBias, kAccumulate };
 constexpr Start kStarts[] = {Start::kZero, Start::kBias, Start::kAccumulate};
 
+// The place of B[k][j] in a panel of so many columns.
+template <typename Operand>
+int64_t PanelIndex(int64_t k, int64_t j, int64_t columns) {
+  constexpr int64_t kStep = kDepthStep<Operand>;
+  return (k / kStep * columns + j) * kStep + k % kStep;
+}
+
+template <typename Value>
+void FillRandomly(Guarded<Value>& values, RandomValues& random) {
+  for (int64_t i = 0; i < values.size(); ++i) {
+    values[i] = FromDouble<Value>(random.Real(-1, 1));
+  }
+}
+
 // The operands of a product of 13 rows and a full panel. The rows of `a` end in
-// poison; columns of `b` beyond those asked for are not zero, as in an engine's
-// panel, so that a wrong column would show.
-template <typename F>
+// poison, after the zeros that fill the last step; columns of `b` beyond those
+// asked for are not zero, as in an engine's panel, so that a wrong column would
+// show.
+template <typename Operand>
 struct Operands {
-  Operands(int64_t depth, int64_t panel_columns, uint64_t seed)
-      : depth(depth),
+  using F = ComputeType<Operand>;
+
+  Operands(int64_t depth_asked_for, int64_t panel_columns, uint64_t seed)
+      : depth(PaddedDepth<Operand>(depth_asked_for)),
         columns(panel_columns),
         a_values(kMaxRows * (depth + 1)),
         b(depth * panel_columns),
@@ -38,24 +57,32 @@ struct Operands {
     for (int64_t m = 0; m < kMaxRows; ++m) {
       a.push_back(a_values.data() + m * (depth + 1));
       for (int64_t k = 0; k < depth; ++k) {
-        a_values[m * (depth + 1) + k] = static_cast<F>(random.Real(-1, 1));
+        a_values[m * (depth + 1) + k] =
+            FromDouble<Operand>(k < depth_asked_for ? random.Real(-1, 1) : 0);
       }
     }
-    for (Guarded<F>* values : {&b, &bias, &c}) {
-      for (int64_t i = 0; i < values->size(); ++i) {
-        (*values)[i] = static_cast<F>(random.Real(-1, 1));
-      }
-    }
+    FillRandomly(b, random);
+    FillRandomly(bias, random);
+    FillRandomly(c, random);
+  }
+
+  Operand B(int64_t k, int64_t j) {
+    return b[PanelIndex<Operand>(k, j, columns)];
+  }
+
+  // What an element's sum begins with.
+  double First(Start start, int64_t m, int64_t j) {
+    return start == Start::kBias         ? bias[j]
+           : start == Start::kAccumulate ? c[m * columns + j]
+                                         : 0;
   }
 
   // The value of an element, and the sum of the magnitudes it is made of.
   void Plain(Start start, int64_t m, int64_t j, double* value, double* sum) {
-    *value = start == Start::kBias         ? bias[j]
-             : start == Start::kAccumulate ? c[m * columns + j]
-                                           : 0;
+    *value = First(start, m, j);
     *sum = std::abs(*value);
     for (int64_t k = 0; k < depth; ++k) {
-      const double term = static_cast<double>(a[m][k]) * b[k * columns + j];
+      const double term = ToDouble(a[m][k]) * ToDouble(B(k, j));
       *value += term;
       *sum += std::abs(term);
     }
@@ -63,19 +90,21 @@ struct Operands {
 
   int64_t depth;
   int64_t columns;
-  Guarded<F> a_values;
-  std::vector<const F*> a;
-  Guarded<F> b;
+  Guarded<Operand> a_values;
+  std::vector<const Operand*> a;
+  Guarded<Operand> b;
   Guarded<F> bias;
   Guarded<F> c;
 };
 
 // Multiplies rows [row, row + rows) by `columns` columns of the panel;
 // result[m * columns + j]. Checks that nothing but the result is written.
-template <typename F>
-std::vector<F> MultiplyBy(const Panel<F>& panel, const SimdKernels<F>& kernels,
-                          Operands<F>& operands, Start start, int64_t row,
-                          int64_t rows, int64_t columns) {
+template <typename Operand>
+std::vector<ComputeType<Operand>> MultiplyBy(
+    const Panel<Operand>& panel, const SimdKernels<Operand>& kernels,
+    Operands<Operand>& operands, Start start, int64_t row, int64_t rows,
+    int64_t columns) {
+  using F = ComputeType<Operand>;
   const int64_t stride = kOffset + columns + 5;
   Guarded<F> out(rows * stride);
   std::vector<F*> c;
@@ -88,7 +117,7 @@ std::vector<F> MultiplyBy(const Panel<F>& panel, const SimdKernels<F>& kernels,
   }
   Guarded<F> bias(
       std::vector<F>(operands.bias.data(), operands.bias.data() + columns));
-  PanelProduct<F> product{};
+  PanelProduct<Operand> product{};
   product.rows = rows;
   product.depth = operands.depth;
   product.columns = columns;
@@ -115,15 +144,17 @@ std::vector<F> MultiplyBy(const Panel<F>& panel, const SimdKernels<F>& kernels,
 }
 
 // Has B packed, and expects the same bits where B lies in other ways.
-template <typename F>
-std::vector<F> Multiply(const SimdKernels<F>& kernels, Operands<F>& operands,
-                        Start start, int64_t row, int64_t rows,
-                        int64_t columns) {
-  Panel<F> packed{};
+template <typename Operand>
+std::vector<ComputeType<Operand>> Multiply(const SimdKernels<Operand>& kernels,
+                                           Operands<Operand>& operands,
+                                           Start start, int64_t row,
+                                           int64_t rows, int64_t columns) {
+  using F = ComputeType<Operand>;
+  Panel<Operand> packed{};
   packed.packed = operands.b.data();
   const std::vector<F> result =
       MultiplyBy(packed, kernels, operands, start, row, rows, columns);
-  const auto expect_same = [&](const Panel<F>& panel, const char* how) {
+  const auto expect_same = [&](const Panel<Operand>& panel, const char* how) {
     const std::vector<F> other =
         MultiplyBy(panel, kernels, operands, start, row, rows, columns);
     EXPECT_EQ(
@@ -133,64 +164,67 @@ std::vector<F> Multiply(const SimdKernels<F>& kernels, Operands<F>& operands,
   };
 
   const int64_t depth = operands.depth;
-  Guarded<F> transposed(columns * depth);
-  const F* pointers[256] = {};
+  Guarded<Operand> transposed(columns * depth);
+  const Operand* pointers[256] = {};
   for (int64_t j = 0; j < columns; ++j) {
     pointers[j] = transposed.data() + j * depth;
     for (int64_t k = 0; k < depth; ++k) {
-      transposed[j * depth + k] = operands.b[k * operands.columns + j];
+      transposed[j * depth + k] = operands.B(k, j);
     }
   }
-  Panel<F> in_rows{};
+  Panel<Operand> in_rows{};
   in_rows.rows = pointers;
   expect_same(in_rows, "transposed");
 
   // Vectors in reverse order, with gaps.
   const int64_t vectors = (columns + kernels.lanes - 1) / kernels.lanes;
-  Panel<F> in_vectors{};
+  Panel<Operand> in_vectors{};
   in_vectors.stride = vectors * kernels.lanes + 3;
-  Guarded<F> strided(depth == 0 ? 0
-                                : (depth - 1) * in_vectors.stride +
-                                      vectors * kernels.lanes);
+  Guarded<Operand> strided(depth == 0 ? 0
+                                      : (depth - 1) * in_vectors.stride +
+                                            vectors * kernels.lanes);
   for (int64_t v = 0; v < vectors; ++v) {
     const int64_t begin = (vectors - 1 - v) * kernels.lanes;
     in_vectors.vectors[v] = strided.data() + begin;
     for (int64_t k = 0; k < depth; ++k) {
-      std::copy_n(operands.b.data() + k * operands.columns + v * kernels.lanes,
-                  kernels.lanes,
-                  strided.data() + k * in_vectors.stride + begin);
+      for (int64_t j = 0; j < kernels.lanes; ++j) {
+        strided[k * in_vectors.stride + begin + j] =
+            operands.B(k, v * kernels.lanes + j);
+      }
     }
   }
   expect_same(in_vectors, "strided");
   return result;
 }
 
-template <typename F>
+template <typename Operand>
 class SimdProductTest : public testing::Test {};
-using Types = testing::Types<float, double>;
+using Types = testing::Types<float, double, BFloat16>;
 TYPED_TEST_SUITE(SimdProductTest, Types);
 
 constexpr int64_t kDepths[] = {0,  1,  2,  3,  7,   8,   9,   15,  16,  17,
                                31, 33, 63, 65, 127, 129, 511, 512, 513, 1100};
 
 TYPED_TEST(SimdProductTest, EveryElementIsTheSumOfItsProducts) {
-  using F = TypeParam;
-  for (const SimdTarget* target : TestedSimdTargets()) {
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     SCOPED_TRACE(target->name);
-    const SimdKernels<F>& kernels = KernelsOf<F>(*target);
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
     for (int64_t depth : kDepths) {
       SCOPED_TRACE(testing::Message() << "depth " << depth);
-      Operands<F> operands(depth, kernels.panel_columns, depth + 1);
+      Operands<Operand> operands(depth, kernels.panel_columns, depth + 1);
       for (Start start : kStarts) {
-        const std::vector<F> result =
+        const auto result =
             Multiply(kernels, operands, start, 0, kMaxRows, operands.columns);
+        using F = ComputeType<Operand>;
         for (int64_t i = 0; i < kMaxRows * operands.columns; ++i) {
           double value, sum;
           operands.Plain(start, i / operands.columns, i % operands.columns,
                          &value, &sum);
-          // Each of at most 512 + 3 + 1 additions, and as many products, errs
-          // by half an epsilon of what is summed so far.
-          const double chain = std::min<int64_t>(depth, 512) + 4;
+          // Each of at most 512 steps + 3 + 1 additions, and as many products,
+          // errs by half an epsilon of what is summed so far.
+          const double chain =
+              std::min<int64_t>(depth, 512 * kDepthStep<Operand>) + 4;
           ASSERT_NEAR(result[i], value,
                       chain * std::numeric_limits<F>::epsilon() * sum)
               << "row " << i / operands.columns << ", column "
@@ -203,13 +237,14 @@ TYPED_TEST(SimdProductTest, EveryElementIsTheSumOfItsProducts) {
 
 // And each of these is therefore right, by the test above.
 TYPED_TEST(SimdProductTest, BitsDependNeitherOnRowsNorOnColumns) {
-  using F = TypeParam;
-  for (const SimdTarget* target : TestedSimdTargets()) {
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     SCOPED_TRACE(target->name);
-    const SimdKernels<F>& kernels = KernelsOf<F>(*target);
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
     for (int64_t depth : {0, 1, 7, 65, 511, 512, 513, 1100}) {
       SCOPED_TRACE(testing::Message() << "depth " << depth);
-      Operands<F> operands(depth, kernels.panel_columns, depth + 100);
+      Operands<Operand> operands(depth, kernels.panel_columns, depth + 100);
+      using F = ComputeType<Operand>;
       for (Start start : kStarts) {
         const std::vector<F> all =
             Multiply(kernels, operands, start, 0, kMaxRows, operands.columns);
@@ -244,17 +279,19 @@ TYPED_TEST(SimdProductTest, BitsDependNeitherOnRowsNorOnColumns) {
 }
 
 TYPED_TEST(SimdProductTest, EqualColumnsGiveEqualBits) {
-  using F = TypeParam;
-  for (const SimdTarget* target : TestedSimdTargets()) {
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     SCOPED_TRACE(target->name);
-    const SimdKernels<F>& kernels = KernelsOf<F>(*target);
-    Operands<F> operands(700, kernels.panel_columns, 5);
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
+    Operands<Operand> operands(700, kernels.panel_columns, 5);
     const int64_t columns = operands.columns;
-    for (int64_t i = 0; i < operands.b.size(); ++i) {
-      operands.b[i] = operands.b[i - i % columns];
+    for (int64_t k = 0; k < operands.depth; ++k) {
+      for (int64_t j = 1; j < columns; ++j) {
+        operands.b[PanelIndex<Operand>(k, j, columns)] = operands.B(k, 0);
+      }
     }
     std::fill_n(operands.bias.data(), columns, operands.bias[0]);
-    const std::vector<F> result =
+    const auto result =
         Multiply(kernels, operands, Start::kBias, 0, kMaxRows, columns);
     for (int64_t i = 0; i < kMaxRows * columns; ++i) {
       ASSERT_TRUE(SameBits(result[i], result[i - i % columns])) << i;
@@ -263,54 +300,171 @@ TYPED_TEST(SimdProductTest, EqualColumnsGiveEqualBits) {
 }
 
 TYPED_TEST(SimdProductTest, NoRowsWriteNothing) {
-  using F = TypeParam;
-  for (const SimdTarget* target : TestedSimdTargets()) {
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     SCOPED_TRACE(target->name);
-    const SimdKernels<F>& kernels = KernelsOf<F>(*target);
-    Operands<F> operands(9, kernels.panel_columns, 6);
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
+    Operands<Operand> operands(9, kernels.panel_columns, 6);
     Multiply(kernels, operands, Start::kZero, 0, 0, 1);
   }
 }
 
+// A value for each place.
+template <typename Operand>
+Operand Numbered(int64_t j, int64_t k) {
+  Operand value;
+  const int64_t number = 1 + 64 * j + k;  // few bits, and never zero
+  std::memset(static_cast<void*>(&value), 0, sizeof value);
+  std::memcpy(static_cast<void*>(&value), &number,
+              std::min(sizeof value, sizeof number));
+  return value;
+}
+
 // Rows of unequal worth, one of them absent, and a window [begin, end) of their
 // columns: whole tiles, tails both ways.
+template <typename Operand>
+struct NumberedRows {
+  static constexpr int64_t kDepth = 41;
+  static constexpr int64_t kAbsent = 2;
+
+  NumberedRows(int64_t count, int64_t begin, int64_t end)
+      : values(count * kDepth) {
+    for (int64_t j = 0; j < count; ++j) {
+      rows.push_back(j == kAbsent ? nullptr : values.data() + j * kDepth);
+      for (int64_t k = begin; k < end; ++k) {
+        values[j * kDepth + k] = Numbered<Operand>(j, k);
+      }
+    }
+  }
+
+  Operand At(int64_t j, int64_t k) const {
+    return j == kAbsent || j >= static_cast<int64_t>(rows.size())
+               ? Operand{}
+               : Numbered<Operand>(j, k);
+  }
+
+  Guarded<Operand> values;
+  std::vector<const Operand*> rows;
+};
+
+// Calls check(columns, begin, end) for windows of NumberedRows.
+template <typename Operand, typename Check>
+void ForWindows(Check check) {
+  constexpr int64_t kDepth = NumberedRows<Operand>::kDepth;
+  for (int64_t columns : {1, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33}) {
+    for (int64_t begin : {0, 5}) {
+      for (int64_t end :
+           {begin, begin + 1, begin + 2, int64_t{21}, kDepth - 1, kDepth}) {
+        SCOPED_TRACE(testing::Message() << "columns " << columns << " from "
+                                        << begin << " to " << end);
+        check(columns, begin, end);
+      }
+    }
+  }
+}
+
 TYPED_TEST(SimdProductTest, TransposesRows) {
-  using F = TypeParam;
-  constexpr int64_t kDepth = 41;
-  for (const SimdTarget* target : TestedSimdTargets()) {
-    for (int64_t columns : {1, 3, 4, 7, 8, 15, 16, 17, 33}) {
-      for (int64_t begin : {0, 5}) {
-        for (int64_t end : {begin, begin + 1, int64_t{21}, kDepth}) {
-          SCOPED_TRACE(testing::Message()
-                       << target->name << " columns " << columns << " from "
-                       << begin << " to " << end);
-          Guarded<F> values(columns * kDepth);
-          std::vector<const F*> rows;
-          for (int64_t j = 0; j < columns; ++j) {
-            rows.push_back(j == 2 ? nullptr : values.data() + j * kDepth);
-            for (int64_t k = begin; k < end; ++k) {
-              values[j * kDepth + k] = static_cast<F>(1000 * j + k);
-            }
-          }
-          const int64_t out_stride = columns + 2;
-          Guarded<F> out(kDepth * out_stride);
-          KernelsOf<F>(*target).transpose_rows(rows.data(), columns, begin, end,
-                                               out.data() + begin * out_stride,
-                                               out_stride);
-          EXPECT_TRUE(out.intact());
-          for (int64_t k = 0; k < kDepth; ++k) {
-            for (int64_t j = 0; j < out_stride; ++j) {
-              const F value = out[k * out_stride + j];
-              if (k < begin || k >= end || j >= columns) {
-                EXPECT_TRUE(IsPoison(value)) << k << ' ' << j;
-              } else {
-                EXPECT_EQ(value, j == 2 ? 0 : 1000 * j + k) << k << ' ' << j;
-              }
-            }
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    SCOPED_TRACE(target->name);
+    ForWindows<Operand>([&](int64_t columns, int64_t begin, int64_t end) {
+      const NumberedRows<Operand> source(columns, begin, end);
+      const int64_t padded = PaddedDepth<Operand>(columns);
+      const int64_t out_stride = padded + 2;
+      Guarded<Operand> out(source.kDepth * out_stride);
+      KernelsOf<Operand>(*target).transpose_rows(
+          source.rows.data(), columns, begin, end,
+          out.data() + begin * out_stride, out_stride);
+      EXPECT_TRUE(out.intact());
+      for (int64_t k = 0; k < source.kDepth; ++k) {
+        for (int64_t j = 0; j < out_stride; ++j) {
+          const Operand value = out[k * out_stride + j];
+          if (k < begin || k >= end || j >= padded) {
+            EXPECT_TRUE(IsPoison(value)) << k << ' ' << j;
+          } else {
+            EXPECT_TRUE(SameBits(value, source.At(j, k))) << k << ' ' << j;
           }
         }
       }
+    });
+  }
+}
+
+TYPED_TEST(SimdProductTest, PacksColumns) {
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    SCOPED_TRACE(target->name);
+    ForWindows<Operand>([&](int64_t columns, int64_t begin, int64_t end) {
+      if ((end - begin) % kDepthStep<Operand> != 0) return;
+      const NumberedRows<Operand> source(columns, begin, end);
+      Guarded<Operand> out((end - begin) * columns);
+      KernelsOf<Operand>(*target).pack_columns(source.rows.data(), columns,
+                                               begin, end, out.data());
+      EXPECT_TRUE(out.intact());
+      for (int64_t k = begin; k < end; ++k) {
+        for (int64_t j = 0; j < columns; ++j) {
+          EXPECT_TRUE(SameBits(out[PanelIndex<Operand>(k - begin, j, columns)],
+                               source.At(j, k)))
+              << k << ' ' << j;
+        }
+      }
+    });
+  }
+}
+
+// Of whole steps, and of one that a depth ends within.
+TYPED_TEST(SimdProductTest, PacksSteps) {
+  using Operand = TypeParam;
+  constexpr int64_t kStep = kDepthStep<Operand>;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    SCOPED_TRACE(target->name);
+    for (int64_t columns = 0; columns <= NumberedRows<Operand>::kDepth;
+         ++columns) {
+      for (int64_t present = 1; present <= kStep; ++present) {
+        NumberedRows<Operand> source(kStep, 0, columns);
+        for (int64_t i = present; i < kStep; ++i) source.rows[i] = nullptr;
+        Guarded<Operand> out(columns * kStep);
+        KernelsOf<Operand>(*target).pack_step(source.rows.data(), columns,
+                                              out.data());
+        EXPECT_TRUE(out.intact());
+        for (int64_t i = 0; i < columns * kStep; ++i) {
+          EXPECT_TRUE(SameBits(out[i], i % kStep < present
+                                           ? source.At(i % kStep, i / kStep)
+                                           : Operand{}))
+              << i << " of " << columns << " columns";
+        }
+      }
     }
+  }
+}
+
+// What simd_kernels.h says of pairs, on numbers whose order shows.
+TEST(BFloat16ProductTest, TheSecondOfAPairIsAddedFirst) {
+  for (const SimdTarget* target : TestedSimdTargetsOf<BFloat16>()) {
+    const SimdKernels<BFloat16>& kernels = KernelsOf<BFloat16>(*target);
+    constexpr int64_t kDepth = 1024;
+    Operands<BFloat16> operands(kDepth, kernels.panel_columns, 8);
+    const auto result = Multiply(kernels, operands, Start::kZero, 0, kMaxRows,
+                                 operands.columns);
+    for (int64_t i = 0; i < kMaxRows * operands.columns; ++i) {
+      const int64_t m = i / operands.columns, j = i % operands.columns;
+      float sum = 0;
+      for (int64_t k = 0; k < kDepth; k += 2) {
+        for (int64_t one : {k + 1, k}) {
+          sum = std::fma(static_cast<float>(ToDouble(operands.a[m][one])),
+                         static_cast<float>(ToDouble(operands.B(one, j))), sum);
+        }
+      }
+      ASSERT_TRUE(SameBits(result[i], sum)) << m << ' ' << j;
+    }
+  }
+}
+
+TEST(BFloat16ProductTest, OneTargetHasItAndLesserOnesDoNot) {
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    EXPECT_EQ(target->bfloat16_kernels != nullptr,
+              target->name == std::string("avx512_bf16"))
+        << target->name;
   }
 }
 

@@ -25,13 +25,28 @@ inline const std::vector<const SimdTarget*>& TestedSimdTargets() {
 
 inline const SimdTarget& ScalarTarget() { return *TestedSimdTargets().back(); }
 
-template <typename F>
-const SimdKernels<F>& KernelsOf(const SimdTarget& target) {
-  if constexpr (std::is_same_v<F, double>) {
+template <typename Operand>
+const SimdKernels<Operand>& KernelsOf(const SimdTarget& target) {
+  if constexpr (std::is_same_v<Operand, double>) {
     return target.double_kernels;
-  } else {
+  } else if constexpr (std::is_same_v<Operand, float>) {
     return target.float_kernels;
+  } else {
+    return *target.bfloat16_kernels;
   }
+}
+
+// Those of the tested ones that have kernels for these operands.
+template <typename Operand>
+std::vector<const SimdTarget*> TestedSimdTargetsOf() {
+  std::vector<const SimdTarget*> targets;
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    if (!std::is_same_v<Operand, BFloat16> ||
+        target->bfloat16_kernels != nullptr) {
+      targets.push_back(target);
+    }
+  }
+  return targets;
 }
 
 template <typename F>

@@ -21,6 +21,45 @@ inline V TanhGradient(V activation, V gradient) {
   return gradient * (V::Broadcast(1) - activation * activation);
 }
 
+// Where the gradients of a row's gates go.
+template <typename V, typename Operand>
+struct GateGradients {
+  typename V::Element* out;
+  Operand* rounded;
+  int64_t gate_stride;
+  Lanes<V> lanes;
+
+  void Store(V gradient, int64_t gate) const {
+    lanes.Store(gradient, out + gate * gate_stride);
+    // If a lane of Operand is one of F, products take `out` itself.
+    if constexpr (kDepthStep<Operand> > 1) {
+      lanes.Store(gradient, rounded + gate * gate_stride);
+    }
+  }
+};
+template <int kGates, typename V, typename Operand>
+GateGradients<V, Operand> GradientsAt(const CellBackwardStep<Operand>& s,
+                                      int64_t row, int64_t unit, Lanes<V> lanes,
+                                      typename V::Element* dgates,
+                                      Operand* const* rounded) {
+  const int64_t H = s.hidden_size;
+  return {dgates + row * kGates * H + unit,
+          kDepthStep<Operand> == 1 ? nullptr : rounded[row] + unit, H, lanes};
+}
+template <int kGates, typename V, typename Operand>
+GateGradients<V, Operand> GradientsOf(const CellBackwardStep<Operand>& s,
+                                      int64_t row, int64_t unit,
+                                      Lanes<V> lanes) {
+  return GradientsAt<kGates>(s, row, unit, lanes, s.dgates, s.rounded_dgates);
+}
+template <int kGates, typename V, typename Operand>
+GateGradients<V, Operand> RecurrentGradientsOf(
+    const CellBackwardStep<Operand>& s, int64_t row, int64_t unit,
+    Lanes<V> lanes) {
+  return GradientsAt<kGates>(s, row, unit, lanes, s.dgates_recurrent,
+                             s.rounded_dgates_recurrent);
+}
+
 // Each cell: the number of vectors of units in a panel; Forward, from the
 // recurrent sums `r_h` (gate g at r_h + g * gate_stride) of one row and one
 // vector of units; and Backward, the same in reverse.
@@ -29,9 +68,10 @@ struct LstmCell {
   static constexpr int kGates = kNumLstmGates;
   static constexpr int kUnitVectors = 1;
 
-  template <typename V, typename F>
-  static void Forward(const CellForwardStep<F>& s, int64_t row, int64_t unit,
-                      Lanes<V> lanes, const F* r_h, int64_t gate_stride) {
+  template <typename V, typename Operand, typename F>
+  static void Forward(const CellForwardStep<Operand>& s, int64_t row,
+                      int64_t unit, Lanes<V> lanes, const F* r_h,
+                      int64_t gate_stride) {
     const int64_t H = s.hidden_size;
     const F* w_x = s.input_gates + row * kGates * H + unit;
     const auto sum = [&](int gate) {
@@ -46,7 +86,7 @@ struct LstmCell {
     lanes.Store(c, c_row);
     lanes.Store(o * Tanh(c), s.h[row] + unit);
     if (s.saved != nullptr) {
-      F* saved = s.saved[row] + unit;
+      Operand* saved = s.saved[row] + unit;
       lanes.Store(i, saved + kInput * H);
       lanes.Store(f, saved + kForget * H);
       lanes.Store(g, saved + kCell * H);
@@ -55,26 +95,26 @@ struct LstmCell {
     }
   }
 
-  template <typename V, typename F>
-  static void Backward(const CellBackwardStep<F>& s, int64_t row, int64_t unit,
-                       Lanes<V> lanes, V dh) {
+  template <typename V, typename Operand>
+  static void Backward(const CellBackwardStep<Operand>& s, int64_t row,
+                       int64_t unit, Lanes<V> lanes, V dh) {
     const int64_t H = s.hidden_size;
     const V one = V::Broadcast(1);
-    const F* saved = s.saved[row] + unit;
+    const Operand* saved = s.saved[row] + unit;
     const V i = lanes.Load(saved + kInput * H);
     const V f = lanes.Load(saved + kForget * H);
     const V g = lanes.Load(saved + kCell * H);
     const V o = lanes.Load(saved + kOutput * H);
     const V tanh_c = Tanh(lanes.Load(saved + kLstmReserveCell * H));
     const V c_prev = lanes.Load(s.c_prev[row] + unit);
-    F* dc_row = s.dc + row * H + unit;
+    auto* dc_row = s.dc + row * H + unit;
     // c' feeds the next step and, through o.tanh(c'), this one's output.
     const V dc = MulAdd(dh * o, one - tanh_c * tanh_c, lanes.Load(dc_row));
-    F* dgates = s.dgates + row * kGates * H + unit;
-    lanes.Store(SigmoidGradient(i, dc * g), dgates + kInput * H);
-    lanes.Store(SigmoidGradient(f, dc * c_prev), dgates + kForget * H);
-    lanes.Store(TanhGradient(g, dc * i), dgates + kCell * H);
-    lanes.Store(SigmoidGradient(o, dh * tanh_c), dgates + kOutput * H);
+    const auto dgates = GradientsOf<kGates>(s, row, unit, lanes);
+    dgates.Store(SigmoidGradient(i, dc * g), kInput);
+    dgates.Store(SigmoidGradient(f, dc * c_prev), kForget);
+    dgates.Store(TanhGradient(g, dc * i), kCell);
+    dgates.Store(SigmoidGradient(o, dh * tanh_c), kOutput);
     lanes.Store(dc * f, dc_row);
     if (s.m != nullptr) lanes.Store(o * tanh_c, s.m + row * H + unit);
   }
@@ -84,9 +124,10 @@ struct GruCell {
   static constexpr int kGates = kNumGruGates;
   static constexpr int kUnitVectors = 1;
 
-  template <typename V, typename F>
-  static void Forward(const CellForwardStep<F>& s, int64_t row, int64_t unit,
-                      Lanes<V> lanes, const F* r_h, int64_t gate_stride) {
+  template <typename V, typename Operand, typename F>
+  static void Forward(const CellForwardStep<Operand>& s, int64_t row,
+                      int64_t unit, Lanes<V> lanes, const F* r_h,
+                      int64_t gate_stride) {
     const int64_t H = s.hidden_size;
     const F* w_x = s.input_gates + row * kGates * H + unit;
     const auto sum = [&](int gate) {
@@ -102,7 +143,7 @@ struct GruCell {
     const V one = V::Broadcast(1);
     lanes.Store(MulAdd(one - z, n, z * h_prev), s.h[row] + unit);
     if (s.saved != nullptr) {
-      F* saved = s.saved[row] + unit;
+      Operand* saved = s.saved[row] + unit;
       lanes.Store(r, saved + kReset * H);
       lanes.Store(z, saved + kUpdate * H);
       lanes.Store(n, saved + kNew * H);
@@ -110,11 +151,11 @@ struct GruCell {
     }
   }
 
-  template <typename V, typename F>
-  static void Backward(const CellBackwardStep<F>& s, int64_t row, int64_t unit,
-                       Lanes<V> lanes, V dh) {
+  template <typename V, typename Operand>
+  static void Backward(const CellBackwardStep<Operand>& s, int64_t row,
+                       int64_t unit, Lanes<V> lanes, V dh) {
     const int64_t H = s.hidden_size;
-    const F* saved = s.saved[row] + unit;
+    const Operand* saved = s.saved[row] + unit;
     const V r = lanes.Load(saved + kReset * H);
     const V z = lanes.Load(saved + kUpdate * H);
     const V n = lanes.Load(saved + kNew * H);
@@ -123,14 +164,14 @@ struct GruCell {
     const V dn = TanhGradient(n, dh * (V::Broadcast(1) - z));
     const V dr = SigmoidGradient(r, dn * q);
     const V dz = SigmoidGradient(z, dh * (h_prev - n));
-    F* dgates = s.dgates + row * kGates * H + unit;
-    lanes.Store(dr, dgates + kReset * H);
-    lanes.Store(dz, dgates + kUpdate * H);
-    lanes.Store(dn, dgates + kNew * H);
-    F* recurrent = s.dgates_recurrent + row * kGates * H + unit;
-    lanes.Store(dr, recurrent + kReset * H);
-    lanes.Store(dz, recurrent + kUpdate * H);
-    lanes.Store(dn * r, recurrent + kNew * H);
+    const auto dgates = GradientsOf<kGates>(s, row, unit, lanes);
+    dgates.Store(dr, kReset);
+    dgates.Store(dz, kUpdate);
+    dgates.Store(dn, kNew);
+    const auto recurrent = RecurrentGradientsOf<kGates>(s, row, unit, lanes);
+    recurrent.Store(dr, kReset);
+    recurrent.Store(dz, kUpdate);
+    recurrent.Store(dn * r, kNew);
     lanes.Store(dh * z, s.dh + row * H + unit);
   }
 };
@@ -140,41 +181,44 @@ struct VanillaCell {
   static constexpr int kGates = 1;
   static constexpr int kUnitVectors = 4;
 
-  template <typename V, typename F>
-  static void Forward(const CellForwardStep<F>& s, int64_t row, int64_t unit,
-                      Lanes<V> lanes, const F* r_h, int64_t /*gate_stride*/) {
+  template <typename V, typename Operand, typename F>
+  static void Forward(const CellForwardStep<Operand>& s, int64_t row,
+                      int64_t unit, Lanes<V> lanes, const F* r_h,
+                      int64_t /*gate_stride*/) {
     const V sum =
         lanes.Load(s.input_gates + row * s.hidden_size + unit) + V::Load(r_h);
     lanes.Store(kRelu ? Relu(sum) : Tanh(sum), s.h[row] + unit);
   }
 
-  template <typename V, typename F>
-  static void Backward(const CellBackwardStep<F>& s, int64_t row, int64_t unit,
-                       Lanes<V> lanes, V dh) {
+  template <typename V, typename Operand>
+  static void Backward(const CellBackwardStep<Operand>& s, int64_t row,
+                       int64_t unit, Lanes<V> lanes, V dh) {
     const V h = lanes.Load(s.h[row] + unit);
-    lanes.Store(kRelu ? WherePositive(h, dh) : TanhGradient(h, dh),
-                s.dgates + row * s.hidden_size + unit);
+    GradientsOf<kGates>(s, row, unit, lanes)
+        .Store(kRelu ? WherePositive(h, dh) : TanhGradient(h, dh), 0);
   }
 };
 
 // sums += h_prev times the panel's vectors from `vector` on.
-template <int kColumns, int kRows, int kVectors, typename V, typename F>
-inline void AddRecurrentProduct(const CellForwardStep<F>& s, int64_t row,
+template <int kColumns, int kRows, int kVectors, typename V, typename Operand>
+inline void AddRecurrentProduct(const CellForwardStep<Operand>& s, int64_t row,
                                 int vector, V (&sums)[kRows][kVectors]) {
-  const F* const* h_prev = s.h_prev + row;
-  const Panel<F>& b = s.recurrent;
+  constexpr int64_t kStep = kDepthStep<Operand>;
+  const Operand* const* h_prev = s.h_prev + row;
+  const Panel<Operand>& b = s.recurrent;
   if (b.packed != nullptr) {
     AddTileProduct(s.depth, h_prev, 0,
-                   PackedPanel<V>{b.packed + vector * V::kLanes, kColumns},
+                   PackedPanel<Operand>{b.packed + vector * V::kLanes * kStep,
+                                        kColumns * kStep},
                    sums);
   } else if (b.rows != nullptr) {
-    ForEachTransposedPiece<kVectors, V>(
+    ForEachTransposedPiece<kVectors>(
         b.rows + vector * V::kLanes, 0, s.depth,
-        [&](int64_t depth, int64_t offset, PackedPanel<V> panel) {
+        [&](int64_t depth, int64_t offset, PackedPanel<Operand> panel) {
           AddTileProduct(depth, h_prev, offset, panel, sums);
         });
   } else {
-    StridedPanel<V, kVectors> panel;
+    StridedPanel<Operand, kVectors> panel;
     panel.stride = b.stride;
     for (int v = 0; v < kVectors; ++v) panel.vectors[v] = b.vectors[vector + v];
     AddTileProduct(s.depth, h_prev, 0, panel, sums);
@@ -183,8 +227,9 @@ inline void AddRecurrentProduct(const CellForwardStep<F>& s, int64_t row,
 
 // Rows [row, row + kRows) of a step: the recurrent product into an L1 tile,
 // then the cell.
-template <typename Cell, int kRows, typename F>
-inline void CellForwardRows(const CellForwardStep<F>& s, int64_t row) {
+template <typename Cell, int kRows, typename Operand>
+inline void CellForwardRows(const CellForwardStep<Operand>& s, int64_t row) {
+  using F = ComputeType<Operand>;
   using V = Vec<F>;
   constexpr int kVectors = Cell::kGates * Cell::kUnitVectors;
   constexpr int kColumns = kVectors * V::kLanes;
@@ -213,17 +258,17 @@ inline void CellForwardRows(const CellForwardStep<F>& s, int64_t row) {
   }
 }
 
-template <typename Cell, typename F>
-void CellForward(const CellForwardStep<F>& s) {
+template <typename Cell, typename Operand>
+void CellForward(const CellForwardStep<Operand>& s) {
   constexpr int kMaxRows = TileRows(Cell::kGates % 3 == 0 ? 3 : kTileVectors);
   ForEachTile<kMaxRows>(s.rows, [&](int64_t row, auto row_count) {
     CellForwardRows<Cell, decltype(row_count)::value>(s, row);
   });
 }
 
-template <typename Cell, typename F>
-void CellBackward(const CellBackwardStep<F>& s) {
-  using V = Vec<F>;
+template <typename Cell, typename Operand>
+void CellBackward(const CellBackwardStep<Operand>& s) {
+  using V = Vec<ComputeType<Operand>>;
   for (int64_t row = 0; row < s.rows; ++row) {
     for (int64_t u = 0; u < s.units; u += V::kLanes) {
       const Lanes<V> lanes{s.units - u};

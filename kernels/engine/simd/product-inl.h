@@ -10,7 +10,8 @@ namespace {
 
 // Depth of a product's blocks: 6 rows of A and a panel of B stay in L1 and L2,
 // and partial sums keep rounding errors from growing with depth.
-constexpr int64_t kDepthBlock = 512;
+template <typename Operand>
+constexpr int64_t kDepthBlock = 512 * kDepthStep<Operand>;
 
 // A row of memory, seen by the vector that starts at some column: lanes beyond
 // the `count` columns left are neither read nor written.
@@ -26,6 +27,20 @@ struct Lanes {
       value.Store(p);
     } else {
       value.Store(p, count);
+    }
+  }
+
+  // The same of narrower values, for which the target has functions.
+  template <typename Narrow>
+  V Load(const Narrow* p) const {
+    return count >= V::kLanes ? Widen(p) : Widen(p, count);
+  }
+  template <typename Narrow>
+  void Store(V value, Narrow* p) const {
+    if (count >= V::kLanes) {
+      StoreRounded(value, p);
+    } else {
+      StoreRounded(value, p, count);
     }
   }
 };
@@ -69,24 +84,52 @@ inline void ForEachTile(int64_t rows, Tile tile) {
   }
 }
 
-// Where a tile product finds the vectors of B, one k after another.
-template <typename V>
+// A vector of Operand has as many lanes as one of F, but a lane holds a whole
+// step of the depth.
+template <typename Operand>
+Vec<Operand> BroadcastStep(const Operand* p) {
+  if constexpr (kDepthStep<Operand> == 1) {
+    return Vec<Operand>::Broadcast(*p);
+  } else {
+    return Vec<Operand>::BroadcastPair(p);
+  }
+}
+
+template <typename Operand>
+Vec<Operand> ZeroStep() {
+  const Operand zeros[kDepthStep<Operand>] = {};
+  return BroadcastStep(zeros);
+}
+
+// Where a tile product finds the vectors of B, one step after another.
+template <typename Operand>
 struct PackedPanel {
-  const typename V::Element* b;
+  const Operand* b;
   int64_t stride;
 
-  V Load(int vector) const { return V::Load(b + vector * V::kLanes); }
+  Vec<Operand> Load(int vector) const {
+    return Vec<Operand>::Load(b + vector * Vec<Operand>::kLanes *
+                                      kDepthStep<Operand>);
+  }
   void Next() { b += stride; }
 };
-template <typename V, int kVectors>
+template <typename Operand, int kVectors>
 struct StridedPanel {
-  const typename V::Element* vectors[kVectors];
+  const Operand* vectors[kVectors];
   int64_t stride;
 
-  V Load(int vector) const { return V::Load(vectors[vector]); }
+  Vec<Operand> Load(int vector) const {
+    const Operand* p = vectors[vector];
+    if constexpr (kDepthStep<Operand> == 1) {
+      return Vec<Operand>::Load(p);
+    } else {
+      return Vec<Operand>::Interleave(p, p + stride);
+    }
+  }
   void Next() {
-    Unroll<kVectors>([&](auto v)
-                         RNN_ALWAYS_INLINE { vectors[v.value] += stride; });
+    Unroll<kVectors>([&](auto v) RNN_ALWAYS_INLINE {
+      vectors[v.value] += stride * kDepthStep<Operand>;
+    });
   }
 };
 
@@ -101,11 +144,12 @@ RNN_ALWAYS_INLINE inline void Clear(V (&sums)[kRows][kVectors]) {
 
 // accumulators[m][j] += sum over k < depth of a[m][a_offset + k] * panel[k][j],
 // added one after another
-template <int kRows, int kVectors, typename V, typename TilePanel>
+template <int kRows, int kVectors, typename V, typename Operand,
+          typename TilePanel>
 RNN_ALWAYS_INLINE inline void AddTileProduct(
-    int64_t depth, const typename V::Element* const* a, int64_t a_offset,
-    TilePanel panel, V (&accumulators)[kRows][kVectors]) {
-  const typename V::Element* rows[kRows];
+    int64_t depth, const Operand* const* a, int64_t a_offset, TilePanel panel,
+    V (&accumulators)[kRows][kVectors]) {
+  const Operand* rows[kRows];
   V sums[kRows][kVectors];
   Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
     rows[m.value] = a[m.value] + a_offset;
@@ -113,15 +157,15 @@ RNN_ALWAYS_INLINE inline void AddTileProduct(
       sums[m.value][j.value] = accumulators[m.value][j.value];
     });
   });
-  for (int64_t k = 0; k < depth; ++k) {
-    V columns[kVectors];
+  for (int64_t k = 0; k < depth; k += kDepthStep<Operand>) {
+    Vec<Operand> columns[kVectors];
     Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
       columns[j.value] = panel.Load(j.value);
       Pin(columns[j.value]);
     });
     panel.Next();
     Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
-      const V value = V::Broadcast(rows[m.value][k]);
+      const Vec<Operand> value = BroadcastStep(rows[m.value] + k);
       Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
         sums[m.value][j.value] =
             MulAdd(value, columns[j.value], sums[m.value][j.value]);
@@ -135,27 +179,52 @@ RNN_ALWAYS_INLINE inline void AddTileProduct(
   });
 }
 
-template <typename F>
-void TransposeRows(const F* const* rows, int64_t columns, int64_t k_begin,
-                   int64_t k_end, F* out, int64_t out_stride) {
-  using V = Vec<F>;
-  for (int64_t k = k_begin; k < k_end; k += V::kLanes) {
-    const Lanes<V> row_lanes{k_end - k};
+// Lane l holds element k + l of the rows of a step; those from rows[num_rows]
+// on, and those that are nullptr, give zeros.
+template <typename Operand>
+RNN_ALWAYS_INLINE inline Vec<Operand> LoadStep(const Operand* const* rows,
+                                               int64_t num_rows, int64_t k,
+                                               Lanes<Vec<Operand>> lanes) {
+  const auto row = [&](int64_t i) -> const Operand* {
+    return i < num_rows && rows[i] != nullptr ? rows[i] + k : nullptr;
+  };
+  if constexpr (kDepthStep<Operand> == 1) {
+    return row(0) == nullptr ? ZeroStep<Operand>() : lanes.Load(row(0));
+  } else {
+    return Vec<Operand>::Interleave(row(0), row(1), lanes.count);
+  }
+}
+
+// Rows that are transposed lie far apart: nobody else sees where the next loads
+// will be.
+template <typename Operand>
+RNN_ALWAYS_INLINE inline void FetchNextLine(const Operand* row, int64_t k) {
+  constexpr int64_t kLine = 64 / sizeof(Operand);
+  if (row != nullptr) __builtin_prefetch(row + k + kLine);
+}
+
+// Rows of `out`, out_stride values apart, from vectors of `columns` lanes that
+// are its columns: load(column, lane, lanes left) is one from some lane on.
+template <typename Operand, typename LoadColumn>
+RNN_ALWAYS_INLINE inline void TransposeLanes(int64_t columns, int64_t lanes,
+                                             Operand* out, int64_t out_stride,
+                                             LoadColumn load) {
+  using V = Vec<Operand>;
+  for (int64_t k = 0; k < lanes; k += V::kLanes) {
+    const Lanes<V> column_lanes{lanes - k};
     for (int64_t j = 0; j < columns; j += V::kLanes) {
       V tile[V::kLanes];
       Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
-        const bool is_zero = j + i.value >= columns || !rows[j + i.value];
-        // Rows lie far apart: nobody else sees where the next loads will be.
-        if (!is_zero) __builtin_prefetch(rows[j + i.value] + k + V::kLanes);
-        tile[i.value] =
-            is_zero ? V::Broadcast(0) : row_lanes.Load(rows[j + i.value] + k);
+        tile[i.value] = j + i.value < columns
+                            ? load(j + i.value, k, column_lanes)
+                            : ZeroStep<Operand>();
       });
       Transpose(tile);
       const Lanes<V> out_lanes{columns - j};
       Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
-        if (i.value < row_lanes.count) {
-          out_lanes.Store(tile[i.value],
-                          out + (k - k_begin + i.value) * out_stride + j);
+        if (i.value < column_lanes.count) {
+          out_lanes.Store(tile[i.value], out + (k + i.value) * out_stride +
+                                             j * kDepthStep<Operand>);
         }
       });
     }
@@ -195,22 +264,57 @@ void SumRows(const F* const* rows, int64_t num_rows, int64_t first_column,
   }
 }
 
+template <typename Operand>
+void TransposeRows(const Operand* const* rows, int64_t columns, int64_t k_begin,
+                   int64_t k_end, Operand* out, int64_t out_stride) {
+  constexpr int64_t kStep = kDepthStep<Operand>;
+  TransposeLanes(
+      (columns + kStep - 1) / kStep, k_end - k_begin, out, out_stride,
+      [&](int64_t j, int64_t k, Lanes<Vec<Operand>> lanes) RNN_ALWAYS_INLINE {
+        return LoadStep(rows + j * kStep, columns - j * kStep, k_begin + k,
+                        lanes);
+      });
+}
+
+template <typename Operand>
+void PackColumns(const Operand* const* rows, int64_t columns, int64_t k_begin,
+                 int64_t k_end, Operand* out) {
+  constexpr int64_t kStep = kDepthStep<Operand>;
+  TransposeLanes(
+      columns, (k_end - k_begin) / kStep, out, columns * kStep,
+      [&](int64_t j, int64_t k, Lanes<Vec<Operand>> lanes) RNN_ALWAYS_INLINE {
+        FetchNextLine(rows[j], k_begin + k * kStep);
+        return rows[j] == nullptr ? ZeroStep<Operand>()
+                                  : lanes.Load(rows[j] + k_begin + k * kStep);
+      });
+}
+
+template <typename Operand>
+void PackStep(const Operand* const* rows, int64_t columns, Operand* out) {
+  using V = Vec<Operand>;
+  for (int64_t j = 0; j < columns; j += V::kLanes) {
+    const Lanes<V> lanes{columns - j};
+    lanes.Store(LoadStep(rows, kDepthStep<Operand>, j, lanes),
+                out + j * kDepthStep<Operand>);
+  }
+}
+
 // Columns that are not packed are transposed so many deep at a time, into L1.
 constexpr int64_t kTransposeDepth = 64;
 
 // Calls add(depth, offset, PackedPanel) for pieces of the depth [k_begin,
 // k_end) of the columns whose rows these are, one after another.
-template <int kVectors, typename V, typename Add>
-inline void ForEachTransposedPiece(const typename V::Element* const* rows,
-                                   int64_t k_begin, int64_t k_end, Add add) {
-  using F = typename V::Element;
-  constexpr int64_t kColumns = kVectors * V::kLanes;
-  alignas(64) F piece[kTransposeDepth * kColumns];
+template <int kVectors, typename Operand, typename Add>
+inline void ForEachTransposedPiece(const Operand* const* rows, int64_t k_begin,
+                                   int64_t k_end, Add add) {
+  constexpr int64_t kColumns = kVectors * Vec<Operand>::kLanes;
+  alignas(64) Operand piece[kTransposeDepth * kColumns];
   for (int64_t k = k_begin; k < k_end; k += kTransposeDepth) {
     const int64_t end =
         k + kTransposeDepth < k_end ? k + kTransposeDepth : k_end;
-    TransposeRows(rows, kColumns, k, end, piece, kColumns);
-    add(end - k, k, PackedPanel<V>{piece, kColumns});
+    PackColumns(rows, kColumns, k, end, piece);
+    add(end - k, k,
+        PackedPanel<Operand>{piece, kColumns * kDepthStep<Operand>});
   }
 }
 
@@ -226,12 +330,12 @@ inline void FetchTile(const PanelProduct<F>& p, int64_t row) {
 }
 
 // c of rows [row, row + kRows) from a block of depth's sums.
-template <int kRows, int kVectors, typename V, typename F>
-inline void StoreTile(const PanelProduct<F>& p, int64_t row,
+template <int kRows, int kVectors, typename V, typename Operand>
+inline void StoreTile(const PanelProduct<Operand>& p, int64_t row,
                       bool is_first_block, const V (&sums)[kRows][kVectors]) {
   const bool add_c = p.accumulate || !is_first_block;
   for (int m = 0; m < kRows; ++m) {
-    F* c = p.c[row + m] + p.c_offset;
+    auto* c = p.c[row + m] + p.c_offset;
     for (int j = 0; j < kVectors; ++j) {
       const int64_t column = j * V::kLanes;
       const Lanes<V> lanes{p.columns - column};
@@ -248,9 +352,10 @@ inline void StoreTile(const PanelProduct<F>& p, int64_t row,
 
 // One block of the depth of a panel product. Blocks are added to c one after
 // another, and within a block k after k.
-template <int kVectors, typename V, typename F>
-inline void MultiplyBlock(const PanelProduct<F>& p, int64_t k_begin,
+template <int kVectors, typename Operand>
+inline void MultiplyBlock(const PanelProduct<Operand>& p, int64_t k_begin,
                           int64_t k_end) {
+  using V = Vec<ComputeType<Operand>>;
   constexpr int64_t kPanelColumns = kTileVectors * V::kLanes;
   constexpr int kMaxRows = TileRows(kVectors);
   const bool is_first = k_begin == 0;
@@ -264,9 +369,9 @@ inline void MultiplyBlock(const PanelProduct<F>& p, int64_t k_begin,
       using Tile = V[decltype(row_count)::value][kVectors];
       return reinterpret_cast<Tile&>(sums[row]);
     };
-    ForEachTransposedPiece<kVectors, V>(
+    ForEachTransposedPiece<kVectors>(
         p.b.rows, k_begin, k_end,
-        [&](int64_t depth, int64_t offset, PackedPanel<V> panel) {
+        [&](int64_t depth, int64_t offset, PackedPanel<Operand> panel) {
           ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
             AddTileProduct(depth, p.a + row, offset, panel,
                            tile_of(row, row_count));
@@ -288,10 +393,10 @@ inline void MultiplyBlock(const PanelProduct<F>& p, int64_t k_begin,
     });
   };
   if (p.b.packed != nullptr) {
-    multiply(
-        PackedPanel<V>{p.b.packed + k_begin * kPanelColumns, kPanelColumns});
+    multiply(PackedPanel<Operand>{p.b.packed + k_begin * kPanelColumns,
+                                  kPanelColumns * kDepthStep<Operand>});
   } else {
-    StridedPanel<V, kVectors> panel;
+    StridedPanel<Operand, kVectors> panel;
     panel.stride = p.b.stride;
     for (int v = 0; v < kVectors; ++v) {
       panel.vectors[v] = p.b.vectors[v] + k_begin * p.b.stride;
@@ -300,16 +405,17 @@ inline void MultiplyBlock(const PanelProduct<F>& p, int64_t k_begin,
   }
 }
 
-template <typename F>
-void MultiplyPanel(const PanelProduct<F>& p) {
-  using V = Vec<F>;
-  const int64_t vectors = (p.columns + V::kLanes - 1) / V::kLanes;
+template <typename Operand>
+void MultiplyPanel(const PanelProduct<Operand>& p) {
+  constexpr int64_t kLanes = Vec<Operand>::kLanes;
+  constexpr int64_t kBlock = kDepthBlock<Operand>;
+  const int64_t vectors = (p.columns + kLanes - 1) / kLanes;
   WithConstant<kTileVectors>(vectors, [&](auto vector_count) {
     // An empty sum still writes its result.
     int64_t k = 0;
     do {
-      const int64_t end = p.depth - k < kDepthBlock ? p.depth : k + kDepthBlock;
-      MultiplyBlock<decltype(vector_count)::value, V>(p, k, end);
+      const int64_t end = p.depth - k < kBlock ? p.depth : k + kBlock;
+      MultiplyBlock<decltype(vector_count)::value>(p, k, end);
       k = end;
     } while (k < p.depth);
   });

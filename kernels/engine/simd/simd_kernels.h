@@ -1,35 +1,56 @@
 // The micro-kernels, one table per instruction set: everything whose speed
-// depends on vector width. F is float or double.
+// depends on vector width.
+//
+// Operand is the type of the rows that kernels read and write, and of products'
+// operands: float, double or, where the instruction set multiplies it,
+// BFloat16. F is the type computed in: sums, gates and the LSTM's c.
 //
 // A matrix operand B [depth, columns] is packed in panels: panel p holds
 // columns [p * panel_columns, (p+1) * panel_columns) as
-// [depth][panel_columns], the tail filled with zeros. The kernel dictates the
-// panel width and packing adapts.
+// [depth / kDepthStep][panel_columns][kDepthStep], the tail filled with zeros.
+// The kernel dictates the panel width and packing adapts.
 //
 // Every element of a product is one chain of fused multiply-adds over depth in
 // blocks of fixed size: its bits depend neither on the tile that computes it
-// nor on its neighbours.
+// nor on its neighbours. A pair of bfloat16 products is two links of the chain,
+// the second of the pair first, each rounded to nearest even whatever the
+// floating-point environment says, with denormals read and written as zeros.
 #ifndef KERNELS_ENGINE_SIMD_SIMD_KERNELS_H_
 #define KERNELS_ENGINE_SIMD_SIMD_KERNELS_H_
 
 #include <stdint.h>
 
 #include "kernels/engine/cell.h"
+#include "kernels/engine/element_types.h"
 
 namespace rnn {
+
+// Neighbours in depth that one instruction multiplies and adds up. A product's
+// depth is a multiple; who has less adds zeros to both operands.
+template <typename Operand>
+inline constexpr int kDepthStep = 1;
+template <>
+inline constexpr int kDepthStep<BFloat16> = 2;
+
+// `depth` rounded up to whole steps.
+template <typename Operand>
+constexpr int64_t PaddedDepth(int64_t depth) {
+  return (depth + kDepthStep<Operand> - 1) / kDepthStep<Operand> *
+         kDepthStep<Operand>;
+}
 
 // A panel of B as it is used: packed, or, for a few rows only, where the caller
 // keeps it. All three give the same bits.
 inline constexpr int kMaxPanelVectors = 4;
-template <typename F>
+template <typename Operand>
 struct Panel {
-  const F* packed;  // [depth][panel columns], or nullptr
+  const Operand* packed;  // as above, or nullptr
   // Vector v of B[k] at vectors[v] + k * stride, all lanes readable;
   // vectors[0] is nullptr if not used.
-  const F* vectors[kMaxPanelVectors];
+  const Operand* vectors[kMaxPanelVectors];
   int64_t stride;
   // [panel columns] -> [depth]: B transposed; nullptr stands for zeros.
-  const F* const* rows;
+  const Operand* const* rows;
 };
 
 // The most rows of a product whose panel is not packed.
@@ -37,13 +58,14 @@ inline constexpr int64_t kMaxRowsUnpacked = 32;
 
 // c[m][j] = (accumulate ? c[m][j] : bias ? bias[j] : 0)
 //         + sum over k of a[m][k] * b[k][j]
-template <typename F>
+template <typename Operand>
 struct PanelProduct {
+  using F = ComputeType<Operand>;
   int64_t rows;
   int64_t depth;
-  int64_t columns;    // of this panel; at most panel_columns
-  const F* const* a;  // [rows] -> [depth]
-  Panel<F> b;
+  int64_t columns;          // of this panel; at most panel_columns
+  const Operand* const* a;  // [rows] -> [depth]
+  Panel<Operand> b;
   F* const* c;  // [rows] -> row; columns start at c_offset
   int64_t c_offset;
   const F* bias;  // [columns], or nullptr
@@ -52,60 +74,79 @@ struct PanelProduct {
 
 // One time step of one panel of hidden units: the recurrent product, the gates
 // and the state update.
-template <typename F>
+template <typename Operand>
 struct CellForwardStep {
+  using F = ComputeType<Operand>;
   int64_t rows;
-  int64_t hidden_size;          // H
-  int64_t unit;                 // first unit of the panel
-  int64_t units;                // at most cell_units
-  int64_t depth;                // P
-  Panel<F> recurrent;           // [P][G][cell_units]
-  const F* const* h_prev;       // [rows] -> [P]
-  const F* input_gates;         // [rows][G*H]: W x + biases
-  const F* recurrent_new_bias;  // GRU: bR_n [H]
-  F* c;                         // LSTM: [rows][H], updated in place
-  F* const* h;                  // [rows] -> [H], out
-  F* const* saved;  // [rows] -> reserve row, out; nullptr: keep nothing
+  int64_t hidden_size;           // H
+  int64_t unit;                  // first unit of the panel
+  int64_t units;                 // at most cell_units
+  int64_t depth;                 // P, padded
+  Panel<Operand> recurrent;      // of columns [G][cell_units]
+  const Operand* const* h_prev;  // [rows] -> [P]
+  const F* input_gates;          // [rows][G*H]: W x + biases
+  const F* recurrent_new_bias;   // GRU: bR_n [H]
+  F* c;                          // LSTM: [rows][H], updated in place
+  Operand* const* h;             // [rows] -> [H], out
+  Operand* const* saved;  // [rows] -> reserve row, out; nullptr: keep nothing
 };
 
 // One time step of units [unit, unit + units): from the gradient of h to those
 // of the gates' pre-activations.
-template <typename F>
+template <typename Operand>
 struct CellBackwardStep {
+  using F = ComputeType<Operand>;
   int64_t rows;
   int64_t hidden_size;
   int64_t unit;
   int64_t units;
-  const F* const* saved;   // LSTM, GRU: [rows] -> reserve row
-  const F* const* c_prev;  // LSTM: [rows] -> [H]
-  const F* const* h_prev;  // GRU: [rows] -> [H]
-  const F* const* h;       // tanh, ReLU: [rows] -> [H]
-  const F* const* dy;      // [rows] -> [H], or nullptr: added to dh
-  F* dh;                   // [rows][H]; GRU: out, what passes h' = .. + z.h by
-  F* dc;                   // LSTM: [rows][H], in: of c', out: of c
-  F* dgates;               // [rows][G*H], out
-  F* dgates_recurrent;     // GRU: [rows][G*H], out: as R h sees them
-  F* m;                    // LSTM: [rows][H], out: o.tanh(c'); or nullptr
+  const Operand* const* saved;   // LSTM, GRU: [rows] -> reserve row
+  const Operand* const* c_prev;  // LSTM: [rows] -> [H]
+  const Operand* const* h_prev;  // GRU: [rows] -> [H]
+  const Operand* const* h;       // tanh, ReLU: [rows] -> [H]
+  const F* const* dy;            // [rows] -> [H], or nullptr: added to dh
+  F* dh;                // [rows][H]; GRU: out, what passes h' = .. + z.h by
+  F* dc;                // LSTM: [rows][H], in: of c', out: of c
+  F* dgates;            // [rows][G*H], out
+  F* dgates_recurrent;  // GRU: [rows][G*H], out: as R h sees them
+  // The same, rounded, as products take them: [rows] -> [G*H]. Only if Operand
+  // is not F.
+  Operand* const* rounded_dgates;
+  Operand* const* rounded_dgates_recurrent;
+  Operand* m;  // LSTM: [rows][H], out: o.tanh(c'); or nullptr
 };
 
 // Arrays are indexed by CellMode.
-template <typename F>
+template <typename Operand>
 struct SimdKernels {
-  int lanes;  // of a vector
+  using F = ComputeType<Operand>;
+
+  int lanes;  // of a vector of F
   int panel_columns;
   int cell_units[kNumCellModes];  // hidden units of a CellForwardStep panel
 
-  void (*multiply_panel)(const PanelProduct<F>&);
+  void (*multiply_panel)(const PanelProduct<Operand>&);
+  // In these a row that is nullptr gives zeros.
+  //
   // out[(k - k_begin) * out_stride + j] = rows[j][k] for k in [k_begin, k_end)
-  // and j < columns; a row that is nullptr gives zeros.
-  void (*transpose_rows)(const F* const* rows, int64_t columns, int64_t k_begin,
-                         int64_t k_end, F* out, int64_t out_stride);
+  // and j < columns, and zeros from there to the padded number of columns.
+  void (*transpose_rows)(const Operand* const* rows, int64_t columns,
+                         int64_t k_begin, int64_t k_end, Operand* out,
+                         int64_t out_stride);
+  // Panels of B from rows that are its columns, [k_begin, k_end) being whole
+  // steps: for k = k_begin + s * kDepthStep + i and j < columns,
+  // out[(s * columns + j) * kDepthStep + i] = rows[j][k].
+  void (*pack_columns)(const Operand* const* rows, int64_t columns,
+                       int64_t k_begin, int64_t k_end, Operand* out);
+  // A step of B from its kDepthStep rows: for j < columns,
+  // out[j * kDepthStep + i] = rows[i][j].
+  void (*pack_step)(const Operand* const* rows, int64_t columns, Operand* out);
   // sums[j] = (accumulate ? sums[j] : 0) + the sum of rows[i][first_column +
   // j], one row after another, for j < columns.
   void (*sum_rows)(const F* const* rows, int64_t num_rows, int64_t first_column,
                    int64_t columns, bool accumulate, F* sums);
-  void (*cell_forward[kNumCellModes])(const CellForwardStep<F>&);
-  void (*cell_backward[kNumCellModes])(const CellBackwardStep<F>&);
+  void (*cell_forward[kNumCellModes])(const CellForwardStep<Operand>&);
+  void (*cell_backward[kNumCellModes])(const CellBackwardStep<Operand>&);
 };
 
 // 16-bit elements by their bits, round to nearest even.
@@ -127,6 +168,8 @@ struct SimdTarget {
   const char* name;
   SimdKernels<float> float_kernels;
   SimdKernels<double> double_kernels;
+  // nullptr if the instruction set multiplies no bfloat16: float does it then.
+  const SimdKernels<BFloat16>* bfloat16_kernels;
   SimdConversions conversions;
   SimdMath<float> float_math;
   SimdMath<double> double_math;

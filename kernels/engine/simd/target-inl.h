@@ -12,24 +12,27 @@ namespace rnn {
 namespace RNN_ISA {
 namespace {
 
-template <typename F>
-constexpr SimdKernels<F> MakeKernels() {
-  constexpr int kLanes = Vec<F>::kLanes;
+template <typename Operand>
+constexpr SimdKernels<Operand> MakeKernels() {
+  constexpr int kLanes = Vec<ComputeType<Operand>>::kLanes;
   constexpr int kVanillaUnits = VanillaCell<true>::kUnitVectors * kLanes;
   static_assert(kTileVectors <= kMaxPanelVectors);
-  return {
-      kLanes,
-      kTileVectors * kLanes,
-      // In the order of CellMode: ReLU, tanh, LSTM, GRU.
-      {kVanillaUnits, kVanillaUnits, LstmCell::kUnitVectors * kLanes,
-       GruCell::kUnitVectors * kLanes},
-      MultiplyPanel<F>,
-      TransposeRows<F>,
-      SumRows<F>,
-      {CellForward<VanillaCell<true>, F>, CellForward<VanillaCell<false>, F>,
-       CellForward<LstmCell, F>, CellForward<GruCell, F>},
-      {CellBackward<VanillaCell<true>, F>, CellBackward<VanillaCell<false>, F>,
-       CellBackward<LstmCell, F>, CellBackward<GruCell, F>}};
+  return {kLanes,
+          kTileVectors * kLanes,
+          // In the order of CellMode: ReLU, tanh, LSTM, GRU.
+          {kVanillaUnits, kVanillaUnits, LstmCell::kUnitVectors * kLanes,
+           GruCell::kUnitVectors * kLanes},
+          MultiplyPanel<Operand>,
+          TransposeRows<Operand>,
+          PackColumns<Operand>,
+          PackStep<Operand>,
+          SumRows<ComputeType<Operand>>,
+          {CellForward<VanillaCell<true>, Operand>,
+           CellForward<VanillaCell<false>, Operand>,
+           CellForward<LstmCell, Operand>, CellForward<GruCell, Operand>},
+          {CellBackward<VanillaCell<true>, Operand>,
+           CellBackward<VanillaCell<false>, Operand>,
+           CellBackward<LstmCell, Operand>, CellBackward<GruCell, Operand>}};
 }
 
 template <typename F>
@@ -47,10 +50,12 @@ void TanhArray(const F* in, F* out, int64_t count) {
   }
 }
 
-constexpr SimdTarget MakeTarget(const char* name) {
+constexpr SimdTarget MakeTarget(
+    const char* name, const SimdKernels<BFloat16>* bfloat16_kernels = nullptr) {
   return {name,
           MakeKernels<float>(),
           MakeKernels<double>(),
+          bfloat16_kernels,
           {HalfToFloat, FloatToHalf, BFloat16ToFloat, FloatToBFloat16},
           {SigmoidArray<float>, TanhArray<float>},
           {SigmoidArray<double>, TanhArray<double>}};

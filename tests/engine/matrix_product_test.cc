@@ -1,0 +1,221 @@
+// Packing, and products with what was packed, against plain loops. On the
+// instruction set that TF_CUDNN_RNN_ISA allows, as the engine.
+
+#include "kernels/engine/matrix_product.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "kernels/engine/arena.h"
+#include "kernels/engine/executor.h"
+#include "tests/engine/element_values.h"
+#include "tests/engine/guarded.h"
+#include "tests/engine/random_values.h"
+
+namespace rnn {
+namespace {
+
+constexpr int64_t kGap = 3;  // poison after each row
+
+// [rows, columns] and gaps.
+template <typename Value>
+struct Matrix {
+  Matrix(int64_t rows, int64_t columns, RandomValues* random = nullptr)
+      : stride(columns + kGap), values(rows * stride) {
+    for (int64_t i = 0; i < rows; ++i) {
+      pointers.push_back(values.data() + i * stride);
+      for (int64_t j = 0; random != nullptr && j < columns; ++j) {
+        At(i, j) = FromDouble<Value>(random->Real(-1, 1));
+      }
+    }
+    const_pointers.assign(pointers.begin(), pointers.end());
+  }
+  Value& At(int64_t i, int64_t j) { return values[i * stride + j]; }
+
+  int64_t stride;
+  Guarded<Value> values;
+  std::vector<Value*> pointers;
+  std::vector<const Value*> const_pointers;
+};
+
+// Calls check(depth, columns).
+template <typename Check>
+void ForSizes(Check check) {
+  for (int64_t depth : {1, 2, 3, 8, 15, 33, 1030}) {
+    for (int64_t columns : {1, 3, 16, 63, 64, 65, 130}) {
+      SCOPED_TRACE(testing::Message()
+                   << "depth " << depth << ", columns " << columns);
+      check(depth, columns);
+    }
+  }
+}
+
+template <typename Types>
+class MatrixProductTest : public testing::Test {
+ public:
+  using Element = typename Types::first_type;
+  using Operand = typename Types::second_type;
+  using F = ComputeType<Operand>;
+
+ protected:
+  void SetUp() override {
+    if (std::is_same_v<Operand, BFloat16> &&
+        SelectSimdTarget().bfloat16_kernels == nullptr) {
+      GTEST_SKIP() << SelectSimdTarget().name << " multiplies no bfloat16";
+    }
+  }
+
+  // Has `pack` fill a matrix of exactly its size, and multiplies it by some
+  // rows; b(k, j) is what should be in it.
+  void ExpectPacked(int64_t depth, int64_t columns,
+                    const std::function<void(PackedMatrix<Operand>*)>& pack,
+                    const std::function<double(int64_t, int64_t)>& b) {
+    constexpr int64_t kRows = 7;
+    Arena arena(nullptr);
+    PackedMatrix<Operand>::Take(arena, depth, columns);
+    Guarded<unsigned char> memory(arena.bytes());
+    Arena real_arena(memory.data());
+    auto packed = PackedMatrix<Operand>::Take(real_arena, depth, columns);
+    pack(&packed);
+    ASSERT_TRUE(memory.intact());
+    ASSERT_EQ(packed.depth, PaddedDepth<Operand>(depth));
+    ASSERT_EQ(packed.columns, columns);
+
+    RandomValues random(9);
+    Matrix<Operand> a(kRows, packed.depth, &random);
+    for (int64_t i = 0; i < kRows; ++i) {
+      for (int64_t k = depth; k < packed.depth; ++k) a.At(i, k) = Operand{};
+    }
+    Matrix<F> c(kRows, columns);
+    RowsTimesMatrix<Operand> product;
+    product.rows = kRows;
+    product.a = a.const_pointers.data();
+    product.b = &packed;
+    product.c = c.pointers.data();
+    Multiply(product, executor_);
+    ASSERT_TRUE(c.values.intact());
+    for (int64_t i = 0; i < kRows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        double sum = 0, magnitude = 0;
+        for (int64_t k = 0; k < depth; ++k) {
+          const double term = ToDouble(a.At(i, k)) * b(k, j);
+          sum += term;
+          magnitude += std::abs(term);
+        }
+        ASSERT_NEAR(c.At(i, j), sum,
+                    static_cast<double>(depth + 4) * Epsilon<F>() * magnitude)
+            << i << ' ' << j;
+      }
+      for (int64_t j = columns; j < columns + kGap; ++j) {
+        ASSERT_TRUE(IsPoison(c.At(i, j)));
+      }
+    }
+  }
+
+  SerialExecutor executor_;
+};
+using Types = testing::Types<std::pair<float, float>, std::pair<double, double>,
+                             std::pair<Half, float>, std::pair<BFloat16, float>,
+                             std::pair<BFloat16, BFloat16>>;
+TYPED_TEST_SUITE(MatrixProductTest, Types);
+
+TYPED_TEST(MatrixProductTest, PacksRowsOfElements) {
+  using Element = typename TestFixture::Element;
+  ForSizes([&](int64_t depth, int64_t columns) {
+    RandomValues random(1);
+    Matrix<Element> source(depth, columns, &random);
+    this->ExpectPacked(
+        depth, columns,
+        [&](auto* packed) {
+          Pack(source.values.data(), source.stride, depth, columns,
+               this->executor_, packed);
+        },
+        [&](int64_t k, int64_t j) { return ToDouble(source.At(k, j)); });
+  });
+}
+
+TYPED_TEST(MatrixProductTest, PacksRowsOfOperands) {
+  using Operand = typename TestFixture::Operand;
+  ForSizes([&](int64_t depth, int64_t columns) {
+    RandomValues random(2);
+    Matrix<Operand> source(depth, columns, &random);
+    this->ExpectPacked(
+        depth, columns,
+        [&](auto* packed) {
+          PackRows(source.const_pointers.data(), depth, columns,
+                   this->executor_, packed);
+        },
+        [&](int64_t k, int64_t j) { return ToDouble(source.At(k, j)); });
+  });
+}
+
+TYPED_TEST(MatrixProductTest, PacksColumns) {
+  using Element = typename TestFixture::Element;
+  ForSizes([&](int64_t depth, int64_t columns) {
+    RandomValues random(3);
+    Matrix<Element> source(columns, depth, &random);
+    this->ExpectPacked(
+        depth, columns,
+        [&](auto* packed) {
+          PackTransposed(source.values.data(), source.stride, depth, columns,
+                         this->executor_, packed);
+        },
+        [&](int64_t k, int64_t j) { return ToDouble(source.At(j, k)); });
+  });
+}
+
+// Three pieces in another order, of even and odd widths: the second begins
+// within a step if steps are pairs.
+TYPED_TEST(MatrixProductTest, PacksPieces) {
+  using Element = typename TestFixture::Element;
+  using Operand = typename TestFixture::Operand;
+  for (int64_t width : {1, 2, 5, 16, 33, 70}) {
+    for (int64_t other : {1, 4, 65, 67}) {
+      SCOPED_TRACE(testing::Message() << "width " << width << ", " << other);
+      const int64_t begins[] = {width, 2 * width, 0};
+      const Pieces pieces = {begins, 3, width};
+      const auto place = [&](int64_t index) {
+        return begins[index / width] + index % width;
+      };
+      RandomValues random(4);
+      Matrix<Element> source(other, pieces.columns(), &random);
+      this->ExpectPacked(
+          other, pieces.columns(),
+          [&](auto* packed) {
+            PackPieces(source.values.data(), source.stride, other, pieces,
+                       this->executor_, packed);
+          },
+          [&](int64_t k, int64_t j) {
+            return ToDouble(source.At(k, place(j)));
+          });
+      this->ExpectPacked(
+          pieces.columns(), other,
+          [&](auto* packed) {
+            PackTransposedPieces(source.values.data(), source.stride, pieces,
+                                 other, this->executor_, packed);
+          },
+          [&](int64_t k, int64_t j) {
+            return ToDouble(source.At(j, place(k)));
+          });
+      Matrix<Operand> operands(other, pieces.columns(), &random);
+      this->ExpectPacked(
+          other, pieces.columns(),
+          [&](auto* packed) {
+            PackRowPieces(operands.const_pointers.data(), other, pieces,
+                          this->executor_, packed);
+          },
+          [&](int64_t k, int64_t j) {
+            return ToDouble(operands.At(k, place(j)));
+          });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rnn
