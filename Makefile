@@ -6,7 +6,7 @@ VENV_PYTHON := .venv/bin/python
 # Its name tells the interpreter, so that another PYTHON= makes another .venv.
 VENV_STAMP := .venv/installed-for-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
 
-.PHONY: build demo test test-writers wheel lint format bench clean
+.PHONY: build demo test test-arm test-writers wheel lint format bench clean
 
 # The shared library, in place: afterwards `import tf_cudnn_rnn` works in .venv.
 build: .tf_configure.bazelrc
@@ -20,6 +20,11 @@ demo: build
 test: build
 	tools/test.sh $(ARGS)
 
+# The engine's tests on 64-bit Arm, cross-compiled and emulated; some minutes. ARGS= goes to each test, such as
+# --gtest_filter=...
+test-arm:
+	tools/test_arm.sh $(ARGS)
+
 # Writes tests/golden anew with the libraries it comes from, and compares. Downloads them, and
 # needs their Pythons, 3.6 to 3.11. ARGS= names some of them, or --update.
 test-writers: $(VENV_STAMP)
@@ -29,9 +34,11 @@ test-writers: $(VENV_STAMP)
 wheel: build
 	$(VENV_PYTHON) tools/build_backend.py dist
 
-# Times training steps against Keras.
+# Measures against every peer; docs/benchmarks.md. CASES= names what, such as quick, which takes five
+# minutes; ARGS= adds flags. The first run makes .venv-peers.
+CASES ?= all
 bench: build
-	$(VENV_PYTHON) benchmarks/compare_keras.py $(ARGS)
+	$(VENV_PYTHON) -m benchmarks.run --cases=$(CASES) $(ARGS)
 
 lint: $(VENV_STAMP)
 	tools/lint.sh check
@@ -39,7 +46,7 @@ lint: $(VENV_STAMP)
 format: $(VENV_STAMP)
 	tools/lint.sh fix
 
-# Removes what the other targets made, except .venv and .npm.
+# Removes what the other targets made, except .venv, .venv-peers and .npm.
 clean:
 	if bazel=$$(command -v bazel || command -v bazelisk); then $$bazel clean --expunge; fi
 	rm -rf build dist .tf_configure.bazelrc .pytest_cache .ruff_cache .hypothesis

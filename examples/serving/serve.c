@@ -232,7 +232,7 @@ static bool CallTimed(int num_calls, const Model* model, const Tensors* inputs,
   for (int call = 1; call <= num_calls; ++call) {
     const double start = Milliseconds();
     if (!Call(model, inputs, outputs)) return false;
-    fprintf(stderr, "call %d: %.2f ms\n", call, Milliseconds() - start);
+    fprintf(stderr, "call %d: %.4f ms\n", call, Milliseconds() - start);
   }
   return true;
 }

@@ -1,0 +1,405 @@
+"""What this library must reach, and whether the figures of a run do."""
+
+import collections
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from benchmarks.cases import INFERENCE, TRAINING, Case
+from benchmarks.records import Record
+
+# "As fast as", and "no slower than", allow for this much noise between two medians.
+_NOISE = 0.05
+
+
+class Value(NamedTuple):
+    """A figure that a bar is about; larger is better."""
+
+    row: str
+    value: float
+
+
+class Bar(NamedTuple):
+    """A requirement on some rows of a run.
+
+    Attributes:
+      what: in words.
+      values: picks them out of the results; none if they were not measured.
+      every: the least value of each row, None if there is no such requirement.
+      mean: that of the geometric mean, likewise.
+    """
+
+    what: str
+    values: Callable[["Results"], Iterable[Value]]
+    every: float | None = None
+    mean: float | None = None
+
+
+class Verdict(NamedTuple):
+    """How a run meets a bar."""
+
+    bar: Bar
+    values: list[Value]
+
+    @property
+    def worst(self) -> Value | None:
+        return min(self.values, key=lambda each: each.value, default=None)
+
+    @property
+    def mean(self) -> float | None:
+        return geometric_mean([each.value for each in self.values])
+
+    @property
+    def text(self) -> str:
+        if not self.values:
+            return "not measured"
+        every = self.bar.every is None or self.worst.value >= self.bar.every
+        mean = self.bar.mean is None or self.mean >= self.bar.mean
+        return "pass" if every and mean else "FAIL"
+
+
+def geometric_mean(values: list[float]) -> float | None:
+    """None of nothing."""
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
+
+
+class Results:
+    """The records of a run, by what they are about."""
+
+    def __init__(self, preamble: dict[str, str], all_records: list[Record]):
+        self.preamble = preamble
+        self.records = all_records
+        self.threads = int(preamble["threads"])
+        self._by_row: dict[tuple, dict[str, Record]] = {}
+        for record in all_records:
+            row = (record.experiment, record.case, record.pass_)
+            self._by_row.setdefault(row, {})[record.side] = record
+
+    def rows(self, experiment: str, pass_: str | None = None):
+        """Yields the sides of each row, a record each."""
+        for (name, _, row_pass), sides in self._by_row.items():
+            if name == experiment and pass_ in (None, row_pass):
+                yield sides
+
+    def experiments(self) -> list[str]:
+        return list(dict.fromkeys(record.experiment for record in self.records))
+
+    def best_isa(self) -> str | None:
+        """The best instruction set of the machine, None if the engine's benchmark was not run.
+
+        It is the one that the engine chooses by itself, for all passes; with a lower one it runs
+        forward alone.
+        """
+        found = [record for record in self.records if record.experiment in ("engine", "peak")]
+        rows = collections.Counter(r.isa for r in found if r.pass_ == "backward")
+        peaks = {r.isa: r.median for r in found if r.case == "multiply_add" and r.median}
+        return max(peaks, key=lambda isa: (rows[isa], peaks[isa]), default=None)
+
+    def rate(self, name: str, isa: str | None = None, threads: int | None = None) -> float | None:
+        """A peak of the machine: GFLOP/s of "multiply_add", GB/s of a level of memory.
+
+        Args:
+          name: of the peak.
+          isa: None for the best.
+          threads: None for those of the run.
+        """
+        wanted = self.threads if threads is None else threads
+        isa = self.best_isa() if isa is None else isa
+        found = [
+            record.median
+            for record in self.records
+            if (record.experiment, record.case, record.threads) == ("peak", name, wanted)
+            and record.isa == isa
+            and record.median is not None
+        ]
+        return max(found, default=None)
+
+    def peak(self, isa: str | None = None, threads: int | None = None) -> float | None:
+        """The multiply-add peak in GFLOP/s; see `rate`."""
+        return self.rate("multiply_add", isa, threads)
+
+    def bandwidth(self, size: int, isa: str | None = None) -> float | None:
+        """That of the fastest level of memory that holds so many bytes, in GB/s."""
+        return self.rate(self.level_of(size), isa)
+
+    def level_of(self, size: int) -> str:
+        """The level of memory that holds so many bytes, spread over the threads."""
+        for name, capacity in self._caches().items():
+            if size <= capacity * (1 if "shared" in name else self.threads):
+                return name.split()[0]
+        return "dram"
+
+    def _caches(self) -> dict[str, int]:
+        pairs = (each.split("=") for each in self.preamble["caches"].split(", ") if each)
+        return {name: int(size) for name, size in pairs}
+
+
+# ------------------------------------------------------------------------------------
+# Values
+# ------------------------------------------------------------------------------------
+
+
+def ratio(base: Record | None, others: Iterable[Record | None]) -> float | None:
+    """How many times as long the fastest other took; None if a figure is missing."""
+    figures = [other.median for other in others if other is not None and other.median is not None]
+    if base is None or base.median is None or not figures:
+        return None
+    return min(figures) / base.median
+
+
+def _label(record: Record) -> str:
+    return f"{record.case} {record.pass_}".strip()
+
+
+def _ratios(
+    experiment: str,
+    pass_: str | None,
+    base: str,
+    *others: str,
+    where: Callable[[Case], bool] = lambda case: True,
+):
+    def values(results: Results):
+        for sides in results.rows(experiment, pass_):
+            value = ratio(sides.get(base), (sides.get(other) for other in others))
+            if value is not None and where(sides[base].to_case()):
+                yield Value(_label(sides[base]), value)
+
+    return values
+
+
+def _is_large(case: Case) -> bool:
+    return case.num_units >= 512 and case.batch >= 16
+
+
+def _peak_shares(pass_: str, isa: str | None = None, modes=("lstm", "gru", "rnn")):
+    """Of the engine's benchmark, the share of the multiply-add peak."""
+
+    def values(results: Results):
+        for sides in results.rows("engine", pass_):
+            for record in sides.values():
+                peak = results.peak(record.isa, record.threads)
+                fits = record.side.startswith("engine") and record.threads == results.threads
+                best = isa or results.best_isa()
+                if not fits or record.isa != best or peak is None or record.median is None:
+                    continue
+                case = record.to_case()
+                if _is_large(case) and case.rnn_mode.startswith(modes):
+                    yield Value(_label(record), record.gigaflops / peak)
+
+    return values
+
+
+def _op_peak_shares(results: Results):
+    peak = results.peak()
+    for sides in results.rows("engine", INFERENCE):
+        op = sides.get("op")
+        if peak is not None and op is not None and op.median is not None:
+            if _is_large(op.to_case()):
+                yield Value(_label(op), op.gigaflops / peak)
+
+
+def least_milliseconds(results: Results, case: Case, isa: str | None = None) -> float | None:
+    """The least time that inference can take on the machine, None if its peaks are not known.
+
+    The input product of all valid steps is at the peak, or reads its matrix once. A step of the
+    recurrence does the arithmetic of the rows that are active in it at the peak, or reads the
+    recurrent matrices at the bandwidth of the level of memory that holds them.
+    """
+    recurrent_bytes = 4 * case.recurrent_elements
+    input_elements = case.matrix_elements - case.recurrent_elements
+    peak = results.peak(isa)
+    recurrent_bandwidth = results.bandwidth(recurrent_bytes, isa)
+    input_bandwidth = results.bandwidth(4 * input_elements, isa)
+    if None in (peak, recurrent_bandwidth, input_bandwidth):
+        return None
+    lengths = case.lengths
+    seconds = max(
+        2 * int(lengths.sum()) * input_elements / peak, 4 * input_elements / input_bandwidth
+    )
+    for t in range(int(lengths.max())):
+        active = int((lengths > t).sum())
+        arithmetic = 2 * active * case.recurrent_elements / peak
+        seconds += max(arithmetic, recurrent_bytes / recurrent_bandwidth)
+    return seconds * 1e-6  # of 1e-9 s
+
+
+def _shares_of_least_time(experiment: str, side: str, where: Callable[[Case], bool]):
+    """What the least time is of the time that inference took."""
+
+    def values(results: Results):
+        for sides in results.rows(experiment, INFERENCE):
+            for name, record in sides.items():
+                if not name.startswith(side) or record.median is None:
+                    continue
+                if record.isa not in ("", results.best_isa()) or record.threads != results.threads:
+                    continue
+                case = record.to_case()
+                least = least_milliseconds(results, case) if where(case) else None
+                if least is not None:
+                    yield Value(_label(record), least / record.median)
+
+    return values
+
+
+def _streaming_shares(results: Results):
+    """The time allowed for one step of one sequence over the time it took."""
+    for sides in results.rows("streaming", INFERENCE):
+        for name in ("op", "op_from_c"):
+            record = sides.get(name)
+            if record is None or record.median is None:
+                continue
+            size = 4 * record.to_case().matrix_elements
+            bandwidth = results.bandwidth(size)
+            if bandwidth is not None:
+                allowed = size / bandwidth * 1e-6 + 0.015
+                yield Value(f"{record.case} {name}", allowed / record.median)
+
+
+def doublings(results: Results, varied: str):
+    """The times of twice the work over those before it, for "steps", "batch" or "lengths"."""
+    for pass_ in (INFERENCE, TRAINING):
+        found = [
+            sides["op"]
+            for sides in results.rows("scaling", pass_)
+            if "op" in sides and sides["op"].case.startswith(varied)
+        ]
+        found = sorted((r for r in found if r.median is not None), key=lambda r: r.flops)
+        for less, more in zip(found, found[1:], strict=False):
+            yield Value(_label(more), more.median / less.median)
+
+
+def _doubling_values(results: Results):
+    for varied in ("steps", "batch", "lengths"):
+        for value in doublings(results, varied):
+            yield Value(value.row, 2.2 / value.value)
+
+
+def sweep_ratios(results: Results):
+    """Yields (own, peer, ratio) of all random shapes: records, and how much longer peers took."""
+    for sides in results.rows("sweep"):
+        for own in ("op", "layer"):
+            for peer in ("keras", "torch"):
+                value = ratio(sides.get(own), [sides.get(peer)])
+                if value is not None:
+                    yield sides[own], sides[peer], value
+
+
+def _sweep_beyond_noise(results: Results):
+    """The ratios, but 1 where the quartiles of the two overlap."""
+    for own, peer, value in sweep_ratios(results):
+        is_noise = value < 1 and own.lower <= peer.upper
+        yield Value(f"{_label(own)} {own.side}, {peer.side}", 1.0 if is_noise else value)
+
+
+def _against_one_thread(results: Results):
+    if results.threads == 2:
+        of_case = _ratios("threads", None, "op_2", "op_1", where=lambda case: case.batch >= 16)
+        yield from of_case(results)
+
+
+def _bfloat16(pass_: str):
+    def values(results: Results):
+        if "avx512_bf16" in results.preamble["isa"].split():
+            yield from _ratios("bfloat16", pass_, "op_bfloat16", "op_float32", where=_is_large)(
+                results
+            )
+
+    return values
+
+
+# ------------------------------------------------------------------------------------
+# The bars
+# ------------------------------------------------------------------------------------
+
+BARS = (
+    Bar("share of the FMA peak, engine, forward; H >= 512, B >= 16", _peak_shares("forward"), 0.88),
+    Bar("share of the FMA peak, tf.function, inference; H >= 512, B >= 16", _op_peak_shares, 0.85),
+    Bar(
+        "share of the FMA peak, engine, backward; H >= 512, B >= 16", _peak_shares("backward"), 0.83
+    ),
+    Bar(
+        "share of the bandwidth, engine, inference of one row; H 256 to 2048",
+        _shares_of_least_time("engine", "engine", lambda c: c.batch == 1 and c.num_units >= 256),
+        0.85,
+    ),
+    Bar(
+        "training against PyTorch, lstm",
+        _ratios("gate", TRAINING, "op", "torch", where=lambda c: c.rnn_mode == "lstm"),
+        1.1,
+        1.5,
+    ),
+    Bar(
+        "training against PyTorch, lstm, B <= 4",
+        _ratios(
+            "gate", TRAINING, "op", "torch", where=lambda c: c.rnn_mode == "lstm" and c.batch <= 4
+        ),
+        1.3,
+        2.0,
+    ),
+    Bar(
+        "training against PyTorch, gru and simple RNN",
+        _ratios("gate", TRAINING, "op", "torch", where=lambda c: c.rnn_mode != "lstm"),
+        mean=3.0,
+    ),
+    Bar("ragged against PyTorch, packed", _ratios("ragged", None, "op", "torch"), 3.0),
+    Bar(
+        "ragged, share of the least time, inference",
+        _shares_of_least_time("ragged", "op", lambda c: True),
+        1 / 1.15,
+    ),
+    Bar(
+        "projection, training against PyTorch",
+        _ratios("projection", TRAINING, "op", "torch"),
+        2.0,
+    ),
+    Bar(
+        "training against Keras in a tf.function",
+        _ratios("gate", TRAINING, "op", "keras"),
+        2.0,
+        3.5,
+    ),
+    Bar(
+        "inference against the faster of ONNX Runtime and PyTorch",
+        _ratios("gate", INFERENCE, "op", "onnx", "torch"),
+        1.0,
+        1.2,
+    ),
+    Bar("bfloat16 against float32, inference; H >= 512, B >= 16", _bfloat16(INFERENCE), 1.5),
+    Bar("bfloat16 against float32, training; H >= 512, B >= 16", _bfloat16(TRAINING), 1.4),
+    Bar("two threads against one; B >= 16", _against_one_thread, 1.85),
+    Bar("2.2 times / time for twice the steps, batch, lengths", _doubling_values, 1.0),
+    Bar(
+        "share of the AVX2 FMA peak, engine, forward; lstm, gru; H >= 512, B >= 16",
+        _peak_shares("forward", "avx2", ("lstm", "gru")),
+        0.8,
+    ),
+    Bar("limited to AVX2, against PyTorch", _ratios("avx2", None, "op", "torch"), 1.0),
+    Bar(
+        "drop-in layer, training against keras.layers",
+        _ratios("layer", TRAINING, "layer", "keras"),
+        1.8,
+        3.0,
+    ),
+    Bar(
+        "Bidirectional against its two halves",
+        _ratios("layer", None, "layer", "two_halves"),
+        1 / 1.15,
+    ),
+    Bar("streaming, (weights / bandwidth + 15 us) / time", _streaming_shares, 1.0),
+    Bar(
+        "a SavedModel with is_training=True against one without",
+        _ratios("training_flag", None, "is_training", "is_inference"),
+        1 - _NOISE,
+    ),
+    Bar("memory of a training step, PyTorch's / own", _ratios("memory", None, "op", "torch"), 1.0),
+    Bar(
+        "random shapes against Keras and PyTorch, beyond noise",
+        _sweep_beyond_noise,
+        1 - _NOISE,
+    ),
+)
+
+
+def verdicts(results: Results) -> list[Verdict]:
+    """How a run meets every bar."""
+    return [Verdict(bar, list(bar.values(results))) for bar in BARS]

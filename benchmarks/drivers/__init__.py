@@ -1,0 +1,46 @@
+"""The peers, one small file each, and where each of them lives."""
+
+from typing import NamedTuple
+
+# Environments: that of this library, and that of the others (benchmarks/peers.py).
+LIBRARY = "library"
+PEERS = "peers"
+
+
+class Entry(NamedTuple):
+    """Where a driver is.
+
+    Attributes:
+      label: for tables and charts.
+      environment: LIBRARY or PEERS.
+      module, class_name: a subclass of interface.Driver.
+    """
+
+    label: str
+    environment: str
+    module: str
+    class_name: str
+
+
+DRIVERS = {
+    "own_op": Entry("op", LIBRARY, "benchmarks.drivers.own", "Op"),
+    "own_layer": Entry("drop-in layer", LIBRARY, "benchmarks.drivers.keras_layers", "DropIn"),
+    "own_halves": Entry(
+        "two drop-in layers", LIBRARY, "benchmarks.drivers.keras_layers", "DropInHalves"
+    ),
+    "own_saved": Entry(
+        "SavedModel, is_training=False", LIBRARY, "benchmarks.drivers.own", "SavedInference"
+    ),
+    "own_saved_training": Entry(
+        "SavedModel, is_training=True", LIBRARY, "benchmarks.drivers.own", "SavedTraining"
+    ),
+    "own_c": Entry("op, from C", LIBRARY, "benchmarks.drivers.c_program", "CProgram"),
+    "keras_function": Entry(
+        "Keras, tf.function", LIBRARY, "benchmarks.drivers.keras_layers", "Function"
+    ),
+    "keras_xla": Entry("Keras, XLA", LIBRARY, "benchmarks.drivers.keras_layers", "Xla"),
+    "keras_eager": Entry("Keras, eager", LIBRARY, "benchmarks.drivers.keras_layers", "Eager"),
+    "block_lstm": Entry("BlockLSTMV2", LIBRARY, "benchmarks.drivers.block_lstm", "BlockLSTM"),
+    "torch": Entry("PyTorch", PEERS, "benchmarks.drivers.pytorch", "PyTorch"),
+    "onnxruntime": Entry("ONNX Runtime", PEERS, "benchmarks.drivers.onnx_runtime", "OnnxRuntime"),
+}

@@ -1,0 +1,75 @@
+"""What a driver is: one implementation of recurrent networks, alone in its process."""
+
+import abc
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cases import Case
+
+
+class Unsupported(Exception):
+    """A driver cannot run a case; the message says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """What is timed: a case made ready for one pass.
+
+    Attributes:
+      run: does the pass once and returns what it computes, when it is done.
+      arrays: makes arrays of what `run` returned, to be compared with other drivers': "y"
+        [T, B, D*P] and in training "dx" [T, B, I] and "dh0" [L*D, B, P], all time-major.
+    """
+
+    run: Callable[[], Any]
+    arrays: Callable[[Any], dict[str, np.ndarray]]
+
+    def times(self, seconds: float) -> list[float]:
+        """Repeats the pass for about so many seconds, at least once; seconds of each."""
+        # A pass that takes longer than its turn finds nothing in a cache that another left.
+        start = time.perf_counter()
+        self.run()
+        first = time.perf_counter() - start
+        if first >= seconds:
+            return [first]
+        times = []
+        while not times or sum(times) < seconds:
+            start = time.perf_counter()
+            self.run()
+            times.append(time.perf_counter() - start)
+        return times
+
+
+class Driver(abc.ABC):
+    """One implementation; made once in a process, where it settles the number of threads."""
+
+    @abc.abstractmethod
+    def __init__(self, threads: int):
+        """Makes the library compute with so many threads."""
+
+    @abc.abstractmethod
+    def build(self, case: Case, pass_: str, dtype: str) -> Step:
+        """Makes a case ready, in the memory layout that is natural to the library.
+
+        Training computes the outputs of all steps, the final states, and the gradients with
+        respect to the input, the initial states and all weights, given that of the output.
+        Inference computes the outputs and the final states.
+
+        Args:
+          case: the network and the batch.
+          pass_: cases.INFERENCE or cases.TRAINING.
+          dtype: "float32" or "bfloat16".
+
+        Raises:
+          Unsupported: the library lacks something that the case needs.
+        """
+
+
+def require(condition: bool, message: str) -> None:
+    """Raises Unsupported unless the condition holds."""
+    if not condition:
+        raise Unsupported(message)

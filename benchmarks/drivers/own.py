@@ -1,0 +1,120 @@
+"""This library's op: in a tf.function, and in SavedModels."""
+
+import tempfile
+
+import tensorflow as tf
+
+import tf_cudnn_rnn
+from benchmarks import cases
+from benchmarks.cases import Case
+from benchmarks.drivers import tensorflow
+from benchmarks.drivers.interface import Driver, Step, Unsupported
+
+
+def _call(op, case: Case, is_training: bool, lengths, x, h0, c0, params):
+    result = op(
+        input=x,
+        input_h=h0,
+        input_c=c0,
+        params=params,
+        sequence_lengths=lengths,
+        rnn_mode=case.rnn_mode,
+        direction=case.direction,
+        num_proj=case.num_proj,
+        dropout=case.dropout,
+        is_training=is_training,
+    )
+    return result.output, (result.output_h, result.output_c)
+
+
+def _tensors(case: Case, arrays: cases.Arrays, dtype: str) -> list[tf.Tensor]:
+    """The op's x, h0, c0 and params."""
+    c0 = arrays.c0 if case.rnn_mode == "lstm" else arrays.h0[:0]  # not read
+    return [tf.cast(array, dtype) for array in (arrays.x, arrays.h0, c0, arrays.params)]
+
+
+class Op(Driver):
+    """tf_cudnn_rnn.raw_ops.CudnnRNNV3 in a tf.function."""
+
+    def __init__(self, threads: int):
+        tensorflow.set_threads(threads)
+
+    def build(self, case: Case, pass_: str, dtype: str) -> Step:
+        arrays = cases.arrays_of(case)
+        lengths = tf.constant(arrays.lengths)
+
+        def forward(*tensors):
+            is_training = pass_ == cases.TRAINING
+            return _call(tf_cudnn_rnn.raw_ops.CudnnRNNV3, case, is_training, lengths, *tensors)
+
+        step = tf.function(
+            tensorflow.step_function(forward, pass_, tf.cast(arrays.dy, dtype)),
+            autograph=False,
+        )
+        tensors = _tensors(case, arrays, dtype)
+
+        def as_arrays(results) -> dict:
+            y, _, *gradients = results
+            named = {"y": y}
+            if gradients:
+                named |= {"dx": gradients[0][0], "dh0": gradients[0][1]}
+            return {name: tf.cast(tensor, "float32").numpy() for name, tensor in named.items()}
+
+        return Step(lambda: step(*tensors), as_arrays)
+
+
+class _Saved(Driver):
+    """A SavedModel of TensorFlow's CudnnRNNV3, as GPUs write them; predicts."""
+
+    is_training: bool
+
+    def __init__(self, threads: int):
+        tensorflow.set_threads(threads)
+
+    def build(self, case: Case, pass_: str, dtype: str) -> Step:
+        if pass_ != cases.INFERENCE:
+            raise Unsupported("a SavedModel predicts")
+        arrays = cases.arrays_of(case)
+        x, h0, c0, params = _tensors(case, arrays, dtype)
+        with tempfile.TemporaryDirectory() as folder:
+            save(case, folder, x, h0, c0, params, tf.raw_ops.CudnnRNNV3, self.is_training)
+            model = tf.saved_model.load(folder)
+        lengths = tf.constant(arrays.lengths)
+
+        def predict():  # holds `model`, whose variables the signature needs
+            return model.signatures["serving_default"](x=x, h0=h0, c0=c0, lengths=lengths)
+
+        return Step(predict, lambda results: {"y": tf.cast(results["y"], "float32").numpy()})
+
+
+class SavedInference(_Saved):
+    """... with is_training=False."""
+
+    is_training = False
+
+
+class SavedTraining(_Saved):
+    """... with is_training=True, as Keras writes it on GPUs."""
+
+    is_training = True
+
+
+def save(case: Case, folder: str, x, h0, c0, params, op, is_training: bool) -> None:
+    """Writes a SavedModel with the inputs x, h0, c0 and lengths, the outputs y, h and c."""
+    module = tf.Module()
+    module.params = tf.Variable(params)
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec(x.shape, x.dtype, "x"),
+            tf.TensorSpec(h0.shape, h0.dtype, "h0"),
+            tf.TensorSpec(c0.shape, c0.dtype, "c0"),
+            tf.TensorSpec([case.batch], tf.int32, "lengths"),
+        ]
+    )
+    def serve(x, h0, c0, lengths):
+        y, (h, c) = _call(op, case, is_training, lengths, x, h0, c0, module.params)
+        return {"y": y, "h": h, "c": c}
+
+    module.serve = serve
+    tf.saved_model.save(module, folder, signatures=serve)

@@ -1,0 +1,116 @@
+"""What a run is stamped with: the machine, the versions, the sources; and who else is at work."""
+
+import datetime
+import importlib.metadata
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import time
+
+import tf_cudnn_rnn
+from benchmarks import peers
+from tf_cudnn_rnn import _build_info
+
+_ROOT = pathlib.Path(__file__).resolve().parents[1]
+_CPU = pathlib.Path("/sys/devices/system/cpu/cpu0/cache")
+
+# Of the flags in /proc/cpuinfo, those that the libraries choose their kernels by.
+_ISA_FLAGS = r"(avx|avx2|fma|avx512\w+|avx_vnni|amx\w*|asimd|sve|bf16)"
+
+
+def num_cpus() -> int:
+    """The CPUs that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _cpuinfo() -> str:
+    return pathlib.Path("/proc/cpuinfo").read_text()
+
+
+def cpu_model() -> str:
+    """The name that the CPU gives itself."""
+    found = re.search(r"^model name\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)
+    return found[1] if found else platform.processor() or platform.machine()
+
+
+def isa_flags() -> list[str]:
+    """The vector instruction sets of the CPU."""
+    found = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)
+    return sorted(f for f in (found[1].split() if found else []) if re.fullmatch(_ISA_FLAGS, f))
+
+
+def caches() -> dict[str, int]:
+    """Bytes of each level: of one core, but of all cores for a level that cores share."""
+    sizes = {}
+    for index in sorted(_CPU.glob("index*")):
+        level, kind, size, sharing = (
+            (index / name).read_text().strip()
+            for name in ("level", "type", "size", "shared_cpu_list")
+        )
+        if kind != "Instruction":
+            number = int(size.rstrip("KMG")) * 1024 ** (" KMG".index(size[-1]))
+            shared = re.search("[,-]", sharing) and level not in "12"
+            sizes[f"l{level}{' (shared)' if shared else ''}"] = number
+    return sizes
+
+
+def _git(*arguments: str) -> str:
+    try:
+        result = subprocess.run(["git", *arguments], cwd=_ROOT, capture_output=True, text=True)
+    except FileNotFoundError:
+        return ""
+    return result.stdout.strip() if result.returncode == 0 else ""
+
+
+def _commit() -> str:
+    commit = _git("rev-parse", "--short=12", "HEAD")
+    if not commit:
+        return "unknown"
+    return f"{commit} with changes" if _git("status", "--porcelain") else commit
+
+
+def stamp(threads: int, groups: list[str]) -> dict[str, str]:
+    """Returns the preamble of a run's CSV file."""
+    packages = ("tensorflow_cpu", "tensorflow", "keras", "numpy")
+    versions = {}
+    for name in packages:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            pass
+    versions |= {n: v for n, v in peers.versions().items() if n in ("torch", "onnxruntime", "onnx")}
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    environment = {k: v for k, v in os.environ.items() if k.startswith("TF_CUDNN_RNN_")}
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "groups": ", ".join(groups),
+        "cpu": cpu_model(),
+        "isa": " ".join(isa_flags()),
+        "cpus": str(num_cpus()),
+        "threads": str(threads),
+        "caches": ", ".join(f"{level}={size}" for level, size in caches().items()),
+        "memory": f"{memory / 2**30:.0f} GiB",
+        "system": f"{platform.platform()}, Python {platform.python_version()}",
+        "tf_cudnn_rnn": f"{tf_cudnn_rnn.__version__}, commit {_commit()}",
+        "build": f"{_build_info.COMPILER}, for TensorFlow {_build_info.TF_VERSION}",
+        "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+        "environment": ", ".join(f"{k}={v}" for k, v in environment.items()) or "nothing set",
+        "load": f"{os.getloadavg()[0]:.2f} (1 minute), {busy_cpus():.2f} CPUs busy",
+    }
+
+
+def busy_cpus(seconds: float = 1.0) -> float:
+    """How many CPUs are at work while this process waits."""
+
+    def busy_ticks() -> int:
+        user, nice, system, _, _, irq, softirq, steal, *_ = map(
+            int, pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:]
+        )
+        return user + nice + system + irq + softirq + steal
+
+    before, start = busy_ticks(), time.perf_counter()
+    time.sleep(seconds)
+    ticks = (busy_ticks() - before) / (time.perf_counter() - start)
+    return ticks / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,171 @@
+"""The CSV file of a run: a preamble of `# key: value` lines, then a line for each figure."""
+
+import csv
+import dataclasses
+import pathlib
+import statistics
+
+from benchmarks import cases
+from benchmarks.cases import Case
+
+MILLISECONDS = "ms"
+MEBIBYTES = "MiB"
+GIGAFLOPS = "GFLOP/s"
+GIGABYTES = "GB/s"
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """One figure: what one side needed for one case.
+
+    Attributes:
+      experiment: the group that was run.
+      case: its name; of a peak, "multiply_add", or the level of memory.
+      pass_: cases.INFERENCE, cases.TRAINING, or of the engine "forward" or "backward"; "" of a
+        peak.
+      side: the column.
+      base: the side that the others are divided by; "" if none.
+      dtype, threads, isa: of the side; `isa` is "" unless it is limited or known.
+      unit: of the four figures that follow.
+      median, minimum, lower, upper: over rounds; the last two are quartiles. None if the side
+        has no figure.
+      rounds, steps: how many rounds, and how many repetitions in all of them.
+      error: why there is no figure; "" if there is one.
+      flops: of the pass; 0 of a peak.
+      network: the columns of cases.csv, but for the name and the sets, and `fill`.
+    """
+
+    experiment: str
+    case: str
+    pass_: str
+    side: str
+    base: str
+    dtype: str
+    threads: int
+    isa: str
+    unit: str
+    median: float | None
+    minimum: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    rounds: int = 0
+    steps: int = 0
+    error: str = ""
+    flops: int = 0
+    network: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def gigaflops(self) -> float | None:
+        """The rate that a time is, in GFLOP/s."""
+        if self.median is None or self.unit != MILLISECONDS:
+            return None
+        return self.flops / self.median * 1e-6
+
+    def to_case(self) -> Case:
+        """The case that this is a figure of."""
+        return Case(name=self.case, sets=(), **self.network)
+
+
+_NETWORK = [f for f in dataclasses.fields(Case) if f.name not in ("name", "sets")]
+_FIELDS = [f for f in dataclasses.fields(Record) if f.name != "network"]
+COLUMNS = [f.name.rstrip("_") for f in _FIELDS] + [f.name for f in _NETWORK] + ["gflops_per_s"]
+
+
+def network_of(case: Case) -> dict:
+    """The columns that describe a case."""
+    return {field.name: getattr(case, field.name) for field in _NETWORK}
+
+
+def figures(values: list[float]) -> dict[str, float]:
+    """The median and its spread, of one value a round."""
+    lower, median, upper = (
+        statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+    )
+    return {"median": median, "minimum": min(values), "lower": lower, "upper": upper}
+
+
+def to_row(record: Record) -> dict[str, str]:
+    """The cells of a record by column; a missing figure is an empty cell."""
+    values = {f.name.rstrip("_"): getattr(record, f.name) for f in _FIELDS}
+    values |= record.network
+    values["gflops_per_s"] = record.gigaflops
+    return {name: _text(values.get(name)) for name in COLUMNS}
+
+
+def _text(value) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _from_row(row: dict[str, str]) -> Record:
+    def value(kind, text):
+        return None if text == "" and kind is not str else kind(text)
+
+    kinds = {"int": int, "float": float, "str": str, "float | None": float}
+
+    def read(field):
+        name = field.name.rstrip("_")
+        return value(kinds[getattr(field.type, "__name__", str(field.type))], row[name])
+
+    values = {f.name: read(f) for f in _FIELDS}
+    network = {f.name: read(f) for f in _NETWORK} if row[_NETWORK[0].name] else {}
+    return Record(**values, network=network)
+
+
+class Writer:
+    """Writes records as they come."""
+
+    def __init__(self, path: pathlib.Path, preamble: dict[str, str]):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("w", newline="")
+        for key, value in preamble.items():
+            self._file.write(f"# {key}: {' '.join(str(value).split())}\n")
+        self._writer = csv.DictWriter(self._file, COLUMNS)
+        self._writer.writeheader()
+        self._file.flush()
+
+    def write(self, record: Record) -> None:
+        self._writer.writerow(to_row(record))
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read(path: pathlib.Path) -> tuple[dict[str, str], list[Record]]:
+    """Returns the preamble and the records of a file.
+
+    Raises:
+      ValueError: the file has other columns.
+    """
+    with path.open(newline="") as file:
+        lines = file.readlines()
+    preamble = [line[2:].rstrip("\r\n") for line in lines if line.startswith("# ")]
+    reader = csv.DictReader(line for line in lines if not line.startswith("# "))
+    if reader.fieldnames != COLUMNS:
+        raise ValueError(f"{path} must have the columns {COLUMNS}; got {reader.fieldnames}.")
+    return dict(line.split(": ", 1) for line in preamble if ": " in line), [
+        _from_row(row) for row in reader
+    ]
+
+
+def of_case(
+    experiment: str, case: Case, pass_: str, side, base: str, threads: int, unit: str, **rest
+) -> Record:
+    """Makes the record of a side (processes.Side)."""
+    isa = dict(side.environment).get("TF_CUDNN_RNN_ISA", "")
+    return Record(
+        experiment=experiment,
+        case=case.name,
+        pass_=pass_,
+        side=side.name,
+        base=base,
+        dtype=side.dtype,
+        threads=side.threads or threads,
+        isa=isa,
+        unit=unit,
+        flops=case.flops(pass_) if pass_ in cases.PASSES else 0,
+        network=network_of(case),
+        **{"median": None, **rest},
+    )

@@ -1,0 +1,290 @@
+"""Measures this library beside every peer.
+
+    make bench                              everything; hours
+    make bench CASES=quick                  five minutes
+    make bench CASES=gate,ragged            some groups
+    make bench CASES=lstm_512_b16           a case of benchmarks/cases.csv
+    make bench CASES=quick ARGS="--check"   whether all sides compute the same
+
+docs/benchmarks.md tells what the figures mean.
+"""
+
+import datetime
+import math
+import os
+import pathlib
+import sys
+import time
+
+from absl import app, flags
+
+from benchmarks import (
+    cases,
+    check,
+    drivers,
+    engine,
+    experiments,
+    machine,
+    peers,
+    records,
+    report,
+)
+from benchmarks.bars import Results, ratio
+from benchmarks.experiments import MEMORY, Row
+from benchmarks.processes import Pool, Side, SideError
+from benchmarks.records import MEBIBYTES, MILLISECONDS, Record
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+_CASES = flags.DEFINE_list("cases", [experiments.ALL], "groups of cases, and names of cases")
+_SIDES = flags.DEFINE_list("sides", None, "the columns to measure besides the first; default all")
+_PASSES = flags.DEFINE_list("passes", None, "inference, training; default both")
+_ROUNDS = flags.DEFINE_integer("rounds", 5, "turns of each side", lower_bound=1)
+_SECONDS = flags.DEFINE_float(
+    "seconds", 0.15, "the length of a turn, which is one step at least", lower_bound=0.0
+)
+_PAUSE = flags.DEFINE_float(
+    "pause", 0.05, "seconds before a turn, in which the threads of the side before go to sleep"
+)
+_THREADS = flags.DEFINE_integer("threads", None, "of every side; default all CPUs", lower_bound=1)
+_TIMEOUT = flags.DEFINE_float("timeout", 900, "seconds after which a side that is silent is ended")
+_SHARE = flags.DEFINE_string("share", "1/1", "k/n: every n-th row, from the k-th on")
+_OUTPUT = flags.DEFINE_string("output", None, "the CSV file; default runs/bench/<time>.csv")
+_CHECK = flags.DEFINE_bool("check", False, "compare results on small cases, and measure nothing")
+_PEERS = flags.DEFINE_bool("peers", True, "install and measure what lives in .venv-peers")
+_CHARTS = flags.DEFINE_bool("charts", True, "draw charts beside the CSV file")
+
+
+# ------------------------------------------------------------------------------------
+# Measuring
+# ------------------------------------------------------------------------------------
+
+
+def measure(pool: Pool, row: Row, rounds: int, seconds: float, pause: float) -> list[Record]:
+    """Measures one row; a side that fails has a record without a figure."""
+    if row.measure == MEMORY:
+        return _measure_memory(pool, row)
+    errors = pool.start(row.sides)
+    alive = [side for side in row.sides if side.name not in errors]
+    errors |= pool.build(alive, row.case, row.pass_)
+    medians: dict[str, list[float]] = {side.name: [] for side in row.sides}
+    steps = dict.fromkeys(medians, 0)
+    for turn in range(rounds):
+        first = turn % len(row.sides)
+        for side in (*row.sides[first:], *row.sides[:first]):
+            if side.name in errors:
+                continue
+            time.sleep(pause)
+            try:
+                times = pool.times(side, seconds)
+            except SideError as error:
+                errors[side.name] = str(error)
+                continue
+            medians[side.name].append(1e3 * sorted(times)[len(times) // 2])
+            steps[side.name] += len(times)
+    pool.drop([side for side in row.sides if side.name not in errors])
+    return [
+        _record(
+            pool,
+            row,
+            side,
+            MILLISECONDS,
+            errors.get(side.name, ""),
+            medians[side.name],
+            steps[side.name],
+        )
+        for side in row.sides
+    ]
+
+
+def _measure_memory(pool: Pool, row: Row) -> list[Record]:
+    found = []
+    for side in row.sides:
+        values, error = [], ""
+        try:
+            values.append(pool.memory(side, row.case, row.pass_) / 2**20)
+        except SideError as refused:
+            error = str(refused)
+        found.append(_record(pool, row, side, MEBIBYTES, error, values, len(values)))
+    return found
+
+
+def _record(
+    pool: Pool, row: Row, side: Side, unit: str, error: str, values: list[float], steps: int
+) -> Record:
+    figures = {} if error or not values else records.figures(values)
+    return records.of_case(
+        row.experiment,
+        row.case,
+        row.pass_,
+        side,
+        row.sides[0].name if len(row.sides) > 1 else "",
+        pool.threads,
+        unit,
+        rounds=len(values),
+        steps=steps,
+        error=error,
+        **figures,
+    )
+
+
+# ------------------------------------------------------------------------------------
+# Progress
+# ------------------------------------------------------------------------------------
+
+
+class Progress:
+    """Says after each row what it found, and how long the rest takes."""
+
+    def __init__(self, rows: list[Row]):
+        self._costs = [self._cost(row) for row in rows]
+        self._start = time.monotonic()
+        self._done = 0
+
+    @staticmethod
+    def _cost(row: Row) -> float:
+        # In seconds of some machine: tracing, short turns, and long steps in every turn.
+        return len(row.sides) * (2 + 10 * row.case.flops(row.pass_) / 100e9)
+
+    def line(self, found: list[Record]) -> str:
+        self._done += 1
+        elapsed = time.monotonic() - self._start
+        left = elapsed * sum(self._costs[self._done :]) / sum(self._costs[: self._done])
+        position = f"{self._done:{len(str(len(self._costs)))}}/{len(self._costs)}"
+        base, *others = found
+        cells = [f"{base.side} {report.figure(base)} {base.unit}"]
+        for other in others:
+            value = ratio(base, [other])
+            cells.append(f"{other.side} {'-' if value is None else f'{value:.2f}x'}")
+        name = f"{base.experiment} {base.case} {base.pass_}"
+        return f"[{position}, {_duration(left)} left] {name}: {', '.join(cells)}"
+
+
+def _duration(seconds: float) -> str:
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+
+
+def warn_of_others() -> None:
+    """Says so if the machine is not quiet."""
+    busy = machine.busy_cpus()
+    load = os.getloadavg()[0]
+    if busy > 0.1 or load > 0.5:
+        print(
+            f"Warning: others use this machine. {busy:.1f} of its {machine.num_cpus()} CPUs are "
+            f"busy, the load average is {load:.1f}: the figures will be noisy.",
+            flush=True,
+        )
+
+
+# ------------------------------------------------------------------------------------
+# The program
+# ------------------------------------------------------------------------------------
+
+
+def _selected(rows: list[Row], missing_drivers: set[str]) -> list[Row]:
+    """The rows that the flags leave."""
+    number, count = _share()
+    found = []
+    for row in rows:
+        if _PASSES.value and row.pass_ not in _PASSES.value:
+            continue
+        base, *others = row.sides
+        if _SIDES.value:
+            others = [side for side in others if side.name in _SIDES.value]
+        others = [side for side in others if side.driver not in missing_drivers]
+        if base.driver not in missing_drivers:
+            found.append(Row(row.experiment, row.case, row.pass_, (base, *others), row.measure))
+    return found[number - 1 :: count]
+
+
+def _missing_drivers() -> set[str]:
+    """Of drivers.DRIVERS, those that cannot run, after an attempt to install them."""
+    if not _PEERS.value:
+        return {key for key, e in drivers.DRIVERS.items() if e.environment == drivers.PEERS}
+    missing = peers.ensure()
+    for name in missing:
+        print(f"{name} could not be installed: its columns are left out.", flush=True)
+    return {key for key, entry in drivers.DRIVERS.items() if entry.label in missing}
+
+
+def _share() -> tuple[int, int]:
+    """The numbers k and n of --share."""
+    number, _, count = _SHARE.value.partition("/")
+    if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
+        raise app.UsageError(f"--share: must be k/n with k from 1 to n; got {_SHARE.value!r}")
+    return int(number), int(count)
+
+
+def _run_engine(threads: int) -> list[Record]:
+    print("The engine's own benchmark ...", flush=True)
+    try:
+        return engine.run(engine.build(), threads, _ROUNDS.value)
+    except engine.EngineError as error:
+        print(f"The engine's rows are left out: {error}.", flush=True)
+        return []
+
+
+def _draw(path: pathlib.Path) -> None:
+    try:
+        from benchmarks import charts
+    except ImportError as error:
+        print(f"No charts: {error}.")
+        return
+    for chart in charts.draw(path):
+        print(f"chart: {chart}")
+
+
+def main(argv: list[str]) -> None:
+    """Runs what the flags ask for."""
+    if len(argv) > 1:
+        raise app.UsageError(f"unknown arguments {argv[1:]}; pass names with --cases=...")
+    threads = _THREADS.value or machine.num_cpus()
+    for pass_ in _PASSES.value or ():
+        if pass_ not in cases.PASSES:
+            raise app.UsageError(f"--passes: must be of {', '.join(cases.PASSES)}; got {pass_!r}")
+    try:
+        rows, has_engine = experiments.plan(_CASES.value, threads)
+    except ValueError as error:
+        raise app.UsageError(f"--cases: {error}") from None
+    _share()
+    missing = _missing_drivers()
+    started = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    path = pathlib.Path(_OUTPUT.value or ROOT / "runs" / "bench" / f"{started}.csv")
+    logs = path.with_suffix(".logs")
+    if _CHECK.value:
+        with Pool(threads, logs, _TIMEOUT.value) as pool:
+            sys.exit(check.report(pool, [key for key in drivers.DRIVERS if key not in missing]))
+    rows = _selected(rows, missing)
+    preamble = machine.stamp(threads, _CASES.value)
+    preamble["rounds"] = f"{_ROUNDS.value} of {_SECONDS.value} s, {_PAUSE.value} s before each"
+    for key, value in preamble.items():
+        print(f"{key}: {value}")
+    warn_of_others()
+    found: list[Record] = []
+    writer = records.Writer(path, preamble)
+    try:
+        if has_engine:
+            found += _run_engine(threads)
+            for record in found:
+                writer.write(record)
+        progress = Progress(rows)
+        with Pool(threads, logs, _TIMEOUT.value) as pool:
+            for row in rows:
+                of_row = measure(pool, row, _ROUNDS.value, _SECONDS.value, _PAUSE.value)
+                for record in of_row:
+                    writer.write(record)
+                found += of_row
+                print(progress.line(of_row), flush=True)
+    except KeyboardInterrupt:
+        print("\nInterrupted; this is what there is.")
+    finally:
+        writer.close()
+    print(report.summary(Results(preamble, found)))
+    print(f"\nfigures: {path}")
+    if _CHARTS.value:
+        _draw(path)
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,152 @@
+"""benchmarks/drivers: every peer computes what the op does, from the same weights."""
+
+import functools
+import importlib
+
+import numpy as np
+import pytest
+
+from benchmarks import cases, check, drivers, peers, processes
+from benchmarks.cases import INFERENCE, PASSES, TRAINING
+from benchmarks.drivers import tensorflow
+from benchmarks.drivers.interface import Unsupported
+from benchmarks.processes import Side
+
+CASES = {case.name: case for case in check.check_cases()}
+
+# What each driver is tried with.
+SOME = ("lstm", "gru_both_ways_ragged", "relu", "lstm_stack")
+TRIED = {
+    "own_layer": SOME,
+    "keras_function": SOME,
+    "keras_xla": ("lstm",),
+    "keras_eager": ("gru_both_ways_ragged",),
+    "block_lstm": ("lstm",),
+    "own_halves": ("lstm_both_ways",),
+    "own_saved": ("lstm_ragged",),
+    "own_saved_training": ("lstm_ragged",),
+    "own_c": ("lstm",),
+    "torch": tuple(CASES),
+    "onnxruntime": tuple(name for name in CASES if "projection" not in name),
+}
+INFER_ONLY = ("own_saved", "own_saved_training", "own_c", "onnxruntime")
+
+# (driver, case, pass) and what it says to it.
+REFUSED = [
+    ("own_layer", "lstm_projection", INFERENCE, "no layer of Keras projects"),
+    ("keras_eager", "lstm_projection", TRAINING, "no layer of Keras projects"),
+    ("own_halves", "lstm", INFERENCE, "only a bidirectional layer has halves"),
+    ("block_lstm", "gru", INFERENCE, "BlockLSTMV2 is an LSTM"),
+    ("block_lstm", "lstm_stack", INFERENCE, "BlockLSTMV2 has one layer"),
+    ("block_lstm", "lstm_both_ways", INFERENCE, "BlockLSTMV2 has one direction"),
+    ("block_lstm", "lstm_projection", INFERENCE, "BlockLSTMV2 does not project"),
+    ("block_lstm", "lstm_ragged", INFERENCE, "BlockLSTMV2 has one length for all rows"),
+    ("own_saved", "lstm", TRAINING, "a SavedModel predicts"),
+    ("own_c", "lstm", TRAINING, "the program infers"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def threads_that_are_settled():
+    """TensorFlow's drivers run in the tests' process, whose threads are as they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tensorflow, "set_threads", lambda threads: None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory):
+    with processes.Pool(2, tmp_path_factory.mktemp("logs"), 120) as made:
+        yield made
+
+
+@functools.cache
+def driver(key: str):
+    entry = drivers.DRIVERS[key]
+    return getattr(importlib.import_module(entry.module), entry.class_name)(2)
+
+
+@functools.cache
+def lacking() -> list[str]:
+    return peers.lacking()
+
+
+def results(pool, key: str, name: str, pass_: str, dtype="float32") -> dict:
+    if drivers.DRIVERS[key].environment == drivers.LIBRARY:
+        step = driver(key).build(CASES[name], pass_, dtype)
+        return step.arrays(step.run())
+    if key in lacking():
+        pytest.skip(f"{key} is not installed; `make bench` makes its environment")
+    side = Side(key, key, dtype)
+    assert not pool.start([side]) and not pool.build([side], CASES[name], pass_)
+    return pool.arrays(side)
+
+
+@functools.cache
+def own_results(name: str, pass_: str) -> dict:
+    return results(None, "own_op", name, pass_)
+
+
+def test_all_are_tried():
+    assert {"own_op", *TRIED} == set(drivers.DRIVERS)
+
+
+@pytest.mark.parametrize(("key", "name"), [(k, n) for k, names in TRIED.items() for n in names])
+def test_a_driver_computes_what_the_op_does(key, name, pool):
+    for pass_ in PASSES:
+        if key in INFER_ONLY and pass_ == TRAINING:
+            continue
+        found = results(pool, key, name, pass_)
+        assert set(found) == {INFERENCE: {"y"}, TRAINING: {"y", "dx", "dh0"}}[pass_]
+        assert check.differences(own_results(name, pass_), found) == [], pass_
+        # As a constant, or a forgotten weight, would not.
+        assert all(np.ptp(array) > 0.1 for array in found.values())
+
+
+@pytest.mark.parametrize(("key", "name", "pass_", "message"), REFUSED)
+def test_what_a_driver_refuses(key, name, pass_, message):
+    with pytest.raises(Unsupported, match=message):
+        driver(key).build(CASES[name], pass_, "float32")
+
+
+@pytest.mark.parametrize(
+    ("name", "pass_", "message"),
+    [
+        ("lstm", TRAINING, "ONNX Runtime infers"),
+        ("lstm_projection", INFERENCE, "ONNX's LSTM does not project"),
+    ],
+)
+def test_what_onnx_runtime_refuses(name, pass_, message, pool):
+    if "onnxruntime" in lacking():
+        pytest.skip("onnxruntime is not installed; `make bench` makes its environment")
+    side = Side("onnx", "onnxruntime")
+    assert not pool.start([side])
+    assert pool.build([side], CASES[name], pass_) == {"onnx": message}
+
+
+@pytest.mark.parametrize("key", ["own_op", "torch"])
+def test_bfloat16(key, pool):
+    own = own_results("lstm", TRAINING)
+    for name, array in results(pool, key, "lstm", TRAINING, "bfloat16").items():
+        error = np.max(np.abs(array - own[name])) / np.max(np.abs(own[name]))
+        assert 1e-5 < error < 0.05, name  # rounded, and no more
+
+
+def test_differences_are_seen():
+    own = {"y": np.array([1.0, 10.0]), "dx": np.ones(3)}
+    assert check.differences(own, {"y": np.array([1.0, 10.0005])}) == []
+    for other, message in (
+        ({"y": np.array([1.0, 10.002])}, "y differs from the op's by 0.002"),
+        ({"y": np.array([1.0, np.nan])}, "y differs from the op's by nan"),
+        ({"dx": np.ones(4)}, "dx has shape (4,), the op's (3,)"),
+        ({}, "there are no results"),
+    ):
+        assert check.differences(own, other) == [message]
+
+
+def test_lengths_are_those_of_the_case():
+    """A driver that ignored them would be fast."""
+    ragged = cases.arrays_of(CASES["lstm_ragged"])
+    padding = np.arange(ragged.x.shape[0])[:, None] >= ragged.lengths
+    for pass_ in PASSES:
+        assert padding.any() and not own_results("lstm_ragged", pass_)["y"][padding].any()

@@ -1,0 +1,503 @@
+"""benchmarks/run.py and what it writes, with made-up drivers and figures; and once in earnest."""
+
+import csv
+import dataclasses
+import json
+import pathlib
+
+import numpy as np
+import pytest
+from absl import app, flags
+from absl.testing import flagsaver
+
+from benchmarks import bars, cases, charts, check, engine, experiments, records, report, run
+from benchmarks.bars import Results
+from benchmarks.experiments import MEMORY, Row
+from benchmarks.processes import Pool, Side, SideError
+from tests.benchmarks import fakes
+
+LSTM = cases.Case("tiny_lstm", (), "lstm", 1, 1, 4, 0, 3, 2, 2, 0.0)
+GRU = dataclasses.replace(LSTM, name="tiny_gru", rnn_mode="gru")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_tensorflow():
+    """Processes of made-up drivers start in a tenth of the time without it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(pathlib.Path(__file__).parent / "without_tensorflow"))
+        yield
+
+
+def side(name: str) -> Side:
+    return Side(name, name)
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory):
+    with Pool(2, tmp_path_factory.mktemp("logs"), 60, fakes.DRIVERS) as made:
+        yield made
+
+
+def measure(pool, case, *names: str) -> dict[str, records.Record]:
+    row = Row("test", case, "training", tuple(map(side, names)))
+    return {each.side: each for each in run.measure(pool, row, 3, 0.01, 0.0)}
+
+
+# ------------------------------------------------------------------------------------
+# Measuring
+# ------------------------------------------------------------------------------------
+
+
+def test_sides_take_turns(pool):
+    found = measure(pool, LSTM, "sleeper", "snail")
+    assert [each.error for each in found.values()] == ["", ""]
+    assert 1 <= found["sleeper"].median < found["snail"].median
+    assert found["snail"].median >= 4
+    assert {each.rounds for each in found.values()} == {3}
+    # For 10 ms a turn; each sleep may take longer than it should.
+    assert found["sleeper"].steps > found["snail"].steps >= 3
+    for each in found.values():
+        assert each.minimum <= each.lower <= each.median <= each.upper
+        assert (each.base, each.threads, each.unit) == ("sleeper", 2, "ms")
+        assert each.flops == LSTM.flops("training")
+        assert each.to_case() == LSTM
+
+
+class Diary:
+    """A pool that notes whose turn it is; each turn has a slow step that a median leaves out."""
+
+    threads = 2
+
+    def __init__(self):
+        self.turns: list[str] = []
+
+    def start(self, sides):
+        return {}
+
+    def build(self, sides, case, pass_):
+        return {}
+
+    def times(self, side, seconds):
+        self.turns.append(side.name)
+        return [len(self.turns) * 1e-3, 5.0, 0.0]
+
+    def drop(self, sides):
+        self.turns.append("drop")
+
+
+def test_the_order_of_turns_rotates():
+    diary = Diary()
+    row = Row("test", LSTM, "training", (side("a"), side("b"), side("c")))
+    a, _, _ = run.measure(diary, row, 4, 0.1, 0.0)
+    assert "".join(name[0] for name in diary.turns) == "abcbcacababcd"
+    # Its turns were the first, sixth, eighth and tenth.
+    assert (a.minimum, a.median, a.rounds, a.steps) == (1.0, 7.0, 4, 12)
+
+
+def test_failing_sides_leave_empty_cells(pool):
+    found = measure(pool, GRU, "snail", "raiser", "mortal", "stillborn")
+    assert {name: each.median for name, each in found.items()} == dict.fromkeys(found)
+    assert found["snail"].error == "sleeps through no GRU"
+    assert found["raiser"].error == "RuntimeError: no such thing"
+    assert found["mortal"].error.startswith("the process ended with status 7; its last words")
+    assert found["stillborn"].error == "does not start: ImportError: its library is not there"
+    row = records.to_row(found["raiser"])
+    assert (row["median"], row["minimum"], row["gflops_per_s"]) == ("", "", "")
+    # The next row finds them well again, all but one.
+    found = measure(pool, LSTM, "snail", "mortal", "stillborn")
+    assert found["snail"].median >= 4 and found["mortal"].median < 1
+    assert found["stillborn"].median is None
+
+
+def test_a_silent_side_is_ended(tmp_path):
+    with Pool(1, tmp_path, 60, fakes.DRIVERS) as pool:
+        assert pool.start([side("mute")]) == {}
+        pool.answer_seconds = 0.2
+        assert pool.build([side("mute")], LSTM, "training") == {"mute": "no answer within 0 s"}
+        with pytest.raises(SideError, match="the process has ended"):
+            pool.times(side("mute"), 1)
+
+
+def test_peers_that_are_not_installed(tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmarks.peers.python", lambda: None)
+    with Pool(1, tmp_path) as pool:
+        assert pool.start([side("torch")]) == {"torch": "PyTorch is not installed"}
+        row = Row("test", LSTM, "training", (side("torch"),))
+        assert run.measure(pool, row, 1, 0.01, 0.0)[0].error == "PyTorch is not installed"
+
+
+def test_memory(pool):
+    row = Row("test", LSTM, "training", (side("glutton"), side("raiser")), MEMORY)
+    glutton, raiser = run.measure(pool, row, 5, 0.1, 0.0)
+    assert glutton.unit == "MiB" and 63 < glutton.median < 80
+    assert (raiser.median, raiser.error) == (None, "RuntimeError: no such thing")
+
+
+# ------------------------------------------------------------------------------------
+# What is planned
+# ------------------------------------------------------------------------------------
+
+
+def test_groups():
+    rows, has_engine = experiments.plan(["quick", "lstm_64_b32", "quick"], 2)
+    assert not has_engine
+    quick = len(cases.in_set("quick"))
+    assert [row.experiment for row in rows] == ["quick"] * 2 * quick + ["single"] * 2
+    everything, has_engine = experiments.plan(["all"], 2)
+    assert has_engine
+    names = {row.experiment for row in everything}
+    assert names == {*experiments.EXPERIMENTS, "engine"} - {"quick"}
+    # A row is found by these, and a column by its name.
+    keys = [(row.experiment, row.case.name, row.pass_) for row in everything]
+    assert len(set(keys)) == len(keys)
+    for row in everything:
+        assert len({each.name for each in row.sides}) == len(row.sides)
+    with pytest.raises(ValueError, match="There is no case or group of cases 'fast'; the groups"):
+        experiments.plan(["fast"], 2)
+
+
+def test_threads_are_those_of_the_machine():
+    rows, _ = experiments.plan(["threads"], 12)
+    own = [each for each in rows[0].sides if each.driver == "own_op"]
+    assert [each.threads for each in own] == [12, 6, 3, 1]
+    assert [each.name for each in own] == ["op_12", "op_6", "op_3", "op_1"]
+
+
+# ------------------------------------------------------------------------------------
+# Files, tables, charts
+# ------------------------------------------------------------------------------------
+
+
+def everything(speed=fakes.varied_speed, share=0.9) -> list[records.Record]:
+    rows, _ = experiments.plan(["all"], 2)
+    return fakes.engine_figures(share) + fakes.figures_of(rows, speed)
+
+
+def test_files_come_back(tmp_path):
+    some = everything()[::23] + [record for record in everything() if record.error][:3]
+    path = tmp_path / "folder" / "run.csv"
+    writer = records.Writer(path, {**fakes.PREAMBLE, "text": "two\nlines: and more"})
+    for record in some:
+        writer.write(record)
+    writer.close()
+    preamble, found = records.read(path)
+    assert preamble == {**fakes.PREAMBLE, "text": "two lines: and more"}
+    for record, same in zip(some, found, strict=True):
+        for field in dataclasses.fields(record):
+            value, read = getattr(record, field.name), getattr(same, field.name)
+            equal = isinstance(value, float) and np.isclose(value, read, rtol=1e-5)
+            assert equal or value == read, field.name
+    path.write_text(path.read_text().replace("minimum", "least", 1))
+    with pytest.raises(ValueError, match="must have the columns .*'minimum'.*; got .*'least'"):
+        records.read(path)
+
+
+def test_quartiles():
+    found = records.figures([5.0, 1.0, 2.0, 4.0, 3.0])
+    assert found == {"minimum": 1.0, "lower": 2.0, "median": 3.0, "upper": 4.0}
+    assert set(records.figures([7.0]).values()) == {7.0}
+
+
+def summary_of(some: list[records.Record]) -> str:
+    return report.summary(Results(fakes.PREAMBLE, some))
+
+
+def test_summary():
+    rows = [
+        Row("gate", case, "training", (experiments.OP, experiments.KERAS, experiments.ONNX))
+        for case in (LSTM, GRU)
+    ]
+
+    def speed(name, case, pass_):
+        return {"op": 100, "keras": 25 if case is LSTM else 100}.get(name, 50)
+
+    lines = [line.split() for line in summary_of(fakes.figures_of(rows, speed)).splitlines()]
+    assert lines[1:7] == [
+        "gate: ms; how many times that of op".split(),
+        ["op", "keras", "onnx"],
+        ["-" * len("tiny_lstm training  1.34e-05  4.00x     -")],
+        ["tiny_lstm", "training", "2.69e-05", "4.00x", "-"],
+        ["tiny_gru", "training", "2.02e-05", "1.00x", "-"],
+        ["geometric", "mean", "2.00x", "-"],
+    ]
+    assert lines[7] == ["worst", "row", "1.00x", "-"]
+    assert lines[8] == "worst rows: keras: tiny_gru training".split()
+    assert "onnx: ONNX Runtime infers (tiny_lstm training, tiny_gru training)".split() in lines
+
+
+def verdicts(speed, share=0.9) -> dict[str, str]:
+    results = Results(fakes.PREAMBLE, everything(speed, share))
+    return {each.bar.what: each.text for each in bars.verdicts(results)}
+
+
+FASTER = {  # than the op or the layer is, the others at 100
+    "op": 500,
+    "layer": 500,
+    "op_bfloat16": 1000,
+    "op_2": 990,
+    "op_from_c": 500,
+    "is_training": 100,
+    "two_halves": 500,
+}
+
+
+def fast(name: str, case, pass_: str) -> float:
+    return FASTER.get(name, 500 if name == "op_float32" else 100)
+
+
+def test_bars_are_passed():
+    found = verdicts(fast, share=0.95)
+    assert set(found.values()) == {"pass"}, found
+
+
+def test_bars_are_failed():
+    found = verdicts(lambda name, case, pass_: 10 if name in FASTER else 100, share=0.1)
+    # A one-step network has 15 microseconds in any case, and more steps take more time.
+    unfailed = {what for what, text in found.items() if text != "FAIL"}
+    assert unfailed <= {
+        "Bidirectional against its two halves",
+        "2.2 times / time for twice the steps, batch, lengths",
+        "two threads against one; B >= 16",
+        "bfloat16 against float32, inference; H >= 512, B >= 16",
+        "bfloat16 against float32, training; H >= 512, B >= 16",
+        "streaming, (weights / bandwidth + 15 us) / time",
+    }, unfailed
+
+
+def test_bars_that_were_not_measured():
+    results = Results(fakes.PREAMBLE, [])
+    assert {each.text for each in bars.verdicts(results)} == {"not measured"}
+    assert report.summary(results) == ""
+    without = Results({**fakes.PREAMBLE, "isa": "avx2 fma"}, everything())
+    bfloat16 = [each for each in bars.verdicts(without) if "bfloat16" in each.bar.what]
+    assert [each.text for each in bfloat16] == ["not measured"] * 2
+
+
+@pytest.mark.parametrize(
+    ("what", "group", "name", "row", "slower"),
+    [
+        ("training against PyTorch, lstm", "gate", "op", "lstm_64_b32", 5.0),
+        ("training against PyTorch, lstm, B <= 4", "gate", "op", "lstm_512_b4", 4.0),
+        ("ragged against PyTorch, packed", "ragged", "op", "gru_1024_b1_ragged", 2.0),
+        ("drop-in layer, training against keras.layers", "layer", "layer", "lstm_64_b32", 3.0),
+        ("limited to AVX2, against PyTorch", "avx2", "op", "gru_512_b16", 6.0),
+    ],
+)
+def test_one_slow_row_fails_a_bar(what, group, name, row, slower):
+    some = [
+        dataclasses.replace(record, median=record.median * slower)
+        if (record.experiment, record.side, record.case) == (group, name, row)
+        else record
+        for record in everything(fast)
+    ]
+    found = {each.bar.what: each for each in bars.verdicts(Results(fakes.PREAMBLE, some))}
+    assert found[what].text == "FAIL" and found[what].worst.row.split()[0] == row
+
+
+def test_the_least_time():
+    results = Results(fakes.PREAMBLE, fakes.engine_figures())
+    # 4 MiB of W and of R: more than two L2 caches, so both come from L3 at 120 GB/s. Peak 500.
+    case = cases.read_cases()["lstm_512_b1"]
+    size = 4 * 4 * 512 * 512
+    step = size / 120e9
+    product = max(size / 120e9, 25 * 2 * 4 * 512 * 512 / 500e9)
+    assert np.isclose(bars.least_milliseconds(results, case), 1e3 * (product + 25 * step))
+    # With 64 rows it is the arithmetic, of the rows that are active.
+    ragged = cases.read_cases()["lstm_512_b64"].ragged()
+    active = [int((ragged.lengths > t).sum()) for t in range(25)]
+    steps = sum(max(2 * n * 4 * 512 * 512 / 500e9, step) for n in active)
+    product = 2 * sum(active) * 4 * 512 * 512 / 500e9
+    assert np.isclose(bars.least_milliseconds(results, ragged), 1e3 * (product + steps))
+    assert results.level_of(40_000) == "l1" and results.level_of(70_000) == "l2"
+    assert results.level_of(2**25 + 1) == "dram"
+    assert bars.least_milliseconds(Results(fakes.PREAMBLE, []), case) is None
+
+
+def test_random_shapes_on_which_a_peer_was_faster_are_listed():
+    rows, _ = experiments.plan(["sweep"], 2)
+
+    def speed(name, case, pass_):
+        slow = case.name == "random_7" and name == "op" and pass_ == "training"
+        return {"op": 40 if slow else 400}.get(name, 100)
+
+    text = summary_of(fakes.figures_of(rows, speed))
+    listed = text.partition("Random shapes on which a peer was faster:\n")[2].partition("\n\n")[0]
+    assert listed.splitlines()[0].startswith("  0.40x op against ")
+    assert all("random_7 training" in line for line in listed.splitlines())
+
+
+def test_charts(tmp_path):
+    path = tmp_path / "run.csv"
+    writer = records.Writer(path, fakes.PREAMBLE)
+    for record in everything():
+        if record.experiment in ("projection", "engine", "peak", "scaling", "threads", "streaming"):
+            writer.write(record)
+    writer.close()
+    names = {"roofline", "scaling", "streaming_inference"}
+    names |= {"projection_training", "projection_inference"}
+    drawn = charts.draw(path)
+    assert {target.name for target in drawn} == {f"run_{name}.png" for name in names}
+    for target in drawn:
+        content = target.read_bytes()
+        assert content.startswith(b"\x89PNG\r\n\x1a\n") and len(content) > 10_000
+
+
+def test_charts_of_nothing(tmp_path):
+    path = tmp_path / "run.csv"
+    records.Writer(path, fakes.PREAMBLE).close()
+    assert charts.draw(path) == []
+
+
+# ------------------------------------------------------------------------------------
+# The engine's benchmark
+# ------------------------------------------------------------------------------------
+
+
+def test_the_engines_figures():
+    found = engine.parse(fakes.engine_report(share=0.5))
+    by_name = {(r.case, r.pass_, r.isa): r for r in found}
+    case = cases.read_cases()["lstm_512_b64"]
+    record = by_name["lstm_512_b64", "backward", "avx2"]
+    assert (record.experiment, record.side, record.threads) == ("engine", "engine avx2", 2)
+    assert record.flops == 2 * case.flops("inference") and record.rounds == 3
+    assert np.isclose(record.gigaflops, 0.5 * 250 * 64 / 64.3 / 1.01)
+    assert np.isclose(by_name["multiply_add", "", "avx512"].median, 500)
+    assert by_name["l3", "", "avx2"].unit == "GB/s"
+    assert not any(r.case == "product" for r in found)
+
+
+def test_the_best_instruction_set_is_what_the_engine_chooses():
+    """On a busy machine the peak of another may come out higher."""
+    found = [
+        dataclasses.replace(record, median=900.0)
+        if (record.case, record.isa) == ("multiply_add", "avx2")
+        else record
+        for record in fakes.engine_figures()
+        if record.pass_ in ("", "forward") or record.isa == "avx512"
+    ]
+    results = Results(fakes.PREAMBLE, found)
+    assert results.best_isa() == "avx512" and np.isclose(results.peak(), 500)
+    assert results.peak("avx2") == 900 and results.peak(threads=3) is None
+
+
+def test_errors_of_the_engine():
+    entry = fakes.engine_report()["benchmarks"][0]
+    failed = {**entry, "error_occurred": True, "error_message": "there is no AVX-512"}
+    (record,) = engine.parse({"benchmarks": [failed]})
+    assert (record.median, record.error) == (None, "there is no AVX-512")
+
+
+def test_the_engine_is_run_with_avx2_as_well(tmp_path):
+    """The binary has rows of one instruction set, the best that the environment allows."""
+    everything = fakes.engine_report()["benchmarks"]
+    for isa in ("avx512", "avx2"):
+        some = [e for e in everything if f"/{isa}/" in e["name"]]
+        (tmp_path / isa).write_text(json.dumps({"benchmarks": some}))
+    program = tmp_path / "engine_benchmark"
+    log = tmp_path / "log"
+    program.write_text(
+        f'#!/bin/sh\necho "$@" >>{log}\ncat {tmp_path}/${{TF_CUDNN_RNN_ISA:-avx512}}\n'
+    )
+    program.chmod(0o755)
+    found = engine.run(program, 2, 7)
+    sides = {record.side for record in found if record.experiment == "engine"}
+    assert sides == {"engine avx512", "engine avx2"}
+    first, second = log.read_text().splitlines()
+    assert "--benchmark_repetitions=7" in first and "|lstm_512_b64|" in first
+    assert "/(forward)/avx2/threads:2" in second and "Peak" not in second
+
+
+def test_an_engine_that_does_not_run(tmp_path):
+    for script, message in (
+        ("exit 3", "ended with 3: no message"),
+        ("echo {}", "wrote no JSON"),
+        ("echo text", "wrote no JSON"),
+    ):
+        program = tmp_path / "engine_benchmark"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        with pytest.raises(engine.EngineError, match=message):
+            engine.run(program, 2, 1)
+
+
+# ------------------------------------------------------------------------------------
+# The program
+# ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def program():
+    """Calls the program with flags."""
+
+    def call(*arguments: str) -> None:
+        flags.FLAGS(["run", "--nopeers", *arguments])
+        run.main(["run"])
+
+    with flagsaver.flagsaver():
+        yield call
+
+
+def test_a_small_run(program, tmp_path, capsys, monkeypatch):
+    """The op beside Keras on one case, as `make bench` calls it."""
+    monkeypatch.delenv("PYTHONPATH")
+    path = tmp_path / "run.csv"
+    program(
+        "--cases=bgru_64_b8",
+        "--sides=keras",
+        "--passes=training",
+        "--rounds=1",
+        "--seconds=0.01",
+        "--pause=0",
+        f"--output={path}",
+    )
+    with path.open() as file:
+        preamble = {}
+        for line in file:
+            if not line.startswith("# "):
+                break
+            key, _, value = line[2:].strip().partition(": ")
+            preamble[key] = value
+        rows = list(csv.DictReader(file, line.strip().split(",")))
+    assert {"cpu", "isa", "threads", "versions", "tf_cudnn_rnn", "date", "build"} <= set(preamble)
+    assert "tensorflow" in preamble["versions"] and "commit" in preamble["tf_cudnn_rnn"]
+    assert [row["side"] for row in rows] == ["op", "keras"]
+    assert all(float(row["median"]) > 0 and row["error"] == "" for row in rows)
+    printed = capsys.readouterr().out
+    assert "[1/1, 0 min left] single bgru_64_b8 training: op " in printed
+    assert f"chart: {tmp_path}/run_single_training.png" in printed
+    assert (tmp_path / "run_single_training.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--cases=fast", "--cases: There is no case or group of cases 'fast'"),
+        ("--passes=backward", "--passes: must be of inference, training; got 'backward'"),
+        ("--share=3/2", "--share: must be k/n with k from 1 to n; got '3/2'"),
+    ],
+)
+def test_wrong_flags(flag, message, program):
+    with pytest.raises(app.UsageError, match=message):
+        program("--cases=quick", flag)
+
+
+def test_a_busy_machine_is_reported(monkeypatch, capsys):
+    monkeypatch.setattr("benchmarks.machine.busy_cpus", lambda: 0.0)
+    monkeypatch.setattr("os.getloadavg", lambda: (0.1, 0.0, 0.0))
+    run.warn_of_others()
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr("os.getloadavg", lambda: (1.7, 0.0, 0.0))
+    run.warn_of_others()
+    assert "the load average is 1.7: the figures will be noisy" in capsys.readouterr().out
+
+
+def test_check_mode(tmp_path, capsys):
+    registry = {"own_op": fakes.DRIVERS["sleeper"], **fakes.DRIVERS}
+    with Pool(1, tmp_path, 60, registry) as pool:
+        assert check.report(pool, ["snail", "raiser"], [LSTM]) == 0
+        assert check.report(pool, ["liar"], [LSTM]) == 1
+    lines = [line.split(maxsplit=3) for line in capsys.readouterr().out.splitlines()]
+    assert [line[2:] for line in lines] == [
+        *([["snail", "equal"], ["raiser", "RuntimeError: no such thing"]] * 2),
+        *([["liar", "y differs from the op's by 1"]] * 2),
+    ]
