@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <type_traits>
 
 #include "kernels/engine/arena.h"
@@ -148,95 +149,43 @@ struct RecurrentPanels {
 constexpr int64_t kMaxStepsUnpacked = 4;
 constexpr int64_t kMaxBatchUnpacked = 4;
 
+// What all pseudo-layers of a call share.
 template <typename Element, typename Operand>
-class ForwardPass {
+class ForwardNetwork {
  public:
-  using F = ComputeType<Element>;
-  static constexpr bool kInPlace = kComputesInPlace<Element, Operand>;
-
-  // Takes from the arena all the memory Run() will need.
-  ForwardPass(const RnnDescriptor& d, const Sequences& sequences,
-              bool has_reserve, Arena& arena)
+  ForwardNetwork(const RnnDescriptor& d, const Sequences& sequences,
+                 bool has_reserve, Arena& arena)
       : d_(d), sequences_(sequences), has_reserve_(has_reserve) {
-    const int64_t B = sequences.batch();
-    const int64_t H = d.hidden_size;
-    const int64_t P = padded_output_size();
-    const int64_t chunk_rows = MaxChunkRows(sequences);
-    const int64_t widest_input =
-        std::max(d.layer_input_size(0), d.layer_input_size(d.num_layers - 1));
-
-    input_weights_ =
-        PackedMatrix<Operand>::Take(arena, widest_input, d.gates_size());
-    recurrent_ = RecurrentPanels<Operand>::Take(arena, d);
-    bias_ = arena.Take<F>(d.gates_size());
-    recurrent_new_bias_ = arena.Take<F>(H);
-    input_rows_ = arena.Take<const Operand*>(chunk_rows);
-    input_staging_ =
-        arena.Take<Operand>(chunk_rows * PaddedDepth<Operand>(widest_input));
-    input_gates_ = RowBuffer<F>::Take(arena, chunk_rows, d.gates_size());
-    h_rows_ = arena.Take<Operand*>(B + chunk_rows);
-    h_values_size_ = (emits_in_place() ? B : B + chunk_rows) * P;
-    h_values_ = arena.Take<Operand>(h_values_size_);
-    if (d.mode == CellMode::kLstm) c_ = arena.Take<F>(B * H);
-    if (d.has_projection()) {
-      projection_ = PackedMatrix<Operand>::Take(arena, H, d.output_size());
-      m_ = RowBuffer<Operand>::Take(arena, B, PaddedDepth<Operand>(H));
-      if constexpr (!std::is_same_v<F, Operand>) {
-        projected_ = RowBuffer<F>::Take(arena, B, d.output_size());
-      }
-    }
-    if (has_reserve) {
-      saved_rows_ = arena.Take<Operand*>(chunk_rows);
-      if constexpr (!kInPlace) {
-        saved_ = arena.Take<Operand>(chunk_rows * ReservedRowSize());
-      }
-    } else if (d.num_layers > 1) {
-      const int64_t size =
-          sequences.num_valid_rows() * d.num_directions * d.output_size();
-      layer_outputs_[0] = arena.Take<Element>(size);
-      layer_outputs_[1] =
-          d.num_layers > 2 ? arena.Take<Element>(size) : nullptr;
-    }
+    if (has_reserve || d.num_layers == 1) return;
+    const int64_t size =
+        sequences.num_valid_rows() * d.num_directions * d.output_size();
+    layer_outputs_[0] = arena.Take<Element>(size);
+    layer_outputs_[1] = d.num_layers > 2 ? arena.Take<Element>(size) : nullptr;
   }
 
-  void Run(const ForwardArguments<Element>& arguments, Executor& executor) {
+  // False if the sizes are not those the scratch was sized by.
+  bool Begin(const ForwardArguments<Element>& arguments, Executor& executor) {
     a_ = &arguments;
-    executor_ = &executor;
-    ChooseWhatToPack();
-    // The sizes have passed Create() before the scratch was sized by them.
-    if (!ParamsLayout::Create(d_, &params_layout_).ok()) return;
+    dropout_ = {d_.dropout, arguments.dropout_key};
+    if (!ParamsLayout::Create(d_, &params_layout_).ok()) return false;
     if (has_reserve_) {
-      if (!ReserveLayout::Create(d_, sequences_, &reserve_layout_).ok()) return;
+      if (!ReserveLayout::Create(d_, sequences_, &reserve_layout_).ok()) {
+        return false;
+      }
       WriteReserveHeader();
     }
     ZeroPadding(sequences_, a_->y, a_->y_strides,
                 d_.num_directions * d_.output_size(), executor);
-    for (int64_t layer = 0; layer < d_.num_layers; ++layer) {
-      for (int direction = 0; direction < d_.num_directions; ++direction) {
-        RunPseudoLayer(layer, direction);
-      }
-    }
+    return true;
   }
 
- private:
-  int64_t padded_output_size() const {
-    return PaddedDepth<Operand>(d_.output_size());
-  }
+  const ForwardArguments<Element>& arguments() const { return *a_; }
+  const ParamsLayout& params_layout() const { return params_layout_; }
+  bool has_reserve() const { return has_reserve_; }
 
-  // Whether steps write h into the outputs, where the next step reads it.
-  bool emits_in_place() const {
-    return kInPlace && d_.output_size() == padded_output_size();
-  }
-
-  int64_t ReservedRowSize() const {
-    return NumReservedPerUnit(d_.mode) * d_.hidden_size;
-  }
-
-  void WriteReserveHeader() {
-    const ReserveHeader header(d_, sequences_, a_->layout, a_->dropout_key);
-    F values[ReserveHeader::kSize];
-    std::copy(header.bytes().begin(), header.bytes().end(), values);
-    Store(values, a_->reserve, ReserveHeader::kSize);
+  // What backward needs of pseudo-layer k.
+  Element* Activations(int64_t k) const {
+    return a_->reserve + reserve_layout_.ActivationsOffset(k);
   }
 
   // Where `layer` leaves its outputs, both directions side by side.
@@ -269,15 +218,83 @@ class ForwardPass {
     return input;
   }
 
-  void RunPseudoLayer(int64_t layer, int direction) {
+ private:
+  void WriteReserveHeader() {
+    const ReserveHeader header(d_, sequences_, a_->layout, a_->dropout_key);
+    ComputeType<Element> values[ReserveHeader::kSize];
+    std::copy(header.bytes().begin(), header.bytes().end(), values);
+    Store(values, a_->reserve, ReserveHeader::kSize);
+  }
+
+  const RnnDescriptor& d_;
+  const Sequences& sequences_;
+  const bool has_reserve_;
+  const ForwardArguments<Element>* a_ = nullptr;
+  ParamsLayout params_layout_;
+  ReserveLayout reserve_layout_;
+  Dropout dropout_{};
+  // Without a reserve: outputs of two layers, in turn, [valid rows, D*P].
+  Element* layer_outputs_[2] = {nullptr, nullptr};
+};
+
+// Runs pseudo-layers, one at a time.
+template <typename Element, typename Operand>
+class ForwardPseudoLayer {
+ public:
+  using F = ComputeType<Element>;
+  using Network = ForwardNetwork<Element, Operand>;
+  static constexpr bool kInPlace = kComputesInPlace<Element, Operand>;
+
+  // Takes from the arena all the memory Run() will need.
+  ForwardPseudoLayer(const RnnDescriptor& d, const Sequences& sequences,
+                     const Network& network, Arena& arena)
+      : d_(d), sequences_(sequences), network_(network) {
+    const int64_t B = sequences.batch();
+    const int64_t H = d.hidden_size;
+    const int64_t P = padded_output_size();
+    const int64_t chunk_rows = MaxChunkRows(sequences);
+    const int64_t widest_input =
+        std::max(d.layer_input_size(0), d.layer_input_size(d.num_layers - 1));
+
+    input_weights_ =
+        PackedMatrix<Operand>::Take(arena, widest_input, d.gates_size());
+    recurrent_ = RecurrentPanels<Operand>::Take(arena, d);
+    bias_ = arena.Take<F>(d.gates_size());
+    recurrent_new_bias_ = arena.Take<F>(H);
+    input_rows_ = arena.Take<const Operand*>(chunk_rows);
+    input_staging_ =
+        arena.Take<Operand>(chunk_rows * PaddedDepth<Operand>(widest_input));
+    input_gates_ = RowBuffer<F>::Take(arena, chunk_rows, d.gates_size());
+    h_rows_ = arena.Take<Operand*>(B + chunk_rows);
+    h_values_size_ = (emits_in_place() ? B : B + chunk_rows) * P;
+    h_values_ = arena.Take<Operand>(h_values_size_);
+    if (d.mode == CellMode::kLstm) c_ = arena.Take<F>(B * H);
+    if (d.has_projection()) {
+      projection_ = PackedMatrix<Operand>::Take(arena, H, d.output_size());
+      m_ = RowBuffer<Operand>::Take(arena, B, PaddedDepth<Operand>(H));
+      if constexpr (!std::is_same_v<F, Operand>) {
+        projected_ = RowBuffer<F>::Take(arena, B, d.output_size());
+      }
+    }
+    if (network.has_reserve()) {
+      saved_rows_ = arena.Take<Operand*>(chunk_rows);
+      if constexpr (!kInPlace) {
+        saved_ = arena.Take<Operand>(chunk_rows * ReservedRowSize());
+      }
+    }
+  }
+
+  void Run(int64_t layer, int direction, Executor& executor) {
+    a_ = &network_.arguments();
+    executor_ = &executor;
     const int64_t k = layer * d_.num_directions + direction;
     if (sequences_.num_valid_rows() > 0) {
-      dropout_ = {d_.dropout, a_->dropout_key};
+      ChooseWhatToPack();
       PackWeights(layer, k);
       LoadInitialStates(k);
-      const LayerInput<Element, Operand> input = Input(layer);
+      const LayerInput<Element, Operand> input = network_.Input(layer);
       const TimeRows<Element> outputs =
-          OutputRows(layer).From(direction * d_.output_size());
+          network_.OutputRows(layer).From(direction * d_.output_size());
       StepRange chunk{0, 0};
       while (chunk.end < sequences_.num_steps()) {
         chunk = ChunkFrom(sequences_, chunk.end);
@@ -285,6 +302,20 @@ class ForwardPass {
       }
     }
     StoreFinalStates(layer, direction, k);
+  }
+
+ private:
+  int64_t padded_output_size() const {
+    return PaddedDepth<Operand>(d_.output_size());
+  }
+
+  // Whether steps write h into the outputs, where the next step reads it.
+  bool emits_in_place() const {
+    return kInPlace && d_.output_size() == padded_output_size();
+  }
+
+  int64_t ReservedRowSize() const {
+    return NumReservedPerUnit(d_.mode) * d_.hidden_size;
   }
 
   // Packing moves all weights about as often as a few steps or rows read them.
@@ -310,7 +341,7 @@ class ForwardPass {
     const int64_t gates_size = d_.gates_size();
     const int64_t H = d_.hidden_size;
     if (d_.has_input_weights(layer)) {
-      const Region w = params_layout_.InputWeights(k);
+      const Region w = network_.params_layout().InputWeights(k);
       if (packs_input_weights_) {
         PackTransposed(params + w.offset, w.columns, w.columns, w.rows,
                        *executor_, &input_weights_);
@@ -320,20 +351,21 @@ class ForwardPass {
       }
     }
     const Element* recurrent =
-        params + params_layout_.RecurrentWeights(k).offset;
+        params + network_.params_layout().RecurrentWeights(k).offset;
     if (packs_recurrent_) {
       recurrent_.Pack(recurrent, *executor_);
     } else if constexpr (kInPlace) {
       recurrent_.canonical = recurrent;
     }
     if (d_.has_projection()) {
-      PackTransposed(params + params_layout_.Projection(k).offset, H, H,
-                     d_.output_size(), *executor_, &projection_);
+      PackTransposed(params + network_.params_layout().Projection(k).offset, H,
+                     H, d_.output_size(), *executor_, &projection_);
     }
     F* recurrent_bias = input_gates_.values;  // free until the first chunk
-    Load(params + params_layout_.InputBias(k).offset, bias_, gates_size);
-    Load(params + params_layout_.RecurrentBias(k).offset, recurrent_bias,
+    Load(params + network_.params_layout().InputBias(k).offset, bias_,
          gates_size);
+    Load(params + network_.params_layout().RecurrentBias(k).offset,
+         recurrent_bias, gates_size);
     AddRecurrentBias(recurrent_bias);
   }
 
@@ -414,7 +446,8 @@ class ForwardPass {
   void StoreFinalStates(int64_t layer, int direction, int64_t k) {
     const int64_t H = d_.hidden_size;
     const int64_t P = d_.output_size();
-    const TimeRows<Element> outputs = OutputRows(layer).From(direction * P);
+    const TimeRows<Element> outputs =
+        network_.OutputRows(layer).From(direction * P);
     for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
       const int64_t b = sequences_.batch_row(rank);
       const int64_t h_offset =
@@ -446,12 +479,11 @@ class ForwardPass {
     input.Gather(direction, chunk, *executor_, input_staging_, input_rows_);
     ComputeInputGates(layer, sequences_.offset(chunk.end) - first_row);
 
-    Element* reserve = has_reserve_ && ReservedRowSize() > 0
-                           ? a_->reserve +
-                                 reserve_layout_.ActivationsOffset(
-                                     layer * d_.num_directions + direction) +
-                                 first_row * ReservedRowSize()
-                           : nullptr;
+    Element* reserve = nullptr;
+    if (network_.has_reserve() && ReservedRowSize() > 0) {
+      reserve = network_.Activations(layer * d_.num_directions + direction) +
+                first_row * ReservedRowSize();
+    }
     ForEachRow(sequences_, chunk, [&](int64_t i, int64_t step, int64_t rank) {
       h_rows_[B + i] = h_values_ + (B + i) * padded_output_size();
       if constexpr (kInPlace) {
@@ -625,14 +657,11 @@ class ForwardPass {
     }
   }
 
-  const RnnDescriptor d_;
+  const RnnDescriptor& d_;
   const Sequences& sequences_;
-  const bool has_reserve_;
+  const Network& network_;
   const ForwardArguments<Element>* a_ = nullptr;
   Executor* executor_ = nullptr;
-  ParamsLayout params_layout_;
-  ReserveLayout reserve_layout_;
-  Dropout dropout_{};
 
   // Weights of the current pseudo-layer.
   bool packs_input_weights_ = true;
@@ -657,8 +686,48 @@ class ForwardPass {
   F* c_ = nullptr;          // [B, H]
   RowBuffer<Operand> m_;    // projection: [B, H]
   RowBuffer<F> projected_;  // projection, if Operand is not F: [B, P]
-  // Without a reserve: outputs of two layers, in turn, [valid rows, D*P].
-  Element* layer_outputs_[2] = {nullptr, nullptr};
+};
+
+template <typename Element, typename Operand>
+class ForwardPass {
+ public:
+  // Takes from the arena all the memory Run() will need.
+  ForwardPass(const RnnDescriptor& d, const Sequences& sequences,
+              bool has_reserve, Arena& arena)
+      : d_(d),
+        sequences_(sequences),
+        network_(d_, sequences, has_reserve, arena),
+        first_(d_, sequences, network_, arena) {
+    if (MayRunDirectionsTogether<Operand>(d, sequences)) {
+      second_.emplace(d_, sequences, network_, arena);
+    }
+  }
+
+  void Run(const ForwardArguments<Element>& arguments, Executor& executor) {
+    if (!network_.Begin(arguments, executor)) return;
+    const bool together =
+        second_.has_value() &&
+        RunsDirectionsTogether(d_, sequences_, executor.num_threads());
+    for (int64_t layer = 0; layer < d_.num_layers; ++layer) {
+      if (together) {
+        executor.Run(2, [&](int direction) {
+          SerialExecutor alone;
+          (direction == 0 ? first_ : *second_).Run(layer, direction, alone);
+        });
+        continue;
+      }
+      for (int direction = 0; direction < d_.num_directions; ++direction) {
+        first_.Run(layer, direction, executor);
+      }
+    }
+  }
+
+ private:
+  const RnnDescriptor d_;
+  const Sequences& sequences_;
+  ForwardNetwork<Element, Operand> network_;
+  ForwardPseudoLayer<Element, Operand> first_;
+  std::optional<ForwardPseudoLayer<Element, Operand>> second_;
 };
 
 }  // namespace

@@ -29,6 +29,30 @@ inline double ForwardWork(const RnnDescriptor& d, const Sequences& sequences) {
 // Some 50 microseconds: what is less is done before helpers have come.
 inline constexpr double kMinTeamWork = 4e6;
 
+// Directions do not depend on each other: each can be a thread's, without a
+// barrier at each step. That pays where a step is too short to be split, as far
+// as a thread's own cache holds the weights; where there are rows enough, these
+// are split.
+template <typename Operand>
+bool MayRunDirectionsTogether(const RnnDescriptor& d,
+                              const Sequences& sequences) {
+  constexpr int64_t kMaxWeightsBytes = int64_t{1} << 20;
+  constexpr int64_t kMaxBatch = 16;
+  return d.num_directions == 2 && sequences.batch() <= kMaxBatch &&
+         d.gates_size() * d.output_size() * int64_t{sizeof(Operand)} <=
+             kMaxWeightsBytes;
+}
+
+// More threads than directions are of use where steps can be split.
+inline bool RunsDirectionsTogether(const RnnDescriptor& d,
+                                   const Sequences& sequences,
+                                   int num_threads) {
+  const int64_t step_work =
+      2 * sequences.batch() * d.gates_size() * d.output_size();
+  return num_threads >= 2 &&
+         (num_threads == 2 || step_work < num_threads * kMinTaskWork);
+}
+
 enum class StepOrder { kAscending, kDescending };
 
 struct Recurrence {
