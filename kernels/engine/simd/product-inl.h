@@ -195,14 +195,6 @@ RNN_ALWAYS_INLINE inline Vec<Operand> LoadStep(const Operand* const* rows,
   }
 }
 
-// Rows that are transposed lie far apart: nobody else sees where the next loads
-// will be.
-template <typename Operand>
-RNN_ALWAYS_INLINE inline void FetchNextLine(const Operand* row, int64_t k) {
-  constexpr int64_t kLine = 64 / sizeof(Operand);
-  if (row != nullptr) __builtin_prefetch(row + k + kLine);
-}
-
 // Rows of `out`, out_stride values apart, from vectors of `columns` lanes that
 // are its columns: load(column, lane, lanes left) is one from some lane on.
 template <typename Operand, typename LoadColumn>
@@ -210,9 +202,10 @@ RNN_ALWAYS_INLINE inline void TransposeLanes(int64_t columns, int64_t lanes,
                                              Operand* out, int64_t out_stride,
                                              LoadColumn load) {
   using V = Vec<Operand>;
-  for (int64_t k = 0; k < lanes; k += V::kLanes) {
-    const Lanes<V> column_lanes{lanes - k};
-    for (int64_t j = 0; j < columns; j += V::kLanes) {
+  // A few columns from end to end: more streams at a time are slower to read.
+  for (int64_t j = 0; j < columns; j += V::kLanes) {
+    for (int64_t k = 0; k < lanes; k += V::kLanes) {
+      const Lanes<V> column_lanes{lanes - k};
       V tile[V::kLanes];
       Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
         tile[i.value] = j + i.value < columns
@@ -283,7 +276,6 @@ void PackColumns(const Operand* const* rows, int64_t columns, int64_t k_begin,
   TransposeLanes(
       columns, (k_end - k_begin) / kStep, out, columns * kStep,
       [&](int64_t j, int64_t k, Lanes<Vec<Operand>> lanes) RNN_ALWAYS_INLINE {
-        FetchNextLine(rows[j], k_begin + k * kStep);
         return rows[j] == nullptr ? ZeroStep<Operand>()
                                   : lanes.Load(rows[j] + k_begin + k * kStep);
       });
