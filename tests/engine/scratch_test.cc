@@ -1,0 +1,112 @@
+// Scratch memory stays within what docs/design.md says of it.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/engine/element_types.h"
+#include "kernels/engine/engine.h"
+#include "kernels/engine/params_layout.h"
+#include "tests/engine/random_values.h"
+
+namespace rnn {
+namespace {
+
+constexpr CellMode kModes[] = {CellMode::kRelu, CellMode::kTanh,
+                               CellMode::kLstm, CellMode::kGru};
+
+// The bounds of the document, in bytes.
+template <typename Element>
+struct Bounds {
+  Bounds(const RnnDescriptor& d, const Sequences& sequences) {
+    constexpr int64_t kPanel = 64;     // widths are rounded up
+    constexpr int64_t kPointers = 32;  // to rows
+    const int64_t size = sizeof(ComputeType<Element>);
+    const int64_t H = d.hidden_size + kPanel;
+    const int64_t X =
+        std::max(d.layer_input_size(0), d.layer_input_size(d.num_layers - 1)) +
+        kPanel;
+    const int64_t P = d.output_size() + kPanel;
+    const int64_t gates = d.num_gates() * H;
+    const int64_t B = sequences.batch();
+    const int64_t N = sequences.num_valid_rows();
+    const int64_t rows = std::min<int64_t>(N, 384 + B) + B;
+    const int64_t weights = (X + P) * gates + (d.has_projection() ? H * P : 0);
+    const int64_t layers =
+        d.num_layers > 1 ? 2 * N * d.num_directions * d.output_size() : 0;
+    const int64_t together = B <= 16 ? d.num_directions : 1;
+    const int64_t dgates = d.mode == CellMode::kGru ? 2 : 1;
+    ParamsLayout params;
+    EXPECT_TRUE(ParamsLayout::Create(d, &params).ok());
+    forward =
+        together * (weights + rows * (X + gates + kPointers) + B * (P + 2 * H));
+    backward = weights + B * (P + 2 * H) +
+               rows * (X + std::max(X, H) + (1 + dgates) * gates + kPointers);
+    if (d.has_projection()) backward += rows * (P + H);
+    if (sizeof(Element) == 2) {
+      forward += together * rows * (P + 5 * H);
+      backward += rows * (2 * P + 5 * H + dgates * gates) + params.size() +
+                  N * d.input_size;
+    }
+    forward = size * (forward + layers);
+    backward = size * (backward + layers);
+  }
+
+  int64_t forward, backward;
+};
+
+template <typename Element>
+void ExpectWithin(const RnnDescriptor& d, const Sequences& sequences) {
+  SCOPED_TRACE(testing::Message()
+               << "mode " << static_cast<int>(d.mode) << ", L " << d.num_layers
+               << ", D " << d.num_directions << ", I " << d.input_size << ", H "
+               << d.hidden_size << ", num_proj " << d.num_proj << ", T "
+               << sequences.max_time() << ", B " << sequences.batch());
+  const Bounds<Element> bounds(d, sequences);
+  for (bool has_reserve : {false, true}) {
+    EXPECT_LE(ForwardScratchBytes<Element>(d, sequences, has_reserve),
+              bounds.forward);
+  }
+  for (bool has_keras_weights : {false, true}) {
+    EXPECT_LE(BackwardScratchBytes<Element>(d, sequences, has_keras_weights),
+              bounds.backward);
+  }
+}
+
+TEST(ScratchTest, IsBounded) {
+  RandomValues random(4);
+  for (int i = 0; i < 2000; ++i) {
+    RnnDescriptor d;
+    d.mode = kModes[i % 4];
+    d.num_layers = random.Integer(1, 4);
+    d.num_directions = random.Integer(1, 2);
+    d.input_size = random.Integer(1, i % 3 == 0 ? 2000 : 40);
+    d.hidden_size = random.Integer(1, i % 5 == 0 ? 1500 : 100);
+    if (d.mode == CellMode::kLstm && i % 2 == 0 && d.hidden_size > 1) {
+      d.num_proj = random.Integer(1, d.hidden_size - 1);
+    }
+    const Sequences sequences(random.Integer(1, 200), random.Integer(1, 70),
+                              nullptr);
+    ExpectWithin<float>(d, sequences);
+    ExpectWithin<double>(d, sequences);
+    ExpectWithin<Half>(d, sequences);
+    ExpectWithin<BFloat16>(d, sequences);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(ScratchTest, TheBoundsAreNotFarOff) {
+  RnnDescriptor d;
+  d.mode = CellMode::kLstm;
+  d.input_size = d.hidden_size = 512;
+  const Sequences sequences(100, 32, nullptr);
+  const Bounds<float> bounds(d, sequences);
+  EXPECT_GT(1.5 * ForwardScratchBytes<float>(d, sequences, true),
+            bounds.forward);
+  EXPECT_GT(1.5 * BackwardScratchBytes<float>(d, sequences, false),
+            bounds.backward);
+}
+
+}  // namespace
+}  // namespace rnn
