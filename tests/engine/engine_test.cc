@@ -808,6 +808,32 @@ TEST(EngineThreadsTest, BitsDoNotDependOnThreadsAtLargeSizes) {
   ExpectSameBitsOfThreadsAtLargeSizes<BFloat16>();
 }
 
+// With two threads each runs a direction; with more, long steps are split.
+TEST(EngineThreadsTest, NorDoThoseOfDirectionsAtOnce) {
+  for (int64_t batch : {1, 7, 16}) {
+    Case sizes{"directions", 160, batch, 40, 90, 3, 2, Lengths::kRagged};
+    sizes.dropout = 0.3f;
+    for (int mode = 0; mode < kNumCellModes; ++mode) {
+      SCOPED_TRACE(testing::Message()
+                   << "batch " << batch << ", mode " << mode);
+      auto problem = MakeProblem<float>(sizes, static_cast<CellMode>(mode), 1);
+      const auto results = RunEngine<float>(problem);
+      for (int num_threads : {2, 3}) {
+        ThreadsExecutor executor(num_threads);
+        ExpectSameResults(RunEngine<float>(problem, executor), results);
+        EXPECT_GT(executor.runs(), 0);
+      }
+      // Without a reserve, layers hand their outputs on elsewhere.
+      RunOptions inference;
+      inference.inference = true;
+      problem.apply_dropout = false;
+      ThreadsExecutor executor(2);
+      ExpectSameOutputs(RunEngine<float>(problem, executor, inference),
+                        RunEngine<float>(problem, inference));
+    }
+  }
+}
+
 TEST(EngineDropoutTest, ActsInTrainingOnly) {
   Case sizes{"", 4, 3, 5, 6, 3, 2, Lengths::kRagged, 0, false, 0.5f};
   auto problem = MakeProblem<float>(sizes, CellMode::kGru, 1);
