@@ -22,6 +22,7 @@
 #include "benchmarks/machine.h"
 #include "benchmarks/registration.h"
 #include "tests/engine/float_mode.h"
+#include "tests/engine/simd_targets.h"
 
 namespace rnn {
 namespace {
@@ -74,7 +75,7 @@ int Main(int argc, char** argv) {
 
   FlushDenormals();
   std::string isas;
-  for (const SimdTarget* target : BenchmarkedTargets()) {
+  for (const SimdTarget* target : AllSimdTargets()) {
     isas += (isas.empty() ? "" : " ") + std::string(target->name);
   }
   benchmark::AddCustomContext("isas", isas);

@@ -6,10 +6,10 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
+#include "benchmarks/aligned_buffer.h"
 #include "benchmarks/machine.h"
 #include "benchmarks/registration.h"
 #include "tests/engine/engine_call.h"
@@ -18,29 +18,9 @@ namespace rnn {
 
 namespace {
 
-// Aligned as TensorFlow aligns tensors, and as little initialised.
+// Aligned as TensorFlow aligns tensors.
 template <typename Value>
-class TensorBuffer {
- public:
-  explicit TensorBuffer(int64_t size)
-      : size_(size),
-        values_(static_cast<Value*>(::operator new(
-            size * sizeof(Value), std::align_val_t{kAlignment}))) {}
-
-  Value* data() { return values_.get(); }
-  int64_t size() const { return size_; }
-
- private:
-  static constexpr size_t kAlignment = 64;
-
-  struct Delete {
-    void operator()(Value* values) const {
-      ::operator delete(values, std::align_val_t{kAlignment});
-    }
-  };
-  int64_t size_;
-  std::unique_ptr<Value, Delete> values_;
-};
+using TensorBuffer = AlignedBuffer<Value, 64>;
 
 // Inference is a forward pass that keeps nothing; kForward keeps what kBackward
 // needs; training is both.

@@ -14,34 +14,15 @@
 #include "benchmarks/machine.h"
 #include "benchmarks/registration.h"
 #include "tests/engine/random_values.h"
+#include "tests/engine/simd_targets.h"
 
 namespace rnn {
 
 namespace {
 
-constexpr CellMode kModes[] = {CellMode::kRelu, CellMode::kTanh,
-                               CellMode::kLstm, CellMode::kGru};
-constexpr const char* kModeNames[] = {"relu", "tanh", "lstm", "gru"};
-
 enum class PanelKind { kPacked, kTransposed, kVectors };
 constexpr const char* kPanelKindNames[] = {"packed", "transposed", "vectors"};
 
-template <typename F>
-const SimdKernels<F>& KernelsOf(const SimdTarget& target) {
-  if constexpr (std::is_same_v<F, double>) {
-    return target.double_kernels;
-  } else {
-    return target.float_kernels;
-  }
-}
-template <typename F>
-const SimdMath<F>& MathOf(const SimdTarget& target) {
-  if constexpr (std::is_same_v<F, double>) {
-    return target.double_math;
-  } else {
-    return target.float_math;
-  }
-}
 template <typename F>
 constexpr ElementType kTypeOf =
     std::is_same_v<F, double> ? ElementType::kDouble : ElementType::kFloat;
@@ -274,7 +255,7 @@ void RegisterConversions(const SimdTarget& target) {
 }  // namespace
 
 void RegisterKernelBenchmarks() {
-  for (const SimdTarget* target : BenchmarkedTargets()) {
+  for (const SimdTarget* target : AllSimdTargets()) {
     RegisterOfType<float>(*target);
     RegisterOfType<double>(*target);
     RegisterConversions(*target);

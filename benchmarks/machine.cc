@@ -88,12 +88,6 @@ std::vector<int> ThreadCounts() {
   return {1, NumThreads()};
 }
 
-std::vector<const SimdTarget*> BenchmarkedTargets() {
-  std::vector<const SimdTarget*> targets(16);
-  targets.resize(SupportedSimdTargets(targets.data(), 16));
-  return targets;
-}
-
 int64_t CacheBytes(int level) {
   const auto* cache = FindCache(level);
   if (cache != nullptr) return cache->size;

@@ -14,9 +14,6 @@ namespace rnn {
 // 1 and, if there are more, all.
 std::vector<int> ThreadCounts();
 
-// All instruction sets that this CPU runs, best first.
-std::vector<const SimdTarget*> BenchmarkedTargets();
-
 // Bytes of a cache level, 1 to 3.
 int64_t CacheBytes(int level);
 // Of the largest level, how many of the machine's threads share one.

@@ -5,14 +5,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "benchmarks/aligned_buffer.h"
 #include "benchmarks/machine.h"
 #include "benchmarks/probes.h"
 #include "benchmarks/registration.h"
+#include "tests/engine/simd_targets.h"
 
 namespace rnn {
 
@@ -49,25 +50,7 @@ int64_t BufferBytes(const std::string& level, int num_threads) {
 
 // One for each thread, which is the first to touch it: where there are several
 // memories, it lies in the nearest.
-class ThreadBuffer {
- public:
-  void Allocate(int64_t count) {
-    values_.reset(static_cast<float*>(
-        ::operator new(count * sizeof(float), std::align_val_t{kAlignment})));
-    std::fill_n(values_.get(), count, 1.0f);
-  }
-  const float* data() const { return values_.get(); }
-
- private:
-  static constexpr size_t kAlignment = 4096;
-
-  struct Delete {
-    void operator()(float* values) const {
-      ::operator delete(values, std::align_val_t{kAlignment});
-    }
-  };
-  std::unique_ptr<float, Delete> values_;
-};
+using ThreadBuffer = AlignedBuffer<float, 4096>;
 
 void RunRead(benchmark::State& state, const Probes& probes,
              const std::string& level) {
@@ -77,14 +60,16 @@ void RunRead(benchmark::State& state, const Probes& probes,
   const int64_t bytes = count * int64_t{sizeof(float)};
   // At least some milliseconds at a time.
   const int64_t passes = std::max<int64_t>((int64_t{256} << 20) / bytes, 1);
-  std::vector<ThreadBuffer> buffers(num_threads);
-  SecondsOnThreads(num_threads,
-                   [&](int thread) { buffers[thread].Allocate(count); });
+  std::vector<std::optional<ThreadBuffer>> buffers(num_threads);
+  SecondsOnThreads(num_threads, [&](int thread) {
+    buffers[thread].emplace(count);
+    std::fill_n(buffers[thread]->data(), count, 1.0f);
+  });
   double seconds = 0;
   for (auto _ : state) {
     seconds += SecondsOnThreads(num_threads, [&](int thread) {
       for (int64_t pass = 0; pass < passes; ++pass) {
-        probes.read(buffers[thread].data(), count);
+        probes.read(buffers[thread]->data(), count);
       }
     });
   }
@@ -106,7 +91,7 @@ void RegisterOnThreads(const std::string& name,
 }  // namespace
 
 void RegisterMachineBenchmarks() {
-  for (const SimdTarget* target : BenchmarkedTargets()) {
+  for (const SimdTarget* target : AllSimdTargets()) {
     const Probes& probes = *ProbesOf(target->name);
     const std::string isa = target->name;
     RegisterOnThreads("Peak/multiply_add/" + isa,

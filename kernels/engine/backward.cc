@@ -164,6 +164,11 @@ class BackwardPass {
   // first chunk writes them.
   void InitParamsGradients() {
     const bool is_nothing_written = sequences_.num_valid_rows() == 0;
+    for (int gate = 0; gate < d_.num_gates(); ++gate) {
+      gate_begins_[gate] =
+          (has_keras_weights() ? KerasGate(d_.mode, gate) : gate) *
+          d_.hidden_size;
+    }
     if (!has_keras_weights()) {
       if constexpr (!kRoundsResults) {
         dparams_ = a_->dparams;
@@ -185,9 +190,6 @@ class BackwardPass {
           results.bias == nullptr
               ? nullptr
               : keras_dweights_.recurrent_kernel + KerasRecurrentKernelSize(d_);
-    }
-    for (int gate = 0; gate < d_.num_gates(); ++gate) {
-      keras_gates_[gate] = KerasGate(d_.mode, gate) * d_.hidden_size;
     }
     if (!is_nothing_written) return;
     std::fill_n(keras_dweights_.kernel, KerasKernelSize(d_), F{0});
@@ -220,7 +222,7 @@ class BackwardPass {
   // The gates of params as pieces of a row of Keras' weights, and the other way
   // round.
   Pieces KerasGates() const {
-    return {keras_gates_, d_.num_gates(), d_.hidden_size};
+    return {gate_begins_, d_.num_gates(), d_.hidden_size};
   }
 
   int64_t ReservedRowSize() const {
@@ -438,7 +440,7 @@ class BackwardPass {
                             rank));
     }
     ParallelForEachRow(
-        *executor_, sequences_, chunk, P,
+        *executor_, sequences_, chunk, kInPlace ? 1 : P,
         [&](int64_t i, int64_t step, int64_t rank) {
           point_at(B + i,
                    outputs.Row(sequences_.time(direction, step, rank), rank));
@@ -466,7 +468,7 @@ class BackwardPass {
     const auto source =
         TimeRows<const Element>::Padded(sequences_, a_->dy, a_->y_strides)
             .From(direction * P);
-    ParallelForEachRow(*executor_, sequences_, chunk, P,
+    ParallelForEachRow(*executor_, sequences_, chunk, kRoundsResults ? P : 1,
                        [&](int64_t i, int64_t step, int64_t rank) {
                          const Element* row = source.Row(
                              sequences_.time(direction, step, rank), rank);
@@ -610,12 +612,8 @@ class BackwardPass {
       return;
     }
     const int64_t gates_size = d_.gates_size();
-    for (int gate = 0; gate < d_.num_gates(); ++gate) {
-      const int64_t offset = gate * d_.hidden_size;
-      AccumulateBiases(
-          gate, rows, dparams_ + params_layout_.InputBias(k).offset + offset,
-          dparams_ + params_layout_.RecurrentBias(k).offset + offset);
-    }
+    AccumulateBiases(rows, dparams_ + params_layout_.InputBias(k).offset,
+                     dparams_ + params_layout_.RecurrentBias(k).offset);
 
     Transpose(dgates_.operands(), rows, gates_size);
     if (d_.has_input_weights(layer)) {
@@ -647,12 +645,10 @@ class BackwardPass {
   // to an input, not to a gate's unit.
   void AccumulateKerasGradients(int direction, StepRange chunk, int64_t rows) {
     if (keras_dweights_.bias != nullptr) {
-      for (int gate = 0; gate < d_.num_gates(); ++gate) {
-        F* bias = keras_dweights_.bias + keras_gates_[gate];
-        AccumulateBiases(
-            gate, rows, bias,
-            d_.mode == CellMode::kGru ? bias + d_.gates_size() : nullptr);
-      }
+      AccumulateBiases(rows, keras_dweights_.bias,
+                       d_.mode == CellMode::kGru
+                           ? keras_dweights_.bias + d_.gates_size()
+                           : nullptr);
     }
     Input(0).Gather(direction, chunk, *executor_, input_staging_, input_rows_);
     AccumulateKernel(rows, d_.input_size, dgates_, keras_dweights_.kernel);
@@ -699,30 +695,38 @@ class BackwardPass {
     Multiply(product, *executor_);
   }
 
-  // The biases of a gate += its gradients, summed over the rows; `recurrent`
-  // may be nullptr. A chunk's sum is added as a whole, so that rounding errors
-  // grow with the chunk and not with time.
-  void AccumulateBiases(int gate, int64_t rows, F* input, F* recurrent) {
-    AccumulateBias(dgates_.exact, gate, rows, input);
+  // Biases += the gates' gradients, summed over the rows; `recurrent` may be
+  // nullptr. A chunk's sum is added as a whole, so that rounding errors grow
+  // with the chunk and not with time.
+  void AccumulateBiases(int64_t rows, F* input, F* recurrent) {
+    AccumulateBiasesOf(0, d_.num_gates(), dgates_.exact, rows, input);
     if (recurrent == nullptr) return;
-    if (d_.mode == CellMode::kGru && gate == kNew) {
-      AccumulateBias(dgates_recurrent_.exact, gate, rows, recurrent);
-    } else {
-      std::copy_n(input, d_.hidden_size, recurrent);
+    for (int gate = 0; gate < d_.num_gates(); ++gate) {
+      if (d_.mode == CellMode::kGru && gate == kNew) {
+        AccumulateBiasesOf(gate, 1, dgates_recurrent_.exact, rows, recurrent);
+      } else {
+        std::copy_n(input + gate_begins_[gate], d_.hidden_size,
+                    recurrent + gate_begins_[gate]);
+      }
     }
   }
 
-  void AccumulateBias(const RowBuffer<F>& gradients, int gate, int64_t rows,
-                      F* bias) {
+  void AccumulateBiasesOf(int first_gate, int num_gates,
+                          const RowBuffer<F>& gradients, int64_t rows,
+                          F* biases) {
     constexpr int64_t kBlock = 128;
     const int64_t H = d_.hidden_size;
-    const int64_t num_blocks = (H + kBlock - 1) / kBlock;
-    ParallelFor(*executor_, num_blocks, rows * kBlock,
+    const int64_t blocks_per_gate = (H + kBlock - 1) / kBlock;
+    ParallelFor(*executor_, num_gates * blocks_per_gate, rows * kBlock,
                 [&](int64_t begin, int64_t end) {
-                  const int64_t first = begin * kBlock;
-                  const int64_t count = std::min(end * kBlock, H) - first;
-                  Kernels<F>().sum_rows(gradients.rows, rows, gate * H + first,
-                                        count, !is_first_chunk_, bias + first);
+                  for (int64_t block = begin; block < end; ++block) {
+                    const int64_t gate = first_gate + block / blocks_per_gate;
+                    const int64_t first = block % blocks_per_gate * kBlock;
+                    Kernels<F>().sum_rows(
+                        gradients.rows, rows, gate * H + first,
+                        std::min(kBlock, H - first), !is_first_chunk_,
+                        biases + gate_begins_[gate] + first);
+                  }
                 });
   }
 
@@ -795,7 +799,8 @@ class BackwardPass {
   bool is_first_chunk_ = true;  // of a pseudo-layer: it writes, others add
   // In place of dparams_, if the weights are Keras'.
   KerasWeights<F> keras_dweights_{};
-  int64_t keras_gates_[kMaxGates];
+  // Where gates begin in biases, and in rows of Keras' kernels.
+  int64_t gate_begins_[kMaxGates];
 
   // Weights of the current pseudo-layer.
   PackedMatrix<Operand> input_weights_;      // [G*H, in]

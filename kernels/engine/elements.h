@@ -17,14 +17,19 @@ template <typename Element, typename Operand = ComputeType<Element>>
 inline constexpr bool kComputesInPlace = std::is_same_v<Element, Operand>;
 
 template <typename Operand>
-const SimdKernels<Operand>& Kernels() {
+const SimdKernels<Operand>& KernelsOf(const SimdTarget& target) {
   if constexpr (std::is_same_v<Operand, double>) {
-    return SelectSimdTarget().double_kernels;
+    return target.double_kernels;
   } else if constexpr (std::is_same_v<Operand, float>) {
-    return SelectSimdTarget().float_kernels;
+    return target.float_kernels;
   } else {
-    return *SelectSimdTarget().bfloat16_kernels;
+    return *target.bfloat16_kernels;
   }
+}
+
+template <typename Operand>
+const SimdKernels<Operand>& Kernels() {
+  return KernelsOf<Operand>(SelectSimdTarget());
 }
 
 // function(Operand{}) for the operands in which tensors of Element are

@@ -26,8 +26,7 @@ namespace rnn {
 namespace {
 
 // R in the panels CellForwardStep wants, of columns [G][cell_units], tail units
-// zero.
-// Or as the caller keeps it, if that is not worth while.
+// zero. Or as the caller keeps it, if that is not worth while.
 template <typename Operand>
 struct RecurrentPanels {
   static constexpr int kMaxColumns = 256;
@@ -60,24 +59,16 @@ struct RecurrentPanels {
   // `source` is [G*H, P].
   template <typename Element>
   void Pack(const Element* source, Executor& executor) const {
-    ParallelFor(executor, num_panels(), panel_size(),
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t panel = begin; panel < end; ++panel) {
-                    PackPanel(source, panel);
-                  }
-                });
+    ForEachPanel(executor, [&](int64_t panel) { PackPanel(source, panel); });
   }
 
   // `source` is [P, G*H], and `columns` says where each gate begins.
   template <typename Element>
   void PackGates(const Element* source, const int64_t* columns,
                  Executor& executor) const {
-    ParallelFor(executor, num_panels(), panel_size(),
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t panel = begin; panel < end; ++panel) {
-                    PackPanelOfGates(source, columns, panel);
-                  }
-                });
+    ForEachPanel(executor, [&](int64_t panel) {
+      PackPanelOfGates(source, columns, panel);
+    });
   }
 
   // `rows` is memory for the result.
@@ -104,6 +95,14 @@ struct RecurrentPanels {
   }
 
  private:
+  template <typename PackOne>
+  void ForEachPanel(Executor& executor, PackOne pack_one) const {
+    ParallelFor(executor, num_panels(), panel_size(),
+                [&](int64_t begin, int64_t end) {
+                  for (; begin < end; ++begin) pack_one(begin);
+                });
+  }
+
   // The rows of `source` [G*H, P] that are the panel's columns.
   template <typename Element>
   void PointAtRows(const Element* source, int64_t panel,

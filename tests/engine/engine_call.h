@@ -13,6 +13,7 @@
 #include "kernels/engine/engine.h"
 #include "kernels/engine/params_layout.h"
 #include "kernels/engine/reserve_layout.h"
+#include "tests/engine/element_values.h"
 #include "tests/engine/random_values.h"
 
 namespace rnn {
@@ -77,19 +78,10 @@ class EngineCall {
 
   void Forward(Executor& executor) {
     ForwardArguments<Element> a{};
-    const KerasWeights<const Element> weights{
-        kernel.data(), recurrent_kernel.data(),
-        sizes_.keras_bias ? bias.data() : nullptr};
-    a.x = x.data();
-    a.h0 = h0.data();
-    a.c0 = has_c() ? c0.data() : nullptr;
-    a.params = sizes_.keras_weights ? nullptr : params.data();
+    const auto weights = SetShared(&a);
     a.keras_weights = sizes_.keras_weights ? &weights : nullptr;
-    a.y = y.data();
     a.h_n = h_n.data();
     a.c_n = has_c() ? c_n.data() : nullptr;
-    a.reserve = sizes_.training ? reserve.data() : nullptr;
-    SetStrides(&a);
     a.layout = {sizes_.time_major, sizes_.time_major};
     a.apply_dropout = sizes_.training && d_.dropout > 0;
     a.dropout_key = 0x0123456789abcdef;
@@ -99,19 +91,11 @@ class EngineCall {
   // After Forward().
   void Backward(Executor& executor) {
     BackwardArguments<Element> a{};
-    const KerasWeights<const Element> weights{
-        kernel.data(), recurrent_kernel.data(),
-        sizes_.keras_bias ? bias.data() : nullptr};
+    const auto weights = SetShared(&a);
     const KerasWeights<Element> dweights{
         dkernel.data(), drecurrent_kernel.data(),
         sizes_.keras_bias ? dbias.data() : nullptr};
-    a.x = x.data();
-    a.h0 = h0.data();
-    a.c0 = has_c() ? c0.data() : nullptr;
-    a.params = sizes_.keras_weights ? nullptr : params.data();
     a.keras_weights = sizes_.keras_weights ? &weights : nullptr;
-    a.y = y.data();
-    a.reserve = reserve.data();
     a.dy = dy.data();
     a.dh_n = dh_n.data();
     a.dc_n = has_c() ? dc_n.data() : nullptr;
@@ -120,7 +104,6 @@ class EngineCall {
     a.dc0 = has_c() ? dc0.data() : nullptr;
     a.dparams = sizes_.keras_weights ? nullptr : dparams.data();
     a.keras_dweights = sizes_.keras_weights ? &dweights : nullptr;
-    SetStrides(&a);
     rnn::Backward(d_, sequences_, a, backward_scratch.data(), executor);
   }
 
@@ -172,8 +155,16 @@ class EngineCall {
                                                                : -1;
   }
 
+  // What both passes take. Returns Keras' weights, for as long as the caller
+  // needs them.
   template <typename Arguments>
-  void SetStrides(Arguments* a) const {
+  KerasWeights<const Element> SetShared(Arguments* a) {
+    a->x = x.data();
+    a->h0 = h0.data();
+    a->c0 = has_c() ? c0.data() : nullptr;
+    a->params = sizes_.keras_weights ? nullptr : params.data();
+    a->y = y.data();
+    a->reserve = sizes_.training ? reserve.data() : nullptr;
     const auto strides = [&](int64_t outer_size, int64_t features) {
       return Strides::Of(sizes_.time_major, outer_size, sizes_.batch, features);
     };
@@ -181,14 +172,14 @@ class EngineCall {
     a->y_strides = strides(sizes_.max_time, y_features());
     a->h_strides = strides(d_.num_pseudo_layers(), d_.output_size());
     a->c_strides = strides(d_.num_pseudo_layers(), d_.hidden_size);
+    return {kernel.data(), recurrent_kernel.data(),
+            sizes_.keras_bias ? bias.data() : nullptr};
   }
 
   static void Fill(Buffer<Element>* values, RandomValues& random,
                    double bound) {
     for (int64_t i = 0; i < values->size(); ++i) {
-      const auto value =
-          static_cast<ComputeType<Element>>(random.Real(-bound, bound));
-      Store(&value, values->data() + i, 1);
+      values->data()[i] = FromDouble<Element>(random.Real(-bound, bound));
     }
   }
 };

@@ -14,6 +14,7 @@
 #include "kernels/engine/engine.h"
 #include "tests/engine/engine_call.h"
 #include "tests/engine/float_mode.h"
+#include "tests/engine/simd_targets.h"
 #include "tests/engine/thread_pool.h"
 
 namespace rnn {
@@ -41,9 +42,6 @@ class VectorBuffer {
 
 template <typename Element>
 using Call = EngineCall<Element, VectorBuffer>;
-
-constexpr CellMode kModes[] = {CellMode::kRelu, CellMode::kTanh,
-                               CellMode::kLstm, CellMode::kGru};
 
 // Large enough for all parts of a team to get work.
 EngineSizes Sizes(CellMode mode) {

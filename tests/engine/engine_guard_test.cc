@@ -14,6 +14,7 @@
 #include "tests/engine/engine_call.h"
 #include "tests/engine/guard_pages.h"
 #include "tests/engine/guarded.h"
+#include "tests/engine/simd_targets.h"
 #include "tests/engine/thread_pool.h"
 
 namespace rnn {
@@ -51,8 +52,6 @@ const Case kCases[] = {
     {"several_chunks_in_a_stack", 90, 13, 3, 5, 2, 2},
     {"large_enough_for_a_team", 5, 17, 131, 133},
 };
-
-constexpr const char* kModeNames[] = {"relu", "tanh", "lstm", "gru"};
 
 enum class Weights { kParams, kKeras, kKerasWithoutBias };
 constexpr const char* kWeightsSuffixes[] = {"", "_keras",

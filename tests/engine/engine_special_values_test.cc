@@ -13,11 +13,11 @@
 #include "tests/engine/engine_call.h"
 #include "tests/engine/guard_pages.h"
 #include "tests/engine/reference_rnn.h"
+#include "tests/engine/simd_targets.h"
 
 namespace rnn {
 namespace {
 
-constexpr const char* kModeNames[] = {"relu", "tanh", "lstm", "gru"};
 constexpr int64_t kSteps = 4, kBatch = 5, kSick = 2;
 
 template <typename F>

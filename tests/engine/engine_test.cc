@@ -101,8 +101,6 @@ const Case kCases[] = {
     {"hundreds_projected", 5, 37, 70, 150, 1, 1, Lengths::kRagged, 131},
 };
 
-constexpr const char* kModeNames[] = {"relu", "tanh", "lstm", "gru"};
-
 enum class ElementType { kFloat, kDouble, kHalf, kBFloat16 };
 constexpr const char* kElementNames[] = {"float", "double", "half", "bfloat16"};
 

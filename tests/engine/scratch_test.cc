@@ -9,12 +9,10 @@
 #include "kernels/engine/engine.h"
 #include "kernels/engine/params_layout.h"
 #include "tests/engine/random_values.h"
+#include "tests/engine/simd_targets.h"
 
 namespace rnn {
 namespace {
-
-constexpr CellMode kModes[] = {CellMode::kRelu, CellMode::kTanh,
-                               CellMode::kLstm, CellMode::kGru};
 
 // The bounds of the document, in bytes.
 template <typename Element>

@@ -19,9 +19,6 @@
 namespace rnn {
 namespace {
 
-constexpr CellMode kModes[] = {CellMode::kRelu, CellMode::kTanh,
-                               CellMode::kLstm, CellMode::kGru};
-constexpr const char* kModeNames[] = {"relu", "tanh", "lstm", "gru"};
 constexpr int64_t kMaxRows = 13;
 
 // Units before and after the panel under test, which nobody may touch.

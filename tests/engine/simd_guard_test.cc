@@ -28,9 +28,6 @@ constexpr int64_t kMaxColumns = kMaxPanelVectors * kMaxLanes;
 constexpr int64_t kMaxUnits = kMaxColumns;
 constexpr int64_t kMaxHidden = kMaxDepth + kMaxUnits;
 
-constexpr CellMode kModes[] = {CellMode::kRelu, CellMode::kTanh,
-                               CellMode::kLstm, CellMode::kGru};
-constexpr const char* kModeNames[] = {"relu", "tanh", "lstm", "gru"};
 constexpr GuardedSide kSides[] = {GuardedSide::kEnd, GuardedSide::kBegin};
 
 // How the weights of a product lie.

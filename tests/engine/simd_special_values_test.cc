@@ -17,10 +17,6 @@
 namespace rnn {
 namespace {
 
-constexpr CellMode kModes[] = {CellMode::kRelu, CellMode::kTanh,
-                               CellMode::kLstm, CellMode::kGru};
-constexpr const char* kModeNames[] = {"relu", "tanh", "lstm", "gru"};
-
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
@@ -61,6 +57,23 @@ TYPED_TEST_SUITE(SimdSpecialValuesTest, Types);
 constexpr int64_t kRows = 3;
 constexpr int kNumDraws = 200;
 
+template <typename F, typename Any>
+std::vector<F> Values(RandomValues& random, int64_t count, Any any) {
+  std::vector<F> values(count);
+  for (F& value : values) value = static_cast<F>(any(random));
+  return values;
+}
+
+// Where each of the kRows rows begins.
+template <typename Value>
+std::vector<Value*> RowsOf(Value* matrix, int64_t columns) {
+  std::vector<Value*> rows;
+  for (int64_t row = 0; row < kRows; ++row) {
+    rows.push_back(matrix + row * columns);
+  }
+  return rows;
+}
+
 TYPED_TEST(SimdSpecialValuesTest, Forward) {
   using F = TypeParam;
   constexpr double kEpsilon = std::numeric_limits<F>::epsilon();
@@ -75,20 +88,14 @@ TYPED_TEST(SimdSpecialValuesTest, Forward) {
       int64_t num_nan = 0, num_infinite = 0, num_finite = 0;
       for (int draw = 0; draw < kNumDraws; ++draw) {
         const auto values = [&](int64_t count) {
-          std::vector<F> result(count);
-          for (F& value : result) value = static_cast<F>(AnyValue(random));
-          return result;
+          return Values<F>(random, count, AnyValue);
         };
         std::vector<F> input_gates = values(kRows * G * H);
         std::vector<F> new_bias = values(H), c = values(kRows * H);
         std::vector<F> h_prev = values(kRows * H), h(kRows * H);
         const std::vector<F> c_before = c;
-        std::vector<const F*> h_prev_rows;
-        std::vector<F*> h_rows;
-        for (int64_t row = 0; row < kRows; ++row) {
-          h_prev_rows.push_back(h_prev.data() + row * H);
-          h_rows.push_back(h.data() + row * H);
-        }
+        const auto h_prev_rows = RowsOf(h_prev.data(), H);
+        const auto h_rows = RowsOf(h.data(), H);
         CellForwardStep<F> step{};
         step.rows = kRows;
         step.hidden_size = H;
@@ -154,17 +161,7 @@ TYPED_TEST(SimdSpecialValuesTest, Backward) {
       const int64_t reserved = NumReservedPerUnit(mode);
       for (int draw = 0; draw < kNumDraws; ++draw) {
         const auto values = [&](int64_t count, auto any) {
-          std::vector<F> result(count);
-          for (F& value : result) value = static_cast<F>(any(random));
-          return result;
-        };
-        const auto rows_of = [&](const std::vector<F>& matrix) {
-          std::vector<const F*> rows;
-          const auto columns = static_cast<int64_t>(matrix.size()) / kRows;
-          for (int64_t row = 0; row < kRows; ++row) {
-            rows.push_back(matrix.data() + row * columns);
-          }
-          return rows;
+          return Values<F>(random, count, any);
         };
         // Activations, and then c' or q.
         std::vector<F> saved = values(kRows * reserved * H, AnyActivation);
@@ -182,8 +179,10 @@ TYPED_TEST(SimdSpecialValuesTest, Backward) {
         std::vector<F> dc = values(kRows * H, AnyModerate);
         const std::vector<F> dh_before = dh, dc_before = dc;
         std::vector<F> dgates(kRows * G * H), recurrent(kRows * G * H);
-        const auto saved_rows = rows_of(saved), c_prev_rows = rows_of(c_prev),
-                   h_prev_rows = rows_of(h_prev), h_rows = rows_of(h);
+        const auto saved_rows = RowsOf(saved.data(), reserved * H);
+        const auto c_prev_rows = RowsOf(c_prev.data(), H);
+        const auto h_prev_rows = RowsOf(h_prev.data(), H);
+        const auto h_rows = RowsOf(h.data(), H);
         CellBackwardStep<F> step{};
         step.rows = kRows;
         step.hidden_size = H;

@@ -1,20 +1,34 @@
-// The instruction sets that a test goes through.
+// The instruction sets and the modes that tests and benchmarks go through.
 #ifndef TESTS_ENGINE_SIMD_TARGETS_H_
 #define TESTS_ENGINE_SIMD_TARGETS_H_
 
 #include <iostream>
+#include <iterator>
 #include <type_traits>
 #include <vector>
 
+#include "kernels/engine/cell.h"
+#include "kernels/engine/elements.h"
 #include "kernels/engine/simd/simd_kernels.h"
 
 namespace rnn {
 
-// All that this machine runs, scalar included; the log says which, once.
+inline constexpr CellMode kModes[] = {CellMode::kRelu, CellMode::kTanh,
+                                      CellMode::kLstm, CellMode::kGru};
+inline constexpr const char* kModeNames[] = {"relu", "tanh", "lstm", "gru"};
+static_assert(std::size(kModes) == kNumCellModes);
+
+// All that this machine runs, best first, scalar last.
+inline std::vector<const SimdTarget*> AllSimdTargets() {
+  std::vector<const SimdTarget*> targets(16);
+  targets.resize(SupportedSimdTargets(targets.data(), 16));
+  return targets;
+}
+
+// The same; the log says once which they are.
 inline const std::vector<const SimdTarget*>& TestedSimdTargets() {
   static const auto* const targets = [] {
-    auto* found = new std::vector<const SimdTarget*>(16);
-    found->resize(SupportedSimdTargets(found->data(), 16));
+    auto* found = new std::vector<const SimdTarget*>(AllSimdTargets());
     std::cout << "Instruction sets under test:";
     for (const SimdTarget* target : *found) std::cout << ' ' << target->name;
     std::cout << std::endl;
@@ -24,17 +38,6 @@ inline const std::vector<const SimdTarget*>& TestedSimdTargets() {
 }
 
 inline const SimdTarget& ScalarTarget() { return *TestedSimdTargets().back(); }
-
-template <typename Operand>
-const SimdKernels<Operand>& KernelsOf(const SimdTarget& target) {
-  if constexpr (std::is_same_v<Operand, double>) {
-    return target.double_kernels;
-  } else if constexpr (std::is_same_v<Operand, float>) {
-    return target.float_kernels;
-  } else {
-    return *target.bfloat16_kernels;
-  }
-}
 
 // Those of the tested ones that have kernels for these operands.
 template <typename Operand>
