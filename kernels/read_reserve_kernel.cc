@@ -88,12 +88,11 @@ class ReadReserveKernel : public OpKernel {
   // Writes what dropout makes of ones. `shape` is [L-1, T, B, D*P].
   static void FillMasks(const rnn::Dropout& dropout, const TensorShape& shape,
                         ComputeType* masks, rnn::Executor& executor) {
-    constexpr int64_t kDropoutWork = 16;
     const int64_t time = shape.dim_size(1);
     const int64_t batch = shape.dim_size(2);
     const int64_t features = shape.dim_size(3);
     const int64_t rows = shape.dim_size(0) * time * batch;
-    rnn::ParallelFor(executor, rows, features * kDropoutWork,
+    rnn::ParallelFor(executor, rows, features * rnn::kMoveWork,
                      [&](int64_t begin, int64_t end) {
                        for (int64_t i = begin; i < end; ++i) {
                          ComputeType* row = masks + i * features;

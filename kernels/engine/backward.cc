@@ -202,7 +202,7 @@ class BackwardPass {
 
   void StoreParamsGradients() {
     const auto store = [&](const F* in, Element* out, int64_t size) {
-      ParallelFor(*executor_, size, 1, [&](int64_t begin, int64_t end) {
+      ParallelFor(*executor_, size, kMoveWork, [&](int64_t begin, int64_t end) {
         Store(in + begin, out + begin, end - begin);
       });
     };
@@ -379,7 +379,7 @@ class BackwardPass {
         a_->reserve + reserve_layout_.ActivationsOffset(k);
     if constexpr (!kInPlace) {
       const Element* source = activations + first_row * size;
-      ParallelFor(*executor_, rows, size, [&](int64_t begin, int64_t end) {
+      ParallelFor(*executor_, rows, size * kMoveWork, [&](int64_t begin, int64_t end) {
         Load(source + begin * size, saved_staging_ + begin * size,
              (end - begin) * size);
       });
@@ -440,7 +440,7 @@ class BackwardPass {
                             rank));
     }
     ParallelForEachRow(
-        *executor_, sequences_, chunk, kInPlace ? 1 : P,
+        *executor_, sequences_, chunk, (kInPlace ? 1 : P) * kMoveWork,
         [&](int64_t i, int64_t step, int64_t rank) {
           point_at(B + i,
                    outputs.Row(sequences_.time(direction, step, rank), rank));
@@ -468,7 +468,7 @@ class BackwardPass {
     const auto source =
         TimeRows<const Element>::Padded(sequences_, a_->dy, a_->y_strides)
             .From(direction * P);
-    ParallelForEachRow(*executor_, sequences_, chunk, kRoundsResults ? P : 1,
+    ParallelForEachRow(*executor_, sequences_, chunk, (kRoundsResults ? P : 1) * kMoveWork,
                        [&](int64_t i, int64_t step, int64_t rank) {
                          const Element* row = source.Row(
                              sequences_.time(direction, step, rank), rank);
@@ -669,7 +669,7 @@ class BackwardPass {
   // left_ = the transpose of [rows, columns].
   void Transpose(const Operand* const* source, int64_t rows, int64_t columns) {
     const int64_t row_size = PaddedDepth<Operand>(rows);
-    ParallelFor(*executor_, columns, rows, [&](int64_t begin, int64_t end) {
+    ParallelFor(*executor_, columns, rows * kMoveWork, [&](int64_t begin, int64_t end) {
       Kernels<Operand>().transpose_rows(
           source, rows, begin, end, left_.values + begin * row_size, row_size);
     });
@@ -717,7 +717,7 @@ class BackwardPass {
     constexpr int64_t kBlock = 128;
     const int64_t H = d_.hidden_size;
     const int64_t blocks_per_gate = (H + kBlock - 1) / kBlock;
-    ParallelFor(*executor_, num_gates * blocks_per_gate, rows * kBlock,
+    ParallelFor(*executor_, num_gates * blocks_per_gate, rows * kBlock * kMoveWork,
                 [&](int64_t begin, int64_t end) {
                   for (int64_t block = begin; block < end; ++block) {
                     const int64_t gate = first_gate + block / blocks_per_gate;
@@ -749,7 +749,7 @@ class BackwardPass {
       return;
     }
     const int64_t H = d_.hidden_size;
-    ParallelFor(*executor_, rows, d_.gates_size(),
+    ParallelFor(*executor_, rows, d_.gates_size() * kMoveWork,
                 [&](int64_t begin, int64_t end) {
                   for (int64_t i = begin; i < end; ++i) {
                     for (int64_t j = 0; j < H; ++j) {
@@ -767,10 +767,9 @@ class BackwardPass {
   void ApplyDropout(int64_t layer) {
     if (d_.dropout == 0) return;
     const TimeRows<F> gradient = InputGradientRows(layer);
-    constexpr int64_t kDropoutWork = 16;
     ParallelForEachRow(
         *executor_, sequences_, {0, sequences_.num_steps()},
-        LayerWidth() * kDropoutWork, [&](int64_t, int64_t time, int64_t rank) {
+        LayerWidth() * kMoveWork, [&](int64_t, int64_t time, int64_t rank) {
           F* row = gradient.Row(time, rank);
           dropout_.Apply(layer - 1, time, sequences_.batch_row(rank),
                          LayerWidth(), row, row);
@@ -782,7 +781,7 @@ class BackwardPass {
     const auto target =
         TimeRows<Element>::Padded(sequences_, a_->dx, a_->x_strides);
     ParallelForEachRow(*executor_, sequences_, {0, sequences_.num_steps()},
-                       d_.input_size, [&](int64_t, int64_t time, int64_t rank) {
+                       d_.input_size * kMoveWork, [&](int64_t, int64_t time, int64_t rank) {
                          Store(source.Row(time, rank), target.Row(time, rank),
                                d_.input_size);
                        });

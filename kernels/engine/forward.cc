@@ -97,7 +97,7 @@ struct RecurrentPanels {
  private:
   template <typename PackOne>
   void ForEachPanel(Executor& executor, PackOne pack_one) const {
-    ParallelFor(executor, num_panels(), panel_size(),
+    ParallelFor(executor, num_panels(), panel_size() * kMoveWork,
                 [&](int64_t begin, int64_t end) {
                   for (; begin < end; ++begin) pack_one(begin);
                 });
@@ -530,7 +530,7 @@ class ForwardPseudoLayer {
       return;
     }
     const int64_t H = d_.hidden_size;
-    ParallelFor(*executor_, rows, gates_size, [&](int64_t begin, int64_t end) {
+    ParallelFor(*executor_, rows, gates_size * kMoveWork, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         // The first gate's place holds the input until its turn, the last.
         F* gates = input_gates_.rows[i];
@@ -635,7 +635,7 @@ class ForwardPseudoLayer {
     const int64_t rows =
         sequences_.offset(chunk.end) - sequences_.offset(chunk.begin);
     const int64_t size = ReservedRowSize();
-    ParallelFor(*executor_, rows, size, [&](int64_t begin, int64_t end) {
+    ParallelFor(*executor_, rows, size * kMoveWork, [&](int64_t begin, int64_t end) {
       Store(saved_ + begin * size, reserve + begin * size,
             (end - begin) * size);
     });

@@ -15,9 +15,6 @@ namespace {
 // one are few pages of memory.
 constexpr int64_t kBlock = 64;
 
-// A value moved costs about as much as this many multiply-adds.
-constexpr int64_t kTransposeWork = 32;
-
 // out[k * out_stride + j] = in[j * in_stride + k], j < rows, k < columns, for
 // at most kBlock rows.
 template <typename Element>
@@ -53,7 +50,7 @@ void ForEachGateBlock(const RnnDescriptor& d, const Region& region,
   const int64_t blocks_per_gate = (H + kBlock - 1) / kBlock;
   ParallelFor(
       executor, d.num_gates() * blocks_per_gate,
-      std::min(H, kBlock) * region.columns * kTransposeWork,
+      std::min(H, kBlock) * region.columns * kMoveWork,
       [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t gate = i / blocks_per_gate;

@@ -31,7 +31,8 @@ void FillPanels(PackedMatrix<Operand>* packed, int64_t depth, int64_t columns,
   packed->depth = PaddedDepth<Operand>(depth);
   packed->columns = columns;
   ParallelFor(executor, packed->num_panels(),
-              packed->depth * Kernels<Operand>().panel_columns, fill);
+              packed->depth * Kernels<Operand>().panel_columns * kMoveWork,
+              fill);
 }
 
 // From rows: row(k) -> all columns.

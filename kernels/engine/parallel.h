@@ -10,9 +10,12 @@
 
 namespace rnn {
 
-// Floating-point operations, or elements moved, that are worth a task: a few
-// microseconds, some ten times what handing it to a team costs.
+// Floating-point operations that are worth a task: a few microseconds, some ten
+// times what handing it to a team costs.
 inline constexpr int64_t kMinTaskWork = int64_t{1} << 18;
+
+// Moving an element from one buffer to another costs about as many.
+inline constexpr int64_t kMoveWork = 16;
 
 // The elementwise part of a step costs about so much per hidden unit.
 inline constexpr int64_t kCellWork = 64;

@@ -78,7 +78,7 @@ template <typename Element>
 void ZeroPadding(const Sequences& sequences, Element* data, Strides strides,
                  int64_t features, Executor& executor) {
   ParallelFor(
-      executor, sequences.batch(), sequences.max_time() * features,
+      executor, sequences.batch(), sequences.max_time() * features * kMoveWork,
       [&](int64_t begin, int64_t end) {
         for (int64_t rank = begin; rank < end; ++rank) {
           Element* row = data + sequences.batch_row(rank) * strides.batch;
@@ -137,7 +137,7 @@ class LayerInput {
         return;
       }
     }
-    ParallelForEachRow(executor, sequences_, chunk, features_ * kStagingWork,
+    ParallelForEachRow(executor, sequences_, chunk, features_ * kMoveWork,
                        [&](int64_t i, int64_t step, int64_t rank) {
                          Operand* row = staging + i * row_size();
                          StageRow(sequences_.time(direction, step, rank), rank,
@@ -147,9 +147,6 @@ class LayerInput {
   }
 
  private:
-  // A staged value costs about as much as this many multiply-adds.
-  static constexpr int64_t kStagingWork = 16;
-
   int64_t row_size() const { return PaddedDepth<Operand>(features_); }
 
   void StageRow(int64_t time, int64_t rank, Operand* row) const {
