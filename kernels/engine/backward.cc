@@ -379,10 +379,11 @@ class BackwardPass {
         a_->reserve + reserve_layout_.ActivationsOffset(k);
     if constexpr (!kInPlace) {
       const Element* source = activations + first_row * size;
-      ParallelFor(*executor_, rows, size * kMoveWork, [&](int64_t begin, int64_t end) {
-        Load(source + begin * size, saved_staging_ + begin * size,
-             (end - begin) * size);
-      });
+      ParallelFor(*executor_, rows, size * kMoveWork,
+                  [&](int64_t begin, int64_t end) {
+                    Load(source + begin * size, saved_staging_ + begin * size,
+                         (end - begin) * size);
+                  });
     }
     for (int64_t i = 0; i < rows; ++i) {
       if constexpr (kInPlace) {
@@ -468,17 +469,18 @@ class BackwardPass {
     const auto source =
         TimeRows<const Element>::Padded(sequences_, a_->dy, a_->y_strides)
             .From(direction * P);
-    ParallelForEachRow(*executor_, sequences_, chunk, (kRoundsResults ? P : 1) * kMoveWork,
-                       [&](int64_t i, int64_t step, int64_t rank) {
-                         const Element* row = source.Row(
-                             sequences_.time(direction, step, rank), rank);
-                         if constexpr (!kRoundsResults) {
-                           dy_rows_[i] = row;
-                         } else {
-                           Load(row, dy_staging_ + i * P, P);
-                           dy_rows_[i] = dy_staging_ + i * P;
-                         }
-                       });
+    ParallelForEachRow(
+        *executor_, sequences_, chunk, (kRoundsResults ? P : 1) * kMoveWork,
+        [&](int64_t i, int64_t step, int64_t rank) {
+          const Element* row =
+              source.Row(sequences_.time(direction, step, rank), rank);
+          if constexpr (!kRoundsResults) {
+            dy_rows_[i] = row;
+          } else {
+            Load(row, dy_staging_ + i * P, P);
+            dy_rows_[i] = dy_staging_ + i * P;
+          }
+        });
   }
 
   // dgates as the recurrent product saw them.
@@ -669,10 +671,12 @@ class BackwardPass {
   // left_ = the transpose of [rows, columns].
   void Transpose(const Operand* const* source, int64_t rows, int64_t columns) {
     const int64_t row_size = PaddedDepth<Operand>(rows);
-    ParallelFor(*executor_, columns, rows * kMoveWork, [&](int64_t begin, int64_t end) {
-      Kernels<Operand>().transpose_rows(
-          source, rows, begin, end, left_.values + begin * row_size, row_size);
-    });
+    ParallelFor(
+        *executor_, columns, rows * kMoveWork, [&](int64_t begin, int64_t end) {
+          Kernels<Operand>().transpose_rows(source, rows, begin, end,
+                                            left_.values + begin * row_size,
+                                            row_size);
+        });
     left_.SetRows(columns, row_size);
   }
 
@@ -717,8 +721,8 @@ class BackwardPass {
     constexpr int64_t kBlock = 128;
     const int64_t H = d_.hidden_size;
     const int64_t blocks_per_gate = (H + kBlock - 1) / kBlock;
-    ParallelFor(*executor_, num_gates * blocks_per_gate, rows * kBlock * kMoveWork,
-                [&](int64_t begin, int64_t end) {
+    ParallelFor(*executor_, num_gates * blocks_per_gate,
+                rows * kBlock * kMoveWork, [&](int64_t begin, int64_t end) {
                   for (int64_t block = begin; block < end; ++block) {
                     const int64_t gate = first_gate + block / blocks_per_gate;
                     const int64_t first = block % blocks_per_gate * kBlock;
@@ -780,11 +784,11 @@ class BackwardPass {
     const TimeRows<F> source = InputGradientRows(0);
     const auto target =
         TimeRows<Element>::Padded(sequences_, a_->dx, a_->x_strides);
-    ParallelForEachRow(*executor_, sequences_, {0, sequences_.num_steps()},
-                       d_.input_size * kMoveWork, [&](int64_t, int64_t time, int64_t rank) {
-                         Store(source.Row(time, rank), target.Row(time, rank),
-                               d_.input_size);
-                       });
+    ParallelForEachRow(
+        *executor_, sequences_, {0, sequences_.num_steps()},
+        d_.input_size * kMoveWork, [&](int64_t, int64_t time, int64_t rank) {
+          Store(source.Row(time, rank), target.Row(time, rank), d_.input_size);
+        });
   }
 
   const RnnDescriptor d_;

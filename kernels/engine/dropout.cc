@@ -7,49 +7,35 @@
 
 namespace rnn {
 
-std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,
-                                   uint64_t key) {
-  constexpr int kRounds = 10;
-  uint32_t key0 = static_cast<uint32_t>(key);
-  uint32_t key1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < kRounds; ++round) {
-    const uint64_t product0 = uint64_t{0xD2511F53u} * counter[0];
-    const uint64_t product1 = uint64_t{0xCD9E8D57u} * counter[2];
-    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key0,
-               static_cast<uint32_t>(product1),
-               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key1,
-               static_cast<uint32_t>(product0)};
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-  return counter;
-}
-
 template <typename Element>
 void Dropout::Apply(int64_t layer, int64_t time, int64_t batch_row,
                     int64_t count, const Element* in, Element* out) const {
   using F = ComputeType<Element>;
-  const uint64_t threshold = static_cast<uint64_t>(
+  DropoutRow<F> row;
+  row.counter[0] = static_cast<uint32_t>(batch_row);
+  row.counter[1] = static_cast<uint32_t>(time);
+  row.counter[2] = static_cast<uint32_t>(layer);
+  row.key = key;
+  row.min_kept_word = static_cast<uint64_t>(
       std::floor(static_cast<double>(probability) * 0x1p32));
   // With probability 1 nothing is kept, so the scale does not matter.
-  const F scale = probability < 1 ? F{1} / (F{1} - F{probability}) : F{0};
-  for (int64_t block = 0; 4 * block < count; ++block) {
-    const std::array<uint32_t, 4> words = Philox4x32(
-        {static_cast<uint32_t>(block), static_cast<uint32_t>(batch_row),
-         static_cast<uint32_t>(time), static_cast<uint32_t>(layer)},
-        key);
-    const int64_t begin = 4 * block;
-    const int64_t end = std::min(begin + 4, count);
-    for (int64_t j = begin; j < end; ++j) {
-      const bool is_kept = words[j - begin] >= threshold;
-      if constexpr (kComputesInPlace<Element>) {
-        out[j] = is_kept ? in[j] * scale : F{0};
-      } else {
-        F value;
-        Load(in + j, &value, 1);
-        value = is_kept ? value * scale : F{0};
-        Store(&value, out + j, 1);
-      }
+  row.scale = probability < 1 ? F{1} / (F{1} - F{probability}) : F{0};
+  row.first = 0;
+  row.count = count;
+  if constexpr (kComputesInPlace<Element>) {
+    row.in = in;
+    row.out = out;
+    Kernels<F>().drop_out(row);
+  } else {
+    constexpr int64_t kBlock = 512;
+    F values[kBlock];
+    row.in = row.out = values;
+    for (int64_t j = 0; j < count; j += kBlock) {
+      row.first = j;
+      row.count = std::min(kBlock, count - j);
+      Load(in + j, values, row.count);
+      Kernels<F>().drop_out(row);
+      Store(values, out + j, row.count);
     }
   }
 }

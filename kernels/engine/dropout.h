@@ -4,15 +4,9 @@
 #ifndef KERNELS_ENGINE_DROPOUT_H_
 #define KERNELS_ENGINE_DROPOUT_H_
 
-#include <array>
 #include <cstdint>
 
 namespace rnn {
-
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011). The key's low word is key word 0.
-std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,
-                                   uint64_t key);
 
 struct Dropout {
   float probability;  // in [0, 1]
@@ -20,9 +14,10 @@ struct Dropout {
 
   // out[j] = in[j] / (1 - probability) where kept, 0 where dropped, for the
   // `count` features that `layer` emits at `time` for `batch_row`. Feature j
-  // takes word j % 4 of counter (j / 4, batch_row, time, layer) and is kept iff
-  // that word is at least floor(probability * 2^32). `out` may be `in`. Element
-  // is float, double or BFloat16, which is rounded.
+  // takes word j of the generator (DropoutRow in simd_kernels.h) with counter
+  // (j / 4, batch_row, time, layer) and is kept iff that word is at least
+  // floor(probability * 2^32). `out` may be `in`. Element is float, double or
+  // BFloat16, which is rounded.
   template <typename Element>
   void Apply(int64_t layer, int64_t time, int64_t batch_row, int64_t count,
              const Element* in, Element* out) const;

@@ -144,9 +144,20 @@ struct RecurrentPanels {
   }
 };
 
-// Up to so many steps of so many rows read R where the caller keeps it.
-constexpr int64_t kMaxStepsUnpacked = 4;
-constexpr int64_t kMaxBatchUnpacked = 4;
+// Packing moves all weights about as often as a few steps or rows read them. It
+// changes the order of additions, so that only the shape decides, not lengths.
+bool PacksInputWeights(const Sequences& sequences) {
+  constexpr int64_t kMaxRows = 32;
+  return sequences.max_time() * sequences.batch() > kMaxRows;
+}
+bool PacksRecurrent(const Sequences& sequences, bool is_canonical) {
+  constexpr int64_t kMaxSteps = 2;
+  constexpr int64_t kMaxCanonicalRows = 8;
+  if (PacksInputWeights(sequences)) return true;
+  return sequences.max_time() > kMaxSteps &&
+         !(is_canonical &&
+           sequences.max_time() * sequences.batch() <= kMaxCanonicalRows);
+}
 
 // What all pseudo-layers of a call share.
 template <typename Element, typename Operand>
@@ -317,18 +328,16 @@ class ForwardPseudoLayer {
     return NumReservedPerUnit(d_.mode) * d_.hidden_size;
   }
 
-  // Packing moves all weights about as often as a few steps or rows read them.
   void ChooseWhatToPack() {
     constexpr int64_t kStep = kDepthStep<Operand>;
+    const bool is_canonical = a_->keras_weights == nullptr;
     const bool can_read_in_place =
         kInPlace && d_.input_size % kStep == 0 &&
         d_.output_size() % kStep == 0 &&
-        (a_->keras_weights == nullptr ||
-         d_.hidden_size % Kernels<Operand>().lanes == 0);
+        (is_canonical || d_.hidden_size % Kernels<Operand>().lanes == 0);
     if (!can_read_in_place) return;
-    packs_input_weights_ = sequences_.num_valid_rows() > kMaxRowsUnpacked;
-    packs_recurrent_ = sequences_.num_steps() > kMaxStepsUnpacked ||
-                       sequences_.batch() > kMaxBatchUnpacked;
+    packs_input_weights_ = PacksInputWeights(sequences_);
+    packs_recurrent_ = PacksRecurrent(sequences_, is_canonical);
   }
 
   void PackWeights(int64_t layer, int64_t k) {
@@ -530,16 +539,18 @@ class ForwardPseudoLayer {
       return;
     }
     const int64_t H = d_.hidden_size;
-    ParallelFor(*executor_, rows, gates_size * kMoveWork, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        // The first gate's place holds the input until its turn, the last.
-        F* gates = input_gates_.rows[i];
-        Load(input_rows_[i], gates, H);
-        for (int64_t j = gates_size - 1; j >= 0; --j) {
-          gates[j] = gates[j % H] + bias_[j];
-        }
-      }
-    });
+    ParallelFor(*executor_, rows, gates_size * kMoveWork,
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) {
+                    // The first gate's place holds the input until its turn,
+                    // the last.
+                    F* gates = input_gates_.rows[i];
+                    Load(input_rows_[i], gates, H);
+                    for (int64_t j = gates_size - 1; j >= 0; --j) {
+                      gates[j] = gates[j % H] + bias_[j];
+                    }
+                  }
+                });
   }
 
   // h before each active row of `step`.
@@ -635,10 +646,11 @@ class ForwardPseudoLayer {
     const int64_t rows =
         sequences_.offset(chunk.end) - sequences_.offset(chunk.begin);
     const int64_t size = ReservedRowSize();
-    ParallelFor(*executor_, rows, size * kMoveWork, [&](int64_t begin, int64_t end) {
-      Store(saved_ + begin * size, reserve + begin * size,
-            (end - begin) * size);
-    });
+    ParallelFor(*executor_, rows, size * kMoveWork,
+                [&](int64_t begin, int64_t end) {
+                  Store(saved_ + begin * size, reserve + begin * size,
+                        (end - begin) * size);
+                });
   }
 
   // Makes the chunk's last step the one before the next chunk.

@@ -2,16 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
+#include "tests/engine/philox.h"
+#include "tests/engine/simd_targets.h"
+
 namespace rnn {
 namespace {
-
-using Words = std::array<uint32_t, 4>;
 
 // The known answers that come with Random123.
 TEST(PhiloxTest, GivesTheKnownAnswers) {
@@ -58,6 +58,44 @@ TYPED_TEST(DropoutTest, EachElementHasItsWord) {
     const Words words =
         Philox4x32({static_cast<uint32_t>(j / 4), 3, 70000, 5}, kKey);
     EXPECT_EQ(out[j], words[j % 4] >= threshold ? in[j] * scale : 0) << j;
+  }
+}
+
+TYPED_TEST(DropoutTest, EveryInstructionSetDrawsTheSameWords) {
+  using F = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    SCOPED_TRACE(target->name);
+    for (int64_t count : {1, 3, 4, 5, 127, 128, 129, 300}) {
+      for (int64_t first : {0, 508}) {
+        std::vector<F> values(count + 4);
+        for (size_t j = 0; j < values.size(); ++j) {
+          values[j] = static_cast<F>(j + 1);
+        }
+        const std::vector<F> in = values;
+        DropoutRow<F> row;
+        row.counter[0] = 7;
+        row.counter[1] = 0xffffffff;
+        row.counter[2] = 3;
+        row.key = 0x0123456789abcdef;
+        row.min_kept_word = uint64_t{1} << 31;
+        row.scale = F{2};
+        row.first = first;
+        row.count = count;
+        row.in = row.out = values.data();
+        KernelsOf<F>(*target).drop_out(row);
+        for (int64_t j = 0; j < count; ++j) {
+          const int64_t word = first + j;
+          const Words words = Philox4x32(
+              {static_cast<uint32_t>(word / 4), 7, 0xffffffff, 3}, row.key);
+          ASSERT_EQ(values[j],
+                    words[word % 4] >= row.min_kept_word ? in[j] * 2 : 0)
+              << j << " of " << count;
+        }
+        for (int64_t j = count; j < count + 4; ++j) {
+          ASSERT_EQ(values[j], in[j]) << "beyond " << count;
+        }
+      }
+    }
   }
 }
 

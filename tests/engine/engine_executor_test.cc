@@ -206,8 +206,8 @@ TEST(EngineExecutorTest, TeamsKeepToALimitTheyShare) {
   };
   std::vector<Results> results(kLimit);
   std::vector<std::thread> callers;
+  for (int i = 0; i < kLimit; ++i) ASSERT_TRUE(try_take());  // callers count
   for (int i = 0; i < kLimit; ++i) {
-    ASSERT_TRUE(try_take());  // the callers count
     callers.emplace_back([&, i] {
       for (int call = 0; call < 4; ++call) {
         Team team(4, recruit);

@@ -14,12 +14,14 @@
 #include <iostream>
 #include <limits>
 #include <ostream>
+#include <set>
 #include <string>
 #include <thread>
 #include <type_traits>
 #include <vector>
 
 #include "kernels/engine/elements.h"
+#include "kernels/engine/keras_weights.h"
 #include "kernels/engine/params_layout.h"
 #include "kernels/engine/reserve_layout.h"
 #include "tests/engine/element_values.h"
@@ -99,7 +101,48 @@ const Case kCases[] = {
      false, 0.5f},
     {"hundreds", 6, 37, 130, 129, 1, 2, Lengths::kRagged},
     {"hundreds_projected", 5, 37, 70, 150, 1, 1, Lengths::kRagged, 131},
+    // Of one row alone, or of a third of the time, all weights are still
+    // packed.
+    {"long_rows", 40, 3, 6, 10, 2, 2, Lengths::kRagged},
+    {"long_row", 100, 1, 7, 12},
+    {"long_rows_in_layers", 100, 3, 6, 9, 3, 1, Lengths::kRagged},
+    {"long_rows_projected", 40, 4, 6, 12, 2, 1, Lengths::kRagged, 5},
+    // Weights are read where they lie
+    // - by one step of up to 32 rows, and just not,
+    {"1_step_of_1_row", 1, 1, 20, 48},
+    {"1_step_of_1_row_in_layers", 1, 1, 35, 67, 2, 2},
+    {"1_step_of_7_rows", 1, 7, 33, 34, 2, 2, Lengths::kRagged},
+    {"1_step_of_32_rows", 1, 32, 20, 48, 1, 1, Lengths::kRagged},
+    {"1_step_of_32_rows_in_layers", 1, 32, 19, 37, 2, 2},
+    {"1_step_of_33_rows", 1, 33, 20, 48},
+    // - by two steps,
+    {"2_steps_of_1_row", 2, 1, 20, 48, 1, 1},
+    {"2_steps_of_5_rows_in_layers", 2, 5, 18, 70, 2, 2, Lengths::kRagged},
+    {"2_steps_of_16_rows", 2, 16, 20, 48, 1, 1, Lengths::kRagged},
+    {"2_steps_of_17_rows", 2, 17, 20, 48, 1, 1, Lengths::kRagged},
+    // - by more steps: R of up to 8 rows in all, W of up to 32.
+    {"4_steps_of_2_rows", 4, 2, 20, 48, 1, 1, Lengths::kRagged},
+    {"8_steps_of_1_row_in_layers", 8, 1, 18, 34, 2, 2},
+    {"3_steps_of_3_rows", 3, 3, 20, 48, 1, 1, Lengths::kRagged},
+    {"9_steps_of_1_row_in_layers", 9, 1, 18, 34, 2, 2},
+    {"4_steps_of_8_rows", 4, 8, 20, 48, 1, 1, Lengths::kRagged},
+    {"32_steps_of_1_row_in_layers", 32, 1, 19, 21, 2, 2},
+    {"3_steps_of_11_rows", 3, 11, 20, 48, 1, 1, Lengths::kRagged},
+    {"33_steps_of_1_row_in_layers", 33, 1, 18, 34, 2, 2},
+    {"4_steps_of_2_rows_skip_input", 4, 2, 34, 34, 2, 2, Lengths::kRagged, 0,
+     true},
+    {"1_step_of_9_rows_skip_input", 1, 9, 35, 35, 1, 2, Lengths::kFull, 0,
+     true},
+    {"4_steps_of_2_rows_projected", 4, 2, 18, 38, 2, 2, Lengths::kRagged, 22},
+    {"2_steps_of_4_rows_projected", 2, 4, 17, 67, 1, 2, Lengths::kFull, 33},
+    {"2_steps_of_4_rows_dropout", 2, 4, 18, 34, 3, 2, Lengths::kRagged, 0,
+     false, 0.4f},
+    {"2_steps_of_2_rows_input_deeper_than_blocks", 2, 2, 2060, 6, 1, 2},
 };
+
+// Forward reads the weights of no more rows than this, all steps counted, where
+// they lie, and adds in another order than with those it packs.
+constexpr int64_t kMaxUnpackedRows = 32;
 
 enum class ElementType { kFloat, kDouble, kHalf, kBFloat16 };
 constexpr const char* kElementNames[] = {"float", "double", "half", "bfloat16"};
@@ -108,10 +151,17 @@ struct Draw {
   Case sizes;
   CellMode mode;
   ElementType element;
+  bool keras_weights = false;
 
+  // Whether Keras has such layers. Large ones take long.
+  bool may_be_keras() const {
+    return sizes.L * sizes.D == 1 && sizes.num_proj == 0 && !sizes.skip_input &&
+           sizes.H < 500;
+  }
   std::string name() const {
     return std::string(kModeNames[static_cast<int>(mode)]) + "_" +
-           kElementNames[static_cast<int>(element)] + "_" + sizes.name;
+           kElementNames[static_cast<int>(element)] + "_" + sizes.name +
+           (keras_weights ? "_keras" : "");
   }
 };
 void PrintTo(const Draw& draw, std::ostream* out) {
@@ -130,9 +180,12 @@ std::vector<Draw> DrawsWhere(const std::function<bool(const Draw&)>& wanted) {
         continue;
       }
       for (int element = 0; element < 4; ++element) {
-        const Draw draw{sizes, static_cast<CellMode>(mode),
-                        static_cast<ElementType>(element)};
-        if (wanted(draw)) draws.push_back(draw);
+        Draw draw{sizes, static_cast<CellMode>(mode),
+                  static_cast<ElementType>(element)};
+        if (!wanted(draw)) continue;
+        draws.push_back(draw);
+        draw.keras_weights = true;
+        if (draw.may_be_keras()) draws.push_back(draw);
       }
     }
   }
@@ -211,6 +264,39 @@ reference::Problem MakeProblem(const Case& sizes, CellMode mode,
   return p;
 }
 
+// Calls weight(tensor, place in it, place in params) for the weights of a layer
+// as Keras keeps them: 0 is the kernel, 1 the recurrent kernel, 2 the bias.
+template <typename Weight>
+void ForEachKerasWeight(const RnnDescriptor& d, Weight weight) {
+  ParamsLayout layout;
+  EXPECT_TRUE(ParamsLayout::Create(d, &layout).ok());
+  const int64_t H = d.hidden_size;
+  for (int64_t row = 0; row < d.gates_size(); ++row) {
+    const int64_t column = KerasGate(d.mode, row / H) * H + row % H;
+    const auto each_input = [&](int tensor, const Region& w) {
+      for (int64_t k = 0; k < w.columns; ++k) {
+        weight(tensor, k * d.gates_size() + column,
+               w.offset + row * w.columns + k);
+      }
+    };
+    each_input(0, layout.InputWeights(0));
+    each_input(1, layout.RecurrentWeights(0));
+    weight(2, column, layout.InputBias(0).offset + row);
+    if (d.mode == CellMode::kGru) {
+      weight(2, d.gates_size() + column, layout.RecurrentBias(0).offset + row);
+    }
+  }
+}
+
+// Zero in place of the values of params that Keras' weights do not have.
+reference::Vector WhatKerasHas(const RnnDescriptor& d,
+                               const reference::Vector& params) {
+  reference::Vector result(params.size());
+  ForEachKerasWeight(
+      d, [&](int, int64_t, int64_t place) { result[place] = params[place]; });
+  return result;
+}
+
 // Parts of [outer, B, features]: some of the outer index, or one batch row.
 reference::Vector OuterRange(const reference::Vector& values,
                              int64_t outer_size, int64_t begin, int64_t end) {
@@ -229,6 +315,17 @@ std::vector<Value> BatchRow(const std::vector<Value>& values,
     row.insert(row.end(), begin, begin + features);
   }
   return row;
+}
+
+template <typename Value>
+void CopyBatchRow(const std::vector<Value>& from, int64_t outer_size,
+                  int64_t batch, int64_t b, std::vector<Value>* to) {
+  const int64_t features =
+      static_cast<int64_t>(from.size()) / (outer_size * batch);
+  for (int64_t i = 0; i < outer_size; ++i) {
+    const int64_t begin = (i * batch + b) * features;
+    std::copy_n(from.begin() + begin, features, to->begin() + begin);
+  }
 }
 
 // ---- Running the engine -----------------------------------------------------
@@ -273,9 +370,11 @@ struct RunOptions {
   bool time_major = true;
   bool inference = false;  // Forward alone, and without reserve
   int backward_runs = 1;
+  // In place of params; what these do not have is zero in the problem.
+  bool keras_weights = false;
 };
 
-// Dense and time-major, whatever the options.
+// Dense, time-major and with gradients of params, whatever the options.
 template <typename Element>
 struct Results {
   std::vector<Element> y, h_n, c_n;
@@ -311,7 +410,18 @@ class EngineRun {
         dh0_(h0_.size()),
         dc0_(c0_.size()),
         dparams_(params_.size()),
-        reserve_(ReserveSize()) {}
+        keras_{MakeKeras(KerasKernelSize(d_)),
+               MakeKeras(KerasRecurrentKernelSize(d_)),
+               MakeKeras(KerasBiasSize(d_))},
+        keras_gradients_{MakeKeras(keras_[0].size()),
+                         MakeKeras(keras_[1].size()),
+                         MakeKeras(keras_[2].size())},
+        reserve_(ReserveSize()) {
+    if (!options_.keras_weights) return;
+    ForEachKerasWeight(d_, [&](int tensor, int64_t index, int64_t place) {
+      keras_[tensor][index] = params_[place];
+    });
+  }
 
   Results<Element> Run(Executor& executor) {
     Forward(executor);
@@ -330,7 +440,7 @@ class EngineRun {
     });
     const std::vector<Element> y = y_.values();
     for (int run = 0; run < options_.backward_runs; ++run) {
-      for (Guarded<Element>* out : {&dx_, &dh0_, &dc0_, &dparams_}) {
+      for (Guarded<Element>* out : Gradients()) {
         std::memset(static_cast<void*>(out->data()), kPoison,
                     out->size() * sizeof(Element));
       }
@@ -342,7 +452,14 @@ class EngineRun {
     results.dx = Dense(dx_, p_.max_time, d_.input_size, x_strides_);
     results.dh0 = Dense(dh0_, d_.num_pseudo_layers(), h_features(), h_strides_);
     results.dc0 = Dense(dc0_, d_.num_pseudo_layers(), c_features(), c_strides_);
-    results.dparams = dparams_.values();
+    if (options_.keras_weights) {
+      results.dparams.resize(params_.size());
+      ForEachKerasWeight(d_, [&](int tensor, int64_t index, int64_t place) {
+        results.dparams[place] = keras_gradients_[tensor][index];
+      });
+    } else {
+      results.dparams = dparams_.values();
+    }
     ExpectPaddingIsZero(results.dx, d_.input_size);
     return results;
   }
@@ -358,6 +475,17 @@ class EngineRun {
   }
   static int64_t Index(int64_t outer, int64_t b, Strides strides) {
     return outer * strides.outer + b * strides.batch;
+  }
+
+  Guarded<Element> MakeKeras(int64_t size) const {
+    return Guarded<Element>(options_.keras_weights ? size : 0);
+  }
+  std::vector<Guarded<Element>*> Gradients() {
+    std::vector<Guarded<Element>*> gradients = {&dx_, &dh0_, &dc0_, &dparams_};
+    for (Guarded<Element>& values : keras_gradients_) {
+      gradients.push_back(&values);
+    }
+    return gradients;
   }
 
   int64_t ReserveSize() const {
@@ -430,7 +558,13 @@ class EngineRun {
     a.x = x_.data();
     a.h0 = h0_.data();
     a.c0 = has_c() ? c0_.data() : nullptr;
-    a.params = params_.data();
+    const KerasWeights<const Element> weights{
+        keras_[0].data(), keras_[1].data(), keras_[2].data()};
+    if (options_.keras_weights) {
+      a.keras_weights = &weights;
+    } else {
+      a.params = params_.data();
+    }
     a.y = y_.data();
     a.h_n = h_n_.data();
     a.c_n = has_c() ? c_n_.data() : nullptr;
@@ -460,7 +594,18 @@ class EngineRun {
     a.x = x_.data();
     a.h0 = h0_.data();
     a.c0 = has_c() ? c0_.data() : nullptr;
-    a.params = params_.data();
+    const KerasWeights<const Element> weights{
+        keras_[0].data(), keras_[1].data(), keras_[2].data()};
+    const KerasWeights<Element> dweights{keras_gradients_[0].data(),
+                                         keras_gradients_[1].data(),
+                                         keras_gradients_[2].data()};
+    if (options_.keras_weights) {
+      a.keras_weights = &weights;
+      a.keras_dweights = &dweights;
+    } else {
+      a.params = params_.data();
+      a.dparams = dparams_.data();
+    }
     a.y = y_.data();
     a.reserve = reserve_.data();
     a.dy = dy_.data();
@@ -469,17 +614,15 @@ class EngineRun {
     a.dx = dx_.data();
     a.dh0 = dh0_.data();
     a.dc0 = has_c() ? dc0_.data() : nullptr;
-    a.dparams = dparams_.data();
     a.x_strides = x_strides_;
     a.y_strides = y_strides_;
     a.h_strides = h_strides_;
     a.c_strides = c_strides_;
     Guarded<unsigned char> scratch(
-        BackwardScratchBytes<Element>(d_, sequences_,
-                                      /*has_keras_weights=*/false));
+        BackwardScratchBytes<Element>(d_, sequences_, options_.keras_weights));
     rnn::Backward(d_, sequences_, a, scratch.data(), executor);
     EXPECT_TRUE(scratch.intact());
-    for (const Guarded<Element>* out : {&dx_, &dh0_, &dc0_, &dparams_}) {
+    for (const Guarded<Element>* out : Gradients()) {
       EXPECT_TRUE(out->intact());
     }
   }
@@ -492,6 +635,7 @@ class EngineRun {
   const Strides x_strides_, y_strides_, h_strides_, c_strides_;
   Guarded<Element> x_, dy_, h0_, c0_, dh_n_, dc_n_, params_;
   Guarded<Element> y_, h_n_, c_n_, dx_, dh0_, dc0_, dparams_;
+  Guarded<Element> keras_[3], keras_gradients_[3];
   Guarded<Element> reserve_;
 };
 
@@ -523,20 +667,28 @@ void ExpectNear(const char* name, const std::vector<Element>& values,
   }
 }
 
+// Rounding errors add up like random numbers over the longest sum; 16-bit
+// tensors are rounded where the reference rounds, at times to a neighbour.
 template <typename Element>
-void ExpectAgreesWithReference(const reference::Problem& problem,
-                               const Results<Element>& results) {
-  const auto [outputs, gradients] = reference::Run(problem);
+double Tolerance(const reference::Problem& problem) {
   const RnnDescriptor& d = problem.descriptor;
-  // Rounding errors add up like random numbers over the longest sum; 16-bit
-  // tensors are rounded where the reference rounds, at times to a neighbour.
   const int64_t longest = std::max(
       {problem.max_time * problem.batch(), d.gates_size(),
        d.layer_input_size(0) + d.output_size(),
        d.layer_input_size(d.num_layers - 1) + d.output_size(), int64_t{16}});
-  const double tolerance =
-      16 * Epsilon<ComputeType<Element>>() * std::sqrt(longest) +
-      (kComputesInPlace<Element> ? 0 : 4 * Epsilon<Element>());
+  return 16 * Epsilon<ComputeType<Element>>() * std::sqrt(longest) +
+         (kComputesInPlace<Element> ? 0 : 4 * Epsilon<Element>());
+}
+
+template <typename Element>
+void ExpectAgreesWithReference(const reference::Problem& problem,
+                               const Results<Element>& results,
+                               const RunOptions& options) {
+  auto [outputs, gradients] = reference::Run(problem);
+  if (options.keras_weights) {
+    gradients.dparams = WhatKerasHas(problem.descriptor, gradients.dparams);
+  }
+  const double tolerance = Tolerance<Element>(problem);
   ExpectNear("y", results.y, outputs.y, tolerance);
   ExpectNear("h_n", results.h_n, outputs.h_n, tolerance);
   ExpectNear("c_n", results.c_n, outputs.c_n, tolerance);
@@ -562,6 +714,27 @@ void ExpectSameResults(const Results<Element>& a, const Results<Element>& b) {
   EXPECT_TRUE(SameBits(a.reserve, b.reserve));
 }
 
+template <typename Element>
+reference::Vector ToDoubles(const std::vector<Element>& values) {
+  reference::Vector result;
+  for (Element value : values) result.push_back(ToDouble(value));
+  return result;
+}
+
+// The same bits; or nearly the same values, each within the tolerance of what
+// is exact, if weights were packed for the one and not for the other.
+template <typename Element>
+void ExpectSameOrNear(const char* name, const std::vector<Element>& a,
+                      const std::vector<Element>& b, bool same,
+                      double tolerance) {
+  SCOPED_TRACE(name);
+  if (same) {
+    EXPECT_TRUE(SameBits(a, b));
+  } else {
+    ExpectNear(name, a, ToDoubles(b), 2 * tolerance);
+  }
+}
+
 // Calls function(Element{}) for the draw's element type.
 template <typename Function>
 void WithElement(ElementType type, Function function) {
@@ -581,14 +754,29 @@ void WithElement(ElementType type, Function function) {
 
 class EngineTest : public testing::TestWithParam<Draw> {
  protected:
+  static RunOptions Options() {
+    RunOptions options;
+    options.keras_weights = GetParam().keras_weights;
+    return options;
+  }
+
   // The body, as a function of Element{} and the draw's problem.
   template <typename Body>
   static void ForDraw(Body body) {
     const Draw& draw = GetParam();
     WithElement(draw.element, [&](auto element) {
-      body(element,
-           MakeProblem<decltype(element)>(draw.sizes, draw.mode, /*seed=*/1));
+      auto problem =
+          MakeProblem<decltype(element)>(draw.sizes, draw.mode, /*seed=*/1);
+      if (draw.keras_weights) {
+        problem.params = WhatKerasHas(problem.descriptor, problem.params);
+      }
+      body(element, problem);
     });
+  }
+
+  // Whether calls of so many rows, all steps counted, pack all weights.
+  static bool SurelyPacks(int64_t rows) {
+    return rows > kMaxUnpackedRows || GetParam().element == ElementType::kHalf;
   }
 };
 std::string DrawName(const testing::TestParamInfo<Draw>& info) {
@@ -601,59 +789,116 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(EngineTest, AgreesWithTheReference) {
   ForDraw([](auto element, const reference::Problem& problem) {
     using Element = decltype(element);
-    ExpectAgreesWithReference(problem, RunEngine<Element>(problem));
+    const RunOptions options = Options();
+    ExpectAgreesWithReference(problem, RunEngine<Element>(problem, options),
+                              options);
   });
 }
 
 TEST_P(EngineTest, BitsDoNotDependOnThreads) {
   ForDraw([](auto element, const reference::Problem& problem) {
     using Element = decltype(element);
-    const Results<Element> serial = RunEngine<Element>(problem);
+    const RunOptions options = Options();
+    const Results<Element> serial = RunEngine<Element>(problem, options);
     for (int num_threads : {2, 3, 7}) {
       SCOPED_TRACE(testing::Message() << num_threads << " threads");
       ThreadsExecutor executor(num_threads);
-      ExpectSameResults(RunEngine<Element>(problem, executor), serial);
+      ExpectSameResults(RunEngine<Element>(problem, executor, options), serial);
       // Or this test would show nothing.
       if (std::string(GetParam().sizes.name) == "hundreds") {
         EXPECT_GT(executor.runs(), problem.max_time);
       }
     }
     ReverseExecutor executor;
-    ExpectSameResults(RunEngine<Element>(problem, executor), serial);
+    ExpectSameResults(RunEngine<Element>(problem, executor, options), serial);
   });
 }
 
 TEST_P(EngineTest, BitsDoNotDependOnLayout) {
   ForDraw([](auto element, const reference::Problem& problem) {
     using Element = decltype(element);
-    RunOptions batch_major;
-    batch_major.time_major = false;
-    ExpectSameResults(RunEngine<Element>(problem, batch_major),
-                      RunEngine<Element>(problem));
+    RunOptions options = Options();
+    const Results<Element> results = RunEngine<Element>(problem, options);
+    options.time_major = false;
+    ExpectSameResults(RunEngine<Element>(problem, options), results);
   });
 }
 
 TEST_P(EngineTest, BackwardTwiceGivesTheSameBits) {
   ForDraw([](auto element, const reference::Problem& problem) {
     using Element = decltype(element);
-    RunOptions twice;
-    twice.backward_runs = 2;
-    ExpectSameResults(RunEngine<Element>(problem, twice),
-                      RunEngine<Element>(problem));
+    RunOptions options = Options();
+    const Results<Element> results = RunEngine<Element>(problem, options);
+    options.backward_runs = 2;
+    ExpectSameResults(RunEngine<Element>(problem, options), results);
   });
 }
 
 TEST_P(EngineTest, InferenceGivesTheBitsOfTraining) {
   ForDraw([](auto element, const reference::Problem& problem) {
     using Element = decltype(element);
-    RunOptions inference;
-    inference.inference = true;
-    ExpectSameOutputs(RunEngine<Element>(problem, inference),
-                      RunEngine<Element>(problem));
+    RunOptions options = Options();
+    const Results<Element> results = RunEngine<Element>(problem, options);
+    options.inference = true;
+    ExpectSameOutputs(RunEngine<Element>(problem, options), results);
   });
 }
 
 // ---- Some cases -------------------------------------------------------------
+
+class EngineRowsTest : public EngineTest {};
+INSTANTIATE_TEST_SUITE_P(SeveralRows, EngineRowsTest,
+                         testing::ValuesIn(DrawsWhere([](const Draw& draw) {
+                           return draw.sizes.B > 1;
+                         })),
+                         DrawName);
+
+TEST_P(EngineRowsTest, NeitherValuesNorLengthsOfOtherRowsMatter) {
+  ForDraw([](auto element, const reference::Problem& problem) {
+    using Element = decltype(element);
+    const RunOptions options = Options();
+    const Results<Element> before = RunEngine<Element>(problem, options);
+    const int64_t T = problem.max_time;
+    const int64_t B = problem.batch();
+    const int64_t LD = problem.descriptor.num_pseudo_layers();
+    Case sizes = GetParam().sizes;
+    sizes.lengths = Lengths::kRagged;
+    const reference::Problem other =
+        MakeProblem<Element>(sizes, GetParam().mode, /*seed=*/2);
+    const std::vector<int64_t> empty(B, 0), full(B, T);
+    for (const auto* lengths : {&empty, &other.lengths, &full}) {
+      for (int64_t b : std::set<int64_t>{0, B / 2, B - 1}) {
+        SCOPED_TRACE(testing::Message()
+                     << "batch row " << b << ", lengths of others "
+                     << testing::PrintToString(*lengths));
+        reference::Problem p = other;
+        p.params = problem.params;
+        p.dropout_key = problem.dropout_key;
+        p.lengths = *lengths;
+        p.lengths[b] = problem.lengths[b];
+        CopyBatchRow(problem.x, T, B, b, &p.x);
+        CopyBatchRow(problem.dy, T, B, b, &p.dy);
+        CopyBatchRow(problem.h0, LD, B, b, &p.h0);
+        CopyBatchRow(problem.c0, LD, B, b, &p.c0);
+        CopyBatchRow(problem.dh_n, LD, B, b, &p.dh_n);
+        CopyBatchRow(problem.dc_n, LD, B, b, &p.dc_n);
+        const Results<Element> after = RunEngine<Element>(p, options);
+        const auto expect_same_row = [&](const char* name, const auto& now,
+                                         const auto& then, int64_t outer_size) {
+          EXPECT_TRUE(SameBits(BatchRow(now, outer_size, B, b),
+                               BatchRow(then, outer_size, B, b)))
+              << name;
+        };
+        expect_same_row("y", after.y, before.y, T);
+        expect_same_row("h_n", after.h_n, before.h_n, LD);
+        expect_same_row("c_n", after.c_n, before.c_n, LD);
+        expect_same_row("dx", after.dx, before.dx, T);
+        expect_same_row("dh0", after.dh0, before.dh0, LD);
+        expect_same_row("dc0", after.dc0, before.dc0, LD);
+      }
+    }
+  });
+}
 
 // Masks depend on the batch row, which is another one here.
 class EngineRowTest : public EngineTest {};
@@ -663,13 +908,15 @@ INSTANTIATE_TEST_SUITE_P(SeveralRows, EngineRowTest,
                          })),
                          DrawName);
 
-TEST_P(EngineRowTest, ARowAloneGivesTheSameBits) {
+TEST_P(EngineRowTest, ARowAloneGivesTheSameBitsIfItPacksWeights) {
   ForDraw([](auto element, const reference::Problem& problem) {
     using Element = decltype(element);
-    const Results<Element> all = RunEngine<Element>(problem);
+    const RunOptions options = Options();
+    const Results<Element> all = RunEngine<Element>(problem, options);
     const int64_t T = problem.max_time;
     const int64_t B = problem.batch();
     const int64_t LD = problem.descriptor.num_pseudo_layers();
+    const double tolerance = Tolerance<Element>(problem);
     for (int64_t b : {int64_t{0}, B / 2, B - 1}) {
       SCOPED_TRACE(testing::Message() << "batch row " << b);
       reference::Problem row = problem;
@@ -680,13 +927,18 @@ TEST_P(EngineRowTest, ARowAloneGivesTheSameBits) {
       row.c0 = BatchRow(problem.c0, LD, B, b);
       row.dh_n = BatchRow(problem.dh_n, LD, B, b);
       row.dc_n = BatchRow(problem.dc_n, LD, B, b);
-      const Results<Element> alone = RunEngine<Element>(row);
-      EXPECT_TRUE(SameBits(alone.y, BatchRow(all.y, T, B, b)));
-      EXPECT_TRUE(SameBits(alone.h_n, BatchRow(all.h_n, LD, B, b)));
-      EXPECT_TRUE(SameBits(alone.c_n, BatchRow(all.c_n, LD, B, b)));
-      EXPECT_TRUE(SameBits(alone.dx, BatchRow(all.dx, T, B, b)));
-      EXPECT_TRUE(SameBits(alone.dh0, BatchRow(all.dh0, LD, B, b)));
-      EXPECT_TRUE(SameBits(alone.dc0, BatchRow(all.dc0, LD, B, b)));
+      const Results<Element> alone = RunEngine<Element>(row, options);
+      const auto expect_row = [&](const char* name, const auto& a,
+                                  const auto& of_all, int64_t outer_size) {
+        ExpectSameOrNear(name, a, BatchRow(of_all, outer_size, B, b),
+                         SurelyPacks(T), tolerance);
+      };
+      expect_row("y", alone.y, all.y, T);
+      expect_row("h_n", alone.h_n, all.h_n, LD);
+      expect_row("c_n", alone.c_n, all.c_n, LD);
+      expect_row("dx", alone.dx, all.dx, T);
+      expect_row("dh0", alone.dh0, all.dh0, LD);
+      expect_row("dc0", alone.dc0, all.dc0, LD);
     }
   });
 }
@@ -703,17 +955,13 @@ INSTANTIATE_TEST_SUITE_P(OneDirection, EngineSplitTest,
                          })),
                          DrawName);
 
-TEST_P(EngineSplitTest, TwoPartsInTurnGiveTheSameBits) {
+TEST_P(EngineSplitTest, TwoPartsInTurnGiveTheSameBitsIfBothPackWeights) {
   ForDraw([](auto element, const reference::Problem& problem) {
     using Element = decltype(element);
-    const Results<Element> whole = RunEngine<Element>(problem);
+    const RunOptions options = Options();
+    const Results<Element> whole = RunEngine<Element>(problem, options);
     const int64_t T = problem.max_time;
     const int64_t T1 = T / 3 + 1;
-    const auto to_doubles = [](const std::vector<Element>& values) {
-      reference::Vector result;
-      for (Element value : values) result.push_back(ToDouble(value));
-      return result;
-    };
     const auto part = [&](int64_t begin, int64_t end) {
       reference::Problem p = problem;
       p.max_time = end - begin;
@@ -727,27 +975,31 @@ TEST_P(EngineSplitTest, TwoPartsInTurnGiveTheSameBits) {
     // Forward from left to right, then backward from right to left.
     reference::Problem first = part(0, T1);
     reference::Problem second = part(T1, T);
-    Results<Element> first_results = RunEngine<Element>(first);
-    second.h0 = to_doubles(first_results.h_n);
-    second.c0 = to_doubles(first_results.c_n);
-    const Results<Element> second_results = RunEngine<Element>(second);
-    first.dh_n = to_doubles(second_results.dh0);
-    first.dc_n = to_doubles(second_results.dc0);
-    first_results = RunEngine<Element>(first);
+    Results<Element> first_results = RunEngine<Element>(first, options);
+    second.h0 = ToDoubles(first_results.h_n);
+    second.c0 = ToDoubles(first_results.c_n);
+    const Results<Element> second_results = RunEngine<Element>(second, options);
+    first.dh_n = ToDoubles(second_results.dh0);
+    first.dc_n = ToDoubles(second_results.dc0);
+    first_results = RunEngine<Element>(first, options);
 
     const auto joined = [](std::vector<Element> a,
                            const std::vector<Element>& b) {
       a.insert(a.end(), b.begin(), b.end());
       return a;
     };
-    EXPECT_TRUE(SameBits(joined(first_results.y, second_results.y), whole.y));
-    EXPECT_TRUE(SameBits(second_results.h_n, whole.h_n));
-    EXPECT_TRUE(SameBits(second_results.c_n, whole.c_n));
-    EXPECT_TRUE(
-        SameBits(joined(first_results.dx, second_results.dx), whole.dx));
-    EXPECT_TRUE(SameBits(first_results.dh0, whole.dh0));
-    EXPECT_TRUE(SameBits(first_results.dc0, whole.dc0));
-    reference::Vector dparams = to_doubles(first_results.dparams);
+    const bool same = SurelyPacks(std::min(T1, T - T1) * problem.batch());
+    const auto expect_whole = [&](const char* name, const auto& a,
+                                  const auto& of_whole) {
+      ExpectSameOrNear(name, a, of_whole, same, Tolerance<Element>(problem));
+    };
+    expect_whole("y", joined(first_results.y, second_results.y), whole.y);
+    expect_whole("h_n", second_results.h_n, whole.h_n);
+    expect_whole("c_n", second_results.c_n, whole.c_n);
+    expect_whole("dx", joined(first_results.dx, second_results.dx), whole.dx);
+    expect_whole("dh0", first_results.dh0, whole.dh0);
+    expect_whole("dc0", first_results.dc0, whole.dc0);
+    reference::Vector dparams = ToDoubles(first_results.dparams);
     for (size_t i = 0; i < dparams.size(); ++i) {
       dparams[i] += ToDouble(second_results.dparams[i]);
     }
@@ -784,7 +1036,8 @@ TEST(EngineRandomTest, AnyCombinationAgreesWithTheReference) {
       const auto problem = MakeProblem<Element>(sizes, mode, seed);
       RunOptions options;
       options.time_major = random.Integer(0, 1) == 0;
-      ExpectAgreesWithReference(problem, RunEngine<Element>(problem, options));
+      ExpectAgreesWithReference(problem, RunEngine<Element>(problem, options),
+                                options);
     });
     if (testing::Test::HasFailure()) return;
   }
@@ -804,6 +1057,42 @@ void ExpectSameBitsOfThreadsAtLargeSizes() {
 TEST(EngineThreadsTest, BitsDoNotDependOnThreadsAtLargeSizes) {
   ExpectSameBitsOfThreadsAtLargeSizes<Half>();
   ExpectSameBitsOfThreadsAtLargeSizes<BFloat16>();
+}
+
+// Large enough for products and steps to be split, with weights where they lie.
+template <typename Element>
+void ExpectSameBitsOfThreadsWhereNothingIsPacked() {
+  const auto expect_same_bits = [&](int64_t T, int64_t B, CellMode mode,
+                                    bool keras_weights) {
+    SCOPED_TRACE(testing::Message()
+                 << kModeNames[static_cast<int>(mode)] << ", T " << T << ", B "
+                 << B << ", Keras " << keras_weights);
+    const Case sizes{"", T, B, 384, 400};
+    auto problem = MakeProblem<Element>(sizes, mode, 1);
+    RunOptions options;
+    options.inference = true;  // backward packs all weights
+    if (keras_weights) {
+      options.keras_weights = true;
+      problem.params = WhatKerasHas(problem.descriptor, problem.params);
+    }
+    const Results<Element> serial = RunEngine<Element>(problem, options);
+    for (int num_threads : {2, 3, 7}) {
+      ThreadsExecutor executor(num_threads);
+      ExpectSameOutputs(RunEngine<Element>(problem, executor, options), serial);
+      EXPECT_GT(executor.runs(), T);  // the input product, and each step
+    }
+  };
+  for (CellMode mode : kModes) {
+    for (bool keras_weights : {false, true}) {
+      expect_same_bits(2, 4, mode, keras_weights);
+      expect_same_bits(1, 32, mode, keras_weights);
+    }
+    expect_same_bits(4, 2, mode, /*keras_weights=*/false);
+  }
+}
+TEST(EngineThreadsTest, BitsDoNotDependOnThreadsWhereNothingIsPacked) {
+  ExpectSameBitsOfThreadsWhereNothingIsPacked<float>();
+  ExpectSameBitsOfThreadsWhereNothingIsPacked<BFloat16>();
 }
 
 // With two threads each runs a direction; with more, long steps are split.

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "kernels/engine/dropout.h"
 #include "kernels/engine/params_layout.h"
+#include "tests/engine/philox.h"
 
 namespace rnn {
 namespace reference {

@@ -6,10 +6,12 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "tests/engine/dot_product.h"
 #include "tests/engine/element_values.h"
 #include "tests/engine/guarded.h"
 #include "tests/engine/random_values.h"
@@ -130,50 +132,43 @@ struct ForwardCall {
     c_before = c.values();
   }
 
-  void Run(const SimdKernels<Operand>& kernels, bool save) {
-    Panel<Operand> packed{};
-    packed.packed = panel.data();
-    RunWith(packed, kernels, save);
-  }
-
-  // With R transposed, as canonical params have it.
-  void RunTransposed(const SimdKernels<Operand>& kernels, bool save) {
-    const int64_t columns = s.G() * s.cell_units;
-    Guarded<Operand> transposed(columns * depth);
+  void Run(const SimdKernels<Operand>& kernels, bool save,
+           PanelKind kind = PanelKind::kPacked) {
+    Panel<Operand> recurrent{};
+    std::optional<Guarded<Operand>> copy;
     const Operand* rows[256];
-    for (int64_t j = 0; j < columns; ++j) {
-      rows[j] =
-          j % s.cell_units < s.units ? transposed.data() + j * depth : nullptr;
-      for (int64_t k = 0; k < depth; ++k) {
-        transposed[j * depth + k] = R(k, j);
-      }
-    }
-    Panel<Operand> in_rows{};
-    in_rows.rows = rows;
-    RunWith(in_rows, kernels, save);
-  }
-
-  // With R's vectors in reverse order and with gaps, somewhat as Keras has it.
-  void RunStrided(const SimdKernels<Operand>& kernels, bool save) {
     const int64_t columns = s.G() * s.cell_units;
-    const int64_t vectors = columns / kernels.lanes;
-    Panel<Operand> in_vectors{};
-    in_vectors.stride = columns + 3;
-    Guarded<Operand> strided(depth * in_vectors.stride);
-    for (int64_t v = 0; v < vectors; ++v) {
-      Operand* vector = strided.data() + (vectors - 1 - v) * kernels.lanes;
-      in_vectors.vectors[v] = vector;
-      for (int64_t k = 0; k < depth; ++k) {
-        for (int64_t j = 0; j < kernels.lanes; ++j) {
-          vector[k * in_vectors.stride + j] = R(k, v * kernels.lanes + j);
+    switch (kind) {
+      case PanelKind::kPacked:
+        recurrent.packed = panel.data();
+        break;
+      case PanelKind::kTransposed:  // as canonical params have it; in poison
+        copy.emplace(columns * (depth + 1));
+        for (int64_t j = 0; j < columns; ++j) {
+          Operand* row = copy->data() + j * (depth + 1);
+          const bool has_unit = j % s.cell_units < s.units;
+          for (int64_t k = 0; k < depth && has_unit; ++k) row[k] = R(k, j);
+          rows[j] = has_unit ? row : nullptr;
         }
+        recurrent.rows = rows;
+        break;
+      case PanelKind::kVectors: {
+        // In reverse order and with gaps, somewhat as Keras has it.
+        const int64_t vectors = columns / kernels.lanes;
+        recurrent.stride = columns + 3;
+        copy.emplace(depth * recurrent.stride);
+        for (int64_t v = 0; v < vectors; ++v) {
+          Operand* vector = copy->data() + (vectors - 1 - v) * kernels.lanes;
+          recurrent.vectors[v] = vector;
+          for (int64_t k = 0; k < depth; ++k) {
+            for (int64_t j = 0; j < kernels.lanes; ++j) {
+              vector[k * recurrent.stride + j] = R(k, v * kernels.lanes + j);
+            }
+          }
+        }
+        break;
       }
     }
-    RunWith(in_vectors, kernels, save);
-  }
-
-  void RunWith(const Panel<Operand>& recurrent,
-               const SimdKernels<Operand>& kernels, bool save) {
     CellForwardStep<Operand> step{};
     step.rows = s.rows;
     step.hidden_size = s.H();
@@ -226,14 +221,16 @@ struct ForwardCall {
 };
 
 template <typename Operand>
-void CheckForward(const SimdTarget& target, const Sizes& s, bool save) {
+void CheckForward(const SimdTarget& target, const Sizes& s, bool save,
+                  PanelKind kind) {
   SCOPED_TRACE(testing::Message()
                << target.name << ' ' << kModeNames[static_cast<int>(s.mode)]
                << ", rows " << s.rows << ", units " << s.units << " of "
-               << s.cell_units << ", depth " << s.depth << ", save " << save);
+               << s.cell_units << ", depth " << s.depth << ", save " << save
+               << ", R " << kPanelKindNames[static_cast<int>(kind)]);
   using F = ComputeType<Operand>;
   ForwardCall<Operand> call(s, 1);
-  call.Run(KernelsOf<Operand>(target), save);
+  call.Run(KernelsOf<Operand>(target), save, kind);
 
   ASSERT_TRUE(call.h.values.intact());
   ASSERT_TRUE(call.c.intact());
@@ -291,8 +288,10 @@ TYPED_TEST(SimdCellsTest, ForwardFollowsTheEquations) {
           Sizes s{mode, rows, units, cell_units, 0};
           s.depth = s.H();
           for (bool save : {false, true}) {
-            CheckForward<Operand>(*target, s, save);
-            if (this->HasFatalFailure()) return;
+            for (PanelKind kind : kPanelKinds) {
+              CheckForward<Operand>(*target, s, save, kind);
+              if (this->HasFatalFailure()) return;
+            }
           }
         }
       }
@@ -308,10 +307,12 @@ TYPED_TEST(SimdCellsTest, DepthIsNotTheHiddenSize) {
         KernelsOf<Operand>(*target)
             .cell_units[static_cast<int>(CellMode::kLstm)];
     for (int64_t depth : {1, 2, 33, 512, 513}) {
-      CheckForward<Operand>(*target,
-                            {CellMode::kLstm, 7, cell_units, cell_units, depth},
-                            /*save=*/true);
-      if (this->HasFatalFailure()) return;
+      for (PanelKind kind : kPanelKinds) {
+        CheckForward<Operand>(
+            *target, {CellMode::kLstm, 7, cell_units, cell_units, depth},
+            /*save=*/true, kind);
+        if (this->HasFatalFailure()) return;
+      }
     }
   }
 }
@@ -324,32 +325,36 @@ TYPED_TEST(SimdCellsTest, ForwardBitsOfARowDoNotDependOnTheOthers) {
       const int64_t cell_units = kernels.cell_units[static_cast<int>(mode)];
       Sizes s{mode, kMaxRows, cell_units, cell_units, 0};
       s.depth = s.H();
-      ForwardCall<Operand> all(s, 2);
-      all.Run(kernels, /*save=*/true);
-      for (int64_t m = 0; m < kMaxRows; ++m) {
-        Sizes one = s;
-        one.rows = 1;
-        ForwardCall<Operand> alone(one, 2);  // of the same seed: the same panel
-        std::copy_n(all.h_prev[m], all.depth, alone.h_prev[0]);
-        std::copy_n(all.input_gates.data() + m * s.G() * s.H(), s.G() * s.H(),
-                    alone.input_gates.data());
-        std::copy_n(all.recurrent_new_bias.data(), s.H(),
-                    alone.recurrent_new_bias.data());
-        std::copy_n(all.c_before.data() + m * s.H(), s.H(), alone.c.data());
-        alone.Run(kernels, /*save=*/true);
-        const auto same = [](const auto* a, const auto* b, int64_t count) {
-          return SameBits(std::vector(a, a + count), std::vector(b, b + count));
-        };
-        ASSERT_TRUE(same(alone.h[0], all.h[m], s.H()))
-            << target->name << ", row " << m;
-        ASSERT_TRUE(same(alone.c.data(), all.c.data() + m * s.H(), s.H()));
-        ASSERT_TRUE(same(alone.saved[0], all.saved[m], s.reserved()));
+      for (PanelKind kind : kPanelKinds) {
+        ForwardCall<Operand> all(s, 2);
+        all.Run(kernels, /*save=*/true, kind);
+        for (int64_t m = 0; m < kMaxRows; ++m) {
+          Sizes one = s;
+          one.rows = 1;
+          ForwardCall<Operand> alone(one, 2);  // of the same seed: the panel
+          std::copy_n(all.h_prev[m], all.depth, alone.h_prev[0]);
+          std::copy_n(all.input_gates.data() + m * s.G() * s.H(), s.G() * s.H(),
+                      alone.input_gates.data());
+          std::copy_n(all.recurrent_new_bias.data(), s.H(),
+                      alone.recurrent_new_bias.data());
+          std::copy_n(all.c_before.data() + m * s.H(), s.H(), alone.c.data());
+          alone.Run(kernels, /*save=*/true, kind);
+          const auto same = [](const auto* a, const auto* b, int64_t count) {
+            return SameBits(std::vector(a, a + count),
+                            std::vector(b, b + count));
+          };
+          ASSERT_TRUE(same(alone.h[0], all.h[m], s.H()))
+              << target->name << ", row " << m << ", R "
+              << kPanelKindNames[static_cast<int>(kind)];
+          ASSERT_TRUE(same(alone.c.data(), all.c.data() + m * s.H(), s.H()));
+          ASSERT_TRUE(same(alone.saved[0], all.saved[m], s.reserved()));
+        }
       }
     }
   }
 }
 
-TYPED_TEST(SimdCellsTest, ForwardBitsDoNotDependOnWhereRLies) {
+TYPED_TEST(SimdCellsTest, VectorsOfRGiveTheBitsOfPackedR) {
   using Operand = TypeParam;
   for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
@@ -363,16 +368,73 @@ TYPED_TEST(SimdCellsTest, ForwardBitsDoNotDependOnWhereRLies) {
                        << " rows, " << units << " units");
           Sizes s{mode, rows, units, cell_units, 0};
           s.depth = s.H() + 64;
-          ForwardCall<Operand> packed(s, 7), transposed(s, 7), strided(s, 7);
+          ForwardCall<Operand> packed(s, 7), vectors(s, 7);
           packed.Run(kernels, /*save=*/true);
-          transposed.RunTransposed(kernels, /*save=*/true);
-          strided.RunStrided(kernels, /*save=*/true);
-          for (ForwardCall<Operand>* other : {&transposed, &strided}) {
-            EXPECT_TRUE(
-                SameBits(other->h.values.values(), packed.h.values.values()));
-            EXPECT_TRUE(SameBits(other->c.values(), packed.c.values()));
-            EXPECT_TRUE(SameBits(other->saved.values.values(),
-                                 packed.saved.values.values()));
+          vectors.Run(kernels, /*save=*/true, PanelKind::kVectors);
+          EXPECT_TRUE(
+              SameBits(vectors.h.values.values(), packed.h.values.values()));
+          EXPECT_TRUE(SameBits(vectors.c.values(), packed.c.values()));
+          EXPECT_TRUE(SameBits(vectors.saved.values.values(),
+                               packed.saved.values.values()));
+        }
+      }
+    }
+  }
+}
+
+// Seen where a cell adds nothing but a bias to R h: in the ReLU's output, and
+// in what a GRU keeps of its new gate. The depth is one block, however deep.
+TYPED_TEST(SimdCellsTest, ColumnsOfRGiveDotProducts) {
+  using Operand = TypeParam;
+  using F = ComputeType<Operand>;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
+    for (CellMode mode : {CellMode::kRelu, CellMode::kGru}) {
+      const int64_t cell_units = kernels.cell_units[static_cast<int>(mode)];
+      for (int64_t units : {cell_units, cell_units / 2 + 1, int64_t{1}}) {
+        for (int64_t rows = 1; rows <= kMaxRows; ++rows) {
+          // Some units, at least, which a GRU reads of h.
+          for (int64_t depth : {kBefore + units, kBefore + units + 33,
+                                int64_t{512}, int64_t{1100}, int64_t{2101}}) {
+            SCOPED_TRACE(testing::Message()
+                         << target->name << ' '
+                         << kModeNames[static_cast<int>(mode)] << ", rows "
+                         << rows << ", units " << units << ", depth " << depth);
+            // Depth costs the model time: not with every number of rows.
+            if (depth > 512 && rows % 5 != 1) continue;
+            ForwardCall<Operand> call({mode, rows, units, cell_units, depth},
+                                      8);
+            const Sizes& s = call.s;
+            call.Run(kernels, /*save=*/true, PanelKind::kTransposed);
+            std::vector<F> h(call.depth), column(call.depth);
+            for (int64_t u = 0; u < units; ++u) {
+              const int64_t gate = s.is_gru() ? kNew : 0;
+              for (int64_t k = 0; k < call.depth; ++k) {
+                column[k] =
+                    static_cast<F>(ToDouble(call.R(k, gate * cell_units + u)));
+              }
+              for (int64_t m = 0; m < rows; ++m) {
+                for (int64_t k = 0; k < call.depth; ++k) {
+                  h[k] = static_cast<F>(ToDouble(call.h_prev[m][k]));
+                }
+                const F dot = DotProduct<Operand>(*target, h.data(),
+                                                  column.data(), call.depth);
+                const int64_t unit = kBefore + u;
+                if (s.is_gru()) {
+                  const Operand q =
+                      call.saved[m][kGruReserveRecurrentNew * s.H() + unit];
+                  ASSERT_TRUE(SameBits(
+                      q,
+                      FromDouble<Operand>(call.recurrent_new_bias[unit] + dot)))
+                      << "row " << m << ", unit " << u;
+                } else {
+                  const F sum = call.input_gates[m * s.H() + unit] + dot;
+                  ASSERT_EQ(ToDouble(call.h[m][unit]),
+                            std::max(0.0, ToDouble(FromDouble<Operand>(sum))))
+                      << "row " << m << ", unit " << u;
+                }
+              }
+            }
           }
         }
       }

@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,19 +22,14 @@
 namespace rnn {
 namespace {
 
-constexpr int64_t kMaxRows = 13;  // two tiles of six, and one
-constexpr int64_t kMaxDepth = 67;
+constexpr int64_t kMaxRows = 13;   // two tiles of six, and one
+constexpr int64_t kMaxDepth = 67;  // before it is padded
 constexpr int64_t kMaxLanes = 16;
 constexpr int64_t kMaxColumns = kMaxPanelVectors * kMaxLanes;
 constexpr int64_t kMaxUnits = kMaxColumns;
-constexpr int64_t kMaxHidden = kMaxDepth + kMaxUnits;
+constexpr int64_t kMaxHidden = kMaxDepth + 1 + kMaxUnits;
 
 constexpr GuardedSide kSides[] = {GuardedSide::kEnd, GuardedSide::kBegin};
-
-// How the weights of a product lie.
-enum class PanelKind { kPacked, kTransposed, kVectors };
-constexpr PanelKind kPanelKinds[] = {PanelKind::kPacked, PanelKind::kTransposed,
-                                     PanelKind::kVectors};
 
 std::string Describe(
     const char* what, const SimdTarget& target,
@@ -56,14 +52,27 @@ std::set<int64_t> AroundLanes(int64_t lanes, int64_t most) {
   return counts;
 }
 
-// All depths for a few numbers of rows, a few depths for all.
-std::vector<int64_t> DepthsFor(int64_t rows) {
-  if (rows != 1 && rows != 6 && rows != kMaxRows) {
-    return {0, 1, 3, 63, 64, 65, kMaxDepth};
+// All depths for a few numbers of rows, a few depths for all; of whole steps.
+template <typename Element>
+std::set<int64_t> DepthsFor(int64_t rows) {
+  std::set<int64_t> depths;
+  const bool takes_all = rows == 1 || rows == 6 || rows == kMaxRows;
+  for (int64_t depth = 0; depth <= kMaxDepth; ++depth) {
+    if (takes_all || depth == 0 || depth == 1 || depth == 3 || depth >= 63) {
+      depths.insert(PaddedDepth<Element>(depth));
+    }
   }
-  std::vector<int64_t> depths;
-  for (int64_t depth = 0; depth <= kMaxDepth; ++depth) depths.push_back(depth);
   return depths;
+}
+
+// One of many numbers, without much work.
+template <typename Element>
+Element NumberOf(uint32_t bits) {
+  if constexpr (std::is_same_v<Element, BFloat16>) {
+    return {static_cast<uint16_t>(0x3f00 | (bits >> 16 & 0x80ff))};
+  } else {
+    return static_cast<Element>(static_cast<int32_t>(bits)) / Element(1u << 31);
+  }
 }
 
 // Memory for one operand after another, guarded on the side asked for. It is
@@ -79,7 +88,7 @@ class Operand {
     // Which they are matters little, that they can be had quickly a lot.
     for (int64_t i = 0; i < count; ++i) {
       state_ = state_ * 1664525u + 1013904223u;
-      values[i] = static_cast<F>(static_cast<int32_t>(state_)) / F(1u << 31);
+      values[i] = NumberOf<F>(state_);
     }
     return values;
   }
@@ -134,11 +143,11 @@ template <typename F>
 class WeightPanels {
  public:
   WeightPanels()
-      : packed_(kMaxDepth * kMaxGates * kMaxColumns),
-        transposed_(kMaxGates * kMaxColumns, kMaxDepth) {}
+      : packed_(PaddedDepth<F>(kMaxDepth) * kMaxGates * kMaxColumns),
+        transposed_(kMaxGates * kMaxColumns, PaddedDepth<F>(kMaxDepth)) {}
 
   // [depth][vectors * lanes]. Transposed, of each `period` columns only the
-  // first `columns` are there.
+  // first `columns` are there, the others nullptr.
   Panel<F> Random(PanelKind kind, GuardedSide side, int64_t depth,
                   int64_t vectors, int64_t lanes, int64_t period,
                   int64_t columns) {
@@ -176,16 +185,23 @@ class SimdGuardTest : public testing::Test {};
 using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(SimdGuardTest, Types);
 
-TYPED_TEST(SimdGuardTest, MultiplyPanel) {
-  using F = TypeParam;
-  WeightPanels<F> weights;
-  OperandRows<F> a(kMaxRows, kMaxDepth), c(kMaxRows, kMaxColumns);
+template <typename Element>
+class SimdProductGuardTest : public testing::Test {};
+using ProductTypes = testing::Types<float, double, BFloat16>;
+TYPED_TEST_SUITE(SimdProductGuardTest, ProductTypes);
+
+TYPED_TEST(SimdProductGuardTest, MultiplyPanel) {
+  using Element = TypeParam;
+  using F = ComputeType<Element>;
+  WeightPanels<Element> weights;
+  OperandRows<Element> a(kMaxRows, PaddedDepth<Element>(kMaxDepth));
+  OperandRows<F> c(kMaxRows, kMaxColumns);
   Operand<F> bias(kMaxColumns);
-  for (const SimdTarget* target : TestedSimdTargets()) {
-    const SimdKernels<F>& kernels = KernelsOf<F>(*target);
+  for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
+    const SimdKernels<Element>& kernels = KernelsOf<Element>(*target);
     for (int64_t columns : AroundLanes(kernels.lanes, kernels.panel_columns)) {
       for (int64_t rows = 1; rows <= kMaxRows; ++rows) {
-        for (int64_t depth : DepthsFor(rows)) {
+        for (int64_t depth : DepthsFor<Element>(rows)) {
           for (GuardedSide side : kSides) {
             for (PanelKind kind : kPanelKinds) {
               const std::string text =
@@ -199,13 +215,14 @@ TYPED_TEST(SimdGuardTest, MultiplyPanel) {
                   kind == PanelKind::kPacked
                       ? kernels.panel_columns / kernels.lanes
                       : (columns + kernels.lanes - 1) / kernels.lanes;
-              PanelProduct<F> product{};
+              PanelProduct<Element> product{};
               product.rows = rows;
               product.depth = depth;
               product.columns = columns;
               product.a = a.Random(side, rows, depth);
-              product.b = weights.Random(kind, side, depth, vectors,
-                                         kernels.lanes, columns, columns);
+              product.b =
+                  weights.Random(kind, side, depth, vectors, kernels.lanes,
+                                 vectors * kernels.lanes, columns);
               product.c = c.Poisoned(side, rows, columns);
               product.bias = bias.Random(side, columns);
               kernels.multiply_panel(product);
@@ -259,22 +276,23 @@ TYPED_TEST(SimdGuardTest, TransposeRows) {
   }
 }
 
-TYPED_TEST(SimdGuardTest, CellForward) {
-  using F = TypeParam;
-  WeightPanels<F> weights;
-  OperandRows<F> h_prev(kMaxRows, kMaxHidden), h(kMaxRows, kMaxHidden);
-  OperandRows<F> saved(kMaxRows, (kMaxGates + 1) * kMaxHidden);
+TYPED_TEST(SimdProductGuardTest, CellForward) {
+  using Element = TypeParam;
+  using F = ComputeType<Element>;
+  WeightPanels<Element> weights;
+  OperandRows<Element> h_prev(kMaxRows, kMaxHidden), h(kMaxRows, kMaxHidden);
+  OperandRows<Element> saved(kMaxRows, (kMaxGates + 1) * kMaxHidden);
   Operand<F> input_gates(kMaxRows * kMaxGates * kMaxHidden);
   Operand<F> new_bias(kMaxHidden), c(kMaxRows * kMaxHidden);
-  for (const SimdTarget* target : TestedSimdTargets()) {
-    const SimdKernels<F>& kernels = KernelsOf<F>(*target);
+  for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
+    const SimdKernels<Element>& kernels = KernelsOf<Element>(*target);
     for (CellMode mode : kModes) {
       const int64_t cell_units = kernels.cell_units[static_cast<int>(mode)];
       const int64_t G = NumGates(mode);
       const bool is_gru = mode == CellMode::kGru;
       for (int64_t units : AroundLanes(kernels.lanes, cell_units)) {
         for (int64_t rows = 1; rows <= kMaxRows; ++rows) {
-          for (int64_t depth : DepthsFor(rows)) {
+          for (int64_t depth : DepthsFor<Element>(rows)) {
             // The GRU reads its own units of h, and as many as there are.
             if (is_gru && depth < units) continue;
             const int64_t unit = is_gru ? depth - units : depth % 3;
@@ -289,7 +307,7 @@ TYPED_TEST(SimdGuardTest, CellForward) {
                               {"depth", depth},
                               {"panel kind", static_cast<int>(kind)}});
                 SetGuardedCase(text);
-                CellForwardStep<F> step{};
+                CellForwardStep<Element> step{};
                 step.rows = rows;
                 step.hidden_size = H;
                 step.unit = unit;

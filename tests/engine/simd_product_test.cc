@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tests/engine/dot_product.h"
 #include "tests/engine/element_values.h"
 #include "tests/engine/guarded.h"
 #include "tests/engine/random_values.h"
@@ -18,8 +20,9 @@
 namespace rnn {
 namespace {
 
-constexpr int64_t kMaxRows = 13;  // two tiles of six, and one
-constexpr int64_t kOffset = 3;    // of c's columns; not aligned
+constexpr int64_t kMaxRows = 13;   // two tiles of six, and one
+constexpr int64_t kManyRows = 33;  // tiles of all heights, and many of them
+constexpr int64_t kOffset = 3;     // of c's columns; not aligned
 
 enum class Start { kZero, kBias, kAccumulate };
 constexpr Start kStarts[] = {Start::kZero, Start::kBias, Start::kAccumulate};
@@ -38,26 +41,27 @@ void FillRandomly(Guarded<Value>& values, RandomValues& random) {
   }
 }
 
-// The operands of a product of 13 rows and a full panel. The rows of `a` end in
-// poison, after the zeros that fill the last step; columns of `b` beyond those
-// asked for are not zero, as in an engine's panel, so that a wrong column would
-// show.
+// The operands of a product of some rows and a full panel. The rows of `a` end
+// in poison, after the zeros that fill the last step; columns of `b` beyond
+// those asked for are not zero, as in an engine's panel, so that a wrong column
+// would show.
 template <typename Operand>
 struct Operands {
   using F = ComputeType<Operand>;
 
-  Operands(int64_t depth_asked_for, int64_t panel_columns, uint64_t seed)
+  Operands(int64_t depth_asked_for, int64_t panel_columns, uint64_t seed,
+           int64_t rows = kMaxRows)
       : depth(PaddedDepth<Operand>(depth_asked_for)),
         columns(panel_columns),
-        a_values(kMaxRows * (depth + 1)),
+        a_values(rows * (depth + 1)),
         b(depth * panel_columns),
         bias(panel_columns),
-        c(kMaxRows * panel_columns) {
+        c(rows * panel_columns) {
     RandomValues random(seed);
-    for (int64_t m = 0; m < kMaxRows; ++m) {
+    for (int64_t m = 0; m < rows; ++m) {
       a.push_back(a_values.data() + m * (depth + 1));
       for (int64_t k = 0; k < depth; ++k) {
-        a_values[m * (depth + 1) + k] =
+        A(m, k) =
             FromDouble<Operand>(k < depth_asked_for ? random.Real(-1, 1) : 0);
       }
     }
@@ -66,25 +70,28 @@ struct Operands {
     FillRandomly(c, random);
   }
 
-  Operand B(int64_t k, int64_t j) {
+  Operand& A(int64_t m, int64_t k) { return a_values[m * (depth + 1) + k]; }
+  Operand& B(int64_t k, int64_t j) {
     return b[PanelIndex<Operand>(k, j, columns)];
   }
 
   // What an element's sum begins with.
-  double First(Start start, int64_t m, int64_t j) {
+  F First(Start start, int64_t m, int64_t j) {
     return start == Start::kBias         ? bias[j]
            : start == Start::kAccumulate ? c[m * columns + j]
                                          : 0;
   }
 
   // The value of an element, and the sum of the magnitudes it is made of.
-  void Plain(Start start, int64_t m, int64_t j, double* value, double* sum) {
+  void Plain(Start start, int64_t m, int64_t j, long double* value,
+             double* sum) {
     *value = First(start, m, j);
-    *sum = std::abs(*value);
+    *sum = std::abs(First(start, m, j));
     for (int64_t k = 0; k < depth; ++k) {
-      const double term = ToDouble(a[m][k]) * ToDouble(B(k, j));
+      const long double term =
+          static_cast<long double>(ToDouble(a[m][k])) * ToDouble(B(k, j));
       *value += term;
-      *sum += std::abs(term);
+      *sum += std::abs(static_cast<double>(term));
     }
   }
 
@@ -97,13 +104,63 @@ struct Operands {
   Guarded<F> c;
 };
 
+// B as a panel of `columns` columns. What is not packed is a copy, with poison
+// between columns respectively rows.
+template <typename Operand>
+class OperandsPanel {
+ public:
+  OperandsPanel(PanelKind kind, Operands<Operand>& operands, int64_t lanes,
+                int64_t columns) {
+    const int64_t depth = operands.depth;
+    switch (kind) {
+      case PanelKind::kPacked:
+        panel_.packed = operands.b.data();
+        break;
+      case PanelKind::kTransposed:
+        copy_.emplace(columns * (depth + 1));
+        columns_.resize(operands.columns);  // nullptr from some column on
+        for (int64_t j = 0; j < columns; ++j) {
+          Operand* column = copy_->data() + j * (depth + 1);
+          for (int64_t k = 0; k < depth; ++k) column[k] = operands.B(k, j);
+          columns_[j] = column;
+        }
+        panel_.rows = columns_.data();
+        break;
+      case PanelKind::kVectors: {  // in reverse order
+        const int64_t vectors = (columns + lanes - 1) / lanes;
+        panel_.stride = vectors * lanes + 3;
+        copy_.emplace(
+            depth == 0 ? 0 : (depth - 1) * panel_.stride + vectors * lanes);
+        for (int64_t v = 0; v < vectors; ++v) {
+          Operand* vector = copy_->data() + (vectors - 1 - v) * lanes;
+          for (int64_t k = 0; k < depth; ++k) {
+            for (int64_t i = 0; i < lanes; ++i) {
+              vector[k * panel_.stride + i] = operands.B(k, v * lanes + i);
+            }
+          }
+          panel_.vectors[v] = vector;
+        }
+        break;
+      }
+    }
+  }
+
+  const Panel<Operand>& get() const { return panel_; }
+
+ private:
+  Panel<Operand> panel_{};
+  std::optional<Guarded<Operand>> copy_;
+  std::vector<const Operand*> columns_;
+};
+
 // Multiplies rows [row, row + rows) by `columns` columns of the panel;
 // result[m * columns + j]. Checks that nothing but the result is written.
 template <typename Operand>
-std::vector<ComputeType<Operand>> MultiplyBy(
-    const Panel<Operand>& panel, const SimdKernels<Operand>& kernels,
-    Operands<Operand>& operands, Start start, int64_t row, int64_t rows,
-    int64_t columns) {
+std::vector<ComputeType<Operand>> Multiply(PanelKind kind,
+                                           const SimdKernels<Operand>& kernels,
+                                           Operands<Operand>& operands,
+                                           Start start, int64_t row,
+                                           int64_t rows, int64_t columns) {
   using F = ComputeType<Operand>;
   const int64_t stride = kOffset + columns + 5;
   Guarded<F> out(rows * stride);
@@ -117,12 +174,13 @@ std::vector<ComputeType<Operand>> MultiplyBy(
   }
   Guarded<F> bias(
       std::vector<F>(operands.bias.data(), operands.bias.data() + columns));
+  const OperandsPanel<Operand> panel(kind, operands, kernels.lanes, columns);
   PanelProduct<Operand> product{};
   product.rows = rows;
   product.depth = operands.depth;
   product.columns = columns;
   product.a = operands.a.data() + row;
-  product.b = panel;
+  product.b = panel.get();
   product.c = c.data();
   product.c_offset = kOffset;
   product.bias = start == Start::kBias ? bias.data() : nullptr;
@@ -143,57 +201,18 @@ std::vector<ComputeType<Operand>> MultiplyBy(
   return result;
 }
 
-// Has B packed, and expects the same bits where B lies in other ways.
+// Has B packed, and expects the same bits where it lies in vectors.
 template <typename Operand>
 std::vector<ComputeType<Operand>> Multiply(const SimdKernels<Operand>& kernels,
                                            Operands<Operand>& operands,
                                            Start start, int64_t row,
                                            int64_t rows, int64_t columns) {
-  using F = ComputeType<Operand>;
-  Panel<Operand> packed{};
-  packed.packed = operands.b.data();
-  const std::vector<F> result =
-      MultiplyBy(packed, kernels, operands, start, row, rows, columns);
-  const auto expect_same = [&](const Panel<Operand>& panel, const char* how) {
-    const std::vector<F> other =
-        MultiplyBy(panel, kernels, operands, start, row, rows, columns);
-    EXPECT_EQ(
-        std::memcmp(other.data(), result.data(), result.size() * sizeof(F)), 0)
-        << how << ", rows " << row << " + " << rows << ", " << columns
-        << " columns";
+  const auto multiply = [&](PanelKind kind) {
+    return Multiply(kind, kernels, operands, start, row, rows, columns);
   };
-
-  const int64_t depth = operands.depth;
-  Guarded<Operand> transposed(columns * depth);
-  const Operand* pointers[256] = {};
-  for (int64_t j = 0; j < columns; ++j) {
-    pointers[j] = transposed.data() + j * depth;
-    for (int64_t k = 0; k < depth; ++k) {
-      transposed[j * depth + k] = operands.B(k, j);
-    }
-  }
-  Panel<Operand> in_rows{};
-  in_rows.rows = pointers;
-  expect_same(in_rows, "transposed");
-
-  // Vectors in reverse order, with gaps.
-  const int64_t vectors = (columns + kernels.lanes - 1) / kernels.lanes;
-  Panel<Operand> in_vectors{};
-  in_vectors.stride = vectors * kernels.lanes + 3;
-  Guarded<Operand> strided(depth == 0 ? 0
-                                      : (depth - 1) * in_vectors.stride +
-                                            vectors * kernels.lanes);
-  for (int64_t v = 0; v < vectors; ++v) {
-    const int64_t begin = (vectors - 1 - v) * kernels.lanes;
-    in_vectors.vectors[v] = strided.data() + begin;
-    for (int64_t k = 0; k < depth; ++k) {
-      for (int64_t j = 0; j < kernels.lanes; ++j) {
-        strided[k * in_vectors.stride + begin + j] =
-            operands.B(k, v * kernels.lanes + j);
-      }
-    }
-  }
-  expect_same(in_vectors, "strided");
+  const auto result = multiply(PanelKind::kPacked);
+  EXPECT_TRUE(SameBits(multiply(PanelKind::kVectors), result))
+      << "rows " << row << " + " << rows << ", " << columns << " columns";
   return result;
 }
 
@@ -202,8 +221,13 @@ class SimdProductTest : public testing::Test {};
 using Types = testing::Types<float, double, BFloat16>;
 TYPED_TEST_SUITE(SimdProductTest, Types);
 
-constexpr int64_t kDepths[] = {0,  1,  2,  3,  7,   8,   9,   15,  16,  17,
-                               31, 33, 63, 65, 127, 129, 511, 512, 513, 1100};
+constexpr int64_t kDepths[] = {0,   1,   2,   3,    7,    8,    9,   15,
+                               16,  17,  31,  33,   63,   65,   127, 129,
+                               511, 512, 513, 1023, 1025, 1100, 2100};
+
+// Of its products' blocks.
+template <typename Operand>
+constexpr int64_t kDepthBlock = 512 * kDepthStep<Operand>;
 
 TYPED_TEST(SimdProductTest, EveryElementIsTheSumOfItsProducts) {
   using Operand = TypeParam;
@@ -218,13 +242,14 @@ TYPED_TEST(SimdProductTest, EveryElementIsTheSumOfItsProducts) {
             Multiply(kernels, operands, start, 0, kMaxRows, operands.columns);
         using F = ComputeType<Operand>;
         for (int64_t i = 0; i < kMaxRows * operands.columns; ++i) {
-          double value, sum;
+          long double value;
+          double sum;
           operands.Plain(start, i / operands.columns, i % operands.columns,
                          &value, &sum);
-          // Each of at most 512 steps + 3 + 1 additions, and as many products,
+          // Each of at most 512 steps + 5 + 1 additions, and as many products,
           // errs by half an epsilon of what is summed so far.
           const double chain =
-              std::min<int64_t>(depth, 512 * kDepthStep<Operand>) + 4;
+              std::min<int64_t>(depth, kDepthBlock<Operand>) + 6;
           ASSERT_NEAR(result[i], value,
                       chain * std::numeric_limits<F>::epsilon() * sum)
               << "row " << i / operands.columns << ", column "
@@ -278,6 +303,179 @@ TYPED_TEST(SimdProductTest, BitsDependNeitherOnRowsNorOnColumns) {
   }
 }
 
+// The sums over blocks of the depth that columns of B are to give, for all
+// elements.
+template <typename Operand>
+class DotProducts {
+ public:
+  using F = ComputeType<Operand>;
+
+  DotProducts(const SimdTarget& target, Operands<Operand>& operands)
+      : operands_(operands) {
+    const int64_t depth = operands.depth;
+    const auto rows = static_cast<int64_t>(operands.a.size());
+    std::vector<F> a(rows * depth), b(operands.columns * depth);
+    for (int64_t k = 0; k < depth; ++k) {
+      for (int64_t m = 0; m < rows; ++m) {
+        a[m * depth + k] = static_cast<F>(ToDouble(operands.A(m, k)));
+      }
+      for (int64_t j = 0; j < operands.columns; ++j) {
+        b[j * depth + k] = static_cast<F>(ToDouble(operands.B(k, j)));
+      }
+    }
+    for (int64_t m = 0; m < rows; ++m) {
+      for (int64_t j = 0; j < operands.columns; ++j) {
+        int64_t k = 0;
+        do {
+          sums_.push_back(
+              DotProduct<Operand>(target, &a[m * depth] + k, &b[j * depth] + k,
+                                  std::min(depth - k, kDepthBlock<Operand>)));
+          k += kDepthBlock<Operand>;
+        } while (k < depth);
+      }
+    }
+    num_blocks_ =
+        static_cast<int64_t>(sums_.size()) / (rows * operands.columns);
+  }
+
+  int64_t num_blocks() const { return num_blocks_; }
+
+  // What is expected of an element.
+  F Element(Start start, int64_t m, int64_t j) const {
+    F value = operands_.First(start, m, j);
+    for (int64_t i = 0; i < num_blocks_; ++i) {
+      value = sums_[(m * operands_.columns + j) * num_blocks_ + i] + value;
+    }
+    return value;
+  }
+
+ private:
+  Operands<Operand>& operands_;
+  std::vector<F> sums_;  // [rows][columns][blocks]
+  int64_t num_blocks_;
+};
+
+// An element's bits follow from its row, its column and the depth alone.
+TYPED_TEST(SimdProductTest, ColumnsOfBGiveDotProducts) {
+  using Operand = TypeParam;
+  using F = ComputeType<Operand>;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    SCOPED_TRACE(target->name);
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
+    for (int64_t depth : kDepths) {
+      SCOPED_TRACE(testing::Message() << "depth " << depth);
+      Operands<Operand> operands(depth, kernels.panel_columns, depth + 200,
+                                 kManyRows);
+      const DotProducts<Operand> expected(*target, operands);
+      for (Start start : kStarts) {
+        const auto expect_dot_products = [&](int64_t row, int64_t rows,
+                                             int64_t columns) {
+          const std::vector<F> result =
+              Multiply(PanelKind::kTransposed, kernels, operands, start, row,
+                       rows, columns);
+          for (int64_t i = 0; i < rows * columns; ++i) {
+            const int64_t m = row + i / columns, j = i % columns;
+            ASSERT_TRUE(SameBits(result[i], expected.Element(start, m, j)))
+                << "row " << m << " of rows " << row << " + " << rows
+                << ", column " << j << " of " << columns << ", start "
+                << static_cast<int>(start) << ": " << result[i]
+                << " instead of " << expected.Element(start, m, j);
+          }
+        };
+        for (int64_t rows = 1; rows <= kManyRows; ++rows) {
+          expect_dot_products(kManyRows - rows, rows, operands.columns);
+          if (this->HasFatalFailure()) return;
+        }
+        for (int64_t columns = 1; columns < operands.columns; ++columns) {
+          for (int64_t rows : {1, 2, 7}) {
+            expect_dot_products(0, rows, columns);
+            if (this->HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
+// So that the above is right, and not only the same.
+TYPED_TEST(SimdProductTest, DotProductsAreTheSumsOfTheirProducts) {
+  using Operand = TypeParam;
+  using F = ComputeType<Operand>;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    SCOPED_TRACE(target->name);
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
+    for (int64_t depth : kDepths) {
+      SCOPED_TRACE(testing::Message() << "depth " << depth);
+      Operands<Operand> operands(depth, kernels.panel_columns, depth + 300);
+      const DotProducts<Operand> model(*target, operands);
+      // The most roundings that an element of the sum goes through: of the
+      // product, of the chain, of the lanes' sum, of the blocks' sum. One more
+      // is the reference's own.
+      const int64_t step = kernels.lanes * kDepthStep<Operand>;
+      const int64_t deepest = std::min(operands.depth, kDepthBlock<Operand>);
+      const double chain = static_cast<double>((deepest + step - 1) / step *
+                                               kDepthStep<Operand>);
+      const double roundings =
+          1 + chain + std::log2(kernels.lanes) + model.num_blocks() + 1;
+      const double unit = std::numeric_limits<F>::epsilon() / 2;
+      const double bound = roundings * unit / (1 - roundings * unit);
+      for (Start start : kStarts) {
+        const std::vector<F> result =
+            Multiply(PanelKind::kTransposed, kernels, operands, start, 0,
+                     kMaxRows, operands.columns);
+        for (int64_t i = 0; i < kMaxRows * operands.columns; ++i) {
+          const int64_t m = i / operands.columns, j = i % operands.columns;
+          long double value;
+          double sum;
+          operands.Plain(start, m, j, &value, &sum);
+          ASSERT_LE(std::abs(result[i] - value), bound * sum)
+              << "row " << m << ", column " << j << ", start "
+              << static_cast<int>(start);
+        }
+      }
+    }
+  }
+}
+
+// An element's row and column are numbers, everything else is NaN.
+TYPED_TEST(SimdProductTest, OtherRowsAndColumnsDoNotMatter) {
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    SCOPED_TRACE(target->name);
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
+    for (int64_t depth : {5, 64, 1035}) {
+      for (PanelKind kind : kPanelKinds) {
+        SCOPED_TRACE(testing::Message()
+                     << "depth " << depth << ", "
+                     << kPanelKindNames[static_cast<int>(kind)]);
+        const auto multiply = [&](Operands<Operand>& operands) {
+          return Multiply(kind, kernels, operands, Start::kBias, 0, kMaxRows,
+                          operands.columns);
+        };
+        Operands<Operand> healthy(depth, kernels.panel_columns, 4);
+        const auto expected = multiply(healthy);
+        for (int64_t j = 0; j < healthy.columns; ++j) {
+          const int64_t m = j % kMaxRows;
+          Operands<Operand> operands(depth, kernels.panel_columns, 4);
+          const Operand nan =
+              FromDouble<Operand>(std::numeric_limits<double>::quiet_NaN());
+          for (int64_t k = 0; k < operands.depth; ++k) {
+            for (int64_t i = 0; i < kMaxRows; ++i) {
+              if (i != m) operands.A(i, k) = nan;
+            }
+            for (int64_t i = 0; i < operands.columns; ++i) {
+              if (i != j) operands.B(k, i) = nan;
+            }
+          }
+          const int64_t index = m * operands.columns + j;
+          ASSERT_TRUE(SameBits(multiply(operands)[index], expected[index]))
+              << "row " << m << ", column " << j;
+        }
+      }
+    }
+  }
+}
+
 TYPED_TEST(SimdProductTest, EqualColumnsGiveEqualBits) {
   using Operand = TypeParam;
   for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
@@ -287,14 +485,17 @@ TYPED_TEST(SimdProductTest, EqualColumnsGiveEqualBits) {
     const int64_t columns = operands.columns;
     for (int64_t k = 0; k < operands.depth; ++k) {
       for (int64_t j = 1; j < columns; ++j) {
-        operands.b[PanelIndex<Operand>(k, j, columns)] = operands.B(k, 0);
+        operands.B(k, j) = operands.B(k, 0);
       }
     }
     std::fill_n(operands.bias.data(), columns, operands.bias[0]);
-    const auto result =
-        Multiply(kernels, operands, Start::kBias, 0, kMaxRows, columns);
-    for (int64_t i = 0; i < kMaxRows * columns; ++i) {
-      ASSERT_TRUE(SameBits(result[i], result[i - i % columns])) << i;
+    for (PanelKind kind : kPanelKinds) {
+      const auto result =
+          Multiply(kind, kernels, operands, Start::kBias, 0, kMaxRows, columns);
+      for (int64_t i = 0; i < kMaxRows * columns; ++i) {
+        ASSERT_TRUE(SameBits(result[i], result[i - i % columns]))
+            << i << ", " << kPanelKindNames[static_cast<int>(kind)];
+      }
     }
   }
 }
@@ -305,7 +506,9 @@ TYPED_TEST(SimdProductTest, NoRowsWriteNothing) {
     SCOPED_TRACE(target->name);
     const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
     Operands<Operand> operands(9, kernels.panel_columns, 6);
-    Multiply(kernels, operands, Start::kZero, 0, 0, 1);
+    for (PanelKind kind : kPanelKinds) {
+      Multiply(kind, kernels, operands, Start::kZero, 0, 0, 1);
+    }
   }
 }
 

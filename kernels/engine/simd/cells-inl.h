@@ -212,11 +212,7 @@ inline void AddRecurrentProduct(const CellForwardStep<Operand>& s, int64_t row,
                                         kColumns * kStep},
                    sums);
   } else if (b.rows != nullptr) {
-    ForEachTransposedPiece<kVectors>(
-        b.rows + vector * V::kLanes, 0, s.depth,
-        [&](int64_t depth, int64_t offset, PackedPanel<Operand> panel) {
-          AddTileProduct(depth, h_prev, offset, panel, sums);
-        });
+    AddDotProducts(h_prev, b.rows + vector * V::kLanes, 0, s.depth, sums);
   } else {
     StridedPanel<Operand, kVectors> panel;
     panel.stride = b.stride;

@@ -291,22 +291,73 @@ void PackStep(const Operand* const* rows, int64_t columns, Operand* out) {
   }
 }
 
-// Columns that are not packed are transposed so many deep at a time, into L1.
-constexpr int64_t kTransposeDepth = 64;
+// Rows of B that are multiplied with `rows` of A at a time, each a stream of
+// memory: as many as the registers have sums for.
+template <typename V>
+constexpr int DotColumns(int rows) {
+  int columns = V::kLanes < 8 ? V::kLanes : 8;
+  while (rows * columns > TileRows(kTileVectors) * kTileVectors) columns /= 2;
+  return columns;
+}
 
-// Calls add(depth, offset, PackedPanel) for pieces of the depth [k_begin,
-// k_end) of the columns whose rows these are, one after another.
-template <int kVectors, typename Operand, typename Add>
-inline void ForEachTransposedPiece(const Operand* const* rows, int64_t k_begin,
-                                   int64_t k_end, Add add) {
-  constexpr int64_t kColumns = kVectors * Vec<Operand>::kLanes;
-  alignas(64) Operand piece[kTransposeDepth * kColumns];
-  for (int64_t k = k_begin; k < k_end; k += kTransposeDepth) {
-    const int64_t end =
-        k + kTransposeDepth < k_end ? k + kTransposeDepth : k_end;
-    PackColumns(rows, kColumns, k, end, piece);
-    add(end - k, k,
-        PackedPanel<Operand>{piece, kColumns * kDepthStep<Operand>});
+// sums[m][v], lane l += a[m] times b[v * lanes + l] over [k_begin, k_end). Each
+// lane of a product is a chain, and at the end lanes are added up in pairs.
+template <int kRows, int kVectors, typename V, typename Operand>
+inline void AddDotProducts(const Operand* const* a, const Operand* const* b,
+                           int64_t k_begin, int64_t k_end,
+                           V (&sums)[kRows][kVectors]) {
+  constexpr int kLanes = V::kLanes;
+  constexpr int kColumns = DotColumns<V>(kRows);
+  constexpr int64_t kStep = int64_t{kLanes} * kDepthStep<Operand>;
+  const int64_t whole_end = k_begin + (k_end - k_begin) / kStep * kStep;
+  const Lanes<Vec<Operand>> tail{(k_end - whole_end) / kDepthStep<Operand>};
+  for (int v = 0; v < kVectors; ++v) {
+    if (b[v * kLanes] == nullptr) break;
+    V products[kRows][kLanes];
+    for (int j = 0; j < kLanes; j += kColumns) {
+      const Operand* columns[kColumns];
+      for (int i = 0; i < kColumns; ++i) {
+        const Operand* column = b[v * kLanes + j + i];
+        columns[i] = column == nullptr ? b[v * kLanes] : column;
+      }
+      V chains[kRows][kColumns];
+      Clear(chains);
+      const auto add = [&](int64_t k, auto load) RNN_ALWAYS_INLINE {
+        Vec<Operand> weights[kColumns];
+        Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
+          weights[i.value] = load(columns[i.value] + k);
+        });
+        Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+          const Vec<Operand> values = load(a[m.value] + k);
+          Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
+            chains[m.value][i.value] =
+                MulAdd(values, weights[i.value], chains[m.value][i.value]);
+          });
+        });
+      };
+      for (int64_t k = k_begin; k < whole_end; k += kStep) {
+        add(k, [](const Operand* p)
+                   RNN_ALWAYS_INLINE { return Vec<Operand>::Load(p); });
+      }
+      if (tail.count > 0) {
+        add(whole_end,
+            [&](const Operand* p) RNN_ALWAYS_INLINE { return tail.Load(p); });
+      }
+      Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+        Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
+          products[m.value][j + i.value] = chains[m.value][i.value];
+        });
+      });
+    }
+    for (int m = 0; m < kRows; ++m) {
+      Transpose(products[m]);
+      for (int stride = 1; stride < kLanes; stride *= 2) {
+        for (int i = 0; i < kLanes; i += 2 * stride) {
+          products[m][i] = products[m][i] + products[m][i + stride];
+        }
+      }
+      sums[m][v] = sums[m][v] + products[m][0];
+    }
   }
 }
 
@@ -321,15 +372,17 @@ inline void FetchTile(const PanelProduct<F>& p, int64_t row) {
   }
 }
 
-// c of rows [row, row + kRows) from a block of depth's sums.
+// c of rows [row, row + kRows) and of the vectors from `first_vector` on, from
+// a block of depth's sums.
 template <int kRows, int kVectors, typename V, typename Operand>
 inline void StoreTile(const PanelProduct<Operand>& p, int64_t row,
-                      bool is_first_block, const V (&sums)[kRows][kVectors]) {
+                      bool is_first_block, const V (&sums)[kRows][kVectors],
+                      int first_vector = 0) {
   const bool add_c = p.accumulate || !is_first_block;
   for (int m = 0; m < kRows; ++m) {
     auto* c = p.c[row + m] + p.c_offset;
     for (int j = 0; j < kVectors; ++j) {
-      const int64_t column = j * V::kLanes;
+      const int64_t column = (first_vector + j) * V::kLanes;
       const Lanes<V> lanes{p.columns - column};
       V sum = sums[m][j];
       if (add_c) {
@@ -352,26 +405,17 @@ inline void MultiplyBlock(const PanelProduct<Operand>& p, int64_t k_begin,
   constexpr int kMaxRows = TileRows(kVectors);
   const bool is_first = k_begin == 0;
   if (p.b.rows != nullptr) {
-    // The sums of all rows wait in L1 while pieces of B come by.
-    V sums[kMaxRowsUnpacked][kVectors];
-    for (int64_t row = 0; row < p.rows; ++row) {
-      for (int j = 0; j < kVectors; ++j) sums[row][j] = V::Broadcast(0);
+    // Rows of B stay in the caches while those of A come by.
+    for (int v = 0; v < kVectors; ++v) {
+      ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
+        constexpr int kRows = decltype(row_count)::value;
+        V sums[kRows][1];
+        Clear(sums);
+        AddDotProducts(p.a + row, p.b.rows + v * V::kLanes, k_begin, k_end,
+                       sums);
+        StoreTile(p, row, is_first, sums, v);
+      });
     }
-    const auto tile_of = [&](int64_t row, auto row_count) -> auto& {
-      using Tile = V[decltype(row_count)::value][kVectors];
-      return reinterpret_cast<Tile&>(sums[row]);
-    };
-    ForEachTransposedPiece<kVectors>(
-        p.b.rows, k_begin, k_end,
-        [&](int64_t depth, int64_t offset, PackedPanel<Operand> panel) {
-          ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
-            AddTileProduct(depth, p.a + row, offset, panel,
-                           tile_of(row, row_count));
-          });
-        });
-    ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
-      StoreTile(p, row, is_first, tile_of(row, row_count));
-    });
     return;
   }
   const auto multiply = [&](auto panel) {

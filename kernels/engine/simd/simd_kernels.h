@@ -11,8 +11,9 @@
 // The kernel dictates the panel width and packing adapts.
 //
 // Every element of a product is one chain of fused multiply-adds over depth in
-// blocks of fixed size: its bits depend neither on the tile that computes it
-// nor on its neighbours. A pair of bfloat16 products is two links of the chain,
+// blocks of fixed size, or, if B is given by its columns, one chain for each
+// lane of a vector: its bits depend neither on the tile that computes it nor on
+// its neighbours. A pair of bfloat16 products is two links of the chain,
 // the second of the pair first, each rounded to nearest even whatever the
 // floating-point environment says, with denormals read and written as zeros.
 #ifndef KERNELS_ENGINE_SIMD_SIMD_KERNELS_H_
@@ -39,8 +40,7 @@ constexpr int64_t PaddedDepth(int64_t depth) {
          kDepthStep<Operand>;
 }
 
-// A panel of B as it is used: packed, or, for a few rows only, where the caller
-// keeps it. All three give the same bits.
+// A panel of B as it is used: packed, or where the caller keeps it.
 inline constexpr int kMaxPanelVectors = 4;
 template <typename Operand>
 struct Panel {
@@ -49,12 +49,10 @@ struct Panel {
   // vectors[0] is nullptr if not used.
   const Operand* vectors[kMaxPanelVectors];
   int64_t stride;
-  // [panel columns] -> [depth]: B transposed; nullptr stands for zeros.
+  // [panel columns] -> [depth]: B transposed, read at the speed of memory.
+  // nullptr from some column on: these have no results.
   const Operand* const* rows;
 };
-
-// The most rows of a product whose panel is not packed.
-inline constexpr int64_t kMaxRowsUnpacked = 32;
 
 // c[m][j] = (accumulate ? c[m][j] : bias ? bias[j] : 0)
 //         + sum over k of a[m][k] * b[k][j]
@@ -116,6 +114,22 @@ struct CellBackwardStep {
   Operand* m;  // LSTM: [rows][H], out: o.tanh(c'); or nullptr
 };
 
+// out[j] = in[j] * scale if word first + j of the generator is at least
+// min_kept_word, else 0. Word j is word j % 4 of Philox4x32-10 (Salmon et al.,
+// "Parallel random numbers: as easy as 1, 2, 3", SC 2011) with counter (j / 4,
+// counter[0], counter[1], counter[2]). The key's low word is key word 0.
+template <typename F>
+struct DropoutRow {
+  uint32_t counter[3];
+  uint64_t key;
+  uint64_t min_kept_word;  // 2^32: nothing is kept
+  F scale;
+  int64_t first;  // a multiple of 4
+  int64_t count;
+  const F* in;
+  F* out;  // may be `in`
+};
+
 // Arrays are indexed by CellMode.
 template <typename Operand>
 struct SimdKernels {
@@ -145,6 +159,7 @@ struct SimdKernels {
   // j], one row after another, for j < columns.
   void (*sum_rows)(const F* const* rows, int64_t num_rows, int64_t first_column,
                    int64_t columns, bool accumulate, F* sums);
+  void (*drop_out)(const DropoutRow<F>&);
   void (*cell_forward[kNumCellModes])(const CellForwardStep<Operand>&);
   void (*cell_backward[kNumCellModes])(const CellBackwardStep<Operand>&);
 };

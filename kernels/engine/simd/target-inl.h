@@ -4,6 +4,7 @@
 
 #include "kernels/engine/simd/cells-inl.h"
 #include "kernels/engine/simd/conversions-inl.h"
+#include "kernels/engine/simd/dropout-inl.h"
 #include "kernels/engine/simd/math-inl.h"
 #include "kernels/engine/simd/product-inl.h"
 #include "kernels/engine/simd/simd_kernels.h"
@@ -27,6 +28,7 @@ constexpr SimdKernels<Operand> MakeKernels() {
           PackColumns<Operand>,
           PackStep<Operand>,
           SumRows<ComputeType<Operand>>,
+          DropOut<ComputeType<Operand>>,
           {CellForward<VanillaCell<true>, Operand>,
            CellForward<VanillaCell<false>, Operand>,
            CellForward<LstmCell, Operand>, CellForward<GruCell, Operand>},
