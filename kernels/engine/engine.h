@@ -10,8 +10,9 @@
 //          n = tanh(W_n x + bW_n + r.(R_n h + bR_n))     h' = (1-z).n + z.h
 //
 // Element is float, double, Half or BFloat16. The result of a row depends
-// neither on the other rows of the batch nor on the number of threads, bit for
-// bit; padding is never read, and padded outputs and input gradients are zero.
+// neither on the other rows of the batch (B and T given) nor on the number of
+// threads, bit for bit; padding is never read, and padded outputs and input
+// gradients are zero.
 #ifndef KERNELS_ENGINE_ENGINE_H_
 #define KERNELS_ENGINE_ENGINE_H_
 

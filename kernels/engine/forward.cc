@@ -36,7 +36,8 @@ struct RecurrentPanels {
   int64_t output_size;  // P
   int64_t depth;        // padded
   int num_gates;
-  int units;  // per panel
+  int units;             // per panel
+  int columns_together;  // cell_columns
   // Not packed: [G*H, P]; or [P, G*H] with gates that begin at `columns`.
   const Operand* canonical = nullptr;
   const Operand* keras = nullptr;
@@ -49,6 +50,8 @@ struct RecurrentPanels {
     p.depth = PaddedDepth<Operand>(p.output_size);
     p.num_gates = d.num_gates();
     p.units = Kernels<Operand>().cell_units[static_cast<int>(d.mode)];
+    p.columns_together =
+        Kernels<Operand>().cell_columns[static_cast<int>(d.mode)];
     p.panels = arena.Take<Operand>(p.num_panels() * p.panel_size());
     return p;
   }
@@ -125,12 +128,21 @@ struct RecurrentPanels {
     const int64_t unit = panel * units;
     const int64_t count = std::min<int64_t>(units, hidden_size - unit);
     const int64_t stride = num_gates * hidden_size;
-    Operand* out = panels + panel * panel_size();
+    // Columns of one gate and of those that are packed together.
+    const int64_t width = std::min(units, columns_together);
     for (int64_t k = 0; k < output_size; k += kStep) {
-      for (int gate = 0; gate < num_gates; ++gate, out += units * kStep) {
-        PackStepOf(k, output_size, columns[gate] + unit, count, out,
-                   [&](int64_t row) { return source + row * stride; });
-        std::fill(out + count * kStep, out + units * kStep, Operand{});
+      for (int64_t column = 0; column < num_gates * units; column += width) {
+        const int64_t u = column % units;
+        const int64_t width_in_use = std::clamp<int64_t>(count - u, 0, width);
+        const int64_t first = column / columns_together * columns_together;
+        Operand* out = panels + panel * panel_size() + first * depth +
+                       k * columns_together + (column - first) * kStep;
+        if (width_in_use > 0) {
+          PackStepOf(k, output_size, columns[column / units] + unit + u,
+                     width_in_use, out,
+                     [&](int64_t row) { return source + row * stride; });
+        }
+        std::fill(out + width_in_use * kStep, out + width * kStep, Operand{});
       }
     }
   }
@@ -139,8 +151,12 @@ struct RecurrentPanels {
   void PackPanel(const Element* source, int64_t panel) const {
     const Element* rows[kMaxColumns];
     PointAtRows(source, panel, rows);
-    PackColumns(rows, num_gates * units, 0, output_size, 0,
-                panels + panel * panel_size());
+    Operand* out = panels + panel * panel_size();
+    for (int64_t column = 0; column < num_gates * units;
+         column += columns_together) {
+      PackColumns(rows + column, columns_together, 0, output_size, 0,
+                  out + column * depth);
+    }
   }
 };
 

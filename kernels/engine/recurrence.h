@@ -77,7 +77,7 @@ struct Recurrence {
 // if weights outgrow the caches and each part would fetch all of them at each
 // step, the steps themselves are split.
 inline int NumRankGroups(const Recurrence& r, const Executor& executor) {
-  constexpr int64_t kMaxWeightsBytes = int64_t{16} << 20;
+  constexpr int64_t kMaxWeightsBytes = int64_t{14} << 20;
   // Weights are read once for so many rows, or better for so many.
   constexpr int64_t kMinRanks = 8;
   constexpr int64_t kGoodRanks = 16;

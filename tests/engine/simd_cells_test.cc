@@ -139,9 +139,19 @@ struct ForwardCall {
     const Operand* rows[256];
     const int64_t columns = s.G() * s.cell_units;
     switch (kind) {
-      case PanelKind::kPacked:
-        recurrent.packed = panel.data();
+      case PanelKind::kPacked: {
+        const int64_t together = kernels.cell_columns[static_cast<int>(s.mode)];
+        copy.emplace(columns * depth);
+        for (int64_t j = 0; j < columns; ++j) {
+          const int64_t first = j / together * together;
+          for (int64_t k = 0; k < depth; ++k) {
+            (*copy)[first * depth + (k / kStep * together + j - first) * kStep +
+                    k % kStep] = R(k, j);
+          }
+        }
+        recurrent.packed = copy->data();
         break;
+      }
       case PanelKind::kTransposed:  // as canonical params have it; in poison
         copy.emplace(columns * (depth + 1));
         for (int64_t j = 0; j < columns; ++j) {

@@ -199,8 +199,19 @@ struct VanillaCell {
   }
 };
 
+template <typename Cell>
+constexpr int kCellVectors = Cell::kGates * Cell::kUnitVectors;
+
+// Vectors of a panel that are multiplied together: as many as the registers
+// hold.
+template <typename Cell>
+constexpr int kVectorsTogether =
+    kCellVectors<Cell> % 3 == 0         ? 3
+    : kCellVectors<Cell> < kTileVectors ? kCellVectors<Cell>
+                                        : kTileVectors;
+
 // sums += h_prev times the panel's vectors from `vector` on.
-template <int kColumns, int kRows, int kVectors, typename V, typename Operand>
+template <int kRows, int kVectors, typename V, typename Operand>
 inline void AddRecurrentProduct(const CellForwardStep<Operand>& s, int64_t row,
                                 int vector, V (&sums)[kRows][kVectors]) {
   constexpr int64_t kStep = kDepthStep<Operand>;
@@ -208,8 +219,8 @@ inline void AddRecurrentProduct(const CellForwardStep<Operand>& s, int64_t row,
   const Panel<Operand>& b = s.recurrent;
   if (b.packed != nullptr) {
     AddTileProduct(s.depth, h_prev, 0,
-                   PackedPanel<Operand>{b.packed + vector * V::kLanes * kStep,
-                                        kColumns * kStep},
+                   PackedPanel<Operand>{b.packed + vector * V::kLanes * s.depth,
+                                        kVectors * V::kLanes * kStep},
                    sums);
   } else if (b.rows != nullptr) {
     AddDotProducts(h_prev, b.rows + vector * V::kLanes, 0, s.depth, sums);
@@ -227,17 +238,13 @@ template <typename Cell, int kRows, typename Operand>
 inline void CellForwardRows(const CellForwardStep<Operand>& s, int64_t row) {
   using F = ComputeType<Operand>;
   using V = Vec<F>;
-  constexpr int kVectors = Cell::kGates * Cell::kUnitVectors;
-  constexpr int kColumns = kVectors * V::kLanes;
-  alignas(64) F tile[kRows][kColumns];
-  // As many vectors at a time as the registers hold.
-  constexpr int kTogether = kVectors % 3 == 0         ? 3
-                            : kVectors < kTileVectors ? kVectors
-                                                      : kTileVectors;
+  constexpr int kVectors = kCellVectors<Cell>;
+  constexpr int kTogether = kVectorsTogether<Cell>;
+  alignas(64) F tile[kRows][kVectors * V::kLanes];
   for (int j = 0; j < kVectors; j += kTogether) {
     V sums[kRows][kTogether];
     Clear(sums);
-    AddRecurrentProduct<kColumns>(s, row, j, sums);
+    AddRecurrentProduct(s, row, j, sums);
     for (int m = 0; m < kRows; ++m) {
       for (int v = 0; v < kTogether; ++v) {
         sums[m][v].Store(tile[m] + (j + v) * V::kLanes);
@@ -256,7 +263,7 @@ inline void CellForwardRows(const CellForwardStep<Operand>& s, int64_t row) {
 
 template <typename Cell, typename Operand>
 void CellForward(const CellForwardStep<Operand>& s) {
-  constexpr int kMaxRows = TileRows(Cell::kGates % 3 == 0 ? 3 : kTileVectors);
+  constexpr int kMaxRows = TileRows(kVectorsTogether<Cell>);
   ForEachTile<kMaxRows>(s.rows, [&](int64_t row, auto row_count) {
     CellForwardRows<Cell, decltype(row_count)::value>(s, row);
   });

@@ -50,7 +50,8 @@ struct Panel {
   const Operand* vectors[kMaxPanelVectors];
   int64_t stride;
   // [panel columns] -> [depth]: B transposed, read at the speed of memory.
-  // nullptr from some column on: these have no results.
+  // nullptr from some column on, or from some unit of each gate on: these have
+  // no results.
   const Operand* const* rows;
 };
 
@@ -76,11 +77,13 @@ template <typename Operand>
 struct CellForwardStep {
   using F = ComputeType<Operand>;
   int64_t rows;
-  int64_t hidden_size;           // H
-  int64_t unit;                  // first unit of the panel
-  int64_t units;                 // at most cell_units
-  int64_t depth;                 // P, padded
-  Panel<Operand> recurrent;      // of columns [G][cell_units]
+  int64_t hidden_size;  // H
+  int64_t unit;         // first unit of the panel
+  int64_t units;        // at most cell_units
+  int64_t depth;        // P, padded
+  // Of columns [G][cell_units]. Packed, it is panels of cell_columns, one after
+  // another.
+  Panel<Operand> recurrent;
   const Operand* const* h_prev;  // [rows] -> [P]
   const F* input_gates;          // [rows][G*H]: W x + biases
   const F* recurrent_new_bias;   // GRU: bR_n [H]
@@ -138,6 +141,8 @@ struct SimdKernels {
   int lanes;  // of a vector of F
   int panel_columns;
   int cell_units[kNumCellModes];  // hidden units of a CellForwardStep panel
+  // Columns of such a panel that are packed together, and read together.
+  int cell_columns[kNumCellModes];
 
   void (*multiply_panel)(const PanelProduct<Operand>&);
   // In these a row that is nullptr gives zeros.

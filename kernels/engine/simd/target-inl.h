@@ -18,23 +18,27 @@ constexpr SimdKernels<Operand> MakeKernels() {
   constexpr int kLanes = Vec<ComputeType<Operand>>::kLanes;
   constexpr int kVanillaUnits = VanillaCell<true>::kUnitVectors * kLanes;
   static_assert(kTileVectors <= kMaxPanelVectors);
-  return {kLanes,
-          kTileVectors * kLanes,
-          // In the order of CellMode: ReLU, tanh, LSTM, GRU.
-          {kVanillaUnits, kVanillaUnits, LstmCell::kUnitVectors * kLanes,
-           GruCell::kUnitVectors * kLanes},
-          MultiplyPanel<Operand>,
-          TransposeRows<Operand>,
-          PackColumns<Operand>,
-          PackStep<Operand>,
-          SumRows<ComputeType<Operand>>,
-          DropOut<ComputeType<Operand>>,
-          {CellForward<VanillaCell<true>, Operand>,
-           CellForward<VanillaCell<false>, Operand>,
-           CellForward<LstmCell, Operand>, CellForward<GruCell, Operand>},
-          {CellBackward<VanillaCell<true>, Operand>,
-           CellBackward<VanillaCell<false>, Operand>,
-           CellBackward<LstmCell, Operand>, CellBackward<GruCell, Operand>}};
+  return {
+      kLanes,
+      kTileVectors * kLanes,
+      // In the order of CellMode: ReLU, tanh, LSTM, GRU.
+      {kVanillaUnits, kVanillaUnits, LstmCell::kUnitVectors * kLanes,
+       GruCell::kUnitVectors * kLanes},
+      {kVectorsTogether<VanillaCell<true>> * kLanes,
+       kVectorsTogether<VanillaCell<false>> * kLanes,
+       kVectorsTogether<LstmCell> * kLanes, kVectorsTogether<GruCell> * kLanes},
+      MultiplyPanel<Operand>,
+      TransposeRows<Operand>,
+      PackColumns<Operand>,
+      PackStep<Operand>,
+      SumRows<ComputeType<Operand>>,
+      DropOut<ComputeType<Operand>>,
+      {CellForward<VanillaCell<true>, Operand>,
+       CellForward<VanillaCell<false>, Operand>, CellForward<LstmCell, Operand>,
+       CellForward<GruCell, Operand>},
+      {CellBackward<VanillaCell<true>, Operand>,
+       CellBackward<VanillaCell<false>, Operand>,
+       CellBackward<LstmCell, Operand>, CellBackward<GruCell, Operand>}};
 }
 
 template <typename F>
