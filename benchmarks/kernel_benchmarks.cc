@@ -20,9 +20,6 @@ namespace rnn {
 
 namespace {
 
-enum class PanelKind { kPacked, kTransposed, kVectors };
-constexpr const char* kPanelKindNames[] = {"packed", "transposed", "vectors"};
-
 template <typename F>
 constexpr ElementType kTypeOf =
     std::is_same_v<F, double> ? ElementType::kDouble : ElementType::kFloat;

@@ -57,6 +57,17 @@ EngineSizes Sizes(CellMode mode) {
   return sizes;
 }
 
+// Of so few rows that weights are read where they are.
+EngineSizes SizesOfSmallCall(CellMode mode) {
+  EngineSizes sizes = Sizes(mode);
+  sizes.descriptor.input_size = 128;
+  sizes.descriptor.hidden_size = 212;
+  sizes.descriptor.num_proj = mode == CellMode::kLstm ? 42 : 0;
+  sizes.max_time = 4;
+  sizes.batch = 2;
+  return sizes;
+}
+
 // Restores the mode of the test's thread.
 class FloatModeTest : public testing::Test {
  protected:
@@ -93,21 +104,27 @@ class WatchingExecutor : public Executor {
 };
 
 template <typename Element>
-void ExpectLeavesModeAlone() {
+void ExpectLeavesModeAlone(const EngineSizes& sizes) {
   const uint64_t initial = FloatMode();
+  for (uint64_t flushing : {uint64_t{0}, kFlushDenormals}) {
+    const uint64_t float_mode = (initial & ~kFlushDenormals) | flushing;
+    SetFloatMode(float_mode);
+    Call<Element> call(sizes);
+    EXPECT_EQ(FloatMode(), float_mode);
+    WatchingExecutor executor;
+    call.Forward(executor);
+    EXPECT_EQ(FloatMode(), float_mode);
+    EXPECT_GT(executor.runs(), 0);  // or the tasks would not be seen
+    call.Backward(executor);
+    EXPECT_EQ(FloatMode(), float_mode);
+  }
+}
+
+template <typename Element>
+void ExpectLeavesModeAlone() {
   for (CellMode mode : kModes) {
-    for (uint64_t flushing : {uint64_t{0}, kFlushDenormals}) {
-      const uint64_t float_mode = (initial & ~kFlushDenormals) | flushing;
-      SetFloatMode(float_mode);
-      Call<Element> call(Sizes(mode));
-      EXPECT_EQ(FloatMode(), float_mode);
-      WatchingExecutor executor;
-      call.Forward(executor);
-      EXPECT_EQ(FloatMode(), float_mode);
-      call.Backward(executor);
-      EXPECT_EQ(FloatMode(), float_mode);
-      EXPECT_GT(executor.runs(), 0);  // or the tasks would not be seen
-    }
+    ExpectLeavesModeAlone<Element>(Sizes(mode));
+    ExpectLeavesModeAlone<Element>(SizesOfSmallCall(mode));
   }
 }
 
@@ -121,8 +138,8 @@ TEST_F(FloatModeTest, StaysAsItWas) {
 // Numbers around the smallest normal one, so that a good part of all values and
 // gradients are denormal or would be.
 template <typename Element>
-std::unique_ptr<Call<Element>> TinyCall(CellMode mode) {
-  auto call = std::make_unique<Call<Element>>(Sizes(mode));
+std::unique_ptr<Call<Element>> TinyCall(const EngineSizes& sizes) {
+  auto call = std::make_unique<Call<Element>>(sizes);
   using F = ComputeType<Element>;
   constexpr F kScale = std::numeric_limits<F>::min() * 4;
   for (auto* values :
@@ -133,14 +150,14 @@ std::unique_ptr<Call<Element>> TinyCall(CellMode mode) {
 }
 
 template <typename Element>
-void ExpectFlushingChangesLittle() {
+void ExpectFlushingChangesLittle(EngineSizes (*sizes_of)(CellMode)) {
   const uint64_t initial = FloatMode();
   for (CellMode mode : kModes) {
     SCOPED_TRACE(testing::Message() << "mode " << static_cast<int>(mode));
     SerialExecutor executor;
     SetFloatMode(initial & ~kFlushDenormals);
-    const auto kept = TinyCall<Element>(mode);
-    const auto flushed = TinyCall<Element>(mode);
+    const auto kept = TinyCall<Element>(sizes_of(mode));
+    const auto flushed = TinyCall<Element>(sizes_of(mode));
     kept->Forward(executor);
     kept->Backward(executor);
     FlushDenormals();
@@ -167,8 +184,10 @@ void ExpectFlushingChangesLittle() {
 }
 
 TEST_F(FloatModeTest, FlushingChangesLittle) {
-  ExpectFlushingChangesLittle<float>();
-  ExpectFlushingChangesLittle<double>();
+  for (auto sizes_of : {Sizes, SizesOfSmallCall}) {
+    ExpectFlushingChangesLittle<float>(sizes_of);
+    ExpectFlushingChangesLittle<double>(sizes_of);
+  }
 }
 
 }  // namespace
