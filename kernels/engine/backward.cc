@@ -48,9 +48,10 @@ class BackwardPass {
         std::max(d.layer_input_size(0), d.layer_input_size(d.num_layers - 1));
     const int64_t padded_rows = PaddedDepth<Operand>(rows);
 
-    input_weights_ =
+    input_weights_.packed =
         PackedMatrix<Operand>::Take(arena, gates_size, widest_input);
-    recurrent_weights_ = PackedMatrix<Operand>::Take(arena, gates_size, P);
+    recurrent_weights_.packed =
+        PackedMatrix<Operand>::Take(arena, gates_size, P);
     right_ = PackedMatrix<Operand>::Take(
         arena, rows,
         has_keras_weights ? gates_size : std::max(widest_input, H));
@@ -154,6 +155,22 @@ class BackwardPass {
         return rounded.rows;
       } else {
         return exact.rows;
+      }
+    }
+  };
+
+  // W or R as the right operand of products: packed or, with the same bits,
+  // where params has it.
+  struct Weights {
+    PackedMatrix<Operand> packed;
+    UnpackedMatrix<Operand> unpacked;
+    bool is_packed = true;
+
+    void SetRightOperandOf(RowsTimesMatrix<Operand>* product) const {
+      if (is_packed) {
+        product->b = &packed;
+      } else {
+        product->unpacked = &unpacked;
       }
     }
   };
@@ -287,22 +304,46 @@ class BackwardPass {
     const int64_t P = d_.output_size();
     if (has_keras_weights()) {
       PackTransposedPieces(a_->keras_weights->kernel, gates_size, KerasGates(),
-                           d_.input_size, *executor_, &input_weights_);
+                           d_.input_size, *executor_, &input_weights_.packed);
       PackTransposedPieces(a_->keras_weights->recurrent_kernel, gates_size,
-                           KerasGates(), H, *executor_, &recurrent_weights_);
+                           KerasGates(), H, *executor_,
+                           &recurrent_weights_.packed);
       return;
     }
+    // Packing moves all of a matrix about as often as a small call reads it.
+    constexpr int64_t kMaxRowsInPlace = 32;
+    constexpr int64_t kMaxStepsInPlace = 2;
+    const bool is_small = sequences_.num_valid_rows() <= kMaxRowsInPlace;
     if (d_.has_input_weights(layer)) {
       const Region w = params_layout_.InputWeights(k);
-      Pack(params + w.offset, w.columns, gates_size, w.columns, *executor_,
-           &input_weights_);
+      TakeWeights(params + w.offset, w.columns, is_small, &input_weights_);
     }
-    Pack(params + params_layout_.RecurrentWeights(k).offset, P, gates_size, P,
-         *executor_, &recurrent_weights_);
+    TakeWeights(params + params_layout_.RecurrentWeights(k).offset, P,
+                is_small && sequences_.num_steps() <= kMaxStepsInPlace,
+                &recurrent_weights_);
     if (d_.has_projection()) {
       Pack(params + params_layout_.Projection(k).offset, H, P, H, *executor_,
            &projection_);
     }
+  }
+
+  // `source` is [G*H, columns].
+  void TakeWeights(const Element* source, int64_t columns, bool in_place,
+                   Weights* weights) {
+    static constexpr int64_t kBegin = 0;
+    const int64_t gates_size = d_.gates_size();
+    weights->packed.columns = columns;
+    weights->is_packed = true;
+    if constexpr (kInPlace) {
+      if (in_place && columns % Kernels<Operand>().lanes == 0 &&
+          gates_size % kDepthStep<Operand> == 0) {
+        weights->is_packed = false;
+        weights->unpacked = {
+            gates_size, columns, source, columns, {&kBegin, 1, columns}};
+        return;
+      }
+    }
+    Pack(source, columns, gates_size, columns, *executor_, &weights->packed);
   }
 
   // dh_ and dc_ are by rank; a row keeps what it has until its last step.
@@ -496,7 +537,7 @@ class BackwardPass {
     product.rows = sequences_.active(step);
     product.a = RecurrentGateGradients().operands() + sequences_.offset(step) -
                 sequences_.offset(chunk.begin);
-    product.b = &recurrent_weights_;
+    recurrent_weights_.SetRightOperandOf(&product);
     product.c = dh_.rows;
     product.accumulate = d_.mode == CellMode::kGru;
     return product;
@@ -522,7 +563,7 @@ class BackwardPass {
     const int64_t recurrent_work =
         has_step_after ? 2 * ranks * d_.gates_size() * P : 0;
 
-    ParallelTiles(executor, recurrent_weights_.num_panels(), rank_begin,
+    ParallelTiles(executor, recurrent_weights_.packed.num_panels(), rank_begin,
                   rank_end, recurrent_work + kCellWork * ranks * H,
                   [&](int64_t panel, int64_t begin, int64_t end) {
                     const int64_t product_end =
@@ -746,7 +787,7 @@ class BackwardPass {
       RowsTimesMatrix<Operand> product;
       product.rows = rows;
       product.a = dgates_.operands();
-      product.b = &input_weights_;
+      input_weights_.SetRightOperandOf(&product);
       product.c = dx_rows_;
       product.accumulate = direction == 1;
       Multiply(product, *executor_);
@@ -806,9 +847,9 @@ class BackwardPass {
   int64_t gate_begins_[kMaxGates];
 
   // Weights of the current pseudo-layer.
-  PackedMatrix<Operand> input_weights_;      // [G*H, in]
-  PackedMatrix<Operand> recurrent_weights_;  // [G*H, P]
-  PackedMatrix<Operand> projection_;         // [P, H]
+  Weights input_weights_;             // [G*H, in]
+  Weights recurrent_weights_;         // [G*H, P]
+  PackedMatrix<Operand> projection_;  // [P, H]
   // Rows of the current chunk. Sizes of operands are padded.
   const Operand** input_rows_ = nullptr;
   Operand* input_staging_ = nullptr;  // [rows, in]
