@@ -11,7 +11,8 @@ from tf_cudnn_rnn.keras._packing import pack
 # The place of each of the ops' gates in Keras' order.
 KERAS_PLACE = {"lstm": [0, 1, 2, 3], "gru": [1, 0, 2], "rnn_tanh": [0], "rnn_relu": [0]}
 SIZES = [(1, 1), (3, 5), (64, 64), (65, 63), (17, 130), (130, 16)]
-DTYPES = ["float16", "bfloat16", "float32", "float64"]
+EPSILONS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+DTYPES = list(EPSILONS)
 
 
 def random_weights(rnn_mode, input_size, num_units, dtype="float32", has_bias=True):
@@ -201,14 +202,16 @@ def test_two_biases_are_refused():
 @pytest.mark.parametrize("time_major", [True, False])
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize("rnn_mode", GATES)
-def test_keras_rnn_gives_the_bits_of_the_op_on_packed_params(rnn_mode, has_bias, time_major, dtype):
-    T, B, I, H = 5, 3, 4, 17
+@pytest.mark.parametrize("B", [3, 7])
+def test_keras_rnn_equals_the_op_on_packed_params(B, rnn_mode, has_bias, time_major, dtype):
+    T, I, H = 5, 4, 17
     weights = random_weights(rnn_mode, I, H, dtype, has_bias)
     x = tf.cast(tf.random.stateless_normal([T, B, I] if time_major else [B, T, I], [1, 2]), dtype)
     state = tf.cast(
         tf.random.stateless_normal([1, B, H] if time_major else [B, 1, H], [3, 4]), dtype
     )
-    call = dict(sequence_lengths=tf.constant([5, 0, 3]), rnn_mode=rnn_mode, time_major=time_major)
+    lengths = tf.constant([5, 0, 3, 1, 5, 4, 2][:B])
+    call = dict(sequence_lengths=lengths, rnn_mode=rnn_mode, time_major=time_major)
 
     def run(op, weights_of):
         with tf.GradientTape() as tape:
@@ -226,8 +229,14 @@ def test_keras_rnn_gives_the_bits_of_the_op_on_packed_params(rnn_mode, has_bias,
         raw_ops.CudnnRNNV3,
         lambda: dict(params=raw_ops.KerasToParams(**keras_weights(), rnn_mode=rnn_mode)),
     )
+    # In small calls each layout of weights has its own order of additions, unless it is packed, as
+    # 16-bit types of odd sizes are.
+    is_small = T * B <= 32 and dtype in ("float32", "float64")
     for mine, theirs in zip(ours, packed, strict=True):
-        np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
+        mine, theirs = (tf.cast(value, tf.float64).numpy() for value in (mine, theirs))
+        scale = np.max(np.abs(theirs), initial=1)
+        atol = 64 * EPSILONS[dtype] * scale if is_small else 0
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=atol)
 
 
 def keras_rnn_of(shapes):
