@@ -159,22 +159,6 @@ class BackwardPass {
     }
   };
 
-  // W or R as the right operand of products: packed or, with the same bits,
-  // where params has it.
-  struct Weights {
-    PackedMatrix<Operand> packed;
-    UnpackedMatrix<Operand> unpacked;
-    bool is_packed = true;
-
-    void SetRightOperandOf(RowsTimesMatrix<Operand>* product) const {
-      if (is_packed) {
-        product->b = &packed;
-      } else {
-        product->unpacked = &unpacked;
-      }
-    }
-  };
-
   bool has_keras_weights() const { return a_->keras_weights != nullptr; }
 
   // Where the gradients of the weights add up: in the results, or in float. The
@@ -327,12 +311,11 @@ class BackwardPass {
     }
   }
 
-  // `source` is [G*H, columns].
+  // `source` is [G*H, columns]. In place it gives the bits of packed weights.
   void TakeWeights(const Element* source, int64_t columns, bool in_place,
-                   Weights* weights) {
+                   WeightMatrix<Operand>* weights) {
     static constexpr int64_t kBegin = 0;
     const int64_t gates_size = d_.gates_size();
-    weights->packed.columns = columns;
     weights->is_packed = true;
     if constexpr (kInPlace) {
       if (in_place && columns % Kernels<Operand>().lanes == 0 &&
@@ -537,7 +520,7 @@ class BackwardPass {
     product.rows = sequences_.active(step);
     product.a = RecurrentGateGradients().operands() + sequences_.offset(step) -
                 sequences_.offset(chunk.begin);
-    recurrent_weights_.SetRightOperandOf(&product);
+    product.SetRightOperand(recurrent_weights_);
     product.c = dh_.rows;
     product.accumulate = d_.mode == CellMode::kGru;
     return product;
@@ -563,7 +546,7 @@ class BackwardPass {
     const int64_t recurrent_work =
         has_step_after ? 2 * ranks * d_.gates_size() * P : 0;
 
-    ParallelTiles(executor, recurrent_weights_.packed.num_panels(), rank_begin,
+    ParallelTiles(executor, recurrent_weights_.num_panels(), rank_begin,
                   rank_end, recurrent_work + kCellWork * ranks * H,
                   [&](int64_t panel, int64_t begin, int64_t end) {
                     const int64_t product_end =
@@ -787,7 +770,7 @@ class BackwardPass {
       RowsTimesMatrix<Operand> product;
       product.rows = rows;
       product.a = dgates_.operands();
-      input_weights_.SetRightOperandOf(&product);
+      product.SetRightOperand(input_weights_);
       product.c = dx_rows_;
       product.accumulate = direction == 1;
       Multiply(product, *executor_);
@@ -847,9 +830,9 @@ class BackwardPass {
   int64_t gate_begins_[kMaxGates];
 
   // Weights of the current pseudo-layer.
-  Weights input_weights_;             // [G*H, in]
-  Weights recurrent_weights_;         // [G*H, P]
-  PackedMatrix<Operand> projection_;  // [P, H]
+  WeightMatrix<Operand> input_weights_;      // [G*H, in]
+  WeightMatrix<Operand> recurrent_weights_;  // [G*H, P]
+  PackedMatrix<Operand> projection_;         // [P, H]
   // Rows of the current chunk. Sizes of operands are padded.
   const Operand** input_rows_ = nullptr;
   Operand* input_staging_ = nullptr;  // [rows, in]

@@ -282,7 +282,7 @@ class ForwardPseudoLayer {
     const int64_t widest_input =
         std::max(d.layer_input_size(0), d.layer_input_size(d.num_layers - 1));
 
-    input_weights_ =
+    input_weights_.packed =
         PackedMatrix<Operand>::Take(arena, widest_input, d.gates_size());
     recurrent_ = RecurrentPanels<Operand>::Take(arena, d);
     bias_ = arena.Take<F>(d.gates_size());
@@ -352,7 +352,7 @@ class ForwardPseudoLayer {
         d_.output_size() % kStep == 0 &&
         (is_canonical || d_.hidden_size % Kernels<Operand>().lanes == 0);
     if (!can_read_in_place) return;
-    packs_input_weights_ = PacksInputWeights(sequences_);
+    input_weights_.is_packed = PacksInputWeights(sequences_);
     packs_recurrent_ = PacksRecurrent(sequences_, is_canonical);
   }
 
@@ -366,11 +366,11 @@ class ForwardPseudoLayer {
     const int64_t H = d_.hidden_size;
     if (d_.has_input_weights(layer)) {
       const Region w = network_.params_layout().InputWeights(k);
-      if (packs_input_weights_) {
+      if (input_weights_.is_packed) {
         PackTransposed(params + w.offset, w.columns, w.columns, w.rows,
-                       *executor_, &input_weights_);
+                       *executor_, &input_weights_.packed);
       } else if constexpr (kInPlace) {
-        unpacked_input_weights_ = {w.columns, w.rows, params + w.offset,
+        input_weights_.unpacked = {w.columns, w.rows, params + w.offset,
                                    w.columns};
       }
     }
@@ -401,11 +401,11 @@ class ForwardPseudoLayer {
     for (int gate = 0; gate < d_.num_gates(); ++gate) {
       columns[gate] = KerasGate(d_.mode, gate) * H;
     }
-    if (packs_input_weights_) {
+    if (input_weights_.is_packed) {
       PackPieces(weights.kernel, gates_size, d_.input_size, gates, *executor_,
-                 &input_weights_);
+                 &input_weights_.packed);
     } else if constexpr (kInPlace) {
-      unpacked_input_weights_ = {d_.input_size, gates_size, weights.kernel,
+      input_weights_.unpacked = {d_.input_size, gates_size, weights.kernel,
                                  gates_size, gates};
     }
     if (packs_recurrent_) {
@@ -544,11 +544,7 @@ class ForwardPseudoLayer {
       RowsTimesMatrix<Operand> product;
       product.rows = rows;
       product.a = input_rows_;
-      if (packs_input_weights_) {
-        product.b = &input_weights_;
-      } else {
-        product.unpacked = &unpacked_input_weights_;
-      }
+      product.SetRightOperand(input_weights_);
       product.c = input_gates_.rows;
       product.bias = bias_;
       Multiply(product, *executor_);
@@ -691,10 +687,8 @@ class ForwardPseudoLayer {
   Executor* executor_ = nullptr;
 
   // Weights of the current pseudo-layer.
-  bool packs_input_weights_ = true;
   bool packs_recurrent_ = true;
-  UnpackedMatrix<Operand> unpacked_input_weights_;
-  PackedMatrix<Operand> input_weights_;  // [in, G*H]
+  WeightMatrix<Operand> input_weights_;  // [in, G*H]
   RecurrentPanels<Operand> recurrent_;   // [P, G*H]
   PackedMatrix<Operand> projection_;     // [H, P]
   F* bias_ = nullptr;                    // [G*H]

@@ -95,6 +95,11 @@ const Operand* PackedMatrix<Operand>::panel(int64_t index) const {
   return panels + index * depth * Kernels<Operand>().panel_columns;
 }
 
+template <typename Operand>
+int64_t WeightMatrix<Operand>::num_panels() const {
+  return NumPanels<Operand>(is_packed ? packed.columns : unpacked.columns);
+}
+
 template <typename Element, typename Operand>
 void Pack(const Element* source, int64_t stride, int64_t depth, int64_t columns,
           Executor& executor, PackedMatrix<Operand>* packed) {
@@ -274,6 +279,7 @@ void Multiply(const RowsTimesMatrix<Operand>& p, Executor& executor) {
 
 #define RNN_INSTANTIATE(Operand)                                             \
   template struct PackedMatrix<Operand>;                                     \
+  template struct WeightMatrix<Operand>;                                     \
   template void PackRowPieces(const Operand* const*, int64_t, const Pieces&, \
                               Executor&, PackedMatrix<Operand>*);            \
   template void PackRows(const Operand* const*, int64_t, int64_t, Executor&, \

@@ -109,6 +109,17 @@ struct UnpackedMatrix {
   Pieces pieces = {nullptr, 0, 0};
 };
 
+// Weights as the right operand of products, in one of the two ways. Packing
+// needs the memory that `packed` was taken with.
+template <typename Operand>
+struct WeightMatrix {
+  PackedMatrix<Operand> packed;
+  UnpackedMatrix<Operand> unpacked;
+  bool is_packed = true;
+
+  int64_t num_panels() const;
+};
+
 // c[m] (+)= a[m] B + bias, for all rows m.
 template <typename Operand>
 struct RowsTimesMatrix {
@@ -120,6 +131,14 @@ struct RowsTimesMatrix {
   F* const* c = nullptr;                              // [rows] -> [columns]
   const F* bias = nullptr;                            // [columns]
   bool accumulate = false;
+
+  void SetRightOperand(const WeightMatrix<Operand>& weights) {
+    if (weights.is_packed) {
+      b = &weights.packed;
+    } else {
+      unpacked = &weights.unpacked;
+    }
+  }
 };
 
 template <typename Operand>
