@@ -546,13 +546,14 @@ class BackwardPass {
     const int64_t recurrent_work =
         has_step_after ? 2 * ranks * d_.gates_size() * P : 0;
 
-    ParallelTiles(executor, recurrent_weights_.num_panels(), rank_begin,
-                  rank_end, recurrent_work + kCellWork * ranks * H,
-                  [&](int64_t panel, int64_t begin, int64_t end) {
-                    const int64_t product_end =
-                        std::min(end, from_step_after.rows);
-                    if (begin < product_end) {
-                      MultiplyPanel(from_step_after, panel, begin, product_end);
+    ParallelTiles(executor, recurrent_weights_.num_panels(), PanelOrder(step),
+                  rank_begin, rank_end, recurrent_work + kCellWork * ranks * H,
+                  [&](const Tile& tile) {
+                    const auto [panel, next_panel, begin, end] = tile;
+                    Tile product_tile = tile;
+                    product_tile.row_end = std::min(end, from_step_after.rows);
+                    if (begin < product_tile.row_end) {
+                      MultiplyPanel(from_step_after, product_tile);
                     }
                     const int64_t column = panel * width;
                     if (d_.has_projection()) {
@@ -568,11 +569,13 @@ class BackwardPass {
     through_projection.a = dh_total_.rows + row;
     through_projection.b = &projection_;
     through_projection.c = dm_.rows;
-    ParallelTiles(executor, projection_.num_panels(), rank_begin, rank_end,
+    ParallelTiles(executor, projection_.num_panels(), PanelOrder(step),
+                  rank_begin, rank_end,
                   2 * ranks * P * H + kCellWork * ranks * H,
-                  [&](int64_t panel, int64_t begin, int64_t end) {
-                    MultiplyPanel(through_projection, panel, begin, end);
-                    RunCell(chunk, step, begin, end, panel * width);
+                  [&](const Tile& tile) {
+                    MultiplyPanel(through_projection, tile);
+                    RunCell(chunk, step, tile.row_begin, tile.row_end,
+                            tile.panel * width);
                   });
   }
 

@@ -34,6 +34,10 @@ class FunctionRef<Result(Args...)> {
   Result (*call_)(void*, Args...);
 };
 
+// A thread that has just worked through some memory forwards finds its end in
+// its cache, and had better go through it backwards next.
+enum class TaskOrder { kAscending, kDescending };
+
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -43,16 +47,21 @@ class Executor {
 
   // Calls task(0) .. task(num_tasks - 1), each once, in any order and on any
   // thread, and returns when all have returned. Tasks never wait for each
-  // other, so running them one after another is always correct.
-  virtual void Run(int num_tasks, FunctionRef<void(int)> task) = 0;
+  // other, so running them one after another is always correct. A thread had
+  // better take its tasks in `order`.
+  virtual void Run(int num_tasks, TaskOrder order,
+                   FunctionRef<void(int)> task) = 0;
 };
 
 // Runs everything on the calling thread.
 class SerialExecutor : public Executor {
  public:
   int num_threads() const override { return 1; }
-  void Run(int num_tasks, FunctionRef<void(int)> task) override {
-    for (int i = 0; i < num_tasks; ++i) task(i);
+  void Run(int num_tasks, TaskOrder order,
+           FunctionRef<void(int)> task) override {
+    for (int i = 0; i < num_tasks; ++i) {
+      task(order == TaskOrder::kAscending ? i : num_tasks - 1 - i);
+    }
   }
 };
 

@@ -75,7 +75,7 @@ struct RecurrentPanels {
   }
 
   // `rows` is memory for the result.
-  Panel<Operand> PanelOf(int64_t index,
+  Panel<Operand> PanelOf(int64_t index, int64_t next_index,
                          const Operand* (&rows)[kMaxColumns]) const {
     Panel<Operand> panel{};
     if (keras != nullptr) {
@@ -93,6 +93,9 @@ struct RecurrentPanels {
       panel.rows = rows;
     } else {
       panel.packed = panels + index * panel_size();
+      if (next_index != Tile::kNone) {
+        panel.next = panels + next_index * panel_size();
+      }
     }
     return panel;
   }
@@ -586,30 +589,31 @@ class ForwardPseudoLayer {
     Operand* const* cell_outputs = d_.has_projection() ? m_.rows : h;
     const auto cell_forward =
         Kernels<Operand>().cell_forward[static_cast<int>(d_.mode)];
-    ParallelTiles(executor, recurrent_.num_panels(), rank_begin, rank_end,
-                  2 * ranks * d_.gates_size() * P + kCellWork * ranks * H,
-                  [&](int64_t panel, int64_t begin, int64_t end) {
-                    CellForwardStep<Operand> cell{};
-                    cell.rows = end - begin;
-                    cell.hidden_size = H;
-                    cell.unit = panel * recurrent_.units;
-                    cell.units =
-                        std::min<int64_t>(recurrent_.units, H - cell.unit);
-                    cell.depth = recurrent_.depth;
-                    const Operand* rows[RecurrentPanels<Operand>::kMaxColumns];
-                    cell.recurrent = recurrent_.PanelOf(panel, rows);
-                    cell.h_prev = h_prev + begin;
-                    cell.input_gates = input_gates_.rows[row + begin];
-                    cell.recurrent_new_bias = recurrent_new_bias_;
-                    if (c_ != nullptr) cell.c = c_ + begin * H;
-                    cell.h = cell_outputs + begin;
-                    if (save) cell.saved = saved_rows_ + row + begin;
-                    cell_forward(cell);
-                    if (!d_.has_projection()) {
-                      EmitOutputs(direction, step, begin, end, cell.unit,
-                                  cell.units, h, outputs);
-                    }
-                  });
+    ParallelTiles(
+        executor, recurrent_.num_panels(), PanelOrder(step), rank_begin,
+        rank_end, 2 * ranks * d_.gates_size() * P + kCellWork * ranks * H,
+        [&](const Tile& tile) {
+          const auto [panel, next_panel, begin, end] = tile;
+          CellForwardStep<Operand> cell{};
+          cell.rows = end - begin;
+          cell.hidden_size = H;
+          cell.unit = panel * recurrent_.units;
+          cell.units = std::min<int64_t>(recurrent_.units, H - cell.unit);
+          cell.depth = recurrent_.depth;
+          const Operand* rows[RecurrentPanels<Operand>::kMaxColumns];
+          cell.recurrent = recurrent_.PanelOf(panel, next_panel, rows);
+          cell.h_prev = h_prev + begin;
+          cell.input_gates = input_gates_.rows[row + begin];
+          cell.recurrent_new_bias = recurrent_new_bias_;
+          if (c_ != nullptr) cell.c = c_ + begin * H;
+          cell.h = cell_outputs + begin;
+          if (save) cell.saved = saved_rows_ + row + begin;
+          cell_forward(cell);
+          if (!d_.has_projection()) {
+            EmitOutputs(direction, step, begin, end, cell.unit, cell.units, h,
+                        outputs);
+          }
+        });
     if (!d_.has_projection()) return;
 
     RowsTimesMatrix<Operand> product;
@@ -622,9 +626,10 @@ class ForwardPseudoLayer {
     }
     const int64_t width = Kernels<Operand>().panel_columns;
     ParallelTiles(
-        executor, projection_.num_panels(), rank_begin, rank_end,
-        2 * ranks * H * P, [&](int64_t panel, int64_t begin, int64_t end) {
-          MultiplyPanel(product, panel, begin, end);
+        executor, projection_.num_panels(), PanelOrder(step), rank_begin,
+        rank_end, 2 * ranks * H * P, [&](const Tile& tile) {
+          const auto [panel, next_panel, begin, end] = tile;
+          MultiplyPanel(product, tile);
           const int64_t column = panel * width;
           const int64_t count = std::min(width, P - column);
           if constexpr (!std::is_same_v<F, Operand>) {
@@ -731,7 +736,7 @@ class ForwardPass {
         RunsDirectionsTogether(d_, sequences_, executor.num_threads());
     for (int64_t layer = 0; layer < d_.num_layers; ++layer) {
       if (together) {
-        executor.Run(2, [&](int direction) {
+        executor.Run(2, TaskOrder::kAscending, [&](int direction) {
           SerialExecutor alone;
           (direction == 0 ? first_ : *second_).Run(layer, direction, alone);
         });

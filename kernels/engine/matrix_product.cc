@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/engine/cache.h"
 #include "kernels/engine/elements.h"
 #include "kernels/engine/parallel.h"
 
@@ -11,8 +12,6 @@ namespace {
 
 constexpr int64_t kMaxPanelColumns = 256;
 
-// Bytes of a packed matrix that leave room for more in an L2 cache.
-constexpr int64_t kMaxCachedBytes = int64_t{1} << 18;
 constexpr int64_t kRowBlock = 24;
 
 // Reading a weight from far costs about as much as so many multiply-adds.
@@ -206,30 +205,35 @@ void PackTransposedPieces(const Element* source, int64_t stride,
              });
 }
 
+// A tile's part of [k_begin, k_end), of which k_begin is the first of a block.
 template <typename Operand>
-void MultiplyPanel(const RowsTimesMatrix<Operand>& p, int64_t panel,
-                   int64_t row_begin, int64_t row_end) {
+void MultiplyDepth(const RowsTimesMatrix<Operand>& p, const Tile& tile,
+                   int64_t k_begin, int64_t k_end) {
   const SimdKernels<Operand>& kernels = Kernels<Operand>();
-  const int64_t column = panel * kernels.panel_columns;
+  const int64_t column = tile.panel * kernels.panel_columns;
   PanelProduct<Operand> product{};
-  product.rows = row_end - row_begin;
-  product.a = p.a + row_begin;
-  product.c = p.c + row_begin;
+  product.rows = tile.row_end - tile.row_begin;
+  product.depth = k_end - k_begin;
+  product.a = p.a + tile.row_begin;
+  product.a_offset = k_begin;
+  product.c = p.c + tile.row_begin;
   product.c_offset = column;
   product.bias = p.bias == nullptr ? nullptr : p.bias + column;
-  product.accumulate = p.accumulate;
+  product.accumulate = p.accumulate || k_begin > 0;
   const auto columns_of = [&](const auto& matrix) {
     return std::min<int64_t>(kernels.panel_columns, matrix.columns - column);
   };
   if (p.unpacked == nullptr) {
-    product.depth = p.b->depth;
+    const int64_t first = k_begin * kernels.panel_columns;
     product.columns = columns_of(*p.b);
-    product.b.packed = p.b->panel(panel);
+    product.b.packed = p.b->panel(tile.panel) + first;
+    if (tile.next_panel != Tile::kNone) {
+      product.b.next = p.b->panel(tile.next_panel) + first;
+    }
     kernels.multiply_panel(product);
     return;
   }
   const UnpackedMatrix<Operand>& b = *p.unpacked;
-  product.depth = b.depth;
   product.columns = columns_of(b);
   const Operand* rows[kMaxPanelColumns] = {};
   if (b.pieces.count == 0) {
@@ -249,32 +253,76 @@ void MultiplyPanel(const RowsTimesMatrix<Operand>& p, int64_t panel,
 }
 
 template <typename Operand>
-void Multiply(const RowsTimesMatrix<Operand>& p, Executor& executor) {
-  const int64_t depth = p.unpacked ? p.unpacked->depth : p.b->depth;
-  const int64_t columns = p.unpacked ? p.unpacked->columns : p.b->columns;
-  const int64_t rows = p.unpacked ? kMovedRows + p.rows : p.rows;
-  // A small B stays in the cache, so that rows of c can be written from end to
-  // end: they may lie far apart, and a panel is a short piece of each.
-  if (p.unpacked == nullptr &&
-      depth * columns * int64_t{sizeof(Operand)} <= kMaxCachedBytes) {
-    const int64_t num_blocks = (p.rows + kRowBlock - 1) / kRowBlock;
-    ParallelFor(executor, num_blocks, 2 * kRowBlock * depth * columns,
+void MultiplyPanel(const RowsTimesMatrix<Operand>& p, const Tile& tile) {
+  MultiplyDepth(p, tile, 0, p.depth());
+}
+
+// A small B stays in the cache, so that rows of c can be written from end to
+// end: they may lie far apart, and a panel is a short piece of each.
+template <typename Operand>
+void MultiplyRowBlocks(const RowsTimesMatrix<Operand>& p, Executor& executor) {
+  const int64_t num_panels = NumPanels<Operand>(p.columns());
+  ParallelFor(executor, (p.rows + kRowBlock - 1) / kRowBlock,
+              2 * kRowBlock * p.depth() * p.columns(),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t block = begin; block < end; ++block) {
+                  const int64_t row = block * kRowBlock;
+                  const int64_t row_end = std::min(row + kRowBlock, p.rows);
+                  for (int64_t i = 0; i < num_panels; ++i) {
+                    MultiplyPanel(p, {i, Tile::kNone, row, row_end});
+                  }
+                }
+              });
+}
+
+// As much of A as stays in a core's cache, a block of depth of some rows, while
+// B comes by, panel after panel.
+template <typename Operand>
+void MultiplyBlocks(const RowsTimesMatrix<Operand>& p, Executor& executor) {
+  const int64_t num_panels = NumPanels<Operand>(p.columns());
+  const int64_t depth_block =
+      std::min(p.depth(), Kernels<Operand>().depth_block);
+  const int64_t row_bytes = depth_block * int64_t{sizeof(Operand)};
+  const int64_t rows_together =
+      std::max(kRowBlock, CoreCacheBytes() / 4 * 3 / row_bytes);
+  const int64_t work = 2 * p.rows * depth_block * p.columns();
+  int64_t num_blocks = (p.rows + rows_together - 1) / rows_together;
+  if (const int num_tasks = NumTasks(executor, work); num_tasks > 1) {
+    num_blocks = std::clamp((2 * num_tasks + num_panels - 1) / num_panels,
+                            num_blocks, (p.rows + 11) / 12);
+  }
+  const int64_t num_tiles = num_blocks * num_panels;
+  for (int64_t k = 0; k < p.depth(); k += depth_block) {
+    const int64_t k_end = std::min(k + depth_block, p.depth());
+    ParallelFor(executor, num_tiles, work / num_tiles,
                 [&](int64_t begin, int64_t end) {
-                  for (int64_t block = begin; block < end; ++block) {
-                    const int64_t row = block * kRowBlock;
-                    const int64_t row_end = std::min(row + kRowBlock, p.rows);
-                    for (int64_t i = 0; i < NumPanels<Operand>(columns); ++i) {
-                      MultiplyPanel(p, i, row, row_end);
-                    }
+                  for (int64_t i = begin; i < end; ++i) {
+                    const int64_t block = i / num_panels;
+                    Tile tile;
+                    tile.panel = i % num_panels;
+                    tile.next_panel = (tile.panel + 1) % num_panels;
+                    tile.row_begin = p.rows * block / num_blocks;
+                    tile.row_end = p.rows * (block + 1) / num_blocks;
+                    MultiplyDepth(p, tile, k, k_end);
                   }
                 });
-    return;
   }
-  ParallelTiles(executor, NumPanels<Operand>(columns), 0, p.rows,
-                2 * rows * depth * columns,
-                [&](int64_t panel, int64_t row_begin, int64_t row_end) {
-                  MultiplyPanel(p, panel, row_begin, row_end);
-                });
+}
+
+template <typename Operand>
+void Multiply(const RowsTimesMatrix<Operand>& p, Executor& executor) {
+  if (p.rows == 0) return;
+  if (p.unpacked != nullptr) {
+    ParallelTiles(executor, NumPanels<Operand>(p.columns()),
+                  TaskOrder::kAscending, 0, p.rows,
+                  2 * (kMovedRows + p.rows) * p.depth() * p.columns(),
+                  [&](const Tile& tile) { MultiplyPanel(p, tile); });
+  } else if (p.depth() * p.columns() * int64_t{sizeof(Operand)} <=
+             CoreCacheBytes() / 4) {
+    MultiplyRowBlocks(p, executor);
+  } else {
+    MultiplyBlocks(p, executor);
+  }
 }
 
 #define RNN_INSTANTIATE(Operand)                                             \
@@ -284,8 +332,7 @@ void Multiply(const RowsTimesMatrix<Operand>& p, Executor& executor) {
                               Executor&, PackedMatrix<Operand>*);            \
   template void PackRows(const Operand* const*, int64_t, int64_t, Executor&, \
                          PackedMatrix<Operand>*);                            \
-  template void MultiplyPanel(const RowsTimesMatrix<Operand>&, int64_t,      \
-                              int64_t, int64_t);                             \
+  template void MultiplyPanel(const RowsTimesMatrix<Operand>&, const Tile&); \
   template void Multiply(const RowsTimesMatrix<Operand>&, Executor&);
 RNN_INSTANTIATE(float)
 RNN_INSTANTIATE(double)

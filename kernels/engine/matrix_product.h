@@ -9,6 +9,7 @@
 #include "kernels/engine/arena.h"
 #include "kernels/engine/elements.h"
 #include "kernels/engine/executor.h"
+#include "kernels/engine/parallel.h"
 
 namespace rnn {
 
@@ -132,6 +133,9 @@ struct RowsTimesMatrix {
   const F* bias = nullptr;                            // [columns]
   bool accumulate = false;
 
+  int64_t depth() const { return unpacked ? unpacked->depth : b->depth; }
+  int64_t columns() const { return unpacked ? unpacked->columns : b->columns; }
+
   void SetRightOperand(const WeightMatrix<Operand>& weights) {
     if (weights.is_packed) {
       b = &weights.packed;
@@ -146,8 +150,7 @@ void Multiply(const RowsTimesMatrix<Operand>& product, Executor& executor);
 
 // The part of a product that one panel of B contributes to some rows.
 template <typename Operand>
-void MultiplyPanel(const RowsTimesMatrix<Operand>& product, int64_t panel,
-                   int64_t row_begin, int64_t row_end);
+void MultiplyPanel(const RowsTimesMatrix<Operand>& product, const Tile& tile);
 
 }  // namespace rnn
 

@@ -39,16 +39,29 @@ inline void ParallelFor(Executor& executor, int64_t count,
     if (count > 0) range(0, count);
     return;
   }
-  executor.Run(static_cast<int>(num_tasks), [&](int task) {
-    range(count * task / num_tasks, count * (task + 1) / num_tasks);
-  });
+  executor.Run(
+      static_cast<int>(num_tasks), TaskOrder::kAscending, [&](int task) {
+        range(count * task / num_tasks, count * (task + 1) / num_tasks);
+      });
 }
 
-// Calls tile(panel, row_begin, row_end) on tiles that cover the panels and the
-// rows [first_row, last_row). A task's tiles are neighbours, panel by panel.
-template <typename Tile>
-void ParallelTiles(Executor& executor, int64_t num_panels, int64_t first_row,
-                   int64_t last_row, int64_t work, Tile tile) {
+// Rows [row_begin, row_end) of a panel.
+struct Tile {
+  int64_t panel;
+  int64_t next_panel;  // what the thread is likely to need then, or kNone
+  int64_t row_begin;
+  int64_t row_end;
+
+  static constexpr int64_t kNone = -1;
+};
+
+// Calls run_tile(tile) on tiles that cover the panels and the rows [first_row,
+// last_row). A task's tiles are neighbours, panel by panel, and a thread works
+// through its panels in `order`.
+template <typename RunTile>
+void ParallelTiles(Executor& executor, int64_t num_panels, TaskOrder order,
+                   int64_t first_row, int64_t last_row, int64_t work,
+                   RunTile run_tile) {
   const int64_t num_rows = last_row - first_row;
   if (num_rows == 0) return;
   const int num_tasks = NumTasks(executor, work);
@@ -64,18 +77,26 @@ void ParallelTiles(Executor& executor, int64_t num_panels, int64_t first_row,
   }
   const int64_t num_tiles = num_panels * row_blocks;
   const auto run_tiles = [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
+    for (int64_t j = begin; j < end; ++j) {
+      const bool ascends = order == TaskOrder::kAscending;
+      const int64_t i = ascends ? j : begin + end - 1 - j;
       const int64_t block = i % row_blocks;
-      const int64_t row_begin = first_row + num_rows * block / row_blocks;
-      const int64_t row_end = first_row + num_rows * (block + 1) / row_blocks;
-      if (row_begin < row_end) tile(i / row_blocks, row_begin, row_end);
+      Tile tile;
+      tile.panel = i / row_blocks;
+      tile.next_panel = tile.panel + (ascends ? 1 : -1);
+      if (tile.next_panel == num_panels) {
+        tile.next_panel = num_tasks == 1 ? 0 : Tile::kNone;
+      }
+      tile.row_begin = first_row + num_rows * block / row_blocks;
+      tile.row_end = first_row + num_rows * (block + 1) / row_blocks;
+      if (tile.row_begin < tile.row_end) run_tile(tile);
     }
   };
   if (num_tasks == 1) {
     run_tiles(0, num_tiles);
     return;
   }
-  executor.Run(num_tasks, [&](int task) {
+  executor.Run(num_tasks, order, [&](int task) {
     run_tiles(num_tiles * task / num_tasks, num_tiles * (task + 1) / num_tasks);
   });
 }

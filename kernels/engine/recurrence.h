@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/engine/cache.h"
 #include "kernels/engine/chunks.h"
 #include "kernels/engine/descriptor.h"
 #include "kernels/engine/executor.h"
@@ -53,6 +54,12 @@ inline bool RunsDirectionsTogether(const RnnDescriptor& d,
          (num_threads == 2 || step_work < num_threads * kMinTaskWork);
 }
 
+// Steps use the same panels, so every other one begins with those that the one
+// before has left in the cache.
+inline TaskOrder PanelOrder(int64_t step) {
+  return step % 2 == 0 ? TaskOrder::kAscending : TaskOrder::kDescending;
+}
+
 enum class StepOrder { kAscending, kDescending };
 
 struct Recurrence {
@@ -78,15 +85,18 @@ struct Recurrence {
 // step, the steps themselves are split.
 inline int NumRankGroups(const Recurrence& r, const Executor& executor) {
   constexpr int64_t kMaxWeightsBytes = int64_t{14} << 20;
-  // Weights are read once for so many rows, or better for so many.
-  constexpr int64_t kMinRanks = 8;
+  // Weights are read once for so many rows, or better for so many; from beyond
+  // a core's own cache, these are the least that make up for it.
+  constexpr int64_t kFewRanks = 8;
   constexpr int64_t kGoodRanks = 16;
+  const int64_t min_ranks =
+      r.weights_bytes > CoreCacheBytes() ? kGoodRanks : kFewRanks;
   const int64_t rows =
       r.sequences->offset(r.chunk.end) - r.sequences->offset(r.chunk.begin);
   const int64_t ranks = r.sequences->active(r.chunk.begin);
   const int64_t num_tasks = NumTasks(executor, rows * r.work_per_row);
   const int64_t threads = std::min<int64_t>(num_tasks, executor.num_threads());
-  if (r.weights_bytes > kMaxWeightsBytes || ranks < threads * kMinRanks) {
+  if (r.weights_bytes > kMaxWeightsBytes || ranks < threads * min_ranks) {
     return 1;
   }
   // As many for each thread.
@@ -127,7 +137,7 @@ void RunSteps(const Recurrence& r, Executor& executor, Step step) {
     run(executor, 0, r.sequences->active(r.chunk.begin));
     return;
   }
-  executor.Run(num_groups, [&](int group) {
+  executor.Run(num_groups, TaskOrder::kAscending, [&](int group) {
     SerialExecutor serial;
     run(serial, FirstRankOfGroup(r, group, num_groups),
         FirstRankOfGroup(r, group + 1, num_groups));

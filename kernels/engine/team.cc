@@ -53,15 +53,17 @@ class Team::Job {
   explicit Job(int num_threads) : shares_(num_threads) {}
 
   // Has all threads run task(0) .. task(num_tasks - 1), and takes part.
-  void Run(int num_tasks, FunctionRef<void(int)> task) {
+  void Run(int num_tasks, TaskOrder order, FunctionRef<void(int)> task) {
     task_ = &task;
     num_done_.store(0, std::memory_order_relaxed);
     const int num_threads = std::min(1 + num_helpers(), num_tasks);
     for (int i = 0; i < num_threads; ++i) {
-      shares_[i].range.store(
-          Range::Pack(int64_t{num_tasks} * i / num_threads,
-                      int64_t{num_tasks} * (i + 1) / num_threads),
-          std::memory_order_release);
+      const int64_t begin = int64_t{num_tasks} * i / num_threads;
+      const int64_t end = int64_t{num_tasks} * (i + 1) / num_threads;
+      shares_[i].mirror =
+          order == TaskOrder::kDescending ? begin + end - 1 : kNoMirror;
+      shares_[i].range.store(Range::Pack(begin, end),
+                             std::memory_order_release);
     }
     generation_.fetch_add(1, std::memory_order_release);
     Work(/*member=*/0);
@@ -102,8 +104,11 @@ class Team::Job {
     }
   };
 
+  static constexpr int64_t kNoMirror = -1;
+
   struct alignas(kCacheLine) Share {
     std::atomic<uint64_t> range{0};
+    int64_t mirror = kNoMirror;  // or the sum of a task and what it stands for
     std::atomic<bool> is_taken{false};
   };
 
@@ -140,16 +145,19 @@ class Team::Job {
   void Work(int member) {
     int num_done = 0;
     for (int i = 0; i < num_places(); ++i) {
-      std::atomic<uint64_t>& share = shares_[(member + i) % num_places()].range;
+      Share& share = shares_[(member + i) % num_places()];
       while (true) {
-        const uint64_t left = share.load(std::memory_order_relaxed);
+        const uint64_t left = share.range.load(std::memory_order_relaxed);
         if (Range::Next(left) >= Range::End(left)) break;
-        // Whoever takes a task holds up its Run(), so that task_ is the one the
-        // task belongs to, even if a thread comes here late, from a Run() that
-        // has returned.
-        const uint64_t taken = share.fetch_add(1, std::memory_order_acquire);
+        // Whoever takes a task holds up its Run(), so that task_ and the mirror
+        // are those the task belongs to, even if a thread comes here late, from
+        // a Run() that has returned.
+        const uint64_t taken =
+            share.range.fetch_add(1, std::memory_order_acquire);
         if (Range::Next(taken) >= Range::End(taken)) break;
-        (*task_)(static_cast<int>(Range::Next(taken)));
+        const int64_t next = Range::Next(taken);
+        (*task_)(static_cast<int>(
+            share.mirror == kNoMirror ? next : share.mirror - next));
         ++num_done;
       }
     }
@@ -172,9 +180,9 @@ Team::~Team() {
   if (job_) job_->Dismiss();
 }
 
-void Team::Run(int num_tasks, FunctionRef<void(int)> task) {
+void Team::Run(int num_tasks, TaskOrder order, FunctionRef<void(int)> task) {
   if (num_threads_ <= 1 || num_tasks <= 1) {
-    for (int i = 0; i < num_tasks; ++i) task(i);
+    SerialExecutor().Run(num_tasks, order, task);
     return;
   }
   if (!job_) job_ = std::make_shared<Job>(num_threads_);
@@ -184,7 +192,7 @@ void Team::Run(int num_tasks, FunctionRef<void(int)> task) {
     job_->RemoveRecruit();
     break;  // and asks again next time
   }
-  job_->Run(num_tasks, task);
+  job_->Run(num_tasks, order, task);
 }
 
 }  // namespace rnn

@@ -13,10 +13,13 @@
 #include <vector>
 
 #include "kernels/engine/arena.h"
+#include "kernels/engine/cache.h"
 #include "kernels/engine/executor.h"
+#include "kernels/engine/team.h"
 #include "tests/engine/element_values.h"
 #include "tests/engine/guarded.h"
 #include "tests/engine/random_values.h"
+#include "tests/engine/thread_pool.h"
 
 namespace rnn {
 namespace {
@@ -213,6 +216,57 @@ TYPED_TEST(MatrixProductTest, PacksPieces) {
           [&](int64_t k, int64_t j) {
             return ToDouble(operands.At(k, place(j)));
           });
+    }
+  }
+}
+
+// A product that outgrows the caches is computed block by block; one panel is
+// not.
+TYPED_TEST(MatrixProductTest, BlocksHaveTheBitsOfPanels) {
+  using Operand = typename TestFixture::Operand;
+  using F = typename TestFixture::F;
+  constexpr int64_t kRows = 31, kColumns = 1001;
+  // More than a block of depth, and a matrix of which no core's cache has room
+  // for half.
+  const int64_t depth = std::max<int64_t>(
+      2 * Kernels<Operand>().depth_block + 6,
+      CoreCacheBytes() / (2 * kColumns * int64_t{sizeof(Operand)}) + 2);
+  RandomValues random(6);
+  Matrix<Operand> a(kRows, PaddedDepth<Operand>(depth), &random);
+  Matrix<Operand> b(depth, kColumns, &random);
+  Matrix<F> c(kRows, kColumns, &random), expected(kRows, kColumns);
+  Matrix<F> bias(1, kColumns, &random);
+  Arena arena(nullptr);
+  PackedMatrix<Operand>::Take(arena, depth, kColumns);
+  Guarded<unsigned char> memory(arena.bytes());
+  Arena real_arena(memory.data());
+  auto packed = PackedMatrix<Operand>::Take(real_arena, depth, kColumns);
+  PackRows(b.const_pointers.data(), depth, kColumns, this->executor_, &packed);
+
+  RowsTimesMatrix<Operand> product;
+  product.rows = kRows;
+  product.a = a.const_pointers.data();
+  product.b = &packed;
+  ThreadPool pool(2);
+  Team team(3, pool.Recruit());
+  for (Executor* executor : {static_cast<Executor*>(&this->executor_),
+                             static_cast<Executor*>(&team)}) {
+    for (bool accumulate : {false, true}) {
+      product.accumulate = accumulate;
+      product.bias = accumulate ? nullptr : bias.values.data();
+      std::copy_n(c.values.data(), c.values.size(), expected.values.data());
+      product.c = expected.pointers.data();
+      for (int64_t panel = 0; panel < packed.num_panels(); ++panel) {
+        MultiplyPanel(product, {panel, Tile::kNone, 0, kRows});
+      }
+      product.c = c.pointers.data();
+      Multiply(product, *executor);
+      ASSERT_TRUE(c.values.intact());
+      for (int64_t i = 0; i < kRows; ++i) {
+        for (int64_t j = 0; j < kColumns; ++j) {
+          ASSERT_EQ(c.At(i, j), expected.At(i, j)) << i << ' ' << j;
+        }
+      }
     }
   }
 }

@@ -15,9 +15,9 @@
 namespace rnn {
 namespace {
 
-void ExpectRunsEachTaskOnce(Team& team, int num_tasks) {
+void ExpectRunsEachTaskOnce(Team& team, int num_tasks, TaskOrder order) {
   std::vector<std::atomic<int>> counts(num_tasks);
-  team.Run(num_tasks, [&](int task) { ++counts[task]; });
+  team.Run(num_tasks, order, [&](int task) { ++counts[task]; });
   for (int i = 0; i < num_tasks; ++i) {
     ASSERT_EQ(counts[i], 1) << i << " of " << num_tasks;
   }
@@ -30,9 +30,22 @@ TEST(TeamTest, RunsEachTaskOnce) {
     EXPECT_EQ(team.num_threads(), num_threads);
     for (int round = 0; round < 300; ++round) {
       for (int num_tasks : {0, 1, 2, 5, 28}) {
-        ExpectRunsEachTaskOnce(team, num_tasks);
+        ExpectRunsEachTaskOnce(team, num_tasks, TaskOrder::kAscending);
+        ExpectRunsEachTaskOnce(team, num_tasks, TaskOrder::kDescending);
       }
     }
+  }
+}
+
+TEST(TeamTest, TakesItsShareInOrder) {
+  const auto no_helper = [](std::function<void()>) { return false; };
+  for (int num_threads : {1, 2}) {  // without a share of its own, and with one
+    Team team(num_threads, no_helper);
+    std::vector<int> tasks;
+    const auto note = [&](int task) { tasks.push_back(task); };
+    team.Run(4, TaskOrder::kAscending, note);
+    team.Run(4, TaskOrder::kDescending, note);
+    EXPECT_EQ(tasks, (std::vector<int>{0, 1, 2, 3, 3, 2, 1, 0}));
   }
 }
 
@@ -48,7 +61,7 @@ TEST(TeamTest, HelpersTakePart) {
       std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (threads.size() < 3 && std::chrono::steady_clock::now() < deadline) {
     meeting = 0;
-    team.Run(3, [&](int) {
+    team.Run(3, TaskOrder::kAscending, [&](int) {
       {
         std::lock_guard<std::mutex> lock(mutex);
         threads.insert(std::this_thread::get_id());
@@ -67,7 +80,8 @@ TEST(TeamTest, NeedsNoHelper) {
       never_called.push_back(std::move(work));
       return true;
     });
-    for (int round = 0; round < 10; ++round) ExpectRunsEachTaskOnce(team, 9);
+    for (int round = 0; round < 10; ++round)
+      ExpectRunsEachTaskOnce(team, 9, TaskOrder::kAscending);
     EXPECT_EQ(never_called.size(), 3);  // nobody is asked twice
   }
   // They come when the team is long gone.
@@ -86,10 +100,12 @@ TEST(TeamTest, AsksAgainForHelpersThatWereNotToBeHad) {
     }
     return is_free;
   });
-  for (int round = 0; round < 3; ++round) ExpectRunsEachTaskOnce(team, 4);
+  for (int round = 0; round < 3; ++round)
+    ExpectRunsEachTaskOnce(team, 4, TaskOrder::kAscending);
   EXPECT_EQ(num_refused, 3);
   is_free = true;
-  for (int round = 0; round < 3; ++round) ExpectRunsEachTaskOnce(team, 4);
+  for (int round = 0; round < 3; ++round)
+    ExpectRunsEachTaskOnce(team, 4, TaskOrder::kAscending);
   EXPECT_EQ(pool.num_scheduled(), 1);
 }
 
@@ -100,7 +116,8 @@ TEST(TeamTest, FinishesOnABusyPool) {
     while (!is_over) std::this_thread::yield();
   });
   Team team(2, pool.Recruit());
-  for (int round = 0; round < 100; ++round) ExpectRunsEachTaskOnce(team, 5);
+  for (int round = 0; round < 100; ++round)
+    ExpectRunsEachTaskOnce(team, 5, TaskOrder::kAscending);
   is_over = true;
 }
 
@@ -112,7 +129,7 @@ TEST(TeamTest, TeamsShareAPool) {
       for (int call = 0; call < 20; ++call) {
         Team team(3, pool.Recruit());
         for (int round = 0; round < 50; ++round) {
-          ExpectRunsEachTaskOnce(team, 7);
+          ExpectRunsEachTaskOnce(team, 7, TaskOrder::kAscending);
         }
       }
     });
@@ -123,7 +140,7 @@ TEST(TeamTest, TeamsShareAPool) {
 TEST(TeamTest, IdleHelpersLeaveAndAreRecruitedAgain) {
   ThreadPool pool(1);
   Team team(2, pool.Recruit());
-  ExpectRunsEachTaskOnce(team, 2);
+  ExpectRunsEachTaskOnce(team, 2, TaskOrder::kAscending);
   EXPECT_EQ(pool.num_scheduled(), 1);
   // The pool's only thread is free again once the helper has left.
   std::atomic<bool> is_free{false};
@@ -134,7 +151,7 @@ TEST(TeamTest, IdleHelpersLeaveAndAreRecruitedAgain) {
     std::this_thread::yield();
   }
   EXPECT_TRUE(is_free);
-  ExpectRunsEachTaskOnce(team, 2);
+  ExpectRunsEachTaskOnce(team, 2, TaskOrder::kAscending);
   EXPECT_EQ(pool.num_scheduled(), 3);
 }
 
@@ -145,7 +162,9 @@ TEST(TeamTest, TasksSeeWhatEarlierOnesWrote) {
   for (int round = 0; round < 2000; ++round) {
     // Each from its neighbour's value, into the other half.
     const int from = round % 2 * 12, to = 12 - from;
-    team.Run(12, [&](int task) {
+    const TaskOrder order =
+        round % 2 == 0 ? TaskOrder::kAscending : TaskOrder::kDescending;
+    team.Run(12, order, [&](int task) {
       values[to + task] = values[from + (task + 1) % 12] + 1;
     });
     for (int task = 0; task < 12; ++task) {

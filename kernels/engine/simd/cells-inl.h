@@ -213,17 +213,19 @@ constexpr int kVectorsTogether =
 // sums += h_prev times the panel's vectors from `vector` on.
 template <int kRows, int kVectors, typename V, typename Operand>
 inline void AddRecurrentProduct(const CellForwardStep<Operand>& s, int64_t row,
-                                int vector, V (&sums)[kRows][kVectors]) {
+                                int vector, FetchAhead* ahead,
+                                V (&sums)[kRows][kVectors]) {
   constexpr int64_t kStep = kDepthStep<Operand>;
   const Operand* const* h_prev = s.h_prev + row;
   const Panel<Operand>& b = s.recurrent;
   if (b.packed != nullptr) {
+    const Operand* packed = b.packed + vector * V::kLanes * s.depth;
     AddTileProduct(s.depth, h_prev, 0,
-                   PackedPanel<Operand>{b.packed + vector * V::kLanes * s.depth,
-                                        kVectors * V::kLanes * kStep},
+                   PackedPanel<Operand>{packed, kVectors * V::kLanes * kStep,
+                                        ahead->Take(s.depth / kStep, packed)},
                    sums);
   } else if (b.rows != nullptr) {
-    AddDotProducts(h_prev, b.rows + vector * V::kLanes, 0, s.depth, sums);
+    AddDotProducts(h_prev, 0, b.rows + vector * V::kLanes, 0, s.depth, sums);
   } else {
     StridedPanel<Operand, kVectors> panel;
     panel.stride = b.stride;
@@ -235,7 +237,8 @@ inline void AddRecurrentProduct(const CellForwardStep<Operand>& s, int64_t row,
 // Rows [row, row + kRows) of a step: the recurrent product into an L1 tile,
 // then the cell.
 template <typename Cell, int kRows, typename Operand>
-inline void CellForwardRows(const CellForwardStep<Operand>& s, int64_t row) {
+inline void CellForwardRows(const CellForwardStep<Operand>& s, int64_t row,
+                            FetchAhead* ahead) {
   using F = ComputeType<Operand>;
   using V = Vec<F>;
   constexpr int kVectors = kCellVectors<Cell>;
@@ -244,7 +247,7 @@ inline void CellForwardRows(const CellForwardStep<Operand>& s, int64_t row) {
   for (int j = 0; j < kVectors; j += kTogether) {
     V sums[kRows][kTogether];
     Clear(sums);
-    AddRecurrentProduct(s, row, j, sums);
+    AddRecurrentProduct(s, row, j, ahead, sums);
     for (int m = 0; m < kRows; ++m) {
       for (int v = 0; v < kTogether; ++v) {
         sums[m][v].Store(tile[m] + (j + v) * V::kLanes);
@@ -264,8 +267,12 @@ inline void CellForwardRows(const CellForwardStep<Operand>& s, int64_t row) {
 template <typename Cell, typename Operand>
 void CellForward(const CellForwardStep<Operand>& s) {
   constexpr int kMaxRows = TileRows(kVectorsTogether<Cell>);
+  constexpr int64_t kColumns =
+      kCellVectors<Cell> * Vec<ComputeType<Operand>>::kLanes;
+  FetchAhead ahead(s.rows <= kMaxRows ? nullptr : s.recurrent.next,
+                   s.depth * kColumns * int64_t{sizeof(Operand)});
   ForEachTile<kMaxRows>(s.rows, [&](int64_t row, auto row_count) {
-    CellForwardRows<Cell, decltype(row_count)::value>(s, row);
+    CellForwardRows<Cell, decltype(row_count)::value>(s, row, &ahead);
   });
 }
 

@@ -101,17 +101,55 @@ Vec<Operand> ZeroStep() {
   return BroadcastStep(zeros);
 }
 
+// The panel that will be used after the one at hand comes into the caches, a
+// line for each step of depth, while rows after the first tile are multiplied:
+// these find their own panel there.
+class FetchAhead {
+ public:
+  static constexpr int64_t kLine = 64;
+
+  // `bytes` at `next`, or nothing.
+  FetchAhead(const void* next, int64_t bytes)
+      : line_(static_cast<const char*>(next)), bytes_(next ? bytes : 0) {}
+
+  // What is left, for a product of so many steps.
+  FetchAhead Take(int64_t steps, const void* nothing) {
+    if (bytes_ <= 0) return FetchAhead(nothing);
+    const FetchAhead part = *this;
+    line_ += steps * kLine;
+    bytes_ -= steps * kLine;
+    return part;
+  }
+
+  RNN_ALWAYS_INLINE void Next() {
+    __builtin_prefetch(line_, /*rw=*/0, /*locality=*/2);
+    line_ += stride_;
+  }
+
+ private:
+  explicit FetchAhead(const void* nothing)
+      : line_(static_cast<const char*>(nothing)), stride_(0) {}
+
+  const char* line_;
+  int64_t stride_ = kLine;
+  int64_t bytes_ = 0;
+};
+
 // Where a tile product finds the vectors of B, one step after another.
 template <typename Operand>
 struct PackedPanel {
   const Operand* b;
   int64_t stride;
+  FetchAhead ahead;
 
   Vec<Operand> Load(int vector) const {
     return Vec<Operand>::Load(b + vector * Vec<Operand>::kLanes *
                                       kDepthStep<Operand>);
   }
-  void Next() { b += stride; }
+  void Next() {
+    b += stride;
+    ahead.Next();
+  }
 };
 template <typename Operand, int kVectors>
 struct StridedPanel {
@@ -300,12 +338,13 @@ constexpr int DotColumns(int rows) {
   return columns;
 }
 
-// sums[m][v], lane l += a[m] times b[v * lanes + l] over [k_begin, k_end). Each
-// lane of a product is a chain, and at the end lanes are added up in pairs.
+// sums[m][v], lane l += a[m] from a_offset on times b[v * lanes + l] over
+// [k_begin, k_end). Each lane of a product is a chain, and at the end lanes are
+// added up in pairs.
 template <int kRows, int kVectors, typename V, typename Operand>
-inline void AddDotProducts(const Operand* const* a, const Operand* const* b,
-                           int64_t k_begin, int64_t k_end,
-                           V (&sums)[kRows][kVectors]) {
+inline void AddDotProducts(const Operand* const* a, int64_t a_offset,
+                           const Operand* const* b, int64_t k_begin,
+                           int64_t k_end, V (&sums)[kRows][kVectors]) {
   constexpr int kLanes = V::kLanes;
   constexpr int kColumns = DotColumns<V>(kRows);
   constexpr int64_t kStep = int64_t{kLanes} * kDepthStep<Operand>;
@@ -328,7 +367,7 @@ inline void AddDotProducts(const Operand* const* a, const Operand* const* b,
           weights[i.value] = load(columns[i.value] + k);
         });
         Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
-          const Vec<Operand> values = load(a[m.value] + k);
+          const Vec<Operand> values = load(a[m.value] + a_offset + k);
           Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
             chains[m.value][i.value] =
                 MulAdd(values, weights[i.value], chains[m.value][i.value]);
@@ -379,6 +418,22 @@ inline void StoreTile(const PanelProduct<Operand>& p, int64_t row,
                       bool is_first_block, const V (&sums)[kRows][kVectors],
                       int first_vector = 0) {
   const bool add_c = p.accumulate || !is_first_block;
+  if (p.columns >= (first_vector + kVectors) * V::kLanes) {
+    Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+      auto* c = p.c[row + m.value] + p.c_offset + first_vector * V::kLanes;
+      Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
+        constexpr int kColumn = j.value * V::kLanes;
+        V sum = sums[m.value][j.value];
+        if (add_c) {
+          sum = sum + V::Load(c + kColumn);
+        } else if (p.bias != nullptr) {
+          sum = sum + V::Load(p.bias + first_vector * V::kLanes + kColumn);
+        }
+        sum.Store(c + kColumn);
+      });
+    });
+    return;
+  }
   for (int m = 0; m < kRows; ++m) {
     auto* c = p.c[row + m] + p.c_offset;
     for (int j = 0; j < kVectors; ++j) {
@@ -411,33 +466,48 @@ inline void MultiplyBlock(const PanelProduct<Operand>& p, int64_t k_begin,
         constexpr int kRows = decltype(row_count)::value;
         V sums[kRows][1];
         Clear(sums);
-        AddDotProducts(p.a + row, p.b.rows + v * V::kLanes, k_begin, k_end,
-                       sums);
+        AddDotProducts(p.a + row, p.a_offset, p.b.rows + v * V::kLanes, k_begin,
+                       k_end, sums);
         StoreTile(p, row, is_first, sums, v);
       });
     }
     return;
   }
-  const auto multiply = [&](auto panel) {
+  const auto multiply = [&](auto panel_of_tile) {
     ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
       constexpr int kRows = decltype(row_count)::value;
       V sums[kRows][kVectors];
       Clear(sums);
       FetchTile<kRows, kVectors, V>(p, row);
-      AddTileProduct(k_end - k_begin, p.a + row, k_begin, panel, sums);
+      AddTileProduct(k_end - k_begin, p.a + row, p.a_offset + k_begin,
+                     panel_of_tile(), sums);
       StoreTile(p, row, is_first, sums);
     });
   };
   if (p.b.packed != nullptr) {
-    multiply(PackedPanel<Operand>{p.b.packed + k_begin * kPanelColumns,
-                                  kPanelColumns * kDepthStep<Operand>});
+    const int64_t depth = k_end - k_begin;
+    const Operand* b = p.b.packed + k_begin * kPanelColumns;
+    // The next block, or the first one of the next panel.
+    const bool is_last = k_end == p.depth;
+    const int64_t next_begin = is_last ? 0 : k_end;
+    const int64_t next_depth = p.depth - next_begin < kDepthBlock<Operand>
+                                   ? p.depth - next_begin
+                                   : kDepthBlock<Operand>;
+    const Operand* next = is_last ? p.b.next : p.b.packed;
+    if (next != nullptr) next += next_begin * kPanelColumns;
+    FetchAhead ahead(p.rows <= kMaxRows ? nullptr : next,
+                     next_depth * kPanelColumns * int64_t{sizeof(Operand)});
+    multiply([&] {
+      return PackedPanel<Operand>{b, kPanelColumns * kDepthStep<Operand>,
+                                  ahead.Take(depth / kDepthStep<Operand>, b)};
+    });
   } else {
     StridedPanel<Operand, kVectors> panel;
     panel.stride = p.b.stride;
     for (int v = 0; v < kVectors; ++v) {
       panel.vectors[v] = p.b.vectors[v] + k_begin * p.b.stride;
     }
-    multiply(panel);
+    multiply([&] { return panel; });
   }
 }
 

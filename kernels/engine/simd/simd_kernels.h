@@ -46,6 +46,8 @@ inline constexpr int kMaxPanelVectors = 4;
 template <typename Operand>
 struct Panel {
   const Operand* packed;  // as above, or nullptr
+  // The packed panel that will be used after this one, or nullptr.
+  const Operand* next;
   // Vector v of B[k] at vectors[v] + k * stride, all lanes readable;
   // vectors[0] is nullptr if not used.
   const Operand* vectors[kMaxPanelVectors];
@@ -64,7 +66,8 @@ struct PanelProduct {
   int64_t rows;
   int64_t depth;
   int64_t columns;          // of this panel; at most panel_columns
-  const Operand* const* a;  // [rows] -> [depth]
+  const Operand* const* a;  // [rows] -> row; the depth starts at a_offset
+  int64_t a_offset;
   Panel<Operand> b;
   F* const* c;  // [rows] -> row; columns start at c_offset
   int64_t c_offset;
@@ -141,6 +144,9 @@ struct SimdKernels {
 
   int lanes;  // of a vector of F
   int panel_columns;
+  // Products of a depth beyond a multiple of this have the same bits if their
+  // parts are computed one after another, accumulating.
+  int64_t depth_block;
   int cell_units[kNumCellModes];  // hidden units of a CellForwardStep panel
   // Columns of such a panel that are packed together, and read together.
   int cell_columns[kNumCellModes];

@@ -21,6 +21,7 @@ constexpr SimdKernels<Operand> MakeKernels() {
   return {
       kLanes,
       kTileVectors * kLanes,
+      kDepthBlock<Operand>,
       // In the order of CellMode: ReLU, tanh, LSTM, GRU.
       {kVanillaUnits, kVanillaUnits, LstmCell::kUnitVectors * kLanes,
        GruCell::kUnitVectors * kLanes},
