@@ -13,18 +13,28 @@ ISA_COPTS = {
         "-mfma",
         "-mf16c",
     ],
+    "avx512_amx": [
+        "-mavx512f",
+        "-mavx512vl",
+        "-mavx512dq",
+        "-mavx512bw",
+        "-mavx512bf16",
+        "-mfma",
+        "-mf16c",
+    ],
     "neon": [],  # part of the baseline
 }
 
 # Which CPU has them; "scalar" is for all.
 ISAS_OF_CPU = {
-    "@platforms//cpu:x86_64": ["avx2", "avx512", "avx512_bf16"],
+    "@platforms//cpu:x86_64": ["avx2", "avx512", "avx512_bf16", "avx512_amx"],
     "@platforms//cpu:aarch64": ["neon"],
     "//conditions:default": [],
 }
 
-# A product and a sum become one rounding only where the source says so: the same bits from every compiler.
-_COPTS = ["-O3", "-ffp-contract=off"]
+# A product and a sum become one rounding only where the source says so: the same bits from every compiler. Without
+# exceptions, code for them brings no symbols that other files have, too.
+_COPTS = ["-O3", "-ffp-contract=off", "-fno-exceptions"]
 
 def simd_cc_library(name, isa_srcs, srcs, hdrs, textual_hdrs = [], deps = [], **kwargs):
     """A cc_library in which some sources are compiled for one instruction set each.

@@ -309,6 +309,26 @@ TYPED_TEST(SimdCellsTest, ForwardFollowsTheEquations) {
   }
 }
 
+// Up to tiles of 16 rows, two of them together, and many.
+TYPED_TEST(SimdCellsTest, ForwardOfManyRowsFollowsTheEquations) {
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    for (CellMode mode : kModes) {
+      const int64_t cell_units =
+          KernelsOf<Operand>(*target).cell_units[static_cast<int>(mode)];
+      for (int64_t units : {cell_units - 1, cell_units}) {
+        for (int64_t rows : {16, 17, 31, 32, 33, 40, 65}) {
+          for (PanelKind kind : kPanelKinds) {
+            CheckForward<Operand>(*target, {mode, rows, units, cell_units, 70},
+                                  /*save=*/true, kind);
+            if (this->HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
 // A projecting LSTM reads fewer features than it has units.
 TYPED_TEST(SimdCellsTest, DepthIsNotTheHiddenSize) {
   using Operand = TypeParam;
@@ -333,12 +353,13 @@ TYPED_TEST(SimdCellsTest, ForwardBitsOfARowDoNotDependOnTheOthers) {
     const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
     for (CellMode mode : kModes) {
       const int64_t cell_units = kernels.cell_units[static_cast<int>(mode)];
-      Sizes s{mode, kMaxRows, cell_units, cell_units, 0};
+      constexpr int64_t kRows = 35;
+      Sizes s{mode, kRows, cell_units, cell_units, 0};
       s.depth = s.H();
       for (PanelKind kind : kPanelKinds) {
         ForwardCall<Operand> all(s, 2);
         all.Run(kernels, /*save=*/true, kind);
-        for (int64_t m = 0; m < kMaxRows; ++m) {
+        for (int64_t m = 0; m < kRows; ++m) {
           Sizes one = s;
           one.rows = 1;
           ForwardCall<Operand> alone(one, 2);  // of the same seed: the panel

@@ -303,6 +303,52 @@ TYPED_TEST(SimdProductTest, BitsDependNeitherOnRowsNorOnColumns) {
   }
 }
 
+// Up to tiles of 16 rows, two of them together, and many; wherever rows lie.
+TYPED_TEST(SimdProductTest, BitsOfManyRowsAreThoseOfEach) {
+  using Operand = TypeParam;
+  constexpr int64_t kRows = 70;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    SCOPED_TRACE(target->name);
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
+    for (int64_t depth : {2, 34, 1100}) {
+      for (int64_t columns : {int64_t{1}, kernels.lanes + int64_t{1},
+                              int64_t{kernels.panel_columns}}) {
+        SCOPED_TRACE(testing::Message()
+                     << "depth " << depth << ", " << columns << " columns");
+        Operands<Operand> operands(depth, kernels.panel_columns, depth, kRows);
+        const auto multiply = [&](int64_t row, int64_t rows) {
+          return Multiply(kernels, operands, Start::kAccumulate, row, rows,
+                          columns);
+        };
+        std::vector<ComputeType<Operand>> each;
+        for (int64_t row = 0; row < kRows; ++row) {
+          for (auto value : multiply(row, 1)) each.push_back(value);
+        }
+        const auto expect_each = [&](int64_t row, int64_t rows) {
+          const auto* begin = each.data() + row * columns;
+          ASSERT_TRUE(SameBits(multiply(row, rows),
+                               std::vector(begin, begin + rows * columns)))
+              << rows << " rows from " << row << " on";
+        };
+        for (int64_t rows : {2, 15, 16, 17, 31, 32, 33, 34, 48, 64, 65, 70}) {
+          expect_each(0, rows);
+          expect_each(kRows - rows, rows);
+          if (this->HasFatalFailure()) return;
+        }
+        // Rows that do not lie one after another.
+        std::rotate(operands.a.begin() + 20, operands.a.begin() + 31,
+                    operands.a.begin() + 68);
+        each.clear();
+        for (int64_t row = 0; row < kRows; ++row) {
+          for (auto value : multiply(row, 1)) each.push_back(value);
+        }
+        for (int64_t rows : {16, 32, 70}) expect_each(kRows - rows, rows);
+        if (this->HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 // The sums over blocks of the depth that columns of B are to give, for all
 // elements.
 template <typename Operand>
@@ -641,32 +687,61 @@ TYPED_TEST(SimdProductTest, PacksSteps) {
   }
 }
 
+bool HasTileProducts(const SimdTarget& target) {
+  return target.name == std::string("avx512_amx");
+}
+
+// The sum of a[k] * b[k] over k < depth, as a block of it is added up: the
+// second of each pair first; or, on tiles, the first ones of 16 pairs and the
+// second ones, each added up from zero.
+float ProductOfPairs(const SimdTarget& target, const std::vector<float>& a,
+                     const std::vector<float>& b) {
+  const auto depth = static_cast<int64_t>(a.size());
+  float sum = 0;
+  if (!HasTileProducts(target)) {
+    for (int64_t k = 0; k < depth; k += 2) {
+      for (int64_t one : {k + 1, k}) sum = std::fma(a[one], b[one], sum);
+    }
+    return sum;
+  }
+  for (int64_t begin = 0; begin < depth; begin += 32) {
+    float sums[2] = {0, 0};
+    for (int64_t k = begin; k < std::min(begin + 32, depth); ++k) {
+      sums[k % 2] = std::fma(a[k], b[k], sums[k % 2]);
+    }
+    sum += sums[0] + sums[1];
+  }
+  return sum;
+}
+
 // What simd_kernels.h says of pairs, on numbers whose order shows.
-TEST(BFloat16ProductTest, TheSecondOfAPairIsAddedFirst) {
+TEST(BFloat16ProductTest, PairsAreAddedInOrder) {
   for (const SimdTarget* target : TestedSimdTargetsOf<BFloat16>()) {
     const SimdKernels<BFloat16>& kernels = KernelsOf<BFloat16>(*target);
-    constexpr int64_t kDepth = 1024;
-    Operands<BFloat16> operands(kDepth, kernels.panel_columns, 8);
-    const auto result = Multiply(kernels, operands, Start::kZero, 0, kMaxRows,
-                                 operands.columns);
-    for (int64_t i = 0; i < kMaxRows * operands.columns; ++i) {
-      const int64_t m = i / operands.columns, j = i % operands.columns;
-      float sum = 0;
-      for (int64_t k = 0; k < kDepth; k += 2) {
-        for (int64_t one : {k + 1, k}) {
-          sum = std::fma(static_cast<float>(ToDouble(operands.a[m][one])),
-                         static_cast<float>(ToDouble(operands.B(one, j))), sum);
+    SCOPED_TRACE(target->name);
+    for (int64_t depth : {2, 30, 34, 1024}) {
+      Operands<BFloat16> operands(depth, kernels.panel_columns, 8);
+      const auto result = Multiply(kernels, operands, Start::kZero, 0, kMaxRows,
+                                   operands.columns);
+      for (int64_t i = 0; i < kMaxRows * operands.columns; ++i) {
+        const int64_t m = i / operands.columns, j = i % operands.columns;
+        std::vector<float> a, b;
+        for (int64_t k = 0; k < depth; ++k) {
+          a.push_back(static_cast<float>(ToDouble(operands.a[m][k])));
+          b.push_back(static_cast<float>(ToDouble(operands.B(k, j))));
         }
+        ASSERT_TRUE(SameBits(result[i], ProductOfPairs(*target, a, b)))
+            << m << ' ' << j << ", depth " << depth;
       }
-      ASSERT_TRUE(SameBits(result[i], sum)) << m << ' ' << j;
     }
   }
 }
 
-TEST(BFloat16ProductTest, OneTargetHasItAndLesserOnesDoNot) {
+TEST(BFloat16ProductTest, SomeTargetsHaveItAndLesserOnesDoNot) {
   for (const SimdTarget* target : TestedSimdTargets()) {
-    EXPECT_EQ(target->bfloat16_kernels != nullptr,
-              target->name == std::string("avx512_bf16"))
+    EXPECT_EQ(
+        target->bfloat16_kernels != nullptr,
+        HasTileProducts(*target) || target->name == std::string("avx512_bf16"))
         << target->name;
   }
 }

@@ -234,6 +234,31 @@ inline void AddRecurrentProduct(const CellForwardStep<Operand>& s, int64_t row,
   }
 }
 
+// What is used after the panel, if its rows do not read it all at once.
+template <typename Cell, int64_t kRowsTogether, typename Operand>
+inline FetchAhead AheadOfPanel(const CellForwardStep<Operand>& s) {
+  constexpr int64_t kColumns =
+      kCellVectors<Cell> * Vec<ComputeType<Operand>>::kLanes;
+  if (s.recurrent.next == nullptr || s.rows <= kRowsTogether) {
+    return FetchAhead();
+  }
+  return FetchAhead(s.recurrent.next,
+                    s.depth * kColumns * int64_t{sizeof(Operand)});
+}
+
+// The cells of a row, from its recurrent sums.
+template <typename Cell, typename Operand>
+inline void CellForwardRow(const CellForwardStep<Operand>& s, int64_t row,
+                           const ComputeType<Operand>* sums) {
+  using V = Vec<ComputeType<Operand>>;
+  for (int v = 0; v < Cell::kUnitVectors; ++v) {
+    const Lanes<V> lanes{s.units - v * V::kLanes};
+    if (lanes.count <= 0) break;
+    Cell::template Forward<V>(s, row, s.unit + v * V::kLanes, lanes,
+                              sums + v * V::kLanes, V::kLanes);
+  }
+}
+
 // Rows [row, row + kRows) of a step: the recurrent product into an L1 tile,
 // then the cell.
 template <typename Cell, int kRows, typename Operand>
@@ -254,23 +279,13 @@ inline void CellForwardRows(const CellForwardStep<Operand>& s, int64_t row,
       }
     }
   }
-  for (int m = 0; m < kRows; ++m) {
-    for (int v = 0; v < Cell::kUnitVectors; ++v) {
-      const Lanes<V> lanes{s.units - v * V::kLanes};
-      if (lanes.count <= 0) break;
-      Cell::template Forward<V>(s, row + m, s.unit + v * V::kLanes, lanes,
-                                tile[m] + v * V::kLanes, V::kLanes);
-    }
-  }
+  for (int m = 0; m < kRows; ++m) CellForwardRow<Cell>(s, row + m, tile[m]);
 }
 
 template <typename Cell, typename Operand>
 void CellForward(const CellForwardStep<Operand>& s) {
   constexpr int kMaxRows = TileRows(kVectorsTogether<Cell>);
-  constexpr int64_t kColumns =
-      kCellVectors<Cell> * Vec<ComputeType<Operand>>::kLanes;
-  FetchAhead ahead(s.rows <= kMaxRows ? nullptr : s.recurrent.next,
-                   s.depth * kColumns * int64_t{sizeof(Operand)});
+  FetchAhead ahead = AheadOfPanel<Cell, kMaxRows>(s);
   ForEachTile<kMaxRows>(s.rows, [&](int64_t row, auto row_count) {
     CellForwardRows<Cell, decltype(row_count)::value>(s, row, &ahead);
   });

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/simd/tile_registers.h"
 
 namespace rnn {
 

@@ -108,9 +108,9 @@ class FetchAhead {
  public:
   static constexpr int64_t kLine = 64;
 
-  // `bytes` at `next`, or nothing.
+  FetchAhead() : line_(nullptr), bytes_(0) {}  // nothing
   FetchAhead(const void* next, int64_t bytes)
-      : line_(static_cast<const char*>(next)), bytes_(next ? bytes : 0) {}
+      : line_(static_cast<const char*>(next)), bytes_(bytes) {}
 
   // What is left, for a product of so many steps.
   FetchAhead Take(int64_t steps, const void* nothing) {
@@ -128,11 +128,11 @@ class FetchAhead {
 
  private:
   explicit FetchAhead(const void* nothing)
-      : line_(static_cast<const char*>(nothing)), stride_(0) {}
+      : line_(static_cast<const char*>(nothing)), stride_(0), bytes_(0) {}
 
   const char* line_;
   int64_t stride_ = kLine;
-  int64_t bytes_ = 0;
+  int64_t bytes_;
 };
 
 // Where a tile product finds the vectors of B, one step after another.
@@ -450,6 +450,22 @@ inline void StoreTile(const PanelProduct<Operand>& p, int64_t row,
   }
 }
 
+// What is used after the block of depth that ends at k_end: the next one, or
+// the first one of the next panel. For no more rows than are multiplied at a
+// time nothing is fetched, as these read all of it by themselves.
+template <int64_t kPanelColumns, int64_t kRowsTogether, typename Operand>
+inline FetchAhead AheadOfBlock(const PanelProduct<Operand>& p, int64_t k_end) {
+  const bool is_last = k_end == p.depth;
+  const Operand* panel = is_last ? p.b.next : p.b.packed;
+  if (panel == nullptr || p.rows <= kRowsTogether) return FetchAhead();
+  const int64_t begin = is_last ? 0 : k_end;
+  const int64_t depth = p.depth - begin < kDepthBlock<Operand>
+                            ? p.depth - begin
+                            : kDepthBlock<Operand>;
+  return FetchAhead(panel + begin * kPanelColumns,
+                    depth * kPanelColumns * int64_t{sizeof(Operand)});
+}
+
 // One block of the depth of a panel product. Blocks are added to c one after
 // another, and within a block k after k.
 template <int kVectors, typename Operand>
@@ -487,16 +503,7 @@ inline void MultiplyBlock(const PanelProduct<Operand>& p, int64_t k_begin,
   if (p.b.packed != nullptr) {
     const int64_t depth = k_end - k_begin;
     const Operand* b = p.b.packed + k_begin * kPanelColumns;
-    // The next block, or the first one of the next panel.
-    const bool is_last = k_end == p.depth;
-    const int64_t next_begin = is_last ? 0 : k_end;
-    const int64_t next_depth = p.depth - next_begin < kDepthBlock<Operand>
-                                   ? p.depth - next_begin
-                                   : kDepthBlock<Operand>;
-    const Operand* next = is_last ? p.b.next : p.b.packed;
-    if (next != nullptr) next += next_begin * kPanelColumns;
-    FetchAhead ahead(p.rows <= kMaxRows ? nullptr : next,
-                     next_depth * kPanelColumns * int64_t{sizeof(Operand)});
+    FetchAhead ahead = AheadOfBlock<kPanelColumns, kMaxRows>(p, k_end);
     multiply([&] {
       return PackedPanel<Operand>{b, kPanelColumns * kDepthStep<Operand>,
                                   ahead.Take(depth / kDepthStep<Operand>, b)};

@@ -14,9 +14,9 @@
 // blocks of fixed size, or, if B is given by its columns, one chain for each
 // lane of a vector, added up in pairs: its bits depend neither on the tile that
 // computes it nor on its neighbours. A pair of bfloat16 products is two links
-// of the chain, the second of the pair first, each rounded to nearest even
-// whatever the floating-point environment says, with denormals read and written
-// as zeros.
+// of the chain, the second of the pair first, or one of each of two chains on
+// tile registers (amx-inl.h), each rounded to nearest even whatever the
+// floating-point environment says, with denormals read and written as zeros.
 #ifndef KERNELS_ENGINE_SIMD_SIMD_KERNELS_H_
 #define KERNELS_ENGINE_SIMD_SIMD_KERNELS_H_
 

@@ -1,0 +1,14 @@
+// clang-format off: the vector type comes first.
+#define RNN_ISA avx512_amx
+#include "kernels/engine/simd/vec_avx512_bf16.h"
+#include "kernels/engine/simd/target-inl.h"
+#include "kernels/engine/simd/amx-inl.h"
+// clang-format on
+
+namespace rnn {
+static constexpr SimdKernels<BFloat16> kTileKernels =
+    avx512_amx::MakeTileKernels();
+extern const SimdTarget kSimdTarget_avx512_amx;
+const SimdTarget kSimdTarget_avx512_amx =
+    avx512_amx::MakeTarget("avx512_amx", &kTileKernels);
+}  // namespace rnn

@@ -1,0 +1,13 @@
+// Permission to use AMX's tile registers, which a process has to ask for.
+#ifndef KERNELS_ENGINE_SIMD_TILE_REGISTERS_H_
+#define KERNELS_ENGINE_SIMD_TILE_REGISTERS_H_
+
+namespace rnn {
+
+// Whether all threads of this process may use them from now on. The system may
+// be too old to save them, or forbid them.
+bool MayUseTileRegisters();
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_SIMD_TILE_REGISTERS_H_
