@@ -10,23 +10,24 @@ namespace rnn {
 namespace avx512_amx {
 namespace {
 
-double MultiplyAddTiles(int64_t rounds, float* sink) {
-  TileShapes shapes;
-  shapes.SetRows(kTileRows, kTileRows);
-  Unroll<kFirstB + 1>([](auto i) RNN_ALWAYS_INLINE { ZeroTile<i.value>(); });
+double MultiplyAddInRegisters(int64_t rounds, float* sink) {
+  RegisterShapes shapes;
+  shapes.SetRows(kRegisterRows, kRegisterRows);
+  Unroll<kFirstB + 1>([](auto i)
+                          RNN_ALWAYS_INLINE { ZeroRegister<i.value>(); });
   for (int64_t round = 0; round < rounds; ++round) {
-    Unroll<kFirstA>([](auto i) RNN_ALWAYS_INLINE {
-      MultiplyAddTile<i.value, kFirstA, kFirstB>();
+    Unroll<kNumSums>([](auto i) RNN_ALWAYS_INLINE {
+      MultiplyAddRegisters<i.value, kFirstA, kFirstB>();
     });
   }
   *sink = 0;
-  return 2.0 * kFirstA * kTileRows * kTileLanes * kTileDepth *
+  return 2.0 * kNumSums * kRegisterRows * kRegisterLanes * kRegisterDepth *
          static_cast<double>(rounds);
 }
 
-constexpr Probes MakeTileProbes() {
+constexpr Probes MakeRegisterProbes() {
   Probes probes = MakeProbes();
-  probes.multiply_add_bfloat16 = MultiplyAddTiles;
+  probes.multiply_add_bfloat16 = MultiplyAddInRegisters;
   return probes;
 }
 
@@ -34,5 +35,5 @@ constexpr Probes MakeTileProbes() {
 }  // namespace avx512_amx
 
 extern const Probes kProbes_avx512_amx;
-const Probes kProbes_avx512_amx = avx512_amx::MakeTileProbes();
+const Probes kProbes_avx512_amx = avx512_amx::MakeRegisterProbes();
 }  // namespace rnn

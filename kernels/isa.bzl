@@ -1,27 +1,13 @@
 """Instruction sets and their compiler flags: the only place where such flags stand."""
 
+_AVX512 = ["-mavx512f", "-mavx512vl", "-mavx512dq", "-mavx512bw", "-mfma", "-mf16c"]
+
 ISA_COPTS = {
     "scalar": [],
     "avx2": ["-mavx2", "-mfma", "-mf16c"],
-    "avx512": ["-mavx512f", "-mavx512vl", "-mavx512dq", "-mavx512bw", "-mfma", "-mf16c"],
-    "avx512_bf16": [
-        "-mavx512f",
-        "-mavx512vl",
-        "-mavx512dq",
-        "-mavx512bw",
-        "-mavx512bf16",
-        "-mfma",
-        "-mf16c",
-    ],
-    "avx512_amx": [
-        "-mavx512f",
-        "-mavx512vl",
-        "-mavx512dq",
-        "-mavx512bw",
-        "-mavx512bf16",
-        "-mfma",
-        "-mf16c",
-    ],
+    "avx512": _AVX512,
+    "avx512_bf16": _AVX512 + ["-mavx512bf16"],
+    "avx512_amx": _AVX512 + ["-mavx512bf16"],  # tile registers are used in assembler
     "neon": [],  # part of the baseline
 }
 

@@ -318,11 +318,11 @@ class BackwardPass {
     const int64_t gates_size = d_.gates_size();
     weights->is_packed = true;
     if constexpr (kInPlace) {
-      if (in_place && columns % Kernels<Operand>().lanes == 0 &&
-          gates_size % kDepthStep<Operand> == 0) {
+      if (in_place && gates_size % kDepthStep<Operand> == 0) {
         weights->is_packed = false;
         weights->unpacked = {
             gates_size, columns, source, columns, {&kBegin, 1, columns}};
+        PackLastPanel(&weights->unpacked, weights->packed.panels);
         return;
       }
     }
@@ -380,7 +380,7 @@ class BackwardPass {
       dm_.SetRows(sequences_.batch(), d_.hidden_size);
     }
     const auto recurrence =
-        Recurrence::Of<Operand>(d_, sequences_, chunk, StepOrder::kDescending);
+        Recurrence::Of<Operand>(d_, sequences_, chunk, Order::kDescending);
     RunSteps(recurrence, *executor_,
              [&](Executor& executor, int64_t step, int64_t rank_begin,
                  int64_t rank_end) {
@@ -546,37 +546,37 @@ class BackwardPass {
     const int64_t recurrent_work =
         has_step_after ? 2 * ranks * d_.gates_size() * P : 0;
 
-    ParallelTiles(executor, recurrent_weights_.num_panels(), PanelOrder(step),
-                  rank_begin, rank_end, recurrent_work + kCellWork * ranks * H,
-                  [&](const Tile& tile) {
-                    const auto [panel, next_panel, begin, end] = tile;
-                    Tile product_tile = tile;
-                    product_tile.row_end = std::min(end, from_step_after.rows);
-                    if (begin < product_tile.row_end) {
-                      MultiplyPanel(from_step_after, product_tile);
-                    }
-                    const int64_t column = panel * width;
-                    if (d_.has_projection()) {
-                      AddOutputGradients(row, begin, end, column,
-                                         std::min(column + width, P));
-                    } else {
-                      RunCell(chunk, step, begin, end, column);
-                    }
-                  });
+    ParallelPanels(executor, recurrent_weights_.num_panels(), PanelOrder(step),
+                   rank_begin, rank_end, recurrent_work + kCellWork * ranks * H,
+                   [&](const PanelRows& part) {
+                     const int64_t begin = part.row_begin, end = part.row_end;
+                     PanelRows product = part;
+                     product.row_end = std::min(end, from_step_after.rows);
+                     if (begin < product.row_end) {
+                       MultiplyPanel(from_step_after, product);
+                     }
+                     const int64_t column = part.panel * width;
+                     if (d_.has_projection()) {
+                       AddOutputGradients(row, begin, end, column,
+                                          std::min(column + width, P));
+                     } else {
+                       RunCell(chunk, step, begin, end, column);
+                     }
+                   });
     if (!d_.has_projection()) return;
 
     RowsTimesMatrix<Operand> through_projection;
     through_projection.a = dh_total_.rows + row;
     through_projection.b = &projection_;
     through_projection.c = dm_.rows;
-    ParallelTiles(executor, projection_.num_panels(), PanelOrder(step),
-                  rank_begin, rank_end,
-                  2 * ranks * P * H + kCellWork * ranks * H,
-                  [&](const Tile& tile) {
-                    MultiplyPanel(through_projection, tile);
-                    RunCell(chunk, step, tile.row_begin, tile.row_end,
-                            tile.panel * width);
-                  });
+    ParallelPanels(executor, projection_.num_panels(), PanelOrder(step),
+                   rank_begin, rank_end,
+                   2 * ranks * P * H + kCellWork * ranks * H,
+                   [&](const PanelRows& part) {
+                     MultiplyPanel(through_projection, part);
+                     RunCell(chunk, step, part.row_begin, part.row_end,
+                             part.panel * width);
+                   });
   }
 
   // dh_total_ = dh_ + dy, whose rows begin at `row` of the chunk.

@@ -36,7 +36,7 @@ class FunctionRef<Result(Args...)> {
 
 // A thread that has just worked through some memory forwards finds its end in
 // its cache, and had better go through it backwards next.
-enum class TaskOrder { kAscending, kDescending };
+enum class Order { kAscending, kDescending };
 
 class Executor {
  public:
@@ -49,18 +49,16 @@ class Executor {
   // thread, and returns when all have returned. Tasks never wait for each
   // other, so running them one after another is always correct. A thread had
   // better take its tasks in `order`.
-  virtual void Run(int num_tasks, TaskOrder order,
-                   FunctionRef<void(int)> task) = 0;
+  virtual void Run(int num_tasks, Order order, FunctionRef<void(int)> task) = 0;
 };
 
 // Runs everything on the calling thread.
 class SerialExecutor : public Executor {
  public:
   int num_threads() const override { return 1; }
-  void Run(int num_tasks, TaskOrder order,
-           FunctionRef<void(int)> task) override {
+  void Run(int num_tasks, Order order, FunctionRef<void(int)> task) override {
     for (int i = 0; i < num_tasks; ++i) {
-      task(order == TaskOrder::kAscending ? i : num_tasks - 1 - i);
+      task(order == Order::kAscending ? i : num_tasks - 1 - i);
     }
   }
 };

@@ -78,7 +78,7 @@ struct RecurrentPanels {
   Panel<Operand> PanelOf(int64_t index, int64_t next_index,
                          const Operand* (&rows)[kMaxColumns]) const {
     Panel<Operand> panel{};
-    if (keras != nullptr) {
+    if (keras != nullptr && !IsPackedOfKeras(index)) {
       // Vectors beyond the last unit may hold anything that can be read.
       const int64_t lanes = Kernels<Operand>().lanes;
       const int64_t vectors_per_gate = units / lanes;
@@ -88,19 +88,34 @@ struct RecurrentPanels {
         panel.vectors[v] = keras + columns[v / vectors_per_gate] + unit;
       }
       panel.stride = num_gates * hidden_size;
+    } else if (keras != nullptr) {
+      panel.packed = panels + index * panel_size();
     } else if (canonical != nullptr) {
       PointAtRows(canonical, index, rows);
       panel.rows = rows;
     } else {
       panel.packed = panels + index * panel_size();
-      if (next_index != Tile::kNone) {
+      if (next_index != PanelRows::kNone) {
         panel.next = panels + next_index * panel_size();
       }
     }
     return panel;
   }
 
+  // Takes R where Keras has it, but for the units that do not fill a vector:
+  // theirs would reach beyond the gates.
+  void TakeKeras(const Operand* source) {
+    keras = source;
+    const int64_t last = num_panels() - 1;
+    if (IsPackedOfKeras(last)) PackPanelOfGates(source, columns, last);
+  }
+
  private:
+  bool IsPackedOfKeras(int64_t panel) const {
+    return panel == num_panels() - 1 &&
+           hidden_size % Kernels<Operand>().lanes != 0;
+  }
+
   template <typename PackOne>
   void ForEachPanel(Executor& executor, PackOne pack_one) const {
     ParallelFor(executor, num_panels(), panel_size() * kMoveWork,
@@ -353,7 +368,7 @@ class ForwardPseudoLayer {
     const bool can_read_in_place =
         kInPlace && d_.input_size % kStep == 0 &&
         d_.output_size() % kStep == 0 &&
-        (is_canonical || d_.hidden_size % Kernels<Operand>().lanes == 0);
+        (is_canonical || d_.hidden_size >= Kernels<Operand>().lanes);
     if (!can_read_in_place) return;
     input_weights_.is_packed = PacksInputWeights(sequences_);
     packs_recurrent_ = PacksRecurrent(sequences_, is_canonical);
@@ -410,11 +425,12 @@ class ForwardPseudoLayer {
     } else if constexpr (kInPlace) {
       input_weights_.unpacked = {d_.input_size, gates_size, weights.kernel,
                                  gates_size, gates};
+      PackLastPanel(&input_weights_.unpacked, input_weights_.packed.panels);
     }
     if (packs_recurrent_) {
       recurrent_.PackGates(weights.recurrent_kernel, columns, *executor_);
     } else if constexpr (kInPlace) {
-      recurrent_.keras = weights.recurrent_kernel;
+      recurrent_.TakeKeras(weights.recurrent_kernel);
     }
     F* recurrent_bias = input_gates_.values;  // free until the first chunk
     std::fill_n(bias_, gates_size, F{0});
@@ -525,7 +541,7 @@ class ForwardPseudoLayer {
     });
 
     const auto recurrence =
-        Recurrence::Of<Operand>(d_, sequences_, chunk, StepOrder::kAscending);
+        Recurrence::Of<Operand>(d_, sequences_, chunk, Order::kAscending);
     RunSteps(recurrence, *executor_,
              [&](Executor& executor, int64_t step, int64_t rank_begin,
                  int64_t rank_end) {
@@ -589,19 +605,20 @@ class ForwardPseudoLayer {
     Operand* const* cell_outputs = d_.has_projection() ? m_.rows : h;
     const auto cell_forward =
         Kernels<Operand>().cell_forward[static_cast<int>(d_.mode)];
-    ParallelTiles(
+    ParallelPanels(
         executor, recurrent_.num_panels(), PanelOrder(step), rank_begin,
         rank_end, 2 * ranks * d_.gates_size() * P + kCellWork * ranks * H,
-        [&](const Tile& tile) {
-          const auto [panel, next_panel, begin, end] = tile;
+        [&](const PanelRows& part) {
+          const int64_t begin = part.row_begin, end = part.row_end;
           CellForwardStep<Operand> cell{};
           cell.rows = end - begin;
           cell.hidden_size = H;
-          cell.unit = panel * recurrent_.units;
+          cell.unit = part.panel * recurrent_.units;
           cell.units = std::min<int64_t>(recurrent_.units, H - cell.unit);
           cell.depth = recurrent_.depth;
           const Operand* rows[RecurrentPanels<Operand>::kMaxColumns];
-          cell.recurrent = recurrent_.PanelOf(panel, next_panel, rows);
+          cell.recurrent =
+              recurrent_.PanelOf(part.panel, part.next_panel, rows);
           cell.h_prev = h_prev + begin;
           cell.input_gates = input_gates_.rows[row + begin];
           cell.recurrent_new_bias = recurrent_new_bias_;
@@ -625,12 +642,12 @@ class ForwardPseudoLayer {
       product.c = projected_.rows;
     }
     const int64_t width = Kernels<Operand>().panel_columns;
-    ParallelTiles(
+    ParallelPanels(
         executor, projection_.num_panels(), PanelOrder(step), rank_begin,
-        rank_end, 2 * ranks * H * P, [&](const Tile& tile) {
-          const auto [panel, next_panel, begin, end] = tile;
-          MultiplyPanel(product, tile);
-          const int64_t column = panel * width;
+        rank_end, 2 * ranks * H * P, [&](const PanelRows& part) {
+          const int64_t begin = part.row_begin, end = part.row_end;
+          MultiplyPanel(product, part);
+          const int64_t column = part.panel * width;
           const int64_t count = std::min(width, P - column);
           if constexpr (!std::is_same_v<F, Operand>) {
             for (int64_t rank = begin; rank < end; ++rank) {
@@ -736,7 +753,7 @@ class ForwardPass {
         RunsDirectionsTogether(d_, sequences_, executor.num_threads());
     for (int64_t layer = 0; layer < d_.num_layers; ++layer) {
       if (together) {
-        executor.Run(2, TaskOrder::kAscending, [&](int direction) {
+        executor.Run(2, Order::kAscending, [&](int direction) {
           SerialExecutor alone;
           (direction == 0 ? first_ : *second_).Run(layer, direction, alone);
         });

@@ -96,7 +96,68 @@ const Operand* PackedMatrix<Operand>::panel(int64_t index) const {
 
 template <typename Operand>
 int64_t WeightMatrix<Operand>::num_panels() const {
-  return NumPanels<Operand>(is_packed ? packed.columns : unpacked.columns);
+  return is_packed ? packed.num_panels() : unpacked.num_panels();
+}
+
+template <typename Operand>
+int64_t UnpackedMatrix<Operand>::num_panels() const {
+  return pieces.count == 0 ? NumPanels<Operand>(columns)
+                           : pieces.count * NumPanels<Operand>(pieces.width);
+}
+
+namespace {
+
+// A panel's place in a matrix of pieces.
+struct PieceColumns {
+  int piece;
+  int64_t first;  // of the piece
+  int64_t count;
+};
+
+template <typename Operand>
+PieceColumns ColumnsOfPanel(const Pieces& pieces, int64_t panel) {
+  const int64_t panels_per_piece = NumPanels<Operand>(pieces.width);
+  const int64_t panel_columns = Kernels<Operand>().panel_columns;
+  PieceColumns columns;
+  columns.piece = static_cast<int>(panel / panels_per_piece);
+  columns.first = panel % panels_per_piece * panel_columns;
+  columns.count = std::min(panel_columns, pieces.width - columns.first);
+  return columns;
+}
+
+// Whether it has the last columns of the memory that the pieces lie in.
+template <typename Operand>
+bool IsLastPanel(const Pieces& pieces, const PieceColumns& columns) {
+  const int64_t* end = pieces.begins + pieces.count;
+  return columns.first + columns.count == pieces.width &&
+         pieces.begins[columns.piece] == *std::max_element(pieces.begins, end);
+}
+
+}  // namespace
+
+template <typename Operand>
+void PackLastPanel(UnpackedMatrix<Operand>* matrix, Operand* memory) {
+  matrix->last_panel = nullptr;
+  const Pieces& pieces = matrix->pieces;
+  if (pieces.width % Kernels<Operand>().lanes == 0) return;
+  constexpr int64_t kStep = kDepthStep<Operand>;
+  const int64_t panel_columns = Kernels<Operand>().panel_columns;
+  int64_t panel = 0;
+  while (
+      !IsLastPanel<Operand>(pieces, ColumnsOfPanel<Operand>(pieces, panel))) {
+    ++panel;
+  }
+  const PieceColumns columns = ColumnsOfPanel<Operand>(pieces, panel);
+  const int64_t first = pieces.begins[columns.piece] + columns.first;
+  for (int64_t k = 0; k < matrix->depth; k += kStep) {
+    Operand* out = memory + k * panel_columns;
+    PackStepOf(k, matrix->depth, first, columns.count, out, [&](int64_t row) {
+      return matrix->source + row * matrix->stride;
+    });
+    std::fill(out + columns.count * kStep, out + panel_columns * kStep,
+              Operand{});
+  }
+  matrix->last_panel = memory;
 }
 
 template <typename Element, typename Operand>
@@ -205,56 +266,85 @@ void PackTransposedPieces(const Element* source, int64_t stride,
              });
 }
 
-// A tile's part of [k_begin, k_end), of which k_begin is the first of a block.
 template <typename Operand>
-void MultiplyDepth(const RowsTimesMatrix<Operand>& p, const Tile& tile,
-                   int64_t k_begin, int64_t k_end) {
-  const SimdKernels<Operand>& kernels = Kernels<Operand>();
-  const int64_t column = tile.panel * kernels.panel_columns;
+PanelProduct<Operand> ProductOf(const RowsTimesMatrix<Operand>& p,
+                                const PanelRows& part, int64_t depth) {
   PanelProduct<Operand> product{};
-  product.rows = tile.row_end - tile.row_begin;
-  product.depth = k_end - k_begin;
-  product.a = p.a + tile.row_begin;
+  product.rows = part.row_end - part.row_begin;
+  product.depth = depth;
+  product.a = p.a + part.row_begin;
+  product.c = p.c + part.row_begin;
+  product.accumulate = p.accumulate;
+  return product;
+}
+
+// A panel's columns, from `column` to no more than `end`.
+template <typename Operand>
+void SetColumns(const RowsTimesMatrix<Operand>& p, int64_t column, int64_t end,
+                PanelProduct<Operand>* product) {
+  product->columns =
+      std::min<int64_t>(Kernels<Operand>().panel_columns, end - column);
+  product->c_offset = column;
+  product->bias = p.bias == nullptr ? nullptr : p.bias + column;
+}
+
+// What [k_begin, k_end) of the depth contributes, k_begin being the first of a
+// block.
+template <typename Operand>
+void MultiplyPacked(const RowsTimesMatrix<Operand>& p, const PanelRows& part,
+                    int64_t k_begin, int64_t k_end) {
+  const SimdKernels<Operand>& kernels = Kernels<Operand>();
+  const int64_t first = k_begin * kernels.panel_columns;
+  PanelProduct<Operand> product = ProductOf(p, part, k_end - k_begin);
+  SetColumns(p, part.panel * kernels.panel_columns, p.b->columns, &product);
   product.a_offset = k_begin;
-  product.c = p.c + tile.row_begin;
-  product.c_offset = column;
-  product.bias = p.bias == nullptr ? nullptr : p.bias + column;
   product.accumulate = p.accumulate || k_begin > 0;
-  const auto columns_of = [&](const auto& matrix) {
-    return std::min<int64_t>(kernels.panel_columns, matrix.columns - column);
-  };
-  if (p.unpacked == nullptr) {
-    const int64_t first = k_begin * kernels.panel_columns;
-    product.columns = columns_of(*p.b);
-    product.b.packed = p.b->panel(tile.panel) + first;
-    if (tile.next_panel != Tile::kNone) {
-      product.b.next = p.b->panel(tile.next_panel) + first;
-    }
-    kernels.multiply_panel(product);
-    return;
-  }
-  const UnpackedMatrix<Operand>& b = *p.unpacked;
-  product.columns = columns_of(b);
-  const Operand* rows[kMaxPanelColumns] = {};
-  if (b.pieces.count == 0) {
-    for (int64_t j = 0; j < product.columns; ++j) {
-      rows[j] = b.source + (column + j) * b.stride;
-    }
-    product.b.rows = rows;
-  } else {
-    for (int64_t j = 0; j < product.columns; j += kernels.lanes) {
-      product.b.vectors[j / kernels.lanes] =
-          b.source + b.pieces.begins[(column + j) / b.pieces.width] +
-          (column + j) % b.pieces.width;
-    }
-    product.b.stride = b.stride;
+  product.b.packed = p.b->panel(part.panel) + first;
+  if (part.next_panel != PanelRows::kNone) {
+    product.b.next = p.b->panel(part.next_panel) + first;
   }
   kernels.multiply_panel(product);
 }
 
 template <typename Operand>
-void MultiplyPanel(const RowsTimesMatrix<Operand>& p, const Tile& tile) {
-  MultiplyDepth(p, tile, 0, p.depth());
+void MultiplyUnpacked(const RowsTimesMatrix<Operand>& p,
+                      const PanelRows& part) {
+  const SimdKernels<Operand>& kernels = Kernels<Operand>();
+  const UnpackedMatrix<Operand>& b = *p.unpacked;
+  PanelProduct<Operand> product = ProductOf(p, part, b.depth);
+  const Operand* rows[kMaxPanelColumns] = {};
+  if (b.pieces.count == 0) {
+    const int64_t column = part.panel * kernels.panel_columns;
+    SetColumns(p, column, b.columns, &product);
+    for (int64_t j = 0; j < product.columns; ++j) {
+      rows[j] = b.source + (column + j) * b.stride;
+    }
+    product.b.rows = rows;
+  } else {
+    const auto columns = ColumnsOfPanel<Operand>(b.pieces, part.panel);
+    const int64_t piece = columns.piece * b.pieces.width;
+    SetColumns(p, piece + columns.first, piece + b.pieces.width, &product);
+    if (b.last_panel != nullptr && IsLastPanel<Operand>(b.pieces, columns)) {
+      product.b.packed = b.last_panel;
+    } else {
+      const Operand* first =
+          b.source + b.pieces.begins[columns.piece] + columns.first;
+      for (int64_t j = 0; j < product.columns; j += kernels.lanes) {
+        product.b.vectors[j / kernels.lanes] = first + j;
+      }
+      product.b.stride = b.stride;
+    }
+  }
+  kernels.multiply_panel(product);
+}
+
+template <typename Operand>
+void MultiplyPanel(const RowsTimesMatrix<Operand>& p, const PanelRows& part) {
+  if (p.unpacked == nullptr) {
+    MultiplyPacked(p, part, 0, p.b->depth);
+  } else {
+    MultiplyUnpacked(p, part);
+  }
 }
 
 // A small B stays in the cache, so that rows of c can be written from end to
@@ -269,7 +359,7 @@ void MultiplyRowBlocks(const RowsTimesMatrix<Operand>& p, Executor& executor) {
                   const int64_t row = block * kRowBlock;
                   const int64_t row_end = std::min(row + kRowBlock, p.rows);
                   for (int64_t i = 0; i < num_panels; ++i) {
-                    MultiplyPanel(p, {i, Tile::kNone, row, row_end});
+                    MultiplyPanel(p, {i, PanelRows::kNone, row, row_end});
                   }
                 }
               });
@@ -286,26 +376,25 @@ void MultiplyBlocks(const RowsTimesMatrix<Operand>& p, Executor& executor) {
   const int64_t rows_together =
       std::max(kRowBlock, CoreCacheBytes() / 4 * 3 / row_bytes);
   const int64_t work = 2 * p.rows * depth_block * p.columns();
-  int64_t num_blocks = (p.rows + rows_together - 1) / rows_together;
-  if (const int num_tasks = NumTasks(executor, work); num_tasks > 1) {
-    num_blocks = std::clamp((2 * num_tasks + num_panels - 1) / num_panels,
-                            num_blocks, (p.rows + 11) / 12);
-  }
-  const int64_t num_tiles = num_blocks * num_panels;
+  const int64_t num_blocks =
+      std::max((p.rows + rows_together - 1) / rows_together,
+               NumRowBlocks(NumTasks(executor, work), num_panels, p.rows));
+  const int64_t num_parts = num_blocks * num_panels;
   for (int64_t k = 0; k < p.depth(); k += depth_block) {
     const int64_t k_end = std::min(k + depth_block, p.depth());
-    ParallelFor(executor, num_tiles, work / num_tiles,
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t i = begin; i < end; ++i) {
-                    const int64_t block = i / num_panels;
-                    Tile tile;
-                    tile.panel = i % num_panels;
-                    tile.next_panel = (tile.panel + 1) % num_panels;
-                    tile.row_begin = p.rows * block / num_blocks;
-                    tile.row_end = p.rows * (block + 1) / num_blocks;
-                    MultiplyDepth(p, tile, k, k_end);
-                  }
-                });
+    ParallelFor(
+        executor, num_parts, work / num_parts, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            const int64_t block = i / num_panels;
+            PanelRows part;
+            part.panel = i % num_panels;
+            part.next_panel =
+                i + 1 == num_parts ? PanelRows::kNone : (i + 1) % num_panels;
+            part.row_begin = p.rows * block / num_blocks;
+            part.row_end = p.rows * (block + 1) / num_blocks;
+            MultiplyPacked(p, part, k, k_end);
+          }
+        });
   }
 }
 
@@ -313,10 +402,9 @@ template <typename Operand>
 void Multiply(const RowsTimesMatrix<Operand>& p, Executor& executor) {
   if (p.rows == 0) return;
   if (p.unpacked != nullptr) {
-    ParallelTiles(executor, NumPanels<Operand>(p.columns()),
-                  TaskOrder::kAscending, 0, p.rows,
-                  2 * (kMovedRows + p.rows) * p.depth() * p.columns(),
-                  [&](const Tile& tile) { MultiplyPanel(p, tile); });
+    ParallelPanels(executor, p.unpacked->num_panels(), Order::kAscending, 0,
+                   p.rows, 2 * (kMovedRows + p.rows) * p.depth() * p.columns(),
+                   [&](const PanelRows& part) { MultiplyPanel(p, part); });
   } else if (p.depth() * p.columns() * int64_t{sizeof(Operand)} <=
              CoreCacheBytes() / 4) {
     MultiplyRowBlocks(p, executor);
@@ -328,11 +416,14 @@ void Multiply(const RowsTimesMatrix<Operand>& p, Executor& executor) {
 #define RNN_INSTANTIATE(Operand)                                             \
   template struct PackedMatrix<Operand>;                                     \
   template struct WeightMatrix<Operand>;                                     \
+  template struct UnpackedMatrix<Operand>;                                   \
+  template void PackLastPanel(UnpackedMatrix<Operand>*, Operand*);           \
   template void PackRowPieces(const Operand* const*, int64_t, const Pieces&, \
                               Executor&, PackedMatrix<Operand>*);            \
   template void PackRows(const Operand* const*, int64_t, int64_t, Executor&, \
                          PackedMatrix<Operand>*);                            \
-  template void MultiplyPanel(const RowsTimesMatrix<Operand>&, const Tile&); \
+  template void MultiplyPanel(const RowsTimesMatrix<Operand>&,               \
+                              const PanelRows&);                             \
   template void Multiply(const RowsTimesMatrix<Operand>&, Executor&);
 RNN_INSTANTIATE(float)
 RNN_INSTANTIATE(double)

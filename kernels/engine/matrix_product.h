@@ -99,8 +99,9 @@ void PackColumns(const Element* const* rows, int64_t columns, int64_t k_begin,
 // The right operand where the caller keeps it, for products of so few rows that
 // packing would cost more than it saves. Either transposed,
 //   B[k][j] = source[j * stride + k],
-// or, if there are pieces, as PackPieces has it, and then their width is a
-// multiple of SimdKernels::lanes. The depth is one of whole steps.
+// or, if there are pieces, as PackPieces has it; then no panel has columns of
+// two pieces, and each has as many as a vector has lanes, unless it is the only
+// one. The depth is one of whole steps.
 template <typename Operand>
 struct UnpackedMatrix {
   int64_t depth;
@@ -108,7 +109,17 @@ struct UnpackedMatrix {
   const Operand* source;
   int64_t stride;
   Pieces pieces = {nullptr, 0, 0};
+  // Packed, as it is read in whole vectors, which may reach beyond the end of
+  // `source`: the panel of its last columns. nullptr where none does.
+  const Operand* last_panel = nullptr;
+
+  int64_t num_panels() const;
 };
+
+// Packs the last panel of a matrix of pieces into `memory`, which has room for
+// a panel, if it must not be read where it lies.
+template <typename Operand>
+void PackLastPanel(UnpackedMatrix<Operand>* matrix, Operand* memory);
 
 // Weights as the right operand of products, in one of the two ways. Packing
 // needs the memory that `packed` was taken with.
@@ -150,7 +161,8 @@ void Multiply(const RowsTimesMatrix<Operand>& product, Executor& executor);
 
 // The part of a product that one panel of B contributes to some rows.
 template <typename Operand>
-void MultiplyPanel(const RowsTimesMatrix<Operand>& product, const Tile& tile);
+void MultiplyPanel(const RowsTimesMatrix<Operand>& product,
+                   const PanelRows& part);
 
 }  // namespace rnn
 

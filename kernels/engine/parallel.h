@@ -39,65 +39,69 @@ inline void ParallelFor(Executor& executor, int64_t count,
     if (count > 0) range(0, count);
     return;
   }
-  executor.Run(
-      static_cast<int>(num_tasks), TaskOrder::kAscending, [&](int task) {
-        range(count * task / num_tasks, count * (task + 1) / num_tasks);
-      });
+  executor.Run(static_cast<int>(num_tasks), Order::kAscending, [&](int task) {
+    range(count * task / num_tasks, count * (task + 1) / num_tasks);
+  });
+}
+
+// Into how many blocks rows are split for so many tasks: more than one where
+// there are too few panels, but not blocks below two tiles of the
+// micro-kernels.
+inline int64_t NumRowBlocks(int num_tasks, int64_t num_panels,
+                            int64_t num_rows) {
+  constexpr int64_t kBlocksPerTask = 2;
+  constexpr int64_t kMinRows = 12;
+  if (num_tasks == 1) return 1;
+  return std::clamp<int64_t>(
+      (kBlocksPerTask * num_tasks + num_panels - 1) / num_panels, 1,
+      (num_rows + kMinRows - 1) / kMinRows);
 }
 
 // Rows [row_begin, row_end) of a panel.
-struct Tile {
+struct PanelRows {
   int64_t panel;
-  int64_t next_panel;  // what the thread is likely to need then, or kNone
+  int64_t next_panel;  // the one that its thread takes up after it, or kNone
   int64_t row_begin;
   int64_t row_end;
 
   static constexpr int64_t kNone = -1;
 };
 
-// Calls run_tile(tile) on tiles that cover the panels and the rows [first_row,
-// last_row). A task's tiles are neighbours, panel by panel, and a thread works
+// Calls run(PanelRows) on parts that cover the panels and the rows [first_row,
+// last_row). A task's parts are neighbours, panel by panel, and a thread works
 // through its panels in `order`.
-template <typename RunTile>
-void ParallelTiles(Executor& executor, int64_t num_panels, TaskOrder order,
-                   int64_t first_row, int64_t last_row, int64_t work,
-                   RunTile run_tile) {
+template <typename RunPart>
+void ParallelPanels(Executor& executor, int64_t num_panels, Order order,
+                    int64_t first_row, int64_t last_row, int64_t work,
+                    RunPart run) {
   const int64_t num_rows = last_row - first_row;
   if (num_rows == 0) return;
   const int num_tasks = NumTasks(executor, work);
-  int64_t row_blocks = 1;
-  if (num_tasks > 1) {
-    // Rows are split where there are too few panels, but not below two tiles of
-    // the micro-kernels.
-    constexpr int64_t kTilesPerTask = 2;
-    constexpr int64_t kRowGranule = 12;
-    row_blocks = std::clamp<int64_t>(
-        (kTilesPerTask * num_tasks + num_panels - 1) / num_panels, 1,
-        (num_rows + kRowGranule - 1) / kRowGranule);
-  }
-  const int64_t num_tiles = num_panels * row_blocks;
-  const auto run_tiles = [&](int64_t begin, int64_t end) {
+  const int64_t row_blocks = NumRowBlocks(num_tasks, num_panels, num_rows);
+  const int64_t num_parts = num_panels * row_blocks;
+  const bool ascends = order == Order::kAscending;
+  const auto run_parts = [&](int64_t begin, int64_t end) {
     for (int64_t j = begin; j < end; ++j) {
-      const bool ascends = order == TaskOrder::kAscending;
       const int64_t i = ascends ? j : begin + end - 1 - j;
+      const int64_t next = ascends ? i + 1 : i - 1;
       const int64_t block = i % row_blocks;
-      Tile tile;
-      tile.panel = i / row_blocks;
-      tile.next_panel = tile.panel + (ascends ? 1 : -1);
-      if (tile.next_panel == num_panels) {
-        tile.next_panel = num_tasks == 1 ? 0 : Tile::kNone;
-      }
-      tile.row_begin = first_row + num_rows * block / row_blocks;
-      tile.row_end = first_row + num_rows * (block + 1) / row_blocks;
-      if (tile.row_begin < tile.row_end) run_tile(tile);
+      PanelRows part;
+      part.panel = i / row_blocks;
+      part.next_panel =
+          next < 0 || next == num_parts || next / row_blocks == part.panel
+              ? PanelRows::kNone
+              : next / row_blocks;
+      part.row_begin = first_row + num_rows * block / row_blocks;
+      part.row_end = first_row + num_rows * (block + 1) / row_blocks;
+      if (part.row_begin < part.row_end) run(part);
     }
   };
   if (num_tasks == 1) {
-    run_tiles(0, num_tiles);
+    run_parts(0, num_parts);
     return;
   }
   executor.Run(num_tasks, order, [&](int task) {
-    run_tiles(num_tiles * task / num_tasks, num_tiles * (task + 1) / num_tasks);
+    run_parts(num_parts * task / num_tasks, num_parts * (task + 1) / num_tasks);
   });
 }
 

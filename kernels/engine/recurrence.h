@@ -56,17 +56,15 @@ inline bool RunsDirectionsTogether(const RnnDescriptor& d,
 
 // Steps use the same panels, so every other one begins with those that the one
 // before has left in the cache.
-inline TaskOrder PanelOrder(int64_t step) {
-  return step % 2 == 0 ? TaskOrder::kAscending : TaskOrder::kDescending;
+inline Order PanelOrder(int64_t step) {
+  return step % 2 == 0 ? Order::kAscending : Order::kDescending;
 }
-
-enum class StepOrder { kAscending, kDescending };
 
 struct Recurrence {
   // F is the type computed in.
   template <typename F>
   static Recurrence Of(const RnnDescriptor& d, const Sequences& sequences,
-                       StepRange chunk, StepOrder order) {
+                       StepRange chunk, Order order) {
     const int64_t weights = d.gates_size() * d.output_size();
     return {&sequences, chunk, order, 2 * weights,
             weights * int64_t{sizeof(F)}};
@@ -74,7 +72,7 @@ struct Recurrence {
 
   const Sequences* sequences;
   StepRange chunk;
-  StepOrder order;
+  Order order;
   int64_t work_per_row;   // floating-point operations
   int64_t weights_bytes;  // that every step reads
 };
@@ -85,8 +83,8 @@ struct Recurrence {
 // step, the steps themselves are split.
 inline int NumRankGroups(const Recurrence& r, const Executor& executor) {
   constexpr int64_t kMaxWeightsBytes = int64_t{14} << 20;
-  // Weights are read once for so many rows, or better for so many; from beyond
-  // a core's own cache, these are the least that make up for it.
+  // A part reads all weights at each step, for at least so many rows; for good
+  // ones, if weights come from beyond the core's own cache.
   constexpr int64_t kFewRanks = 8;
   constexpr int64_t kGoodRanks = 16;
   const int64_t min_ranks =
@@ -125,7 +123,7 @@ template <typename Step>
 void RunSteps(const Recurrence& r, Executor& executor, Step step) {
   const auto run = [&](Executor& step_executor, int64_t begin, int64_t end) {
     for (int64_t i = 0; i < r.chunk.end - r.chunk.begin; ++i) {
-      const int64_t current = r.order == StepOrder::kAscending
+      const int64_t current = r.order == Order::kAscending
                                   ? r.chunk.begin + i
                                   : r.chunk.end - 1 - i;
       const int64_t active_end = std::min(end, r.sequences->active(current));
@@ -137,7 +135,7 @@ void RunSteps(const Recurrence& r, Executor& executor, Step step) {
     run(executor, 0, r.sequences->active(r.chunk.begin));
     return;
   }
-  executor.Run(num_groups, TaskOrder::kAscending, [&](int group) {
+  executor.Run(num_groups, Order::kAscending, [&](int group) {
     SerialExecutor serial;
     run(serial, FirstRankOfGroup(r, group, num_groups),
         FirstRankOfGroup(r, group + 1, num_groups));

@@ -53,7 +53,7 @@ class Team::Job {
   explicit Job(int num_threads) : shares_(num_threads) {}
 
   // Has all threads run task(0) .. task(num_tasks - 1), and takes part.
-  void Run(int num_tasks, TaskOrder order, FunctionRef<void(int)> task) {
+  void Run(int num_tasks, Order order, FunctionRef<void(int)> task) {
     task_ = &task;
     num_done_.store(0, std::memory_order_relaxed);
     const int num_threads = std::min(1 + num_helpers(), num_tasks);
@@ -61,7 +61,7 @@ class Team::Job {
       const int64_t begin = int64_t{num_tasks} * i / num_threads;
       const int64_t end = int64_t{num_tasks} * (i + 1) / num_threads;
       shares_[i].mirror =
-          order == TaskOrder::kDescending ? begin + end - 1 : kNoMirror;
+          order == Order::kDescending ? begin + end - 1 : kNoMirror;
       shares_[i].range.store(Range::Pack(begin, end),
                              std::memory_order_release);
     }
@@ -180,7 +180,7 @@ Team::~Team() {
   if (job_) job_->Dismiss();
 }
 
-void Team::Run(int num_tasks, TaskOrder order, FunctionRef<void(int)> task) {
+void Team::Run(int num_tasks, Order order, FunctionRef<void(int)> task) {
   if (num_threads_ <= 1 || num_tasks <= 1) {
     SerialExecutor().Run(num_tasks, order, task);
     return;

@@ -31,8 +31,7 @@ class Team : public Executor {
   ~Team() override;
 
   int num_threads() const override { return num_threads_; }
-  void Run(int num_tasks, TaskOrder order,
-           FunctionRef<void(int)> task) override;
+  void Run(int num_tasks, Order order, FunctionRef<void(int)> task) override;
 
  private:
   class Job;

@@ -77,8 +77,7 @@ class GaugedExecutor : public Executor {
   GaugedExecutor(Executor* executor, Gauge* gauge)
       : executor_(executor), gauge_(gauge) {}
   int num_threads() const override { return executor_->num_threads(); }
-  void Run(int num_tasks, TaskOrder order,
-           FunctionRef<void(int)> task) override {
+  void Run(int num_tasks, Order order, FunctionRef<void(int)> task) override {
     executor_->Run(num_tasks, order, [&](int i) {
       gauge_->Enter();
       task(i);

@@ -89,7 +89,7 @@ TEST_F(FloatModeTest, IsSetAndRead) {
 class WatchingExecutor : public Executor {
  public:
   int num_threads() const override { return 3; }
-  void Run(int num_tasks, TaskOrder /*order*/,
+  void Run(int num_tasks, Order /*order*/,
            FunctionRef<void(int)> task) override {
     for (int i = 0; i < num_tasks; ++i) {
       const uint64_t before = FloatMode();

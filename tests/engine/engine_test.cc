@@ -337,7 +337,7 @@ class ThreadsExecutor : public Executor {
 
   int num_threads() const override { return num_threads_; }
 
-  void Run(int num_tasks, TaskOrder /*order*/,
+  void Run(int num_tasks, Order /*order*/,
            FunctionRef<void(int)> task) override {
     EXPECT_GT(num_tasks, 1);
     ++runs_;
@@ -362,7 +362,7 @@ class ThreadsExecutor : public Executor {
 class ReverseExecutor : public Executor {
  public:
   int num_threads() const override { return 7; }
-  void Run(int num_tasks, TaskOrder /*order*/,
+  void Run(int num_tasks, Order /*order*/,
            FunctionRef<void(int)> task) override {
     for (int i = num_tasks - 1; i >= 0; --i) task(i);
   }

@@ -226,8 +226,8 @@ TYPED_TEST(MatrixProductTest, BlocksHaveTheBitsOfPanels) {
   using Operand = typename TestFixture::Operand;
   using F = typename TestFixture::F;
   constexpr int64_t kRows = 31, kColumns = 1001;
-  // More than a block of depth, and a matrix of which no core's cache has room
-  // for half.
+  // More than a block of depth, and a matrix larger than a quarter of a core's
+  // cache.
   const int64_t depth = std::max<int64_t>(
       2 * Kernels<Operand>().depth_block + 6,
       CoreCacheBytes() / (2 * kColumns * int64_t{sizeof(Operand)}) + 2);
@@ -257,7 +257,7 @@ TYPED_TEST(MatrixProductTest, BlocksHaveTheBitsOfPanels) {
       std::copy_n(c.values.data(), c.values.size(), expected.values.data());
       product.c = expected.pointers.data();
       for (int64_t panel = 0; panel < packed.num_panels(); ++panel) {
-        MultiplyPanel(product, {panel, Tile::kNone, 0, kRows});
+        MultiplyPanel(product, {panel, PanelRows::kNone, 0, kRows});
       }
       product.c = c.pointers.data();
       Multiply(product, *executor);

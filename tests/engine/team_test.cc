@@ -15,7 +15,8 @@
 namespace rnn {
 namespace {
 
-void ExpectRunsEachTaskOnce(Team& team, int num_tasks, TaskOrder order) {
+void ExpectRunsEachTaskOnce(Team& team, int num_tasks,
+                            Order order = Order::kAscending) {
   std::vector<std::atomic<int>> counts(num_tasks);
   team.Run(num_tasks, order, [&](int task) { ++counts[task]; });
   for (int i = 0; i < num_tasks; ++i) {
@@ -30,8 +31,8 @@ TEST(TeamTest, RunsEachTaskOnce) {
     EXPECT_EQ(team.num_threads(), num_threads);
     for (int round = 0; round < 300; ++round) {
       for (int num_tasks : {0, 1, 2, 5, 28}) {
-        ExpectRunsEachTaskOnce(team, num_tasks, TaskOrder::kAscending);
-        ExpectRunsEachTaskOnce(team, num_tasks, TaskOrder::kDescending);
+        ExpectRunsEachTaskOnce(team, num_tasks, Order::kAscending);
+        ExpectRunsEachTaskOnce(team, num_tasks, Order::kDescending);
       }
     }
   }
@@ -43,8 +44,8 @@ TEST(TeamTest, TakesItsShareInOrder) {
     Team team(num_threads, no_helper);
     std::vector<int> tasks;
     const auto note = [&](int task) { tasks.push_back(task); };
-    team.Run(4, TaskOrder::kAscending, note);
-    team.Run(4, TaskOrder::kDescending, note);
+    team.Run(4, Order::kAscending, note);
+    team.Run(4, Order::kDescending, note);
     EXPECT_EQ(tasks, (std::vector<int>{0, 1, 2, 3, 3, 2, 1, 0}));
   }
 }
@@ -61,7 +62,7 @@ TEST(TeamTest, HelpersTakePart) {
       std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (threads.size() < 3 && std::chrono::steady_clock::now() < deadline) {
     meeting = 0;
-    team.Run(3, TaskOrder::kAscending, [&](int) {
+    team.Run(3, Order::kAscending, [&](int) {
       {
         std::lock_guard<std::mutex> lock(mutex);
         threads.insert(std::this_thread::get_id());
@@ -80,8 +81,7 @@ TEST(TeamTest, NeedsNoHelper) {
       never_called.push_back(std::move(work));
       return true;
     });
-    for (int round = 0; round < 10; ++round)
-      ExpectRunsEachTaskOnce(team, 9, TaskOrder::kAscending);
+    for (int round = 0; round < 10; ++round) ExpectRunsEachTaskOnce(team, 9);
     EXPECT_EQ(never_called.size(), 3);  // nobody is asked twice
   }
   // They come when the team is long gone.
@@ -100,12 +100,10 @@ TEST(TeamTest, AsksAgainForHelpersThatWereNotToBeHad) {
     }
     return is_free;
   });
-  for (int round = 0; round < 3; ++round)
-    ExpectRunsEachTaskOnce(team, 4, TaskOrder::kAscending);
+  for (int round = 0; round < 3; ++round) ExpectRunsEachTaskOnce(team, 4);
   EXPECT_EQ(num_refused, 3);
   is_free = true;
-  for (int round = 0; round < 3; ++round)
-    ExpectRunsEachTaskOnce(team, 4, TaskOrder::kAscending);
+  for (int round = 0; round < 3; ++round) ExpectRunsEachTaskOnce(team, 4);
   EXPECT_EQ(pool.num_scheduled(), 1);
 }
 
@@ -116,8 +114,7 @@ TEST(TeamTest, FinishesOnABusyPool) {
     while (!is_over) std::this_thread::yield();
   });
   Team team(2, pool.Recruit());
-  for (int round = 0; round < 100; ++round)
-    ExpectRunsEachTaskOnce(team, 5, TaskOrder::kAscending);
+  for (int round = 0; round < 100; ++round) ExpectRunsEachTaskOnce(team, 5);
   is_over = true;
 }
 
@@ -129,7 +126,7 @@ TEST(TeamTest, TeamsShareAPool) {
       for (int call = 0; call < 20; ++call) {
         Team team(3, pool.Recruit());
         for (int round = 0; round < 50; ++round) {
-          ExpectRunsEachTaskOnce(team, 7, TaskOrder::kAscending);
+          ExpectRunsEachTaskOnce(team, 7);
         }
       }
     });
@@ -140,7 +137,7 @@ TEST(TeamTest, TeamsShareAPool) {
 TEST(TeamTest, IdleHelpersLeaveAndAreRecruitedAgain) {
   ThreadPool pool(1);
   Team team(2, pool.Recruit());
-  ExpectRunsEachTaskOnce(team, 2, TaskOrder::kAscending);
+  ExpectRunsEachTaskOnce(team, 2);
   EXPECT_EQ(pool.num_scheduled(), 1);
   // The pool's only thread is free again once the helper has left.
   std::atomic<bool> is_free{false};
@@ -151,7 +148,7 @@ TEST(TeamTest, IdleHelpersLeaveAndAreRecruitedAgain) {
     std::this_thread::yield();
   }
   EXPECT_TRUE(is_free);
-  ExpectRunsEachTaskOnce(team, 2, TaskOrder::kAscending);
+  ExpectRunsEachTaskOnce(team, 2);
   EXPECT_EQ(pool.num_scheduled(), 3);
 }
 
@@ -162,8 +159,7 @@ TEST(TeamTest, TasksSeeWhatEarlierOnesWrote) {
   for (int round = 0; round < 2000; ++round) {
     // Each from its neighbour's value, into the other half.
     const int from = round % 2 * 12, to = 12 - from;
-    const TaskOrder order =
-        round % 2 == 0 ? TaskOrder::kAscending : TaskOrder::kDescending;
+    const Order order = round % 2 == 0 ? Order::kAscending : Order::kDescending;
     team.Run(12, order, [&](int task) {
       values[to + task] = values[from + (task + 1) % 12] + 1;
     });

@@ -6,9 +6,9 @@
 // clang-format on
 
 namespace rnn {
-static constexpr SimdKernels<BFloat16> kTileKernels =
-    avx512_amx::MakeTileKernels();
+static constexpr SimdKernels<BFloat16> kRegisterKernels =
+    avx512_amx::MakeRegisterKernels();
 extern const SimdTarget kSimdTarget_avx512_amx;
 const SimdTarget kSimdTarget_avx512_amx =
-    avx512_amx::MakeTarget("avx512_amx", &kTileKernels);
+    avx512_amx::MakeTarget("avx512_amx", &kRegisterKernels);
 }  // namespace rnn

@@ -101,9 +101,9 @@ Vec<Operand> ZeroStep() {
   return BroadcastStep(zeros);
 }
 
-// The panel that will be used after the one at hand comes into the caches, a
-// line for each step of depth, while rows after the first tile are multiplied:
-// these find their own panel there.
+// The panel that will be used after the one at hand comes into the caches while
+// rows are multiplied, if these are more than one tile: a line for each step of
+// depth of each tile, so that a few tiles fetch a part of it.
 class FetchAhead {
  public:
   static constexpr int64_t kLine = 64;
@@ -112,9 +112,10 @@ class FetchAhead {
   FetchAhead(const void* next, int64_t bytes)
       : line_(static_cast<const char*>(next)), bytes_(bytes) {}
 
-  // What is left, for a product of so many steps.
-  FetchAhead Take(int64_t steps, const void* nothing) {
-    if (bytes_ <= 0) return FetchAhead(nothing);
+  // What is left, for a product of so many steps. When nothing is, it fetches
+  // idle_address again and again, which costs less than asking.
+  FetchAhead Take(int64_t steps, const void* idle_address) {
+    if (bytes_ <= 0) return FetchAhead(idle_address);
     const FetchAhead part = *this;
     line_ += steps * kLine;
     bytes_ -= steps * kLine;
@@ -127,8 +128,8 @@ class FetchAhead {
   }
 
  private:
-  explicit FetchAhead(const void* nothing)
-      : line_(static_cast<const char*>(nothing)), stride_(0), bytes_(0) {}
+  explicit FetchAhead(const void* idle_address)
+      : line_(static_cast<const char*>(idle_address)), stride_(0), bytes_(0) {}
 
   const char* line_;
   int64_t stride_ = kLine;
@@ -418,6 +419,7 @@ inline void StoreTile(const PanelProduct<Operand>& p, int64_t row,
                       bool is_first_block, const V (&sums)[kRows][kVectors],
                       int first_vector = 0) {
   const bool add_c = p.accumulate || !is_first_block;
+  // The usual case by constants, which keep the sums in registers.
   if (p.columns >= (first_vector + kVectors) * V::kLanes) {
     Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
       auto* c = p.c[row + m.value] + p.c_offset + first_vector * V::kLanes;

@@ -14,9 +14,9 @@
 // blocks of fixed size, or, if B is given by its columns, one chain for each
 // lane of a vector, added up in pairs: its bits depend neither on the tile that
 // computes it nor on its neighbours. A pair of bfloat16 products is two links
-// of the chain, the second of the pair first, or one of each of two chains on
-// tile registers (amx-inl.h), each rounded to nearest even whatever the
-// floating-point environment says, with denormals read and written as zeros.
+// of the chain, the second of the pair first, each rounded to nearest even
+// whatever the floating-point environment says, with denormals read and written
+// as zeros. On tile registers chains are other ones (amx-inl.h).
 #ifndef KERNELS_ENGINE_SIMD_SIMD_KERNELS_H_
 #define KERNELS_ENGINE_SIMD_SIMD_KERNELS_H_
 
@@ -144,8 +144,8 @@ struct SimdKernels {
 
   int lanes;  // of a vector of F
   int panel_columns;
-  // Products of a depth beyond a multiple of this have the same bits if their
-  // parts are computed one after another, accumulating.
+  // A product may be cut at multiples of this depth: its parts, one after
+  // another and accumulating, give the same bits.
   int64_t depth_block;
   int cell_units[kNumCellModes];  // hidden units of a CellForwardStep panel
   // Columns of such a panel that are packed together, and read together.

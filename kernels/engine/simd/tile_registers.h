@@ -5,7 +5,8 @@
 namespace rnn {
 
 // Whether all threads of this process may use them from now on. The system may
-// be too old to save them, or forbid them.
+// be too old to save them, or forbid them. Once it has agreed, it takes no
+// alternate signal stack that is too small for them.
 bool MayUseTileRegisters();
 
 }  // namespace rnn
