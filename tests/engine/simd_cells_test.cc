@@ -391,7 +391,7 @@ TYPED_TEST(SimdCellsTest, VectorsOfRGiveTheBitsOfPackedR) {
     const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
     for (CellMode mode : kModes) {
       const int64_t cell_units = kernels.cell_units[static_cast<int>(mode)];
-      for (int64_t rows : {1, 2, 4, 7}) {
+      for (int64_t rows : {1, 2, 4, 7, 16, 33}) {
         for (int64_t units : {cell_units, cell_units - 1, int64_t{1}}) {
           SCOPED_TRACE(testing::Message()
                        << target->name << ' '

@@ -23,6 +23,7 @@ namespace rnn {
 namespace {
 
 constexpr int64_t kMaxRows = 13;   // two tiles of six, and one
+constexpr int64_t kMostRows = 33;  // two tiles of 16, and one
 constexpr int64_t kMaxDepth = 67;  // before it is padded
 constexpr int64_t kMaxLanes = 16;
 constexpr int64_t kMaxColumns = kMaxPanelVectors * kMaxLanes;
@@ -50,6 +51,12 @@ std::set<int64_t> AroundLanes(int64_t lanes, int64_t most) {
     }
   }
   return counts;
+}
+
+std::vector<int64_t> NumbersOfRows() {
+  std::vector<int64_t> numbers = {17, 32, kMostRows};
+  for (int64_t rows = 1; rows <= kMaxRows; ++rows) numbers.push_back(rows);
+  return numbers;
 }
 
 // All depths for a few numbers of rows, a few depths for all; of whole steps.
@@ -194,13 +201,13 @@ TYPED_TEST(SimdProductGuardTest, MultiplyPanel) {
   using Element = TypeParam;
   using F = ComputeType<Element>;
   WeightPanels<Element> weights;
-  OperandRows<Element> a(kMaxRows, PaddedDepth<Element>(kMaxDepth));
-  OperandRows<F> c(kMaxRows, kMaxColumns);
+  OperandRows<Element> a(kMostRows, PaddedDepth<Element>(kMaxDepth));
+  OperandRows<F> c(kMostRows, kMaxColumns);
   Operand<F> bias(kMaxColumns);
   for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
     const SimdKernels<Element>& kernels = KernelsOf<Element>(*target);
     for (int64_t columns : AroundLanes(kernels.lanes, kernels.panel_columns)) {
-      for (int64_t rows = 1; rows <= kMaxRows; ++rows) {
+      for (int64_t rows : NumbersOfRows()) {
         for (int64_t depth : DepthsFor<Element>(rows)) {
           for (GuardedSide side : kSides) {
             for (PanelKind kind : kPanelKinds) {
@@ -280,10 +287,10 @@ TYPED_TEST(SimdProductGuardTest, CellForward) {
   using Element = TypeParam;
   using F = ComputeType<Element>;
   WeightPanels<Element> weights;
-  OperandRows<Element> h_prev(kMaxRows, kMaxHidden), h(kMaxRows, kMaxHidden);
-  OperandRows<Element> saved(kMaxRows, (kMaxGates + 1) * kMaxHidden);
-  Operand<F> input_gates(kMaxRows * kMaxGates * kMaxHidden);
-  Operand<F> new_bias(kMaxHidden), c(kMaxRows * kMaxHidden);
+  OperandRows<Element> h_prev(kMostRows, kMaxHidden), h(kMostRows, kMaxHidden);
+  OperandRows<Element> saved(kMostRows, (kMaxGates + 1) * kMaxHidden);
+  Operand<F> input_gates(kMostRows * kMaxGates * kMaxHidden);
+  Operand<F> new_bias(kMaxHidden), c(kMostRows * kMaxHidden);
   for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
     const SimdKernels<Element>& kernels = KernelsOf<Element>(*target);
     for (CellMode mode : kModes) {
@@ -291,7 +298,7 @@ TYPED_TEST(SimdProductGuardTest, CellForward) {
       const int64_t G = NumGates(mode);
       const bool is_gru = mode == CellMode::kGru;
       for (int64_t units : AroundLanes(kernels.lanes, cell_units)) {
-        for (int64_t rows = 1; rows <= kMaxRows; ++rows) {
+        for (int64_t rows : NumbersOfRows()) {
           for (int64_t depth : DepthsFor<Element>(rows)) {
             // The GRU reads its own units of h, and as many as there are.
             if (is_gru && depth < units) continue;

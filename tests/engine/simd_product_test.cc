@@ -349,6 +349,41 @@ TYPED_TEST(SimdProductTest, BitsOfManyRowsAreThoseOfEach) {
   }
 }
 
+TYPED_TEST(SimdProductTest, PartsOfTheDepthGiveTheBitsOfTheWhole) {
+  using Operand = TypeParam;
+  using F = ComputeType<Operand>;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    SCOPED_TRACE(target->name);
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
+    const int64_t block = kernels.depth_block;
+    for (int64_t rows : {1, 13, 33}) {
+      Operands<Operand> operands(2 * block + 34, kernels.panel_columns, rows,
+                                 rows);
+      const int64_t columns = operands.columns;
+      const auto whole =
+          Multiply(kernels, operands, Start::kBias, 0, rows, columns);
+      std::vector<F> parts(rows * columns);
+      std::vector<F*> c;
+      for (int64_t m = 0; m < rows; ++m) c.push_back(&parts[m * columns]);
+      for (int64_t k = 0; k < operands.depth; k += block) {
+        PanelProduct<Operand> product{};
+        product.rows = rows;
+        product.depth = std::min(block, operands.depth - k);
+        product.columns = columns;
+        product.a = operands.a.data();
+        product.a_offset = k;
+        product.b.packed = operands.b.data() + k * columns;
+        product.b.next = operands.b.data();
+        product.c = c.data();
+        product.bias = operands.bias.data();
+        product.accumulate = k > 0;
+        kernels.multiply_panel(product);
+      }
+      EXPECT_TRUE(SameBits(parts, whole)) << rows << " rows";
+    }
+  }
+}
+
 // The sums over blocks of the depth that columns of B are to give, for all
 // elements.
 template <typename Operand>

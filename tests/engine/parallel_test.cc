@@ -1,0 +1,90 @@
+#include "kernels/engine/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/engine/executor.h"
+
+namespace rnn {
+namespace {
+
+// Runs tasks one after another, but as if for so many threads.
+class ThreadsInTurn : public Executor {
+ public:
+  explicit ThreadsInTurn(int num_threads) : num_threads_(num_threads) {}
+
+  int num_threads() const override { return num_threads_; }
+  void Run(int num_tasks, Order order, FunctionRef<void(int)> task) override {
+    SerialExecutor().Run(num_tasks, order, task);
+  }
+
+ private:
+  const int num_threads_;
+};
+
+struct Case {
+  int num_threads;
+  int64_t num_panels;
+  int64_t first_row;
+  int64_t last_row;
+  int64_t work;
+};
+
+constexpr int64_t kSmall = 1;
+constexpr int64_t kLarge = int64_t{1} << 40;
+constexpr Case kCases[] = {
+    {1, 5, 0, 7, kSmall},  {1, 5, 3, 70, kLarge},  {2, 1, 0, 100, kLarge},
+    {2, 40, 0, 3, kLarge}, {3, 7, 11, 60, kLarge}, {2, 3, 0, 1, kLarge},
+};
+
+std::vector<PanelRows> PartsOf(const Case& c, Order order) {
+  std::vector<PanelRows> parts;
+  ThreadsInTurn executor(c.num_threads);
+  ParallelPanels(executor, c.num_panels, order, c.first_row, c.last_row, c.work,
+                 [&](const PanelRows& part) { parts.push_back(part); });
+  return parts;
+}
+
+TEST(ParallelPanelsTest, CoversEachRowOfEachPanelOnce) {
+  for (const Case& c : kCases) {
+    for (Order order : {Order::kAscending, Order::kDescending}) {
+      std::vector<int> counts(c.num_panels * c.last_row);
+      for (const PanelRows& part : PartsOf(c, order)) {
+        for (int64_t row = part.row_begin; row < part.row_end; ++row) {
+          ++counts[part.panel * c.last_row + row];
+        }
+      }
+      for (int64_t i = 0; i < c.num_panels * c.last_row; ++i) {
+        ASSERT_EQ(counts[i], i % c.last_row >= c.first_row ? 1 : 0) << i;
+      }
+    }
+  }
+}
+
+TEST(ParallelPanelsTest, PanelsComeInOrderAndTellTheNext) {
+  for (const Case& c : kCases) {
+    for (Order order : {Order::kAscending, Order::kDescending}) {
+      const std::vector<PanelRows> parts = PartsOf(c, order);
+      const int64_t step = order == Order::kAscending ? 1 : -1;
+      for (size_t i = 1; i < parts.size(); ++i) {
+        const int64_t moved = parts[i].panel - parts[i - 1].panel;
+        ASSERT_TRUE(moved == 0 || moved == step) << i;
+        ASSERT_EQ(parts[i - 1].next_panel,
+                  moved == 0 ? PanelRows::kNone : parts[i].panel)
+            << i;
+      }
+      ASSERT_EQ(parts.back().next_panel, PanelRows::kNone);
+    }
+  }
+}
+
+TEST(ParallelPanelsTest, NoRowsAreNoWork) {
+  SerialExecutor executor;
+  ParallelPanels(executor, 3, Order::kAscending, 4, 4, kLarge,
+                 [](const PanelRows&) { FAIL(); });
+}
+
+}  // namespace
+}  // namespace rnn
