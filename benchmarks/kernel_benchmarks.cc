@@ -13,6 +13,7 @@
 
 #include "benchmarks/machine.h"
 #include "benchmarks/registration.h"
+#include "tests/engine/element_values.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/simd_targets.h"
 
@@ -20,24 +21,27 @@ namespace rnn {
 
 namespace {
 
-template <typename F>
+template <typename Operand>
 constexpr ElementType kTypeOf =
-    std::is_same_v<F, double> ? ElementType::kDouble : ElementType::kFloat;
+    std::is_same_v<Operand, BFloat16> ? ElementType::kBFloat16
+    : std::is_same_v<Operand, double> ? ElementType::kDouble
+                                      : ElementType::kFloat;
 
 // [rows, columns] of random values in [-1, 1), and a pointer to each row.
-template <typename F>
+template <typename Value>
 struct Matrix {
-  Matrix(int64_t rows, int64_t columns)
-      : values(RandomValues(1).Reals<F>(rows * columns, -1, 1)) {
+  Matrix(int64_t rows, int64_t columns) : values(rows * columns) {
+    RandomValues random(1);
+    for (Value& value : values) value = FromDouble<Value>(random.Real(-1, 1));
     for (int64_t i = 0; i < rows; ++i) {
       rows_of_values.push_back(values.data() + i * columns);
     }
   }
-  F* data() { return values.data(); }
-  F* const* rows() { return rows_of_values.data(); }
+  Value* data() { return values.data(); }
+  Value* const* rows() { return rows_of_values.data(); }
 
-  std::vector<F> values;
-  std::vector<F*> rows_of_values;
+  std::vector<Value> values;
+  std::vector<Value*> rows_of_values;
 };
 
 // Runs the kernel, and counts what a call of it does.
@@ -58,7 +62,7 @@ void Measure(benchmark::State& state, const char* counter, double per_call,
 }
 
 // B [depth][columns] in one of the ways in which kernels take it.
-template <typename F>
+template <typename Operand>
 struct Weights {
   Weights(PanelKind kind, int64_t depth, int64_t columns, int lanes)
       : values(kind == PanelKind::kTransposed ? columns : depth,
@@ -79,19 +83,20 @@ struct Weights {
     }
   }
 
-  Matrix<F> values;
-  Panel<F> panel{};
+  Matrix<Operand> values;
+  Panel<Operand> panel{};
 };
 
-template <typename F>
+template <typename Operand>
 void RunMultiplyPanel(benchmark::State& state, const SimdTarget& target,
                       PanelKind kind) {
-  const SimdKernels<F>& kernels = KernelsOf<F>(target);
+  const SimdKernels<Operand>& kernels = KernelsOf<Operand>(target);
   const int64_t rows = state.range(0), depth = state.range(1);
   const int64_t columns = kernels.panel_columns;
-  Matrix<F> a(rows, depth), c(rows, columns);
-  Weights<F> weights(kind, depth, columns, kernels.lanes);
-  PanelProduct<F> product{};
+  Matrix<Operand> a(rows, depth);
+  Matrix<ComputeType<Operand>> c(rows, columns);
+  Weights<Operand> weights(kind, depth, columns, kernels.lanes);
+  PanelProduct<Operand> product{};
   product.rows = rows;
   product.depth = depth;
   product.columns = columns;
@@ -100,36 +105,37 @@ void RunMultiplyPanel(benchmark::State& state, const SimdTarget& target,
   product.c = c.rows();
   Measure(state, "flops_per_second",
           2.0 * static_cast<double>(rows * depth * columns),
-          PeakFlops(target, kTypeOf<F>, 1),
+          PeakFlops(target, kTypeOf<Operand>, 1),
           [&] { kernels.multiply_panel(product); });
 }
 
-template <typename F>
+template <typename Operand>
 void RunTransposeRows(benchmark::State& state, const SimdTarget& target) {
   const int64_t columns = state.range(0), depth = state.range(1);
-  Matrix<F> in(columns, depth), out(depth, columns);
+  Matrix<Operand> in(columns, depth), out(depth, columns);
   Measure(state, "bytes_per_second",
-          static_cast<double>(2 * columns * depth * int64_t{sizeof(F)}), 0,
-          [&] {
-            KernelsOf<F>(target).transpose_rows(in.rows(), columns, 0, depth,
-                                                out.data(), columns);
+          static_cast<double>(2 * columns * depth * int64_t{sizeof(Operand)}),
+          0, [&] {
+            KernelsOf<Operand>(target).transpose_rows(
+                in.rows(), columns, 0, depth, out.data(), columns);
           });
 }
 
-template <typename F>
+template <typename Operand>
 void RunCellForward(benchmark::State& state, const SimdTarget& target,
                     CellMode mode) {
-  const SimdKernels<F>& kernels = KernelsOf<F>(target);
+  using F = ComputeType<Operand>;
+  const SimdKernels<Operand>& kernels = KernelsOf<Operand>(target);
   const int64_t rows = state.range(0), depth = state.range(1);
   const int64_t units = kernels.cell_units[static_cast<int>(mode)];
   const int64_t columns = NumGates(mode) * units;
   // The panel is all there is, but for the GRU, which reads its own units of h.
   const int64_t H = std::max(units, depth);
-  Weights<F> weights(PanelKind::kPacked, depth, columns, kernels.lanes);
-  Matrix<F> h_prev(rows, H), input_gates(rows, NumGates(mode) * H);
-  Matrix<F> new_bias(1, H), c(rows, H), h(rows, H);
-  Matrix<F> saved(rows, NumReservedPerUnit(mode) * H);
-  CellForwardStep<F> step{};
+  Weights<Operand> weights(PanelKind::kPacked, depth, columns, kernels.lanes);
+  Matrix<Operand> h_prev(rows, H), h(rows, H);
+  Matrix<F> input_gates(rows, NumGates(mode) * H), new_bias(1, H), c(rows, H);
+  Matrix<Operand> saved(rows, NumReservedPerUnit(mode) * H);
+  CellForwardStep<Operand> step{};
   step.rows = rows;
   step.hidden_size = H;
   step.units = units;
@@ -143,19 +149,22 @@ void RunCellForward(benchmark::State& state, const SimdTarget& target,
   step.saved = saved.rows();
   Measure(state, "flops_per_second",
           2.0 * static_cast<double>(rows * depth * columns),
-          PeakFlops(target, kTypeOf<F>, 1),
+          PeakFlops(target, kTypeOf<Operand>, 1),
           [&] { kernels.cell_forward[static_cast<int>(mode)](step); });
 }
 
-template <typename F>
+template <typename Operand>
 void RunCellBackward(benchmark::State& state, const SimdTarget& target,
                      CellMode mode) {
+  using F = ComputeType<Operand>;
   const int64_t rows = state.range(0), H = state.range(1);
   const int64_t gates = NumGates(mode) * H;
-  Matrix<F> saved(rows, NumReservedPerUnit(mode) * H), c_prev(rows, H);
-  Matrix<F> h_prev(rows, H), h(rows, H), dy(rows, H), dh(rows, H), dc(rows, H);
+  Matrix<Operand> saved(rows, NumReservedPerUnit(mode) * H), c_prev(rows, H);
+  Matrix<Operand> h_prev(rows, H), h(rows, H);
+  Matrix<F> dy(rows, H), dh(rows, H), dc(rows, H);
   Matrix<F> dgates(rows, gates), dgates_recurrent(rows, gates);
-  CellBackwardStep<F> step{};
+  Matrix<Operand> rounded(rows, gates), rounded_recurrent(rows, gates);
+  CellBackwardStep<Operand> step{};
   step.rows = rows;
   step.hidden_size = H;
   step.units = H;
@@ -168,8 +177,12 @@ void RunCellBackward(benchmark::State& state, const SimdTarget& target,
   step.dc = dc.data();
   step.dgates = dgates.data();
   step.dgates_recurrent = dgates_recurrent.data();
+  if constexpr (!std::is_same_v<F, Operand>) {
+    step.rounded_dgates = rounded.rows();
+    step.rounded_dgates_recurrent = rounded_recurrent.rows();
+  }
   Measure(state, "units_per_second", static_cast<double>(rows * H), 0, [&] {
-    KernelsOf<F>(target).cell_backward[static_cast<int>(mode)](step);
+    KernelsOf<Operand>(target).cell_backward[static_cast<int>(mode)](step);
   });
 }
 
@@ -192,10 +205,10 @@ void RegisterOnSizes(const std::string& name,
       ->ArgsProduct(args);
 }
 
-template <typename F>
+template <typename Operand>
 void RegisterOfType(const SimdTarget& target) {
   const std::string suffix =
-      std::string("/") + target.name + "/" + ElementTypeName(kTypeOf<F>);
+      std::string("/") + target.name + "/" + ElementTypeName(kTypeOf<Operand>);
   for (PanelKind kind :
        {PanelKind::kPacked, PanelKind::kTransposed, PanelKind::kVectors}) {
     std::vector<int64_t> rows = {1, 2, 4, 6, 8, 16};
@@ -204,28 +217,33 @@ void RegisterOfType(const SimdTarget& target) {
                         kPanelKindNames[static_cast<int>(kind)] + suffix,
                     {"rows", "depth"}, {rows, {64, 512}},
                     [&target, kind](benchmark::State& state) {
-                      RunMultiplyPanel<F>(state, target, kind);
+                      RunMultiplyPanel<Operand>(state, target, kind);
                     });
   }
   RegisterOnSizes("Kernel/transpose_rows" + suffix, {"columns", "depth"},
                   {{64}, {64, 512}}, [&target](benchmark::State& state) {
-                    RunTransposeRows<F>(state, target);
+                    RunTransposeRows<Operand>(state, target);
                   });
   for (CellMode mode : kModes) {
     const std::string mode_name = kModeNames[static_cast<int>(mode)];
     RegisterOnSizes("Kernel/cell_forward/" + mode_name + suffix,
                     {"rows", "depth"}, {{1, 4, 16, 64}, {64, 512}},
                     [&target, mode](benchmark::State& state) {
-                      RunCellForward<F>(state, target, mode);
+                      RunCellForward<Operand>(state, target, mode);
                     });
     RegisterOnSizes("Kernel/cell_backward/" + mode_name + suffix,
                     {"rows", "units"}, {{1, 16}, {512}},
                     [&target, mode](benchmark::State& state) {
-                      RunCellBackward<F>(state, target, mode);
+                      RunCellBackward<Operand>(state, target, mode);
                     });
   }
+}
+
+template <typename F>
+void RegisterActivations(const SimdTarget& target) {
   const auto register_activation = [&](const char* name, auto function) {
-    RegisterOnSizes(std::string("Kernel/activation/") + name + suffix,
+    RegisterOnSizes(std::string("Kernel/activation/") + name + "/" +
+                        target.name + "/" + ElementTypeName(kTypeOf<F>),
                     {"count"}, {{4096}}, [function](benchmark::State& state) {
                       RunElementwise(state, function);
                     });
@@ -255,6 +273,11 @@ void RegisterKernelBenchmarks() {
   for (const SimdTarget* target : AllSimdTargets()) {
     RegisterOfType<float>(*target);
     RegisterOfType<double>(*target);
+    if (target->bfloat16_kernels != nullptr) {
+      RegisterOfType<BFloat16>(*target);
+    }
+    RegisterActivations<float>(*target);
+    RegisterActivations<double>(*target);
     RegisterConversions(*target);
   }
 }
