@@ -1,7 +1,7 @@
 #include "kernels/engine/simd/tile_registers.h"
 
 #if defined(__linux__) && defined(__x86_64__)
-#include <sys/syscall.h>
+#include <syscall.h>
 #include <unistd.h>
 #endif
 
