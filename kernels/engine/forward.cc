@@ -88,14 +88,12 @@ struct RecurrentPanels {
         panel.vectors[v] = keras + columns[v / vectors_per_gate] + unit;
       }
       panel.stride = num_gates * hidden_size;
-    } else if (keras != nullptr) {
-      panel.packed = panels + index * panel_size();
     } else if (canonical != nullptr) {
       PointAtRows(canonical, index, rows);
       panel.rows = rows;
     } else {
       panel.packed = panels + index * panel_size();
-      if (next_index != PanelRows::kNone) {
+      if (keras == nullptr && next_index != PanelRows::kNone) {
         panel.next = panels + next_index * panel_size();
       }
     }

@@ -125,12 +125,13 @@ PieceColumns ColumnsOfPanel(const Pieces& pieces, int64_t panel) {
   return columns;
 }
 
-// Whether it has the last columns of the memory that the pieces lie in.
+// The panel of the last columns of the memory that the pieces lie in.
 template <typename Operand>
-bool IsLastPanel(const Pieces& pieces, const PieceColumns& columns) {
-  const int64_t* end = pieces.begins + pieces.count;
-  return columns.first + columns.count == pieces.width &&
-         pieces.begins[columns.piece] == *std::max_element(pieces.begins, end);
+int64_t LastPanel(const Pieces& pieces) {
+  const int64_t piece =
+      std::max_element(pieces.begins, pieces.begins + pieces.count) -
+      pieces.begins;
+  return (piece + 1) * NumPanels<Operand>(pieces.width) - 1;
 }
 
 }  // namespace
@@ -142,12 +143,8 @@ void PackLastPanel(UnpackedMatrix<Operand>* matrix, Operand* memory) {
   if (pieces.width % Kernels<Operand>().lanes == 0) return;
   constexpr int64_t kStep = kDepthStep<Operand>;
   const int64_t panel_columns = Kernels<Operand>().panel_columns;
-  int64_t panel = 0;
-  while (
-      !IsLastPanel<Operand>(pieces, ColumnsOfPanel<Operand>(pieces, panel))) {
-    ++panel;
-  }
-  const PieceColumns columns = ColumnsOfPanel<Operand>(pieces, panel);
+  const PieceColumns columns =
+      ColumnsOfPanel<Operand>(pieces, LastPanel<Operand>(pieces));
   const int64_t first = pieces.begins[columns.piece] + columns.first;
   for (int64_t k = 0; k < matrix->depth; k += kStep) {
     Operand* out = memory + k * panel_columns;
@@ -324,7 +321,7 @@ void MultiplyUnpacked(const RowsTimesMatrix<Operand>& p,
     const auto columns = ColumnsOfPanel<Operand>(b.pieces, part.panel);
     const int64_t piece = columns.piece * b.pieces.width;
     SetColumns(p, piece + columns.first, piece + b.pieces.width, &product);
-    if (b.last_panel != nullptr && IsLastPanel<Operand>(b.pieces, columns)) {
+    if (b.last_panel != nullptr && part.panel == LastPanel<Operand>(b.pieces)) {
       product.b.packed = b.last_panel;
     } else {
       const Operand* first =

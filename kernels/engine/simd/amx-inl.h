@@ -275,17 +275,8 @@ inline void MultiplyRegisters(RegisterShapes* shapes,
   }
 }
 
-// Calls tiles(first row, number of rows) for as many as MultiplyRegisters()
-// takes.
-template <typename Tiles>
-inline void ForEachPart(int64_t rows, Tiles tiles) {
-  constexpr int64_t kMaxRows = 2 * kRegisterRows;
-  const int64_t num_parts = (rows + kMaxRows - 1) / kMaxRows;
-  for (int64_t i = 0; i < num_parts; ++i) {
-    const int64_t row = rows * i / num_parts;
-    tiles(row, static_cast<int>(rows * (i + 1) / num_parts - row));
-  }
-}
+// As many rows of A as MultiplyRegisters() takes.
+constexpr int kRowsTogether = 2 * kRegisterRows;
 
 void MultiplyPanelInRegisters(const PanelProduct<BFloat16>& p) {
   using V = Vec<float>;
@@ -298,7 +289,7 @@ void MultiplyPanelInRegisters(const PanelProduct<BFloat16>& p) {
   for (int64_t k = 0; k < p.depth; k += kBlock) {
     const int64_t depth = p.depth - k < kBlock ? p.depth - k : kBlock;
     const auto multiply = [&](auto* b, FetchAhead ahead) {
-      ForEachPart(p.rows, [&](int64_t row, int num_rows) {
+      ForEachPart<kRowsTogether>(p.rows, [&](int64_t row, int num_rows) {
         for (int m = 0; m < num_rows; ++m) {
           FetchTile<1, kTileVectors, V>(p, row + m);
         }
@@ -314,7 +305,7 @@ void MultiplyPanelInRegisters(const PanelProduct<BFloat16>& p) {
     };
     if (p.b.packed != nullptr) {
       PackedRegistersOfB b(p.b.packed + k * kColumns, kColumns, depth);
-      multiply(&b, AheadOfBlock<kColumns, 2 * kRegisterRows>(p, k + depth));
+      multiply(&b, AheadOfBlock<kColumns, kRowsTogether>(p, k + depth));
     } else {
       StridedRegistersOfB b(p.b, k, depth);
       multiply(&b, FetchAhead());
@@ -331,7 +322,7 @@ void CellForwardInRegisters(const CellForwardStep<BFloat16>& s) {
   RegisterShapes shapes;
   RegisterSums<kVectors> sums;
   const auto run = [&](auto* b, FetchAhead ahead) {
-    ForEachPart(s.rows, [&](int64_t row, int num_rows) {
+    ForEachPart<kRowsTogether>(s.rows, [&](int64_t row, int num_rows) {
       MultiplyRegisters(&shapes, s.h_prev + row, num_rows, 0, s.depth, b,
                         kVectors, &ahead, &sums);
       for (int m = 0; m < num_rows; ++m) {
@@ -341,7 +332,7 @@ void CellForwardInRegisters(const CellForwardStep<BFloat16>& s) {
   };
   if (s.recurrent.packed != nullptr) {
     PackedRegistersOfB b(s.recurrent.packed, kVectors * V::kLanes, s.depth);
-    run(&b, AheadOfPanel<Cell, 2 * kRegisterRows>(s));
+    run(&b, AheadOfPanel<Cell, kRowsTogether>(s));
   } else {
     StridedRegistersOfB b(s.recurrent, 0, s.depth);
     run(&b, FetchAhead());

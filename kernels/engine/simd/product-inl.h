@@ -71,17 +71,24 @@ inline void WithConstant(int64_t count, Function function) {
   function(Constant<kMax>());
 }
 
-// Calls tile(first row, Constant<number of rows>()) for tiles of at most
-// kMaxRows that cover `rows`: of equal height, for low tiles are slow.
+// Calls part(first row, number of rows) for parts of at most kMaxRows that
+// cover `rows`: of equal height, for low ones are slow.
+template <int kMaxRows, typename Part>
+inline void ForEachPart(int64_t rows, Part part) {
+  const int64_t num_parts = (rows + kMaxRows - 1) / kMaxRows;
+  for (int64_t i = 0; i < num_parts; ++i) {
+    const int64_t row = rows * i / num_parts;
+    part(row, static_cast<int>(rows * (i + 1) / num_parts - row));
+  }
+}
+
+// The same with the number of rows as a Constant.
 template <int kMaxRows, typename Tile>
 inline void ForEachTile(int64_t rows, Tile tile) {
-  const int64_t num_tiles = (rows + kMaxRows - 1) / kMaxRows;
-  for (int64_t i = 0; i < num_tiles; ++i) {
-    const int64_t row = rows * i / num_tiles;
-    const int64_t row_end = rows * (i + 1) / num_tiles;
-    WithConstant<kMaxRows>(row_end - row,
+  ForEachPart<kMaxRows>(rows, [&](int64_t row, int num_rows) {
+    WithConstant<kMaxRows>(num_rows,
                            [&](auto row_count) { tile(row, row_count); });
-  }
+  });
 }
 
 // A vector of Operand has as many lanes as one of F, but a lane holds a whole
