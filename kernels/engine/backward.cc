@@ -28,6 +28,8 @@ template <typename Element, typename Operand>
 class BackwardPass {
  public:
   using F = ComputeType<Element>;
+  using Weights = WeightMatrix<Element, Operand>;
+  using WeightsUse = typename Weights::Use;
   static constexpr bool kInPlace = kComputesInPlace<Element, Operand>;
   // Whether results are computed in another type and rounded in the end.
   static constexpr bool kRoundsResults = !kComputesInPlace<Element>;
@@ -48,10 +50,8 @@ class BackwardPass {
         std::max(d.layer_input_size(0), d.layer_input_size(d.num_layers - 1));
     const int64_t padded_rows = PaddedDepth<Operand>(rows);
 
-    input_weights_.packed =
-        PackedMatrix<Operand>::Take(arena, gates_size, widest_input);
-    recurrent_weights_.packed =
-        PackedMatrix<Operand>::Take(arena, gates_size, P);
+    input_weights_ = Weights::Take(arena, gates_size, widest_input);
+    recurrent_weights_ = Weights::Take(arena, gates_size, P);
     right_ = PackedMatrix<Operand>::Take(
         arena, rows,
         has_keras_weights ? gates_size : std::max(widest_input, H));
@@ -285,48 +285,46 @@ class BackwardPass {
     const Element* params = a_->params;
     const int64_t gates_size = d_.gates_size();
     const int64_t H = d_.hidden_size;
-    const int64_t P = d_.output_size();
+    const bool is_single_chunk =
+        ChunkUntil(sequences_, sequences_.num_steps()).begin == 0;
+    WeightsUse input_use =
+        is_single_chunk ? WeightsUse::kPackedByProduct : WeightsUse::kPacked;
+    WeightsUse recurrent_use = WeightsUse::kPacked;
     if (has_keras_weights()) {
-      PackTransposedPieces(a_->keras_weights->kernel, gates_size, KerasGates(),
-                           d_.input_size, *executor_, &input_weights_.packed);
-      PackTransposedPieces(a_->keras_weights->recurrent_kernel, gates_size,
-                           KerasGates(), H, *executor_,
-                           &recurrent_weights_.packed);
+      using Source = MatrixSource<Element>;
+      const KerasWeights<const Element>& weights = *a_->keras_weights;
+      input_weights_.Set(Source::Columns(weights.kernel, gates_size,
+                                         KerasGates(), d_.input_size),
+                         input_use, *executor_);
+      recurrent_weights_.Set(Source::Columns(weights.recurrent_kernel,
+                                             gates_size, KerasGates(), H),
+                             recurrent_use, *executor_);
       return;
     }
     // Packing moves all of a matrix about as often as a small call reads it.
+    // In place it gives the bits of packed weights.
     constexpr int64_t kMaxRowsInPlace = 32;
     constexpr int64_t kMaxStepsInPlace = 2;
-    const bool is_small = sequences_.num_valid_rows() <= kMaxRowsInPlace;
-    if (d_.has_input_weights(layer)) {
-      const Region w = params_layout_.InputWeights(k);
-      TakeWeights(params + w.offset, w.columns, is_small, &input_weights_);
-    }
-    TakeWeights(params + params_layout_.RecurrentWeights(k).offset, P,
-                is_small && sequences_.num_steps() <= kMaxStepsInPlace,
-                &recurrent_weights_);
-    if (d_.has_projection()) {
-      Pack(params + params_layout_.Projection(k).offset, H, P, H, *executor_,
-           &projection_);
-    }
-  }
-
-  // `source` is [G*H, columns]. In place it gives the bits of packed weights.
-  void TakeWeights(const Element* source, int64_t columns, bool in_place,
-                   WeightMatrix<Operand>* weights) {
-    static constexpr int64_t kBegin = 0;
-    const int64_t gates_size = d_.gates_size();
-    weights->is_packed = true;
-    if constexpr (kInPlace) {
-      if (in_place && gates_size % kDepthStep<Operand> == 0) {
-        weights->is_packed = false;
-        weights->unpacked = {
-            gates_size, columns, source, columns, {&kBegin, 1, columns}};
-        PackLastPanel(&weights->unpacked, weights->packed.panels);
-        return;
+    if (kInPlace && gates_size % kDepthStep<Operand> == 0 &&
+        sequences_.num_valid_rows() <= kMaxRowsInPlace) {
+      input_use = WeightsUse::kInPlace;
+      if (sequences_.num_steps() <= kMaxStepsInPlace) {
+        recurrent_use = WeightsUse::kInPlace;
       }
     }
-    Pack(source, columns, gates_size, columns, *executor_, &weights->packed);
+    const auto source = [&](const Region& region) {
+      return MatrixSource<Element>::Rows(params + region.offset, region.columns,
+                                         region.rows, region.columns);
+    };
+    if (d_.has_input_weights(layer)) {
+      input_weights_.Set(source(params_layout_.InputWeights(k)), input_use,
+                         *executor_);
+    }
+    recurrent_weights_.Set(source(params_layout_.RecurrentWeights(k)),
+                           recurrent_use, *executor_);
+    if (d_.has_projection()) {
+      Pack(source(params_layout_.Projection(k)), *executor_, &projection_);
+    }
   }
 
   // dh_ and dc_ are by rank; a row keeps what it has until its last step.
@@ -520,7 +518,7 @@ class BackwardPass {
     product.rows = sequences_.active(step);
     product.a = RecurrentGateGradients().operands() + sequences_.offset(step) -
                 sequences_.offset(chunk.begin);
-    product.SetRightOperand(recurrent_weights_);
+    recurrent_weights_.SetRightOperand(&product);
     product.c = dh_.rows;
     product.accumulate = d_.mode == CellMode::kGru;
     return product;
@@ -773,10 +771,9 @@ class BackwardPass {
       RowsTimesMatrix<Operand> product;
       product.rows = rows;
       product.a = dgates_.operands();
-      product.SetRightOperand(input_weights_);
       product.c = dx_rows_;
       product.accumulate = direction == 1;
-      Multiply(product, *executor_);
+      Multiply(product, &input_weights_, *executor_);
       return;
     }
     const int64_t H = d_.hidden_size;
@@ -833,9 +830,9 @@ class BackwardPass {
   int64_t gate_begins_[kMaxGates];
 
   // Weights of the current pseudo-layer.
-  WeightMatrix<Operand> input_weights_;      // [G*H, in]
-  WeightMatrix<Operand> recurrent_weights_;  // [G*H, P]
-  PackedMatrix<Operand> projection_;         // [P, H]
+  Weights input_weights_;             // [G*H, in]
+  Weights recurrent_weights_;         // [G*H, P]
+  PackedMatrix<Operand> projection_;  // [P, H]
   // Rows of the current chunk. Sizes of operands are padded.
   const Operand** input_rows_ = nullptr;
   Operand* input_staging_ = nullptr;  // [rows, in]

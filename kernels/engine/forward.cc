@@ -285,6 +285,7 @@ class ForwardPseudoLayer {
  public:
   using F = ComputeType<Element>;
   using Network = ForwardNetwork<Element, Operand>;
+  using WeightsUse = typename WeightMatrix<Element, Operand>::Use;
   static constexpr bool kInPlace = kComputesInPlace<Element, Operand>;
 
   // Takes from the arena all the memory Run() will need.
@@ -298,8 +299,8 @@ class ForwardPseudoLayer {
     const int64_t widest_input =
         std::max(d.layer_input_size(0), d.layer_input_size(d.num_layers - 1));
 
-    input_weights_.packed =
-        PackedMatrix<Operand>::Take(arena, widest_input, d.gates_size());
+    input_weights_ = WeightMatrix<Element, Operand>::Take(arena, widest_input,
+                                                          d.gates_size());
     recurrent_ = RecurrentPanels<Operand>::Take(arena, d);
     bias_ = arena.Take<F>(d.gates_size());
     recurrent_new_bias_ = arena.Take<F>(H);
@@ -332,7 +333,8 @@ class ForwardPseudoLayer {
     const int64_t k = layer * d_.num_directions + direction;
     if (sequences_.num_valid_rows() > 0) {
       ChooseWhatToPack();
-      PackWeights(layer, k);
+      SetInputWeights(layer, k);
+      LoadBiases(k);
       LoadInitialStates(k);
       const LayerInput<Element, Operand> input = network_.Input(layer);
       const TimeRows<Element> outputs =
@@ -361,6 +363,10 @@ class ForwardPseudoLayer {
   }
 
   void ChooseWhatToPack() {
+    const bool is_single_chunk =
+        ChunkFrom(sequences_, 0).end == sequences_.num_steps();
+    input_weights_use_ =
+        is_single_chunk ? WeightsUse::kPackedByProduct : WeightsUse::kPacked;
     constexpr int64_t kStep = kDepthStep<Operand>;
     const bool is_canonical = a_->keras_weights == nullptr;
     const bool can_read_in_place =
@@ -368,81 +374,92 @@ class ForwardPseudoLayer {
         d_.output_size() % kStep == 0 &&
         (is_canonical || d_.hidden_size >= Kernels<Operand>().lanes);
     if (!can_read_in_place) return;
-    input_weights_.is_packed = PacksInputWeights(sequences_);
     packs_recurrent_ = PacksRecurrent(sequences_, is_canonical);
+    if (!PacksInputWeights(sequences_)) {
+      input_weights_use_ = WeightsUse::kInPlace;
+    }
   }
 
-  void PackWeights(int64_t layer, int64_t k) {
+  // The gates of params as pieces of a row of Keras' weights.
+  Pieces KerasGates() {
+    int64_t* begins = recurrent_.columns;
+    for (int gate = 0; gate < d_.num_gates(); ++gate) {
+      begins[gate] = KerasGate(d_.mode, gate) * d_.hidden_size;
+    }
+    return {begins, d_.num_gates(), d_.hidden_size};
+  }
+
+  void SetInputWeights(int64_t layer, int64_t k) {
+    using Source = MatrixSource<Element>;
+    if (!d_.has_input_weights(layer)) return;
     if (a_->keras_weights != nullptr) {
-      PackKerasWeights(*a_->keras_weights);
+      input_weights_.Set(
+          Source::Rows(a_->keras_weights->kernel, d_.gates_size(),
+                       d_.input_size, KerasGates()),
+          input_weights_use_, *executor_);
       return;
     }
-    const Element* params = a_->params;
+    const Region w = network_.params_layout().InputWeights(k);
+    input_weights_.Set(
+        Source::Columns(a_->params + w.offset, w.columns, w.columns, w.rows),
+        input_weights_use_, *executor_);
+  }
+
+  void LoadBiases(int64_t k) {
+    const int64_t gates_size = d_.gates_size();
+    F* recurrent_bias = input_gates_.values;  // free until the first chunk
+    if (a_->keras_weights != nullptr) {
+      LoadKerasBiases(a_->keras_weights->bias, recurrent_bias);
+    } else {
+      const ParamsLayout& layout = network_.params_layout();
+      Load(a_->params + layout.InputBias(k).offset, bias_, gates_size);
+      Load(a_->params + layout.RecurrentBias(k).offset, recurrent_bias,
+           gates_size);
+    }
+    AddRecurrentBias(recurrent_bias);
+  }
+
+  void LoadKerasBiases(const Element* biases, F* recurrent_bias) {
     const int64_t gates_size = d_.gates_size();
     const int64_t H = d_.hidden_size;
-    if (d_.has_input_weights(layer)) {
-      const Region w = network_.params_layout().InputWeights(k);
-      if (input_weights_.is_packed) {
-        PackTransposed(params + w.offset, w.columns, w.columns, w.rows,
-                       *executor_, &input_weights_.packed);
-      } else if constexpr (kInPlace) {
-        input_weights_.unpacked = {w.columns, w.rows, params + w.offset,
-                                   w.columns};
+    std::fill_n(bias_, gates_size, F{0});
+    std::fill_n(recurrent_bias, gates_size, F{0});
+    if (biases == nullptr) return;
+    const Pieces gates = KerasGates();
+    for (int gate = 0; gate < gates.count; ++gate) {
+      const Element* bias = biases + gates.begin(gate);
+      Load(bias, bias_ + gate * H, H);
+      if (d_.mode == CellMode::kGru) {
+        Load(bias + gates_size, recurrent_bias + gate * H, H);
       }
     }
-    const Element* recurrent =
-        params + network_.params_layout().RecurrentWeights(k).offset;
+  }
+
+  void PackRecurrentWeights(int64_t k) {
+    if (a_->keras_weights != nullptr) {
+      const Element* kernel = a_->keras_weights->recurrent_kernel;
+      const Pieces gates = KerasGates();
+      if (packs_recurrent_) {
+        recurrent_.PackGates(kernel, gates.begins, *executor_);
+      } else if constexpr (kInPlace) {
+        recurrent_.TakeKeras(kernel);
+      }
+      return;
+    }
+    const ParamsLayout& layout = network_.params_layout();
+    const Element* recurrent = a_->params + layout.RecurrentWeights(k).offset;
     if (packs_recurrent_) {
       recurrent_.Pack(recurrent, *executor_);
     } else if constexpr (kInPlace) {
       recurrent_.canonical = recurrent;
     }
     if (d_.has_projection()) {
-      PackTransposed(params + network_.params_layout().Projection(k).offset, H,
-                     H, d_.output_size(), *executor_, &projection_);
+      const Region projection = layout.Projection(k);
+      Pack(MatrixSource<Element>::Columns(a_->params + projection.offset,
+                                          projection.columns,
+                                          projection.columns, projection.rows),
+           *executor_, &projection_);
     }
-    F* recurrent_bias = input_gates_.values;  // free until the first chunk
-    Load(params + network_.params_layout().InputBias(k).offset, bias_,
-         gates_size);
-    Load(params + network_.params_layout().RecurrentBias(k).offset,
-         recurrent_bias, gates_size);
-    AddRecurrentBias(recurrent_bias);
-  }
-
-  void PackKerasWeights(const KerasWeights<const Element>& weights) {
-    const int64_t gates_size = d_.gates_size();
-    const int64_t H = d_.hidden_size;
-    int64_t* columns = recurrent_.columns;
-    const Pieces gates = {columns, d_.num_gates(), H};
-    for (int gate = 0; gate < d_.num_gates(); ++gate) {
-      columns[gate] = KerasGate(d_.mode, gate) * H;
-    }
-    if (input_weights_.is_packed) {
-      PackPieces(weights.kernel, gates_size, d_.input_size, gates, *executor_,
-                 &input_weights_.packed);
-    } else if constexpr (kInPlace) {
-      input_weights_.unpacked = {d_.input_size, gates_size, weights.kernel,
-                                 gates_size, gates};
-      PackLastPanel(&input_weights_.unpacked, input_weights_.packed.panels);
-    }
-    if (packs_recurrent_) {
-      recurrent_.PackGates(weights.recurrent_kernel, columns, *executor_);
-    } else if constexpr (kInPlace) {
-      recurrent_.TakeKeras(weights.recurrent_kernel);
-    }
-    F* recurrent_bias = input_gates_.values;  // free until the first chunk
-    std::fill_n(bias_, gates_size, F{0});
-    std::fill_n(recurrent_bias, gates_size, F{0});
-    if (weights.bias != nullptr) {
-      for (int gate = 0; gate < d_.num_gates(); ++gate) {
-        const Element* bias = weights.bias + columns[gate];
-        Load(bias, bias_ + gate * H, H);
-        if (d_.mode == CellMode::kGru) {
-          Load(bias + gates_size, recurrent_bias + gate * H, H);
-        }
-      }
-    }
-    AddRecurrentBias(recurrent_bias);
   }
 
   // Both biases at once, but for the GRU's new gate, whose recurrent bias is
@@ -519,11 +536,13 @@ class ForwardPseudoLayer {
     const int64_t first_row = sequences_.offset(chunk.begin);
     input.Gather(direction, chunk, *executor_, input_staging_, input_rows_);
     ComputeInputGates(layer, sequences_.offset(chunk.end) - first_row);
+    const int64_t k = layer * d_.num_directions + direction;
+    // As late as that, so that steps find it where it was packed.
+    if (chunk.begin == 0) PackRecurrentWeights(k);
 
     Element* reserve = nullptr;
     if (network_.has_reserve() && ReservedRowSize() > 0) {
-      reserve = network_.Activations(layer * d_.num_directions + direction) +
-                first_row * ReservedRowSize();
+      reserve = network_.Activations(k) + first_row * ReservedRowSize();
     }
     ForEachRow(sequences_, chunk, [&](int64_t i, int64_t step, int64_t rank) {
       h_rows_[B + i] = h_values_ + (B + i) * padded_output_size();
@@ -561,10 +580,9 @@ class ForwardPseudoLayer {
       RowsTimesMatrix<Operand> product;
       product.rows = rows;
       product.a = input_rows_;
-      product.SetRightOperand(input_weights_);
       product.c = input_gates_.rows;
       product.bias = bias_;
-      Multiply(product, *executor_);
+      Multiply(product, &input_weights_, *executor_);
       return;
     }
     const int64_t H = d_.hidden_size;
@@ -708,11 +726,12 @@ class ForwardPseudoLayer {
 
   // Weights of the current pseudo-layer.
   bool packs_recurrent_ = true;
-  WeightMatrix<Operand> input_weights_;  // [in, G*H]
-  RecurrentPanels<Operand> recurrent_;   // [P, G*H]
-  PackedMatrix<Operand> projection_;     // [H, P]
-  F* bias_ = nullptr;                    // [G*H]
-  F* recurrent_new_bias_ = nullptr;      // [H]
+  WeightMatrix<Element, Operand> input_weights_;  // [in, G*H]
+  WeightsUse input_weights_use_ = WeightsUse::kPacked;
+  RecurrentPanels<Operand> recurrent_;  // [P, G*H]
+  PackedMatrix<Operand> projection_;    // [H, P]
+  F* bias_ = nullptr;                   // [G*H]
+  F* recurrent_new_bias_ = nullptr;     // [H]
   // Rows of the current chunk. Sizes of operands are padded.
   const Operand** input_rows_ = nullptr;
   Operand* input_staging_ = nullptr;  // [rows, in]

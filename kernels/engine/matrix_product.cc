@@ -1,6 +1,7 @@
 #include "kernels/engine/matrix_product.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/engine/cache.h"
 #include "kernels/engine/elements.h"
@@ -34,41 +35,76 @@ void FillPanels(PackedMatrix<Operand>* packed, int64_t depth, int64_t columns,
               fill);
 }
 
-// From rows: row(k) -> all columns.
+// A step of the depth of a panel, from rows: row(k) -> all columns.
+template <typename Operand, typename Row>
+void FillStep(const Pieces& pieces, int64_t depth, int64_t k, int64_t panel,
+              Operand* out, Row row) {
+  constexpr int64_t kStep = kDepthStep<Operand>;
+  const int64_t panel_columns = Kernels<Operand>().panel_columns;
+  const int64_t column = panel * panel_columns;
+  const int64_t count = std::min(panel_columns, pieces.size() - column);
+  for (int64_t j = 0; j < count;) {
+    const int64_t piece = (column + j) / pieces.width;
+    const int64_t u = (column + j) % pieces.width;
+    const int64_t length = std::min(pieces.width - u, count - j);
+    PackStepOf(k, depth, pieces.begin(static_cast<int>(piece)) + u, length,
+               out + j * kStep, row);
+    j += length;
+  }
+  std::fill(out + count * kStep, out + panel_columns * kStep, Operand{});
+}
+
 template <typename Operand, typename Row>
 void FillPanelsWithPieces(PackedMatrix<Operand>* packed, int64_t depth,
                           const Pieces& pieces, Executor& executor, Row row) {
   // A row is read across panels, for a panel's part of it is short.
   constexpr int64_t kPanelsTogether = 16;
-  constexpr int64_t kStep = kDepthStep<Operand>;
   const int64_t panel_columns = Kernels<Operand>().panel_columns;
-  const int64_t width = pieces.width;
-  const auto fill_step = [&](int64_t k, int64_t panel) {
-    const int64_t column = panel * panel_columns;
-    const int64_t count = std::min(panel_columns, packed->columns - column);
-    Operand* out = packed->panels + (panel * packed->depth + k) * panel_columns;
-    for (int64_t j = 0; j < count;) {
-      const int64_t piece = (column + j) / width;
-      const int64_t u = (column + j) % width;
-      const int64_t length = std::min(width - u, count - j);
-      PackStepOf(k, depth, pieces.begins[piece] + u, length, out + j * kStep,
-                 row);
-      j += length;
+  FillPanels(
+      packed, depth, pieces.size(), executor, [&](int64_t begin, int64_t end) {
+        for (; begin < end; begin += kPanelsTogether) {
+          const int64_t group_end = std::min(begin + kPanelsTogether, end);
+          for (int64_t k = 0; k < depth; k += kDepthStep<Operand>) {
+            for (int64_t panel = begin; panel < group_end; ++panel) {
+              FillStep(
+                  pieces, depth, k, panel,
+                  packed->panels + (panel * packed->depth + k) * panel_columns,
+                  row);
+            }
+          }
+        }
+      });
+}
+
+// [k_begin, k_end) of a panel, k_begin being the first of a step.
+template <typename Element, typename Operand>
+void FillBlock(const MatrixSource<Element>& source, int64_t panel,
+               int64_t k_begin, int64_t k_end, Operand* out) {
+  const int64_t panel_columns = Kernels<Operand>().panel_columns;
+  const Pieces& pieces = source.pieces;
+  if (!source.is_transposed) {
+    for (int64_t k = k_begin; k < k_end; k += kDepthStep<Operand>) {
+      FillStep(
+          pieces, source.depth, k, panel, out + (k - k_begin) * panel_columns,
+          [&](int64_t row) { return source.values + row * source.stride; });
     }
-    std::fill(out + count * kStep, out + panel_columns * kStep, Operand{});
-  };
-  FillPanels(packed, depth, pieces.columns(), executor,
-             [&](int64_t begin, int64_t end) {
-               for (; begin < end; begin += kPanelsTogether) {
-                 const int64_t group_end =
-                     std::min(begin + kPanelsTogether, end);
-                 for (int64_t k = 0; k < depth; k += kStep) {
-                   for (int64_t panel = begin; panel < group_end; ++panel) {
-                     fill_step(k, panel);
-                   }
-                 }
-               }
-             });
+    return;
+  }
+  const Element* rows[kMaxPanelColumns] = {};
+  const int64_t column = panel * panel_columns;
+  const int64_t count = std::min(panel_columns, source.columns - column);
+  for (int64_t j = 0; j < count; ++j) {
+    rows[j] = source.values + (column + j) * source.stride;
+  }
+  for (int piece = 0; piece < pieces.count; ++piece) {
+    const int64_t piece_begin = piece * pieces.width;
+    const int64_t begin = std::max(k_begin, piece_begin);
+    const int64_t end = std::min(k_end, piece_begin + pieces.width);
+    if (begin >= end) continue;
+    const int64_t shift = pieces.begin(piece) - piece_begin;
+    PackColumns(rows, panel_columns, begin + shift, end + shift,
+                begin - k_begin, out);
+  }
 }
 
 }  // namespace
@@ -95,14 +131,10 @@ const Operand* PackedMatrix<Operand>::panel(int64_t index) const {
 }
 
 template <typename Operand>
-int64_t WeightMatrix<Operand>::num_panels() const {
-  return is_packed ? packed.num_panels() : unpacked.num_panels();
-}
-
-template <typename Operand>
 int64_t UnpackedMatrix<Operand>::num_panels() const {
-  return pieces.count == 0 ? NumPanels<Operand>(columns)
-                           : pieces.count * NumPanels<Operand>(pieces.width);
+  return source.is_transposed
+             ? NumPanels<Operand>(source.columns)
+             : source.pieces.count * NumPanels<Operand>(source.pieces.width);
 }
 
 namespace {
@@ -129,8 +161,10 @@ PieceColumns ColumnsOfPanel(const Pieces& pieces, int64_t panel) {
 template <typename Operand>
 int64_t LastPanel(const Pieces& pieces) {
   const int64_t piece =
-      std::max_element(pieces.begins, pieces.begins + pieces.count) -
-      pieces.begins;
+      pieces.begins == nullptr
+          ? 0
+          : std::max_element(pieces.begins, pieces.begins + pieces.count) -
+                pieces.begins;
   return (piece + 1) * NumPanels<Operand>(pieces.width) - 1;
 }
 
@@ -138,18 +172,21 @@ int64_t LastPanel(const Pieces& pieces) {
 
 template <typename Operand>
 void PackLastPanel(UnpackedMatrix<Operand>* matrix, Operand* memory) {
+  const MatrixSource<Operand>& source = matrix->source;
+  const Pieces& pieces = source.pieces;
   matrix->last_panel = nullptr;
-  const Pieces& pieces = matrix->pieces;
-  if (pieces.width % Kernels<Operand>().lanes == 0) return;
+  if (source.is_transposed || pieces.width % Kernels<Operand>().lanes == 0) {
+    return;
+  }
   constexpr int64_t kStep = kDepthStep<Operand>;
   const int64_t panel_columns = Kernels<Operand>().panel_columns;
   const PieceColumns columns =
       ColumnsOfPanel<Operand>(pieces, LastPanel<Operand>(pieces));
-  const int64_t first = pieces.begins[columns.piece] + columns.first;
-  for (int64_t k = 0; k < matrix->depth; k += kStep) {
+  const int64_t first = pieces.begin(columns.piece) + columns.first;
+  for (int64_t k = 0; k < source.depth; k += kStep) {
     Operand* out = memory + k * panel_columns;
-    PackStepOf(k, matrix->depth, first, columns.count, out, [&](int64_t row) {
-      return matrix->source + row * matrix->stride;
+    PackStepOf(k, source.depth, first, columns.count, out, [&](int64_t row) {
+      return source.values + row * source.stride;
     });
     std::fill(out + columns.count * kStep, out + panel_columns * kStep,
               Operand{});
@@ -158,18 +195,29 @@ void PackLastPanel(UnpackedMatrix<Operand>* matrix, Operand* memory) {
 }
 
 template <typename Element, typename Operand>
-void Pack(const Element* source, int64_t stride, int64_t depth, int64_t columns,
-          Executor& executor, PackedMatrix<Operand>* packed) {
-  const int64_t begin = 0;
-  PackPieces(source, stride, depth, {&begin, 1, columns}, executor, packed);
-}
-
-template <typename Element, typename Operand>
-void PackPieces(const Element* source, int64_t stride, int64_t depth,
-                const Pieces& pieces, Executor& executor,
-                PackedMatrix<Operand>* packed) {
-  FillPanelsWithPieces(packed, depth, pieces, executor,
-                       [&](int64_t k) { return source + k * stride; });
+void Pack(const MatrixSource<Element>& source, Executor& executor,
+          PackedMatrix<Operand>* packed) {
+  if (!source.is_transposed) {
+    FillPanelsWithPieces(
+        packed, source.depth, source.pieces, executor,
+        [&](int64_t k) { return source.values + k * source.stride; });
+    return;
+  }
+  // A panel's block stays in the cache until all its columns have come.
+  const SimdKernels<Operand>& kernels = Kernels<Operand>();
+  const auto fill_panel = [&](int64_t panel) {
+    Operand* out =
+        packed->panels + panel * packed->depth * kernels.panel_columns;
+    for (int64_t k = 0; k < source.depth; k += kernels.depth_block) {
+      FillBlock(source, panel, k,
+                std::min(k + kernels.depth_block, source.depth),
+                out + k * kernels.panel_columns);
+    }
+  };
+  FillPanels(packed, source.depth, source.columns, executor,
+             [&](int64_t begin, int64_t end) {
+               for (; begin < end; ++begin) fill_panel(begin);
+             });
 }
 
 template <typename Operand>
@@ -183,8 +231,7 @@ void PackRowPieces(const Operand* const* rows, int64_t depth,
 template <typename Operand>
 void PackRows(const Operand* const* rows, int64_t depth, int64_t columns,
               Executor& executor, PackedMatrix<Operand>* packed) {
-  const int64_t begin = 0;
-  PackRowPieces(rows, depth, {&begin, 1, columns}, executor, packed);
+  PackRowPieces(rows, depth, {nullptr, 1, columns}, executor, packed);
 }
 
 template <typename Element, typename Operand>
@@ -230,39 +277,6 @@ void PackColumns(const Element* const* rows, int64_t columns, int64_t k_begin,
   }
 }
 
-template <typename Element, typename Operand>
-void PackTransposed(const Element* source, int64_t stride, int64_t depth,
-                    int64_t columns, Executor& executor,
-                    PackedMatrix<Operand>* packed) {
-  const int64_t begin = 0;
-  PackTransposedPieces(source, stride, {&begin, 1, depth}, columns, executor,
-                       packed);
-}
-
-template <typename Element, typename Operand>
-void PackTransposedPieces(const Element* source, int64_t stride,
-                          const Pieces& pieces, int64_t columns,
-                          Executor& executor, PackedMatrix<Operand>* packed) {
-  const int64_t panel_columns = Kernels<Operand>().panel_columns;
-  const auto fill_panel = [&](int64_t panel) {
-    const int64_t column = panel * panel_columns;
-    Operand* out = packed->panels + panel * packed->depth * panel_columns;
-    const Element* rows[kMaxPanelColumns] = {};
-    for (int64_t j = 0; j < std::min(panel_columns, columns - column); ++j) {
-      rows[j] = source + (column + j) * stride;
-    }
-    for (int piece = 0; piece < pieces.count; ++piece) {
-      const int64_t begin = pieces.begins[piece];
-      PackColumns(rows, panel_columns, begin, begin + pieces.width,
-                  piece * pieces.width, out);
-    }
-  };
-  FillPanels(packed, pieces.columns(), columns, executor,
-             [&](int64_t begin, int64_t end) {
-               for (; begin < end; ++begin) fill_panel(begin);
-             });
-}
-
 template <typename Operand>
 PanelProduct<Operand> ProductOf(const RowsTimesMatrix<Operand>& p,
                                 const PanelRows& part, int64_t depth) {
@@ -286,21 +300,29 @@ void SetColumns(const RowsTimesMatrix<Operand>& p, int64_t column, int64_t end,
 }
 
 // What [k_begin, k_end) of the depth contributes, k_begin being the first of a
-// block.
+// block, which begins at `packed` and, in the next panel, at `next`.
 template <typename Operand>
 void MultiplyPacked(const RowsTimesMatrix<Operand>& p, const PanelRows& part,
-                    int64_t k_begin, int64_t k_end) {
+                    int64_t k_begin, int64_t k_end, const Operand* packed,
+                    const Operand* next) {
   const SimdKernels<Operand>& kernels = Kernels<Operand>();
-  const int64_t first = k_begin * kernels.panel_columns;
   PanelProduct<Operand> product = ProductOf(p, part, k_end - k_begin);
   SetColumns(p, part.panel * kernels.panel_columns, p.b->columns, &product);
   product.a_offset = k_begin;
   product.accumulate = p.accumulate || k_begin > 0;
-  product.b.packed = p.b->panel(part.panel) + first;
-  if (part.next_panel != PanelRows::kNone) {
-    product.b.next = p.b->panel(part.next_panel) + first;
-  }
+  product.b.packed = packed;
+  product.b.next = next;
   kernels.multiply_panel(product);
+}
+
+template <typename Operand>
+void MultiplyPacked(const RowsTimesMatrix<Operand>& p, const PanelRows& part,
+                    int64_t k_begin, int64_t k_end) {
+  const int64_t first = k_begin * Kernels<Operand>().panel_columns;
+  MultiplyPacked(p, part, k_begin, k_end, p.b->panel(part.panel) + first,
+                 part.next_panel == PanelRows::kNone
+                     ? nullptr
+                     : p.b->panel(part.next_panel) + first);
 }
 
 template <typename Operand>
@@ -308,28 +330,30 @@ void MultiplyUnpacked(const RowsTimesMatrix<Operand>& p,
                       const PanelRows& part) {
   const SimdKernels<Operand>& kernels = Kernels<Operand>();
   const UnpackedMatrix<Operand>& b = *p.unpacked;
-  PanelProduct<Operand> product = ProductOf(p, part, b.depth);
+  const MatrixSource<Operand>& source = b.source;
+  PanelProduct<Operand> product = ProductOf(p, part, source.depth);
   const Operand* rows[kMaxPanelColumns] = {};
-  if (b.pieces.count == 0) {
+  if (source.is_transposed) {
     const int64_t column = part.panel * kernels.panel_columns;
-    SetColumns(p, column, b.columns, &product);
+    SetColumns(p, column, source.columns, &product);
     for (int64_t j = 0; j < product.columns; ++j) {
-      rows[j] = b.source + (column + j) * b.stride;
+      rows[j] = source.values + (column + j) * source.stride;
     }
     product.b.rows = rows;
   } else {
-    const auto columns = ColumnsOfPanel<Operand>(b.pieces, part.panel);
-    const int64_t piece = columns.piece * b.pieces.width;
-    SetColumns(p, piece + columns.first, piece + b.pieces.width, &product);
-    if (b.last_panel != nullptr && part.panel == LastPanel<Operand>(b.pieces)) {
+    const Pieces& pieces = source.pieces;
+    const auto columns = ColumnsOfPanel<Operand>(pieces, part.panel);
+    const int64_t piece = columns.piece * pieces.width;
+    SetColumns(p, piece + columns.first, piece + pieces.width, &product);
+    if (b.last_panel != nullptr && part.panel == LastPanel<Operand>(pieces)) {
       product.b.packed = b.last_panel;
     } else {
       const Operand* first =
-          b.source + b.pieces.begins[columns.piece] + columns.first;
+          source.values + pieces.begin(columns.piece) + columns.first;
       for (int64_t j = 0; j < product.columns; j += kernels.lanes) {
         product.b.vectors[j / kernels.lanes] = first + j;
       }
-      product.b.stride = b.stride;
+      product.b.stride = source.stride;
     }
   }
   kernels.multiply_panel(product);
@@ -342,6 +366,11 @@ void MultiplyPanel(const RowsTimesMatrix<Operand>& p, const PanelRows& part) {
   } else {
     MultiplyUnpacked(p, part);
   }
+}
+
+template <typename Operand>
+bool IsSmall(const PackedMatrix<Operand>& b) {
+  return b.depth * b.columns * int64_t{sizeof(Operand)} <= CoreCacheBytes() / 4;
 }
 
 // A small B stays in the cache, so that rows of c can be written from end to
@@ -402,17 +431,100 @@ void Multiply(const RowsTimesMatrix<Operand>& p, Executor& executor) {
     ParallelPanels(executor, p.unpacked->num_panels(), Order::kAscending, 0,
                    p.rows, 2 * (kMovedRows + p.rows) * p.depth() * p.columns(),
                    [&](const PanelRows& part) { MultiplyPanel(p, part); });
-  } else if (p.depth() * p.columns() * int64_t{sizeof(Operand)} <=
-             CoreCacheBytes() / 4) {
+  } else if (IsSmall(*p.b)) {
     MultiplyRowBlocks(p, executor);
   } else {
     MultiplyBlocks(p, executor);
   }
 }
 
+template <typename Element, typename Operand>
+void PackAndMultiply(const MatrixSource<Element>& source,
+                     const RowsTimesMatrix<Operand>& p,
+                     PackedMatrix<Operand>* memory, Executor& executor) {
+  const SimdKernels<Operand>& kernels = Kernels<Operand>();
+  memory->depth = PaddedDepth<Operand>(source.depth);
+  memory->columns = source.columns;
+  RowsTimesMatrix<Operand> product = p;
+  product.b = memory;
+  const int64_t depth_block = std::min(memory->depth, kernels.depth_block);
+  const int64_t num_panels = memory->num_panels();
+  const int64_t work = 2 * p.rows * depth_block * memory->columns +
+                       depth_block * memory->columns * kMoveWork;
+  // Else rows had better be split, and each part would pack all panels.
+  constexpr int64_t kMinPanelsPerThread = 4;
+  const bool has_enough_panels =
+      executor.num_threads() == 1 ||
+      num_panels >= kMinPanelsPerThread * executor.num_threads();
+  const bool rows_fit =
+      p.rows * depth_block * int64_t{sizeof(Operand)} <= CoreCacheBytes();
+  if (!has_enough_panels || !rows_fit || IsSmall(*memory)) {
+    Pack(source, executor, memory);
+    Multiply(product, executor);
+    return;
+  }
+  for (int64_t k = 0; k < memory->depth; k += depth_block) {
+    const int64_t k_end = std::min(k + depth_block, memory->depth);
+    ParallelFor(
+        executor, num_panels, work / num_panels,
+        [&](int64_t begin, int64_t end) {
+          // One place for a task's panels: it stays in the cache.
+          Operand* block =
+              memory->panels + begin * depth_block * kernels.panel_columns;
+          for (int64_t panel = begin; panel < end; ++panel) {
+            FillBlock(source, panel, k, std::min(k_end, source.depth), block);
+            MultiplyPacked<Operand>(product,
+                                    {panel, PanelRows::kNone, 0, p.rows}, k,
+                                    k_end, block, nullptr);
+          }
+        });
+  }
+}
+
+template <typename Element, typename Operand>
+void WeightMatrix<Element, Operand>::Set(
+    const MatrixSource<Element>& new_source, Use new_use, Executor& executor) {
+  source = new_source;
+  use = new_use;
+  if (use == Use::kPacked) {
+    Pack(source, executor, &packed);
+  } else if (use == Use::kInPlace) {
+    if constexpr (std::is_same_v<Element, Operand>) {
+      unpacked.source = source;
+      PackLastPanel(&unpacked, packed.panels);
+    }
+  }
+}
+
+template <typename Element, typename Operand>
+int64_t WeightMatrix<Element, Operand>::num_panels() const {
+  return use == Use::kInPlace ? unpacked.num_panels() : packed.num_panels();
+}
+
+template <typename Element, typename Operand>
+void WeightMatrix<Element, Operand>::SetRightOperand(
+    RowsTimesMatrix<Operand>* product) const {
+  if (use == Use::kInPlace) {
+    product->unpacked = &unpacked;
+  } else {
+    product->b = &packed;
+  }
+}
+
+template <typename Element, typename Operand>
+void Multiply(RowsTimesMatrix<Operand> product,
+              WeightMatrix<Element, Operand>* weights, Executor& executor) {
+  using Use = typename WeightMatrix<Element, Operand>::Use;
+  if (weights->use == Use::kPackedByProduct) {
+    PackAndMultiply(weights->source, product, &weights->packed, executor);
+    return;
+  }
+  weights->SetRightOperand(&product);
+  Multiply(product, executor);
+}
+
 #define RNN_INSTANTIATE(Operand)                                             \
   template struct PackedMatrix<Operand>;                                     \
-  template struct WeightMatrix<Operand>;                                     \
   template struct UnpackedMatrix<Operand>;                                   \
   template void PackLastPanel(UnpackedMatrix<Operand>*, Operand*);           \
   template void PackRowPieces(const Operand* const*, int64_t, const Pieces&, \
@@ -428,15 +540,14 @@ RNN_INSTANTIATE(BFloat16)
 #undef RNN_INSTANTIATE
 
 #define RNN_INSTANTIATE(Element, Operand)                                     \
-  template void Pack(const Element*, int64_t, int64_t, int64_t, Executor&,    \
+  template struct WeightMatrix<Element, Operand>;                             \
+  template void Pack(const MatrixSource<Element>&, Executor&,                 \
                      PackedMatrix<Operand>*);                                 \
-  template void PackPieces(const Element*, int64_t, int64_t, const Pieces&,   \
-                           Executor&, PackedMatrix<Operand>*);                \
-  template void PackTransposedPieces(const Element*, int64_t, const Pieces&,  \
-                                     int64_t, Executor&,                      \
-                                     PackedMatrix<Operand>*);                 \
-  template void PackTransposed(const Element*, int64_t, int64_t, int64_t,     \
-                               Executor&, PackedMatrix<Operand>*);            \
+  template void PackAndMultiply(const MatrixSource<Element>&,                 \
+                                const RowsTimesMatrix<Operand>&,              \
+                                PackedMatrix<Operand>*, Executor&);           \
+  template void Multiply(RowsTimesMatrix<Operand>,                            \
+                         WeightMatrix<Element, Operand>*, Executor&);         \
   template void PackColumns(const Element* const*, int64_t, int64_t, int64_t, \
                             int64_t, Operand*);
 RNN_INSTANTIATE(float, float)

@@ -28,26 +28,52 @@ struct PackedMatrix {
   const Operand* panel(int64_t index) const;
 };
 
-// B[k][j] = source[k * stride + j]
-template <typename Element, typename Operand>
-void Pack(const Element* source, int64_t stride, int64_t depth, int64_t columns,
-          Executor& executor, PackedMatrix<Operand>* packed);
-
-// Columns that lie in a source in another order: piece p is the `width` columns
-// from begins[p] on.
+// Columns, or places of depth, that lie in a source in another order: piece p
+// is the `width` from begins[p] on.
 struct Pieces {
-  const int64_t* begins;
+  const int64_t* begins;  // [count], or nullptr: one piece, which begins at 0
   int count;
   int64_t width;
 
-  int64_t columns() const { return count * width; }
+  int64_t size() const { return count * width; }
+  int64_t begin(int piece) const { return begins ? begins[piece] : 0; }
 };
 
-// B[k][p * width + u] = source[k * stride + begins[p] + u]
+// A matrix B [depth, columns] as it lies in a tensor.
+template <typename Element>
+struct MatrixSource {
+  const Element* values;
+  int64_t stride;
+  int64_t depth;
+  int64_t columns;
+  bool is_transposed;
+  Pieces pieces;  // of the columns or, if transposed, of the depth
+
+  // B[k][j] = values[k * stride + j]
+  static MatrixSource Rows(const Element* values, int64_t stride, int64_t depth,
+                           int64_t columns) {
+    return {values, stride, depth, columns, false, {nullptr, 1, columns}};
+  }
+  // B[k][p * width + u] = values[k * stride + begins[p] + u]
+  static MatrixSource Rows(const Element* values, int64_t stride, int64_t depth,
+                           const Pieces& pieces) {
+    return {values, stride, depth, pieces.size(), false, pieces};
+  }
+  // B[k][j] = values[j * stride + k]
+  static MatrixSource Columns(const Element* values, int64_t stride,
+                              int64_t depth, int64_t columns) {
+    return {values, stride, depth, columns, true, {nullptr, 1, depth}};
+  }
+  // B[p * width + u][j] = values[j * stride + begins[p] + u]
+  static MatrixSource Columns(const Element* values, int64_t stride,
+                              const Pieces& pieces, int64_t columns) {
+    return {values, stride, pieces.size(), columns, true, pieces};
+  }
+};
+
 template <typename Element, typename Operand>
-void PackPieces(const Element* source, int64_t stride, int64_t depth,
-                const Pieces& pieces, Executor& executor,
-                PackedMatrix<Operand>* packed);
+void Pack(const MatrixSource<Element>& source, Executor& executor,
+          PackedMatrix<Operand>* packed);
 
 // B[k][p * width + u] = rows[k][begins[p] + u]
 template <typename Operand>
@@ -55,22 +81,10 @@ void PackRowPieces(const Operand* const* rows, int64_t depth,
                    const Pieces& pieces, Executor& executor,
                    PackedMatrix<Operand>* packed);
 
-// B[p * width + u][j] = source[j * stride + begins[p] + u]
-template <typename Element, typename Operand>
-void PackTransposedPieces(const Element* source, int64_t stride,
-                          const Pieces& pieces, int64_t columns,
-                          Executor& executor, PackedMatrix<Operand>* packed);
-
 // B[k][j] = rows[k][j]
 template <typename Operand>
 void PackRows(const Operand* const* rows, int64_t depth, int64_t columns,
               Executor& executor, PackedMatrix<Operand>* packed);
-
-// B[k][j] = source[j * stride + k]
-template <typename Element, typename Operand>
-void PackTransposed(const Element* source, int64_t stride, int64_t depth,
-                    int64_t columns, Executor& executor,
-                    PackedMatrix<Operand>* packed);
 
 // A step of B in `out`, as SimdKernels::pack_step makes it, of rows [k, ...)
 // among `depth`: row(k) + offset is one.
@@ -97,40 +111,23 @@ void PackColumns(const Element* const* rows, int64_t columns, int64_t k_begin,
                  int64_t k_end, int64_t k_out, Operand* out);
 
 // The right operand where the caller keeps it, for products of so few rows that
-// packing would cost more than it saves. Either transposed,
-//   B[k][j] = source[j * stride + k],
-// or, if there are pieces, as PackPieces has it; then no panel has columns of
-// two pieces, and each has as many as a vector has lanes, unless it is the only
-// one. The depth is one of whole steps.
+// packing would cost more than it saves. If its columns are in pieces, no panel
+// has columns of two, and each has as many as a vector has lanes, unless it is
+// the only one. The depth is one of whole steps.
 template <typename Operand>
 struct UnpackedMatrix {
-  int64_t depth;
-  int64_t columns;
-  const Operand* source;
-  int64_t stride;
-  Pieces pieces = {nullptr, 0, 0};
-  // Packed, as it is read in whole vectors, which may reach beyond the end of
-  // `source`: the panel of its last columns. nullptr where none does.
+  MatrixSource<Operand> source;
+  // Packed, as rows are read in whole vectors, which may reach beyond the end
+  // of the source: the panel of its last columns. nullptr where none does.
   const Operand* last_panel = nullptr;
 
   int64_t num_panels() const;
 };
 
-// Packs the last panel of a matrix of pieces into `memory`, which has room for
-// a panel, if it must not be read where it lies.
+// Packs the last panel of a matrix of rows into `memory`, which has room for a
+// panel, if it must not be read where it lies.
 template <typename Operand>
 void PackLastPanel(UnpackedMatrix<Operand>* matrix, Operand* memory);
-
-// Weights as the right operand of products, in one of the two ways. Packing
-// needs the memory that `packed` was taken with.
-template <typename Operand>
-struct WeightMatrix {
-  PackedMatrix<Operand> packed;
-  UnpackedMatrix<Operand> unpacked;
-  bool is_packed = true;
-
-  int64_t num_panels() const;
-};
 
 // c[m] (+)= a[m] B + bias, for all rows m.
 template <typename Operand>
@@ -144,20 +141,55 @@ struct RowsTimesMatrix {
   const F* bias = nullptr;                            // [columns]
   bool accumulate = false;
 
-  int64_t depth() const { return unpacked ? unpacked->depth : b->depth; }
-  int64_t columns() const { return unpacked ? unpacked->columns : b->columns; }
-
-  void SetRightOperand(const WeightMatrix<Operand>& weights) {
-    if (weights.is_packed) {
-      b = &weights.packed;
-    } else {
-      unpacked = &weights.unpacked;
-    }
+  int64_t depth() const { return unpacked ? unpacked->source.depth : b->depth; }
+  int64_t columns() const {
+    return unpacked ? unpacked->source.columns : b->columns;
   }
 };
 
 template <typename Operand>
 void Multiply(const RowsTimesMatrix<Operand>& product, Executor& executor);
+
+// The same for a right operand that no other product needs: what is packed of
+// `source` is multiplied at once, while a core's cache holds it. `memory` is
+// what the operand would be packed into; it holds nothing in the end.
+template <typename Element, typename Operand>
+void PackAndMultiply(const MatrixSource<Element>& source,
+                     const RowsTimesMatrix<Operand>& product,
+                     PackedMatrix<Operand>* memory, Executor& executor);
+
+// Weights as the right operand of products.
+template <typename Element, typename Operand>
+struct WeightMatrix {
+  enum class Use {
+    kPacked,
+    kPackedByProduct,  // there is one; see PackAndMultiply()
+    kInPlace,          // only if Element is Operand; see UnpackedMatrix
+  };
+
+  static WeightMatrix Take(Arena& arena, int64_t max_depth,
+                           int64_t max_columns) {
+    WeightMatrix weights;
+    weights.packed = PackedMatrix<Operand>::Take(arena, max_depth, max_columns);
+    return weights;
+  }
+
+  void Set(const MatrixSource<Element>& new_source, Use new_use,
+           Executor& executor);
+  int64_t num_panels() const;
+  // If they are not packed by products.
+  void SetRightOperand(RowsTimesMatrix<Operand>* product) const;
+
+  Use use = Use::kPacked;
+  MatrixSource<Element> source;
+  PackedMatrix<Operand> packed;  // or memory for it
+  UnpackedMatrix<Operand> unpacked;
+};
+
+// product.c (+)= product.a times weights + bias
+template <typename Element, typename Operand>
+void Multiply(RowsTimesMatrix<Operand> product,
+              WeightMatrix<Element, Operand>* weights, Executor& executor);
 
 // The part of a product that one panel of B contributes to some rows.
 template <typename Operand>

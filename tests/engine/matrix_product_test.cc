@@ -136,7 +136,8 @@ TYPED_TEST(MatrixProductTest, PacksRowsOfElements) {
     this->ExpectPacked(
         depth, columns,
         [&](auto* packed) {
-          Pack(source.values.data(), source.stride, depth, columns,
+          Pack(MatrixSource<Element>::Rows(source.values.data(), source.stride,
+                                           depth, columns),
                this->executor_, packed);
         },
         [&](int64_t k, int64_t j) { return ToDouble(source.At(k, j)); });
@@ -166,8 +167,9 @@ TYPED_TEST(MatrixProductTest, PacksColumns) {
     this->ExpectPacked(
         depth, columns,
         [&](auto* packed) {
-          PackTransposed(source.values.data(), source.stride, depth, columns,
-                         this->executor_, packed);
+          Pack(MatrixSource<Element>::Columns(source.values.data(),
+                                              source.stride, depth, columns),
+               this->executor_, packed);
         },
         [&](int64_t k, int64_t j) { return ToDouble(source.At(j, k)); });
   });
@@ -187,28 +189,30 @@ TYPED_TEST(MatrixProductTest, PacksPieces) {
         return begins[index / width] + index % width;
       };
       RandomValues random(4);
-      Matrix<Element> source(other, pieces.columns(), &random);
+      Matrix<Element> source(other, pieces.size(), &random);
       this->ExpectPacked(
-          other, pieces.columns(),
+          other, pieces.size(),
           [&](auto* packed) {
-            PackPieces(source.values.data(), source.stride, other, pieces,
-                       this->executor_, packed);
+            Pack(MatrixSource<Element>::Rows(source.values.data(),
+                                             source.stride, other, pieces),
+                 this->executor_, packed);
           },
           [&](int64_t k, int64_t j) {
             return ToDouble(source.At(k, place(j)));
           });
       this->ExpectPacked(
-          pieces.columns(), other,
+          pieces.size(), other,
           [&](auto* packed) {
-            PackTransposedPieces(source.values.data(), source.stride, pieces,
-                                 other, this->executor_, packed);
+            Pack(MatrixSource<Element>::Columns(source.values.data(),
+                                                source.stride, pieces, other),
+                 this->executor_, packed);
           },
           [&](int64_t k, int64_t j) {
             return ToDouble(source.At(j, place(k)));
           });
-      Matrix<Operand> operands(other, pieces.columns(), &random);
+      Matrix<Operand> operands(other, pieces.size(), &random);
       this->ExpectPacked(
-          other, pieces.columns(),
+          other, pieces.size(),
           [&](auto* packed) {
             PackRowPieces(operands.const_pointers.data(), other, pieces,
                           this->executor_, packed);
@@ -269,6 +273,98 @@ TYPED_TEST(MatrixProductTest, BlocksHaveTheBitsOfPanels) {
       }
     }
   }
+}
+
+// Whether a product packs its right operand by itself, as few or many panels,
+// or finds it packed, is not seen in its bits.
+TYPED_TEST(MatrixProductTest, PackedByProductsHasTheBitsOfPacked) {
+  using Element = typename TestFixture::Element;
+  using Operand = typename TestFixture::Operand;
+  using F = typename TestFixture::F;
+  using Source = MatrixSource<Element>;
+  ThreadPool pool(2);
+  Team team(3, pool.Recruit());
+  const auto check = [&](const Source& source, int64_t rows) {
+    SCOPED_TRACE(testing::Message() << source.depth << " x " << source.columns
+                                    << (source.is_transposed ? " columns" : "")
+                                    << ", pieces " << source.pieces.count);
+    RandomValues random(7);
+    Matrix<Operand> a(rows, PaddedDepth<Operand>(source.depth), &random);
+    for (int64_t i = 0; i < rows; ++i) {
+      if (source.depth < PaddedDepth<Operand>(source.depth)) {
+        a.At(i, source.depth) = Operand{};
+      }
+    }
+    Matrix<F> bias(1, source.columns, &random);
+    Matrix<F> c(rows, source.columns, &random), expected(rows, source.columns);
+    Arena arena(nullptr);
+    PackedMatrix<Operand>::Take(arena, source.depth, source.columns);
+    Guarded<unsigned char> memory(arena.bytes());
+    Arena real_arena(memory.data());
+    auto packed =
+        PackedMatrix<Operand>::Take(real_arena, source.depth, source.columns);
+    RowsTimesMatrix<Operand> product;
+    product.rows = rows;
+    product.a = a.const_pointers.data();
+    for (Executor* executor : {static_cast<Executor*>(&this->executor_),
+                               static_cast<Executor*>(&team)}) {
+      for (bool accumulate : {false, true}) {
+        product.accumulate = accumulate;
+        product.bias = accumulate ? nullptr : bias.values.data();
+        std::copy_n(c.values.data(), c.values.size(), expected.values.data());
+        product.c = expected.pointers.data();
+        Pack(source, *executor, &packed);
+        product.b = &packed;
+        Multiply(product, *executor);
+        product.b = nullptr;
+        product.c = c.pointers.data();
+        std::fill_n(memory.data(), arena.bytes(), 0xff);
+        PackAndMultiply(source, product, &packed, *executor);
+        ASSERT_TRUE(memory.intact());
+        ASSERT_TRUE(c.values.intact());
+        for (int64_t i = 0; i < rows; ++i) {
+          for (int64_t j = 0; j < source.columns; ++j) {
+            ASSERT_EQ(c.At(i, j), expected.At(i, j)) << i << ' ' << j;
+          }
+        }
+      }
+    }
+  };
+  const auto check_sources = [&](int64_t depth, int64_t columns, int64_t rows) {
+    RandomValues random(8);
+    Matrix<Element> by_rows(depth, columns, &random);
+    check(Source::Rows(by_rows.values.data(), by_rows.stride, depth, columns),
+          rows);
+    Matrix<Element> by_columns(columns, depth, &random);
+    check(Source::Columns(by_columns.values.data(), by_columns.stride, depth,
+                          columns),
+          rows);
+    if (depth % 3 == 0) {
+      const int64_t begins[] = {2 * depth / 3, 0, depth / 3};
+      const Pieces pieces = {begins, 3, depth / 3};
+      check(Source::Columns(by_columns.values.data(), by_columns.stride, pieces,
+                            columns),
+            rows);
+    }
+    if (columns % 3 == 0) {
+      const int64_t begins[] = {2 * columns / 3, 0, columns / 3};
+      const Pieces pieces = {begins, 3, columns / 3};
+      check(Source::Rows(by_rows.values.data(), by_rows.stride, depth, pieces),
+            rows);
+    }
+  };
+  // Several blocks of depth, and a matrix larger than a quarter of a core's
+  // cache.
+  constexpr int64_t kColumns = 1002;
+  const int64_t depth =
+      std::max<int64_t>(
+          2 * Kernels<Operand>().depth_block,
+          CoreCacheBytes() / (2 * kColumns * int64_t{sizeof(Operand)})) /
+          6 * 6 +
+      9;
+  check_sources(depth, kColumns, 17);
+  check_sources(depth, 70, 17);  // too few panels for each thread
+  check_sources(33, 12, 5);      // small
 }
 
 }  // namespace

@@ -144,17 +144,25 @@ class FetchAhead {
 };
 
 // Where a tile product finds the vectors of B, one step after another.
-template <typename Operand>
+template <typename Operand, int kVectors>
 struct PackedPanel {
+  static constexpr int64_t kVectorSize =
+      Vec<Operand>::kLanes * kDepthStep<Operand>;
+  static constexpr int64_t kLine = 64 / sizeof(Operand);
+  // So far ahead a panel comes from the second-level cache into the first.
+  static constexpr int64_t kAhead = 16 * kLine;
+
   const Operand* b;
   int64_t stride;
   FetchAhead ahead;
 
   Vec<Operand> Load(int vector) const {
-    return Vec<Operand>::Load(b + vector * Vec<Operand>::kLanes *
-                                      kDepthStep<Operand>);
+    return Vec<Operand>::Load(b + vector * kVectorSize);
   }
   void Next() {
+    for (int64_t i = 0; i < kVectors * kVectorSize; i += kLine) {
+      __builtin_prefetch(b + kAhead + i);
+    }
     b += stride;
     ahead.Next();
   }
@@ -257,6 +265,10 @@ RNN_ALWAYS_INLINE inline void TransposeLanes(int64_t columns, int64_t lanes,
         tile[i.value] = j + i.value < columns
                             ? load(j + i.value, k, column_lanes)
                             : ZeroStep<Operand>();
+        // Whole lines are written, yet the cache fetches them first.
+        __builtin_prefetch(out + (k + V::kLanes + i.value) * out_stride +
+                               j * kDepthStep<Operand>,
+                           /*rw=*/1);
       });
       Transpose(tile);
       const Lanes<V> out_lanes{columns - j};
@@ -514,8 +526,9 @@ inline void MultiplyBlock(const PanelProduct<Operand>& p, int64_t k_begin,
     const Operand* b = p.b.packed + k_begin * kPanelColumns;
     FetchAhead ahead = AheadOfBlock<kPanelColumns, kMaxRows>(p, k_end);
     multiply([&] {
-      return PackedPanel<Operand>{b, kPanelColumns * kDepthStep<Operand>,
-                                  ahead.Take(depth / kDepthStep<Operand>, b)};
+      return PackedPanel<Operand, kVectors>{
+          b, kPanelColumns * kDepthStep<Operand>,
+          ahead.Take(depth / kDepthStep<Operand>, b)};
     });
   } else {
     StridedPanel<Operand, kVectors> panel;

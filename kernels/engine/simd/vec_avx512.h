@@ -19,9 +19,10 @@ namespace rnn {
 namespace RNN_ISA {
 namespace {
 
-// 32 registers: 6 x 4 accumulators, 4 vectors of B, broadcasts from memory.
+// 32 registers: 6 x 4 accumulators and 4 vectors of B, or 9 x 3 and 3, and one
+// for broadcasts.
 constexpr int kTileVectors = 4;
-constexpr int TileRows(int /*vectors*/) { return 6; }
+constexpr int TileRows(int vectors) { return vectors == 3 ? 9 : 6; }
 
 template <typename F>
 struct Vec;
