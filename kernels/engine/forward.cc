@@ -30,6 +30,8 @@ namespace {
 template <typename Operand>
 struct RecurrentPanels {
   static constexpr int kMaxColumns = 256;
+  // Rows of gates are read across panels, for a panel's part of one is short.
+  static constexpr int64_t kPanelsTogether = 16;
 
   Operand* panels;
   int64_t hidden_size;
@@ -62,15 +64,20 @@ struct RecurrentPanels {
   // `source` is [G*H, P].
   template <typename Element>
   void Pack(const Element* source, Executor& executor) const {
-    ForEachPanel(executor, [&](int64_t panel) { PackPanel(source, panel); });
+    ForEachPanel(executor, [&](int64_t begin, int64_t end) {
+      for (; begin < end; ++begin) PackPanel(source, begin);
+    });
   }
 
   // `source` is [P, G*H], and `columns` says where each gate begins.
   template <typename Element>
   void PackGates(const Element* source, const int64_t* columns,
                  Executor& executor) const {
-    ForEachPanel(executor, [&](int64_t panel) {
-      PackPanelOfGates(source, columns, panel);
+    ForEachPanel(executor, [&](int64_t begin, int64_t end) {
+      for (; begin < end; begin += kPanelsTogether) {
+        PackPanelsOfGates(source, columns, begin,
+                          std::min(begin + kPanelsTogether, end));
+      }
     });
   }
 
@@ -105,7 +112,9 @@ struct RecurrentPanels {
   void TakeKeras(const Operand* source) {
     keras = source;
     const int64_t last = num_panels() - 1;
-    if (IsPackedOfKeras(last)) PackPanelOfGates(source, columns, last);
+    if (IsPackedOfKeras(last)) {
+      PackPanelsOfGates(source, columns, last, last + 1);
+    }
   }
 
  private:
@@ -114,12 +123,10 @@ struct RecurrentPanels {
            hidden_size % Kernels<Operand>().lanes != 0;
   }
 
-  template <typename PackOne>
-  void ForEachPanel(Executor& executor, PackOne pack_one) const {
-    ParallelFor(executor, num_panels(), panel_size() * kMoveWork,
-                [&](int64_t begin, int64_t end) {
-                  for (; begin < end; ++begin) pack_one(begin);
-                });
+  // Calls pack(first panel, panel after the last).
+  template <typename PackRange>
+  void ForEachPanel(Executor& executor, PackRange pack) const {
+    ParallelFor(executor, num_panels(), panel_size() * kMoveWork, pack);
   }
 
   // The rows of `source` [G*H, P] that are the panel's columns.
@@ -138,27 +145,29 @@ struct RecurrentPanels {
   }
 
   template <typename Element>
-  void PackPanelOfGates(const Element* source, const int64_t* columns,
-                        int64_t panel) const {
+  void PackPanelsOfGates(const Element* source, const int64_t* columns,
+                         int64_t panel_begin, int64_t panel_end) const {
     constexpr int64_t kStep = kDepthStep<Operand>;
-    const int64_t unit = panel * units;
-    const int64_t count = std::min<int64_t>(units, hidden_size - unit);
     const int64_t stride = num_gates * hidden_size;
     // Columns of one gate and of those that are packed together.
     const int64_t width = std::min(units, columns_together);
+    const auto pack_step = [&](int64_t k, int64_t column, int64_t panel) {
+      const int64_t unit = panel * units + column % units;
+      const int64_t count = std::clamp<int64_t>(hidden_size - unit, 0, width);
+      const int64_t first = column / columns_together * columns_together;
+      Operand* out = panels + panel * panel_size() + first * depth +
+                     k * columns_together + (column - first) * kStep;
+      if (count > 0) {
+        PackStepOf(k, output_size, columns[column / units] + unit, count, out,
+                   [&](int64_t row) { return source + row * stride; });
+      }
+      std::fill(out + count * kStep, out + width * kStep, Operand{});
+    };
     for (int64_t k = 0; k < output_size; k += kStep) {
       for (int64_t column = 0; column < num_gates * units; column += width) {
-        const int64_t u = column % units;
-        const int64_t width_in_use = std::clamp<int64_t>(count - u, 0, width);
-        const int64_t first = column / columns_together * columns_together;
-        Operand* out = panels + panel * panel_size() + first * depth +
-                       k * columns_together + (column - first) * kStep;
-        if (width_in_use > 0) {
-          PackStepOf(k, output_size, columns[column / units] + unit + u,
-                     width_in_use, out,
-                     [&](int64_t row) { return source + row * stride; });
+        for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
+          pack_step(k, column, panel);
         }
-        std::fill(out + width_in_use * kStep, out + width * kStep, Operand{});
       }
     }
   }
