@@ -256,27 +256,15 @@ RNN_ALWAYS_INLINE inline void TransposeLanes(int64_t columns, int64_t lanes,
                                              Operand* out, int64_t out_stride,
                                              LoadColumn load) {
   using V = Vec<Operand>;
-  // Whole lines are written, yet the cache reads them first: so those of the
-  // next square are fetched. Not those of small results, which are in some
-  // core's cache, nor any beyond the end, which may be another thread's.
-  constexpr int64_t kMinLanesToFetch = 384;
   // A few columns from end to end: more streams at a time are slower to read.
   for (int64_t j = 0; j < columns; j += V::kLanes) {
     for (int64_t k = 0; k < lanes; k += V::kLanes) {
       const Lanes<V> column_lanes{lanes - k};
-      const bool fetches =
-          lanes >= kMinLanesToFetch && k + 2 * V::kLanes <= lanes;
-      Operand* next =
-          out + (k + V::kLanes) * out_stride + j * kDepthStep<Operand>;
       V tile[V::kLanes];
       Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
         tile[i.value] = j + i.value < columns
                             ? load(j + i.value, k, column_lanes)
                             : ZeroStep<Operand>();
-        if (fetches) {
-          __builtin_prefetch(next + i.value * out_stride, /*rw=*/0,
-                             /*locality=*/2);
-        }
       });
       Transpose(tile);
       const Lanes<V> out_lanes{columns - j};
