@@ -40,10 +40,10 @@ struct RecurrentPanels {
   int num_gates;
   int units;             // per panel
   int columns_together;  // cell_columns
-  // Not packed: [G*H, P]; or [P, G*H] with gates that begin at `columns`.
+  // Not packed: [G*H, P]; or Keras' [P, G*H].
   const Operand* canonical = nullptr;
   const Operand* keras = nullptr;
-  int64_t columns[kMaxGates];
+  int64_t columns[kMaxGates];  // where Keras' gates begin
 
   static RecurrentPanels Take(Arena& arena, const RnnDescriptor& d) {
     RecurrentPanels p;
@@ -51,6 +51,9 @@ struct RecurrentPanels {
     p.output_size = d.output_size();
     p.depth = PaddedDepth<Operand>(p.output_size);
     p.num_gates = d.num_gates();
+    for (int gate = 0; gate < p.num_gates; ++gate) {
+      p.columns[gate] = KerasGate(d.mode, gate) * d.hidden_size;
+    }
     p.units = Kernels<Operand>().cell_units[static_cast<int>(d.mode)];
     p.columns_together =
         Kernels<Operand>().cell_columns[static_cast<int>(d.mode)];
@@ -69,13 +72,12 @@ struct RecurrentPanels {
     });
   }
 
-  // `source` is [P, G*H], and `columns` says where each gate begins.
+  // `source` is [P, G*H], as Keras has it.
   template <typename Element>
-  void PackGates(const Element* source, const int64_t* columns,
-                 Executor& executor) const {
+  void PackKeras(const Element* source, Executor& executor) const {
     ForEachPanel(executor, [&](int64_t begin, int64_t end) {
       for (; begin < end; begin += kPanelsTogether) {
-        PackPanelsOfGates(source, columns, begin,
+        PackPanelsOfKeras(source, begin,
                           std::min(begin + kPanelsTogether, end));
       }
     });
@@ -113,7 +115,7 @@ struct RecurrentPanels {
     keras = source;
     const int64_t last = num_panels() - 1;
     if (IsPackedOfKeras(last)) {
-      PackPanelsOfGates(source, columns, last, last + 1);
+      PackPanelsOfKeras(source, last, last + 1);
     }
   }
 
@@ -145,8 +147,8 @@ struct RecurrentPanels {
   }
 
   template <typename Element>
-  void PackPanelsOfGates(const Element* source, const int64_t* columns,
-                         int64_t panel_begin, int64_t panel_end) const {
+  void PackPanelsOfKeras(const Element* source, int64_t panel_begin,
+                         int64_t panel_end) const {
     constexpr int64_t kStep = kDepthStep<Operand>;
     const int64_t stride = num_gates * hidden_size;
     // Columns of one gate and of those that are packed together.
@@ -390,12 +392,8 @@ class ForwardPseudoLayer {
   }
 
   // The gates of params as pieces of a row of Keras' weights.
-  Pieces KerasGates() {
-    int64_t* begins = recurrent_.columns;
-    for (int gate = 0; gate < d_.num_gates(); ++gate) {
-      begins[gate] = KerasGate(d_.mode, gate) * d_.hidden_size;
-    }
-    return {begins, d_.num_gates(), d_.hidden_size};
+  Pieces KerasGates() const {
+    return {recurrent_.columns, d_.num_gates(), d_.hidden_size};
   }
 
   void SetInputWeights(int64_t layer, int64_t k) {
@@ -447,9 +445,8 @@ class ForwardPseudoLayer {
   void PackRecurrentWeights(int64_t k) {
     if (a_->keras_weights != nullptr) {
       const Element* kernel = a_->keras_weights->recurrent_kernel;
-      const Pieces gates = KerasGates();
       if (packs_recurrent_) {
-        recurrent_.PackGates(kernel, gates.begins, *executor_);
+        recurrent_.PackKeras(kernel, *executor_);
       } else if constexpr (kInPlace) {
         recurrent_.TakeKeras(kernel);
       }

@@ -47,6 +47,26 @@ struct Matrix {
   std::vector<const Value*> const_pointers;
 };
 
+// A packed matrix in memory of exactly its size.
+template <typename Operand>
+struct GuardedPackedMatrix {
+  GuardedPackedMatrix(int64_t depth, int64_t columns)
+      : memory(Bytes(depth, columns)) {
+    Arena arena(memory.data());
+    packed = PackedMatrix<Operand>::Take(arena, depth, columns);
+  }
+
+  Guarded<unsigned char> memory;
+  PackedMatrix<Operand> packed;
+
+ private:
+  static int64_t Bytes(int64_t depth, int64_t columns) {
+    Arena arena(nullptr);
+    PackedMatrix<Operand>::Take(arena, depth, columns);
+    return arena.bytes();
+  }
+};
+
 // Calls check(depth, columns).
 template <typename Check>
 void ForSizes(Check check) {
@@ -80,13 +100,10 @@ class MatrixProductTest : public testing::Test {
                     const std::function<void(PackedMatrix<Operand>*)>& pack,
                     const std::function<double(int64_t, int64_t)>& b) {
     constexpr int64_t kRows = 7;
-    Arena arena(nullptr);
-    PackedMatrix<Operand>::Take(arena, depth, columns);
-    Guarded<unsigned char> memory(arena.bytes());
-    Arena real_arena(memory.data());
-    auto packed = PackedMatrix<Operand>::Take(real_arena, depth, columns);
+    GuardedPackedMatrix<Operand> right(depth, columns);
+    PackedMatrix<Operand>& packed = right.packed;
     pack(&packed);
-    ASSERT_TRUE(memory.intact());
+    ASSERT_TRUE(right.memory.intact());
     ASSERT_EQ(packed.depth, PaddedDepth<Operand>(depth));
     ASSERT_EQ(packed.columns, columns);
 
@@ -117,6 +134,41 @@ class MatrixProductTest : public testing::Test {
       }
       for (int64_t j = columns; j < columns + kGap; ++j) {
         ASSERT_TRUE(IsPoison(c.At(i, j)));
+      }
+    }
+  }
+
+  // Expects the same bits of both on one thread and on several, written with a
+  // bias and added: each is called with the executor and a product that lacks
+  // its right operand.
+  using Compute =
+      std::function<void(RowsTimesMatrix<Operand>, Executor& executor)>;
+  void ExpectSameBits(const Matrix<Operand>& a, int64_t rows, int64_t columns,
+                      const Compute& compute_expected, const Compute& compute) {
+    RandomValues random(6);
+    Matrix<F> bias(1, columns, &random);
+    Matrix<F> c(rows, columns, &random), expected(rows, columns);
+    RowsTimesMatrix<Operand> product;
+    product.rows = rows;
+    product.a = a.const_pointers.data();
+    ThreadPool pool(2);
+    Team team(3, pool.Recruit());
+    for (Executor* executor :
+         {static_cast<Executor*>(&executor_), static_cast<Executor*>(&team)}) {
+      for (bool accumulate : {false, true}) {
+        product.accumulate = accumulate;
+        product.bias = accumulate ? nullptr : bias.values.data();
+        std::copy_n(c.values.data(), c.values.size(), expected.values.data());
+        product.c = expected.pointers.data();
+        compute_expected(product, *executor);
+        product.c = c.pointers.data();
+        compute(product, *executor);
+        ASSERT_TRUE(c.values.intact());
+        for (int64_t i = 0; i < rows; ++i) {
+          for (int64_t j = 0; j < columns; ++j) {
+            ASSERT_EQ(c.At(i, j), expected.At(i, j)) << i << ' ' << j;
+          }
+        }
       }
     }
   }
@@ -228,7 +280,6 @@ TYPED_TEST(MatrixProductTest, PacksPieces) {
 // not.
 TYPED_TEST(MatrixProductTest, BlocksHaveTheBitsOfPanels) {
   using Operand = typename TestFixture::Operand;
-  using F = typename TestFixture::F;
   constexpr int64_t kRows = 31, kColumns = 1001;
   // More than a block of depth, and a matrix larger than a quarter of a core's
   // cache.
@@ -238,41 +289,22 @@ TYPED_TEST(MatrixProductTest, BlocksHaveTheBitsOfPanels) {
   RandomValues random(6);
   Matrix<Operand> a(kRows, PaddedDepth<Operand>(depth), &random);
   Matrix<Operand> b(depth, kColumns, &random);
-  Matrix<F> c(kRows, kColumns, &random), expected(kRows, kColumns);
-  Matrix<F> bias(1, kColumns, &random);
-  Arena arena(nullptr);
-  PackedMatrix<Operand>::Take(arena, depth, kColumns);
-  Guarded<unsigned char> memory(arena.bytes());
-  Arena real_arena(memory.data());
-  auto packed = PackedMatrix<Operand>::Take(real_arena, depth, kColumns);
-  PackRows(b.const_pointers.data(), depth, kColumns, this->executor_, &packed);
-
-  RowsTimesMatrix<Operand> product;
-  product.rows = kRows;
-  product.a = a.const_pointers.data();
-  product.b = &packed;
-  ThreadPool pool(2);
-  Team team(3, pool.Recruit());
-  for (Executor* executor : {static_cast<Executor*>(&this->executor_),
-                             static_cast<Executor*>(&team)}) {
-    for (bool accumulate : {false, true}) {
-      product.accumulate = accumulate;
-      product.bias = accumulate ? nullptr : bias.values.data();
-      std::copy_n(c.values.data(), c.values.size(), expected.values.data());
-      product.c = expected.pointers.data();
-      for (int64_t panel = 0; panel < packed.num_panels(); ++panel) {
-        MultiplyPanel(product, {panel, PanelRows::kNone, 0, kRows});
-      }
-      product.c = c.pointers.data();
-      Multiply(product, *executor);
-      ASSERT_TRUE(c.values.intact());
-      for (int64_t i = 0; i < kRows; ++i) {
-        for (int64_t j = 0; j < kColumns; ++j) {
-          ASSERT_EQ(c.At(i, j), expected.At(i, j)) << i << ' ' << j;
+  GuardedPackedMatrix<Operand> right(depth, kColumns);
+  const PackedMatrix<Operand>& packed = right.packed;
+  PackRows(b.const_pointers.data(), depth, kColumns, this->executor_,
+           &right.packed);
+  this->ExpectSameBits(
+      a, kRows, kColumns,
+      [&](auto product, Executor&) {
+        product.b = &packed;
+        for (int64_t panel = 0; panel < packed.num_panels(); ++panel) {
+          MultiplyPanel(product, {panel, PanelRows::kNone, 0, kRows});
         }
-      }
-    }
-  }
+      },
+      [&](auto product, Executor& executor) {
+        product.b = &packed;
+        Multiply(product, executor);
+      });
 }
 
 // Whether a product packs its right operand by itself, as few or many panels,
@@ -280,10 +312,7 @@ TYPED_TEST(MatrixProductTest, BlocksHaveTheBitsOfPanels) {
 TYPED_TEST(MatrixProductTest, PackedByProductsHasTheBitsOfPacked) {
   using Element = typename TestFixture::Element;
   using Operand = typename TestFixture::Operand;
-  using F = typename TestFixture::F;
   using Source = MatrixSource<Element>;
-  ThreadPool pool(2);
-  Team team(3, pool.Recruit());
   const auto check = [&](const Source& source, int64_t rows) {
     SCOPED_TRACE(testing::Message() << source.depth << " x " << source.columns
                                     << (source.is_transposed ? " columns" : "")
@@ -295,40 +324,19 @@ TYPED_TEST(MatrixProductTest, PackedByProductsHasTheBitsOfPacked) {
         a.At(i, source.depth) = Operand{};
       }
     }
-    Matrix<F> bias(1, source.columns, &random);
-    Matrix<F> c(rows, source.columns, &random), expected(rows, source.columns);
-    Arena arena(nullptr);
-    PackedMatrix<Operand>::Take(arena, source.depth, source.columns);
-    Guarded<unsigned char> memory(arena.bytes());
-    Arena real_arena(memory.data());
-    auto packed =
-        PackedMatrix<Operand>::Take(real_arena, source.depth, source.columns);
-    RowsTimesMatrix<Operand> product;
-    product.rows = rows;
-    product.a = a.const_pointers.data();
-    for (Executor* executor : {static_cast<Executor*>(&this->executor_),
-                               static_cast<Executor*>(&team)}) {
-      for (bool accumulate : {false, true}) {
-        product.accumulate = accumulate;
-        product.bias = accumulate ? nullptr : bias.values.data();
-        std::copy_n(c.values.data(), c.values.size(), expected.values.data());
-        product.c = expected.pointers.data();
-        Pack(source, *executor, &packed);
-        product.b = &packed;
-        Multiply(product, *executor);
-        product.b = nullptr;
-        product.c = c.pointers.data();
-        std::fill_n(memory.data(), arena.bytes(), 0xff);
-        PackAndMultiply(source, product, &packed, *executor);
-        ASSERT_TRUE(memory.intact());
-        ASSERT_TRUE(c.values.intact());
-        for (int64_t i = 0; i < rows; ++i) {
-          for (int64_t j = 0; j < source.columns; ++j) {
-            ASSERT_EQ(c.At(i, j), expected.At(i, j)) << i << ' ' << j;
-          }
-        }
-      }
-    }
+    GuardedPackedMatrix<Operand> right(source.depth, source.columns);
+    this->ExpectSameBits(
+        a, rows, source.columns,
+        [&](auto product, Executor& executor) {
+          Pack(source, executor, &right.packed);
+          product.b = &right.packed;
+          Multiply(product, executor);
+        },
+        [&](auto product, Executor& executor) {
+          std::fill_n(right.memory.data(), right.memory.size(), 0xff);
+          PackAndMultiply(source, product, &right.packed, executor);
+          ASSERT_TRUE(right.memory.intact());
+        });
   };
   const auto check_sources = [&](int64_t depth, int64_t columns, int64_t rows) {
     RandomValues random(8);
