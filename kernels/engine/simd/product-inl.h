@@ -3,6 +3,7 @@
 #define KERNELS_ENGINE_SIMD_PRODUCT_INL_H_
 
 #include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/simd/unroll-inl.h"
 
 namespace rnn {
 namespace RNN_ISA {
@@ -44,23 +45,6 @@ struct Lanes {
     }
   }
 };
-
-template <int kValue>
-struct Constant {
-  static constexpr int value = kValue;
-};
-
-// function(Constant<0>()) ... function(Constant<kCount - 1>()). Arrays indexed
-// by such constants live in registers; GCC leaves those indexed by a loop's
-// variable in memory, even when it unrolls the loop.
-#define RNN_ALWAYS_INLINE __attribute__((always_inline))
-template <int kCount, typename Function>
-RNN_ALWAYS_INLINE inline void Unroll(Function function) {
-  if constexpr (kCount > 0) {
-    Unroll<kCount - 1>(function);
-    function(Constant<kCount - 1>());
-  }
-}
 
 // Calls function(Constant<min(count, kMax)>()), count >= 1.
 template <int kMax, typename Function>
@@ -249,29 +233,52 @@ RNN_ALWAYS_INLINE inline Vec<Operand> LoadStep(const Operand* const* rows,
   }
 }
 
-// Rows of `out`, out_stride values apart, from vectors of `columns` lanes that
-// are its columns: load(column, lane, lanes left) is one from some lane on.
-template <typename Operand, typename LoadColumn>
-RNN_ALWAYS_INLINE inline void TransposeLanes(int64_t columns, int64_t lanes,
+// Rows of `out`, out_stride values apart, from vectors of `lanes` lanes that
+// are its columns, each of kColumnRows of rows[num_rows]: load(row, lane, lanes
+// left) is one from some lane on, and load_whole(row, lane) the same where no
+// row and no lane is missing.
+template <int kColumnRows, typename Operand, typename LoadWhole, typename Load>
+RNN_ALWAYS_INLINE inline void TransposeLanes(const Operand* const* rows,
+                                             int64_t num_rows, int64_t lanes,
                                              Operand* out, int64_t out_stride,
-                                             LoadColumn load) {
+                                             LoadWhole load_whole, Load load) {
   using V = Vec<Operand>;
+  constexpr int kRows = kColumnRows * V::kLanes;
   // A few columns from end to end: more streams at a time are slower to read.
-  for (int64_t j = 0; j < columns; j += V::kLanes) {
-    for (int64_t k = 0; k < lanes; k += V::kLanes) {
-      const Lanes<V> column_lanes{lanes - k};
+  for (int64_t row = 0; row < num_rows; row += kRows) {
+    Operand* out_columns =
+        out + row / kColumnRows * int64_t{kDepthStep<Operand>};
+    bool is_whole = num_rows - row >= kRows;
+    for (int i = 0; is_whole && i < kRows; ++i) {
+      is_whole = rows[row + i] != nullptr;
+    }
+    const auto column_row = [&](int column) {
+      return row + column * kColumnRows;
+    };
+    int64_t k = 0;
+    for (; is_whole && k + V::kLanes <= lanes; k += V::kLanes) {
       V tile[V::kLanes];
       Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
-        tile[i.value] = j + i.value < columns
-                            ? load(j + i.value, k, column_lanes)
-                            : ZeroStep<Operand>();
+        tile[i.value] = load_whole(column_row(i.value), k);
       });
       Transpose(tile);
-      const Lanes<V> out_lanes{columns - j};
       Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
-        if (i.value < column_lanes.count) {
-          out_lanes.Store(tile[i.value], out + (k + i.value) * out_stride +
-                                             j * kDepthStep<Operand>);
+        tile[i.value].Store(out_columns + (k + i.value) * out_stride);
+      });
+    }
+    for (; k < lanes; k += V::kLanes) {
+      const Lanes<V> lanes_left{lanes - k};
+      V tile[V::kLanes];
+      Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
+        tile[i.value] = load(column_row(i.value), k, lanes_left);
+      });
+      Transpose(tile);
+      const Lanes<V> out_lanes{(num_rows - row + kColumnRows - 1) /
+                               kColumnRows};
+      Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
+        if (i.value < lanes_left.count) {
+          out_lanes.Store(tile[i.value],
+                          out_columns + (k + i.value) * out_stride);
         }
       });
     }
@@ -314,24 +321,36 @@ void SumRows(const F* const* rows, int64_t num_rows, int64_t first_column,
 template <typename Operand>
 void TransposeRows(const Operand* const* rows, int64_t columns, int64_t k_begin,
                    int64_t k_end, Operand* out, int64_t out_stride) {
-  constexpr int64_t kStep = kDepthStep<Operand>;
-  TransposeLanes(
-      (columns + kStep - 1) / kStep, k_end - k_begin, out, out_stride,
-      [&](int64_t j, int64_t k, Lanes<Vec<Operand>> lanes) RNN_ALWAYS_INLINE {
-        return LoadStep(rows + j * kStep, columns - j * kStep, k_begin + k,
-                        lanes);
+  using V = Vec<Operand>;
+  TransposeLanes<kDepthStep<Operand>>(
+      rows, columns, k_end - k_begin, out, out_stride,
+      [&](int64_t row, int64_t k) RNN_ALWAYS_INLINE {
+        const Operand* const* step = rows + row;
+        if constexpr (kDepthStep<Operand> == 1) {
+          return V::Load(step[0] + k_begin + k);
+        } else {
+          return V::Interleave(step[0] + k_begin + k, step[1] + k_begin + k);
+        }
+      },
+      [&](int64_t row, int64_t k, Lanes<V> lanes) RNN_ALWAYS_INLINE {
+        return LoadStep(rows + row, columns - row, k_begin + k, lanes);
       });
 }
 
 template <typename Operand>
 void PackColumns(const Operand* const* rows, int64_t columns, int64_t k_begin,
                  int64_t k_end, Operand* out) {
+  using V = Vec<Operand>;
   constexpr int64_t kStep = kDepthStep<Operand>;
-  TransposeLanes(
-      columns, (k_end - k_begin) / kStep, out, columns * kStep,
-      [&](int64_t j, int64_t k, Lanes<Vec<Operand>> lanes) RNN_ALWAYS_INLINE {
-        return rows[j] == nullptr ? ZeroStep<Operand>()
-                                  : lanes.Load(rows[j] + k_begin + k * kStep);
+  TransposeLanes<1>(
+      rows, columns, (k_end - k_begin) / kStep, out, columns * kStep,
+      [&](int64_t row, int64_t k) RNN_ALWAYS_INLINE {
+        return V::Load(rows[row] + k_begin + k * kStep);
+      },
+      [&](int64_t row, int64_t k, Lanes<V> lanes) RNN_ALWAYS_INLINE {
+        return row >= columns || rows[row] == nullptr
+                   ? ZeroStep<Operand>()
+                   : lanes.Load(rows[row] + k_begin + k * kStep);
       });
 }
 

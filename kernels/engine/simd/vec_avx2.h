@@ -6,6 +6,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#include "kernels/engine/simd/unroll-inl.h"
+
 namespace rnn {
 namespace RNN_ISA {
 namespace {
@@ -86,26 +88,27 @@ inline Vec<float> WherePositive(Vec<float> condition, Vec<float> value) {
 inline void Pin(Vec<float>& a) { asm volatile("" : "+x"(a.v)); }
 
 // Lane j of row i becomes lane i of row j.
-inline void Transpose(Vec<float> (&rows)[8]) {
+RNN_ALWAYS_INLINE inline void Transpose(Vec<float> (&rows)[8]) {
   __m256 pairs[8];
-  for (int i = 0; i < 8; i += 2) {
+  Unroll<4>([&](auto pair) RNN_ALWAYS_INLINE {
+    constexpr int i = 2 * pair.value;
     pairs[i] = _mm256_unpacklo_ps(rows[i].v, rows[i + 1].v);
     pairs[i + 1] = _mm256_unpackhi_ps(rows[i].v, rows[i + 1].v);
-  }
+  });
   // quads[4 g + c], 128-bit part p: column 4 p + c of rows 4 g .. 4 g + 3.
   __m256 quads[8];
-  for (int i = 0; i < 8; i += 4) {
-    for (int j = 0; j < 2; ++j) {
-      const __m256d low = _mm256_castps_pd(pairs[i + j]);
-      const __m256d high = _mm256_castps_pd(pairs[i + j + 2]);
-      quads[i + 2 * j] = _mm256_castpd_ps(_mm256_unpacklo_pd(low, high));
-      quads[i + 2 * j + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low, high));
-    }
-  }
-  for (int c = 0; c < 4; ++c) {
+  Unroll<4>([&](auto half) RNN_ALWAYS_INLINE {
+    constexpr int i = half.value / 2 * 4, j = half.value % 2;
+    const __m256d low = _mm256_castps_pd(pairs[i + j]);
+    const __m256d high = _mm256_castps_pd(pairs[i + j + 2]);
+    quads[i + 2 * j] = _mm256_castpd_ps(_mm256_unpacklo_pd(low, high));
+    quads[i + 2 * j + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low, high));
+  });
+  Unroll<4>([&](auto column) RNN_ALWAYS_INLINE {
+    constexpr int c = column.value;
     rows[c].v = _mm256_permute2f128_ps(quads[c], quads[4 + c], 0x20);
     rows[4 + c].v = _mm256_permute2f128_ps(quads[c], quads[4 + c], 0x31);
-  }
+  });
 }
 
 template <>
@@ -176,16 +179,18 @@ inline Vec<double> WherePositive(Vec<double> condition, Vec<double> value) {
 }
 inline void Pin(Vec<double>& a) { asm volatile("" : "+x"(a.v)); }
 
-inline void Transpose(Vec<double> (&rows)[4]) {
+RNN_ALWAYS_INLINE inline void Transpose(Vec<double> (&rows)[4]) {
   __m256d pairs[4];
-  for (int i = 0; i < 4; i += 2) {
+  Unroll<2>([&](auto pair) RNN_ALWAYS_INLINE {
+    constexpr int i = 2 * pair.value;
     pairs[i] = _mm256_unpacklo_pd(rows[i].v, rows[i + 1].v);
     pairs[i + 1] = _mm256_unpackhi_pd(rows[i].v, rows[i + 1].v);
-  }
-  for (int c = 0; c < 2; ++c) {
+  });
+  Unroll<2>([&](auto column) RNN_ALWAYS_INLINE {
+    constexpr int c = column.value;
     rows[c].v = _mm256_permute2f128_pd(pairs[c], pairs[2 + c], 0x20);
     rows[2 + c].v = _mm256_permute2f128_pd(pairs[c], pairs[2 + c], 0x31);
-  }
+  });
 }
 
 }  // namespace

@@ -15,6 +15,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#include "kernels/engine/simd/unroll-inl.h"
+
 namespace rnn {
 namespace RNN_ISA {
 namespace {
@@ -92,22 +94,23 @@ inline Vec<float> WherePositive(Vec<float> condition, Vec<float> value) {
 inline void Pin(Vec<float>& a) { asm volatile("" : "+v"(a.v)); }
 
 // Lane j of row i becomes lane i of row j.
-inline void Transpose(Vec<float> (&rows)[16]) {
+RNN_ALWAYS_INLINE inline void Transpose(Vec<float> (&rows)[16]) {
   __m512 pairs[16], quads[16];
-  for (int i = 0; i < 16; i += 2) {
+  Unroll<8>([&](auto pair) RNN_ALWAYS_INLINE {
+    constexpr int i = 2 * pair.value;
     pairs[i] = _mm512_unpacklo_ps(rows[i].v, rows[i + 1].v);
     pairs[i + 1] = _mm512_unpackhi_ps(rows[i].v, rows[i + 1].v);
-  }
-  for (int i = 0; i < 16; i += 4) {
-    for (int j = 0; j < 2; ++j) {
-      const __m512d low = _mm512_castps_pd(pairs[i + j]);
-      const __m512d high = _mm512_castps_pd(pairs[i + j + 2]);
-      quads[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
-      quads[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
-    }
-  }
+  });
   // quads[4 g + c], 128-bit part p: column 4 p + c of rows 4 g .. 4 g + 3.
-  for (int c = 0; c < 4; ++c) {
+  Unroll<8>([&](auto half) RNN_ALWAYS_INLINE {
+    constexpr int i = half.value / 2 * 4, j = half.value % 2;
+    const __m512d low = _mm512_castps_pd(pairs[i + j]);
+    const __m512d high = _mm512_castps_pd(pairs[i + j + 2]);
+    quads[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
+    quads[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
+  });
+  Unroll<4>([&](auto column) RNN_ALWAYS_INLINE {
+    constexpr int c = column.value;
     const __m512 even_low = _mm512_shuffle_f32x4(quads[c], quads[4 + c], 0x88);
     const __m512 odd_low = _mm512_shuffle_f32x4(quads[c], quads[4 + c], 0xdd);
     const __m512 even_high =
@@ -118,7 +121,7 @@ inline void Transpose(Vec<float> (&rows)[16]) {
     rows[8 + c].v = _mm512_shuffle_f32x4(even_low, even_high, 0xdd);
     rows[4 + c].v = _mm512_shuffle_f32x4(odd_low, odd_high, 0x88);
     rows[12 + c].v = _mm512_shuffle_f32x4(odd_low, odd_high, 0xdd);
-  }
+  });
 }
 
 template <>
@@ -183,14 +186,16 @@ inline Vec<double> WherePositive(Vec<double> condition, Vec<double> value) {
 }
 inline void Pin(Vec<double>& a) { asm volatile("" : "+v"(a.v)); }
 
-inline void Transpose(Vec<double> (&rows)[8]) {
+RNN_ALWAYS_INLINE inline void Transpose(Vec<double> (&rows)[8]) {
   __m512d pairs[8];
-  for (int i = 0; i < 8; i += 2) {
+  Unroll<4>([&](auto pair) RNN_ALWAYS_INLINE {
+    constexpr int i = 2 * pair.value;
     pairs[i] = _mm512_unpacklo_pd(rows[i].v, rows[i + 1].v);
     pairs[i + 1] = _mm512_unpackhi_pd(rows[i].v, rows[i + 1].v);
-  }
+  });
   // pairs[2 g + c], 128-bit part p: column 2 p + c of rows 2 g, 2 g + 1.
-  for (int c = 0; c < 2; ++c) {
+  Unroll<2>([&](auto column) RNN_ALWAYS_INLINE {
+    constexpr int c = column.value;
     const __m512d even_low = _mm512_shuffle_f64x2(pairs[c], pairs[2 + c], 0x88);
     const __m512d odd_low = _mm512_shuffle_f64x2(pairs[c], pairs[2 + c], 0xdd);
     const __m512d even_high =
@@ -201,7 +206,7 @@ inline void Transpose(Vec<double> (&rows)[8]) {
     rows[4 + c].v = _mm512_shuffle_f64x2(even_low, even_high, 0xdd);
     rows[2 + c].v = _mm512_shuffle_f64x2(odd_low, odd_high, 0x88);
     rows[6 + c].v = _mm512_shuffle_f64x2(odd_low, odd_high, 0xdd);
-  }
+  });
 }
 
 }  // namespace

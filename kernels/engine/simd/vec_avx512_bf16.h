@@ -70,11 +70,15 @@ inline Vec<float> MulAdd(Vec<BFloat16> a, Vec<BFloat16> b, Vec<float> c) {
 }
 inline void Pin(Vec<BFloat16>& a) { asm volatile("" : "+v"(a.v)); }
 
-inline void Transpose(Vec<BFloat16> (&rows)[16]) {
+RNN_ALWAYS_INLINE inline void Transpose(Vec<BFloat16> (&rows)[16]) {
   Vec<float> lanes[16];
-  for (int i = 0; i < 16; ++i) lanes[i].v = _mm512_castsi512_ps(rows[i].v);
+  Unroll<16>([&](auto i) RNN_ALWAYS_INLINE {
+    lanes[i.value].v = _mm512_castsi512_ps(rows[i.value].v);
+  });
   Transpose(lanes);
-  for (int i = 0; i < 16; ++i) rows[i].v = _mm512_castps_si512(lanes[i].v);
+  Unroll<16>([&](auto i) RNN_ALWAYS_INLINE {
+    rows[i.value].v = _mm512_castps_si512(lanes[i.value].v);
+  });
 }
 
 inline Vec<float> WidenBits(__m256i bits) {
