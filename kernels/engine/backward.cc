@@ -289,7 +289,10 @@ class BackwardPass {
         ChunkUntil(sequences_, sequences_.num_steps()).begin == 0;
     WeightsUse input_use =
         is_single_chunk ? WeightsUse::kPackedByProduct : WeightsUse::kPacked;
-    WeightsUse recurrent_use = WeightsUse::kPacked;
+    // One step needs R once, for the gradient of the state before it.
+    WeightsUse recurrent_use = sequences_.num_steps() == 1
+                                   ? WeightsUse::kPackedByProduct
+                                   : WeightsUse::kPacked;
     if (has_keras_weights()) {
       using Source = MatrixSource<Element>;
       const KerasWeights<const Element>& weights = *a_->keras_weights;
@@ -303,12 +306,14 @@ class BackwardPass {
     }
     // Packing moves all of a matrix about as often as a small call reads it.
     // In place it gives the bits of packed weights.
-    constexpr int64_t kMaxRowsInPlace = 32;
-    constexpr int64_t kMaxStepsInPlace = 2;
-    if (kInPlace && gates_size % kDepthStep<Operand> == 0 &&
-        sequences_.num_valid_rows() <= kMaxRowsInPlace) {
-      input_use = WeightsUse::kInPlace;
-      if (sequences_.num_steps() <= kMaxStepsInPlace) {
+    constexpr int64_t kMaxRowsOfOneProduct = 16;
+    constexpr int64_t kMaxRowsOfTwoSteps = 32;
+    if (kInPlace && gates_size % kDepthStep<Operand> == 0) {
+      const int64_t rows = sequences_.num_valid_rows();
+      const int64_t steps = sequences_.num_steps();
+      if (rows <= kMaxRowsOfOneProduct) input_use = WeightsUse::kInPlace;
+      if (steps <= 2 &&
+          rows <= (steps == 1 ? kMaxRowsOfOneProduct : kMaxRowsOfTwoSteps)) {
         recurrent_use = WeightsUse::kInPlace;
       }
     }
@@ -518,14 +523,14 @@ class BackwardPass {
     product.rows = sequences_.active(step);
     product.a = RecurrentGateGradients().operands() + sequences_.offset(step) -
                 sequences_.offset(chunk.begin);
-    recurrent_weights_.SetRightOperand(&product);
     product.c = dh_.rows;
     product.accumulate = d_.mode == CellMode::kGru;
     return product;
   }
 
   void PropagateToStepBefore(StepRange chunk) {
-    Multiply(RecurrentProduct(chunk, chunk.begin), *executor_);
+    Multiply(RecurrentProduct(chunk, chunk.begin), &recurrent_weights_,
+             *executor_);
   }
 
   void RunStep(Executor& executor, StepRange chunk, int64_t step,
@@ -538,9 +543,11 @@ class BackwardPass {
     const int64_t width = Kernels<Operand>().panel_columns;
     // The step after hands its gradient over, unless its chunk has done so.
     const bool has_step_after = step + 1 < chunk.end;
-    const RowsTimesMatrix<Operand> from_step_after =
-        has_step_after ? RecurrentProduct(chunk, step + 1)
-                       : RowsTimesMatrix<Operand>{};
+    RowsTimesMatrix<Operand> from_step_after;
+    if (has_step_after) {
+      from_step_after = RecurrentProduct(chunk, step + 1);
+      recurrent_weights_.SetRightOperand(&from_step_after);
+    }
     const int64_t recurrent_work =
         has_step_after ? 2 * ranks * d_.gates_size() * P : 0;
 

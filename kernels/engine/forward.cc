@@ -68,7 +68,9 @@ struct RecurrentPanels {
   template <typename Element>
   void Pack(const Element* source, Executor& executor) const {
     ForEachPanel(executor, [&](int64_t begin, int64_t end) {
-      for (; begin < end; ++begin) PackPanel(source, begin);
+      for (; begin < end; ++begin) {
+        PackPanel(source, begin, panels + begin * panel_size());
+      }
     });
   }
 
@@ -77,10 +79,71 @@ struct RecurrentPanels {
   void PackKeras(const Element* source, Executor& executor) const {
     ForEachPanel(executor, [&](int64_t begin, int64_t end) {
       for (; begin < end; begin += kPanelsTogether) {
-        PackPanelsOfKeras(source, begin,
-                          std::min(begin + kPanelsTogether, end));
+        PackPanelsOfKeras(source, begin, std::min(begin + kPanelsTogether, end),
+                          panels + begin * panel_size());
       }
     });
+  }
+
+  // Packs panels when their turn comes, into memory that stays in the cache,
+  // and calls use(index, panel) for each: R is of no use later. `source` is
+  // [G*H, P].
+  template <typename Element, typename Use>
+  void PackInTurn(const Element* source, Executor& executor,
+                  int64_t work_per_panel, Use use) const {
+    ParallelFor(executor, num_panels(),
+                work_per_panel + panel_size() * kMoveWork,
+                [&](int64_t begin, int64_t end) {
+                  Panel<Operand> panel{};
+                  Operand* memory = panels + begin * panel_size();
+                  panel.packed = memory;
+                  for (int64_t i = begin; i < end; ++i) {
+                    PackPanel(source, i, memory);
+                    use(i, panel);
+                  }
+                });
+  }
+
+  // `source` is [G*H, P], `out` a panel.
+  template <typename Element>
+  void PackPanel(const Element* source, int64_t panel, Operand* out) const {
+    const Element* rows[kMaxColumns];
+    PointAtRows(source, panel, rows);
+    for (int64_t column = 0; column < num_gates * units;
+         column += columns_together) {
+      PackColumns(rows + column, columns_together, 0, output_size, 0,
+                  out + column * depth);
+    }
+  }
+
+  // `source` is [P, G*H], `out` as many panels.
+  template <typename Element>
+  void PackPanelsOfKeras(const Element* source, int64_t panel_begin,
+                         int64_t panel_end, Operand* out) const {
+    constexpr int64_t kStep = kDepthStep<Operand>;
+    const int64_t stride = num_gates * hidden_size;
+    // Columns of one gate and of those that are packed together.
+    const int64_t width = std::min(units, columns_together);
+    const auto pack_step = [&](int64_t k, int64_t column, int64_t panel) {
+      const int64_t unit = panel * units + column % units;
+      const int64_t count = std::clamp<int64_t>(hidden_size - unit, 0, width);
+      const int64_t first = column / columns_together * columns_together;
+      Operand* step = out + (panel - panel_begin) * panel_size() +
+                      first * depth + k * columns_together +
+                      (column - first) * kStep;
+      if (count > 0) {
+        PackStepOf(k, output_size, columns[column / units] + unit, count, step,
+                   [&](int64_t row) { return source + row * stride; });
+      }
+      std::fill(step + count * kStep, step + width * kStep, Operand{});
+    };
+    for (int64_t k = 0; k < output_size; k += kStep) {
+      for (int64_t column = 0; column < num_gates * units; column += width) {
+        for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
+          pack_step(k, column, panel);
+        }
+      }
+    }
   }
 
   // `rows` is memory for the result.
@@ -115,7 +178,7 @@ struct RecurrentPanels {
     keras = source;
     const int64_t last = num_panels() - 1;
     if (IsPackedOfKeras(last)) {
-      PackPanelsOfKeras(source, last, last + 1);
+      PackPanelsOfKeras(source, last, last + 1, panels + last * panel_size());
     }
   }
 
@@ -143,46 +206,6 @@ struct RecurrentPanels {
                 ? source + (gate * hidden_size + unit) * output_size
                 : nullptr;
       }
-    }
-  }
-
-  template <typename Element>
-  void PackPanelsOfKeras(const Element* source, int64_t panel_begin,
-                         int64_t panel_end) const {
-    constexpr int64_t kStep = kDepthStep<Operand>;
-    const int64_t stride = num_gates * hidden_size;
-    // Columns of one gate and of those that are packed together.
-    const int64_t width = std::min(units, columns_together);
-    const auto pack_step = [&](int64_t k, int64_t column, int64_t panel) {
-      const int64_t unit = panel * units + column % units;
-      const int64_t count = std::clamp<int64_t>(hidden_size - unit, 0, width);
-      const int64_t first = column / columns_together * columns_together;
-      Operand* out = panels + panel * panel_size() + first * depth +
-                     k * columns_together + (column - first) * kStep;
-      if (count > 0) {
-        PackStepOf(k, output_size, columns[column / units] + unit, count, out,
-                   [&](int64_t row) { return source + row * stride; });
-      }
-      std::fill(out + count * kStep, out + width * kStep, Operand{});
-    };
-    for (int64_t k = 0; k < output_size; k += kStep) {
-      for (int64_t column = 0; column < num_gates * units; column += width) {
-        for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
-          pack_step(k, column, panel);
-        }
-      }
-    }
-  }
-
-  template <typename Element>
-  void PackPanel(const Element* source, int64_t panel) const {
-    const Element* rows[kMaxColumns];
-    PointAtRows(source, panel, rows);
-    Operand* out = panels + panel * panel_size();
-    for (int64_t column = 0; column < num_gates * units;
-         column += columns_together) {
-      PackColumns(rows + column, columns_together, 0, output_size, 0,
-                  out + column * depth);
     }
   }
 };
@@ -378,17 +401,31 @@ class ForwardPseudoLayer {
         ChunkFrom(sequences_, 0).end == sequences_.num_steps();
     input_weights_use_ =
         is_single_chunk ? WeightsUse::kPackedByProduct : WeightsUse::kPacked;
-    constexpr int64_t kStep = kDepthStep<Operand>;
     const bool is_canonical = a_->keras_weights == nullptr;
+    recurrent_use_ = is_canonical && PacksRecurrentInTurn()
+                         ? WeightsUse::kPackedByProduct
+                         : WeightsUse::kPacked;
+    constexpr int64_t kStep = kDepthStep<Operand>;
     const bool can_read_in_place =
         kInPlace && d_.input_size % kStep == 0 &&
         d_.output_size() % kStep == 0 &&
         (is_canonical || d_.hidden_size >= Kernels<Operand>().lanes);
     if (!can_read_in_place) return;
-    packs_recurrent_ = PacksRecurrent(sequences_, is_canonical);
     if (!PacksInputWeights(sequences_)) {
       input_weights_use_ = WeightsUse::kInPlace;
     }
+    if (!PacksRecurrent(sequences_, is_canonical)) {
+      recurrent_use_ = WeightsUse::kInPlace;
+    }
+  }
+
+  // One step needs R once. Keras' rows would come in pieces of a panel: nothing
+  // gained.
+  bool PacksRecurrentInTurn() const {
+    return sequences_.num_steps() == 1 &&
+           PacksPanelsInTurn<Operand>(*executor_, sequences_.active(0),
+                                      recurrent_.depth,
+                                      recurrent_.num_panels());
   }
 
   // The gates of params as pieces of a row of Keras' weights.
@@ -442,25 +479,34 @@ class ForwardPseudoLayer {
     }
   }
 
+  // Where R lies: [G*H, P]; or Keras' [P, G*H].
+  const Element* RecurrentSource(int64_t k) const {
+    return a_->keras_weights != nullptr
+               ? a_->keras_weights->recurrent_kernel
+               : a_->params +
+                     network_.params_layout().RecurrentWeights(k).offset;
+  }
+
   void PackRecurrentWeights(int64_t k) {
-    if (a_->keras_weights != nullptr) {
-      const Element* kernel = a_->keras_weights->recurrent_kernel;
-      if (packs_recurrent_) {
-        recurrent_.PackKeras(kernel, *executor_);
-      } else if constexpr (kInPlace) {
-        recurrent_.TakeKeras(kernel);
+    const Element* source = RecurrentSource(k);
+    const bool is_canonical = a_->keras_weights == nullptr;
+    if (recurrent_use_ == WeightsUse::kPacked) {
+      if (is_canonical) {
+        recurrent_.Pack(source, *executor_);
+      } else {
+        recurrent_.PackKeras(source, *executor_);
       }
-      return;
-    }
-    const ParamsLayout& layout = network_.params_layout();
-    const Element* recurrent = a_->params + layout.RecurrentWeights(k).offset;
-    if (packs_recurrent_) {
-      recurrent_.Pack(recurrent, *executor_);
     } else if constexpr (kInPlace) {
-      recurrent_.canonical = recurrent;
+      if (recurrent_use_ == WeightsUse::kInPlace) {
+        if (is_canonical) {
+          recurrent_.canonical = source;
+        } else {
+          recurrent_.TakeKeras(source);
+        }
+      }
     }
     if (d_.has_projection()) {
-      const Region projection = layout.Projection(k);
+      const Region projection = network_.params_layout().Projection(k);
       Pack(MatrixSource<Element>::Columns(a_->params + projection.offset,
                                           projection.columns,
                                           projection.columns, projection.rows),
@@ -565,12 +611,17 @@ class ForwardPseudoLayer {
 
     const auto recurrence =
         Recurrence::Of<Operand>(d_, sequences_, chunk, Order::kAscending);
-    RunSteps(recurrence, *executor_,
-             [&](Executor& executor, int64_t step, int64_t rank_begin,
-                 int64_t rank_end) {
-               RunStep(executor, direction, chunk, step, rank_begin, rank_end,
-                       reserve != nullptr, outputs);
-             });
+    const auto run_step = [&](Executor& executor, int64_t step,
+                              int64_t rank_begin, int64_t rank_end) {
+      RunStep(executor, k, direction, chunk, step, rank_begin, rank_end,
+              reserve != nullptr, outputs);
+    };
+    if (recurrent_use_ == WeightsUse::kPackedByProduct) {
+      // Parts of the batch would each pack all panels.
+      run_step(*executor_, chunk.begin, 0, sequences_.active(chunk.begin));
+    } else {
+      RunSteps(recurrence, *executor_, run_step);
+    }
 
     if constexpr (!kInPlace) {
       if (reserve != nullptr) StoreSaved(chunk, reserve);
@@ -614,8 +665,8 @@ class ForwardPseudoLayer {
                      sequences_.offset(chunk.begin);
   }
 
-  void RunStep(Executor& executor, int direction, StepRange chunk, int64_t step,
-               int64_t rank_begin, int64_t rank_end, bool save,
+  void RunStep(Executor& executor, int64_t k, int direction, StepRange chunk,
+               int64_t step, int64_t rank_begin, int64_t rank_end, bool save,
                const TimeRows<Element>& outputs) {
     const int64_t ranks = rank_end - rank_begin;
     const int64_t H = d_.hidden_size;
@@ -627,32 +678,45 @@ class ForwardPseudoLayer {
     Operand* const* cell_outputs = d_.has_projection() ? m_.rows : h;
     const auto cell_forward =
         Kernels<Operand>().cell_forward[static_cast<int>(d_.mode)];
-    ParallelPanels(
-        executor, recurrent_.num_panels(), PanelOrder(step), rank_begin,
-        rank_end, 2 * ranks * d_.gates_size() * P + kCellWork * ranks * H,
-        [&](const PanelRows& part) {
-          const int64_t begin = part.row_begin, end = part.row_end;
-          CellForwardStep<Operand> cell{};
-          cell.rows = end - begin;
-          cell.hidden_size = H;
-          cell.unit = part.panel * recurrent_.units;
-          cell.units = std::min<int64_t>(recurrent_.units, H - cell.unit);
-          cell.depth = recurrent_.depth;
-          const Operand* rows[RecurrentPanels<Operand>::kMaxColumns];
-          cell.recurrent =
-              recurrent_.PanelOf(part.panel, part.next_panel, rows);
-          cell.h_prev = h_prev + begin;
-          cell.input_gates = input_gates_.rows[row + begin];
-          cell.recurrent_new_bias = recurrent_new_bias_;
-          if (c_ != nullptr) cell.c = c_ + begin * H;
-          cell.h = cell_outputs + begin;
-          if (save) cell.saved = saved_rows_ + row + begin;
-          cell_forward(cell);
-          if (!d_.has_projection()) {
-            EmitOutputs(direction, step, begin, end, cell.unit, cell.units, h,
-                        outputs);
-          }
-        });
+    const auto run_cell = [&](const PanelRows& part,
+                              const Panel<Operand>& panel) {
+      const int64_t begin = part.row_begin, end = part.row_end;
+      CellForwardStep<Operand> cell{};
+      cell.rows = end - begin;
+      cell.hidden_size = H;
+      cell.unit = part.panel * recurrent_.units;
+      cell.units = std::min<int64_t>(recurrent_.units, H - cell.unit);
+      cell.depth = recurrent_.depth;
+      cell.recurrent = panel;
+      cell.h_prev = h_prev + begin;
+      cell.input_gates = input_gates_.rows[row + begin];
+      cell.recurrent_new_bias = recurrent_new_bias_;
+      if (c_ != nullptr) cell.c = c_ + begin * H;
+      cell.h = cell_outputs + begin;
+      if (save) cell.saved = saved_rows_ + row + begin;
+      cell_forward(cell);
+      if (!d_.has_projection()) {
+        EmitOutputs(direction, step, begin, end, cell.unit, cell.units, h,
+                    outputs);
+      }
+    };
+    const int64_t work =
+        2 * ranks * d_.gates_size() * P + kCellWork * ranks * H;
+    if (recurrent_use_ == WeightsUse::kPackedByProduct) {
+      recurrent_.PackInTurn(
+          RecurrentSource(k), executor, work / recurrent_.num_panels(),
+          [&](int64_t index, const Panel<Operand>& panel) {
+            run_cell({index, PanelRows::kNone, rank_begin, rank_end}, panel);
+          });
+    } else {
+      ParallelPanels(
+          executor, recurrent_.num_panels(), PanelOrder(step), rank_begin,
+          rank_end, work, [&](const PanelRows& part) {
+            const Operand* rows[RecurrentPanels<Operand>::kMaxColumns];
+            run_cell(part,
+                     recurrent_.PanelOf(part.panel, part.next_panel, rows));
+          });
+    }
     if (!d_.has_projection()) return;
 
     RowsTimesMatrix<Operand> product;
@@ -731,13 +795,13 @@ class ForwardPseudoLayer {
   Executor* executor_ = nullptr;
 
   // Weights of the current pseudo-layer.
-  bool packs_recurrent_ = true;
   WeightMatrix<Element, Operand> input_weights_;  // [in, G*H]
   WeightsUse input_weights_use_ = WeightsUse::kPacked;
   RecurrentPanels<Operand> recurrent_;  // [P, G*H]
-  PackedMatrix<Operand> projection_;    // [H, P]
-  F* bias_ = nullptr;                   // [G*H]
-  F* recurrent_new_bias_ = nullptr;     // [H]
+  WeightsUse recurrent_use_ = WeightsUse::kPacked;
+  PackedMatrix<Operand> projection_;  // [H, P]
+  F* bias_ = nullptr;                 // [G*H]
+  F* recurrent_new_bias_ = nullptr;   // [H]
   // Rows of the current chunk. Sizes of operands are padded.
   const Operand** input_rows_ = nullptr;
   Operand* input_staging_ = nullptr;  // [rows, in]

@@ -438,6 +438,18 @@ void Multiply(const RowsTimesMatrix<Operand>& p, Executor& executor) {
   }
 }
 
+template <typename Operand>
+bool PacksPanelsInTurn(const Executor& executor, int64_t rows, int64_t depth,
+                       int64_t num_panels) {
+  // With fewer panels rows had better be split, and each part would pack all.
+  constexpr int64_t kMinPanelsPerThread = 2;
+  const bool has_enough_panels =
+      executor.num_threads() == 1 ||
+      num_panels >= kMinPanelsPerThread * executor.num_threads();
+  return has_enough_panels &&
+         rows * depth * int64_t{sizeof(Operand)} <= CoreCacheBytes();
+}
+
 template <typename Element, typename Operand>
 void PackAndMultiply(const MatrixSource<Element>& source,
                      const RowsTimesMatrix<Operand>& p,
@@ -451,14 +463,11 @@ void PackAndMultiply(const MatrixSource<Element>& source,
   const int64_t num_panels = memory->num_panels();
   const int64_t work = 2 * p.rows * depth_block * memory->columns +
                        depth_block * memory->columns * kMoveWork;
-  // Else rows had better be split, and each part would pack all panels.
-  constexpr int64_t kMinPanelsPerThread = 4;
-  const bool has_enough_panels =
-      executor.num_threads() == 1 ||
-      num_panels >= kMinPanelsPerThread * executor.num_threads();
-  const bool rows_fit =
-      p.rows * depth_block * int64_t{sizeof(Operand)} <= CoreCacheBytes();
-  if (!has_enough_panels || !rows_fit || IsSmall(*memory)) {
+  // What is small may as well be packed by one thread and read by others, from
+  // so many rows on.
+  constexpr int64_t kManyRows = 192;
+  if (!PacksPanelsInTurn<Operand>(executor, p.rows, depth_block, num_panels) ||
+      (IsSmall(*memory) && p.rows > kManyRows)) {
     Pack(source, executor, memory);
     Multiply(product, executor);
     return;
@@ -498,7 +507,8 @@ void WeightMatrix<Element, Operand>::Set(
 
 template <typename Element, typename Operand>
 int64_t WeightMatrix<Element, Operand>::num_panels() const {
-  return use == Use::kInPlace ? unpacked.num_panels() : packed.num_panels();
+  return use == Use::kInPlace ? unpacked.num_panels()
+                              : NumPanels<Operand>(source.columns);
 }
 
 template <typename Element, typename Operand>
@@ -523,16 +533,18 @@ void Multiply(RowsTimesMatrix<Operand> product,
   Multiply(product, executor);
 }
 
-#define RNN_INSTANTIATE(Operand)                                             \
-  template struct PackedMatrix<Operand>;                                     \
-  template struct UnpackedMatrix<Operand>;                                   \
-  template void PackLastPanel(UnpackedMatrix<Operand>*, Operand*);           \
-  template void PackRowPieces(const Operand* const*, int64_t, const Pieces&, \
-                              Executor&, PackedMatrix<Operand>*);            \
-  template void PackRows(const Operand* const*, int64_t, int64_t, Executor&, \
-                         PackedMatrix<Operand>*);                            \
-  template void MultiplyPanel(const RowsTimesMatrix<Operand>&,               \
-                              const PanelRows&);                             \
+#define RNN_INSTANTIATE(Operand)                                              \
+  template struct PackedMatrix<Operand>;                                      \
+  template struct UnpackedMatrix<Operand>;                                    \
+  template void PackLastPanel(UnpackedMatrix<Operand>*, Operand*);            \
+  template bool PacksPanelsInTurn<Operand>(const Executor&, int64_t, int64_t, \
+                                           int64_t);                          \
+  template void PackRowPieces(const Operand* const*, int64_t, const Pieces&,  \
+                              Executor&, PackedMatrix<Operand>*);             \
+  template void PackRows(const Operand* const*, int64_t, int64_t, Executor&,  \
+                         PackedMatrix<Operand>*);                             \
+  template void MultiplyPanel(const RowsTimesMatrix<Operand>&,                \
+                              const PanelRows&);                              \
   template void Multiply(const RowsTimesMatrix<Operand>&, Executor&);
 RNN_INSTANTIATE(float)
 RNN_INSTANTIATE(double)

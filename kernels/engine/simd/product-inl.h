@@ -424,13 +424,7 @@ inline void AddDotProducts(const Operand* const* a, int64_t a_offset,
       });
     }
     for (int m = 0; m < kRows; ++m) {
-      Transpose(products[m]);
-      for (int stride = 1; stride < kLanes; stride *= 2) {
-        for (int i = 0; i < kLanes; i += 2 * stride) {
-          products[m][i] = products[m][i] + products[m][i + stride];
-        }
-      }
-      sums[m][v] = sums[m][v] + products[m][0];
+      sums[m][v] = sums[m][v] + SumLanes(products[m]);
     }
   }
 }

@@ -111,6 +111,20 @@ RNN_ALWAYS_INLINE inline void Transpose(Vec<float> (&rows)[8]) {
   });
 }
 
+// Lane j: the sum of vectors[j]'s lanes, neighbours first, then pairs of these.
+RNN_ALWAYS_INLINE inline Vec<float> SumLanes(const Vec<float> (&vectors)[8]) {
+  // Half p of quads[q]: halves p of vectors 4 q .. 4 q + 3, added up.
+  __m256 quads[2];
+  Unroll<2>([&](auto quad) RNN_ALWAYS_INLINE {
+    constexpr int i = 4 * quad.value;
+    quads[quad.value] =
+        _mm256_hadd_ps(_mm256_hadd_ps(vectors[i].v, vectors[i + 1].v),
+                       _mm256_hadd_ps(vectors[i + 2].v, vectors[i + 3].v));
+  });
+  return {_mm256_add_ps(_mm256_permute2f128_ps(quads[0], quads[1], 0x20),
+                        _mm256_permute2f128_ps(quads[0], quads[1], 0x31))};
+}
+
 template <>
 struct Vec<double> {
   using Element = double;
@@ -191,6 +205,14 @@ RNN_ALWAYS_INLINE inline void Transpose(Vec<double> (&rows)[4]) {
     rows[c].v = _mm256_permute2f128_pd(pairs[c], pairs[2 + c], 0x20);
     rows[2 + c].v = _mm256_permute2f128_pd(pairs[c], pairs[2 + c], 0x31);
   });
+}
+
+RNN_ALWAYS_INLINE inline Vec<double> SumLanes(const Vec<double> (&vectors)[4]) {
+  // Half p: halves p of two vectors, added up.
+  const __m256d low = _mm256_hadd_pd(vectors[0].v, vectors[1].v);
+  const __m256d high = _mm256_hadd_pd(vectors[2].v, vectors[3].v);
+  return {_mm256_add_pd(_mm256_permute2f128_pd(low, high, 0x20),
+                        _mm256_permute2f128_pd(low, high, 0x31))};
 }
 
 }  // namespace

@@ -124,6 +124,29 @@ RNN_ALWAYS_INLINE inline void Transpose(Vec<float> (&rows)[16]) {
   });
 }
 
+// Lane j: the sum of vectors[j]'s lanes, neighbours first, then pairs of these.
+RNN_ALWAYS_INLINE inline Vec<float> SumLanes(const Vec<float> (&vectors)[16]) {
+  // 128-bit part p of quads[q]: parts p of vectors 4 q .. 4 q + 3, added up.
+  __m512 quads[4];
+  Unroll<4>([&](auto quad) RNN_ALWAYS_INLINE {
+    constexpr int i = 4 * quad.value;
+    const __m512 a = vectors[i].v, b = vectors[i + 1].v;
+    const __m512 c = vectors[i + 2].v, d = vectors[i + 3].v;
+    const __m512 ab = _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88),
+                                    _mm512_shuffle_ps(a, b, 0xdd));
+    const __m512 cd = _mm512_add_ps(_mm512_shuffle_ps(c, d, 0x88),
+                                    _mm512_shuffle_ps(c, d, 0xdd));
+    quads[quad.value] = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x88),
+                                      _mm512_shuffle_ps(ab, cd, 0xdd));
+  });
+  const auto add_parts = [](__m512 a, __m512 b) {
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88),
+                         _mm512_shuffle_f32x4(a, b, 0xdd));
+  };
+  return {
+      add_parts(add_parts(quads[0], quads[1]), add_parts(quads[2], quads[3]))};
+}
+
 template <>
 struct Vec<double> {
   using Element = double;
@@ -207,6 +230,23 @@ RNN_ALWAYS_INLINE inline void Transpose(Vec<double> (&rows)[8]) {
     rows[2 + c].v = _mm512_shuffle_f64x2(odd_low, odd_high, 0x88);
     rows[6 + c].v = _mm512_shuffle_f64x2(odd_low, odd_high, 0xdd);
   });
+}
+
+RNN_ALWAYS_INLINE inline Vec<double> SumLanes(const Vec<double> (&vectors)[8]) {
+  // 128-bit part p of pairs[q]: parts p of vectors 2 q and 2 q + 1, added up.
+  __m512d pairs[4];
+  Unroll<4>([&](auto pair) RNN_ALWAYS_INLINE {
+    constexpr int i = 2 * pair.value;
+    const __m512d a = vectors[i].v, b = vectors[i + 1].v;
+    pairs[pair.value] =
+        _mm512_add_pd(_mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b));
+  });
+  const auto add_parts = [](__m512d a, __m512d b) {
+    return _mm512_add_pd(_mm512_shuffle_f64x2(a, b, 0x88),
+                         _mm512_shuffle_f64x2(a, b, 0xdd));
+  };
+  return {
+      add_parts(add_parts(pairs[0], pairs[1]), add_parts(pairs[2], pairs[3]))};
 }
 
 }  // namespace

@@ -88,6 +88,12 @@ inline void Transpose(Vec<float> (&rows)[4]) {
   }
 }
 
+// Lane j: the sum of vectors[j]'s lanes, neighbours first, then pairs of these.
+inline Vec<float> SumLanes(const Vec<float> (&vectors)[4]) {
+  return {vpaddq_f32(vpaddq_f32(vectors[0].v, vectors[1].v),
+                     vpaddq_f32(vectors[2].v, vectors[3].v))};
+}
+
 template <>
 struct Vec<double> {
   using Element = double;
@@ -149,6 +155,10 @@ inline void Transpose(Vec<double> (&rows)[2]) {
   const float64x2_t first = vzip1q_f64(rows[0].v, rows[1].v);
   rows[1].v = vzip2q_f64(rows[0].v, rows[1].v);
   rows[0].v = first;
+}
+
+inline Vec<double> SumLanes(const Vec<double> (&vectors)[2]) {
+  return {vpaddq_f64(vectors[0].v, vectors[1].v)};
 }
 
 }  // namespace

@@ -115,6 +115,22 @@ inline void Transpose(Vec<F> (&rows)[Vec<F>::kLanes]) {
   }
 }
 
+// Lane j: the sum of vectors[j]'s lanes, neighbours first, then pairs of these.
+template <typename F>
+inline Vec<F> SumLanes(const Vec<F> (&vectors)[Vec<F>::kLanes]) {
+  Vec<F> sums;
+  for (int j = 0; j < Vec<F>::kLanes; ++j) {
+    Vec<F> lanes = vectors[j];
+    for (int stride = 1; stride < Vec<F>::kLanes; stride *= 2) {
+      for (int i = 0; i < Vec<F>::kLanes; i += 2 * stride) {
+        lanes.v[i] += lanes.v[i + stride];
+      }
+    }
+    sums.v[j] = lanes.v[0];
+  }
+  return sums;
+}
+
 }  // namespace
 }  // namespace RNN_ISA
 }  // namespace rnn
