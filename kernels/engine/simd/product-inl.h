@@ -143,12 +143,16 @@ struct PackedPanel {
   Vec<Operand> Load(int vector) const {
     return Vec<Operand>::Load(b + vector * kVectorSize);
   }
+  // One or two rows read a panel as fast as it comes: nothing to fetch ahead.
+  template <int kRows>
   void Next() {
-    for (int64_t i = 0; i < kVectors * kVectorSize; i += kLine) {
-      __builtin_prefetch(b + kAhead + i);
+    if constexpr (kRows > 2) {
+      for (int64_t i = 0; i < kVectors * kVectorSize; i += kLine) {
+        __builtin_prefetch(b + kAhead + i);
+      }
+      ahead.Next();
     }
     b += stride;
-    ahead.Next();
   }
 };
 template <typename Operand, int kVectors>
@@ -164,6 +168,7 @@ struct StridedPanel {
       return Vec<Operand>::Interleave(p, p + stride);
     }
   }
+  template <int /*kRows*/>
   void Next() {
     Unroll<kVectors>([&](auto v) RNN_ALWAYS_INLINE {
       vectors[v.value] += stride * kDepthStep<Operand>;
@@ -201,7 +206,7 @@ RNN_ALWAYS_INLINE inline void AddTileProduct(
       columns[j.value] = panel.Load(j.value);
       Pin(columns[j.value]);
     });
-    panel.Next();
+    panel.template Next<kRows>();
     Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
       const Vec<Operand> value = BroadcastStep(rows[m.value] + k);
       Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
