@@ -150,12 +150,6 @@ struct RowsTimesMatrix {
 template <typename Operand>
 void Multiply(const RowsTimesMatrix<Operand>& product, Executor& executor);
 
-// Whether panels that one product needs are worth packing when their turn
-// comes, by the thread that multiplies some rows with them.
-template <typename Operand>
-bool PacksPanelsInTurn(const Executor& executor, int64_t rows, int64_t depth,
-                       int64_t num_panels);
-
 // The same for a right operand that no other product needs: what is packed of
 // `source` is multiplied at once, while a core's cache holds it. `memory` is
 // what the operand would be packed into; it holds nothing in the end.
@@ -163,6 +157,12 @@ template <typename Element, typename Operand>
 void PackAndMultiply(const MatrixSource<Element>& source,
                      const RowsTimesMatrix<Operand>& product,
                      PackedMatrix<Operand>* memory, Executor& executor);
+
+// Whether panels that one product needs are worth packing when their turn
+// comes, by the thread that multiplies some rows with them.
+template <typename Operand>
+bool PacksPanelsInTurn(const Executor& executor, int64_t rows, int64_t depth,
+                       int64_t num_panels);
 
 // Weights as the right operand of products.
 template <typename Element, typename Operand>
