@@ -3,6 +3,7 @@
 import pathlib
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -83,3 +84,13 @@ def test_isa_flags_stand_in_isa_bzl_alone():
     assert isa_bzl in checked and flag.search(isa_bzl.read_text())
     offenders = [relative(p) for p in checked if p != isa_bzl and flag.search(p.read_text())]
     assert not offenders
+
+
+def test_activation_tables_are_what_their_writer_writes():
+    written = subprocess.run(
+        [sys.executable, ROOT / "tools" / "activation_tables.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert written == (ENGINE / "simd" / "activation_tables.h").read_text()

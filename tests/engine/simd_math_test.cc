@@ -70,8 +70,10 @@ const std::vector<F>& Sweep() {
       std::memcpy(&x, &bits, sizeof x);
       if (!std::isnan(x)) xs->push_back(x);
     }
-    for (double bound : {0.0, 0.34657, 0.69315, 9.01, 10.0, 17.33, 19.06, 20.0,
-                         22.0, 44.0, 87.0, 88.0, 89.0, 708.0, 709.0, 710.0}) {
+    for (double bound :
+         {0.0,  0.0625, 0.078125, 0.25,  0.34657, 0.69315, 9.01, 10.0,
+          15.0, 15.75,  16.0,     17.33, 19.06,   20.0,    22.0, 44.0,
+          87.0, 88.0,   89.0,     708.0, 709.0,   710.0}) {
       for (F x : {static_cast<F>(bound), static_cast<F>(-bound)}) {
         F up = x, down = x;
         for (int i = 0; i < 100; ++i) {
@@ -211,7 +213,7 @@ TYPED_TEST(SimdMathTest, LanesDoNotDependOnEachOther) {
   using F = TypeParam;
   constexpr int kMaxCount = 40;
   RandomValues random(2);
-  const std::vector<F> xs = random.Reals<F>(kMaxCount, -5, 5);
+  const std::vector<F> xs = random.Reals<F>(kMaxCount, -30, 30);
   for (const SimdTarget* target : TestedSimdTargets()) {
     SCOPED_TRACE(target->name);
     for (Function<F> function :

@@ -1,6 +1,7 @@
 // clang-format off: the vector type comes first.
 #define RNN_ISA avx512_bf16
 #include "kernels/engine/simd/vec_avx512_bf16.h"
+#include "kernels/engine/simd/math_avx512-inl.h"
 #include "kernels/engine/simd/target-inl.h"
 // clang-format on
 

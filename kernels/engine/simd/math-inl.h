@@ -6,7 +6,8 @@
 //                              -infinity
 //   Tanh        all x          4
 //
-// NaN gives NaN. The table is held to by tests/engine/simd_math_test.cc.
+// NaN gives NaN. The table is held to by tests/engine/simd_math_test.cc, also
+// for what an instruction set has of its own (math_avx512-inl.h).
 #ifndef KERNELS_ENGINE_SIMD_MATH_INL_H_
 #define KERNELS_ENGINE_SIMD_MATH_INL_H_
 
@@ -65,7 +66,7 @@ inline V Expm1Reduced(V x, V* k) {
 
 // 1 / (1 + exp(-x)). exp of the largest argument is infinity.
 template <typename V>
-inline V Sigmoid(V x) {
+inline V SigmoidByExp(V x) {
   using C = ExpConstants<typename V::Element>;
   const V one = V::Broadcast(1);
   const V argument =
@@ -89,6 +90,11 @@ inline V Tanh(V x) {
   const V power = Scale(one, k);
   const V e = MulAdd(reduced, power, power - one);
   return CopySign(e / (e + V::Broadcast(2)), x);
+}
+
+template <typename V>
+inline V Sigmoid(V x) {
+  return SigmoidByExp(x);
 }
 
 template <typename V>
