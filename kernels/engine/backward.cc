@@ -165,10 +165,12 @@ class BackwardPass {
   // first chunk writes them.
   void InitParamsGradients() {
     const bool is_nothing_written = sequences_.num_valid_rows() == 0;
-    for (int gate = 0; gate < d_.num_gates(); ++gate) {
-      gate_begins_[gate] =
-          (has_keras_weights() ? KerasGate(d_.mode, gate) : gate) *
-          d_.hidden_size;
+    if (has_keras_weights()) {
+      FindKerasGates(d_, gate_begins_);
+    } else {
+      for (int gate = 0; gate < d_.num_gates(); ++gate) {
+        gate_begins_[gate] = gate * d_.hidden_size;
+      }
     }
     if (!has_keras_weights()) {
       if constexpr (!kRoundsResults) {
@@ -307,13 +309,15 @@ class BackwardPass {
     // Packing moves all of a matrix about as often as a small call reads it.
     // In place it gives the bits of packed weights.
     constexpr int64_t kMaxRowsOfOneProduct = 16;
-    constexpr int64_t kMaxRowsOfTwoSteps = 32;
+    constexpr int64_t kMaxSteps = 2;
+    constexpr int64_t kMaxRowsOfSteps = 32;
     if (kInPlace && gates_size % kDepthStep<Operand> == 0) {
       const int64_t rows = sequences_.num_valid_rows();
       const int64_t steps = sequences_.num_steps();
       if (rows <= kMaxRowsOfOneProduct) input_use = WeightsUse::kInPlace;
-      if (steps <= 2 &&
-          rows <= (steps == 1 ? kMaxRowsOfOneProduct : kMaxRowsOfTwoSteps)) {
+      const int64_t max_rows =
+          steps == 1 ? kMaxRowsOfOneProduct : kMaxRowsOfSteps;
+      if (steps <= kMaxSteps && rows <= max_rows) {
         recurrent_use = WeightsUse::kInPlace;
       }
     }

@@ -26,12 +26,11 @@ namespace rnn {
 namespace {
 
 // R in the panels CellForwardStep wants, of columns [G][cell_units], tail units
-// zero. Or as the caller keeps it, if that is not worth while.
+// zero: packed for all steps, or one after another for one step, or as the
+// caller keeps it.
 template <typename Operand>
 struct RecurrentPanels {
   static constexpr int kMaxColumns = 256;
-  // Rows of gates are read across panels, for a panel's part of one is short.
-  static constexpr int64_t kPanelsTogether = 16;
 
   Operand* panels;
   int64_t hidden_size;
@@ -43,7 +42,7 @@ struct RecurrentPanels {
   // Not packed: [G*H, P]; or Keras' [P, G*H].
   const Operand* canonical = nullptr;
   const Operand* keras = nullptr;
-  int64_t columns[kMaxGates];  // where Keras' gates begin
+  int64_t keras_gate_begins[kMaxGates];  // in a row of it
 
   static RecurrentPanels Take(Arena& arena, const RnnDescriptor& d) {
     RecurrentPanels p;
@@ -51,9 +50,7 @@ struct RecurrentPanels {
     p.output_size = d.output_size();
     p.depth = PaddedDepth<Operand>(p.output_size);
     p.num_gates = d.num_gates();
-    for (int gate = 0; gate < p.num_gates; ++gate) {
-      p.columns[gate] = KerasGate(d.mode, gate) * d.hidden_size;
-    }
+    FindKerasGates(d, p.keras_gate_begins);
     p.units = Kernels<Operand>().cell_units[static_cast<int>(d.mode)];
     p.columns_together =
         Kernels<Operand>().cell_columns[static_cast<int>(d.mode)];
@@ -104,48 +101,6 @@ struct RecurrentPanels {
                 });
   }
 
-  // `source` is [G*H, P], `out` a panel.
-  template <typename Element>
-  void PackPanel(const Element* source, int64_t panel, Operand* out) const {
-    const Element* rows[kMaxColumns];
-    PointAtRows(source, panel, rows);
-    for (int64_t column = 0; column < num_gates * units;
-         column += columns_together) {
-      PackColumns(rows + column, columns_together, 0, output_size, 0,
-                  out + column * depth);
-    }
-  }
-
-  // `source` is [P, G*H], `out` as many panels.
-  template <typename Element>
-  void PackPanelsOfKeras(const Element* source, int64_t panel_begin,
-                         int64_t panel_end, Operand* out) const {
-    constexpr int64_t kStep = kDepthStep<Operand>;
-    const int64_t stride = num_gates * hidden_size;
-    // Columns of one gate and of those that are packed together.
-    const int64_t width = std::min(units, columns_together);
-    const auto pack_step = [&](int64_t k, int64_t column, int64_t panel) {
-      const int64_t unit = panel * units + column % units;
-      const int64_t count = std::clamp<int64_t>(hidden_size - unit, 0, width);
-      const int64_t first = column / columns_together * columns_together;
-      Operand* step = out + (panel - panel_begin) * panel_size() +
-                      first * depth + k * columns_together +
-                      (column - first) * kStep;
-      if (count > 0) {
-        PackStepOf(k, output_size, columns[column / units] + unit, count, step,
-                   [&](int64_t row) { return source + row * stride; });
-      }
-      std::fill(step + count * kStep, step + width * kStep, Operand{});
-    };
-    for (int64_t k = 0; k < output_size; k += kStep) {
-      for (int64_t column = 0; column < num_gates * units; column += width) {
-        for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
-          pack_step(k, column, panel);
-        }
-      }
-    }
-  }
-
   // `rows` is memory for the result.
   Panel<Operand> PanelOf(int64_t index, int64_t next_index,
                          const Operand* (&rows)[kMaxColumns]) const {
@@ -157,7 +112,8 @@ struct RecurrentPanels {
       for (int64_t v = 0; v < num_gates * vectors_per_gate; ++v) {
         const int64_t unit = std::min(
             index * units + v % vectors_per_gate * lanes, hidden_size - lanes);
-        panel.vectors[v] = keras + columns[v / vectors_per_gate] + unit;
+        panel.vectors[v] =
+            keras + keras_gate_begins[v / vectors_per_gate] + unit;
       }
       panel.stride = num_gates * hidden_size;
     } else if (canonical != nullptr) {
@@ -192,6 +148,49 @@ struct RecurrentPanels {
   template <typename PackRange>
   void ForEachPanel(Executor& executor, PackRange pack) const {
     ParallelFor(executor, num_panels(), panel_size() * kMoveWork, pack);
+  }
+
+  // `source` is [G*H, P], `out` a panel.
+  template <typename Element>
+  void PackPanel(const Element* source, int64_t panel, Operand* out) const {
+    const Element* rows[kMaxColumns];
+    PointAtRows(source, panel, rows);
+    for (int64_t column = 0; column < num_gates * units;
+         column += columns_together) {
+      PackColumns(rows + column, columns_together, 0, output_size, 0,
+                  out + column * depth);
+    }
+  }
+
+  // `source` is [P, G*H], `out` as many panels.
+  template <typename Element>
+  void PackPanelsOfKeras(const Element* source, int64_t panel_begin,
+                         int64_t panel_end, Operand* out) const {
+    constexpr int64_t kStep = kDepthStep<Operand>;
+    const int64_t stride = num_gates * hidden_size;
+    // Columns of one gate and of those that are packed together.
+    const int64_t width = std::min(units, columns_together);
+    const auto pack_step = [&](int64_t k, int64_t column, int64_t panel) {
+      const int64_t unit = panel * units + column % units;
+      const int64_t count = std::clamp<int64_t>(hidden_size - unit, 0, width);
+      const int64_t first = column / columns_together * columns_together;
+      Operand* step = out + (panel - panel_begin) * panel_size() +
+                      first * depth + k * columns_together +
+                      (column - first) * kStep;
+      if (count > 0) {
+        PackStepOf(k, output_size, keras_gate_begins[column / units] + unit,
+                   count, step,
+                   [&](int64_t row) { return source + row * stride; });
+      }
+      std::fill(step + count * kStep, step + width * kStep, Operand{});
+    };
+    for (int64_t k = 0; k < output_size; k += kStep) {
+      for (int64_t column = 0; column < num_gates * units; column += width) {
+        for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
+          pack_step(k, column, panel);
+        }
+      }
+    }
   }
 
   // The rows of `source` [G*H, P] that are the panel's columns.
@@ -333,6 +332,7 @@ class ForwardPseudoLayer {
     const int64_t widest_input =
         std::max(d.layer_input_size(0), d.layer_input_size(d.num_layers - 1));
 
+    FindKerasGates(d, keras_gate_begins_);
     input_weights_ = WeightMatrix<Element, Operand>::Take(arena, widest_input,
                                                           d.gates_size());
     recurrent_ = RecurrentPanels<Operand>::Take(arena, d);
@@ -395,6 +395,9 @@ class ForwardPseudoLayer {
   int64_t ReservedRowSize() const {
     return NumReservedPerUnit(d_.mode) * d_.hidden_size;
   }
+  bool keeps_activations() const {
+    return network_.has_reserve() && ReservedRowSize() > 0;
+  }
 
   void ChooseWhatToPack() {
     const bool is_single_chunk =
@@ -430,7 +433,7 @@ class ForwardPseudoLayer {
 
   // The gates of params as pieces of a row of Keras' weights.
   Pieces KerasGates() const {
-    return {recurrent_.columns, d_.num_gates(), d_.hidden_size};
+    return {keras_gate_begins_, d_.num_gates(), d_.hidden_size};
   }
 
   void SetInputWeights(int64_t layer, int64_t k) {
@@ -479,29 +482,24 @@ class ForwardPseudoLayer {
     }
   }
 
-  // Where R lies: [G*H, P]; or Keras' [P, G*H].
-  const Element* RecurrentSource(int64_t k) const {
-    return a_->keras_weights != nullptr
-               ? a_->keras_weights->recurrent_kernel
-               : a_->params +
-                     network_.params_layout().RecurrentWeights(k).offset;
-  }
-
-  void PackRecurrentWeights(int64_t k) {
-    const Element* source = RecurrentSource(k);
+  void SetRecurrentWeights(int64_t k) {
     const bool is_canonical = a_->keras_weights == nullptr;
+    recurrent_source_ =
+        is_canonical
+            ? a_->params + network_.params_layout().RecurrentWeights(k).offset
+            : a_->keras_weights->recurrent_kernel;
     if (recurrent_use_ == WeightsUse::kPacked) {
       if (is_canonical) {
-        recurrent_.Pack(source, *executor_);
+        recurrent_.Pack(recurrent_source_, *executor_);
       } else {
-        recurrent_.PackKeras(source, *executor_);
+        recurrent_.PackKeras(recurrent_source_, *executor_);
       }
     } else if constexpr (kInPlace) {
       if (recurrent_use_ == WeightsUse::kInPlace) {
         if (is_canonical) {
-          recurrent_.canonical = source;
+          recurrent_.canonical = recurrent_source_;
         } else {
-          recurrent_.TakeKeras(source);
+          recurrent_.TakeKeras(recurrent_source_);
         }
       }
     }
@@ -590,10 +588,10 @@ class ForwardPseudoLayer {
     ComputeInputGates(layer, sequences_.offset(chunk.end) - first_row);
     const int64_t k = layer * d_.num_directions + direction;
     // As late as that, so that steps find it where it was packed.
-    if (chunk.begin == 0) PackRecurrentWeights(k);
+    if (chunk.begin == 0) SetRecurrentWeights(k);
 
     Element* reserve = nullptr;
-    if (network_.has_reserve() && ReservedRowSize() > 0) {
+    if (keeps_activations()) {
       reserve = network_.Activations(k) + first_row * ReservedRowSize();
     }
     ForEachRow(sequences_, chunk, [&](int64_t i, int64_t step, int64_t rank) {
@@ -613,8 +611,7 @@ class ForwardPseudoLayer {
         Recurrence::Of<Operand>(d_, sequences_, chunk, Order::kAscending);
     const auto run_step = [&](Executor& executor, int64_t step,
                               int64_t rank_begin, int64_t rank_end) {
-      RunStep(executor, k, direction, chunk, step, rank_begin, rank_end,
-              reserve != nullptr, outputs);
+      RunStep(executor, direction, chunk, step, rank_begin, rank_end, outputs);
     };
     if (recurrent_use_ == WeightsUse::kPackedByProduct) {
       // Parts of the batch would each pack all panels.
@@ -665,8 +662,8 @@ class ForwardPseudoLayer {
                      sequences_.offset(chunk.begin);
   }
 
-  void RunStep(Executor& executor, int64_t k, int direction, StepRange chunk,
-               int64_t step, int64_t rank_begin, int64_t rank_end, bool save,
+  void RunStep(Executor& executor, int direction, StepRange chunk, int64_t step,
+               int64_t rank_begin, int64_t rank_end,
                const TimeRows<Element>& outputs) {
     const int64_t ranks = rank_end - rank_begin;
     const int64_t H = d_.hidden_size;
@@ -693,7 +690,7 @@ class ForwardPseudoLayer {
       cell.recurrent_new_bias = recurrent_new_bias_;
       if (c_ != nullptr) cell.c = c_ + begin * H;
       cell.h = cell_outputs + begin;
-      if (save) cell.saved = saved_rows_ + row + begin;
+      if (keeps_activations()) cell.saved = saved_rows_ + row + begin;
       cell_forward(cell);
       if (!d_.has_projection()) {
         EmitOutputs(direction, step, begin, end, cell.unit, cell.units, h,
@@ -704,7 +701,7 @@ class ForwardPseudoLayer {
         2 * ranks * d_.gates_size() * P + kCellWork * ranks * H;
     if (recurrent_use_ == WeightsUse::kPackedByProduct) {
       recurrent_.PackInTurn(
-          RecurrentSource(k), executor, work / recurrent_.num_panels(),
+          recurrent_source_, executor, work / recurrent_.num_panels(),
           [&](int64_t index, const Panel<Operand>& panel) {
             run_cell({index, PanelRows::kNone, rank_begin, rank_end}, panel);
           });
@@ -717,8 +714,16 @@ class ForwardPseudoLayer {
                      recurrent_.PanelOf(part.panel, part.next_panel, rows));
           });
     }
-    if (!d_.has_projection()) return;
+    if (d_.has_projection()) {
+      ProjectStep(executor, direction, step, rank_begin, rank_end, h, outputs);
+    }
+  }
 
+  // h = m times the projection, for ranks [rank_begin, rank_end) of `step`.
+  void ProjectStep(Executor& executor, int direction, int64_t step,
+                   int64_t rank_begin, int64_t rank_end, Operand* const* h,
+                   const TimeRows<Element>& outputs) {
+    const int64_t P = d_.output_size();
     RowsTimesMatrix<Operand> product;
     product.a = m_.rows;
     product.b = &projection_;
@@ -730,7 +735,8 @@ class ForwardPseudoLayer {
     const int64_t width = Kernels<Operand>().panel_columns;
     ParallelPanels(
         executor, projection_.num_panels(), PanelOrder(step), rank_begin,
-        rank_end, 2 * ranks * H * P, [&](const PanelRows& part) {
+        rank_end, 2 * (rank_end - rank_begin) * d_.hidden_size * P,
+        [&](const PanelRows& part) {
           const int64_t begin = part.row_begin, end = part.row_end;
           MultiplyPanel(product, part);
           const int64_t column = part.panel * width;
@@ -793,11 +799,13 @@ class ForwardPseudoLayer {
   const Network& network_;
   const ForwardArguments<Element>* a_ = nullptr;
   Executor* executor_ = nullptr;
+  int64_t keras_gate_begins_[kMaxGates];
 
   // Weights of the current pseudo-layer.
   WeightMatrix<Element, Operand> input_weights_;  // [in, G*H]
   WeightsUse input_weights_use_ = WeightsUse::kPacked;
-  RecurrentPanels<Operand> recurrent_;  // [P, G*H]
+  const Element* recurrent_source_ = nullptr;  // [G*H, P]; Keras': [P, G*H]
+  RecurrentPanels<Operand> recurrent_;         // [P, G*H]
   WeightsUse recurrent_use_ = WeightsUse::kPacked;
   PackedMatrix<Operand> projection_;  // [H, P]
   F* bias_ = nullptr;                 // [G*H]

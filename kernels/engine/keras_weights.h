@@ -30,6 +30,14 @@ inline int64_t KerasGate(CellMode mode, int64_t gate) {
   return mode == CellMode::kGru ? int64_t{kSwapped[gate]} : gate;
 }
 
+// Where each gate of params begins in a row of Keras' weights.
+inline void FindKerasGates(const RnnDescriptor& d,
+                           int64_t (&begins)[kMaxGates]) {
+  for (int gate = 0; gate < d.num_gates(); ++gate) {
+    begins[gate] = KerasGate(d.mode, gate) * d.hidden_size;
+  }
+}
+
 // Elements of each.
 inline int64_t KerasKernelSize(const RnnDescriptor& d) {
   return d.input_size * d.gates_size();

@@ -57,8 +57,6 @@ void FillStep(const Pieces& pieces, int64_t depth, int64_t k, int64_t panel,
 template <typename Operand, typename Row>
 void FillPanelsWithPieces(PackedMatrix<Operand>* packed, int64_t depth,
                           const Pieces& pieces, Executor& executor, Row row) {
-  // A row is read across panels, for a panel's part of it is short.
-  constexpr int64_t kPanelsTogether = 16;
   const int64_t panel_columns = Kernels<Operand>().panel_columns;
   FillPanels(
       packed, depth, pieces.size(), executor, [&](int64_t begin, int64_t end) {

@@ -13,6 +13,10 @@
 
 namespace rnn {
 
+// So many panels are filled at a time from rows, which are read across them: a
+// panel's part of a row is short.
+inline constexpr int64_t kPanelsTogether = 16;
+
 // The right operand B [depth, columns], in panels of the width the micro-kernel
 // dictates (simd_kernels.h).
 template <typename Operand>
@@ -159,7 +163,9 @@ void PackAndMultiply(const MatrixSource<Element>& source,
                      PackedMatrix<Operand>* memory, Executor& executor);
 
 // Whether panels that one product needs are worth packing when their turn
-// comes, by the thread that multiplies some rows with them.
+// comes, by the thread that multiplies `rows` with them: `depth` of each row
+// has to stay in its cache meanwhile, and each thread to have panels enough.
+// Bits are the same either way.
 template <typename Operand>
 bool PacksPanelsInTurn(const Executor& executor, int64_t rows, int64_t depth,
                        int64_t num_panels);
@@ -169,7 +175,7 @@ template <typename Element, typename Operand>
 struct WeightMatrix {
   enum class Use {
     kPacked,
-    kPackedByProduct,  // there is one; see PackAndMultiply()
+    kPackedByProduct,  // there is one, which packs panels in turn
     kInPlace,          // only if Element is Operand; see UnpackedMatrix
   };
 

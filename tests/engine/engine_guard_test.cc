@@ -48,11 +48,15 @@ const Case kCases[] = {
     {"hidden_deeper_than_a_block", 2, 2, 3, 515},
     // Read weights where they lie: of bfloat16 pairs, and by vectors of Keras'.
     {"one_step_of_one_row_not_packed", 1, 1, 34, 48},
-    {"one_step_not_packed", 1, 32, 18, 80},
+    {"one_step_not_packed", 1, 16, 18, 80},
+    {"one_step_not_packed_forward", 1, 32, 18, 80},
     {"two_steps_not_packed", 2, 3, 18, 34, 2, 2, 0, {2, 1, 2}},
     {"steps_not_packed", 4, 2, 34, 48, 1, 1, 0, {4, 2}},
     {"projection_not_packed", 2, 3, 18, 38, 1, 2, 22},
     {"skip_input_not_packed", 1, 3, 34, 34, 2, 1, 0, {}, 0, true},
+    // Pack them when their turn comes.
+    {"one_step_packed_in_turn", 1, 40, 35, 290, 1, 2},
+    {"one_step_packed_in_turn_projected", 1, 36, 20, 150, 1, 2, 131},
     {"no_rows", 2, 0, 3, 5},
     {"empty_rows", 2, 3, 3, 5, 1, 1, 0, {0, 0, 0}},
     {"several_chunks_of_time", 90, 13, 3, 5},

@@ -101,6 +101,7 @@ const Case kCases[] = {
      false, 0.5f},
     {"hundreds", 6, 37, 130, 129, 1, 2, Lengths::kRagged},
     {"hundreds_projected", 5, 37, 70, 150, 1, 1, Lengths::kRagged, 131},
+    {"hundreds_in_one_direction", 3, 20, 33, 290},
     // Of one row alone, or of a third of the time, all weights are still
     // packed.
     {"long_rows", 40, 3, 6, 10, 2, 2, Lengths::kRagged},
@@ -116,6 +117,7 @@ const Case kCases[] = {
     {"1_step_of_32_rows_in_layers", 1, 32, 19, 37, 2, 2},
     {"1_step_of_33_rows", 1, 33, 20, 48},
     // - or packed by the one step that uses them, if panels are enough,
+    {"1_step_of_16_rows", 1, 16, 20, 48, 1, 2},
     {"1_step_of_17_rows", 1, 17, 20, 48, 1, 2},
     {"1_step_of_40_rows_in_layers", 1, 40, 33, 290, 2, 2, Lengths::kRagged},
     {"1_step_of_36_rows_projected", 1, 36, 20, 150, 1, 2, Lengths::kRagged,
@@ -1068,7 +1070,7 @@ TEST(EngineThreadsTest, BitsDoNotDependOnThreadsAtLargeSizes) {
 
 // Large enough for products and steps to be split, with weights where they lie.
 template <typename Element>
-void ExpectSameBitsOfThreadsWhereNothingIsPacked() {
+void ExpectSameBitsOfThreadsWhereForwardPacksNothing() {
   const auto expect_same_bits = [&](int64_t T, int64_t B, CellMode mode,
                                     bool keras_weights) {
     SCOPED_TRACE(testing::Message()
@@ -1091,14 +1093,15 @@ void ExpectSameBitsOfThreadsWhereNothingIsPacked() {
   for (CellMode mode : kModes) {
     for (bool keras_weights : {false, true}) {
       expect_same_bits(2, 4, mode, keras_weights);
-      expect_same_bits(1, 32, mode, keras_weights);
+      expect_same_bits(1, 16, mode, keras_weights);
+      expect_same_bits(1, 32, mode, keras_weights);  // backward packs
     }
     expect_same_bits(4, 2, mode, /*keras_weights=*/false);
   }
 }
-TEST(EngineThreadsTest, BitsDoNotDependOnThreadsWhereNothingIsPacked) {
-  ExpectSameBitsOfThreadsWhereNothingIsPacked<float>();
-  ExpectSameBitsOfThreadsWhereNothingIsPacked<BFloat16>();
+TEST(EngineThreadsTest, BitsDoNotDependOnThreadsWhereForwardPacksNothing) {
+  ExpectSameBitsOfThreadsWhereForwardPacksNothing<float>();
+  ExpectSameBitsOfThreadsWhereForwardPacksNothing<BFloat16>();
 }
 
 // With two threads each runs a direction; with more, long steps are split.

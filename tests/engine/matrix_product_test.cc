@@ -372,7 +372,9 @@ TYPED_TEST(MatrixProductTest, PackedByProductsHasTheBitsOfPacked) {
       9;
   check_sources(depth, kColumns, 17);
   check_sources(depth, 70, 17);  // too few panels for each thread
-  check_sources(33, 12, 5);      // small
+  check_sources(33, 12, 5);      // and small
+  check_sources(33, 1002, 17);   // small, and panels enough
+  check_sources(33, 1002, 193);  // and rows enough to share what is packed
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ constexpr int64_t kMaxRows = 13;   // two tiles of six, and one
 constexpr int64_t kMostRows = 33;  // two tiles of 16, and one
 constexpr int64_t kMaxDepth = 67;  // before it is padded
 constexpr int64_t kMaxLanes = 16;
+constexpr int64_t kMaxTransposed = 2 * kMaxLanes + 1;
 constexpr int64_t kMaxColumns = kMaxPanelVectors * kMaxLanes;
 constexpr int64_t kMaxUnits = kMaxColumns;
 constexpr int64_t kMaxHidden = kMaxDepth + 1 + kMaxUnits;
@@ -248,13 +249,12 @@ TYPED_TEST(SimdProductGuardTest, MultiplyPanel) {
   }
 }
 
-TYPED_TEST(SimdGuardTest, TransposeRows) {
-  using F = TypeParam;
-  constexpr int64_t kMaxTransposed = 2 * kMaxLanes + 1;
-  OperandRows<F> in(kMaxTransposed, kMaxDepth);
-  Operand<F> out(kMaxDepth * (kMaxTransposed + 1));
-  for (const SimdTarget* target : TestedSimdTargets()) {
-    const SimdKernels<F>& kernels = KernelsOf<F>(*target);
+TYPED_TEST(SimdProductGuardTest, TransposeRows) {
+  using Element = TypeParam;
+  OperandRows<Element> in(kMaxTransposed, kMaxDepth);
+  Operand<Element> out(kMaxDepth * (PaddedDepth<Element>(kMaxTransposed) + 1));
+  for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
+    const SimdKernels<Element>& kernels = KernelsOf<Element>(*target);
     for (int64_t columns : AroundLanes(kernels.lanes, kMaxTransposed)) {
       for (int64_t depth = 0; depth <= kMaxDepth; ++depth) {
         for (int64_t begin : {int64_t{0}, depth / 2}) {
@@ -265,17 +265,47 @@ TYPED_TEST(SimdGuardTest, TransposeRows) {
             SetGuardedCase(text);
             // Rows of the output lie side by side, or one value apart.
             for (int64_t gap : {0, 1}) {
-              const int64_t stride = columns + gap;
+              const int64_t padded = PaddedDepth<Element>(columns);
+              const int64_t stride = padded + gap;
               const int64_t rows = depth - begin;
-              F* result = out.Poisoned(
-                  side, rows == 0 ? 0 : (rows - 1) * stride + columns);
+              Element* result = out.Poisoned(
+                  side, rows == 0 ? 0 : (rows - 1) * stride + padded);
               kernels.transpose_rows(in.Random(side, columns, depth), columns,
                                      begin, depth, result, stride);
               for (int64_t row = 0; row < rows; ++row) {
-                ExpectWritten(result + row * stride, columns, text);
+                ExpectWritten(result + row * stride, padded, text);
               }
               if (this->HasFatalFailure()) return;
             }
+          }
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(SimdProductGuardTest, PackColumns) {
+  using Element = TypeParam;
+  constexpr int64_t kStep = kDepthStep<Element>;
+  OperandRows<Element> in(kMaxTransposed, kMaxDepth);
+  Operand<Element> out(kMaxDepth * kMaxTransposed);
+  for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
+    const SimdKernels<Element>& kernels = KernelsOf<Element>(*target);
+    for (int64_t columns : AroundLanes(kernels.lanes, kMaxTransposed)) {
+      for (int64_t depth = 0; depth <= kMaxDepth; ++depth) {
+        for (int64_t begin : {depth % kStep, depth / 2}) {
+          if ((depth - begin) % kStep != 0) continue;
+          for (GuardedSide side : kSides) {
+            const std::string text = Describe(
+                "pack_columns", *target,
+                {{"columns", columns}, {"from", begin}, {"to", depth}});
+            SetGuardedCase(text);
+            const int64_t count = (depth - begin) * columns;
+            Element* result = out.Poisoned(side, count);
+            kernels.pack_columns(in.Random(side, columns, depth), columns,
+                                 begin, depth, result);
+            ExpectWritten(result, count, text);
+            if (this->HasFatalFailure()) return;
           }
         }
       }

@@ -604,17 +604,18 @@ Operand Numbered(int64_t j, int64_t k) {
   return value;
 }
 
-// Rows of unequal worth, one of them absent, and a window [begin, end) of their
-// columns: whole tiles, tails both ways.
+// Rows of unequal worth, one of which may be absent, and a window [begin, end)
+// of their columns: whole tiles, tails both ways.
 template <typename Operand>
 struct NumberedRows {
   static constexpr int64_t kDepth = 41;
-  static constexpr int64_t kAbsent = 2;
+  static constexpr int64_t kNone = -1;
 
-  NumberedRows(int64_t count, int64_t begin, int64_t end)
-      : values(count * kDepth) {
+  NumberedRows(int64_t count, int64_t begin, int64_t end,
+               int64_t absent_row = kNone)
+      : values(count * kDepth), absent(absent_row) {
     for (int64_t j = 0; j < count; ++j) {
-      rows.push_back(j == kAbsent ? nullptr : values.data() + j * kDepth);
+      rows.push_back(j == absent ? nullptr : values.data() + j * kDepth);
       for (int64_t k = begin; k < end; ++k) {
         values[j * kDepth + k] = Numbered<Operand>(j, k);
       }
@@ -622,26 +623,32 @@ struct NumberedRows {
   }
 
   Operand At(int64_t j, int64_t k) const {
-    return j == kAbsent || j >= static_cast<int64_t>(rows.size())
+    return j == absent || j >= static_cast<int64_t>(rows.size())
                ? Operand{}
                : Numbered<Operand>(j, k);
   }
 
   Guarded<Operand> values;
+  int64_t absent;
   std::vector<const Operand*> rows;
 };
 
-// Calls check(columns, begin, end) for windows of NumberedRows.
+// Calls check(rows, columns, begin, end) for windows of NumberedRows.
 template <typename Operand, typename Check>
 void ForWindows(Check check) {
   constexpr int64_t kDepth = NumberedRows<Operand>::kDepth;
-  for (int64_t columns : {1, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33}) {
-    for (int64_t begin : {0, 5}) {
-      for (int64_t end :
-           {begin, begin + 1, begin + 2, int64_t{21}, kDepth - 1, kDepth}) {
-        SCOPED_TRACE(testing::Message() << "columns " << columns << " from "
-                                        << begin << " to " << end);
-        check(columns, begin, end);
+  for (int64_t columns : {1, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 48, 64, 65}) {
+    for (int64_t absent :
+         {NumberedRows<Operand>::kNone, int64_t{2}, columns - 1}) {
+      for (int64_t begin : {0, 5}) {
+        for (int64_t end :
+             {begin, begin + 1, begin + 2, int64_t{21}, kDepth - 1, kDepth}) {
+          SCOPED_TRACE(testing::Message()
+                       << "columns " << columns << " but for " << absent
+                       << ", from " << begin << " to " << end);
+          check(NumberedRows<Operand>(columns, begin, end, absent), columns,
+                begin, end);
+        }
       }
     }
   }
@@ -651,8 +658,8 @@ TYPED_TEST(SimdProductTest, TransposesRows) {
   using Operand = TypeParam;
   for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     SCOPED_TRACE(target->name);
-    ForWindows<Operand>([&](int64_t columns, int64_t begin, int64_t end) {
-      const NumberedRows<Operand> source(columns, begin, end);
+    ForWindows<Operand>([&](const NumberedRows<Operand>& source,
+                            int64_t columns, int64_t begin, int64_t end) {
       const int64_t padded = PaddedDepth<Operand>(columns);
       const int64_t out_stride = padded + 2;
       Guarded<Operand> out(source.kDepth * out_stride);
@@ -678,9 +685,9 @@ TYPED_TEST(SimdProductTest, PacksColumns) {
   using Operand = TypeParam;
   for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     SCOPED_TRACE(target->name);
-    ForWindows<Operand>([&](int64_t columns, int64_t begin, int64_t end) {
+    ForWindows<Operand>([&](const NumberedRows<Operand>& source,
+                            int64_t columns, int64_t begin, int64_t end) {
       if ((end - begin) % kDepthStep<Operand> != 0) return;
-      const NumberedRows<Operand> source(columns, begin, end);
       Guarded<Operand> out((end - begin) * columns);
       KernelsOf<Operand>(*target).pack_columns(source.rows.data(), columns,
                                                begin, end, out.data());

@@ -220,11 +220,11 @@ inline void AddRecurrentProduct(const CellForwardStep<Operand>& s, int64_t row,
   const Panel<Operand>& b = s.recurrent;
   if (b.packed != nullptr) {
     const Operand* packed = b.packed + vector * V::kLanes * s.depth;
-    AddTileProduct(
-        s.depth, h_prev, 0,
-        PackedPanel<Operand, kVectors>{packed, kVectors * V::kLanes * kStep,
-                                       ahead->Take(s.depth / kStep, packed)},
-        sums);
+    AddTileProduct(s.depth, h_prev, 0,
+                   PackedPanel<Operand, kVectors>{
+                       packed, kVectors * V::kLanes * kStep,
+                       ahead->TakeForTileOf(kRows, s.depth / kStep, packed)},
+                   sums);
   } else if (b.rows != nullptr) {
     AddDotProducts(h_prev, 0, b.rows + vector * V::kLanes, 0, s.depth, sums);
   } else {

@@ -86,6 +86,16 @@ Vec<Operand> BroadcastStep(const Operand* p) {
   }
 }
 
+// Whole vectors of a step of the depth, row(i) being its row i.
+template <typename Operand, typename Row>
+RNN_ALWAYS_INLINE inline Vec<Operand> LoadWholeStep(Row row) {
+  if constexpr (kDepthStep<Operand> == 1) {
+    return Vec<Operand>::Load(row(0));
+  } else {
+    return Vec<Operand>::Interleave(row(0), row(1));
+  }
+}
+
 template <typename Operand>
 Vec<Operand> ZeroStep() {
   const Operand zeros[kDepthStep<Operand>] = {};
@@ -94,10 +104,12 @@ Vec<Operand> ZeroStep() {
 
 // The panel that will be used after the one at hand comes into the caches while
 // rows are multiplied, if these are more than one tile: a line for each step of
-// depth of each tile, so that a few tiles fetch a part of it.
+// depth of each tile, so that a few tiles fetch a part of it. Tiles of one or
+// two rows read a panel as fast as it comes, and fetch nothing.
 class FetchAhead {
  public:
   static constexpr int64_t kLine = 64;
+  static constexpr bool IsFetchedByTileOf(int rows) { return rows > 2; }
 
   FetchAhead() : line_(nullptr), bytes_(0) {}  // nothing
   FetchAhead(const void* next, int64_t bytes)
@@ -111,6 +123,11 @@ class FetchAhead {
     line_ += steps * kLine;
     bytes_ -= steps * kLine;
     return part;
+  }
+
+  FetchAhead TakeForTileOf(int rows, int64_t steps, const void* idle_address) {
+    return IsFetchedByTileOf(rows) ? Take(steps, idle_address)
+                                   : FetchAhead(idle_address);
   }
 
   RNN_ALWAYS_INLINE void Next() {
@@ -143,10 +160,9 @@ struct PackedPanel {
   Vec<Operand> Load(int vector) const {
     return Vec<Operand>::Load(b + vector * kVectorSize);
   }
-  // One or two rows read a panel as fast as it comes: nothing to fetch ahead.
   template <int kRows>
   void Next() {
-    if constexpr (kRows > 2) {
+    if constexpr (FetchAhead::IsFetchedByTileOf(kRows)) {
       for (int64_t i = 0; i < kVectors * kVectorSize; i += kLine) {
         __builtin_prefetch(b + kAhead + i);
       }
@@ -161,12 +177,8 @@ struct StridedPanel {
   int64_t stride;
 
   Vec<Operand> Load(int vector) const {
-    const Operand* p = vectors[vector];
-    if constexpr (kDepthStep<Operand> == 1) {
-      return Vec<Operand>::Load(p);
-    } else {
-      return Vec<Operand>::Interleave(p, p + stride);
-    }
+    return LoadWholeStep<Operand>(
+        [&](int row) { return vectors[vector] + row * stride; });
   }
   template <int /*kRows*/>
   void Next() {
@@ -222,13 +234,15 @@ RNN_ALWAYS_INLINE inline void AddTileProduct(
   });
 }
 
-// Lane l holds element k + l of the rows of a step; those from rows[num_rows]
-// on, and those that are nullptr, give zeros.
+// Lane l holds element k + l of a step's rows, which begin with rows[first];
+// those from rows[num_rows] on, and those that are nullptr, give zeros.
 template <typename Operand>
 RNN_ALWAYS_INLINE inline Vec<Operand> LoadStep(const Operand* const* rows,
-                                               int64_t num_rows, int64_t k,
+                                               int64_t num_rows, int64_t first,
+                                               int64_t k,
                                                Lanes<Vec<Operand>> lanes) {
   const auto row = [&](int64_t i) -> const Operand* {
+    i += first;
     return i < num_rows && rows[i] != nullptr ? rows[i] + k : nullptr;
   };
   if constexpr (kDepthStep<Operand> == 1) {
@@ -240,8 +254,8 @@ RNN_ALWAYS_INLINE inline Vec<Operand> LoadStep(const Operand* const* rows,
 
 // Rows of `out`, out_stride values apart, from vectors of `lanes` lanes that
 // are its columns, each of kColumnRows of rows[num_rows]: load(row, lane, lanes
-// left) is one from some lane on, and load_whole(row, lane) the same where no
-// row and no lane is missing.
+// left) is one from some lane on, zeros from row num_rows on, and
+// load_whole(row, lane) the same where no row and no lane is missing.
 template <int kColumnRows, typename Operand, typename LoadWhole, typename Load>
 RNN_ALWAYS_INLINE inline void TransposeLanes(const Operand* const* rows,
                                              int64_t num_rows, int64_t lanes,
@@ -330,15 +344,11 @@ void TransposeRows(const Operand* const* rows, int64_t columns, int64_t k_begin,
   TransposeLanes<kDepthStep<Operand>>(
       rows, columns, k_end - k_begin, out, out_stride,
       [&](int64_t row, int64_t k) RNN_ALWAYS_INLINE {
-        const Operand* const* step = rows + row;
-        if constexpr (kDepthStep<Operand> == 1) {
-          return V::Load(step[0] + k_begin + k);
-        } else {
-          return V::Interleave(step[0] + k_begin + k, step[1] + k_begin + k);
-        }
+        return LoadWholeStep<Operand>(
+            [&](int i) { return rows[row + i] + k_begin + k; });
       },
       [&](int64_t row, int64_t k, Lanes<V> lanes) RNN_ALWAYS_INLINE {
-        return LoadStep(rows + row, columns - row, k_begin + k, lanes);
+        return LoadStep(rows, columns, row, k_begin + k, lanes);
       });
 }
 
@@ -364,7 +374,7 @@ void PackStep(const Operand* const* rows, int64_t columns, Operand* out) {
   using V = Vec<Operand>;
   for (int64_t j = 0; j < columns; j += V::kLanes) {
     const Lanes<V> lanes{columns - j};
-    lanes.Store(LoadStep(rows, kDepthStep<Operand>, j, lanes),
+    lanes.Store(LoadStep(rows, kDepthStep<Operand>, 0, j, lanes),
                 out + j * kDepthStep<Operand>);
   }
 }
@@ -531,7 +541,7 @@ inline void MultiplyBlock(const PanelProduct<Operand>& p, int64_t k_begin,
       Clear(sums);
       FetchTile<kRows, kVectors, V>(p, row);
       AddTileProduct(k_end - k_begin, p.a + row, p.a_offset + k_begin,
-                     panel_of_tile(), sums);
+                     panel_of_tile(kRows), sums);
       StoreTile(p, row, is_first, sums);
     });
   };
@@ -539,10 +549,10 @@ inline void MultiplyBlock(const PanelProduct<Operand>& p, int64_t k_begin,
     const int64_t depth = k_end - k_begin;
     const Operand* b = p.b.packed + k_begin * kPanelColumns;
     FetchAhead ahead = AheadOfBlock<kPanelColumns, kMaxRows>(p, k_end);
-    multiply([&] {
+    multiply([&](int tile_rows) {
       return PackedPanel<Operand, kVectors>{
           b, kPanelColumns * kDepthStep<Operand>,
-          ahead.Take(depth / kDepthStep<Operand>, b)};
+          ahead.TakeForTileOf(tile_rows, depth / kDepthStep<Operand>, b)};
     });
   } else {
     StridedPanel<Operand, kVectors> panel;
@@ -550,7 +560,7 @@ inline void MultiplyBlock(const PanelProduct<Operand>& p, int64_t k_begin,
     for (int v = 0; v < kVectors; ++v) {
       panel.vectors[v] = p.b.vectors[v] + k_begin * p.b.stride;
     }
-    multiply([&] { return panel; });
+    multiply([&](int) { return panel; });
   }
 }
 

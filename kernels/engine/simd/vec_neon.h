@@ -76,16 +76,17 @@ inline Vec<float> WherePositive(Vec<float> condition, Vec<float> value) {
 inline void Pin(Vec<float>& a) { asm volatile("" : "+w"(a.v)); }
 
 // Lane j of row i becomes lane i of row j.
-inline void Transpose(Vec<float> (&rows)[4]) {
+RNN_ALWAYS_INLINE inline void Transpose(Vec<float> (&rows)[4]) {
   // Pairs of columns 0 and 2, respectively 1 and 3, of two rows.
   const float32x4x2_t top = vtrnq_f32(rows[0].v, rows[1].v);
   const float32x4x2_t bottom = vtrnq_f32(rows[2].v, rows[3].v);
-  for (int c = 0; c < 2; ++c) {
+  Unroll<2>([&](auto column) RNN_ALWAYS_INLINE {
+    constexpr int c = column.value;
     rows[c].v =
         vcombine_f32(vget_low_f32(top.val[c]), vget_low_f32(bottom.val[c]));
     rows[2 + c].v =
         vcombine_f32(vget_high_f32(top.val[c]), vget_high_f32(bottom.val[c]));
-  }
+  });
 }
 
 // Lane j: the sum of vectors[j]'s lanes, neighbours first, then pairs of these.
