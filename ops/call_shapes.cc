@@ -208,19 +208,31 @@ class CallChecker {
   absl::Status CheckProjectedStates(const ForwardShapes& shapes,
                                     bool same_rows) {
     const int64_t num_proj = attributes_.num_proj;
-    if (num_proj > 0 && Learn(num_proj, &sizes_.output_size) && same_rows &&
-        (sizes_.hidden_size == kUnknownSize ||
-         num_proj <= sizes_.hidden_size)) {
+    if (num_proj < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("num_proj must be in [0, num_units], got ", num_proj,
+                       "; 0 is for no projection."));
+    }
+    const bool at_most_units =
+        sizes_.hidden_size == kUnknownSize || num_proj <= sizes_.hidden_size;
+    if (Learn(num_proj, &sizes_.output_size) && same_rows && at_most_units) {
       return CheckLayers(shapes.input_c);
     }
+    // A num_proj of H would turn the projection off, silently, so the state
+    // that was not made smaller comes first.
+    const std::string advice =
+        !same_rows ? "pass one cell state for each state of input_h."
+        : !at_most_units
+            ? "num_proj cannot be more than the last dimension of input_c."
+            : absl::StrCat("give input_h the last dimension ", num_proj,
+                           ", or set num_proj to the one that it has (H is no "
+                           "projection).");
     return absl::InvalidArgumentError(absl::StrCat(
         "Invalid input_h and input_c w/ projection size: ", num_proj, " ",
         shapes.input_h.DebugString(), " ", shapes.input_c.DebugString(),
         ". input_h must have shape ", Letters(StateH()),
         " with P = num_proj, and input_c ", Letters(StateC()),
-        " with H >= num_proj >= 1, got num_proj = ", num_proj,
-        same_rows ? "; set num_proj to the last dimension of input_h."
-                  : "; pass one cell state for each state of input_h."));
+        " with H >= num_proj >= 1, got num_proj = ", num_proj, "; ", advice));
   }
 
   // What input_h did not tell, input_c may have.

@@ -69,7 +69,8 @@ class Region(NamedTuple):
         return math.prod(self.shape)
 
 
-def _integer(option: str, value: Any) -> int:
+def integer(option: str, value: Any) -> int:
+    """Returns `value` as a Python int; a TypeError names the option otherwise."""
     try:
         return operator.index(value)
     except TypeError:
@@ -98,7 +99,7 @@ class Layout:
             if value not in allowed:
                 raise ValueError(f"`{option}` must be one of {', '.join(allowed)}; got {value!r}.")
         for option in ("num_layers", "num_units", "input_size", "num_proj"):
-            value = _integer(option, getattr(self, option))
+            value = integer(option, getattr(self, option))
             object.__setattr__(self, option, value)
             if value < (0 if option == "num_proj" else 1):
                 rule = "not be negative" if option == "num_proj" else "be positive"

@@ -6,12 +6,6 @@ import types
 
 _PATH = pathlib.Path(__file__).with_name("_tf_cudnn_rnn.so")
 
-_HOW_TO_BUILD = (
-    "Build it for the TensorFlow that is installed: run `make build` in the source "
-    "tree, or reinstall with `pip install --no-build-isolation --force-reinstall "
-    "--no-deps .` there."
-)
-
 
 def has_tensorflow() -> bool:
     """Whether TensorFlow is installed; a broken TensorFlow raises its own error."""
@@ -33,6 +27,22 @@ def needs_tensorflow(name: str) -> ImportError:
     )
 
 
+def _how_to_build() -> str:
+    source_tree = _PATH.parents[1]
+    if (source_tree / "configure.py").exists() and (source_tree / "WORKSPACE").exists():
+        # Whoever has just installed the package and stands in the clone must not do so again.
+        return (
+            f"This is the source tree {source_tree}, not an installed package: run `make build` "
+            "in it, which builds for the TensorFlow of its .venv, or run Python from another "
+            "folder to use the package that is installed."
+        )
+    return (
+        "Build it for the TensorFlow that is installed: run `make build` in the source "
+        "tree, or reinstall with `pip install --no-build-isolation --force-reinstall "
+        "--no-deps .` there."
+    )
+
+
 def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
@@ -51,7 +61,7 @@ def library_path() -> str:
     """
     if not _PATH.exists():
         raise ImportError(
-            f"tf_cudnn_rnn has no shared library: {_PATH} is missing. {_HOW_TO_BUILD}"
+            f"tf_cudnn_rnn has no shared library: {_PATH} is missing. {_how_to_build()}"
         )
     return str(_PATH.resolve())
 
@@ -64,7 +74,7 @@ def _built_for() -> str:
     except ImportError as error:
         raise ImportError(
             f"tf_cudnn_rnn does not know what {_PATH} was built for: "
-            f"{_PATH.with_name('_build_info.py')} is missing. {_HOW_TO_BUILD}"
+            f"{_PATH.with_name('_build_info.py')} is missing. {_how_to_build()}"
         ) from error
     return _build_info.TF_VERSION
 
@@ -91,12 +101,12 @@ def load() -> types.ModuleType:
             f"tf_cudnn_rnn was built for TensorFlow {built_for}, but TensorFlow "
             f"{tf.__version__} is installed, and compiled ops work with one minor "
             f"version only. Install tensorflow=={_minor(built_for)}.*, or a "
-            f"tf_cudnn_rnn for TensorFlow {_minor(tf.__version__)}. {_HOW_TO_BUILD}"
+            f"tf_cudnn_rnn for TensorFlow {_minor(tf.__version__)}. {_how_to_build()}"
         )
     try:
         return tf.load_op_library(str(_PATH))
     except tf.errors.OpError as error:
         raise ImportError(
             f"TensorFlow {tf.__version__} cannot load {_PATH}, built for TensorFlow "
-            f"{built_for}: {error.message} {_HOW_TO_BUILD}"
+            f"{built_for}: {error.message} {_how_to_build()}"
         ) from error

@@ -30,9 +30,8 @@ vectors. W, R, bW, bR are a gate's input kernel, recurrent kernel and two biases
                        h' = (1 - z) * n + z * h
 """
 
-import operator
-
 from tf_cudnn_rnn import _library
+from tf_cudnn_rnn._layout import integer
 
 __all__ = [
     "CudnnRNNBackpropV3",
@@ -57,10 +56,10 @@ def _rng_seed(seed: int, seed2: int) -> list[int]:
     bits and so covers seed.
     """
     for name, value in (("seed", seed), ("seed2", seed2)):
-        if not -(2**31) <= operator.index(value) < 2**31:
+        if not -(2**31) <= integer(name, value) < 2**31:
             raise ValueError(f"`{name}` must fit in an int32; got {value}.")
     # As Python's integers are signed and unbounded, so is this; it fits in an int64.
-    return [(operator.index(seed) << 32) | operator.index(seed2), 0]
+    return [(integer("seed", seed) << 32) | integer("seed2", seed2), 0]
 
 
 def CudnnRNNV3(
@@ -128,6 +127,7 @@ def CudnnRNNV3(
       host_reserved: int8, rank 0, unused.
 
     Raises:
+      TypeError: `num_proj` or a seed is not an integer.
       ValueError: a seed does not fit in an int32, or comes along with `rng_seed`.
     """
     if rng_seed is None:
@@ -148,7 +148,7 @@ def CudnnRNNV3(
         input_mode=input_mode,
         direction=direction,
         dropout=dropout,
-        num_proj=num_proj,
+        num_proj=integer("num_proj", num_proj),
         is_training=is_training,
         time_major=time_major,
         name=name,
@@ -222,7 +222,7 @@ def CudnnRNNBackpropV3(
         input_mode=input_mode,
         direction=direction,
         dropout=dropout,
-        num_proj=num_proj,
+        num_proj=integer("num_proj", num_proj),
         time_major=time_major,
         name=name,
     )
@@ -271,7 +271,7 @@ def CudnnRNNParamsSize(
         input_mode=input_mode,
         direction=direction,
         dropout=dropout,
-        num_proj=num_proj,
+        num_proj=integer("num_proj", num_proj),
         name=name,
     )
 
@@ -323,13 +323,13 @@ def CudnnRNNParamsToCanonicalV2(
         num_units=num_units,
         input_size=input_size,
         params=params,
-        num_params_weights=num_params_weights,
-        num_params_biases=num_params_biases,
+        num_params_weights=integer("num_params_weights", num_params_weights),
+        num_params_biases=integer("num_params_biases", num_params_biases),
         rnn_mode=rnn_mode,
         input_mode=input_mode,
         direction=direction,
         dropout=dropout,
-        num_proj=num_proj,
+        num_proj=integer("num_proj", num_proj),
         name=name,
     )
 
@@ -378,7 +378,7 @@ def CudnnRNNCanonicalToParamsV2(
         input_mode=input_mode,
         direction=direction,
         dropout=dropout,
-        num_proj=num_proj,
+        num_proj=integer("num_proj", num_proj),
         name=name,
     )
 
@@ -523,7 +523,7 @@ def KerasToParamsBackprop(*, params_backprop, num_units, num_biases=1, rnn_mode=
     return _ops.tf_cudnn_rnn_keras_to_params_backprop(
         params_backprop=params_backprop,
         num_units=num_units,
-        num_biases=num_biases,
+        num_biases=integer("num_biases", num_biases),
         rnn_mode=rnn_mode,
         name=name,
     )

@@ -77,7 +77,7 @@ def test_a_batch_of_nothing(call):
         ({"sequence_lengths": np.ones([B], "float32")}, "`sequence_lengths` must be integers; got"),
         (
             {"mask": MASK[:, :3]},
-            r"`mask` .* first two dimensions of `inputs` = \[4, 5\]; got \[4, 3",
+            r"`mask` .* first two dimensions of the input = \[4, 5\]; got \[4, 3",
         ),
         ({"sequence_lengths": LENGTHS, "mask": MASK}, "either `mask` or `sequence_lengths`; got b"),
     ],
@@ -225,6 +225,31 @@ def test_masks_of_any_type(mask):
     np.testing.assert_array_equal(
         layer(stacks.inputs(), mask=mask), layer(stacks.inputs(), mask=MASK)
     )
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+@pytest.mark.parametrize("rank", [2, 3, None])
+def test_masks_of_unknown_sizes(rank, time_major):
+    layer = stacks.built("gru", return_sequences=True, time_major=time_major, name="rnn")
+    mask = tf.TensorSpec(None if rank is None else [None] * rank, tf.bool)
+    signature = [tf.TensorSpec([None, None, I], tf.float64), mask]
+    run = tf.function(lambda x, mask: layer(x, mask=mask), input_signature=signature)
+
+    def outer_major(array):
+        array = array.swapaxes(0, 1) if time_major else array
+        return array[..., None] if rank == 3 and array.ndim == 2 else array
+
+    x = outer_major(stacks.inputs())
+    expected = layer(x, mask=outer_major(MASK))
+    np.testing.assert_array_equal(run(x, outer_major(MASK)), expected)
+    for wrong in (MASK[:, :3], MASK[:, [0, *range(T)]], MASK[:2], MASK[:1], MASK.T):
+        message = r"`mask` of layer .*rnn.* must have the first two dimensions of the input =\] \["
+        message += " ".join(map(str, x.shape[:2]))
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            run(x, outer_major(wrong))
+    if rank is None:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="`mask` of layer .*rnn"):
+            run(x, MASK[0])
 
 
 @pytest.mark.parametrize(

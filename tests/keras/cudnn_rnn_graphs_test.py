@@ -129,6 +129,7 @@ def test_exporting_warns_of_what_gpus_get_wrong(options, call, message):
     (warning,) = record
     assert str(warning.message).startswith(f"Layer 'rnn' {message}")
     assert str(warning.message).endswith("On CPUs with this library the graph is right.")
+    assert warning.filename == __file__
 
 
 def test_export_by_default_is_that_of_the_model(tmp_path):
@@ -147,7 +148,7 @@ def test_export_by_default_is_that_of_the_model(tmp_path):
     with export_as("own"):
         export(model, tmp_path / "own", verbose=False)
     assert exported("own") == [OWN, "TfCudnnRnn>KerasRNN"]
-    with pytest.raises(ValueError, match="must be one of own, builtin, stock; got 'gpu'"):
+    with pytest.raises(ValueError, match="`as_` must be one of own, builtin, stock; got 'gpu'"):
         export(model, tmp_path / "gpu", as_="gpu")
 
 
@@ -156,6 +157,15 @@ def test_stock_graphs_are_refused(tmp_path):
     with pytest.raises(ValueError, match="cannot be traced as 'stock'.*to_keras"):
         export(model, tmp_path, as_="stock", verbose=False)
     model(stacks.inputs(dtype="float32"))
+
+
+def test_stock_graphs_of_projections_are_refused_for_good(tmp_path):
+    """Without a word of to_keras, which would refuse them, too."""
+    model = keras.Sequential([keras.Input([None, I]), CudnnLSTM(H, num_proj=P, name="rnn")])
+    message = "'rnn' has num_proj=2, and no stock Keras layer projects.*as_='builtin'"
+    with pytest.raises(ValueError, match=message) as error:
+        export(model, tmp_path, as_="stock", verbose=False)
+    assert "to_keras" not in str(error.value)
 
 
 @pytest.mark.filterwarnings("ignore:.*doesn't support `jit_compile:UserWarning")

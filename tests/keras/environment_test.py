@@ -1,8 +1,10 @@
 """tf_cudnn_rnn.keras where Keras is not what it needs: one ImportError."""
 
+import keras
 import pytest
 
 from tests.python import subprocesses
+from tf_cudnn_rnn.keras._environment import require_keras
 
 IMPORT = """
 import {first}
@@ -23,3 +25,9 @@ def test_another_backend(backend, first):
     assert message.startswith("tf_cudnn_rnn.keras needs Keras 3 with the TensorFlow backend")
     assert backend in message
     assert "Set KERAS_BACKEND=tensorflow before Keras is first imported." in message
+
+
+def test_keras_2(monkeypatch):
+    monkeypatch.setattr(keras, "__version__", "2.15.0")
+    with pytest.raises(ImportError, match="Keras 2.15.0 is installed. Run `pip install -U keras`"):
+        require_keras()

@@ -1,6 +1,7 @@
 """What a SavedModel of drop-ins holds, and that it runs elsewhere."""
 
 import itertools
+import linecache
 import warnings
 
 import keras
@@ -129,9 +130,21 @@ def test_builtin_warns_of_what_gpus_get_wrong():
         assert not record
         for _ in range(2):  # once is enough
             tf.function(lambda: layer(x, mask=mask))()
+    assert {warning.filename for warning in record} == {__file__}
     of_type, of_mask = (str(warning.message) for warning in record)
     assert of_type.startswith("Layer 'rnn' computes in bfloat16, which TensorFlow's GPU kernel")
     assert of_mask.startswith("Layer 'rnn' has a mask, so lengths can be 0, which TensorFlow's GPU")
+
+
+def test_warnings_point_to_the_line_that_exports(tmp_path):
+    inputs = keras.Input([None, I])
+    y = tf_cudnn_rnn.keras.GRU(H)(keras.layers.Masking()(inputs))
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        export(keras.Model(inputs, y), tmp_path, as_="builtin", verbose=False)  # this line
+    (warning,) = (w for w in record if "has a mask, so lengths can be 0" in str(w.message))
+    assert warning.filename == __file__
+    assert linecache.getline(__file__, warning.lineno).endswith("# this line\n")
 
 
 def test_export_as_acts_within_its_block_and_names_its_choices():
@@ -144,7 +157,7 @@ def test_export_as_acts_within_its_block_and_names_its_choices():
     layer(x)
     assert layer.runs_fused
     with (
-        pytest.raises(ValueError, match="one of own, builtin, stock; got 'gpu'"),
+        pytest.raises(ValueError, match="`contents` must be one of own, builtin, stock; got 'gpu'"),
         export_as("gpu"),
     ):
         pass

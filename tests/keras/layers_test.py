@@ -392,6 +392,140 @@ def test_unknown_sizes(go_backwards):
 
 
 # ------------------------------------------------------------------------------------
+# Masks and states that do not fit
+# ------------------------------------------------------------------------------------
+
+# For an input [3, 5, I].
+WRONG_MASKS = [(3, 2), (3, 7), (3, 1), (2, 5), (4, 5), (0, 5), (3, 5, 2), (3, 2, 1), (5,), ()]
+# TensorFlow's Assert writes \' for '.
+MASK_RULE = (
+    r"`mask` of layer \\?'rnn\\?' must have the first two dimensions of the input \(or one row"
+)
+
+
+def _of_unknown_sizes(layer, rank):
+    """`layer` as a function of an input and a mask of which a graph knows nothing but ranks."""
+    mask = tf.TensorSpec(None if rank is None else [None] * rank, tf.bool)
+    signature = [tf.TensorSpec([None, None, I]), mask]
+    return tf.function(lambda x, mask: layer(x, mask=mask), input_signature=signature)
+
+
+@pytest.mark.parametrize("shape", WRONG_MASKS, ids=str)
+@pytest.mark.parametrize("name", LAYERS)
+def test_masks_that_do_not_fit(name, shape):
+    layer = getattr(tf_cudnn_rnn.keras, name)(H, return_sequences=True, name="rnn")
+    x, mask = tf.zeros([3, 5, I]), tf.ones(shape, tf.bool)
+    message = MASK_RULE + r" for all\) = \[3, 5\]; got \[" + ", ".join(map(str, shape)) + r"\]"
+    for call in (layer, tf.function(lambda x, mask: layer(x, mask=mask))):
+        with pytest.raises(ValueError, match=message):
+            call(x, mask=mask)
+    if len(shape) < 2:
+        with pytest.raises(ValueError, match=MASK_RULE):
+            _of_unknown_sizes(layer, len(shape))(x, mask)
+    else:
+        with pytest.raises(tf.errors.InvalidArgumentError, match=MASK_RULE):
+            _of_unknown_sizes(layer, len(shape))(x, mask)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=MASK_RULE):
+        _of_unknown_sizes(layer, None)(x, mask)
+
+
+def test_what_is_known_of_a_mask_is_checked_when_it_is_traced():
+    layer = tf_cudnn_rnn.keras.LSTM(H, name="rnn")
+    run = tf.function(lambda x, mask: layer(x, mask=mask))
+    specs = [tf.TensorSpec([None, 5, I]), tf.TensorSpec([None, 2], tf.bool)]
+    message = MASK_RULE + r" for all\) = \[None, 5\]; got \[None, 2\]"
+    with pytest.raises(ValueError, match=message):
+        run.get_concrete_function(*specs)
+
+
+@pytest.mark.parametrize("go_backwards", [False, True])
+@pytest.mark.parametrize("name", LAYERS)
+def test_one_row_of_a_mask_is_for_all(name, go_backwards):
+    ours, theirs = pairs.pair(
+        name, dtype="float32", return_sequences=True, go_backwards=go_backwards
+    )
+    x, row = tf.constant(pairs.inputs("float32")[:3, :5]), tf.constant(MASK[4:5, :5])
+    expected = ours(x, mask=tf.repeat(row, 3, axis=0))
+    np.testing.assert_allclose(expected, theirs(x, mask=row), rtol=0, atol=2e-6)
+    for layer in (ours, theirs):
+        for mask in (row, row[..., None]):
+            for call in (
+                layer,
+                tf.function(lambda x, mask, layer=layer: layer(x, mask=mask)),
+                lambda x, mask, layer=layer: _of_unknown_sizes(layer, mask.shape.rank)(x, mask),
+            ):
+                np.testing.assert_allclose(call(x, mask=mask), expected, rtol=0, atol=2e-6)
+    assert ours.runs_fused
+    np.testing.assert_array_equal(_of_unknown_sizes(ours, None)(x, row), expected)
+    assert _of_unknown_sizes(ours, 2)(x[:0], row).shape == [0, 5, H]
+
+
+def test_only_unknown_sizes_are_checked_as_the_graph_runs():
+    layer, _ = pairs.pair("LSTM", return_sequences=True, dtype="float32")
+    function = tf.function(lambda x, mask: layer(x, mask=mask))
+    x, mask = tf.constant(pairs.inputs("float32")), tf.constant(MASK)
+    checks = {"Assert", "BroadcastTo", "All", "Equal", "LogicalOr"}
+    assert not _operations(function.get_concrete_function(x, mask)) & checks
+    unknown = _operations(_of_unknown_sizes(layer, 2).get_concrete_function())
+    assert unknown >= checks
+    assert not unknown & {"If", "StatelessIf", "While", "StatelessWhile"}
+
+
+@pytest.mark.parametrize("name", ["LSTM", "CudnnLSTM"])
+def test_saved_models_check_masks(name, tmp_path):
+    layer = getattr(tf_cudnn_rnn.keras, name)(H, return_sequences=True, name="rnn")
+    inputs = [keras.Input([None, I], name="x"), keras.Input([None], dtype="bool", name="mask")]
+    model = keras.Model(inputs, layer(inputs[0], mask=inputs[1]))
+    x, mask = tf.constant(pairs.inputs("float32")), tf.constant(MASK)
+    model.export(tmp_path / "model", verbose=False)
+    loaded = tf.saved_model.load(str(tmp_path / "model"))
+    np.testing.assert_allclose(loaded.serve([x, mask]), model([x, mask]), rtol=0, atol=1e-6)
+    message = "`mask` of layer .*rnn.* must have the first two dimensions of the input"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        loaded.serve([x, mask[:, :5]])
+    model.compile()
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=message):
+        model.predict([x, mask[:, :5]], verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "states", "message"),
+    [
+        (
+            "LSTM",
+            [(B, H + 1), (B, H + 1)],
+            f"[0] of layer 'rnn' must have shape [B, units] = [{B}, {H}]; got [{B}, {H + 1}]",
+        ),
+        (
+            "LSTM",
+            [(B, H), (B, H + 1)],
+            f"[1] of layer 'rnn' must have shape [B, units] = [{B}, {H}]; got [{B}, {H + 1}]",
+        ),
+        ("LSTM", [(1, H), (1, H)], f"[B, units] = [{B}, {H}]; got [1, {H}]"),
+        ("LSTM", [(B, H)], "must be [h, c]; got 1 tensors"),
+        ("LSTM", [(B, H)] * 3, "must be [h, c]; got 3 tensors"),
+        ("GRU", [(B, 1, H)], f"[B, units] = [{B}, {H}]; got [{B}, 1, {H}]"),
+        ("SimpleRNN", [(B - 1, H)], f"[B, units] = [{B}, {H}]; got [{B - 1}, {H}]"),
+    ],
+)
+def test_states_that_do_not_fit(name, states, message):
+    layer = getattr(tf_cudnn_rnn.keras, name)(H, name="rnn")
+    x, states = tf.constant(pairs.inputs("float32")), [tf.zeros(shape) for shape in states]
+    for call in (layer, tf.function(lambda x, initial_state: layer(x, initial_state))):
+        with pytest.raises(ValueError, match=r"`initial_state`.* of layer 'rnn' must") as error:
+            call(x, initial_state=states)
+        assert message in str(error.value) and "num_proj" not in str(error.value)
+
+
+def test_a_gru_ignores_a_second_state():
+    ours, theirs = pairs.pair("GRU")
+    states = [*pairs.states(ours), tf.zeros([2, 2], tf.float64)]
+    expected = theirs(pairs.inputs(), initial_state=states)
+    actual = ours(pairs.inputs(), initial_state=states)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12)
+
+
+# ------------------------------------------------------------------------------------
 # Wrapped, and in models
 # ------------------------------------------------------------------------------------
 
@@ -428,6 +562,10 @@ def test_time_distributed(name):
         return ours(x)
 
     np.testing.assert_allclose(run(x), theirs(x), rtol=0, atol=1e-12)
+
+    specs = [tf.TensorSpec([None, 2, T, I], tf.float64), tf.TensorSpec([None, 2, T], tf.bool)]
+    masked = tf.function(lambda x, mask: ours(x, mask=mask), input_signature=specs)
+    np.testing.assert_allclose(masked(x, mask), theirs(x, mask=mask), rtol=0, atol=1e-12)
 
 
 def _classifier(module, name):

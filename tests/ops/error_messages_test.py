@@ -117,25 +117,36 @@ FORWARD = [
         calls.V3,
         "Invalid input_h and input_c w/ projection size: 2 [1,3,3] [1,3,4]. input_h must have "
         "shape [L*D,B,P] with P = num_proj, and input_c [L*D,B,H] with H >= num_proj >= 1, got "
-        "num_proj = 2; set num_proj to the last dimension of input_h.",
+        "num_proj = 2; give input_h the last dimension 2, or set num_proj to the one that it has "
+        "(H is no projection).",
         {"input_h": zeros(1, 3, 3), "num_proj": 2},
     ),
     Case(
         "num_proj_beyond_units",
         calls.V3,
-        "Invalid input_h and input_c w/ projection size: 6 [1,3,6] [1,3,4]. input_h must have",
+        "Invalid input_h and input_c w/ projection size: 6 [1,3,6] [1,3,4]. input_h must have "
+        "shape [L*D,B,P] with P = num_proj, and input_c [L*D,B,H] with H >= num_proj >= 1, got "
+        "num_proj = 6; num_proj cannot be more than the last dimension of input_c.",
         {"input_h": zeros(1, 3, 6), "num_proj": 6},
+    ),
+    Case(
+        "num_proj_beyond_both_states",
+        calls.V3,
+        "num_proj = 6; num_proj cannot be more than the last dimension of input_c.",
+        {"num_proj": 6},
     ),
     Case(
         "num_proj_negative",
         calls.V3,
-        "H >= num_proj >= 1, got num_proj = -1; set num_proj to the last dimension of input_h.",
+        "num_proj must be in [0, num_units], got -1; 0 is for no projection.",
         {"num_proj": -1},
     ),
     Case(
         "num_proj_other_rows",
         calls.V3,
-        "Invalid input_h and input_c w/ projection size: 2 [1,3,2] [2,3,4]. input_h must have",
+        "Invalid input_h and input_c w/ projection size: 2 [1,3,2] [2,3,4]. input_h must have "
+        "shape [L*D,B,P] with P = num_proj, and input_c [L*D,B,H] with H >= num_proj >= 1, got "
+        "num_proj = 2; pass one cell state for each state of input_h.",
         {"input_h": zeros(1, 3, 2), "input_c": zeros(2, 3, 4), "num_proj": 2},
     ),
     Case(

@@ -130,6 +130,19 @@ def test_a_library_that_is_missing(tmp_path):
     assert "`make build`" in message
 
 
+def test_a_source_tree_says_that_it_is_one(tmp_path):
+    def change(copy):
+        (copy / "_tf_cudnn_rnn.so").unlink()
+        for name in ("configure.py", "WORKSPACE"):
+            (copy.parent / name).touch()
+
+    message = _import_error_of_copy(tmp_path, change)
+    assert f"This is the source tree {tmp_path}, not an installed package" in message
+    assert "run `make build` in it" in message
+    assert "run Python from another folder to use the package that is installed" in message
+    assert "pip install" not in message  # which has perhaps just been done
+
+
 def test_a_library_that_cannot_be_loaded(tmp_path):
     def change(copy):
         (copy / "_tf_cudnn_rnn.so").write_text("not a library")
@@ -216,6 +229,27 @@ def test_seeds_must_fit_in_an_int32(seeds):
     (name, value), *_ = seeds.items()
     with pytest.raises(ValueError, match=rf"`{name}` must fit in an int32; got {value}"):
         raw_ops.CudnnRNNV3(**_arguments(), **seeds)
+
+
+@pytest.mark.parametrize("name", ["num_proj", "seed", "seed2"])
+def test_integers_must_be_integers(name):
+    for value in (2.5, 1.0, "1", None):
+        with pytest.raises(TypeError, match=f"`{name}` must be an integer; got {value!r}"):
+            raw_ops.CudnnRNNV3(**_arguments(), **{name: value})
+    result = raw_ops.CudnnRNNV3(**_arguments(), **{name: np.int64(0)})
+    np.testing.assert_array_equal(result.output, raw_ops.CudnnRNNV3(**_arguments()).output)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_all_ops_check_their_integers(name):
+    op = getattr(raw_ops, name)
+    names = inspect.signature(op).parameters
+    integers = {"num_proj", "num_params_weights", "num_params_biases"} & set(names)
+    assert "num_proj" in integers
+    tensors = {parameter: None for parameter, p in names.items() if p.default is p.empty}
+    for wrong in integers:
+        with pytest.raises(TypeError, match=f"`{wrong}` must be an integer; got 2.5"):
+            op(**{**tensors, **dict.fromkeys(integers, 2), wrong: 2.5})
 
 
 def test_rng_seed_and_seeds_exclude_each_other():

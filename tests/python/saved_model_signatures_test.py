@@ -163,6 +163,13 @@ def run_models(directory: str) -> None:
     for size, lengths in LENGTHS.items():
         x = padded_sequences(size, I)
         call(f"archive/{size}", signatures["serve"], x=x, lengths=np.array(lengths, np.int32))
+        for wrong in (-1, x.shape[1] + 1):
+            wrong_lengths = tf.constant([*lengths[:-1], wrong])
+            try:
+                signatures["serve"](x=tf.constant(x), lengths=wrong_lengths)
+            except tf.errors.InvalidArgumentError:
+                continue
+            raise AssertionError(f"the documented archive takes a length of {wrong}")
         h = c = np.zeros([len(x), H], np.float32)
         for t in range(x.shape[1]):
             outputs = call(

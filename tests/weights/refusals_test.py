@@ -118,6 +118,18 @@ def test_modes_that_a_format_cannot_hold():
         weights.to_tf1_lstm_cell(canonical("lstm", 1, 4, 3), cell_name="gru_cell")
 
 
+@pytest.mark.parametrize("read", [weights.from_keras, weights.from_keras_cudnn])
+def test_layers_instead_of_their_arrays(read):
+    class GRU:
+        def get_weights(self):
+            return [zeros(3, 6), zeros(2, 6), zeros(2, 6)]
+
+    message = "`layers` must hold the arrays of layers; got a GRU itself. Pass its get_weights()."
+    for layers in (GRU(), [GRU(), GRU()], (GRU().get_weights(), GRU())):
+        with refused(message, TypeError):
+            read(layers, "gru")
+
+
 def test_arrays_that_are_no_weights():
     integers = [zeros(3, 8, dtype=np.int32), zeros(2, 8, dtype=np.int32)]
     with refused("The arrays must have a floating-point dtype; got int32."):

@@ -87,6 +87,12 @@ def _class_names(config: dict):
 def _as_layers(layers: Any, D: int, allowed: tuple[str, ...], advice: str) -> list[list]:
     """Returns the arrays of each layer, whatever `layers` is: one, or several in a list."""
     one = isinstance(layers, KerasLayer)
+    for item in layers if isinstance(layers, list | tuple) else [layers]:
+        if hasattr(item, "get_weights"):
+            raise TypeError(
+                f"`layers` must hold the arrays of layers; got a {type(item).__name__} itself. "
+                "Pass its get_weights()."
+            )
     if one or not any(isinstance(item, list | tuple) for item in layers):
         layers = [layers]
     result = []

@@ -4,11 +4,12 @@ import inspect
 import sys
 import threading
 import types
-import warnings
 from collections.abc import Callable
 
 import keras
 import tensorflow as tf
+
+from tf_cudnn_rnn.keras import _warnings
 
 try:
     from tensorflow.python.framework.config import is_op_determinism_enabled
@@ -73,7 +74,7 @@ class DropoutSeed(tf.Module):
     def _warn_once(self, message: str) -> None:
         if message not in self._warned_of:
             self._warned_of.add(message)
-            warnings.warn(message, stacklevel=3)
+            _warnings.warn(message)
 
     def _draw(self) -> tf.Tensor:
         rng_seed = tf.cast(self.generator.next(), tf.int64)

@@ -23,6 +23,8 @@ def require_keras() -> None:
         raise ImportError(f"{wanted}{found}. {way_out} Importing it failed: {error}") from error
     version = keras.__version__
     if int(version.split(".")[0]) < 3:
-        raise ImportError(f"{wanted}, but Keras {version} is installed. Run `pip install keras`.")
+        raise ImportError(
+            f"{wanted}, but Keras {version} is installed. Run `pip install -U keras`."
+        )
     if keras.backend.backend() != "tensorflow":
         raise ImportError(f"{wanted}, but the backend is {keras.backend.backend()!r}. {way_out}")

@@ -7,7 +7,6 @@ files, wrappers) stays Keras' own.
 
 import contextvars
 import logging
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,7 +14,7 @@ import keras
 import tensorflow as tf
 
 from tf_cudnn_rnn import raw_ops
-from tf_cudnn_rnn.keras._masks import Compaction
+from tf_cudnn_rnn.keras import _masks, _warnings
 from tf_cudnn_rnn.keras._packing import pack
 
 try:
@@ -104,14 +103,6 @@ def cannot_run_fused(layer: keras.layers.RNN, reason: str) -> ValueError:
     )
 
 
-def _as_boolean_matrix(mask: Any) -> tf.Tensor:
-    """A mask as Keras' loop takes it, [B, T] or [B, T, 1] of any type."""
-    mask = tf.convert_to_tensor(mask)
-    if mask.shape.rank == 3:
-        mask = tf.squeeze(mask, axis=2)
-    return tf.cast(mask, tf.bool)
-
-
 def _may_need_gradients() -> bool:
     """Whether the op must keep what its gradient needs.
 
@@ -138,9 +129,8 @@ def warn_about_gpus(layer: keras.layers.Layer, problems: Iterable[str]) -> None:
     for problem in problems:
         if problem not in told:
             told.add(problem)
-            warnings.warn(
-                f"Layer {layer.name!r} {problem}. On CPUs with this library the graph is right.",
-                stacklevel=3,
+            _warnings.warn(
+                f"Layer {layer.name!r} {problem}. On CPUs with this library the graph is right."
             )
 
 
@@ -199,6 +189,26 @@ def _gpu_problems(layer, mask) -> list[str]:
     return problems if mask is None else [*problems, lengths_can_be_0("a mask")]
 
 
+def _check_states(layer, sequences, initial_state, rnn_mode: str) -> None:
+    """Checks the number of states, and what is known of their shapes.
+
+    The op would speak of tensors that the layer's user never saw. As in Keras a GRU ignores
+    states that it does not need.
+    """
+    if rnn_mode == "lstm" and len(initial_state) != 2:
+        raise ValueError(
+            f"`initial_state` of layer {layer.name!r} must be [h, c]; got {len(initial_state)} "
+            "tensors."
+        )
+    expected = [sequences.shape[0], layer.units]
+    for k, state in enumerate(initial_state[: 2 if rnn_mode == "lstm" else 1]):
+        if not state.shape.is_compatible_with(expected):
+            raise ValueError(
+                f"`initial_state`[{k}] of layer {layer.name!r} must have shape [B, units] = "
+                f"{expected}; got {state.shape.as_list()}."
+            )
+
+
 def _fused(layer, sequences, initial_state, mask, training):
     rnn_mode = rnn_mode_of(layer)
     dtype = layer.compute_dtype
@@ -207,6 +217,7 @@ def _fused(layer, sequences, initial_state, mask, training):
         sequences = sequences * layer.cell.get_dropout_mask(sequences[:, 0, :])[:, None, :]
     sequences = tf.cast(sequences, dtype)
     states = [tf.cast(keras.ops.convert_to_tensor(state), dtype) for state in initial_state]
+    _check_states(layer, sequences, states, rnn_mode)
     if builds_builtin_graph():
         warn_about_gpus(layer, _gpu_problems(layer, mask))
 
@@ -217,7 +228,8 @@ def _fused(layer, sequences, initial_state, mask, training):
         outputs, states = _run_op(layer, rnn_mode, sequences, states, lengths, training)
         last_output = states[0]
     else:
-        compaction = Compaction(_as_boolean_matrix(mask), layer.go_backwards)
+        mask = _masks.as_matrix(mask, sequences, layer.name, one_row_will_do=True)
+        compaction = _masks.Compaction(mask, layer.go_backwards)
         outputs, states = _run_op(
             layer, rnn_mode, compaction.compact(sequences), states, compaction.lengths, training
         )

@@ -1,4 +1,4 @@
-"""Runs any mask through ops that know lengths only.
+"""Checks masks, and runs any of them through ops that know lengths only.
 
 Keras' rule for a masked step is: hold the states, and repeat the last output (or put
 zeros). So masked steps do not exist for the recurrence, which may as well run over the
@@ -10,7 +10,85 @@ valid ones alone, moved to the front:
 This has neither a condition nor a second path, and costs a gather in and one out.
 """
 
+from typing import Any
+
 import tensorflow as tf
+
+
+def check_shape(mask: Any, inputs: Any, layer_name: str, one_row_will_do: bool = False) -> None:
+    """Checks what is known of the shape of a mask.
+
+    Args:
+      mask: [B, T] or [B, T, 1], or whatever came instead.
+      inputs: [B, T, I]. If the layer is time-major, B and T change places in both.
+      layer_name: for the message.
+      one_row_will_do: whether B may be 1 for any batch, as in Keras' loop.
+
+    Raises:
+      ValueError: the mask has another shape.
+    """
+    first, second = inputs.shape[:2]
+    shape = tf.TensorShape(mask.shape)
+    rows = [first, 1] if one_row_will_do else [first]
+    if not any(
+        shape.is_compatible_with(allowed)
+        for row in rows
+        for allowed in ([row, second], [row, second, 1])
+    ):
+        raise ValueError(
+            f"{_rule(layer_name, one_row_will_do)} = {[first, second]}; got {shape.as_list()}."
+        )
+
+
+def as_matrix(
+    mask: Any, inputs: tf.Tensor, layer_name: str, one_row_will_do: bool = False
+) -> tf.Tensor:
+    """Returns a mask of any type as booleans [B, T].
+
+    What of its shape is not known yet is checked when the graph runs; where all is known, this
+    adds nothing to the graph.
+
+    Args:
+      mask, inputs, layer_name, one_row_will_do: as of check_shape, which it calls.
+    """
+    mask = tf.convert_to_tensor(mask)
+    check_shape(mask, inputs, layer_name, one_row_will_do)
+    if not (mask.shape.is_fully_defined() and inputs.shape[:2].is_fully_defined()):
+        mask = _checked_as_it_runs(mask, inputs, layer_name, one_row_will_do)
+    if mask.shape.rank == 3:
+        mask = tf.squeeze(mask, axis=2)
+    mask = tf.cast(mask, tf.bool)
+    if one_row_will_do and (mask.shape[0] is None or mask.shape[0] != inputs.shape[0]):
+        mask = tf.broadcast_to(mask, tf.shape(inputs)[:2])
+    return mask
+
+
+def _rule(layer_name: str, one_row_will_do: bool) -> str:
+    return (
+        f"`mask` of layer {layer_name!r} must have the first two dimensions of the input"
+        f"{' (or one row for all)' if one_row_will_do else ''}"
+    )
+
+
+def _checked_as_it_runs(
+    mask: tf.Tensor, inputs: tf.Tensor, layer_name: str, one_row_will_do: bool
+) -> tf.Tensor:
+    rule = _rule(layer_name, one_row_will_do)
+    if mask.shape.rank is None:
+        is_matrix = tf.debugging.assert_rank(mask, 2, message=rule)
+        with tf.control_dependencies([is_matrix]):
+            mask = tf.identity(mask)
+        mask.set_shape([None, None])
+    shape, expected = tf.shape(mask), tf.shape(inputs)[:2]
+    if mask.shape.rank == 3:
+        expected = tf.concat([expected, [1]], axis=0)
+    fits = tf.equal(shape, expected)
+    if one_row_will_do:
+        fits |= tf.equal(shape, [1, -1, -1][: mask.shape.rank])
+    # Shapes are on the host, so this is one op, without a condition around it.
+    check = tf.debugging.Assert(tf.reduce_all(fits), [f"{rule} =", expected, "; got", shape])
+    with tf.control_dependencies([check]):
+        return tf.identity(mask)
 
 
 class Compaction:

@@ -144,10 +144,7 @@ def export_as(contents: str):
     Raises:
       ValueError: `contents` is something else.
     """
-    if contents not in _EXPORT_TARGETS:
-        raise ValueError(
-            f"`contents` must be one of {', '.join(_EXPORT_TARGETS)}; got {contents!r}."
-        )
+    _check_contents("contents", contents)
     token = _inner_loop.graph_contents.set(contents)
     try:
         yield
@@ -169,5 +166,14 @@ def export(model: keras.Model, filepath, as_: str | None = None, **kwargs) -> No
     Raises:
       ValueError: `as_` is something else.
     """
+    if as_ is not None:
+        _check_contents("as_", as_)
     with contextlib.nullcontext() if as_ is None else export_as(as_):
         model.export(filepath, **kwargs)
+
+
+def _check_contents(argument: str, contents: str) -> None:
+    if contents not in _EXPORT_TARGETS:
+        raise ValueError(
+            f"`{argument}` must be one of {', '.join(_EXPORT_TARGETS)}; got {contents!r}."
+        )

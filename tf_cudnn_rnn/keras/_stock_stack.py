@@ -163,12 +163,7 @@ def _model(
         the states one each.
     """
     if layer.num_proj and layer.num_proj != layer.num_units:
-        raise ValueError(
-            f"Layer {layer.name!r} has num_proj={layer.num_proj}, and no stock Keras layer "
-            "projects. Train without a projection; or export the model with as_='builtin', for "
-            "TensorFlow with this library; or take the weights to PyTorch or MXNet with "
-            "tf_cudnn_rnn.weights."
-        )
+        raise cudnn_rnn.has_no_stock_layer(layer)
 
     def new_input(name: str, shape, dtype: str):
         return keras.Input(batch_shape=shape, dtype=dtype, name=f"{layer.name}_{name}")

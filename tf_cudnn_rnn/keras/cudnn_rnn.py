@@ -1,7 +1,6 @@
 """Recurrent networks of several layers and directions, run as one op."""
 
 import numbers
-import warnings
 from typing import Any
 
 import keras
@@ -11,7 +10,7 @@ import tensorflow as tf
 from tf_cudnn_rnn import raw_ops
 from tf_cudnn_rnn._formats import params_header
 from tf_cudnn_rnn._layout import DIRECTIONS, Layout, ParamName
-from tf_cudnn_rnn.keras import _params
+from tf_cudnn_rnn.keras import _masks, _params, _warnings
 from tf_cudnn_rnn.keras._dropout_seed import DropoutSeed
 from tf_cudnn_rnn.keras._inner_loop import (
     WRONG_IN_BFLOAT16,
@@ -21,7 +20,6 @@ from tf_cudnn_rnn.keras._inner_loop import (
     lengths_can_be_0,
     warn_about_gpus,
 )
-from tf_cudnn_rnn.keras._masks import Compaction
 from tf_cudnn_rnn.weights import Canonical, canonical_to_params, params_to_canonical
 
 _FILE_HEADER = "header"
@@ -61,7 +59,7 @@ class CudnnRNN(keras.layers.Layer):
     >>> y.shape, h.shape, c.shape
     (TensorShape([8, 20, 64]), TensorShape([8, 4, 32]), TensorShape([8, 4, 32]))
 
-    **Masks.** A mask, of Masking, Embedding or the caller, may have any shape: padding at the
+    **Masks.** A mask, of Masking, Embedding or the caller, may have any pattern: padding at the
     end or the beginning, holes, rows without a valid step. Masked steps do not exist for the
     recurrence, and the output is zero there: cuDNN's rule, not that of keras.layers.LSTM, which
     repeats the last output. `sequence_lengths` does the same for padding at the end. They
@@ -166,10 +164,9 @@ class CudnnRNN(keras.layers.Layer):
         if not 0 <= dropout <= 1:
             raise ValueError(f"`dropout` must be in [0, 1]; got {dropout}.")
         if dropout and layout.num_layers == 1:
-            warnings.warn(
+            _warnings.warn(
                 f"Layer {self.name!r} has dropout={dropout} and one layer. Dropout acts between "
-                "layers, so it does nothing here: put a keras.layers.Dropout before or after.",
-                stacklevel=2,
+                "layers, so it does nothing here: put a keras.layers.Dropout before or after."
             )
         self.num_units = layout.num_units
         self.num_layers = layout.num_layers
@@ -540,12 +537,7 @@ class CudnnRNN(keras.layers.Layer):
         """Checks what is known of `mask` and `sequence_lengths`."""
         mask = mask[0] if isinstance(mask, list | tuple) else mask
         if mask is not None:
-            shape, expected = tf.TensorShape(mask.shape), list(inputs.shape[:2])
-            if not (shape.is_compatible_with(expected) or shape.is_compatible_with([*expected, 1])):
-                raise ValueError(
-                    f"`mask` of layer {self.name!r} must have the first two dimensions of `inputs` "
-                    f"= {expected}; got {shape.as_list()}."
-                )
+            _masks.check_shape(mask, inputs, self.name)
         if sequence_lengths is None:
             return
         if mask is not None:
@@ -597,10 +589,8 @@ class CudnnRNN(keras.layers.Layer):
 
     def _run_masked(self, inputs, states, mask, training):
         """Runs the valid steps of any mask; returns outputs, states and lengths."""
-        mask = tf.cast(mask, tf.bool)
-        if mask.shape.rank == 3:
-            mask = tf.squeeze(mask, axis=2)
-        compaction = Compaction(_swap(mask) if self.time_major else mask)
+        mask = _masks.as_matrix(mask, inputs, self.name)
+        compaction = _masks.Compaction(_swap(mask) if self.time_major else mask)
         sequences = compaction.compact(_swap(inputs) if self.time_major else inputs)
         outputs, states = self._run(sequences, False, states, compaction.lengths, training)
         if self.return_sequences:
@@ -630,6 +620,8 @@ class CudnnRNN(keras.layers.Layer):
         """
         contents = graph_contents.get()
         if contents == "stock":
+            if self.layout.has_projection:
+                raise has_no_stock_layer(self)
             raise ValueError(
                 f"Layer {self.name!r} ({type(self).__name__}) cannot be traced as 'stock': it "
                 "always runs as an op. Export tf_cudnn_rnn.keras.to_keras(model), an equal model "
@@ -691,6 +683,16 @@ class CudnnRNN(keras.layers.Layer):
                 "needs this library; pass training=False"
             )
         return problems
+
+
+def has_no_stock_layer(layer: CudnnRNN) -> ValueError:
+    """The error for asking for stock layers in the place of one that projects."""
+    return ValueError(
+        f"Layer {layer.name!r} has num_proj={layer.num_proj}, and no stock Keras layer "
+        "projects. Train without a projection; or export the model with as_='builtin', for "
+        "TensorFlow with this library; or take the weights to PyTorch or MXNet with "
+        "tf_cudnn_rnn.weights."
+    )
 
 
 def _check_go_backwards(cls: type, options: dict[str, Any]) -> None:
