@@ -110,6 +110,26 @@ void RunMultiplyPanel(benchmark::State& state, const SimdTarget& target,
 }
 
 template <typename Operand>
+void RunMultiplyRows(benchmark::State& state, const SimdTarget& target) {
+  const int64_t rows = state.range(0), depth = state.range(1);
+  const int64_t columns = state.range(2);
+  Matrix<Operand> a(rows, depth), b(depth, columns);
+  Matrix<ComputeType<Operand>> c(rows, columns);
+  RowsProduct<Operand> product{};
+  product.rows = rows;
+  product.depth = depth;
+  product.columns = columns;
+  product.a = a.rows();
+  product.b = b.data();
+  product.stride = columns;
+  product.c = c.rows();
+  Measure(state, "flops_per_second",
+          2.0 * static_cast<double>(rows * depth * columns),
+          PeakFlops(target, kTypeOf<Operand>, 1),
+          [&] { KernelsOf<Operand>(target).multiply_rows(product); });
+}
+
+template <typename Operand>
 void RunTransposeRows(benchmark::State& state, const SimdTarget& target) {
   const int64_t columns = state.range(0), depth = state.range(1);
   Matrix<Operand> in(columns, depth), out(depth, columns);
@@ -220,6 +240,11 @@ void RegisterOfType(const SimdTarget& target) {
                       RunMultiplyPanel<Operand>(state, target, kind);
                     });
   }
+  RegisterOnSizes("Kernel/multiply_rows" + suffix, {"rows", "depth", "columns"},
+                  {{1, 4, 16, 32}, {64, 512}, {512}},
+                  [&target](benchmark::State& state) {
+                    RunMultiplyRows<Operand>(state, target);
+                  });
   RegisterOnSizes("Kernel/transpose_rows" + suffix, {"columns", "depth"},
                   {{64}, {64, 512}}, [&target](benchmark::State& state) {
                     RunTransposeRows<Operand>(state, target);

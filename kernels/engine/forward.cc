@@ -26,8 +26,8 @@ namespace rnn {
 namespace {
 
 // R in the panels CellForwardStep wants, of columns [G][cell_units], tail units
-// zero: packed for all steps, or one after another for one step, or as the
-// caller keeps it.
+// zero: packed for all steps, or one after another for one step, or where
+// params keep it.
 template <typename Operand>
 struct RecurrentPanels {
   static constexpr int kMaxColumns = 256;
@@ -37,12 +37,10 @@ struct RecurrentPanels {
   int64_t output_size;  // P
   int64_t depth;        // padded
   int num_gates;
-  int units;             // per panel
-  int columns_together;  // cell_columns
-  // Not packed: [G*H, P]; or Keras' [P, G*H].
-  const Operand* canonical = nullptr;
-  const Operand* keras = nullptr;
-  int64_t keras_gate_begins[kMaxGates];  // in a row of it
+  int units;                             // per panel
+  int columns_together;                  // cell_columns
+  const Operand* canonical = nullptr;    // not packed: [G*H, P]
+  int64_t keras_gate_begins[kMaxGates];  // in a row of Keras' [P, G*H]
 
   static RecurrentPanels Take(Arena& arena, const RnnDescriptor& d) {
     RecurrentPanels p;
@@ -105,45 +103,19 @@ struct RecurrentPanels {
   Panel<Operand> PanelOf(int64_t index, int64_t next_index,
                          const Operand* (&rows)[kMaxColumns]) const {
     Panel<Operand> panel{};
-    if (keras != nullptr && !IsPackedOfKeras(index)) {
-      // Vectors beyond the last unit may hold anything that can be read.
-      const int64_t lanes = Kernels<Operand>().lanes;
-      const int64_t vectors_per_gate = units / lanes;
-      for (int64_t v = 0; v < num_gates * vectors_per_gate; ++v) {
-        const int64_t unit = std::min(
-            index * units + v % vectors_per_gate * lanes, hidden_size - lanes);
-        panel.vectors[v] =
-            keras + keras_gate_begins[v / vectors_per_gate] + unit;
-      }
-      panel.stride = num_gates * hidden_size;
-    } else if (canonical != nullptr) {
+    if (canonical != nullptr) {
       PointAtRows(canonical, index, rows);
       panel.rows = rows;
     } else {
       panel.packed = panels + index * panel_size();
-      if (keras == nullptr && next_index != PanelRows::kNone) {
+      if (next_index != PanelRows::kNone) {
         panel.next = panels + next_index * panel_size();
       }
     }
     return panel;
   }
 
-  // Takes R where Keras has it, but for the units that do not fill a vector:
-  // theirs would reach beyond the gates.
-  void TakeKeras(const Operand* source) {
-    keras = source;
-    const int64_t last = num_panels() - 1;
-    if (IsPackedOfKeras(last)) {
-      PackPanelsOfKeras(source, last, last + 1, panels + last * panel_size());
-    }
-  }
-
  private:
-  bool IsPackedOfKeras(int64_t panel) const {
-    return panel == num_panels() - 1 &&
-           hidden_size % Kernels<Operand>().lanes != 0;
-  }
-
   // Calls pack(first panel, panel after the last).
   template <typename PackRange>
   void ForEachPanel(Executor& executor, PackRange pack) const {
@@ -215,13 +187,19 @@ bool PacksInputWeights(const Sequences& sequences) {
   constexpr int64_t kMaxRows = 32;
   return sequences.max_time() * sequences.batch() > kMaxRows;
 }
-bool PacksRecurrent(const Sequences& sequences, bool is_canonical) {
-  constexpr int64_t kMaxSteps = 2;
-  constexpr int64_t kMaxCanonicalRows = 8;
-  if (PacksInputWeights(sequences)) return true;
-  return sequences.max_time() > kMaxSteps &&
-         !(is_canonical &&
-           sequences.max_time() * sequences.batch() <= kMaxCanonicalRows);
+// Of as few rows many steps, too, pay for packing, if packed weights then stay
+// in a core's cache. Keras' R, in which rows are shared by threads, comes from
+// beyond it as fast when it is packed.
+template <typename Operand>
+bool PacksRecurrent(const RnnDescriptor& d, const Sequences& sequences,
+                    bool is_canonical) {
+  constexpr int64_t kMaxSteps = 8;
+  constexpr int64_t kMaxCachedBytes = int64_t{2} << 20;
+  const bool is_cached =
+      d.gates_size() * d.output_size() * int64_t{sizeof(Operand)} <=
+      kMaxCachedBytes;
+  return PacksInputWeights(sequences) ||
+         (sequences.max_time() > kMaxSteps && (is_cached || !is_canonical));
 }
 
 // What all pseudo-layers of a call share.
@@ -336,6 +314,9 @@ class ForwardPseudoLayer {
     input_weights_ = WeightMatrix<Element, Operand>::Take(arena, widest_input,
                                                           d.gates_size());
     recurrent_ = RecurrentPanels<Operand>::Take(arena, d);
+    if (!PacksInputWeights(sequences)) {
+      recurrent_sums_ = RowBuffer<F>::Take(arena, B, RecurrentSumsRowSize());
+    }
     bias_ = arena.Take<F>(d.gates_size());
     recurrent_new_bias_ = arena.Take<F>(H);
     input_rows_ = arena.Take<const Operand*>(chunk_rows);
@@ -395,6 +376,14 @@ class ForwardPseudoLayer {
   int64_t ReservedRowSize() const {
     return NumReservedPerUnit(d_.mode) * d_.hidden_size;
   }
+  // All lanes of the last vector of units can be read.
+  int64_t RecurrentSumsRowSize() const {
+    return d_.gates_size() + Kernels<Operand>().lanes;
+  }
+  bool reads_keras_in_place() const {
+    return recurrent_use_ == WeightsUse::kInPlace &&
+           a_->keras_weights != nullptr;
+  }
   bool keeps_activations() const {
     return network_.has_reserve() && ReservedRowSize() > 0;
   }
@@ -410,14 +399,12 @@ class ForwardPseudoLayer {
                          : WeightsUse::kPacked;
     constexpr int64_t kStep = kDepthStep<Operand>;
     const bool can_read_in_place =
-        kInPlace && d_.input_size % kStep == 0 &&
-        d_.output_size() % kStep == 0 &&
-        (is_canonical || d_.hidden_size >= Kernels<Operand>().lanes);
+        kInPlace && d_.input_size % kStep == 0 && d_.output_size() % kStep == 0;
     if (!can_read_in_place) return;
     if (!PacksInputWeights(sequences_)) {
       input_weights_use_ = WeightsUse::kInPlace;
     }
-    if (!PacksRecurrent(sequences_, is_canonical)) {
+    if (!PacksRecurrent<Operand>(d_, sequences_, is_canonical)) {
       recurrent_use_ = WeightsUse::kInPlace;
     }
   }
@@ -495,12 +482,10 @@ class ForwardPseudoLayer {
         recurrent_.PackKeras(recurrent_source_, *executor_);
       }
     } else if constexpr (kInPlace) {
-      if (recurrent_use_ == WeightsUse::kInPlace) {
-        if (is_canonical) {
-          recurrent_.canonical = recurrent_source_;
-        } else {
-          recurrent_.TakeKeras(recurrent_source_);
-        }
+      if (reads_keras_in_place()) {
+        recurrent_sums_.SetRows(sequences_.batch(), RecurrentSumsRowSize());
+      } else if (recurrent_use_ == WeightsUse::kInPlace) {
+        recurrent_.canonical = recurrent_source_;
       }
     }
     if (d_.has_projection()) {
@@ -685,6 +670,9 @@ class ForwardPseudoLayer {
       cell.units = std::min<int64_t>(recurrent_.units, H - cell.unit);
       cell.depth = recurrent_.depth;
       cell.recurrent = panel;
+      if (reads_keras_in_place()) {
+        cell.recurrent_sums = recurrent_sums_.rows + begin;
+      }
       cell.h_prev = h_prev + begin;
       cell.input_gates = input_gates_.rows[row + begin];
       cell.recurrent_new_bias = recurrent_new_bias_;
@@ -705,6 +693,20 @@ class ForwardPseudoLayer {
           [&](int64_t index, const Panel<Operand>& panel) {
             run_cell({index, PanelRows::kNone, rank_begin, rank_end}, panel);
           });
+    } else if (reads_keras_in_place()) {
+      // Few parts, for they should be wide.
+      const int64_t num_panels = recurrent_.num_panels();
+      const int64_t num_parts =
+          std::min<int64_t>(num_panels, 2 * executor.num_threads());
+      ParallelFor(executor, num_parts, work / num_parts,
+                  [&](int64_t first_part, int64_t last_part) {
+                    const int64_t begin = num_panels * first_part / num_parts;
+                    const int64_t end = num_panels * last_part / num_parts;
+                    MultiplyByKeras(h_prev, rank_begin, rank_end, begin, end);
+                    for (int64_t i = begin; i < end; ++i) {
+                      run_cell({i, PanelRows::kNone, rank_begin, rank_end}, {});
+                    }
+                  });
     } else {
       ParallelPanels(
           executor, recurrent_.num_panels(), PanelOrder(step), rank_begin,
@@ -716,6 +718,28 @@ class ForwardPseudoLayer {
     }
     if (d_.has_projection()) {
       ProjectStep(executor, direction, step, rank_begin, rank_end, h, outputs);
+    }
+  }
+
+  // recurrent_sums_ = h_prev times Keras' R, for the units of panels [begin,
+  // end): rows of R are read from end to end.
+  void MultiplyByKeras(const Operand* const* h_prev, int64_t rank_begin,
+                       int64_t rank_end, int64_t begin, int64_t end) {
+    if constexpr (kInPlace) {
+      const int64_t H = d_.hidden_size;
+      const int64_t unit = begin * recurrent_.units;
+      for (int gate = 0; gate < d_.num_gates(); ++gate) {
+        RowsProduct<Operand> product{};
+        product.rows = rank_end - rank_begin;
+        product.depth = H;
+        product.columns = std::min(end * recurrent_.units, H) - unit;
+        product.a = h_prev + rank_begin;
+        product.b = recurrent_source_ + keras_gate_begins_[gate] + unit;
+        product.stride = d_.gates_size();
+        product.c = recurrent_sums_.rows + rank_begin;
+        product.c_offset = gate * H + unit;
+        Kernels<Operand>().multiply_rows(product);
+      }
     }
   }
 
@@ -807,6 +831,7 @@ class ForwardPseudoLayer {
   const Element* recurrent_source_ = nullptr;  // [G*H, P]; Keras': [P, G*H]
   RecurrentPanels<Operand> recurrent_;         // [P, G*H]
   WeightsUse recurrent_use_ = WeightsUse::kPacked;
+  RowBuffer<F> recurrent_sums_;       // Keras' R in place: [B, G*H]
   PackedMatrix<Operand> projection_;  // [H, P]
   F* bias_ = nullptr;                 // [G*H]
   F* recurrent_new_bias_ = nullptr;   // [H]

@@ -422,10 +422,47 @@ void MultiplyBlocks(const RowsTimesMatrix<Operand>& p, Executor& executor) {
   }
 }
 
+// Panels [begin, end) of an unpacked matrix of rows, neighbours together.
+template <typename Operand>
+void MultiplyPanelsOfRows(const RowsTimesMatrix<Operand>& p, int64_t begin,
+                          int64_t end) {
+  const MatrixSource<Operand>& source = p.unpacked->source;
+  const int64_t panels_per_piece = NumPanels<Operand>(source.pieces.width);
+  while (begin < end) {
+    const auto first = ColumnsOfPanel<Operand>(source.pieces, begin);
+    const int64_t last =
+        std::min(end, (first.piece + 1) * panels_per_piece) - 1;
+    const auto columns = ColumnsOfPanel<Operand>(source.pieces, last);
+    const int64_t c_offset = first.piece * source.pieces.width + first.first;
+    RowsProduct<Operand> product{};
+    product.rows = p.rows;
+    product.depth = source.depth;
+    product.columns = columns.first + columns.count - first.first;
+    product.a = p.a;
+    product.b = source.values + source.pieces.begin(first.piece) + first.first;
+    product.stride = source.stride;
+    product.c = p.c;
+    product.c_offset = c_offset;
+    product.bias = p.bias == nullptr ? nullptr : p.bias + c_offset;
+    product.accumulate = p.accumulate;
+    Kernels<Operand>().multiply_rows(product);
+    begin = last + 1;
+  }
+}
+
 template <typename Operand>
 void Multiply(const RowsTimesMatrix<Operand>& p, Executor& executor) {
   if (p.rows == 0) return;
-  if (p.unpacked != nullptr) {
+  if (p.unpacked != nullptr && kDepthStep<Operand> == 1 &&
+      !p.unpacked->source.is_transposed) {
+    const int64_t num_panels = p.unpacked->num_panels();
+    ParallelFor(
+        executor, num_panels,
+        2 * (kMovedRows + p.rows) * p.depth() * p.columns() / num_panels,
+        [&](int64_t begin, int64_t end) {
+          MultiplyPanelsOfRows(p, begin, end);
+        });
+  } else if (p.unpacked != nullptr) {
     ParallelPanels(executor, p.unpacked->num_panels(), Order::kAscending, 0,
                    p.rows, 2 * (kMovedRows + p.rows) * p.depth() * p.columns(),
                    [&](const PanelRows& part) { MultiplyPanel(p, part); });

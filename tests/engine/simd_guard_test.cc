@@ -249,6 +249,51 @@ TYPED_TEST(SimdProductGuardTest, MultiplyPanel) {
   }
 }
 
+TYPED_TEST(SimdProductGuardTest, MultiplyRows) {
+  using Element = TypeParam;
+  using F = ComputeType<Element>;
+  constexpr int64_t kWidest = 2 * kMaxColumns;
+  OperandRows<Element> a(kMostRows, PaddedDepth<Element>(kMaxDepth));
+  Operand<Element> b(PaddedDepth<Element>(kMaxDepth) * (kWidest + 1));
+  OperandRows<F> c(kMostRows, kWidest);
+  Operand<F> bias(kWidest);
+  for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
+    const SimdKernels<Element>& kernels = KernelsOf<Element>(*target);
+    for (int64_t columns : AroundLanes(kernels.lanes, kWidest)) {
+      for (int64_t rows : {int64_t{1}, int64_t{2}, int64_t{7}, kMostRows}) {
+        for (int64_t depth : DepthsFor<Element>(rows)) {
+          for (GuardedSide side : kSides) {
+            for (int64_t gap : {0, 1}) {
+              const std::string text = Describe("multiply_rows", *target,
+                                                {{"rows", rows},
+                                                 {"columns", columns},
+                                                 {"depth", depth},
+                                                 {"gap", gap}});
+              SetGuardedCase(text);
+              RowsProduct<Element> product{};
+              product.rows = rows;
+              product.depth = depth;
+              product.columns = columns;
+              product.a = a.Random(side, rows, depth);
+              product.stride = columns + gap;
+              product.b = b.Random(
+                  side,
+                  depth == 0 ? 0 : (depth - 1) * product.stride + columns);
+              product.c = c.Poisoned(side, rows, columns);
+              product.bias = bias.Random(side, columns);
+              kernels.multiply_rows(product);
+              for (int64_t row = 0; row < rows; ++row) {
+                ExpectWritten(product.c[row], columns, text);
+                if (this->HasFatalFailure()) return;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TYPED_TEST(SimdProductGuardTest, TransposeRows) {
   using Element = TypeParam;
   OperandRows<Element> in(kMaxTransposed, kMaxDepth);
@@ -321,6 +366,7 @@ TYPED_TEST(SimdProductGuardTest, CellForward) {
   OperandRows<Element> saved(kMostRows, (kMaxGates + 1) * kMaxHidden);
   Operand<F> input_gates(kMostRows * kMaxGates * kMaxHidden);
   Operand<F> new_bias(kMaxHidden), c(kMostRows * kMaxHidden);
+  OperandRows<F> sums(kMostRows, kMaxGates * kMaxHidden + kMaxLanes);
   for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
     const SimdKernels<Element>& kernels = KernelsOf<Element>(*target);
     for (CellMode mode : kModes) {
@@ -350,9 +396,17 @@ TYPED_TEST(SimdProductGuardTest, CellForward) {
                 step.unit = unit;
                 step.units = units;
                 step.depth = depth;
-                step.recurrent = weights.Random(
-                    kind, side, depth, G * cell_units / kernels.lanes,
-                    kernels.lanes, cell_units, units);
+                if (kind == PanelKind::kVectors) {  // multiplied elsewhere
+                  step.recurrent_sums =
+                      sums.Random(side, rows,
+                                  (G - 1) * H + unit +
+                                      (units + kernels.lanes - 1) /
+                                          kernels.lanes * kernels.lanes);
+                } else {
+                  step.recurrent = weights.Random(
+                      kind, side, depth, G * cell_units / kernels.lanes,
+                      kernels.lanes, cell_units, units);
+                }
                 step.h_prev = h_prev.Random(side, rows, depth);
                 step.input_gates = input_gates.Random(side, rows * G * H);
                 if (is_gru) step.recurrent_new_bias = new_bias.Random(side, H);

@@ -201,7 +201,60 @@ std::vector<ComputeType<Operand>> Multiply(PanelKind kind,
   return result;
 }
 
-// Has B packed, and expects the same bits where it lies in vectors.
+// The same by rows of B; poison lies between these.
+template <typename Operand>
+std::vector<ComputeType<Operand>> MultiplyByRows(
+    const SimdKernels<Operand>& kernels, Operands<Operand>& operands,
+    Start start, int64_t row, int64_t rows, int64_t columns) {
+  using F = ComputeType<Operand>;
+  const int64_t b_stride = columns + 3;
+  Guarded<Operand> b(
+      operands.depth == 0 ? 0 : (operands.depth - 1) * b_stride + columns);
+  for (int64_t k = 0; k < operands.depth; ++k) {
+    for (int64_t j = 0; j < columns; ++j) {
+      b[k * b_stride + j] = operands.B(k, j);
+    }
+  }
+  const int64_t stride = kOffset + columns + 5;
+  Guarded<F> out(rows * stride);
+  std::vector<F*> c;
+  for (int64_t m = 0; m < rows; ++m) {
+    c.push_back(out.data() + m * stride);
+    if (start == Start::kAccumulate) {
+      std::copy_n(operands.c.data() + (row + m) * operands.columns, columns,
+                  c[m] + kOffset);
+    }
+  }
+  Guarded<F> bias(
+      std::vector<F>(operands.bias.data(), operands.bias.data() + columns));
+  RowsProduct<Operand> product{};
+  product.rows = rows;
+  product.depth = operands.depth;
+  product.columns = columns;
+  product.a = operands.a.data() + row;
+  product.b = b.data();
+  product.stride = b_stride;
+  product.c = c.data();
+  product.c_offset = kOffset;
+  product.bias = start == Start::kBias ? bias.data() : nullptr;
+  product.accumulate = start == Start::kAccumulate;
+  kernels.multiply_rows(product);
+
+  EXPECT_TRUE(out.intact());
+  std::vector<F> result;
+  for (int64_t i = 0; i < rows * stride; ++i) {
+    const int64_t j = i % stride - kOffset;
+    if (j >= 0 && j < columns) {
+      result.push_back(out[i]);
+    } else {
+      EXPECT_TRUE(IsPoison(out[i])) << "row " << i / stride << ", column " << j;
+    }
+  }
+  return result;
+}
+
+// Has B packed, and expects the same bits where it lies in vectors, and by
+// rows.
 template <typename Operand>
 std::vector<ComputeType<Operand>> Multiply(const SimdKernels<Operand>& kernels,
                                            Operands<Operand>& operands,
@@ -213,6 +266,16 @@ std::vector<ComputeType<Operand>> Multiply(const SimdKernels<Operand>& kernels,
   const auto result = multiply(PanelKind::kPacked);
   EXPECT_TRUE(SameBits(multiply(PanelKind::kVectors), result))
       << "rows " << row << " + " << rows << ", " << columns << " columns";
+  const auto by_rows =
+      MultiplyByRows(kernels, operands, start, row, rows, columns);
+  if (kDepthStep<Operand> == 1) {
+    EXPECT_TRUE(SameBits(by_rows, result))
+        << "rows " << row << " + " << rows << ", " << columns << " columns";
+  } else {  // tile registers add in another order
+    for (size_t i = 0; i < result.size(); ++i) {
+      EXPECT_NEAR(by_rows[i], result[i], 1e-3) << i;
+    }
+  }
   return result;
 }
 
@@ -589,6 +652,33 @@ TYPED_TEST(SimdProductTest, NoRowsWriteNothing) {
     Operands<Operand> operands(9, kernels.panel_columns, 6);
     for (PanelKind kind : kPanelKinds) {
       Multiply(kind, kernels, operands, Start::kZero, 0, 0, 1);
+    }
+  }
+}
+
+// Strips and their tails, and rows of A by which strips are narrower.
+TYPED_TEST(SimdProductTest, RowsMayBeOfAnyWidth) {
+  using Operand = TypeParam;
+  constexpr int64_t kWidest = 1100;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
+    for (int64_t rows : {1, 2, 3, 5, 8, 17, 32, 33, 65}) {
+      Operands<Operand> operands(21, kWidest, 9, rows);
+      for (int64_t columns : {int64_t{1}, int64_t{255}, int64_t{256},
+                              int64_t{257}, int64_t{513}, kWidest}) {
+        SCOPED_TRACE(testing::Message() << target->name << ", rows " << rows
+                                        << ", columns " << columns);
+        const auto result =
+            MultiplyByRows(kernels, operands, Start::kBias, 0, rows, columns);
+        for (int64_t i = 0; i < rows * columns; ++i) {
+          long double value;
+          double sum;
+          operands.Plain(Start::kBias, i / columns, i % columns, &value, &sum);
+          ASSERT_NEAR(ToDouble(result[i]), static_cast<double>(value),
+                      sum * 24 * Epsilon<ComputeType<Operand>>())
+              << "row " << i / columns << ", column " << i % columns;
+        }
+      }
     }
   }
 }

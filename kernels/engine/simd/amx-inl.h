@@ -318,25 +318,18 @@ void CellForwardInRegisters(const CellForwardStep<BFloat16>& s) {
   using V = Vec<float>;
   constexpr int kVectors = kCellVectors<Cell>;
   static_assert(kVectors == kVectorsTogether<Cell>);
-  if (s.recurrent.rows != nullptr) return CellForward<Cell>(s);
+  if (s.recurrent.packed == nullptr) return CellForward<Cell>(s);
   RegisterShapes shapes;
   RegisterSums<kVectors> sums;
-  const auto run = [&](auto* b, FetchAhead ahead) {
-    ForEachPart<kRowsTogether>(s.rows, [&](int64_t row, int num_rows) {
-      MultiplyRegisters(&shapes, s.h_prev + row, num_rows, 0, s.depth, b,
-                        kVectors, &ahead, &sums);
-      for (int m = 0; m < num_rows; ++m) {
-        CellForwardRow<Cell>(s, row + m, sums.values[m]);
-      }
-    });
-  };
-  if (s.recurrent.packed != nullptr) {
-    PackedRegistersOfB b(s.recurrent.packed, kVectors * V::kLanes, s.depth);
-    run(&b, AheadOfPanel<Cell, kRowsTogether>(s));
-  } else {
-    StridedRegistersOfB b(s.recurrent, 0, s.depth);
-    run(&b, FetchAhead());
-  }
+  PackedRegistersOfB b(s.recurrent.packed, kVectors * V::kLanes, s.depth);
+  FetchAhead ahead = AheadOfPanel<Cell, kRowsTogether>(s);
+  ForEachPart<kRowsTogether>(s.rows, [&](int64_t row, int num_rows) {
+    MultiplyRegisters(&shapes, s.h_prev + row, num_rows, 0, s.depth, &b,
+                      kVectors, &ahead, &sums);
+    for (int m = 0; m < num_rows; ++m) {
+      CellForwardRow<Cell>(s, row + m, sums.values[m], V::kLanes);
+    }
+  });
 }
 
 constexpr SimdKernels<BFloat16> MakeRegisterKernels() {

@@ -225,13 +225,8 @@ inline void AddRecurrentProduct(const CellForwardStep<Operand>& s, int64_t row,
                        packed, kVectors * V::kLanes * kStep,
                        ahead->TakeForTileOf(kRows, s.depth / kStep, packed)},
                    sums);
-  } else if (b.rows != nullptr) {
-    AddDotProducts(h_prev, 0, b.rows + vector * V::kLanes, 0, s.depth, sums);
   } else {
-    StridedPanel<Operand, kVectors> panel;
-    panel.stride = b.stride;
-    for (int v = 0; v < kVectors; ++v) panel.vectors[v] = b.vectors[vector + v];
-    AddTileProduct(s.depth, h_prev, 0, panel, sums);
+    AddDotProducts(h_prev, 0, b.rows + vector * V::kLanes, 0, s.depth, sums);
   }
 }
 
@@ -247,17 +242,28 @@ inline FetchAhead AheadOfPanel(const CellForwardStep<Operand>& s) {
                     s.depth * kColumns * int64_t{sizeof(Operand)});
 }
 
-// The cells of a row, from its recurrent sums.
+// The cells of a row, from its recurrent sums, gates gate_stride apart.
 template <typename Cell, typename Operand>
 inline void CellForwardRow(const CellForwardStep<Operand>& s, int64_t row,
-                           const ComputeType<Operand>* sums) {
+                           const ComputeType<Operand>* sums,
+                           int64_t gate_stride) {
   using V = Vec<ComputeType<Operand>>;
   for (int v = 0; v < Cell::kUnitVectors; ++v) {
     const Lanes<V> lanes{s.units - v * V::kLanes};
     if (lanes.count <= 0) break;
     Cell::template Forward<V>(s, row, s.unit + v * V::kLanes, lanes,
-                              sums + v * V::kLanes, V::kLanes);
+                              sums + v * V::kLanes, gate_stride);
   }
+}
+
+// Whether the recurrent product was made elsewhere; then that is all.
+template <typename Cell, typename Operand>
+inline bool CellForwardFromSums(const CellForwardStep<Operand>& s) {
+  if (s.recurrent_sums == nullptr) return false;
+  for (int64_t row = 0; row < s.rows; ++row) {
+    CellForwardRow<Cell>(s, row, s.recurrent_sums[row] + s.unit, s.hidden_size);
+  }
+  return true;
 }
 
 // Rows [row, row + kRows) of a step: the recurrent product into an L1 tile,
@@ -280,11 +286,14 @@ inline void CellForwardRows(const CellForwardStep<Operand>& s, int64_t row,
       }
     }
   }
-  for (int m = 0; m < kRows; ++m) CellForwardRow<Cell>(s, row + m, tile[m]);
+  for (int m = 0; m < kRows; ++m) {
+    CellForwardRow<Cell>(s, row + m, tile[m], V::kLanes);
+  }
 }
 
 template <typename Cell, typename Operand>
 void CellForward(const CellForwardStep<Operand>& s) {
+  if (CellForwardFromSums<Cell>(s)) return;
   constexpr int kMaxRows = TileRows(kVectorsTogether<Cell>);
   FetchAhead ahead = AheadOfPanel<Cell, kMaxRows>(s);
   ForEachTile<kMaxRows>(s.rows, [&](int64_t row, auto row_count) {

@@ -580,6 +580,133 @@ void MultiplyPanel(const PanelProduct<Operand>& p) {
   });
 }
 
+// MultiplyRows() reads B strip by strip, row by row: pieces of memory one after
+// another, which the core fetches ahead by itself. The strip's sums of so many
+// rows of A lie in L1, as many vectors in all.
+constexpr int kStripRows = 32;
+constexpr int kStripSums = 512;
+constexpr int kMaxStripVectors = 32;
+// So many values of A are in registers meanwhile: some rows, some steps.
+constexpr int kStripValues = kTileVectors >= 4 ? 16 : 8;
+
+// sums[m * sums_stride + j] += over kSteps steps of depth, a[m] from k on
+// times the rows of B that begin at b.
+template <int kRows, int kSteps, typename Operand, typename F>
+RNN_ALWAYS_INLINE inline void AddStepsOfStrip(const Operand* const* a,
+                                              int64_t k, const Operand* b,
+                                              int64_t stride, int64_t columns,
+                                              F* sums, int64_t sums_stride) {
+  using V = Vec<F>;
+  constexpr int64_t kStep = kDepthStep<Operand>;
+  Vec<Operand> values[kRows][kSteps];
+  Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+    Unroll<kSteps>([&](auto i) RNN_ALWAYS_INLINE {
+      values[m.value][i.value] =
+          BroadcastStep(a[m.value] + k + i.value * kStep);
+    });
+  });
+  const auto add = [&](int64_t j, auto load_step) RNN_ALWAYS_INLINE {
+    V block[kRows];
+    Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+      block[m.value] = V::Load(sums + m.value * sums_stride + j);
+    });
+    Unroll<kSteps>([&](auto i) RNN_ALWAYS_INLINE {
+      Vec<Operand> weights = load_step(b + i.value * kStep * stride + j);
+      Pin(weights);
+      Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+        block[m.value] =
+            MulAdd(values[m.value][i.value], weights, block[m.value]);
+      });
+    });
+    Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+      block[m.value].Store(sums + m.value * sums_stride + j);
+    });
+  };
+  int64_t j = 0;
+  for (; j + V::kLanes <= columns; j += V::kLanes) {
+    add(j, [&](const Operand* step) RNN_ALWAYS_INLINE {
+      return LoadWholeStep<Operand>(
+          [&](int row) { return step + row * stride; });
+    });
+  }
+  if (j == columns) return;
+  add(j, [&](const Operand* step) RNN_ALWAYS_INLINE {
+    const Operand* rows[kDepthStep<Operand>];
+    for (int row = 0; row < kStep; ++row) rows[row] = step + row * stride;
+    return LoadStep(rows, kStep, 0, 0, Lanes<Vec<Operand>>{columns - j});
+  });
+}
+
+// [k_begin, k_end) of the depth of a strip, for rows [row, row + num_rows).
+template <typename Operand, typename F>
+inline void AddBlockOfStrip(const RowsProduct<Operand>& p, int64_t row,
+                            int64_t num_rows, int64_t k_begin, int64_t k_end,
+                            int64_t column, int64_t columns, F* sums,
+                            int64_t sums_stride) {
+  constexpr int kTileRows = kStripValues / 4;
+  constexpr int64_t kStep = kDepthStep<Operand>;
+  // Rows of B stay in L1 while tiles of A come by.
+  const auto add = [&](int64_t k, auto step_count) RNN_ALWAYS_INLINE {
+    constexpr int kSteps = decltype(step_count)::value;
+    ForEachTile<kTileRows>(num_rows, [&](int64_t first, auto row_count) {
+      AddStepsOfStrip<decltype(row_count)::value, kSteps>(
+          p.a + row + first, k, p.b + k * p.stride + column, p.stride, columns,
+          sums + first * sums_stride, sums_stride);
+    });
+  };
+  int64_t k = k_begin;
+  const auto add_all = [&](auto step_count) {
+    constexpr int64_t kSteps = decltype(step_count)::value * kStep;
+    for (; k + kSteps <= k_end; k += kSteps) add(k, step_count);
+  };
+  if (num_rows == 1) add_all(Constant<kStripValues>());
+  add_all(Constant<4>());
+  add_all(Constant<1>());
+}
+
+// In the order of MultiplyPanel(): the same bits.
+template <typename Operand>
+void MultiplyRows(const RowsProduct<Operand>& p) {
+  using F = ComputeType<Operand>;
+  using V = Vec<F>;
+  constexpr int64_t kBlock = kDepthBlock<Operand>;
+  alignas(64) F sums[kStripSums * V::kLanes];
+  ForEachPart<kStripRows>(p.rows, [&](int64_t row, int num_rows) {
+    const int64_t vectors = kStripSums / num_rows < kMaxStripVectors
+                                ? kStripSums / num_rows
+                                : kMaxStripVectors;
+    const int64_t strip = vectors * V::kLanes;
+    for (int64_t column = 0; column < p.columns; column += strip) {
+      const int64_t columns =
+          p.columns - column < strip ? p.columns - column : strip;
+      // An empty sum still writes its result.
+      int64_t k = 0;
+      do {
+        const int64_t k_end = p.depth - k < kBlock ? p.depth : k + kBlock;
+        for (int64_t i = 0; i < num_rows * strip; i += V::kLanes) {
+          V::Broadcast(0).Store(sums + i);
+        }
+        AddBlockOfStrip(p, row, num_rows, k, k_end, column, columns, sums,
+                        strip);
+        for (int m = 0; m < num_rows; ++m) {
+          F* c = p.c[row + m] + p.c_offset + column;
+          for (int64_t j = 0; j < columns; j += V::kLanes) {
+            const Lanes<V> lanes{columns - j};
+            V sum = V::Load(sums + m * strip + j);
+            if (p.accumulate || k > 0) {
+              sum = sum + lanes.Load(c + j);
+            } else if (p.bias != nullptr) {
+              sum = sum + lanes.Load(p.bias + column + j);
+            }
+            lanes.Store(sum, c + j);
+          }
+        }
+        k = k_end;
+      } while (k < p.depth);
+    }
+  });
+}
+
 }  // namespace
 }  // namespace RNN_ISA
 }  // namespace rnn

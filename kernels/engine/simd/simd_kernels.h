@@ -75,6 +75,23 @@ struct PanelProduct {
   bool accumulate;
 };
 
+// The same with B's rows as the caller keeps them, of any number of columns:
+// few rows of A, which read B from end to end.
+template <typename Operand>
+struct RowsProduct {
+  using F = ComputeType<Operand>;
+  int64_t rows;
+  int64_t depth;  // of whole steps
+  int64_t columns;
+  const Operand* const* a;  // [rows] -> [depth]
+  const Operand* b;         // B[k][j] = b[k * stride + j]
+  int64_t stride;
+  F* const* c;  // [rows] -> row; columns start at c_offset
+  int64_t c_offset;
+  const F* bias;  // [columns], or nullptr
+  bool accumulate;
+};
+
 // One time step of one panel of hidden units: the recurrent product, the gates
 // and the state update.
 template <typename Operand>
@@ -85,9 +102,12 @@ struct CellForwardStep {
   int64_t unit;         // first unit of the panel
   int64_t units;        // at most cell_units
   int64_t depth;        // P, padded
-  // Of columns [G][cell_units]. Packed, it is panels of cell_columns, one after
-  // another.
+  // Of columns [G][cell_units], packed or transposed. Packed, it is panels of
+  // cell_columns, one after another.
   Panel<Operand> recurrent;
+  // In place of it: what h_prev times it is, [rows] -> [G*H], all lanes of the
+  // last vector of units readable.
+  const F* const* recurrent_sums;
   const Operand* const* h_prev;  // [rows] -> [P]
   const F* input_gates;          // [rows][G*H]: W x + biases
   const F* recurrent_new_bias;   // GRU: bR_n [H]
@@ -152,6 +172,7 @@ struct SimdKernels {
   int cell_columns[kNumCellModes];
 
   void (*multiply_panel)(const PanelProduct<Operand>&);
+  void (*multiply_rows)(const RowsProduct<Operand>&);
   // In these a row that is nullptr gives zeros.
   //
   // out[(k - k_begin) * out_stride + j] = rows[j][k] for k in [k_begin, k_end)

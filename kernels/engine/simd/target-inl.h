@@ -29,6 +29,7 @@ constexpr SimdKernels<Operand> MakeKernels() {
        kVectorsTogether<VanillaCell<false>> * kLanes,
        kVectorsTogether<LstmCell> * kLanes, kVectorsTogether<GruCell> * kLanes},
       MultiplyPanel<Operand>,
+      MultiplyRows<Operand>,
       TransposeRows<Operand>,
       PackColumns<Operand>,
       PackStep<Operand>,
