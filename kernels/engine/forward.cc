@@ -188,8 +188,8 @@ bool PacksInputWeights(const Sequences& sequences) {
   return sequences.max_time() * sequences.batch() > kMaxRows;
 }
 // Of as few rows many steps, too, pay for packing, if packed weights then stay
-// in a core's cache. Keras' R, in which rows are shared by threads, comes from
-// beyond it as fast when it is packed.
+// in a core's cache. Keras' R pays for it in any case: it is slower to read by
+// its own rows, of which each thread needs a part.
 template <typename Operand>
 bool PacksRecurrent(const RnnDescriptor& d, const Sequences& sequences,
                     bool is_canonical) {
