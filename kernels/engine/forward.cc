@@ -187,19 +187,18 @@ bool PacksInputWeights(const Sequences& sequences) {
   constexpr int64_t kMaxRows = 32;
   return sequences.max_time() * sequences.batch() > kMaxRows;
 }
-// Of as few rows many steps, too, pay for packing, if packed weights then stay
-// in a core's cache. Keras' R pays for it in any case: it is slower to read by
-// its own rows, of which each thread needs a part.
+// Of as few rows many steps, too, pay for packing, unless packed weights, too,
+// come from beyond a core's cache. Keras' R, of whose rows each thread needs a
+// part, is slower to read in place, and must be larger.
 template <typename Operand>
 bool PacksRecurrent(const RnnDescriptor& d, const Sequences& sequences,
                     bool is_canonical) {
   constexpr int64_t kMaxSteps = 8;
-  constexpr int64_t kMaxCachedBytes = int64_t{2} << 20;
-  const bool is_cached =
-      d.gates_size() * d.output_size() * int64_t{sizeof(Operand)} <=
-      kMaxCachedBytes;
+  const int64_t max_packed_bytes = int64_t{is_canonical ? 2 : 12} << 20;
+  const int64_t bytes =
+      d.gates_size() * d.output_size() * int64_t{sizeof(Operand)};
   return PacksInputWeights(sequences) ||
-         (sequences.max_time() > kMaxSteps && (is_cached || !is_canonical));
+         (sequences.max_time() > kMaxSteps && bytes <= max_packed_bytes);
 }
 
 // What all pseudo-layers of a call share.
