@@ -165,14 +165,10 @@ class BackwardPass {
   // first chunk writes them.
   void InitParamsGradients() {
     const bool is_nothing_written = sequences_.num_valid_rows() == 0;
-    if (has_keras_weights()) {
-      FindKerasGates(d_, gate_begins_);
-    } else {
+    if (!has_keras_weights()) {
       for (int gate = 0; gate < d_.num_gates(); ++gate) {
         gate_begins_[gate] = gate * d_.hidden_size;
       }
-    }
-    if (!has_keras_weights()) {
       if constexpr (!kRoundsResults) {
         dparams_ = a_->dparams;
       } else {
@@ -183,6 +179,7 @@ class BackwardPass {
       }
       return;
     }
+    FindKerasGates(d_, gate_begins_);
     const KerasWeights<Element>& results = *a_->keras_dweights;
     if constexpr (!kRoundsResults) {
       keras_dweights_ = results;

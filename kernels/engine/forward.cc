@@ -37,10 +37,9 @@ struct RecurrentPanels {
   int64_t output_size;  // P
   int64_t depth;        // padded
   int num_gates;
-  int units;                             // per panel
-  int columns_together;                  // cell_columns
-  const Operand* canonical = nullptr;    // not packed: [G*H, P]
-  int64_t keras_gate_begins[kMaxGates];  // in a row of Keras' [P, G*H]
+  int units;                           // per panel
+  int columns_together;                // cell_columns
+  const Operand* canonical = nullptr;  // not packed: [G*H, P]
 
   static RecurrentPanels Take(Arena& arena, const RnnDescriptor& d) {
     RecurrentPanels p;
@@ -48,7 +47,6 @@ struct RecurrentPanels {
     p.output_size = d.output_size();
     p.depth = PaddedDepth<Operand>(p.output_size);
     p.num_gates = d.num_gates();
-    FindKerasGates(d, p.keras_gate_begins);
     p.units = Kernels<Operand>().cell_units[static_cast<int>(d.mode)];
     p.columns_together =
         Kernels<Operand>().cell_columns[static_cast<int>(d.mode)];
@@ -69,12 +67,14 @@ struct RecurrentPanels {
     });
   }
 
-  // `source` is [P, G*H], as Keras has it.
+  // `source` is [P, G*H], as Keras has it, its gates those pieces of a row.
   template <typename Element>
-  void PackKeras(const Element* source, Executor& executor) const {
+  void PackKeras(const Element* source, const Pieces& gates,
+                 Executor& executor) const {
     ForEachPanel(executor, [&](int64_t begin, int64_t end) {
       for (; begin < end; begin += kPanelsTogether) {
-        PackPanelsOfKeras(source, begin, std::min(begin + kPanelsTogether, end),
+        PackPanelsOfKeras(source, gates, begin,
+                          std::min(begin + kPanelsTogether, end),
                           panels + begin * panel_size());
       }
     });
@@ -136,8 +136,9 @@ struct RecurrentPanels {
 
   // `source` is [P, G*H], `out` as many panels.
   template <typename Element>
-  void PackPanelsOfKeras(const Element* source, int64_t panel_begin,
-                         int64_t panel_end, Operand* out) const {
+  void PackPanelsOfKeras(const Element* source, const Pieces& gates,
+                         int64_t panel_begin, int64_t panel_end,
+                         Operand* out) const {
     constexpr int64_t kStep = kDepthStep<Operand>;
     const int64_t stride = num_gates * hidden_size;
     // Columns of one gate and of those that are packed together.
@@ -150,9 +151,9 @@ struct RecurrentPanels {
                       first * depth + k * columns_together +
                       (column - first) * kStep;
       if (count > 0) {
-        PackStepOf(k, output_size, keras_gate_begins[column / units] + unit,
-                   count, step,
-                   [&](int64_t row) { return source + row * stride; });
+        PackStepOf(k, output_size,
+                   gates.begin(static_cast<int>(column / units)) + unit, count,
+                   step, [&](int64_t row) { return source + row * stride; });
       }
       std::fill(step + count * kStep, step + width * kStep, Operand{});
     };
@@ -478,7 +479,7 @@ class ForwardPseudoLayer {
       if (is_canonical) {
         recurrent_.Pack(recurrent_source_, *executor_);
       } else {
-        recurrent_.PackKeras(recurrent_source_, *executor_);
+        recurrent_.PackKeras(recurrent_source_, KerasGates(), *executor_);
       }
     } else if constexpr (kInPlace) {
       if (reads_keras_in_place()) {
@@ -733,7 +734,7 @@ class ForwardPseudoLayer {
         product.depth = H;
         product.columns = std::min(end * recurrent_.units, H) - unit;
         product.a = h_prev + rank_begin;
-        product.b = recurrent_source_ + keras_gate_begins_[gate] + unit;
+        product.b = recurrent_source_ + KerasGates().begin(gate) + unit;
         product.stride = d_.gates_size();
         product.c = recurrent_sums_.rows + rank_begin;
         product.c_offset = gate * H + unit;

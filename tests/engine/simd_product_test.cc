@@ -153,14 +153,14 @@ class OperandsPanel {
   std::vector<const Operand*> columns_;
 };
 
-// Multiplies rows [row, row + rows) by `columns` columns of the panel;
-// result[m * columns + j]. Checks that nothing but the result is written.
-template <typename Operand>
-std::vector<ComputeType<Operand>> Multiply(PanelKind kind,
-                                           const SimdKernels<Operand>& kernels,
-                                           Operands<Operand>& operands,
-                                           Start start, int64_t row,
-                                           int64_t rows, int64_t columns) {
+// Has multiply(product) multiply rows [row, row + rows) by `columns` columns of
+// B, which it adds to a product of type Product; result[m * columns + j].
+// Checks that nothing but the result is written.
+template <typename Product, typename Operand, typename MultiplyBy>
+std::vector<ComputeType<Operand>> CheckedProduct(Operands<Operand>& operands,
+                                                 Start start, int64_t row,
+                                                 int64_t rows, int64_t columns,
+                                                 MultiplyBy multiply) {
   using F = ComputeType<Operand>;
   const int64_t stride = kOffset + columns + 5;
   Guarded<F> out(rows * stride);
@@ -174,18 +174,16 @@ std::vector<ComputeType<Operand>> Multiply(PanelKind kind,
   }
   Guarded<F> bias(
       std::vector<F>(operands.bias.data(), operands.bias.data() + columns));
-  const OperandsPanel<Operand> panel(kind, operands, kernels.lanes, columns);
-  PanelProduct<Operand> product{};
+  Product product{};
   product.rows = rows;
   product.depth = operands.depth;
   product.columns = columns;
   product.a = operands.a.data() + row;
-  product.b = panel.get();
   product.c = c.data();
   product.c_offset = kOffset;
   product.bias = start == Start::kBias ? bias.data() : nullptr;
   product.accumulate = start == Start::kAccumulate;
-  kernels.multiply_panel(product);
+  multiply(product);
 
   EXPECT_TRUE(out.intact());
   std::vector<F> result;
@@ -201,56 +199,39 @@ std::vector<ComputeType<Operand>> Multiply(PanelKind kind,
   return result;
 }
 
-// The same by rows of B; poison lies between these.
+template <typename Operand>
+std::vector<ComputeType<Operand>> Multiply(PanelKind kind,
+                                           const SimdKernels<Operand>& kernels,
+                                           Operands<Operand>& operands,
+                                           Start start, int64_t row,
+                                           int64_t rows, int64_t columns) {
+  const OperandsPanel<Operand> panel(kind, operands, kernels.lanes, columns);
+  return CheckedProduct<PanelProduct<Operand>>(
+      operands, start, row, rows, columns, [&](PanelProduct<Operand>& product) {
+        product.b = panel.get();
+        kernels.multiply_panel(product);
+      });
+}
+
+// By rows of B; poison lies between these.
 template <typename Operand>
 std::vector<ComputeType<Operand>> MultiplyByRows(
     const SimdKernels<Operand>& kernels, Operands<Operand>& operands,
     Start start, int64_t row, int64_t rows, int64_t columns) {
-  using F = ComputeType<Operand>;
-  const int64_t b_stride = columns + 3;
+  const int64_t stride = columns + 3;
   Guarded<Operand> b(
-      operands.depth == 0 ? 0 : (operands.depth - 1) * b_stride + columns);
+      operands.depth == 0 ? 0 : (operands.depth - 1) * stride + columns);
   for (int64_t k = 0; k < operands.depth; ++k) {
     for (int64_t j = 0; j < columns; ++j) {
-      b[k * b_stride + j] = operands.B(k, j);
+      b[k * stride + j] = operands.B(k, j);
     }
   }
-  const int64_t stride = kOffset + columns + 5;
-  Guarded<F> out(rows * stride);
-  std::vector<F*> c;
-  for (int64_t m = 0; m < rows; ++m) {
-    c.push_back(out.data() + m * stride);
-    if (start == Start::kAccumulate) {
-      std::copy_n(operands.c.data() + (row + m) * operands.columns, columns,
-                  c[m] + kOffset);
-    }
-  }
-  Guarded<F> bias(
-      std::vector<F>(operands.bias.data(), operands.bias.data() + columns));
-  RowsProduct<Operand> product{};
-  product.rows = rows;
-  product.depth = operands.depth;
-  product.columns = columns;
-  product.a = operands.a.data() + row;
-  product.b = b.data();
-  product.stride = b_stride;
-  product.c = c.data();
-  product.c_offset = kOffset;
-  product.bias = start == Start::kBias ? bias.data() : nullptr;
-  product.accumulate = start == Start::kAccumulate;
-  kernels.multiply_rows(product);
-
-  EXPECT_TRUE(out.intact());
-  std::vector<F> result;
-  for (int64_t i = 0; i < rows * stride; ++i) {
-    const int64_t j = i % stride - kOffset;
-    if (j >= 0 && j < columns) {
-      result.push_back(out[i]);
-    } else {
-      EXPECT_TRUE(IsPoison(out[i])) << "row " << i / stride << ", column " << j;
-    }
-  }
-  return result;
+  return CheckedProduct<RowsProduct<Operand>>(
+      operands, start, row, rows, columns, [&](RowsProduct<Operand>& product) {
+        product.b = b.data();
+        product.stride = stride;
+        kernels.multiply_rows(product);
+      });
 }
 
 // Has B packed, and expects the same bits where it lies in vectors, and by
