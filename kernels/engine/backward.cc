@@ -50,11 +50,17 @@ class BackwardPass {
         std::max(d.layer_input_size(0), d.layer_input_size(d.num_layers - 1));
     const int64_t padded_rows = PaddedDepth<Operand>(rows);
 
-    input_weights_ = Weights::Take(arena, gates_size, widest_input);
-    recurrent_weights_ = Weights::Take(arena, gates_size, P);
+    const bool may_split = MultipliesInParts<Operand>(
+        sequences.shape_rows(), gates_size, std::max(widest_input, H));
+    recurs_in_parts_ = RecursInParts<Operand>(d, sequences);
+    const int gates = d.num_gates();
+    input_weights_ =
+        Weights::Take(arena, gates_size, widest_input, may_split, gates);
+    recurrent_weights_ =
+        Weights::Take(arena, gates_size, P, recurs_in_parts_, gates);
     right_ = PackedMatrix<Operand>::Take(
-        arena, rows,
-        has_keras_weights ? gates_size : std::max(widest_input, H));
+        arena, rows, has_keras_weights ? gates_size : std::max(widest_input, H),
+        may_split);
     input_rows_ = arena.Take<const Operand*>(rows);
     input_staging_ =
         arena.Take<Operand>(rows * PaddedDepth<Operand>(widest_input));
@@ -65,6 +71,20 @@ class BackwardPass {
     const int64_t weight_rows =
         has_keras_weights ? std::max(widest_input, H) : gates_size;
     left_ = RowBuffer<Operand>::Take(arena, weight_rows, padded_rows);
+    if (may_split) {
+      left_parts_values_ = arena.Take<BFloat16>(
+          LeftParts::Size(weight_rows, PaddedPartsDepth(rows)));
+      const auto take_gates = [&] {
+        const int64_t depth = GatesDepth().padded();
+        return LeftParts::In(
+            arena.Take<BFloat16>(LeftParts::Size(rows + kPartsRows, depth)),
+            depth);
+      };
+      dgates_parts_ = take_gates();
+      dgates_recurrent_parts_ = recurs_in_parts_ && d.mode == CellMode::kGru
+                                    ? take_gates()
+                                    : dgates_parts_;
+    }
     weight_rows_ = arena.Take<F*>(weight_rows);
     dh_ = RowBuffer<F>::Take(arena, B, P);
     if (d.mode == CellMode::kGru) {
@@ -225,6 +245,9 @@ class BackwardPass {
     return {gate_begins_, d_.num_gates(), d_.hidden_size};
   }
 
+  // The gates' gradients in parts.
+  PartsDepth GatesDepth() const { return {d_.num_gates(), d_.hidden_size}; }
+
   int64_t ReservedRowSize() const {
     return NumReservedPerUnit(d_.mode) * d_.hidden_size;
   }
@@ -289,9 +312,13 @@ class BackwardPass {
     WeightsUse input_use =
         is_single_chunk ? WeightsUse::kPackedByProduct : WeightsUse::kPacked;
     // One step needs R once, for the gradient of the state before it.
-    WeightsUse recurrent_use = sequences_.num_steps() == 1
+    WeightsUse recurrent_use = sequences_.num_steps() == 1 && !recurs_in_parts_
                                    ? WeightsUse::kPackedByProduct
                                    : WeightsUse::kPacked;
+    const bool in_parts = MultipliesInParts<Operand>(
+        sequences_.shape_rows(), gates_size, d_.layer_input_size(layer));
+    input_weights_.packed.SetInParts(in_parts, d_.num_gates());
+    recurrent_weights_.packed.SetInParts(recurs_in_parts_, d_.num_gates());
     if (has_keras_weights()) {
       using Source = MatrixSource<Element>;
       const KerasWeights<const Element>& weights = *a_->keras_weights;
@@ -311,10 +338,12 @@ class BackwardPass {
     if (kInPlace && gates_size % kDepthStep<Operand> == 0) {
       const int64_t rows = sequences_.num_valid_rows();
       const int64_t steps = sequences_.num_steps();
-      if (rows <= kMaxRowsOfOneProduct) input_use = WeightsUse::kInPlace;
+      if (rows <= kMaxRowsOfOneProduct && !in_parts) {
+        input_use = WeightsUse::kInPlace;
+      }
       const int64_t max_rows =
           steps == 1 ? kMaxRowsOfOneProduct : kMaxRowsOfSteps;
-      if (steps <= kMaxSteps && rows <= max_rows) {
+      if (steps <= kMaxSteps && rows <= max_rows && !recurs_in_parts_) {
         recurrent_use = WeightsUse::kInPlace;
       }
     }
@@ -522,8 +551,13 @@ class BackwardPass {
                                             int64_t step) const {
     RowsTimesMatrix<Operand> product;
     product.rows = sequences_.active(step);
-    product.a = RecurrentGateGradients().operands() + sequences_.offset(step) -
-                sequences_.offset(chunk.begin);
+    const int64_t row =
+        sequences_.offset(step) - sequences_.offset(chunk.begin);
+    if (recurs_in_parts_) {
+      product.left_parts = dgates_recurrent_parts_.From(row);
+    } else {
+      product.a = RecurrentGateGradients().operands() + row;
+    }
     product.c = dh_.rows;
     product.accumulate = d_.mode == CellMode::kGru;
     return product;
@@ -552,23 +586,25 @@ class BackwardPass {
     const int64_t recurrent_work =
         has_step_after ? 2 * ranks * d_.gates_size() * P : 0;
 
-    ParallelPanels(executor, recurrent_weights_.num_panels(), PanelOrder(step),
-                   rank_begin, rank_end, recurrent_work + kCellWork * ranks * H,
-                   [&](const PanelRows& part) {
-                     const int64_t begin = part.row_begin, end = part.row_end;
-                     PanelRows product = part;
-                     product.row_end = std::min(end, from_step_after.rows);
-                     if (begin < product.row_end) {
-                       MultiplyPanel(from_step_after, product);
-                     }
-                     const int64_t column = part.panel * width;
-                     if (d_.has_projection()) {
-                       AddOutputGradients(row, begin, end, column,
-                                          std::min(column + width, P));
-                     } else {
-                       RunCell(chunk, step, begin, end, column);
-                     }
-                   });
+    ParallelPanels(
+        executor, recurrent_weights_.num_panels(), PanelOrder(step), rank_begin,
+        rank_end, recurrent_work + kCellWork * ranks * H,
+        [&](const PanelRows& part) {
+          const int64_t begin = part.row_begin, end = part.row_end;
+          PanelRows product = part;
+          product.row_end = std::min(end, from_step_after.rows);
+          if (begin < product.row_end) {
+            MultiplyPanel(from_step_after, product);
+          }
+          const int64_t column = part.panel * width;
+          if (d_.has_projection()) {
+            AddOutputGradients(row, begin, end, column,
+                               std::min(column + width, P));
+          } else {
+            RunCell(chunk, step, begin, end, column);
+          }
+        },
+        recurs_in_parts_ ? kPartsRowsTogether : kMinBlockRows);
     if (!d_.has_projection()) return;
 
     RowsTimesMatrix<Operand> through_projection;
@@ -635,6 +671,18 @@ class BackwardPass {
           RecurrentGateGradients().rounded.rows + row;
     }
     Kernels<Operand>().cell_backward[static_cast<int>(d_.mode)](cell);
+    if constexpr (std::is_same_v<Operand, float>) {
+      if (!recurs_in_parts_) return;
+      const auto split = [&](const GateGradients& gradients,
+                             const LeftParts& parts) {
+        SplitPartOfRows(gradients.exact.rows + row, cell.rows, GatesDepth(),
+                        unit, unit + cell.units, parts.From(row));
+      };
+      split(dgates_, dgates_parts_);
+      if (d_.mode == CellMode::kGru) {
+        split(dgates_recurrent_, dgates_recurrent_parts_);
+      }
+    }
   }
 
   void AccumulateParamsGradients(int64_t layer, int direction,
@@ -650,20 +698,20 @@ class BackwardPass {
     AccumulateBiases(rows, dparams_ + params_layout_.InputBias(k).offset,
                      dparams_ + params_layout_.RecurrentBias(k).offset);
 
-    Transpose(dgates_.operands(), rows, gates_size);
+    SetLeft(dgates_.operands(), rows, gates_size);
     if (d_.has_input_weights(layer)) {
       Input(layer).Gather(direction, chunk, *executor_, input_staging_,
                           input_rows_);
-      AccumulateWeights(input_rows_, rows, params_layout_.InputWeights(k));
+      AccumulateWeights(input_rows_, params_layout_.InputWeights(k));
     }
     if (d_.mode == CellMode::kGru) {
-      Transpose(dgates_recurrent_.operands(), rows, gates_size);
+      SetLeft(dgates_recurrent_.operands(), rows, gates_size);
     }
     PointAtPreviousOutputs(chunk);
-    AccumulateWeights(input_rows_, rows, params_layout_.RecurrentWeights(k));
+    AccumulateWeights(input_rows_, params_layout_.RecurrentWeights(k));
     if (d_.has_projection()) {
-      Transpose(dh_total_.rows, rows, d_.output_size());
-      AccumulateWeights(m_.rows, rows, params_layout_.Projection(k));
+      SetLeft(dh_total_.rows, rows, d_.output_size());
+      AccumulateWeights(m_.rows, params_layout_.Projection(k));
     }
   }
 
@@ -695,37 +743,69 @@ class BackwardPass {
   // dkernel [features, G*H] += the transpose of input_rows_ times `gradients`.
   void AccumulateKernel(int64_t rows, int64_t features,
                         const GateGradients& gradients, F* dkernel) {
-    Transpose(input_rows_, rows, features);
-    PackRowPieces<Operand>(gradients.operands(), rows, KerasGates(), *executor_,
-                           &right_);
-    AccumulateProduct(dkernel, features, d_.gates_size());
+    SetLeft(input_rows_, rows, features);
+    AccumulateProduct(gradients.operands(), KerasGates(), dkernel);
   }
 
-  // left_ = the transpose of [rows, columns].
-  void Transpose(const Operand* const* source, int64_t rows, int64_t columns) {
-    const int64_t row_size = PaddedDepth<Operand>(rows);
-    ParallelFor(
-        *executor_, columns, rows * kMoveWork, [&](int64_t begin, int64_t end) {
-          Kernels<Operand>().transpose_rows(source, rows, begin, end,
-                                            left_.values + begin * row_size,
-                                            row_size);
-        });
-    left_.SetRows(columns, row_size);
+  // Left operands are the transpose of [rows, columns].
+  void SetLeft(const Operand* const* source, int64_t rows, int64_t columns) {
+    left_source_ = source;
+    left_rows_ = columns;
+    left_depth_ = rows;
+    is_left_transposed_ = is_left_split_ = false;
   }
 
-  // The matrix at `region` += left_ [region.rows, rows] * right.
-  void AccumulateWeights(const Operand* const* right, int64_t rows,
-                         const Region& region) {
-    PackRows(right, rows, region.columns, *executor_, &right_);
-    AccumulateProduct(dparams_ + region.offset, region.rows, region.columns);
+  void Transpose() {
+    if (is_left_transposed_) return;
+    is_left_transposed_ = true;
+    const int64_t row_size = PaddedDepth<Operand>(left_depth_);
+    ParallelFor(*executor_, left_rows_, left_depth_ * kMoveWork,
+                [&](int64_t begin, int64_t end) {
+                  Kernels<Operand>().transpose_rows(
+                      left_source_, left_depth_, begin, end,
+                      left_.values + begin * row_size, row_size);
+                });
+    left_.SetRows(left_rows_, row_size);
   }
 
-  // matrix [rows, columns] += left_ right_
-  void AccumulateProduct(F* matrix, int64_t rows, int64_t columns) {
-    for (int64_t i = 0; i < rows; ++i) weight_rows_[i] = matrix + i * columns;
+  void TransposeInParts() {
+    if constexpr (std::is_same_v<Operand, float>) {
+      if (is_left_split_) return;
+      is_left_split_ = true;
+      SplitColumns(left_source_, left_depth_, left_rows_, *executor_,
+                   LeftPartsOfWeights());
+    }
+  }
+
+  LeftParts LeftPartsOfWeights() const {
+    return LeftParts::In(left_parts_values_, PaddedPartsDepth(left_depth_));
+  }
+
+  // The matrix at `region` += left operand [region.rows, rows] * right.
+  void AccumulateWeights(const Operand* const* right, const Region& region) {
+    AccumulateProduct(right, {nullptr, 1, region.columns},
+                      dparams_ + region.offset);
+  }
+
+  // matrix += left operand * right, of whose rows these are the columns.
+  void AccumulateProduct(const Operand* const* right, const Pieces& pieces,
+                         F* matrix) {
+    const int64_t columns = pieces.size();
+    right_.SetInParts(MultipliesInParts<Operand>(sequences_.shape_rows(),
+                                                 left_rows_, columns));
+    PackRowPieces<Operand>(right, left_depth_, pieces, *executor_, &right_);
+    for (int64_t i = 0; i < left_rows_; ++i) {
+      weight_rows_[i] = matrix + i * columns;
+    }
     RowsTimesMatrix<Operand> product;
-    product.rows = rows;
-    product.a = left_.rows;
+    product.rows = left_rows_;
+    if (right_.in_parts) {
+      TransposeInParts();
+      product.left_parts = LeftPartsOfWeights();
+    } else {
+      Transpose();
+      product.a = left_.rows;
+    }
     product.b = &right_;
     product.c = weight_rows_;
     product.accumulate = !is_first_chunk_;
@@ -778,7 +858,10 @@ class BackwardPass {
     if (d_.has_input_weights(layer)) {
       RowsTimesMatrix<Operand> product;
       product.rows = rows;
-      product.a = dgates_.operands();
+      if (!recurs_in_parts_ || !input_weights_.packed.in_parts) {
+        product.a = dgates_.operands();
+      }
+      product.left_parts = dgates_parts_;
       product.c = dx_rows_;
       product.accumulate = direction == 1;
       Multiply(product, &input_weights_, *executor_);
@@ -851,9 +934,21 @@ class BackwardPass {
   F** dx_rows_ = nullptr;
   GateGradients dgates_;
   GateGradients dgates_recurrent_;  // GRU
-  RowBuffer<Operand> dh_total_;     // projection: [rows, P]
-  RowBuffer<Operand> m_;            // projection: [rows, H]
-  // Operands of the weight gradients.
+  // The same in parts; for a GRU of its own only if steps need them.
+  bool recurs_in_parts_ = false;
+  LeftParts dgates_parts_;
+  LeftParts dgates_recurrent_parts_;
+  RowBuffer<Operand> dh_total_;  // projection: [rows, P]
+  RowBuffer<Operand> m_;         // projection: [rows, H]
+  // Operands of the weight gradients. The left one is made of its source as
+  // products need it.
+  const Operand* const* left_source_ =
+      nullptr;  // [left_depth_] -> [left_rows_]
+  int64_t left_rows_ = 0;
+  int64_t left_depth_ = 0;
+  bool is_left_transposed_ = false;
+  bool is_left_split_ = false;
+  BFloat16* left_parts_values_ = nullptr;
   RowBuffer<Operand> left_;      // [G*H, rows]; Keras': [in or H, rows]
   PackedMatrix<Operand> right_;  // [rows, in or P or H]; Keras': [rows, G*H]
   F** weight_rows_ = nullptr;    // [G*H]; Keras': [in or H]

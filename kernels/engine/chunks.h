@@ -18,22 +18,39 @@ struct StepRange {
 
 inline constexpr int64_t kChunkRows = 384;
 
-// Valid rows of the largest chunk.
-inline int64_t MaxChunkRows(const Sequences& sequences) {
-  return std::min(sequences.num_valid_rows(), kChunkRows + sequences.batch());
+// Valid rows that chunks should have: about kChunkRows, and all as many, for
+// few rows at the end would cost a product with all weights.
+inline int64_t TargetChunkRows(const Sequences& sequences) {
+  const int64_t rows = sequences.num_valid_rows();
+  const int64_t num_chunks =
+      std::max<int64_t>(1, (rows + kChunkRows / 2) / kChunkRows);
+  return (rows + num_chunks - 1) / num_chunks;
 }
 
-// The chunk that begins at `begin`, respectively ends at `end`.
+// At least the valid rows of the largest chunk.
+inline int64_t MaxChunkRows(const Sequences& sequences) {
+  return std::min(sequences.num_valid_rows(),
+                  TargetChunkRows(sequences) + sequences.batch());
+}
+
+// The chunk that begins at `begin`, respectively ends at `end`. A step more
+// comes in if most of it is within the target.
 inline StepRange ChunkFrom(const Sequences& sequences, int64_t begin) {
-  const int64_t limit = sequences.offset(begin) + kChunkRows;
+  const int64_t limit = sequences.offset(begin) + TargetChunkRows(sequences);
   int64_t end = begin + 1;
-  while (end < sequences.num_steps() && sequences.offset(end) < limit) ++end;
+  while (end < sequences.num_steps() &&
+         sequences.offset(end) + sequences.offset(end + 1) <= 2 * limit) {
+    ++end;
+  }
   return {begin, end};
 }
 inline StepRange ChunkUntil(const Sequences& sequences, int64_t end) {
-  const int64_t limit = sequences.offset(end) - kChunkRows;
+  const int64_t limit = sequences.offset(end) - TargetChunkRows(sequences);
   int64_t begin = end - 1;
-  while (begin > 0 && sequences.offset(begin) > limit) --begin;
+  while (begin > 0 &&
+         sequences.offset(begin) + sequences.offset(begin - 1) >= 2 * limit) {
+    --begin;
+  }
   return {begin, end};
 }
 

@@ -41,7 +41,8 @@ struct RecurrentPanels {
   int columns_together;                // cell_columns
   const Operand* canonical = nullptr;  // not packed: [G*H, P]
 
-  static RecurrentPanels Take(Arena& arena, const RnnDescriptor& d) {
+  static RecurrentPanels Take(Arena& arena, const RnnDescriptor& d,
+                              bool has_memory) {
     RecurrentPanels p;
     p.hidden_size = d.hidden_size;
     p.output_size = d.output_size();
@@ -50,7 +51,9 @@ struct RecurrentPanels {
     p.units = Kernels<Operand>().cell_units[static_cast<int>(d.mode)];
     p.columns_together =
         Kernels<Operand>().cell_columns[static_cast<int>(d.mode)];
-    p.panels = arena.Take<Operand>(p.num_panels() * p.panel_size());
+    if (has_memory) {
+      p.panels = arena.Take<Operand>(p.num_panels() * p.panel_size());
+    }
     return p;
   }
 
@@ -311,10 +314,29 @@ class ForwardPseudoLayer {
         std::max(d.layer_input_size(0), d.layer_input_size(d.num_layers - 1));
 
     FindKerasGates(d, keras_gate_begins_);
-    input_weights_ = WeightMatrix<Element, Operand>::Take(arena, widest_input,
-                                                          d.gates_size());
-    recurrent_ = RecurrentPanels<Operand>::Take(arena, d);
-    if (!PacksInputWeights(sequences)) {
+    const bool may_split = MultipliesInParts<Operand>(
+        sequences.shape_rows(), widest_input, d.gates_size());
+    recurs_in_parts_ = RecursInParts<Operand>(d, sequences);
+    input_weights_ = WeightMatrix<Element, Operand>::Take(
+        arena, widest_input, d.gates_size(), may_split);
+    if (may_split) {
+      input_parts_values_ = arena.Take<BFloat16>(
+          LeftParts::Size(chunk_rows, PaddedPartsDepth(widest_input)));
+    }
+    recurrent_ = RecurrentPanels<Operand>::Take(arena, d, !recurs_in_parts_);
+    if (recurs_in_parts_) {
+      const int64_t depth = PaddedPartsDepth(d.output_size());
+      for (int gate = 0; gate < d.num_gates(); ++gate) {
+        recurrent_parts_[gate] =
+            PackedMatrix<Operand>::Take(arena, d.output_size(), H, true);
+      }
+      for (LeftParts& parts : h_parts_) {
+        parts = LeftParts::In(
+            arena.Take<BFloat16>(LeftParts::Size(B + kPartsRows, depth)),
+            depth);
+      }
+    }
+    if (recurs_in_parts_ || !PacksInputWeights(sequences)) {
       recurrent_sums_ = RowBuffer<F>::Take(arena, B, RecurrentSumsRowSize());
     }
     bias_ = arena.Take<F>(d.gates_size());
@@ -394,7 +416,7 @@ class ForwardPseudoLayer {
     input_weights_use_ =
         is_single_chunk ? WeightsUse::kPackedByProduct : WeightsUse::kPacked;
     const bool is_canonical = a_->keras_weights == nullptr;
-    recurrent_use_ = is_canonical && PacksRecurrentInTurn()
+    recurrent_use_ = is_canonical && !recurs_in_parts_ && PacksRecurrentInTurn()
                          ? WeightsUse::kPackedByProduct
                          : WeightsUse::kPacked;
     constexpr int64_t kStep = kDepthStep<Operand>;
@@ -426,6 +448,8 @@ class ForwardPseudoLayer {
   void SetInputWeights(int64_t layer, int64_t k) {
     using Source = MatrixSource<Element>;
     if (!d_.has_input_weights(layer)) return;
+    input_weights_.packed.SetInParts(MultipliesInParts<Operand>(
+        sequences_.shape_rows(), d_.layer_input_size(layer), d_.gates_size()));
     if (a_->keras_weights != nullptr) {
       input_weights_.Set(
           Source::Rows(a_->keras_weights->kernel, d_.gates_size(),
@@ -475,7 +499,9 @@ class ForwardPseudoLayer {
         is_canonical
             ? a_->params + network_.params_layout().RecurrentWeights(k).offset
             : a_->keras_weights->recurrent_kernel;
-    if (recurrent_use_ == WeightsUse::kPacked) {
+    if (recurs_in_parts_) {
+      PackRecurrentParts();
+    } else if (recurrent_use_ == WeightsUse::kPacked) {
       if (is_canonical) {
         recurrent_.Pack(recurrent_source_, *executor_);
       } else {
@@ -495,6 +521,23 @@ class ForwardPseudoLayer {
                                           projection.columns, projection.rows),
            *executor_, &projection_);
     }
+  }
+
+  void PackRecurrentParts() {
+    const int64_t H = d_.hidden_size;
+    const int64_t P = d_.output_size();
+    for (int gate = 0; gate < d_.num_gates(); ++gate) {
+      const auto source =
+          a_->keras_weights == nullptr
+              ? MatrixSource<Element>::Columns(recurrent_source_ + gate * H * P,
+                                               P, P, H)
+              : MatrixSource<Element>::Rows(
+                    recurrent_source_ + KerasGates().begin(gate),
+                    d_.gates_size(), P, H);
+      recurrent_parts_[gate].SetInParts(true);
+      Pack(source, *executor_, &recurrent_parts_[gate]);
+    }
+    recurrent_sums_.SetRows(sequences_.batch(), RecurrentSumsRowSize());
   }
 
   // Both biases at once, but for the GRU's new gate, whose recurrent bias is
@@ -533,6 +576,18 @@ class ForwardPseudoLayer {
         Load(a_->c0 + k * a_->c_strides.outer + b * a_->c_strides.batch,
              c_ + rank * H, H);
       }
+    }
+    SplitStates(-1, 0, sequences_.batch(), h_rows_, 0, P);
+  }
+
+  // Splits units [begin, end) of the h that `step` leaves, of these ranks.
+  void SplitStates(int64_t step, int64_t rank_begin, int64_t rank_end,
+                   const Operand* const* h, int64_t begin, int64_t end) const {
+    if constexpr (std::is_same_v<Operand, float>) {
+      if (!recurs_in_parts_) return;
+      SplitPartOfRows(h + rank_begin, rank_end - rank_begin,
+                      {1, d_.output_size()}, begin, end,
+                      h_parts_[(step + 2) % 2].From(rank_begin));
     }
   }
 
@@ -619,6 +674,10 @@ class ForwardPseudoLayer {
       RowsTimesMatrix<Operand> product;
       product.rows = rows;
       product.a = input_rows_;
+      if (input_weights_.packed.in_parts) {
+        product.left_parts = LeftParts::In(
+            input_parts_values_, PaddedPartsDepth(d_.layer_input_size(layer)));
+      }
       product.c = input_gates_.rows;
       product.bias = bias_;
       Multiply(product, &input_weights_, *executor_);
@@ -670,7 +729,7 @@ class ForwardPseudoLayer {
       cell.units = std::min<int64_t>(recurrent_.units, H - cell.unit);
       cell.depth = recurrent_.depth;
       cell.recurrent = panel;
-      if (reads_keras_in_place()) {
+      if (recurs_in_parts_ || reads_keras_in_place()) {
         cell.recurrent_sums = recurrent_sums_.rows + begin;
       }
       cell.h_prev = h_prev + begin;
@@ -687,7 +746,27 @@ class ForwardPseudoLayer {
     };
     const int64_t work =
         2 * ranks * d_.gates_size() * P + kCellWork * ranks * H;
-    if (recurrent_use_ == WeightsUse::kPackedByProduct) {
+    if (recurs_in_parts_) {
+      const int64_t panels_width = InParts().panel_columns;
+      ParallelPanels(
+          executor, recurrent_parts_[0].num_panels(), PanelOrder(step),
+          rank_begin, rank_end, work,
+          [&](const PanelRows& part) {
+            MultiplyByParts(step, part);
+            const int64_t unit = part.panel * panels_width;
+            const int64_t unit_end = std::min(unit + panels_width, H);
+            for (int64_t u = unit; u < unit_end; u += recurrent_.units) {
+              PanelRows cell = part;
+              cell.panel = u / recurrent_.units;
+              run_cell(cell, {});
+            }
+            if (!d_.has_projection()) {
+              SplitStates(step, part.row_begin, part.row_end, h, unit,
+                          unit_end);
+            }
+          },
+          kPartsRowsTogether);
+    } else if (recurrent_use_ == WeightsUse::kPackedByProduct) {
       recurrent_.PackInTurn(
           recurrent_source_, executor, work / recurrent_.num_panels(),
           [&](int64_t index, const Panel<Operand>& panel) {
@@ -718,6 +797,25 @@ class ForwardPseudoLayer {
     }
     if (d_.has_projection()) {
       ProjectStep(executor, direction, step, rank_begin, rank_end, h, outputs);
+    }
+  }
+
+  // recurrent_sums_ = h_prev times R in parts, for the units of a panel.
+  void MultiplyByParts(int64_t step, const PanelRows& part) {
+    const int num_gates = d_.num_gates();
+    for (int gate = 0; gate < num_gates; ++gate) {
+      RowsTimesMatrix<Operand> product;
+      product.left_parts = h_parts_[(step + 1) % 2];
+      product.b = &recurrent_parts_[gate];
+      product.c = recurrent_sums_.rows;
+      product.c_offset = gate * d_.hidden_size;
+      const BFloat16* next = nullptr;
+      if (gate + 1 < num_gates) {
+        next = recurrent_parts_[gate + 1].parts_panel(part.panel);
+      } else if (part.next_panel != PanelRows::kNone) {
+        next = recurrent_parts_[0].parts_panel(part.next_panel);
+      }
+      MultiplyPanelInParts(product, part, next);
     }
   }
 
@@ -771,6 +869,7 @@ class ForwardPseudoLayer {
             }
           }
           EmitOutputs(direction, step, begin, end, column, count, h, outputs);
+          SplitStates(step, begin, end, h, column, column + count);
         });
   }
 
@@ -831,15 +930,20 @@ class ForwardPseudoLayer {
   const Element* recurrent_source_ = nullptr;  // [G*H, P]; Keras': [P, G*H]
   RecurrentPanels<Operand> recurrent_;         // [P, G*H]
   WeightsUse recurrent_use_ = WeightsUse::kPacked;
-  RowBuffer<F> recurrent_sums_;       // Keras' R in place: [B, G*H]
+  // R in parts, a matrix [P, H] for each gate, and h before and after a step.
+  bool recurs_in_parts_ = false;
+  PackedMatrix<Operand> recurrent_parts_[kMaxGates];
+  LeftParts h_parts_[2];              // [B, P]
+  RowBuffer<F> recurrent_sums_;       // Keras' R in place, or parts: [B, G*H]
   PackedMatrix<Operand> projection_;  // [H, P]
   F* bias_ = nullptr;                 // [G*H]
   F* recurrent_new_bias_ = nullptr;   // [H]
   // Rows of the current chunk. Sizes of operands are padded.
   const Operand** input_rows_ = nullptr;
-  Operand* input_staging_ = nullptr;  // [rows, in]
-  RowBuffer<F> input_gates_;          // [rows, G*H]
-  Operand** h_rows_ = nullptr;        // [B + rows] -> [P]
+  Operand* input_staging_ = nullptr;        // [rows, in]
+  BFloat16* input_parts_values_ = nullptr;  // [rows, in]
+  RowBuffer<F> input_gates_;                // [rows, G*H]
+  Operand** h_rows_ = nullptr;              // [B + rows] -> [P]
   // [B, P]; [B + rows, P] unless h is emitted in place
   Operand* h_values_ = nullptr;
   int64_t h_values_size_ = 0;

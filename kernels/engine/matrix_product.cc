@@ -28,8 +28,7 @@ int64_t NumPanels(int64_t columns) {
 template <typename Operand, typename Fill>
 void FillPanels(PackedMatrix<Operand>* packed, int64_t depth, int64_t columns,
                 Executor& executor, Fill fill) {
-  packed->depth = PaddedDepth<Operand>(depth);
-  packed->columns = columns;
+  packed->SetSize(depth, columns);
   ParallelFor(executor, packed->num_panels(),
               packed->depth * Kernels<Operand>().panel_columns * kMoveWork,
               fill);
@@ -58,6 +57,23 @@ template <typename Operand, typename Row>
 void FillPanelsWithPieces(PackedMatrix<Operand>* packed, int64_t depth,
                           const Pieces& pieces, Executor& executor, Row row) {
   const int64_t panel_columns = Kernels<Operand>().panel_columns;
+  if constexpr (std::is_same_v<Operand, float>) {
+    if (packed->in_parts) {
+      FillPanels(packed, depth, pieces.size(), executor,
+                 [&](int64_t begin, int64_t end) {
+                   for (; begin < end; ++begin) {
+                     SplitPanel(packed->parts_depth, 0, packed->depth,
+                                packed->parts_panel(begin),
+                                [&](int64_t k, int64_t k_end, float* out) {
+                                  for (; k < k_end; ++k, out += panel_columns) {
+                                    FillStep(pieces, depth, k, begin, out, row);
+                                  }
+                                });
+                   }
+                 });
+      return;
+    }
+  }
   FillPanels(
       packed, depth, pieces.size(), executor, [&](int64_t begin, int64_t end) {
         for (; begin < end; begin += kPanelsTogether) {
@@ -110,11 +126,19 @@ void FillBlock(const MatrixSource<Element>& source, int64_t panel,
 template <typename Operand>
 PackedMatrix<Operand> PackedMatrix<Operand>::Take(Arena& arena,
                                                   int64_t max_depth,
-                                                  int64_t max_columns) {
+                                                  int64_t max_columns,
+                                                  bool may_be_in_parts,
+                                                  int depth_pieces) {
   PackedMatrix packed;
-  packed.panels = arena.Take<Operand>(PaddedDepth<Operand>(max_depth) *
-                                      NumPanels<Operand>(max_columns) *
-                                      Kernels<Operand>().panel_columns);
+  const int64_t num_panels = NumPanels<Operand>(max_columns);
+  int64_t size = PaddedDepth<Operand>(max_depth) * num_panels *
+                 Kernels<Operand>().panel_columns;
+  if (may_be_in_parts) {  // these take more
+    const PartsDepth depth{depth_pieces, max_depth / depth_pieces};
+    size = num_panels * PartsPanelSize(depth.padded()) *
+           int64_t{sizeof(BFloat16)} / int64_t{sizeof(Operand)};
+  }
+  packed.panels = arena.Take<Operand>(size);
   return packed;
 }
 
@@ -126,6 +150,25 @@ int64_t PackedMatrix<Operand>::num_panels() const {
 template <typename Operand>
 const Operand* PackedMatrix<Operand>::panel(int64_t index) const {
   return panels + index * depth * Kernels<Operand>().panel_columns;
+}
+
+template <typename Operand>
+BFloat16* PackedMatrix<Operand>::parts_panel(int64_t index) const {
+  return reinterpret_cast<BFloat16*>(panels) +
+         index * PartsPanelSize(parts_depth.padded());
+}
+
+template <typename Operand>
+void PackedMatrix<Operand>::SetInParts(bool are_parts, int depth_pieces) {
+  in_parts = are_parts;
+  depth_pieces_ = depth_pieces;
+}
+
+template <typename Operand>
+void PackedMatrix<Operand>::SetSize(int64_t new_depth, int64_t new_columns) {
+  parts_depth = {depth_pieces_, new_depth / depth_pieces_};
+  depth = in_parts ? parts_depth.padded() : PaddedDepth<Operand>(new_depth);
+  columns = new_columns;
 }
 
 template <typename Operand>
@@ -204,6 +247,16 @@ void Pack(const MatrixSource<Element>& source, Executor& executor,
   // A panel's block stays in the cache until all its columns have come.
   const SimdKernels<Operand>& kernels = Kernels<Operand>();
   const auto fill_panel = [&](int64_t panel) {
+    if constexpr (std::is_same_v<Operand, float>) {
+      if (packed->in_parts) {
+        SplitPanel(packed->parts_depth, 0, packed->depth,
+                   packed->parts_panel(panel),
+                   [&](int64_t k, int64_t k_end, float* out) {
+                     FillBlock(source, panel, k, k_end, out);
+                   });
+        return;
+      }
+    }
     Operand* out =
         packed->panels + panel * packed->depth * kernels.panel_columns;
     for (int64_t k = 0; k < source.depth; k += kernels.depth_block) {
@@ -293,7 +346,7 @@ void SetColumns(const RowsTimesMatrix<Operand>& p, int64_t column, int64_t end,
                 PanelProduct<Operand>* product) {
   product->columns =
       std::min<int64_t>(Kernels<Operand>().panel_columns, end - column);
-  product->c_offset = column;
+  product->c_offset = p.c_offset + column;
   product->bias = p.bias == nullptr ? nullptr : p.bias + column;
 }
 
@@ -313,9 +366,42 @@ void MultiplyPacked(const RowsTimesMatrix<Operand>& p, const PanelRows& part,
   kernels.multiply_panel(product);
 }
 
+// The same for a panel in parts.
+void MultiplyParts(const RowsTimesMatrix<float>& p, const PanelRows& part,
+                   int64_t k_begin, int64_t k_end, const BFloat16* b,
+                   const BFloat16* next) {
+  const LeftParts left = p.left_parts.From(part.row_begin);
+  const int64_t column = part.panel * InParts().panel_columns;
+  PartsProduct product{};
+  product.rows = part.row_end - part.row_begin;
+  product.depth = k_end - k_begin;
+  product.columns =
+      std::min<int64_t>(InParts().panel_columns, p.b->columns - column);
+  product.a = left.values + k_begin * kNumParts;
+  product.a_stride = left.stride;
+  product.b = b;
+  product.next = next;
+  product.c = p.c + part.row_begin;
+  product.c_offset = p.c_offset + column;
+  product.bias = p.bias == nullptr ? nullptr : p.bias + column;
+  product.accumulate = p.accumulate || k_begin > 0;
+  InParts().multiply_panel(product);
+}
+
 template <typename Operand>
 void MultiplyPacked(const RowsTimesMatrix<Operand>& p, const PanelRows& part,
                     int64_t k_begin, int64_t k_end) {
+  if constexpr (std::is_same_v<Operand, float>) {
+    if (p.b->in_parts) {
+      const int64_t first = k_begin * kNumParts * InParts().panel_columns;
+      MultiplyParts(p, part, k_begin, k_end,
+                    p.b->parts_panel(part.panel) + first,
+                    part.next_panel == PanelRows::kNone
+                        ? nullptr
+                        : p.b->parts_panel(part.next_panel) + first);
+      return;
+    }
+  }
   const int64_t first = k_begin * Kernels<Operand>().panel_columns;
   MultiplyPacked(p, part, k_begin, k_end, p.b->panel(part.panel) + first,
                  part.next_panel == PanelRows::kNone
@@ -366,9 +452,28 @@ void MultiplyPanel(const RowsTimesMatrix<Operand>& p, const PanelRows& part) {
   }
 }
 
+// Bytes of an element of an operand.
+template <typename Operand>
+int64_t OperandBytes(const PackedMatrix<Operand>& b) {
+  return b.in_parts ? kNumParts * sizeof(BFloat16) : sizeof(Operand);
+}
+
 template <typename Operand>
 bool IsSmall(const PackedMatrix<Operand>& b) {
-  return b.depth * b.columns * int64_t{sizeof(Operand)} <= CoreCacheBytes() / 4;
+  return b.depth * b.columns * OperandBytes(b) <= CoreCacheBytes() / 4;
+}
+
+// The multiples of which micro-kernels take rows.
+template <typename Operand>
+int64_t RowsAtOnce(const PackedMatrix<Operand>& b) {
+  return b.in_parts ? kPartsRowsTogether : 1;
+}
+
+// The first row of a block, of those that [0, rows) is cut into.
+int64_t FirstRow(int64_t rows, int64_t block, int64_t num_blocks,
+                 int64_t multiple) {
+  const int64_t row = rows * block / num_blocks + multiple - 1;
+  return std::min(rows, row / multiple * multiple);
 }
 
 // A small B stays in the cache, so that rows of c can be written from end to
@@ -376,12 +481,13 @@ bool IsSmall(const PackedMatrix<Operand>& b) {
 template <typename Operand>
 void MultiplyRowBlocks(const RowsTimesMatrix<Operand>& p, Executor& executor) {
   const int64_t num_panels = NumPanels<Operand>(p.columns());
-  ParallelFor(executor, (p.rows + kRowBlock - 1) / kRowBlock,
-              2 * kRowBlock * p.depth() * p.columns(),
+  const int64_t row_block = std::max(kRowBlock, RowsAtOnce(*p.b));
+  ParallelFor(executor, (p.rows + row_block - 1) / row_block,
+              2 * row_block * p.depth() * p.columns(),
               [&](int64_t begin, int64_t end) {
                 for (int64_t block = begin; block < end; ++block) {
-                  const int64_t row = block * kRowBlock;
-                  const int64_t row_end = std::min(row + kRowBlock, p.rows);
+                  const int64_t row = block * row_block;
+                  const int64_t row_end = std::min(row + row_block, p.rows);
                   for (int64_t i = 0; i < num_panels; ++i) {
                     MultiplyPanel(p, {i, PanelRows::kNone, row, row_end});
                   }
@@ -396,14 +502,16 @@ void MultiplyBlocks(const RowsTimesMatrix<Operand>& p, Executor& executor) {
   const int64_t num_panels = NumPanels<Operand>(p.columns());
   const int64_t depth_block =
       std::min(p.depth(), Kernels<Operand>().depth_block);
-  const int64_t row_bytes = depth_block * int64_t{sizeof(Operand)};
+  const int64_t row_bytes = depth_block * OperandBytes(*p.b);
   const int64_t rows_together =
       std::max(kRowBlock, CoreCacheBytes() / 4 * 3 / row_bytes);
   const int64_t work = 2 * p.rows * depth_block * p.columns();
   const int64_t num_blocks =
       std::max((p.rows + rows_together - 1) / rows_together,
-               NumRowBlocks(NumTasks(executor, work), num_panels, p.rows));
+               NumRowBlocks(NumTasks(executor, work), num_panels, p.rows,
+                            std::max(kMinBlockRows, RowsAtOnce(*p.b))));
   const int64_t num_parts = num_blocks * num_panels;
+  const int64_t multiple = RowsAtOnce(*p.b);
   for (int64_t k = 0; k < p.depth(); k += depth_block) {
     const int64_t k_end = std::min(k + depth_block, p.depth());
     ParallelFor(
@@ -414,8 +522,8 @@ void MultiplyBlocks(const RowsTimesMatrix<Operand>& p, Executor& executor) {
             part.panel = i % num_panels;
             part.next_panel =
                 i + 1 == num_parts ? PanelRows::kNone : (i + 1) % num_panels;
-            part.row_begin = p.rows * block / num_blocks;
-            part.row_end = p.rows * (block + 1) / num_blocks;
+            part.row_begin = FirstRow(p.rows, block, num_blocks, multiple);
+            part.row_end = FirstRow(p.rows, block + 1, num_blocks, multiple);
             MultiplyPacked(p, part, k, k_end);
           }
         });
@@ -442,7 +550,7 @@ void MultiplyPanelsOfRows(const RowsTimesMatrix<Operand>& p, int64_t begin,
     product.b = source.values + source.pieces.begin(first.piece) + first.first;
     product.stride = source.stride;
     product.c = p.c;
-    product.c_offset = c_offset;
+    product.c_offset = p.c_offset + c_offset;
     product.bias = p.bias == nullptr ? nullptr : p.bias + c_offset;
     product.accumulate = p.accumulate;
     Kernels<Operand>().multiply_rows(product);
@@ -451,8 +559,18 @@ void MultiplyPanelsOfRows(const RowsTimesMatrix<Operand>& p, int64_t begin,
 }
 
 template <typename Operand>
+void SplitLeft(const RowsTimesMatrix<Operand>& p, Executor& executor) {
+  if constexpr (std::is_same_v<Operand, float>) {
+    if (p.b->in_parts && p.a != nullptr) {
+      SplitRows(p.a, p.rows, p.b->parts_depth, executor, p.left_parts);
+    }
+  }
+}
+
+template <typename Operand>
 void Multiply(const RowsTimesMatrix<Operand>& p, Executor& executor) {
   if (p.rows == 0) return;
+  if (p.unpacked == nullptr) SplitLeft(p, executor);
   if (p.unpacked != nullptr && kDepthStep<Operand> == 1 &&
       !p.unpacked->source.is_transposed) {
     const int64_t num_panels = p.unpacked->num_panels();
@@ -474,6 +592,14 @@ void Multiply(const RowsTimesMatrix<Operand>& p, Executor& executor) {
 }
 
 template <typename Operand>
+void MultiplyPanelInParts(const RowsTimesMatrix<Operand>& p,
+                          const PanelRows& part, const BFloat16* next) {
+  if constexpr (std::is_same_v<Operand, float>) {
+    MultiplyParts(p, part, 0, p.b->depth, p.b->parts_panel(part.panel), next);
+  }
+}
+
+template <typename Operand>
 bool PacksPanelsInTurn(const Executor& executor, int64_t rows, int64_t depth,
                        int64_t num_panels) {
   // With fewer panels rows had better be split, and each part would pack all.
@@ -490,8 +616,7 @@ void PackAndMultiply(const MatrixSource<Element>& source,
                      const RowsTimesMatrix<Operand>& p,
                      PackedMatrix<Operand>* memory, Executor& executor) {
   const SimdKernels<Operand>& kernels = Kernels<Operand>();
-  memory->depth = PaddedDepth<Operand>(source.depth);
-  memory->columns = source.columns;
+  memory->SetSize(source.depth, source.columns);
   RowsTimesMatrix<Operand> product = p;
   product.b = memory;
   const int64_t depth_block = std::min(memory->depth, kernels.depth_block);
@@ -507,12 +632,27 @@ void PackAndMultiply(const MatrixSource<Element>& source,
     Multiply(product, executor);
     return;
   }
+  SplitLeft(product, executor);
   for (int64_t k = 0; k < memory->depth; k += depth_block) {
     const int64_t k_end = std::min(k + depth_block, memory->depth);
     ParallelFor(
         executor, num_panels, work / num_panels,
         [&](int64_t begin, int64_t end) {
           // One place for a task's panels: it stays in the cache.
+          if constexpr (std::is_same_v<Operand, float>) {
+            if (memory->in_parts) {
+              BFloat16* block = memory->parts_panel(begin);
+              for (int64_t panel = begin; panel < end; ++panel) {
+                SplitPanel(memory->parts_depth, k, k_end, block,
+                           [&](int64_t i, int64_t i_end, float* out) {
+                             FillBlock(source, panel, i, i_end, out);
+                           });
+                MultiplyParts(product, {panel, PanelRows::kNone, 0, p.rows}, k,
+                              k_end, block, nullptr);
+              }
+              return;
+            }
+          }
           Operand* block =
               memory->panels + begin * depth_block * kernels.panel_columns;
           for (int64_t panel = begin; panel < end; ++panel) {
@@ -580,6 +720,9 @@ void Multiply(RowsTimesMatrix<Operand> product,
                          PackedMatrix<Operand>*);                             \
   template void MultiplyPanel(const RowsTimesMatrix<Operand>&,                \
                               const PanelRows&);                              \
+  template void SplitLeft(const RowsTimesMatrix<Operand>&, Executor&);        \
+  template void MultiplyPanelInParts(const RowsTimesMatrix<Operand>&,         \
+                                     const PanelRows&, const BFloat16*);      \
   template void Multiply(const RowsTimesMatrix<Operand>&, Executor&);
 RNN_INSTANTIATE(float)
 RNN_INSTANTIATE(double)

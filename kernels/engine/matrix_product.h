@@ -10,6 +10,7 @@
 #include "kernels/engine/elements.h"
 #include "kernels/engine/executor.h"
 #include "kernels/engine/parallel.h"
+#include "kernels/engine/parts.h"
 
 namespace rnn {
 
@@ -24,12 +25,24 @@ struct PackedMatrix {
   int64_t depth = 0;  // padded; so are the rows of the left operand
   int64_t columns = 0;
   Operand* panels = nullptr;
+  // If floats are in parts: these are what is in `panels`.
+  bool in_parts = false;
+  PartsDepth parts_depth;
 
-  static PackedMatrix Take(Arena& arena, int64_t max_depth,
-                           int64_t max_columns);
+  // `depth_pieces` is how many pieces parts have room for.
+  static PackedMatrix Take(Arena& arena, int64_t max_depth, int64_t max_columns,
+                           bool may_be_in_parts = false, int depth_pieces = 1);
+
+  // Settles how the matrix is packed next.
+  void SetInParts(bool are_parts, int depth_pieces = 1);
+  void SetSize(int64_t new_depth, int64_t new_columns);
 
   int64_t num_panels() const;
   const Operand* panel(int64_t index) const;
+  BFloat16* parts_panel(int64_t index) const;
+
+ private:
+  int depth_pieces_ = 1;
 };
 
 // Columns, or places of depth, that lie in a source in another order: piece p
@@ -139,10 +152,13 @@ struct RowsTimesMatrix {
   using F = ComputeType<Operand>;
   int64_t rows = 0;
   const Operand* const* a = nullptr;  // [rows] -> [depth]
+  // If b is in parts: memory for those of a or, if `a` is nullptr, a itself.
+  LeftParts left_parts;
   const PackedMatrix<Operand>* b = nullptr;
   const UnpackedMatrix<Operand>* unpacked = nullptr;  // in place of b
-  F* const* c = nullptr;                              // [rows] -> [columns]
-  const F* bias = nullptr;                            // [columns]
+  F* const* c = nullptr;  // [rows] -> row; columns start at c_offset
+  int64_t c_offset = 0;
+  const F* bias = nullptr;  // [columns]
   bool accumulate = false;
 
   int64_t depth() const { return unpacked ? unpacked->source.depth : b->depth; }
@@ -153,6 +169,10 @@ struct RowsTimesMatrix {
 
 template <typename Operand>
 void Multiply(const RowsTimesMatrix<Operand>& product, Executor& executor);
+
+// Splits the left operand if b is in parts. Multiply() does so itself.
+template <typename Operand>
+void SplitLeft(const RowsTimesMatrix<Operand>& product, Executor& executor);
 
 // The same for a right operand that no other product needs: what is packed of
 // `source` is multiplied at once, while a core's cache holds it. `memory` is
@@ -179,13 +199,15 @@ struct WeightMatrix {
     kInPlace,          // only if Element is Operand; see UnpackedMatrix
   };
 
-  static WeightMatrix Take(Arena& arena, int64_t max_depth,
-                           int64_t max_columns) {
+  static WeightMatrix Take(Arena& arena, int64_t max_depth, int64_t max_columns,
+                           bool may_be_in_parts = false, int depth_pieces = 1) {
     WeightMatrix weights;
-    weights.packed = PackedMatrix<Operand>::Take(arena, max_depth, max_columns);
+    weights.packed = PackedMatrix<Operand>::Take(arena, max_depth, max_columns,
+                                                 may_be_in_parts, depth_pieces);
     return weights;
   }
 
+  // packed.SetInParts() comes first.
   void Set(const MatrixSource<Element>& new_source, Use new_use,
            Executor& executor);
   int64_t num_panels() const;
@@ -207,6 +229,10 @@ void Multiply(RowsTimesMatrix<Operand> product,
 template <typename Operand>
 void MultiplyPanel(const RowsTimesMatrix<Operand>& product,
                    const PanelRows& part);
+// The same for B in parts, `next` being the panel that is used after it.
+template <typename Operand>
+void MultiplyPanelInParts(const RowsTimesMatrix<Operand>& product,
+                          const PanelRows& part, const BFloat16* next);
 
 }  // namespace rnn
 

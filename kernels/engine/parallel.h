@@ -44,17 +44,18 @@ inline void ParallelFor(Executor& executor, int64_t count,
   });
 }
 
+// Two tiles of the micro-kernels.
+inline constexpr int64_t kMinBlockRows = 12;
+
 // Into how many blocks rows are split for so many tasks: more than one where
-// there are too few panels, but not blocks below two tiles of the
-// micro-kernels.
-inline int64_t NumRowBlocks(int num_tasks, int64_t num_panels,
-                            int64_t num_rows) {
+// there are too few panels, but not blocks below min_rows.
+inline int64_t NumRowBlocks(int num_tasks, int64_t num_panels, int64_t num_rows,
+                            int64_t min_rows = kMinBlockRows) {
   constexpr int64_t kBlocksPerTask = 2;
-  constexpr int64_t kMinRows = 12;
   if (num_tasks == 1) return 1;
   return std::clamp<int64_t>(
       (kBlocksPerTask * num_tasks + num_panels - 1) / num_panels, 1,
-      (num_rows + kMinRows - 1) / kMinRows);
+      (num_rows + min_rows - 1) / min_rows);
 }
 
 // Rows [row_begin, row_end) of a panel.
@@ -73,11 +74,12 @@ struct PanelRows {
 template <typename RunPart>
 void ParallelPanels(Executor& executor, int64_t num_panels, Order order,
                     int64_t first_row, int64_t last_row, int64_t work,
-                    RunPart run) {
+                    RunPart run, int64_t min_rows = kMinBlockRows) {
   const int64_t num_rows = last_row - first_row;
   if (num_rows == 0) return;
   const int num_tasks = NumTasks(executor, work);
-  const int64_t row_blocks = NumRowBlocks(num_tasks, num_panels, num_rows);
+  const int64_t row_blocks =
+      NumRowBlocks(num_tasks, num_panels, num_rows, min_rows);
   const int64_t num_parts = num_panels * row_blocks;
   const bool ascends = order == Order::kAscending;
   const auto run_parts = [&](int64_t begin, int64_t end) {

@@ -10,6 +10,7 @@
 #include "kernels/engine/descriptor.h"
 #include "kernels/engine/executor.h"
 #include "kernels/engine/parallel.h"
+#include "kernels/engine/parts.h"
 #include "kernels/engine/sequences.h"
 
 namespace rnn {
@@ -60,14 +61,30 @@ inline Order PanelOrder(int64_t step) {
   return step % 2 == 0 ? Order::kAscending : Order::kDescending;
 }
 
+// Whether steps multiply floats by their parts. These take half as much memory
+// again as floats, and pay where each thread of two has two tiles of rows. One
+// step or two do not pay for splitting R.
+template <typename Operand>
+bool RecursInParts(const RnnDescriptor& d, const Sequences& sequences) {
+  constexpr int64_t kMinBatch = 4 * kPartsRows;
+  constexpr int64_t kMinSteps = 3;
+  constexpr int64_t kMinWeights = int64_t{1} << 16;
+  const int64_t P = d.output_size();
+  return sequences.batch() >= kMinBatch && sequences.max_time() >= kMinSteps &&
+         d.gates_size() * P >= kMinWeights &&
+         MultipliesInParts<Operand>(sequences.shape_rows(), d.hidden_size, P);
+}
+
 struct Recurrence {
-  // F is the type computed in.
-  template <typename F>
+  template <typename Operand>
   static Recurrence Of(const RnnDescriptor& d, const Sequences& sequences,
                        StepRange chunk, Order order) {
     const int64_t weights = d.gates_size() * d.output_size();
-    return {&sequences, chunk, order, 2 * weights,
-            weights * int64_t{sizeof(F)}};
+    const bool in_parts = RecursInParts<Operand>(d, sequences);
+    const int64_t bytes =
+        in_parts ? kNumParts * sizeof(BFloat16) : sizeof(Operand);
+    return {&sequences,  chunk,           order,
+            2 * weights, weights * bytes, in_parts ? kPartsRowsTogether : 1};
   }
 
   const Sequences* sequences;
@@ -75,6 +92,7 @@ struct Recurrence {
   Order order;
   int64_t work_per_row;   // floating-point operations
   int64_t weights_bytes;  // that every step reads
+  int64_t rows_at_once;   // by micro-kernels
 };
 
 // Ranks are independent of each other within a chunk, so a batch that is large
@@ -88,7 +106,8 @@ inline int NumRankGroups(const Recurrence& r, const Executor& executor) {
   constexpr int64_t kFewRanks = 8;
   constexpr int64_t kGoodRanks = 16;
   const int64_t min_ranks =
-      r.weights_bytes > CoreCacheBytes() ? kGoodRanks : kFewRanks;
+      std::max(r.rows_at_once,
+               r.weights_bytes > CoreCacheBytes() ? kGoodRanks : kFewRanks);
   const int64_t rows =
       r.sequences->offset(r.chunk.end) - r.sequences->offset(r.chunk.begin);
   const int64_t ranks = r.sequences->active(r.chunk.begin);
@@ -99,7 +118,8 @@ inline int NumRankGroups(const Recurrence& r, const Executor& executor) {
   }
   // As many for each thread.
   const int64_t groups_per_thread = std::clamp<int64_t>(
-      ranks / (threads * kGoodRanks), 1, num_tasks / threads);
+      ranks / (threads * std::max(r.rows_at_once, kGoodRanks)), 1,
+      num_tasks / threads);
   return static_cast<int>(threads * groups_per_thread);
 }
 

@@ -32,6 +32,9 @@ class Sequences {
     return static_cast<int64_t>(offsets_.size()) - 1;
   }
   int64_t num_valid_rows() const { return offsets_.back(); }
+  // The same as if no row were short: what decides how a row is computed may
+  // depend on it, for it does not on other rows.
+  int64_t shape_rows() const { return max_time_ * batch_; }
 
   int64_t active(int64_t step) const {
     return offsets_[step + 1] - offsets_[step];

@@ -50,21 +50,42 @@ struct Matrix {
 // A packed matrix in memory of exactly its size.
 template <typename Operand>
 struct GuardedPackedMatrix {
-  GuardedPackedMatrix(int64_t depth, int64_t columns)
-      : memory(Bytes(depth, columns)) {
+  GuardedPackedMatrix(int64_t depth, int64_t columns, bool in_parts,
+                      int depth_pieces = 1)
+      : memory(Bytes(depth, columns, in_parts, depth_pieces)) {
     Arena arena(memory.data());
-    packed = PackedMatrix<Operand>::Take(arena, depth, columns);
+    packed = PackedMatrix<Operand>::Take(arena, depth, columns, in_parts,
+                                         depth_pieces);
+    packed.SetInParts(in_parts, depth_pieces);
   }
 
   Guarded<unsigned char> memory;
   PackedMatrix<Operand> packed;
 
  private:
-  static int64_t Bytes(int64_t depth, int64_t columns) {
+  static int64_t Bytes(int64_t depth, int64_t columns, bool in_parts,
+                       int depth_pieces) {
     Arena arena(nullptr);
-    PackedMatrix<Operand>::Take(arena, depth, columns);
+    PackedMatrix<Operand>::Take(arena, depth, columns, in_parts, depth_pieces);
     return arena.bytes();
   }
+};
+
+// Room for a left operand in parts, of any depth of the tests.
+class LeftPartsMemory {
+ public:
+  LeftPartsMemory(int64_t rows, int64_t padded_depth, bool in_parts)
+      : values_(in_parts ? LeftParts::Size(rows, padded_depth) : 0),
+        padded_depth_(padded_depth) {}
+
+  LeftParts get() {
+    return values_.empty() ? LeftParts{}
+                           : LeftParts::In(values_.data(), padded_depth_);
+  }
+
+ private:
+  std::vector<BFloat16> values_;
+  int64_t padded_depth_;
 };
 
 // Calls check(depth, columns).
@@ -82,9 +103,10 @@ void ForSizes(Check check) {
 template <typename Types>
 class MatrixProductTest : public testing::Test {
  public:
-  using Element = typename Types::first_type;
-  using Operand = typename Types::second_type;
+  using Element = typename Types::Element;
+  using Operand = typename Types::Operand;
   using F = ComputeType<Operand>;
+  static constexpr bool kInParts = Types::kInParts;
 
  protected:
   void SetUp() override {
@@ -92,30 +114,39 @@ class MatrixProductTest : public testing::Test {
         SelectSimdTarget().bfloat16_kernels == nullptr) {
       GTEST_SKIP() << SelectSimdTarget().name << " multiplies no bfloat16";
     }
+    if (kInParts && SelectSimdTarget().parts_kernels == nullptr) {
+      GTEST_SKIP() << SelectSimdTarget().name << " multiplies no parts";
+    }
   }
 
   // Has `pack` fill a matrix of exactly its size, and multiplies it by some
   // rows; b(k, j) is what should be in it.
   void ExpectPacked(int64_t depth, int64_t columns,
                     const std::function<void(PackedMatrix<Operand>*)>& pack,
-                    const std::function<double(int64_t, int64_t)>& b) {
+                    const std::function<double(int64_t, int64_t)>& b,
+                    int depth_pieces = 1) {
     constexpr int64_t kRows = 7;
-    GuardedPackedMatrix<Operand> right(depth, columns);
+    GuardedPackedMatrix<Operand> right(depth, columns, kInParts, depth_pieces);
     PackedMatrix<Operand>& packed = right.packed;
     pack(&packed);
     ASSERT_TRUE(right.memory.intact());
-    ASSERT_EQ(packed.depth, PaddedDepth<Operand>(depth));
+    const int64_t row_size = kInParts ? depth : PaddedDepth<Operand>(depth);
+    ASSERT_EQ(packed.depth,
+              kInParts ? depth_pieces * PaddedPartsDepth(depth / depth_pieces)
+                       : row_size);
     ASSERT_EQ(packed.columns, columns);
 
     RandomValues random(9);
-    Matrix<Operand> a(kRows, packed.depth, &random);
+    Matrix<Operand> a(kRows, row_size, &random);
     for (int64_t i = 0; i < kRows; ++i) {
-      for (int64_t k = depth; k < packed.depth; ++k) a.At(i, k) = Operand{};
+      for (int64_t k = depth; k < row_size; ++k) a.At(i, k) = Operand{};
     }
     Matrix<F> c(kRows, columns);
+    LeftPartsMemory left(kRows, packed.depth, kInParts);
     RowsTimesMatrix<Operand> product;
     product.rows = kRows;
     product.a = a.const_pointers.data();
+    product.left_parts = left.get();
     product.b = &packed;
     product.c = c.pointers.data();
     Multiply(product, executor_);
@@ -145,12 +176,15 @@ class MatrixProductTest : public testing::Test {
       std::function<void(RowsTimesMatrix<Operand>, Executor& executor)>;
   void ExpectSameBits(const Matrix<Operand>& a, int64_t rows, int64_t columns,
                       const Compute& compute_expected, const Compute& compute) {
+    const int64_t depth = a.stride - kGap;
+    LeftPartsMemory left(rows, PaddedPartsDepth(depth), kInParts);
     RandomValues random(6);
     Matrix<F> bias(1, columns, &random);
     Matrix<F> c(rows, columns, &random), expected(rows, columns);
     RowsTimesMatrix<Operand> product;
     product.rows = rows;
     product.a = a.const_pointers.data();
+    product.left_parts = left.get();
     ThreadPool pool(2);
     Team team(3, pool.Recruit());
     for (Executor* executor :
@@ -175,9 +209,17 @@ class MatrixProductTest : public testing::Test {
 
   SerialExecutor executor_;
 };
-using Types = testing::Types<std::pair<float, float>, std::pair<double, double>,
-                             std::pair<Half, float>, std::pair<BFloat16, float>,
-                             std::pair<BFloat16, BFloat16>>;
+template <typename TensorElement, typename ProductOperand,
+          bool are_parts = false>
+struct Case {
+  using Element = TensorElement;
+  using Operand = ProductOperand;
+  static constexpr bool kInParts = are_parts;
+};
+using Types =
+    testing::Types<Case<float, float>, Case<double, double>, Case<Half, float>,
+                   Case<BFloat16, float>, Case<BFloat16, BFloat16>,
+                   Case<float, float, true>, Case<Half, float, true>>;
 TYPED_TEST_SUITE(MatrixProductTest, Types);
 
 TYPED_TEST(MatrixProductTest, PacksRowsOfElements) {
@@ -262,6 +304,17 @@ TYPED_TEST(MatrixProductTest, PacksPieces) {
           [&](int64_t k, int64_t j) {
             return ToDouble(source.At(j, place(k)));
           });
+      this->ExpectPacked(
+          pieces.size(), other,
+          [&](auto* packed) {
+            Pack(MatrixSource<Element>::Columns(source.values.data(),
+                                                source.stride, pieces, other),
+                 this->executor_, packed);
+          },
+          [&](int64_t k, int64_t j) {
+            return ToDouble(source.At(j, place(k)));
+          },
+          TestFixture::kInParts ? pieces.count : 1);
       Matrix<Operand> operands(other, pieces.size(), &random);
       this->ExpectPacked(
           other, pieces.size(),
@@ -289,7 +342,7 @@ TYPED_TEST(MatrixProductTest, BlocksHaveTheBitsOfPanels) {
   RandomValues random(6);
   Matrix<Operand> a(kRows, PaddedDepth<Operand>(depth), &random);
   Matrix<Operand> b(depth, kColumns, &random);
-  GuardedPackedMatrix<Operand> right(depth, kColumns);
+  GuardedPackedMatrix<Operand> right(depth, kColumns, TestFixture::kInParts);
   const PackedMatrix<Operand>& packed = right.packed;
   PackRows(b.const_pointers.data(), depth, kColumns, this->executor_,
            &right.packed);
@@ -297,6 +350,7 @@ TYPED_TEST(MatrixProductTest, BlocksHaveTheBitsOfPanels) {
       a, kRows, kColumns,
       [&](auto product, Executor&) {
         product.b = &packed;
+        SplitLeft(product, this->executor_);
         for (int64_t panel = 0; panel < packed.num_panels(); ++panel) {
           MultiplyPanel(product, {panel, PanelRows::kNone, 0, kRows});
         }
@@ -324,7 +378,8 @@ TYPED_TEST(MatrixProductTest, PackedByProductsHasTheBitsOfPacked) {
         a.At(i, source.depth) = Operand{};
       }
     }
-    GuardedPackedMatrix<Operand> right(source.depth, source.columns);
+    GuardedPackedMatrix<Operand> right(source.depth, source.columns,
+                                       TestFixture::kInParts);
     this->ExpectSameBits(
         a, rows, source.columns,
         [&](auto product, Executor& executor) {
@@ -375,6 +430,66 @@ TYPED_TEST(MatrixProductTest, PackedByProductsHasTheBitsOfPacked) {
   check_sources(33, 12, 5);      // and small
   check_sources(33, 1002, 17);   // small, and panels enough
   check_sources(33, 1002, 193);  // and rows enough to share what is packed
+}
+
+// A left operand is the same whether it is split by rows, or from its
+// transpose, or a part after another.
+TEST(LeftPartsTest, AreTheSameFromRowsColumnsAndParts) {
+  if (SelectSimdTarget().parts_kernels == nullptr) {
+    GTEST_SKIP() << SelectSimdTarget().name << " multiplies no parts";
+  }
+  SerialExecutor executor;
+  for (int64_t rows : {1, 15, 16, 17, 40}) {
+    for (int64_t width : {1, 31, 32, 33, 100, 300}) {
+      SCOPED_TRACE(testing::Message() << rows << " x " << width);
+      RandomValues random(3);
+      Matrix<float> matrix(rows, 2 * width, &random);
+      Matrix<float> transpose(2 * width, rows);
+      for (int64_t i = 0; i < rows; ++i) {
+        for (int64_t k = 0; k < 2 * width; ++k) {
+          transpose.At(k, i) = matrix.At(i, k);
+        }
+      }
+      const auto expect_parts = [&](const PartsDepth& depth,
+                                    const auto& split) {
+        std::vector<BFloat16> values(LeftParts::Size(rows, depth.padded()));
+        const LeftParts left = LeftParts::In(values.data(), depth.padded());
+        split(left);
+        for (int64_t i = 0; i < rows; ++i) {
+          for (int64_t k = 0; k < depth.padded(); ++k) {
+            const int64_t place = k % depth.padded_width();
+            const float expected =
+                place < depth.width
+                    ? matrix.At(i,
+                                k / depth.padded_width() * depth.width + place)
+                    : 0;
+            double sum = 0;
+            for (int part = 0; part < kNumParts; ++part) {
+              sum += ToDouble(values[i * left.stride +
+                                     k / kPartsDepth * kNumParts * kPartsDepth +
+                                     part * kPartsDepth + k % kPartsDepth]);
+            }
+            ASSERT_EQ(sum, expected) << i << ' ' << k;
+          }
+        }
+      };
+      expect_parts({1, 2 * width}, [&](const LeftParts& left) {
+        SplitRows(matrix.const_pointers.data(), rows, {1, 2 * width}, executor,
+                  left);
+      });
+      expect_parts({1, 2 * width}, [&](const LeftParts& left) {
+        SplitColumns(transpose.const_pointers.data(), 2 * width, rows, executor,
+                     left);
+      });
+      const PartsDepth two = {2, width};
+      expect_parts(two, [&](const LeftParts& left) {
+        for (int64_t begin = 0; begin < width; begin += kPartsDepth) {
+          SplitPartOfRows(matrix.const_pointers.data(), rows, two, begin,
+                          std::min(begin + kPartsDepth, width), left);
+        }
+      });
+    }
+  }
 }
 
 }  // namespace

@@ -8,11 +8,19 @@
 #include "kernels/engine/element_types.h"
 #include "kernels/engine/engine.h"
 #include "kernels/engine/params_layout.h"
+#include "kernels/engine/parts.h"
+#include "kernels/engine/recurrence.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/simd_targets.h"
 
 namespace rnn {
 namespace {
+
+// The document's C.
+int64_t ChunkTarget(int64_t rows) {
+  const int64_t num_chunks = std::max<int64_t>(1, (rows + 192) / 384);
+  return (rows + num_chunks - 1) / num_chunks;
+}
 
 // The bounds of the document, in bytes.
 template <typename Element>
@@ -29,7 +37,7 @@ struct Bounds {
     const int64_t gates = d.num_gates() * H;
     const int64_t B = sequences.batch();
     const int64_t N = sequences.num_valid_rows();
-    const int64_t rows = std::min<int64_t>(N, 384 + B) + B;
+    const int64_t rows = std::min<int64_t>(N, ChunkTarget(N) + B) + B;
     const int64_t weights = (X + P) * gates + (d.has_projection() ? H * P : 0);
     const int64_t layers =
         d.num_layers > 1 ? 2 * N * d.num_directions * d.output_size() : 0;
@@ -46,6 +54,25 @@ struct Bounds {
       forward += together * rows * (P + 5 * H);
       backward += rows * (2 * P + 5 * H + dgates * gates) + params.size() +
                   N * d.input_size;
+    }
+    // A value has three parts of 16 bits.
+    using F = ComputeType<Element>;
+    const int64_t left = rows + 2 * kPanel;
+    const auto splits = [&](int64_t input_size) {
+      return MultipliesInParts<F>(sequences.shape_rows(), d.gates_size(),
+                                  input_size);
+    };
+    if (splits(X - kPanel)) {
+      forward += together * (X * gates / 2 + left * X * 3 / 2);
+    }
+    if (splits(std::max(X, H) - kPanel)) {
+      const int64_t widest = std::max(X, H);
+      backward += X * gates / 2 + left * std::max(widest, gates) / 2 +
+                  left * (std::max(widest, gates) + gates) * 3 / 2;
+    }
+    if (RecursInParts<F>(d, sequences)) {
+      forward += P * gates / 2 + B * gates + 3 * (B + kPanel) * P;
+      backward += P * gates / 2 + (dgates - 1) * left * gates * 3 / 2;
     }
     forward = size * (forward + layers);
     backward = size * (backward + layers);

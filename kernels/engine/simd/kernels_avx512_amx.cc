@@ -4,12 +4,14 @@
 #include "kernels/engine/simd/math_avx512-inl.h"
 #include "kernels/engine/simd/target-inl.h"
 #include "kernels/engine/simd/amx-inl.h"
+#include "kernels/engine/simd/amx_parts-inl.h"
 // clang-format on
 
 namespace rnn {
 static constexpr SimdKernels<BFloat16> kRegisterKernels =
     avx512_amx::MakeRegisterKernels();
+static constexpr PartsKernels kPartsKernels = avx512_amx::MakePartsKernels();
 extern const SimdTarget kSimdTarget_avx512_amx;
 const SimdTarget kSimdTarget_avx512_amx =
-    avx512_amx::MakeTarget("avx512_amx", &kRegisterKernels);
+    avx512_amx::MakeTarget("avx512_amx", &kRegisterKernels, &kPartsKernels);
 }  // namespace rnn

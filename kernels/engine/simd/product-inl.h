@@ -445,8 +445,8 @@ inline void AddDotProducts(const Operand* const* a, int64_t a_offset,
 }
 
 // Starts to fetch what StoreTile() will write: the product hides the wait.
-template <int kRows, int kVectors, typename V, typename F>
-inline void FetchTile(const PanelProduct<F>& p, int64_t row) {
+template <int kRows, int kVectors, typename V, typename Product>
+inline void FetchTile(const Product& p, int64_t row) {
   for (int m = 0; m < kRows; ++m) {
     for (int v = 0; v < kVectors; ++v) {
       __builtin_prefetch(p.c[row + m] + p.c_offset + v * V::kLanes,
@@ -457,10 +457,9 @@ inline void FetchTile(const PanelProduct<F>& p, int64_t row) {
 
 // c of rows [row, row + kRows) and of the vectors from `first_vector` on, from
 // a block of depth's sums.
-template <int kRows, int kVectors, typename V, typename Operand>
-inline void StoreTile(const PanelProduct<Operand>& p, int64_t row,
-                      bool is_first_block, const V (&sums)[kRows][kVectors],
-                      int first_vector = 0) {
+template <int kRows, int kVectors, typename V, typename Product>
+inline void StoreTile(const Product& p, int64_t row, bool is_first_block,
+                      const V (&sums)[kRows][kVectors], int first_vector = 0) {
   const bool add_c = p.accumulate || !is_first_block;
   // The usual case by constants, which keep the sums in registers.
   if (p.columns >= (first_vector + kVectors) * V::kLanes) {

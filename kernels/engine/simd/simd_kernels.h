@@ -197,6 +197,59 @@ struct SimdKernels {
   void (*cell_backward[kNumCellModes])(const CellBackwardStep<Operand>&);
 };
 
+// Products of floats by their parts, on instruction sets that multiply bfloat16
+// many times as fast as float.
+//
+// A float is the sum of three bfloat16: the value rounded, what that leaves
+// rounded, and the rest. That is exact, but for rests below the least normal
+// number, which may be lost; infinities and NaN have no rest. A product of two
+// floats is the sum of six products of their parts. The other three, 2^-23 of
+// the product at most, are left out (Henry, Tang, Heinecke, "Leveraging the
+// bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations",
+// ARITH 2019). A sum that comes out infinite or NaN is computed again, as a
+// chain of multiply-adds of floats.
+//
+// The depth is cut into chunks of kPartsDepth, the last of them filled with
+// zeros. A row of A is [chunk][part][kPartsDepth], a panel of B [chunk][part]
+// [panel_columns / 16][kPartsDepth / 2][16][2].
+inline constexpr int kNumParts = 3;
+inline constexpr int64_t kPartsDepth = 32;
+inline constexpr int kPartsRows = 16;
+
+constexpr int64_t PaddedPartsDepth(int64_t depth) {
+  return (depth + kPartsDepth - 1) / kPartsDepth * kPartsDepth;
+}
+
+// As PanelProduct.
+struct PartsProduct {
+  int64_t rows;
+  int64_t depth;  // padded
+  int64_t columns;
+  // [rows], a_stride apart; as many more can be read as make a multiple of
+  // kPartsRows.
+  const BFloat16* a;
+  int64_t a_stride;
+  const BFloat16* b;
+  const BFloat16* next;  // the panel that will be used after it, or nullptr
+  float* const* c;
+  int64_t c_offset;
+  const float* bias;
+  bool accumulate;
+};
+
+struct PartsKernels {
+  int panel_columns;
+  // As SimdKernels::depth_block.
+  int64_t depth_block;
+
+  void (*multiply_panel)(const PartsProduct&);
+  // out: a row of A.
+  void (*split_row)(const float* row, int64_t depth, BFloat16* out);
+  // out: a chunk of a panel of B, of rows [depth][panel_columns], depth being
+  // at most kPartsDepth.
+  void (*split_chunk)(const float* rows, int64_t depth, BFloat16* out);
+};
+
 // 16-bit elements by their bits, round to nearest even.
 struct SimdConversions {
   void (*half_to_float)(const uint16_t* in, float* out, int64_t count);
@@ -218,6 +271,8 @@ struct SimdTarget {
   SimdKernels<double> double_kernels;
   // nullptr if the instruction set multiplies no bfloat16: float does it then.
   const SimdKernels<BFloat16>* bfloat16_kernels;
+  // nullptr if products of floats are best multiplied as such.
+  const PartsKernels* parts_kernels;
   SimdConversions conversions;
   SimdMath<float> float_math;
   SimdMath<double> double_math;

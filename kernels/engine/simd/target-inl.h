@@ -59,11 +59,13 @@ void TanhArray(const F* in, F* out, int64_t count) {
 }
 
 constexpr SimdTarget MakeTarget(
-    const char* name, const SimdKernels<BFloat16>* bfloat16_kernels = nullptr) {
+    const char* name, const SimdKernels<BFloat16>* bfloat16_kernels = nullptr,
+    const PartsKernels* parts_kernels = nullptr) {
   return {name,
           MakeKernels<float>(),
           MakeKernels<double>(),
           bfloat16_kernels,
+          parts_kernels,
           {HalfToFloat, FloatToHalf, BFloat16ToFloat, FloatToBFloat16},
           {SigmoidArray<float>, TanhArray<float>},
           {SigmoidArray<double>, TanhArray<double>}};

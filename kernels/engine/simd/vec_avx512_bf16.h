@@ -43,8 +43,11 @@ struct Vec<BFloat16> {
     _mm512_mask_storeu_epi32(p, FirstLanes(count), v);
   }
 
+  static Vec Interleave(__m256i first, __m256i second) {
+    return {Joined(first, second)};
+  }
   static Vec Interleave(const BFloat16* first, const BFloat16* second) {
-    return {Joined(LoadBits(first), LoadBits(second))};
+    return Interleave(LoadBits(first), LoadBits(second));
   }
   // Pairs of a value of `first` and one of `second`, each of which may be
   // nullptr: zeros.

@@ -1,0 +1,393 @@
+// Products of floats by their bfloat16 parts, on tile registers: see
+// PartsKernels. Include amx-inl.h first.
+#ifndef KERNELS_ENGINE_SIMD_AMX_PARTS_INL_H_
+#define KERNELS_ENGINE_SIMD_AMX_PARTS_INL_H_
+
+#include "kernels/engine/simd/amx-inl.h"
+#include "kernels/engine/simd/product-inl.h"
+#include "kernels/engine/simd/simd_kernels.h"
+
+namespace rnn {
+namespace RNN_ISA {
+namespace {
+
+static_assert(kPartsDepth == kRegisterDepth && kPartsRows == kRegisterRows);
+
+// In elements of a chunk: of a row of A, and of a panel of B.
+constexpr int64_t kChunkOfA = kNumParts * kPartsDepth;
+constexpr int64_t kBlockOfB = kPartsDepth * kRegisterLanes;
+constexpr int64_t kPartOfB = kTileVectors * kBlockOfB;
+constexpr int64_t kChunkOfB = kNumParts * kPartOfB;
+
+constexpr int kNaN = 0x81;
+constexpr int kNaNOrInfinity = kNaN | 0x18;
+
+// The parts of 16 floats.
+struct Parts {
+  __m256i values[kNumParts];
+
+  static Parts Of(Vec<float> a) {
+    Parts parts;
+    const Vec<float> first = Rounded(a, &parts.values[0]);
+    if (_mm512_fpclass_ps_mask(first.v, kNaNOrInfinity) != 0) {
+      return OfSome(a, first);
+    }
+    const Vec<float> rest = a - first;
+    const Vec<float> second = Rounded(rest, &parts.values[1]);
+    Rounded(rest - second, &parts.values[2]);
+    return parts;
+  }
+
+  static Vec<float> Sum(Vec<float> first, Vec<float> second, Vec<float> third) {
+    return first + (second + third);
+  }
+
+ private:
+  static Vec<float> Rounded(Vec<float> a, __m256i* bits) {
+    *bits = RoundToBits(a);
+    return WidenBits(*bits);
+  }
+
+  // If some are no numbers, infinite, or so large that they become infinite
+  // when rounded: then these are cut off.
+  static Parts OfSome(Vec<float> a, Vec<float> first) {
+    const __mmask16 special = _mm512_fpclass_ps_mask(a.v, kNaNOrInfinity);
+    const __mmask16 large =
+        _mm512_fpclass_ps_mask(first.v, kNaNOrInfinity) & ~special;
+    const __m512i upper_half = _mm512_set1_epi32(-0x10000);
+    Parts parts;
+    first.v = _mm512_mask_mov_ps(first.v, large,
+                                 _mm512_castsi512_ps(_mm512_and_si512(
+                                     _mm512_castps_si512(a.v), upper_half)));
+    Rounded(first, &parts.values[0]);
+    const Vec<float> rest = {
+        _mm512_maskz_sub_ps(static_cast<__mmask16>(~special), a.v, first.v)};
+    const Vec<float> second = Rounded(rest, &parts.values[1]);
+    Rounded(rest - second, &parts.values[2]);
+    return parts;
+  }
+};
+
+void SplitRow(const float* row, int64_t depth, BFloat16* out) {
+  constexpr int kLanes = Vec<float>::kLanes;
+  const auto split = [&](Vec<float> values, int64_t k) RNN_ALWAYS_INLINE {
+    const Parts parts = Parts::Of(values);
+    BFloat16* chunk = out + k / kPartsDepth * kChunkOfA + k % kPartsDepth;
+    Unroll<kNumParts>([&](auto part) RNN_ALWAYS_INLINE {
+      _mm256_storeu_si256(
+          reinterpret_cast<__m256i*>(chunk + part.value * kPartsDepth),
+          parts.values[part.value]);
+    });
+  };
+  int64_t k = 0;
+  for (; k + kLanes <= depth; k += kLanes) split(Vec<float>::Load(row + k), k);
+  for (; k < PaddedPartsDepth(depth); k += kLanes) {
+    split(Vec<float>::Load(row + k, depth > k ? depth - k : 0), k);
+  }
+}
+
+void SplitChunk(const float* rows, int64_t depth, BFloat16* out) {
+  constexpr int kLanes = Vec<float>::kLanes;
+  for (int64_t k = 0; k < kPartsDepth; k += 2) {
+    for (int v = 0; v < kTileVectors; ++v) {
+      const auto parts_of = [&](int64_t row) {
+        return Parts::Of(
+            row < depth ? Vec<float>::Load(rows + row * kTileVectors * kLanes +
+                                           v * kLanes)
+                        : Vec<float>::Broadcast(0));
+      };
+      const Parts first = parts_of(k), second = parts_of(k + 1);
+      BFloat16* pairs = out + v * kBlockOfB + k * kLanes;
+      Unroll<kNumParts>([&](auto part) RNN_ALWAYS_INLINE {
+        Vec<BFloat16>::Interleave(first.values[part.value],
+                                  second.values[part.value])
+            .Store(pairs + part.value * kPartOfB);
+      });
+    }
+  }
+}
+
+// Replaces sums that are infinite or NaN by chains of multiply-adds of floats,
+// for they may owe it to the parts: an infinity has a product with a part that
+// is zero, and large terms may cancel in another order.
+class SpecialSums {
+ public:
+  SpecialSums(const BFloat16* b, int64_t depth) : b_(b), depth_(depth) {}
+
+  // `a` is the row, `first_vector` the place of the first vector in B.
+  template <int kVectors>
+  void Replace(const BFloat16* a, int first_vector,
+               Vec<float> (&sums)[1][kVectors]) {
+    // A NaN in a row or column is one in the result, whatever the order.
+    if (HasNaN(a)) return;
+    Unroll<kVectors>([&](auto v) RNN_ALWAYS_INLINE {
+      __m512& sum = sums[0][v.value].v;
+      const __mmask16 lanes = _mm512_fpclass_ps_mask(sum, kNaNOrInfinity) &
+                              ~NaNColumns(first_vector + v.value);
+      if (lanes != 0) {
+        sum =
+            _mm512_mask_mov_ps(sum, lanes, Chains(a, first_vector + v.value).v);
+      }
+    });
+  }
+
+ private:
+  bool HasNaN(const BFloat16* a) const {
+    __mmask16 lanes = 0;
+    for (int64_t k = 0; k < depth_; k += Vec<float>::kLanes) {
+      lanes |= _mm512_fpclass_ps_mask(
+          Widen(a + k / kPartsDepth * kChunkOfA + k % kPartsDepth).v, kNaN);
+    }
+    return lanes != 0;
+  }
+
+  __mmask16 NaNColumns(int v) {
+    if (!knows_columns_[v]) {
+      knows_columns_[v] = true;
+      for (int64_t k = 0; k < depth_; ++k) {
+        nan_columns_[v] |=
+            _mm512_fpclass_ps_mask(PartOfColumns(v, k, 0).v, kNaN);
+      }
+    }
+    return nan_columns_[v];
+  }
+
+  Vec<float> PartOfColumns(int v, int64_t k, int part) const {
+    const BFloat16* pairs = b_ + k / kPartsDepth * kChunkOfB + part * kPartOfB +
+                            v * kBlockOfB +
+                            k % kPartsDepth / 2 * 2 * kRegisterLanes;
+    const __m512i bits = _mm512_loadu_si512(pairs);
+    return {_mm512_castsi512_ps(
+        k % 2 == 0 ? _mm512_slli_epi32(bits, 16)
+                   : _mm512_and_si512(bits, _mm512_set1_epi32(-0x10000)))};
+  }
+
+  Vec<float> Chains(const BFloat16* a, int v) const {
+    Vec<float> sums = Vec<float>::Broadcast(0);
+    for (int64_t k = 0; k < depth_; ++k) {
+      const BFloat16* parts = a + k / kPartsDepth * kChunkOfA + k % kPartsDepth;
+      const auto part_of_a = [&](int part) {
+        return Vec<float>{_mm512_castsi512_ps(_mm512_set1_epi32(
+            static_cast<int32_t>(parts[part * kPartsDepth].bits) << 16))};
+      };
+      sums = MulAdd(Parts::Sum(part_of_a(0), part_of_a(1), part_of_a(2)),
+                    Parts::Sum(PartOfColumns(v, k, 0), PartOfColumns(v, k, 1),
+                               PartOfColumns(v, k, 2)),
+                    sums);
+    }
+    return sums;
+  }
+
+  const BFloat16* b_;
+  int64_t depth_;
+  bool knows_columns_[kTileVectors] = {};
+  __mmask16 nan_columns_[kTileVectors] = {};
+};
+
+// Columns of blocks of the result, which have twice as many rows as a register.
+constexpr int kBlockVectors = 2;
+
+// The sums of a block of the result, which wait in L1 to be added to it: some
+// rows at a time, while the next block is computed.
+class BlockSums {
+ public:
+  static constexpr int64_t kStride = kBlockVectors * kRegisterLanes;
+
+  float* values(int row) { return values_ + row * kStride; }
+
+  // The block is the `rows` rows from `row` on, which are those of `a`, and the
+  // `vectors` vectors from `first_vector` on.
+  void Set(int64_t row, int rows, int first_vector, int vectors,
+           const BFloat16* a) {
+    row_ = row;
+    rows_ = rows;
+    first_vector_ = first_vector;
+    vectors_ = vectors;
+    a_ = a;
+    next_ = 0;
+  }
+
+  // Adds up to `rows` more rows.
+  void Add(int rows, const PartsProduct& p, bool is_first_block,
+           SpecialSums* special) {
+    const int end = next_ + rows < rows_ ? next_ + rows : rows_;
+    if (vectors_ == kBlockVectors) {
+      for (; next_ < end; ++next_) {
+        AddRow<kBlockVectors>(p, is_first_block, special);
+      }
+    } else {
+      for (; next_ < end; ++next_) AddRow<1>(p, is_first_block, special);
+    }
+  }
+
+ private:
+  template <int kVectors>
+  RNN_ALWAYS_INLINE void AddRow(const PartsProduct& p, bool is_first_block,
+                                SpecialSums* special) {
+    using V = Vec<float>;
+    V sums[1][kVectors];
+    __mmask16 special_lanes = 0;
+    Unroll<kVectors>([&](auto v) RNN_ALWAYS_INLINE {
+      sums[0][v.value] = V::Load(values(next_) + v.value * V::kLanes);
+      special_lanes |=
+          _mm512_fpclass_ps_mask(sums[0][v.value].v, kNaNOrInfinity);
+    });
+    if (__builtin_expect(special_lanes != 0, 0)) {
+      special->Replace(a_ + next_ * p.a_stride, first_vector_, sums);
+    }
+    StoreTile(p, row_ + next_, is_first_block, sums, first_vector_);
+  }
+
+  alignas(64) float values_[2 * kRegisterRows * kStride];
+  int64_t row_ = 0;
+  int rows_ = 0;
+  int first_vector_ = 0;
+  int vectors_ = 0;
+  const BFloat16* a_ = nullptr;
+  int next_ = 0;
+};
+
+// Registers of sums = some blocks of rows of A times blocks of columns of B.
+// Parts come in an order in which those of one operand stay where they are.
+// Calls between() for each chunk of the depth.
+template <int kRowBlocks, int kColumnBlocks, typename Between>
+inline void MultiplyParts(const BFloat16* a, int64_t a_stride,
+                          const BFloat16* b, int64_t depth, Between between) {
+  Unroll<kNumSums>([](auto i) RNN_ALWAYS_INLINE { ZeroRegister<i.value>(); });
+  for (int64_t k = 0; k < depth; k += kPartsDepth) {
+    const auto load_a = [&](auto part) RNN_ALWAYS_INLINE {
+      Unroll<kRowBlocks>([&](auto i) RNN_ALWAYS_INLINE {
+        LoadRegister<kFirstA + i.value>(
+            a + i.value * kPartsRows * a_stride + part.value * kPartsDepth,
+            a_stride * int64_t{sizeof(BFloat16)});
+      });
+    };
+    const auto load_b = [&](auto part) RNN_ALWAYS_INLINE {
+      Unroll<kColumnBlocks>([&](auto j) RNN_ALWAYS_INLINE {
+        LoadRegister<kFirstB + j.value>(
+            b + part.value * kPartOfB + j.value * kBlockOfB,
+            kPartsDepth * int64_t{sizeof(BFloat16)});
+      });
+    };
+    const auto multiply = [&]() RNN_ALWAYS_INLINE {
+      Unroll<kRowBlocks>([&](auto i) RNN_ALWAYS_INLINE {
+        Unroll<kColumnBlocks>([&](auto j) RNN_ALWAYS_INLINE {
+          MultiplyAddRegisters<kRowBlocks * j.value + i.value,
+                               kFirstA + i.value, kFirstB + j.value>();
+        });
+      });
+    };
+    load_a(Constant<2>());
+    load_b(Constant<0>());
+    multiply();
+    load_a(Constant<1>());
+    multiply();
+    load_b(Constant<1>());
+    multiply();
+    between();
+    load_a(Constant<0>());
+    multiply();
+    load_b(Constant<2>());
+    multiply();
+    load_b(Constant<0>());
+    multiply();
+    a += kChunkOfA;
+    b += kChunkOfB;
+  }
+}
+
+template <int kRowBlocks, int kColumnBlocks>
+inline void StoreSums(BlockSums* sums) {
+  Unroll<kRowBlocks>([&](auto i) RNN_ALWAYS_INLINE {
+    Unroll<kColumnBlocks>([&](auto j) RNN_ALWAYS_INLINE {
+      StoreRegister<kRowBlocks * j.value + i.value>(
+          sums->values(i.value * kRegisterRows) + j.value * kRegisterLanes,
+          BlockSums::kStride * int64_t{sizeof(float)});
+    });
+  });
+}
+
+// As AheadOfBlock(), of the block of depth that ends at k_end.
+inline FetchAhead AheadOfParts(const PartsProduct& p, int64_t k_end) {
+  const bool is_last = k_end == p.depth;
+  const BFloat16* panel = is_last ? p.next : p.b;
+  if (panel == nullptr) return FetchAhead();
+  const int64_t begin = is_last ? 0 : k_end;
+  const int64_t depth = p.depth - begin < kDepthBlock<float>
+                            ? p.depth - begin
+                            : kDepthBlock<float>;
+  return FetchAhead(
+      panel + begin / kPartsDepth * kChunkOfB,
+      depth / kPartsDepth * kChunkOfB * int64_t{sizeof(BFloat16)});
+}
+
+// Lines that are fetched ahead for each chunk of a block. More at a time would
+// be in the way of what is loaded.
+constexpr int kLinesPerChunk = 16;
+
+void MultiplyPanelByParts(const PartsProduct& p) {
+  using V = Vec<float>;
+  constexpr int64_t kBlock = kDepthBlock<float>;
+  const int vectors = (p.columns + V::kLanes - 1) / V::kLanes;
+  RegisterShapes shapes;
+  shapes.SetRows(kPartsRows, kPartsRows);
+  BlockSums blocks[2];
+  BlockSums* sums = &blocks[0];
+  BlockSums* finished = &blocks[1];
+  for (int64_t k = 0; k < p.depth; k += kBlock) {
+    const int64_t depth = p.depth - k < kBlock ? p.depth - k : kBlock;
+    const int64_t chunks = depth / kPartsDepth;
+    const int rows_per_chunk = (kRowsTogether + chunks - 1) / chunks;
+    const BFloat16* b = p.b + k / kPartsDepth * kChunkOfB;
+    SpecialSums special(b, depth);
+    FetchAhead ahead = AheadOfParts(p, k + depth);
+    const auto add_finished = [&](int rows) {
+      finished->Add(rows, p, k == 0, &special);
+    };
+    for (int64_t row = 0; row < p.rows; row += kRowsTogether) {
+      const int num_rows =
+          p.rows - row < kRowsTogether ? p.rows - row : kRowsTogether;
+      const BFloat16* a = p.a + row * p.a_stride + k / kPartsDepth * kChunkOfA;
+      for (int v = 0; v < vectors; v += kBlockVectors) {
+        int fetched = 0;
+        const auto between = [&]() RNN_ALWAYS_INLINE {
+          FetchAhead lines = ahead.Take(kLinesPerChunk, b);
+          Unroll<kLinesPerChunk>([&](auto) RNN_ALWAYS_INLINE { lines.Next(); });
+          for (int i = 0; i < rows_per_chunk && fetched < num_rows; ++i) {
+            const float* c = p.c[row + fetched++] + p.c_offset + v * V::kLanes;
+            __builtin_prefetch(c, /*write=*/1);
+            __builtin_prefetch(c + V::kLanes, /*write=*/1);
+          }
+          add_finished(rows_per_chunk);
+        };
+        WithConstant<2>(
+            (num_rows + kPartsRows - 1) / kPartsRows, [&](auto row_blocks) {
+              WithConstant<kBlockVectors>(vectors - v, [&](auto column_blocks) {
+                constexpr int kRowBlocks = decltype(row_blocks)::value;
+                constexpr int kColumnBlocks = decltype(column_blocks)::value;
+                MultiplyParts<kRowBlocks, kColumnBlocks>(
+                    a, p.a_stride, b + v * kBlockOfB, depth, between);
+                StoreSums<kRowBlocks, kColumnBlocks>(sums);
+              });
+            });
+        sums->Set(row, num_rows, v,
+                  vectors - v < kBlockVectors ? vectors - v : kBlockVectors, a);
+        BlockSums* const next = finished;
+        finished = sums;
+        sums = next;
+      }
+    }
+    add_finished(kRowsTogether);
+  }
+}
+
+constexpr PartsKernels MakePartsKernels() {
+  return {kTileVectors * kRegisterLanes, kDepthBlock<float>,
+          MultiplyPanelByParts, SplitRow, SplitChunk};
+}
+
+}  // namespace
+}  // namespace RNN_ISA
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_SIMD_AMX_PARTS_INL_H_
