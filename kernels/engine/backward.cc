@@ -16,6 +16,7 @@
 #include "kernels/engine/matrix_product.h"
 #include "kernels/engine/parallel.h"
 #include "kernels/engine/params_layout.h"
+#include "kernels/engine/parts.h"
 #include "kernels/engine/recurrence.h"
 #include "kernels/engine/reserve_layout.h"
 #include "kernels/engine/tensor_rows.h"

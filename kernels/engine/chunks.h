@@ -18,25 +18,35 @@ struct StepRange {
 
 inline constexpr int64_t kChunkRows = 384;
 
-// Valid rows that chunks should have: about kChunkRows, and all as many, for
-// few rows at the end would cost a product with all weights.
-inline int64_t TargetChunkRows(const Sequences& sequences) {
-  const int64_t rows = sequences.num_valid_rows();
-  const int64_t num_chunks =
-      std::max<int64_t>(1, (rows + kChunkRows / 2) / kChunkRows);
-  return (rows + num_chunks - 1) / num_chunks;
+// Chunks have about kChunkRows, and each as many as whole steps allow: a few
+// rows at the end would cost a product with all weights.
+inline int64_t NumChunks(const Sequences& sequences) {
+  return std::max<int64_t>(
+      1, (sequences.num_valid_rows() + kChunkRows / 2) / kChunkRows);
 }
 
 // At least the valid rows of the largest chunk.
 inline int64_t MaxChunkRows(const Sequences& sequences) {
-  return std::min(sequences.num_valid_rows(),
-                  TargetChunkRows(sequences) + sequences.batch());
+  const int64_t rows = sequences.num_valid_rows();
+  const int64_t num_chunks = NumChunks(sequences);
+  return std::min(rows,
+                  (rows + num_chunks - 1) / num_chunks + sequences.batch());
 }
 
-// The chunk that begins at `begin`, respectively ends at `end`. A step more
-// comes in if most of it is within the target.
+// Where the chunk before or after `row` would end, respectively begin, if steps
+// could be cut: the row that many chunks from the nearest such place.
+inline int64_t ChunkLimit(const Sequences& sequences, int64_t row,
+                          int64_t chunks) {
+  const int64_t rows = sequences.num_valid_rows();
+  const int64_t num_chunks = NumChunks(sequences);
+  const int64_t nearest = (row * num_chunks + rows / 2) / rows;
+  return rows * (nearest + chunks) / num_chunks;
+}
+
+// The chunk that begins at `begin`, respectively ends at `end`: up to the step
+// that is nearest to where it should end.
 inline StepRange ChunkFrom(const Sequences& sequences, int64_t begin) {
-  const int64_t limit = sequences.offset(begin) + TargetChunkRows(sequences);
+  const int64_t limit = ChunkLimit(sequences, sequences.offset(begin), 1);
   int64_t end = begin + 1;
   while (end < sequences.num_steps() &&
          sequences.offset(end) + sequences.offset(end + 1) <= 2 * limit) {
@@ -45,7 +55,7 @@ inline StepRange ChunkFrom(const Sequences& sequences, int64_t begin) {
   return {begin, end};
 }
 inline StepRange ChunkUntil(const Sequences& sequences, int64_t end) {
-  const int64_t limit = sequences.offset(end) - TargetChunkRows(sequences);
+  const int64_t limit = ChunkLimit(sequences, sequences.offset(end), -1);
   int64_t begin = end - 1;
   while (begin > 0 &&
          sequences.offset(begin) + sequences.offset(begin - 1) >= 2 * limit) {

@@ -17,6 +17,7 @@
 #include "kernels/engine/matrix_product.h"
 #include "kernels/engine/parallel.h"
 #include "kernels/engine/params_layout.h"
+#include "kernels/engine/parts.h"
 #include "kernels/engine/recurrence.h"
 #include "kernels/engine/reserve_layout.h"
 #include "kernels/engine/tensor_rows.h"
@@ -32,7 +33,7 @@ template <typename Operand>
 struct RecurrentPanels {
   static constexpr int kMaxColumns = 256;
 
-  Operand* panels;
+  Operand* panels = nullptr;
   int64_t hidden_size;
   int64_t output_size;  // P
   int64_t depth;        // padded
@@ -189,7 +190,7 @@ struct RecurrentPanels {
 // changes the order of additions, so that only the shape decides, not lengths.
 bool PacksInputWeights(const Sequences& sequences) {
   constexpr int64_t kMaxRows = 32;
-  return sequences.max_time() * sequences.batch() > kMaxRows;
+  return sequences.shape_rows() > kMaxRows;
 }
 // Of as few rows many steps, too, pay for packing, unless packed weights, too,
 // come from beyond a core's cache. Keras' R, of whose rows each thread needs a
@@ -747,7 +748,7 @@ class ForwardPseudoLayer {
     const int64_t work =
         2 * ranks * d_.gates_size() * P + kCellWork * ranks * H;
     if (recurs_in_parts_) {
-      const int64_t panels_width = InParts().panel_columns;
+      const int64_t panels_width = Kernels<Operand>().panel_columns;
       ParallelPanels(
           executor, recurrent_parts_[0].num_panels(), PanelOrder(step),
           rank_begin, rank_end, work,

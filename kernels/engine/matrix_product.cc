@@ -367,16 +367,16 @@ void MultiplyPacked(const RowsTimesMatrix<Operand>& p, const PanelRows& part,
 }
 
 // The same for a panel in parts.
-void MultiplyParts(const RowsTimesMatrix<float>& p, const PanelRows& part,
-                   int64_t k_begin, int64_t k_end, const BFloat16* b,
-                   const BFloat16* next) {
+static void MultiplyParts(const RowsTimesMatrix<float>& p,
+                          const PanelRows& part, int64_t k_begin, int64_t k_end,
+                          const BFloat16* b, const BFloat16* next) {
   const LeftParts left = p.left_parts.From(part.row_begin);
-  const int64_t column = part.panel * InParts().panel_columns;
+  const int64_t column = part.panel * Kernels<float>().panel_columns;
   PartsProduct product{};
   product.rows = part.row_end - part.row_begin;
   product.depth = k_end - k_begin;
   product.columns =
-      std::min<int64_t>(InParts().panel_columns, p.b->columns - column);
+      std::min<int64_t>(Kernels<float>().panel_columns, p.b->columns - column);
   product.a = left.values + k_begin * kNumParts;
   product.a_stride = left.stride;
   product.b = b;
@@ -385,7 +385,7 @@ void MultiplyParts(const RowsTimesMatrix<float>& p, const PanelRows& part,
   product.c_offset = p.c_offset + column;
   product.bias = p.bias == nullptr ? nullptr : p.bias + column;
   product.accumulate = p.accumulate || k_begin > 0;
-  InParts().multiply_panel(product);
+  KernelsOfParts().multiply_panel(product);
 }
 
 template <typename Operand>
@@ -393,7 +393,8 @@ void MultiplyPacked(const RowsTimesMatrix<Operand>& p, const PanelRows& part,
                     int64_t k_begin, int64_t k_end) {
   if constexpr (std::is_same_v<Operand, float>) {
     if (p.b->in_parts) {
-      const int64_t first = k_begin * kNumParts * InParts().panel_columns;
+      const int64_t first =
+          k_begin * kNumParts * Kernels<float>().panel_columns;
       MultiplyParts(p, part, k_begin, k_end,
                     p.b->parts_panel(part.panel) + first,
                     part.next_panel == PanelRows::kNone
@@ -470,8 +471,8 @@ int64_t RowsAtOnce(const PackedMatrix<Operand>& b) {
 }
 
 // The first row of a block, of those that [0, rows) is cut into.
-int64_t FirstRow(int64_t rows, int64_t block, int64_t num_blocks,
-                 int64_t multiple) {
+static int64_t FirstRow(int64_t rows, int64_t block, int64_t num_blocks,
+                        int64_t multiple) {
   const int64_t row = rows * block / num_blocks + multiple - 1;
   return std::min(rows, row / multiple * multiple);
 }

@@ -170,10 +170,6 @@ struct RowsTimesMatrix {
 template <typename Operand>
 void Multiply(const RowsTimesMatrix<Operand>& product, Executor& executor);
 
-// Splits the left operand if b is in parts. Multiply() does so itself.
-template <typename Operand>
-void SplitLeft(const RowsTimesMatrix<Operand>& product, Executor& executor);
-
 // The same for a right operand that no other product needs: what is packed of
 // `source` is multiplied at once, while a core's cache holds it. `memory` is
 // what the operand would be packed into; it holds nothing in the end.
@@ -225,7 +221,12 @@ template <typename Element, typename Operand>
 void Multiply(RowsTimesMatrix<Operand> product,
               WeightMatrix<Element, Operand>* weights, Executor& executor);
 
-// The part of a product that one panel of B contributes to some rows.
+// Splits the left operand if b is in parts. Multiply() does so itself.
+template <typename Operand>
+void SplitLeft(const RowsTimesMatrix<Operand>& product, Executor& executor);
+
+// The part of a product that one panel of B contributes to some rows. If B is
+// in parts, so must be the left operand.
 template <typename Operand>
 void MultiplyPanel(const RowsTimesMatrix<Operand>& product,
                    const PanelRows& part);

@@ -78,8 +78,12 @@ void ParallelPanels(Executor& executor, int64_t num_panels, Order order,
   const int64_t num_rows = last_row - first_row;
   if (num_rows == 0) return;
   const int num_tasks = NumTasks(executor, work);
+  // Large blocks read panels from far, and are as few as keep threads busy.
+  const int num_shares = min_rows > kMinBlockRows
+                             ? std::min(num_tasks, executor.num_threads())
+                             : num_tasks;
   const int64_t row_blocks =
-      NumRowBlocks(num_tasks, num_panels, num_rows, min_rows);
+      NumRowBlocks(num_shares, num_panels, num_rows, min_rows);
   const int64_t num_parts = num_panels * row_blocks;
   const bool ascends = order == Order::kAscending;
   const auto run_parts = [&](int64_t begin, int64_t end) {

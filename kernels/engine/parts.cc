@@ -23,7 +23,7 @@ void SplitPartOfRows(const float* const* rows, int64_t num_rows,
                      const LeftParts& left) {
   for (int64_t i = 0; i < num_rows; ++i) {
     for (int piece = 0; piece < depth.num_pieces; ++piece) {
-      InParts().split_row(
+      KernelsOfParts().split_row(
           rows[i] + piece * depth.width + begin, end - begin,
           left.values + i * left.stride +
               (piece * depth.padded_width() + begin) * kNumParts);
@@ -57,7 +57,7 @@ void SplitColumns(const float* const* rows, int64_t depth, int64_t columns,
                     Kernels<float>().transpose_rows(
                         rows + k, slice, j, j + count, transposed, kSlice);
                     for (int64_t i = 0; i < count; ++i) {
-                      InParts().split_row(
+                      KernelsOfParts().split_row(
                           transposed + i * kSlice, slice,
                           left.values + (j + i) * left.stride + k * kNumParts);
                     }
@@ -67,7 +67,7 @@ void SplitColumns(const float* const* rows, int64_t depth, int64_t columns,
 }
 
 int64_t PartsPanelSize(int64_t padded_depth) {
-  return padded_depth * kNumParts * InParts().panel_columns;
+  return padded_depth * kNumParts * Kernels<float>().panel_columns;
 }
 
 }  // namespace rnn

@@ -14,24 +14,22 @@
 namespace rnn {
 
 // Whether a product in parts pays. `rows` counts those of all steps, as if no
-// sequence were short, for bits depend on it; the others are the smallest of
-// its operands' sizes.
+// sequence were short, for bits depend on it; the others are the sizes of the
+// weights.
 template <typename Operand>
-bool MultipliesInParts(int64_t rows, int64_t depth, int64_t columns) {
+bool MultipliesInParts(int64_t rows, int64_t weight_rows,
+                       int64_t weight_columns) {
   // Below that, splitting takes longer than it saves.
   constexpr int64_t kMinRows = 96;
   constexpr int64_t kMinSize = 96;
   constexpr int64_t kMinElements = int64_t{1} << 15;
   return std::is_same_v<Operand, float> && rows >= kMinRows &&
-         std::min(depth, columns) >= kMinSize &&
-         depth * columns >= kMinElements &&
+         std::min(weight_rows, weight_columns) >= kMinSize &&
+         weight_rows * weight_columns >= kMinElements &&
          SelectSimdTarget().parts_kernels != nullptr;
 }
 
-// Rows that the kernels take at once.
-inline constexpr int64_t kPartsRowsTogether = 2 * kPartsRows;
-
-inline const PartsKernels& InParts() {
+inline const PartsKernels& KernelsOfParts() {
   return *SelectSimdTarget().parts_kernels;
 }
 
@@ -51,7 +49,8 @@ struct LeftParts {
   BFloat16* values = nullptr;
   int64_t stride = 0;  // from row to row
 
-  // Elements of memory for so many rows.
+  // Elements of memory for so many rows. Where products begin with any row,
+  // kPartsRows more are read.
   static int64_t Size(int64_t rows, int64_t padded_depth);
   // In memory that is large enough.
   static LeftParts In(BFloat16* values, int64_t padded_depth);
@@ -81,15 +80,14 @@ int64_t PartsPanelSize(int64_t padded_depth);
 template <typename Fill>
 void SplitPanel(const PartsDepth& depth, int64_t begin, int64_t end,
                 BFloat16* out, Fill fill) {
-  constexpr int64_t kMaxColumns = 64;
-  float rows[kPartsDepth * kMaxColumns];
+  float rows[kPartsDepth * kMaxPartsColumns];
   for (int64_t k = begin; k < end; k += kPartsDepth) {
     const int64_t piece = k / depth.padded_width();
     const int64_t first = k % depth.padded_width();
     const int64_t count = std::min(kPartsDepth, depth.width - first);
     const int64_t k_begin = piece * depth.width + first;
     fill(k_begin, k_begin + count, rows);
-    InParts().split_chunk(rows, count, out);
+    KernelsOfParts().split_chunk(rows, count, out);
     out += PartsPanelSize(kPartsDepth);
   }
 }

@@ -72,7 +72,7 @@ bool RecursInParts(const RnnDescriptor& d, const Sequences& sequences) {
   const int64_t P = d.output_size();
   return sequences.batch() >= kMinBatch && sequences.max_time() >= kMinSteps &&
          d.gates_size() * P >= kMinWeights &&
-         MultipliesInParts<Operand>(sequences.shape_rows(), d.hidden_size, P);
+         MultipliesInParts<Operand>(sequences.shape_rows(), d.gates_size(), P);
 }
 
 struct Recurrence {
@@ -114,6 +114,12 @@ inline int NumRankGroups(const Recurrence& r, const Executor& executor) {
   const int64_t num_tasks = NumTasks(executor, rows * r.work_per_row);
   const int64_t threads = std::min<int64_t>(num_tasks, executor.num_threads());
   if (r.weights_bytes > kMaxWeightsBytes || ranks < threads * min_ranks) {
+    return 1;
+  }
+  // Forward, where panels are many, in parts: their weights come from far more
+  // slowly than they are multiplied.
+  if (r.rows_at_once > 1 && r.order == Order::kAscending &&
+      r.weights_bytes > CoreCacheBytes()) {
     return 1;
   }
   // As many for each thread.

@@ -24,6 +24,7 @@
 #include "kernels/engine/keras_weights.h"
 #include "kernels/engine/params_layout.h"
 #include "kernels/engine/parts.h"
+#include "kernels/engine/recurrence.h"
 #include "kernels/engine/reserve_layout.h"
 #include "tests/engine/element_values.h"
 #include "tests/engine/guarded.h"
@@ -104,8 +105,12 @@ const Case kCases[] = {
     {"hundreds_projected", 5, 37, 70, 150, 1, 1, Lengths::kRagged, 131},
     {"hundreds_in_one_direction", 3, 20, 33, 290},
     {"hundreds_of_many_rows", 3, 67, 98, 258, 1, 1, Lengths::kRagged},
-    {"hundreds_of_many_rows_projected", 3, 66, 70, 150, 1, 1, Lengths::kRagged,
+    // Steps in parts, where the instruction set has them (RecursInParts): also
+    // split among threads, in several chunks of time, and in layers.
+    {"hundreds_of_many_rows_projected", 3, 66, 70, 264, 1, 1, Lengths::kRagged,
      131},
+    {"hundreds_of_many_rows_in_chunks", 5, 130, 20, 150, 1, 1, Lengths::kFull},
+    {"hundreds_of_many_rows_in_layers", 3, 70, 20, 150, 2, 2, Lengths::kRagged},
     // Of one row alone, or of a third of the time, all weights are still
     // packed.
     {"long_rows", 40, 3, 6, 10, 2, 2, Lengths::kRagged},
@@ -794,12 +799,14 @@ class EngineTest : public testing::TestWithParam<Draw> {
   // Whether calls of so many rows, all steps counted, pack all weights, and
   // multiply as those of `more_rows` do: no parts of floats.
   static bool SurelyPacksAlike(int64_t rows, int64_t more_rows) {
+    const auto& sizes = GetParam().sizes;
     const ElementType element = GetParam().element;
-    constexpr int64_t kAny = 1 << 20;
     const bool are_floats =
         element == ElementType::kFloat || element == ElementType::kHalf;
+    const int64_t widest = std::max(sizes.I, sizes.D * sizes.H);
     return (rows > kMaxUnpackedRows || element == ElementType::kHalf) &&
-           !(are_floats && MultipliesInParts<float>(more_rows, kAny, kAny));
+           !(are_floats &&
+             MultipliesInParts<float>(more_rows, 4 * sizes.H, widest));
   }
 };
 std::string DrawName(const testing::TestParamInfo<Draw>& info) {
@@ -1031,6 +1038,25 @@ TEST_P(EngineSplitTest, TwoPartsInTurnGiveTheSameBitsIfBothPackWeights) {
                Epsilon<Element>() * 4 *
                    std::sqrt(static_cast<double>(T * problem.batch() + 1)));
   });
+}
+
+// Or the cases that are made for it would show nothing.
+TEST(EngineCasesTest, ManyRowsRecurInParts) {
+  if (SelectSimdTarget().parts_kernels == nullptr) {
+    GTEST_SKIP() << SelectSimdTarget().name << " multiplies no parts";
+  }
+  int count = 0;
+  for (const Case& sizes : kCases) {
+    if (std::string(sizes.name).find("many_rows") == std::string::npos)
+      continue;
+    ++count;
+    const auto problem = MakeProblem<float>(sizes, CellMode::kLstm, 1);
+    EXPECT_TRUE(RecursInParts<float>(
+        problem.descriptor,
+        Sequences(problem.max_time, problem.batch(), nullptr)))
+        << sizes.name;
+  }
+  EXPECT_EQ(count, 4);
 }
 
 // ---- Beyond the cases -------------------------------------------------------

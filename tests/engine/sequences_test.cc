@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <set>
 #include <vector>
 
@@ -113,6 +115,26 @@ TEST(SequencesTest, FingerprintTellsLengthsApart) {
 
 // Chunks cover all steps, from the front and from the back, and none is larger
 // than what memory is planned for.
+// To within a step at either end, and forward as backward.
+TEST(ChunksTest, HaveAboutAsManyRows) {
+  for (int64_t batch : {1, 16, 48, 64, 100, 128, 256, 400, 1000}) {
+    for (int64_t steps : {1, 2, 25, 26, 50, 120}) {
+      SCOPED_TRACE(testing::Message() << "T " << steps << ", B " << batch);
+      const Sequences s(steps, batch, nullptr);
+      const int64_t rows = batch * steps;
+      const int64_t num_chunks = std::max<int64_t>(1, (rows + 192) / 384);
+      for (int64_t begin = 0; begin < steps;) {
+        const StepRange chunk = ChunkFrom(s, begin);
+        const int64_t chunk_rows = s.offset(chunk.end) - s.offset(begin);
+        EXPECT_LE(std::abs(chunk_rows - rows / num_chunks), batch);
+        const StepRange same = ChunkUntil(s, chunk.end);
+        EXPECT_LE(std::abs(same.begin - begin), 1);
+        begin = chunk.end;
+      }
+    }
+  }
+}
+
 TEST(ChunksTest, CoverAllStepsWithinThePlan) {
   RandomValues random(9);
   for (int draw = 0; draw < 200; ++draw) {

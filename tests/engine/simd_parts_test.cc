@@ -24,23 +24,28 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kMax = std::numeric_limits<float>::max();
 
-std::vector<const SimdTarget*> TargetsWithParts() {
-  std::vector<const SimdTarget*> targets;
-  for (const SimdTarget* target : TestedSimdTargets()) {
-    if (target->parts_kernels != nullptr) targets.push_back(target);
+class SimdPartsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const SimdTarget* target : TestedSimdTargets()) {
+      if (target->parts_kernels != nullptr) targets_.push_back(target);
+    }
+    if (targets_.empty()) GTEST_SKIP() << "nothing here multiplies parts";
   }
-  return targets;
-}
+
+  std::vector<const SimdTarget*> targets_;
+};
 
 // Operands of a product, whole and in parts, these in memory of exactly their
 // size between guard pages.
 struct Operands {
-  Operands(const PartsKernels& parts_kernels, int64_t num_rows,
-           int64_t any_depth, const std::function<float(RandomValues&)>& value)
-      : kernels(parts_kernels),
+  Operands(const SimdTarget& target, int64_t num_rows, int64_t any_depth,
+           const std::function<float(RandomValues&)>& value)
+      : kernels(*target.parts_kernels),
+        depth_block(target.float_kernels.depth_block),
         rows(num_rows),
         depth(any_depth),
-        columns(parts_kernels.panel_columns),
+        columns(target.float_kernels.panel_columns),
         a(rows * depth),
         b(depth * columns),
         a_stride(PaddedPartsDepth(depth) * kNumParts),
@@ -123,10 +128,9 @@ struct Operands {
   // In blocks of depth, a chain of multiply-adds each.
   float Chain(int64_t i, int64_t j) const {
     float sum = 0;
-    for (int64_t begin = 0; begin < depth; begin += kernels.depth_block) {
+    for (int64_t begin = 0; begin < depth; begin += depth_block) {
       float block = 0;
-      for (int64_t k = begin; k < std::min(begin + kernels.depth_block, depth);
-           ++k) {
+      for (int64_t k = begin; k < std::min(begin + depth_block, depth); ++k) {
         block = std::fma(a[i * depth + k], b[k * columns + j], block);
       }
       sum = begin == 0 ? block : sum + block;
@@ -135,6 +139,7 @@ struct Operands {
   }
 
   const PartsKernels& kernels;
+  int64_t depth_block;
   int64_t rows, depth, columns;
   std::vector<float> a;  // [rows][depth]
   std::vector<float> b;  // [depth][columns]
@@ -151,11 +156,11 @@ float Ordinary(RandomValues& random) {
 
 constexpr int64_t kDepths[] = {1, 2, 31, 32, 33, 64, 100, 511, 512, 513, 1100};
 
-TEST(SimdPartsTest, EveryElementIsTheSumOfItsProducts) {
-  for (const SimdTarget* target : TargetsWithParts()) {
+TEST_F(SimdPartsTest, EveryElementIsTheSumOfItsProducts) {
+  for (const SimdTarget* target : targets_) {
     for (int64_t depth : kDepths) {
       for (int64_t rows : {1, 15, 16, 17, 32, 33, 64, 70}) {
-        const Operands operands(*target->parts_kernels, rows, depth, Ordinary);
+        const Operands operands(*target, rows, depth, Ordinary);
         const int64_t columns = operands.columns;
         RandomValues random(5);
         std::vector<float> bias(columns), c(rows * columns);
@@ -188,7 +193,7 @@ TEST(SimdPartsTest, EveryElementIsTheSumOfItsProducts) {
 }
 
 // As exact as float, in the mean: what is rounded is the sum, not the products.
-TEST(SimdPartsTest, ErrsNoMoreThanMultiplyAdds) {
+TEST_F(SimdPartsTest, ErrsNoMoreThanMultiplyAdds) {
   const auto positive = [](RandomValues& random) {
     return static_cast<float>(random.Real(0, 1));
   };
@@ -196,14 +201,14 @@ TEST(SimdPartsTest, ErrsNoMoreThanMultiplyAdds) {
     return static_cast<float>(std::ldexp(
         random.Real(-1, 1), static_cast<int>(random.Integer(-20, 20))));
   };
-  for (const SimdTarget* target : TargetsWithParts()) {
+  for (const SimdTarget* target : targets_) {
     for (const std::function<float(RandomValues&)>& value :
          {std::function<float(RandomValues&)>(Ordinary),
           std::function<float(RandomValues&)>(positive),
           std::function<float(RandomValues&)>(of_all_sizes)}) {
       for (int64_t depth : {32, 100, 512, 2048}) {
         constexpr int64_t kRows = 32;
-        const Operands operands(*target->parts_kernels, kRows, depth, value);
+        const Operands operands(*target, kRows, depth, value);
         const auto result = operands.Multiply(0, kRows, operands.columns);
         double errors = 0, chain_errors = 0;
         for (int64_t i = 0; i < kRows; ++i) {
@@ -220,11 +225,11 @@ TEST(SimdPartsTest, ErrsNoMoreThanMultiplyAdds) {
   }
 }
 
-TEST(SimdPartsTest, BitsDependNeitherOnRowsNorOnColumns) {
-  for (const SimdTarget* target : TargetsWithParts()) {
+TEST_F(SimdPartsTest, BitsDependNeitherOnRowsNorOnColumns) {
+  for (const SimdTarget* target : targets_) {
     for (int64_t depth : {1, 33, 512, 1100}) {
       constexpr int64_t kRows = 70;
-      const Operands operands(*target->parts_kernels, kRows, depth, Ordinary);
+      const Operands operands(*target, kRows, depth, Ordinary);
       const int64_t all_columns = operands.columns;
       const auto all = operands.Multiply(0, kRows, all_columns);
       for (int64_t row : {0, 1, 16, 37}) {
@@ -253,13 +258,13 @@ TEST(SimdPartsTest, BitsDependNeitherOnRowsNorOnColumns) {
 
 // The parts of an infinity times those of a number are no numbers, and sums of
 // large values may be too large in another order: neither may be seen.
-TEST(SimdPartsTest, SpecialValuesGiveWhatMultiplyAddsGive) {
+TEST_F(SimdPartsTest, SpecialValuesGiveWhatMultiplyAddsGive) {
   const float special[] = {kInfinity, -kInfinity, kNaN,       kMax,
                            -kMax,     3.4e38f,    -3.399e38f, 1e30f};
-  for (const SimdTarget* target : TargetsWithParts()) {
+  for (const SimdTarget* target : targets_) {
     for (int64_t depth : {1, 32, 100, 600}) {
       constexpr int64_t kRows = 35;
-      Operands operands(*target->parts_kernels, kRows, depth, [](auto& random) {
+      Operands operands(*target, kRows, depth, [](auto& random) {
         // Many have parts that are zero.
         return random.Integer(0, 1) == 0
                    ? Ordinary(random)
@@ -282,7 +287,12 @@ TEST(SimdPartsTest, SpecialValuesGiveWhatMultiplyAddsGive) {
             special[random.Integer(0, 7)];
       }
       operands.Split();
-      const auto result = operands.Multiply(0, kRows, operands.columns);
+      // Zeros are added without a trace, whatever they are.
+      const std::vector<float> zeros(kRows * operands.columns);
+      const bool has_bias = depth == 100, accumulates = depth == 600;
+      const auto result = operands.Multiply(
+          0, kRows, operands.columns, has_bias ? zeros.data() : nullptr,
+          accumulates ? zeros.data() : nullptr);
       for (int64_t i = 0; i < kRows; ++i) {
         for (int64_t j = 0; j < operands.columns; ++j) {
           const float value = result[i * operands.columns + j];
@@ -311,8 +321,8 @@ TEST(SimdPartsTest, SpecialValuesGiveWhatMultiplyAddsGive) {
 
 // A number's parts add up to it, whatever its size; what is lost is below the
 // least normal number.
-TEST(SimdPartsTest, PartsAddUp) {
-  for (const SimdTarget* target : TargetsWithParts()) {
+TEST_F(SimdPartsTest, PartsAddUp) {
+  for (const SimdTarget* target : targets_) {
     std::vector<float> values = {0,      -0.0f,  1,       kMax,  -kMax,
                                  1e-38f, 1e-30f, 3.4e38f, 1e-45f};
     RandomValues random(8);

@@ -12,6 +12,8 @@ namespace RNN_ISA {
 namespace {
 
 static_assert(kPartsDepth == kRegisterDepth && kPartsRows == kRegisterRows);
+static_assert(kPartsRowsTogether == kRowsTogether);
+static_assert(kTileVectors * kRegisterLanes <= kMaxPartsColumns);
 
 // In elements of a chunk: of a row of A, and of a panel of B.
 constexpr int64_t kChunkOfA = kNumParts * kPartsDepth;
@@ -249,10 +251,11 @@ class BlockSums {
 
 // Registers of sums = some blocks of rows of A times blocks of columns of B.
 // Parts come in an order in which those of one operand stay where they are.
-// Calls between() for each chunk of the depth.
-template <int kRowBlocks, int kColumnBlocks, typename Between>
+// Calls between() once and fetch() four times for each chunk of the depth.
+template <int kRowBlocks, int kColumnBlocks, typename Between, typename Fetch>
 inline void MultiplyParts(const BFloat16* a, int64_t a_stride,
-                          const BFloat16* b, int64_t depth, Between between) {
+                          const BFloat16* b, int64_t depth, Between between,
+                          Fetch fetch) {
   Unroll<kNumSums>([](auto i) RNN_ALWAYS_INLINE { ZeroRegister<i.value>(); });
   for (int64_t k = 0; k < depth; k += kPartsDepth) {
     const auto load_a = [&](auto part) RNN_ALWAYS_INLINE {
@@ -280,15 +283,19 @@ inline void MultiplyParts(const BFloat16* a, int64_t a_stride,
     load_a(Constant<2>());
     load_b(Constant<0>());
     multiply();
+    fetch();
     load_a(Constant<1>());
     multiply();
+    fetch();
     load_b(Constant<1>());
     multiply();
     between();
     load_a(Constant<0>());
     multiply();
+    fetch();
     load_b(Constant<2>());
     multiply();
+    fetch();
     load_b(Constant<0>());
     multiply();
     a += kChunkOfA;
@@ -307,7 +314,7 @@ inline void StoreSums(BlockSums* sums) {
   });
 }
 
-// As AheadOfBlock(), of the block of depth that ends at k_end.
+// What is used after the block of depth that ends at k_end.
 inline FetchAhead AheadOfParts(const PartsProduct& p, int64_t k_end) {
   const bool is_last = k_end == p.depth;
   const BFloat16* panel = is_last ? p.next : p.b;
@@ -321,9 +328,9 @@ inline FetchAhead AheadOfParts(const PartsProduct& p, int64_t k_end) {
       depth / kPartsDepth * kChunkOfB * int64_t{sizeof(BFloat16)});
 }
 
-// Lines that are fetched ahead for each chunk of a block. More at a time would
-// be in the way of what is loaded.
-constexpr int kLinesPerChunk = 16;
+// Lines that are fetched ahead between products, four times a chunk. More at a
+// time would be in the way of what is loaded.
+constexpr int kLinesTogether = 8;
 
 void MultiplyPanelByParts(const PartsProduct& p) {
   using V = Vec<float>;
@@ -350,9 +357,11 @@ void MultiplyPanelByParts(const PartsProduct& p) {
       const BFloat16* a = p.a + row * p.a_stride + k / kPartsDepth * kChunkOfA;
       for (int v = 0; v < vectors; v += kBlockVectors) {
         int fetched = 0;
+        const auto fetch = [&]() RNN_ALWAYS_INLINE {
+          FetchAhead lines = ahead.Take(kLinesTogether, b);
+          Unroll<kLinesTogether>([&](auto) RNN_ALWAYS_INLINE { lines.Next(); });
+        };
         const auto between = [&]() RNN_ALWAYS_INLINE {
-          FetchAhead lines = ahead.Take(kLinesPerChunk, b);
-          Unroll<kLinesPerChunk>([&](auto) RNN_ALWAYS_INLINE { lines.Next(); });
           for (int i = 0; i < rows_per_chunk && fetched < num_rows; ++i) {
             const float* c = p.c[row + fetched++] + p.c_offset + v * V::kLanes;
             __builtin_prefetch(c, /*write=*/1);
@@ -366,7 +375,7 @@ void MultiplyPanelByParts(const PartsProduct& p) {
                 constexpr int kRowBlocks = decltype(row_blocks)::value;
                 constexpr int kColumnBlocks = decltype(column_blocks)::value;
                 MultiplyParts<kRowBlocks, kColumnBlocks>(
-                    a, p.a_stride, b + v * kBlockOfB, depth, between);
+                    a, p.a_stride, b + v * kBlockOfB, depth, between, fetch);
                 StoreSums<kRowBlocks, kColumnBlocks>(sums);
               });
             });
@@ -382,8 +391,7 @@ void MultiplyPanelByParts(const PartsProduct& p) {
 }
 
 constexpr PartsKernels MakePartsKernels() {
-  return {kTileVectors * kRegisterLanes, kDepthBlock<float>,
-          MultiplyPanelByParts, SplitRow, SplitChunk};
+  return {MultiplyPanelByParts, SplitRow, SplitChunk};
 }
 
 }  // namespace

@@ -16,7 +16,8 @@
 // computes it nor on its neighbours. A pair of bfloat16 products is two links
 // of the chain, the second of the pair first, each rounded to nearest even
 // whatever the floating-point environment says, with denormals read and written
-// as zeros. On tile registers chains are other ones (amx-inl.h).
+// as zeros. On tile registers chains are other ones (amx-inl.h), and so are
+// those of floats in parts.
 #ifndef KERNELS_ENGINE_SIMD_SIMD_KERNELS_H_
 #define KERNELS_ENGINE_SIMD_SIMD_KERNELS_H_
 
@@ -215,6 +216,8 @@ struct SimdKernels {
 inline constexpr int kNumParts = 3;
 inline constexpr int64_t kPartsDepth = 32;
 inline constexpr int kPartsRows = 16;
+inline constexpr int kPartsRowsTogether = 2 * kPartsRows;
+inline constexpr int kMaxPartsColumns = 64;
 
 constexpr int64_t PaddedPartsDepth(int64_t depth) {
   return (depth + kPartsDepth - 1) / kPartsDepth * kPartsDepth;
@@ -225,8 +228,8 @@ struct PartsProduct {
   int64_t rows;
   int64_t depth;  // padded
   int64_t columns;
-  // [rows], a_stride apart; as many more can be read as make a multiple of
-  // kPartsRows.
+  // [rows], a_stride apart. As many more are read as make a multiple of
+  // kPartsRows, whatever they hold, even while others write them.
   const BFloat16* a;
   int64_t a_stride;
   const BFloat16* b;
@@ -237,11 +240,8 @@ struct PartsProduct {
   bool accumulate;
 };
 
+// Panels are as wide, and blocks of depth as deep, as those of float_kernels.
 struct PartsKernels {
-  int panel_columns;
-  // As SimdKernels::depth_block.
-  int64_t depth_block;
-
   void (*multiply_panel)(const PartsProduct&);
   // out: a row of A.
   void (*split_row)(const float* row, int64_t depth, BFloat16* out);
