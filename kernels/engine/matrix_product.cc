@@ -121,6 +121,17 @@ void FillBlock(const MatrixSource<Element>& source, int64_t panel,
   }
 }
 
+// The same in parts: [k_begin, k_end) of the depth as `packed` has it.
+template <typename Element>
+void SplitBlock(const MatrixSource<Element>& source,
+                const PackedMatrix<float>& packed, int64_t panel,
+                int64_t k_begin, int64_t k_end, BFloat16* out) {
+  SplitPanel(packed.parts_depth, k_begin, k_end, out,
+             [&](int64_t k, int64_t k_last, float* rows) {
+               FillBlock(source, panel, k, k_last, rows);
+             });
+}
+
 }  // namespace
 
 template <typename Operand>
@@ -249,11 +260,8 @@ void Pack(const MatrixSource<Element>& source, Executor& executor,
   const auto fill_panel = [&](int64_t panel) {
     if constexpr (std::is_same_v<Operand, float>) {
       if (packed->in_parts) {
-        SplitPanel(packed->parts_depth, 0, packed->depth,
-                   packed->parts_panel(panel),
-                   [&](int64_t k, int64_t k_end, float* out) {
-                     FillBlock(source, panel, k, k_end, out);
-                   });
+        SplitBlock(source, *packed, panel, 0, packed->depth,
+                   packed->parts_panel(panel));
         return;
       }
     }
@@ -507,12 +515,12 @@ void MultiplyBlocks(const RowsTimesMatrix<Operand>& p, Executor& executor) {
   const int64_t rows_together =
       std::max(kRowBlock, CoreCacheBytes() / 4 * 3 / row_bytes);
   const int64_t work = 2 * p.rows * depth_block * p.columns();
+  const int64_t multiple = RowsAtOnce(*p.b);
   const int64_t num_blocks =
       std::max((p.rows + rows_together - 1) / rows_together,
                NumRowBlocks(NumTasks(executor, work), num_panels, p.rows,
-                            std::max(kMinBlockRows, RowsAtOnce(*p.b))));
+                            std::max(kMinBlockRows, multiple)));
   const int64_t num_parts = num_blocks * num_panels;
-  const int64_t multiple = RowsAtOnce(*p.b);
   for (int64_t k = 0; k < p.depth(); k += depth_block) {
     const int64_t k_end = std::min(k + depth_block, p.depth());
     ParallelFor(
@@ -644,10 +652,7 @@ void PackAndMultiply(const MatrixSource<Element>& source,
             if (memory->in_parts) {
               BFloat16* block = memory->parts_panel(begin);
               for (int64_t panel = begin; panel < end; ++panel) {
-                SplitPanel(memory->parts_depth, k, k_end, block,
-                           [&](int64_t i, int64_t i_end, float* out) {
-                             FillBlock(source, panel, i, i_end, out);
-                           });
+                SplitBlock(source, *memory, panel, k, k_end, block);
                 MultiplyParts(product, {panel, PanelRows::kNone, 0, p.rows}, k,
                               k_end, block, nullptr);
               }

@@ -31,10 +31,10 @@ struct Parts {
   static Parts Of(Vec<float> a) {
     Parts parts;
     const Vec<float> first = Rounded(a, &parts.values[0]);
+    Vec<float> rest = a - first;
     if (_mm512_fpclass_ps_mask(first.v, kNaNOrInfinity) != 0) {
-      return OfSome(a, first);
+      rest = RestOfSome(a, first, &parts.values[0]);
     }
-    const Vec<float> rest = a - first;
     const Vec<float> second = Rounded(rest, &parts.values[1]);
     Rounded(rest - second, &parts.values[2]);
     return parts;
@@ -50,23 +50,20 @@ struct Parts {
     return WidenBits(*bits);
   }
 
-  // If some are no numbers, infinite, or so large that they become infinite
-  // when rounded: then these are cut off.
-  static Parts OfSome(Vec<float> a, Vec<float> first) {
+  // If some are no numbers or infinite, which have no rest, or so large that
+  // they become infinite when rounded: then these are cut off.
+  static Vec<float> RestOfSome(Vec<float> a, Vec<float> first,
+                               __m256i* first_bits) {
     const __mmask16 special = _mm512_fpclass_ps_mask(a.v, kNaNOrInfinity);
     const __mmask16 large =
         _mm512_fpclass_ps_mask(first.v, kNaNOrInfinity) & ~special;
     const __m512i upper_half = _mm512_set1_epi32(-0x10000);
-    Parts parts;
     first.v = _mm512_mask_mov_ps(first.v, large,
                                  _mm512_castsi512_ps(_mm512_and_si512(
                                      _mm512_castps_si512(a.v), upper_half)));
-    Rounded(first, &parts.values[0]);
-    const Vec<float> rest = {
+    Rounded(first, first_bits);
+    return {
         _mm512_maskz_sub_ps(static_cast<__mmask16>(~special), a.v, first.v)};
-    const Vec<float> second = Rounded(rest, &parts.values[1]);
-    Rounded(rest - second, &parts.values[2]);
-    return parts;
   }
 };
 
@@ -363,9 +360,7 @@ void MultiplyPanelByParts(const PartsProduct& p) {
         };
         const auto between = [&]() RNN_ALWAYS_INLINE {
           for (int i = 0; i < rows_per_chunk && fetched < num_rows; ++i) {
-            const float* c = p.c[row + fetched++] + p.c_offset + v * V::kLanes;
-            __builtin_prefetch(c, /*write=*/1);
-            __builtin_prefetch(c + V::kLanes, /*write=*/1);
+            FetchTile<1, kBlockVectors, V>(p, row + fetched++, v);
           }
           add_finished(rows_per_chunk);
         };

@@ -446,11 +446,12 @@ inline void AddDotProducts(const Operand* const* a, int64_t a_offset,
 
 // Starts to fetch what StoreTile() will write: the product hides the wait.
 template <int kRows, int kVectors, typename V, typename Product>
-inline void FetchTile(const Product& p, int64_t row) {
+inline void FetchTile(const Product& p, int64_t row, int first_vector = 0) {
   for (int m = 0; m < kRows; ++m) {
     for (int v = 0; v < kVectors; ++v) {
-      __builtin_prefetch(p.c[row + m] + p.c_offset + v * V::kLanes,
-                         /*write=*/1);
+      __builtin_prefetch(
+          p.c[row + m] + p.c_offset + (first_vector + v) * V::kLanes,
+          /*write=*/1);
     }
   }
 }
