@@ -72,7 +72,8 @@ struct Weights {
         panel.packed = values.data();
         break;
       case PanelKind::kTransposed:
-        panel.rows = values.rows();
+        panel.transposed = values.data();
+        panel.stride = depth;
         break;
       case PanelKind::kVectors:
         panel.stride = columns;

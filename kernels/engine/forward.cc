@@ -27,20 +27,16 @@ namespace rnn {
 namespace {
 
 // R in the panels CellForwardStep wants, of columns [G][cell_units], tail units
-// zero: packed for all steps, or one after another for one step, or where
-// params keep it.
+// zero: packed for all steps, or one after another for one step.
 template <typename Operand>
 struct RecurrentPanels {
-  static constexpr int kMaxColumns = 256;
-
   Operand* panels = nullptr;
   int64_t hidden_size;
   int64_t output_size;  // P
   int64_t depth;        // padded
   int num_gates;
-  int units;                           // per panel
-  int columns_together;                // cell_columns
-  const Operand* canonical = nullptr;  // not packed: [G*H, P]
+  int units;             // per panel
+  int columns_together;  // cell_columns
 
   static RecurrentPanels Take(Arena& arena, const RnnDescriptor& d,
                               bool has_memory) {
@@ -103,18 +99,11 @@ struct RecurrentPanels {
                 });
   }
 
-  // `rows` is memory for the result.
-  Panel<Operand> PanelOf(int64_t index, int64_t next_index,
-                         const Operand* (&rows)[kMaxColumns]) const {
+  Panel<Operand> PanelOf(int64_t index, int64_t next_index) const {
     Panel<Operand> panel{};
-    if (canonical != nullptr) {
-      PointAtRows(canonical, index, rows);
-      panel.rows = rows;
-    } else {
-      panel.packed = panels + index * panel_size();
-      if (next_index != PanelRows::kNone) {
-        panel.next = panels + next_index * panel_size();
-      }
+    panel.packed = panels + index * panel_size();
+    if (next_index != PanelRows::kNone) {
+      panel.next = panels + next_index * panel_size();
     }
     return panel;
   }
@@ -129,8 +118,17 @@ struct RecurrentPanels {
   // `source` is [G*H, P], `out` a panel.
   template <typename Element>
   void PackPanel(const Element* source, int64_t panel, Operand* out) const {
+    constexpr int kMaxColumns = 256;
     const Element* rows[kMaxColumns];
-    PointAtRows(source, panel, rows);
+    for (int gate = 0; gate < num_gates; ++gate) {
+      for (int64_t u = 0; u < units; ++u) {
+        const int64_t unit = panel * units + u;
+        rows[gate * units + u] =
+            unit < hidden_size
+                ? source + (gate * hidden_size + unit) * output_size
+                : nullptr;
+      }
+    }
     for (int64_t column = 0; column < num_gates * units;
          column += columns_together) {
       PackColumns(rows + column, columns_together, 0, output_size, 0,
@@ -169,21 +167,6 @@ struct RecurrentPanels {
       }
     }
   }
-
-  // The rows of `source` [G*H, P] that are the panel's columns.
-  template <typename Element>
-  void PointAtRows(const Element* source, int64_t panel,
-                   const Element* (&rows)[kMaxColumns]) const {
-    for (int gate = 0; gate < num_gates; ++gate) {
-      for (int64_t u = 0; u < units; ++u) {
-        const int64_t unit = panel * units + u;
-        rows[gate * units + u] =
-            unit < hidden_size
-                ? source + (gate * hidden_size + unit) * output_size
-                : nullptr;
-      }
-    }
-  }
 };
 
 // Packing moves all weights about as often as a few steps or rows read them. It
@@ -192,18 +175,25 @@ bool PacksInputWeights(const Sequences& sequences) {
   constexpr int64_t kMaxRows = 32;
   return sequences.shape_rows() > kMaxRows;
 }
-// Of as few rows many steps, too, pay for packing, unless packed weights, too,
-// come from beyond a core's cache. Keras' R, of whose rows each thread needs a
-// part, is slower to read in place, and must be larger.
+// Of as few rows many steps, too, pay for packing; of few rows a step they do
+// not, where packed weights, too, would come from beyond a core's cache. Keras'
+// R, of whose rows each thread needs a part, is slower to read in place, and
+// must be larger.
 template <typename Operand>
 bool PacksRecurrent(const RnnDescriptor& d, const Sequences& sequences,
                     bool is_canonical) {
   constexpr int64_t kMaxSteps = 8;
-  const int64_t max_packed_bytes = int64_t{is_canonical ? 2 : 12} << 20;
+  constexpr int64_t kLarge = int64_t{2} << 20;
+  constexpr int64_t kVeryLarge = int64_t{12} << 20;
+  constexpr int64_t kFewRows = 3;
   const int64_t bytes =
       d.gates_size() * d.output_size() * int64_t{sizeof(Operand)};
-  return PacksInputWeights(sequences) ||
-         (sequences.max_time() > kMaxSteps && bytes <= max_packed_bytes);
+  if (!PacksInputWeights(sequences)) {
+    return sequences.max_time() > kMaxSteps &&
+           bytes <= (is_canonical ? kLarge : kVeryLarge);
+  }
+  if (!is_canonical || sequences.batch() > kFewRows + 1) return true;
+  return bytes <= (sequences.batch() <= kFewRows ? kLarge : kVeryLarge);
 }
 
 // What all pseudo-layers of a call share.
@@ -337,7 +327,8 @@ class ForwardPseudoLayer {
             depth);
       }
     }
-    if (recurs_in_parts_ || !PacksInputWeights(sequences)) {
+    if (recurs_in_parts_ || !PacksRecurrent<Operand>(d, sequences, true) ||
+        !PacksRecurrent<Operand>(d, sequences, false)) {
       recurrent_sums_ = RowBuffer<F>::Take(arena, B, RecurrentSumsRowSize());
     }
     bias_ = arena.Take<F>(d.gates_size());
@@ -509,10 +500,8 @@ class ForwardPseudoLayer {
         recurrent_.PackKeras(recurrent_source_, KerasGates(), *executor_);
       }
     } else if constexpr (kInPlace) {
-      if (reads_keras_in_place()) {
+      if (recurrent_use_ == WeightsUse::kInPlace) {
         recurrent_sums_.SetRows(sequences_.batch(), RecurrentSumsRowSize());
-      } else if (recurrent_use_ == WeightsUse::kInPlace) {
-        recurrent_.canonical = recurrent_source_;
       }
     }
     if (d_.has_projection()) {
@@ -730,7 +719,7 @@ class ForwardPseudoLayer {
       cell.units = std::min<int64_t>(recurrent_.units, H - cell.unit);
       cell.depth = recurrent_.depth;
       cell.recurrent = panel;
-      if (recurs_in_parts_ || reads_keras_in_place()) {
+      if (recurs_in_parts_ || recurrent_use_ == WeightsUse::kInPlace) {
         cell.recurrent_sums = recurrent_sums_.rows + begin;
       }
       cell.h_prev = h_prev + begin;
@@ -791,9 +780,12 @@ class ForwardPseudoLayer {
       ParallelPanels(
           executor, recurrent_.num_panels(), PanelOrder(step), rank_begin,
           rank_end, work, [&](const PanelRows& part) {
-            const Operand* rows[RecurrentPanels<Operand>::kMaxColumns];
-            run_cell(part,
-                     recurrent_.PanelOf(part.panel, part.next_panel, rows));
+            if (recurrent_use_ == WeightsUse::kInPlace) {
+              MultiplyByParams(h_prev, part);
+              run_cell(part, {});
+            } else {
+              run_cell(part, recurrent_.PanelOf(part.panel, part.next_panel));
+            }
           });
     }
     if (d_.has_projection()) {
@@ -817,6 +809,27 @@ class ForwardPseudoLayer {
         next = recurrent_parts_[0].parts_panel(part.next_panel);
       }
       MultiplyPanelInParts(product, part, next);
+    }
+  }
+
+  // recurrent_sums_ = h_prev times params' R, for the units of a panel.
+  void MultiplyByParams(const Operand* const* h_prev, const PanelRows& part) {
+    if constexpr (kInPlace) {
+      const int64_t H = d_.hidden_size;
+      const int64_t P = d_.output_size();
+      const int64_t unit = part.panel * recurrent_.units;
+      PanelProduct<Operand> product{};
+      product.rows = part.row_end - part.row_begin;
+      product.depth = P;
+      product.columns = std::min<int64_t>(recurrent_.units, H - unit);
+      product.a = h_prev + part.row_begin;
+      product.b.stride = P;
+      product.c = recurrent_sums_.rows + part.row_begin;
+      for (int gate = 0; gate < d_.num_gates(); ++gate) {
+        product.b.transposed = recurrent_source_ + (gate * H + unit) * P;
+        product.c_offset = gate * H + unit;
+        Kernels<Operand>().multiply_panel(product);
+      }
     }
   }
 

@@ -425,14 +425,11 @@ void MultiplyUnpacked(const RowsTimesMatrix<Operand>& p,
   const UnpackedMatrix<Operand>& b = *p.unpacked;
   const MatrixSource<Operand>& source = b.source;
   PanelProduct<Operand> product = ProductOf(p, part, source.depth);
-  const Operand* rows[kMaxPanelColumns] = {};
   if (source.is_transposed) {
     const int64_t column = part.panel * kernels.panel_columns;
     SetColumns(p, column, source.columns, &product);
-    for (int64_t j = 0; j < product.columns; ++j) {
-      rows[j] = source.values + (column + j) * source.stride;
-    }
-    product.b.rows = rows;
+    product.b.transposed = source.values + column * source.stride;
+    product.b.stride = source.stride;
   } else {
     const Pieces& pieces = source.pieces;
     const auto columns = ColumnsOfPanel<Operand>(pieces, part.panel);

@@ -11,7 +11,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "tests/engine/dot_product.h"
 #include "tests/engine/element_values.h"
 #include "tests/engine/guarded.h"
 #include "tests/engine/random_values.h"
@@ -96,11 +95,10 @@ bool OnlyPanelWritten(const F* row, const Sizes& s, int64_t groups) {
 }
 
 // How a step gets R, or its products.
-enum class RecurrentKind { kPacked, kTransposed, kSums };
-constexpr RecurrentKind kRecurrentKinds[] = {
-    RecurrentKind::kPacked, RecurrentKind::kTransposed, RecurrentKind::kSums};
-constexpr const char* kRecurrentKindNames[] = {"packed", "transposed",
-                                               "multiplied"};
+enum class RecurrentKind { kPacked, kSums };
+constexpr RecurrentKind kRecurrentKinds[] = {RecurrentKind::kPacked,
+                                             RecurrentKind::kSums};
+constexpr const char* kRecurrentKindNames[] = {"packed", "multiplied"};
 
 template <typename Operand>
 struct ForwardCall {
@@ -144,7 +142,6 @@ struct ForwardCall {
     Panel<Operand> recurrent{};
     std::optional<Guarded<Operand>> copy;
     std::optional<Rows<F>> sums;
-    const Operand* rows[256];
     const int64_t columns = s.G() * s.cell_units;
     switch (kind) {
       case RecurrentKind::kPacked: {
@@ -160,17 +157,6 @@ struct ForwardCall {
         recurrent.packed = copy->data();
         break;
       }
-      case RecurrentKind::kTransposed:  // as canonical params have it; in
-                                        // poison
-        copy.emplace(columns * (depth + 1));
-        for (int64_t j = 0; j < columns; ++j) {
-          Operand* row = copy->data() + j * (depth + 1);
-          const bool has_unit = j % s.cell_units < s.units;
-          for (int64_t k = 0; k < depth && has_unit; ++k) row[k] = R(k, j);
-          rows[j] = has_unit ? row : nullptr;
-        }
-        recurrent.rows = rows;
-        break;
       case RecurrentKind::kSums: {
         // R as Keras has it: rows, in which gates are apart.
         const int64_t stride = columns + 3;
@@ -426,66 +412,6 @@ TYPED_TEST(SimdCellsTest, SumsGiveTheBitsOfPackedR) {
           EXPECT_TRUE(SameBits(sums.c.values(), packed.c.values()));
           EXPECT_TRUE(SameBits(sums.saved.values.values(),
                                packed.saved.values.values()));
-        }
-      }
-    }
-  }
-}
-
-// Seen where a cell adds nothing but a bias to R h: in the ReLU's output, and
-// in what a GRU keeps of its new gate. The depth is one block, however deep.
-TYPED_TEST(SimdCellsTest, ColumnsOfRGiveDotProducts) {
-  using Operand = TypeParam;
-  using F = ComputeType<Operand>;
-  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
-    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
-    for (CellMode mode : {CellMode::kRelu, CellMode::kGru}) {
-      const int64_t cell_units = kernels.cell_units[static_cast<int>(mode)];
-      for (int64_t units : {cell_units, cell_units / 2 + 1, int64_t{1}}) {
-        for (int64_t rows = 1; rows <= kMaxRows; ++rows) {
-          // Some units, at least, which a GRU reads of h.
-          for (int64_t depth : {kBefore + units, kBefore + units + 33,
-                                int64_t{512}, int64_t{1100}, int64_t{2101}}) {
-            SCOPED_TRACE(testing::Message()
-                         << target->name << ' '
-                         << kModeNames[static_cast<int>(mode)] << ", rows "
-                         << rows << ", units " << units << ", depth " << depth);
-            // Depth costs the model time: not with every number of rows.
-            if (depth > 512 && rows % 5 != 1) continue;
-            ForwardCall<Operand> call({mode, rows, units, cell_units, depth},
-                                      8);
-            const Sizes& s = call.s;
-            call.Run(kernels, /*save=*/true, RecurrentKind::kTransposed);
-            std::vector<F> h(call.depth), column(call.depth);
-            for (int64_t u = 0; u < units; ++u) {
-              const int64_t gate = s.is_gru() ? kNew : 0;
-              for (int64_t k = 0; k < call.depth; ++k) {
-                column[k] =
-                    static_cast<F>(ToDouble(call.R(k, gate * cell_units + u)));
-              }
-              for (int64_t m = 0; m < rows; ++m) {
-                for (int64_t k = 0; k < call.depth; ++k) {
-                  h[k] = static_cast<F>(ToDouble(call.h_prev[m][k]));
-                }
-                const F dot = DotProduct<Operand>(*target, h.data(),
-                                                  column.data(), call.depth);
-                const int64_t unit = kBefore + u;
-                if (s.is_gru()) {
-                  const Operand q =
-                      call.saved[m][kGruReserveRecurrentNew * s.H() + unit];
-                  ASSERT_TRUE(SameBits(
-                      q,
-                      FromDouble<Operand>(call.recurrent_new_bias[unit] + dot)))
-                      << "row " << m << ", unit " << u;
-                } else {
-                  const F sum = call.input_gates[m * s.H() + unit] + dot;
-                  ASSERT_EQ(ToDouble(call.h[m][unit]),
-                            std::max(0.0, ToDouble(FromDouble<Operand>(sum))))
-                      << "row " << m << ", unit " << u;
-                }
-              }
-            }
-          }
         }
       }
     }

@@ -145,32 +145,25 @@ void ExpectWritten(const F* values, int64_t count, const std::string& what) {
   }
 }
 
-// Weights in each of the three ways, with nothing beyond the lanes that the
-// kernel may read.
+// Weights in each of the three ways, with nothing beyond what the kernel may
+// read.
 template <typename F>
 class WeightPanels {
  public:
   WeightPanels()
-      : packed_(PaddedDepth<F>(kMaxDepth) * kMaxGates * kMaxColumns),
-        transposed_(kMaxGates * kMaxColumns, PaddedDepth<F>(kMaxDepth)) {}
+      : values_(PaddedDepth<F>(kMaxDepth) * kMaxGates * kMaxColumns) {}
 
-  // [depth][vectors * lanes]. Transposed, of each `period` columns only the
-  // first `columns` are there, the others nullptr.
+  // [depth][vectors * lanes], or transposed, [columns][depth].
   Panel<F> Random(PanelKind kind, GuardedSide side, int64_t depth,
-                  int64_t vectors, int64_t lanes, int64_t period,
-                  int64_t columns) {
+                  int64_t vectors, int64_t lanes, int64_t columns) {
     Panel<F> panel{};
-    const int64_t width = vectors * lanes;
     if (kind == PanelKind::kTransposed) {
-      F* const* rows = transposed_.Random(side, width, depth);
-      rows_.assign(rows, rows + width);
-      for (int64_t j = 0; j < width; ++j) {
-        if (j % period >= columns) rows_[j] = nullptr;
-      }
-      panel.rows = rows_.data();
+      panel.transposed = values_.Random(side, columns * depth);
+      panel.stride = depth;
       return panel;
     }
-    const F* values = packed_.Random(side, depth * width);
+    const int64_t width = vectors * lanes;
+    const F* values = values_.Random(side, depth * width);
     if (kind == PanelKind::kPacked) {
       panel.packed = values;
     } else {
@@ -183,9 +176,7 @@ class WeightPanels {
   }
 
  private:
-  Operand<F> packed_;
-  OperandRows<F> transposed_;
-  std::vector<const F*> rows_;
+  Operand<F> values_;
 };
 
 template <typename F>
@@ -228,9 +219,8 @@ TYPED_TEST(SimdProductGuardTest, MultiplyPanel) {
               product.depth = depth;
               product.columns = columns;
               product.a = a.Random(side, rows, depth);
-              product.b =
-                  weights.Random(kind, side, depth, vectors, kernels.lanes,
-                                 vectors * kernels.lanes, columns);
+              product.b = weights.Random(kind, side, depth, vectors,
+                                         kernels.lanes, columns);
               product.c = c.Poisoned(side, rows, columns);
               product.bias = bias.Random(side, columns);
               kernels.multiply_panel(product);
@@ -381,14 +371,14 @@ TYPED_TEST(SimdProductGuardTest, CellForward) {
             const int64_t unit = is_gru ? depth - units : depth % 3;
             const int64_t H = unit + units;
             for (GuardedSide side : kSides) {
-              for (PanelKind kind : kPanelKinds) {
+              for (bool is_multiplied : {false, true}) {
                 const std::string text =
                     Describe("cell_forward", *target,
                              {{kModeNames[static_cast<int>(mode)], 0},
                               {"rows", rows},
                               {"units", units},
                               {"depth", depth},
-                              {"panel kind", static_cast<int>(kind)}});
+                              {"multiplied elsewhere", is_multiplied}});
                 SetGuardedCase(text);
                 CellForwardStep<Element> step{};
                 step.rows = rows;
@@ -396,16 +386,17 @@ TYPED_TEST(SimdProductGuardTest, CellForward) {
                 step.unit = unit;
                 step.units = units;
                 step.depth = depth;
-                if (kind == PanelKind::kVectors) {  // multiplied elsewhere
+                if (is_multiplied) {
                   step.recurrent_sums =
                       sums.Random(side, rows,
                                   (G - 1) * H + unit +
                                       (units + kernels.lanes - 1) /
                                           kernels.lanes * kernels.lanes);
                 } else {
-                  step.recurrent = weights.Random(
-                      kind, side, depth, G * cell_units / kernels.lanes,
-                      kernels.lanes, cell_units, units);
+                  step.recurrent =
+                      weights.Random(PanelKind::kPacked, side, depth,
+                                     G * cell_units / kernels.lanes,
+                                     kernels.lanes, G * cell_units);
                 }
                 step.h_prev = h_prev.Random(side, rows, depth);
                 step.input_gates = input_gates.Random(side, rows * G * H);

@@ -117,14 +117,13 @@ class OperandsPanel {
         panel_.packed = operands.b.data();
         break;
       case PanelKind::kTransposed:
-        copy_.emplace(columns * (depth + 1));
-        columns_.resize(operands.columns);  // nullptr from some column on
+        panel_.stride = depth + 1;
+        copy_.emplace(columns * panel_.stride);
         for (int64_t j = 0; j < columns; ++j) {
-          Operand* column = copy_->data() + j * (depth + 1);
+          Operand* column = copy_->data() + j * panel_.stride;
           for (int64_t k = 0; k < depth; ++k) column[k] = operands.B(k, j);
-          columns_[j] = column;
         }
-        panel_.rows = columns_.data();
+        panel_.transposed = copy_->data();
         break;
       case PanelKind::kVectors: {  // in reverse order
         const int64_t vectors = (columns + lanes - 1) / lanes;
@@ -150,7 +149,6 @@ class OperandsPanel {
  private:
   Panel<Operand> panel_{};
   std::optional<Guarded<Operand>> copy_;
-  std::vector<const Operand*> columns_;
 };
 
 // Has multiply(product) multiply rows [row, row + rows) by `columns` columns of

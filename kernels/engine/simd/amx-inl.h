@@ -280,7 +280,7 @@ constexpr int kRowsTogether = 2 * kRegisterRows;
 
 void MultiplyPanelInRegisters(const PanelProduct<BFloat16>& p) {
   using V = Vec<float>;
-  if (p.b.rows != nullptr || p.depth == 0) return MultiplyPanel(p);
+  if (p.b.transposed != nullptr || p.depth == 0) return MultiplyPanel(p);
   constexpr int64_t kColumns = kTileVectors * V::kLanes;
   constexpr int64_t kBlock = kDepthBlock<BFloat16>;
   const int vectors = (p.columns + V::kLanes - 1) / V::kLanes;

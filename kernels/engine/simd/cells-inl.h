@@ -217,17 +217,12 @@ inline void AddRecurrentProduct(const CellForwardStep<Operand>& s, int64_t row,
                                 V (&sums)[kRows][kVectors]) {
   constexpr int64_t kStep = kDepthStep<Operand>;
   const Operand* const* h_prev = s.h_prev + row;
-  const Panel<Operand>& b = s.recurrent;
-  if (b.packed != nullptr) {
-    const Operand* packed = b.packed + vector * V::kLanes * s.depth;
-    AddTileProduct(s.depth, h_prev, 0,
-                   PackedPanel<Operand, kVectors>{
-                       packed, kVectors * V::kLanes * kStep,
-                       ahead->TakeForTileOf(kRows, s.depth / kStep, packed)},
-                   sums);
-  } else {
-    AddDotProducts(h_prev, 0, b.rows + vector * V::kLanes, 0, s.depth, sums);
-  }
+  const Operand* packed = s.recurrent.packed + vector * V::kLanes * s.depth;
+  AddTileProduct(s.depth, h_prev, 0,
+                 PackedPanel<Operand, kVectors>{
+                     packed, kVectors * V::kLanes * kStep,
+                     ahead->TakeForTileOf(kRows, s.depth / kStep, packed)},
+                 sums);
 }
 
 // What is used after the panel, if its rows do not read it all at once.

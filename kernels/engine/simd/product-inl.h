@@ -379,69 +379,75 @@ void PackStep(const Operand* const* rows, int64_t columns, Operand* out) {
   }
 }
 
+// Rows of A that are multiplied with rows of B at a time.
+constexpr int kDotRows = TileRows(kTileVectors);
+
 // Rows of B that are multiplied with `rows` of A at a time, each a stream of
 // memory: as many as the registers have sums for.
 template <typename V>
 constexpr int DotColumns(int rows) {
   int columns = V::kLanes < 8 ? V::kLanes : 8;
-  while (rows * columns > TileRows(kTileVectors) * kTileVectors) columns /= 2;
+  while (rows * columns > kDotRows * kTileVectors) columns /= 2;
   return columns;
 }
 
-// sums[m][v], lane l += a[m] from a_offset on times b[v * lanes + l] over
-// [k_begin, k_end). Each lane of a product is a chain, and at the end lanes are
-// added up in pairs.
-template <int kRows, int kVectors, typename V, typename Operand>
-inline void AddDotProducts(const Operand* const* a, int64_t a_offset,
-                           const Operand* const* b, int64_t k_begin,
-                           int64_t k_end, V (&sums)[kRows][kVectors]) {
+// sums[m], lane l = a[m] from a_offset on times column l of B, `columns` of
+// which there are, from b on, over [k_begin, k_end). Each lane of a product is
+// a chain, and at the end lanes are added up in pairs.
+template <int kRows, typename V, typename Operand>
+inline void DotProducts(const Operand* const* a, int64_t a_offset,
+                        const Operand* b, int64_t b_stride, int64_t num_columns,
+                        int64_t k_begin, int64_t k_end, V (&sums)[kRows][1]) {
   constexpr int kLanes = V::kLanes;
   constexpr int kColumns = DotColumns<V>(kRows);
   constexpr int64_t kStep = int64_t{kLanes} * kDepthStep<Operand>;
   const int64_t whole_end = k_begin + (k_end - k_begin) / kStep * kStep;
   const Lanes<Vec<Operand>> tail{(k_end - whole_end) / kDepthStep<Operand>};
-  for (int v = 0; v < kVectors; ++v) {
-    if (b[v * kLanes] == nullptr) break;
-    V products[kRows][kLanes];
-    for (int j = 0; j < kLanes; j += kColumns) {
-      const Operand* columns[kColumns];
-      for (int i = 0; i < kColumns; ++i) {
-        const Operand* column = b[v * kLanes + j + i];
-        columns[i] = column == nullptr ? b[v * kLanes] : column;
-      }
-      V chains[kRows][kColumns];
-      Clear(chains);
-      const auto add = [&](int64_t k, auto load) RNN_ALWAYS_INLINE {
-        Vec<Operand> weights[kColumns];
-        Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
-          weights[i.value] = load(columns[i.value] + k);
-        });
-        Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
-          const Vec<Operand> values = load(a[m.value] + a_offset + k);
-          Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
-            chains[m.value][i.value] =
-                MulAdd(values, weights[i.value], chains[m.value][i.value]);
-          });
-        });
-      };
-      for (int64_t k = k_begin; k < whole_end; k += kStep) {
-        add(k, [](const Operand* p)
-                   RNN_ALWAYS_INLINE { return Vec<Operand>::Load(p); });
-      }
-      if (tail.count > 0) {
-        add(whole_end,
-            [&](const Operand* p) RNN_ALWAYS_INLINE { return tail.Load(p); });
-      }
+  const Operand* rows[kRows];
+  Unroll<kRows>(
+      [&](auto m) RNN_ALWAYS_INLINE { rows[m.value] = a[m.value] + a_offset; });
+  V products[kRows][kLanes];
+  for (int j = 0; j < kLanes; j += kColumns) {
+    // What is missing gives sums that nobody stores.
+    const Operand* columns[kColumns];
+    Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
+      columns[i.value] =
+          b + (j + i.value < num_columns ? (j + i.value) * b_stride : 0);
+    });
+    V chains[kRows][kColumns];
+    Clear(chains);
+    const auto add = [&](int64_t k, auto load) RNN_ALWAYS_INLINE {
+      Vec<Operand> weights[kColumns];
+      Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
+        weights[i.value] = load(columns[i.value] + k);
+        Pin(weights[i.value]);
+      });
       Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+        Vec<Operand> values = load(rows[m.value] + k);
+        Pin(values);
         Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
-          products[m.value][j + i.value] = chains[m.value][i.value];
+          chains[m.value][i.value] =
+              MulAdd(values, weights[i.value], chains[m.value][i.value]);
         });
       });
+    };
+    for (int64_t k = k_begin; k < whole_end; k += kStep) {
+      add(k, [](const Operand* p)
+                 RNN_ALWAYS_INLINE { return Vec<Operand>::Load(p); });
     }
-    for (int m = 0; m < kRows; ++m) {
-      sums[m][v] = sums[m][v] + SumLanes(products[m]);
+    if (tail.count > 0) {
+      add(whole_end,
+          [&](const Operand* p) RNN_ALWAYS_INLINE { return tail.Load(p); });
     }
+    Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+      Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
+        products[m.value][j + i.value] = chains[m.value][i.value];
+      });
+    });
   }
+  Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+    sums[m.value][0] = SumLanes(products[m.value]);
+  });
 }
 
 // Starts to fetch what StoreTile() will write: the product hides the wait.
@@ -518,22 +524,8 @@ inline void MultiplyBlock(const PanelProduct<Operand>& p, int64_t k_begin,
                           int64_t k_end) {
   using V = Vec<ComputeType<Operand>>;
   constexpr int64_t kPanelColumns = kTileVectors * V::kLanes;
-  constexpr int kMaxRows = TileRows(kVectors);
   const bool is_first = k_begin == 0;
-  if (p.b.rows != nullptr) {
-    // Rows of B stay in the caches while those of A come by.
-    for (int v = 0; v < kVectors; ++v) {
-      ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
-        constexpr int kRows = decltype(row_count)::value;
-        V sums[kRows][1];
-        Clear(sums);
-        AddDotProducts(p.a + row, p.a_offset, p.b.rows + v * V::kLanes, k_begin,
-                       k_end, sums);
-        StoreTile(p, row, is_first, sums, v);
-      });
-    }
-    return;
-  }
+  constexpr int kMaxRows = TileRows(kVectors);
   const auto multiply = [&](auto panel_of_tile) {
     ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
       constexpr int kRows = decltype(row_count)::value;
@@ -564,10 +556,36 @@ inline void MultiplyBlock(const PanelProduct<Operand>& p, int64_t k_begin,
   }
 }
 
+// The same for B given by its columns: all blocks of the depth of a vector of
+// columns, which stay in the caches while rows of A come by, then the next.
+template <typename Operand>
+inline void MultiplyColumns(const PanelProduct<Operand>& p) {
+  using V = Vec<ComputeType<Operand>>;
+  for (int v = 0; v * V::kLanes < p.columns; ++v) {
+    const int64_t column = v * V::kLanes;
+    const Operand* b = p.b.transposed + column * p.b.stride;
+    int64_t k = 0;
+    do {
+      const int64_t k_end = p.depth - k < kDepthBlock<Operand>
+                                ? p.depth
+                                : k + kDepthBlock<Operand>;
+      ForEachTile<kDotRows>(p.rows, [&](int64_t row, auto row_count) {
+        constexpr int kRows = decltype(row_count)::value;
+        V sums[kRows][1];
+        DotProducts(p.a + row, p.a_offset, b, p.b.stride, p.columns - column, k,
+                    k_end, sums);
+        StoreTile(p, row, k == 0, sums, v);
+      });
+      k = k_end;
+    } while (k < p.depth);
+  }
+}
+
 template <typename Operand>
 void MultiplyPanel(const PanelProduct<Operand>& p) {
   constexpr int64_t kLanes = Vec<Operand>::kLanes;
   constexpr int64_t kBlock = kDepthBlock<Operand>;
+  if (p.b.transposed != nullptr) return MultiplyColumns(p);
   const int64_t vectors = (p.columns + kLanes - 1) / kLanes;
   WithConstant<kTileVectors>(vectors, [&](auto vector_count) {
     // An empty sum still writes its result.

@@ -53,10 +53,9 @@ struct Panel {
   // vectors[0] is nullptr if not used.
   const Operand* vectors[kMaxPanelVectors];
   int64_t stride;
-  // [panel columns] -> [depth]: B transposed, read at the speed of memory.
-  // nullptr from some column on, or from some unit of each gate on: these have
-  // no results.
-  const Operand* const* rows;
+  // B transposed: B[k][j] at transposed[j * stride + k], read at the speed of
+  // memory. nullptr if not used.
+  const Operand* transposed;
 };
 
 // c[m][j] = (accumulate ? c[m][j] : bias ? bias[j] : 0)
@@ -103,8 +102,8 @@ struct CellForwardStep {
   int64_t unit;         // first unit of the panel
   int64_t units;        // at most cell_units
   int64_t depth;        // P, padded
-  // Of columns [G][cell_units], packed or transposed. Packed, it is panels of
-  // cell_columns, one after another.
+  // Packed, of columns [G][cell_units]: panels of cell_columns, one after
+  // another.
   Panel<Operand> recurrent;
   // In place of it: what h_prev times it is, [rows] -> [G*H], all lanes of the
   // last vector of units readable.
