@@ -34,6 +34,13 @@ void FillPanels(PackedMatrix<Operand>* packed, int64_t depth, int64_t columns,
               fill);
 }
 
+// Starts to fetch `count` values.
+template <typename Element>
+void FetchLines(const Element* values, int64_t count) {
+  constexpr int64_t kLine = 64 / sizeof(Element);
+  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(values + i);
+}
+
 // A step of the depth of a panel, from rows: row(k) -> all columns.
 template <typename Operand, typename Row>
 void FillStep(const Pieces& pieces, int64_t depth, int64_t k, int64_t panel,
@@ -97,7 +104,20 @@ void FillBlock(const MatrixSource<Element>& source, int64_t panel,
   const int64_t panel_columns = Kernels<Operand>().panel_columns;
   const Pieces& pieces = source.pieces;
   if (!source.is_transposed) {
+    // Short pieces of rows that lie far apart: the core does not fetch them
+    // ahead by itself.
+    constexpr int64_t kRowsAhead = 8;
+    const int64_t column = panel * panel_columns;
+    const Element* ahead =
+        source.values + pieces.begin(static_cast<int>(column / pieces.width)) +
+        column % pieces.width;
     for (int64_t k = k_begin; k < k_end; k += kDepthStep<Operand>) {
+      for (int64_t i = 0; i < kDepthStep<Operand>; ++i) {
+        if (k + kRowsAhead + i < k_end) {
+          FetchLines(ahead + (k + kRowsAhead + i) * source.stride,
+                     panel_columns);
+        }
+      }
       FillStep(
           pieces, source.depth, k, panel, out + (k - k_begin) * panel_columns,
           [&](int64_t row) { return source.values + row * source.stride; });
