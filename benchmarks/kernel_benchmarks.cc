@@ -161,7 +161,7 @@ void RunCellForward(benchmark::State& state, const SimdTarget& target,
   step.hidden_size = H;
   step.units = units;
   step.depth = depth;
-  step.recurrent = weights.panel;
+  step.recurrent = weights.panel.packed;
   step.h_prev = h_prev.rows();
   step.input_gates = input_gates.data();
   step.recurrent_new_bias = new_bias.data();

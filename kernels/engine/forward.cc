@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <type_traits>
 
@@ -89,23 +90,16 @@ struct RecurrentPanels {
     ParallelFor(executor, num_panels(),
                 work_per_panel + panel_size() * kMoveWork,
                 [&](int64_t begin, int64_t end) {
-                  Panel<Operand> panel{};
                   Operand* memory = panels + begin * panel_size();
-                  panel.packed = memory;
                   for (int64_t i = begin; i < end; ++i) {
                     PackPanel(source, i, memory);
-                    use(i, panel);
+                    use(i, memory);
                   }
                 });
   }
 
-  Panel<Operand> PanelOf(int64_t index, int64_t next_index) const {
-    Panel<Operand> panel{};
-    panel.packed = panels + index * panel_size();
-    if (next_index != PanelRows::kNone) {
-      panel.next = panels + next_index * panel_size();
-    }
-    return panel;
+  const Operand* panel(int64_t index) const {
+    return panels + index * panel_size();
   }
 
  private:
@@ -175,25 +169,28 @@ bool PacksInputWeights(const Sequences& sequences) {
   constexpr int64_t kMaxRows = 32;
   return sequences.shape_rows() > kMaxRows;
 }
-// Of as few rows many steps, too, pay for packing; of few rows a step they do
-// not, where packed weights, too, would come from beyond a core's cache. Keras'
-// R, of whose rows each thread needs a part, is slower to read in place, and
-// must be larger.
+// R of so many bytes is packed, larger ones are read in place. Few steps do not
+// pay for packing; nor do few rows a step, where packed weights, too, would
+// come from beyond a core's cache. Keras' R, of whose rows each thread needs a
+// part, is slower to read in place. Constants, whatever the machine's caches
+// are: bits depend on them.
+inline int64_t MaxPackedRecurrentBytes(const Sequences& sequences,
+                                       bool is_canonical) {
+  constexpr int64_t kMaxStepsInPlace = 8;
+  constexpr int64_t kMegabyte = int64_t{1} << 20;
+  constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
+  if (!PacksInputWeights(sequences)) {
+    if (sequences.max_time() <= kMaxStepsInPlace) return 0;
+    return (is_canonical ? 2 : 12) * kMegabyte;
+  }
+  if (!is_canonical || sequences.batch() > 4) return kAll;
+  return (sequences.batch() == 4 ? 12 : 2) * kMegabyte;
+}
 template <typename Operand>
 bool PacksRecurrent(const RnnDescriptor& d, const Sequences& sequences,
                     bool is_canonical) {
-  constexpr int64_t kMaxSteps = 8;
-  constexpr int64_t kLarge = int64_t{2} << 20;
-  constexpr int64_t kVeryLarge = int64_t{12} << 20;
-  constexpr int64_t kFewRows = 3;
-  const int64_t bytes =
-      d.gates_size() * d.output_size() * int64_t{sizeof(Operand)};
-  if (!PacksInputWeights(sequences)) {
-    return sequences.max_time() > kMaxSteps &&
-           bytes <= (is_canonical ? kLarge : kVeryLarge);
-  }
-  if (!is_canonical || sequences.batch() > kFewRows + 1) return true;
-  return bytes <= (sequences.batch() <= kFewRows ? kLarge : kVeryLarge);
+  return d.gates_size() * d.output_size() * int64_t{sizeof(Operand)} <=
+         MaxPackedRecurrentBytes(sequences, is_canonical);
 }
 
 // What all pseudo-layers of a call share.
@@ -327,9 +324,10 @@ class ForwardPseudoLayer {
             depth);
       }
     }
-    if (recurs_in_parts_ || !PacksRecurrent<Operand>(d, sequences, true) ||
-        !PacksRecurrent<Operand>(d, sequences, false)) {
-      recurrent_sums_ = RowBuffer<F>::Take(arena, B, RecurrentSumsRowSize());
+    // Keras' R is read in place only where params' is.
+    if (recurs_in_parts_ ||
+        (kInPlace && !PacksRecurrent<Operand>(d, sequences, true))) {
+      recurrent_sums_ = RowBuffer<F>::Take(arena, B, d.gates_size());
     }
     bias_ = arena.Take<F>(d.gates_size());
     recurrent_new_bias_ = arena.Take<F>(H);
@@ -390,10 +388,6 @@ class ForwardPseudoLayer {
   int64_t ReservedRowSize() const {
     return NumReservedPerUnit(d_.mode) * d_.hidden_size;
   }
-  // All lanes of the last vector of units can be read.
-  int64_t RecurrentSumsRowSize() const {
-    return d_.gates_size() + Kernels<Operand>().lanes;
-  }
   bool reads_keras_in_place() const {
     return recurrent_use_ == WeightsUse::kInPlace &&
            a_->keras_weights != nullptr;
@@ -411,11 +405,10 @@ class ForwardPseudoLayer {
     recurrent_use_ = is_canonical && !recurs_in_parts_ && PacksRecurrentInTurn()
                          ? WeightsUse::kPackedByProduct
                          : WeightsUse::kPacked;
+    // Rows of whole steps of depth; upper layers' inputs are outputs.
     constexpr int64_t kStep = kDepthStep<Operand>;
-    const bool can_read_in_place =
-        kInPlace && d_.input_size % kStep == 0 && d_.output_size() % kStep == 0;
-    if (!can_read_in_place) return;
-    if (!PacksInputWeights(sequences_)) {
+    if (!kInPlace || d_.output_size() % kStep != 0) return;
+    if (d_.input_size % kStep == 0 && !PacksInputWeights(sequences_)) {
       input_weights_use_ = WeightsUse::kInPlace;
     }
     if (!PacksRecurrent<Operand>(d_, sequences_, is_canonical)) {
@@ -427,9 +420,9 @@ class ForwardPseudoLayer {
   // gained.
   bool PacksRecurrentInTurn() const {
     return sequences_.num_steps() == 1 &&
-           PacksPanelsInTurn<Operand>(*executor_, sequences_.active(0),
-                                      recurrent_.depth,
-                                      recurrent_.num_panels());
+           PacksPanelsInTurn(*executor_, sequences_.active(0),
+                             recurrent_.depth * int64_t{sizeof(Operand)},
+                             recurrent_.num_panels());
   }
 
   // The gates of params as pieces of a row of Keras' weights.
@@ -501,7 +494,7 @@ class ForwardPseudoLayer {
       }
     } else if constexpr (kInPlace) {
       if (recurrent_use_ == WeightsUse::kInPlace) {
-        recurrent_sums_.SetRows(sequences_.batch(), RecurrentSumsRowSize());
+        recurrent_sums_.SetRows(sequences_.batch(), d_.gates_size());
       }
     }
     if (d_.has_projection()) {
@@ -527,7 +520,7 @@ class ForwardPseudoLayer {
       recurrent_parts_[gate].SetInParts(true);
       Pack(source, *executor_, &recurrent_parts_[gate]);
     }
-    recurrent_sums_.SetRows(sequences_.batch(), RecurrentSumsRowSize());
+    recurrent_sums_.SetRows(sequences_.batch(), d_.gates_size());
   }
 
   // Both biases at once, but for the GRU's new gate, whose recurrent bias is
@@ -709,8 +702,8 @@ class ForwardPseudoLayer {
     Operand* const* cell_outputs = d_.has_projection() ? m_.rows : h;
     const auto cell_forward =
         Kernels<Operand>().cell_forward[static_cast<int>(d_.mode)];
-    const auto run_cell = [&](const PanelRows& part,
-                              const Panel<Operand>& panel) {
+    // R is packed at `packed`, or recurrent_sums_ are there in its place.
+    const auto run_cell = [&](const PanelRows& part, const Operand* packed) {
       const int64_t begin = part.row_begin, end = part.row_end;
       CellForwardStep<Operand> cell{};
       cell.rows = end - begin;
@@ -718,9 +711,11 @@ class ForwardPseudoLayer {
       cell.unit = part.panel * recurrent_.units;
       cell.units = std::min<int64_t>(recurrent_.units, H - cell.unit);
       cell.depth = recurrent_.depth;
-      cell.recurrent = panel;
-      if (recurs_in_parts_ || recurrent_use_ == WeightsUse::kInPlace) {
+      cell.recurrent = packed;
+      if (packed == nullptr) {
         cell.recurrent_sums = recurrent_sums_.rows + begin;
+      } else if (part.next_panel != PanelRows::kNone) {
+        cell.next_recurrent = recurrent_.panel(part.next_panel);
       }
       cell.h_prev = h_prev + begin;
       cell.input_gates = input_gates_.rows[row + begin];
@@ -748,7 +743,7 @@ class ForwardPseudoLayer {
             for (int64_t u = unit; u < unit_end; u += recurrent_.units) {
               PanelRows cell = part;
               cell.panel = u / recurrent_.units;
-              run_cell(cell, {});
+              run_cell(cell, nullptr);
             }
             if (!d_.has_projection()) {
               SplitStates(step, part.row_begin, part.row_end, h, unit,
@@ -759,7 +754,7 @@ class ForwardPseudoLayer {
     } else if (recurrent_use_ == WeightsUse::kPackedByProduct) {
       recurrent_.PackInTurn(
           recurrent_source_, executor, work / recurrent_.num_panels(),
-          [&](int64_t index, const Panel<Operand>& panel) {
+          [&](int64_t index, const Operand* panel) {
             run_cell({index, PanelRows::kNone, rank_begin, rank_end}, panel);
           });
     } else if (reads_keras_in_place()) {
@@ -773,20 +768,20 @@ class ForwardPseudoLayer {
                     const int64_t end = num_panels * last_part / num_parts;
                     MultiplyByKeras(h_prev, rank_begin, rank_end, begin, end);
                     for (int64_t i = begin; i < end; ++i) {
-                      run_cell({i, PanelRows::kNone, rank_begin, rank_end}, {});
+                      run_cell({i, PanelRows::kNone, rank_begin, rank_end},
+                               nullptr);
                     }
                   });
     } else {
-      ParallelPanels(
-          executor, recurrent_.num_panels(), PanelOrder(step), rank_begin,
-          rank_end, work, [&](const PanelRows& part) {
-            if (recurrent_use_ == WeightsUse::kInPlace) {
-              MultiplyByParams(h_prev, part);
-              run_cell(part, {});
-            } else {
-              run_cell(part, recurrent_.PanelOf(part.panel, part.next_panel));
-            }
-          });
+      ParallelPanels(executor, recurrent_.num_panels(), PanelOrder(step),
+                     rank_begin, rank_end, work, [&](const PanelRows& part) {
+                       if (recurrent_use_ == WeightsUse::kInPlace) {
+                         MultiplyByParams(h_prev, part);
+                         run_cell(part, nullptr);
+                       } else {
+                         run_cell(part, recurrent_.panel(part.panel));
+                       }
+                     });
     }
     if (d_.has_projection()) {
       ProjectStep(executor, direction, step, rank_begin, rank_end, h, outputs);
@@ -802,13 +797,13 @@ class ForwardPseudoLayer {
       product.b = &recurrent_parts_[gate];
       product.c = recurrent_sums_.rows;
       product.c_offset = gate * d_.hidden_size;
-      const BFloat16* next = nullptr;
       if (gate + 1 < num_gates) {
-        next = recurrent_parts_[gate + 1].parts_panel(part.panel);
-      } else if (part.next_panel != PanelRows::kNone) {
-        next = recurrent_parts_[0].parts_panel(part.next_panel);
+        PanelRows same_units = part;
+        same_units.next_panel = part.panel;
+        MultiplyPanel(product, same_units, &recurrent_parts_[gate + 1]);
+      } else {
+        MultiplyPanel(product, part, &recurrent_parts_[0]);
       }
-      MultiplyPanelInParts(product, part, next);
     }
   }
 
@@ -948,7 +943,7 @@ class ForwardPseudoLayer {
   bool recurs_in_parts_ = false;
   PackedMatrix<Operand> recurrent_parts_[kMaxGates];
   LeftParts h_parts_[2];              // [B, P]
-  RowBuffer<F> recurrent_sums_;       // Keras' R in place, or parts: [B, G*H]
+  RowBuffer<F> recurrent_sums_;       // R in place or in parts: [B, G*H]
   PackedMatrix<Operand> projection_;  // [H, P]
   F* bias_ = nullptr;                 // [G*H]
   F* recurrent_new_bias_ = nullptr;   // [H]

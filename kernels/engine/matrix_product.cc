@@ -103,20 +103,20 @@ void FillBlock(const MatrixSource<Element>& source, int64_t panel,
                int64_t k_begin, int64_t k_end, Operand* out) {
   const int64_t panel_columns = Kernels<Operand>().panel_columns;
   const Pieces& pieces = source.pieces;
+  const int64_t column = panel * panel_columns;
+  const int64_t count = std::min(panel_columns, source.columns - column);
   if (!source.is_transposed) {
-    // Short pieces of rows that lie far apart: the core does not fetch them
-    // ahead by itself.
+    // Short parts of rows that lie far apart: the core does not fetch them
+    // ahead by itself. (Of a panel of two pieces, that of the first.)
     constexpr int64_t kRowsAhead = 8;
-    const int64_t column = panel * panel_columns;
     const Element* ahead =
         source.values + pieces.begin(static_cast<int>(column / pieces.width)) +
         column % pieces.width;
     for (int64_t k = k_begin; k < k_end; k += kDepthStep<Operand>) {
-      for (int64_t i = 0; i < kDepthStep<Operand>; ++i) {
-        if (k + kRowsAhead + i < k_end) {
-          FetchLines(ahead + (k + kRowsAhead + i) * source.stride,
-                     panel_columns);
-        }
+      for (int64_t i = k + kRowsAhead;
+           i < std::min(k + kRowsAhead + kDepthStep<Operand>, source.depth);
+           ++i) {
+        FetchLines(ahead + i * source.stride, count);
       }
       FillStep(
           pieces, source.depth, k, panel, out + (k - k_begin) * panel_columns,
@@ -125,8 +125,6 @@ void FillBlock(const MatrixSource<Element>& source, int64_t panel,
     return;
   }
   const Element* rows[kMaxPanelColumns] = {};
-  const int64_t column = panel * panel_columns;
-  const int64_t count = std::min(panel_columns, source.columns - column);
   for (int64_t j = 0; j < count; ++j) {
     rows[j] = source.values + (column + j) * source.stride;
   }
@@ -394,10 +392,11 @@ void MultiplyPacked(const RowsTimesMatrix<Operand>& p, const PanelRows& part,
   kernels.multiply_panel(product);
 }
 
-// The same for a panel in parts.
-static void MultiplyParts(const RowsTimesMatrix<float>& p,
-                          const PanelRows& part, int64_t k_begin, int64_t k_end,
-                          const BFloat16* b, const BFloat16* next) {
+// The same for panels in parts.
+static void MultiplyPacked(const RowsTimesMatrix<float>& p,
+                           const PanelRows& part, int64_t k_begin,
+                           int64_t k_end, const BFloat16* packed,
+                           const BFloat16* next) {
   const LeftParts left = p.left_parts.From(part.row_begin);
   const int64_t column = part.panel * Kernels<float>().panel_columns;
   PartsProduct product{};
@@ -407,7 +406,7 @@ static void MultiplyParts(const RowsTimesMatrix<float>& p,
       std::min<int64_t>(Kernels<float>().panel_columns, p.b->columns - column);
   product.a = left.values + k_begin * kNumParts;
   product.a_stride = left.stride;
-  product.b = b;
+  product.b = packed;
   product.next = next;
   product.c = p.c + part.row_begin;
   product.c_offset = p.c_offset + column;
@@ -416,26 +415,25 @@ static void MultiplyParts(const RowsTimesMatrix<float>& p,
   KernelsOfParts().multiply_panel(product);
 }
 
+// The same for panels of p.b and `next_of`, all of whose depth is packed.
 template <typename Operand>
 void MultiplyPacked(const RowsTimesMatrix<Operand>& p, const PanelRows& part,
-                    int64_t k_begin, int64_t k_end) {
+                    int64_t k_begin, int64_t k_end,
+                    const PackedMatrix<Operand>& next_of) {
+  const int64_t first = k_begin * Kernels<Operand>().panel_columns;
+  const bool has_next = part.next_panel != PanelRows::kNone;
   if constexpr (std::is_same_v<Operand, float>) {
     if (p.b->in_parts) {
-      const int64_t first =
-          k_begin * kNumParts * Kernels<float>().panel_columns;
-      MultiplyParts(p, part, k_begin, k_end,
-                    p.b->parts_panel(part.panel) + first,
-                    part.next_panel == PanelRows::kNone
-                        ? nullptr
-                        : p.b->parts_panel(part.next_panel) + first);
+      const int64_t first_part = first * kNumParts;
+      MultiplyPacked(
+          p, part, k_begin, k_end, p.b->parts_panel(part.panel) + first_part,
+          has_next ? next_of.parts_panel(part.next_panel) + first_part
+                   : nullptr);
       return;
     }
   }
-  const int64_t first = k_begin * Kernels<Operand>().panel_columns;
   MultiplyPacked(p, part, k_begin, k_end, p.b->panel(part.panel) + first,
-                 part.next_panel == PanelRows::kNone
-                     ? nullptr
-                     : p.b->panel(part.next_panel) + first);
+                 has_next ? next_of.panel(part.next_panel) + first : nullptr);
 }
 
 template <typename Operand>
@@ -470,9 +468,10 @@ void MultiplyUnpacked(const RowsTimesMatrix<Operand>& p,
 }
 
 template <typename Operand>
-void MultiplyPanel(const RowsTimesMatrix<Operand>& p, const PanelRows& part) {
+void MultiplyPanel(const RowsTimesMatrix<Operand>& p, const PanelRows& part,
+                   const PackedMatrix<Operand>* next_of) {
   if (p.unpacked == nullptr) {
-    MultiplyPacked(p, part, 0, p.b->depth);
+    MultiplyPacked(p, part, 0, p.b->depth, next_of ? *next_of : *p.b);
   } else {
     MultiplyUnpacked(p, part);
   }
@@ -550,7 +549,7 @@ void MultiplyBlocks(const RowsTimesMatrix<Operand>& p, Executor& executor) {
                 i + 1 == num_parts ? PanelRows::kNone : (i + 1) % num_panels;
             part.row_begin = FirstRow(p.rows, block, num_blocks, multiple);
             part.row_end = FirstRow(p.rows, block + 1, num_blocks, multiple);
-            MultiplyPacked(p, part, k, k_end);
+            MultiplyPacked(p, part, k, k_end, *p.b);
           }
         });
   }
@@ -617,24 +616,14 @@ void Multiply(const RowsTimesMatrix<Operand>& p, Executor& executor) {
   }
 }
 
-template <typename Operand>
-void MultiplyPanelInParts(const RowsTimesMatrix<Operand>& p,
-                          const PanelRows& part, const BFloat16* next) {
-  if constexpr (std::is_same_v<Operand, float>) {
-    MultiplyParts(p, part, 0, p.b->depth, p.b->parts_panel(part.panel), next);
-  }
-}
-
-template <typename Operand>
-bool PacksPanelsInTurn(const Executor& executor, int64_t rows, int64_t depth,
-                       int64_t num_panels) {
+bool PacksPanelsInTurn(const Executor& executor, int64_t rows,
+                       int64_t row_bytes, int64_t num_panels) {
   // With fewer panels rows had better be split, and each part would pack all.
   constexpr int64_t kMinPanelsPerThread = 2;
   const bool has_enough_panels =
       executor.num_threads() == 1 ||
       num_panels >= kMinPanelsPerThread * executor.num_threads();
-  return has_enough_panels &&
-         rows * depth * int64_t{sizeof(Operand)} <= CoreCacheBytes();
+  return has_enough_panels && rows * row_bytes <= CoreCacheBytes();
 }
 
 template <typename Element, typename Operand>
@@ -652,7 +641,8 @@ void PackAndMultiply(const MatrixSource<Element>& source,
   // What is small may as well be packed by one thread and read by others, from
   // so many rows on.
   constexpr int64_t kManyRows = 192;
-  if (!PacksPanelsInTurn<Operand>(executor, p.rows, depth_block, num_panels) ||
+  if (!PacksPanelsInTurn(executor, p.rows, depth_block * OperandBytes(*memory),
+                         num_panels) ||
       (IsSmall(*memory) && p.rows > kManyRows)) {
     Pack(source, executor, memory);
     Multiply(product, executor);
@@ -670,8 +660,8 @@ void PackAndMultiply(const MatrixSource<Element>& source,
               BFloat16* block = memory->parts_panel(begin);
               for (int64_t panel = begin; panel < end; ++panel) {
                 SplitBlock(source, *memory, panel, k, k_end, block);
-                MultiplyParts(product, {panel, PanelRows::kNone, 0, p.rows}, k,
-                              k_end, block, nullptr);
+                MultiplyPacked(product, {panel, PanelRows::kNone, 0, p.rows}, k,
+                               k_end, block, nullptr);
               }
               return;
             }
@@ -731,21 +721,17 @@ void Multiply(RowsTimesMatrix<Operand> product,
   Multiply(product, executor);
 }
 
-#define RNN_INSTANTIATE(Operand)                                              \
-  template struct PackedMatrix<Operand>;                                      \
-  template struct UnpackedMatrix<Operand>;                                    \
-  template void PackLastPanel(UnpackedMatrix<Operand>*, Operand*);            \
-  template bool PacksPanelsInTurn<Operand>(const Executor&, int64_t, int64_t, \
-                                           int64_t);                          \
-  template void PackRowPieces(const Operand* const*, int64_t, const Pieces&,  \
-                              Executor&, PackedMatrix<Operand>*);             \
-  template void PackRows(const Operand* const*, int64_t, int64_t, Executor&,  \
-                         PackedMatrix<Operand>*);                             \
-  template void MultiplyPanel(const RowsTimesMatrix<Operand>&,                \
-                              const PanelRows&);                              \
-  template void SplitLeft(const RowsTimesMatrix<Operand>&, Executor&);        \
-  template void MultiplyPanelInParts(const RowsTimesMatrix<Operand>&,         \
-                                     const PanelRows&, const BFloat16*);      \
+#define RNN_INSTANTIATE(Operand)                                               \
+  template struct PackedMatrix<Operand>;                                       \
+  template struct UnpackedMatrix<Operand>;                                     \
+  template void PackLastPanel(UnpackedMatrix<Operand>*, Operand*);             \
+  template void PackRowPieces(const Operand* const*, int64_t, const Pieces&,   \
+                              Executor&, PackedMatrix<Operand>*);              \
+  template void PackRows(const Operand* const*, int64_t, int64_t, Executor&,   \
+                         PackedMatrix<Operand>*);                              \
+  template void MultiplyPanel(const RowsTimesMatrix<Operand>&,                 \
+                              const PanelRows&, const PackedMatrix<Operand>*); \
+  template void SplitLeft(const RowsTimesMatrix<Operand>&, Executor&);         \
   template void Multiply(const RowsTimesMatrix<Operand>&, Executor&);
 RNN_INSTANTIATE(float)
 RNN_INSTANTIATE(double)

@@ -179,12 +179,11 @@ void PackAndMultiply(const MatrixSource<Element>& source,
                      PackedMatrix<Operand>* memory, Executor& executor);
 
 // Whether panels that one product needs are worth packing when their turn
-// comes, by the thread that multiplies `rows` with them: `depth` of each row
-// has to stay in its cache meanwhile, and each thread to have panels enough.
+// comes, by the thread that multiplies `rows` with them: `row_bytes` of each
+// have to stay in its cache meanwhile, and each thread to have panels enough.
 // Bits are the same either way.
-template <typename Operand>
-bool PacksPanelsInTurn(const Executor& executor, int64_t rows, int64_t depth,
-                       int64_t num_panels);
+bool PacksPanelsInTurn(const Executor& executor, int64_t rows,
+                       int64_t row_bytes, int64_t num_panels);
 
 // Weights as the right operand of products.
 template <typename Element, typename Operand>
@@ -226,14 +225,12 @@ template <typename Operand>
 void SplitLeft(const RowsTimesMatrix<Operand>& product, Executor& executor);
 
 // The part of a product that one panel of B contributes to some rows. If B is
-// in parts, so must be the left operand.
+// in parts, so must be the left operand. `next_of` is the matrix of
+// part.next_panel, if it is not B, and packed as B is.
 template <typename Operand>
 void MultiplyPanel(const RowsTimesMatrix<Operand>& product,
-                   const PanelRows& part);
-// The same for B in parts, `next` being the panel that is used after it.
-template <typename Operand>
-void MultiplyPanelInParts(const RowsTimesMatrix<Operand>& product,
-                          const PanelRows& part, const BFloat16* next);
+                   const PanelRows& part,
+                   const PackedMatrix<Operand>* next_of = nullptr);
 
 }  // namespace rnn
 

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "kernels/engine/engine.h"
+#include "kernels/engine/parts.h"
+#include "kernels/engine/recurrence.h"
 #include "tests/engine/engine_call.h"
 #include "tests/engine/guard_pages.h"
 #include "tests/engine/reference_rnn.h"
@@ -94,9 +96,10 @@ enum class Place { kX, kH0, kC0, kInputWeight, kDy, kDcN };
 template <typename F>
 void Put(F value, Place place, Call<F>* call) {
   const RnnDescriptor& d = call->sizes().descriptor;
+  const int64_t row_of_step_1 = call->sizes().batch + kSick;
   switch (place) {
     case Place::kX:
-      call->x[(1 * kBatch + kSick) * d.input_size + 3] = value;
+      call->x[row_of_step_1 * d.input_size + 3] = value;
       break;
     case Place::kH0:
       call->h0[kSick * d.output_size() + 1] = value;
@@ -108,12 +111,30 @@ void Put(F value, Place place, Call<F>* call) {
       call->params[5] = value;
       break;
     case Place::kDy:
-      call->dy[(1 * kBatch + kSick) * 2 * d.output_size() + 1] = value;
+      call->dy[row_of_step_1 * d.num_directions * d.output_size() + 1] = value;
       break;
     case Place::kDcN:
       call->dc_n[kSick * d.hidden_size + 1] = value;
       break;
   }
+}
+
+template <typename F>
+void ExpectFlowsAsInTheReference(const EngineSizes& sizes, Place place,
+                                 F value) {
+  Call<F> call(sizes);
+  Put(value, place, &call);
+  SerialExecutor executor;
+  call.Forward(executor);
+  call.Backward(executor);
+  const auto [outputs, gradients] = reference::Run(ProblemOf<F>(call));
+  ExpectAgreeExactly("y", call.y, outputs.y);
+  ExpectAgreeExactly("h_n", call.h_n, outputs.h_n);
+  ExpectAgreeExactly("c_n", call.c_n, outputs.c_n);
+  ExpectAgree("dx", call.dx, gradients.dx);
+  ExpectAgree("dh0", call.dh0, gradients.dh0);
+  ExpectAgree("dc0", call.dc0, gradients.dc0);
+  ExpectAgree("dparams", call.dparams, gradients.dparams);
 }
 
 template <typename F>
@@ -140,23 +161,42 @@ TYPED_TEST(EngineSpecialValuesTest, FlowAsInTheReference) {
                          << kModeNames[mode] << ", place "
                          << static_cast<int>(place) << ", num_proj " << num_proj
                          << ", steps " << steps << ", value " << value);
-            Call<F> call(Sizes(cell, num_proj, steps));
-            Put(value, place, &call);
-            SerialExecutor executor;
-            call.Forward(executor);
-            call.Backward(executor);
-            const auto [outputs, gradients] =
-                reference::Run(ProblemOf<F>(call));
-            ExpectAgreeExactly("y", call.y, outputs.y);
-            ExpectAgreeExactly("h_n", call.h_n, outputs.h_n);
-            ExpectAgreeExactly("c_n", call.c_n, outputs.c_n);
-            ExpectAgree("dx", call.dx, gradients.dx);
-            ExpectAgree("dh0", call.dh0, gradients.dh0);
-            ExpectAgree("dc0", call.dc0, gradients.dc0);
-            ExpectAgree("dparams", call.dparams, gradients.dparams);
+            ExpectFlowsAsInTheReference(Sizes(cell, num_proj, steps), place,
+                                        value);
             if (this->HasFailure()) return;
           }
         }
+      }
+    }
+  }
+}
+
+// Where instruction sets multiply floats in parts, an infinity has parts whose
+// products are NaN: steps, inputs, and gradients of weights.
+TEST(EngineSpecialValuesOfManyRowsTest, FlowAsInTheReference) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (int mode = 0; mode < kNumCellModes; ++mode) {
+    EngineSizes sizes;
+    sizes.descriptor.mode = static_cast<CellMode>(mode);
+    sizes.descriptor.input_size = 130;
+    sizes.descriptor.hidden_size =
+        NumGates(sizes.descriptor.mode) == 1 ? 260 : 150;
+    sizes.max_time = 3;
+    sizes.batch = 66;
+    if (SelectSimdTarget().parts_kernels != nullptr) {
+      const RnnDescriptor& d = sizes.descriptor;
+      ASSERT_TRUE(MultipliesInParts<float>(3 * 66, d.gates_size(), 130));
+      ASSERT_TRUE(RecursInParts<float>(d, Call<float>(sizes).sequences()));
+    }
+    for (Place place :
+         {Place::kX, Place::kH0, Place::kInputWeight, Place::kDy}) {
+      for (float value :
+           {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+        SCOPED_TRACE(testing::Message()
+                     << kModeNames[mode] << ", place "
+                     << static_cast<int>(place) << ", value " << value);
+        ExpectFlowsAsInTheReference(sizes, place, value);
+        if (HasFailure()) return;
       }
     }
   }

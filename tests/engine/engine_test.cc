@@ -153,6 +153,8 @@ const Case kCases[] = {
     {"33_steps_of_1_row_of_large_weights", 33, 1, 24, 430},
     {"12_steps_of_3_rows_of_large_weights", 12, 3, 20, 430, 1, 1,
      Lengths::kRagged},
+    {"9_steps_of_4_rows_of_large_weights", 9, 4, 20, 430, 1, 1,
+     Lengths::kRagged},
     {"4_steps_of_2_rows_skip_input", 4, 2, 34, 34, 2, 2, Lengths::kRagged, 0,
      true},
     {"1_step_of_9_rows_skip_input", 1, 9, 35, 35, 1, 2, Lengths::kFull, 0,
@@ -167,7 +169,9 @@ const Case kCases[] = {
 // Forward reads the weights of no more rows than this, all steps counted, where
 // they lie, and adds in another order than with those it packs.
 constexpr int64_t kMaxUnpackedRows = 32;
-// Of few rows a step it does so, too, if R is larger than 2 MB.
+// So it does with R of more than 2 MB, four gates of H * H double in places, of
+// batches of up to this.
+constexpr int64_t kMaxUnpackedBatch = 4;
 constexpr int64_t kMaxSurelyPackedHidden = 256;
 
 enum class ElementType { kFloat, kDouble, kHalf, kBFloat16 };
@@ -802,16 +806,19 @@ class EngineTest : public testing::TestWithParam<Draw> {
     });
   }
 
-  // Whether calls of so many rows, all steps counted, pack all weights, and
-  // multiply as those of `more_rows` do: no parts of floats.
-  static bool SurelyPacksAlike(int64_t rows, int64_t more_rows) {
+  // Whether calls of so many steps and sequences pack all weights, and multiply
+  // as those of `more_rows`, all steps counted, do: no parts of floats.
+  static bool SurelyPacksAlike(int64_t steps, int64_t batch,
+                               int64_t more_rows) {
     const auto& sizes = GetParam().sizes;
     const ElementType element = GetParam().element;
     const bool are_floats =
         element == ElementType::kFloat || element == ElementType::kHalf;
     const int64_t widest = std::max(sizes.I, sizes.D * sizes.H);
-    return ((rows > kMaxUnpackedRows && sizes.H <= kMaxSurelyPackedHidden) ||
-            element == ElementType::kHalf) &&
+    const bool packs =
+        steps * batch > kMaxUnpackedRows &&
+        (batch > kMaxUnpackedBatch || sizes.H <= kMaxSurelyPackedHidden);
+    return (packs || element == ElementType::kHalf) &&
            !(are_floats &&
              MultipliesInParts<float>(more_rows, 4 * sizes.H, widest));
   }
@@ -968,7 +975,7 @@ TEST_P(EngineRowTest, ARowAloneGivesTheSameBitsIfItPacksWeights) {
       const auto expect_row = [&](const char* name, const auto& a,
                                   const auto& of_all, int64_t outer_size) {
         ExpectSameOrNear(name, a, BatchRow(of_all, outer_size, B, b),
-                         SurelyPacksAlike(T, T * B), tolerance);
+                         SurelyPacksAlike(T, 1, T * B), tolerance);
       };
       expect_row("y", alone.y, all.y, T);
       expect_row("h_n", alone.h_n, all.h_n, LD);
@@ -1025,7 +1032,7 @@ TEST_P(EngineSplitTest, TwoPartsInTurnGiveTheSameBitsIfBothPackWeights) {
       a.insert(a.end(), b.begin(), b.end());
       return a;
     };
-    const bool same = SurelyPacksAlike(std::min(T1, T - T1) * problem.batch(),
+    const bool same = SurelyPacksAlike(std::min(T1, T - T1), problem.batch(),
                                        T * problem.batch());
     const auto expect_whole = [&](const char* name, const auto& a,
                                   const auto& of_whole) {
@@ -1067,6 +1074,33 @@ TEST(EngineCasesTest, ManyRowsRecurInParts) {
 }
 
 // ---- Beyond the cases -------------------------------------------------------
+
+// In place, over chunks of time, too, and behind projections and layers.
+// Forward alone decides: these are sizes at which it does.
+template <typename Element>
+void ExpectLargeRInPlaceAgrees(const Case& sizes, CellMode mode) {
+  SCOPED_TRACE(sizes.name);
+  const auto problem = MakeProblem<Element>(sizes, mode, /*seed=*/1);
+  const RunOptions options;
+  ExpectAgreesWithReference(problem, RunEngine<Element>(problem, options),
+                            options);
+}
+TEST(EngineLargeWeightsTest, FewRowsAgreeWithTheReference) {
+  ExpectLargeRInPlaceAgrees<float>({"chunks", 330, 2, 3, 430}, CellMode::kLstm);
+  ExpectLargeRInPlaceAgrees<double>({"gru", 35, 1, 3, 301}, CellMode::kGru);
+  ExpectLargeRInPlaceAgrees<float>({"tanh", 34, 1, 5, 730}, CellMode::kTanh);
+  ExpectLargeRInPlaceAgrees<BFloat16>({"bfloat16", 34, 1, 4, 520},
+                                      CellMode::kLstm);
+  ExpectLargeRInPlaceAgrees<BFloat16>({"odd input", 34, 1, 5, 520},
+                                      CellMode::kLstm);
+  ExpectLargeRInPlaceAgrees<float>(
+      {"projection", 20, 2, 7, 700, 1, 1, Lengths::kRagged, 210},
+      CellMode::kLstm);
+  ExpectLargeRInPlaceAgrees<float>(
+      {"layers", 12, 3, 5, 425, 2, 2, Lengths::kRagged}, CellMode::kLstm);
+  ExpectLargeRInPlaceAgrees<float>({"very large", 9, 4, 5, 900},
+                                   CellMode::kLstm);
+}
 
 TEST(EngineRandomTest, AnyCombinationAgreesWithTheReference) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {

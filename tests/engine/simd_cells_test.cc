@@ -139,7 +139,7 @@ struct ForwardCall {
 
   void Run(const SimdKernels<Operand>& kernels, bool save,
            RecurrentKind kind = RecurrentKind::kPacked) {
-    Panel<Operand> recurrent{};
+    const Operand* recurrent = nullptr;
     std::optional<Guarded<Operand>> copy;
     std::optional<Rows<F>> sums;
     const int64_t columns = s.G() * s.cell_units;
@@ -154,7 +154,7 @@ struct ForwardCall {
                     k % kStep] = R(k, j);
           }
         }
-        recurrent.packed = copy->data();
+        recurrent = copy->data();
         break;
       }
       case RecurrentKind::kSums: {
@@ -166,7 +166,7 @@ struct ForwardCall {
             copy->data()[k * stride + j] = R(k, j);
           }
         }
-        sums.emplace(s.rows, s.G() * s.H() + kernels.lanes);
+        sums.emplace(s.rows, s.G() * s.H());
         for (int64_t gate = 0; gate < s.G(); ++gate) {
           RowsProduct<Operand> product{};
           product.rows = s.rows;

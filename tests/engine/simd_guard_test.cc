@@ -356,7 +356,7 @@ TYPED_TEST(SimdProductGuardTest, CellForward) {
   OperandRows<Element> saved(kMostRows, (kMaxGates + 1) * kMaxHidden);
   Operand<F> input_gates(kMostRows * kMaxGates * kMaxHidden);
   Operand<F> new_bias(kMaxHidden), c(kMostRows * kMaxHidden);
-  OperandRows<F> sums(kMostRows, kMaxGates * kMaxHidden + kMaxLanes);
+  OperandRows<F> sums(kMostRows, kMaxGates * kMaxHidden);
   for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
     const SimdKernels<Element>& kernels = KernelsOf<Element>(*target);
     for (CellMode mode : kModes) {
@@ -388,15 +388,13 @@ TYPED_TEST(SimdProductGuardTest, CellForward) {
                 step.depth = depth;
                 if (is_multiplied) {
                   step.recurrent_sums =
-                      sums.Random(side, rows,
-                                  (G - 1) * H + unit +
-                                      (units + kernels.lanes - 1) /
-                                          kernels.lanes * kernels.lanes);
+                      sums.Random(side, rows, (G - 1) * H + unit + units);
                 } else {
-                  step.recurrent =
-                      weights.Random(PanelKind::kPacked, side, depth,
-                                     G * cell_units / kernels.lanes,
-                                     kernels.lanes, G * cell_units);
+                  step.recurrent = weights
+                                       .Random(PanelKind::kPacked, side, depth,
+                                               G * cell_units / kernels.lanes,
+                                               kernels.lanes, G * cell_units)
+                                       .packed;
                 }
                 step.h_prev = h_prev.Random(side, rows, depth);
                 step.input_gates = input_gates.Random(side, rows * G * H);

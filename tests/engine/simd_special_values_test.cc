@@ -102,7 +102,7 @@ TYPED_TEST(SimdSpecialValuesTest, Forward) {
         step.units = H;
         step.depth = 0;  // sums of products have tests of their own
         const F nothing = 0;
-        step.recurrent.packed = &nothing;
+        step.recurrent = &nothing;
         step.h_prev = h_prev_rows.data();
         step.input_gates = input_gates.data();
         step.recurrent_new_bias = new_bias.data();

@@ -318,10 +318,10 @@ void CellForwardInRegisters(const CellForwardStep<BFloat16>& s) {
   using V = Vec<float>;
   constexpr int kVectors = kCellVectors<Cell>;
   static_assert(kVectors == kVectorsTogether<Cell>);
-  if (s.recurrent.packed == nullptr) return CellForward<Cell>(s);
+  if (s.recurrent == nullptr) return CellForward<Cell>(s);
   RegisterShapes shapes;
   RegisterSums<kVectors> sums;
-  PackedRegistersOfB b(s.recurrent.packed, kVectors * V::kLanes, s.depth);
+  PackedRegistersOfB b(s.recurrent, kVectors * V::kLanes, s.depth);
   FetchAhead ahead = AheadOfPanel<Cell, kRowsTogether>(s);
   ForEachPart<kRowsTogether>(s.rows, [&](int64_t row, int num_rows) {
     MultiplyRegisters(&shapes, s.h_prev + row, num_rows, 0, s.depth, &b,

@@ -75,7 +75,7 @@ struct LstmCell {
     const int64_t H = s.hidden_size;
     const F* w_x = s.input_gates + row * kGates * H + unit;
     const auto sum = [&](int gate) {
-      return lanes.Load(w_x + gate * H) + V::Load(r_h + gate * gate_stride);
+      return lanes.Load(w_x + gate * H) + lanes.Load(r_h + gate * gate_stride);
     };
     const V i = Sigmoid(sum(kInput));
     const V f = Sigmoid(sum(kForget));
@@ -131,13 +131,13 @@ struct GruCell {
     const int64_t H = s.hidden_size;
     const F* w_x = s.input_gates + row * kGates * H + unit;
     const auto sum = [&](int gate) {
-      return lanes.Load(w_x + gate * H) + V::Load(r_h + gate * gate_stride);
+      return lanes.Load(w_x + gate * H) + lanes.Load(r_h + gate * gate_stride);
     };
     const V r = Sigmoid(sum(kReset));
     const V z = Sigmoid(sum(kUpdate));
     // The reset gate acts after the recurrent product, bias included.
     const V q = lanes.Load(s.recurrent_new_bias + unit) +
-                V::Load(r_h + kNew * gate_stride);
+                lanes.Load(r_h + kNew * gate_stride);
     const V n = Tanh(MulAdd(r, q, lanes.Load(w_x + kNew * H)));
     const V h_prev = lanes.Load(s.h_prev[row] + unit);
     const V one = V::Broadcast(1);
@@ -185,8 +185,8 @@ struct VanillaCell {
   static void Forward(const CellForwardStep<Operand>& s, int64_t row,
                       int64_t unit, Lanes<V> lanes, const F* r_h,
                       int64_t /*gate_stride*/) {
-    const V sum =
-        lanes.Load(s.input_gates + row * s.hidden_size + unit) + V::Load(r_h);
+    const V sum = lanes.Load(s.input_gates + row * s.hidden_size + unit) +
+                  lanes.Load(r_h);
     lanes.Store(kRelu ? Relu(sum) : Tanh(sum), s.h[row] + unit);
   }
 
@@ -217,7 +217,7 @@ inline void AddRecurrentProduct(const CellForwardStep<Operand>& s, int64_t row,
                                 V (&sums)[kRows][kVectors]) {
   constexpr int64_t kStep = kDepthStep<Operand>;
   const Operand* const* h_prev = s.h_prev + row;
-  const Operand* packed = s.recurrent.packed + vector * V::kLanes * s.depth;
+  const Operand* packed = s.recurrent + vector * V::kLanes * s.depth;
   AddTileProduct(s.depth, h_prev, 0,
                  PackedPanel<Operand, kVectors>{
                      packed, kVectors * V::kLanes * kStep,
@@ -230,10 +230,10 @@ template <typename Cell, int64_t kRowsTogether, typename Operand>
 inline FetchAhead AheadOfPanel(const CellForwardStep<Operand>& s) {
   constexpr int64_t kColumns =
       kCellVectors<Cell> * Vec<ComputeType<Operand>>::kLanes;
-  if (s.recurrent.next == nullptr || s.rows <= kRowsTogether) {
+  if (s.next_recurrent == nullptr || s.rows <= kRowsTogether) {
     return FetchAhead();
   }
-  return FetchAhead(s.recurrent.next,
+  return FetchAhead(s.next_recurrent,
                     s.depth * kColumns * int64_t{sizeof(Operand)});
 }
 

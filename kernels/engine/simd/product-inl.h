@@ -14,6 +14,19 @@ namespace {
 template <typename Operand>
 constexpr int64_t kDepthBlock = 512 * kDepthStep<Operand>;
 
+// Calls block(first, end) for the blocks of a depth, for an empty one, too: an
+// empty sum still writes its result.
+template <typename Operand, typename Block>
+inline void ForEachDepthBlock(int64_t depth, Block block) {
+  constexpr int64_t kBlock = kDepthBlock<Operand>;
+  int64_t k = 0;
+  do {
+    const int64_t end = depth - k < kBlock ? depth : k + kBlock;
+    block(k, end);
+    k = end;
+  } while (k < depth);
+}
+
 // A row of memory, seen by the vector that starts at some column: lanes beyond
 // the `count` columns left are neither read nor written.
 template <typename V>
@@ -379,11 +392,11 @@ void PackStep(const Operand* const* rows, int64_t columns, Operand* out) {
   }
 }
 
-// Rows of A that are multiplied with rows of B at a time.
+// Rows of A that are multiplied with columns of B at a time.
 constexpr int kDotRows = TileRows(kTileVectors);
 
-// Rows of B that are multiplied with `rows` of A at a time, each a stream of
-// memory: as many as the registers have sums for.
+// Columns of B, which is given by them, that are multiplied with `rows` of A at
+// a time, each a stream of memory: as many as the registers have sums for.
 template <typename V>
 constexpr int DotColumns(int rows) {
   int columns = V::kLanes < 8 ? V::kLanes : 8;
@@ -391,28 +404,31 @@ constexpr int DotColumns(int rows) {
   return columns;
 }
 
-// sums[m], lane l = a[m] from a_offset on times column l of B, `columns` of
-// which there are, from b on, over [k_begin, k_end). Each lane of a product is
-// a chain, and at the end lanes are added up in pairs.
+// sums[m], lane l = row `row + m` of A times column `first_column + l` of B
+// over [k_begin, k_end). Each lane of a product is a chain, and at the end
+// lanes are added up in pairs.
 template <int kRows, typename V, typename Operand>
-inline void DotProducts(const Operand* const* a, int64_t a_offset,
-                        const Operand* b, int64_t b_stride, int64_t num_columns,
-                        int64_t k_begin, int64_t k_end, V (&sums)[kRows][1]) {
+inline void MultiplyByColumns(const PanelProduct<Operand>& p, int64_t row,
+                              int64_t first_column, int64_t k_begin,
+                              int64_t k_end, V (&sums)[kRows][1]) {
   constexpr int kLanes = V::kLanes;
   constexpr int kColumns = DotColumns<V>(kRows);
   constexpr int64_t kStep = int64_t{kLanes} * kDepthStep<Operand>;
   const int64_t whole_end = k_begin + (k_end - k_begin) / kStep * kStep;
   const Lanes<Vec<Operand>> tail{(k_end - whole_end) / kDepthStep<Operand>};
   const Operand* rows[kRows];
-  Unroll<kRows>(
-      [&](auto m) RNN_ALWAYS_INLINE { rows[m.value] = a[m.value] + a_offset; });
+  Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+    rows[m.value] = p.a[row + m.value] + p.a_offset;
+  });
   V products[kRows][kLanes];
   for (int j = 0; j < kLanes; j += kColumns) {
-    // What is missing gives sums that nobody stores.
+    // A missing column is read as the first one; its sums are not stored.
     const Operand* columns[kColumns];
     Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
+      const int64_t column = first_column + j + i.value;
       columns[i.value] =
-          b + (j + i.value < num_columns ? (j + i.value) * b_stride : 0);
+          p.b.transposed +
+          (column < p.columns ? column : first_column) * p.b.stride;
     });
     V chains[kRows][kColumns];
     Clear(chains);
@@ -556,45 +572,32 @@ inline void MultiplyBlock(const PanelProduct<Operand>& p, int64_t k_begin,
   }
 }
 
-// The same for B given by its columns: all blocks of the depth of a vector of
-// columns, which stay in the caches while rows of A come by, then the next.
+// All of a product with B given by its columns: a vector of columns after the
+// other, a block of whose depth stays in L1 while rows of A come by.
 template <typename Operand>
 inline void MultiplyColumns(const PanelProduct<Operand>& p) {
   using V = Vec<ComputeType<Operand>>;
   for (int v = 0; v * V::kLanes < p.columns; ++v) {
-    const int64_t column = v * V::kLanes;
-    const Operand* b = p.b.transposed + column * p.b.stride;
-    int64_t k = 0;
-    do {
-      const int64_t k_end = p.depth - k < kDepthBlock<Operand>
-                                ? p.depth
-                                : k + kDepthBlock<Operand>;
+    ForEachDepthBlock<Operand>(p.depth, [&](int64_t k, int64_t k_end) {
       ForEachTile<kDotRows>(p.rows, [&](int64_t row, auto row_count) {
         constexpr int kRows = decltype(row_count)::value;
         V sums[kRows][1];
-        DotProducts(p.a + row, p.a_offset, b, p.b.stride, p.columns - column, k,
-                    k_end, sums);
+        MultiplyByColumns(p, row, v * V::kLanes, k, k_end, sums);
         StoreTile(p, row, k == 0, sums, v);
       });
-      k = k_end;
-    } while (k < p.depth);
+    });
   }
 }
 
 template <typename Operand>
 void MultiplyPanel(const PanelProduct<Operand>& p) {
   constexpr int64_t kLanes = Vec<Operand>::kLanes;
-  constexpr int64_t kBlock = kDepthBlock<Operand>;
   if (p.b.transposed != nullptr) return MultiplyColumns(p);
   const int64_t vectors = (p.columns + kLanes - 1) / kLanes;
   WithConstant<kTileVectors>(vectors, [&](auto vector_count) {
-    // An empty sum still writes its result.
-    int64_t k = 0;
-    do {
-      const int64_t end = p.depth - k < kBlock ? p.depth : k + kBlock;
-      MultiplyBlock<decltype(vector_count)::value>(p, k, end);
-      k = end;
-    } while (k < p.depth);
+    ForEachDepthBlock<Operand>(p.depth, [&](int64_t k, int64_t k_end) {
+      MultiplyBlock<decltype(vector_count)::value>(p, k, k_end);
+    });
   });
 }
 
@@ -687,7 +690,6 @@ template <typename Operand>
 void MultiplyRows(const RowsProduct<Operand>& p) {
   using F = ComputeType<Operand>;
   using V = Vec<F>;
-  constexpr int64_t kBlock = kDepthBlock<Operand>;
   alignas(64) F sums[kStripSums * V::kLanes];
   ForEachPart<kStripRows>(p.rows, [&](int64_t row, int num_rows) {
     const int64_t vectors = kStripSums / num_rows < kMaxStripVectors
@@ -697,10 +699,7 @@ void MultiplyRows(const RowsProduct<Operand>& p) {
     for (int64_t column = 0; column < p.columns; column += strip) {
       const int64_t columns =
           p.columns - column < strip ? p.columns - column : strip;
-      // An empty sum still writes its result.
-      int64_t k = 0;
-      do {
-        const int64_t k_end = p.depth - k < kBlock ? p.depth : k + kBlock;
+      ForEachDepthBlock<Operand>(p.depth, [&](int64_t k, int64_t k_end) {
         for (int64_t i = 0; i < num_rows * strip; i += V::kLanes) {
           V::Broadcast(0).Store(sums + i);
         }
@@ -719,8 +718,7 @@ void MultiplyRows(const RowsProduct<Operand>& p) {
             lanes.Store(sum, c + j);
           }
         }
-        k = k_end;
-      } while (k < p.depth);
+      });
     }
   });
 }

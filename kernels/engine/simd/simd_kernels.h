@@ -65,7 +65,8 @@ struct PanelProduct {
   using F = ComputeType<Operand>;
   int64_t rows;
   int64_t depth;
-  int64_t columns;          // of this panel; at most panel_columns
+  // Of this panel: at most panel_columns, or any number if B is transposed.
+  int64_t columns;
   const Operand* const* a;  // [rows] -> row; the depth starts at a_offset
   int64_t a_offset;
   Panel<Operand> b;
@@ -102,11 +103,11 @@ struct CellForwardStep {
   int64_t unit;         // first unit of the panel
   int64_t units;        // at most cell_units
   int64_t depth;        // P, padded
-  // Packed, of columns [G][cell_units]: panels of cell_columns, one after
+  // R, packed, of columns [G][cell_units]: panels of cell_columns, one after
   // another.
-  Panel<Operand> recurrent;
-  // In place of it: what h_prev times it is, [rows] -> [G*H], all lanes of the
-  // last vector of units readable.
+  const Operand* recurrent;
+  const Operand* next_recurrent;  // what will be used after it, or nullptr
+  // In place of it: what h_prev times R is, [rows] -> [G*H].
   const F* const* recurrent_sums;
   const Operand* const* h_prev;  // [rows] -> [P]
   const F* input_gates;          // [rows][G*H]: W x + biases
