@@ -492,10 +492,9 @@ class ForwardPseudoLayer {
       } else {
         recurrent_.PackKeras(recurrent_source_, KerasGates(), *executor_);
       }
-    } else if constexpr (kInPlace) {
-      if (recurrent_use_ == WeightsUse::kInPlace) {
-        recurrent_sums_.SetRows(sequences_.batch(), d_.gates_size());
-      }
+    }
+    if (recurs_in_parts_ || recurrent_use_ == WeightsUse::kInPlace) {
+      recurrent_sums_.SetRows(sequences_.batch(), d_.gates_size());
     }
     if (d_.has_projection()) {
       const Region projection = network_.params_layout().Projection(k);
@@ -520,7 +519,6 @@ class ForwardPseudoLayer {
       recurrent_parts_[gate].SetInParts(true);
       Pack(source, *executor_, &recurrent_parts_[gate]);
     }
-    recurrent_sums_.SetRows(sequences_.batch(), d_.gates_size());
   }
 
   // Both biases at once, but for the GRU's new gate, whose recurrent bias is

@@ -408,9 +408,9 @@ constexpr int DotColumns(int rows) {
 // over [k_begin, k_end). Each lane of a product is a chain, and at the end
 // lanes are added up in pairs.
 template <int kRows, typename V, typename Operand>
-inline void MultiplyByColumns(const PanelProduct<Operand>& p, int64_t row,
-                              int64_t first_column, int64_t k_begin,
-                              int64_t k_end, V (&sums)[kRows][1]) {
+inline void MultiplyTileByColumns(const PanelProduct<Operand>& p, int64_t row,
+                                  int64_t first_column, int64_t k_begin,
+                                  int64_t k_end, V (&sums)[kRows][1]) {
   constexpr int kLanes = V::kLanes;
   constexpr int kColumns = DotColumns<V>(kRows);
   constexpr int64_t kStep = int64_t{kLanes} * kDepthStep<Operand>;
@@ -575,14 +575,14 @@ inline void MultiplyBlock(const PanelProduct<Operand>& p, int64_t k_begin,
 // All of a product with B given by its columns: a vector of columns after the
 // other, a block of whose depth stays in L1 while rows of A come by.
 template <typename Operand>
-inline void MultiplyColumns(const PanelProduct<Operand>& p) {
+inline void MultiplyByColumns(const PanelProduct<Operand>& p) {
   using V = Vec<ComputeType<Operand>>;
   for (int v = 0; v * V::kLanes < p.columns; ++v) {
     ForEachDepthBlock<Operand>(p.depth, [&](int64_t k, int64_t k_end) {
       ForEachTile<kDotRows>(p.rows, [&](int64_t row, auto row_count) {
         constexpr int kRows = decltype(row_count)::value;
         V sums[kRows][1];
-        MultiplyByColumns(p, row, v * V::kLanes, k, k_end, sums);
+        MultiplyTileByColumns(p, row, v * V::kLanes, k, k_end, sums);
         StoreTile(p, row, k == 0, sums, v);
       });
     });
@@ -592,7 +592,7 @@ inline void MultiplyColumns(const PanelProduct<Operand>& p) {
 template <typename Operand>
 void MultiplyPanel(const PanelProduct<Operand>& p) {
   constexpr int64_t kLanes = Vec<Operand>::kLanes;
-  if (p.b.transposed != nullptr) return MultiplyColumns(p);
+  if (p.b.transposed != nullptr) return MultiplyByColumns(p);
   const int64_t vectors = (p.columns + kLanes - 1) / kLanes;
   WithConstant<kTileVectors>(vectors, [&](auto vector_count) {
     ForEachDepthBlock<Operand>(p.depth, [&](int64_t k, int64_t k_end) {
