@@ -529,7 +529,7 @@ void MultiplyBlocks(const RowsTimesMatrix<Operand>& p, Executor& executor) {
       std::min(p.depth(), Kernels<Operand>().depth_block);
   const int64_t row_bytes = depth_block * OperandBytes(*p.b);
   const int64_t rows_together =
-      std::max(kRowBlock, CoreCacheBytes() / 4 * 3 / row_bytes);
+      std::max(kRowBlock, CoreCacheBytes() / 8 * 3 / row_bytes);
   const int64_t work = 2 * p.rows * depth_block * p.columns();
   const int64_t multiple = RowsAtOnce(*p.b);
   const int64_t num_blocks =

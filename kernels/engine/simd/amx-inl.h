@@ -58,6 +58,21 @@ RNN_ALWAYS_INLINE inline void MultiplyAddRegisters() {
                : "i"(kSums), "i"(kA), "i"(kB));
 }
 
+// Stores some register where nobody looks. A store that more than some 120
+// products after the last one came took 0.25 microseconds longer than one that
+// came sooner, and these cost next to nothing (measured on Granite Rapids: a
+// product in parts of 64 x 256 x 64 runs at 382 instead of 331 GFLOP/s).
+class IdleStores {
+ public:
+  template <int kRegister>
+  RNN_ALWAYS_INLINE void Store() {
+    StoreRegister<kRegister>(memory_, sizeof memory_ / kRegisterRows);
+  }
+
+ private:
+  alignas(64) BFloat16 memory_[kRegisterRows * kRegisterDepth];
+};
+
 // The shapes of this thread's tile registers, as long as it lives.
 class RegisterShapes {
  public:

@@ -253,6 +253,8 @@ template <int kRowBlocks, int kColumnBlocks, typename Between, typename Fetch>
 inline void MultiplyParts(const BFloat16* a, int64_t a_stride,
                           const BFloat16* b, int64_t depth, Between between,
                           Fetch fetch) {
+  constexpr int64_t kDepthOfStore = 4 * kPartsDepth;
+  IdleStores idle_stores;
   Unroll<kNumSums>([](auto i) RNN_ALWAYS_INLINE { ZeroRegister<i.value>(); });
   for (int64_t k = 0; k < depth; k += kPartsDepth) {
     const auto load_a = [&](auto part) RNN_ALWAYS_INLINE {
@@ -295,6 +297,7 @@ inline void MultiplyParts(const BFloat16* a, int64_t a_stride,
     fetch();
     load_b(Constant<0>());
     multiply();
+    if (k % kDepthOfStore == 0) idle_stores.Store<kFirstA>();
     a += kChunkOfA;
     b += kChunkOfB;
   }
