@@ -396,6 +396,19 @@ class ForwardPseudoLayer {
     return network_.has_reserve() && ReservedRowSize() > 0;
   }
 
+  // Between products in parts the cells of many rows come in a burst, and wait
+  // for the lines that they write. What is as large as a core's caches has left
+  // them when backward reads it.
+  bool SavesPastCaches(const Element* activations) const {
+    constexpr int64_t kMinBytes = int64_t{8} << 20;
+    constexpr int64_t kLine = 64;
+    constexpr int64_t kSize = sizeof(Element);
+    const int64_t values = sequences_.num_valid_rows() * ReservedRowSize();
+    return recurs_in_parts_ && values * kSize >= kMinBytes &&
+           d_.hidden_size * kSize % kLine == 0 &&
+           reinterpret_cast<intptr_t>(activations) % kLine == 0;
+  }
+
   void ChooseWhatToPack() {
     const bool is_single_chunk =
         ChunkFrom(sequences_, 0).end == sequences_.num_steps();
@@ -614,6 +627,7 @@ class ForwardPseudoLayer {
     Element* reserve = nullptr;
     if (keeps_activations()) {
       reserve = network_.Activations(k) + first_row * ReservedRowSize();
+      saves_past_caches_ = SavesPastCaches(reserve);
     }
     ForEachRow(sequences_, chunk, [&](int64_t i, int64_t step, int64_t rank) {
       h_rows_[B + i] = h_values_ + (B + i) * padded_output_size();
@@ -720,7 +734,10 @@ class ForwardPseudoLayer {
       cell.recurrent_new_bias = recurrent_new_bias_;
       if (c_ != nullptr) cell.c = c_ + begin * H;
       cell.h = cell_outputs + begin;
-      if (keeps_activations()) cell.saved = saved_rows_ + row + begin;
+      if (keeps_activations()) {
+        cell.saved = saved_rows_ + row + begin;
+        cell.saves_past_caches = saves_past_caches_;
+      }
       cell_forward(cell);
       if (!d_.has_projection()) {
         EmitOutputs(direction, step, begin, end, cell.unit, cell.units, h,
@@ -955,6 +972,7 @@ class ForwardPseudoLayer {
   Operand* h_values_ = nullptr;
   int64_t h_values_size_ = 0;
   Operand** saved_rows_ = nullptr;
+  bool saves_past_caches_ = false;
   Operand* saved_ = nullptr;  // not in place: [rows, reserved row]
   // States by rank.
   F* c_ = nullptr;          // [B, H]

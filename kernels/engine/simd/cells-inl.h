@@ -60,6 +60,34 @@ GateGradients<V, Operand> RecurrentGradientsOf(
                              s.rounded_dgates_recurrent);
 }
 
+// Where the activations of a row's units are saved for backward.
+template <typename V, typename Operand>
+class SavedUnits {
+ public:
+  SavedUnits(const CellForwardStep<Operand>& s, int64_t row, int64_t unit,
+             Lanes<V> lanes)
+      : out_(s.saved == nullptr ? nullptr : s.saved[row] + unit),
+        stride_(s.hidden_size),
+        lanes_(lanes),
+        past_caches_(s.saves_past_caches) {}
+
+  bool are_wanted() const { return out_ != nullptr; }
+  void Store(V value, int64_t activation) const {
+    Operand* const out = out_ + activation * stride_;
+    if (past_caches_) {
+      lanes_.StorePastCaches(value, out);
+    } else {
+      lanes_.Store(value, out);
+    }
+  }
+
+ private:
+  Operand* out_;
+  int64_t stride_;
+  Lanes<V> lanes_;
+  bool past_caches_;
+};
+
 // Each cell: the number of vectors of units in a panel; Forward, from the
 // recurrent sums `r_h` (gate g at r_h + g * gate_stride) of one row and one
 // vector of units; and Backward, the same in reverse.
@@ -85,13 +113,13 @@ struct LstmCell {
     const V c = MulAdd(f, lanes.Load(c_row), i * g);
     lanes.Store(c, c_row);
     lanes.Store(o * Tanh(c), s.h[row] + unit);
-    if (s.saved != nullptr) {
-      Operand* saved = s.saved[row] + unit;
-      lanes.Store(i, saved + kInput * H);
-      lanes.Store(f, saved + kForget * H);
-      lanes.Store(g, saved + kCell * H);
-      lanes.Store(o, saved + kOutput * H);
-      lanes.Store(c, saved + kLstmReserveCell * H);
+    const SavedUnits<V, Operand> saved(s, row, unit, lanes);
+    if (saved.are_wanted()) {
+      saved.Store(i, kInput);
+      saved.Store(f, kForget);
+      saved.Store(g, kCell);
+      saved.Store(o, kOutput);
+      saved.Store(c, kLstmReserveCell);
     }
   }
 
@@ -142,12 +170,12 @@ struct GruCell {
     const V h_prev = lanes.Load(s.h_prev[row] + unit);
     const V one = V::Broadcast(1);
     lanes.Store(MulAdd(one - z, n, z * h_prev), s.h[row] + unit);
-    if (s.saved != nullptr) {
-      Operand* saved = s.saved[row] + unit;
-      lanes.Store(r, saved + kReset * H);
-      lanes.Store(z, saved + kUpdate * H);
-      lanes.Store(n, saved + kNew * H);
-      lanes.Store(q, saved + kGruReserveRecurrentNew * H);
+    const SavedUnits<V, Operand> saved(s, row, unit, lanes);
+    if (saved.are_wanted()) {
+      saved.Store(r, kReset);
+      saved.Store(z, kUpdate);
+      saved.Store(n, kNew);
+      saved.Store(q, kGruReserveRecurrentNew);
     }
   }
 
@@ -258,6 +286,7 @@ inline bool CellForwardFromSums(const CellForwardStep<Operand>& s) {
   for (int64_t row = 0; row < s.rows; ++row) {
     CellForwardRow<Cell>(s, row, s.recurrent_sums[row] + s.unit, s.hidden_size);
   }
+  if (s.saves_past_caches) FinishStoresPastCaches();
   return true;
 }
 

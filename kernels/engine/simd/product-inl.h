@@ -43,6 +43,13 @@ struct Lanes {
       value.Store(p, count);
     }
   }
+  void StorePastCaches(V value, typename V::Element* p) const {
+    if (count >= V::kLanes) {
+      value.StorePastCaches(p);
+    } else {
+      value.Store(p, count);
+    }
+  }
 
   // The same of narrower values, for which the target has functions.
   template <typename Narrow>
@@ -56,6 +63,10 @@ struct Lanes {
     } else {
       StoreRounded(value, p, count);
     }
+  }
+  template <typename Narrow>
+  void StorePastCaches(V value, Narrow* p) const {
+    Store(value, p);
   }
 };
 

@@ -115,6 +115,9 @@ struct CellForwardStep {
   F* c;                          // LSTM: [rows][H], updated in place
   Operand* const* h;             // [rows] -> [H], out
   Operand* const* saved;  // [rows] -> reserve row, out; nullptr: keep nothing
+  // With recurrent_sums: whether `saved`, whose gates then begin at cache
+  // lines, is written past the caches.
+  bool saves_past_caches;
 };
 
 // One time step of units [unit, unit + units): from the gradient of h to those

@@ -1,7 +1,9 @@
 // Vectors of AVX-512: 16 floats or 8 doubles, tails by mask.
 //
 // Min and Max return their second argument if either is NaN, on every target:
-// a limit comes first, and NaN flows through.
+// a limit comes first, and NaN flows through. StorePastCaches() takes an
+// aligned address and leaves the line in memory, where the target can; what it
+// stored is seen by other threads after FinishStoresPastCaches().
 #ifndef KERNELS_ENGINE_SIMD_VEC_AVX512_H_
 #define KERNELS_ENGINE_SIMD_VEC_AVX512_H_
 
@@ -44,12 +46,15 @@ struct Vec<float> {
   void Store(float* p, int64_t count) const {
     _mm512_mask_storeu_ps(p, Mask(count), v);
   }
+  void StorePastCaches(float* p) const { _mm512_stream_ps(p, v); }
 
  private:
   static __mmask16 Mask(int64_t count) {
     return static_cast<__mmask16>((1u << count) - 1);
   }
 };
+
+inline void FinishStoresPastCaches() { _mm_sfence(); }
 
 inline Vec<float> operator+(Vec<float> a, Vec<float> b) {
   return {_mm512_add_ps(a.v, b.v)};
@@ -162,6 +167,7 @@ struct Vec<double> {
   void Store(double* p, int64_t count) const {
     _mm512_mask_storeu_pd(p, Mask(count), v);
   }
+  void StorePastCaches(double* p) const { _mm512_stream_pd(p, v); }
 
  private:
   static __mmask8 Mask(int64_t count) {

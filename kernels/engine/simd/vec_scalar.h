@@ -36,7 +36,10 @@ struct Vec {
   }
   void Store(F* p) const { memcpy(p, &v, sizeof v); }
   void Store(F* p, int64_t count) const { memcpy(p, &v, count * sizeof(F)); }
+  void StorePastCaches(F* p) const { Store(p); }
 };
+
+inline void FinishStoresPastCaches() {}
 
 template <typename F>
 inline Vec<F> operator+(Vec<F> a, Vec<F> b) {

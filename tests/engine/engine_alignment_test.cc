@@ -1,0 +1,100 @@
+// Tensors may begin at any element: where they do changes how some values are
+// stored, and none of them.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "tests/engine/engine_call.h"
+
+namespace rnn {
+namespace {
+
+constexpr int64_t kLine = 64;
+
+// Memory that begins `kOffset` elements after a cache line does; scratch always
+// begins with one.
+template <typename Value, int kOffset>
+class BufferAt {
+ public:
+  explicit BufferAt(int64_t size)
+      : size_(size), bytes_((size + kOffset) * sizeof(Value) + kLine) {
+    const auto address = reinterpret_cast<uintptr_t>(bytes_.data());
+    begin_ = (kLine - address % kLine) % kLine;
+    if (!std::is_same_v<Value, unsigned char>) {
+      begin_ += kOffset * sizeof(Value);
+    }
+  }
+
+  Value* data() { return reinterpret_cast<Value*>(bytes_.data() + begin_); }
+  int64_t size() const { return size_; }
+
+ private:
+  int64_t size_;
+  std::vector<unsigned char> bytes_;
+  int64_t begin_;
+};
+template <typename Value>
+using AtLine = BufferAt<Value, 0>;
+template <typename Value>
+using OffLine = BufferAt<Value, 1>;
+
+template <typename Element>
+void ExpectSameBitsAnywhere(const EngineSizes& sizes) {
+  SerialExecutor alone;
+  EngineCall<Element, AtLine> at_line(sizes);
+  EngineCall<Element, OffLine> off_line(sizes);
+  const auto run = [&](auto& call) {
+    call.Forward(alone);
+    call.Backward(alone);
+  };
+  run(at_line);
+  run(off_line);
+  const auto expected = at_line.Outputs();
+  const auto found = off_line.Outputs();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(std::memcmp(expected[i]->data(), found[i]->data(),
+                          expected[i]->size() * sizeof(Element)),
+              0)
+        << "output " << i;
+  }
+}
+
+EngineSizes SizesOf(CellMode mode, int64_t hidden_size, int64_t max_time,
+                    int64_t batch) {
+  EngineSizes sizes;
+  sizes.descriptor.mode = mode;
+  sizes.descriptor.hidden_size = hidden_size;
+  sizes.descriptor.input_size = 24;
+  sizes.max_time = max_time;
+  sizes.batch = batch;
+  return sizes;
+}
+
+constexpr CellMode kModes[] = {CellMode::kRelu, CellMode::kTanh,
+                               CellMode::kLstm, CellMode::kGru};
+
+TEST(EngineAlignmentTest, SmallCalls) {
+  for (CellMode mode : kModes) {
+    SCOPED_TRACE(static_cast<int>(mode));
+    const EngineSizes sizes = SizesOf(mode, 32, 5, 7);
+    ExpectSameBitsAnywhere<float>(sizes);
+    ExpectSameBitsAnywhere<double>(sizes);
+    ExpectSameBitsAnywhere<Half>(sizes);
+    ExpectSameBitsAnywhere<BFloat16>(sizes);
+  }
+}
+
+// Some 10 MB of activations, which may be stored past the caches.
+TEST(EngineAlignmentTest, LargeReserves) {
+  for (CellMode mode : {CellMode::kLstm, CellMode::kGru}) {
+    SCOPED_TRACE(static_cast<int>(mode));
+    ExpectSameBitsAnywhere<float>(SizesOf(mode, 160, 64, 64));
+  }
+}
+
+}  // namespace
+}  // namespace rnn
