@@ -53,7 +53,7 @@ class BackwardPass {
 
     const bool may_split = MultipliesInParts<Operand>(
         sequences.shape_rows(), gates_size, std::max(widest_input, H));
-    recurs_in_parts_ = RecursInParts<Operand>(d, sequences);
+    recurs_in_parts_ = RecursInParts<Operand>(d, sequences, Pass::kBackward);
     const int gates = d.num_gates();
     input_weights_ =
         Weights::Take(arena, gates_size, widest_input, may_split, gates);
@@ -414,7 +414,7 @@ class BackwardPass {
       dm_.SetRows(sequences_.batch(), d_.hidden_size);
     }
     const auto recurrence =
-        Recurrence::Of<Operand>(d_, sequences_, chunk, Order::kDescending);
+        Recurrence::Of<Operand>(d_, sequences_, chunk, Pass::kBackward);
     RunSteps(recurrence, *executor_,
              [&](Executor& executor, int64_t step, int64_t rank_begin,
                  int64_t rank_end) {

@@ -304,7 +304,7 @@ class ForwardPseudoLayer {
     FindKerasGates(d, keras_gate_begins_);
     const bool may_split = MultipliesInParts<Operand>(
         sequences.shape_rows(), widest_input, d.gates_size());
-    recurs_in_parts_ = RecursInParts<Operand>(d, sequences);
+    recurs_in_parts_ = RecursInParts<Operand>(d, sequences, Pass::kForward);
     input_weights_ = WeightMatrix<Element, Operand>::Take(
         arena, widest_input, d.gates_size(), may_split);
     if (may_split) {
@@ -643,7 +643,7 @@ class ForwardPseudoLayer {
     });
 
     const auto recurrence =
-        Recurrence::Of<Operand>(d_, sequences_, chunk, Order::kAscending);
+        Recurrence::Of<Operand>(d_, sequences_, chunk, Pass::kForward);
     const auto run_step = [&](Executor& executor, int64_t step,
                               int64_t rank_begin, int64_t rank_end) {
       RunStep(executor, direction, chunk, step, rank_begin, rank_end, outputs);
@@ -805,20 +805,17 @@ class ForwardPseudoLayer {
 
   // recurrent_sums_ = h_prev times R in parts, for the units of a panel.
   void MultiplyByParts(int64_t step, const PanelRows& part) {
-    const int num_gates = d_.num_gates();
-    for (int gate = 0; gate < num_gates; ++gate) {
-      RowsTimesMatrix<Operand> product;
-      product.left_parts = h_parts_[(step + 1) % 2];
-      product.b = &recurrent_parts_[gate];
-      product.c = recurrent_sums_.rows;
-      product.c_offset = gate * d_.hidden_size;
-      if (gate + 1 < num_gates) {
-        PanelRows same_units = part;
-        same_units.next_panel = part.panel;
-        MultiplyPanel(product, same_units, &recurrent_parts_[gate + 1]);
-      } else {
-        MultiplyPanel(product, part, &recurrent_parts_[0]);
+    if constexpr (std::is_same_v<Operand, float>) {
+      static_assert(kMaxGates <= kMaxProductsInParts);
+      RowsTimesMatrix<float> products[kMaxGates];
+      for (int gate = 0; gate < d_.num_gates(); ++gate) {
+        RowsTimesMatrix<float>& product = products[gate];
+        product.left_parts = h_parts_[(step + 1) % 2];
+        product.b = &recurrent_parts_[gate];
+        product.c = recurrent_sums_.rows;
+        product.c_offset = gate * d_.hidden_size;
       }
+      MultiplyPanelsInParts(products, d_.num_gates(), part);
     }
   }
 

@@ -393,10 +393,10 @@ void MultiplyPacked(const RowsTimesMatrix<Operand>& p, const PanelRows& part,
 }
 
 // The same for panels in parts.
-static void MultiplyPacked(const RowsTimesMatrix<float>& p,
-                           const PanelRows& part, int64_t k_begin,
-                           int64_t k_end, const BFloat16* packed,
-                           const BFloat16* next) {
+static PartsProduct ProductInParts(const RowsTimesMatrix<float>& p,
+                                   const PanelRows& part, int64_t k_begin,
+                                   int64_t k_end, const BFloat16* packed,
+                                   const BFloat16* next) {
   const LeftParts left = p.left_parts.From(part.row_begin);
   const int64_t column = part.panel * Kernels<float>().panel_columns;
   PartsProduct product{};
@@ -412,28 +412,53 @@ static void MultiplyPacked(const RowsTimesMatrix<float>& p,
   product.c_offset = p.c_offset + column;
   product.bias = p.bias == nullptr ? nullptr : p.bias + column;
   product.accumulate = p.accumulate || k_begin > 0;
-  KernelsOfParts().multiply_panel(product);
+  return product;
+}
+static void MultiplyPacked(const RowsTimesMatrix<float>& p,
+                           const PanelRows& part, int64_t k_begin,
+                           int64_t k_end, const BFloat16* packed,
+                           const BFloat16* next) {
+  const PartsProduct product =
+      ProductInParts(p, part, k_begin, k_end, packed, next);
+  KernelsOfParts().multiply_panels(&product, 1);
 }
 
-// The same for panels of p.b and `next_of`, all of whose depth is packed.
+// The same for panels of p.b, all of whose depth is packed.
 template <typename Operand>
 void MultiplyPacked(const RowsTimesMatrix<Operand>& p, const PanelRows& part,
-                    int64_t k_begin, int64_t k_end,
-                    const PackedMatrix<Operand>& next_of) {
-  const int64_t first = k_begin * Kernels<Operand>().panel_columns;
+                    int64_t k_begin, int64_t k_end) {
   const bool has_next = part.next_panel != PanelRows::kNone;
   if constexpr (std::is_same_v<Operand, float>) {
     if (p.b->in_parts) {
-      const int64_t first_part = first * kNumParts;
+      const int64_t first = PartsPanelSize(k_begin);
       MultiplyPacked(
-          p, part, k_begin, k_end, p.b->parts_panel(part.panel) + first_part,
-          has_next ? next_of.parts_panel(part.next_panel) + first_part
-                   : nullptr);
+          p, part, k_begin, k_end, p.b->parts_panel(part.panel) + first,
+          has_next ? p.b->parts_panel(part.next_panel) + first : nullptr);
       return;
     }
   }
+  const int64_t first = k_begin * Kernels<Operand>().panel_columns;
   MultiplyPacked(p, part, k_begin, k_end, p.b->panel(part.panel) + first,
-                 has_next ? next_of.panel(part.next_panel) + first : nullptr);
+                 has_next ? p.b->panel(part.next_panel) + first : nullptr);
+}
+
+void MultiplyPanelsInParts(const RowsTimesMatrix<float>* products, int count,
+                           const PanelRows& part) {
+  const auto panel = [&](int product, int64_t index) {
+    return products[product].b->parts_panel(index);
+  };
+  PartsProduct in_parts[kMaxProductsInParts];
+  for (int i = 0; i < count; ++i) {
+    const BFloat16* next = nullptr;
+    if (i + 1 < count) {
+      next = panel(i + 1, part.panel);
+    } else if (part.next_panel != PanelRows::kNone) {
+      next = panel(0, part.next_panel);
+    }
+    in_parts[i] = ProductInParts(products[i], part, 0, products[i].b->depth,
+                                 panel(i, part.panel), next);
+  }
+  KernelsOfParts().multiply_panels(in_parts, count);
 }
 
 template <typename Operand>
@@ -468,10 +493,9 @@ void MultiplyUnpacked(const RowsTimesMatrix<Operand>& p,
 }
 
 template <typename Operand>
-void MultiplyPanel(const RowsTimesMatrix<Operand>& p, const PanelRows& part,
-                   const PackedMatrix<Operand>* next_of) {
+void MultiplyPanel(const RowsTimesMatrix<Operand>& p, const PanelRows& part) {
   if (p.unpacked == nullptr) {
-    MultiplyPacked(p, part, 0, p.b->depth, next_of ? *next_of : *p.b);
+    MultiplyPacked(p, part, 0, p.b->depth);
   } else {
     MultiplyUnpacked(p, part);
   }
@@ -549,7 +573,7 @@ void MultiplyBlocks(const RowsTimesMatrix<Operand>& p, Executor& executor) {
                 i + 1 == num_parts ? PanelRows::kNone : (i + 1) % num_panels;
             part.row_begin = FirstRow(p.rows, block, num_blocks, multiple);
             part.row_end = FirstRow(p.rows, block + 1, num_blocks, multiple);
-            MultiplyPacked(p, part, k, k_end, *p.b);
+            MultiplyPacked(p, part, k, k_end);
           }
         });
   }
@@ -721,17 +745,17 @@ void Multiply(RowsTimesMatrix<Operand> product,
   Multiply(product, executor);
 }
 
-#define RNN_INSTANTIATE(Operand)                                               \
-  template struct PackedMatrix<Operand>;                                       \
-  template struct UnpackedMatrix<Operand>;                                     \
-  template void PackLastPanel(UnpackedMatrix<Operand>*, Operand*);             \
-  template void PackRowPieces(const Operand* const*, int64_t, const Pieces&,   \
-                              Executor&, PackedMatrix<Operand>*);              \
-  template void PackRows(const Operand* const*, int64_t, int64_t, Executor&,   \
-                         PackedMatrix<Operand>*);                              \
-  template void MultiplyPanel(const RowsTimesMatrix<Operand>&,                 \
-                              const PanelRows&, const PackedMatrix<Operand>*); \
-  template void SplitLeft(const RowsTimesMatrix<Operand>&, Executor&);         \
+#define RNN_INSTANTIATE(Operand)                                             \
+  template struct PackedMatrix<Operand>;                                     \
+  template struct UnpackedMatrix<Operand>;                                   \
+  template void PackLastPanel(UnpackedMatrix<Operand>*, Operand*);           \
+  template void PackRowPieces(const Operand* const*, int64_t, const Pieces&, \
+                              Executor&, PackedMatrix<Operand>*);            \
+  template void PackRows(const Operand* const*, int64_t, int64_t, Executor&, \
+                         PackedMatrix<Operand>*);                            \
+  template void MultiplyPanel(const RowsTimesMatrix<Operand>&,               \
+                              const PanelRows&);                             \
+  template void SplitLeft(const RowsTimesMatrix<Operand>&, Executor&);       \
   template void Multiply(const RowsTimesMatrix<Operand>&, Executor&);
 RNN_INSTANTIATE(float)
 RNN_INSTANTIATE(double)

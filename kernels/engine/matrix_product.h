@@ -225,12 +225,15 @@ template <typename Operand>
 void SplitLeft(const RowsTimesMatrix<Operand>& product, Executor& executor);
 
 // The part of a product that one panel of B contributes to some rows. If B is
-// in parts, so must be the left operand. `next_of` is the matrix of
-// part.next_panel, if it is not B, and packed as B is.
+// in parts, so must be the left operand.
 template <typename Operand>
 void MultiplyPanel(const RowsTimesMatrix<Operand>& product,
-                   const PanelRows& part,
-                   const PackedMatrix<Operand>* next_of = nullptr);
+                   const PanelRows& part);
+// The same for up to kMaxProductsInParts products in parts, one after another;
+// part.next_panel is of the first.
+constexpr int kMaxProductsInParts = 4;
+void MultiplyPanelsInParts(const RowsTimesMatrix<float>* products, int count,
+                           const PanelRows& part);
 
 }  // namespace rnn
 

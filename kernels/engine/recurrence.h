@@ -61,38 +61,47 @@ inline Order PanelOrder(int64_t step) {
   return step % 2 == 0 ? Order::kAscending : Order::kDescending;
 }
 
+enum class Pass { kForward, kBackward };
+
 // Whether steps multiply floats by their parts. These take half as much memory
-// again as floats, and pay where each thread of two has two tiles of rows. One
-// step or two do not pay for splitting R.
+// again as floats: the more of R comes from beyond a core's cache, the more
+// rows have to share it, most of all backward, where a GRU also splits two
+// gradients. One step or two do not pay for splitting R.
 template <typename Operand>
-bool RecursInParts(const RnnDescriptor& d, const Sequences& sequences) {
-  constexpr int64_t kMinBatch = 4 * kPartsRows;
+bool RecursInParts(const RnnDescriptor& d, const Sequences& sequences,
+                   Pass pass) {
   constexpr int64_t kMinSteps = 3;
   constexpr int64_t kMinWeights = int64_t{1} << 16;
-  const int64_t P = d.output_size();
-  return sequences.batch() >= kMinBatch && sequences.max_time() >= kMinSteps &&
-         d.gates_size() * P >= kMinWeights &&
-         MultipliesInParts<Operand>(sequences.shape_rows(), d.gates_size(), P);
+  constexpr int64_t kSmallForward = int64_t{1} << 20;
+  constexpr int64_t kSmallBackward = int64_t{1} << 18;
+  const int64_t weights = d.gates_size() * d.output_size();
+  const bool is_small = pass == Pass::kForward ? weights <= kSmallForward
+                                               : weights <= kSmallBackward &&
+                                                     d.mode != CellMode::kGru;
+  const int64_t min_batch = (is_small ? 2 : 4) * kPartsRows;
+  return sequences.batch() >= min_batch && sequences.max_time() >= kMinSteps &&
+         weights >= kMinWeights &&
+         MultipliesInParts<Operand>(sequences.shape_rows(), d.gates_size(),
+                                    d.output_size());
 }
 
 struct Recurrence {
   template <typename Operand>
   static Recurrence Of(const RnnDescriptor& d, const Sequences& sequences,
-                       StepRange chunk, Order order) {
+                       StepRange chunk, Pass pass) {
     const int64_t weights = d.gates_size() * d.output_size();
-    const bool in_parts = RecursInParts<Operand>(d, sequences);
+    const bool in_parts = RecursInParts<Operand>(d, sequences, pass);
     const int64_t bytes =
         in_parts ? kNumParts * sizeof(BFloat16) : sizeof(Operand);
-    return {&sequences,  chunk,           order,
-            2 * weights, weights * bytes, in_parts ? kPartsRowsTogether : 1};
+    return {&sequences, chunk, pass, 2 * weights, weights * bytes, in_parts};
   }
 
   const Sequences* sequences;
   StepRange chunk;
-  Order order;
+  Pass pass;
   int64_t work_per_row;   // floating-point operations
   int64_t weights_bytes;  // that every step reads
-  int64_t rows_at_once;   // by micro-kernels
+  bool in_parts;
 };
 
 // Ranks are independent of each other within a chunk, so a batch that is large
@@ -106,8 +115,7 @@ inline int NumRankGroups(const Recurrence& r, const Executor& executor) {
   constexpr int64_t kFewRanks = 8;
   constexpr int64_t kGoodRanks = 16;
   const int64_t min_ranks =
-      std::max(r.rows_at_once,
-               r.weights_bytes > CoreCacheBytes() ? kGoodRanks : kFewRanks);
+      r.in_parts || r.weights_bytes > CoreCacheBytes() ? kGoodRanks : kFewRanks;
   const int64_t rows =
       r.sequences->offset(r.chunk.end) - r.sequences->offset(r.chunk.begin);
   const int64_t ranks = r.sequences->active(r.chunk.begin);
@@ -118,14 +126,14 @@ inline int NumRankGroups(const Recurrence& r, const Executor& executor) {
   }
   // Forward, where panels are many, in parts: their weights come from far more
   // slowly than they are multiplied.
-  if (r.rows_at_once > 1 && r.order == Order::kAscending &&
+  if (r.in_parts && r.pass == Pass::kForward &&
       r.weights_bytes > CoreCacheBytes()) {
     return 1;
   }
   // As many for each thread.
+  const int64_t good_ranks = r.in_parts ? kPartsRowsTogether : kGoodRanks;
   const int64_t groups_per_thread = std::clamp<int64_t>(
-      ranks / (threads * std::max(r.rows_at_once, kGoodRanks)), 1,
-      num_tasks / threads);
+      ranks / (threads * good_ranks), 1, num_tasks / threads);
   return static_cast<int>(threads * groups_per_thread);
 }
 
@@ -144,14 +152,14 @@ inline int64_t FirstRankOfGroup(const Recurrence& r, int64_t group,
 }
 
 // Calls step(executor, step, rank_begin, rank_end) for all steps of the chunk
-// in order, on disjoint ranges of ranks that cover the active ones.
+// in the order of the pass, on disjoint ranges of ranks that cover the active
+// ones.
 template <typename Step>
 void RunSteps(const Recurrence& r, Executor& executor, Step step) {
   const auto run = [&](Executor& step_executor, int64_t begin, int64_t end) {
     for (int64_t i = 0; i < r.chunk.end - r.chunk.begin; ++i) {
-      const int64_t current = r.order == Order::kAscending
-                                  ? r.chunk.begin + i
-                                  : r.chunk.end - 1 - i;
+      const int64_t current =
+          r.pass == Pass::kForward ? r.chunk.begin + i : r.chunk.end - 1 - i;
       const int64_t active_end = std::min(end, r.sequences->active(current));
       if (begin < active_end) step(step_executor, current, begin, active_end);
     }

@@ -186,7 +186,10 @@ TEST(EngineSpecialValuesOfManyRowsTest, FlowAsInTheReference) {
     if (SelectSimdTarget().parts_kernels != nullptr) {
       const RnnDescriptor& d = sizes.descriptor;
       ASSERT_TRUE(MultipliesInParts<float>(3 * 66, d.gates_size(), 130));
-      ASSERT_TRUE(RecursInParts<float>(d, Call<float>(sizes).sequences()));
+      for (Pass pass : {Pass::kForward, Pass::kBackward}) {
+        ASSERT_TRUE(
+            RecursInParts<float>(d, Call<float>(sizes).sequences(), pass));
+      }
     }
     for (Place place :
          {Place::kX, Place::kH0, Place::kInputWeight, Place::kDy}) {

@@ -111,6 +111,9 @@ const Case kCases[] = {
      131},
     {"hundreds_of_many_rows_in_chunks", 5, 130, 20, 150, 1, 1, Lengths::kFull},
     {"hundreds_of_many_rows_in_layers", 3, 70, 20, 150, 2, 2, Lengths::kRagged},
+    {"hundreds_of_not_so_many_rows", 5, 45, 20, 150, 1, 2, Lengths::kRagged},
+    {"hundreds_of_just_so_many_rows_projected", 4, 32, 20, 170, 1, 1,
+     Lengths::kFull, 131},
     // Of one row alone, or of a third of the time, all weights are still
     // packed.
     {"long_rows", 40, 3, 6, 10, 2, 2, Lengths::kRagged},
@@ -1065,12 +1068,13 @@ TEST(EngineCasesTest, ManyRowsRecurInParts) {
       continue;
     ++count;
     const auto problem = MakeProblem<float>(sizes, CellMode::kLstm, 1);
-    EXPECT_TRUE(RecursInParts<float>(
-        problem.descriptor,
-        Sequences(problem.max_time, problem.batch(), nullptr)))
-        << sizes.name;
+    const Sequences sequences(problem.max_time, problem.batch(), nullptr);
+    for (Pass pass : {Pass::kForward, Pass::kBackward}) {
+      EXPECT_TRUE(RecursInParts<float>(problem.descriptor, sequences, pass))
+          << sizes.name;
+    }
   }
-  EXPECT_EQ(count, 4);
+  EXPECT_EQ(count, 6);
 }
 
 // ---- Beyond the cases -------------------------------------------------------

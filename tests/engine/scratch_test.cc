@@ -70,8 +70,10 @@ struct Bounds {
       backward += X * gates / 2 + left * std::max(widest, gates) / 2 +
                   left * (std::max(widest, gates) + gates) * 3 / 2;
     }
-    if (RecursInParts<F>(d, sequences)) {
+    if (RecursInParts<F>(d, sequences, Pass::kForward)) {
       forward += P * gates / 2 + B * gates + 3 * (B + kPanel) * P;
+    }
+    if (RecursInParts<F>(d, sequences, Pass::kBackward)) {
       backward += P * gates / 2 + (dgates - 1) * left * gates * 3 / 2;
     }
     forward = size * (forward + layers);

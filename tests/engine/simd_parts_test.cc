@@ -98,7 +98,7 @@ struct Operands {
     product.c_offset = kOffset;
     product.bias = bias;
     product.accumulate = c != nullptr;
-    kernels.multiply_panel(product);
+    kernels.multiply_panels(&product, 1);
     EXPECT_TRUE(out.intact());
     std::vector<float> result;
     for (int64_t i = 0; i < count * stride; ++i) {

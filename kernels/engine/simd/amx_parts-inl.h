@@ -111,6 +111,7 @@ void SplitChunk(const float* rows, int64_t depth, BFloat16* out) {
 // is zero, and large terms may cancel in another order.
 class SpecialSums {
  public:
+  SpecialSums() = default;
   SpecialSums(const BFloat16* b, int64_t depth) : b_(b), depth_(depth) {}
 
   // `a` is the row, `first_vector` the place of the first vector in B.
@@ -177,8 +178,8 @@ class SpecialSums {
     return sums;
   }
 
-  const BFloat16* b_;
-  int64_t depth_;
+  const BFloat16* b_ = nullptr;
+  int64_t depth_ = 0;
   bool knows_columns_[kTileVectors] = {};
   __mmask16 nan_columns_[kTileVectors] = {};
 };
@@ -195,9 +196,13 @@ class BlockSums {
   float* values(int row) { return values_ + row * kStride; }
 
   // The block is the `rows` rows from `row` on, which are those of `a`, and the
-  // `vectors` vectors from `first_vector` on.
-  void Set(int64_t row, int rows, int first_vector, int vectors,
-           const BFloat16* a) {
+  // `vectors` vectors from `first_vector` on, of a block of depth of `product`.
+  void Set(const PartsProduct* product, bool is_first_of_depth,
+           SpecialSums* special, int64_t row, int rows, int first_vector,
+           int vectors, const BFloat16* a) {
+    product_ = product;
+    is_first_of_depth_ = is_first_of_depth;
+    special_ = special;
     row_ = row;
     rows_ = rows;
     first_vector_ = first_vector;
@@ -207,22 +212,18 @@ class BlockSums {
   }
 
   // Adds up to `rows` more rows.
-  void Add(int rows, const PartsProduct& p, bool is_first_block,
-           SpecialSums* special) {
+  void Add(int rows) {
     const int end = next_ + rows < rows_ ? next_ + rows : rows_;
     if (vectors_ == kBlockVectors) {
-      for (; next_ < end; ++next_) {
-        AddRow<kBlockVectors>(p, is_first_block, special);
-      }
+      for (; next_ < end; ++next_) AddRow<kBlockVectors>();
     } else {
-      for (; next_ < end; ++next_) AddRow<1>(p, is_first_block, special);
+      for (; next_ < end; ++next_) AddRow<1>();
     }
   }
 
  private:
   template <int kVectors>
-  RNN_ALWAYS_INLINE void AddRow(const PartsProduct& p, bool is_first_block,
-                                SpecialSums* special) {
+  RNN_ALWAYS_INLINE void AddRow() {
     using V = Vec<float>;
     V sums[1][kVectors];
     __mmask16 special_lanes = 0;
@@ -232,12 +233,15 @@ class BlockSums {
           _mm512_fpclass_ps_mask(sums[0][v.value].v, kNaNOrInfinity);
     });
     if (__builtin_expect(special_lanes != 0, 0)) {
-      special->Replace(a_ + next_ * p.a_stride, first_vector_, sums);
+      special_->Replace(a_ + next_ * product_->a_stride, first_vector_, sums);
     }
-    StoreTile(p, row_ + next_, is_first_block, sums, first_vector_);
+    StoreTile(*product_, row_ + next_, is_first_of_depth_, sums, first_vector_);
   }
 
   alignas(64) float values_[2 * kRegisterRows * kStride];
+  const PartsProduct* product_ = nullptr;
+  bool is_first_of_depth_ = false;
+  SpecialSums* special_ = nullptr;
   int64_t row_ = 0;
   int rows_ = 0;
   int first_vector_ = 0;
@@ -246,11 +250,12 @@ class BlockSums {
   int next_ = 0;
 };
 
-// Registers of sums = some blocks of rows of A times blocks of columns of B.
-// Parts come in an order in which those of one operand stay where they are.
-// Calls between() once and fetch() four times for each chunk of the depth.
+// Registers of sums = some blocks of rows of A, of block_rows each, times
+// blocks of columns of B. Parts come in an order in which those of one operand
+// stay where they are. Calls between() once and fetch() four times for each
+// chunk of the depth.
 template <int kRowBlocks, int kColumnBlocks, typename Between, typename Fetch>
-inline void MultiplyParts(const BFloat16* a, int64_t a_stride,
+inline void MultiplyParts(const BFloat16* a, int64_t a_stride, int block_rows,
                           const BFloat16* b, int64_t depth, Between between,
                           Fetch fetch) {
   constexpr int64_t kDepthOfStore = 4 * kPartsDepth;
@@ -260,7 +265,7 @@ inline void MultiplyParts(const BFloat16* a, int64_t a_stride,
     const auto load_a = [&](auto part) RNN_ALWAYS_INLINE {
       Unroll<kRowBlocks>([&](auto i) RNN_ALWAYS_INLINE {
         LoadRegister<kFirstA + i.value>(
-            a + i.value * kPartsRows * a_stride + part.value * kPartsDepth,
+            a + i.value * block_rows * a_stride + part.value * kPartsDepth,
             a_stride * int64_t{sizeof(BFloat16)});
       });
     };
@@ -304,11 +309,11 @@ inline void MultiplyParts(const BFloat16* a, int64_t a_stride,
 }
 
 template <int kRowBlocks, int kColumnBlocks>
-inline void StoreSums(BlockSums* sums) {
+inline void StoreSums(int block_rows, BlockSums* sums) {
   Unroll<kRowBlocks>([&](auto i) RNN_ALWAYS_INLINE {
     Unroll<kColumnBlocks>([&](auto j) RNN_ALWAYS_INLINE {
       StoreRegister<kRowBlocks * j.value + i.value>(
-          sums->values(i.value * kRegisterRows) + j.value * kRegisterLanes,
+          sums->values(i.value * block_rows) + j.value * kRegisterLanes,
           BlockSums::kStride * int64_t{sizeof(float)});
     });
   });
@@ -332,29 +337,41 @@ inline FetchAhead AheadOfParts(const PartsProduct& p, int64_t k_end) {
 // time would be in the way of what is loaded.
 constexpr int kLinesTogether = 8;
 
-void MultiplyPanelByParts(const PartsProduct& p) {
-  using V = Vec<float>;
-  constexpr int64_t kBlock = kDepthBlock<float>;
-  const int vectors = (p.columns + V::kLanes - 1) / V::kLanes;
-  RegisterShapes shapes;
-  shapes.SetRows(kPartsRows, kPartsRows);
-  BlockSums blocks[2];
-  BlockSums* sums = &blocks[0];
-  BlockSums* finished = &blocks[1];
-  for (int64_t k = 0; k < p.depth; k += kBlock) {
-    const int64_t depth = p.depth - k < kBlock ? p.depth - k : kBlock;
+// Products one after another, each of whose blocks is added to its result while
+// the next is computed, be it of the next product.
+class ProductsByParts {
+ public:
+  void Multiply(const PartsProduct& p) {
+    for (int64_t k = 0; k < p.depth; k += kBlock) {
+      const int64_t depth = p.depth - k < kBlock ? p.depth - k : kBlock;
+      // The finished block may still be of the one before.
+      SpecialSums* const special = &special_[num_depth_blocks_++ % 2];
+      *special = SpecialSums(p.b + k / kPartsDepth * kChunkOfB, depth);
+      MultiplyBlockOfDepth(p, k, depth, special);
+    }
+  }
+
+  void Finish() { finished_->Add(kRowsTogether); }
+
+ private:
+  static constexpr int64_t kBlock = kDepthBlock<float>;
+
+  void MultiplyBlockOfDepth(const PartsProduct& p, int64_t k, int64_t depth,
+                            SpecialSums* special) {
+    using V = Vec<float>;
+    const int vectors = (p.columns + V::kLanes - 1) / V::kLanes;
     const int64_t chunks = depth / kPartsDepth;
     const int rows_per_chunk = (kRowsTogether + chunks - 1) / chunks;
     const BFloat16* b = p.b + k / kPartsDepth * kChunkOfB;
-    SpecialSums special(b, depth);
     FetchAhead ahead = AheadOfParts(p, k + depth);
-    const auto add_finished = [&](int rows) {
-      finished->Add(rows, p, k == 0, &special);
-    };
     for (int64_t row = 0; row < p.rows; row += kRowsTogether) {
       const int num_rows =
           p.rows - row < kRowsTogether ? p.rows - row : kRowsTogether;
       const BFloat16* a = p.a + row * p.a_stride + k / kPartsDepth * kChunkOfA;
+      // Products of fewer rows take less time.
+      const int num_blocks = num_rows > kPartsRows ? 2 : 1;
+      const int block_rows = (num_rows + num_blocks - 1) / num_blocks;
+      shapes_.SetRows(block_rows, block_rows);
       for (int v = 0; v < vectors; v += kBlockVectors) {
         int fetched = 0;
         const auto fetch = [&]() RNN_ALWAYS_INLINE {
@@ -365,31 +382,42 @@ void MultiplyPanelByParts(const PartsProduct& p) {
           for (int i = 0; i < rows_per_chunk && fetched < num_rows; ++i) {
             FetchTile<1, kBlockVectors, V>(p, row + fetched++, v);
           }
-          add_finished(rows_per_chunk);
+          finished_->Add(rows_per_chunk);
         };
-        WithConstant<2>(
-            (num_rows + kPartsRows - 1) / kPartsRows, [&](auto row_blocks) {
-              WithConstant<kBlockVectors>(vectors - v, [&](auto column_blocks) {
-                constexpr int kRowBlocks = decltype(row_blocks)::value;
-                constexpr int kColumnBlocks = decltype(column_blocks)::value;
-                MultiplyParts<kRowBlocks, kColumnBlocks>(
-                    a, p.a_stride, b + v * kBlockOfB, depth, between, fetch);
-                StoreSums<kRowBlocks, kColumnBlocks>(sums);
-              });
-            });
-        sums->Set(row, num_rows, v,
-                  vectors - v < kBlockVectors ? vectors - v : kBlockVectors, a);
-        BlockSums* const next = finished;
-        finished = sums;
-        sums = next;
+        WithConstant<2>(num_blocks, [&](auto row_blocks) {
+          WithConstant<kBlockVectors>(vectors - v, [&](auto column_blocks) {
+            constexpr int kRowBlocks = decltype(row_blocks)::value;
+            constexpr int kColumnBlocks = decltype(column_blocks)::value;
+            MultiplyParts<kRowBlocks, kColumnBlocks>(a, p.a_stride, block_rows,
+                                                     b + v * kBlockOfB, depth,
+                                                     between, fetch);
+            StoreSums<kRowBlocks, kColumnBlocks>(block_rows, sums_);
+            sums_->Set(&p, k == 0, special, row, num_rows, v, kColumnBlocks, a);
+          });
+        });
+        BlockSums* const next = finished_;
+        finished_ = sums_;
+        sums_ = next;
       }
     }
-    add_finished(kRowsTogether);
   }
+
+  RegisterShapes shapes_;
+  BlockSums blocks_[2];
+  BlockSums* sums_ = &blocks_[0];
+  BlockSums* finished_ = &blocks_[1];
+  SpecialSums special_[2];
+  int num_depth_blocks_ = 0;
+};
+
+void MultiplyPanelsByParts(const PartsProduct* products, int count) {
+  ProductsByParts state;
+  for (int i = 0; i < count; ++i) state.Multiply(products[i]);
+  state.Finish();
 }
 
 constexpr PartsKernels MakePartsKernels() {
-  return {MultiplyPanelByParts, SplitRow, SplitChunk};
+  return {MultiplyPanelsByParts, SplitRow, SplitChunk};
 }
 
 }  // namespace

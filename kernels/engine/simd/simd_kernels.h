@@ -245,7 +245,8 @@ struct PartsProduct {
 
 // Panels are as wide, and blocks of depth as deep, as those of float_kernels.
 struct PartsKernels {
-  void (*multiply_panel)(const PartsProduct&);
+  // One after another: the sums of each are added while the next is computed.
+  void (*multiply_panels)(const PartsProduct* products, int count);
   // out: a row of A.
   void (*split_row)(const float* row, int64_t depth, BFloat16* out);
   // out: a chunk of a panel of B, of rows [depth][panel_columns], depth being
