@@ -5,12 +5,14 @@
 // update, on panels of hidden units.
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <optional>
 #include <type_traits>
 
 #include "kernels/engine/arena.h"
+#include "kernels/engine/cache.h"
 #include "kernels/engine/chunks.h"
 #include "kernels/engine/dropout.h"
 #include "kernels/engine/elements.h"
@@ -397,16 +399,18 @@ class ForwardPseudoLayer {
   }
 
   // Between products in parts the cells of many rows come in a burst, and wait
-  // for the lines that they write. What is as large as a core's caches has left
-  // them when backward reads it.
+  // for the lines that they write. So many bytes would have left a core's cache
+  // when backward reads them, most of all if R fills it at each step.
   bool SavesPastCaches(const Element* activations) const {
-    constexpr int64_t kMinBytes = int64_t{8} << 20;
+    if (!kInPlace || !recurs_in_parts_) return false;
     constexpr int64_t kLine = 64;
     constexpr int64_t kSize = sizeof(Element);
+    const bool is_cache_full =
+        RecurrentBytes<Operand>(d_, true) > CoreCacheBytes();
+    const int64_t min_bytes = int64_t{is_cache_full ? 2 : 8} << 20;
     const int64_t values = sequences_.num_valid_rows() * ReservedRowSize();
-    return recurs_in_parts_ && values * kSize >= kMinBytes &&
-           d_.hidden_size * kSize % kLine == 0 &&
-           reinterpret_cast<intptr_t>(activations) % kLine == 0;
+    return values * kSize >= min_bytes && d_.hidden_size * kSize % kLine == 0 &&
+           reinterpret_cast<uintptr_t>(activations) % kLine == 0;
   }
 
   void ChooseWhatToPack() {

@@ -392,7 +392,6 @@ void MultiplyPacked(const RowsTimesMatrix<Operand>& p, const PanelRows& part,
   kernels.multiply_panel(product);
 }
 
-// The same for panels in parts.
 static PartsProduct ProductInParts(const RowsTimesMatrix<float>& p,
                                    const PanelRows& part, int64_t k_begin,
                                    int64_t k_end, const BFloat16* packed,
@@ -414,6 +413,8 @@ static PartsProduct ProductInParts(const RowsTimesMatrix<float>& p,
   product.accumulate = p.accumulate || k_begin > 0;
   return product;
 }
+
+// The same for panels in parts.
 static void MultiplyPacked(const RowsTimesMatrix<float>& p,
                            const PanelRows& part, int64_t k_begin,
                            int64_t k_end, const BFloat16* packed,

@@ -229,9 +229,9 @@ void SplitLeft(const RowsTimesMatrix<Operand>& product, Executor& executor);
 template <typename Operand>
 void MultiplyPanel(const RowsTimesMatrix<Operand>& product,
                    const PanelRows& part);
-// The same for up to kMaxProductsInParts products in parts, one after another;
-// part.next_panel is of the first.
-constexpr int kMaxProductsInParts = 4;
+// The same for up to kMaxProductsInParts products in parts, one after another,
+// all of the same depth; part.next_panel is of the first.
+inline constexpr int kMaxProductsInParts = 4;
 void MultiplyPanelsInParts(const RowsTimesMatrix<float>* products, int count,
                            const PanelRows& part);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/engine/cache.h"
 #include "kernels/engine/chunks.h"
@@ -66,34 +67,49 @@ enum class Pass { kForward, kBackward };
 // Whether steps multiply floats by their parts. These take half as much memory
 // again as floats: the more of R comes from beyond a core's cache, the more
 // rows have to share it, most of all backward, where a GRU also splits two
-// gradients. One step or two do not pay for splitting R.
+// gradients. A few steps do not pay for splitting R.
 template <typename Operand>
 bool RecursInParts(const RnnDescriptor& d, const Sequences& sequences,
                    Pass pass) {
-  constexpr int64_t kMinSteps = 3;
   constexpr int64_t kMinWeights = int64_t{1} << 16;
-  constexpr int64_t kSmallForward = int64_t{1} << 20;
-  constexpr int64_t kSmallBackward = int64_t{1} << 18;
+  constexpr int64_t kMinBatch = 2 * kPartsRows;
+  constexpr int64_t kManyRows = 4 * kPartsRows;
   const int64_t weights = d.gates_size() * d.output_size();
-  const bool is_small = pass == Pass::kForward ? weights <= kSmallForward
-                                               : weights <= kSmallBackward &&
-                                                     d.mode != CellMode::kGru;
-  const int64_t min_batch = (is_small ? 2 : 4) * kPartsRows;
-  return sequences.batch() >= min_batch && sequences.max_time() >= kMinSteps &&
-         weights >= kMinWeights &&
+  int64_t max_weights = std::numeric_limits<int64_t>::max();
+  int64_t min_steps = 3;
+  if (sequences.batch() < kManyRows) {
+    if (pass == Pass::kForward) {
+      max_weights = int64_t{1} << 22;
+    } else {
+      max_weights = d.mode == CellMode::kGru ? 0 : int64_t{1} << 18;
+    }
+    min_steps = weights <= int64_t{1} << 20 ? 6 : 16;
+  }
+  return sequences.batch() >= kMinBatch && sequences.max_time() >= min_steps &&
+         weights >= kMinWeights && weights <= max_weights &&
          MultipliesInParts<Operand>(sequences.shape_rows(), d.gates_size(),
                                     d.output_size());
+}
+
+// Bytes of R that every step reads.
+template <typename Operand>
+int64_t RecurrentBytes(const RnnDescriptor& d, bool in_parts) {
+  const int64_t bytes =
+      in_parts ? kNumParts * sizeof(BFloat16) : sizeof(Operand);
+  return d.gates_size() * d.output_size() * bytes;
 }
 
 struct Recurrence {
   template <typename Operand>
   static Recurrence Of(const RnnDescriptor& d, const Sequences& sequences,
                        StepRange chunk, Pass pass) {
-    const int64_t weights = d.gates_size() * d.output_size();
     const bool in_parts = RecursInParts<Operand>(d, sequences, pass);
-    const int64_t bytes =
-        in_parts ? kNumParts * sizeof(BFloat16) : sizeof(Operand);
-    return {&sequences, chunk, pass, 2 * weights, weights * bytes, in_parts};
+    return {&sequences,
+            chunk,
+            pass,
+            2 * d.gates_size() * d.output_size(),
+            RecurrentBytes<Operand>(d, in_parts),
+            in_parts};
   }
 
   const Sequences* sequences;
@@ -111,7 +127,7 @@ struct Recurrence {
 inline int NumRankGroups(const Recurrence& r, const Executor& executor) {
   constexpr int64_t kMaxWeightsBytes = int64_t{14} << 20;
   // A part reads all weights at each step, for at least so many rows; for good
-  // ones, if weights come from beyond the core's own cache.
+  // ones, if weights come from beyond the core's own cache or are in parts.
   constexpr int64_t kFewRanks = 8;
   constexpr int64_t kGoodRanks = 16;
   const int64_t min_ranks =

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/engine/recurrence.h"
 #include "tests/engine/engine_call.h"
 
 namespace rnn {
@@ -88,11 +89,19 @@ TEST(EngineAlignmentTest, SmallCalls) {
   }
 }
 
-// Some 10 MB of activations, which may be stored past the caches.
+// 10 MB of activations and more, which are stored past the caches where steps
+// are products in parts.
 TEST(EngineAlignmentTest, LargeReserves) {
   for (CellMode mode : {CellMode::kLstm, CellMode::kGru}) {
     SCOPED_TRACE(static_cast<int>(mode));
-    ExpectSameBitsAnywhere<float>(SizesOf(mode, 160, 64, 64));
+    const EngineSizes sizes = SizesOf(mode, 160, 64, 64);
+    if (SelectSimdTarget().parts_kernels != nullptr) {
+      EXPECT_TRUE(RecursInParts<float>(
+          sizes.descriptor, Sequences(sizes.max_time, sizes.batch, nullptr),
+          Pass::kForward));
+    }
+    ExpectSameBitsAnywhere<float>(sizes);
+    ExpectSameBitsAnywhere<Half>(sizes);
   }
 }
 

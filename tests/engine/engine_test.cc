@@ -111,8 +111,8 @@ const Case kCases[] = {
      131},
     {"hundreds_of_many_rows_in_chunks", 5, 130, 20, 150, 1, 1, Lengths::kFull},
     {"hundreds_of_many_rows_in_layers", 3, 70, 20, 150, 2, 2, Lengths::kRagged},
-    {"hundreds_of_not_so_many_rows", 5, 45, 20, 150, 1, 2, Lengths::kRagged},
-    {"hundreds_of_just_so_many_rows_projected", 4, 32, 20, 170, 1, 1,
+    {"hundreds_of_not_so_many_rows", 7, 45, 20, 150, 1, 2, Lengths::kRagged},
+    {"hundreds_of_just_so_many_rows_projected", 6, 32, 20, 170, 1, 1,
      Lengths::kFull, 131},
     // Of one row alone, or of a third of the time, all weights are still
     // packed.

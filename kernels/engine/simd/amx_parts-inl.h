@@ -195,26 +195,27 @@ class BlockSums {
 
   float* values(int row) { return values_ + row * kStride; }
 
-  // The block is the `rows` rows from `row` on, which are those of `a`, and the
-  // `vectors` vectors from `first_vector` on, of a block of depth of `product`.
-  void Set(const PartsProduct* product, bool is_first_of_depth,
-           SpecialSums* special, int64_t row, int rows, int first_vector,
-           int vectors, const BFloat16* a) {
-    product_ = product;
-    is_first_of_depth_ = is_first_of_depth;
-    special_ = special;
-    row_ = row;
-    rows_ = rows;
-    first_vector_ = first_vector;
-    vectors_ = vectors;
-    a_ = a;
+  // Rows and vectors of a product's result, for a block of depth.
+  struct Place {
+    const PartsProduct* product = nullptr;
+    const BFloat16* a = nullptr;  // the rows of A, from this depth on
+    SpecialSums* special = nullptr;
+    bool is_first_of_depth = false;
+    int64_t row = 0;
+    int rows = 0;
+    int first_vector = 0;
+    int vectors = 0;
+  };
+
+  void Set(const Place& place) {
+    place_ = place;
     next_ = 0;
   }
 
   // Adds up to `rows` more rows.
   void Add(int rows) {
-    const int end = next_ + rows < rows_ ? next_ + rows : rows_;
-    if (vectors_ == kBlockVectors) {
+    const int end = next_ + rows < place_.rows ? next_ + rows : place_.rows;
+    if (place_.vectors == kBlockVectors) {
       for (; next_ < end; ++next_) AddRow<kBlockVectors>();
     } else {
       for (; next_ < end; ++next_) AddRow<1>();
@@ -233,20 +234,15 @@ class BlockSums {
           _mm512_fpclass_ps_mask(sums[0][v.value].v, kNaNOrInfinity);
     });
     if (__builtin_expect(special_lanes != 0, 0)) {
-      special_->Replace(a_ + next_ * product_->a_stride, first_vector_, sums);
+      place_.special->Replace(place_.a + next_ * place_.product->a_stride,
+                              place_.first_vector, sums);
     }
-    StoreTile(*product_, row_ + next_, is_first_of_depth_, sums, first_vector_);
+    StoreTile(*place_.product, place_.row + next_, place_.is_first_of_depth,
+              sums, place_.first_vector);
   }
 
   alignas(64) float values_[2 * kRegisterRows * kStride];
-  const PartsProduct* product_ = nullptr;
-  bool is_first_of_depth_ = false;
-  SpecialSums* special_ = nullptr;
-  int64_t row_ = 0;
-  int rows_ = 0;
-  int first_vector_ = 0;
-  int vectors_ = 0;
-  const BFloat16* a_ = nullptr;
+  Place place_;
   int next_ = 0;
 };
 
@@ -342,6 +338,8 @@ constexpr int kLinesTogether = 8;
 class ProductsByParts {
  public:
   void Multiply(const PartsProduct& p) {
+    // Or the sums of two blocks of depth would wait.
+    if (p.rows == 0 || p.columns == 0) return;
     for (int64_t k = 0; k < p.depth; k += kBlock) {
       const int64_t depth = p.depth - k < kBlock ? p.depth - k : kBlock;
       // The finished block may still be of the one before.
@@ -392,7 +390,8 @@ class ProductsByParts {
                                                      b + v * kBlockOfB, depth,
                                                      between, fetch);
             StoreSums<kRowBlocks, kColumnBlocks>(block_rows, sums_);
-            sums_->Set(&p, k == 0, special, row, num_rows, v, kColumnBlocks, a);
+            sums_->Set(
+                {&p, a, special, k == 0, row, num_rows, v, kColumnBlocks});
           });
         });
         BlockSums* const next = finished_;

@@ -286,7 +286,6 @@ inline bool CellForwardFromSums(const CellForwardStep<Operand>& s) {
   for (int64_t row = 0; row < s.rows; ++row) {
     CellForwardRow<Cell>(s, row, s.recurrent_sums[row] + s.unit, s.hidden_size);
   }
-  if (s.saves_past_caches) FinishStoresPastCaches();
   return true;
 }
 
@@ -317,12 +316,14 @@ inline void CellForwardRows(const CellForwardStep<Operand>& s, int64_t row,
 
 template <typename Cell, typename Operand>
 void CellForward(const CellForwardStep<Operand>& s) {
-  if (CellForwardFromSums<Cell>(s)) return;
-  constexpr int kMaxRows = TileRows(kVectorsTogether<Cell>);
-  FetchAhead ahead = AheadOfPanel<Cell, kMaxRows>(s);
-  ForEachTile<kMaxRows>(s.rows, [&](int64_t row, auto row_count) {
-    CellForwardRows<Cell, decltype(row_count)::value>(s, row, &ahead);
-  });
+  if (!CellForwardFromSums<Cell>(s)) {
+    constexpr int kMaxRows = TileRows(kVectorsTogether<Cell>);
+    FetchAhead ahead = AheadOfPanel<Cell, kMaxRows>(s);
+    ForEachTile<kMaxRows>(s.rows, [&](int64_t row, auto row_count) {
+      CellForwardRows<Cell, decltype(row_count)::value>(s, row, &ahead);
+    });
+  }
+  if (s.saves_past_caches) FinishStoresPastCaches();
 }
 
 template <typename Cell, typename Operand>

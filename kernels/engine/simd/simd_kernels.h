@@ -115,8 +115,8 @@ struct CellForwardStep {
   F* c;                          // LSTM: [rows][H], updated in place
   Operand* const* h;             // [rows] -> [H], out
   Operand* const* saved;  // [rows] -> reserve row, out; nullptr: keep nothing
-  // With recurrent_sums: whether `saved`, whose gates then begin at cache
-  // lines, is written past the caches.
+  // Whether `saved`, whose gates then begin at cache lines, is written past the
+  // caches. Not for bfloat16.
   bool saves_past_caches;
 };
 
@@ -231,7 +231,7 @@ struct PartsProduct {
   int64_t rows;
   int64_t depth;  // padded
   int64_t columns;
-  // [rows], a_stride apart. As many more are read as make a multiple of
+  // [rows], a_stride apart. Up to as many more are read as make a multiple of
   // kPartsRows, whatever they hold, even while others write them.
   const BFloat16* a;
   int64_t a_stride;
@@ -245,7 +245,8 @@ struct PartsProduct {
 
 // Panels are as wide, and blocks of depth as deep, as those of float_kernels.
 struct PartsKernels {
-  // One after another: the sums of each are added while the next is computed.
+  // One after another, all of the same depth: the sums of each are added while
+  // the next is computed.
   void (*multiply_panels)(const PartsProduct* products, int count);
   // out: a row of A.
   void (*split_row)(const float* row, int64_t depth, BFloat16* out);

@@ -34,7 +34,7 @@ struct Vec<float> {
   void Store(float* p, int64_t count) const {
     _mm256_maskstore_ps(p, Mask(count), v);
   }
-  void StorePastCaches(float* p) const { _mm256_stream_ps(p, v); }
+  void StorePastCaches(float* p) const { Store(p); }
 
  private:
   static __m256i Mask(int64_t count) {
@@ -43,7 +43,7 @@ struct Vec<float> {
   }
 };
 
-inline void FinishStoresPastCaches() { _mm_sfence(); }
+inline void FinishStoresPastCaches() {}
 
 inline Vec<float> operator+(Vec<float> a, Vec<float> b) {
   return {_mm256_add_ps(a.v, b.v)};
@@ -143,7 +143,7 @@ struct Vec<double> {
   void Store(double* p, int64_t count) const {
     _mm256_maskstore_pd(p, Mask(count), v);
   }
-  void StorePastCaches(double* p) const { _mm256_stream_pd(p, v); }
+  void StorePastCaches(double* p) const { Store(p); }
 
  private:
   static __m256i Mask(int64_t count) {

@@ -2,7 +2,7 @@
 //
 // Min and Max return their second argument if either is NaN, on every target:
 // a limit comes first, and NaN flows through. StorePastCaches() takes an
-// aligned address and leaves the line in memory, where the target can; what it
+// aligned address and may leave the line in memory (floats do here); what it
 // stored is seen by other threads after FinishStoresPastCaches().
 #ifndef KERNELS_ENGINE_SIMD_VEC_AVX512_H_
 #define KERNELS_ENGINE_SIMD_VEC_AVX512_H_
@@ -167,7 +167,7 @@ struct Vec<double> {
   void Store(double* p, int64_t count) const {
     _mm512_mask_storeu_pd(p, Mask(count), v);
   }
-  void StorePastCaches(double* p) const { _mm512_stream_pd(p, v); }
+  void StorePastCaches(double* p) const { Store(p); }
 
  private:
   static __mmask8 Mask(int64_t count) {
