@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/engine/simd/unroll-inl.h"
+
 namespace rnn {
 namespace RNN_ISA {
 namespace {
