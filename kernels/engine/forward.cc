@@ -191,7 +191,7 @@ inline int64_t MaxPackedRecurrentBytes(const Sequences& sequences,
 template <typename Operand>
 bool PacksRecurrent(const RnnDescriptor& d, const Sequences& sequences,
                     bool is_canonical) {
-  return d.gates_size() * d.output_size() * int64_t{sizeof(Operand)} <=
+  return RecurrentBytes<Operand>(d, /*in_parts=*/false) <=
          MaxPackedRecurrentBytes(sequences, is_canonical);
 }
 
@@ -406,7 +406,7 @@ class ForwardPseudoLayer {
     constexpr int64_t kLine = 64;
     constexpr int64_t kSize = sizeof(Element);
     const bool is_cache_full =
-        RecurrentBytes<Operand>(d_, true) > CoreCacheBytes();
+        RecurrentBytes<Operand>(d_, /*in_parts=*/true) > CoreCacheBytes();
     const int64_t min_bytes = int64_t{is_cache_full ? 2 : 8} << 20;
     const int64_t values = sequences_.num_valid_rows() * ReservedRowSize();
     return values * kSize >= min_bytes && d_.hidden_size * kSize % kLine == 0 &&

@@ -32,6 +32,14 @@ inline double ForwardWork(const RnnDescriptor& d, const Sequences& sequences) {
 // Some 50 microseconds: what is less is done before helpers have come.
 inline constexpr double kMinTeamWork = 4e6;
 
+// Bytes of R that every step reads.
+template <typename Operand>
+int64_t RecurrentBytes(const RnnDescriptor& d, bool in_parts) {
+  const int64_t bytes =
+      in_parts ? kNumParts * sizeof(BFloat16) : sizeof(Operand);
+  return d.gates_size() * d.output_size() * bytes;
+}
+
 // Directions do not depend on each other: each can be a thread's, without a
 // barrier at each step. That pays where a step is too short to be split, as far
 // as a thread's own cache holds the weights; where there are rows enough, these
@@ -42,8 +50,7 @@ bool MayRunDirectionsTogether(const RnnDescriptor& d,
   constexpr int64_t kMaxWeightsBytes = int64_t{1} << 20;
   constexpr int64_t kMaxBatch = 16;
   return d.num_directions == 2 && sequences.batch() <= kMaxBatch &&
-         d.gates_size() * d.output_size() * int64_t{sizeof(Operand)} <=
-             kMaxWeightsBytes;
+         RecurrentBytes<Operand>(d, /*in_parts=*/false) <= kMaxWeightsBytes;
 }
 
 // More threads than directions are of use where steps can be split.
@@ -89,14 +96,6 @@ bool RecursInParts(const RnnDescriptor& d, const Sequences& sequences,
          weights >= kMinWeights && weights <= max_weights &&
          MultipliesInParts<Operand>(sequences.shape_rows(), d.gates_size(),
                                     d.output_size());
-}
-
-// Bytes of R that every step reads.
-template <typename Operand>
-int64_t RecurrentBytes(const RnnDescriptor& d, bool in_parts) {
-  const int64_t bytes =
-      in_parts ? kNumParts * sizeof(BFloat16) : sizeof(Operand);
-  return d.gates_size() * d.output_size() * bytes;
 }
 
 struct Recurrence {

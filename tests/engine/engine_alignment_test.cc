@@ -6,47 +6,33 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
-#include <vector>
 
 #include "kernels/engine/recurrence.h"
 #include "tests/engine/engine_call.h"
+#include "tests/engine/guarded.h"
 
 namespace rnn {
 namespace {
 
-constexpr int64_t kLine = 64;
-
-// Memory that begins `kOffset` elements after a cache line does; scratch always
-// begins with one.
-template <typename Value, int kOffset>
-class BufferAt {
+// Memory that begins one element after a cache line does, but for scratch.
+template <typename Value>
+class OffLine {
  public:
-  explicit BufferAt(int64_t size)
-      : size_(size), bytes_((size + kOffset) * sizeof(Value) + kLine) {
-    const auto address = reinterpret_cast<uintptr_t>(bytes_.data());
-    begin_ = (kLine - address % kLine) % kLine;
-    if (!std::is_same_v<Value, unsigned char>) {
-      begin_ += kOffset * sizeof(Value);
-    }
-  }
+  explicit OffLine(int64_t size) : memory_(size + kOffset) {}
 
-  Value* data() { return reinterpret_cast<Value*>(bytes_.data() + begin_); }
-  int64_t size() const { return size_; }
+  Value* data() { return memory_.data() + kOffset; }
+  int64_t size() const { return memory_.size() - kOffset; }
 
  private:
-  int64_t size_;
-  std::vector<unsigned char> bytes_;
-  int64_t begin_;
+  static constexpr int64_t kOffset =
+      std::is_same_v<Value, unsigned char> ? 0 : 1;
+  Guarded<Value> memory_;
 };
-template <typename Value>
-using AtLine = BufferAt<Value, 0>;
-template <typename Value>
-using OffLine = BufferAt<Value, 1>;
 
 template <typename Element>
 void ExpectSameBitsAnywhere(const EngineSizes& sizes) {
   SerialExecutor alone;
-  EngineCall<Element, AtLine> at_line(sizes);
+  EngineCall<Element, Guarded> at_line(sizes);
   EngineCall<Element, OffLine> off_line(sizes);
   const auto run = [&](auto& call) {
     call.Forward(alone);

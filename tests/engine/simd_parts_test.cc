@@ -72,6 +72,20 @@ struct Operands {
     }
   }
 
+  // Rows [row, row + count) times the first `num_columns` of B.
+  PartsProduct Product(int64_t row, int64_t count, int64_t num_columns,
+                       float* const* c) const {
+    PartsProduct product{};
+    product.rows = count;
+    product.depth = PaddedPartsDepth(depth);
+    product.columns = num_columns;
+    product.a = a_parts + row * a_stride;
+    product.a_stride = a_stride;
+    product.b = b_parts;
+    product.c = c;
+    return product;
+  }
+
   // Rows [row, row + count) times the first `num_columns` of B, plus the bias
   // or the former c, if there are any.
   std::vector<float> Multiply(int64_t row, int64_t count, int64_t num_columns,
@@ -88,14 +102,7 @@ struct Operands {
                     pointers[i] + kOffset);
       }
     }
-    PartsProduct product{};
-    product.rows = count;
-    product.depth = PaddedPartsDepth(depth);
-    product.columns = num_columns;
-    product.a = a_parts + row * a_stride;
-    product.a_stride = a_stride;
-    product.b = b_parts;
-    product.c = pointers.data();
+    PartsProduct product = Product(row, count, num_columns, pointers.data());
     product.c_offset = kOffset;
     product.bias = bias;
     product.accumulate = c != nullptr;
@@ -279,17 +286,10 @@ TEST_F(SimdPartsTest, ProductsOfACallAreThoseOfCallsOfTheirOwn) {
         for (int64_t i = 0; i < o.rows; ++i) {
           pointers[n].push_back(sums[n].data() + i * o.columns);
         }
-        PartsProduct& product = products[n];
-        product = {};
-        product.rows = o.rows;
-        product.depth = PaddedPartsDepth(depth);
-        product.columns = o.columns - 9 * n;
-        product.a = o.a_parts;
-        product.a_stride = o.a_stride;
-        product.b = o.b_parts;
-        product.c = pointers[n].data();
-        product.bias = n == 1 ? bias.data() : nullptr;
-        product.accumulate = n == 2;
+        products[n] =
+            o.Product(0, o.rows, o.columns - 9 * n, pointers[n].data());
+        products[n].bias = n == 1 ? bias.data() : nullptr;
+        products[n].accumulate = n == 2;
       }
       const auto before = sums;
       target->parts_kernels->multiply_panels(products, kCount);

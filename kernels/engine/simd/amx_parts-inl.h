@@ -339,21 +339,18 @@ class ProductsByParts {
  public:
   void Multiply(const PartsProduct& p) {
     // Or the sums of two blocks of depth would wait.
-    if (p.rows == 0 || p.columns == 0) return;
-    for (int64_t k = 0; k < p.depth; k += kBlock) {
-      const int64_t depth = p.depth - k < kBlock ? p.depth - k : kBlock;
+    if (p.rows == 0 || p.columns == 0 || p.depth == 0) return;
+    ForEachDepthBlock<float>(p.depth, [&](int64_t k, int64_t k_end) {
       // The finished block may still be of the one before.
       SpecialSums* const special = &special_[num_depth_blocks_++ % 2];
-      *special = SpecialSums(p.b + k / kPartsDepth * kChunkOfB, depth);
-      MultiplyBlockOfDepth(p, k, depth, special);
-    }
+      *special = SpecialSums(p.b + k / kPartsDepth * kChunkOfB, k_end - k);
+      MultiplyBlockOfDepth(p, k, k_end - k, special);
+    });
   }
 
   void Finish() { finished_->Add(kRowsTogether); }
 
  private:
-  static constexpr int64_t kBlock = kDepthBlock<float>;
-
   void MultiplyBlockOfDepth(const PartsProduct& p, int64_t k, int64_t depth,
                             SpecialSums* special) {
     using V = Vec<float>;
