@@ -171,7 +171,7 @@ void RunCellForward(benchmark::State& state, const SimdTarget& target,
   Measure(state, "flops_per_second",
           2.0 * static_cast<double>(rows * depth * columns),
           PeakFlops(target, kTypeOf<Operand>, 1),
-          [&] { kernels.cell_forward[static_cast<int>(mode)](step); });
+          [&] { kernels.cell_forward[static_cast<int>(mode)](&step, 1); });
 }
 
 template <typename Operand>

@@ -719,7 +719,7 @@ class ForwardPseudoLayer {
     const auto cell_forward =
         Kernels<Operand>().cell_forward[static_cast<int>(d_.mode)];
     // R is packed at `packed`, or recurrent_sums_ are there in its place.
-    const auto run_cell = [&](const PanelRows& part, const Operand* packed) {
+    const auto cell_of = [&](const PanelRows& part, const Operand* packed) {
       const int64_t begin = part.row_begin, end = part.row_end;
       CellForwardStep<Operand> cell{};
       cell.rows = end - begin;
@@ -742,11 +742,18 @@ class ForwardPseudoLayer {
         cell.saved = saved_rows_ + row + begin;
         cell.saves_past_caches = saves_past_caches_;
       }
-      cell_forward(cell);
-      if (!d_.has_projection()) {
-        EmitOutputs(direction, step, begin, end, cell.unit, cell.units, h,
-                    outputs);
-      }
+      return cell;
+    };
+    const auto emit = [&](const PanelRows& part,
+                          const CellForwardStep<Operand>& cell) {
+      if (d_.has_projection()) return;
+      EmitOutputs(direction, step, part.row_begin, part.row_end, cell.unit,
+                  cell.units, h, outputs);
+    };
+    const auto run_cell = [&](const PanelRows& part, const Operand* packed) {
+      const CellForwardStep<Operand> cell = cell_of(part, packed);
+      cell_forward(&cell, 1);
+      emit(part, cell);
     };
     const int64_t work =
         2 * ranks * d_.gates_size() * P + kCellWork * ranks * H;
@@ -791,16 +798,23 @@ class ForwardPseudoLayer {
                                nullptr);
                     }
                   });
-    } else {
+    } else if (recurrent_use_ == WeightsUse::kInPlace) {
       ParallelPanels(executor, recurrent_.num_panels(), PanelOrder(step),
                      rank_begin, rank_end, work, [&](const PanelRows& part) {
-                       if (recurrent_use_ == WeightsUse::kInPlace) {
-                         MultiplyByParams(h_prev, part);
-                         run_cell(part, nullptr);
-                       } else {
-                         run_cell(part, recurrent_.panel(part.panel));
-                       }
+                       MultiplyByParams(h_prev, part);
+                       run_cell(part, nullptr);
                      });
+    } else {
+      ParallelPanelGroups(
+          executor, recurrent_.num_panels(), PanelOrder(step), rank_begin,
+          rank_end, work, [&](const PanelRows* parts, int count) {
+            CellForwardStep<Operand> cells[kMaxPartsTogether];
+            for (int i = 0; i < count; ++i) {
+              cells[i] = cell_of(parts[i], recurrent_.panel(parts[i].panel));
+            }
+            cell_forward(cells, count);
+            for (int i = 0; i < count; ++i) emit(parts[i], cells[i]);
+          });
     }
     if (d_.has_projection()) {
       ProjectStep(executor, direction, step, rank_begin, rank_end, h, outputs);

@@ -68,13 +68,15 @@ struct PanelRows {
   static constexpr int64_t kNone = -1;
 };
 
-// Calls run(PanelRows) on parts that cover the panels and the rows [first_row,
-// last_row). A task's parts are neighbours, panel by panel, and a thread works
-// through its panels in `order`.
-template <typename RunPart>
-void ParallelPanels(Executor& executor, int64_t num_panels, Order order,
-                    int64_t first_row, int64_t last_row, int64_t work,
-                    RunPart run, int64_t min_rows = kMinBlockRows) {
+// Calls run(const PanelRows* parts, int count) on parts that cover the panels
+// and the rows [first_row, last_row), up to kMaxPartsTogether at a time. A
+// task's parts are neighbours, panel by panel, and a thread works through its
+// panels in `order`.
+inline constexpr int kMaxPartsTogether = 8;
+template <typename RunParts>
+void ParallelPanelGroups(Executor& executor, int64_t num_panels, Order order,
+                         int64_t first_row, int64_t last_row, int64_t work,
+                         RunParts run, int64_t min_rows = kMinBlockRows) {
   const int64_t num_rows = last_row - first_row;
   if (num_rows == 0) return;
   const int num_tasks = NumTasks(executor, work);
@@ -87,11 +89,13 @@ void ParallelPanels(Executor& executor, int64_t num_panels, Order order,
   const int64_t num_parts = num_panels * row_blocks;
   const bool ascends = order == Order::kAscending;
   const auto run_parts = [&](int64_t begin, int64_t end) {
+    PanelRows parts[kMaxPartsTogether];
+    int count = 0;
     for (int64_t j = begin; j < end; ++j) {
       const int64_t i = ascends ? j : begin + end - 1 - j;
       const int64_t next = ascends ? i + 1 : i - 1;
       const int64_t block = i % row_blocks;
-      PanelRows part;
+      PanelRows& part = parts[count];
       part.panel = i / row_blocks;
       part.next_panel =
           next < 0 || next == num_parts || next / row_blocks == part.panel
@@ -99,7 +103,11 @@ void ParallelPanels(Executor& executor, int64_t num_panels, Order order,
               : next / row_blocks;
       part.row_begin = first_row + num_rows * block / row_blocks;
       part.row_end = first_row + num_rows * (block + 1) / row_blocks;
-      if (part.row_begin < part.row_end) run(part);
+      if (part.row_begin < part.row_end) ++count;
+      if (count == kMaxPartsTogether || (j + 1 == end && count > 0)) {
+        run(parts, count);
+        count = 0;
+      }
     }
   };
   if (num_tasks == 1) {
@@ -109,6 +117,19 @@ void ParallelPanels(Executor& executor, int64_t num_panels, Order order,
   executor.Run(num_tasks, order, [&](int task) {
     run_parts(num_parts * task / num_tasks, num_parts * (task + 1) / num_tasks);
   });
+}
+
+// The same with run(PanelRows) for each part.
+template <typename RunPart>
+void ParallelPanels(Executor& executor, int64_t num_panels, Order order,
+                    int64_t first_row, int64_t last_row, int64_t work,
+                    RunPart run, int64_t min_rows = kMinBlockRows) {
+  ParallelPanelGroups(
+      executor, num_panels, order, first_row, last_row, work,
+      [&](const PanelRows* parts, int count) {
+        for (int i = 0; i < count; ++i) run(parts[i]);
+      },
+      min_rows);
 }
 
 }  // namespace rnn

@@ -9,6 +9,7 @@
 #include "kernels/engine/cache.h"
 #include "kernels/engine/chunks.h"
 #include "kernels/engine/descriptor.h"
+#include "kernels/engine/elements.h"
 #include "kernels/engine/executor.h"
 #include "kernels/engine/parallel.h"
 #include "kernels/engine/parts.h"
@@ -108,6 +109,7 @@ struct Recurrence {
             pass,
             2 * d.gates_size() * d.output_size(),
             RecurrentBytes<Operand>(d, in_parts),
+            in_parts ? kPartsRowsTogether : Kernels<Operand>().rows_together,
             in_parts};
   }
 
@@ -116,6 +118,7 @@ struct Recurrence {
   Pass pass;
   int64_t work_per_row;   // floating-point operations
   int64_t weights_bytes;  // that every step reads
+  int64_t rows_together;  // that its products multiply at a time
   bool in_parts;
 };
 
@@ -125,12 +128,13 @@ struct Recurrence {
 // step, the steps themselves are split.
 inline int NumRankGroups(const Recurrence& r, const Executor& executor) {
   constexpr int64_t kMaxWeightsBytes = int64_t{14} << 20;
-  // A part reads all weights at each step, for at least so many rows; for good
-  // ones, if weights come from beyond the core's own cache or are in parts.
+  // A part reads all weights at each step, for at least so many rows; for more,
+  // if weights come from beyond the core's own cache.
   constexpr int64_t kFewRanks = 8;
   constexpr int64_t kGoodRanks = 16;
-  const int64_t min_ranks =
-      r.in_parts || r.weights_bytes > CoreCacheBytes() ? kGoodRanks : kFewRanks;
+  const int64_t min_ranks = r.weights_bytes > CoreCacheBytes()
+                                ? std::max(kGoodRanks, r.rows_together)
+                                : std::max(kFewRanks, r.rows_together / 2);
   const int64_t rows =
       r.sequences->offset(r.chunk.end) - r.sequences->offset(r.chunk.begin);
   const int64_t ranks = r.sequences->active(r.chunk.begin);
@@ -146,7 +150,8 @@ inline int NumRankGroups(const Recurrence& r, const Executor& executor) {
     return 1;
   }
   // As many for each thread.
-  const int64_t good_ranks = r.in_parts ? kPartsRowsTogether : kGoodRanks;
+  const int64_t good_ranks =
+      r.in_parts ? r.rows_together : std::max(kGoodRanks, 2 * r.rows_together);
   const int64_t groups_per_thread = std::clamp<int64_t>(
       ranks / (threads * good_ranks), 1, num_tasks / threads);
   return static_cast<int>(threads * groups_per_thread);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <optional>
 #include <string>
@@ -139,9 +140,15 @@ struct ForwardCall {
 
   void Run(const SimdKernels<Operand>& kernels, bool save,
            RecurrentKind kind = RecurrentKind::kPacked) {
+    const CellForwardStep<Operand> step = Step(kernels, save, kind);
+    kernels.cell_forward[static_cast<int>(s.mode)](&step, 1);
+  }
+
+  // Good as long as this lives, and until the next call.
+  CellForwardStep<Operand> Step(const SimdKernels<Operand>& kernels, bool save,
+                                RecurrentKind kind) {
     const Operand* recurrent = nullptr;
-    std::optional<Guarded<Operand>> copy;
-    std::optional<Rows<F>> sums;
+    sums.reset();
     const int64_t columns = s.G() * s.cell_units;
     switch (kind) {
       case RecurrentKind::kPacked: {
@@ -196,7 +203,7 @@ struct ForwardCall {
     step.c = s.is_lstm() ? c.data() : nullptr;
     step.h = h.mutable_pointers.data();
     step.saved = save ? saved.mutable_pointers.data() : nullptr;
-    kernels.cell_forward[static_cast<int>(s.mode)](step);
+    return step;
   }
 
   reference::CellInput Input(int64_t m, int64_t u) {
@@ -232,6 +239,10 @@ struct ForwardCall {
   Rows<Operand> h;
   Rows<Operand> saved;
   std::vector<F> c_before;
+
+  // What the last step reads in place of `panel`.
+  std::optional<Guarded<Operand>> copy;
+  std::optional<Rows<F>> sums;
 };
 
 template <typename Operand>
@@ -383,6 +394,53 @@ TYPED_TEST(SimdCellsTest, ForwardBitsOfARowDoNotDependOnTheOthers) {
               << kRecurrentKindNames[static_cast<int>(kind)];
           ASSERT_TRUE(same(alone.c.data(), all.c.data() + m * s.H(), s.H()));
           ASSERT_TRUE(same(alone.saved[0], all.saved[m], s.reserved()));
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(SimdCellsTest, PanelsOfACallAreThoseOfCallsOfTheirOwn) {
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
+    for (CellMode mode : kModes) {
+      const int64_t cell_units = kernels.cell_units[static_cast<int>(mode)];
+      for (int64_t depth : {1, 70, 130}) {
+        SCOPED_TRACE(testing::Message() << target->name << ' '
+                                        << kModeNames[static_cast<int>(mode)]
+                                        << ", depth " << depth);
+        struct Panel {
+          int64_t rows, units;
+          RecurrentKind kind;
+        };
+        const Panel panels[] = {{33, cell_units, RecurrentKind::kPacked},
+                                {1, cell_units, RecurrentKind::kPacked},
+                                {7, 1, RecurrentKind::kSums},
+                                {40, cell_units - 1, RecurrentKind::kPacked},
+                                {16, cell_units, RecurrentKind::kPacked}};
+        std::deque<ForwardCall<Operand>> together, alone;
+        for (const Panel& panel : panels) {
+          const Sizes s{mode, panel.rows, panel.units, cell_units,
+                        std::max(depth, kBefore + panel.units + kAfter)};
+          together.emplace_back(s, together.size());
+          alone.emplace_back(s, alone.size());
+        }
+        std::vector<CellForwardStep<Operand>> steps;
+        for (size_t i = 0; i < together.size(); ++i) {
+          steps.push_back(
+              together[i].Step(kernels, /*save=*/true, panels[i].kind));
+          alone[i].Run(kernels, /*save=*/true, panels[i].kind);
+        }
+        kernels.cell_forward[static_cast<int>(mode)](
+            steps.data(), static_cast<int>(steps.size()));
+        for (size_t i = 0; i < together.size(); ++i) {
+          SCOPED_TRACE(i);
+          ASSERT_TRUE(SameBits(together[i].h.values.values(),
+                               alone[i].h.values.values()));
+          ASSERT_TRUE(SameBits(together[i].c.values(), alone[i].c.values()));
+          ASSERT_TRUE(SameBits(together[i].saved.values.values(),
+                               alone[i].saved.values.values()));
         }
       }
     }

@@ -405,7 +405,7 @@ TYPED_TEST(SimdProductGuardTest, CellForward) {
                 step.saved = rows % 2 == 0
                                  ? nullptr
                                  : saved.Poisoned(side, rows, reserved * H);
-                kernels.cell_forward[static_cast<int>(mode)](step);
+                kernels.cell_forward[static_cast<int>(mode)](&step, 1);
                 for (int64_t row = 0; row < rows; ++row) {
                   ExpectWritten(step.h[row] + unit, units, text);
                   for (int64_t i = 0; i < reserved && step.saved; ++i) {

@@ -108,7 +108,7 @@ TYPED_TEST(SimdSpecialValuesTest, Forward) {
         step.recurrent_new_bias = new_bias.data();
         step.c = c.data();
         step.h = h_rows.data();
-        kernels.cell_forward[static_cast<int>(mode)](step);
+        kernels.cell_forward[static_cast<int>(mode)](&step, 1);
         for (int64_t i = 0; i < kRows * H; ++i) {
           const int64_t row = i / H, unit = i % H;
           reference::CellInput input;

@@ -114,241 +114,331 @@ class RegisterShapes {
   int rows_[2] = {0, 0};
 };
 
-// A tile's memory.
-struct RegisterMemory {
-  const BFloat16* first;
-  int64_t stride;  // elements
-
-  template <int kRegister>
-  RNN_ALWAYS_INLINE void Load() const {
-    LoadRegister<kRegister>(first, stride * int64_t{sizeof(BFloat16)});
-  }
-};
-
-// Up to 16 rows of A.
-class RegistersOfA {
- public:
-  RegistersOfA(const BFloat16* const* rows, int num_rows, int64_t offset,
-               int64_t depth)
-      : rows_(rows), num_rows_(num_rows), offset_(offset), depth_(depth) {
-    stride_ = num_rows > 1 ? rows[1] - rows[0] : 0;
-    for (int m = 2; m < num_rows; ++m) {
-      is_regular_ = is_regular_ && rows[m] - rows[m - 1] == stride_;
-    }
-  }
-
-  // The tile of [k, k + 32), zeros beyond the depth. Good until the next call.
-  RegisterMemory At(int64_t k) {
-    const Lanes<Vec<BFloat16>> lanes{(depth_ - k) / 2};
-    if (is_regular_ && lanes.count >= kRegisterLanes) {
-      return {rows_[0] + offset_ + k, stride_};
-    }
-    for (int m = 0; m < num_rows_; ++m) {
-      lanes.Load(rows_[m] + offset_ + k).Store(copy_ + m * kRegisterDepth);
-    }
-    return {copy_, kRegisterDepth};
-  }
-
- private:
-  const BFloat16* const* rows_;
-  int num_rows_;
-  int64_t offset_;
-  int64_t depth_;
-  int64_t stride_;
-  bool is_regular_ = true;
-  alignas(64) BFloat16 copy_[kRegisterRows * kRegisterDepth];
-};
-
 // B in a panel of `columns`, packed.
 class PackedRegistersOfB {
  public:
   PackedRegistersOfB(const BFloat16* panel, int64_t columns, int64_t depth)
       : panel_(panel), stride_(2 * columns), depth_(depth) {}
 
-  // The tile of [k, k + 32) and of vector `vector`, zeros beyond the depth.
-  // Good until the next call of the same kSlot.
-  template <int kSlot>
-  RegisterMemory At(int64_t k, int vector) {
-    const BFloat16* first =
-        panel_ + k / 2 * stride_ + vector * 2 * kRegisterLanes;
-    if (k + kRegisterDepth <= depth_) return {first, stride_};
-    BFloat16* copy = copies_[kSlot];
+  // Tiles of [k, k + 32) lie in memory before this depth.
+  int64_t whole_depth() const {
+    return depth_ / kRegisterDepth * kRegisterDepth;
+  }
+  // The first of vector `vector`, and how far its rows are apart.
+  const BFloat16* first(int vector) const {
+    return panel_ + vector * 2 * kRegisterLanes;
+  }
+  int64_t stride() const { return stride_; }
+
+  // One of any depth, with zeros beyond the end.
+  void Copy(int64_t k, int vector, BFloat16* out) const {
+    const BFloat16* row = first(vector) + k / 2 * stride_;
     for (int64_t i = 0; i < kRegisterRows; ++i) {
-      (k + 2 * i < depth_ ? Vec<BFloat16>::Load(first + i * stride_)
+      (k + 2 * i < depth_ ? Vec<BFloat16>::Load(row + i * stride_)
                           : ZeroStep<BFloat16>())
-          .Store(copy + i * kRegisterDepth);
+          .Store(out + i * kRegisterDepth);
     }
-    return {copy, kRegisterDepth};
   }
 
  private:
   const BFloat16* panel_;
   int64_t stride_;
   int64_t depth_;
-  alignas(64) BFloat16 copies_[2][kRegisterRows * kRegisterDepth];
 };
 
-// B in rows of vectors, which become tiles here.
+// The same of B in rows of vectors, which become tiles by copying.
 class StridedRegistersOfB {
  public:
   StridedRegistersOfB(const Panel<BFloat16>& panel, int64_t k_begin,
                       int64_t depth)
       : panel_(panel), k_begin_(k_begin), depth_(depth) {}
 
-  template <int kSlot>
-  RegisterMemory At(int64_t k, int vector) {
-    BFloat16* copy = copies_[kSlot];
+  int64_t whole_depth() const { return 0; }
+  const BFloat16* first(int vector) const { return panel_.vectors[vector]; }
+  int64_t stride() const { return panel_.stride; }
+
+  void Copy(int64_t k, int vector, BFloat16* out) const {
     for (int64_t i = 0; i < kRegisterRows; ++i) {
       const int64_t row = k + 2 * i;
-      const BFloat16* first =
-          panel_.vectors[vector] + (k_begin_ + row) * panel_.stride;
-      (row < depth_ ? Vec<BFloat16>::Interleave(first, first + panel_.stride)
+      const BFloat16* values = first(vector) + (k_begin_ + row) * stride();
+      (row < depth_ ? Vec<BFloat16>::Interleave(values, values + stride())
                     : ZeroStep<BFloat16>())
-          .Store(copy + i * kRegisterDepth);
+          .Store(out + i * kRegisterDepth);
     }
-    return {copy, kRegisterDepth};
   }
 
  private:
   const Panel<BFloat16>& panel_;
   int64_t k_begin_;
   int64_t depth_;
-  alignas(64) BFloat16 copies_[2][kRegisterRows * kRegisterDepth];
 };
 
-// Sums of some rows times vectors of B.
-template <int kMaxVectors>
-struct RegisterSums {
-  static constexpr int64_t kStride = kMaxVectors * kRegisterLanes;
-  alignas(64) float values[2 * kRegisterRows][kStride];
-};
+// As many rows of A as are multiplied together.
+constexpr int kRowsTogether = 2 * kRegisterRows;
 
-// sums = A times kVectors vectors of B from `vector` on. kBlocks blocks of rows
-// of A, each of no more than a tile has; two have no more than two vectors.
-template <int kBlocks, int kVectors, typename RegistersOfB, int kMaxVectors>
-inline void MultiplyRegisters(RegistersOfA* (&a)[2], const int (&first_rows)[2],
-                              RegistersOfB* b, int64_t depth, int vector,
-                              FetchAhead* ahead,
-                              RegisterSums<kMaxVectors>* sums) {
-  static_assert(kBlocks * kVectors <= kNumSums);
-  Unroll<kNumSums>([](auto i) RNN_ALWAYS_INLINE { ZeroRegister<i.value>(); });
-  for (int64_t k = 0; k < depth; k += kRegisterDepth) {
-    FetchAhead lines = ahead->Take(kRegisterRows, b);
-    Unroll<kRegisterRows>([&](auto) RNN_ALWAYS_INLINE { lines.Next(); });
-    Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
-      a[i.value]->At(k).template Load<kFirstA + i.value>();
+// Up to so many rows of A: one or two tiles.
+class RowsInRegisters {
+ public:
+  RowsInRegisters(const BFloat16* const* rows, int num_rows, int64_t offset,
+                  int64_t depth)
+      : rows_(rows),
+        num_rows_(num_rows),
+        num_blocks_(num_rows > kRegisterRows ? 2 : 1),
+        block_rows_((num_rows + num_blocks_ - 1) / num_blocks_),
+        offset_(offset),
+        depth_(depth),
+        stride_(num_rows > 1 ? rows[1] - rows[0] : 0),
+        whole_depth_(depth / kRegisterDepth * kRegisterDepth) {
+    for (int m = 2; m < num_rows; ++m) {
+      if (rows[m] - rows[m - 1] != stride_) whole_depth_ = 0;
+    }
+  }
+
+  void SetShapes(RegisterShapes* shapes) const {
+    shapes->SetRows(block_rows_, num_rows_ - (num_blocks_ - 1) * block_rows_);
+  }
+
+  // sums [rows][kMaxVectors vectors] = the rows times the first `vectors` of B.
+  // Calls between() num_chunks(vectors) times.
+  template <int kMaxVectors, typename RegistersOfB, typename Between>
+  void Multiply(const RegistersOfB& b, int vectors, FetchAhead* ahead,
+                float* sums, Between between) const {
+    WithConstant<2>(num_blocks_, [&](auto blocks) {
+      constexpr int kBlocks = decltype(blocks)::value;
+      constexpr int kTogether = kNumSums / kBlocks;
+      for (int v = 0; v < vectors; v += kTogether) {
+        WithConstant<kTogether>(vectors - v, [&](auto count) {
+          constexpr int kVectors = decltype(count)::value;
+          AddProducts<kBlocks, kVectors>(b, v, ahead, between);
+          StoreSums<kBlocks, kVectors>(sums + v * kRegisterLanes,
+                                       kMaxVectors * kRegisterLanes);
+        });
+      }
     });
-    Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
-      constexpr int kSlot = j.value % 2;
-      b->template At<kSlot>(k, vector + j.value)
-          .template Load<kFirstB + kSlot>();
-      Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
-        MultiplyAddRegisters<kBlocks * j.value + i.value, kFirstA + i.value,
-                             kFirstB + kSlot>();
+  }
+  int num_chunks(int vectors) const {
+    const int together = kNumSums / num_blocks_;
+    return static_cast<int>((depth_ + kRegisterDepth - 1) / kRegisterDepth) *
+           ((vectors + together - 1) / together);
+  }
+
+ private:
+  // The registers of sums = these rows times kVectors vectors from `vector` on.
+  template <int kBlocks, int kVectors, typename RegistersOfB, typename Between>
+  void AddProducts(const RegistersOfB& b, int vector, FetchAhead* ahead,
+                   Between between) const {
+    static_assert(kBlocks * kVectors <= kNumSums);
+    const auto multiply_chunk = [&](auto load_a,
+                                    auto load_b) RNN_ALWAYS_INLINE {
+      FetchAhead lines = ahead->Take(kRegisterRows, &b);
+      Unroll<kRegisterRows>([&](auto) RNN_ALWAYS_INLINE { lines.Next(); });
+      Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE { load_a(i); });
+      Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
+        load_b(j);
+        Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
+          MultiplyAddRegisters<kBlocks * j.value + i.value, kFirstA + i.value,
+                               kFirstB + j.value % 2>();
+        });
+      });
+      between();
+    };
+    Unroll<kNumSums>([](auto i) RNN_ALWAYS_INLINE { ZeroRegister<i.value>(); });
+    const int64_t whole_depth =
+        whole_depth_ < b.whole_depth() ? whole_depth_ : b.whole_depth();
+    const BFloat16* a_tile = rows_[0] + offset_;
+    const BFloat16* b_tile = b.first(vector);
+    const int64_t a_block = block_rows_ * stride_;
+    const int64_t a_bytes = stride_ * int64_t{sizeof(BFloat16)};
+    const int64_t b_stride = b.stride();
+    const int64_t b_bytes = b_stride * int64_t{sizeof(BFloat16)};
+    for (int64_t k = 0; k < whole_depth; k += kRegisterDepth) {
+      multiply_chunk(
+          [&](auto i) RNN_ALWAYS_INLINE {
+            LoadRegister<kFirstA + i.value>(a_tile + i.value * a_block,
+                                            a_bytes);
+          },
+          [&](auto j) RNN_ALWAYS_INLINE {
+            LoadRegister<kFirstB + j.value % 2>(
+                b_tile + j.value * 2 * kRegisterLanes, b_bytes);
+          });
+      a_tile += kRegisterDepth;
+      b_tile += kRegisterRows * b_stride;
+    }
+    alignas(64) BFloat16 tile[kRegisterRows * kRegisterDepth];
+    constexpr int64_t kTileBytes = kRegisterDepth * sizeof(BFloat16);
+    for (int64_t k = whole_depth; k < depth_; k += kRegisterDepth) {
+      multiply_chunk(
+          [&](auto i) RNN_ALWAYS_INLINE {
+            CopyRows(i.value, k, tile);
+            LoadRegister<kFirstA + i.value>(tile, kTileBytes);
+          },
+          [&](auto j) RNN_ALWAYS_INLINE {
+            b.Copy(k, vector + j.value, tile);
+            LoadRegister<kFirstB + j.value % 2>(tile, kTileBytes);
+          });
+    }
+  }
+
+  template <int kBlocks, int kVectors>
+  void StoreSums(float* sums, int64_t stride) const {
+    Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
+      Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
+        StoreRegister<kBlocks * j.value + i.value>(
+            sums + i.value * block_rows_ * stride + j.value * kRegisterLanes,
+            stride * int64_t{sizeof(float)});
       });
     });
   }
-  Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
-    Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
-      StoreRegister<kBlocks * j.value + i.value>(
-          sums->values[first_rows[i.value]] +
-              (vector + j.value) * kRegisterLanes,
-          RegisterSums<kMaxVectors>::kStride * int64_t{sizeof(float)});
-    });
-  });
-}
 
-// The same for all `vectors`, of up to two tiles of rows.
-template <typename RegistersOfB, int kMaxVectors>
-inline void MultiplyRegisters(RegisterShapes* shapes,
-                              const BFloat16* const* rows, int num_rows,
-                              int64_t a_offset, int64_t depth, RegistersOfB* b,
-                              int vectors, FetchAhead* ahead,
-                              RegisterSums<kMaxVectors>* sums) {
-  const int first = num_rows <= kRegisterRows ? num_rows : (num_rows + 1) / 2;
-  const int first_rows[2] = {0, first};
-  const bool is_one = first == num_rows;
-  RegistersOfA upper(rows, first, a_offset, depth);
-  RegistersOfA lower(rows + (is_one ? 0 : first), is_one ? 1 : num_rows - first,
-                     a_offset, depth);
-  RegistersOfA* a[2] = {&upper, &lower};
-  if (is_one) {
-    shapes->SetRows(first, first);
-    WithConstant<kMaxVectors>(vectors, [&](auto count) {
-      MultiplyRegisters<1, decltype(count)::value>(a, first_rows, b, depth, 0,
-                                                   ahead, sums);
-    });
-    return;
+  // The tile of [k, k + 32) of a block's rows, with zeros beyond the depth.
+  void CopyRows(int block, int64_t k, BFloat16* out) const {
+    const Lanes<Vec<BFloat16>> lanes{(depth_ - k) / 2};
+    const int end =
+        block == num_blocks_ - 1 ? num_rows_ : (block + 1) * block_rows_;
+    for (int m = block * block_rows_; m < end; ++m, out += kRegisterDepth) {
+      lanes.Load(rows_[m] + offset_ + k).Store(out);
+    }
   }
-  shapes->SetRows(first, num_rows - first);
-  int vector = 0;
-  for (; vector + 2 <= vectors; vector += 2) {
-    MultiplyRegisters<2, 2>(a, first_rows, b, depth, vector, ahead, sums);
-  }
-  if (vector < vectors) {
-    MultiplyRegisters<2, 1>(a, first_rows, b, depth, vector, ahead, sums);
-  }
-}
 
-// As many rows of A as MultiplyRegisters() takes.
-constexpr int kRowsTogether = 2 * kRegisterRows;
+  const BFloat16* const* rows_;
+  int num_rows_;
+  int num_blocks_;
+  int block_rows_;  // of the first
+  int64_t offset_;
+  int64_t depth_;
+  int64_t stride_;
+  int64_t whole_depth_;  // before it, tiles lie in memory
+};
 
 void MultiplyPanelInRegisters(const PanelProduct<BFloat16>& p) {
   using V = Vec<float>;
   if (p.b.transposed != nullptr || p.depth == 0) return MultiplyPanel(p);
   constexpr int64_t kColumns = kTileVectors * V::kLanes;
-  constexpr int64_t kBlock = kDepthBlock<BFloat16>;
   const int vectors = (p.columns + V::kLanes - 1) / V::kLanes;
   RegisterShapes shapes;
-  RegisterSums<kTileVectors> sums;
-  for (int64_t k = 0; k < p.depth; k += kBlock) {
-    const int64_t depth = p.depth - k < kBlock ? p.depth - k : kBlock;
-    const auto multiply = [&](auto* b, FetchAhead ahead) {
-      ForEachPart<kRowsTogether>(p.rows, [&](int64_t row, int num_rows) {
-        for (int m = 0; m < num_rows; ++m) {
-          FetchTile<1, kTileVectors, V>(p, row + m);
+  alignas(64) float sums[kRowsTogether * kColumns];
+  const auto multiply = [&](int64_t k, int64_t depth, const auto& b,
+                            FetchAhead ahead) {
+    ForEachPart<kRowsTogether>(p.rows, [&](int64_t row, int num_rows) {
+      for (int m = 0; m < num_rows; ++m) {
+        FetchTile<1, kTileVectors, V>(p, row + m);
+      }
+      RowsInRegisters a(p.a + row, num_rows, p.a_offset + k, depth);
+      a.SetShapes(&shapes);
+      a.Multiply<kTileVectors>(b, vectors, &ahead, sums, [] {});
+      for (int m = 0; m < num_rows; ++m) {
+        for (int v = 0; v < vectors; ++v) {
+          const V sum[1][1] = {{V::Load(sums + m * kColumns + v * V::kLanes)}};
+          StoreTile(p, row + m, k == 0, sum, v);
         }
-        MultiplyRegisters(&shapes, p.a + row, num_rows, p.a_offset + k, depth,
-                          b, vectors, &ahead, &sums);
-        for (int m = 0; m < num_rows; ++m) {
-          for (int v = 0; v < vectors; ++v) {
-            const V sum[1][1] = {{V::Load(sums.values[m] + v * V::kLanes)}};
-            StoreTile(p, row + m, k == 0, sum, v);
-          }
-        }
-      });
-    };
+      }
+    });
+  };
+  ForEachDepthBlock<BFloat16>(p.depth, [&](int64_t k, int64_t k_end) {
     if (p.b.packed != nullptr) {
-      PackedRegistersOfB b(p.b.packed + k * kColumns, kColumns, depth);
-      multiply(&b, AheadOfBlock<kColumns, kRowsTogether>(p, k + depth));
+      PackedRegistersOfB b(p.b.packed + k * kColumns, kColumns, k_end - k);
+      multiply(k, k_end - k, b,
+               AheadOfBlock<kColumns, kRowsTogether>(p, k_end));
     } else {
-      StridedRegistersOfB b(p.b, k, depth);
-      multiply(&b, FetchAhead());
-    }
-  }
-}
-
-template <typename Cell>
-void CellForwardInRegisters(const CellForwardStep<BFloat16>& s) {
-  using V = Vec<float>;
-  constexpr int kVectors = kCellVectors<Cell>;
-  static_assert(kVectors == kVectorsTogether<Cell>);
-  if (s.recurrent == nullptr) return CellForward<Cell>(s);
-  RegisterShapes shapes;
-  RegisterSums<kVectors> sums;
-  PackedRegistersOfB b(s.recurrent, kVectors * V::kLanes, s.depth);
-  FetchAhead ahead = AheadOfPanel<Cell, kRowsTogether>(s);
-  ForEachPart<kRowsTogether>(s.rows, [&](int64_t row, int num_rows) {
-    MultiplyRegisters(&shapes, s.h_prev + row, num_rows, 0, s.depth, &b,
-                      kVectors, &ahead, &sums);
-    for (int m = 0; m < num_rows; ++m) {
-      CellForwardRow<Cell>(s, row + m, sums.values[m], V::kLanes);
+      StridedRegistersOfB b(p.b, k, k_end - k);
+      multiply(k, k_end - k, b, FetchAhead());
     }
   });
 }
 
+// The recurrent sums of some rows of a panel, which wait in L1 for their cells
+// to be computed: some rows at a time, while tile registers multiply the next.
+template <typename Cell>
+class WaitingCells {
+ public:
+  // Of which gates' vectors a row has, one after another.
+  float* sums() { return sums_; }
+
+  void Set(const CellForwardStep<BFloat16>& step, int64_t row, int num_rows) {
+    step_ = &step;
+    row_ = row;
+    num_rows_ = num_rows;
+    next_ = 0;
+  }
+
+  // Up to `rows` more rows.
+  void Compute(int rows) {
+    constexpr int64_t kLanes = Vec<float>::kLanes;
+    const int end = next_ + rows < num_rows_ ? next_ + rows : num_rows_;
+    for (; next_ < end; ++next_) {
+      CellForwardRow<Cell>(*step_, row_ + next_,
+                           sums_ + next_ * kCellVectors<Cell> * kLanes, kLanes);
+    }
+  }
+
+ private:
+  alignas(64) float sums_[kRowsTogether * kCellVectors<Cell> * kRegisterLanes];
+  const CellForwardStep<BFloat16>* step_ = nullptr;
+  int64_t row_ = 0;
+  int num_rows_ = 0;
+  int next_ = 0;
+};
+
+// Starts to fetch what the cells of a row read and write.
+template <typename Cell>
+RNN_ALWAYS_INLINE inline void FetchCells(const CellForwardStep<BFloat16>& s,
+                                         int64_t row) {
+  const int64_t H = s.hidden_size;
+  const float* w_x = s.input_gates + row * Cell::kGates * H + s.unit;
+  Unroll<Cell::kGates>([&](auto gate) RNN_ALWAYS_INLINE {
+    Unroll<Cell::kUnitVectors>([&](auto v) RNN_ALWAYS_INLINE {
+      __builtin_prefetch(w_x + gate.value * H + v.value * kRegisterLanes);
+    });
+  });
+  if (s.c != nullptr) {
+    __builtin_prefetch(s.c + row * H + s.unit, /*write=*/1);
+  }
+  __builtin_prefetch(s.h[row] + s.unit, /*write=*/1);
+}
+
+template <typename Cell>
+void CellForwardInRegisters(const CellForwardStep<BFloat16>* panels,
+                            int count) {
+  constexpr int kVectors = kCellVectors<Cell>;
+  static_assert(kVectors == kVectorsTogether<Cell>);
+  RegisterShapes shapes;
+  WaitingCells<Cell> cells[2];
+  WaitingCells<Cell>* multiplied = &cells[0];
+  WaitingCells<Cell>* before = &cells[1];
+  for (int i = 0; i < count; ++i) {
+    const CellForwardStep<BFloat16>& s = panels[i];
+    if (s.recurrent == nullptr) {
+      CellForward<Cell>(s);
+      continue;
+    }
+    const PackedRegistersOfB b(s.recurrent, kVectors * kRegisterLanes, s.depth);
+    FetchAhead ahead = AheadOfPanel<Cell, kRowsTogether>(s);
+    ForEachPart<kRowsTogether>(s.rows, [&](int64_t row, int num_rows) {
+      const RowsInRegisters a(s.h_prev + row, num_rows, 0, s.depth);
+      a.SetShapes(&shapes);
+      const int chunks = a.num_chunks(kVectors);
+      const int rows_per_chunk =
+          chunks == 0 ? 0 : (kRowsTogether + chunks - 1) / chunks;
+      int fetched = 0;
+      a.Multiply<kVectors>(b, kVectors, &ahead, multiplied->sums(), [&]() {
+        for (int j = 0; j < rows_per_chunk && fetched < num_rows; ++j) {
+          FetchCells<Cell>(s, row + fetched++);
+        }
+        before->Compute(rows_per_chunk);
+      });
+      before->Compute(kRowsTogether);
+      multiplied->Set(s, row, num_rows);
+      WaitingCells<Cell>* const next = before;
+      before = multiplied;
+      multiplied = next;
+    });
+  }
+  before->Compute(kRowsTogether);
+}
+
 constexpr SimdKernels<BFloat16> MakeRegisterKernels() {
   SimdKernels<BFloat16> kernels = MakeKernels<BFloat16>();
+  kernels.rows_together = kRowsTogether;
   kernels.multiply_panel = MultiplyPanelInRegisters;
   kernels.cell_forward[static_cast<int>(CellMode::kRelu)] =
       CellForwardInRegisters<VanillaCell<true>>;

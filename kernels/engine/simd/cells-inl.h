@@ -327,6 +327,11 @@ void CellForward(const CellForwardStep<Operand>& s) {
 }
 
 template <typename Cell, typename Operand>
+void CellForwardSteps(const CellForwardStep<Operand>* steps, int count) {
+  for (int i = 0; i < count; ++i) CellForward<Cell>(steps[i]);
+}
+
+template <typename Cell, typename Operand>
 void CellBackward(const CellBackwardStep<Operand>& s) {
   using V = Vec<ComputeType<Operand>>;
   for (int64_t row = 0; row < s.rows; ++row) {

@@ -168,6 +168,7 @@ struct SimdKernels {
 
   int lanes;  // of a vector of F
   int panel_columns;
+  int rows_together;  // that packed products multiply at a time, at most
   // A product may be cut at multiples of this depth: its parts, one after
   // another and accumulating, give the same bits.
   int64_t depth_block;
@@ -197,7 +198,10 @@ struct SimdKernels {
   void (*sum_rows)(const F* const* rows, int64_t num_rows, int64_t first_column,
                    int64_t columns, bool accumulate, F* sums);
   void (*drop_out)(const DropoutRow<F>&);
-  void (*cell_forward[kNumCellModes])(const CellForwardStep<Operand>&);
+  // Several panels of the same step, one after another: the cells of some may
+  // be computed while the next are multiplied.
+  void (*cell_forward[kNumCellModes])(const CellForwardStep<Operand>* panels,
+                                      int count);
   void (*cell_backward[kNumCellModes])(const CellBackwardStep<Operand>&);
 };
 

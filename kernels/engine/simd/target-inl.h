@@ -21,6 +21,7 @@ constexpr SimdKernels<Operand> MakeKernels() {
   return {
       kLanes,
       kTileVectors * kLanes,
+      TileRows(kTileVectors),
       kDepthBlock<Operand>,
       // In the order of CellMode: ReLU, tanh, LSTM, GRU.
       {kVanillaUnits, kVanillaUnits, LstmCell::kUnitVectors * kLanes,
@@ -35,9 +36,9 @@ constexpr SimdKernels<Operand> MakeKernels() {
       PackStep<Operand>,
       SumRows<ComputeType<Operand>>,
       DropOut<ComputeType<Operand>>,
-      {CellForward<VanillaCell<true>, Operand>,
-       CellForward<VanillaCell<false>, Operand>, CellForward<LstmCell, Operand>,
-       CellForward<GruCell, Operand>},
+      {CellForwardSteps<VanillaCell<true>, Operand>,
+       CellForwardSteps<VanillaCell<false>, Operand>,
+       CellForwardSteps<LstmCell, Operand>, CellForwardSteps<GruCell, Operand>},
       {CellBackward<VanillaCell<true>, Operand>,
        CellBackward<VanillaCell<false>, Operand>,
        CellBackward<LstmCell, Operand>, CellBackward<GruCell, Operand>}};
