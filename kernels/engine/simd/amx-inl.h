@@ -187,10 +187,9 @@ class RowsInRegisters {
         block_rows_((num_rows + num_blocks_ - 1) / num_blocks_),
         offset_(offset),
         depth_(depth),
-        stride_(num_rows > 1 ? rows[1] - rows[0] : 0),
-        whole_depth_(depth / kRegisterDepth * kRegisterDepth) {
+        stride_(num_rows > 1 ? rows[1] - rows[0] : 0) {
     for (int m = 2; m < num_rows; ++m) {
-      if (rows[m] - rows[m - 1] != stride_) whole_depth_ = 0;
+      is_regular_ = is_regular_ && rows[m] - rows[m - 1] == stride_;
     }
   }
 
@@ -243,8 +242,7 @@ class RowsInRegisters {
       between();
     };
     Unroll<kNumSums>([](auto i) RNN_ALWAYS_INLINE { ZeroRegister<i.value>(); });
-    const int64_t whole_depth =
-        whole_depth_ < b.whole_depth() ? whole_depth_ : b.whole_depth();
+    const int64_t whole_depth = is_regular_ ? b.whole_depth() : 0;
     const BFloat16* a_tile = rows_[0] + offset_;
     const BFloat16* b_tile = b.first(vector);
     const int64_t a_block = block_rows_ * stride_;
@@ -307,7 +305,7 @@ class RowsInRegisters {
   int64_t offset_;
   int64_t depth_;
   int64_t stride_;
-  int64_t whole_depth_;  // before it, tiles lie in memory
+  bool is_regular_ = true;
 };
 
 void MultiplyPanelInRegisters(const PanelProduct<BFloat16>& p) {
@@ -426,7 +424,7 @@ void CellForwardInRegisters(const CellForwardStep<BFloat16>* panels,
         }
         before->Compute(rows_per_chunk);
       });
-      before->Compute(kRowsTogether);
+      before->Compute(kRowsTogether);  // a depth of 0 has no chunks
       multiplied->Set(s, row, num_rows);
       WaitingCells<Cell>* const next = before;
       before = multiplied;
