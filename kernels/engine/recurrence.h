@@ -128,12 +128,14 @@ struct Recurrence {
 // step, the steps themselves are split.
 inline int NumRankGroups(const Recurrence& r, const Executor& executor) {
   constexpr int64_t kMaxWeightsBytes = int64_t{14} << 20;
-  // A part reads all weights at each step, for at least so many rows; for more,
-  // if weights come from beyond the core's own cache.
+  // A part reads all weights at each step, for at least so many rows; for good
+  // ones, if weights come from beyond the core's own cache.
   constexpr int64_t kFewRanks = 8;
   constexpr int64_t kGoodRanks = 16;
+  const int64_t good_ranks =
+      r.in_parts ? r.rows_together : std::max(kGoodRanks, 2 * r.rows_together);
   const int64_t min_ranks = r.weights_bytes > CoreCacheBytes()
-                                ? std::max(kGoodRanks, r.rows_together)
+                                ? good_ranks
                                 : std::max(kFewRanks, r.rows_together / 2);
   const int64_t rows =
       r.sequences->offset(r.chunk.end) - r.sequences->offset(r.chunk.begin);
@@ -150,8 +152,6 @@ inline int NumRankGroups(const Recurrence& r, const Executor& executor) {
     return 1;
   }
   // As many for each thread.
-  const int64_t good_ranks =
-      r.in_parts ? r.rows_together : std::max(kGoodRanks, 2 * r.rows_together);
   const int64_t groups_per_thread = std::clamp<int64_t>(
       ranks / (threads * good_ranks), 1, num_tasks / threads);
   return static_cast<int>(threads * groups_per_thread);
