@@ -377,23 +377,6 @@ class WaitingCells {
   int next_ = 0;
 };
 
-// Starts to fetch what the cells of a row read and write.
-template <typename Cell>
-RNN_ALWAYS_INLINE inline void FetchCells(const CellForwardStep<BFloat16>& s,
-                                         int64_t row) {
-  const int64_t H = s.hidden_size;
-  const float* w_x = s.input_gates + row * Cell::kGates * H + s.unit;
-  Unroll<Cell::kGates>([&](auto gate) RNN_ALWAYS_INLINE {
-    Unroll<Cell::kUnitVectors>([&](auto v) RNN_ALWAYS_INLINE {
-      __builtin_prefetch(w_x + gate.value * H + v.value * kRegisterLanes);
-    });
-  });
-  if (s.c != nullptr) {
-    __builtin_prefetch(s.c + row * H + s.unit, /*write=*/1);
-  }
-  __builtin_prefetch(s.h[row] + s.unit, /*write=*/1);
-}
-
 template <typename Cell>
 void CellForwardInRegisters(const CellForwardStep<BFloat16>* panels,
                             int count) {
@@ -417,13 +400,8 @@ void CellForwardInRegisters(const CellForwardStep<BFloat16>* panels,
       const int chunks = a.num_chunks(kVectors);
       const int rows_per_chunk =
           chunks == 0 ? 0 : (kRowsTogether + chunks - 1) / chunks;
-      int fetched = 0;
-      a.Multiply<kVectors>(b, kVectors, &ahead, multiplied->sums(), [&]() {
-        for (int j = 0; j < rows_per_chunk && fetched < num_rows; ++j) {
-          FetchCells<Cell>(s, row + fetched++);
-        }
-        before->Compute(rows_per_chunk);
-      });
+      a.Multiply<kVectors>(b, kVectors, &ahead, multiplied->sums(),
+                           [&]() { before->Compute(rows_per_chunk); });
       before->Compute(kRowsTogether);  // a depth of 0 has no chunks
       multiplied->Set(s, row, num_rows);
       WaitingCells<Cell>* const next = before;
