@@ -808,7 +808,7 @@ class ForwardPseudoLayer {
       ParallelPanelGroups(
           executor, recurrent_.num_panels(), PanelOrder(step), rank_begin,
           rank_end, work, [&](const PanelRows* parts, int count) {
-            CellForwardStep<Operand> cells[kMaxPartsTogether];
+            CellForwardStep<Operand> cells[kMaxPanelsTogether];
             for (int i = 0; i < count; ++i) {
               cells[i] = cell_of(parts[i], recurrent_.panel(parts[i].panel));
             }

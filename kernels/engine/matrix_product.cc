@@ -516,7 +516,7 @@ bool IsSmall(const PackedMatrix<Operand>& b) {
 // The multiples of which micro-kernels take rows.
 template <typename Operand>
 int64_t RowsAtOnce(const PackedMatrix<Operand>& b) {
-  return b.in_parts ? kPartsRowsTogether : 1;
+  return b.in_parts ? kPartsRowsTogether : Kernels<Operand>().rows_together;
 }
 
 // The first row of a block, of those that [0, rows) is cut into.
@@ -553,12 +553,12 @@ void MultiplyBlocks(const RowsTimesMatrix<Operand>& p, Executor& executor) {
   const int64_t depth_block =
       std::min(p.depth(), Kernels<Operand>().depth_block);
   const int64_t row_bytes = depth_block * OperandBytes(*p.b);
-  const int64_t rows_together =
+  const int64_t cached_rows =
       std::max(kRowBlock, CoreCacheBytes() / 8 * 3 / row_bytes);
   const int64_t work = 2 * p.rows * depth_block * p.columns();
   const int64_t multiple = RowsAtOnce(*p.b);
   const int64_t num_blocks =
-      std::max((p.rows + rows_together - 1) / rows_together,
+      std::max((p.rows + cached_rows - 1) / cached_rows,
                NumRowBlocks(NumTasks(executor, work), num_panels, p.rows,
                             std::max(kMinBlockRows, multiple)));
   const int64_t num_parts = num_blocks * num_panels;

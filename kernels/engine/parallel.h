@@ -68,11 +68,13 @@ struct PanelRows {
   static constexpr int64_t kNone = -1;
 };
 
+// As many as a call of a kernel gains from: work on the last waits for none.
+inline constexpr int kMaxPanelsTogether = 8;
+
 // Calls run(const PanelRows* parts, int count) on parts that cover the panels
-// and the rows [first_row, last_row), up to kMaxPartsTogether at a time. A
+// and the rows [first_row, last_row), up to kMaxPanelsTogether at a time. A
 // task's parts are neighbours, panel by panel, and a thread works through its
 // panels in `order`.
-inline constexpr int kMaxPartsTogether = 8;
 template <typename RunParts>
 void ParallelPanelGroups(Executor& executor, int64_t num_panels, Order order,
                          int64_t first_row, int64_t last_row, int64_t work,
@@ -89,7 +91,7 @@ void ParallelPanelGroups(Executor& executor, int64_t num_panels, Order order,
   const int64_t num_parts = num_panels * row_blocks;
   const bool ascends = order == Order::kAscending;
   const auto run_parts = [&](int64_t begin, int64_t end) {
-    PanelRows parts[kMaxPartsTogether];
+    PanelRows parts[kMaxPanelsTogether];
     int count = 0;
     for (int64_t j = begin; j < end; ++j) {
       const int64_t i = ascends ? j : begin + end - 1 - j;
@@ -104,7 +106,7 @@ void ParallelPanelGroups(Executor& executor, int64_t num_panels, Order order,
       part.row_begin = first_row + num_rows * block / row_blocks;
       part.row_end = first_row + num_rows * (block + 1) / row_blocks;
       if (part.row_begin < part.row_end) ++count;
-      if (count == kMaxPartsTogether || (j + 1 == end && count > 0)) {
+      if (count == kMaxPanelsTogether || (j + 1 == end && count > 0)) {
         run(parts, count);
         count = 0;
       }

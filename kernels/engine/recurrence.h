@@ -128,15 +128,22 @@ struct Recurrence {
 // step, the steps themselves are split.
 inline int NumRankGroups(const Recurrence& r, const Executor& executor) {
   constexpr int64_t kMaxWeightsBytes = int64_t{14} << 20;
-  // A part reads all weights at each step, for at least so many rows; for good
-  // ones, if weights come from beyond the core's own cache.
+  // A part reads all weights at each step, for at least so many rows; for more,
+  // if weights come from beyond the core's own cache or are in parts.
   constexpr int64_t kFewRanks = 8;
-  constexpr int64_t kGoodRanks = 16;
-  const int64_t good_ranks =
-      r.in_parts ? r.rows_together : std::max(kGoodRanks, 2 * r.rows_together);
-  const int64_t min_ranks = r.weights_bytes > CoreCacheBytes()
-                                ? good_ranks
-                                : std::max(kFewRanks, r.rows_together / 2);
+  constexpr int64_t kManyRanks = 16;
+  const bool is_far = r.weights_bytes > CoreCacheBytes();
+  int64_t min_ranks = is_far || r.in_parts ? kManyRanks : kFewRanks;
+  int64_t good_ranks = r.in_parts ? r.rows_together : kManyRanks;
+  if (!r.in_parts && r.rows_together > kManyRanks) {
+    // Tile registers, which multiply faster than weights come.
+    good_ranks = 2 * r.rows_together;
+    if (is_far) {
+      min_ranks = good_ranks;
+    } else if (r.weights_bytes > CoreCacheBytes() / 4 * 3) {
+      min_ranks = kManyRanks;
+    }
+  }
   const int64_t rows =
       r.sequences->offset(r.chunk.end) - r.sequences->offset(r.chunk.begin);
   const int64_t ranks = r.sequences->active(r.chunk.begin);

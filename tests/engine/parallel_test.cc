@@ -37,6 +37,7 @@ constexpr int64_t kLarge = int64_t{1} << 40;
 constexpr Case kCases[] = {
     {1, 5, 0, 7, kSmall},  {1, 5, 3, 70, kLarge},  {2, 1, 0, 100, kLarge},
     {2, 40, 0, 3, kLarge}, {3, 7, 11, 60, kLarge}, {2, 3, 0, 1, kLarge},
+    {1, 8, 0, 7, kSmall},  {1, 25, 0, 7, kSmall},
 };
 
 std::vector<PanelRows> PartsOf(const Case& c, Order order) {
@@ -76,6 +77,28 @@ TEST(ParallelPanelsTest, PanelsComeInOrderAndTellTheNext) {
             << i;
       }
       ASSERT_EQ(parts.back().next_panel, PanelRows::kNone);
+    }
+  }
+}
+
+TEST(ParallelPanelsTest, GroupsHaveThePartsInTheirOrder) {
+  for (const Case& c : kCases) {
+    for (Order order : {Order::kAscending, Order::kDescending}) {
+      const std::vector<PanelRows> parts = PartsOf(c, order);
+      size_t first = 0;
+      ThreadsInTurn executor(c.num_threads);
+      ParallelPanelGroups(
+          executor, c.num_panels, order, c.first_row, c.last_row, c.work,
+          [&](const PanelRows* group, int count) {
+            ASSERT_GE(count, 1);
+            ASSERT_LE(count, kMaxPanelsTogether);
+            ASSERT_LE(first + count, parts.size());
+            for (int i = 0; i < count; ++i, ++first) {
+              ASSERT_EQ(group[i].panel, parts[first].panel);
+              ASSERT_EQ(group[i].row_begin, parts[first].row_begin);
+            }
+          });
+      ASSERT_EQ(first, parts.size());
     }
   }
 }

@@ -120,7 +120,7 @@ class PackedRegistersOfB {
   PackedRegistersOfB(const BFloat16* panel, int64_t columns, int64_t depth)
       : panel_(panel), stride_(2 * columns), depth_(depth) {}
 
-  // Tiles of [k, k + 32) lie in memory before this depth.
+  // Up to this depth, tiles can be loaded from where they lie.
   int64_t whole_depth() const {
     return depth_ / kRegisterDepth * kRegisterDepth;
   }
@@ -186,22 +186,22 @@ class RowsInRegisters {
         num_blocks_(num_rows > kRegisterRows ? 2 : 1),
         block_rows_((num_rows + num_blocks_ - 1) / num_blocks_),
         offset_(offset),
-        depth_(depth),
-        stride_(num_rows > 1 ? rows[1] - rows[0] : 0) {
-    for (int m = 2; m < num_rows; ++m) {
-      is_regular_ = is_regular_ && rows[m] - rows[m - 1] == stride_;
+        depth_(depth) {
+    for (int i = 0; i < num_blocks_; ++i) {
+      const int begin = i * block_rows_;
+      strides_[i] = RowsOf(i) > 1 ? rows[begin + 1] - rows[begin] : 0;
+      for (int m = begin + 2; m < begin + RowsOf(i); ++m) {
+        are_regular_ = are_regular_ && rows[m] - rows[m - 1] == strides_[i];
+      }
     }
-  }
-
-  void SetShapes(RegisterShapes* shapes) const {
-    shapes->SetRows(block_rows_, num_rows_ - (num_blocks_ - 1) * block_rows_);
   }
 
   // sums [rows][kMaxVectors vectors] = the rows times the first `vectors` of B.
   // Calls between() num_chunks(vectors) times.
   template <int kMaxVectors, typename RegistersOfB, typename Between>
-  void Multiply(const RegistersOfB& b, int vectors, FetchAhead* ahead,
-                float* sums, Between between) const {
+  void Multiply(const RegistersOfB& b, int vectors, RegisterShapes* shapes,
+                FetchAhead* ahead, float* sums, Between between) const {
+    shapes->SetRows(RowsOf(0), RowsOf(num_blocks_ - 1));
     WithConstant<2>(num_blocks_, [&](auto blocks) {
       constexpr int kBlocks = decltype(blocks)::value;
       constexpr int kTogether = kNumSums / kBlocks;
@@ -242,38 +242,49 @@ class RowsInRegisters {
       between();
     };
     Unroll<kNumSums>([](auto i) RNN_ALWAYS_INLINE { ZeroRegister<i.value>(); });
-    const int64_t whole_depth = is_regular_ ? b.whole_depth() : 0;
-    const BFloat16* a_tile = rows_[0] + offset_;
+    // Of tiles that do not lie in memory: one each, or a load would wait.
+    alignas(64) BFloat16 a_copies[kBlocks][kRegisterRows * kRegisterDepth];
+    alignas(64) BFloat16 b_copies[2][kRegisterRows * kRegisterDepth];
+    constexpr int64_t kCopyBytes = kRegisterDepth * sizeof(BFloat16);
     const BFloat16* b_tile = b.first(vector);
-    const int64_t a_block = block_rows_ * stride_;
-    const int64_t a_bytes = stride_ * int64_t{sizeof(BFloat16)};
-    const int64_t b_stride = b.stride();
-    const int64_t b_bytes = b_stride * int64_t{sizeof(BFloat16)};
-    for (int64_t k = 0; k < whole_depth; k += kRegisterDepth) {
-      multiply_chunk(
-          [&](auto i) RNN_ALWAYS_INLINE {
-            LoadRegister<kFirstA + i.value>(a_tile + i.value * a_block,
-                                            a_bytes);
-          },
-          [&](auto j) RNN_ALWAYS_INLINE {
-            LoadRegister<kFirstB + j.value % 2>(
-                b_tile + j.value * 2 * kRegisterLanes, b_bytes);
-          });
-      a_tile += kRegisterDepth;
-      b_tile += kRegisterRows * b_stride;
+    const int64_t b_bytes = b.stride() * int64_t{sizeof(BFloat16)};
+    const auto load_b = [&](auto j) RNN_ALWAYS_INLINE {
+      LoadRegister<kFirstB + j.value % 2>(b_tile + j.value * 2 * kRegisterLanes,
+                                          b_bytes);
+    };
+    int64_t k = 0;
+    const auto copy_a = [&](auto i) RNN_ALWAYS_INLINE {
+      CopyRows(i.value, k, a_copies[i.value]);
+      LoadRegister<kFirstA + i.value>(a_copies[i.value], kCopyBytes);
+    };
+    const int64_t whole_depth = b.whole_depth();
+    if (are_regular_) {
+      const BFloat16* a_tiles[kBlocks];
+      Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
+        a_tiles[i.value] = rows_[i.value * block_rows_] + offset_;
+      });
+      for (; k < whole_depth; k += kRegisterDepth) {
+        multiply_chunk(
+            [&](auto i) RNN_ALWAYS_INLINE {
+              LoadRegister<kFirstA + i.value>(
+                  a_tiles[i.value],
+                  strides_[i.value] * int64_t{sizeof(BFloat16)});
+              a_tiles[i.value] += kRegisterDepth;
+            },
+            load_b);
+        b_tile += kRegisterRows * b.stride();
+      }
     }
-    alignas(64) BFloat16 tile[kRegisterRows * kRegisterDepth];
-    constexpr int64_t kTileBytes = kRegisterDepth * sizeof(BFloat16);
-    for (int64_t k = whole_depth; k < depth_; k += kRegisterDepth) {
-      multiply_chunk(
-          [&](auto i) RNN_ALWAYS_INLINE {
-            CopyRows(i.value, k, tile);
-            LoadRegister<kFirstA + i.value>(tile, kTileBytes);
-          },
-          [&](auto j) RNN_ALWAYS_INLINE {
-            b.Copy(k, vector + j.value, tile);
-            LoadRegister<kFirstB + j.value % 2>(tile, kTileBytes);
-          });
+    for (; k < whole_depth; k += kRegisterDepth) {
+      multiply_chunk(copy_a, load_b);
+      b_tile += kRegisterRows * b.stride();
+    }
+    for (; k < depth_; k += kRegisterDepth) {
+      multiply_chunk(copy_a, [&](auto j) RNN_ALWAYS_INLINE {
+        constexpr int kSlot = j.value % 2;
+        b.Copy(k, vector + j.value, b_copies[kSlot]);
+        LoadRegister<kFirstB + kSlot>(b_copies[kSlot], kCopyBytes);
+      });
     }
   }
 
@@ -291,11 +302,14 @@ class RowsInRegisters {
   // The tile of [k, k + 32) of a block's rows, with zeros beyond the depth.
   void CopyRows(int block, int64_t k, BFloat16* out) const {
     const Lanes<Vec<BFloat16>> lanes{(depth_ - k) / 2};
-    const int end =
-        block == num_blocks_ - 1 ? num_rows_ : (block + 1) * block_rows_;
-    for (int m = block * block_rows_; m < end; ++m, out += kRegisterDepth) {
-      lanes.Load(rows_[m] + offset_ + k).Store(out);
+    const BFloat16* const* rows = rows_ + block * block_rows_;
+    for (int m = 0; m < RowsOf(block); ++m, out += kRegisterDepth) {
+      lanes.Load(rows[m] + offset_ + k).Store(out);
     }
+  }
+
+  int RowsOf(int block) const {
+    return block == 0 ? block_rows_ : num_rows_ - block_rows_;
   }
 
   const BFloat16* const* rows_;
@@ -304,8 +318,9 @@ class RowsInRegisters {
   int block_rows_;  // of the first
   int64_t offset_;
   int64_t depth_;
-  int64_t stride_;
-  bool is_regular_ = true;
+  // Whether each block's rows are as far apart as its first two are.
+  bool are_regular_ = true;
+  int64_t strides_[2];
 };
 
 void MultiplyPanelInRegisters(const PanelProduct<BFloat16>& p) {
@@ -322,8 +337,7 @@ void MultiplyPanelInRegisters(const PanelProduct<BFloat16>& p) {
         FetchTile<1, kTileVectors, V>(p, row + m);
       }
       RowsInRegisters a(p.a + row, num_rows, p.a_offset + k, depth);
-      a.SetShapes(&shapes);
-      a.Multiply<kTileVectors>(b, vectors, &ahead, sums, [] {});
+      a.Multiply<kTileVectors>(b, vectors, &shapes, &ahead, sums, [] {});
       for (int m = 0; m < num_rows; ++m) {
         for (int v = 0; v < vectors; ++v) {
           const V sum[1][1] = {{V::Load(sums + m * kColumns + v * V::kLanes)}};
@@ -349,7 +363,7 @@ void MultiplyPanelInRegisters(const PanelProduct<BFloat16>& p) {
 template <typename Cell>
 class WaitingCells {
  public:
-  // Of which gates' vectors a row has, one after another.
+  // [rows][kCellVectors vectors]
   float* sums() { return sums_; }
 
   void Set(const CellForwardStep<BFloat16>& step, int64_t row, int num_rows) {
@@ -385,7 +399,7 @@ void CellForwardInRegisters(const CellForwardStep<BFloat16>* panels,
   RegisterShapes shapes;
   WaitingCells<Cell> cells[2];
   WaitingCells<Cell>* multiplied = &cells[0];
-  WaitingCells<Cell>* before = &cells[1];
+  WaitingCells<Cell>* waiting = &cells[1];
   for (int i = 0; i < count; ++i) {
     const CellForwardStep<BFloat16>& s = panels[i];
     if (s.recurrent == nullptr) {
@@ -396,20 +410,19 @@ void CellForwardInRegisters(const CellForwardStep<BFloat16>* panels,
     FetchAhead ahead = AheadOfPanel<Cell, kRowsTogether>(s);
     ForEachPart<kRowsTogether>(s.rows, [&](int64_t row, int num_rows) {
       const RowsInRegisters a(s.h_prev + row, num_rows, 0, s.depth);
-      a.SetShapes(&shapes);
       const int chunks = a.num_chunks(kVectors);
       const int rows_per_chunk =
           chunks == 0 ? 0 : (kRowsTogether + chunks - 1) / chunks;
-      a.Multiply<kVectors>(b, kVectors, &ahead, multiplied->sums(),
-                           [&]() { before->Compute(rows_per_chunk); });
-      before->Compute(kRowsTogether);  // a depth of 0 has no chunks
+      a.Multiply<kVectors>(b, kVectors, &shapes, &ahead, multiplied->sums(),
+                           [&]() { waiting->Compute(rows_per_chunk); });
+      waiting->Compute(kRowsTogether);  // a depth of 0 has no chunks
       multiplied->Set(s, row, num_rows);
-      WaitingCells<Cell>* const next = before;
-      before = multiplied;
+      WaitingCells<Cell>* const next = waiting;
+      waiting = multiplied;
       multiplied = next;
     });
   }
-  before->Compute(kRowsTogether);
+  waiting->Compute(kRowsTogether);
 }
 
 constexpr SimdKernels<BFloat16> MakeRegisterKernels() {

@@ -327,8 +327,8 @@ void CellForward(const CellForwardStep<Operand>& s) {
 }
 
 template <typename Cell, typename Operand>
-void CellForwardSteps(const CellForwardStep<Operand>* steps, int count) {
-  for (int i = 0; i < count; ++i) CellForward<Cell>(steps[i]);
+void CellForwardPanels(const CellForwardStep<Operand>* panels, int count) {
+  for (int i = 0; i < count; ++i) CellForward<Cell>(panels[i]);
 }
 
 template <typename Cell, typename Operand>

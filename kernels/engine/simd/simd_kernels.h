@@ -168,7 +168,7 @@ struct SimdKernels {
 
   int lanes;  // of a vector of F
   int panel_columns;
-  int rows_together;  // that packed products multiply at a time, at most
+  int rows_together;  // that products with whole panels multiply at a time
   // A product may be cut at multiples of this depth: its parts, one after
   // another and accumulating, give the same bits.
   int64_t depth_block;
@@ -199,7 +199,8 @@ struct SimdKernels {
                    int64_t columns, bool accumulate, F* sums);
   void (*drop_out)(const DropoutRow<F>&);
   // Several panels of the same step, one after another: the cells of some may
-  // be computed while the next are multiplied.
+  // be computed while the next are multiplied. So what one writes is not what
+  // another reads.
   void (*cell_forward[kNumCellModes])(const CellForwardStep<Operand>* panels,
                                       int count);
   void (*cell_backward[kNumCellModes])(const CellBackwardStep<Operand>&);

@@ -36,9 +36,10 @@ constexpr SimdKernels<Operand> MakeKernels() {
       PackStep<Operand>,
       SumRows<ComputeType<Operand>>,
       DropOut<ComputeType<Operand>>,
-      {CellForwardSteps<VanillaCell<true>, Operand>,
-       CellForwardSteps<VanillaCell<false>, Operand>,
-       CellForwardSteps<LstmCell, Operand>, CellForwardSteps<GruCell, Operand>},
+      {CellForwardPanels<VanillaCell<true>, Operand>,
+       CellForwardPanels<VanillaCell<false>, Operand>,
+       CellForwardPanels<LstmCell, Operand>,
+       CellForwardPanels<GruCell, Operand>},
       {CellBackward<VanillaCell<true>, Operand>,
        CellBackward<VanillaCell<false>, Operand>,
        CellBackward<LstmCell, Operand>, CellBackward<GruCell, Operand>}};
