@@ -6,23 +6,10 @@
 #include <vector>
 
 #include "kernels/engine/executor.h"
+#include "tests/engine/threads_in_turn.h"
 
 namespace rnn {
 namespace {
-
-// Runs tasks one after another, but as if for so many threads.
-class ThreadsInTurn : public Executor {
- public:
-  explicit ThreadsInTurn(int num_threads) : num_threads_(num_threads) {}
-
-  int num_threads() const override { return num_threads_; }
-  void Run(int num_tasks, Order order, FunctionRef<void(int)> task) override {
-    SerialExecutor().Run(num_tasks, order, task);
-  }
-
- private:
-  const int num_threads_;
-};
 
 struct Case {
   int num_threads;
