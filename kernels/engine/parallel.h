@@ -68,7 +68,8 @@ struct PanelRows {
   static constexpr int64_t kNone = -1;
 };
 
-// As many as a call of a kernel gains from: work on the last waits for none.
+// Of so many it hardly counts that the last one's cells are computed beside no
+// other panel.
 inline constexpr int kMaxPanelsTogether = 8;
 
 // Calls run(const PanelRows* parts, int count) on parts that cover the panels

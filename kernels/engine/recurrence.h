@@ -154,10 +154,7 @@ inline int NumRankGroups(const Recurrence& r, const Executor& executor) {
   }
   // Forward, where panels are many, in parts: their weights come from far more
   // slowly than they are multiplied.
-  if (r.in_parts && r.pass == Pass::kForward &&
-      r.weights_bytes > CoreCacheBytes()) {
-    return 1;
-  }
+  if (r.in_parts && r.pass == Pass::kForward && is_far) return 1;
   // As many for each thread.
   const int64_t groups_per_thread = std::clamp<int64_t>(
       ranks / (threads * good_ranks), 1, num_tasks / threads);

@@ -13,21 +13,20 @@ constexpr int64_t kSteps = 20;
 constexpr int64_t kVectorRows = 6;
 constexpr int64_t kTileRows = 32;
 
-// Into how many groups two threads split so many rows.
+// Into how many groups threads split so many rows.
 int NumGroups(int64_t batch, int64_t weights_bytes, int64_t rows_together,
-              bool in_parts, Pass pass) {
+              bool in_parts, Pass pass, int num_threads = 2) {
   const Sequences sequences(kSteps, batch, nullptr);
   const Recurrence recurrence{&sequences,       {0, kSteps},   pass,
                               int64_t{1} << 20, weights_bytes, rows_together,
                               in_parts};
-  return NumRankGroups(recurrence, ThreadsInTurn(2));
+  return NumRankGroups(recurrence, ThreadsInTurn(num_threads));
 }
 
 TEST(NumRankGroupsTest, OneThreadTakesAllRowsTogether) {
-  const Sequences sequences(kSteps, 64, nullptr);
-  const Recurrence recurrence{&sequences, {0, kSteps}, Pass::kForward, 1 << 20,
-                              1 << 16,    kVectorRows, false};
-  EXPECT_EQ(NumRankGroups(recurrence, SerialExecutor()), 1);
+  EXPECT_EQ(NumGroups(64, 1 << 16, kVectorRows, false, Pass::kForward,
+                      /*num_threads=*/1),
+            1);
 }
 
 TEST(NumRankGroupsTest, EachGroupHasRowsEnough) {

@@ -246,6 +246,13 @@ struct ForwardCall {
 };
 
 template <typename Operand>
+bool HaveSameResults(ForwardCall<Operand>& a, ForwardCall<Operand>& b) {
+  return SameBits(a.h.values.values(), b.h.values.values()) &&
+         SameBits(a.c.values(), b.c.values()) &&
+         SameBits(a.saved.values.values(), b.saved.values.values());
+}
+
+template <typename Operand>
 void CheckForward(const SimdTarget& target, const Sizes& s, bool save,
                   RecurrentKind kind) {
   SCOPED_TRACE(testing::Message()
@@ -436,11 +443,7 @@ TYPED_TEST(SimdCellsTest, PanelsOfACallAreThoseOfCallsOfTheirOwn) {
         for (size_t i = 0; i < together.size(); ++i) {
           SCOPED_TRACE(i);
           ASSERT_TRUE(together[i].h.values.intact());
-          ASSERT_TRUE(SameBits(together[i].h.values.values(),
-                               alone[i].h.values.values()));
-          ASSERT_TRUE(SameBits(together[i].c.values(), alone[i].c.values()));
-          ASSERT_TRUE(SameBits(together[i].saved.values.values(),
-                               alone[i].saved.values.values()));
+          ASSERT_TRUE(HaveSameResults(together[i], alone[i]));
         }
       }
     }
@@ -467,11 +470,7 @@ TYPED_TEST(SimdCellsTest, BitsDoNotDependOnWhereRowsLie) {
         }
         regular.Run(kernels, /*save=*/true);
         scattered.Run(kernels, /*save=*/true);
-        EXPECT_TRUE(
-            SameBits(regular.h.values.values(), scattered.h.values.values()));
-        EXPECT_TRUE(SameBits(regular.c.values(), scattered.c.values()));
-        EXPECT_TRUE(SameBits(regular.saved.values.values(),
-                             scattered.saved.values.values()));
+        EXPECT_TRUE(HaveSameResults(regular, scattered));
       }
     }
   }
@@ -495,11 +494,7 @@ TYPED_TEST(SimdCellsTest, SumsGiveTheBitsOfPackedR) {
           ForwardCall<Operand> packed(s, 7), sums(s, 7);
           packed.Run(kernels, /*save=*/true);
           sums.Run(kernels, /*save=*/true, RecurrentKind::kSums);
-          EXPECT_TRUE(
-              SameBits(sums.h.values.values(), packed.h.values.values()));
-          EXPECT_TRUE(SameBits(sums.c.values(), packed.c.values()));
-          EXPECT_TRUE(SameBits(sums.saved.values.values(),
-                               packed.saved.values.values()));
+          EXPECT_TRUE(HaveSameResults(sums, packed));
         }
       }
     }

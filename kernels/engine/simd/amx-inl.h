@@ -173,6 +173,19 @@ class StridedRegistersOfB {
   int64_t depth_;
 };
 
+// Stores the registers of sums of some blocks of rows, of block_rows each,
+// times some vectors: sums [rows][stride].
+template <int kBlocks, int kVectors>
+inline void StoreSums(int block_rows, float* sums, int64_t stride) {
+  Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
+    Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
+      StoreRegister<kBlocks * j.value + i.value>(
+          sums + i.value * block_rows * stride + j.value * kRegisterLanes,
+          stride * int64_t{sizeof(float)});
+    });
+  });
+}
+
 // As many rows of A as are multiplied together.
 constexpr int kRowsTogether = 2 * kRegisterRows;
 
@@ -209,7 +222,7 @@ class RowsInRegisters {
         WithConstant<kTogether>(vectors - v, [&](auto count) {
           constexpr int kVectors = decltype(count)::value;
           AddProducts<kBlocks, kVectors>(b, v, ahead, between);
-          StoreSums<kBlocks, kVectors>(sums + v * kRegisterLanes,
+          StoreSums<kBlocks, kVectors>(block_rows_, sums + v * kRegisterLanes,
                                        kMaxVectors * kRegisterLanes);
         });
       }
@@ -286,17 +299,6 @@ class RowsInRegisters {
         LoadRegister<kFirstB + kSlot>(b_copies[kSlot], kCopyBytes);
       });
     }
-  }
-
-  template <int kBlocks, int kVectors>
-  void StoreSums(float* sums, int64_t stride) const {
-    Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
-      Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
-        StoreRegister<kBlocks * j.value + i.value>(
-            sums + i.value * block_rows_ * stride + j.value * kRegisterLanes,
-            stride * int64_t{sizeof(float)});
-      });
-    });
   }
 
   // The tile of [k, k + 32) of a block's rows, with zeros beyond the depth.

@@ -304,17 +304,6 @@ inline void MultiplyParts(const BFloat16* a, int64_t a_stride, int block_rows,
   }
 }
 
-template <int kRowBlocks, int kColumnBlocks>
-inline void StoreSums(int block_rows, BlockSums* sums) {
-  Unroll<kRowBlocks>([&](auto i) RNN_ALWAYS_INLINE {
-    Unroll<kColumnBlocks>([&](auto j) RNN_ALWAYS_INLINE {
-      StoreRegister<kRowBlocks * j.value + i.value>(
-          sums->values(i.value * block_rows) + j.value * kRegisterLanes,
-          BlockSums::kStride * int64_t{sizeof(float)});
-    });
-  });
-}
-
 // What is used after the block of depth that ends at k_end.
 inline FetchAhead AheadOfParts(const PartsProduct& p, int64_t k_end) {
   const bool is_last = k_end == p.depth;
@@ -386,7 +375,8 @@ class ProductsByParts {
             MultiplyParts<kRowBlocks, kColumnBlocks>(a, p.a_stride, block_rows,
                                                      b + v * kBlockOfB, depth,
                                                      between, fetch);
-            StoreSums<kRowBlocks, kColumnBlocks>(block_rows, sums_);
+            StoreSums<kRowBlocks, kColumnBlocks>(block_rows, sums_->values(0),
+                                                 BlockSums::kStride);
             sums_->Set(
                 {&p, a, special, k == 0, row, num_rows, v, kColumnBlocks});
           });
