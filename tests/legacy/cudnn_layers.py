@@ -285,5 +285,6 @@ def test_export(tmp_path, capfd):
     randomise(model)
     model.export(str(tmp_path / "model"))
     loaded = tf.saved_model.load(str(tmp_path / "model"))
-    np.testing.assert_array_equal(loaded.serve(x), model(x))
+    # In a graph TensorFlow makes one op of the head's, whose last bit may differ.
+    assert_close(loaded.serve(x), model(x), 1e-6)
     capfd.readouterr()  # it describes the model at length
