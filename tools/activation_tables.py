@@ -1,9 +1,9 @@
-"""Writes kernels/engine/simd/activation_tables.h: polynomials for the activations, piece by piece.
+"""Writes kernels/engine/simd/activation_tables.h: polynomials for the activations.
 
     python3 tools/activation_tables.py > kernels/engine/simd/activation_tables.h
 
-Each piece's polynomial goes through the function at Chebyshev's points of the piece, which is close
-to the best there is. All is computed with 60 digits, so that every machine writes the same file.
+Each polynomial goes through its function at Chebyshev's points of the interval, which is close to
+the best there is. All is computed with 60 digits, so that every machine writes the same file.
 """
 
 import decimal
@@ -13,11 +13,11 @@ from decimal import Decimal
 _PIECES = 32
 _SIGMOID_DEGREE = 5
 _TANH_DEGREE = 5
+_FLOAT_TERMS = 5
+_DOUBLE_TERMS = 10
 
 _HEADER = f"""\
-// Activations as polynomials, piece by piece: coefficients of powers of the
-// distance to a piece's center, lowest first. Written by
-// tools/activation_tables.py.
+// The activations' polynomials. Written by tools/activation_tables.py.
 // clang-format off: it would give each number a line.
 #ifndef KERNELS_ENGINE_SIMD_ACTIVATION_TABLES_H_
 #define KERNELS_ENGINE_SIMD_ACTIVATION_TABLES_H_
@@ -27,10 +27,16 @@ namespace rnn {{
 inline constexpr int kActivationPieces = {_PIECES};
 """
 
-_SIGMOID_COMMENT = "// Of sigmoid(-x), x >= 0. Piece p: |x - p / 2| <= 1 / 4."
+_EXPM1_COMMENT = """\
+// q with exp(x) - 1 = x + x^2 q(x), |x| <= ln 2 / 2: coefficients of the powers
+// of x, lowest first."""
+_SIGMOID_COMMENT = """\
+// sigmoid(-x), x >= 0. Piece p: |x - p / 2| <= 1 / 4. Coefficients of the powers
+// of the distance to a piece's center, lowest first, of all pieces."""
 _TANH_COMMENT = """\
-// Of tanh(x), x >= 0. Pieces are the quarters of each power of two from 1/16 to
-// 16, piece (4 * biased exponent + quarter) % 32; the first one begins at 0."""
+// tanh(x), x >= 0, likewise. Pieces are the quarters of each power of two from
+// 1/16 to 16, piece (4 * biased exponent + quarter) % 32; the first one begins
+// at 0."""
 
 _FOOTER = """
 }  // namespace rnn
@@ -41,6 +47,10 @@ _FOOTER = """
 
 def _sigmoid_of_minus(x: Decimal) -> Decimal:
     return 1 / (1 + x.exp())
+
+
+def _expm1_rest(x: Decimal) -> Decimal:
+    return (x.exp() - 1 - x) / (x * x)
 
 
 def _tanh(x: Decimal) -> Decimal:
@@ -71,6 +81,12 @@ def _fit(function, begin: Decimal, end: Decimal, center: Decimal, powers: list[i
     return dict(zip(powers, _solve(rows), strict=True))
 
 
+def _expm1_series(terms: int) -> list[Decimal]:
+    """Lists the coefficients, as _EXPM1_COMMENT says."""
+    end = Decimal(2).ln() / 2
+    return list(_fit(_expm1_rest, -end, end, Decimal(0), list(range(terms))).values())
+
+
 def _sigmoid_pieces():
     """Yields the center and the polynomial of each piece, as _SIGMOID_COMMENT says."""
     powers = list(range(_SIGMOID_DEGREE + 1))
@@ -97,8 +113,8 @@ def _tanh_pieces():
     return [pieces[place] for place in range(_PIECES)]
 
 
-def _array(values: list[Decimal]) -> str:
-    words = [_literal(value) for value in values]
+def _array(values: list[Decimal], type_="float") -> str:
+    words = [_literal(value) if type_ == "float" else repr(float(value)) for value in values]
     lines, line = [], "    {"
     for i, word in enumerate(words):
         word += "}," if i == len(words) - 1 else ","
@@ -113,6 +129,11 @@ def _array(values: list[Decimal]) -> str:
 def _literal(value: Decimal) -> str:
     text = f"{float(value):.9g}"
     return text + "f" if "." in text or "e" in text else text + ".0f"
+
+
+def _vector(declaration: str, values: list[Decimal], type_="float") -> str:
+    lines = _array(values, type_).replace("    {", "     ").removesuffix("},")
+    return f"{declaration} = {{\n{lines}}};"
 
 
 def _table(name: str, comment: str, pieces, degree: int) -> str:
@@ -130,10 +151,14 @@ def main():
     sigmoid = list(_sigmoid_pieces())
     tanh = list(_tanh_pieces())
     print(_HEADER.rstrip())
+    print(f"\n{_EXPM1_COMMENT}")
+    for name, terms in ("float", _FLOAT_TERMS), ("double", _DOUBLE_TERMS):
+        declaration = f"inline constexpr {name} k{name.capitalize()}Expm1Series[{terms}]"
+        print(_vector(declaration, _expm1_series(terms), name))
     print(_table("kSigmoidPieces", _SIGMOID_COMMENT, sigmoid, _SIGMOID_DEGREE))
     print(_table("kTanhPieces", _TANH_COMMENT, tanh, _TANH_DEGREE))
-    centers = _array([center for center, _ in tanh]).strip().removesuffix(",")
-    print(f"alignas(64) inline constexpr float kTanhCenters[kActivationPieces] = {centers};")
+    declaration = "alignas(64) inline constexpr float kTanhCenters[kActivationPieces]"
+    print(_vector(declaration, [center for center, _ in tanh]))
     print(_FOOTER.rstrip())
 
 

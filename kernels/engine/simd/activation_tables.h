@@ -1,6 +1,4 @@
-// Activations as polynomials, piece by piece: coefficients of powers of the
-// distance to a piece's center, lowest first. Written by
-// tools/activation_tables.py.
+// The activations' polynomials. Written by tools/activation_tables.py.
 // clang-format off: it would give each number a line.
 #ifndef KERNELS_ENGINE_SIMD_ACTIVATION_TABLES_H_
 #define KERNELS_ENGINE_SIMD_ACTIVATION_TABLES_H_
@@ -9,7 +7,18 @@ namespace rnn {
 
 inline constexpr int kActivationPieces = 32;
 
-// Of sigmoid(-x), x >= 0. Piece p: |x - p / 2| <= 1 / 4.
+// q with exp(x) - 1 = x + x^2 q(x), |x| <= ln 2 / 2: coefficients of the powers
+// of x, lowest first.
+inline constexpr float kFloatExpm1Series[5] = {
+     0.5f, 0.16666577f, 0.0416665547f, 0.00836317307f, 0.00139261761f};
+inline constexpr double kDoubleExpm1Series[10] = {
+     0.5000000000000001, 0.16666666666666669, 0.041666666666624164,
+     0.008333333333330065, 0.0013888888917196719, 0.00019841269863040545,
+     2.4801521322368692e-05, 2.7557268480310024e-06, 2.7620075879983367e-07,
+     2.5100375832561234e-08};
+
+// sigmoid(-x), x >= 0. Piece p: |x - p / 2| <= 1 / 4. Coefficients of the powers
+// of the distance to a piece's center, lowest first, of all pieces.
 alignas(64) inline constexpr float kSigmoidPieces[6][kActivationPieces] = {
     {0.5f, 0.377540673f, 0.268941424f, 0.182425524f, 0.119202921f,
      0.0758581791f, 0.0474258728f, 0.0293122306f, 0.01798621f, 0.0109869427f,
@@ -60,8 +69,9 @@ alignas(64) inline constexpr float kSigmoidPieces[6][kActivationPieces] = {
      -5.13060142e-08f, -3.11210945e-08f, -1.88767897e-08f, -1.14496797e-08f,
      -6.94470249e-09f, -4.21221938e-09f, -2.55485653e-09f, -1.54960483e-09f},};
 
-// Of tanh(x), x >= 0. Pieces are the quarters of each power of two from 1/16 to
-// 16, piece (4 * biased exponent + quarter) % 32; the first one begins at 0.
+// tanh(x), x >= 0, likewise. Pieces are the quarters of each power of two from
+// 1/16 to 16, piece (4 * biased exponent + quarter) % 32; the first one begins
+// at 0.
 alignas(64) inline constexpr float kTanhPieces[6][kActivationPieces] = {
     {0.978026109f, 0.99185972f, 0.996997634f, 0.998894442f, 0.9997532f,
      0.999966596f, 0.999995479f, 0.999999388f, 0.999999969f, 0.999999999f, 1.0f,
@@ -107,7 +117,8 @@ alignas(64) inline constexpr float kTanhPieces[6][kActivationPieces] = {
      0.00592386511f, -0.0171651114f, -0.0435074811f, -0.0615942084f,
      -0.062684548f, -0.0530660174f, -0.0320285298f, -0.00949542108f,
      0.00140635262f, 0.00460564646f},};
-alignas(64) inline constexpr float kTanhCenters[kActivationPieces] = {2.25f, 2.75f, 3.25f, 3.75f, 4.5f, 5.5f, 6.5f, 7.5f, 9.0f, 11.0f, 13.0f,
+alignas(64) inline constexpr float kTanhCenters[kActivationPieces] = {
+     2.25f, 2.75f, 3.25f, 3.75f, 4.5f, 5.5f, 6.5f, 7.5f, 9.0f, 11.0f, 13.0f,
      15.0f, 0.0f, 0.0859375f, 0.1015625f, 0.1171875f, 0.140625f, 0.171875f,
      0.203125f, 0.234375f, 0.28125f, 0.34375f, 0.40625f, 0.46875f, 0.5625f,
      0.6875f, 0.8125f, 0.9375f, 1.125f, 1.375f, 1.625f, 1.875f};

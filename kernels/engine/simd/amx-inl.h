@@ -380,8 +380,9 @@ class WaitingCells {
     constexpr int64_t kLanes = Vec<float>::kLanes;
     const int end = next_ + rows < num_rows_ ? next_ + rows : num_rows_;
     for (; next_ < end; ++next_) {
-      CellForwardRow<Cell>(*step_, row_ + next_,
-                           sums_ + next_ * kCellVectors<Cell> * kLanes, kLanes);
+      const float* const sums = sums_ + next_ * kCellVectors<Cell> * kLanes;
+      CellsOfRows<Cell, 1>(
+          *step_, row_ + next_, [&](int) { return sums; }, kLanes);
     }
   }
 

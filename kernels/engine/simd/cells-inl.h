@@ -88,18 +88,27 @@ class SavedUnits {
   bool past_caches_;
 };
 
-// Each cell: the number of vectors of units in a panel; Forward, from the
-// recurrent sums `r_h` (gate g at r_h + g * gate_stride) of one row and one
-// vector of units; and Backward, the same in reverse.
+// Each cell: the number of vectors of units in a panel; forward, of one row and
+// one vector of units, in two parts, Start from the recurrent sums `r_h` (gate
+// g at r_h + g * gate_stride), and Finish from what Start returned; and
+// Backward, the same in reverse.
+//
+// What Finish computes waits for all of Start: the core has more to do at a
+// time if other rows are started in between.
 
 struct LstmCell {
   static constexpr int kGates = kNumLstmGates;
   static constexpr int kUnitVectors = 1;
 
+  template <typename V>
+  struct Started {
+    V o, c;
+  };
+
   template <typename V, typename Operand, typename F>
-  static void Forward(const CellForwardStep<Operand>& s, int64_t row,
-                      int64_t unit, Lanes<V> lanes, const F* r_h,
-                      int64_t gate_stride) {
+  static Started<V> Start(const CellForwardStep<Operand>& s, int64_t row,
+                          int64_t unit, Lanes<V> lanes, const F* r_h,
+                          int64_t gate_stride) {
     const int64_t H = s.hidden_size;
     const F* w_x = s.input_gates + row * kGates * H + unit;
     const auto sum = [&](int gate) {
@@ -112,7 +121,6 @@ struct LstmCell {
     F* c_row = s.c + row * H + unit;
     const V c = MulAdd(f, lanes.Load(c_row), i * g);
     lanes.Store(c, c_row);
-    lanes.Store(o * Tanh(c), s.h[row] + unit);
     const SavedUnits<V, Operand> saved(s, row, unit, lanes);
     if (saved.are_wanted()) {
       saved.Store(i, kInput);
@@ -121,6 +129,13 @@ struct LstmCell {
       saved.Store(o, kOutput);
       saved.Store(c, kLstmReserveCell);
     }
+    return {o, c};
+  }
+
+  template <typename V, typename Operand>
+  static void Finish(const CellForwardStep<Operand>& s, int64_t row,
+                     int64_t unit, Lanes<V> lanes, Started<V> started) {
+    lanes.Store(started.o * Tanh(started.c), s.h[row] + unit);
   }
 
   template <typename V, typename Operand>
@@ -152,10 +167,15 @@ struct GruCell {
   static constexpr int kGates = kNumGruGates;
   static constexpr int kUnitVectors = 1;
 
+  template <typename V>
+  struct Started {
+    V z, n_sum;
+  };
+
   template <typename V, typename Operand, typename F>
-  static void Forward(const CellForwardStep<Operand>& s, int64_t row,
-                      int64_t unit, Lanes<V> lanes, const F* r_h,
-                      int64_t gate_stride) {
+  static Started<V> Start(const CellForwardStep<Operand>& s, int64_t row,
+                          int64_t unit, Lanes<V> lanes, const F* r_h,
+                          int64_t gate_stride) {
     const int64_t H = s.hidden_size;
     const F* w_x = s.input_gates + row * kGates * H + unit;
     const auto sum = [&](int gate) {
@@ -166,17 +186,25 @@ struct GruCell {
     // The reset gate acts after the recurrent product, bias included.
     const V q = lanes.Load(s.recurrent_new_bias + unit) +
                 lanes.Load(r_h + kNew * gate_stride);
-    const V n = Tanh(MulAdd(r, q, lanes.Load(w_x + kNew * H)));
-    const V h_prev = lanes.Load(s.h_prev[row] + unit);
-    const V one = V::Broadcast(1);
-    lanes.Store(MulAdd(one - z, n, z * h_prev), s.h[row] + unit);
     const SavedUnits<V, Operand> saved(s, row, unit, lanes);
     if (saved.are_wanted()) {
       saved.Store(r, kReset);
       saved.Store(z, kUpdate);
-      saved.Store(n, kNew);
       saved.Store(q, kGruReserveRecurrentNew);
     }
+    return {z, MulAdd(r, q, lanes.Load(w_x + kNew * H))};
+  }
+
+  template <typename V, typename Operand>
+  static void Finish(const CellForwardStep<Operand>& s, int64_t row,
+                     int64_t unit, Lanes<V> lanes, Started<V> started) {
+    const V n = Tanh(started.n_sum);
+    const V h_prev = lanes.Load(s.h_prev[row] + unit);
+    const V one = V::Broadcast(1);
+    lanes.Store(MulAdd(one - started.z, n, started.z * h_prev),
+                s.h[row] + unit);
+    const SavedUnits<V, Operand> saved(s, row, unit, lanes);
+    if (saved.are_wanted()) saved.Store(n, kNew);
   }
 
   template <typename V, typename Operand>
@@ -209,13 +237,23 @@ struct VanillaCell {
   static constexpr int kGates = 1;
   static constexpr int kUnitVectors = 4;
 
+  template <typename V>
+  struct Started {
+    V sum;
+  };
+
   template <typename V, typename Operand, typename F>
-  static void Forward(const CellForwardStep<Operand>& s, int64_t row,
-                      int64_t unit, Lanes<V> lanes, const F* r_h,
-                      int64_t /*gate_stride*/) {
-    const V sum = lanes.Load(s.input_gates + row * s.hidden_size + unit) +
-                  lanes.Load(r_h);
-    lanes.Store(kRelu ? Relu(sum) : Tanh(sum), s.h[row] + unit);
+  static Started<V> Start(const CellForwardStep<Operand>& s, int64_t row,
+                          int64_t unit, Lanes<V> lanes, const F* r_h,
+                          int64_t /*gate_stride*/) {
+    return {lanes.Load(s.input_gates + row * s.hidden_size + unit) +
+            lanes.Load(r_h)};
+  }
+
+  template <typename V, typename Operand>
+  static void Finish(const CellForwardStep<Operand>& s, int64_t row,
+                     int64_t unit, Lanes<V> lanes, Started<V> started) {
+    lanes.Store(kRelu ? Relu(started.sum) : Tanh(started.sum), s.h[row] + unit);
   }
 
   template <typename V, typename Operand>
@@ -265,17 +303,24 @@ inline FetchAhead AheadOfPanel(const CellForwardStep<Operand>& s) {
                     s.depth * kColumns * int64_t{sizeof(Operand)});
 }
 
-// The cells of a row, from its recurrent sums, gates gate_stride apart.
-template <typename Cell, typename Operand>
-inline void CellForwardRow(const CellForwardStep<Operand>& s, int64_t row,
-                           const ComputeType<Operand>* sums,
-                           int64_t gate_stride) {
+// The cells of rows [row, row + kRows), from their recurrent sums: those of the
+// first row at sums_of(0), gates gate_stride apart.
+template <typename Cell, int kRows, typename Operand, typename SumsOf>
+inline void CellsOfRows(const CellForwardStep<Operand>& s, int64_t row,
+                        SumsOf sums_of, int64_t gate_stride) {
   using V = Vec<ComputeType<Operand>>;
   for (int v = 0; v < Cell::kUnitVectors; ++v) {
     const Lanes<V> lanes{s.units - v * V::kLanes};
     if (lanes.count <= 0) break;
-    Cell::template Forward<V>(s, row, s.unit + v * V::kLanes, lanes,
-                              sums + v * V::kLanes, gate_stride);
+    const int64_t unit = s.unit + v * V::kLanes;
+    typename Cell::template Started<V> started[kRows];
+    for (int m = 0; m < kRows; ++m) {
+      started[m] = Cell::template Start<V>(
+          s, row + m, unit, lanes, sums_of(m) + v * V::kLanes, gate_stride);
+    }
+    for (int m = 0; m < kRows; ++m) {
+      Cell::Finish(s, row + m, unit, lanes, started[m]);
+    }
   }
 }
 
@@ -283,9 +328,12 @@ inline void CellForwardRow(const CellForwardStep<Operand>& s, int64_t row,
 template <typename Cell, typename Operand>
 inline bool CellForwardFromSums(const CellForwardStep<Operand>& s) {
   if (s.recurrent_sums == nullptr) return false;
-  for (int64_t row = 0; row < s.rows; ++row) {
-    CellForwardRow<Cell>(s, row, s.recurrent_sums[row] + s.unit, s.hidden_size);
-  }
+  constexpr int kRowsTogether = 4;
+  ForEachTile<kRowsTogether>(s.rows, [&](int64_t row, auto row_count) {
+    CellsOfRows<Cell, decltype(row_count)::value>(
+        s, row, [&](int m) { return s.recurrent_sums[row + m] + s.unit; },
+        s.hidden_size);
+  });
   return true;
 }
 
@@ -309,9 +357,7 @@ inline void CellForwardRows(const CellForwardStep<Operand>& s, int64_t row,
       }
     }
   }
-  for (int m = 0; m < kRows; ++m) {
-    CellForwardRow<Cell>(s, row + m, tile[m], V::kLanes);
-  }
+  CellsOfRows<Cell, kRows>(s, row, [&](int m) { return tile[m]; }, V::kLanes);
 }
 
 template <typename Cell, typename Operand>

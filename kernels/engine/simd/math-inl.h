@@ -11,6 +11,9 @@
 #ifndef KERNELS_ENGINE_SIMD_MATH_INL_H_
 #define KERNELS_ENGINE_SIMD_MATH_INL_H_
 
+#include "kernels/engine/simd/activation_tables.h"
+#include "kernels/engine/simd/unroll-inl.h"
+
 namespace rnn {
 namespace RNN_ISA {
 namespace {
@@ -19,19 +22,18 @@ template <typename F>
 struct ExpConstants;
 
 // ln 2 in two parts, the first with enough trailing zeros that k * kLn2High is
-// exact; 1/2! .. 1/n!, highest first, so that the remainder of the series is
-// below half an ULP on |r| <= ln 2 / 2.
+// exact. kRound is large enough that adding it rounds to an integer, and holds
+// the bias of exponents for PowerOfTwo().
 template <>
 struct ExpConstants<float> {
   static constexpr float kLog2E = 1.44269504f;
   static constexpr float kLn2High = 0.693359375f;
   static constexpr float kLn2Low = -2.12194440e-4f;
+  static constexpr float kRound = 0x1.8p23f + 127;
   static constexpr float kMaxArgument = 89.0f;
   static constexpr float kMinArgument = -87.0f;
   static constexpr float kTanhSaturation = 20.0f;  // of 2|x|
-  static constexpr int kTerms = 6;
-  static constexpr float kSeries[kTerms] = {1.0f / 5040, 1.0f / 720, 1.0f / 120,
-                                            1.0f / 24,   1.0f / 6,   0.5f};
+  static constexpr const auto& kSeries = kFloatExpm1Series;
 };
 
 template <>
@@ -39,28 +41,29 @@ struct ExpConstants<double> {
   static constexpr double kLog2E = 1.4426950408889634;
   static constexpr double kLn2High = 6.93147180369123816490e-01;
   static constexpr double kLn2Low = 1.90821492927058770002e-10;
+  static constexpr double kRound = 0x1.8p52 + 1023;
   static constexpr double kMaxArgument = 710.0;
   static constexpr double kMinArgument = -708.0;
   static constexpr double kTanhSaturation = 44.0;
-  static constexpr int kTerms = 12;
-  static constexpr double kSeries[kTerms] = {
-      1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800,
-      1.0 / 362880,     1.0 / 40320,     1.0 / 5040,     1.0 / 720,
-      1.0 / 120,        1.0 / 24,        1.0 / 6,        0.5};
+  static constexpr const auto& kSeries = kDoubleExpm1Series;
 };
 
-// x = k ln 2 + r with integral k and |r| <= ln 2 / 2; returns exp(r) - 1.
+// x = k ln 2 + r with integral k and |r| <= ln 2 / 2. Returns exp(r) - 1, and
+// exp(k ln 2) in `power`.
 template <typename V>
-inline V Expm1Reduced(V x, V* k) {
+RNN_ALWAYS_INLINE inline V Expm1Reduced(V x, V* power) {
   using C = ExpConstants<typename V::Element>;
-  *k = Round(x * V::Broadcast(C::kLog2E));
-  const V minus_k = V::Broadcast(0) - *k;
-  V r = MulAdd(minus_k, V::Broadcast(C::kLn2High), x);
-  r = MulAdd(minus_k, V::Broadcast(C::kLn2Low), r);
-  V series = V::Broadcast(C::kSeries[0]);
-  for (int i = 1; i < C::kTerms; ++i) {
-    series = MulAdd(series, r, V::Broadcast(C::kSeries[i]));
-  }
+  constexpr int kTerms = sizeof C::kSeries / sizeof C::kSeries[0];
+  const V round = V::Broadcast(C::kRound);
+  const V rounded = MulAdd(x, V::Broadcast(C::kLog2E), round);
+  *power = PowerOfTwo(rounded);
+  const V k = rounded - round;
+  V r = MulAdd(k, V::Broadcast(-C::kLn2High), x);
+  r = MulAdd(k, V::Broadcast(-C::kLn2Low), r);
+  V series = V::Broadcast(C::kSeries[kTerms - 1]);
+  Unroll<kTerms - 1>([&](auto i) RNN_ALWAYS_INLINE {
+    series = MulAdd(series, r, V::Broadcast(C::kSeries[kTerms - 2 - i.value]));
+  });
   return MulAdd(series, r * r, r);
 }
 
@@ -72,9 +75,9 @@ inline V SigmoidByExp(V x) {
   const V argument =
       Min(V::Broadcast(C::kMaxArgument),
           Max(V::Broadcast(C::kMinArgument), V::Broadcast(0) - x));
-  V k;
-  const V expm1 = Expm1Reduced(argument, &k);
-  return one / (one + Scale(one + expm1, k));
+  V power;
+  const V expm1 = Expm1Reduced(argument, &power);
+  return one / (one + (one + expm1) * power);
 }
 
 // tanh |x| = e / (e + 2) with e = exp(2|x|) - 1, accurate near zero because e
@@ -82,13 +85,11 @@ inline V SigmoidByExp(V x) {
 template <typename V>
 inline V Tanh(V x) {
   using C = ExpConstants<typename V::Element>;
-  const V one = V::Broadcast(1);
   const V magnitude = Abs(x);
-  V k;
+  V power;
   const V reduced = Expm1Reduced(
-      Min(V::Broadcast(C::kTanhSaturation), magnitude + magnitude), &k);
-  const V power = Scale(one, k);
-  const V e = MulAdd(reduced, power, power - one);
+      Min(V::Broadcast(C::kTanhSaturation), magnitude + magnitude), &power);
+  const V e = MulAdd(reduced, power, power - V::Broadcast(1));
   return CopySign(e / (e + V::Broadcast(2)), x);
 }
 

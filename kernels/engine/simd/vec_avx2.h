@@ -66,15 +66,9 @@ inline Vec<float> Min(Vec<float> a, Vec<float> b) {
 inline Vec<float> Max(Vec<float> a, Vec<float> b) {
   return {_mm256_max_ps(a.v, b.v)};
 }
-inline Vec<float> Round(Vec<float> a) {
-  return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
-}
-// a * 2^k for an integral k in [-126, 128]; 2^128 is infinity.
-inline Vec<float> Scale(Vec<float> a, Vec<float> k) {
-  const __m256i exponent =
-      _mm256_add_epi32(_mm256_cvtps_epi32(k.v), _mm256_set1_epi32(127));
-  return {
-      _mm256_mul_ps(a.v, _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23)))};
+inline Vec<float> PowerOfTwo(Vec<float> rounded) {
+  return {_mm256_castsi256_ps(
+      _mm256_slli_epi32(_mm256_castps_si256(rounded.v), 23))};
 }
 inline Vec<float> Abs(Vec<float> a) {
   return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)};
@@ -173,15 +167,9 @@ inline Vec<double> Min(Vec<double> a, Vec<double> b) {
 inline Vec<double> Max(Vec<double> a, Vec<double> b) {
   return {_mm256_max_pd(a.v, b.v)};
 }
-inline Vec<double> Round(Vec<double> a) {
-  return {_mm256_round_pd(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
-}
-// a * 2^k for an integral k in [-1022, 1024]; 2^1024 is infinity.
-inline Vec<double> Scale(Vec<double> a, Vec<double> k) {
-  const __m256i exponent = _mm256_add_epi64(
-      _mm256_cvtepi32_epi64(_mm256_cvtpd_epi32(k.v)), _mm256_set1_epi64x(1023));
-  return {
-      _mm256_mul_pd(a.v, _mm256_castsi256_pd(_mm256_slli_epi64(exponent, 52)))};
+inline Vec<double> PowerOfTwo(Vec<double> rounded) {
+  return {_mm256_castsi256_pd(
+      _mm256_slli_epi64(_mm256_castpd_si256(rounded.v), 52))};
 }
 inline Vec<double> Abs(Vec<double> a) {
   return {_mm256_andnot_pd(_mm256_set1_pd(-0.0), a.v)};

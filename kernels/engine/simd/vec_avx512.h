@@ -77,10 +77,11 @@ inline Vec<float> Min(Vec<float> a, Vec<float> b) {
 inline Vec<float> Max(Vec<float> a, Vec<float> b) {
   return {_mm512_max_ps(a.v, b.v)};
 }
-inline Vec<float> Round(Vec<float> a) { return {_mm512_roundscale_ps(a.v, 0)}; }
-// a * 2^k for an integral k.
-inline Vec<float> Scale(Vec<float> a, Vec<float> k) {
-  return {_mm512_scalef_ps(a.v, k.v)};
+// 2^k, respectively infinity, from ExpConstants<F>::kRound + k: what that sum's
+// lowest bits hold is the power's biased exponent.
+inline Vec<float> PowerOfTwo(Vec<float> rounded) {
+  return {_mm512_castsi512_ps(
+      _mm512_slli_epi32(_mm512_castps_si512(rounded.v), 23))};
 }
 inline Vec<float> Abs(Vec<float> a) { return {_mm512_abs_ps(a.v)}; }
 inline Vec<float> CopySign(Vec<float> magnitude, Vec<float> sign) {
@@ -196,11 +197,9 @@ inline Vec<double> Min(Vec<double> a, Vec<double> b) {
 inline Vec<double> Max(Vec<double> a, Vec<double> b) {
   return {_mm512_max_pd(a.v, b.v)};
 }
-inline Vec<double> Round(Vec<double> a) {
-  return {_mm512_roundscale_pd(a.v, 0)};
-}
-inline Vec<double> Scale(Vec<double> a, Vec<double> k) {
-  return {_mm512_scalef_pd(a.v, k.v)};
+inline Vec<double> PowerOfTwo(Vec<double> rounded) {
+  return {_mm512_castsi512_pd(
+      _mm512_slli_epi64(_mm512_castpd_si512(rounded.v), 52))};
 }
 inline Vec<double> Abs(Vec<double> a) { return {_mm512_abs_pd(a.v)}; }
 inline Vec<double> CopySign(Vec<double> magnitude, Vec<double> sign) {

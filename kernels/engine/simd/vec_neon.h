@@ -65,11 +65,9 @@ inline Vec<float> Min(Vec<float> a, Vec<float> b) {
 inline Vec<float> Max(Vec<float> a, Vec<float> b) {
   return {vbslq_f32(vcgtq_f32(a.v, b.v), a.v, b.v)};
 }
-inline Vec<float> Round(Vec<float> a) { return {vrndnq_f32(a.v)}; }
-// a * 2^k for an integral k in [-126, 128]; 2^128 is infinity.
-inline Vec<float> Scale(Vec<float> a, Vec<float> k) {
-  const int32x4_t exponent = vaddq_s32(vcvtnq_s32_f32(k.v), vdupq_n_s32(127));
-  return {vmulq_f32(a.v, vreinterpretq_f32_s32(vshlq_n_s32(exponent, 23)))};
+inline Vec<float> PowerOfTwo(Vec<float> rounded) {
+  return {
+      vreinterpretq_f32_s32(vshlq_n_s32(vreinterpretq_s32_f32(rounded.v), 23))};
 }
 inline Vec<float> Abs(Vec<float> a) { return {vabsq_f32(a.v)}; }
 inline Vec<float> CopySign(Vec<float> magnitude, Vec<float> sign) {
@@ -143,11 +141,9 @@ inline Vec<double> Min(Vec<double> a, Vec<double> b) {
 inline Vec<double> Max(Vec<double> a, Vec<double> b) {
   return {vbslq_f64(vcgtq_f64(a.v, b.v), a.v, b.v)};
 }
-inline Vec<double> Round(Vec<double> a) { return {vrndnq_f64(a.v)}; }
-// a * 2^k for an integral k in [-1022, 1024]; 2^1024 is infinity.
-inline Vec<double> Scale(Vec<double> a, Vec<double> k) {
-  const int64x2_t exponent = vaddq_s64(vcvtnq_s64_f64(k.v), vdupq_n_s64(1023));
-  return {vmulq_f64(a.v, vreinterpretq_f64_s64(vshlq_n_s64(exponent, 52)))};
+inline Vec<double> PowerOfTwo(Vec<double> rounded) {
+  return {
+      vreinterpretq_f64_s64(vshlq_n_s64(vreinterpretq_s64_f64(rounded.v), 52))};
 }
 inline Vec<double> Abs(Vec<double> a) { return {vabsq_f64(a.v)}; }
 inline Vec<double> CopySign(Vec<double> magnitude, Vec<double> sign) {

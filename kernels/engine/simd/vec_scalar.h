@@ -79,16 +79,15 @@ inline Vec<F> MapLanes(Vec<F> a, Vec<F> b, Function function) {
   }
   return result;
 }
-template <typename F>
-inline Vec<F> Round(Vec<F> a) {
-  return MapLanes(a, a, [](F x, F) { return rint(x); });
+inline Vec<float> PowerOfTwo(Vec<float> rounded) {
+  typedef uint32_t Bits __attribute__((vector_size(16)));
+  return {reinterpret_cast<Vec<float>::Native>(reinterpret_cast<Bits>(rounded.v)
+                                               << 23)};
 }
-// a * 2^k for an integral k. NaN has no integer to convert to; it stays itself.
-template <typename F>
-inline Vec<F> Scale(Vec<F> a, Vec<F> k) {
-  return MapLanes(a, k, [](F x, F y) {
-    return y == y ? static_cast<F>(ldexp(x, static_cast<int>(y))) : y;
-  });
+inline Vec<double> PowerOfTwo(Vec<double> rounded) {
+  typedef uint64_t Bits __attribute__((vector_size(16)));
+  return {reinterpret_cast<Vec<double>::Native>(
+      reinterpret_cast<Bits>(rounded.v) << 52)};
 }
 template <typename F>
 inline Vec<F> Abs(Vec<F> a) {
