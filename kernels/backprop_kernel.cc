@@ -1,5 +1,6 @@
 // CudnnRNNBackprop, V2, V3, our own CudnnRNNBackpropV3, and KerasRNNBackprop.
 #include <cstdint>
+#include <optional>
 
 #include "kernels/dropout_keys.h"
 #include "kernels/engine/engine.h"
@@ -69,12 +70,12 @@ class BackpropKernel : public OpKernel {
     arguments.c_strides = call->c_strides;
     OP_REQUIRES_OK(context, AllocateOutputs(context, *call, &arguments));
 
-    Tensor scratch;
+    std::optional<Scratch> scratch;
     const int64_t scratch_bytes = rnn::BackwardScratchBytes<Element<T>>(
         call->descriptor, call->sequences, has_keras_weights());
-    OP_REQUIRES_OK(context, AllocateScratch(context, scratch_bytes, &scratch));
+    OP_REQUIRES_OK(context, AllocateScratch(scratch_bytes, &scratch));
     ThreadPoolExecutor executor(context);
-    rnn::Backward(call->descriptor, call->sequences, arguments, scratch.data(),
+    rnn::Backward(call->descriptor, call->sequences, arguments, scratch->data(),
                   executor);
   }
 
@@ -91,19 +92,19 @@ class BackpropKernel : public OpKernel {
   absl::Status AllocateOutputs(OpKernelContext* context, const RnnCall& call,
                                rnn::BackwardArguments<Element<T>>* arguments) {
     Tensor* output = nullptr;
-    TF_RETURN_IF_ERROR(context->allocate_output("input_backprop",
-                                                call.input->shape(), &output));
+    TF_RETURN_IF_ERROR(AllocateOutput(context, "input_backprop",
+                                      call.input->shape(), &output));
     arguments->dx = MutableData<T>(output);
-    TF_RETURN_IF_ERROR(context->allocate_output(
-        "input_h_backprop", call.input_h->shape(), &output));
+    TF_RETURN_IF_ERROR(AllocateOutput(context, "input_h_backprop",
+                                      call.input_h->shape(), &output));
     arguments->dh0 = MutableData<T>(output);
     if (!has_keras_weights()) {
-      TF_RETURN_IF_ERROR(context->allocate_output(
-          "params_backprop", call.params->shape(), &output));
+      TF_RETURN_IF_ERROR(AllocateOutput(context, "params_backprop",
+                                        call.params->shape(), &output));
       arguments->dparams = MutableData<T>(output);
     }
-    TF_RETURN_IF_ERROR(context->allocate_output(
-        "input_c_backprop", call.input_c->shape(), &output));
+    TF_RETURN_IF_ERROR(AllocateOutput(context, "input_c_backprop",
+                                      call.input_c->shape(), &output));
     arguments->dc0 = is_lstm() ? MutableData<T>(output) : nullptr;
     if (!is_lstm()) FillWithZeros(output);
     return absl::OkStatus();
@@ -113,12 +114,12 @@ class BackpropKernel : public OpKernel {
       OpKernelContext* context, const KerasWeightTensors& weights,
       rnn::KerasWeights<Element<T>>* dweights) {
     Tensor* output = nullptr;
-    TF_RETURN_IF_ERROR(context->allocate_output(
-        "kernel_backprop", weights.kernel->shape(), &output));
+    TF_RETURN_IF_ERROR(AllocateOutput(context, "kernel_backprop",
+                                      weights.kernel->shape(), &output));
     dweights->kernel = MutableData<T>(output);
-    TF_RETURN_IF_ERROR(
-        context->allocate_output("recurrent_kernel_backprop",
-                                 weights.recurrent_kernel->shape(), &output));
+    TF_RETURN_IF_ERROR(AllocateOutput(context, "recurrent_kernel_backprop",
+                                      weights.recurrent_kernel->shape(),
+                                      &output));
     dweights->recurrent_kernel = MutableData<T>(output);
     dweights->bias = nullptr;
     if (weights.bias == nullptr) return absl::OkStatus();

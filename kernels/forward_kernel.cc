@@ -1,5 +1,6 @@
 // CudnnRNN, V2, V3, our own CudnnRNNV3, and KerasRNN.
 #include <cstdint>
+#include <optional>
 
 #include "kernels/dropout_keys.h"
 #include "kernels/engine/engine.h"
@@ -62,12 +63,12 @@ class ForwardKernel : public OpKernel {
     arguments.dropout_key = dropout_key;
     OP_REQUIRES_OK(context, AllocateOutputs(context, *call, &arguments));
 
-    Tensor scratch;
+    std::optional<Scratch> scratch;
     const int64_t scratch_bytes = rnn::ForwardScratchBytes<Element<T>>(
         call->descriptor, call->sequences, arguments.reserve != nullptr);
-    OP_REQUIRES_OK(context, AllocateScratch(context, scratch_bytes, &scratch));
+    OP_REQUIRES_OK(context, AllocateScratch(scratch_bytes, &scratch));
     ThreadPoolExecutor executor(context);
-    rnn::Forward(call->descriptor, call->sequences, arguments, scratch.data(),
+    rnn::Forward(call->descriptor, call->sequences, arguments, scratch->data(),
                  executor);
   }
 
@@ -93,15 +94,15 @@ class ForwardKernel : public OpKernel {
                                rnn::ForwardArguments<Element<T>>* arguments) {
     Tensor* output = nullptr;
     TF_RETURN_IF_ERROR(
-        context->allocate_output("output", call.output_shape, &output));
+        AllocateOutput(context, "output", call.output_shape, &output));
     arguments->y = MutableData<T>(output);
     TF_RETURN_IF_ERROR(
-        context->allocate_output("output_h", call.input_h->shape(), &output));
+        AllocateOutput(context, "output_h", call.input_h->shape(), &output));
     arguments->h_n = MutableData<T>(output);
     arguments->c_n = nullptr;
     if (is_lstm()) {
       TF_RETURN_IF_ERROR(
-          context->allocate_output("output_c", call.input_c->shape(), &output));
+          AllocateOutput(context, "output_c", call.input_c->shape(), &output));
       arguments->c_n = MutableData<T>(output);
     } else {
       TF_RETURN_IF_ERROR(AllocateZeros(context, "output_c", TensorShape()));
@@ -131,8 +132,8 @@ class ForwardKernel : public OpKernel {
     TF_RETURN_IF_ERROR(FromEngine(
         rnn::ReserveLayout::Create(call.descriptor, call.sequences, &layout)));
     Tensor* output = nullptr;
-    TF_RETURN_IF_ERROR(context->allocate_output(
-        kReserveSpaceOutput, TensorShape({layout.size()}), &output));
+    TF_RETURN_IF_ERROR(AllocateOutput(context, "reserve_space",
+                                      TensorShape({layout.size()}), &output));
     *reserve = MutableData<T>(output);
     return absl::OkStatus();
   }

@@ -1,8 +1,28 @@
 #include "kernels/tf_adapter.h"
 
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/memory/huge_pages.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tf_cudnn_rnn {
+
+absl::Status AllocateOutput(tensorflow::OpKernelContext* context,
+                            const char* name,
+                            const tensorflow::TensorShape& shape,
+                            tensorflow::Tensor** output) {
+  // From here on the C library takes fresh memory from the system each time,
+  // and gives it back when the tensor is freed.
+  constexpr int64_t kAlwaysFreshBytes = int64_t{32} << 20;
+  TF_RETURN_IF_ERROR(context->allocate_output(name, shape, output));
+  const auto bytes = static_cast<int64_t>((*output)->TotalBytes());
+  if (bytes >= kAlwaysFreshBytes) {
+    PreferHugePages((*output)->data(), bytes);
+  }
+  return absl::OkStatus();
+}
 
 absl::Status AllocateZeros(tensorflow::OpKernelContext* context,
                            const char* name,
@@ -13,15 +33,21 @@ absl::Status AllocateZeros(tensorflow::OpKernelContext* context,
   return absl::OkStatus();
 }
 
-absl::Status AllocateScratch(tensorflow::OpKernelContext* context,
-                             int64_t num_bytes, tensorflow::Tensor* scratch) {
+absl::Status AllocateScratch(int64_t num_bytes,
+                             std::optional<Scratch>* scratch) {
   if (num_bytes < 0) {
     return absl::ResourceExhaustedError(
         "The scratch memory of this call needs more bytes than 64 bits can "
         "count; use a smaller batch or fewer time steps.");
   }
-  return context->allocate_temp(tensorflow::DT_INT8,
-                                tensorflow::TensorShape({num_bytes}), scratch);
+  scratch->emplace(num_bytes);
+  if ((*scratch)->data() == nullptr) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "The scratch memory of this call, ", num_bytes,
+        " bytes, is more than the system has left; use a smaller batch or "
+        "fewer time steps."));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tf_cudnn_rnn

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "kernels/engine/element_types.h"
+#include "kernels/memory/scratch_pool.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
@@ -52,14 +54,20 @@ inline void FillWithZeros(tensorflow::Tensor* tensor) {
   }
 }
 
+// Allocates an output, if it is large in large pages.
+absl::Status AllocateOutput(tensorflow::OpKernelContext* context,
+                            const char* name,
+                            const tensorflow::TensorShape& shape,
+                            tensorflow::Tensor** output);
+
 // Allocates an output and fills it with zeros.
 absl::Status AllocateZeros(tensorflow::OpKernelContext* context,
                            const char* name,
                            const tensorflow::TensorShape& shape);
 
-// `num_bytes` is -1 if it overflowed.
-absl::Status AllocateScratch(tensorflow::OpKernelContext* context,
-                             int64_t num_bytes, tensorflow::Tensor* scratch);
+// Scratch memory for the length of a call; `num_bytes` is -1 if it overflowed.
+absl::Status AllocateScratch(int64_t num_bytes,
+                             std::optional<Scratch>* scratch);
 
 // Makes the kernel for the node's type T, which is that of its first output.
 template <template <typename> class Kernel, typename... Options>

@@ -1,0 +1,18 @@
+// Large pages: the system hands memory out page by page, and clears each one.
+#ifndef KERNELS_ENGINE_HUGE_PAGES_H_
+#define KERNELS_ENGINE_HUGE_PAGES_H_
+
+#include <cstdint>
+
+namespace tf_cudnn_rnn {
+
+inline constexpr int64_t kHugePageBytes = int64_t{1} << 21;
+
+// Asks the system for large pages where [memory, memory + bytes) has room for
+// whole ones, which have not been touched yet. It may decline, and some systems
+// have none.
+void PreferHugePages(void* memory, int64_t bytes);
+
+}  // namespace tf_cudnn_rnn
+
+#endif  // KERNELS_ENGINE_HUGE_PAGES_H_
