@@ -276,18 +276,29 @@ constexpr int kVectorsTogether =
     : kCellVectors<Cell> < kTileVectors ? kCellVectors<Cell>
                                         : kTileVectors;
 
+// The same of one or two rows, which leave registers free: sums of few vectors
+// would wait for each other.
+template <typename Cell, int kRows>
+constexpr int kVectorsOfRows =
+    kRows <= 2 &&
+            kCellVectors<Cell> * kRows <= TileRows(kTileVectors) * kTileVectors
+        ? kCellVectors<Cell>
+        : kVectorsTogether<Cell>;
+
 // sums += h_prev times the panel's vectors from `vector` on.
-template <int kRows, int kVectors, typename V, typename Operand>
+template <typename Cell, int kRows, int kVectors, typename V, typename Operand>
 inline void AddRecurrentProduct(const CellForwardStep<Operand>& s, int64_t row,
                                 int vector, FetchAhead* ahead,
                                 V (&sums)[kRows][kVectors]) {
   constexpr int64_t kStep = kDepthStep<Operand>;
+  constexpr int kTogether = kVectorsTogether<Cell>;
   const Operand* const* h_prev = s.h_prev + row;
   const Operand* packed = s.recurrent + vector * V::kLanes * s.depth;
   AddTileProduct(s.depth, h_prev, 0,
-                 PackedPanel<Operand, kVectors>{
-                     packed, kVectors * V::kLanes * kStep,
-                     ahead->TakeForTileOf(kRows, s.depth / kStep, packed)},
+                 PackedPanel<Operand, kVectors, kTogether>{
+                     packed, kTogether * V::kLanes * kStep,
+                     ahead->TakeForTileOf(kRows, s.depth / kStep, packed),
+                     kTogether * V::kLanes * s.depth},
                  sums);
 }
 
@@ -345,12 +356,12 @@ inline void CellForwardRows(const CellForwardStep<Operand>& s, int64_t row,
   using F = ComputeType<Operand>;
   using V = Vec<F>;
   constexpr int kVectors = kCellVectors<Cell>;
-  constexpr int kTogether = kVectorsTogether<Cell>;
+  constexpr int kTogether = kVectorsOfRows<Cell, kRows>;
   alignas(64) F tile[kRows][kVectors * V::kLanes];
   for (int j = 0; j < kVectors; j += kTogether) {
     V sums[kRows][kTogether];
     Clear(sums);
-    AddRecurrentProduct(s, row, j, ahead, sums);
+    AddRecurrentProduct<Cell>(s, row, j, ahead, sums);
     for (int m = 0; m < kRows; ++m) {
       for (int v = 0; v < kTogether; ++v) {
         sums[m][v].Store(tile[m] + (j + v) * V::kLanes);

@@ -168,8 +168,9 @@ class FetchAhead {
   int64_t bytes_;
 };
 
-// Where a tile product finds the vectors of B, one step after another.
-template <typename Operand, int kVectors>
+// Where a tile product finds the vectors of B, one step after another: in one
+// panel, or kPanelVectors in each of several.
+template <typename Operand, int kVectors, int kPanelVectors = kVectors>
 struct PackedPanel {
   static constexpr int64_t kVectorSize =
       Vec<Operand>::kLanes * kDepthStep<Operand>;
@@ -180,9 +181,11 @@ struct PackedPanel {
   const Operand* b;
   int64_t stride;
   FetchAhead ahead;
+  int64_t panel_size = 0;  // from one panel to the next
 
   Vec<Operand> Load(int vector) const {
-    return Vec<Operand>::Load(b + vector * kVectorSize);
+    return Vec<Operand>::Load(b + vector / kPanelVectors * panel_size +
+                              vector % kPanelVectors * kVectorSize);
   }
   template <int kRows>
   void Next() {
