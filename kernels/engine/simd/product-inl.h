@@ -586,6 +586,74 @@ inline void MultiplyBlock(const PanelProduct<Operand>& p, int64_t k_begin,
   }
 }
 
+// Sums that do not wait for each other, so many, keep two multiply-adds a cycle
+// busy.
+constexpr int kSumsTogether = 8;
+
+// kBlocks whole blocks of depth of a packed panel at a time, for few rows, of
+// which one block has too few sums. Each is added up, and then to c, as by
+// MultiplyBlock(): the same bits.
+template <int kRows, int kBlocks, int kVectors, typename Operand>
+inline void MultiplyBlocks(const PanelProduct<Operand>& p, int64_t k_begin) {
+  using V = Vec<ComputeType<Operand>>;
+  constexpr int64_t kBlock = kDepthBlock<Operand>;
+  constexpr int64_t kPanelColumns = kTileVectors * V::kLanes;
+  const Operand* rows[kRows];
+  Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+    rows[m.value] = p.a[m.value] + p.a_offset + k_begin;
+  });
+  const Operand* b = p.b.packed + k_begin * kPanelColumns;
+  V sums[kBlocks][kRows][kVectors];
+  Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE { Clear(sums[i.value]); });
+  for (int64_t k = 0; k < kBlock; k += kDepthStep<Operand>) {
+    Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
+      const PackedPanel<Operand, kVectors> panel{
+          b + (i.value * kBlock + k) * kPanelColumns, 0, FetchAhead()};
+      Vec<Operand> columns[kVectors];
+      Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
+        columns[j.value] = panel.Load(j.value);
+        Pin(columns[j.value]);
+      });
+      Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+        const Vec<Operand> value =
+            BroadcastStep(rows[m.value] + i.value * kBlock + k);
+        Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
+          V& sum = sums[i.value][m.value][j.value];
+          sum = MulAdd(value, columns[j.value], sum);
+        });
+      });
+    });
+  }
+  Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
+    StoreTile(p, 0, k_begin == 0 && i.value == 0, sums[i.value]);
+  });
+}
+
+// As many blocks from `k` on as MultiplyBlocks() takes at a time; returns where
+// they end.
+template <int kVectors, typename Operand>
+inline int64_t MultiplyWholeBlocks(const PanelProduct<Operand>& p, int64_t k) {
+  constexpr int kMaxRows = 2;
+  if (p.b.packed == nullptr || p.rows > kMaxRows) return k;
+  WithConstant<kMaxRows>(p.rows, [&](auto row_count) {
+    constexpr int kRows = decltype(row_count)::value;
+    constexpr int kBlocks = kSumsTogether / (kRows * kVectors);
+    if constexpr (kBlocks > 1) {
+      constexpr int64_t kDepth = kBlocks * kDepthBlock<Operand>;
+      for (; k + kDepth <= p.depth; k += kDepth) {
+        MultiplyBlocks<kRows, kBlocks, kVectors>(p, k);
+      }
+      constexpr int64_t kTwoBlocks = 2 * kDepthBlock<Operand>;
+      if constexpr (kBlocks > 2) {
+        for (; k + kTwoBlocks <= p.depth; k += kTwoBlocks) {
+          MultiplyBlocks<kRows, 2, kVectors>(p, k);
+        }
+      }
+    }
+  });
+  return k;
+}
+
 // All of a product with B given by its columns: a vector of columns after the
 // other, a block of whose depth stays in L1 while rows of A come by.
 template <typename Operand>
@@ -609,8 +677,11 @@ void MultiplyPanel(const PanelProduct<Operand>& p) {
   if (p.b.transposed != nullptr) return MultiplyByColumns(p);
   const int64_t vectors = (p.columns + kLanes - 1) / kLanes;
   WithConstant<kTileVectors>(vectors, [&](auto vector_count) {
-    ForEachDepthBlock<Operand>(p.depth, [&](int64_t k, int64_t k_end) {
-      MultiplyBlock<decltype(vector_count)::value>(p, k, k_end);
+    constexpr int kVectors = decltype(vector_count)::value;
+    const int64_t done = MultiplyWholeBlocks<kVectors>(p, 0);
+    if (done > 0 && done == p.depth) return;
+    ForEachDepthBlock<Operand>(p.depth - done, [&](int64_t k, int64_t k_end) {
+      MultiplyBlock<kVectors>(p, done + k, done + k_end);
     });
   });
 }
