@@ -629,11 +629,12 @@ inline void MultiplyBlocks(const PanelProduct<Operand>& p, int64_t k_begin) {
   });
 }
 
-// As many blocks from `k` on as MultiplyBlocks() takes at a time; returns where
-// they end.
+// The first blocks, as far as MultiplyBlocks() takes them; returns where they
+// end.
 template <int kVectors, typename Operand>
-inline int64_t MultiplyWholeBlocks(const PanelProduct<Operand>& p, int64_t k) {
+inline int64_t MultiplyFirstBlocks(const PanelProduct<Operand>& p) {
   constexpr int kMaxRows = 2;
+  int64_t k = 0;
   if (p.b.packed == nullptr || p.rows > kMaxRows) return k;
   WithConstant<kMaxRows>(p.rows, [&](auto row_count) {
     constexpr int kRows = decltype(row_count)::value;
@@ -678,7 +679,7 @@ void MultiplyPanel(const PanelProduct<Operand>& p) {
   const int64_t vectors = (p.columns + kLanes - 1) / kLanes;
   WithConstant<kTileVectors>(vectors, [&](auto vector_count) {
     constexpr int kVectors = decltype(vector_count)::value;
-    const int64_t done = MultiplyWholeBlocks<kVectors>(p, 0);
+    const int64_t done = MultiplyFirstBlocks<kVectors>(p);
     if (done > 0 && done == p.depth) return;
     ForEachDepthBlock<Operand>(p.depth - done, [&](int64_t k, int64_t k_end) {
       MultiplyBlock<kVectors>(p, done + k, done + k_end);
