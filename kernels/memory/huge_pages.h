@@ -1,6 +1,6 @@
 // Large pages: the system hands memory out page by page, and clears each one.
-#ifndef KERNELS_ENGINE_HUGE_PAGES_H_
-#define KERNELS_ENGINE_HUGE_PAGES_H_
+#ifndef KERNELS_MEMORY_HUGE_PAGES_H_
+#define KERNELS_MEMORY_HUGE_PAGES_H_
 
 #include <cstdint>
 
@@ -15,4 +15,4 @@ void PreferHugePages(void* memory, int64_t bytes);
 
 }  // namespace tf_cudnn_rnn
 
-#endif  // KERNELS_ENGINE_HUGE_PAGES_H_
+#endif  // KERNELS_MEMORY_HUGE_PAGES_H_

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <mutex>
+#include <vector>
 
 #include "kernels/memory/huge_pages.h"
 
@@ -29,10 +30,8 @@ Block NewBlock(int64_t bytes) {
   if (mapped == MAP_FAILED) return {};
   char* memory = static_cast<char*>(mapped);
   if (slack > 0) {
-    const int64_t before = static_cast<int64_t>(
-        (kHugePageBytes -
-         reinterpret_cast<uintptr_t>(memory) % kHugePageBytes) %
-        kHugePageBytes);
+    const int64_t before =
+        -reinterpret_cast<uintptr_t>(memory) % kHugePageBytes;
     if (before > 0) munmap(memory, before);
     memory += before;
     if (slack > before) munmap(memory + size, slack - before);
@@ -43,6 +42,12 @@ Block NewBlock(int64_t bytes) {
 
 void Free(const Block& block) {
   if (block.memory != nullptr) munmap(block.memory, block.bytes);
+}
+
+int64_t BytesOf(const std::vector<Block>& blocks) {
+  int64_t bytes = 0;
+  for (const Block& block : blocks) bytes += block.bytes;
+  return bytes;
 }
 
 bool IsSmaller(const Block& a, const Block& b) { return a.bytes < b.bytes; }
@@ -84,9 +89,7 @@ void ScratchPool::Return(Block block) {
   if (block.memory == nullptr) return;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    int64_t kept = 0;
-    for (const Block& each : kept_) kept += each.bytes;
-    if (kept + block.bytes <= kMaxKeptBytes &&
+    if (BytesOf(kept_) + block.bytes <= kMaxKeptBytes &&
         block.calls_too_large < kManyCalls) {
       kept_.insert(
           std::upper_bound(kept_.begin(), kept_.end(), block, IsSmaller),
@@ -99,9 +102,7 @@ void ScratchPool::Return(Block block) {
 
 int64_t ScratchPool::kept_bytes() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  int64_t kept = 0;
-  for (const Block& block : kept_) kept += block.bytes;
-  return kept;
+  return BytesOf(kept_);
 }
 
 }  // namespace tf_cudnn_rnn

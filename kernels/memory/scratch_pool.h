@@ -1,8 +1,8 @@
 // Scratch memory that one call hands on to the next: memory fresh from the
 // system is cleared page by page when it is first touched, which took up to a
 // fifth of a call.
-#ifndef KERNELS_ENGINE_SCRATCH_POOL_H_
-#define KERNELS_ENGINE_SCRATCH_POOL_H_
+#ifndef KERNELS_MEMORY_SCRATCH_POOL_H_
+#define KERNELS_MEMORY_SCRATCH_POOL_H_
 
 #include <cstdint>
 #include <mutex>
@@ -67,4 +67,4 @@ class Scratch {
 
 }  // namespace tf_cudnn_rnn
 
-#endif  // KERNELS_ENGINE_SCRATCH_POOL_H_
+#endif  // KERNELS_MEMORY_SCRATCH_POOL_H_
