@@ -224,6 +224,28 @@ RNN_ALWAYS_INLINE inline void Clear(V (&sums)[kRows][kVectors]) {
   });
 }
 
+// sums[m][j] += rows[m][k] * panel[j], a step of the depth; the panel goes on
+// to the next one.
+template <int kRows, int kVectors, typename V, typename Operand,
+          typename TilePanel>
+RNN_ALWAYS_INLINE inline void AddTileStep(const Operand* const (&rows)[kRows],
+                                          int64_t k, TilePanel& panel,
+                                          V (&sums)[kRows][kVectors]) {
+  Vec<Operand> columns[kVectors];
+  Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
+    columns[j.value] = panel.Load(j.value);
+    Pin(columns[j.value]);
+  });
+  panel.template Next<kRows>();
+  Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+    const Vec<Operand> value = BroadcastStep(rows[m.value] + k);
+    Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
+      sums[m.value][j.value] =
+          MulAdd(value, columns[j.value], sums[m.value][j.value]);
+    });
+  });
+}
+
 // accumulators[m][j] += sum over k < depth of a[m][a_offset + k] * panel[k][j],
 // added one after another
 template <int kRows, int kVectors, typename V, typename Operand,
@@ -240,19 +262,7 @@ RNN_ALWAYS_INLINE inline void AddTileProduct(
     });
   });
   for (int64_t k = 0; k < depth; k += kDepthStep<Operand>) {
-    Vec<Operand> columns[kVectors];
-    Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
-      columns[j.value] = panel.Load(j.value);
-      Pin(columns[j.value]);
-    });
-    panel.template Next<kRows>();
-    Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
-      const Vec<Operand> value = BroadcastStep(rows[m.value] + k);
-      Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
-        sums[m.value][j.value] =
-            MulAdd(value, columns[j.value], sums[m.value][j.value]);
-      });
-    });
+    AddTileStep(rows, k, panel, sums);
   }
   Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
     Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
@@ -602,26 +612,17 @@ inline void MultiplyBlocks(const PanelProduct<Operand>& p, int64_t k_begin) {
   Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
     rows[m.value] = p.a[m.value] + p.a_offset + k_begin;
   });
-  const Operand* b = p.b.packed + k_begin * kPanelColumns;
+  PackedPanel<Operand, kVectors> panels[kBlocks];
   V sums[kBlocks][kRows][kVectors];
-  Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE { Clear(sums[i.value]); });
+  Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
+    panels[i.value] = {
+        p.b.packed + (k_begin + i.value * kBlock) * kPanelColumns,
+        kPanelColumns * kDepthStep<Operand>, FetchAhead()};
+    Clear(sums[i.value]);
+  });
   for (int64_t k = 0; k < kBlock; k += kDepthStep<Operand>) {
     Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
-      const PackedPanel<Operand, kVectors> panel{
-          b + (i.value * kBlock + k) * kPanelColumns, 0, FetchAhead()};
-      Vec<Operand> columns[kVectors];
-      Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
-        columns[j.value] = panel.Load(j.value);
-        Pin(columns[j.value]);
-      });
-      Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
-        const Vec<Operand> value =
-            BroadcastStep(rows[m.value] + i.value * kBlock + k);
-        Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
-          V& sum = sums[i.value][m.value][j.value];
-          sum = MulAdd(value, columns[j.value], sum);
-        });
-      });
+      AddTileStep(rows, i.value * kBlock + k, panels[i.value], sums[i.value]);
     });
   }
   Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
