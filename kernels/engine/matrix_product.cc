@@ -15,6 +15,10 @@ constexpr int64_t kMaxPanelColumns = 256;
 
 constexpr int64_t kRowBlock = 24;
 
+// Rows are read so many at a time, a short part of each for a panel. A multiple
+// of any step of the depth.
+constexpr int64_t kRowsTogether = 8;
+
 // Reading a weight from far costs about as much as so many multiply-adds.
 constexpr int64_t kMovedRows = 4;
 
@@ -41,29 +45,67 @@ void FetchLines(const Element* values, int64_t count) {
   for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(values + i);
 }
 
-// A step of the depth of a panel, from rows: row(k) -> all columns.
+// [k_begin, k_end) of a panel from rows: row(k) -> all columns. k_begin is the
+// first of a step.
 template <typename Operand, typename Row>
-void FillStep(const Pieces& pieces, int64_t depth, int64_t k, int64_t panel,
-              Operand* out, Row row) {
+void FillFromRows(const Pieces& pieces, int64_t depth, int64_t panel,
+                  int64_t k_begin, int64_t k_end, Operand* out, Row row) {
   constexpr int64_t kStep = kDepthStep<Operand>;
   const int64_t panel_columns = Kernels<Operand>().panel_columns;
   const int64_t column = panel * panel_columns;
   const int64_t count = std::min(panel_columns, pieces.size() - column);
-  for (int64_t j = 0; j < count;) {
+  // Columns [j, j + length) of the panel are those of one piece.
+  for (int64_t j = 0, length; j < count; j += length) {
     const int64_t piece = (column + j) / pieces.width;
     const int64_t u = (column + j) % pieces.width;
-    const int64_t length = std::min(pieces.width - u, count - j);
-    PackStepOf(k, depth, pieces.begin(static_cast<int>(piece)) + u, length,
-               out + j * kStep, row);
-    j += length;
+    length = std::min(pieces.width - u, count - j);
+    const int64_t offset = pieces.begin(static_cast<int>(piece)) + u;
+    for (int64_t k = k_begin; k < k_end; k += kStep) {
+      PackStepOf(k, depth, offset, length,
+                 out + (k - k_begin) * panel_columns + j * kStep, row);
+    }
   }
-  std::fill(out + count * kStep, out + panel_columns * kStep, Operand{});
+  if (count == panel_columns) return;
+  for (int64_t k = k_begin; k < k_end; k += kStep) {
+    Operand* step = out + (k - k_begin) * panel_columns;
+    std::fill(step + count * kStep, step + panel_columns * kStep, Operand{});
+  }
+}
+
+// The same of panels [begin, end), `out_stride` values apart.
+template <typename Operand, typename Row>
+void FillFromRows(const Pieces& pieces, int64_t depth, int64_t begin,
+                  int64_t end, int64_t k_begin, int64_t k_end, Operand* out,
+                  int64_t out_stride, Row row) {
+  const int64_t panel_columns = Kernels<Operand>().panel_columns;
+  const int64_t column = begin * panel_columns;
+  const int64_t count = std::min(end * panel_columns, pieces.size()) - column;
+  // Short parts of rows that lie far apart: the core does not fetch them ahead
+  // by itself. (Of columns of two pieces, as if they were of the first.)
+  constexpr int64_t kShortBytes = 512;
+  using Element = std::remove_pointer_t<decltype(row(0))>;
+  const bool fetches_ahead = count * int64_t{sizeof(Element)} <= kShortBytes;
+  const int64_t offset = pieces.begin(static_cast<int>(column / pieces.width)) +
+                         column % pieces.width;
+  for (int64_t k = k_begin; k < k_end; k += kRowsTogether) {
+    const int64_t next = k + kRowsTogether;
+    if (fetches_ahead) {
+      for (int64_t i = next; i < std::min(next + kRowsTogether, depth); ++i) {
+        FetchLines(row(i) + offset, count);
+      }
+    }
+    for (int64_t panel = begin; panel < end; ++panel) {
+      FillFromRows(
+          pieces, depth, panel, k, std::min(next, k_end),
+          out + (panel - begin) * out_stride + (k - k_begin) * panel_columns,
+          row);
+    }
+  }
 }
 
 template <typename Operand, typename Row>
 void FillPanelsWithPieces(PackedMatrix<Operand>* packed, int64_t depth,
                           const Pieces& pieces, Executor& executor, Row row) {
-  const int64_t panel_columns = Kernels<Operand>().panel_columns;
   if constexpr (std::is_same_v<Operand, float>) {
     if (packed->in_parts) {
       FillPanels(packed, depth, pieces.size(), executor,
@@ -72,9 +114,8 @@ void FillPanelsWithPieces(PackedMatrix<Operand>* packed, int64_t depth,
                      SplitPanel(packed->parts_depth, 0, packed->depth,
                                 packed->parts_panel(begin),
                                 [&](int64_t k, int64_t k_end, float* out) {
-                                  for (; k < k_end; ++k, out += panel_columns) {
-                                    FillStep(pieces, depth, k, begin, out, row);
-                                  }
+                                  FillFromRows(pieces, depth, begin, k, k_end,
+                                               out, row);
                                 });
                    }
                  });
@@ -83,47 +124,24 @@ void FillPanelsWithPieces(PackedMatrix<Operand>* packed, int64_t depth,
   }
   FillPanels(
       packed, depth, pieces.size(), executor, [&](int64_t begin, int64_t end) {
+        const int64_t panel_size =
+            packed->depth * Kernels<Operand>().panel_columns;
         for (; begin < end; begin += kPanelsTogether) {
-          const int64_t group_end = std::min(begin + kPanelsTogether, end);
-          for (int64_t k = 0; k < depth; k += kDepthStep<Operand>) {
-            for (int64_t panel = begin; panel < group_end; ++panel) {
-              FillStep(
-                  pieces, depth, k, panel,
-                  packed->panels + (panel * packed->depth + k) * panel_columns,
-                  row);
-            }
-          }
+          FillFromRows(pieces, depth, begin,
+                       std::min(begin + kPanelsTogether, end), 0, depth,
+                       packed->panels + begin * panel_size, panel_size, row);
         }
       });
 }
 
-// [k_begin, k_end) of a panel, k_begin being the first of a step.
+// [k_begin, k_end) of a panel from columns, k_begin being the first of a step.
 template <typename Element, typename Operand>
-void FillBlock(const MatrixSource<Element>& source, int64_t panel,
-               int64_t k_begin, int64_t k_end, Operand* out) {
+void FillFromColumns(const MatrixSource<Element>& source, int64_t panel,
+                     int64_t k_begin, int64_t k_end, Operand* out) {
   const int64_t panel_columns = Kernels<Operand>().panel_columns;
   const Pieces& pieces = source.pieces;
   const int64_t column = panel * panel_columns;
   const int64_t count = std::min(panel_columns, source.columns - column);
-  if (!source.is_transposed) {
-    // Short parts of rows that lie far apart: the core does not fetch them
-    // ahead by itself. (Of a panel of two pieces, that of the first.)
-    constexpr int64_t kRowsAhead = 8;
-    const Element* ahead =
-        source.values + pieces.begin(static_cast<int>(column / pieces.width)) +
-        column % pieces.width;
-    for (int64_t k = k_begin; k < k_end; k += kDepthStep<Operand>) {
-      for (int64_t i = k + kRowsAhead;
-           i < std::min(k + kRowsAhead + kDepthStep<Operand>, source.depth);
-           ++i) {
-        FetchLines(ahead + i * source.stride, count);
-      }
-      FillStep(
-          pieces, source.depth, k, panel, out + (k - k_begin) * panel_columns,
-          [&](int64_t row) { return source.values + row * source.stride; });
-    }
-    return;
-  }
   const Element* rows[kMaxPanelColumns] = {};
   for (int64_t j = 0; j < count; ++j) {
     rows[j] = source.values + (column + j) * source.stride;
@@ -139,14 +157,31 @@ void FillBlock(const MatrixSource<Element>& source, int64_t panel,
   }
 }
 
-// The same in parts: [k_begin, k_end) of the depth as `packed` has it.
+// [k_begin, k_end) of panels [begin, end), `out_stride` values apart.
+template <typename Element, typename Operand>
+void FillBlocks(const MatrixSource<Element>& source, int64_t begin, int64_t end,
+                int64_t k_begin, int64_t k_end, Operand* out,
+                int64_t out_stride) {
+  if (!source.is_transposed) {
+    FillFromRows(source.pieces, source.depth, begin, end, k_begin, k_end, out,
+                 out_stride,
+                 [&](int64_t k) { return source.values + k * source.stride; });
+    return;
+  }
+  for (; begin < end; ++begin, out += out_stride) {
+    FillFromColumns(source, begin, k_begin, k_end, out);
+  }
+}
+
+// One panel in parts: [k_begin, k_end) of the depth as `packed` has it.
 template <typename Element>
 void SplitBlock(const MatrixSource<Element>& source,
                 const PackedMatrix<float>& packed, int64_t panel,
                 int64_t k_begin, int64_t k_end, BFloat16* out) {
   SplitPanel(packed.parts_depth, k_begin, k_end, out,
              [&](int64_t k, int64_t k_last, float* rows) {
-               FillBlock(source, panel, k, k_last, rows);
+               FillBlocks(source, panel, panel + 1, k, k_last, rows,
+                          /*out_stride=*/0);
              });
 }
 
@@ -286,9 +321,9 @@ void Pack(const MatrixSource<Element>& source, Executor& executor,
     Operand* out =
         packed->panels + panel * packed->depth * kernels.panel_columns;
     for (int64_t k = 0; k < source.depth; k += kernels.depth_block) {
-      FillBlock(source, panel, k,
-                std::min(k + kernels.depth_block, source.depth),
-                out + k * kernels.panel_columns);
+      FillFromColumns(source, panel, k,
+                      std::min(k + kernels.depth_block, source.depth),
+                      out + k * kernels.panel_columns);
     }
   };
   FillPanels(packed, source.depth, source.columns, executor,
@@ -674,6 +709,11 @@ void PackAndMultiply(const MatrixSource<Element>& source,
     return;
   }
   SplitLeft(product, executor);
+  // Of panels so narrow that their parts of a row are a few lines, several are
+  // filled at a time.
+  constexpr int64_t kBytesTogether = 256;
+  const int64_t panels_together = std::max<int64_t>(
+      1, kBytesTogether / (kernels.panel_columns * int64_t{sizeof(Element)}));
   for (int64_t k = 0; k < memory->depth; k += depth_block) {
     const int64_t k_end = std::min(k + depth_block, memory->depth);
     ParallelFor(
@@ -691,13 +731,17 @@ void PackAndMultiply(const MatrixSource<Element>& source,
               return;
             }
           }
-          Operand* block =
-              memory->panels + begin * depth_block * kernels.panel_columns;
-          for (int64_t panel = begin; panel < end; ++panel) {
-            FillBlock(source, panel, k, std::min(k_end, source.depth), block);
-            MultiplyPacked<Operand>(product,
-                                    {panel, PanelRows::kNone, 0, p.rows}, k,
-                                    k_end, block, nullptr);
+          const int64_t block_size = depth_block * kernels.panel_columns;
+          Operand* blocks = memory->panels + begin * block_size;
+          for (; begin < end; begin += panels_together) {
+            const int64_t group_end = std::min(begin + panels_together, end);
+            FillBlocks(source, begin, group_end, k,
+                       std::min(k_end, source.depth), blocks, block_size);
+            for (int64_t panel = begin; panel < group_end; ++panel) {
+              MultiplyPacked<Operand>(
+                  product, {panel, PanelRows::kNone, 0, p.rows}, k, k_end,
+                  blocks + (panel - begin) * block_size, nullptr);
+            }
           }
         });
   }

@@ -116,7 +116,7 @@ void PackStepOf(int64_t k, int64_t depth, int64_t offset, int64_t columns,
     }
     Kernels<Operand>().pack_step(rows, columns, out);
   } else {
-    Load(row(k) + offset, out, columns);
+    LoadFew(row(k) + offset, out, columns);
   }
 }
 

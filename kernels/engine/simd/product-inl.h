@@ -300,44 +300,67 @@ RNN_ALWAYS_INLINE inline void TransposeLanes(const Operand* const* rows,
                                              LoadWhole load_whole, Load load) {
   using V = Vec<Operand>;
   constexpr int kRows = kColumnRows * V::kLanes;
-  // A few columns from end to end: more streams at a time are slower to read.
-  for (int64_t row = 0; row < num_rows; row += kRows) {
-    Operand* out_columns =
-        out + row / kColumnRows * int64_t{kDepthStep<Operand>};
-    bool is_whole = num_rows - row >= kRows;
-    for (int i = 0; is_whole && i < kRows; ++i) {
-      is_whole = rows[row + i] != nullptr;
+  // A few columns from end to end, for more streams at a time are slower to
+  // read; but as many as make lines of `out`, if these rows are whole.
+  constexpr int kTilesOfLine = sizeof(V) < 64 ? 64 / sizeof(V) : 1;
+  const auto are_whole = [&](int64_t row, int count) {
+    if (num_rows - row < count) return false;
+    for (int i = 0; i < count; ++i) {
+      if (rows[row + i] == nullptr) return false;
     }
-    const auto column_row = [&](int column) {
-      return row + column * kColumnRows;
-    };
+    return true;
+  };
+  const auto out_column = [&](int64_t row) {
+    return out + row / kColumnRows * int64_t{kDepthStep<Operand>};
+  };
+  const auto transpose_whole = [&](int64_t row, int64_t k) RNN_ALWAYS_INLINE {
+    V tile[V::kLanes];
+    Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
+      tile[i.value] = load_whole(row + i.value * kColumnRows, k);
+    });
+    Transpose(tile);
+    Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
+      tile[i.value].Store(out_column(row) + (k + i.value) * out_stride);
+    });
+  };
+  const auto transpose_some = [&](int64_t row, int64_t k) RNN_ALWAYS_INLINE {
+    const Lanes<V> lanes_left{lanes - k};
+    V tile[V::kLanes];
+    Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
+      tile[i.value] = load(row + i.value * kColumnRows, k, lanes_left);
+    });
+    Transpose(tile);
+    const Lanes<V> out_lanes{(num_rows - row + kColumnRows - 1) / kColumnRows};
+    Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
+      if (i.value < lanes_left.count) {
+        out_lanes.Store(tile[i.value],
+                        out_column(row) + (k + i.value) * out_stride);
+      }
+    });
+  };
+  // Returns the first row that is left.
+  const auto transpose_tiles = [&](int64_t row,
+                                   auto tile_count) RNN_ALWAYS_INLINE {
+    constexpr int kTiles = decltype(tile_count)::value;
     int64_t k = 0;
-    for (; is_whole && k + V::kLanes <= lanes; k += V::kLanes) {
-      V tile[V::kLanes];
-      Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
-        tile[i.value] = load_whole(column_row(i.value), k);
-      });
-      Transpose(tile);
-      Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
-        tile[i.value].Store(out_columns + (k + i.value) * out_stride);
-      });
+    if (are_whole(row, kTiles * kRows)) {
+      for (; k + V::kLanes <= lanes; k += V::kLanes) {
+        Unroll<kTiles>([&](auto i) RNN_ALWAYS_INLINE {
+          transpose_whole(row + i.value * kRows, k);
+        });
+      }
     }
     for (; k < lanes; k += V::kLanes) {
-      const Lanes<V> lanes_left{lanes - k};
-      V tile[V::kLanes];
-      Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
-        tile[i.value] = load(column_row(i.value), k, lanes_left);
-      });
-      Transpose(tile);
-      const Lanes<V> out_lanes{(num_rows - row + kColumnRows - 1) /
-                               kColumnRows};
-      Unroll<V::kLanes>([&](auto i) RNN_ALWAYS_INLINE {
-        if (i.value < lanes_left.count) {
-          out_lanes.Store(tile[i.value],
-                          out_columns + (k + i.value) * out_stride);
-        }
+      Unroll<kTiles>([&](auto i) RNN_ALWAYS_INLINE {
+        transpose_some(row + i.value * kRows, k);
       });
     }
+    return row + kTiles * kRows;
+  };
+  for (int64_t row = 0; row < num_rows;) {
+    row = are_whole(row, kTilesOfLine * kRows)
+              ? transpose_tiles(row, Constant<kTilesOfLine>())
+              : transpose_tiles(row, Constant<1>());
   }
 }
 
