@@ -494,7 +494,14 @@ inline void MultiplyTileByColumns(const PanelProduct<Operand>& p, int64_t row,
         });
       });
     };
+    // The first tile fetches the next columns for all of them. Few rows read
+    // columns as fast as they come.
+    constexpr bool kFetchesAhead = kRows > 3;
+    const int64_t ahead = row == 0 ? kColumns * p.b.stride : 0;
     for (int64_t k = k_begin; k < whole_end; k += kStep) {
+      Unroll<kFetchesAhead ? kColumns : 0>([&](auto i) RNN_ALWAYS_INLINE {
+        __builtin_prefetch(columns[i.value] + ahead + k);
+      });
       add(k, [](const Operand* p)
                  RNN_ALWAYS_INLINE { return Vec<Operand>::Load(p); });
     }
