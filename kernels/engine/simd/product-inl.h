@@ -339,16 +339,14 @@ RNN_ALWAYS_INLINE inline void TransposeLanes(const Operand* const* rows,
     });
   };
   // Returns the first row that is left.
-  const auto transpose_tiles = [&](int64_t row,
+  const auto transpose_tiles = [&](int64_t row, bool is_whole,
                                    auto tile_count) RNN_ALWAYS_INLINE {
     constexpr int kTiles = decltype(tile_count)::value;
     int64_t k = 0;
-    if (are_whole(row, kTiles * kRows)) {
-      for (; k + V::kLanes <= lanes; k += V::kLanes) {
-        Unroll<kTiles>([&](auto i) RNN_ALWAYS_INLINE {
-          transpose_whole(row + i.value * kRows, k);
-        });
-      }
+    for (; is_whole && k + V::kLanes <= lanes; k += V::kLanes) {
+      Unroll<kTiles>([&](auto i) RNN_ALWAYS_INLINE {
+        transpose_whole(row + i.value * kRows, k);
+      });
     }
     for (; k < lanes; k += V::kLanes) {
       Unroll<kTiles>([&](auto i) RNN_ALWAYS_INLINE {
@@ -359,8 +357,8 @@ RNN_ALWAYS_INLINE inline void TransposeLanes(const Operand* const* rows,
   };
   for (int64_t row = 0; row < num_rows;) {
     row = are_whole(row, kTilesOfLine * kRows)
-              ? transpose_tiles(row, Constant<kTilesOfLine>())
-              : transpose_tiles(row, Constant<1>());
+              ? transpose_tiles(row, true, Constant<kTilesOfLine>())
+              : transpose_tiles(row, are_whole(row, kRows), Constant<1>());
   }
 }
 
@@ -494,8 +492,8 @@ inline void MultiplyTileByColumns(const PanelProduct<Operand>& p, int64_t row,
         });
       });
     };
-    // The first tile fetches the next columns for all of them. Few rows read
-    // columns as fast as they come.
+    // The first tile fetches the next columns for all of them; the others ask
+    // for what they read. Few rows read columns as fast as they come.
     constexpr bool kFetchesAhead = kRows > 3;
     const int64_t ahead = row == 0 ? kColumns * p.b.stride : 0;
     for (int64_t k = k_begin; k < whole_end; k += kStep) {
