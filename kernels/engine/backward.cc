@@ -13,8 +13,11 @@
 #include "kernels/engine/dropout.h"
 #include "kernels/engine/elements.h"
 #include "kernels/engine/engine.h"
+#include "kernels/engine/gate_gradients.h"
+#include "kernels/engine/keras_weights.h"
 #include "kernels/engine/matrix_product.h"
 #include "kernels/engine/parallel.h"
+#include "kernels/engine/params_gradients.h"
 #include "kernels/engine/params_layout.h"
 #include "kernels/engine/parts.h"
 #include "kernels/engine/recurrence.h"
@@ -34,13 +37,14 @@ class BackwardPass {
   static constexpr bool kInPlace = kComputesInPlace<Element, Operand>;
   // Whether results are computed in another type and rounded in the end.
   static constexpr bool kRoundsResults = !kComputesInPlace<Element>;
-  // Whether products take a rounded copy of the gates' gradients.
-  static constexpr bool kRoundsGradients = !std::is_same_v<F, Operand>;
 
   // Takes from the arena all the memory Run() will need.
   BackwardPass(const RnnDescriptor& d, const Sequences& sequences, Arena& arena,
                int64_t params_size, bool has_keras_weights)
-      : d_(d), sequences_(sequences) {
+      : d_(d),
+        sequences_(sequences),
+        params_gradients_(d_, sequences, MaxChunkRows(sequences), params_size,
+                          has_keras_weights, arena) {
     const int64_t B = sequences.batch();
     const int64_t H = d.hidden_size;
     const int64_t P = d.output_size();
@@ -49,7 +53,6 @@ class BackwardPass {
     const int64_t valid_rows = sequences.num_valid_rows();
     const int64_t widest_input =
         std::max(d.layer_input_size(0), d.layer_input_size(d.num_layers - 1));
-    const int64_t padded_rows = PaddedDepth<Operand>(rows);
 
     const bool may_split = MultipliesInParts<Operand>(
         sequences.shape_rows(), gates_size, std::max(widest_input, H));
@@ -59,22 +62,15 @@ class BackwardPass {
         Weights::Take(arena, gates_size, widest_input, may_split, gates);
     recurrent_weights_ =
         Weights::Take(arena, gates_size, P, recurs_in_parts_, gates);
-    right_ = PackedMatrix<Operand>::Take(
-        arena, rows, has_keras_weights ? gates_size : std::max(widest_input, H),
-        may_split);
     input_rows_ = arena.Take<const Operand*>(rows);
     input_staging_ =
         arena.Take<Operand>(rows * PaddedDepth<Operand>(widest_input));
     h_rows_ = arena.Take<const Operand*>(B + rows);
+    h_prev_rows_ = arena.Take<const Operand*>(rows);
     dy_rows_ = arena.Take<const F*>(rows);
     dx_rows_ = arena.Take<F*>(rows);
-    dgates_.Take(arena, rows, gates_size);
-    const int64_t weight_rows =
-        has_keras_weights ? std::max(widest_input, H) : gates_size;
-    left_ = RowBuffer<Operand>::Take(arena, weight_rows, padded_rows);
+    dgates_ = GateGradients<Operand>::Take(arena, rows, gates_size);
     if (may_split) {
-      left_parts_values_ = arena.Take<BFloat16>(
-          LeftParts::Size(weight_rows, PaddedPartsDepth(rows)));
       const auto take_gates = [&] {
         const int64_t depth = GatesDepth().padded();
         return LeftParts::In(
@@ -86,10 +82,9 @@ class BackwardPass {
                                     ? take_gates()
                                     : dgates_parts_;
     }
-    weight_rows_ = arena.Take<F*>(weight_rows);
     dh_ = RowBuffer<F>::Take(arena, B, P);
     if (d.mode == CellMode::kGru) {
-      dgates_recurrent_.Take(arena, rows, gates_size);
+      dgates_recurrent_ = GateGradients<Operand>::Take(arena, rows, gates_size);
     }
     if (d.mode == CellMode::kLstm) {
       dc_ = arena.Take<F>(B * H);
@@ -112,7 +107,6 @@ class BackwardPass {
     }
     if constexpr (kRoundsResults) {
       dy_staging_ = arena.Take<F>(rows * P);
-      dparams_staging_ = arena.Take<F>(params_size);
       dx_staging_ = arena.Take<F>(valid_rows * d.input_size);
     }
     const int64_t layer_size = valid_rows * d.num_directions * P;
@@ -130,7 +124,8 @@ class BackwardPass {
     dropout_.probability = d_.dropout;
     if (!ReadDropoutKey(a_->reserve, &dropout_.key)) return;
 
-    InitParamsGradients();
+    FindKerasGates(d_, keras_gate_begins_);
+    params_gradients_.Begin(arguments, params_layout_, executor);
     ZeroPadding(sequences_, a_->dx, a_->x_strides, d_.input_size, executor);
     for (int64_t layer = d_.num_layers - 1; layer >= 0; --layer) {
       for (int direction = 0; direction < d_.num_directions; ++direction) {
@@ -138,112 +133,16 @@ class BackwardPass {
       }
       if (layer > 0) ApplyDropout(layer);
     }
-    if constexpr (kRoundsResults) {
-      StoreParamsGradients();
-      StoreInputGradient();
-    }
+    params_gradients_.Store();
+    if constexpr (kRoundsResults) StoreInputGradient();
   }
 
  private:
-  // Gradients of the gates' pre-activations, [rows, G*H].
-  struct GateGradients {
-    RowBuffer<F> exact;
-    RowBuffer<Operand> rounded;  // if Operand is not F; rows are padded
-
-    void Take(Arena& arena, int64_t rows, int64_t gates_size) {
-      exact = RowBuffer<F>::Take(arena, rows, gates_size);
-      if constexpr (kRoundsGradients) {
-        rounded = RowBuffer<Operand>::Take(arena, rows,
-                                           PaddedDepth<Operand>(gates_size));
-      }
-    }
-    void SetRows(int64_t rows, int64_t gates_size) {
-      exact.SetRows(rows, gates_size);
-      if constexpr (kRoundsGradients) {
-        const int64_t row_size = PaddedDepth<Operand>(gates_size);
-        rounded.SetRows(rows, row_size);
-        if (row_size > gates_size) {
-          for (int64_t i = 0; i < rows; ++i) {
-            rounded.rows[i][gates_size] = Operand{};
-          }
-        }
-      }
-    }
-
-    // As products take them.
-    Operand* const* operands() const {
-      if constexpr (kRoundsGradients) {
-        return rounded.rows;
-      } else {
-        return exact.rows;
-      }
-    }
-  };
-
   bool has_keras_weights() const { return a_->keras_weights != nullptr; }
 
-  // Where the gradients of the weights add up: in the results, or in float. The
-  // first chunk writes them.
-  void InitParamsGradients() {
-    const bool is_nothing_written = sequences_.num_valid_rows() == 0;
-    if (!has_keras_weights()) {
-      for (int gate = 0; gate < d_.num_gates(); ++gate) {
-        gate_begins_[gate] = gate * d_.hidden_size;
-      }
-      if constexpr (!kRoundsResults) {
-        dparams_ = a_->dparams;
-      } else {
-        dparams_ = dparams_staging_;
-      }
-      if (is_nothing_written) {
-        std::fill_n(dparams_, params_layout_.size(), F{0});
-      }
-      return;
-    }
-    FindKerasGates(d_, gate_begins_);
-    const KerasWeights<Element>& results = *a_->keras_dweights;
-    if constexpr (!kRoundsResults) {
-      keras_dweights_ = results;
-    } else {
-      keras_dweights_.kernel = dparams_staging_;
-      keras_dweights_.recurrent_kernel = dparams_staging_ + KerasKernelSize(d_);
-      keras_dweights_.bias =
-          results.bias == nullptr
-              ? nullptr
-              : keras_dweights_.recurrent_kernel + KerasRecurrentKernelSize(d_);
-    }
-    if (!is_nothing_written) return;
-    std::fill_n(keras_dweights_.kernel, KerasKernelSize(d_), F{0});
-    std::fill_n(keras_dweights_.recurrent_kernel, KerasRecurrentKernelSize(d_),
-                F{0});
-    if (results.bias != nullptr) {
-      std::fill_n(keras_dweights_.bias, KerasBiasSize(d_), F{0});
-    }
-  }
-
-  void StoreParamsGradients() {
-    const auto store = [&](const F* in, Element* out, int64_t size) {
-      ParallelFor(*executor_, size, kMoveWork, [&](int64_t begin, int64_t end) {
-        Store(in + begin, out + begin, end - begin);
-      });
-    };
-    if (!has_keras_weights()) {
-      store(dparams_, a_->dparams, params_layout_.size());
-      return;
-    }
-    const KerasWeights<Element>& results = *a_->keras_dweights;
-    store(keras_dweights_.kernel, results.kernel, KerasKernelSize(d_));
-    store(keras_dweights_.recurrent_kernel, results.recurrent_kernel,
-          KerasRecurrentKernelSize(d_));
-    if (results.bias != nullptr) {
-      store(keras_dweights_.bias, results.bias, KerasBiasSize(d_));
-    }
-  }
-
-  // The gates of params as pieces of a row of Keras' weights, and the other way
-  // round.
+  // The gates of params as pieces of a row of Keras' weights.
   Pieces KerasGates() const {
-    return {gate_begins_, d_.num_gates(), d_.hidden_size};
+    return {keras_gate_begins_, d_.num_gates(), d_.hidden_size};
   }
 
   // The gates' gradients in parts.
@@ -296,7 +195,6 @@ class BackwardPass {
       PackWeights(layer, k);
       StepRange chunk{sequences_.num_steps(), sequences_.num_steps()};
       while (chunk.begin > 0) {
-        is_first_chunk_ = chunk.begin == sequences_.num_steps();
         chunk = ChunkUntil(sequences_, chunk.begin);
         RunChunk(layer, direction, chunk);
       }
@@ -421,7 +319,7 @@ class BackwardPass {
                RunStep(executor, chunk, step, rank_begin, rank_end);
              });
     PropagateToStepBefore(chunk);
-    AccumulateParamsGradients(layer, direction, chunk);
+    AddParamsGradients(layer, direction, chunk);
     PropagateToInput(layer, direction, chunk);
   }
 
@@ -542,7 +440,7 @@ class BackwardPass {
   }
 
   // dgates as the recurrent product saw them.
-  const GateGradients& RecurrentGateGradients() const {
+  const GateGradients<Operand>& RecurrentGateGradients() const {
     return d_.mode == CellMode::kGru ? dgates_recurrent_ : dgates_;
   }
 
@@ -666,7 +564,7 @@ class BackwardPass {
     if (d_.mode == CellMode::kGru) {
       cell.dgates_recurrent = dgates_recurrent_.exact.rows[row];
     }
-    if constexpr (kRoundsGradients) {
+    if constexpr (GateGradients<Operand>::kIsRounded) {
       cell.rounded_dgates = dgates_.rounded.rows + row;
       cell.rounded_dgates_recurrent =
           RecurrentGateGradients().rounded.rows + row;
@@ -674,7 +572,7 @@ class BackwardPass {
     Kernels<Operand>().cell_backward[static_cast<int>(d_.mode)](cell);
     if constexpr (std::is_same_v<Operand, float>) {
       if (!recurs_in_parts_) return;
-      const auto split = [&](const GateGradients& gradients,
+      const auto split = [&](const GateGradients<Operand>& gradients,
                              const LeftParts& parts) {
         SplitPartOfRows(gradients.exact.rows + row, cell.rows, GatesDepth(),
                         unit, unit + cell.units, parts.From(row));
@@ -686,166 +584,26 @@ class BackwardPass {
     }
   }
 
-  void AccumulateParamsGradients(int64_t layer, int direction,
-                                 StepRange chunk) {
-    const int64_t k = layer * d_.num_directions + direction;
-    const int64_t rows =
-        sequences_.offset(chunk.end) - sequences_.offset(chunk.begin);
-    if (has_keras_weights()) {
-      AccumulateKerasGradients(direction, chunk, rows);
-      return;
-    }
-    const int64_t gates_size = d_.gates_size();
-    AccumulateBiases(rows, dparams_ + params_layout_.InputBias(k).offset,
-                     dparams_ + params_layout_.RecurrentBias(k).offset);
-
-    SetLeft(dgates_.operands(), rows, gates_size);
+  void AddParamsGradients(int64_t layer, int direction, StepRange chunk) {
+    typename ParamsGradients<Element, Operand>::ChunkRows rows{};
+    rows.count = sequences_.offset(chunk.end) - sequences_.offset(chunk.begin);
+    rows.is_first_chunk = chunk.end == sequences_.num_steps();
+    rows.dgates = &dgates_;
+    rows.recurrent_dgates = &RecurrentGateGradients();
     if (d_.has_input_weights(layer)) {
       Input(layer).Gather(direction, chunk, *executor_, input_staging_,
                           input_rows_);
-      AccumulateWeights(input_rows_, params_layout_.InputWeights(k));
+      rows.inputs = input_rows_;
     }
-    if (d_.mode == CellMode::kGru) {
-      SetLeft(dgates_recurrent_.operands(), rows, gates_size);
-    }
-    PointAtPreviousOutputs(chunk);
-    AccumulateWeights(input_rows_, params_layout_.RecurrentWeights(k));
-    if (d_.has_projection()) {
-      SetLeft(dh_total_.rows, rows, d_.output_size());
-      AccumulateWeights(m_.rows, params_layout_.Projection(k));
-    }
-  }
-
-  // Points input_rows_, when it has done its work, at the h before each row.
-  void PointAtPreviousOutputs(StepRange chunk) {
     for (int64_t step = chunk.begin; step < chunk.end; ++step) {
       std::copy_n(PreviousOutputs(chunk, step), sequences_.active(step),
-                  input_rows_ + sequences_.offset(step) -
+                  h_prev_rows_ + sequences_.offset(step) -
                       sequences_.offset(chunk.begin));
     }
-  }
-
-  // As AccumulateParamsGradients(), transposed: a row of Keras' kernels belongs
-  // to an input, not to a gate's unit.
-  void AccumulateKerasGradients(int direction, StepRange chunk, int64_t rows) {
-    if (keras_dweights_.bias != nullptr) {
-      AccumulateBiases(rows, keras_dweights_.bias,
-                       d_.mode == CellMode::kGru
-                           ? keras_dweights_.bias + d_.gates_size()
-                           : nullptr);
-    }
-    Input(0).Gather(direction, chunk, *executor_, input_staging_, input_rows_);
-    AccumulateKernel(rows, d_.input_size, dgates_, keras_dweights_.kernel);
-    PointAtPreviousOutputs(chunk);
-    AccumulateKernel(rows, d_.hidden_size, RecurrentGateGradients(),
-                     keras_dweights_.recurrent_kernel);
-  }
-
-  // dkernel [features, G*H] += the transpose of input_rows_ times `gradients`.
-  void AccumulateKernel(int64_t rows, int64_t features,
-                        const GateGradients& gradients, F* dkernel) {
-    SetLeft(input_rows_, rows, features);
-    AccumulateProduct(gradients.operands(), KerasGates(), dkernel);
-  }
-
-  // Left operands are the transpose of [rows, columns].
-  void SetLeft(const Operand* const* source, int64_t rows, int64_t columns) {
-    left_source_ = source;
-    left_rows_ = columns;
-    left_depth_ = rows;
-    is_left_transposed_ = is_left_split_ = false;
-  }
-
-  void Transpose() {
-    if (is_left_transposed_) return;
-    is_left_transposed_ = true;
-    const int64_t row_size = PaddedDepth<Operand>(left_depth_);
-    ParallelFor(*executor_, left_rows_, left_depth_ * kMoveWork,
-                [&](int64_t begin, int64_t end) {
-                  Kernels<Operand>().transpose_rows(
-                      left_source_, left_depth_, begin, end,
-                      left_.values + begin * row_size, row_size);
-                });
-    left_.SetRows(left_rows_, row_size);
-  }
-
-  void TransposeInParts() {
-    if constexpr (std::is_same_v<Operand, float>) {
-      if (is_left_split_) return;
-      is_left_split_ = true;
-      SplitColumns(left_source_, left_depth_, left_rows_, *executor_,
-                   LeftPartsOfWeights());
-    }
-  }
-
-  LeftParts LeftPartsOfWeights() const {
-    return LeftParts::In(left_parts_values_, PaddedPartsDepth(left_depth_));
-  }
-
-  // The matrix at `region` += left operand [region.rows, rows] * right.
-  void AccumulateWeights(const Operand* const* right, const Region& region) {
-    AccumulateProduct(right, {nullptr, 1, region.columns},
-                      dparams_ + region.offset);
-  }
-
-  // matrix += left operand * right, of whose rows these are the columns.
-  void AccumulateProduct(const Operand* const* right, const Pieces& pieces,
-                         F* matrix) {
-    const int64_t columns = pieces.size();
-    right_.SetInParts(MultipliesInParts<Operand>(sequences_.shape_rows(),
-                                                 left_rows_, columns));
-    PackRowPieces<Operand>(right, left_depth_, pieces, *executor_, &right_);
-    for (int64_t i = 0; i < left_rows_; ++i) {
-      weight_rows_[i] = matrix + i * columns;
-    }
-    RowsTimesMatrix<Operand> product;
-    product.rows = left_rows_;
-    if (right_.in_parts) {
-      TransposeInParts();
-      product.left_parts = LeftPartsOfWeights();
-    } else {
-      Transpose();
-      product.a = left_.rows;
-    }
-    product.b = &right_;
-    product.c = weight_rows_;
-    product.accumulate = !is_first_chunk_;
-    Multiply(product, *executor_);
-  }
-
-  // Biases += the gates' gradients, summed over the rows; `recurrent` may be
-  // nullptr. A chunk's sum is added as a whole, so that rounding errors grow
-  // with the chunk and not with time.
-  void AccumulateBiases(int64_t rows, F* input, F* recurrent) {
-    AccumulateBiasesOf(0, d_.num_gates(), dgates_.exact, rows, input);
-    if (recurrent == nullptr) return;
-    for (int gate = 0; gate < d_.num_gates(); ++gate) {
-      if (d_.mode == CellMode::kGru && gate == kNew) {
-        AccumulateBiasesOf(gate, 1, dgates_recurrent_.exact, rows, recurrent);
-      } else {
-        std::copy_n(input + gate_begins_[gate], d_.hidden_size,
-                    recurrent + gate_begins_[gate]);
-      }
-    }
-  }
-
-  void AccumulateBiasesOf(int first_gate, int num_gates,
-                          const RowBuffer<F>& gradients, int64_t rows,
-                          F* biases) {
-    constexpr int64_t kBlock = 128;
-    const int64_t H = d_.hidden_size;
-    const int64_t blocks_per_gate = (H + kBlock - 1) / kBlock;
-    ParallelFor(*executor_, num_gates * blocks_per_gate,
-                rows * kBlock * kMoveWork, [&](int64_t begin, int64_t end) {
-                  for (int64_t block = begin; block < end; ++block) {
-                    const int64_t gate = first_gate + block / blocks_per_gate;
-                    const int64_t first = block % blocks_per_gate * kBlock;
-                    Kernels<F>().sum_rows(
-                        gradients.rows, rows, gate * H + first,
-                        std::min(kBlock, H - first), !is_first_chunk_,
-                        biases + gate_begins_[gate] + first);
-                  }
-                });
+    rows.h_prev = h_prev_rows_;
+    rows.m = m_.rows;
+    rows.dh = dh_total_.rows;
+    params_gradients_.Add(layer * d_.num_directions + direction, rows);
   }
 
   // The first direction writes the input's gradient, the second adds to it.
@@ -914,12 +672,8 @@ class BackwardPass {
   ParamsLayout params_layout_;
   ReserveLayout reserve_layout_;
   Dropout dropout_{};
-  F* dparams_ = nullptr;
-  bool is_first_chunk_ = true;  // of a pseudo-layer: it writes, others add
-  // In place of dparams_, if the weights are Keras'.
-  KerasWeights<F> keras_dweights_{};
-  // Where gates begin in biases, and in rows of Keras' kernels.
-  int64_t gate_begins_[kMaxGates];
+  ParamsGradients<Element, Operand> params_gradients_;
+  int64_t keras_gate_begins_[kMaxGates];
 
   // Weights of the current pseudo-layer.
   Weights input_weights_;             // [G*H, in]
@@ -930,29 +684,18 @@ class BackwardPass {
   Operand* input_staging_ = nullptr;  // [rows, in]
   const Operand** saved_rows_ = nullptr;
   const Operand** c_prev_rows_ = nullptr;
-  const Operand** h_rows_ = nullptr;  // [B + rows] -> [P]
+  const Operand** h_rows_ = nullptr;       // [B + rows] -> [P]
+  const Operand** h_prev_rows_ = nullptr;  // -> [P]
   const F** dy_rows_ = nullptr;
   F** dx_rows_ = nullptr;
-  GateGradients dgates_;
-  GateGradients dgates_recurrent_;  // GRU
+  GateGradients<Operand> dgates_;
+  GateGradients<Operand> dgates_recurrent_;  // GRU
   // The same in parts; for a GRU of its own only if steps need them.
   bool recurs_in_parts_ = false;
   LeftParts dgates_parts_;
   LeftParts dgates_recurrent_parts_;
   RowBuffer<Operand> dh_total_;  // projection: [rows, P]
   RowBuffer<Operand> m_;         // projection: [rows, H]
-  // Operands of the weight gradients. The left one is made of its source as
-  // products need it.
-  const Operand* const* left_source_ =
-      nullptr;  // [left_depth_] -> [left_rows_]
-  int64_t left_rows_ = 0;
-  int64_t left_depth_ = 0;
-  bool is_left_transposed_ = false;
-  bool is_left_split_ = false;
-  BFloat16* left_parts_values_ = nullptr;
-  RowBuffer<Operand> left_;      // [G*H, rows]; Keras': [in or H, rows]
-  PackedMatrix<Operand> right_;  // [rows, in or P or H]; Keras': [rows, G*H]
-  F** weight_rows_ = nullptr;    // [G*H]; Keras': [in or H]
   // Gradients of the states, by rank.
   RowBuffer<F> dh_;  // [B, P]
   RowBuffer<F> dm_;  // projection: [B, H]
@@ -965,7 +708,6 @@ class BackwardPass {
   Operand* c_prev_staging_ = nullptr;
   // Tensors of another type than F.
   F* dy_staging_ = nullptr;
-  F* dparams_staging_ = nullptr;
   F* dx_staging_ = nullptr;  // [valid rows, I]
 };
 

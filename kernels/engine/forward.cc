@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <optional>
 #include <type_traits>
 
@@ -22,178 +21,13 @@
 #include "kernels/engine/params_layout.h"
 #include "kernels/engine/parts.h"
 #include "kernels/engine/recurrence.h"
+#include "kernels/engine/recurrent_weights.h"
 #include "kernels/engine/reserve_layout.h"
 #include "kernels/engine/tensor_rows.h"
 
 namespace rnn {
 
 namespace {
-
-// R in the panels CellForwardStep wants, of columns [G][cell_units], tail units
-// zero: packed for all steps, or one after another for one step.
-template <typename Operand>
-struct RecurrentPanels {
-  Operand* panels = nullptr;
-  int64_t hidden_size;
-  int64_t output_size;  // P
-  int64_t depth;        // padded
-  int num_gates;
-  int units;             // per panel
-  int columns_together;  // cell_columns
-
-  static RecurrentPanels Take(Arena& arena, const RnnDescriptor& d,
-                              bool has_memory) {
-    RecurrentPanels p;
-    p.hidden_size = d.hidden_size;
-    p.output_size = d.output_size();
-    p.depth = PaddedDepth<Operand>(p.output_size);
-    p.num_gates = d.num_gates();
-    p.units = Kernels<Operand>().cell_units[static_cast<int>(d.mode)];
-    p.columns_together =
-        Kernels<Operand>().cell_columns[static_cast<int>(d.mode)];
-    if (has_memory) {
-      p.panels = arena.Take<Operand>(p.num_panels() * p.panel_size());
-    }
-    return p;
-  }
-
-  int64_t num_panels() const { return (hidden_size + units - 1) / units; }
-  int64_t panel_size() const { return depth * num_gates * units; }
-
-  // `source` is [G*H, P].
-  template <typename Element>
-  void Pack(const Element* source, Executor& executor) const {
-    ForEachPanel(executor, [&](int64_t begin, int64_t end) {
-      for (; begin < end; ++begin) {
-        PackPanel(source, begin, panels + begin * panel_size());
-      }
-    });
-  }
-
-  // `source` is [P, G*H], as Keras has it, its gates those pieces of a row.
-  template <typename Element>
-  void PackKeras(const Element* source, const Pieces& gates,
-                 Executor& executor) const {
-    ForEachPanel(executor, [&](int64_t begin, int64_t end) {
-      for (; begin < end; begin += kPanelsTogether) {
-        PackPanelsOfKeras(source, gates, begin,
-                          std::min(begin + kPanelsTogether, end),
-                          panels + begin * panel_size());
-      }
-    });
-  }
-
-  // Packs panels when their turn comes, into memory that stays in the cache,
-  // and calls use(index, panel) for each: R is of no use later. `source` is
-  // [G*H, P].
-  template <typename Element, typename Use>
-  void PackInTurn(const Element* source, Executor& executor,
-                  int64_t work_per_panel, Use use) const {
-    ParallelFor(executor, num_panels(),
-                work_per_panel + panel_size() * kMoveWork,
-                [&](int64_t begin, int64_t end) {
-                  Operand* memory = panels + begin * panel_size();
-                  for (int64_t i = begin; i < end; ++i) {
-                    PackPanel(source, i, memory);
-                    use(i, memory);
-                  }
-                });
-  }
-
-  const Operand* panel(int64_t index) const {
-    return panels + index * panel_size();
-  }
-
- private:
-  // Calls pack(first panel, panel after the last).
-  template <typename PackRange>
-  void ForEachPanel(Executor& executor, PackRange pack) const {
-    ParallelFor(executor, num_panels(), panel_size() * kMoveWork, pack);
-  }
-
-  // `source` is [G*H, P], `out` a panel.
-  template <typename Element>
-  void PackPanel(const Element* source, int64_t panel, Operand* out) const {
-    constexpr int kMaxColumns = 256;
-    const Element* rows[kMaxColumns];
-    for (int gate = 0; gate < num_gates; ++gate) {
-      for (int64_t u = 0; u < units; ++u) {
-        const int64_t unit = panel * units + u;
-        rows[gate * units + u] =
-            unit < hidden_size
-                ? source + (gate * hidden_size + unit) * output_size
-                : nullptr;
-      }
-    }
-    for (int64_t column = 0; column < num_gates * units;
-         column += columns_together) {
-      PackColumns(rows + column, columns_together, 0, output_size, 0,
-                  out + column * depth);
-    }
-  }
-
-  // `source` is [P, G*H], `out` as many panels.
-  template <typename Element>
-  void PackPanelsOfKeras(const Element* source, const Pieces& gates,
-                         int64_t panel_begin, int64_t panel_end,
-                         Operand* out) const {
-    constexpr int64_t kStep = kDepthStep<Operand>;
-    const int64_t stride = num_gates * hidden_size;
-    // Columns of one gate and of those that are packed together.
-    const int64_t width = std::min(units, columns_together);
-    const auto pack_step = [&](int64_t k, int64_t column, int64_t panel) {
-      const int64_t unit = panel * units + column % units;
-      const int64_t count = std::clamp<int64_t>(hidden_size - unit, 0, width);
-      const int64_t first = column / columns_together * columns_together;
-      Operand* step = out + (panel - panel_begin) * panel_size() +
-                      first * depth + k * columns_together +
-                      (column - first) * kStep;
-      if (count > 0) {
-        PackStepOf(k, output_size,
-                   gates.begin(static_cast<int>(column / units)) + unit, count,
-                   step, [&](int64_t row) { return source + row * stride; });
-      }
-      std::fill(step + count * kStep, step + width * kStep, Operand{});
-    };
-    for (int64_t k = 0; k < output_size; k += kStep) {
-      for (int64_t column = 0; column < num_gates * units; column += width) {
-        for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
-          pack_step(k, column, panel);
-        }
-      }
-    }
-  }
-};
-
-// Packing moves all weights about as often as a few steps or rows read them. It
-// changes the order of additions, so that only the shape decides, not lengths.
-bool PacksInputWeights(const Sequences& sequences) {
-  constexpr int64_t kMaxRows = 32;
-  return sequences.shape_rows() > kMaxRows;
-}
-// R of so many bytes is packed, larger ones are read in place. Few steps do not
-// pay for packing; nor do few rows a step, where packed weights, too, would
-// come from beyond a core's cache. Keras' R, of whose rows each thread needs a
-// part, is slower to read in place. Constants, whatever the machine's caches
-// are: bits depend on them.
-inline int64_t MaxPackedRecurrentBytes(const Sequences& sequences,
-                                       bool is_canonical) {
-  constexpr int64_t kMaxStepsInPlace = 8;
-  constexpr int64_t kMegabyte = int64_t{1} << 20;
-  constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
-  if (!PacksInputWeights(sequences)) {
-    if (sequences.max_time() <= kMaxStepsInPlace) return 0;
-    return (is_canonical ? 2 : 12) * kMegabyte;
-  }
-  if (!is_canonical || sequences.batch() > 4) return kAll;
-  return (sequences.batch() == 4 ? 12 : 2) * kMegabyte;
-}
-template <typename Operand>
-bool PacksRecurrent(const RnnDescriptor& d, const Sequences& sequences,
-                    bool is_canonical) {
-  return RecurrentBytes<Operand>(d, /*in_parts=*/false) <=
-         MaxPackedRecurrentBytes(sequences, is_canonical);
-}
 
 // What all pseudo-layers of a call share.
 template <typename Element, typename Operand>
@@ -295,7 +129,10 @@ class ForwardPseudoLayer {
   // Takes from the arena all the memory Run() will need.
   ForwardPseudoLayer(const RnnDescriptor& d, const Sequences& sequences,
                      const Network& network, Arena& arena)
-      : d_(d), sequences_(sequences), network_(network) {
+      : d_(d),
+        sequences_(sequences),
+        network_(network),
+        recurrent_(d, sequences, arena) {
     const int64_t B = sequences.batch();
     const int64_t H = d.hidden_size;
     const int64_t P = padded_output_size();
@@ -306,30 +143,11 @@ class ForwardPseudoLayer {
     FindKerasGates(d, keras_gate_begins_);
     const bool may_split = MultipliesInParts<Operand>(
         sequences.shape_rows(), widest_input, d.gates_size());
-    recurs_in_parts_ = RecursInParts<Operand>(d, sequences, Pass::kForward);
     input_weights_ = WeightMatrix<Element, Operand>::Take(
         arena, widest_input, d.gates_size(), may_split);
     if (may_split) {
       input_parts_values_ = arena.Take<BFloat16>(
           LeftParts::Size(chunk_rows, PaddedPartsDepth(widest_input)));
-    }
-    recurrent_ = RecurrentPanels<Operand>::Take(arena, d, !recurs_in_parts_);
-    if (recurs_in_parts_) {
-      const int64_t depth = PaddedPartsDepth(d.output_size());
-      for (int gate = 0; gate < d.num_gates(); ++gate) {
-        recurrent_parts_[gate] =
-            PackedMatrix<Operand>::Take(arena, d.output_size(), H, true);
-      }
-      for (LeftParts& parts : h_parts_) {
-        parts = LeftParts::In(
-            arena.Take<BFloat16>(LeftParts::Size(B + kPartsRows, depth)),
-            depth);
-      }
-    }
-    // Keras' R is read in place only where params' is.
-    if (recurs_in_parts_ ||
-        (kInPlace && !PacksRecurrent<Operand>(d, sequences, true))) {
-      recurrent_sums_ = RowBuffer<F>::Take(arena, B, d.gates_size());
     }
     bias_ = arena.Take<F>(d.gates_size());
     recurrent_new_bias_ = arena.Take<F>(H);
@@ -361,7 +179,6 @@ class ForwardPseudoLayer {
     executor_ = &executor;
     const int64_t k = layer * d_.num_directions + direction;
     if (sequences_.num_valid_rows() > 0) {
-      ChooseWhatToPack();
       SetInputWeights(layer, k);
       LoadBiases(k);
       LoadInitialStates(k);
@@ -390,10 +207,6 @@ class ForwardPseudoLayer {
   int64_t ReservedRowSize() const {
     return NumReservedPerUnit(d_.mode) * d_.hidden_size;
   }
-  bool reads_keras_in_place() const {
-    return recurrent_use_ == WeightsUse::kInPlace &&
-           a_->keras_weights != nullptr;
-  }
   bool keeps_activations() const {
     return network_.has_reserve() && ReservedRowSize() > 0;
   }
@@ -402,7 +215,7 @@ class ForwardPseudoLayer {
   // for the lines that they write. So many bytes would have left a core's cache
   // when backward reads them, most of all if R fills it at each step.
   bool SavesPastCaches(const Element* activations) const {
-    if (!kInPlace || !recurs_in_parts_) return false;
+    if (!kInPlace || !recurrent_.in_parts()) return false;
     constexpr int64_t kLine = 64;
     constexpr int64_t kSize = sizeof(Element);
     const bool is_cache_full =
@@ -413,33 +226,16 @@ class ForwardPseudoLayer {
            reinterpret_cast<uintptr_t>(activations) % kLine == 0;
   }
 
-  void ChooseWhatToPack() {
-    const bool is_single_chunk =
-        ChunkFrom(sequences_, 0).end == sequences_.num_steps();
-    input_weights_use_ =
-        is_single_chunk ? WeightsUse::kPackedByProduct : WeightsUse::kPacked;
-    const bool is_canonical = a_->keras_weights == nullptr;
-    recurrent_use_ = is_canonical && !recurs_in_parts_ && PacksRecurrentInTurn()
-                         ? WeightsUse::kPackedByProduct
-                         : WeightsUse::kPacked;
+  WeightsUse InputWeightsUse() const {
     // Rows of whole steps of depth; upper layers' inputs are outputs.
     constexpr int64_t kStep = kDepthStep<Operand>;
-    if (!kInPlace || d_.output_size() % kStep != 0) return;
-    if (d_.input_size % kStep == 0 && !PacksInputWeights(sequences_)) {
-      input_weights_use_ = WeightsUse::kInPlace;
+    if (kInPlace && d_.output_size() % kStep == 0 &&
+        d_.input_size % kStep == 0 && !PacksInputWeights(sequences_)) {
+      return WeightsUse::kInPlace;
     }
-    if (!PacksRecurrent<Operand>(d_, sequences_, is_canonical)) {
-      recurrent_use_ = WeightsUse::kInPlace;
-    }
-  }
-
-  // One step needs R once. Keras' rows would come in pieces of a panel: nothing
-  // gained.
-  bool PacksRecurrentInTurn() const {
-    return sequences_.num_steps() == 1 &&
-           PacksPanelsInTurn(*executor_, sequences_.active(0),
-                             recurrent_.depth * int64_t{sizeof(Operand)},
-                             recurrent_.num_panels());
+    const bool is_single_chunk =
+        ChunkFrom(sequences_, 0).end == sequences_.num_steps();
+    return is_single_chunk ? WeightsUse::kPackedByProduct : WeightsUse::kPacked;
   }
 
   // The gates of params as pieces of a row of Keras' weights.
@@ -450,19 +246,20 @@ class ForwardPseudoLayer {
   void SetInputWeights(int64_t layer, int64_t k) {
     using Source = MatrixSource<Element>;
     if (!d_.has_input_weights(layer)) return;
+    const WeightsUse use = InputWeightsUse();
     input_weights_.packed.SetInParts(MultipliesInParts<Operand>(
         sequences_.shape_rows(), d_.layer_input_size(layer), d_.gates_size()));
     if (a_->keras_weights != nullptr) {
       input_weights_.Set(
           Source::Rows(a_->keras_weights->kernel, d_.gates_size(),
                        d_.input_size, KerasGates()),
-          input_weights_use_, *executor_);
+          use, *executor_);
       return;
     }
     const Region w = network_.params_layout().InputWeights(k);
     input_weights_.Set(
         Source::Columns(a_->params + w.offset, w.columns, w.columns, w.rows),
-        input_weights_use_, *executor_);
+        use, *executor_);
   }
 
   void LoadBiases(int64_t k) {
@@ -496,22 +293,12 @@ class ForwardPseudoLayer {
   }
 
   void SetRecurrentWeights(int64_t k) {
-    const bool is_canonical = a_->keras_weights == nullptr;
-    recurrent_source_ =
-        is_canonical
-            ? a_->params + network_.params_layout().RecurrentWeights(k).offset
-            : a_->keras_weights->recurrent_kernel;
-    if (recurs_in_parts_) {
-      PackRecurrentParts();
-    } else if (recurrent_use_ == WeightsUse::kPacked) {
-      if (is_canonical) {
-        recurrent_.Pack(recurrent_source_, *executor_);
-      } else {
-        recurrent_.PackKeras(recurrent_source_, KerasGates(), *executor_);
-      }
-    }
-    if (recurs_in_parts_ || recurrent_use_ == WeightsUse::kInPlace) {
-      recurrent_sums_.SetRows(sequences_.batch(), d_.gates_size());
+    if (a_->keras_weights != nullptr) {
+      recurrent_.SetKeras(a_->keras_weights->recurrent_kernel, KerasGates(),
+                          *executor_);
+    } else {
+      const Region r = network_.params_layout().RecurrentWeights(k);
+      recurrent_.SetParams(a_->params + r.offset, *executor_);
     }
     if (d_.has_projection()) {
       const Region projection = network_.params_layout().Projection(k);
@@ -519,22 +306,6 @@ class ForwardPseudoLayer {
                                           projection.columns,
                                           projection.columns, projection.rows),
            *executor_, &projection_);
-    }
-  }
-
-  void PackRecurrentParts() {
-    const int64_t H = d_.hidden_size;
-    const int64_t P = d_.output_size();
-    for (int gate = 0; gate < d_.num_gates(); ++gate) {
-      const auto source =
-          a_->keras_weights == nullptr
-              ? MatrixSource<Element>::Columns(recurrent_source_ + gate * H * P,
-                                               P, P, H)
-              : MatrixSource<Element>::Rows(
-                    recurrent_source_ + KerasGates().begin(gate),
-                    d_.gates_size(), P, H);
-      recurrent_parts_[gate].SetInParts(true);
-      Pack(source, *executor_, &recurrent_parts_[gate]);
     }
   }
 
@@ -575,18 +346,7 @@ class ForwardPseudoLayer {
              c_ + rank * H, H);
       }
     }
-    SplitStates(-1, 0, sequences_.batch(), h_rows_, 0, P);
-  }
-
-  // Splits units [begin, end) of the h that `step` leaves, of these ranks.
-  void SplitStates(int64_t step, int64_t rank_begin, int64_t rank_end,
-                   const Operand* const* h, int64_t begin, int64_t end) const {
-    if constexpr (std::is_same_v<Operand, float>) {
-      if (!recurs_in_parts_) return;
-      SplitPartOfRows(h + rank_begin, rank_end - rank_begin,
-                      {1, d_.output_size()}, begin, end,
-                      h_parts_[(step + 2) % 2].From(rank_begin));
-    }
+    recurrent_.SplitStates(-1, 0, sequences_.batch(), h_rows_, 0, P);
   }
 
   void StoreFinalStates(int64_t layer, int direction, int64_t k) {
@@ -652,7 +412,7 @@ class ForwardPseudoLayer {
                               int64_t rank_begin, int64_t rank_end) {
       RunStep(executor, direction, chunk, step, rank_begin, rank_end, outputs);
     };
-    if (recurrent_use_ == WeightsUse::kPackedByProduct) {
+    if (recurrent_.packs_in_turn()) {
       // Parts of the batch would each pack all panels.
       run_step(*executor_, chunk.begin, 0, sequences_.active(chunk.begin));
     } else {
@@ -708,9 +468,7 @@ class ForwardPseudoLayer {
   void RunStep(Executor& executor, int direction, StepRange chunk, int64_t step,
                int64_t rank_begin, int64_t rank_end,
                const TimeRows<Element>& outputs) {
-    const int64_t ranks = rank_end - rank_begin;
     const int64_t H = d_.hidden_size;
-    const int64_t P = d_.output_size();
     const int64_t row =
         sequences_.offset(step) - sequences_.offset(chunk.begin);
     Operand* const* h_prev = PreviousOutputs(chunk, step);
@@ -718,165 +476,31 @@ class ForwardPseudoLayer {
     Operand* const* cell_outputs = d_.has_projection() ? m_.rows : h;
     const auto cell_forward =
         Kernels<Operand>().cell_forward[static_cast<int>(d_.mode)];
-    // R is packed at `packed`, or recurrent_sums_ are there in its place.
-    const auto cell_of = [&](const PanelRows& part, const Operand* packed) {
-      const int64_t begin = part.row_begin, end = part.row_end;
-      CellForwardStep<Operand> cell{};
-      cell.rows = end - begin;
-      cell.hidden_size = H;
-      cell.unit = part.panel * recurrent_.units;
-      cell.units = std::min<int64_t>(recurrent_.units, H - cell.unit);
-      cell.depth = recurrent_.depth;
-      cell.recurrent = packed;
-      if (packed == nullptr) {
-        cell.recurrent_sums = recurrent_sums_.rows + begin;
-      } else if (part.next_panel != PanelRows::kNone) {
-        cell.next_recurrent = recurrent_.panel(part.next_panel);
+    const auto run_cells = [&](CellForwardStep<Operand>* cells,
+                               const PanelRows* parts, int count) {
+      for (int i = 0; i < count; ++i) {
+        const int64_t rank = parts[i].row_begin;
+        CellForwardStep<Operand>& cell = cells[i];
+        cell.input_gates = input_gates_.rows[row + rank];
+        cell.recurrent_new_bias = recurrent_new_bias_;
+        if (c_ != nullptr) cell.c = c_ + rank * H;
+        cell.h = cell_outputs + rank;
+        if (keeps_activations()) {
+          cell.saved = saved_rows_ + row + rank;
+          cell.saves_past_caches = saves_past_caches_;
+        }
       }
-      cell.h_prev = h_prev + begin;
-      cell.input_gates = input_gates_.rows[row + begin];
-      cell.recurrent_new_bias = recurrent_new_bias_;
-      if (c_ != nullptr) cell.c = c_ + begin * H;
-      cell.h = cell_outputs + begin;
-      if (keeps_activations()) {
-        cell.saved = saved_rows_ + row + begin;
-        cell.saves_past_caches = saves_past_caches_;
-      }
-      return cell;
-    };
-    const auto emit = [&](const PanelRows& part,
-                          const CellForwardStep<Operand>& cell) {
+      cell_forward(cells, count);
       if (d_.has_projection()) return;
-      EmitOutputs(direction, step, part.row_begin, part.row_end, cell.unit,
-                  cell.units, h, outputs);
+      for (int i = 0; i < count; ++i) {
+        EmitOutputs(direction, step, parts[i].row_begin, parts[i].row_end,
+                    cells[i].unit, cells[i].units, h, outputs);
+      }
     };
-    const auto run_cell = [&](const PanelRows& part, const Operand* packed) {
-      const CellForwardStep<Operand> cell = cell_of(part, packed);
-      cell_forward(&cell, 1);
-      emit(part, cell);
-    };
-    const int64_t work =
-        2 * ranks * d_.gates_size() * P + kCellWork * ranks * H;
-    if (recurs_in_parts_) {
-      const int64_t panels_width = Kernels<Operand>().panel_columns;
-      ParallelPanels(
-          executor, recurrent_parts_[0].num_panels(), PanelOrder(step),
-          rank_begin, rank_end, work,
-          [&](const PanelRows& part) {
-            MultiplyByParts(step, part);
-            const int64_t unit = part.panel * panels_width;
-            const int64_t unit_end = std::min(unit + panels_width, H);
-            for (int64_t u = unit; u < unit_end; u += recurrent_.units) {
-              PanelRows cell = part;
-              cell.panel = u / recurrent_.units;
-              run_cell(cell, nullptr);
-            }
-            if (!d_.has_projection()) {
-              SplitStates(step, part.row_begin, part.row_end, h, unit,
-                          unit_end);
-            }
-          },
-          kPartsRowsTogether);
-    } else if (recurrent_use_ == WeightsUse::kPackedByProduct) {
-      recurrent_.PackInTurn(
-          recurrent_source_, executor, work / recurrent_.num_panels(),
-          [&](int64_t index, const Operand* panel) {
-            run_cell({index, PanelRows::kNone, rank_begin, rank_end}, panel);
-          });
-    } else if (reads_keras_in_place()) {
-      // Few parts, for they should be wide.
-      const int64_t num_panels = recurrent_.num_panels();
-      const int64_t num_parts =
-          std::min<int64_t>(num_panels, 2 * executor.num_threads());
-      ParallelFor(executor, num_parts, work / num_parts,
-                  [&](int64_t first_part, int64_t last_part) {
-                    const int64_t begin = num_panels * first_part / num_parts;
-                    const int64_t end = num_panels * last_part / num_parts;
-                    MultiplyByKeras(h_prev, rank_begin, rank_end, begin, end);
-                    for (int64_t i = begin; i < end; ++i) {
-                      run_cell({i, PanelRows::kNone, rank_begin, rank_end},
-                               nullptr);
-                    }
-                  });
-    } else if (recurrent_use_ == WeightsUse::kInPlace) {
-      ParallelPanels(executor, recurrent_.num_panels(), PanelOrder(step),
-                     rank_begin, rank_end, work, [&](const PanelRows& part) {
-                       MultiplyByParams(h_prev, part);
-                       run_cell(part, nullptr);
-                     });
-    } else {
-      ParallelPanelGroups(
-          executor, recurrent_.num_panels(), PanelOrder(step), rank_begin,
-          rank_end, work, [&](const PanelRows* parts, int count) {
-            CellForwardStep<Operand> cells[kMaxPanelsTogether];
-            for (int i = 0; i < count; ++i) {
-              cells[i] = cell_of(parts[i], recurrent_.panel(parts[i].panel));
-            }
-            cell_forward(cells, count);
-            for (int i = 0; i < count; ++i) emit(parts[i], cells[i]);
-          });
-    }
+    recurrent_.RunCells(executor, step, h_prev, h, rank_begin, rank_end,
+                        run_cells);
     if (d_.has_projection()) {
       ProjectStep(executor, direction, step, rank_begin, rank_end, h, outputs);
-    }
-  }
-
-  // recurrent_sums_ = h_prev times R in parts, for the units of a panel.
-  void MultiplyByParts(int64_t step, const PanelRows& part) {
-    if constexpr (std::is_same_v<Operand, float>) {
-      static_assert(kMaxGates <= kMaxProductsInParts);
-      RowsTimesMatrix<float> products[kMaxGates];
-      for (int gate = 0; gate < d_.num_gates(); ++gate) {
-        RowsTimesMatrix<float>& product = products[gate];
-        product.left_parts = h_parts_[(step + 1) % 2];
-        product.b = &recurrent_parts_[gate];
-        product.c = recurrent_sums_.rows;
-        product.c_offset = gate * d_.hidden_size;
-      }
-      MultiplyPanelsInParts(products, d_.num_gates(), part);
-    }
-  }
-
-  // recurrent_sums_ = h_prev times params' R, for the units of a panel.
-  void MultiplyByParams(const Operand* const* h_prev, const PanelRows& part) {
-    if constexpr (kInPlace) {
-      const int64_t H = d_.hidden_size;
-      const int64_t P = d_.output_size();
-      const int64_t unit = part.panel * recurrent_.units;
-      PanelProduct<Operand> product{};
-      product.rows = part.row_end - part.row_begin;
-      product.depth = P;
-      product.columns = std::min<int64_t>(recurrent_.units, H - unit);
-      product.a = h_prev + part.row_begin;
-      product.b.stride = P;
-      product.c = recurrent_sums_.rows + part.row_begin;
-      for (int gate = 0; gate < d_.num_gates(); ++gate) {
-        product.b.transposed = recurrent_source_ + (gate * H + unit) * P;
-        product.c_offset = gate * H + unit;
-        Kernels<Operand>().multiply_panel(product);
-      }
-    }
-  }
-
-  // recurrent_sums_ = h_prev times Keras' R, for the units of panels [begin,
-  // end): rows of R are read from end to end.
-  void MultiplyByKeras(const Operand* const* h_prev, int64_t rank_begin,
-                       int64_t rank_end, int64_t begin, int64_t end) {
-    if constexpr (kInPlace) {
-      const int64_t H = d_.hidden_size;
-      const int64_t unit = begin * recurrent_.units;
-      for (int gate = 0; gate < d_.num_gates(); ++gate) {
-        RowsProduct<Operand> product{};
-        product.rows = rank_end - rank_begin;
-        product.depth = H;
-        product.columns = std::min(end * recurrent_.units, H) - unit;
-        product.a = h_prev + rank_begin;
-        product.b = recurrent_source_ + KerasGates().begin(gate) + unit;
-        product.stride = d_.gates_size();
-        product.c = recurrent_sums_.rows + rank_begin;
-        product.c_offset = gate * H + unit;
-        Kernels<Operand>().multiply_rows(product);
-      }
     }
   }
 
@@ -908,7 +532,7 @@ class ForwardPseudoLayer {
             }
           }
           EmitOutputs(direction, step, begin, end, column, count, h, outputs);
-          SplitStates(step, begin, end, h, column, column + count);
+          recurrent_.SplitStates(step, begin, end, h, column, column + count);
         });
   }
 
@@ -965,18 +589,10 @@ class ForwardPseudoLayer {
 
   // Weights of the current pseudo-layer.
   WeightMatrix<Element, Operand> input_weights_;  // [in, G*H]
-  WeightsUse input_weights_use_ = WeightsUse::kPacked;
-  const Element* recurrent_source_ = nullptr;  // [G*H, P]; Keras': [P, G*H]
-  RecurrentPanels<Operand> recurrent_;         // [P, G*H]
-  WeightsUse recurrent_use_ = WeightsUse::kPacked;
-  // R in parts, a matrix [P, H] for each gate, and h before and after a step.
-  bool recurs_in_parts_ = false;
-  PackedMatrix<Operand> recurrent_parts_[kMaxGates];
-  LeftParts h_parts_[2];              // [B, P]
-  RowBuffer<F> recurrent_sums_;       // R in place or in parts: [B, G*H]
-  PackedMatrix<Operand> projection_;  // [H, P]
-  F* bias_ = nullptr;                 // [G*H]
-  F* recurrent_new_bias_ = nullptr;   // [H]
+  RecurrentWeights<Element, Operand> recurrent_;  // [P, G*H]
+  PackedMatrix<Operand> projection_;              // [H, P]
+  F* bias_ = nullptr;                             // [G*H]
+  F* recurrent_new_bias_ = nullptr;               // [H]
   // Rows of the current chunk. Sizes of operands are padded.
   const Operand** input_rows_ = nullptr;
   Operand* input_staging_ = nullptr;        // [rows, in]

@@ -11,383 +11,10 @@ namespace rnn {
 
 namespace {
 
-constexpr int64_t kMaxPanelColumns = 256;
-
 constexpr int64_t kRowBlock = 24;
-
-// Rows are read so many at a time, a short part of each for a panel. A multiple
-// of any step of the depth.
-constexpr int64_t kRowsTogether = 8;
 
 // Reading a weight from far costs about as much as so many multiply-adds.
 constexpr int64_t kMovedRows = 4;
-
-template <typename Operand>
-int64_t NumPanels(int64_t columns) {
-  const int64_t width = Kernels<Operand>().panel_columns;
-  return (columns + width - 1) / width;
-}
-
-// Fills every panel: fill(first panel, panel after the last).
-template <typename Operand, typename Fill>
-void FillPanels(PackedMatrix<Operand>* packed, int64_t depth, int64_t columns,
-                Executor& executor, Fill fill) {
-  packed->SetSize(depth, columns);
-  ParallelFor(executor, packed->num_panels(),
-              packed->depth * Kernels<Operand>().panel_columns * kMoveWork,
-              fill);
-}
-
-// Starts to fetch `count` values.
-template <typename Element>
-void FetchLines(const Element* values, int64_t count) {
-  constexpr int64_t kLine = 64 / sizeof(Element);
-  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(values + i);
-}
-
-// [k_begin, k_end) of a panel from rows: row(k) -> all columns. k_begin is the
-// first of a step.
-template <typename Operand, typename Row>
-void FillFromRows(const Pieces& pieces, int64_t depth, int64_t panel,
-                  int64_t k_begin, int64_t k_end, Operand* out, Row row) {
-  constexpr int64_t kStep = kDepthStep<Operand>;
-  const int64_t panel_columns = Kernels<Operand>().panel_columns;
-  const int64_t column = panel * panel_columns;
-  const int64_t count = std::min(panel_columns, pieces.size() - column);
-  // Columns [j, j + length) of the panel are those of one piece.
-  for (int64_t j = 0, length; j < count; j += length) {
-    const int64_t piece = (column + j) / pieces.width;
-    const int64_t u = (column + j) % pieces.width;
-    length = std::min(pieces.width - u, count - j);
-    const int64_t offset = pieces.begin(static_cast<int>(piece)) + u;
-    for (int64_t k = k_begin; k < k_end; k += kStep) {
-      PackStepOf(k, depth, offset, length,
-                 out + (k - k_begin) * panel_columns + j * kStep, row);
-    }
-  }
-  if (count == panel_columns) return;
-  for (int64_t k = k_begin; k < k_end; k += kStep) {
-    Operand* step = out + (k - k_begin) * panel_columns;
-    std::fill(step + count * kStep, step + panel_columns * kStep, Operand{});
-  }
-}
-
-// The same of panels [begin, end), `out_stride` values apart.
-template <typename Operand, typename Row>
-void FillFromRows(const Pieces& pieces, int64_t depth, int64_t begin,
-                  int64_t end, int64_t k_begin, int64_t k_end, Operand* out,
-                  int64_t out_stride, Row row) {
-  const int64_t panel_columns = Kernels<Operand>().panel_columns;
-  const int64_t column = begin * panel_columns;
-  const int64_t count = std::min(end * panel_columns, pieces.size()) - column;
-  // Short parts of rows that lie far apart: the core does not fetch them ahead
-  // by itself. (Of columns of two pieces, as if they were of the first.)
-  constexpr int64_t kShortBytes = 512;
-  using Element = std::remove_pointer_t<decltype(row(0))>;
-  const bool fetches_ahead = count * int64_t{sizeof(Element)} <= kShortBytes;
-  const int64_t offset = pieces.begin(static_cast<int>(column / pieces.width)) +
-                         column % pieces.width;
-  for (int64_t k = k_begin; k < k_end; k += kRowsTogether) {
-    const int64_t next = k + kRowsTogether;
-    if (fetches_ahead) {
-      for (int64_t i = next; i < std::min(next + kRowsTogether, depth); ++i) {
-        FetchLines(row(i) + offset, count);
-      }
-    }
-    for (int64_t panel = begin; panel < end; ++panel) {
-      FillFromRows(
-          pieces, depth, panel, k, std::min(next, k_end),
-          out + (panel - begin) * out_stride + (k - k_begin) * panel_columns,
-          row);
-    }
-  }
-}
-
-template <typename Operand, typename Row>
-void FillPanelsWithPieces(PackedMatrix<Operand>* packed, int64_t depth,
-                          const Pieces& pieces, Executor& executor, Row row) {
-  if constexpr (std::is_same_v<Operand, float>) {
-    if (packed->in_parts) {
-      FillPanels(packed, depth, pieces.size(), executor,
-                 [&](int64_t begin, int64_t end) {
-                   for (; begin < end; ++begin) {
-                     SplitPanel(packed->parts_depth, 0, packed->depth,
-                                packed->parts_panel(begin),
-                                [&](int64_t k, int64_t k_end, float* out) {
-                                  FillFromRows(pieces, depth, begin, k, k_end,
-                                               out, row);
-                                });
-                   }
-                 });
-      return;
-    }
-  }
-  FillPanels(
-      packed, depth, pieces.size(), executor, [&](int64_t begin, int64_t end) {
-        const int64_t panel_size =
-            packed->depth * Kernels<Operand>().panel_columns;
-        for (; begin < end; begin += kPanelsTogether) {
-          FillFromRows(pieces, depth, begin,
-                       std::min(begin + kPanelsTogether, end), 0, depth,
-                       packed->panels + begin * panel_size, panel_size, row);
-        }
-      });
-}
-
-// [k_begin, k_end) of a panel from columns, k_begin being the first of a step.
-template <typename Element, typename Operand>
-void FillFromColumns(const MatrixSource<Element>& source, int64_t panel,
-                     int64_t k_begin, int64_t k_end, Operand* out) {
-  const int64_t panel_columns = Kernels<Operand>().panel_columns;
-  const Pieces& pieces = source.pieces;
-  const int64_t column = panel * panel_columns;
-  const int64_t count = std::min(panel_columns, source.columns - column);
-  const Element* rows[kMaxPanelColumns] = {};
-  for (int64_t j = 0; j < count; ++j) {
-    rows[j] = source.values + (column + j) * source.stride;
-  }
-  for (int piece = 0; piece < pieces.count; ++piece) {
-    const int64_t piece_begin = piece * pieces.width;
-    const int64_t begin = std::max(k_begin, piece_begin);
-    const int64_t end = std::min(k_end, piece_begin + pieces.width);
-    if (begin >= end) continue;
-    const int64_t shift = pieces.begin(piece) - piece_begin;
-    PackColumns(rows, panel_columns, begin + shift, end + shift,
-                begin - k_begin, out);
-  }
-}
-
-// [k_begin, k_end) of panels [begin, end), `out_stride` values apart.
-template <typename Element, typename Operand>
-void FillBlocks(const MatrixSource<Element>& source, int64_t begin, int64_t end,
-                int64_t k_begin, int64_t k_end, Operand* out,
-                int64_t out_stride) {
-  if (!source.is_transposed) {
-    FillFromRows(source.pieces, source.depth, begin, end, k_begin, k_end, out,
-                 out_stride,
-                 [&](int64_t k) { return source.values + k * source.stride; });
-    return;
-  }
-  for (; begin < end; ++begin, out += out_stride) {
-    FillFromColumns(source, begin, k_begin, k_end, out);
-  }
-}
-
-// One panel in parts: [k_begin, k_end) of the depth as `packed` has it.
-template <typename Element>
-void SplitBlock(const MatrixSource<Element>& source,
-                const PackedMatrix<float>& packed, int64_t panel,
-                int64_t k_begin, int64_t k_end, BFloat16* out) {
-  SplitPanel(packed.parts_depth, k_begin, k_end, out,
-             [&](int64_t k, int64_t k_last, float* rows) {
-               FillBlocks(source, panel, panel + 1, k, k_last, rows,
-                          /*out_stride=*/0);
-             });
-}
-
-}  // namespace
-
-template <typename Operand>
-PackedMatrix<Operand> PackedMatrix<Operand>::Take(Arena& arena,
-                                                  int64_t max_depth,
-                                                  int64_t max_columns,
-                                                  bool may_be_in_parts,
-                                                  int depth_pieces) {
-  PackedMatrix packed;
-  const int64_t num_panels = NumPanels<Operand>(max_columns);
-  int64_t size = PaddedDepth<Operand>(max_depth) * num_panels *
-                 Kernels<Operand>().panel_columns;
-  if (may_be_in_parts) {  // these take more
-    const PartsDepth depth{depth_pieces, max_depth / depth_pieces};
-    size = num_panels * PartsPanelSize(depth.padded()) *
-           int64_t{sizeof(BFloat16)} / int64_t{sizeof(Operand)};
-  }
-  packed.panels = arena.Take<Operand>(size);
-  return packed;
-}
-
-template <typename Operand>
-int64_t PackedMatrix<Operand>::num_panels() const {
-  return NumPanels<Operand>(columns);
-}
-
-template <typename Operand>
-const Operand* PackedMatrix<Operand>::panel(int64_t index) const {
-  return panels + index * depth * Kernels<Operand>().panel_columns;
-}
-
-template <typename Operand>
-BFloat16* PackedMatrix<Operand>::parts_panel(int64_t index) const {
-  return reinterpret_cast<BFloat16*>(panels) +
-         index * PartsPanelSize(parts_depth.padded());
-}
-
-template <typename Operand>
-void PackedMatrix<Operand>::SetInParts(bool are_parts, int depth_pieces) {
-  in_parts = are_parts;
-  depth_pieces_ = depth_pieces;
-}
-
-template <typename Operand>
-void PackedMatrix<Operand>::SetSize(int64_t new_depth, int64_t new_columns) {
-  parts_depth = {depth_pieces_, new_depth / depth_pieces_};
-  depth = in_parts ? parts_depth.padded() : PaddedDepth<Operand>(new_depth);
-  columns = new_columns;
-}
-
-template <typename Operand>
-int64_t UnpackedMatrix<Operand>::num_panels() const {
-  return source.is_transposed
-             ? NumPanels<Operand>(source.columns)
-             : source.pieces.count * NumPanels<Operand>(source.pieces.width);
-}
-
-namespace {
-
-// A panel's place in a matrix of pieces.
-struct PieceColumns {
-  int piece;
-  int64_t first;  // of the piece
-  int64_t count;
-};
-
-template <typename Operand>
-PieceColumns ColumnsOfPanel(const Pieces& pieces, int64_t panel) {
-  const int64_t panels_per_piece = NumPanels<Operand>(pieces.width);
-  const int64_t panel_columns = Kernels<Operand>().panel_columns;
-  PieceColumns columns;
-  columns.piece = static_cast<int>(panel / panels_per_piece);
-  columns.first = panel % panels_per_piece * panel_columns;
-  columns.count = std::min(panel_columns, pieces.width - columns.first);
-  return columns;
-}
-
-// The panel of the last columns of the memory that the pieces lie in.
-template <typename Operand>
-int64_t LastPanel(const Pieces& pieces) {
-  const int64_t piece =
-      pieces.begins == nullptr
-          ? 0
-          : std::max_element(pieces.begins, pieces.begins + pieces.count) -
-                pieces.begins;
-  return (piece + 1) * NumPanels<Operand>(pieces.width) - 1;
-}
-
-}  // namespace
-
-template <typename Operand>
-void PackLastPanel(UnpackedMatrix<Operand>* matrix, Operand* memory) {
-  const MatrixSource<Operand>& source = matrix->source;
-  const Pieces& pieces = source.pieces;
-  matrix->last_panel = nullptr;
-  if (source.is_transposed || pieces.width % Kernels<Operand>().lanes == 0) {
-    return;
-  }
-  constexpr int64_t kStep = kDepthStep<Operand>;
-  const int64_t panel_columns = Kernels<Operand>().panel_columns;
-  const PieceColumns columns =
-      ColumnsOfPanel<Operand>(pieces, LastPanel<Operand>(pieces));
-  const int64_t first = pieces.begin(columns.piece) + columns.first;
-  for (int64_t k = 0; k < source.depth; k += kStep) {
-    Operand* out = memory + k * panel_columns;
-    PackStepOf(k, source.depth, first, columns.count, out, [&](int64_t row) {
-      return source.values + row * source.stride;
-    });
-    std::fill(out + columns.count * kStep, out + panel_columns * kStep,
-              Operand{});
-  }
-  matrix->last_panel = memory;
-}
-
-template <typename Element, typename Operand>
-void Pack(const MatrixSource<Element>& source, Executor& executor,
-          PackedMatrix<Operand>* packed) {
-  if (!source.is_transposed) {
-    FillPanelsWithPieces(
-        packed, source.depth, source.pieces, executor,
-        [&](int64_t k) { return source.values + k * source.stride; });
-    return;
-  }
-  // A panel's block stays in the cache until all its columns have come.
-  const SimdKernels<Operand>& kernels = Kernels<Operand>();
-  const auto fill_panel = [&](int64_t panel) {
-    if constexpr (std::is_same_v<Operand, float>) {
-      if (packed->in_parts) {
-        SplitBlock(source, *packed, panel, 0, packed->depth,
-                   packed->parts_panel(panel));
-        return;
-      }
-    }
-    Operand* out =
-        packed->panels + panel * packed->depth * kernels.panel_columns;
-    for (int64_t k = 0; k < source.depth; k += kernels.depth_block) {
-      FillFromColumns(source, panel, k,
-                      std::min(k + kernels.depth_block, source.depth),
-                      out + k * kernels.panel_columns);
-    }
-  };
-  FillPanels(packed, source.depth, source.columns, executor,
-             [&](int64_t begin, int64_t end) {
-               for (; begin < end; ++begin) fill_panel(begin);
-             });
-}
-
-template <typename Operand>
-void PackRowPieces(const Operand* const* rows, int64_t depth,
-                   const Pieces& pieces, Executor& executor,
-                   PackedMatrix<Operand>* packed) {
-  FillPanelsWithPieces(packed, depth, pieces, executor,
-                       [&](int64_t k) { return rows[k]; });
-}
-
-template <typename Operand>
-void PackRows(const Operand* const* rows, int64_t depth, int64_t columns,
-              Executor& executor, PackedMatrix<Operand>* packed) {
-  PackRowPieces(rows, depth, {nullptr, 1, columns}, executor, packed);
-}
-
-template <typename Element, typename Operand>
-void PackColumns(const Element* const* rows, int64_t columns, int64_t k_begin,
-                 int64_t k_end, int64_t k_out, Operand* out) {
-  constexpr int64_t kStep = kDepthStep<Operand>;
-  if constexpr (kComputesInPlace<Element, Operand>) {
-    out += k_out / kStep * kStep * columns;
-    int64_t k = k_begin;
-    // Place `place` of a step, of which the rest is not ours.
-    const auto pack_one = [&](int64_t place) {
-      for (int64_t j = 0; j < columns; ++j) {
-        out[j * kStep + place] = rows[j] == nullptr ? Element{} : rows[j][k];
-      }
-      ++k;
-    };
-    if (k_out % kStep != 0 && k < k_end) {
-      pack_one(1);
-      out += kStep * columns;
-    }
-    const int64_t whole = (k_end - k) / kStep * kStep;
-    Kernels<Operand>().pack_columns(rows, columns, k, k + whole, out);
-    out += whole * columns;
-    k += whole;
-    if (k < k_end) {
-      std::fill_n(out, columns * kStep, Element{});
-      pack_one(0);
-    }
-    return;
-  } else {
-    // Rows are converted in pieces; a block of `out` stays in L1 meanwhile.
-    constexpr int64_t kBlock = 16;
-    out += k_out * columns;
-    for (int64_t k = k_begin; k < k_end; k += kBlock) {
-      const int64_t count = std::min(kBlock, k_end - k);
-      Operand* block = out + (k - k_begin) * columns;
-      for (int64_t j = 0; j < columns; ++j) {
-        Operand values[kBlock] = {};
-        if (rows[j] != nullptr) Load(rows[j] + k, values, count);
-        for (int64_t i = 0; i < count; ++i) block[i * columns + j] = values[i];
-      }
-    }
-  }
-}
 
 template <typename Operand>
 PanelProduct<Operand> ProductOf(const RowsTimesMatrix<Operand>& p,
@@ -427,10 +54,10 @@ void MultiplyPacked(const RowsTimesMatrix<Operand>& p, const PanelRows& part,
   kernels.multiply_panel(product);
 }
 
-static PartsProduct ProductInParts(const RowsTimesMatrix<float>& p,
-                                   const PanelRows& part, int64_t k_begin,
-                                   int64_t k_end, const BFloat16* packed,
-                                   const BFloat16* next) {
+PartsProduct ProductInParts(const RowsTimesMatrix<float>& p,
+                            const PanelRows& part, int64_t k_begin,
+                            int64_t k_end, const BFloat16* packed,
+                            const BFloat16* next) {
   const LeftParts left = p.left_parts.From(part.row_begin);
   const int64_t column = part.panel * Kernels<float>().panel_columns;
   PartsProduct product{};
@@ -450,10 +77,9 @@ static PartsProduct ProductInParts(const RowsTimesMatrix<float>& p,
 }
 
 // The same for panels in parts.
-static void MultiplyPacked(const RowsTimesMatrix<float>& p,
-                           const PanelRows& part, int64_t k_begin,
-                           int64_t k_end, const BFloat16* packed,
-                           const BFloat16* next) {
+void MultiplyPacked(const RowsTimesMatrix<float>& p, const PanelRows& part,
+                    int64_t k_begin, int64_t k_end, const BFloat16* packed,
+                    const BFloat16* next) {
   const PartsProduct product =
       ProductInParts(p, part, k_begin, k_end, packed, next);
   KernelsOfParts().multiply_panels(&product, 1);
@@ -478,45 +104,25 @@ void MultiplyPacked(const RowsTimesMatrix<Operand>& p, const PanelRows& part,
                  has_next ? p.b->panel(part.next_panel) + first : nullptr);
 }
 
-void MultiplyPanelsInParts(const RowsTimesMatrix<float>* products, int count,
-                           const PanelRows& part) {
-  const auto panel = [&](int product, int64_t index) {
-    return products[product].b->parts_panel(index);
-  };
-  PartsProduct in_parts[kMaxProductsInParts];
-  for (int i = 0; i < count; ++i) {
-    const BFloat16* next = nullptr;
-    if (i + 1 < count) {
-      next = panel(i + 1, part.panel);
-    } else if (part.next_panel != PanelRows::kNone) {
-      next = panel(0, part.next_panel);
-    }
-    in_parts[i] = ProductInParts(products[i], part, 0, products[i].b->depth,
-                                 panel(i, part.panel), next);
-  }
-  KernelsOfParts().multiply_panels(in_parts, count);
-}
-
 template <typename Operand>
 void MultiplyUnpacked(const RowsTimesMatrix<Operand>& p,
                       const PanelRows& part) {
   const SimdKernels<Operand>& kernels = Kernels<Operand>();
   const UnpackedMatrix<Operand>& b = *p.unpacked;
-  const MatrixSource<Operand>& source = b.source;
+  const MatrixSource<Operand>& source = b.source();
   PanelProduct<Operand> product = ProductOf(p, part, source.depth);
   if (source.is_transposed) {
     const int64_t column = part.panel * kernels.panel_columns;
     SetColumns(p, column, source.columns, &product);
-    product.b.transposed = source.values + column * source.stride;
+    product.b.transposed = source.row(column);
     product.b.stride = source.stride;
   } else {
     const Pieces& pieces = source.pieces;
-    const auto columns = ColumnsOfPanel<Operand>(pieces, part.panel);
+    const auto columns = b.ColumnsOf(part.panel);
     const int64_t piece = columns.piece * pieces.width;
     SetColumns(p, piece + columns.first, piece + pieces.width, &product);
-    if (b.last_panel != nullptr && part.panel == LastPanel<Operand>(pieces)) {
-      product.b.packed = b.last_panel;
-    } else {
+    product.b.packed = b.Packed(part.panel);
+    if (product.b.packed == nullptr) {
       const Operand* first =
           source.values + pieces.begin(columns.piece) + columns.first;
       for (int64_t j = 0; j < product.columns; j += kernels.lanes) {
@@ -526,15 +132,6 @@ void MultiplyUnpacked(const RowsTimesMatrix<Operand>& p,
     }
   }
   kernels.multiply_panel(product);
-}
-
-template <typename Operand>
-void MultiplyPanel(const RowsTimesMatrix<Operand>& p, const PanelRows& part) {
-  if (p.unpacked == nullptr) {
-    MultiplyPacked(p, part, 0, p.b->depth);
-  } else {
-    MultiplyUnpacked(p, part);
-  }
 }
 
 // Bytes of an element of an operand.
@@ -555,8 +152,8 @@ int64_t RowsAtOnce(const PackedMatrix<Operand>& b) {
 }
 
 // The first row of a block, of those that [0, rows) is cut into.
-static int64_t FirstRow(int64_t rows, int64_t block, int64_t num_blocks,
-                        int64_t multiple) {
+int64_t FirstRow(int64_t rows, int64_t block, int64_t num_blocks,
+                 int64_t multiple) {
   const int64_t row = rows * block / num_blocks + multiple - 1;
   return std::min(rows, row / multiple * multiple);
 }
@@ -619,13 +216,14 @@ void MultiplyBlocks(const RowsTimesMatrix<Operand>& p, Executor& executor) {
 template <typename Operand>
 void MultiplyPanelsOfRows(const RowsTimesMatrix<Operand>& p, int64_t begin,
                           int64_t end) {
-  const MatrixSource<Operand>& source = p.unpacked->source;
+  const UnpackedMatrix<Operand>& b = *p.unpacked;
+  const MatrixSource<Operand>& source = b.source();
   const int64_t panels_per_piece = NumPanels<Operand>(source.pieces.width);
   while (begin < end) {
-    const auto first = ColumnsOfPanel<Operand>(source.pieces, begin);
+    const auto first = b.ColumnsOf(begin);
     const int64_t last =
         std::min(end, (first.piece + 1) * panels_per_piece) - 1;
-    const auto columns = ColumnsOfPanel<Operand>(source.pieces, last);
+    const auto columns = b.ColumnsOf(last);
     const int64_t c_offset = first.piece * source.pieces.width + first.first;
     RowsProduct<Operand> product{};
     product.rows = p.rows;
@@ -643,6 +241,36 @@ void MultiplyPanelsOfRows(const RowsTimesMatrix<Operand>& p, int64_t begin,
   }
 }
 
+}  // namespace
+
+template <typename Operand>
+void MultiplyPanel(const RowsTimesMatrix<Operand>& p, const PanelRows& part) {
+  if (p.unpacked == nullptr) {
+    MultiplyPacked(p, part, 0, p.b->depth);
+  } else {
+    MultiplyUnpacked(p, part);
+  }
+}
+
+void MultiplyPanelsInParts(const RowsTimesMatrix<float>* products, int count,
+                           const PanelRows& part) {
+  const auto panel = [&](int product, int64_t index) {
+    return products[product].b->parts_panel(index);
+  };
+  PartsProduct in_parts[kMaxProductsInParts];
+  for (int i = 0; i < count; ++i) {
+    const BFloat16* next = nullptr;
+    if (i + 1 < count) {
+      next = panel(i + 1, part.panel);
+    } else if (part.next_panel != PanelRows::kNone) {
+      next = panel(0, part.next_panel);
+    }
+    in_parts[i] = ProductInParts(products[i], part, 0, products[i].b->depth,
+                                 panel(i, part.panel), next);
+  }
+  KernelsOfParts().multiply_panels(in_parts, count);
+}
+
 template <typename Operand>
 void SplitLeft(const RowsTimesMatrix<Operand>& p, Executor& executor) {
   if constexpr (std::is_same_v<Operand, float>) {
@@ -657,7 +285,7 @@ void Multiply(const RowsTimesMatrix<Operand>& p, Executor& executor) {
   if (p.rows == 0) return;
   if (p.unpacked == nullptr) SplitLeft(p, executor);
   if (p.unpacked != nullptr && kDepthStep<Operand> == 1 &&
-      !p.unpacked->source.is_transposed) {
+      !p.unpacked->source().is_transposed) {
     const int64_t num_panels = p.unpacked->num_panels();
     ParallelFor(
         executor, num_panels,
@@ -724,7 +352,7 @@ void PackAndMultiply(const MatrixSource<Element>& source,
             if (memory->in_parts) {
               BFloat16* block = memory->parts_panel(begin);
               for (int64_t panel = begin; panel < end; ++panel) {
-                SplitBlock(source, *memory, panel, k, k_end, block);
+                PackBlockInParts(source, *memory, panel, k, k_end, block);
                 MultiplyPacked(product, {panel, PanelRows::kNone, 0, p.rows}, k,
                                k_end, block, nullptr);
               }
@@ -735,7 +363,7 @@ void PackAndMultiply(const MatrixSource<Element>& source,
           Operand* blocks = memory->panels + begin * block_size;
           for (; begin < end; begin += panels_together) {
             const int64_t group_end = std::min(begin + panels_together, end);
-            FillBlocks(source, begin, group_end, k,
+            PackBlocks(source, begin, group_end, k,
                        std::min(k_end, source.depth), blocks, block_size);
             for (int64_t panel = begin; panel < group_end; ++panel) {
               MultiplyPacked<Operand>(
@@ -756,8 +384,7 @@ void WeightMatrix<Element, Operand>::Set(
     Pack(source, executor, &packed);
   } else if (use == Use::kInPlace) {
     if constexpr (std::is_same_v<Element, Operand>) {
-      unpacked.source = source;
-      PackLastPanel(&unpacked, packed.panels);
+      unpacked.Set(source, packed.panels);
     }
   }
 }
@@ -790,34 +417,23 @@ void Multiply(RowsTimesMatrix<Operand> product,
   Multiply(product, executor);
 }
 
-#define RNN_INSTANTIATE(Operand)                                             \
-  template struct PackedMatrix<Operand>;                                     \
-  template struct UnpackedMatrix<Operand>;                                   \
-  template void PackLastPanel(UnpackedMatrix<Operand>*, Operand*);           \
-  template void PackRowPieces(const Operand* const*, int64_t, const Pieces&, \
-                              Executor&, PackedMatrix<Operand>*);            \
-  template void PackRows(const Operand* const*, int64_t, int64_t, Executor&, \
-                         PackedMatrix<Operand>*);                            \
-  template void MultiplyPanel(const RowsTimesMatrix<Operand>&,               \
-                              const PanelRows&);                             \
-  template void SplitLeft(const RowsTimesMatrix<Operand>&, Executor&);       \
+#define RNN_INSTANTIATE(Operand)                                       \
+  template void MultiplyPanel(const RowsTimesMatrix<Operand>&,         \
+                              const PanelRows&);                       \
+  template void SplitLeft(const RowsTimesMatrix<Operand>&, Executor&); \
   template void Multiply(const RowsTimesMatrix<Operand>&, Executor&);
 RNN_INSTANTIATE(float)
 RNN_INSTANTIATE(double)
 RNN_INSTANTIATE(BFloat16)
 #undef RNN_INSTANTIATE
 
-#define RNN_INSTANTIATE(Element, Operand)                                     \
-  template struct WeightMatrix<Element, Operand>;                             \
-  template void Pack(const MatrixSource<Element>&, Executor&,                 \
-                     PackedMatrix<Operand>*);                                 \
-  template void PackAndMultiply(const MatrixSource<Element>&,                 \
-                                const RowsTimesMatrix<Operand>&,              \
-                                PackedMatrix<Operand>*, Executor&);           \
-  template void Multiply(RowsTimesMatrix<Operand>,                            \
-                         WeightMatrix<Element, Operand>*, Executor&);         \
-  template void PackColumns(const Element* const*, int64_t, int64_t, int64_t, \
-                            int64_t, Operand*);
+#define RNN_INSTANTIATE(Element, Operand)                           \
+  template struct WeightMatrix<Element, Operand>;                   \
+  template void PackAndMultiply(const MatrixSource<Element>&,       \
+                                const RowsTimesMatrix<Operand>&,    \
+                                PackedMatrix<Operand>*, Executor&); \
+  template void Multiply(RowsTimesMatrix<Operand>,                  \
+                         WeightMatrix<Element, Operand>*, Executor&);
 RNN_INSTANTIATE(float, float)
 RNN_INSTANTIATE(double, double)
 RNN_INSTANTIATE(Half, float)

@@ -1,0 +1,108 @@
+// Sums of outer products, which is what the gradients of matrices are.
+#ifndef KERNELS_ENGINE_OUTER_PRODUCTS_H_
+#define KERNELS_ENGINE_OUTER_PRODUCTS_H_
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/engine/arena.h"
+#include "kernels/engine/elements.h"
+#include "kernels/engine/executor.h"
+#include "kernels/engine/matrix_product.h"
+#include "kernels/engine/packing.h"
+#include "kernels/engine/parallel.h"
+#include "kernels/engine/parts.h"
+#include "kernels/engine/tensor_rows.h"
+
+namespace rnn {
+
+// matrix (+)= the sum over rows i of left[i] right[i]^T, which is the product
+// of the transpose of `left` with `right`.
+template <typename Operand>
+class OuterProducts {
+ public:
+  using F = ComputeType<Operand>;
+
+  // Takes from the arena all the memory that is needed later.
+  OuterProducts(Arena& arena, int64_t max_rows, int64_t max_left_columns,
+                int64_t max_right_columns, bool may_split) {
+    right_ = PackedMatrix<Operand>::Take(arena, max_rows, max_right_columns,
+                                         may_split);
+    left_ = RowBuffer<Operand>::Take(arena, max_left_columns,
+                                     PaddedDepth<Operand>(max_rows));
+    if (may_split) {
+      left_parts_ = arena.Take<BFloat16>(
+          LeftParts::Size(max_left_columns, PaddedPartsDepth(max_rows)));
+    }
+    matrix_rows_ = arena.Take<F*>(max_left_columns);
+  }
+
+  // Left operands [rows, columns] of what follows. They are transposed once,
+  // when a product needs them.
+  void SetLeft(const Operand* const* left, int64_t rows, int64_t columns) {
+    source_ = left;
+    rows_ = rows;
+    columns_ = columns;
+    is_transposed_ = is_split_ = false;
+  }
+
+  // `matrix` is [left columns, right columns], of which right operands have
+  // these pieces.
+  void Multiply(const Operand* const* right, const Pieces& pieces,
+                bool in_parts, bool accumulate, Executor& executor, F* matrix) {
+    right_.SetInParts(in_parts);
+    PackRowPieces<Operand>(right, rows_, pieces, executor, &right_);
+    for (int64_t i = 0; i < columns_; ++i) {
+      matrix_rows_[i] = matrix + i * pieces.size();
+    }
+    RowsTimesMatrix<Operand> product;
+    product.rows = columns_;
+    if (in_parts) {
+      product.left_parts = TransposedInParts(executor);
+    } else {
+      product.a = Transposed(executor);
+    }
+    product.b = &right_;
+    product.c = matrix_rows_;
+    product.accumulate = accumulate;
+    rnn::Multiply(product, executor);
+  }
+
+ private:
+  const Operand* const* Transposed(Executor& executor) {
+    if (is_transposed_) return left_.rows;
+    is_transposed_ = true;
+    const int64_t row_size = PaddedDepth<Operand>(rows_);
+    ParallelFor(
+        executor, columns_, rows_ * kMoveWork, [&](int64_t begin, int64_t end) {
+          Kernels<Operand>().transpose_rows(source_, rows_, begin, end,
+                                            left_.values + begin * row_size,
+                                            row_size);
+        });
+    left_.SetRows(columns_, row_size);
+    return left_.rows;
+  }
+
+  LeftParts TransposedInParts(Executor& executor) {
+    const LeftParts parts = LeftParts::In(left_parts_, PaddedPartsDepth(rows_));
+    if constexpr (std::is_same_v<Operand, float>) {
+      if (!is_split_) SplitColumns(source_, rows_, columns_, executor, parts);
+      is_split_ = true;
+    }
+    return parts;
+  }
+
+  const Operand* const* source_ = nullptr;  // [rows_] -> [columns_]
+  int64_t rows_ = 0;
+  int64_t columns_ = 0;
+  bool is_transposed_ = false;
+  bool is_split_ = false;
+  RowBuffer<Operand> left_;         // [left columns, rows]
+  BFloat16* left_parts_ = nullptr;  // the same
+  PackedMatrix<Operand> right_;     // [rows, right columns]
+  F** matrix_rows_ = nullptr;       // [left columns]
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_OUTER_PRODUCTS_H_
