@@ -116,6 +116,9 @@ void MultiplyUnpacked(const RowsTimesMatrix<Operand>& p,
     SetColumns(p, column, source.columns, &product);
     product.b.transposed = source.row(column);
     product.b.stride = source.stride;
+    if (part.next_panel != PanelRows::kNone) {
+      product.b.next = source.row(part.next_panel * kernels.panel_columns);
+    }
   } else {
     const Pieces& pieces = source.pieces;
     const auto columns = b.ColumnsOf(part.panel);

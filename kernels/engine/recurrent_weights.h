@@ -310,6 +310,12 @@ class RecurrentWeights {
       product.c = sums_.rows + part.row_begin;
       for (int gate = 0; gate < d_.num_gates(); ++gate) {
         product.b.transposed = source_ + (gate * H + unit) * P;
+        product.b.next = nullptr;
+        if (gate + 1 < d_.num_gates()) {
+          product.b.next = product.b.transposed + H * P;
+        } else if (part.next_panel != PanelRows::kNone) {
+          product.b.next = source_ + part.next_panel * panels_.units * P;
+        }
         product.c_offset = gate * H + unit;
         Kernels<Operand>().multiply_panel(product);
       }

@@ -440,6 +440,9 @@ void PackStep(const Operand* const* rows, int64_t columns, Operand* out) {
 // Rows of A that are multiplied with columns of B at a time.
 constexpr int kDotRows = TileRows(kTileVectors);
 
+// So few of them read columns about as fast as they come.
+constexpr int kFewDotRows = 3;
+
 // Columns of B, which is given by them, that are multiplied with `rows` of A at
 // a time, each a stream of memory: as many as the registers have sums for.
 template <typename V>
@@ -451,11 +454,13 @@ constexpr int DotColumns(int rows) {
 
 // sums[m], lane l = row `row + m` of A times column `first_column + l` of B
 // over [k_begin, k_end). Each lane of a product is a chain, and at the end
-// lanes are added up in pairs.
+// lanes are added up in pairs. `next` is where the first column goes on, or the
+// one that comes after it.
 template <int kRows, typename V, typename Operand>
 inline void MultiplyTileByColumns(const PanelProduct<Operand>& p, int64_t row,
                                   int64_t first_column, int64_t k_begin,
-                                  int64_t k_end, V (&sums)[kRows][1]) {
+                                  int64_t k_end, const Operand* next,
+                                  V (&sums)[kRows][1]) {
   constexpr int kLanes = V::kLanes;
   constexpr int kColumns = DotColumns<V>(kRows);
   constexpr int64_t kStep = int64_t{kLanes} * kDepthStep<Operand>;
@@ -477,31 +482,65 @@ inline void MultiplyTileByColumns(const PanelProduct<Operand>& p, int64_t row,
     });
     V chains[kRows][kColumns];
     Clear(chains);
+    // What there is less of stays in registers, beside the sums, while the
+    // other comes by.
     const auto add = [&](int64_t k, auto load) RNN_ALWAYS_INLINE {
-      Vec<Operand> weights[kColumns];
-      Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
-        weights[i.value] = load(columns[i.value] + k);
-        Pin(weights[i.value]);
-      });
-      Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
-        Vec<Operand> values = load(rows[m.value] + k);
-        Pin(values);
-        Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
-          chains[m.value][i.value] =
-              MulAdd(values, weights[i.value], chains[m.value][i.value]);
+      if constexpr (kRows < kColumns) {
+        Vec<Operand> values[kRows];
+        Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+          values[m.value] = load(rows[m.value] + k);
+          Pin(values[m.value]);
         });
-      });
+        Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
+          Vec<Operand> weights = load(columns[i.value] + k);
+          if constexpr (kRows > 1) Pin(weights);  // else from memory
+          Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+            chains[m.value][i.value] =
+                MulAdd(values[m.value], weights, chains[m.value][i.value]);
+          });
+        });
+      } else {
+        Vec<Operand> weights[kColumns];
+        Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
+          weights[i.value] = load(columns[i.value] + k);
+          Pin(weights[i.value]);
+        });
+        Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+          Vec<Operand> values = load(rows[m.value] + k);
+          Pin(values);
+          Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
+            chains[m.value][i.value] =
+                MulAdd(values, weights[i.value], chains[m.value][i.value]);
+          });
+        });
+      }
     };
-    // The first tile fetches the next columns for all of them; the others ask
-    // for what they read. Few rows read columns as fast as they come.
-    constexpr bool kFetchesAhead = kRows > 3;
-    const int64_t ahead = row == 0 ? kColumns * p.b.stride : 0;
-    for (int64_t k = k_begin; k < whole_end; k += kStep) {
-      Unroll<kFetchesAhead ? kColumns : 0>([&](auto i) RNN_ALWAYS_INLINE {
-        __builtin_prefetch(columns[i.value] + ahead + k);
-      });
-      add(k, [](const Operand* p)
-                 RNN_ALWAYS_INLINE { return Vec<Operand>::Load(p); });
+    // Steps that also fetch what lies so far ahead of each column.
+    const auto add_steps = [&](int64_t begin, int64_t end,
+                               int64_t ahead) RNN_ALWAYS_INLINE {
+      for (int64_t k = begin; k < end; k += kStep) {
+        Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
+          __builtin_prefetch(columns[i.value] + ahead + k);
+        });
+        add(k, [](const Operand* p)
+                   RNN_ALWAYS_INLINE { return Vec<Operand>::Load(p); });
+      }
+    };
+    if constexpr (kRows > kFewDotRows) {
+      // The first tile fetches the next columns for all of them; the others ask
+      // for what they read.
+      add_steps(k_begin, whole_end, row == 0 ? kColumns * p.b.stride : 0);
+    } else {
+      // A few lines, for columns follow each other by themselves but for where
+      // they end.
+      constexpr int64_t kAhead = 512 / int64_t{sizeof(Operand)};
+      const int64_t end_begin =
+          whole_end - k_begin > kAhead ? whole_end - kAhead : k_begin;
+      const Operand* following =
+          j + kColumns < kLanes ? columns[0] + kColumns * p.b.stride + k_begin
+                                : next;
+      add_steps(k_begin, end_begin, kAhead);
+      add_steps(end_begin, whole_end, following - (columns[0] + end_begin));
     }
     if (tail.count > 0) {
       add(whole_end,
@@ -689,12 +728,19 @@ inline int64_t MultiplyFirstBlocks(const PanelProduct<Operand>& p) {
 template <typename Operand>
 inline void MultiplyByColumns(const PanelProduct<Operand>& p) {
   using V = Vec<ComputeType<Operand>>;
+  const Operand* next_panel = p.b.next ? p.b.next : p.b.transposed;
   for (int v = 0; v * V::kLanes < p.columns; ++v) {
+    const int64_t next_column = (v + 1) * V::kLanes;
+    const Operand* next_columns =
+        next_column < p.columns ? p.b.transposed + next_column * p.b.stride
+                                : next_panel;
+    const Operand* columns = p.b.transposed + v * V::kLanes * p.b.stride;
     ForEachDepthBlock<Operand>(p.depth, [&](int64_t k, int64_t k_end) {
+      const Operand* next = k_end < p.depth ? columns + k_end : next_columns;
       ForEachTile<kDotRows>(p.rows, [&](int64_t row, auto row_count) {
         constexpr int kRows = decltype(row_count)::value;
         V sums[kRows][1];
-        MultiplyTileByColumns(p, row, v * V::kLanes, k, k_end, sums);
+        MultiplyTileByColumns(p, row, v * V::kLanes, k, k_end, next, sums);
         StoreTile(p, row, k == 0, sums, v);
       });
     });

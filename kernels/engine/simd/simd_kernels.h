@@ -47,7 +47,8 @@ inline constexpr int kMaxPanelVectors = 4;
 template <typename Operand>
 struct Panel {
   const Operand* packed;  // as above, or nullptr
-  // The packed panel that will be used after this one, or nullptr.
+  // The panel that will be used after this one, packed or transposed as it is,
+  // or nullptr.
   const Operand* next;
   // Vector v of B[k] at vectors[v] + k * stride, all lanes readable;
   // vectors[0] is nullptr if not used.
