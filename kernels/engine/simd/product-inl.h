@@ -770,10 +770,31 @@ constexpr int kStripSums = 512;
 constexpr int kMaxStripVectors = 32;
 // So many values of A are in registers meanwhile: some rows, some steps.
 constexpr int kStripValues = kTileVectors >= 4 ? 16 : 8;
+constexpr int kStripTileRows = kStripValues / 4;
+
+// One tile reads B once, so that nothing of it has to stay in L1: its strips
+// are up to a page wide.
+template <typename V>
+int64_t StripVectors(int64_t num_rows) {
+  constexpr int64_t kPageVectors = 4096 / sizeof(V);
+  const int64_t max_vectors =
+      num_rows <= kStripTileRows ? kPageVectors : kMaxStripVectors;
+  return kStripSums / num_rows < max_vectors ? kStripSums / num_rows
+                                             : max_vectors;
+}
+
+// Whether B comes from memory, as a rule: then it is fetched. Closer caches
+// are read no faster for it.
+template <typename Operand>
+bool FetchesStrips(const RowsProduct<Operand>& p, int64_t num_rows) {
+  constexpr int64_t kMinBytes = int64_t{8} << 20;
+  return num_rows <= kStripTileRows &&
+         p.depth * p.stride * int64_t{sizeof(Operand)} >= kMinBytes;
+}
 
 // sums[m * sums_stride + j] += over kSteps steps of depth, a[m] from k on
 // times the rows of B that begin at b.
-template <int kRows, int kSteps, typename Operand, typename F>
+template <bool kFetches, int kRows, int kSteps, typename Operand, typename F>
 RNN_ALWAYS_INLINE inline void AddStepsOfStrip(const Operand* const* a,
                                               int64_t k, const Operand* b,
                                               int64_t stride, int64_t columns,
@@ -805,12 +826,30 @@ RNN_ALWAYS_INLINE inline void AddStepsOfStrip(const Operand* const* a,
     });
   };
   int64_t j = 0;
-  for (; j + V::kLanes <= columns; j += V::kLanes) {
+  const auto add_whole = [&]() RNN_ALWAYS_INLINE {
     add(j, [&](const Operand* step) RNN_ALWAYS_INLINE {
       return LoadWholeStep<Operand>(
           [&](int row) { return step + row * stride; });
     });
+    j += V::kLanes;
+  };
+  if constexpr (kFetches) {
+    constexpr int64_t kLine = 64 / int64_t{sizeof(Operand)};
+    const auto add_lines = [&](int64_t end, int64_t ahead) RNN_ALWAYS_INLINE {
+      while (j + kLine <= end) {
+        Unroll<kSteps * kStep>([&](auto row) RNN_ALWAYS_INLINE {
+          __builtin_prefetch(b + row.value * stride + j + ahead);
+        });
+        for (int64_t i = 0; i < kLine; i += V::kLanes) add_whole();
+      }
+    };
+    // A few lines ahead in each row and, where the strip ends, the first ones
+    // of the next rows.
+    constexpr int64_t kAhead = 8 * kLine;
+    add_lines(columns - kAhead, kAhead);
+    add_lines(columns, kSteps * kStep * stride - j);
   }
+  while (j + V::kLanes <= columns) add_whole();
   if (j == columns) return;
   add(j, [&](const Operand* step) RNN_ALWAYS_INLINE {
     const Operand* rows[kDepthStep<Operand>];
@@ -820,18 +859,20 @@ RNN_ALWAYS_INLINE inline void AddStepsOfStrip(const Operand* const* a,
 }
 
 // [k_begin, k_end) of the depth of a strip, for rows [row, row + num_rows).
-template <typename Operand, typename F>
+template <bool kFetches, typename Operand, typename F>
 inline void AddBlockOfStrip(const RowsProduct<Operand>& p, int64_t row,
                             int64_t num_rows, int64_t k_begin, int64_t k_end,
                             int64_t column, int64_t columns, F* sums,
                             int64_t sums_stride) {
-  constexpr int kTileRows = kStripValues / 4;
   constexpr int64_t kStep = kDepthStep<Operand>;
   // Rows of B stay in L1 while tiles of A come by.
   const auto add = [&](int64_t k, auto step_count) RNN_ALWAYS_INLINE {
     constexpr int kSteps = decltype(step_count)::value;
+    constexpr int kTileRows = kStripValues / kSteps < kStripTileRows
+                                  ? kStripValues / kSteps
+                                  : kStripTileRows;
     ForEachTile<kTileRows>(num_rows, [&](int64_t first, auto row_count) {
-      AddStepsOfStrip<decltype(row_count)::value, kSteps>(
+      AddStepsOfStrip<kFetches, decltype(row_count)::value, kSteps>(
           p.a + row + first, k, p.b + k * p.stride + column, p.stride, columns,
           sums + first * sums_stride, sums_stride);
     });
@@ -853,10 +894,8 @@ void MultiplyRows(const RowsProduct<Operand>& p) {
   using V = Vec<F>;
   alignas(64) F sums[kStripSums * V::kLanes];
   ForEachPart<kStripRows>(p.rows, [&](int64_t row, int num_rows) {
-    const int64_t vectors = kStripSums / num_rows < kMaxStripVectors
-                                ? kStripSums / num_rows
-                                : kMaxStripVectors;
-    const int64_t strip = vectors * V::kLanes;
+    const int64_t strip = StripVectors<V>(num_rows) * V::kLanes;
+    const bool fetches = FetchesStrips(p, num_rows);
     for (int64_t column = 0; column < p.columns; column += strip) {
       const int64_t columns =
           p.columns - column < strip ? p.columns - column : strip;
@@ -864,8 +903,13 @@ void MultiplyRows(const RowsProduct<Operand>& p) {
         for (int64_t i = 0; i < num_rows * strip; i += V::kLanes) {
           V::Broadcast(0).Store(sums + i);
         }
-        AddBlockOfStrip(p, row, num_rows, k, k_end, column, columns, sums,
-                        strip);
+        if (fetches) {
+          AddBlockOfStrip<true>(p, row, num_rows, k, k_end, column, columns,
+                                sums, strip);
+        } else {
+          AddBlockOfStrip<false>(p, row, num_rows, k, k_end, column, columns,
+                                 sums, strip);
+        }
         for (int m = 0; m < num_rows; ++m) {
           F* c = p.c[row + m] + p.c_offset + column;
           for (int64_t j = 0; j < columns; j += V::kLanes) {
