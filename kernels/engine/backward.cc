@@ -16,6 +16,7 @@
 #include "kernels/engine/gate_gradients.h"
 #include "kernels/engine/keras_weights.h"
 #include "kernels/engine/matrix_product.h"
+#include "kernels/engine/packing.h"
 #include "kernels/engine/parallel.h"
 #include "kernels/engine/params_gradients.h"
 #include "kernels/engine/params_layout.h"

@@ -23,9 +23,13 @@ class OuterProducts {
  public:
   using F = ComputeType<Operand>;
 
-  // Takes from the arena all the memory that is needed later.
-  OuterProducts(Arena& arena, int64_t max_rows, int64_t max_left_columns,
-                int64_t max_right_columns, bool may_split) {
+  // Takes from the arena all the memory that is needed later. shape_rows counts
+  // the rows of all steps, as MultipliesInParts() does.
+  OuterProducts(Arena& arena, int64_t shape_rows, int64_t max_rows,
+                int64_t max_left_columns, int64_t max_right_columns)
+      : shape_rows_(shape_rows) {
+    const bool may_split = MultipliesInParts<Operand>(
+        shape_rows, max_left_columns, max_right_columns);
     right_ = PackedMatrix<Operand>::Take(arena, max_rows, max_right_columns,
                                          may_split);
     left_ = RowBuffer<Operand>::Take(arena, max_left_columns,
@@ -49,7 +53,9 @@ class OuterProducts {
   // `matrix` is [left columns, right columns], of which right operands have
   // these pieces.
   void Multiply(const Operand* const* right, const Pieces& pieces,
-                bool in_parts, bool accumulate, Executor& executor, F* matrix) {
+                bool accumulate, Executor& executor, F* matrix) {
+    const bool in_parts =
+        MultipliesInParts<Operand>(shape_rows_, columns_, pieces.size());
     right_.SetInParts(in_parts);
     PackRowPieces<Operand>(right, rows_, pieces, executor, &right_);
     for (int64_t i = 0; i < columns_; ++i) {
@@ -92,6 +98,7 @@ class OuterProducts {
     return parts;
   }
 
+  const int64_t shape_rows_;
   const Operand* const* source_ = nullptr;  // [rows_] -> [columns_]
   int64_t rows_ = 0;
   int64_t columns_ = 0;

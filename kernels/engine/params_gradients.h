@@ -7,6 +7,8 @@
 #include <cstdint>
 
 #include "kernels/engine/arena.h"
+#include "kernels/engine/cell.h"
+#include "kernels/engine/descriptor.h"
 #include "kernels/engine/elements.h"
 #include "kernels/engine/engine.h"
 #include "kernels/engine/executor.h"
@@ -15,8 +17,8 @@
 #include "kernels/engine/outer_products.h"
 #include "kernels/engine/parallel.h"
 #include "kernels/engine/params_layout.h"
-#include "kernels/engine/parts.h"
 #include "kernels/engine/sequences.h"
+#include "kernels/engine/tensor_rows.h"
 
 namespace rnn {
 
@@ -46,11 +48,9 @@ class ParamsGradients {
                   Arena& arena)
       : d_(d),
         sequences_(sequences),
-        products_(arena, max_rows,
-                  has_keras_weights ? WidestRight(d) : d.gates_size(),
-                  has_keras_weights ? d.gates_size() : WidestRight(d),
-                  MultipliesInParts<Operand>(sequences.shape_rows(),
-                                             d.gates_size(), WidestRight(d))) {
+        products_(arena, sequences.shape_rows(), max_rows,
+                  has_keras_weights ? MostFeatures(d) : d.gates_size(),
+                  has_keras_weights ? d.gates_size() : MostFeatures(d)) {
     if constexpr (kRoundsResults) sums_ = arena.Take<F>(params_size);
   }
 
@@ -123,8 +123,8 @@ class ParamsGradients {
   // Whether gradients add up in another type and are rounded in the end.
   static constexpr bool kRoundsResults = !kComputesInPlace<Element>;
 
-  // Features of what a matrix multiplies.
-  static int64_t WidestRight(const RnnDescriptor& d) {
+  // The most columns that a matrix of weights has, as params have them.
+  static int64_t MostFeatures(const RnnDescriptor& d) {
     return std::max({d.layer_input_size(0),
                      d.layer_input_size(d.num_layers - 1), d.hidden_size});
   }
@@ -153,7 +153,6 @@ class ParamsGradients {
   void AddMatrix(const ChunkRows& rows, const Operand* const* right,
                  const Region& region) {
     products_.Multiply(right, {nullptr, 1, region.columns},
-                       InParts(region.rows, region.columns),
                        !rows.is_first_chunk, *executor_,
                        dparams_ + region.offset);
   }
@@ -180,13 +179,7 @@ class ParamsGradients {
     products_.SetLeft(left, rows.count, features);
     products_.Multiply(gradients.operands(),
                        {gate_begins_, d_.num_gates(), d_.hidden_size},
-                       InParts(features, d_.gates_size()), !rows.is_first_chunk,
-                       *executor_, dkernel);
-  }
-
-  bool InParts(int64_t matrix_rows, int64_t matrix_columns) const {
-    return MultipliesInParts<Operand>(sequences_.shape_rows(), matrix_rows,
-                                      matrix_columns);
+                       !rows.is_first_chunk, *executor_, dkernel);
   }
 
   // Biases += the gates' gradients, summed over the rows; `recurrent` may be

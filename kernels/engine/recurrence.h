@@ -41,6 +41,13 @@ int64_t RecurrentBytes(const RnnDescriptor& d, bool in_parts) {
   return d.gates_size() * d.output_size() * bytes;
 }
 
+// Packing moves all weights about as often as a few steps or rows read them. It
+// changes the order of additions, so that only the shape decides, not lengths.
+inline bool PacksInputWeights(const Sequences& sequences) {
+  constexpr int64_t kMaxRows = 32;
+  return sequences.shape_rows() > kMaxRows;
+}
+
 // Directions do not depend on each other: each can be a thread's, without a
 // barrier at each step. That pays where a step is too short to be split, as far
 // as a thread's own cache holds the weights; where there are rows enough, these

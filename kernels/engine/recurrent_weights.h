@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "kernels/engine/arena.h"
+#include "kernels/engine/cell.h"
 #include "kernels/engine/descriptor.h"
 #include "kernels/engine/elements.h"
 #include "kernels/engine/executor.h"
@@ -18,16 +19,10 @@
 #include "kernels/engine/recurrence.h"
 #include "kernels/engine/recurrent_panels.h"
 #include "kernels/engine/sequences.h"
+#include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/tensor_rows.h"
 
 namespace rnn {
-
-// Packing moves all weights about as often as a few steps or rows read them. It
-// changes the order of additions, so that only the shape decides, not lengths.
-inline bool PacksInputWeights(const Sequences& sequences) {
-  constexpr int64_t kMaxRows = 32;
-  return sequences.shape_rows() > kMaxRows;
-}
 
 // R of so many bytes is packed, larger ones are read in place. Few steps do not
 // pay for packing; nor do few rows a step, where packed weights, too, would
@@ -54,6 +49,8 @@ bool PacksRecurrent(const RnnDescriptor& d, const Sequences& sequences,
          MaxPackedRecurrentBytes(sequences, is_canonical);
 }
 
+// SetParams() or SetKeras() comes first for each pseudo-layer; only the states
+// before its first step may be split earlier.
 template <typename Element, typename Operand>
 class RecurrentWeights {
  public:

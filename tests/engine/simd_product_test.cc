@@ -215,8 +215,8 @@ std::vector<ComputeType<Operand>> Multiply(PanelKind kind,
 template <typename Operand>
 std::vector<ComputeType<Operand>> MultiplyByRows(
     const SimdKernels<Operand>& kernels, Operands<Operand>& operands,
-    Start start, int64_t row, int64_t rows, int64_t columns) {
-  const int64_t stride = columns + 3;
+    Start start, int64_t row, int64_t rows, int64_t columns, int64_t gap = 3) {
+  const int64_t stride = columns + gap;
   Guarded<Operand> b(
       operands.depth == 0 ? 0 : (operands.depth - 1) * stride + columns);
   for (int64_t k = 0; k < operands.depth; ++k) {
@@ -657,6 +657,30 @@ TYPED_TEST(SimdProductTest, RowsMayBeOfAnyWidth) {
                       sum * 24 * Epsilon<ComputeType<Operand>>())
               << "row " << i / columns << ", column " << i % columns;
         }
+      }
+    }
+  }
+}
+
+// Large matrices are fetched ahead.
+TYPED_TEST(SimdProductTest, RowsFarApartGiveTheSameBits) {
+  using Operand = TypeParam;
+  constexpr int64_t kDepth = 531;  // more than a block, and a rest of steps
+  constexpr int64_t kWidest = 1100;
+  constexpr int64_t kLargeBytes = int64_t{9} << 20;
+  constexpr int64_t kGap = kLargeBytes / kDepth / sizeof(Operand);
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
+    for (int64_t rows : {1, 2, 3, 4, 5}) {
+      Operands<Operand> operands(kDepth, kWidest, 10, rows);
+      for (int64_t columns :
+           {int64_t{1}, int64_t{40}, int64_t{129}, int64_t{261}, kWidest}) {
+        const auto multiply = [&](int64_t gap) {
+          return MultiplyByRows(kernels, operands, Start::kBias, 0, rows,
+                                columns, gap);
+        };
+        EXPECT_TRUE(SameBits(multiply(kGap), multiply(1)))
+            << target->name << ", rows " << rows << ", columns " << columns;
       }
     }
   }

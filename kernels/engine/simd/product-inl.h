@@ -454,8 +454,8 @@ constexpr int DotColumns(int rows) {
 
 // sums[m], lane l = row `row + m` of A times column `first_column + l` of B
 // over [k_begin, k_end). Each lane of a product is a chain, and at the end
-// lanes are added up in pairs. `next` is where the first column goes on, or the
-// one that comes after it.
+// lanes are added up in pairs. `next` is what will be read next, which is only
+// fetched: these columns' next block of depth, the next columns or panel.
 template <int kRows, typename V, typename Operand>
 inline void MultiplyTileByColumns(const PanelProduct<Operand>& p, int64_t row,
                                   int64_t first_column, int64_t k_begin,
@@ -728,7 +728,8 @@ inline int64_t MultiplyFirstBlocks(const PanelProduct<Operand>& p) {
 template <typename Operand>
 inline void MultiplyByColumns(const PanelProduct<Operand>& p) {
   using V = Vec<ComputeType<Operand>>;
-  const Operand* next_panel = p.b.next ? p.b.next : p.b.transposed;
+  // After the last panel nothing is left to fetch, and any address will do.
+  const Operand* next_panel = p.b.next != nullptr ? p.b.next : p.b.transposed;
   for (int v = 0; v * V::kLanes < p.columns; ++v) {
     const int64_t next_column = (v + 1) * V::kLanes;
     const Operand* next_columns =
@@ -763,22 +764,23 @@ void MultiplyPanel(const PanelProduct<Operand>& p) {
 }
 
 // MultiplyRows() reads B strip by strip, row by row: pieces of memory one after
-// another, which the core fetches ahead by itself. The strip's sums of so many
-// rows of A lie in L1, as many vectors in all.
+// another, which the core fetches ahead by itself, as far as FetchesStrips()
+// says. The strip's sums of so many rows of A lie in L1, as many vectors in
+// all.
 constexpr int kStripRows = 32;
 constexpr int kStripSums = 512;
-constexpr int kMaxStripVectors = 32;
+constexpr int kMaxTiledStripVectors = 32;
 // So many values of A are in registers meanwhile: some rows, some steps.
 constexpr int kStripValues = kTileVectors >= 4 ? 16 : 8;
 constexpr int kStripTileRows = kStripValues / 4;
 
-// One tile reads B once, so that nothing of it has to stay in L1: its strips
-// are up to a page wide.
+// Several tiles want a strip's rows of B to stay in L1. One tile reads them
+// once: its strips have up to a page of sums.
 template <typename V>
 int64_t StripVectors(int64_t num_rows) {
   constexpr int64_t kPageVectors = 4096 / sizeof(V);
   const int64_t max_vectors =
-      num_rows <= kStripTileRows ? kPageVectors : kMaxStripVectors;
+      num_rows <= kStripTileRows ? kPageVectors : kMaxTiledStripVectors;
   return kStripSums / num_rows < max_vectors ? kStripSums / num_rows
                                              : max_vectors;
 }
