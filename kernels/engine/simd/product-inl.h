@@ -482,38 +482,29 @@ inline void MultiplyTileByColumns(const PanelProduct<Operand>& p, int64_t row,
     });
     V chains[kRows][kColumns];
     Clear(chains);
-    // What there is less of stays in registers, beside the sums, while the
-    // other comes by.
+    // Rows or columns, whichever are fewer, are held in registers beside the
+    // sums while the others pass.
+    constexpr bool kHoldsRows = kRows < kColumns;
+    constexpr int kHeld = kHoldsRows ? kRows : kColumns;
+    constexpr int kPassing = kHoldsRows ? kColumns : kRows;
+    const Operand* const* const held_from = kHoldsRows ? rows : columns;
+    const Operand* const* const passing_from = kHoldsRows ? columns : rows;
     const auto add = [&](int64_t k, auto load) RNN_ALWAYS_INLINE {
-      if constexpr (kRows < kColumns) {
-        Vec<Operand> values[kRows];
-        Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
-          values[m.value] = load(rows[m.value] + k);
-          Pin(values[m.value]);
+      Vec<Operand> held[kHeld];
+      Unroll<kHeld>([&](auto h) RNN_ALWAYS_INLINE {
+        held[h.value] = load(held_from[h.value] + k);
+        Pin(held[h.value]);
+      });
+      Unroll<kPassing>([&](auto p) RNN_ALWAYS_INLINE {
+        Vec<Operand> passing = load(passing_from[p.value] + k);
+        if constexpr (kHeld > 1) Pin(passing);  // else from memory
+        Unroll<kHeld>([&](auto h) RNN_ALWAYS_INLINE {
+          constexpr int kRow = kHoldsRows ? h.value : p.value;
+          constexpr int kColumn = kHoldsRows ? p.value : h.value;
+          V& chain = chains[kRow][kColumn];
+          chain = MulAdd(held[h.value], passing, chain);
         });
-        Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
-          Vec<Operand> weights = load(columns[i.value] + k);
-          if constexpr (kRows > 1) Pin(weights);  // else from memory
-          Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
-            chains[m.value][i.value] =
-                MulAdd(values[m.value], weights, chains[m.value][i.value]);
-          });
-        });
-      } else {
-        Vec<Operand> weights[kColumns];
-        Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
-          weights[i.value] = load(columns[i.value] + k);
-          Pin(weights[i.value]);
-        });
-        Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
-          Vec<Operand> values = load(rows[m.value] + k);
-          Pin(values);
-          Unroll<kColumns>([&](auto i) RNN_ALWAYS_INLINE {
-            chains[m.value][i.value] =
-                MulAdd(values, weights[i.value], chains[m.value][i.value]);
-          });
-        });
-      }
+      });
     };
     // Steps that also fetch what lies so far ahead of each column.
     const auto add_steps = [&](int64_t begin, int64_t end,
