@@ -20,10 +20,10 @@ demo: build
 test: build
 	tools/test.sh $(ARGS)
 
-# The engine's tests on 64-bit Arm, cross-compiled and emulated; some minutes. ARGS= goes to each test, such as
-# --gtest_filter=...
+# The engine's tests on 64-bit Arm, cross-compiled and emulated; some minutes. TESTS="simd_cells_test ..." names
+# some; ARGS= goes to each test, such as --gtest_filter=...
 test-arm:
-	tools/test_arm.sh $(ARGS)
+	TESTS="$(TESTS)" tools/test_arm.sh $(ARGS)
 
 # Writes tests/golden anew with the libraries it comes from, and compares. Downloads them, and
 # needs their Pythons, 3.6 to 3.11. ARGS= names some of them, or --update.

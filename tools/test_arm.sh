@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Cross-compiles the engine and its tests for 64-bit Arm, and runs them under
-# emulation. Arguments go to every test, such as --gtest_filter=...
+# emulation. TESTS="simd_cells_test ..." names some of them. Arguments go to
+# every test, such as --gtest_filter=... Ends with 69 if there are no tools.
 set -euo pipefail
 
 compiler=aarch64-linux-gnu-g++
@@ -11,7 +12,7 @@ has_tools() {
 has_tools || tools/apt_install.sh "${packages[@]}" >&2 || true
 if ! has_tools; then
   echo "The Arm tests need a cross compiler, an emulator and GoogleTest's sources: apt-get install ${packages[*]}" >&2
-  exit 1
+  exit 69
 fi
 
 out=build/arm
@@ -21,8 +22,10 @@ googletest=/usr/src/googletest/googletest
 flags=(-std=c++17 -O2 -g1 -Wall -Wextra -Werror -ffp-contract=off -I. -isystem "$googletest/include")
 
 compile() {  # source, object
-  [[ $2 -nt $1 && -z $(find kernels/engine tests/engine -name '*.h' -newer "$2" -print -quit) ]] ||
+  [[ $2 -nt $1 && -z $(find kernels/engine tests/engine -name '*.h' -newer "$2" -print -quit) ]] || {
+    rm -f "$2"  # linking must fail if this does
     "$compiler" "${flags[@]}" "${@:3}" -c "$1" -o "$2"
+  }
 }
 export -f compile
 sources=(kernels/engine/*.cc kernels/engine/simd/{dispatch,kernels_neon,kernels_scalar}.cc tests/engine/*.cc)
@@ -31,7 +34,9 @@ jobs_at_most=$(nproc)
 for source in "${sources[@]}"; do
   # Arm has no other instruction set that the engine's tests could be put on.
   [[ $source != */other_isa.cc ]] || continue
-  object=$out/$(basename "${source%.cc}").o
+  name=$(basename "${source%.cc}")
+  [[ $name != *_test || -z ${TESTS-} || " $TESTS " == *" $name "* ]] || continue
+  object=$out/$name.o
   objects+=("$object")
   while (($(jobs -rp | wc -l) >= jobs_at_most)); do wait -n; done
   compile "$source" "$object" &
