@@ -1,8 +1,6 @@
 #include "kernels/thread_pool_executor.h"
 
 #include <algorithm>
-#include <atomic>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -12,49 +10,24 @@
 
 namespace tf_cudnn_rnn {
 
+using ::rnn::ThreadLimit;
 using ::tensorflow::thread::ThreadPool;
 
-class PoolUse {
- public:
-  explicit PoolUse(int size) : size_(size) {}
-
-  // Of a pool that calls use already, or from now on.
-  static std::shared_ptr<PoolUse> Of(ThreadPool* pool);
-
-  void Add() { num_threads_.fetch_add(1, std::memory_order_relaxed); }
-  void Remove() { num_threads_.fetch_sub(1, std::memory_order_relaxed); }
-
-  // Adds a thread unless all are in use.
-  bool TryAdd() {
-    int count = num_threads_.load(std::memory_order_relaxed);
-    while (count < size_) {
-      if (num_threads_.compare_exchange_weak(count, count + 1,
-                                             std::memory_order_relaxed)) {
-        return true;
-      }
-    }
-    return false;
-  }
-
- private:
-  const int size_;
-  std::atomic<int> num_threads_{0};
-};
-
-std::shared_ptr<PoolUse> PoolUse::Of(ThreadPool* pool) {
-  static std::mutex mutex;
-  static auto* uses = new std::map<ThreadPool*, std::weak_ptr<PoolUse>>;
-  std::lock_guard<std::mutex> lock(mutex);
-  std::weak_ptr<PoolUse>& known = (*uses)[pool];
-  std::shared_ptr<PoolUse> use = known.lock();
-  if (use == nullptr) {
-    use = std::make_shared<PoolUse>(pool->NumThreads());
-    known = use;
-  }
-  return use;
-}
-
 namespace {
+
+// Of a pool that calls use already, or from now on.
+std::shared_ptr<ThreadLimit> LimitOf(ThreadPool* pool) {
+  static std::mutex mutex;
+  static auto* limits = new std::map<ThreadPool*, std::weak_ptr<ThreadLimit>>;
+  std::lock_guard<std::mutex> lock(mutex);
+  std::weak_ptr<ThreadLimit>& known = (*limits)[pool];
+  std::shared_ptr<ThreadLimit> limit = known.lock();
+  if (limit == nullptr) {
+    limit = std::make_shared<ThreadLimit>(pool->NumThreads());
+    known = limit;
+  }
+  return limit;
+}
 
 ThreadPool* Pool(tensorflow::OpKernelContext* context) {
   return context->device()->tensorflow_cpu_worker_threads()->workers;
@@ -71,25 +44,27 @@ int MaxThreads(tensorflow::OpKernelContext* context) {
 }  // namespace
 
 ThreadPoolExecutor::ThreadPoolExecutor(tensorflow::OpKernelContext* context)
-    : ThreadPoolExecutor(Pool(context), PoolUse::Of(Pool(context)),
+    : ThreadPoolExecutor(Pool(context), LimitOf(Pool(context)),
                          MaxThreads(context)) {}
 
 ThreadPoolExecutor::ThreadPoolExecutor(ThreadPool* pool,
-                                       std::shared_ptr<PoolUse> use,
+                                       std::shared_ptr<ThreadLimit> limit,
                                        int max_threads)
-    : Team(max_threads,
-           [pool, use](std::function<void()> work) {
-             if (!use->TryAdd()) return false;
-             pool->Schedule([use, work = std::move(work)] {
-               work();
-               use->Remove();
-             });
-             return true;
-           }),
-      use_(std::move(use)) {
-  use_->Add();
+    : Team(
+          max_threads,
+          [pool, limit](const Help& help) {
+            if (!limit->TryAdd()) return false;
+            pool->Schedule([limit, help] {
+              const bool was_recalled = help();
+              if (!was_recalled) limit->Remove();
+            });
+            return true;
+          },
+          [limit] { return limit->TryRemove(); }),
+      limit_(std::move(limit)) {
+  limit_->Add();
 }
 
-ThreadPoolExecutor::~ThreadPoolExecutor() { use_->Remove(); }
+ThreadPoolExecutor::~ThreadPoolExecutor() { limit_->Remove(); }
 
 }  // namespace tf_cudnn_rnn

@@ -5,17 +5,17 @@
 #include <memory>
 
 #include "kernels/engine/team.h"
+#include "kernels/engine/thread_limit.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/threadpool.h"
 
 namespace tf_cudnn_rnn {
 
-// The threads of a pool that calls in progress have, their own ones included.
-class PoolUse;
-
 // The thread that calls the kernel, and helpers from the pool as long as the
 // kernel has work for them. All calls together have no more threads than the
-// pool; one that finds none left works alone until there is one.
+// pool, unless there are more callers: one that finds none left works alone
+// until there is one, and a helper of another call leaves for it, once the task
+// that it is at is done.
 class ThreadPoolExecutor : public rnn::Team {
  public:
   explicit ThreadPoolExecutor(tensorflow::OpKernelContext* context);
@@ -23,9 +23,9 @@ class ThreadPoolExecutor : public rnn::Team {
 
  private:
   ThreadPoolExecutor(tensorflow::thread::ThreadPool* pool,
-                     std::shared_ptr<PoolUse> use, int max_threads);
+                     std::shared_ptr<rnn::ThreadLimit> limit, int max_threads);
 
-  const std::shared_ptr<PoolUse> use_;
+  const std::shared_ptr<rnn::ThreadLimit> limit_;
 };
 
 }  // namespace tf_cudnn_rnn

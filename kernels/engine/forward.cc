@@ -231,8 +231,12 @@ class ForwardPseudoLayer {
   WeightsUse InputWeightsUse() const {
     // Rows of whole steps of depth; upper layers' inputs are outputs.
     constexpr int64_t kStep = kDepthStep<Operand>;
-    if (kInPlace && d_.output_size() % kStep == 0 &&
-        d_.input_size % kStep == 0 && !PacksInputWeights(sequences_)) {
+    const bool has_whole_steps =
+        d_.output_size() % kStep == 0 && d_.input_size % kStep == 0;
+    const bool fits =
+        a_->keras_weights == nullptr ||
+        UnpackedMatrix<Operand>::Fits(d_.num_gates(), d_.hidden_size);
+    if (kInPlace && has_whole_steps && fits && !PacksInputWeights(sequences_)) {
       return WeightsUse::kInPlace;
     }
     const bool is_single_chunk =

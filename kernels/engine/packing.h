@@ -150,12 +150,18 @@ void PackColumns(const Element* const* rows, int64_t columns, int64_t k_begin,
                  int64_t k_end, int64_t k_out, Operand* out);
 
 // The right operand where the caller keeps it, for products of so few rows that
-// packing would cost more than it saves. If its columns are in pieces, no panel
-// has columns of two, and each has as many as a vector has lanes, unless it is
-// the only one. The depth is one of whole steps.
+// packing would cost more than it saves. If its columns are in pieces, which
+// must fit, no panel has columns of two. The depth is one of whole steps.
 template <typename Operand>
 class UnpackedMatrix {
  public:
+  // Whether columns may be in so many pieces that follow each other in memory:
+  // the last vector of all but the last piece must end within it.
+  static bool Fits(int num_pieces, int64_t width) {
+    return kDepthStep<Operand> == 1 || num_pieces == 1 ||
+           width >= Kernels<Operand>().lanes;
+  }
+
   // Columns [first, first + count) of a piece.
   struct PieceColumns {
     int piece;

@@ -50,7 +50,8 @@ constexpr size_t kCacheLine = 64;
 // What all threads of a team see. It outlives the team for late helpers.
 class Team::Job {
  public:
-  explicit Job(int num_threads) : shares_(num_threads) {}
+  Job(int num_threads, Recall recall)
+      : recall_(std::move(recall)), shares_(num_threads) {}
 
   // Has all threads run task(0) .. task(num_tasks - 1), and takes part.
   void Run(int num_tasks, Order order, FunctionRef<void(int)> task) {
@@ -66,7 +67,7 @@ class Team::Job {
                              std::memory_order_release);
     }
     generation_.fetch_add(1, std::memory_order_release);
-    Work(/*member=*/0);
+    Work(kCaller);
     for (Backoff backoff;
          num_done_.load(std::memory_order_acquire) < num_tasks;) {
       backoff.Wait();
@@ -82,10 +83,13 @@ class Team::Job {
     num_recruited_.fetch_sub(1, std::memory_order_relaxed);
   }
 
-  // All that a helper does.
-  void Help() {
-    if (!dismissed_.load(std::memory_order_relaxed)) HelpUntilIdle();
+  // All that a helper does. Returns whether it was recalled.
+  bool Help() {
+    // A pool that is full may run what it is given at once, on the caller.
+    const bool is_other_thread = std::this_thread::get_id() != caller_;
+    const bool is_recalled = is_other_thread && HelpUntilIdle();
     RemoveRecruit();
+    return is_recalled;
   }
 
   void Dismiss() { dismissed_.store(true, std::memory_order_relaxed); }
@@ -104,6 +108,8 @@ class Team::Job {
     }
   };
 
+  static constexpr int kCaller = 0;  // of the members
+
   static constexpr int64_t kNoMirror = -1;
 
   struct alignas(kCacheLine) Share {
@@ -118,35 +124,45 @@ class Team::Job {
     return num_helpers_.load(std::memory_order_relaxed);
   }
 
-  void HelpUntilIdle() {
+  // Returns whether it was recalled before.
+  bool HelpUntilIdle() {
+    if (dismissed_.load(std::memory_order_relaxed)) return false;
+    if (recall_()) return true;
     // No more are recruited than there are places.
-    int member = 1;
+    int member = kCaller + 1;
     while (shares_[member].is_taken.exchange(true, std::memory_order_relaxed)) {
-      member = member + 1 == num_places() ? 1 : member + 1;
+      member = member + 1 == num_places() ? kCaller + 1 : member + 1;
     }
     num_helpers_.fetch_add(1, std::memory_order_relaxed);
     uint32_t seen = generation_.load(std::memory_order_relaxed) - 1;
-    for (Backoff backoff; !dismissed_.load(std::memory_order_relaxed) &&
+    bool is_recalled = false;
+    for (Backoff backoff; !is_recalled &&
+                          !dismissed_.load(std::memory_order_relaxed) &&
                           backoff.count() < kPatience;) {
       const uint32_t generation = generation_.load(std::memory_order_acquire);
       if (generation == seen) {
         backoff.Wait();
+        is_recalled = recall_();
         continue;
       }
       seen = generation;
-      Work(member);
+      is_recalled = Work(member);
       backoff = Backoff();
     }
     num_helpers_.fetch_sub(1, std::memory_order_relaxed);
     shares_[member].is_taken.store(false, std::memory_order_relaxed);
+    return is_recalled;
   }
 
-  // Runs what is left of the member's own share, then of the others'.
-  void Work(int member) {
+  // Runs what is left of the member's own share, then of the others'. Returns
+  // whether it stopped because the member, a helper, was recalled.
+  bool Work(int member) {
+    const bool is_helper = member != kCaller;
+    bool is_recalled = false;
     int num_done = 0;
-    for (int i = 0; i < num_places(); ++i) {
+    for (int i = 0; i < num_places() && !is_recalled; ++i) {
       Share& share = shares_[(member + i) % num_places()];
-      while (true) {
+      while (!is_recalled) {
         const uint64_t left = share.range.load(std::memory_order_relaxed);
         if (Range::Next(left) >= Range::End(left)) break;
         // Whoever takes a task holds up its Run(), so that task_ and the mirror
@@ -159,11 +175,15 @@ class Team::Job {
         (*task_)(static_cast<int>(
             share.mirror == kNoMirror ? next : share.mirror - next));
         ++num_done;
+        is_recalled = is_helper && recall_();
       }
     }
     if (num_done > 0) num_done_.fetch_add(num_done, std::memory_order_release);
+    return is_recalled;
   }
 
+  const std::thread::id caller_ = std::this_thread::get_id();
+  const Recall recall_;
   alignas(kCacheLine) std::atomic<uint32_t> generation_{0};
   const FunctionRef<void(int)>* task_ = nullptr;
   alignas(kCacheLine) std::atomic<int> num_done_{0};
@@ -173,8 +193,10 @@ class Team::Job {
   std::vector<Share> shares_;
 };
 
-Team::Team(int num_threads, Recruit recruit)
-    : num_threads_(num_threads), recruit_(std::move(recruit)) {}
+Team::Team(int num_threads, Recruit recruit, Recall recall)
+    : num_threads_(num_threads),
+      recruit_(std::move(recruit)),
+      recall_(std::move(recall)) {}
 
 Team::~Team() {
   if (job_) job_->Dismiss();
@@ -185,10 +207,14 @@ void Team::Run(int num_tasks, Order order, FunctionRef<void(int)> task) {
     SerialExecutor().Run(num_tasks, order, task);
     return;
   }
-  if (!job_) job_ = std::make_shared<Job>(num_threads_);
-  while (job_->HasPlace()) {
+  if (!job_) {
+    job_ = std::make_shared<Job>(num_threads_, recall_);
+    help_ = [job = job_] { return job->Help(); };
+  }
+  // As often as there are places: one that came may be gone already.
+  for (int i = 1; i < num_threads_ && job_->HasPlace(); ++i) {
     job_->AddRecruit();
-    if (recruit_([job = job_] { job->Help(); })) continue;
+    if (recruit_(help_)) continue;
     job_->RemoveRecruit();
     break;  // and asks again next time
   }

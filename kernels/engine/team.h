@@ -20,13 +20,17 @@ namespace rnn {
 // what a thread has in its cache it works on again.
 class Team : public Executor {
  public:
-  // Has `work` called on some other thread, once and perhaps late; or returns
+  // What a helper does. Returns whether it left because it was recalled.
+  using Help = std::function<bool()>;
+  // Has `help` called once, perhaps late, on some other thread; or returns
   // false, if there is none to be had now.
-  using Recruit = std::function<bool(std::function<void()> work)>;
+  using Recruit = std::function<bool(const Help& help)>;
+  // A helper asks after each task. If it returns true, the helper leaves.
+  using Recall = std::function<bool()>;
 
   // `num_threads` includes the calling one, which must be the only one to call
   // Run().
-  Team(int num_threads, Recruit recruit);
+  Team(int num_threads, Recruit recruit, Recall recall = [] { return false; });
   // Dismisses the team; threads that come later find nothing to do.
   ~Team() override;
 
@@ -38,7 +42,9 @@ class Team : public Executor {
 
   const int num_threads_;
   const Recruit recruit_;
-  std::shared_ptr<Job> job_;  // made when first needed
+  const Recall recall_;
+  std::shared_ptr<Job> job_;  // made when first needed, and
+  Help help_;                 // so is what its helpers do
 };
 
 }  // namespace rnn

@@ -94,6 +94,7 @@ void ZeroPadding(const Sequences& sequences, Element* data, Strides strides,
 template <typename Row>
 void ParallelForEachRow(Executor& executor, const Sequences& sequences,
                         StepRange chunk, int64_t work_per_row, Row row) {
+  if (chunk.begin == chunk.end) return;
   ParallelFor(
       executor, chunk.end - chunk.begin,
       sequences.active(chunk.begin) * work_per_row,

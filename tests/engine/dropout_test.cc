@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "tests/engine/element_values.h"
 #include "tests/engine/philox.h"
 #include "tests/engine/simd_targets.h"
 
@@ -96,6 +97,19 @@ TYPED_TEST(DropoutTest, EveryInstructionSetDrawsTheSameWords) {
         }
       }
     }
+  }
+}
+
+// They are converted block by block.
+TEST(BFloat16DropoutTest, DrawsTheWordsOfOtherTypes) {
+  const Dropout dropout{0.5f, 23};
+  std::vector<BFloat16> values(kCount);
+  const std::vector<float> ones(kCount, 1.0f);
+  for (BFloat16& value : values) value = FromDouble<BFloat16>(1);
+  dropout.Apply(1, 2, 3, kCount, values.data(), values.data());
+  const std::vector<float> expected = Apply(0.5f, 23, 1, 2, 3, ones);
+  for (int64_t j = 0; j < kCount; ++j) {
+    EXPECT_EQ(ToDouble(values[j]), expected[j]) << j;
   }
 }
 

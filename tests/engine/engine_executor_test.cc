@@ -9,11 +9,11 @@
 #include <functional>
 #include <future>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "kernels/engine/engine.h"
 #include "kernels/engine/team.h"
+#include "kernels/engine/thread_limit.h"
 #include "tests/engine/engine_call.h"
 #include "tests/engine/guard_pages.h"
 #include "tests/engine/guarded.h"
@@ -121,7 +121,7 @@ TEST(EngineExecutorTest, OnAPoolThatIsBusyAllTheTime) {
 
 TEST(EngineExecutorTest, WhereNobodyIsToBeHad) {
   int num_asked = 0;
-  Team team(8, [&](const std::function<void()>&) {
+  Team team(8, [&](const Team::Help&) {
     ++num_asked;
     return false;
   });
@@ -178,49 +178,91 @@ TEST(EngineExecutorTest, SeveralCallsShareAPool) {
   }
 }
 
-// As the op kernels recruit: callers come from outside, and all teams together
-// take no more threads than there are.
+// A team as the op kernels have it: the caller comes from outside and counts,
+// helpers keep to a limit that all teams share.
+class LimitedTeam : public Team {
+ public:
+  LimitedTeam(int num_threads, ThreadPool* pool, ThreadLimit* limit,
+              std::atomic<int>* num_refused = nullptr)
+      : Team(
+            num_threads,
+            [=](const Help& help) {
+              if (!limit->TryAdd()) {
+                if (num_refused != nullptr) ++*num_refused;
+                return false;
+              }
+              pool->Schedule([limit, help] {
+                if (!help()) limit->Remove();
+              });
+              return true;
+            },
+            [limit] { return limit->TryRemove(); }),
+        limit_(limit) {
+    limit_->Add();
+  }
+  ~LimitedTeam() override { limit_->Remove(); }
+
+ private:
+  ThreadLimit* limit_;
+};
+
 TEST(EngineExecutorTest, TeamsKeepToALimitTheyShare) {
   constexpr int kLimit = 3;
   const Results alone = RunAlone();
+  ThreadLimit limit(kLimit);
   ThreadPool pool(8);
   Gauge gauge;
-  std::atomic<int> num_taken{0}, num_refused{0};
-  const auto try_take = [&] {
-    int taken = num_taken;
-    while (taken < kLimit) {
-      if (num_taken.compare_exchange_weak(taken, taken + 1)) return true;
-    }
-    return false;
-  };
-  const Team::Recruit recruit = [&](std::function<void()> work) {
-    if (!try_take()) {
-      ++num_refused;
-      return false;
-    }
-    pool.Schedule([&, work = std::move(work)] {
-      work();
-      --num_taken;
-    });
-    return true;
-  };
+  std::atomic<int> num_refused{0}, num_come{0};
   std::vector<Results> results(kLimit);
   std::vector<std::thread> callers;
-  for (int i = 0; i < kLimit; ++i) ASSERT_TRUE(try_take());  // callers count
   for (int i = 0; i < kLimit; ++i) {
     callers.emplace_back([&, i] {
+      LimitedTeam team(4, &pool, &limit, &num_refused);
+      for (++num_come; num_come < kLimit;) std::this_thread::yield();
       for (int call = 0; call < 4; ++call) {
-        Team team(4, recruit);
         GaugedExecutor executor(&team, &gauge);
         results[i] = RunCall(Sizes(), executor);
       }
-      --num_taken;
     });
   }
   for (std::thread& caller : callers) caller.join();
   for (const Results& result : results) ExpectSame(result, alone);
   EXPECT_LE(gauge.most(), kLimit);
   EXPECT_GT(num_refused, 0);
+}
+
+// Another call begins while this one has all the threads there are.
+TEST(EngineExecutorTest, HelpersMakeWayForACallThatComesLater) {
+  const Results alone = RunAlone();
+  ThreadLimit limit(2);
+  ThreadPool pool(4);
+  LimitedTeam team(2, &pool, &limit);
+  Gauge before, after;
+  GaugedExecutor with_helper(&team, &before);
+  for (int call = 0; call < 1000 && before.most() < 2; ++call) {
+    ExpectSame(RunCall(Sizes(), with_helper), alone);
+  }
+  ASSERT_EQ(before.most(), 2);
+  {
+    LimitedTeam later_team(2, &pool, &limit);
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    // With its caller and this one the limit is reached once the helper leaves.
+    while (limit.count() > 2 && std::chrono::steady_clock::now() < deadline) {
+      ExpectSame(RunCall(Sizes(), team), alone);
+    }
+    EXPECT_EQ(limit.count(), 2);
+    GaugedExecutor without_helper(&team, &after);
+    ExpectSame(RunCall(Sizes(), without_helper), alone);
+    EXPECT_EQ(after.most(), 1);
+  }
+  // And come back afterwards.
+  Gauge again;
+  GaugedExecutor with_helper_again(&team, &again);
+  for (int call = 0; call < 1000 && again.most() < 2; ++call) {
+    ExpectSame(RunCall(Sizes(), with_helper_again), alone);
+  }
+  EXPECT_EQ(again.most(), 2);
 }
 
 }  // namespace

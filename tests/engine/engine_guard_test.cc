@@ -52,6 +52,10 @@ const Case kCases[] = {
     {"one_step_not_packed_forward", 1, 32, 18, 80},
     {"two_steps_not_packed", 2, 3, 18, 34, 2, 2, 0, {2, 1, 2}},
     {"steps_not_packed", 4, 2, 34, 48, 1, 1, 0, {4, 2}},
+    {"narrower_than_a_vector_not_packed", 2, 3, 4, 2},
+    {"gates_narrower_than_a_vector_not_packed", 2, 3, 4, 6},
+    {"a_vector_and_a_part_not_packed", 2, 3, 4, 18},
+    {"vectors_and_a_part_not_packed", 2, 3, 4, 34},
     {"projection_not_packed", 2, 3, 18, 38, 1, 2, 22},
     {"skip_input_not_packed", 1, 3, 34, 34, 2, 1, 0, {}, 0, true},
     // Pack them when their turn comes.

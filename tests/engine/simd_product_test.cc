@@ -628,9 +628,11 @@ TYPED_TEST(SimdProductTest, NoRowsWriteNothing) {
   for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     SCOPED_TRACE(target->name);
     const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
-    Operands<Operand> operands(9, kernels.panel_columns, 6);
-    for (PanelKind kind : kPanelKinds) {
-      Multiply(kind, kernels, operands, Start::kZero, 0, 0, 1);
+    for (int64_t depth : {int64_t{9}, 4 * kernels.depth_block}) {
+      Operands<Operand> operands(depth, kernels.panel_columns, 6);
+      for (PanelKind kind : kPanelKinds) {
+        Multiply(kind, kernels, operands, Start::kZero, 0, 0, 1);
+      }
     }
   }
 }

@@ -4,10 +4,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
+#include <future>
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/engine/thread_pool.h"
@@ -39,7 +40,7 @@ TEST(TeamTest, RunsEachTaskOnce) {
 }
 
 TEST(TeamTest, TakesItsShareInOrder) {
-  const auto no_helper = [](std::function<void()>) { return false; };
+  const auto no_helper = [](const Team::Help&) { return false; };
   for (int num_threads : {1, 2}) {  // without a share of its own, and with one
     Team team(num_threads, no_helper);
     std::vector<int> tasks;
@@ -75,26 +76,75 @@ TEST(TeamTest, HelpersTakePart) {
 }
 
 TEST(TeamTest, NeedsNoHelper) {
-  std::vector<std::function<void()>> never_called;
+  std::vector<Team::Help> never_called;
   {
-    Team team(4, [&](std::function<void()> work) {
-      never_called.push_back(std::move(work));
+    Team team(4, [&](const Team::Help& help) {
+      never_called.push_back(help);
       return true;
     });
     for (int round = 0; round < 10; ++round) ExpectRunsEachTaskOnce(team, 9);
     EXPECT_EQ(never_called.size(), 3);  // nobody is asked twice
   }
   // They come when the team is long gone.
-  for (auto& work : never_called) work();
+  for (const Team::Help& help : never_called) EXPECT_FALSE(help());
+}
+
+// As a pool does whose queue is full.
+TEST(TeamTest, FinishesIfHelpIsCalledAtOnce) {
+  int num_calls = 0;
+  Team team(4, [&](const Team::Help& help) {
+    ++num_calls;
+    EXPECT_FALSE(help());
+    return true;
+  });
+  constexpr int kRounds = 10;
+  for (int round = 0; round < kRounds; ++round) ExpectRunsEachTaskOnce(team, 9);
+  EXPECT_EQ(num_calls, 3 * kRounds);
+}
+
+TEST(TeamTest, HelpersLeaveWhenTheyAreRecalled) {
+  ThreadPool pool(1);
+  std::atomic<bool> is_recalled{false};
+  std::promise<bool> left_because;
+  bool may_recruit = true;
+  Team team(
+      2,
+      [&](const Team::Help& help) {
+        if (!std::exchange(may_recruit, false)) return false;
+        pool.Schedule([&, help] { left_because.set_value(help()); });
+        return true;
+      },
+      [&] { return is_recalled.load(); });
+  std::set<std::thread::id> threads;
+  std::mutex mutex;
+  const auto note_thread = [&](int) {
+    std::lock_guard<std::mutex> lock(mutex);
+    threads.insert(std::this_thread::get_id());
+  };
+  while (threads.size() < 2) {
+    team.Run(64, Order::kAscending, [&](int task) {
+      note_thread(task);
+      std::this_thread::yield();
+    });
+  }
+  is_recalled = true;
+  std::future<bool> left = left_because.get_future();
+  while (left.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    ExpectRunsEachTaskOnce(team, 7);
+  }
+  EXPECT_TRUE(left.get());
+  threads.clear();
+  team.Run(64, Order::kAscending, note_thread);
+  EXPECT_EQ(threads, std::set<std::thread::id>{std::this_thread::get_id()});
 }
 
 TEST(TeamTest, AsksAgainForHelpersThatWereNotToBeHad) {
   ThreadPool pool(1);
   bool is_free = false;
   int num_refused = 0;
-  Team team(2, [&](std::function<void()> work) {
+  Team team(2, [&](const Team::Help& help) {
     if (is_free) {
-      pool.Schedule(std::move(work));
+      pool.Schedule([help] { help(); });
     } else {
       ++num_refused;
     }

@@ -45,8 +45,8 @@ class ThreadPool {
     changed_.notify_one();
   }
   Team::Recruit Recruit() {
-    return [this](std::function<void()> work) {
-      Schedule(std::move(work));
+    return [this](const Team::Help& help) {
+      Schedule([help] { help(); });
       return true;
     };
   }

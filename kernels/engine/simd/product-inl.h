@@ -742,6 +742,7 @@ inline void MultiplyByColumns(const PanelProduct<Operand>& p) {
 template <typename Operand>
 void MultiplyPanel(const PanelProduct<Operand>& p) {
   constexpr int64_t kLanes = Vec<Operand>::kLanes;
+  if (p.rows == 0) return;
   if (p.b.transposed != nullptr) return MultiplyByColumns(p);
   const int64_t vectors = (p.columns + kLanes - 1) / kLanes;
   WithConstant<kTileVectors>(vectors, [&](auto vector_count) {
