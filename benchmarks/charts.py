@@ -31,8 +31,8 @@ _LABELS = {
     "torch": "PyTorch",
     "onnx": "ONNX Runtime",
     "layer": "drop-in layer",
-    "op": "op",
-    "op_from_c": "op, from C",
+    "op": "tf_cudnn_rnn's op",
+    "op_from_c": "tf_cudnn_rnn's op, from C",
     "two_halves": "its two halves",
     "op_float32": "op, float32",
     "torch_bfloat16": "PyTorch, bfloat16",
@@ -84,7 +84,8 @@ def _finish(figure: Figure, results: Results, path: pathlib.Path, note: str = ""
     commit = p.get("tf_cudnn_rnn", "").partition("commit ")[2]
     source = f"{p.get('cpu', '')}, {p.get('threads', '')} threads, {p.get('date', '')}"
     source += f", commit {commit}" if commit else ""
-    text = f"{note}\n{source}" if note else source
+    warning = f"Warning: {p['warning']}." if "warning" in p else ""
+    text = "\n".join(line for line in (note, source, warning) if line)
     figure.supxlabel(text, fontsize=7.5, color="#555555", x=0.01, ha="left")
     figure.savefig(path, dpi=_DPI)
     plt.close(figure)
@@ -164,9 +165,10 @@ def _speed(results: Results, experiment: str, pass_: str, path: pathlib.Path):
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
     what = {INFERENCE: "Inference", TRAINING: "Training step"}[pass_]
-    base_name = rows[0][0].side.replace("_", " ")
+    base_side = rows[0][0].side
+    base_name = _LABELS.get(base_side, base_side.replace("_", " "))
     axes.set_xlabel(f"times as long as {base_name} takes (right of 1x: {base_name} is faster)")
-    _legend(figure, f"{what}, {experiment}", *axes.get_legend_handles_labels())
+    _legend(figure, f"{what}, cases of {experiment!r}", *axes.get_legend_handles_labels())
     note = f"Below each case: the median of {base_name}. B is the batch."
     return _finish(figure, results, path, note)
 

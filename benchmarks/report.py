@@ -127,4 +127,6 @@ def summary(results: Results) -> str:
     for name in results.experiments():
         lines += _experiment(results, name)
     lines += _slower(results) + _errors(results) + _bars(results)
+    if "warning" in results.preamble:
+        lines += ["", f"Warning: {results.preamble['warning']}."]
     return "\n".join(lines)

@@ -165,16 +165,16 @@ def _duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
 
 
-def warn_of_others() -> None:
+def noise() -> str | None:
     """Says so if the machine is not quiet."""
     busy = machine.busy_cpus()
     load = os.getloadavg()[0]
-    if busy > 0.1 or load > 0.5:
-        print(
-            f"Warning: others use this machine. {busy:.1f} of its {machine.num_cpus()} CPUs are "
-            f"busy, the load average is {load:.1f}: the figures will be noisy.",
-            flush=True,
-        )
+    if busy <= 0.1 and load <= 0.5:
+        return None
+    return (
+        f"others used the machine when this began ({busy:.1f} of {machine.num_cpus()} CPUs busy, "
+        f"load average {load:.1f}): single rows may be wrong by any factor"
+    )
 
 
 # ------------------------------------------------------------------------------------
@@ -258,9 +258,11 @@ def main(argv: list[str]) -> None:
     rows = _selected(rows, missing)
     preamble = machine.stamp(threads, _CASES.value)
     preamble["rounds"] = f"{_ROUNDS.value} of {_SECONDS.value} s, {_PAUSE.value} s before each"
+    warning = noise()
+    if warning:
+        preamble["warning"] = warning
     for key, value in preamble.items():
-        print(f"{key}: {value}")
-    warn_of_others()
+        print(f"{key}: {value}", flush=True)
     found: list[Record] = []
     writer = records.Writer(path, preamble)
     try:

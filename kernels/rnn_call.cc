@@ -173,10 +173,9 @@ absl::Status CheckSimdTargetVariable() {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "The environment variable ", rnn::kSimdTargetVariable,
-      " must name an instruction set of this build (avx512_amx, avx512_bf16, "
-      "avx512 or "
-      "avx2 on x86-64, neon on 64-bit Arm, scalar anywhere), got \"",
-      name, "\"; unset it for the best one."));
+      " must be one of the instruction sets of this build, ",
+      rnn::SimdTargetNames(), "; got \"", name,
+      "\". Unset it for the best one."));
 }
 
 }  // namespace

@@ -19,21 +19,47 @@ namespace tf_cudnn_rnn {
 // What distinguishes the versions of an op; they share everything else.
 struct OpVersion {
   // V3: input sequence_lengths, attributes num_proj and time_major.
-  bool has_sequence_lengths;
+  bool has_sequence_lengths = false;
   // V2 and V3: host_reserved, which holds something in V2 only.
-  bool has_host_reserved;
-  bool fills_host_reserved;
+  bool has_host_reserved = false;
+  bool fills_host_reserved = false;
   // Our own op: seeds are an input of the forward op, not attributes.
-  bool is_own;
+  bool is_own = false;
   // KerasRNN: kernel, recurrent_kernel and biases instead of params; no dropout
   // and so no seeds.
-  bool has_keras_weights;
+  bool has_keras_weights = false;
+
+  static constexpr OpVersion V1() { return {}; }
+  static constexpr OpVersion V2() {
+    OpVersion version;
+    version.has_host_reserved = true;
+    version.fills_host_reserved = true;
+    return version;
+  }
+  static constexpr OpVersion V3() {
+    OpVersion version;
+    version.has_sequence_lengths = true;
+    version.has_host_reserved = true;
+    return version;
+  }
+  static constexpr OpVersion Own() {
+    OpVersion version = V3();
+    version.is_own = true;
+    return version;
+  }
+  static constexpr OpVersion Keras() {
+    OpVersion version;
+    version.has_sequence_lengths = true;
+    version.is_own = true;
+    version.has_keras_weights = true;
+    return version;
+  }
 };
-inline constexpr OpVersion kV1 = {false, false, false, false, false};
-inline constexpr OpVersion kV2 = {false, true, true, false, false};
-inline constexpr OpVersion kV3 = {true, true, false, false, false};
-inline constexpr OpVersion kOwn = {true, true, false, true, false};
-inline constexpr OpVersion kKeras = {true, false, false, true, true};
+inline constexpr OpVersion kV1 = OpVersion::V1();
+inline constexpr OpVersion kV2 = OpVersion::V2();
+inline constexpr OpVersion kV3 = OpVersion::V3();
+inline constexpr OpVersion kOwn = OpVersion::Own();
+inline constexpr OpVersion kKeras = OpVersion::Keras();
 
 // What a forward or backward kernel knows before its first call.
 struct CallOptions {

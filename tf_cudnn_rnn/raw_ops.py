@@ -30,6 +30,8 @@ vectors. W, R, bW, bR are a gate's input kernel, recurrent kernel and two biases
                        h' = (1 - z) * n + z * h
 """
 
+import tensorflow as tf
+
 from tf_cudnn_rnn import _library
 from tf_cudnn_rnn._layout import integer
 
@@ -60,6 +62,16 @@ def _rng_seed(seed: int, seed2: int) -> list[int]:
             raise ValueError(f"`{name}` must fit in an int32; got {value}.")
     # As Python's integers are signed and unbounded, so is this; it fits in an int64.
     return [(integer("seed", seed) << 32) | integer("seed2", seed2), 0]
+
+
+def _lengths(sequence_lengths):
+    """Returns them, of a type that the ops take; TensorFlow would not name the argument."""
+    if tf.is_tensor(sequence_lengths) and sequence_lengths.dtype.base_dtype != tf.int32:
+        raise TypeError(
+            f"`sequence_lengths` must be int32; got {sequence_lengths.dtype.name}. Pass "
+            "tf.cast(sequence_lengths, tf.int32)."
+        )
+    return sequence_lengths
 
 
 def CudnnRNNV3(
@@ -127,7 +139,7 @@ def CudnnRNNV3(
       host_reserved: int8, rank 0, unused.
 
     Raises:
-      TypeError: `num_proj` or a seed is not an integer.
+      TypeError: `num_proj` or a seed is not an integer, or `sequence_lengths` not int32.
       ValueError: a seed does not fit in an int32, or comes along with `rng_seed`.
     """
     if rng_seed is None:
@@ -142,7 +154,7 @@ def CudnnRNNV3(
         input_h=input_h,
         input_c=input_c,
         params=params,
-        sequence_lengths=sequence_lengths,
+        sequence_lengths=_lengths(sequence_lengths),
         rng_seed=rng_seed,
         rnn_mode=rnn_mode,
         input_mode=input_mode,
@@ -209,7 +221,7 @@ def CudnnRNNBackpropV3(
         input_h=input_h,
         input_c=input_c,
         params=params,
-        sequence_lengths=sequence_lengths,
+        sequence_lengths=_lengths(sequence_lengths),
         output=output,
         output_h=output_h,
         output_c=output_c,
@@ -418,7 +430,7 @@ def KerasRNN(
         kernel=kernel,
         recurrent_kernel=recurrent_kernel,
         biases=biases,
-        sequence_lengths=sequence_lengths,
+        sequence_lengths=_lengths(sequence_lengths),
         rnn_mode=rnn_mode,
         is_training=is_training,
         time_major=time_major,
@@ -468,7 +480,7 @@ def KerasRNNBackprop(
         kernel=kernel,
         recurrent_kernel=recurrent_kernel,
         biases=biases,
-        sequence_lengths=sequence_lengths,
+        sequence_lengths=_lengths(sequence_lengths),
         output=output,
         output_h=output_h,
         output_c=output_c,

@@ -481,14 +481,17 @@ def test_wrong_flags(flag, message, program):
         program("--cases=quick", flag)
 
 
-def test_a_busy_machine_is_reported(monkeypatch, capsys):
+def test_a_busy_machine_is_reported(monkeypatch):
     monkeypatch.setattr("benchmarks.machine.busy_cpus", lambda: 0.0)
     monkeypatch.setattr("os.getloadavg", lambda: (0.1, 0.0, 0.0))
-    run.warn_of_others()
-    assert capsys.readouterr().out == ""
+    assert run.noise() is None
     monkeypatch.setattr("os.getloadavg", lambda: (1.7, 0.0, 0.0))
-    run.warn_of_others()
-    assert "the load average is 1.7: the figures will be noisy" in capsys.readouterr().out
+    assert "load average 1.7" in run.noise()
+
+
+def test_a_warning_stands_below_the_tables():
+    results = bars.Results(fakes.PREAMBLE | {"warning": "others used the machine"}, [])
+    assert report.summary(results).endswith("\nWarning: others used the machine.")
 
 
 def test_check_mode(tmp_path, capsys):

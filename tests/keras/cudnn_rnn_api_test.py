@@ -134,6 +134,30 @@ def test_options_of_wrong_types(options, message):
         CudnnRNN(**{"num_units": H, **options})
 
 
+def test_dropout_can_be_set():
+    x = stacks.inputs(dtype="float32")
+    layer = CudnnLSTM(H, L, dropout=0.5, seed=1)
+    assert np.any(layer(x, training=True) != layer(x))
+    layer.dropout = 0
+    np.testing.assert_array_equal(layer(x, training=True), layer(x))
+    layer.dropout = 0.9
+    assert layer.get_config()["dropout"] == 0.9
+    assert np.any(layer(x, training=True) != layer(x))
+    with pytest.raises(ValueError, match=r"`dropout` must be in \[0, 1\]; got 2"):
+        layer.dropout = 2
+    assert layer.dropout == 0.9
+
+
+def test_dropout_cannot_be_set_in_a_layer_made_without():
+    layer = CudnnLSTM(H, L, name="rnn")
+    layer.dropout = 0
+    with pytest.raises(ValueError, match=r"`dropout` of layer 'rnn' must stay 0, .*; got 0.5"):
+        layer.dropout = 0.5
+    other = CudnnLSTM.from_config(layer.get_config() | {"dropout": 0.5})
+    assert other.dropout == 0.5
+    CudnnLSTM(H, 1).dropout = 0.5  # acts between layers, of which there are none
+
+
 def test_sizes_of_numpy_are_kept_as_those_of_python():
     sizes = {"num_units": H, "num_layers": L, "num_proj": P, "dropout": 0.5}
     layer = CudnnLSTM(**{name: np.asarray(size)[()] for name, size in sizes.items()})

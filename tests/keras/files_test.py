@@ -122,6 +122,11 @@ def test_only_keras_files(tmp_path):
         load_model(path)
 
 
+def test_files_that_do_not_exist(tmp_path):
+    with pytest.raises(ValueError, match=r"`filepath` must name a file; there is no .*a\.keras"):
+        load_model(tmp_path / "a.keras")
+
+
 @keras.saving.register_keras_serializable(package="tests")
 class LSTM(keras.layers.LSTM):
     pass

@@ -501,7 +501,8 @@ def test_saved_models_check_masks(name, tmp_path):
             [(B, H), (B, H + 1)],
             f"[1] of layer 'rnn' must have shape [B, units] = [{B}, {H}]; got [{B}, {H + 1}]",
         ),
-        ("LSTM", [(1, H), (1, H)], f"[B, units] = [{B}, {H}]; got [1, {H}]"),
+        ("LSTM", [(2, H), (2, H)], f"[B, units] = [{B}, {H}]; got [2, {H}]"),
+        ("LSTM", [(1, H + 1)] * 2, f"[B, units] = [{B}, {H}]; got [1, {H + 1}]"),
         ("LSTM", [(B, H)], "must be [h, c]; got 1 tensors"),
         ("LSTM", [(B, H)] * 3, "must be [h, c]; got 3 tensors"),
         ("GRU", [(B, 1, H)], f"[B, units] = [{B}, {H}]; got [{B}, 1, {H}]"),
@@ -515,6 +516,32 @@ def test_states_that_do_not_fit(name, states, message):
         with pytest.raises(ValueError, match=r"`initial_state`.* of layer 'rnn' must") as error:
             call(x, initial_state=states)
         assert message in str(error.value) and "num_proj" not in str(error.value)
+
+
+# Keras adds such a state to all rows, in eager mode.
+@pytest.mark.parametrize("mask", [None, MASK])
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "SimpleRNN"])
+def test_one_row_of_a_state_is_for_all(name, mask):
+    ours, theirs = pairs.pair(name)
+    x, states = pairs.inputs(), [state[:1] for state in pairs.states(ours)]
+    expected = theirs(x, initial_state=states, mask=mask)
+    np.testing.assert_allclose(ours(x, initial_state=states, mask=mask), expected, atol=1e-12)
+    vectors = [state[0] for state in states]
+    np.testing.assert_allclose(ours(x, initial_state=vectors, mask=mask), expected, atol=1e-12)
+    graph = tf.function(lambda x, states: ours(x, initial_state=states, mask=mask))
+    graph = graph.get_concrete_function(
+        tf.TensorSpec([None, None, I], x.dtype), [tf.TensorSpec([1, H], x.dtype)] * len(states)
+    )
+    np.testing.assert_allclose(graph(x, states), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "SimpleRNN"])
+def test_an_input_without_features_runs_in_keras_loop(name):
+    layer = getattr(tf_cudnn_rnn.keras, name)(H)
+    assert layer(np.zeros([2, 4, 0], "float32")).shape == (2, H)
+    assert layer.fallback_reason == "the input must have at least one feature; got 0"
+    with pytest.raises(ValueError, match="cannot run fused: the input must have at least one"):
+        getattr(tf_cudnn_rnn.keras, name)(H, use_fused=True)(np.zeros([2, 4, 0], "float32"))
 
 
 def test_a_gru_ignores_a_second_state():

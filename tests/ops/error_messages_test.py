@@ -96,8 +96,8 @@ FORWARD = [
         "input_c_units",
         calls.FORWARD,
         "input_h and input_c must have the same shape w/o projection: [1,3,4] [1,3,6]. Both "
-        "must have shape [L*D,B,H]; set num_proj (CudnnRNNV3 has it) if the last dimension of "
-        "input_h is meant to be smaller.",
+        "must have shape [L*D,B,H]; if input_h is meant to have fewer features, set num_proj to "
+        "their number (CudnnRNNV3 has it).",
         {"input_c": zeros(1, 3, 6)},
     ),
     Case(
@@ -735,3 +735,12 @@ def test_dtypes(op, changes):
     arguments = {name: tf.constant(value) for name, value in calls.arguments(op, **changes).items()}
     with pytest.raises((tf.errors.InvalidArgumentError, TypeError, ValueError)):
         calls.function(op)(**arguments)
+
+
+@pytest.mark.parametrize("dtype", [tf.int64, tf.float32])
+def test_lengths_of_another_type(dtype):
+    arguments = calls.arguments("own CudnnRNNV3")
+    lengths = tf.constant(arguments["sequence_lengths"], dtype)
+    message = rf"`sequence_lengths` must be int32; got {dtype.name}. Pass tf.cast"
+    with pytest.raises(TypeError, match=message):
+        calls.function("own CudnnRNNV3")(**{**arguments, "sequence_lengths": lengths})

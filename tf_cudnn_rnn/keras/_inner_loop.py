@@ -95,6 +95,11 @@ def obstacle(layer: keras.layers.RNN, training: bool) -> str | None:
     return None
 
 
+def _obstacle_of_input(sequences) -> str | None:
+    """The same of an input [B, T, I]."""
+    return "the input must have at least one feature; got 0" if sequences.shape[-1] == 0 else None
+
+
 def cannot_run_fused(layer: keras.layers.RNN, reason: str) -> ValueError:
     """The error for use_fused=True."""
     return ValueError(
@@ -189,11 +194,11 @@ def _gpu_problems(layer, mask) -> list[str]:
     return problems if mask is None else [*problems, lengths_can_be_0("a mask")]
 
 
-def _check_states(layer, sequences, initial_state, rnn_mode: str) -> None:
-    """Checks the number of states, and what is known of their shapes.
+def _states_of(layer, sequences, initial_state, rnn_mode: str) -> list[tf.Tensor]:
+    """The states of all rows; checks their number, and what is known of their shapes.
 
     The op would speak of tensors that the layer's user never saw. As in Keras a GRU ignores
-    states that it does not need.
+    states that it does not need, and one row is for the whole batch.
     """
     if rnn_mode == "lstm" and len(initial_state) != 2:
         raise ValueError(
@@ -201,12 +206,16 @@ def _check_states(layer, sequences, initial_state, rnn_mode: str) -> None:
             "tensors."
         )
     expected = [sequences.shape[0], layer.units]
-    for k, state in enumerate(initial_state[: 2 if rnn_mode == "lstm" else 1]):
-        if not state.shape.is_compatible_with(expected):
+    states = [tf.cast(keras.ops.convert_to_tensor(s), sequences.dtype) for s in initial_state]
+    for k, state in enumerate(states[: 2 if rnn_mode == "lstm" else 1]):
+        if state.shape.as_list() in ([1, layer.units], [layer.units]):
+            states[k] = tf.broadcast_to(state, [tf.shape(sequences)[0], layer.units])
+        elif not state.shape.is_compatible_with(expected):
             raise ValueError(
                 f"`initial_state`[{k}] of layer {layer.name!r} must have shape [B, units] = "
                 f"{expected}; got {state.shape.as_list()}."
             )
+    return states
 
 
 def _fused(layer, sequences, initial_state, mask, training):
@@ -216,8 +225,7 @@ def _fused(layer, sequences, initial_state, mask, training):
         # One mask a row, for all steps; call() has drawn it.
         sequences = sequences * layer.cell.get_dropout_mask(sequences[:, 0, :])[:, None, :]
     sequences = tf.cast(sequences, dtype)
-    states = [tf.cast(keras.ops.convert_to_tensor(state), dtype) for state in initial_state]
-    _check_states(layer, sequences, states, rnn_mode)
+    states = _states_of(layer, sequences, initial_state, rnn_mode)
     if builds_builtin_graph():
         warn_about_gpus(layer, _gpu_problems(layer, mask))
 
@@ -265,7 +273,7 @@ def inner_loop(
     elif graph_contents.get() == "stock":
         reason = "the graph is built for stock TensorFlow, by export_as('stock')"
     else:
-        reason = obstacle(layer, bool(training))
+        reason = obstacle(layer, bool(training)) or _obstacle_of_input(sequences)
         if reason and use_fused is True:
             raise cannot_run_fused(layer, reason)
         if reason and reason != getattr(layer, "fallback_reason", None):

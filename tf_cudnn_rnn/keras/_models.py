@@ -58,9 +58,11 @@ def load_model(filepath, custom_objects=None, compile=True, safe_mode=True) -> k
       custom_objects, compile, safe_mode: as of Keras.
 
     Raises:
-      ValueError: `filepath` is no `.keras` file.
+      ValueError: `filepath` is no `.keras` file, or there is none.
     """
     path = pathlib.Path(os.fspath(filepath))
+    if path.suffix == ".keras" and not path.exists():
+        raise ValueError(f"`filepath` must name a file; there is no {path}.")
     if path.suffix != ".keras" or not zipfile.is_zipfile(path):
         raise ValueError(
             f"`filepath` must be a .keras file; got {path}. For other formats call "

@@ -159,10 +159,7 @@ class CudnnRNN(keras.layers.Layer):
         # All rules but those on the input size, which is not known yet.
         features = 0 if num_proj is None else num_proj
         layout = Layout(rnn_mode, num_layers, num_units, num_units, direction, input_mode, features)
-        if not isinstance(dropout, numbers.Real):
-            raise TypeError(f"`dropout` must be a real number; got {dropout!r}.")
-        if not 0 <= dropout <= 1:
-            raise ValueError(f"`dropout` must be in [0, 1]; got {dropout}.")
+        self._dropout = _probability(dropout)
         if dropout and layout.num_layers == 1:
             _warnings.warn(
                 f"Layer {self.name!r} has dropout={dropout} and one layer. Dropout acts between "
@@ -174,7 +171,6 @@ class CudnnRNN(keras.layers.Layer):
         self.direction = direction
         self.input_mode = input_mode
         self.num_proj = None if num_proj is None else layout.num_proj
-        self.dropout = float(dropout)
         self.seed = seed
         self.time_major = time_major
         self.return_sequences = return_sequences
@@ -196,6 +192,26 @@ class CudnnRNN(keras.layers.Layer):
         if self.dropout and self.num_layers > 1:
             self._dropout_seed = DropoutSeed(seed)
             self.seed_generator = self._dropout_seed.generator
+
+    @property
+    def dropout(self) -> float:
+        """The probability of an output between layers to be zeroed in training.
+
+        It can be set, but not in a layer that was made without dropout.
+        """
+        return self._dropout
+
+    @dropout.setter
+    def dropout(self, dropout: float) -> None:
+        probability = _probability(dropout)
+        if probability and self.num_layers > 1 and self._dropout_seed is None:
+            raise ValueError(
+                f"`dropout` of layer {self.name!r} must stay 0, for the layer was made without "
+                f"dropout and has no seed for its masks; got {dropout}. Make it with dropout and "
+                "set 0 where it shall not act, or make another one: `from_config(get_config() | "
+                f"{{'dropout': {dropout}}})`."
+            )
+        self._dropout = probability
 
     # --------------------------------------------------------------------------------
     # Sizes and shapes
@@ -693,6 +709,14 @@ def has_no_stock_layer(layer: CudnnRNN) -> ValueError:
         "TensorFlow with this library; or take the weights to PyTorch or MXNet with "
         "tf_cudnn_rnn.weights."
     )
+
+
+def _probability(dropout) -> float:
+    if not isinstance(dropout, numbers.Real):
+        raise TypeError(f"`dropout` must be a real number; got {dropout!r}.")
+    if not 0 <= dropout <= 1:
+        raise ValueError(f"`dropout` must be in [0, 1]; got {dropout}.")
+    return float(dropout)
 
 
 def _check_go_backwards(cls: type, options: dict[str, Any]) -> None:

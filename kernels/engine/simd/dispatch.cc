@@ -27,6 +27,15 @@ bool IsSimdTargetName(const char* name) {
   return false;
 }
 
+const char* SimdTargetNames() {
+  static constexpr char kNames[] =
+#define RNN_ISA_ENTRY(isa, supported) ", " #isa
+#include "kernels/engine/simd/isa.inc"
+#undef RNN_ISA_ENTRY
+      ;
+  return kNames + strlen(", ");
+}
+
 static const SimdTarget& Choose() {
   const char* limit = getenv(kSimdTargetVariable);
   // Whoever takes the variable from a user says so if it names no target.

@@ -296,6 +296,8 @@ const SimdTarget& SelectSimdTarget();
 
 // Whether isa.inc has a target of this name, which this CPU may not run.
 bool IsSimdTargetName(const char* name);
+// All of them, best first, with commas between.
+const char* SimdTargetNames();
 
 // All targets this CPU runs, best first; at most `capacity` are written.
 int SupportedSimdTargets(const SimdTarget** targets, int capacity);
