@@ -41,7 +41,7 @@ class BackpropKernel : public OpKernel {
                                 Data<T>(*inputs.reserve_space),
                                 inputs.reserve_space->NumElements())));
 
-    rnn::BackwardArguments<Element<T>> arguments;
+    rnn::BackwardArguments<Element<T>> arguments{};
     arguments.x = Data<T>(*call->input);
     arguments.h0 = Data<T>(*call->input_h);
     arguments.c0 = LstmData(*call->input_c);

@@ -41,7 +41,7 @@ class ForwardKernel : public OpKernel {
     uint64_t dropout_key;
     OP_REQUIRES_OK(context, GetDropoutKey(context, &dropout_key));
 
-    rnn::ForwardArguments<Element<T>> arguments;
+    rnn::ForwardArguments<Element<T>> arguments{};
     arguments.x = Data<T>(*call->input);
     arguments.h0 = Data<T>(*call->input_h);
     arguments.c0 = is_lstm() ? Data<T>(*call->input_c) : nullptr;

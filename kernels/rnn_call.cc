@@ -171,11 +171,11 @@ absl::Status CheckSimdTargetVariable() {
   if (name.empty() || rnn::IsSimdTargetName(name.c_str())) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "The environment variable ", rnn::kSimdTargetVariable,
-      " must be one of the instruction sets of this build, ",
-      rnn::SimdTargetNames(), "; got \"", name,
-      "\". Unset it for the best one."));
+  return absl::InvalidArgumentError(
+      absl::StrCat("The environment variable ", rnn::kSimdTargetVariable,
+                   " must be one of the instruction sets of this build, ",
+                   rnn::SimdTargetNames(), "; got \"", name,
+                   "\". Unset it for the best one."));
 }
 
 }  // namespace

@@ -200,9 +200,10 @@ class CallChecker {
         "input_h and input_c must have the same shape w/o projection: ",
         shapes.input_h.DebugString(), " ", shapes.input_c.DebugString(),
         ". Both must have shape ", Letters(StateC()),
-        same_rows ? "; if input_h is meant to have fewer features, set num_proj "
-                    "to their number (CudnnRNNV3 has it)."
-                  : "; pass one cell state for each state of input_h."));
+        same_rows
+            ? "; if input_h is meant to have fewer features, set num_proj "
+              "to their number (CudnnRNNV3 has it)."
+            : "; pass one cell state for each state of input_h."));
   }
 
   absl::Status CheckProjectedStates(const ForwardShapes& shapes,

@@ -44,6 +44,7 @@ class BackwardPass {
                int64_t params_size, bool has_keras_weights)
       : d_(d),
         sequences_(sequences),
+        keras_gates_(d_),
         params_gradients_(d_, sequences, MaxChunkRows(sequences), params_size,
                           has_keras_weights, arena) {
     const int64_t B = sequences.batch();
@@ -91,7 +92,7 @@ class BackwardPass {
       dc_ = arena.Take<F>(B * H);
       c_prev_rows_ = arena.Take<const Operand*>(rows);
     }
-    if (ReservedRowSize() > 0) saved_rows_ = arena.Take<const Operand*>(rows);
+    if (ReservedRowSize(d_) > 0) saved_rows_ = arena.Take<const Operand*>(rows);
     if (d.has_projection()) {
       projection_ = PackedMatrix<Operand>::Take(arena, P, H);
       dh_total_ =
@@ -101,7 +102,7 @@ class BackwardPass {
     }
     if constexpr (!kInPlace) {
       h_staging_ = arena.Take<Operand>((B + rows) * P);
-      saved_staging_ = arena.Take<Operand>(rows * ReservedRowSize());
+      saved_staging_ = arena.Take<Operand>(rows * ReservedRowSize(d_));
       if (d.mode == CellMode::kLstm) {
         c_prev_staging_ = arena.Take<Operand>(B * H);
       }
@@ -125,7 +126,6 @@ class BackwardPass {
     dropout_.probability = d_.dropout;
     if (!ReadDropoutKey(a_->reserve, &dropout_.key)) return;
 
-    FindKerasGates(d_, keras_gate_begins_);
     params_gradients_.Begin(arguments, params_layout_, executor);
     ZeroPadding(sequences_, a_->dx, a_->x_strides, d_.input_size, executor);
     for (int64_t layer = d_.num_layers - 1; layer >= 0; --layer) {
@@ -141,17 +141,9 @@ class BackwardPass {
  private:
   bool has_keras_weights() const { return a_->keras_weights != nullptr; }
 
-  // The gates of params as pieces of a row of Keras' weights.
-  Pieces KerasGates() const {
-    return {keras_gate_begins_, d_.num_gates(), d_.hidden_size};
-  }
-
   // The gates' gradients in parts.
   PartsDepth GatesDepth() const { return {d_.num_gates(), d_.hidden_size}; }
 
-  int64_t ReservedRowSize() const {
-    return NumReservedPerUnit(d_.mode) * d_.hidden_size;
-  }
   int64_t LayerWidth() const { return d_.num_directions * d_.output_size(); }
 
   // What `layer` emitted, both directions side by side.
@@ -223,11 +215,12 @@ class BackwardPass {
       using Source = MatrixSource<Element>;
       const KerasWeights<const Element>& weights = *a_->keras_weights;
       input_weights_.Set(Source::Columns(weights.kernel, gates_size,
-                                         KerasGates(), d_.input_size),
+                                         keras_gates_.pieces(), d_.input_size),
                          input_use, *executor_);
-      recurrent_weights_.Set(Source::Columns(weights.recurrent_kernel,
-                                             gates_size, KerasGates(), H),
-                             recurrent_use, *executor_);
+      recurrent_weights_.Set(
+          Source::Columns(weights.recurrent_kernel, gates_size,
+                          keras_gates_.pieces(), H),
+          recurrent_use, *executor_);
       return;
     }
     // Packing moves all of a matrix about as often as a small call reads it.
@@ -327,7 +320,7 @@ class BackwardPass {
   // Points saved_rows_ at the chunk's activations, and c_prev_rows_ at the
   // cell states before them.
   void GatherSaved(int64_t k, StepRange chunk) {
-    const int64_t size = ReservedRowSize();
+    const int64_t size = ReservedRowSize(d_);
     if (size == 0) return;
     const int64_t H = d_.hidden_size;
     const int64_t first_row = sequences_.offset(chunk.begin);
@@ -406,13 +399,6 @@ class BackwardPass {
   }
 
   // h before each active row of `step`.
-  const Operand* const* PreviousOutputs(StepRange chunk, int64_t step) const {
-    return step == chunk.begin
-               ? h_rows_
-               : h_rows_ + sequences_.batch() + sequences_.offset(step - 1) -
-                     sequences_.offset(chunk.begin);
-  }
-
   void GatherOutputGradients(int64_t layer, int direction, StepRange chunk) {
     const int64_t P = d_.output_size();
     if (layer < d_.num_layers - 1) {
@@ -551,7 +537,7 @@ class BackwardPass {
     cell.units = std::min<int64_t>(Kernels<Operand>().panel_columns, H - unit);
     if (saved_rows_ != nullptr) cell.saved = saved_rows_ + row;
     if (c_prev_rows_ != nullptr) cell.c_prev = c_prev_rows_ + row;
-    cell.h_prev = PreviousOutputs(chunk, step) + rank_begin;
+    cell.h_prev = RowsBefore(sequences_, chunk, step, h_rows_) + rank_begin;
     cell.h = h_rows_ + sequences_.batch() + row;
     if (d_.has_projection()) {
       cell.dh = dm_.rows[rank_begin];
@@ -597,7 +583,8 @@ class BackwardPass {
       rows.inputs = input_rows_;
     }
     for (int64_t step = chunk.begin; step < chunk.end; ++step) {
-      std::copy_n(PreviousOutputs(chunk, step), sequences_.active(step),
+      std::copy_n(RowsBefore(sequences_, chunk, step, h_rows_),
+                  sequences_.active(step),
                   h_prev_rows_ + sequences_.offset(step) -
                       sequences_.offset(chunk.begin));
     }
@@ -673,8 +660,8 @@ class BackwardPass {
   ParamsLayout params_layout_;
   ReserveLayout reserve_layout_;
   Dropout dropout_{};
+  const KerasGates keras_gates_;
   ParamsGradients<Element, Operand> params_gradients_;
-  int64_t keras_gate_begins_[kMaxGates];
 
   // Weights of the current pseudo-layer.
   Weights input_weights_;             // [G*H, in]

@@ -66,7 +66,8 @@ struct ForwardArguments {
 };
 
 // Inputs of Forward, its outputs, their gradients; all `d` fields below the
-// line are written. Strides hold for a tensor and its gradient alike.
+// line are written, dparams or keras_dweights of the last two. Strides hold for
+// a tensor and its gradient alike.
 template <typename Element>
 struct BackwardArguments {
   const Element* x;

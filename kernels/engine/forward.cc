@@ -134,6 +134,7 @@ class ForwardPseudoLayer {
       : d_(d),
         sequences_(sequences),
         network_(network),
+        keras_gates_(d),
         recurrent_(d, sequences, arena) {
     const int64_t B = sequences.batch();
     const int64_t H = d.hidden_size;
@@ -142,7 +143,6 @@ class ForwardPseudoLayer {
     const int64_t widest_input =
         std::max(d.layer_input_size(0), d.layer_input_size(d.num_layers - 1));
 
-    FindKerasGates(d, keras_gate_begins_);
     const bool may_split = MultipliesInParts<Operand>(
         sequences.shape_rows(), widest_input, d.gates_size());
     input_weights_ = WeightMatrix<Element, Operand>::Take(
@@ -171,7 +171,7 @@ class ForwardPseudoLayer {
     if (network.has_reserve()) {
       saved_rows_ = arena.Take<Operand*>(chunk_rows);
       if constexpr (!kInPlace) {
-        saved_ = arena.Take<Operand>(chunk_rows * ReservedRowSize());
+        saved_ = arena.Take<Operand>(chunk_rows * ReservedRowSize(d_));
       }
     }
   }
@@ -206,11 +206,8 @@ class ForwardPseudoLayer {
     return kInPlace && d_.output_size() == padded_output_size();
   }
 
-  int64_t ReservedRowSize() const {
-    return NumReservedPerUnit(d_.mode) * d_.hidden_size;
-  }
   bool keeps_activations() const {
-    return network_.has_reserve() && ReservedRowSize() > 0;
+    return network_.has_reserve() && ReservedRowSize(d_) > 0;
   }
 
   // Between products in parts the cells of many rows come in a burst, and wait
@@ -223,7 +220,7 @@ class ForwardPseudoLayer {
     const bool is_cache_full =
         RecurrentBytes<Operand>(d_, /*in_parts=*/true) > CoreCacheBytes();
     const int64_t min_bytes = int64_t{is_cache_full ? 2 : 8} << 20;
-    const int64_t values = sequences_.num_valid_rows() * ReservedRowSize();
+    const int64_t values = sequences_.num_valid_rows() * ReservedRowSize(d_);
     return values * kSize >= min_bytes && d_.hidden_size * kSize % kLine == 0 &&
            reinterpret_cast<uintptr_t>(activations) % kLine == 0;
   }
@@ -244,11 +241,6 @@ class ForwardPseudoLayer {
     return is_single_chunk ? WeightsUse::kPackedByProduct : WeightsUse::kPacked;
   }
 
-  // The gates of params as pieces of a row of Keras' weights.
-  Pieces KerasGates() const {
-    return {keras_gate_begins_, d_.num_gates(), d_.hidden_size};
-  }
-
   void SetInputWeights(int64_t layer, int64_t k) {
     using Source = MatrixSource<Element>;
     if (!d_.has_input_weights(layer)) return;
@@ -258,7 +250,7 @@ class ForwardPseudoLayer {
     if (a_->keras_weights != nullptr) {
       input_weights_.Set(
           Source::Rows(a_->keras_weights->kernel, d_.gates_size(),
-                       d_.input_size, KerasGates()),
+                       d_.input_size, keras_gates_.pieces()),
           use, *executor_);
       return;
     }
@@ -288,7 +280,7 @@ class ForwardPseudoLayer {
     std::fill_n(bias_, gates_size, F{0});
     std::fill_n(recurrent_bias, gates_size, F{0});
     if (biases == nullptr) return;
-    const Pieces gates = KerasGates();
+    const Pieces gates = keras_gates_.pieces();
     for (int gate = 0; gate < gates.count; ++gate) {
       const Element* bias = biases + gates.begin(gate);
       Load(bias, bias_ + gate * H, H);
@@ -300,8 +292,8 @@ class ForwardPseudoLayer {
 
   void SetRecurrentWeights(int64_t k) {
     if (a_->keras_weights != nullptr) {
-      recurrent_.SetKeras(a_->keras_weights->recurrent_kernel, KerasGates(),
-                          *executor_);
+      recurrent_.SetKeras(a_->keras_weights->recurrent_kernel,
+                          keras_gates_.pieces(), *executor_);
     } else {
       const Region r = network_.params_layout().RecurrentWeights(k);
       recurrent_.SetParams(a_->params + r.offset, *executor_);
@@ -396,7 +388,7 @@ class ForwardPseudoLayer {
 
     Element* reserve = nullptr;
     if (keeps_activations()) {
-      reserve = network_.Activations(k) + first_row * ReservedRowSize();
+      reserve = network_.Activations(k) + first_row * ReservedRowSize(d_);
       saves_past_caches_ = SavesPastCaches(reserve);
     }
     ForEachRow(sequences_, chunk, [&](int64_t i, int64_t step, int64_t rank) {
@@ -406,9 +398,9 @@ class ForwardPseudoLayer {
           h_rows_[B + i] =
               outputs.Row(sequences_.time(direction, step, rank), rank);
         }
-        if (reserve) saved_rows_[i] = reserve + i * ReservedRowSize();
+        if (reserve) saved_rows_[i] = reserve + i * ReservedRowSize(d_);
       } else {
-        if (reserve) saved_rows_[i] = saved_ + i * ReservedRowSize();
+        if (reserve) saved_rows_[i] = saved_ + i * ReservedRowSize(d_);
       }
     });
 
@@ -464,20 +456,13 @@ class ForwardPseudoLayer {
   }
 
   // h before each active row of `step`.
-  Operand* const* PreviousOutputs(StepRange chunk, int64_t step) const {
-    return step == chunk.begin
-               ? h_rows_
-               : h_rows_ + sequences_.batch() + sequences_.offset(step - 1) -
-                     sequences_.offset(chunk.begin);
-  }
-
   void RunStep(Executor& executor, int direction, StepRange chunk, int64_t step,
                int64_t rank_begin, int64_t rank_end,
                const TimeRows<Element>& outputs) {
     const int64_t H = d_.hidden_size;
     const int64_t row =
         sequences_.offset(step) - sequences_.offset(chunk.begin);
-    Operand* const* h_prev = PreviousOutputs(chunk, step);
+    Operand* const* h_prev = RowsBefore(sequences_, chunk, step, h_rows_);
     Operand* const* h = h_rows_ + sequences_.batch() + row;
     Operand* const* cell_outputs = d_.has_projection() ? m_.rows : h;
     const auto cell_forward =
@@ -563,7 +548,7 @@ class ForwardPseudoLayer {
   void StoreSaved(StepRange chunk, Element* reserve) {
     const int64_t rows =
         sequences_.offset(chunk.end) - sequences_.offset(chunk.begin);
-    const int64_t size = ReservedRowSize();
+    const int64_t size = ReservedRowSize(d_);
     ParallelFor(*executor_, rows, size * kMoveWork,
                 [&](int64_t begin, int64_t end) {
                   Store(saved_ + begin * size, reserve + begin * size,
@@ -591,7 +576,7 @@ class ForwardPseudoLayer {
   const Network& network_;
   const ForwardArguments<Element>* a_ = nullptr;
   Executor* executor_ = nullptr;
-  int64_t keras_gate_begins_[kMaxGates];
+  const KerasGates keras_gates_;
 
   // Weights of the current pseudo-layer.
   WeightMatrix<Element, Operand> input_weights_;  // [in, G*H]

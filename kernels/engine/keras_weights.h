@@ -12,6 +12,7 @@
 #include "kernels/engine/cell.h"
 #include "kernels/engine/descriptor.h"
 #include "kernels/engine/executor.h"
+#include "kernels/engine/packing.h"
 
 namespace rnn {
 
@@ -30,13 +31,23 @@ inline int64_t KerasGate(CellMode mode, int64_t gate) {
   return mode == CellMode::kGru ? int64_t{kSwapped[gate]} : gate;
 }
 
-// Where each gate of params begins in a row of Keras' weights.
-inline void FindKerasGates(const RnnDescriptor& d,
-                           int64_t (&begins)[kMaxGates]) {
-  for (int gate = 0; gate < d.num_gates(); ++gate) {
-    begins[gate] = KerasGate(d.mode, gate) * d.hidden_size;
+// The gates of params as pieces of a row of Keras' weights.
+class KerasGates {
+ public:
+  explicit KerasGates(const RnnDescriptor& d)
+      : count_(d.num_gates()), width_(d.hidden_size) {
+    for (int gate = 0; gate < count_; ++gate) {
+      begins_[gate] = KerasGate(d.mode, gate) * width_;
+    }
   }
-}
+  // Refers to this object.
+  Pieces pieces() const { return {begins_, count_, width_}; }
+
+ private:
+  int count_;
+  int64_t width_;
+  int64_t begins_[kMaxGates];
+};
 
 // Elements of each.
 inline int64_t KerasKernelSize(const RnnDescriptor& d) {

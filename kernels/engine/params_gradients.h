@@ -60,10 +60,12 @@ class ParamsGradients {
     layout_ = &layout;
     executor_ = &executor;
     const bool is_nothing_written = sequences_.num_valid_rows() == 0;
+    for (int gate = 0; gate < d_.num_gates(); ++gate) {
+      const int64_t place =
+          has_keras_weights() ? KerasGate(d_.mode, gate) : gate;
+      gate_begins_[gate] = place * d_.hidden_size;
+    }
     if (!has_keras_weights()) {
-      for (int gate = 0; gate < d_.num_gates(); ++gate) {
-        gate_begins_[gate] = gate * d_.hidden_size;
-      }
       if constexpr (kRoundsResults) {
         dparams_ = sums_;
       } else {
@@ -72,7 +74,6 @@ class ParamsGradients {
       if (is_nothing_written) std::fill_n(dparams_, layout.size(), F{0});
       return;
     }
-    FindKerasGates(d_, gate_begins_);
     const KerasWeights<Element>& results = *a_->keras_dweights;
     if constexpr (kRoundsResults) {
       keras_dweights_.kernel = sums_;

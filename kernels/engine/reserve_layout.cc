@@ -51,9 +51,8 @@ Status ReserveLayout::Create(const RnnDescriptor& descriptor,
   __extension__ typedef __int128 Wide;
   const RnnDescriptor& d = descriptor;
   const Wide rows = sequences.num_valid_rows();
-  const Wide row_size = Wide{NumReservedPerUnit(d.mode)} * d.hidden_size;
   const Wide layer_output = rows * d.num_directions * d.output_size();
-  const Wide activations = rows * row_size;
+  const Wide activations = rows * ReservedRowSize(d);
   constexpr Wide kLimit = std::numeric_limits<int64_t>::max() / 16;
   const bool parts_fit = layer_output <= kLimit && activations <= kLimit;
   const Wide size = parts_fit ? ReserveHeader::kSize +
@@ -67,7 +66,6 @@ Status ReserveLayout::Create(const RnnDescriptor& descriptor,
         ", num_units = " + std::to_string(d.hidden_size) + ", " +
         std::to_string(sequences.num_valid_rows()) + " valid time steps.");
   }
-  layout->row_size_ = static_cast<int64_t>(row_size);
   layout->activations_size_ = static_cast<int64_t>(activations);
   layout->layer_output_size_ = static_cast<int64_t>(layer_output);
   layout->layer_outputs_offset_ =

@@ -3,7 +3,7 @@
 // All values are of the element type and finite as long as the computation is:
 //
 //   header                   the call's fingerprint, one byte per element
-//   for each pseudo-layer k: [num_valid_rows, row_size()]  activations,
+//   for each pseudo-layer k: [num_valid_rows, ReservedRowSize()]  activations,
 //                            valid rows in the direction's own step order
 //   for each layer < L-1:    [num_valid_rows, D*P]  outputs before dropout,
 //                            valid rows in time order
@@ -41,14 +41,18 @@ class ReserveHeader {
   std::array<uint8_t, kSize> bytes_{};
 };
 
+// Elements that a row of activations has: 5H, 4H or 0.
+inline int64_t ReservedRowSize(const RnnDescriptor& descriptor) {
+  return NumReservedPerUnit(descriptor.mode) * descriptor.hidden_size;
+}
+
 class ReserveLayout {
  public:
   // Fails if the size overflows.
   static Status Create(const RnnDescriptor& descriptor,
                        const Sequences& sequences, ReserveLayout* layout);
 
-  int64_t size() const { return size_; }          // in elements
-  int64_t row_size() const { return row_size_; }  // 5H, 4H or 0
+  int64_t size() const { return size_; }  // in elements
 
   int64_t ActivationsOffset(int64_t k) const {
     return ReserveHeader::kSize + k * activations_size_;
@@ -58,7 +62,6 @@ class ReserveLayout {
   }
 
  private:
-  int64_t row_size_ = 0;
   int64_t activations_size_ = 0;
   int64_t layer_outputs_offset_ = 0;
   int64_t layer_output_size_ = 0;

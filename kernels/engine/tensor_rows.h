@@ -90,6 +90,16 @@ void ZeroPadding(const Sequences& sequences, Element* data, Strides strides,
       });
 }
 
+// Where the step before `step` begins among `rows`, which have an entry for
+// each rank before the chunk and then one for each of the chunk's rows.
+template <typename Row>
+Row* RowsBefore(const Sequences& sequences, StepRange chunk, int64_t step,
+                Row* rows) {
+  if (step == chunk.begin) return rows;
+  return rows + sequences.batch() + sequences.offset(step - 1) -
+         sequences.offset(chunk.begin);
+}
+
 // As ForEachRow(), by all threads.
 template <typename Row>
 void ParallelForEachRow(Executor& executor, const Sequences& sequences,

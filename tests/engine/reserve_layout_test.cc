@@ -44,7 +44,7 @@ TEST(ReserveLayoutTest, PartsFollowEachOther) {
   ReserveLayout layout;
   ASSERT_TRUE(ReserveLayout::Create(d, sequences, &layout).ok());
   constexpr int64_t kValidRows = 10;
-  EXPECT_EQ(layout.row_size(), 25);
+  EXPECT_EQ(ReservedRowSize(d), 25);
   int64_t next = ReserveHeader::kSize;
   for (int64_t k = 0; k < 6; ++k) {
     EXPECT_EQ(layout.ActivationsOffset(k), next) << k;
@@ -69,7 +69,7 @@ TEST(ReserveLayoutTest, RowsHoldWhatTheirCellSaves) {
                                                  {CellMode::kGru, 20}}) {
     d.mode = mode;
     ASSERT_TRUE(ReserveLayout::Create(d, sequences, &layout).ok());
-    EXPECT_EQ(layout.row_size(), row_size);
+    EXPECT_EQ(ReservedRowSize(d), row_size);
     EXPECT_EQ(layout.size(), ReserveHeader::kSize + 2 * 10 * row_size);
   }
 }

@@ -113,8 +113,6 @@ TEST(SequencesTest, FingerprintTellsLengthsApart) {
   EXPECT_NE(Make(6, {1, 2}).fingerprint(), Make(6, {2, 1}).fingerprint());
 }
 
-// Chunks cover all steps, from the front and from the back, and none is larger
-// than what memory is planned for.
 // To within a step at either end, and forward as backward.
 TEST(ChunksTest, HaveAboutAsManyRows) {
   for (int64_t batch : {1, 16, 48, 64, 100, 128, 256, 400, 1000}) {
@@ -135,6 +133,8 @@ TEST(ChunksTest, HaveAboutAsManyRows) {
   }
 }
 
+// From the front and from the back, and none is larger than what memory is
+// planned for.
 TEST(ChunksTest, CoverAllStepsWithinThePlan) {
   RandomValues random(9);
   for (int draw = 0; draw < 200; ++draw) {

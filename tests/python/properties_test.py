@@ -246,7 +246,9 @@ def call_once():
 
 @pytest.mark.parametrize("name", ["avx521", "AVX2"])
 def test_unknown_instruction_sets_are_refused(name):
-    with pytest.raises(AssertionError, match=f'must be one of the instruction sets .* got "{name}"'):
+    with pytest.raises(
+        AssertionError, match=f'must be one of the instruction sets .* got "{name}"'
+    ):
         subprocesses.run(call_once, environment={"TF_CUDNN_RNN_ISA": name})
 
 

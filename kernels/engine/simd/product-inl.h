@@ -10,7 +10,9 @@ namespace RNN_ISA {
 namespace {
 
 // Depth of a product's blocks: 6 rows of A and a panel of B stay in L1 and L2,
-// and partial sums keep rounding errors from growing with depth.
+// and partial sums keep rounding errors from growing with depth. Only the
+// product of a step with a packed R is one chain over all of its depth, as the
+// cell follows on the tile.
 template <typename Operand>
 constexpr int64_t kDepthBlock = 512 * kDepthStep<Operand>;
 
@@ -852,12 +854,20 @@ RNN_ALWAYS_INLINE inline void AddStepsOfStrip(const Operand* const* a,
   });
 }
 
-// [k_begin, k_end) of the depth of a strip, for rows [row, row + num_rows).
+// Columns [column, column + columns) of rows [row, row + num_rows).
+template <typename F>
+struct Strip {
+  int64_t row, num_rows;
+  int64_t column, columns;
+  F* sums;  // [num_rows], sums_stride values apart
+  int64_t sums_stride;
+};
+
+// strip.sums += what [k_begin, k_end) of the depth contributes.
 template <bool kFetches, typename Operand, typename F>
-inline void AddBlockOfStrip(const RowsProduct<Operand>& p, int64_t row,
-                            int64_t num_rows, int64_t k_begin, int64_t k_end,
-                            int64_t column, int64_t columns, F* sums,
-                            int64_t sums_stride) {
+inline void AddBlockOfStrip(const RowsProduct<Operand>& p,
+                            const Strip<F>& strip, int64_t k_begin,
+                            int64_t k_end) {
   constexpr int64_t kStep = kDepthStep<Operand>;
   // Rows of B stay in L1 while tiles of A come by.
   const auto add = [&](int64_t k, auto step_count) RNN_ALWAYS_INLINE {
@@ -865,10 +875,11 @@ inline void AddBlockOfStrip(const RowsProduct<Operand>& p, int64_t row,
     constexpr int kTileRows = kStripValues / kSteps < kStripTileRows
                                   ? kStripValues / kSteps
                                   : kStripTileRows;
-    ForEachTile<kTileRows>(num_rows, [&](int64_t first, auto row_count) {
+    ForEachTile<kTileRows>(strip.num_rows, [&](int64_t first, auto row_count) {
       AddStepsOfStrip<kFetches, decltype(row_count)::value, kSteps>(
-          p.a + row + first, k, p.b + k * p.stride + column, p.stride, columns,
-          sums + first * sums_stride, sums_stride);
+          p.a + strip.row + first, k, p.b + k * p.stride + strip.column,
+          p.stride, strip.columns, strip.sums + first * strip.sums_stride,
+          strip.sums_stride);
     });
   };
   int64_t k = k_begin;
@@ -876,7 +887,7 @@ inline void AddBlockOfStrip(const RowsProduct<Operand>& p, int64_t row,
     constexpr int64_t kSteps = decltype(step_count)::value * kStep;
     for (; k + kSteps <= k_end; k += kSteps) add(k, step_count);
   };
-  if (num_rows == 1) add_all(Constant<kStripValues>());
+  if (strip.num_rows == 1) add_all(Constant<kStripValues>());
   add_all(Constant<4>());
   add_all(Constant<1>());
 }
@@ -888,27 +899,26 @@ void MultiplyRows(const RowsProduct<Operand>& p) {
   using V = Vec<F>;
   alignas(64) F sums[kStripSums * V::kLanes];
   ForEachPart<kStripRows>(p.rows, [&](int64_t row, int num_rows) {
-    const int64_t strip = StripVectors<V>(num_rows) * V::kLanes;
+    const int64_t width = StripVectors<V>(num_rows) * V::kLanes;
     const bool fetches = FetchesStrips(p, num_rows);
-    for (int64_t column = 0; column < p.columns; column += strip) {
+    for (int64_t column = 0; column < p.columns; column += width) {
       const int64_t columns =
-          p.columns - column < strip ? p.columns - column : strip;
+          p.columns - column < width ? p.columns - column : width;
+      const Strip<F> strip{row, num_rows, column, columns, sums, width};
       ForEachDepthBlock<Operand>(p.depth, [&](int64_t k, int64_t k_end) {
-        for (int64_t i = 0; i < num_rows * strip; i += V::kLanes) {
+        for (int64_t i = 0; i < num_rows * width; i += V::kLanes) {
           V::Broadcast(0).Store(sums + i);
         }
         if (fetches) {
-          AddBlockOfStrip<true>(p, row, num_rows, k, k_end, column, columns,
-                                sums, strip);
+          AddBlockOfStrip<true>(p, strip, k, k_end);
         } else {
-          AddBlockOfStrip<false>(p, row, num_rows, k, k_end, column, columns,
-                                 sums, strip);
+          AddBlockOfStrip<false>(p, strip, k, k_end);
         }
         for (int m = 0; m < num_rows; ++m) {
           F* c = p.c[row + m] + p.c_offset + column;
           for (int64_t j = 0; j < columns; j += V::kLanes) {
             const Lanes<V> lanes{columns - j};
-            V sum = V::Load(sums + m * strip + j);
+            V sum = V::Load(sums + m * width + j);
             if (p.accumulate || k > 0) {
               sum = sum + lanes.Load(c + j);
             } else if (p.bias != nullptr) {

@@ -11,13 +11,13 @@
 // The kernel dictates the panel width and packing adapts.
 //
 // Every element of a product is one chain of fused multiply-adds over depth in
-// blocks of fixed size, or, if B is given by its columns, one chain for each
-// lane of a vector, added up in pairs: its bits depend neither on the tile that
-// computes it nor on its neighbours. A pair of bfloat16 products is two links
-// of the chain, the second of the pair first, each rounded to nearest even
-// whatever the floating-point environment says, with denormals read and written
-// as zeros. On tile registers chains are other ones (amx-inl.h), and so are
-// those of floats in parts.
+// blocks of fixed size (in cell_forward over all of it), or, if B is given by
+// its columns, one chain for each lane of a vector, added up in pairs: its bits
+// depend neither on the tile that computes it nor on its neighbours. A pair of
+// bfloat16 products is two links of the chain, the second of the pair first,
+// each rounded to nearest even whatever the floating-point environment says,
+// with denormals read and written as zeros. On tile registers chains are other
+// ones (amx-inl.h), and so are those of floats in parts.
 #ifndef KERNELS_ENGINE_SIMD_SIMD_KERNELS_H_
 #define KERNELS_ENGINE_SIMD_SIMD_KERNELS_H_
 
