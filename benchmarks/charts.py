@@ -34,6 +34,7 @@ _LABELS = {
     "op": "tf_cudnn_rnn's op",
     "op_from_c": "tf_cudnn_rnn's op, from C",
     "two_halves": "its two halves",
+    "empty_call": "empty tf.function",
     "op_float32": "op, float32",
     "torch_bfloat16": "PyTorch, bfloat16",
     "is_inference": "is_training=False",

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from benchmarks import cases
+from benchmarks import cases, drivers
 from benchmarks.cases import INFERENCE, PASSES, TRAINING, Case
 from benchmarks.processes import AVX2_ENVIRONMENT, Side
 
@@ -113,7 +113,8 @@ def _streaming(_) -> list[Row]:
         for mode in ("lstm", "gru")
         for H in (64, 128, 256, 512)
     ]
-    sides = (OP, Side("op_from_c", "own_c"), KERAS, TORCH, ONNX)
+    empty = Side("empty_call", drivers.EMPTY_CALL)
+    sides = (OP, Side("op_from_c", "own_c"), empty, KERAS, TORCH, ONNX)
     return _rows("streaming", some, sides, (INFERENCE,))
 
 

@@ -22,6 +22,9 @@ class Entry(NamedTuple):
     class_name: str
 
 
+# Computes no network, so there is nothing to compare.
+EMPTY_CALL = "empty_call"
+
 DRIVERS = {
     "own_op": Entry("op", LIBRARY, "benchmarks.drivers.own", "Op"),
     "own_layer": Entry("drop-in layer", LIBRARY, "benchmarks.drivers.keras_layers", "DropIn"),
@@ -35,6 +38,7 @@ DRIVERS = {
         "SavedModel, is_training=True", LIBRARY, "benchmarks.drivers.own", "SavedTraining"
     ),
     "own_c": Entry("op, from C", LIBRARY, "benchmarks.drivers.c_program", "CProgram"),
+    EMPTY_CALL: Entry("empty tf.function", LIBRARY, "benchmarks.drivers.own", "EmptyCall"),
     "keras_function": Entry(
         "Keras, tf.function", LIBRARY, "benchmarks.drivers.keras_layers", "Function"
     ),

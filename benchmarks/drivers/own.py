@@ -1,4 +1,4 @@
-"""This library's op: in a tf.function, and in SavedModels."""
+"""This library's op: in a tf.function, and in SavedModels; and a tf.function without it."""
 
 import tempfile
 
@@ -61,6 +61,25 @@ class Op(Driver):
             return {name: tf.cast(tensor, "float32").numpy() for name, tensor in named.items()}
 
         return Step(lambda: step(*tensors), as_arrays)
+
+
+class EmptyCall(Driver):
+    """A tf.function of the op's inputs that adds 1 to them: what the call itself costs."""
+
+    def __init__(self, threads: int):
+        tensorflow.set_threads(threads)
+
+    def build(self, case: Case, pass_: str, dtype: str) -> Step:
+        if pass_ != cases.INFERENCE:
+            raise Unsupported("an empty call has no gradients")
+
+        def add_one(x, h0, c0, params):
+            del params
+            return x + 1, (h0 + 1, c0 + 1)
+
+        step = tf.function(add_one, autograph=False)
+        tensors = _tensors(case, cases.arrays_of(case), dtype)
+        return Step(lambda: step(*tensors), lambda results: {})
 
 
 class _Saved(Driver):

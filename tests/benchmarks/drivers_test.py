@@ -42,6 +42,7 @@ REFUSED = [
     ("block_lstm", "lstm_projection", INFERENCE, "BlockLSTMV2 does not project"),
     ("block_lstm", "lstm_ragged", INFERENCE, "BlockLSTMV2 has one length for all rows"),
     ("own_saved", "lstm", TRAINING, "a SavedModel predicts"),
+    ("empty_call", "lstm", TRAINING, "an empty call has no gradients"),
     ("own_c", "lstm", TRAINING, "the program infers"),
 ]
 
@@ -88,7 +89,15 @@ def own_results(name: str, pass_: str) -> dict:
 
 
 def test_all_are_tried():
-    assert {"own_op", *TRIED} == set(drivers.DRIVERS)
+    assert {"own_op", drivers.EMPTY_CALL, *TRIED} == set(drivers.DRIVERS)
+
+
+def test_an_empty_call_has_the_inputs_and_outputs_of_the_op():
+    step = driver(drivers.EMPTY_CALL).build(CASES["lstm"], INFERENCE, "float32")
+    y, (h, c) = step.run()
+    arrays = cases.arrays_of(CASES["lstm"])
+    assert (y.shape, h.shape, c.shape) == (arrays.x.shape, arrays.h0.shape, arrays.c0.shape)
+    assert not step.arrays(None)
 
 
 @pytest.mark.parametrize(("key", "name"), [(k, n) for k, names in TRIED.items() for n in names])
