@@ -3,6 +3,7 @@
 #ifndef KERNELS_ENGINE_ARENA_H_
 #define KERNELS_ENGINE_ARENA_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -26,6 +27,21 @@ class Arena {
     const int64_t size = count * int64_t{sizeof(Value)};
     bytes_ += (size + kAlignment - 1) / kAlignment * kAlignment;
     return reinterpret_cast<Value*>(piece);
+  }
+
+  // Calls `takes`, which take pieces. If `in_one_place`, those of each lie
+  // where those of the others do, and only one of them may be in use at a time.
+  template <typename... Takes>
+  void TakeInOnePlace(bool in_one_place, const Takes&... takes) {
+    const int64_t begin = bytes_;
+    int64_t end = begin;
+    const auto call = [&](const auto& take) {
+      if (in_one_place) bytes_ = begin;
+      take();
+      end = std::max(end, bytes_);
+    };
+    (call(takes), ...);
+    bytes_ = end;
   }
 
   // Taken so far; -1 if the sum overflowed.

@@ -45,8 +45,7 @@ class BackwardPass {
       : d_(d),
         sequences_(sequences),
         keras_gates_(d_),
-        params_gradients_(d_, sequences, MaxChunkRows(sequences), params_size,
-                          has_keras_weights, arena) {
+        params_gradients_(d_, sequences, params_size, arena) {
     const int64_t B = sequences.batch();
     const int64_t H = d.hidden_size;
     const int64_t P = d.output_size();
@@ -60,10 +59,20 @@ class BackwardPass {
         sequences.shape_rows(), gates_size, std::max(widest_input, H));
     recurs_in_parts_ = RecursInParts<Operand>(d, sequences, Pass::kBackward);
     const int gates = d.num_gates();
-    input_weights_ =
-        Weights::Take(arena, gates_size, widest_input, may_split, gates);
-    recurrent_weights_ =
-        Weights::Take(arena, gates_size, P, recurs_in_parts_, gates);
+    // Of a single chunk all products with R come first, then those that give
+    // the gradients of weights, then that with W.
+    const bool has_turns = IsSingleChunk() && valid_rows > kMaxRowsInPlace;
+    arena.TakeInOnePlace(
+        has_turns,
+        [&] {
+          recurrent_weights_ =
+              Weights::Take(arena, gates_size, P, recurs_in_parts_, gates);
+        },
+        [&] { params_gradients_.TakeProducts(rows, has_keras_weights, arena); },
+        [&] {
+          input_weights_ =
+              Weights::Take(arena, gates_size, widest_input, may_split, gates);
+        });
     input_rows_ = arena.Take<const Operand*>(rows);
     input_staging_ =
         arena.Take<Operand>(rows * PaddedDepth<Operand>(widest_input));
@@ -139,7 +148,15 @@ class BackwardPass {
   }
 
  private:
+  // Of one product with weights that stay in place.
+  static constexpr int64_t kMaxRowsInPlace = 16;
+
   bool has_keras_weights() const { return a_->keras_weights != nullptr; }
+
+  bool IsSingleChunk() const {
+    return sequences_.num_steps() == 0 ||
+           ChunkUntil(sequences_, sequences_.num_steps()).begin == 0;
+  }
 
   // The gates' gradients in parts.
   PartsDepth GatesDepth() const { return {d_.num_gates(), d_.hidden_size}; }
@@ -199,10 +216,8 @@ class BackwardPass {
     const Element* params = a_->params;
     const int64_t gates_size = d_.gates_size();
     const int64_t H = d_.hidden_size;
-    const bool is_single_chunk =
-        ChunkUntil(sequences_, sequences_.num_steps()).begin == 0;
     WeightsUse input_use =
-        is_single_chunk ? WeightsUse::kPackedByProduct : WeightsUse::kPacked;
+        IsSingleChunk() ? WeightsUse::kPackedByProduct : WeightsUse::kPacked;
     // One step needs R once, for the gradient of the state before it.
     WeightsUse recurrent_use = sequences_.num_steps() == 1 && !recurs_in_parts_
                                    ? WeightsUse::kPackedByProduct
@@ -225,17 +240,15 @@ class BackwardPass {
     }
     // Packing moves all of a matrix about as often as a small call reads it.
     // In place it gives the bits of packed weights.
-    constexpr int64_t kMaxRowsOfOneProduct = 16;
     constexpr int64_t kMaxSteps = 2;
     constexpr int64_t kMaxRowsOfSteps = 32;
     if (kInPlace && gates_size % kDepthStep<Operand> == 0) {
       const int64_t rows = sequences_.num_valid_rows();
       const int64_t steps = sequences_.num_steps();
-      if (rows <= kMaxRowsOfOneProduct && !in_parts) {
+      if (rows <= kMaxRowsInPlace && !in_parts) {
         input_use = WeightsUse::kInPlace;
       }
-      const int64_t max_rows =
-          steps == 1 ? kMaxRowsOfOneProduct : kMaxRowsOfSteps;
+      const int64_t max_rows = steps == 1 ? kMaxRowsInPlace : kMaxRowsOfSteps;
       if (steps <= kMaxSteps && rows <= max_rows && !recurs_in_parts_) {
         recurrent_use = WeightsUse::kInPlace;
       }

@@ -24,21 +24,25 @@ class OuterProducts {
   using F = ComputeType<Operand>;
 
   // Takes from the arena all the memory that is needed later. shape_rows counts
-  // the rows of all steps, as MultipliesInParts() does.
-  OuterProducts(Arena& arena, int64_t shape_rows, int64_t max_rows,
-                int64_t max_left_columns, int64_t max_right_columns)
-      : shape_rows_(shape_rows) {
+  // the rows of all steps, as MultipliesInParts() does. Between SetLeft() and
+  // the last Multiply() with what it set nobody else may use the memory.
+  static OuterProducts Take(Arena& arena, int64_t shape_rows, int64_t max_rows,
+                            int64_t max_left_columns,
+                            int64_t max_right_columns) {
+    OuterProducts products;
+    products.shape_rows_ = shape_rows;
     const bool may_split = MultipliesInParts<Operand>(
         shape_rows, max_left_columns, max_right_columns);
-    right_ = PackedMatrix<Operand>::Take(arena, max_rows, max_right_columns,
-                                         may_split);
-    left_ = RowBuffer<Operand>::Take(arena, max_left_columns,
-                                     PaddedDepth<Operand>(max_rows));
+    products.right_ = PackedMatrix<Operand>::Take(arena, max_rows,
+                                                  max_right_columns, may_split);
+    products.left_ = RowBuffer<Operand>::Take(arena, max_left_columns,
+                                              PaddedDepth<Operand>(max_rows));
     if (may_split) {
-      left_parts_ = arena.Take<BFloat16>(
+      products.left_parts_ = arena.Take<BFloat16>(
           LeftParts::Size(max_left_columns, PaddedPartsDepth(max_rows)));
     }
-    matrix_rows_ = arena.Take<F*>(max_left_columns);
+    products.matrix_rows_ = arena.Take<F*>(max_left_columns);
+    return products;
   }
 
   // Left operands [rows, columns] of what follows. They are transposed once,
@@ -98,7 +102,7 @@ class OuterProducts {
     return parts;
   }
 
-  const int64_t shape_rows_;
+  int64_t shape_rows_ = 0;
   const Operand* const* source_ = nullptr;  // [rows_] -> [columns_]
   int64_t rows_ = 0;
   int64_t columns_ = 0;

@@ -41,17 +41,19 @@ class ParamsGradients {
     const Operand* const* dh;  // -> [P]
   };
 
-  // Takes from the arena all the memory that is needed later. max_rows is of a
-  // chunk.
+  // Takes from the arena the memory that is needed from Begin() to Store().
   ParamsGradients(const RnnDescriptor& d, const Sequences& sequences,
-                  int64_t max_rows, int64_t params_size, bool has_keras_weights,
-                  Arena& arena)
-      : d_(d),
-        sequences_(sequences),
-        products_(arena, sequences.shape_rows(), max_rows,
-                  has_keras_weights ? MostFeatures(d) : d.gates_size(),
-                  has_keras_weights ? d.gates_size() : MostFeatures(d)) {
+                  int64_t params_size, Arena& arena)
+      : d_(d), sequences_(sequences) {
     if constexpr (kRoundsResults) sums_ = arena.Take<F>(params_size);
+  }
+
+  // And that which is needed within Add(), of at most so many rows.
+  void TakeProducts(int64_t max_rows, bool has_keras_weights, Arena& arena) {
+    products_ = OuterProducts<Operand>::Take(
+        arena, sequences_.shape_rows(), max_rows,
+        has_keras_weights ? MostFeatures(d_) : d_.gates_size(),
+        has_keras_weights ? d_.gates_size() : MostFeatures(d_));
   }
 
   void Begin(const BackwardArguments<Element>& arguments,

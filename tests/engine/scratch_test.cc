@@ -38,7 +38,8 @@ struct Bounds {
     const int64_t B = sequences.batch();
     const int64_t N = sequences.num_valid_rows();
     const int64_t rows = std::min<int64_t>(N, ChunkTarget(N) + B) + B;
-    const int64_t weights = (X + P) * gates + (d.has_projection() ? H * P : 0);
+    const int64_t projection = d.has_projection() ? H * P : 0;
+    const int64_t weights = (X + P) * gates + projection;
     const int64_t layers =
         d.num_layers > 1 ? 2 * N * d.num_directions * d.output_size() : 0;
     const int64_t together = B <= 16 ? d.num_directions : 1;
@@ -47,8 +48,12 @@ struct Bounds {
     EXPECT_TRUE(ParamsLayout::Create(d, &params).ok());
     forward =
         together * (weights + rows * (X + gates + kPointers) + B * (P + 2 * H));
-    backward = weights + B * (P + 2 * H) +
-               rows * (X + std::max(X, H) + (1 + dgates) * gates + kPointers);
+    const int64_t products = rows * (std::max(X, H) + gates);
+    const bool takes_turns = ChunkTarget(N) == N && N > 16;
+    backward = takes_turns
+                   ? std::max({X * gates, P * gates, products}) + projection
+                   : weights + products;
+    backward += B * (P + 2 * H) + rows * (X + dgates * gates + kPointers);
     if (d.has_projection()) backward += rows * (P + H);
     if (sizeof(Element) == 2) {
       forward += together * rows * (P + 5 * H);
