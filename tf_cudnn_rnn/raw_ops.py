@@ -30,8 +30,6 @@ vectors. W, R, bW, bR are a gate's input kernel, recurrent kernel and two biases
                        h' = (1 - z) * n + z * h
 """
 
-import tensorflow as tf
-
 from tf_cudnn_rnn import _library
 from tf_cudnn_rnn._layout import integer
 
@@ -66,9 +64,10 @@ def _rng_seed(seed: int, seed2: int) -> list[int]:
 
 def _lengths(sequence_lengths):
     """Returns them, of a type that the ops take; TensorFlow would not name the argument."""
-    if tf.is_tensor(sequence_lengths) and sequence_lengths.dtype.base_dtype != tf.int32:
+    dtype = getattr(getattr(sequence_lengths, "dtype", None), "base_dtype", None)  # a tensor's
+    if dtype is not None and dtype.name != "int32":
         raise TypeError(
-            f"`sequence_lengths` must be int32; got {sequence_lengths.dtype.name}. Pass "
+            f"`sequence_lengths` must be int32; got {dtype.name}. Pass "
             "tf.cast(sequence_lengths, tf.int32)."
         )
     return sequence_lengths
