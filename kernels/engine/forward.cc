@@ -145,8 +145,14 @@ class ForwardPseudoLayer {
 
     const bool may_split = MultipliesInParts<Operand>(
         sequences.shape_rows(), widest_input, d.gates_size());
-    input_weights_ = WeightMatrix<Element, Operand>::Take(
-        arena, widest_input, d.gates_size(), may_split);
+    // Of a single chunk the input product comes before all steps.
+    arena.TakeInOnePlace(
+        IsSingleChunk(),
+        [&] {
+          input_weights_ = WeightMatrix<Element, Operand>::Take(
+              arena, widest_input, d.gates_size(), may_split);
+        },
+        [&] { recurrent_.TakePanels(arena); });
     if (may_split) {
       input_parts_values_ = arena.Take<BFloat16>(
           LeftParts::Size(chunk_rows, PaddedPartsDepth(widest_input)));
@@ -225,6 +231,11 @@ class ForwardPseudoLayer {
            reinterpret_cast<uintptr_t>(activations) % kLine == 0;
   }
 
+  bool IsSingleChunk() const {
+    return sequences_.num_steps() == 0 ||
+           ChunkFrom(sequences_, 0).end == sequences_.num_steps();
+  }
+
   WeightsUse InputWeightsUse() const {
     // Rows of whole steps of depth; upper layers' inputs are outputs.
     constexpr int64_t kStep = kDepthStep<Operand>;
@@ -236,9 +247,7 @@ class ForwardPseudoLayer {
     if (kInPlace && has_whole_steps && fits && !PacksInputWeights(sequences_)) {
       return WeightsUse::kInPlace;
     }
-    const bool is_single_chunk =
-        ChunkFrom(sequences_, 0).end == sequences_.num_steps();
-    return is_single_chunk ? WeightsUse::kPackedByProduct : WeightsUse::kPacked;
+    return IsSingleChunk() ? WeightsUse::kPackedByProduct : WeightsUse::kPacked;
   }
 
   void SetInputWeights(int64_t layer, int64_t k) {

@@ -56,20 +56,15 @@ class RecurrentWeights {
  public:
   using F = ComputeType<Operand>;
 
-  // Takes from the arena all the memory that is needed later.
+  // Takes from the arena all the memory that is needed later but for panels.
   RecurrentWeights(const RnnDescriptor& d, const Sequences& sequences,
                    Arena& arena)
       : d_(d),
         sequences_(sequences),
         in_parts_(RecursInParts<Operand>(d, sequences, Pass::kForward)) {
     const int64_t B = sequences.batch();
-    panels_ = RecurrentPanels<Operand>::Take(arena, d, !in_parts_);
     if (in_parts_) {
       const int64_t depth = PaddedPartsDepth(d.output_size());
-      for (int gate = 0; gate < d.num_gates(); ++gate) {
-        parts_[gate] = PackedMatrix<Operand>::Take(arena, d.output_size(),
-                                                   d.hidden_size, true);
-      }
       for (LeftParts& parts : h_parts_) {
         parts = LeftParts::In(
             arena.Take<BFloat16>(LeftParts::Size(B + kPartsRows, depth)),
@@ -80,6 +75,16 @@ class RecurrentWeights {
     if (in_parts_ ||
         (kInPlace && !PacksRecurrent<Operand>(d, sequences, true))) {
       sums_ = RowBuffer<F>::Take(arena, B, d.gates_size());
+    }
+  }
+
+  // And that, which is in use from SetParams() or SetKeras() on.
+  void TakePanels(Arena& arena) {
+    panels_ = RecurrentPanels<Operand>::Take(arena, d_, !in_parts_);
+    if (!in_parts_) return;
+    for (int gate = 0; gate < d_.num_gates(); ++gate) {
+      parts_[gate] = PackedMatrix<Operand>::Take(arena, d_.output_size(),
+                                                 d_.hidden_size, true);
     }
   }
 

@@ -46,10 +46,13 @@ struct Bounds {
     const int64_t dgates = d.mode == CellMode::kGru ? 2 : 1;
     ParamsLayout params;
     EXPECT_TRUE(ParamsLayout::Create(d, &params).ok());
+    const bool is_single_chunk = ChunkTarget(N) == N;
+    const int64_t panels =
+        is_single_chunk ? std::max(X, P) * gates + projection : weights;
     forward =
-        together * (weights + rows * (X + gates + kPointers) + B * (P + 2 * H));
+        together * (panels + rows * (X + gates + kPointers) + B * (P + 2 * H));
     const int64_t products = rows * (std::max(X, H) + gates);
-    const bool takes_turns = ChunkTarget(N) == N && N > 16;
+    const bool takes_turns = is_single_chunk && N > 16;
     backward = takes_turns
                    ? std::max({X * gates, P * gates, products}) + projection
                    : weights + products;
