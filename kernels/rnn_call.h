@@ -29,37 +29,21 @@ struct OpVersion {
   // and so no seeds.
   bool has_keras_weights = false;
 
-  static constexpr OpVersion V1() { return {}; }
-  static constexpr OpVersion V2() {
-    OpVersion version;
-    version.has_host_reserved = true;
-    version.fills_host_reserved = true;
-    return version;
-  }
-  static constexpr OpVersion V3() {
-    OpVersion version;
-    version.has_sequence_lengths = true;
-    version.has_host_reserved = true;
-    return version;
-  }
-  static constexpr OpVersion Own() {
-    OpVersion version = V3();
-    version.is_own = true;
-    return version;
-  }
-  static constexpr OpVersion Keras() {
-    OpVersion version;
-    version.has_sequence_lengths = true;
-    version.is_own = true;
-    version.has_keras_weights = true;
+  constexpr OpVersion With(bool OpVersion::* trait) const {
+    OpVersion version = *this;
+    version.*trait = true;
     return version;
   }
 };
-inline constexpr OpVersion kV1 = OpVersion::V1();
-inline constexpr OpVersion kV2 = OpVersion::V2();
-inline constexpr OpVersion kV3 = OpVersion::V3();
-inline constexpr OpVersion kOwn = OpVersion::Own();
-inline constexpr OpVersion kKeras = OpVersion::Keras();
+inline constexpr OpVersion kV1{};
+inline constexpr OpVersion kV2 = kV1.With(&OpVersion::has_host_reserved)
+                                     .With(&OpVersion::fills_host_reserved);
+inline constexpr OpVersion kV3 = kV1.With(&OpVersion::has_sequence_lengths)
+                                     .With(&OpVersion::has_host_reserved);
+inline constexpr OpVersion kOwn = kV3.With(&OpVersion::is_own);
+inline constexpr OpVersion kKeras = kV1.With(&OpVersion::has_sequence_lengths)
+                                        .With(&OpVersion::is_own)
+                                        .With(&OpVersion::has_keras_weights);
 
 // What a forward or backward kernel knows before its first call.
 struct CallOptions {

@@ -61,7 +61,8 @@ class BackwardPass {
     const int gates = d.num_gates();
     // Of a single chunk all products with R come first, then those that give
     // the gradients of weights, then that with W.
-    const bool has_turns = IsSingleChunk() && valid_rows > kMaxRowsInPlace;
+    const bool has_turns =
+        IsSingleChunk(sequences_) && valid_rows > kMaxRowsInPlace;
     arena.TakeInOnePlace(
         has_turns,
         [&] {
@@ -153,11 +154,6 @@ class BackwardPass {
 
   bool has_keras_weights() const { return a_->keras_weights != nullptr; }
 
-  bool IsSingleChunk() const {
-    return sequences_.num_steps() == 0 ||
-           ChunkUntil(sequences_, sequences_.num_steps()).begin == 0;
-  }
-
   // The gates' gradients in parts.
   PartsDepth GatesDepth() const { return {d_.num_gates(), d_.hidden_size}; }
 
@@ -216,8 +212,9 @@ class BackwardPass {
     const Element* params = a_->params;
     const int64_t gates_size = d_.gates_size();
     const int64_t H = d_.hidden_size;
-    WeightsUse input_use =
-        IsSingleChunk() ? WeightsUse::kPackedByProduct : WeightsUse::kPacked;
+    WeightsUse input_use = IsSingleChunk(sequences_)
+                               ? WeightsUse::kPackedByProduct
+                               : WeightsUse::kPacked;
     // One step needs R once, for the gradient of the state before it.
     WeightsUse recurrent_use = sequences_.num_steps() == 1 && !recurs_in_parts_
                                    ? WeightsUse::kPackedByProduct

@@ -25,6 +25,11 @@ inline int64_t NumChunks(const Sequences& sequences) {
       1, (sequences.num_valid_rows() + kChunkRows / 2) / kChunkRows);
 }
 
+// If so, all rows are one chunk, forward and backward.
+inline bool IsSingleChunk(const Sequences& sequences) {
+  return sequences.num_steps() <= 1 || NumChunks(sequences) == 1;
+}
+
 // At least the valid rows of the largest chunk.
 inline int64_t MaxChunkRows(const Sequences& sequences) {
   const int64_t rows = sequences.num_valid_rows();

@@ -147,7 +147,7 @@ class ForwardPseudoLayer {
         sequences.shape_rows(), widest_input, d.gates_size());
     // Of a single chunk the input product comes before all steps.
     arena.TakeInOnePlace(
-        IsSingleChunk(),
+        IsSingleChunk(sequences_),
         [&] {
           input_weights_ = WeightMatrix<Element, Operand>::Take(
               arena, widest_input, d.gates_size(), may_split);
@@ -231,11 +231,6 @@ class ForwardPseudoLayer {
            reinterpret_cast<uintptr_t>(activations) % kLine == 0;
   }
 
-  bool IsSingleChunk() const {
-    return sequences_.num_steps() == 0 ||
-           ChunkFrom(sequences_, 0).end == sequences_.num_steps();
-  }
-
   WeightsUse InputWeightsUse() const {
     // Rows of whole steps of depth; upper layers' inputs are outputs.
     constexpr int64_t kStep = kDepthStep<Operand>;
@@ -247,7 +242,8 @@ class ForwardPseudoLayer {
     if (kInPlace && has_whole_steps && fits && !PacksInputWeights(sequences_)) {
       return WeightsUse::kInPlace;
     }
-    return IsSingleChunk() ? WeightsUse::kPackedByProduct : WeightsUse::kPacked;
+    return IsSingleChunk(sequences_) ? WeightsUse::kPackedByProduct
+                                     : WeightsUse::kPacked;
   }
 
   void SetInputWeights(int64_t layer, int64_t k) {

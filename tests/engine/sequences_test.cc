@@ -164,6 +164,10 @@ TEST(ChunksTest, CoverAllStepsWithinThePlan) {
       ASSERT_EQ(chunk.end, begin);
       expect_fits(chunk);
     }
+    if (IsSingleChunk(s) && s.num_steps() > 0) {
+      EXPECT_EQ(ChunkFrom(s, 0).end, s.num_steps());
+      EXPECT_EQ(ChunkUntil(s, s.num_steps()).begin, 0);
+    }
     if (testing::Test::HasFailure()) return;
   }
 }
