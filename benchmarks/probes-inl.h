@@ -3,7 +3,7 @@
 #define BENCHMARKS_PROBES_INL_H_
 
 #include "benchmarks/probes.h"
-#include "kernels/engine/simd/product-inl.h"
+#include "kernels/engine/simd/tile-inl.h"
 
 namespace rnn {
 namespace RNN_ISA {

@@ -1,11 +1,15 @@
 #include "kernels/thread_pool_executor.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
 
+#include "kernels/engine/thread_limit.h"
 #include "tensorflow/core/framework/device_base.h"
+#include "tensorflow/core/lib/core/threadpool.h"
 #include "tensorflow/core/util/work_sharder.h"
 
 namespace tf_cudnn_rnn {
@@ -44,27 +48,11 @@ int MaxThreads(tensorflow::OpKernelContext* context) {
 }  // namespace
 
 ThreadPoolExecutor::ThreadPoolExecutor(tensorflow::OpKernelContext* context)
-    : ThreadPoolExecutor(Pool(context), LimitOf(Pool(context)),
-                         MaxThreads(context)) {}
-
-ThreadPoolExecutor::ThreadPoolExecutor(ThreadPool* pool,
-                                       std::shared_ptr<ThreadLimit> limit,
-                                       int max_threads)
     : Team(
-          max_threads,
-          [pool, limit](const Help& help) {
-            if (!limit->TryAdd()) return false;
-            pool->Schedule([limit, help] {
-              const bool was_recalled = help();
-              if (!was_recalled) limit->Remove();
-            });
-            return true;
+          MaxThreads(context),
+          [pool = Pool(context)](std::function<void()> work) {
+            pool->Schedule(std::move(work));
           },
-          [limit] { return limit->TryRemove(); }),
-      limit_(std::move(limit)) {
-  limit_->Add();
-}
-
-ThreadPoolExecutor::~ThreadPoolExecutor() { limit_->Remove(); }
+          LimitOf(Pool(context))) {}
 
 }  // namespace tf_cudnn_rnn

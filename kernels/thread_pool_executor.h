@@ -2,12 +2,8 @@
 #ifndef KERNELS_THREAD_POOL_EXECUTOR_H_
 #define KERNELS_THREAD_POOL_EXECUTOR_H_
 
-#include <memory>
-
 #include "kernels/engine/team.h"
-#include "kernels/engine/thread_limit.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/lib/core/threadpool.h"
 
 namespace tf_cudnn_rnn {
 
@@ -19,13 +15,6 @@ namespace tf_cudnn_rnn {
 class ThreadPoolExecutor : public rnn::Team {
  public:
   explicit ThreadPoolExecutor(tensorflow::OpKernelContext* context);
-  ~ThreadPoolExecutor() override;
-
- private:
-  ThreadPoolExecutor(tensorflow::thread::ThreadPool* pool,
-                     std::shared_ptr<rnn::ThreadLimit> limit, int max_threads);
-
-  const std::shared_ptr<rnn::ThreadLimit> limit_;
 };
 
 }  // namespace tf_cudnn_rnn

@@ -50,8 +50,8 @@ constexpr size_t kCacheLine = 64;
 // What all threads of a team see. It outlives the team for late helpers.
 class Team::Job {
  public:
-  Job(int num_threads, Recall recall)
-      : recall_(std::move(recall)), shares_(num_threads) {}
+  Job(int num_threads, std::shared_ptr<ThreadLimit> limit)
+      : limit_(std::move(limit)), shares_(num_threads) {}
 
   // Has all threads run task(0) .. task(num_tasks - 1), and takes part.
   void Run(int num_tasks, Order order, FunctionRef<void(int)> task) {
@@ -74,22 +74,22 @@ class Team::Job {
     }
   }
 
-  // Whether there is a place for one more helper, who takes it by coming.
-  bool HasPlace() const {
-    return num_recruited_.load(std::memory_order_relaxed) + 1 < num_places();
-  }
-  void AddRecruit() { num_recruited_.fetch_add(1, std::memory_order_relaxed); }
-  void RemoveRecruit() {
-    num_recruited_.fetch_sub(1, std::memory_order_relaxed);
+  // Keeps a place for one more helper, who is to call Help(); or returns false,
+  // if there is none now.
+  bool TryRecruit() {
+    const int num_recruited = num_recruited_.load(std::memory_order_relaxed);
+    if (num_recruited + 1 >= num_places() || !limit_->TryAdd()) return false;
+    num_recruited_.fetch_add(1, std::memory_order_relaxed);
+    return true;
   }
 
-  // All that a helper does. Returns whether it was recalled.
-  bool Help() {
+  // All that a helper does.
+  void Help() {
     // A pool that is full may run what it is given at once, on the caller.
     const bool is_other_thread = std::this_thread::get_id() != caller_;
     const bool is_recalled = is_other_thread && HelpUntilIdle();
-    RemoveRecruit();
-    return is_recalled;
+    num_recruited_.fetch_sub(1, std::memory_order_relaxed);
+    if (!is_recalled) limit_->Remove();
   }
 
   void Dismiss() { dismissed_.store(true, std::memory_order_relaxed); }
@@ -124,10 +124,13 @@ class Team::Job {
     return num_helpers_.load(std::memory_order_relaxed);
   }
 
-  // Returns whether it was recalled before.
+  // Asked by helpers alone.
+  bool IsRecalled() { return limit_->TryRemove(); }
+
+  // Returns whether it was recalled before, and counts no longer.
   bool HelpUntilIdle() {
     if (dismissed_.load(std::memory_order_relaxed)) return false;
-    if (recall_()) return true;
+    if (IsRecalled()) return true;
     // No more are recruited than there are places.
     int member = kCaller + 1;
     while (shares_[member].is_taken.exchange(true, std::memory_order_relaxed)) {
@@ -142,7 +145,7 @@ class Team::Job {
       const uint32_t generation = generation_.load(std::memory_order_acquire);
       if (generation == seen) {
         backoff.Wait();
-        is_recalled = recall_();
+        is_recalled = IsRecalled();
         continue;
       }
       seen = generation;
@@ -175,7 +178,7 @@ class Team::Job {
         (*task_)(static_cast<int>(
             share.mirror == kNoMirror ? next : share.mirror - next));
         ++num_done;
-        is_recalled = is_helper && recall_();
+        is_recalled = is_helper && IsRecalled();
       }
     }
     if (num_done > 0) num_done_.fetch_add(num_done, std::memory_order_release);
@@ -183,7 +186,7 @@ class Team::Job {
   }
 
   const std::thread::id caller_ = std::this_thread::get_id();
-  const Recall recall_;
+  const std::shared_ptr<ThreadLimit> limit_;
   alignas(kCacheLine) std::atomic<uint32_t> generation_{0};
   const FunctionRef<void(int)>* task_ = nullptr;
   alignas(kCacheLine) std::atomic<int> num_done_{0};
@@ -193,12 +196,20 @@ class Team::Job {
   std::vector<Share> shares_;
 };
 
-Team::Team(int num_threads, Recruit recruit, Recall recall)
+Team::Team(int num_threads, Schedule schedule,
+           std::shared_ptr<ThreadLimit> limit)
     : num_threads_(num_threads),
-      recruit_(std::move(recruit)),
-      recall_(std::move(recall)) {}
+      schedule_(std::move(schedule)),
+      limit_(std::move(limit)) {
+  limit_->Add();
+}
+
+Team::Team(int num_threads, Schedule schedule)
+    : Team(num_threads, std::move(schedule),
+           std::make_shared<ThreadLimit>(num_threads)) {}
 
 Team::~Team() {
+  limit_->Remove();
   if (job_) job_->Dismiss();
 }
 
@@ -207,16 +218,10 @@ void Team::Run(int num_tasks, Order order, FunctionRef<void(int)> task) {
     SerialExecutor().Run(num_tasks, order, task);
     return;
   }
-  if (!job_) {
-    job_ = std::make_shared<Job>(num_threads_, recall_);
-    help_ = [job = job_] { return job->Help(); };
-  }
+  if (!job_) job_ = std::make_shared<Job>(num_threads_, limit_);
   // As often as there are places: one that came may be gone already.
-  for (int i = 1; i < num_threads_ && job_->HasPlace(); ++i) {
-    job_->AddRecruit();
-    if (recruit_(help_)) continue;
-    job_->RemoveRecruit();
-    break;  // and asks again next time
+  for (int i = 1; i < num_threads_ && job_->TryRecruit(); ++i) {
+    schedule_([job = job_] { job->Help(); });
   }
   job_->Run(num_tasks, order, task);
 }

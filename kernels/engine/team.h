@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "kernels/engine/executor.h"
+#include "kernels/engine/thread_limit.h"
 
 namespace rnn {
 
@@ -20,17 +21,16 @@ namespace rnn {
 // what a thread has in its cache it works on again.
 class Team : public Executor {
  public:
-  // What a helper does. Returns whether it left because it was recalled.
-  using Help = std::function<bool()>;
-  // Has `help` called once, perhaps late, on some other thread; or returns
-  // false, if there is none to be had now.
-  using Recruit = std::function<bool(const Help& help)>;
-  // A helper asks after each task. If it returns true, the helper leaves.
-  using Recall = std::function<bool()>;
+  // Has `work` run once, perhaps late, on some other thread.
+  using Schedule = std::function<void(std::function<void()> work)>;
 
   // `num_threads` includes the calling one, which must be the only one to call
-  // Run().
-  Team(int num_threads, Recruit recruit, Recall recall = [] { return false; });
+  // Run(), and counts from now on whatever `limit` says. Helpers keep to it:
+  // where teams share a limit, one that comes later gets its caller's place
+  // from another's helper, who leaves after the task that it is at.
+  Team(int num_threads, Schedule schedule, std::shared_ptr<ThreadLimit> limit);
+  // With all its threads, whatever others do.
+  Team(int num_threads, Schedule schedule);
   // Dismisses the team; threads that come later find nothing to do.
   ~Team() override;
 
@@ -41,10 +41,9 @@ class Team : public Executor {
   class Job;
 
   const int num_threads_;
-  const Recruit recruit_;
-  const Recall recall_;
-  std::shared_ptr<Job> job_;  // made when first needed, and
-  Help help_;                 // so is what its helpers do
+  const Schedule schedule_;
+  const std::shared_ptr<ThreadLimit> limit_;
+  std::shared_ptr<Job> job_;  // made when first needed
 };
 
 }  // namespace rnn

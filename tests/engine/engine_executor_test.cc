@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -94,12 +95,12 @@ TEST(EngineExecutorTest, OnAPoolOfOneThread) {
   const Results alone = RunAlone();
   // The pool's thread helps a caller from outside, ...
   ThreadPool pool(1);
-  Team team(2, pool.Recruit());
+  Team team(2, pool.schedule());
   ExpectSame(RunCall(Sizes(), team), alone);
   // ... or is the caller, whose helpers cannot come before it is done.
   std::promise<Results> results;
   pool.Schedule([&] {
-    Team own_team(2, pool.Recruit());
+    Team own_team(2, pool.schedule());
     results.set_value(RunCall(Sizes(), own_team));
   });
   ExpectSame(results.get_future().get(), alone);
@@ -114,19 +115,16 @@ TEST(EngineExecutorTest, OnAPoolThatIsBusyAllTheTime) {
       while (!is_over) std::this_thread::yield();
     });
   }
-  Team team(4, pool.Recruit());
+  Team team(4, pool.schedule());
   ExpectSame(RunCall(Sizes(), team), alone);
   is_over = true;
 }
 
 TEST(EngineExecutorTest, WhereNobodyIsToBeHad) {
-  int num_asked = 0;
-  Team team(8, [&](const Team::Help&) {
-    ++num_asked;
-    return false;
-  });
+  ThreadPool pool(7);
+  Team team(8, pool.schedule(), std::make_shared<ThreadLimit>(1));
   ExpectSame(RunCall(Sizes(), team), RunAlone());
-  EXPECT_GT(num_asked, 0);
+  EXPECT_EQ(pool.num_scheduled(), 0);
 }
 
 // Helpers that come and go in the middle of a call.
@@ -140,7 +138,7 @@ TEST(EngineExecutorTest, WhereThreadsComeLateAndLeave) {
   };
   for (int i = 0; i < pool.num_threads(); ++i) pool.Schedule(now_and_then);
   for (int call = 0; call < 5; ++call) {
-    Team team(3, pool.Recruit());
+    Team team(3, pool.schedule());
     ExpectSame(RunCall(Sizes(), team), alone);
   }
   is_over = true;
@@ -163,7 +161,7 @@ TEST(EngineExecutorTest, SeveralCallsShareAPool) {
       ThreadPool pool(num_threads);
       for (int i = 0; i < kNumCalls; ++i) {
         pool.Schedule([&, i] {
-          Team team(num_threads, pool.Recruit());
+          Team team(num_threads, pool.schedule());
           GaugedExecutor executor(&team, &gauge);
           results[i] = RunCall(Sizes(static_cast<CellMode>(i % kNumCellModes)),
                                executor);
@@ -178,46 +176,18 @@ TEST(EngineExecutorTest, SeveralCallsShareAPool) {
   }
 }
 
-// A team as the op kernels have it: the caller comes from outside and counts,
-// helpers keep to a limit that all teams share.
-class LimitedTeam : public Team {
- public:
-  LimitedTeam(int num_threads, ThreadPool* pool, ThreadLimit* limit,
-              std::atomic<int>* num_refused = nullptr)
-      : Team(
-            num_threads,
-            [=](const Help& help) {
-              if (!limit->TryAdd()) {
-                if (num_refused != nullptr) ++*num_refused;
-                return false;
-              }
-              pool->Schedule([limit, help] {
-                if (!help()) limit->Remove();
-              });
-              return true;
-            },
-            [limit] { return limit->TryRemove(); }),
-        limit_(limit) {
-    limit_->Add();
-  }
-  ~LimitedTeam() override { limit_->Remove(); }
-
- private:
-  ThreadLimit* limit_;
-};
-
 TEST(EngineExecutorTest, TeamsKeepToALimitTheyShare) {
   constexpr int kLimit = 3;
   const Results alone = RunAlone();
-  ThreadLimit limit(kLimit);
+  auto limit = std::make_shared<ThreadLimit>(kLimit);
   ThreadPool pool(8);
   Gauge gauge;
-  std::atomic<int> num_refused{0}, num_come{0};
+  std::atomic<int> num_come{0};
   std::vector<Results> results(kLimit);
   std::vector<std::thread> callers;
   for (int i = 0; i < kLimit; ++i) {
     callers.emplace_back([&, i] {
-      LimitedTeam team(4, &pool, &limit, &num_refused);
+      Team team(4, pool.schedule(), limit);
       for (++num_come; num_come < kLimit;) std::this_thread::yield();
       for (int call = 0; call < 4; ++call) {
         GaugedExecutor executor(&team, &gauge);
@@ -228,15 +198,14 @@ TEST(EngineExecutorTest, TeamsKeepToALimitTheyShare) {
   for (std::thread& caller : callers) caller.join();
   for (const Results& result : results) ExpectSame(result, alone);
   EXPECT_LE(gauge.most(), kLimit);
-  EXPECT_GT(num_refused, 0);
 }
 
 // Another call begins while this one has all the threads there are.
 TEST(EngineExecutorTest, HelpersMakeWayForACallThatComesLater) {
   const Results alone = RunAlone();
-  ThreadLimit limit(2);
+  auto limit = std::make_shared<ThreadLimit>(2);
   ThreadPool pool(4);
-  LimitedTeam team(2, &pool, &limit);
+  Team team(2, pool.schedule(), limit);
   Gauge before, after;
   GaugedExecutor with_helper(&team, &before);
   for (int call = 0; call < 1000 && before.most() < 2; ++call) {
@@ -244,14 +213,14 @@ TEST(EngineExecutorTest, HelpersMakeWayForACallThatComesLater) {
   }
   ASSERT_EQ(before.most(), 2);
   {
-    LimitedTeam later_team(2, &pool, &limit);
+    Team later_team(2, pool.schedule(), limit);
     const auto deadline =
         std::chrono::steady_clock::now() + std::chrono::seconds(60);
     // With its caller and this one the limit is reached once the helper leaves.
-    while (limit.count() > 2 && std::chrono::steady_clock::now() < deadline) {
+    while (limit->count() > 2 && std::chrono::steady_clock::now() < deadline) {
       ExpectSame(RunCall(Sizes(), team), alone);
     }
-    EXPECT_EQ(limit.count(), 2);
+    EXPECT_EQ(limit->count(), 2);
     GaugedExecutor without_helper(&team, &after);
     ExpectSame(RunCall(Sizes(), without_helper), alone);
     EXPECT_EQ(after.most(), 1);

@@ -4,13 +4,14 @@
 
 #include <atomic>
 #include <chrono>
-#include <future>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <thread>
-#include <utility>
 #include <vector>
 
+#include "kernels/engine/thread_limit.h"
 #include "tests/engine/thread_pool.h"
 
 namespace rnn {
@@ -28,7 +29,7 @@ void ExpectRunsEachTaskOnce(Team& team, int num_tasks,
 TEST(TeamTest, RunsEachTaskOnce) {
   ThreadPool pool(6);
   for (int num_threads : {1, 2, 3, 7}) {
-    Team team(num_threads, pool.Recruit());
+    Team team(num_threads, pool.schedule());
     EXPECT_EQ(team.num_threads(), num_threads);
     for (int round = 0; round < 300; ++round) {
       for (int num_tasks : {0, 1, 2, 5, 28}) {
@@ -40,9 +41,9 @@ TEST(TeamTest, RunsEachTaskOnce) {
 }
 
 TEST(TeamTest, TakesItsShareInOrder) {
-  const auto no_helper = [](const Team::Help&) { return false; };
+  const auto never_runs = [](const std::function<void()>&) {};
   for (int num_threads : {1, 2}) {  // without a share of its own, and with one
-    Team team(num_threads, no_helper);
+    Team team(num_threads, never_runs);
     std::vector<int> tasks;
     const auto note = [&](int task) { tasks.push_back(task); };
     team.Run(4, Order::kAscending, note);
@@ -53,7 +54,7 @@ TEST(TeamTest, TakesItsShareInOrder) {
 
 TEST(TeamTest, HelpersTakePart) {
   ThreadPool pool(2);
-  Team team(3, pool.Recruit());
+  Team team(3, pool.schedule());
   std::set<std::thread::id> threads;
   std::mutex mutex;
   // Three tasks that wait for each other need three threads; until these have
@@ -76,45 +77,37 @@ TEST(TeamTest, HelpersTakePart) {
 }
 
 TEST(TeamTest, NeedsNoHelper) {
-  std::vector<Team::Help> never_called;
+  std::vector<std::function<void()>> helpers;
+  auto limit = std::make_shared<ThreadLimit>(4);
   {
-    Team team(4, [&](const Team::Help& help) {
-      never_called.push_back(help);
-      return true;
-    });
+    Team team(
+        4, [&](std::function<void()> help) { helpers.push_back(help); }, limit);
     for (int round = 0; round < 10; ++round) ExpectRunsEachTaskOnce(team, 9);
-    EXPECT_EQ(never_called.size(), 3);  // nobody is asked twice
+    EXPECT_EQ(helpers.size(), 3);  // nobody is asked twice
   }
   // They come when the team is long gone.
-  for (const Team::Help& help : never_called) EXPECT_FALSE(help());
+  EXPECT_EQ(limit->count(), 3);
+  for (const auto& help : helpers) help();
+  EXPECT_EQ(limit->count(), 0);
 }
 
 // As a pool does whose queue is full.
-TEST(TeamTest, FinishesIfHelpIsCalledAtOnce) {
+TEST(TeamTest, FinishesIfWorkIsRunAtOnce) {
   int num_calls = 0;
-  Team team(4, [&](const Team::Help& help) {
+  Team team(4, [&](const std::function<void()>& work) {
     ++num_calls;
-    EXPECT_FALSE(help());
-    return true;
+    work();
   });
   constexpr int kRounds = 10;
   for (int round = 0; round < kRounds; ++round) ExpectRunsEachTaskOnce(team, 9);
   EXPECT_EQ(num_calls, 3 * kRounds);
 }
 
-TEST(TeamTest, HelpersLeaveWhenTheyAreRecalled) {
+// Another caller comes while the team has all the threads there are.
+TEST(TeamTest, HelpersMakeWayForCallers) {
   ThreadPool pool(1);
-  std::atomic<bool> is_recalled{false};
-  std::promise<bool> left_because;
-  bool may_recruit = true;
-  Team team(
-      2,
-      [&](const Team::Help& help) {
-        if (!std::exchange(may_recruit, false)) return false;
-        pool.Schedule([&, help] { left_because.set_value(help()); });
-        return true;
-      },
-      [&] { return is_recalled.load(); });
+  auto limit = std::make_shared<ThreadLimit>(2);
+  Team team(2, pool.schedule(), limit);
   std::set<std::thread::id> threads;
   std::mutex mutex;
   const auto note_thread = [&](int) {
@@ -127,32 +120,22 @@ TEST(TeamTest, HelpersLeaveWhenTheyAreRecalled) {
       std::this_thread::yield();
     });
   }
-  is_recalled = true;
-  std::future<bool> left = left_because.get_future();
-  while (left.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    ExpectRunsEachTaskOnce(team, 7);
-  }
-  EXPECT_TRUE(left.get());
+  limit->Add();
+  while (limit->count() > 2) ExpectRunsEachTaskOnce(team, 7);
   threads.clear();
   team.Run(64, Order::kAscending, note_thread);
   EXPECT_EQ(threads, std::set<std::thread::id>{std::this_thread::get_id()});
+  EXPECT_EQ(limit->count(), 2);
 }
 
 TEST(TeamTest, AsksAgainForHelpersThatWereNotToBeHad) {
   ThreadPool pool(1);
-  bool is_free = false;
-  int num_refused = 0;
-  Team team(2, [&](const Team::Help& help) {
-    if (is_free) {
-      pool.Schedule([help] { help(); });
-    } else {
-      ++num_refused;
-    }
-    return is_free;
-  });
+  auto limit = std::make_shared<ThreadLimit>(2);
+  limit->Add();
+  Team team(2, pool.schedule(), limit);
   for (int round = 0; round < 3; ++round) ExpectRunsEachTaskOnce(team, 4);
-  EXPECT_EQ(num_refused, 3);
-  is_free = true;
+  EXPECT_EQ(pool.num_scheduled(), 0);
+  limit->Remove();
   for (int round = 0; round < 3; ++round) ExpectRunsEachTaskOnce(team, 4);
   EXPECT_EQ(pool.num_scheduled(), 1);
 }
@@ -163,7 +146,7 @@ TEST(TeamTest, FinishesOnABusyPool) {
   pool.Schedule([&] {
     while (!is_over) std::this_thread::yield();
   });
-  Team team(2, pool.Recruit());
+  Team team(2, pool.schedule());
   for (int round = 0; round < 100; ++round) ExpectRunsEachTaskOnce(team, 5);
   is_over = true;
 }
@@ -174,7 +157,7 @@ TEST(TeamTest, TeamsShareAPool) {
   for (int i = 0; i < 4; ++i) {
     callers.emplace_back([&] {
       for (int call = 0; call < 20; ++call) {
-        Team team(3, pool.Recruit());
+        Team team(3, pool.schedule());
         for (int round = 0; round < 50; ++round) {
           ExpectRunsEachTaskOnce(team, 7);
         }
@@ -186,7 +169,7 @@ TEST(TeamTest, TeamsShareAPool) {
 
 TEST(TeamTest, IdleHelpersLeaveAndAreRecruitedAgain) {
   ThreadPool pool(1);
-  Team team(2, pool.Recruit());
+  Team team(2, pool.schedule());
   ExpectRunsEachTaskOnce(team, 2);
   EXPECT_EQ(pool.num_scheduled(), 1);
   // The pool's only thread is free again once the helper has left.
@@ -204,7 +187,7 @@ TEST(TeamTest, IdleHelpersLeaveAndAreRecruitedAgain) {
 
 TEST(TeamTest, TasksSeeWhatEarlierOnesWrote) {
   ThreadPool pool(2);
-  Team team(3, pool.Recruit());
+  Team team(3, pool.schedule());
   std::vector<int> values(24, 0);
   for (int round = 0; round < 2000; ++round) {
     // Each from its neighbour's value, into the other half.

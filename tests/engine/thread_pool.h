@@ -44,11 +44,8 @@ class ThreadPool {
     }
     changed_.notify_one();
   }
-  Team::Recruit Recruit() {
-    return [this](const Team::Help& help) {
-      Schedule([help] { help(); });
-      return true;
-    };
+  Team::Schedule schedule() {
+    return [this](std::function<void()> work) { Schedule(std::move(work)); };
   }
   int num_scheduled() {
     std::lock_guard<std::mutex> lock(mutex_);

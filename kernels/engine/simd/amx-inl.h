@@ -12,8 +12,10 @@
 #define KERNELS_ENGINE_SIMD_AMX_INL_H_
 
 #include "kernels/engine/simd/cells-inl.h"
-#include "kernels/engine/simd/product-inl.h"
+#include "kernels/engine/simd/lanes-inl.h"
+#include "kernels/engine/simd/panel_product-inl.h"
 #include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/simd/tile-inl.h"
 
 namespace rnn {
 namespace RNN_ISA {

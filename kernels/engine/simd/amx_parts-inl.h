@@ -4,8 +4,9 @@
 #define KERNELS_ENGINE_SIMD_AMX_PARTS_INL_H_
 
 #include "kernels/engine/simd/amx-inl.h"
-#include "kernels/engine/simd/product-inl.h"
+#include "kernels/engine/simd/lanes-inl.h"
 #include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/simd/tile-inl.h"
 
 namespace rnn {
 namespace RNN_ISA {

@@ -4,9 +4,10 @@
 #define KERNELS_ENGINE_SIMD_CELLS_INL_H_
 
 #include "kernels/engine/cell.h"
+#include "kernels/engine/simd/lanes-inl.h"
 #include "kernels/engine/simd/math-inl.h"
-#include "kernels/engine/simd/product-inl.h"
 #include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/simd/tile-inl.h"
 
 namespace rnn {
 namespace RNN_ISA {

@@ -5,9 +5,14 @@
 #include "kernels/engine/simd/cells-inl.h"
 #include "kernels/engine/simd/conversions-inl.h"
 #include "kernels/engine/simd/dropout-inl.h"
+#include "kernels/engine/simd/lanes-inl.h"
 #include "kernels/engine/simd/math-inl.h"
-#include "kernels/engine/simd/product-inl.h"
+#include "kernels/engine/simd/panel_product-inl.h"
+#include "kernels/engine/simd/rows_product-inl.h"
 #include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/simd/sum_rows-inl.h"
+#include "kernels/engine/simd/tile-inl.h"
+#include "kernels/engine/simd/transpose-inl.h"
 
 namespace rnn {
 namespace RNN_ISA {

@@ -1,0 +1,150 @@
+// Products with packed panels. Include a vec_<isa>.h first.
+#ifndef KERNELS_ENGINE_SIMD_PANEL_PRODUCT_INL_H_
+#define KERNELS_ENGINE_SIMD_PANEL_PRODUCT_INL_H_
+
+#include "kernels/engine/simd/dot_product-inl.h"
+#include "kernels/engine/simd/lanes-inl.h"
+#include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/simd/tile-inl.h"
+#include "kernels/engine/simd/unroll-inl.h"
+
+namespace rnn {
+namespace RNN_ISA {
+namespace {
+
+// What is used after the block of depth that ends at k_end: the next one, or
+// the first one of the next panel. For no more rows than are multiplied at a
+// time nothing is fetched, as these read all of it by themselves.
+template <int64_t kPanelColumns, int64_t kRowsTogether, typename Operand>
+inline FetchAhead AheadOfBlock(const PanelProduct<Operand>& p, int64_t k_end) {
+  const bool is_last = k_end == p.depth;
+  const Operand* panel = is_last ? p.b.next : p.b.packed;
+  if (panel == nullptr || p.rows <= kRowsTogether) return FetchAhead();
+  const int64_t begin = is_last ? 0 : k_end;
+  const int64_t depth = p.depth - begin < kDepthBlock<Operand>
+                            ? p.depth - begin
+                            : kDepthBlock<Operand>;
+  return FetchAhead(panel + begin * kPanelColumns,
+                    depth * kPanelColumns * int64_t{sizeof(Operand)});
+}
+
+// One block of the depth of a panel product. Blocks are added to c one after
+// another, and within a block k after k.
+template <int kVectors, typename Operand>
+inline void MultiplyBlock(const PanelProduct<Operand>& p, int64_t k_begin,
+                          int64_t k_end) {
+  using V = Vec<ComputeType<Operand>>;
+  constexpr int64_t kPanelColumns = kTileVectors * V::kLanes;
+  const bool is_first = k_begin == 0;
+  constexpr int kMaxRows = TileRows(kVectors);
+  const auto multiply = [&](auto panel_of_tile) {
+    ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
+      constexpr int kRows = decltype(row_count)::value;
+      V sums[kRows][kVectors];
+      Clear(sums);
+      FetchTile<kRows, kVectors, V>(p, row);
+      AddTileProduct(k_end - k_begin, p.a + row, p.a_offset + k_begin,
+                     panel_of_tile(kRows), sums);
+      StoreTile(p, row, is_first, sums);
+    });
+  };
+  if (p.b.packed != nullptr) {
+    const int64_t depth = k_end - k_begin;
+    const Operand* b = p.b.packed + k_begin * kPanelColumns;
+    FetchAhead ahead = AheadOfBlock<kPanelColumns, kMaxRows>(p, k_end);
+    multiply([&](int tile_rows) {
+      return PackedPanel<Operand, kVectors>{
+          b, kPanelColumns * kDepthStep<Operand>,
+          ahead.TakeForTileOf(tile_rows, depth / kDepthStep<Operand>, b)};
+    });
+  } else {
+    StridedPanel<Operand, kVectors> panel;
+    panel.stride = p.b.stride;
+    for (int v = 0; v < kVectors; ++v) {
+      panel.vectors[v] = p.b.vectors[v] + k_begin * p.b.stride;
+    }
+    multiply([&](int) { return panel; });
+  }
+}
+
+// Sums that do not wait for each other, so many, keep two multiply-adds a cycle
+// busy.
+constexpr int kSumsTogether = 8;
+
+// kBlocks whole blocks of depth of a packed panel at a time, for few rows, of
+// which one block has too few sums. Each is added up, and then to c, as by
+// MultiplyBlock(): the same bits.
+template <int kRows, int kBlocks, int kVectors, typename Operand>
+inline void MultiplyBlocks(const PanelProduct<Operand>& p, int64_t k_begin) {
+  using V = Vec<ComputeType<Operand>>;
+  constexpr int64_t kBlock = kDepthBlock<Operand>;
+  constexpr int64_t kPanelColumns = kTileVectors * V::kLanes;
+  const Operand* rows[kRows];
+  Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+    rows[m.value] = p.a[m.value] + p.a_offset + k_begin;
+  });
+  PackedPanel<Operand, kVectors> panels[kBlocks];
+  V sums[kBlocks][kRows][kVectors];
+  Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
+    panels[i.value] = {
+        p.b.packed + (k_begin + i.value * kBlock) * kPanelColumns,
+        kPanelColumns * kDepthStep<Operand>, FetchAhead()};
+    Clear(sums[i.value]);
+  });
+  for (int64_t k = 0; k < kBlock; k += kDepthStep<Operand>) {
+    Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
+      AddTileStep(rows, i.value * kBlock + k, panels[i.value], sums[i.value]);
+    });
+  }
+  Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
+    StoreTile(p, 0, k_begin == 0 && i.value == 0, sums[i.value]);
+  });
+}
+
+// The first blocks, as far as MultiplyBlocks() takes them; returns where they
+// end.
+template <int kVectors, typename Operand>
+inline int64_t MultiplyFirstBlocks(const PanelProduct<Operand>& p) {
+  constexpr int kMaxRows = 2;
+  int64_t k = 0;
+  if (p.b.packed == nullptr || p.rows > kMaxRows) return k;
+  WithConstant<kMaxRows>(p.rows, [&](auto row_count) {
+    constexpr int kRows = decltype(row_count)::value;
+    constexpr int kBlocks = kSumsTogether / (kRows * kVectors);
+    if constexpr (kBlocks > 1) {
+      constexpr int64_t kDepth = kBlocks * kDepthBlock<Operand>;
+      for (; k + kDepth <= p.depth; k += kDepth) {
+        MultiplyBlocks<kRows, kBlocks, kVectors>(p, k);
+      }
+      constexpr int64_t kTwoBlocks = 2 * kDepthBlock<Operand>;
+      if constexpr (kBlocks > 2) {
+        for (; k + kTwoBlocks <= p.depth; k += kTwoBlocks) {
+          MultiplyBlocks<kRows, 2, kVectors>(p, k);
+        }
+      }
+    }
+  });
+  return k;
+}
+
+template <typename Operand>
+void MultiplyPanel(const PanelProduct<Operand>& p) {
+  constexpr int64_t kLanes = Vec<Operand>::kLanes;
+  if (p.rows == 0) return;
+  if (p.b.transposed != nullptr) return MultiplyByColumns(p);
+  const int64_t vectors = (p.columns + kLanes - 1) / kLanes;
+  WithConstant<kTileVectors>(vectors, [&](auto vector_count) {
+    constexpr int kVectors = decltype(vector_count)::value;
+    const int64_t done = MultiplyFirstBlocks<kVectors>(p);
+    if (done > 0 && done == p.depth) return;
+    ForEachDepthBlock<Operand>(p.depth - done, [&](int64_t k, int64_t k_end) {
+      MultiplyBlock<kVectors>(p, done + k, done + k_end);
+    });
+  });
+}
+
+}  // namespace
+}  // namespace RNN_ISA
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_SIMD_PANEL_PRODUCT_INL_H_
