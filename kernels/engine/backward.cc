@@ -318,9 +318,8 @@ class BackwardPass {
     const auto recurrence =
         Recurrence::Of<Operand>(d_, sequences_, chunk, Pass::kBackward);
     RunSteps(recurrence, *executor_,
-             [&](Executor& executor, int64_t step, int64_t rank_begin,
-                 int64_t rank_end) {
-               RunStep(executor, chunk, step, rank_begin, rank_end);
+             [&](Executor& executor, const StepRanks& ranks) {
+               RunStep(executor, chunk, ranks);
              });
     PropagateToStepBefore(chunk);
     AddParamsGradients(layer, direction, chunk);
@@ -408,7 +407,7 @@ class BackwardPass {
         });
   }
 
-  // h before each active row of `step`.
+  // Points dy_rows_ at the gradients of the chunk's outputs.
   void GatherOutputGradients(int64_t layer, int direction, StepRange chunk) {
     const int64_t P = d_.output_size();
     if (layer < d_.num_layers - 1) {
@@ -464,11 +463,10 @@ class BackwardPass {
              *executor_);
   }
 
-  void RunStep(Executor& executor, StepRange chunk, int64_t step,
-               int64_t rank_begin, int64_t rank_end) {
+  void RunStep(Executor& executor, StepRange chunk, const StepRanks& ranks) {
+    const int64_t step = ranks.step;
     const int64_t row =
         sequences_.offset(step) - sequences_.offset(chunk.begin);
-    const int64_t ranks = rank_end - rank_begin;
     const int64_t H = d_.hidden_size;
     const int64_t P = d_.output_size();
     const int64_t width = Kernels<Operand>().panel_columns;
@@ -480,39 +478,40 @@ class BackwardPass {
       recurrent_weights_.SetRightOperand(&from_step_after);
     }
     const int64_t recurrent_work =
-        has_step_after ? 2 * ranks * d_.gates_size() * P : 0;
+        has_step_after ? 2 * ranks.count() * d_.gates_size() * P : 0;
+    const int64_t cell_work = kCellWork * ranks.count() * H;
 
-    ParallelPanels(
-        executor, recurrent_weights_.num_panels(), PanelOrder(step), rank_begin,
-        rank_end, recurrent_work + kCellWork * ranks * H,
-        [&](const PanelRows& part) {
-          const int64_t begin = part.row_begin, end = part.row_end;
-          PanelRows product = part;
-          product.row_end = std::min(end, from_step_after.rows);
-          if (begin < product.row_end) {
-            MultiplyPanel(from_step_after, product);
-          }
-          const int64_t column = part.panel * width;
-          if (d_.has_projection()) {
-            AddOutputGradients(row, begin, end, column,
-                               std::min(column + width, P));
-          } else {
-            RunCell(chunk, step, begin, end, column);
-          }
-        },
-        recurs_in_parts_ ? kPartsRowsTogether : kMinBlockRows);
+    ParallelPanels(executor,
+                   {recurrent_weights_.num_panels(), PanelOrder(step),
+                    ranks.begin, ranks.end, recurrent_work + cell_work,
+                    recurs_in_parts_ ? kPartsRowsTogether : kMinBlockRows},
+                   [&](const PanelRows& part) {
+                     const int64_t begin = part.row_begin, end = part.row_end;
+                     PanelRows product = part;
+                     product.row_end = std::min(end, from_step_after.rows);
+                     if (begin < product.row_end) {
+                       MultiplyPanel(from_step_after, product);
+                     }
+                     const int64_t column = part.panel * width;
+                     if (d_.has_projection()) {
+                       AddOutputGradients(row, begin, end, column,
+                                          std::min(column + width, P));
+                     } else {
+                       RunCell(chunk, {step, begin, end}, column);
+                     }
+                   });
     if (!d_.has_projection()) return;
 
     RowsTimesMatrix<Operand> through_projection;
     through_projection.a = dh_total_.rows + row;
     through_projection.b = &projection_;
     through_projection.c = dm_.rows;
-    ParallelPanels(executor, projection_.num_panels(), PanelOrder(step),
-                   rank_begin, rank_end,
-                   2 * ranks * P * H + kCellWork * ranks * H,
+    ParallelPanels(executor,
+                   {projection_.num_panels(), PanelOrder(step), ranks.begin,
+                    ranks.end, 2 * ranks.count() * P * H + cell_work},
                    [&](const PanelRows& part) {
                      MultiplyPanel(through_projection, part);
-                     RunCell(chunk, step, part.row_begin, part.row_end,
+                     RunCell(chunk, {step, part.row_begin, part.row_end},
                              part.panel * width);
                    });
   }
@@ -535,28 +534,28 @@ class BackwardPass {
   }
 
   // The cell of the units of one panel that begins at `unit`.
-  void RunCell(StepRange chunk, int64_t step, int64_t rank_begin,
-               int64_t rank_end, int64_t unit) {
+  void RunCell(StepRange chunk, const StepRanks& ranks, int64_t unit) {
     const int64_t H = d_.hidden_size;
-    const int64_t row =
-        sequences_.offset(step) - sequences_.offset(chunk.begin) + rank_begin;
+    const int64_t row = sequences_.offset(ranks.step) -
+                        sequences_.offset(chunk.begin) + ranks.begin;
     CellBackwardStep<Operand> cell{};
-    cell.rows = rank_end - rank_begin;
+    cell.rows = ranks.count();
     cell.hidden_size = H;
     cell.unit = unit;
     cell.units = std::min<int64_t>(Kernels<Operand>().panel_columns, H - unit);
     if (saved_rows_ != nullptr) cell.saved = saved_rows_ + row;
     if (c_prev_rows_ != nullptr) cell.c_prev = c_prev_rows_ + row;
-    cell.h_prev = RowsBefore(sequences_, chunk, step, h_rows_) + rank_begin;
+    cell.h_prev =
+        RowsBefore(sequences_, chunk, ranks.step, h_rows_) + ranks.begin;
     cell.h = h_rows_ + sequences_.batch() + row;
     if (d_.has_projection()) {
-      cell.dh = dm_.rows[rank_begin];
+      cell.dh = dm_.rows[ranks.begin];
       cell.m = m_.rows[row];
     } else {
-      cell.dh = dh_.rows[rank_begin];
+      cell.dh = dh_.rows[ranks.begin];
       cell.dy = dy_rows_ + row;
     }
-    if (dc_ != nullptr) cell.dc = dc_ + rank_begin * H;
+    if (dc_ != nullptr) cell.dc = dc_ + ranks.begin * H;
     cell.dgates = dgates_.exact.rows[row];
     if (d_.mode == CellMode::kGru) {
       cell.dgates_recurrent = dgates_recurrent_.exact.rows[row];

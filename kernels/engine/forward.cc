@@ -349,7 +349,7 @@ class ForwardPseudoLayer {
              c_ + rank * H, H);
       }
     }
-    recurrent_.SplitStates(-1, 0, sequences_.batch(), h_rows_, 0, P);
+    recurrent_.SplitStates({/*step=*/-1, 0, sequences_.batch()}, h_rows_, 0, P);
   }
 
   void StoreFinalStates(int64_t layer, int direction, int64_t k) {
@@ -411,13 +411,12 @@ class ForwardPseudoLayer {
 
     const auto recurrence =
         Recurrence::Of<Operand>(d_, sequences_, chunk, Pass::kForward);
-    const auto run_step = [&](Executor& executor, int64_t step,
-                              int64_t rank_begin, int64_t rank_end) {
-      RunStep(executor, direction, chunk, step, rank_begin, rank_end, outputs);
+    const auto run_step = [&](Executor& executor, const StepRanks& ranks) {
+      RunStep(executor, direction, chunk, ranks, outputs);
     };
     if (recurrent_.packs_in_turn()) {
       // Parts of the batch would each pack all panels.
-      run_step(*executor_, chunk.begin, 0, sequences_.active(chunk.begin));
+      run_step(*executor_, {chunk.begin, 0, sequences_.active(chunk.begin)});
     } else {
       RunSteps(recurrence, *executor_, run_step);
     }
@@ -460,11 +459,10 @@ class ForwardPseudoLayer {
                 });
   }
 
-  // h before each active row of `step`.
-  void RunStep(Executor& executor, int direction, StepRange chunk, int64_t step,
-               int64_t rank_begin, int64_t rank_end,
-               const TimeRows<Element>& outputs) {
+  void RunStep(Executor& executor, int direction, StepRange chunk,
+               const StepRanks& ranks, const TimeRows<Element>& outputs) {
     const int64_t H = d_.hidden_size;
+    const int64_t step = ranks.step;
     const int64_t row =
         sequences_.offset(step) - sequences_.offset(chunk.begin);
     Operand* const* h_prev = RowsBefore(sequences_, chunk, step, h_rows_);
@@ -489,21 +487,19 @@ class ForwardPseudoLayer {
       cell_forward(cells, count);
       if (d_.has_projection()) return;
       for (int i = 0; i < count; ++i) {
-        EmitOutputs(direction, step, parts[i].row_begin, parts[i].row_end,
+        EmitOutputs(direction, {step, parts[i].row_begin, parts[i].row_end},
                     cells[i].unit, cells[i].units, h, outputs);
       }
     };
-    recurrent_.RunCells(executor, step, h_prev, h, rank_begin, rank_end,
-                        run_cells);
+    recurrent_.RunCells(executor, ranks, h_prev, h, run_cells);
     if (d_.has_projection()) {
-      ProjectStep(executor, direction, step, rank_begin, rank_end, h, outputs);
+      ProjectStep(executor, direction, ranks, h, outputs);
     }
   }
 
-  // h = m times the projection, for ranks [rank_begin, rank_end) of `step`.
-  void ProjectStep(Executor& executor, int direction, int64_t step,
-                   int64_t rank_begin, int64_t rank_end, Operand* const* h,
-                   const TimeRows<Element>& outputs) {
+  // h = m times the projection.
+  void ProjectStep(Executor& executor, int direction, const StepRanks& ranks,
+                   Operand* const* h, const TimeRows<Element>& outputs) {
     const int64_t P = d_.output_size();
     RowsTimesMatrix<Operand> product;
     product.a = m_.rows;
@@ -515,8 +511,9 @@ class ForwardPseudoLayer {
     }
     const int64_t width = Kernels<Operand>().panel_columns;
     ParallelPanels(
-        executor, projection_.num_panels(), PanelOrder(step), rank_begin,
-        rank_end, 2 * (rank_end - rank_begin) * d_.hidden_size * P,
+        executor,
+        {projection_.num_panels(), PanelOrder(ranks.step), ranks.begin,
+         ranks.end, 2 * ranks.count() * d_.hidden_size * P},
         [&](const PanelRows& part) {
           const int64_t begin = part.row_begin, end = part.row_end;
           MultiplyPanel(product, part);
@@ -527,20 +524,22 @@ class ForwardPseudoLayer {
               Store(projected_.rows[rank] + column, h[rank] + column, count);
             }
           }
-          EmitOutputs(direction, step, begin, end, column, count, h, outputs);
-          recurrent_.SplitStates(step, begin, end, h, column, column + count);
+          const StepRanks part_ranks{ranks.step, begin, end};
+          EmitOutputs(direction, part_ranks, column, count, h, outputs);
+          recurrent_.SplitStates(part_ranks, h, column, column + count);
         });
   }
 
   // Outputs that did not come into their place are put there at once, rounded:
   // the recurrence sees what is emitted.
-  void EmitOutputs(int direction, int64_t step, int64_t rank_begin,
-                   int64_t rank_end, int64_t column, int64_t count,
-                   Operand* const* h, const TimeRows<Element>& outputs) const {
+  void EmitOutputs(int direction, const StepRanks& ranks, int64_t column,
+                   int64_t count, Operand* const* h,
+                   const TimeRows<Element>& outputs) const {
     if (emits_in_place()) return;
-    for (int64_t rank = rank_begin; rank < rank_end; ++rank) {
+    for (int64_t rank = ranks.begin; rank < ranks.end; ++rank) {
       Element* output =
-          outputs.Row(sequences_.time(direction, step, rank), rank) + column;
+          outputs.Row(sequences_.time(direction, ranks.step, rank), rank) +
+          column;
       if constexpr (kInPlace) {
         std::copy_n(h[rank] + column, count, output);
       } else {

@@ -297,8 +297,9 @@ void Multiply(const RowsTimesMatrix<Operand>& p, Executor& executor) {
           MultiplyPanelsOfRows(p, begin, end);
         });
   } else if (p.unpacked != nullptr) {
-    ParallelPanels(executor, p.unpacked->num_panels(), Order::kAscending, 0,
-                   p.rows, 2 * (kMovedRows + p.rows) * p.depth() * p.columns(),
+    ParallelPanels(executor,
+                   {p.unpacked->num_panels(), Order::kAscending, 0, p.rows,
+                    2 * (kMovedRows + p.rows) * p.depth() * p.columns()},
                    [&](const PanelRows& part) { MultiplyPanel(p, part); });
   } else if (IsSmall(*p.b)) {
     MultiplyRowBlocks(p, executor);
@@ -366,8 +367,9 @@ void PackAndMultiply(const MatrixSource<Element>& source,
           Operand* blocks = memory->panels + begin * block_size;
           for (; begin < end; begin += panels_together) {
             const int64_t group_end = std::min(begin + panels_together, end);
-            PackBlocks(source, begin, group_end, k,
-                       std::min(k_end, source.depth), blocks, block_size);
+            PackBlocks(source,
+                       {begin, group_end, k, std::min(k_end, source.depth)},
+                       blocks, block_size);
             for (int64_t panel = begin; panel < group_end; ++panel) {
               MultiplyPacked<Operand>(
                   product, {panel, PanelRows::kNone, 0, p.rows}, k, k_end,

@@ -33,11 +33,28 @@ void FetchLines(const Element* values, int64_t count) {
   for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(values + i);
 }
 
-// [k_begin, k_end) of a panel from rows: row(k) -> all columns. k_begin is the
-// first of a step.
+// A matrix [depth, columns]: row(k) has the columns, which are in pieces.
+template <typename Row>
+struct RowsInPieces {
+  const Pieces& pieces;
+  int64_t depth;
+  Row row;
+};
+template <typename Row>
+RowsInPieces(const Pieces&, int64_t, Row) -> RowsInPieces<Row>;
+
+// Of a source that is not transposed.
+template <typename Element>
+auto RowsOf(const MatrixSource<Element>& source) {
+  const auto row = [&source](int64_t k) { return source.row(k); };
+  return RowsInPieces{source.pieces, source.depth, row};
+}
+
+// [k_begin, k_end) of a panel. k_begin is the first of a step.
 template <typename Operand, typename Row>
-void FillFromRows(const Pieces& pieces, int64_t depth, int64_t panel,
-                  int64_t k_begin, int64_t k_end, Operand* out, Row row) {
+void FillFromRows(const RowsInPieces<Row>& rows, int64_t panel, int64_t k_begin,
+                  int64_t k_end, Operand* out) {
+  const Pieces& pieces = rows.pieces;
   constexpr int64_t kStep = kDepthStep<Operand>;
   const int64_t panel_columns = Kernels<Operand>().panel_columns;
   const int64_t column = panel * panel_columns;
@@ -49,8 +66,8 @@ void FillFromRows(const Pieces& pieces, int64_t depth, int64_t panel,
     length = std::min(pieces.width - u, count - j);
     const int64_t offset = pieces.begin(static_cast<int>(piece)) + u;
     for (int64_t k = k_begin; k < k_end; k += kStep) {
-      PackStepOf(k, depth, offset, length,
-                 out + (k - k_begin) * panel_columns + j * kStep, row);
+      PackStepOf(k, rows.depth, offset, length,
+                 out + (k - k_begin) * panel_columns + j * kStep, rows.row);
     }
   }
   if (count == panel_columns) return;
@@ -60,50 +77,52 @@ void FillFromRows(const Pieces& pieces, int64_t depth, int64_t panel,
   }
 }
 
-// The same of panels [begin, end), `out_stride` values apart.
+// As PackBlocks().
 template <typename Operand, typename Row>
-void FillFromRows(const Pieces& pieces, int64_t depth, int64_t begin,
-                  int64_t end, int64_t k_begin, int64_t k_end, Operand* out,
-                  int64_t out_stride, Row row) {
+void FillBlocksFromRows(const RowsInPieces<Row>& rows,
+                        const PanelBlocks& blocks, Operand* out,
+                        int64_t out_stride) {
+  const Pieces& pieces = rows.pieces;
   const int64_t panel_columns = Kernels<Operand>().panel_columns;
-  const int64_t column = begin * panel_columns;
-  const int64_t count = std::min(end * panel_columns, pieces.size()) - column;
+  const int64_t column = blocks.begin * panel_columns;
+  const int64_t count =
+      std::min(blocks.end * panel_columns, pieces.size()) - column;
   // Short parts of rows that lie far apart: the core does not fetch them ahead
   // by itself. (Of columns of two pieces, as if they were of the first.)
   constexpr int64_t kShortBytes = 512;
-  using Element = std::remove_pointer_t<decltype(row(0))>;
+  using Element = std::remove_pointer_t<decltype(rows.row(0))>;
   const bool fetches_ahead = count * int64_t{sizeof(Element)} <= kShortBytes;
   const int64_t offset = pieces.begin(static_cast<int>(column / pieces.width)) +
                          column % pieces.width;
-  for (int64_t k = k_begin; k < k_end; k += kRowsTogether) {
+  for (int64_t k = blocks.k_begin; k < blocks.k_end; k += kRowsTogether) {
     const int64_t next = k + kRowsTogether;
     if (fetches_ahead) {
-      for (int64_t i = next; i < std::min(next + kRowsTogether, depth); ++i) {
-        FetchLines(row(i) + offset, count);
+      const int64_t fetched_end = std::min(next + kRowsTogether, rows.depth);
+      for (int64_t i = next; i < fetched_end; ++i) {
+        FetchLines(rows.row(i) + offset, count);
       }
     }
-    for (int64_t panel = begin; panel < end; ++panel) {
-      FillFromRows(
-          pieces, depth, panel, k, std::min(next, k_end),
-          out + (panel - begin) * out_stride + (k - k_begin) * panel_columns,
-          row);
+    for (int64_t panel = blocks.begin; panel < blocks.end; ++panel) {
+      FillFromRows(rows, panel, k, std::min(next, blocks.k_end),
+                   out + (panel - blocks.begin) * out_stride +
+                       (k - blocks.k_begin) * panel_columns);
     }
   }
 }
 
 template <typename Operand, typename Row>
-void FillPanelsWithPieces(PackedMatrix<Operand>* packed, int64_t depth,
-                          const Pieces& pieces, Executor& executor, Row row) {
+void FillPanelsFromRows(const RowsInPieces<Row>& rows, Executor& executor,
+                        PackedMatrix<Operand>* packed) {
+  const int64_t columns = rows.pieces.size();
   if constexpr (std::is_same_v<Operand, float>) {
     if (packed->in_parts) {
-      FillPanels(packed, depth, pieces.size(), executor,
+      FillPanels(packed, rows.depth, columns, executor,
                  [&](int64_t begin, int64_t end) {
                    for (; begin < end; ++begin) {
                      SplitPanel(packed->parts_depth, 0, packed->depth,
                                 packed->parts_panel(begin),
                                 [&](int64_t k, int64_t k_end, float* out) {
-                                  FillFromRows(pieces, depth, begin, k, k_end,
-                                               out, row);
+                                  FillFromRows(rows, begin, k, k_end, out);
                                 });
                    }
                  });
@@ -111,13 +130,14 @@ void FillPanelsWithPieces(PackedMatrix<Operand>* packed, int64_t depth,
     }
   }
   FillPanels(
-      packed, depth, pieces.size(), executor, [&](int64_t begin, int64_t end) {
+      packed, rows.depth, columns, executor, [&](int64_t begin, int64_t end) {
         const int64_t panel_size =
             packed->depth * Kernels<Operand>().panel_columns;
         for (; begin < end; begin += kPanelsTogether) {
-          FillFromRows(pieces, depth, begin,
-                       std::min(begin + kPanelsTogether, end), 0, depth,
-                       packed->panels + begin * panel_size, panel_size, row);
+          FillBlocksFromRows(
+              rows,
+              {begin, std::min(begin + kPanelsTogether, end), 0, rows.depth},
+              packed->panels + begin * panel_size, panel_size);
         }
       });
 }
@@ -254,16 +274,15 @@ int64_t UnpackedMatrix<Operand>::LastPanel() const {
 }
 
 template <typename Element, typename Operand>
-void PackBlocks(const MatrixSource<Element>& source, int64_t begin, int64_t end,
-                int64_t k_begin, int64_t k_end, Operand* out,
-                int64_t out_stride) {
+void PackBlocks(const MatrixSource<Element>& source, const PanelBlocks& blocks,
+                Operand* out, int64_t out_stride) {
   if (!source.is_transposed) {
-    FillFromRows(source.pieces, source.depth, begin, end, k_begin, k_end, out,
-                 out_stride, [&](int64_t k) { return source.row(k); });
+    FillBlocksFromRows(RowsOf(source), blocks, out, out_stride);
     return;
   }
-  for (; begin < end; ++begin, out += out_stride) {
-    FillFromColumns(source, begin, k_begin, k_end, out);
+  for (int64_t panel = blocks.begin; panel < blocks.end; ++panel) {
+    FillFromColumns(source, panel, blocks.k_begin, blocks.k_end, out);
+    out += out_stride;
   }
 }
 
@@ -273,7 +292,7 @@ void PackBlockInParts(const MatrixSource<Element>& source,
                       int64_t k_begin, int64_t k_end, BFloat16* out) {
   SplitPanel(packed.parts_depth, k_begin, k_end, out,
              [&](int64_t k, int64_t k_last, float* rows) {
-               PackBlocks(source, panel, panel + 1, k, k_last, rows,
+               PackBlocks(source, {panel, panel + 1, k, k_last}, rows,
                           /*out_stride=*/0);
              });
 }
@@ -282,8 +301,7 @@ template <typename Element, typename Operand>
 void Pack(const MatrixSource<Element>& source, Executor& executor,
           PackedMatrix<Operand>* packed) {
   if (!source.is_transposed) {
-    FillPanelsWithPieces(packed, source.depth, source.pieces, executor,
-                         [&](int64_t k) { return source.row(k); });
+    FillPanelsFromRows(RowsOf(source), executor, packed);
     return;
   }
   // A panel's block stays in the cache until all its columns have come.
@@ -314,8 +332,8 @@ template <typename Operand>
 void PackRowPieces(const Operand* const* rows, int64_t depth,
                    const Pieces& pieces, Executor& executor,
                    PackedMatrix<Operand>* packed) {
-  FillPanelsWithPieces(packed, depth, pieces, executor,
-                       [&](int64_t k) { return rows[k]; });
+  const auto row = [rows](int64_t k) { return rows[k]; };
+  FillPanelsFromRows(RowsInPieces{pieces, depth, row}, executor, packed);
 }
 
 template <typename Operand>
@@ -382,8 +400,8 @@ RNN_INSTANTIATE(BFloat16)
 #define RNN_INSTANTIATE(Element, Operand)                                     \
   template void Pack(const MatrixSource<Element>&, Executor&,                 \
                      PackedMatrix<Operand>*);                                 \
-  template void PackBlocks(const MatrixSource<Element>&, int64_t, int64_t,    \
-                           int64_t, int64_t, Operand*, int64_t);              \
+  template void PackBlocks(const MatrixSource<Element>&, const PanelBlocks&,  \
+                           Operand*, int64_t);                                \
   template void PackColumns(const Element* const*, int64_t, int64_t, int64_t, \
                             int64_t, Operand*);
 RNN_INSTANTIATE(float, float)

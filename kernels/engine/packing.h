@@ -100,12 +100,18 @@ template <typename Element, typename Operand>
 void Pack(const MatrixSource<Element>& source, Executor& executor,
           PackedMatrix<Operand>* packed);
 
-// [k_begin, k_end) of panels [begin, end), which `out` has one after another,
-// `out_stride` values apart. k_begin is the first of a step.
+// [k_begin, k_end) of the depth of panels [begin, end).
+struct PanelBlocks {
+  int64_t begin;
+  int64_t end;
+  int64_t k_begin;  // the first of a step
+  int64_t k_end;
+};
+
+// Blocks that `out` has one after another, `out_stride` values apart.
 template <typename Element, typename Operand>
-void PackBlocks(const MatrixSource<Element>& source, int64_t begin, int64_t end,
-                int64_t k_begin, int64_t k_end, Operand* out,
-                int64_t out_stride);
+void PackBlocks(const MatrixSource<Element>& source, const PanelBlocks& blocks,
+                Operand* out, int64_t out_stride);
 
 // The same of one panel in parts, [k_begin, k_end) being of the depth as
 // `packed` has it.

@@ -72,25 +72,33 @@ struct PanelRows {
 // other panel.
 inline constexpr int kMaxPanelsTogether = 8;
 
-// Calls run(const PanelRows* parts, int count) on parts that cover the panels
-// and the rows [first_row, last_row), up to kMaxPanelsTogether at a time. A
-// task's parts are neighbours, panel by panel, and a thread works through its
-// panels in `order`.
+// Rows [row_begin, row_end) of all panels of a matrix.
+struct AllPanels {
+  int64_t count;
+  Order order;  // in which a thread works through its panels
+  int64_t row_begin;
+  int64_t row_end;
+  int64_t work;  // floating-point operations
+  int64_t min_rows = kMinBlockRows;
+};
+
+// Calls run(const PanelRows* parts, int count) on parts that cover the panels,
+// up to kMaxPanelsTogether at a time. A task's parts are neighbours, panel by
+// panel.
 template <typename RunParts>
-void ParallelPanelGroups(Executor& executor, int64_t num_panels, Order order,
-                         int64_t first_row, int64_t last_row, int64_t work,
-                         RunParts run, int64_t min_rows = kMinBlockRows) {
-  const int64_t num_rows = last_row - first_row;
+void ParallelPanelGroups(Executor& executor, const AllPanels& panels,
+                         RunParts run) {
+  const int64_t num_rows = panels.row_end - panels.row_begin;
   if (num_rows == 0) return;
-  const int num_tasks = NumTasks(executor, work);
+  const int num_tasks = NumTasks(executor, panels.work);
   // Large blocks read panels from far, and are as few as keep threads busy.
-  const int num_shares = min_rows > kMinBlockRows
+  const int num_shares = panels.min_rows > kMinBlockRows
                              ? std::min(num_tasks, executor.num_threads())
                              : num_tasks;
   const int64_t row_blocks =
-      NumRowBlocks(num_shares, num_panels, num_rows, min_rows);
-  const int64_t num_parts = num_panels * row_blocks;
-  const bool ascends = order == Order::kAscending;
+      NumRowBlocks(num_shares, panels.count, num_rows, panels.min_rows);
+  const int64_t num_parts = panels.count * row_blocks;
+  const bool ascends = panels.order == Order::kAscending;
   const auto run_parts = [&](int64_t begin, int64_t end) {
     PanelRows parts[kMaxPanelsTogether];
     int count = 0;
@@ -104,8 +112,8 @@ void ParallelPanelGroups(Executor& executor, int64_t num_panels, Order order,
           next < 0 || next == num_parts || next / row_blocks == part.panel
               ? PanelRows::kNone
               : next / row_blocks;
-      part.row_begin = first_row + num_rows * block / row_blocks;
-      part.row_end = first_row + num_rows * (block + 1) / row_blocks;
+      part.row_begin = panels.row_begin + num_rows * block / row_blocks;
+      part.row_end = panels.row_begin + num_rows * (block + 1) / row_blocks;
       if (part.row_begin < part.row_end) ++count;
       if (count == kMaxPanelsTogether || (j + 1 == end && count > 0)) {
         run(parts, count);
@@ -117,22 +125,17 @@ void ParallelPanelGroups(Executor& executor, int64_t num_panels, Order order,
     run_parts(0, num_parts);
     return;
   }
-  executor.Run(num_tasks, order, [&](int task) {
+  executor.Run(num_tasks, panels.order, [&](int task) {
     run_parts(num_parts * task / num_tasks, num_parts * (task + 1) / num_tasks);
   });
 }
 
 // The same with run(PanelRows) for each part.
 template <typename RunPart>
-void ParallelPanels(Executor& executor, int64_t num_panels, Order order,
-                    int64_t first_row, int64_t last_row, int64_t work,
-                    RunPart run, int64_t min_rows = kMinBlockRows) {
-  ParallelPanelGroups(
-      executor, num_panels, order, first_row, last_row, work,
-      [&](const PanelRows* parts, int count) {
-        for (int i = 0; i < count; ++i) run(parts[i]);
-      },
-      min_rows);
+void ParallelPanels(Executor& executor, const AllPanels& panels, RunPart run) {
+  ParallelPanelGroups(executor, panels, [&](const PanelRows* parts, int count) {
+    for (int i = 0; i < count; ++i) run(parts[i]);
+  });
 }
 
 }  // namespace rnn

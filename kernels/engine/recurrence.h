@@ -182,17 +182,26 @@ inline int64_t FirstRankOfGroup(const Recurrence& r, int64_t group,
   return rank;
 }
 
-// Calls step(executor, step, rank_begin, rank_end) for all steps of the chunk
-// in the order of the pass, on disjoint ranges of ranks that cover the active
-// ones.
-template <typename Step>
-void RunSteps(const Recurrence& r, Executor& executor, Step step) {
+// Ranks [begin, end) of a step.
+struct StepRanks {
+  int64_t step;
+  int64_t begin;
+  int64_t end;
+
+  int64_t count() const { return end - begin; }
+};
+
+// Calls run_step(executor, StepRanks) for all steps of the chunk in the order
+// of the pass, on disjoint ranges of ranks that cover the active ones.
+template <typename RunStep>
+void RunSteps(const Recurrence& r, Executor& executor, RunStep run_step) {
   const auto run = [&](Executor& step_executor, int64_t begin, int64_t end) {
     for (int64_t i = 0; i < r.chunk.end - r.chunk.begin; ++i) {
-      const int64_t current =
+      const int64_t step =
           r.pass == Pass::kForward ? r.chunk.begin + i : r.chunk.end - 1 - i;
-      const int64_t active_end = std::min(end, r.sequences->active(current));
-      if (begin < active_end) step(step_executor, current, begin, active_end);
+      const StepRanks ranks{step, begin,
+                            std::min(end, r.sequences->active(step))};
+      if (ranks.count() > 0) run_step(step_executor, ranks);
     }
   };
   const int num_groups = NumRankGroups(r, executor);

@@ -126,59 +126,41 @@ class RecurrentWeights {
   // run one each.
   bool packs_in_turn() const { return form_ == Form::kPackedInTurn; }
 
-  // Splits units [begin, end) of the h that `step` leaves, of these ranks.
-  void SplitStates(int64_t step, int64_t rank_begin, int64_t rank_end,
-                   const Operand* const* h, int64_t begin, int64_t end) const {
+  // Splits units [begin, end) of the h that these ranks' step leaves.
+  void SplitStates(const StepRanks& ranks, const Operand* const* h,
+                   int64_t begin, int64_t end) const {
     if constexpr (std::is_same_v<Operand, float>) {
       if (!in_parts_) return;
-      SplitPartOfRows(h + rank_begin, rank_end - rank_begin,
-                      {1, d_.output_size()}, begin, end,
-                      h_parts_[(step + 2) % 2].From(rank_begin));
+      SplitPartOfRows(h + ranks.begin, ranks.count(), {1, d_.output_size()},
+                      begin, end,
+                      h_parts_[(ranks.step + 2) % 2].From(ranks.begin));
     }
   }
 
-  // The cells of ranks [rank_begin, rank_end) of `step`, with what R adds to
-  // them. run_cells(cells, parts, count) gets cells that know R, their units
-  // and h_prev, each for the rows of its part; it sets the rest and calls the
-  // micro-kernel. Splits h, which is what the cells leave, unless they leave
-  // what is projected.
+  // The cells of a step's ranks, with what R adds to them. run_cells(cells,
+  // parts, count) gets cells that know R, their units and h_prev, each for the
+  // rows of its part; it sets the rest and calls the micro-kernel. Splits h,
+  // which is what the cells leave, unless they leave what is projected.
   template <typename Run>
-  void RunCells(Executor& executor, int64_t step, const Operand* const* h_prev,
-                const Operand* const* h, int64_t rank_begin, int64_t rank_end,
+  void RunCells(Executor& executor, const StepRanks& ranks,
+                const Operand* const* h_prev, const Operand* const* h,
                 Run run_cells) {
-    const int64_t H = d_.hidden_size;
-    const int64_t ranks = rank_end - rank_begin;
-    const int64_t work =
-        2 * ranks * d_.gates_size() * d_.output_size() + kCellWork * ranks * H;
-    const int64_t num_panels = panels_.num_panels();
-    // R is packed at `packed`, or sums_ are there in its place.
-    const auto cell_of = [&](const PanelRows& part, int64_t panel,
-                             const Operand* packed) {
-      CellForwardStep<Operand> cell{};
-      cell.rows = part.row_end - part.row_begin;
-      cell.hidden_size = H;
-      cell.unit = panel * panels_.units;
-      cell.units = std::min<int64_t>(panels_.units, H - cell.unit);
-      cell.depth = panels_.depth;
-      cell.recurrent = packed;
-      if (packed == nullptr) cell.recurrent_sums = sums_.rows + part.row_begin;
-      cell.h_prev = h_prev + part.row_begin;
-      return cell;
-    };
-    const auto run_cell = [&](const PanelRows& part, int64_t panel,
-                              const Operand* packed) {
-      CellForwardStep<Operand> cell = cell_of(part, panel, packed);
+    const auto run_cell = [&](const PanelRows& part, const Operand* packed) {
+      CellForwardStep<Operand> cell;
+      SetCell(part, packed, h_prev, &cell);
       run_cells(&cell, &part, 1);
+    };
+    const auto all_ranks_of = [&](int64_t panel) {
+      return PanelRows{panel, PanelRows::kNone, ranks.begin, ranks.end};
     };
     switch (form_) {
       case Form::kPacked:
         ParallelPanelGroups(
-            executor, num_panels, PanelOrder(step), rank_begin, rank_end, work,
-            [&](const PanelRows* parts, int count) {
+            executor, PanelsOf(ranks), [&](const PanelRows* parts, int count) {
               CellForwardStep<Operand> cells[kMaxPanelsTogether];
               for (int i = 0; i < count; ++i) {
                 const PanelRows& part = parts[i];
-                cells[i] = cell_of(part, part.panel, panels_.panel(part.panel));
+                SetCell(part, panels_.panel(part.panel), h_prev, &cells[i]);
                 if (part.next_panel != PanelRows::kNone) {
                   cells[i].next_recurrent = panels_.panel(part.next_panel);
                 }
@@ -187,53 +169,40 @@ class RecurrentWeights {
             });
         return;
       case Form::kPackedInTurn:
-        panels_.PackInTurn(
-            source_, executor, work / num_panels,
-            [&](int64_t panel, const Operand* packed) {
-              run_cell({panel, PanelRows::kNone, rank_begin, rank_end}, panel,
-                       packed);
-            });
+        panels_.PackInTurn(source_, executor,
+                           StepWork(ranks) / panels_.num_panels(),
+                           [&](int64_t panel, const Operand* packed) {
+                             run_cell(all_ranks_of(panel), packed);
+                           });
         return;
       case Form::kParamsInPlace:
-        ParallelPanels(executor, num_panels, PanelOrder(step), rank_begin,
-                       rank_end, work, [&](const PanelRows& part) {
-                         MultiplyByParams(h_prev, part);
-                         run_cell(part, part.panel, nullptr);
-                       });
+        ParallelPanels(executor, PanelsOf(ranks), [&](const PanelRows& part) {
+          MultiplyByParams(h_prev, part);
+          run_cell(part, nullptr);
+        });
         return;
-      case Form::kKerasInPlace: {
-        // Few parts, for they should be wide.
-        const int64_t num_parts =
-            std::min<int64_t>(num_panels, 2 * executor.num_threads());
-        ParallelFor(executor, num_parts, work / num_parts,
-                    [&](int64_t first_part, int64_t last_part) {
-                      const int64_t begin = num_panels * first_part / num_parts;
-                      const int64_t end = num_panels * last_part / num_parts;
-                      MultiplyByKeras(h_prev, rank_begin, rank_end, begin, end);
-                      for (int64_t i = begin; i < end; ++i) {
-                        run_cell({i, PanelRows::kNone, rank_begin, rank_end}, i,
-                                 nullptr);
-                      }
-                    });
+      case Form::kKerasInPlace:
+        ParallelWideParts(executor, ranks, [&](int64_t begin, int64_t end) {
+          MultiplyByKeras(h_prev, ranks, begin, end);
+          for (; begin < end; ++begin) run_cell(all_ranks_of(begin), nullptr);
+        });
         return;
-      }
       case Form::kInParts:
         ParallelPanels(
-            executor, parts_[0].num_panels(), PanelOrder(step), rank_begin,
-            rank_end, work,
-            [&](const PanelRows& part) {
-              MultiplyByParts(step, part);
+            executor, PartsPanelsOf(ranks), [&](const PanelRows& part) {
+              MultiplyByParts(ranks.step, part);
               const int64_t width = Kernels<Operand>().panel_columns;
               const int64_t unit = part.panel * width;
-              const int64_t unit_end = std::min(unit + width, H);
+              const int64_t unit_end = std::min(unit + width, d_.hidden_size);
               for (int64_t u = unit; u < unit_end; u += panels_.units) {
-                run_cell(part, u / panels_.units, nullptr);
+                run_cell({u / panels_.units, PanelRows::kNone, part.row_begin,
+                          part.row_end},
+                         nullptr);
               }
               if (d_.has_projection()) return;
-              SplitStates(step, part.row_begin, part.row_end, h, unit,
+              SplitStates({ranks.step, part.row_begin, part.row_end}, h, unit,
                           unit_end);
-            },
-            kPartsRowsTogether);
+            });
         return;
     }
   }
@@ -273,6 +242,52 @@ class RecurrentWeights {
       return Form::kPackedInTurn;
     }
     return Form::kPacked;
+  }
+
+  // Floating-point operations.
+  int64_t StepWork(const StepRanks& ranks) const {
+    return ranks.count() * (2 * d_.gates_size() * d_.output_size() +
+                            kCellWork * d_.hidden_size);
+  }
+
+  AllPanels PanelsOf(const StepRanks& ranks) const {
+    return {panels_.num_panels(), PanelOrder(ranks.step), ranks.begin,
+            ranks.end, StepWork(ranks)};
+  }
+  AllPanels PartsPanelsOf(const StepRanks& ranks) const {
+    return {
+        parts_[0].num_panels(), PanelOrder(ranks.step), ranks.begin, ranks.end,
+        StepWork(ranks),        kPartsRowsTogether};
+  }
+
+  // Calls run(begin, end) on a few ranges of panels.
+  template <typename RunRange>
+  void ParallelWideParts(Executor& executor, const StepRanks& ranks,
+                         RunRange run) const {
+    const int64_t num_panels = panels_.num_panels();
+    const int64_t num_parts =
+        std::min<int64_t>(num_panels, 2 * executor.num_threads());
+    ParallelFor(executor, num_parts, StepWork(ranks) / num_parts,
+                [&](int64_t begin, int64_t end) {
+                  run(num_panels * begin / num_parts,
+                      num_panels * end / num_parts);
+                });
+  }
+
+  // What a cell knows of R, of which `packed` is the part's panel; nullptr if
+  // sums_ are there in its place.
+  void SetCell(const PanelRows& part, const Operand* packed,
+               const Operand* const* h_prev,
+               CellForwardStep<Operand>* cell) const {
+    *cell = {};
+    cell->rows = part.row_end - part.row_begin;
+    cell->hidden_size = d_.hidden_size;
+    cell->unit = part.panel * panels_.units;
+    cell->units = std::min<int64_t>(panels_.units, d_.hidden_size - cell->unit);
+    cell->depth = panels_.depth;
+    cell->recurrent = packed;
+    if (packed == nullptr) cell->recurrent_sums = sums_.rows + part.row_begin;
+    cell->h_prev = h_prev + part.row_begin;
   }
 
   static void PackParts(const MatrixSource<Element>& source, Executor& executor,
@@ -324,22 +339,22 @@ class RecurrentWeights {
     }
   }
 
-  // sums_ = h_prev times Keras' R, for the units of panels [begin,
-  // end): rows of R are read from end to end.
-  void MultiplyByKeras(const Operand* const* h_prev, int64_t rank_begin,
-                       int64_t rank_end, int64_t begin, int64_t end) {
+  // sums_ = h_prev times Keras' R, for the units of panels [begin, end): rows
+  // of R are read from end to end.
+  void MultiplyByKeras(const Operand* const* h_prev, const StepRanks& ranks,
+                       int64_t begin, int64_t end) {
     if constexpr (kInPlace) {
       const int64_t H = d_.hidden_size;
       const int64_t unit = begin * panels_.units;
       for (int gate = 0; gate < d_.num_gates(); ++gate) {
         RowsProduct<Operand> product{};
-        product.rows = rank_end - rank_begin;
+        product.rows = ranks.count();
         product.depth = H;
         product.columns = std::min(end * panels_.units, H) - unit;
-        product.a = h_prev + rank_begin;
+        product.a = h_prev + ranks.begin;
         product.b = source_ + keras_gates_.begin(gate) + unit;
         product.stride = d_.gates_size();
-        product.c = sums_.rows + rank_begin;
+        product.c = sums_.rows + ranks.begin;
         product.c_offset = gate * H + unit;
         Kernels<Operand>().multiply_rows(product);
       }

@@ -17,6 +17,10 @@ struct Case {
   int64_t first_row;
   int64_t last_row;
   int64_t work;
+
+  AllPanels PanelsIn(Order order) const {
+    return {num_panels, order, first_row, last_row, work};
+  }
 };
 
 constexpr int64_t kSmall = 1;
@@ -30,7 +34,7 @@ constexpr Case kCases[] = {
 std::vector<PanelRows> PartsOf(const Case& c, Order order) {
   std::vector<PanelRows> parts;
   ThreadsInTurn executor(c.num_threads);
-  ParallelPanels(executor, c.num_panels, order, c.first_row, c.last_row, c.work,
+  ParallelPanels(executor, c.PanelsIn(order),
                  [&](const PanelRows& part) { parts.push_back(part); });
   return parts;
 }
@@ -75,8 +79,7 @@ TEST(ParallelPanelsTest, GroupsHaveThePartsInTheirOrder) {
       size_t first = 0;
       ThreadsInTurn executor(c.num_threads);
       ParallelPanelGroups(
-          executor, c.num_panels, order, c.first_row, c.last_row, c.work,
-          [&](const PanelRows* group, int count) {
+          executor, c.PanelsIn(order), [&](const PanelRows* group, int count) {
             ASSERT_GE(count, 1);
             ASSERT_LE(count, kMaxPanelsTogether);
             ASSERT_LE(first + count, parts.size());
@@ -92,7 +95,7 @@ TEST(ParallelPanelsTest, GroupsHaveThePartsInTheirOrder) {
 
 TEST(ParallelPanelsTest, NoRowsAreNoWork) {
   SerialExecutor executor;
-  ParallelPanels(executor, 3, Order::kAscending, 4, 4, kLarge,
+  ParallelPanels(executor, {3, Order::kAscending, 4, 4, kLarge},
                  [](const PanelRows&) { FAIL(); });
 }
 

@@ -24,7 +24,7 @@ inline V TanhGradient(V activation, V gradient) {
 
 // Where the gradients of a row's gates go.
 template <typename V, typename Operand>
-struct GateGradients {
+struct GateGradientStores {
   typename V::Element* out;
   Operand* rounded;
   int64_t gate_stride;
@@ -39,22 +39,23 @@ struct GateGradients {
   }
 };
 template <int kGates, typename V, typename Operand>
-GateGradients<V, Operand> GradientsAt(const CellBackwardStep<Operand>& s,
-                                      int64_t row, int64_t unit, Lanes<V> lanes,
-                                      typename V::Element* dgates,
-                                      Operand* const* rounded) {
+GateGradientStores<V, Operand> GradientsAt(const CellBackwardStep<Operand>& s,
+                                           int64_t row, int64_t unit,
+                                           Lanes<V> lanes,
+                                           typename V::Element* dgates,
+                                           Operand* const* rounded) {
   const int64_t H = s.hidden_size;
   return {dgates + row * kGates * H + unit,
           kDepthStep<Operand> == 1 ? nullptr : rounded[row] + unit, H, lanes};
 }
 template <int kGates, typename V, typename Operand>
-GateGradients<V, Operand> GradientsOf(const CellBackwardStep<Operand>& s,
-                                      int64_t row, int64_t unit,
-                                      Lanes<V> lanes) {
+GateGradientStores<V, Operand> GradientsOf(const CellBackwardStep<Operand>& s,
+                                           int64_t row, int64_t unit,
+                                           Lanes<V> lanes) {
   return GradientsAt<kGates>(s, row, unit, lanes, s.dgates, s.rounded_dgates);
 }
 template <int kGates, typename V, typename Operand>
-GateGradients<V, Operand> RecurrentGradientsOf(
+GateGradientStores<V, Operand> RecurrentGradientsOf(
     const CellBackwardStep<Operand>& s, int64_t row, int64_t unit,
     Lanes<V> lanes) {
   return GradientsAt<kGates>(s, row, unit, lanes, s.dgates_recurrent,

@@ -31,8 +31,8 @@ inline FetchAhead AheadOfBlock(const PanelProduct<Operand>& p, int64_t k_end) {
 // One block of the depth of a panel product. Blocks are added to c one after
 // another, and within a block k after k.
 template <int kVectors, typename Operand>
-inline void MultiplyBlock(const PanelProduct<Operand>& p, int64_t k_begin,
-                          int64_t k_end) {
+inline void MultiplyDepthBlock(const PanelProduct<Operand>& p, int64_t k_begin,
+                               int64_t k_end) {
   using V = Vec<ComputeType<Operand>>;
   constexpr int64_t kPanelColumns = kTileVectors * V::kLanes;
   const bool is_first = k_begin == 0;
@@ -73,9 +73,10 @@ constexpr int kSumsTogether = 8;
 
 // kBlocks whole blocks of depth of a packed panel at a time, for few rows, of
 // which one block has too few sums. Each is added up, and then to c, as by
-// MultiplyBlock(): the same bits.
+// MultiplyDepthBlock(): the same bits.
 template <int kRows, int kBlocks, int kVectors, typename Operand>
-inline void MultiplyBlocks(const PanelProduct<Operand>& p, int64_t k_begin) {
+inline void MultiplyDepthBlocks(const PanelProduct<Operand>& p,
+                                int64_t k_begin) {
   using V = Vec<ComputeType<Operand>>;
   constexpr int64_t kBlock = kDepthBlock<Operand>;
   constexpr int64_t kPanelColumns = kTileVectors * V::kLanes;
@@ -101,10 +102,10 @@ inline void MultiplyBlocks(const PanelProduct<Operand>& p, int64_t k_begin) {
   });
 }
 
-// The first blocks, as far as MultiplyBlocks() takes them; returns where they
-// end.
+// The first blocks, as far as MultiplyDepthBlocks() takes them; returns where
+// they end.
 template <int kVectors, typename Operand>
-inline int64_t MultiplyFirstBlocks(const PanelProduct<Operand>& p) {
+inline int64_t MultiplyFirstDepthBlocks(const PanelProduct<Operand>& p) {
   constexpr int kMaxRows = 2;
   int64_t k = 0;
   if (p.b.packed == nullptr || p.rows > kMaxRows) return k;
@@ -114,12 +115,12 @@ inline int64_t MultiplyFirstBlocks(const PanelProduct<Operand>& p) {
     if constexpr (kBlocks > 1) {
       constexpr int64_t kDepth = kBlocks * kDepthBlock<Operand>;
       for (; k + kDepth <= p.depth; k += kDepth) {
-        MultiplyBlocks<kRows, kBlocks, kVectors>(p, k);
+        MultiplyDepthBlocks<kRows, kBlocks, kVectors>(p, k);
       }
       constexpr int64_t kTwoBlocks = 2 * kDepthBlock<Operand>;
       if constexpr (kBlocks > 2) {
         for (; k + kTwoBlocks <= p.depth; k += kTwoBlocks) {
-          MultiplyBlocks<kRows, 2, kVectors>(p, k);
+          MultiplyDepthBlocks<kRows, 2, kVectors>(p, k);
         }
       }
     }
@@ -135,10 +136,10 @@ void MultiplyPanel(const PanelProduct<Operand>& p) {
   const int64_t vectors = (p.columns + kLanes - 1) / kLanes;
   WithConstant<kTileVectors>(vectors, [&](auto vector_count) {
     constexpr int kVectors = decltype(vector_count)::value;
-    const int64_t done = MultiplyFirstBlocks<kVectors>(p);
+    const int64_t done = MultiplyFirstDepthBlocks<kVectors>(p);
     if (done > 0 && done == p.depth) return;
     ForEachDepthBlock<Operand>(p.depth - done, [&](int64_t k, int64_t k_end) {
-      MultiplyBlock<kVectors>(p, done + k, done + k_end);
+      MultiplyDepthBlock<kVectors>(p, done + k, done + k_end);
     });
   });
 }
