@@ -10,12 +10,13 @@ graphs and SavedModels that hold such ops, to run on the CPU, gradients included
   weights              the same for NumPy arrays, without TensorFlow
   keras                Keras layers; imports Keras when it is first used
   library_path         where the shared library is, for programs in C, C++, Go or Java
+  instruction_set      what the kernels use of the CPU: "avx512", "avx2", ...
 """
 
 import importlib
 
 from tf_cudnn_rnn import _library, weights
-from tf_cudnn_rnn._library import library_path
+from tf_cudnn_rnn._library import instruction_set, library_path
 from tf_cudnn_rnn.weights import ParamName, params_size
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ParamName",
     "canonical_to_params",
+    "instruction_set",
     "library_path",
     "params_size",
     "params_to_canonical",

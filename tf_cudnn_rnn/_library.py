@@ -1,6 +1,8 @@
 """Finds the shared library beside this file, checks that it fits, and loads it."""
 
+import ctypes
 import functools
+import os
 import pathlib
 import types
 
@@ -64,6 +66,32 @@ def library_path() -> str:
             f"tf_cudnn_rnn has no shared library: {_PATH} is missing. {_how_to_build()}"
         )
     return str(_PATH.resolve())
+
+
+def instruction_set() -> str:
+    """The instruction set that the kernels of this process use, for reports and logs.
+
+    It is the best one of this CPU that the environment variable TF_CUDNN_RNN_ISA allows when
+    it is first needed, and stays.
+
+    Returns:
+      "avx512_amx", "avx512_bf16", "avx512", "avx2", "neon" or "scalar".
+
+    Raises:
+      ImportError: there is no TensorFlow, no library, or the one was not built for the other.
+      ValueError: TF_CUDNN_RNN_ISA names no instruction set; all ops fail, too.
+    """
+    load()
+    ask = ctypes.CDLL(library_path()).tf_cudnn_rnn_instruction_set
+    ask.restype = ctypes.c_char_p
+    name = ask()
+    if name is None:
+        wanted = os.environ.get("TF_CUDNN_RNN_ISA")
+        raise ValueError(
+            "The environment variable TF_CUDNN_RNN_ISA must be one of the instruction sets that "
+            f'README.md lists; got "{wanted}". Correct or unset it.'
+        )
+    return name.decode()
 
 
 def _built_for() -> str:

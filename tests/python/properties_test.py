@@ -252,6 +252,19 @@ def test_unknown_instruction_sets_are_refused(name):
         subprocesses.run(call_once, environment={"TF_CUDNN_RNN_ISA": name})
 
 
+def print_instruction_set():
+    print(tf_cudnn_rnn.instruction_set())
+
+
+def test_the_instruction_set_in_use_has_a_name():
+    best = tf_cudnn_rnn.instruction_set()
+    for limit, used in (("", best), (best, best), ("scalar", "scalar")):
+        environment = {"TF_CUDNN_RNN_ISA": limit}
+        assert subprocesses.run(print_instruction_set, environment=environment) == f"{used}\n"
+    with pytest.raises(AssertionError, match='one of the instruction sets .* got "avx521"'):
+        subprocesses.run(print_instruction_set, environment={"TF_CUDNN_RNN_ISA": "avx521"})
+
+
 # Not bfloat16: TensorFlow's own check cannot look at a bfloat16 scalar of any op.
 @pytest.mark.parametrize("dtype", ["float", "double", "half"])
 @pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])

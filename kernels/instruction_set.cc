@@ -1,0 +1,14 @@
+// What programs ask the library itself: the only name that it exports.
+#include <cstdlib>
+
+#include "kernels/engine/simd/simd_kernels.h"
+
+// The name of the instruction set that all kernels of this process use; nullptr
+// if the environment asks for one that is unknown, which all ops refuse.
+extern "C" __attribute__((visibility("default"))) const char*
+tf_cudnn_rnn_instruction_set() {
+  const char* limit = std::getenv(rnn::kSimdTargetVariable);
+  const bool is_known =
+      limit == nullptr || *limit == '\0' || rnn::IsSimdTargetName(limit);
+  return is_known ? rnn::SelectSimdTarget().name : nullptr;
+}
