@@ -6,7 +6,7 @@ VENV_PYTHON := .venv/bin/python
 # Its name tells the interpreter, so that another PYTHON= makes another .venv.
 VENV_STAMP := .venv/installed-for-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
 
-.PHONY: build demo test test-arm test-writers wheel lint format bench clean
+.PHONY: build demo test test-arm test-sanitizers test-writers wheel lint format bench clean
 
 # The shared library, in place: afterwards `import tf_cudnn_rnn` works in .venv.
 build: .tf_configure.bazelrc
@@ -24,6 +24,11 @@ test: build
 # some; ARGS= goes to each test, such as --gtest_filter=...
 test-arm:
 	TESTS="$(TESTS)" tools/test_arm.sh $(ARGS)
+
+# The engine's tests under AddressSanitizer and, where threads meet, ThreadSanitizer. The first run takes an
+# hour.
+test-sanitizers: .tf_configure.bazelrc
+	tools/test_sanitizers.sh
 
 # Writes tests/golden anew with the libraries it comes from, and compares. Downloads them, and
 # needs their Pythons, 3.6 to 3.11. ARGS= names some of them, or --update.

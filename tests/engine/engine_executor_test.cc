@@ -131,8 +131,9 @@ TEST(EngineExecutorTest, WhereNobodyIsToBeHad) {
 TEST(EngineExecutorTest, WhereThreadsComeLateAndLeave) {
   const Results alone = RunAlone();
   std::atomic<bool> is_over{false};
+  std::function<void()> now_and_then;  // outlives the threads that call it
   ThreadPool pool(2);
-  const std::function<void()> now_and_then = [&] {
+  now_and_then = [&] {
     std::this_thread::sleep_for(std::chrono::microseconds(300));
     if (!is_over) pool.Schedule(now_and_then);
   };
