@@ -13,12 +13,12 @@ absl::Status AllocateOutput(tensorflow::OpKernelContext* context,
                             const char* name,
                             const tensorflow::TensorShape& shape,
                             tensorflow::Tensor** output) {
-  // From here on the C library takes fresh memory from the system each time,
-  // and gives it back when the tensor is freed.
-  constexpr int64_t kAlwaysFreshBytes = int64_t{32} << 20;
+  // The C library often takes the memory of such tensors fresh from the system,
+  // and gives it back when they are freed.
+  constexpr int64_t kOftenFreshBytes = 2 * kHugePageBytes;
   TF_RETURN_IF_ERROR(context->allocate_output(name, shape, output));
   const auto bytes = static_cast<int64_t>((*output)->TotalBytes());
-  if (bytes >= kAlwaysFreshBytes) {
+  if (bytes >= kOftenFreshBytes) {
     PreferHugePages((*output)->data(), bytes);
   }
   return absl::OkStatus();
