@@ -4,7 +4,8 @@
 #include "kernels/engine/simd/simd_kernels.h"
 
 // The name of the instruction set that all kernels of this process use; nullptr
-// if the environment asks for one that is unknown, which all ops refuse.
+// if the environment now asks for one that this build does not have, which ops
+// refuse as they are made.
 extern "C" __attribute__((visibility("default"))) const char*
 tf_cudnn_rnn_instruction_set() {
   const char* limit = std::getenv(rnn::kSimdTargetVariable);

@@ -41,8 +41,9 @@ class KerasToParamsKernel : public OpKernel {
 
     Tensor* params = nullptr;
     OP_REQUIRES_OK(
-        context, context->allocate_output(
-                     "params", TensorShape({network.layout->size()}), &params));
+        context,
+        AllocateOutput(context, "params", TensorShape({network.layout->size()}),
+                       &params));
     ThreadPoolExecutor executor(context);
     rnn::KerasToParams<Element<T>>(network.descriptor, weights.Data<T>(),
                                    MutableData<T>(params), executor);
@@ -83,12 +84,12 @@ class KerasToParamsBackpropKernel : public OpKernel {
     OpOutputList biases;
     OP_REQUIRES_OK(
         context,
-        context->allocate_output(
-            "kernel_backprop", TensorShape({descriptor.input_size, gates_size}),
-            &kernel));
-    OP_REQUIRES_OK(context,
-                   context->allocate_output(
-                       "recurrent_kernel_backprop",
+        AllocateOutput(context, "kernel_backprop",
+                       TensorShape({descriptor.input_size, gates_size}),
+                       &kernel));
+    OP_REQUIRES_OK(
+        context,
+        AllocateOutput(context, "recurrent_kernel_backprop",
                        TensorShape({descriptor.hidden_size, gates_size}),
                        &recurrent_kernel));
     OP_REQUIRES_OK(context, context->output_list("biases_backprop", &biases));

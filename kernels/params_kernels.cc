@@ -192,9 +192,9 @@ class CanonicalToParamsKernel : public CanonicalKernel {
     }
 
     Tensor* params = nullptr;
-    OP_REQUIRES_OK(context,
-                   context->allocate_output(
-                       "params", TensorShape({layout.size()}), &params));
+    OP_REQUIRES_OK(
+        context, AllocateOutput(context, "params", TensorShape({layout.size()}),
+                                &params));
     for (int i = 0; i < weights.size(); ++i) {
       CopyIn(weights[i], layout.CanonicalWeight(i), params);
     }

@@ -68,7 +68,7 @@ class ReadReserveKernel : public OpKernel {
                        &shape));
     Tensor* masks = nullptr;
     OP_REQUIRES_OK(context,
-                   context->allocate_output("dropout_masks", shape, &masks));
+                   AllocateOutput(context, "dropout_masks", shape, &masks));
     ThreadPoolExecutor executor(context);
     uint64_t key = 0;
     rnn::ReadDropoutKey(Data<T>(*reserve), &key);  // which has been checked

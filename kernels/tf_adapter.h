@@ -54,7 +54,7 @@ inline void FillWithZeros(tensorflow::Tensor* tensor) {
   }
 }
 
-// Allocates an output, if it is large in large pages.
+// Allocates an output and, if it is large, asks for large pages.
 absl::Status AllocateOutput(tensorflow::OpKernelContext* context,
                             const char* name,
                             const tensorflow::TensorShape& shape,

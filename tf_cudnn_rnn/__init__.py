@@ -37,10 +37,6 @@ if _library.has_tensorflow():
     from tf_cudnn_rnn.params import canonical_to_params, params_to_canonical
 
 
-def __dir__() -> list[str]:
-    return sorted((*__all__, "__doc__", "__version__", "keras"))
-
-
 def __getattr__(name: str):
     if name in __all__ or name == "keras":  # whose name a star import should leave alone
         if not _library.has_tensorflow():

@@ -72,14 +72,15 @@ def instruction_set() -> str:
     """The instruction set that the kernels of this process use, for reports and logs.
 
     It is the best one of this CPU that the environment variable TF_CUDNN_RNN_ISA allows when
-    it is first needed, and stays.
+    the first op runs or this function is first called, and stays.
 
     Returns:
       "avx512_amx", "avx512_bf16", "avx512", "avx2", "neon" or "scalar".
 
     Raises:
       ImportError: there is no TensorFlow, no library, or the one was not built for the other.
-      ValueError: TF_CUDNN_RNN_ISA names no instruction set; all ops fail, too.
+      ValueError: TF_CUDNN_RNN_ISA now names no instruction set of this build; ops that are
+        made from now on fail, too.
     """
     load()
     ask = ctypes.CDLL(library_path()).tf_cudnn_rnn_instruction_set
@@ -88,8 +89,8 @@ def instruction_set() -> str:
     if name is None:
         wanted = os.environ.get("TF_CUDNN_RNN_ISA")
         raise ValueError(
-            "The environment variable TF_CUDNN_RNN_ISA must be one of the instruction sets that "
-            f'README.md lists; got "{wanted}". Correct or unset it.'
+            "The environment variable TF_CUDNN_RNN_ISA must be one of the instruction sets of this "
+            f'build (README.md lists those of each CPU); got "{wanted}". Unset it for the best one.'
         )
     return name.decode()
 

@@ -108,12 +108,13 @@ struct PanelBlocks {
   int64_t k_end;
 };
 
-// Blocks that `out` has one after another, `out_stride` values apart.
+// Packs `blocks` of the source into `out`, where each panel's begins
+// `out_stride` values after the one before.
 template <typename Element, typename Operand>
 void PackBlocks(const MatrixSource<Element>& source, const PanelBlocks& blocks,
                 Operand* out, int64_t out_stride);
 
-// The same of one panel in parts, [k_begin, k_end) being of the depth as
+// Packs a block of one panel in parts, [k_begin, k_end) being of the depth as
 // `packed` has it.
 template <typename Element>
 void PackBlockInParts(const MatrixSource<Element>& source,

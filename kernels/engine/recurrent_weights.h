@@ -182,7 +182,7 @@ class RecurrentWeights {
         });
         return;
       case Form::kKerasInPlace:
-        ParallelWideParts(executor, ranks, [&](int64_t begin, int64_t end) {
+        ParallelFewRanges(executor, ranks, [&](int64_t begin, int64_t end) {
           MultiplyByKeras(h_prev, ranks, begin, end);
           for (; begin < end; ++begin) run_cell(all_ranks_of(begin), nullptr);
         });
@@ -260,17 +260,18 @@ class RecurrentWeights {
         StepWork(ranks),        kPartsRowsTogether};
   }
 
-  // Calls run(begin, end) on a few ranges of panels.
+  // Calls run(begin, end) on few ranges of panels, for they should be
+  // wide.
   template <typename RunRange>
-  void ParallelWideParts(Executor& executor, const StepRanks& ranks,
+  void ParallelFewRanges(Executor& executor, const StepRanks& ranks,
                          RunRange run) const {
     const int64_t num_panels = panels_.num_panels();
-    const int64_t num_parts =
+    const int64_t num_ranges =
         std::min<int64_t>(num_panels, 2 * executor.num_threads());
-    ParallelFor(executor, num_parts, StepWork(ranks) / num_parts,
+    ParallelFor(executor, num_ranges, StepWork(ranks) / num_ranges,
                 [&](int64_t begin, int64_t end) {
-                  run(num_panels * begin / num_parts,
-                      num_panels * end / num_parts);
+                  run(num_panels * begin / num_ranges,
+                      num_panels * end / num_ranges);
                 });
   }
 

@@ -77,7 +77,8 @@ class Team::Job {
   // Keeps a place for one more helper, who is to call Help(); or returns false,
   // if there is none now.
   bool TryRecruit() {
-    const int num_recruited = num_recruited_.load(std::memory_order_relaxed);
+    // Whoever made place has left the team.
+    const int num_recruited = num_recruited_.load(std::memory_order_acquire);
     if (num_recruited + 1 >= num_places() || !limit_->TryAdd()) return false;
     num_recruited_.fetch_add(1, std::memory_order_relaxed);
     return true;
@@ -88,7 +89,7 @@ class Team::Job {
     // A pool that is full may run what it is given at once, on the caller.
     const bool is_other_thread = std::this_thread::get_id() != caller_;
     const bool is_recalled = is_other_thread && HelpUntilIdle();
-    num_recruited_.fetch_sub(1, std::memory_order_relaxed);
+    num_recruited_.fetch_sub(1, std::memory_order_release);
     if (!is_recalled) limit_->Remove();
   }
 

@@ -21,7 +21,8 @@ namespace rnn {
 // what a thread has in its cache it works on again.
 class Team : public Executor {
  public:
-  // Has `work` run once, perhaps late, on some other thread.
+  // Has `work` run exactly once, perhaps late: on some other thread, or, as a
+  // pool does whose queue is full, at once on this one. Must not throw.
   using Schedule = std::function<void(std::function<void()> work)>;
 
   // `num_threads` includes the calling one, which must be the only one to call
@@ -33,6 +34,8 @@ class Team : public Executor {
   Team(int num_threads, Schedule schedule);
   // Dismisses the team; threads that come later find nothing to do.
   ~Team() override;
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
 
   int num_threads() const override { return num_threads_; }
   void Run(int num_tasks, Order order, FunctionRef<void(int)> task) override;

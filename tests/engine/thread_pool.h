@@ -44,7 +44,7 @@ class ThreadPool {
     }
     changed_.notify_one();
   }
-  Team::Schedule schedule() {
+  Team::Schedule AsSchedule() {
     return [this](std::function<void()> work) { Schedule(std::move(work)); };
   }
   int num_scheduled() {

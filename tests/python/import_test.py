@@ -167,14 +167,6 @@ def test_public_names_exist():
     assert set(OPS) < set(raw_ops.__all__)
 
 
-def test_dir_tells_public_names_and_no_others():
-    names = dir(tf_cudnn_rnn)
-    assert {*tf_cudnn_rnn.__all__, "keras", "__version__"} < set(names)
-    for name in names:
-        assert not name.startswith("_") or name.startswith("__"), name
-        assert getattr(tf_cudnn_rnn, name), name
-
-
 # ------------------------------------------------------------------------------------
 # raw_ops
 # ------------------------------------------------------------------------------------
