@@ -102,7 +102,9 @@ int ThreadsPerLastLevelCache() {
   return cache == nullptr ? NumThreads() : std::max(1, cache->num_sharing);
 }
 
-Team MakeTeam(int num_threads) { return Team(num_threads, Pool().AsSchedule()); }
+Team MakeTeam(int num_threads) {
+  return Team(num_threads, Pool().AsSchedule());
+}
 
 double SecondsOnThreads(int num_threads, const std::function<void(int)>& task) {
   using Clock = std::chrono::steady_clock;
