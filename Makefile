@@ -25,8 +25,8 @@ test: build
 test-arm:
 	TESTS="$(TESTS)" tools/test_arm.sh $(ARGS)
 
-# The engine's tests under AddressSanitizer and, where threads meet, ThreadSanitizer. The first run takes an
-# hour.
+# The engine's tests under AddressSanitizer and, where threads meet, ThreadSanitizer. The first run takes
+# more than an hour.
 test-sanitizers: .tf_configure.bazelrc
 	tools/test_sanitizers.sh
 

@@ -28,7 +28,7 @@ absl::Status AllocateZeros(tensorflow::OpKernelContext* context,
                            const char* name,
                            const tensorflow::TensorShape& shape) {
   tensorflow::Tensor* output = nullptr;
-  TF_RETURN_IF_ERROR(context->allocate_output(name, shape, &output));
+  TF_RETURN_IF_ERROR(AllocateOutput(context, name, shape, &output));
   FillWithZeros(output);
   return absl::OkStatus();
 }

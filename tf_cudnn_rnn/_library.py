@@ -90,7 +90,7 @@ def instruction_set() -> str:
         wanted = os.environ.get("TF_CUDNN_RNN_ISA")
         raise ValueError(
             "The environment variable TF_CUDNN_RNN_ISA must be one of the instruction sets of this "
-            f'build (README.md lists those of each CPU); got "{wanted}". Unset it for the best one.'
+            f'build; got "{wanted}". Unset it for the best one.'
         )
     return name.decode()
 

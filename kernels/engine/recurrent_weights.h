@@ -260,8 +260,7 @@ class RecurrentWeights {
         StepWork(ranks),        kPartsRowsTogether};
   }
 
-  // Calls run(begin, end) on few ranges of panels, for they should be
-  // wide.
+  // Calls run(begin, end) on few ranges of panels, for they should be wide.
   template <typename RunRange>
   void ParallelFewRanges(Executor& executor, const StepRanks& ranks,
                          RunRange run) const {

@@ -93,8 +93,8 @@ class GaugedExecutor : public Executor {
 
 TEST(EngineExecutorTest, OnAPoolOfOneThread) {
   const Results alone = RunAlone();
-  // The pool's thread helps a caller from outside, ...
   std::promise<Results> results;  // outlives the thread that sets it
+  // The pool's thread helps a caller from outside, ...
   ThreadPool pool(1);
   Team team(2, pool.AsSchedule());
   ExpectSame(RunCall(Sizes(), team), alone);
