@@ -6,7 +6,7 @@ VENV_PYTHON := .venv/bin/python
 # Its name tells the interpreter, so that another PYTHON= makes another .venv.
 VENV_STAMP := .venv/installed-for-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
 
-.PHONY: build demo test test-arm test-sanitizers test-writers wheel lint format bench clean
+.PHONY: build demo test test-arm test-amx test-sanitizers test-writers wheel lint format bench clean
 
 # The shared library, in place: afterwards `import tf_cudnn_rnn` works in .venv.
 build: .tf_configure.bazelrc
@@ -24,6 +24,11 @@ test: build
 # some; ARGS= goes to each test, such as --gtest_filter=...
 test-arm:
 	TESTS="$(TESTS)" tools/test_arm.sh $(ARGS)
+
+# The engine's tests of what is written for AMX, whose tile registers are emulated: for machines that have AVX-512 BF16
+# without AMX. ARGS= goes to Bazel.
+test-amx: .tf_configure.bazelrc
+	$$(tools/find_bazel.sh) test --config=emulated_amx //tests/engine/... $(ARGS)
 
 # The engine's tests under AddressSanitizer and, where threads meet, ThreadSanitizer. The first run takes
 # more than an hour.

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <utility>
 
-#include "kernels/engine/params_layout.h"
+#include "network/params_layout.h"
 #include "tests/engine/random_values.h"
 
 namespace rnn {

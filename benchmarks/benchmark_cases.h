@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/engine/descriptor.h"
-#include "kernels/engine/status.h"
+#include "network/descriptor.h"
+#include "network/status.h"
 
 namespace rnn {
 

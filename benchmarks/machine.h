@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/engine/simd/simd_kernels.h"
-#include "kernels/engine/team.h"
+#include "kernels/engine/threads/team.h"
 
 namespace rnn {
 

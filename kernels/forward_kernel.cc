@@ -4,11 +4,11 @@
 
 #include "kernels/dropout_keys.h"
 #include "kernels/engine/engine.h"
-#include "kernels/engine/reserve_layout.h"
 #include "kernels/kernels.h"
 #include "kernels/rnn_call.h"
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
+#include "network/reserve_layout.h"
 #include "ops/engine_status.h"
 #include "tensorflow/core/platform/errors.h"
 

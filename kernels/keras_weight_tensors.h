@@ -4,7 +4,7 @@
 #define KERNELS_KERAS_WEIGHT_TENSORS_H_
 
 #include "absl/status/status.h"
-#include "kernels/engine/keras_weights.h"
+#include "kernels/engine/weights/keras_weights.h"
 #include "kernels/tf_adapter.h"
 #include "ops/keras_weights_rules.h"
 #include "tensorflow/core/framework/op_kernel.h"

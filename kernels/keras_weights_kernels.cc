@@ -1,7 +1,7 @@
 // KerasToParams and its gradient.
 #include <cstdint>
 
-#include "kernels/engine/keras_weights.h"
+#include "kernels/engine/weights/keras_weights.h"
 #include "kernels/keras_weight_tensors.h"
 #include "kernels/kernels.h"
 #include "kernels/tf_adapter.h"

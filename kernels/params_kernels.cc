@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/dropout_keys.h"
-#include "kernels/engine/descriptor.h"
-#include "kernels/engine/params_layout.h"
 #include "kernels/kernels.h"
 #include "kernels/tf_adapter.h"
+#include "network/descriptor.h"
+#include "network/params_layout.h"
 #include "ops/attributes.h"
 #include "ops/engine_status.h"
 #include "ops/params_rules.h"

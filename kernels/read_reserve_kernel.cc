@@ -2,14 +2,15 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/engine/dropout.h"
-#include "kernels/engine/elements.h"
+#include "kernels/engine/elements/dropout.h"
+#include "kernels/engine/elements/elements.h"
+#include "kernels/engine/elements/reserve_header.h"
 #include "kernels/engine/engine.h"
-#include "kernels/engine/parallel.h"
-#include "kernels/engine/reserve_layout.h"
+#include "kernels/engine/threads/parallel.h"
 #include "kernels/rnn_call.h"
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
+#include "network/reserve_layout.h"
 #include "ops/engine_status.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/errors.h"

@@ -5,10 +5,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/engine/descriptor.h"
 #include "kernels/engine/engine.h"
-#include "kernels/engine/sequences.h"
 #include "kernels/keras_weight_tensors.h"
+#include "network/descriptor.h"
+#include "network/sequences.h"
 #include "ops/attributes.h"
 #include "ops/call_shapes.h"
 #include "tensorflow/core/framework/op_kernel.h"

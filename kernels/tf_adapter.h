@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "absl/status/status.h"
-#include "kernels/engine/element_types.h"
 #include "kernels/memory/scratch_pool.h"
+#include "network/element_types.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"

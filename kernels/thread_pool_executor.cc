@@ -7,7 +7,7 @@
 #include <mutex>
 #include <utility>
 
-#include "kernels/engine/thread_limit.h"
+#include "kernels/engine/threads/thread_limit.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/lib/core/threadpool.h"
 #include "tensorflow/core/util/work_sharder.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "kernels/engine/descriptor.h"
+#include "network/descriptor.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tf_cudnn_rnn {

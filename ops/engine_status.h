@@ -3,7 +3,7 @@
 #define OPS_ENGINE_STATUS_H_
 
 #include "absl/status/status.h"
-#include "kernels/engine/status.h"
+#include "network/status.h"
 
 namespace tf_cudnn_rnn {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "kernels/engine/descriptor.h"
+#include "network/descriptor.h"
 #include "ops/attributes.h"
 #include "ops/call_shapes.h"
 #include "ops/params_rules.h"

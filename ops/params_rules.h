@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "kernels/engine/descriptor.h"
-#include "kernels/engine/params_layout.h"
+#include "network/descriptor.h"
+#include "network/params_layout.h"
 #include "ops/attributes.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 

@@ -1,6 +1,6 @@
 """Where every weight lies in `params`: names, shapes and offsets.
 
-The only other statement of this layout is kernels/engine/params_layout.h; a test
+The only other statement of this layout is network/params_layout.h; a test
 compares the two. Plain Python, so that it works without TensorFlow.
 
 The letters of this package's docstrings:

@@ -22,13 +22,15 @@ googletest=/usr/src/googletest/googletest
 flags=(-std=c++17 -O2 -g1 -Wall -Wextra -Werror -ffp-contract=off -I. -isystem "$googletest/include")
 
 compile() {  # source, object
-  [[ $2 -nt $1 && -z $(find kernels/engine tests/engine -name '*.h' -newer "$2" -print -quit) ]] || {
+  [[ $2 -nt $1 && -z $(find kernels/engine network tests/engine -name '*.h' -newer "$2" -print -quit) ]] || {
     rm -f "$2"  # linking must fail if this does
     "$compiler" "${flags[@]}" "${@:3}" -c "$1" -o "$2"
   }
 }
 export -f compile
-sources=(kernels/engine/*.cc kernels/engine/simd/{dispatch,kernels_neon,kernels_scalar}.cc tests/engine/*.cc)
+shopt -s nullglob
+sources=(network/*.cc kernels/engine/*.cc kernels/engine/{elements,passes,plan,products,threads,weights}/*.cc
+  kernels/engine/simd/{dispatch,kernels_neon,kernels_scalar}.cc tests/engine/*.cc)
 objects=()
 jobs_at_most=$(nproc)
 for source in "${sources[@]}"; do

@@ -18,12 +18,12 @@
 
 #include <cstdint>
 
-#include "kernels/engine/descriptor.h"
-#include "kernels/engine/element_types.h"
-#include "kernels/engine/executor.h"
-#include "kernels/engine/keras_weights.h"
-#include "kernels/engine/sequences.h"
-#include "kernels/engine/status.h"
+#include "kernels/engine/threads/executor.h"
+#include "kernels/engine/weights/keras_weights.h"
+#include "network/descriptor.h"
+#include "network/element_types.h"
+#include "network/sequences.h"
+#include "network/status.h"
 
 namespace rnn {
 

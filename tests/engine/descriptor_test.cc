@@ -1,4 +1,4 @@
-#include "kernels/engine/descriptor.h"
+#include "network/descriptor.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/engine/elements.h"
+#include "kernels/engine/elements/elements.h"
 #include "tests/engine/simd_targets.h"
 
 namespace rnn {

@@ -1,4 +1,4 @@
-#include "kernels/engine/dropout.h"
+#include "kernels/engine/elements/dropout.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/engine/elements.h"
+#include "kernels/engine/elements/elements.h"
 
 namespace rnn {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/engine/recurrence.h"
+#include "kernels/engine/plan/recurrence.h"
 #include "tests/engine/engine_call.h"
 #include "tests/engine/guarded.h"
 

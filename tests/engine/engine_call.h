@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/engine/elements.h"
+#include "kernels/engine/elements/elements.h"
 #include "kernels/engine/engine.h"
-#include "kernels/engine/params_layout.h"
-#include "kernels/engine/reserve_layout.h"
+#include "network/params_layout.h"
+#include "network/reserve_layout.h"
 #include "tests/engine/element_values.h"
 #include "tests/engine/random_values.h"
 

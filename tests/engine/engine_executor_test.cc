@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "kernels/engine/engine.h"
-#include "kernels/engine/team.h"
-#include "kernels/engine/thread_limit.h"
+#include "kernels/engine/threads/team.h"
+#include "kernels/engine/threads/thread_limit.h"
 #include "tests/engine/engine_call.h"
 #include "tests/engine/guard_pages.h"
 #include "tests/engine/guarded.h"

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/engine/elements.h"
+#include "kernels/engine/elements/elements.h"
 #include "kernels/engine/engine.h"
 #include "tests/engine/engine_call.h"
 #include "tests/engine/float_mode.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/engine/engine.h"
-#include "kernels/engine/team.h"
+#include "kernels/engine/threads/team.h"
 #include "tests/engine/engine_call.h"
 #include "tests/engine/guard_pages.h"
 #include "tests/engine/guarded.h"

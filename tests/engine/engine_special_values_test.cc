@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kernels/engine/engine.h"
-#include "kernels/engine/parts.h"
-#include "kernels/engine/recurrence.h"
+#include "kernels/engine/plan/recurrence.h"
+#include "kernels/engine/weights/parts.h"
 #include "tests/engine/engine_call.h"
 #include "tests/engine/guard_pages.h"
 #include "tests/engine/reference_rnn.h"

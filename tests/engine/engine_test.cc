@@ -20,12 +20,12 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/engine/elements.h"
-#include "kernels/engine/keras_weights.h"
-#include "kernels/engine/params_layout.h"
-#include "kernels/engine/parts.h"
-#include "kernels/engine/recurrence.h"
-#include "kernels/engine/reserve_layout.h"
+#include "kernels/engine/elements/elements.h"
+#include "kernels/engine/plan/recurrence.h"
+#include "kernels/engine/weights/keras_weights.h"
+#include "kernels/engine/weights/parts.h"
+#include "network/params_layout.h"
+#include "network/reserve_layout.h"
 #include "tests/engine/element_values.h"
 #include "tests/engine/guarded.h"
 #include "tests/engine/random_values.h"

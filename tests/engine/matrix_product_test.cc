@@ -1,7 +1,7 @@
 // Packing, and products with what was packed, against plain loops. On the
 // instruction set that TF_CUDNN_RNN_ISA allows, as the engine.
 
-#include "kernels/engine/matrix_product.h"
+#include "kernels/engine/products/matrix_product.h"
 
 #include <gtest/gtest.h>
 
@@ -11,10 +11,10 @@
 #include <functional>
 #include <vector>
 
-#include "kernels/engine/arena.h"
-#include "kernels/engine/cache.h"
-#include "kernels/engine/executor.h"
-#include "kernels/engine/team.h"
+#include "kernels/engine/plan/arena.h"
+#include "kernels/engine/plan/cache.h"
+#include "kernels/engine/threads/executor.h"
+#include "kernels/engine/threads/team.h"
 #include "tests/engine/element_values.h"
 #include "tests/engine/guarded.h"
 #include "tests/engine/random_values.h"

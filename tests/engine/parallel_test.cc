@@ -1,11 +1,11 @@
-#include "kernels/engine/parallel.h"
+#include "kernels/engine/threads/parallel.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <vector>
 
-#include "kernels/engine/executor.h"
+#include "kernels/engine/threads/executor.h"
 #include "tests/engine/threads_in_turn.h"
 
 namespace rnn {

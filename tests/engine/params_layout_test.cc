@@ -1,4 +1,4 @@
-#include "kernels/engine/params_layout.h"
+#include "network/params_layout.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/engine/recurrence.h"
+#include "kernels/engine/plan/recurrence.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/engine/params_layout.h"
+#include "network/params_layout.h"
 #include "tests/engine/philox.h"
 
 namespace rnn {

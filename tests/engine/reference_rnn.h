@@ -10,8 +10,8 @@
 #include <functional>
 #include <vector>
 
-#include "kernels/engine/cell.h"
-#include "kernels/engine/descriptor.h"
+#include "network/cell.h"
+#include "network/descriptor.h"
 
 namespace rnn {
 namespace reference {

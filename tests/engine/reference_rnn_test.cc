@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/engine/params_layout.h"
+#include "network/params_layout.h"
 
 namespace rnn {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/engine/reserve_layout.h"
+#include "network/reserve_layout.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/engine/elements.h"
+#include "kernels/engine/elements/elements.h"
 #include "kernels/engine/engine.h"
 #include "tests/engine/random_values.h"
 

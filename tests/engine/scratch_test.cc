@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/engine/element_types.h"
 #include "kernels/engine/engine.h"
-#include "kernels/engine/params_layout.h"
-#include "kernels/engine/parts.h"
-#include "kernels/engine/recurrence.h"
+#include "kernels/engine/plan/recurrence.h"
+#include "kernels/engine/weights/parts.h"
+#include "network/element_types.h"
+#include "network/params_layout.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/simd_targets.h"
 

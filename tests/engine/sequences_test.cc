@@ -1,4 +1,4 @@
-#include "kernels/engine/sequences.h"
+#include "network/sequences.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "kernels/engine/chunks.h"
+#include "kernels/engine/plan/chunks.h"
 #include "tests/engine/random_values.h"
 
 namespace rnn {

@@ -7,9 +7,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/engine/cell.h"
-#include "kernels/engine/elements.h"
+#include "kernels/engine/elements/elements.h"
 #include "kernels/engine/simd/simd_kernels.h"
+#include "network/cell.h"
 
 namespace rnn {
 

@@ -1,4 +1,4 @@
-#include "kernels/engine/team.h"
+#include "kernels/engine/threads/team.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/engine/thread_limit.h"
+#include "kernels/engine/threads/thread_limit.h"
 #include "tests/engine/thread_pool.h"
 
 namespace rnn {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/engine/team.h"
+#include "kernels/engine/threads/team.h"
 
 namespace rnn {
 

@@ -1,7 +1,7 @@
 #ifndef TESTS_ENGINE_THREADS_IN_TURN_H_
 #define TESTS_ENGINE_THREADS_IN_TURN_H_
 
-#include "kernels/engine/executor.h"
+#include "kernels/engine/threads/executor.h"
 
 namespace rnn {
 

@@ -16,12 +16,16 @@
 #include "kernels/engine/simd/panel_product-inl.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/simd/tile-inl.h"
+#ifdef RNN_EMULATED_TILE_REGISTERS
+#include "tests/engine/emulated_tile_registers-inl.h"
+#else
+#include "kernels/engine/simd/tile_registers-inl.h"
+#endif
 
 namespace rnn {
 namespace RNN_ISA {
 namespace {
 
-constexpr int kRegisterRows = 16;
 constexpr int kRegisterLanes = 16;      // floats of a row
 constexpr int64_t kRegisterDepth = 32;  // bfloat16 of a row
 
@@ -30,35 +34,6 @@ constexpr int64_t kRegisterDepth = 32;  // bfloat16 of a row
 constexpr int kNumSums = 4;
 constexpr int kFirstA = kNumSums;
 constexpr int kFirstB = kFirstA + 2;
-
-// The compiler does not know that loads read what was stored before: hence
-// assembler, which keeps its order, and of which those that touch memory say
-// so.
-template <int kRegister>
-RNN_ALWAYS_INLINE inline void ZeroRegister() {
-  asm volatile("tilezero %%tmm%c0" : : "i"(kRegister));
-}
-template <int kRegister>
-RNN_ALWAYS_INLINE inline void LoadRegister(const void* rows,
-                                           int64_t stride_bytes) {
-  asm volatile("tileloadd (%0,%1,1), %%tmm%c2"
-               :
-               : "r"(rows), "r"(stride_bytes), "i"(kRegister)
-               : "memory");
-}
-template <int kRegister>
-RNN_ALWAYS_INLINE inline void StoreRegister(void* rows, int64_t stride_bytes) {
-  asm volatile("tilestored %%tmm%c2, (%0,%1,1)"
-               :
-               : "r"(rows), "r"(stride_bytes), "i"(kRegister)
-               : "memory");
-}
-template <int kSums, int kA, int kB>
-RNN_ALWAYS_INLINE inline void MultiplyAddRegisters() {
-  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0"
-               :
-               : "i"(kSums), "i"(kA), "i"(kB));
-}
 
 // Stores some register where nobody looks. A store that more than some 120
 // products after the last one came took 0.25 microseconds longer than one that
@@ -82,7 +57,7 @@ class RegisterShapes {
   RegisterShapes(const RegisterShapes&) = delete;
   RegisterShapes& operator=(const RegisterShapes&) = delete;
   ~RegisterShapes() {
-    if (rows_[0] > 0) asm volatile("tilerelease");
+    if (rows_[0] > 0) ReleaseRegisters();
   }
 
   // How many rows of A, and of sums, the two blocks of rows have.
@@ -90,7 +65,7 @@ class RegisterShapes {
     if (first == rows_[0] && second == rows_[1]) return;
     rows_[0] = first;
     rows_[1] = second;
-    alignas(64) Configuration c = {};
+    alignas(64) RegisterConfiguration c = {};
     c.palette = 1;
     for (int i = 0; i < kNumRegisters; ++i) {
       c.row_bytes[i] = kRegisterLanes * sizeof(float);
@@ -98,21 +73,10 @@ class RegisterShapes {
     }
     for (int i = 0; i < kNumSums; ++i) c.rows[i] = rows_[i % 2];
     for (int i = 0; i < 2; ++i) c.rows[kFirstA + i] = rows_[i];
-    asm volatile("ldtilecfg %0" : : "m"(c) : "memory");
+    ConfigureRegisters(c);
   }
 
  private:
-  static constexpr int kNumRegisters = 8;
-
-  struct Configuration {
-    uint8_t palette;
-    uint8_t start_row;
-    uint8_t reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-  };
-  static_assert(sizeof(Configuration) == 64);
-
   int rows_[2] = {0, 0};
 };
 

@@ -3,11 +3,11 @@
 #ifndef KERNELS_ENGINE_SIMD_CELLS_INL_H_
 #define KERNELS_ENGINE_SIMD_CELLS_INL_H_
 
-#include "kernels/engine/cell.h"
 #include "kernels/engine/simd/lanes-inl.h"
 #include "kernels/engine/simd/math-inl.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/simd/tile-inl.h"
+#include "network/cell.h"
 
 namespace rnn {
 namespace RNN_ISA {

@@ -23,8 +23,8 @@
 
 #include <stdint.h>
 
-#include "kernels/engine/cell.h"
-#include "kernels/engine/element_types.h"
+#include "network/cell.h"
+#include "network/element_types.h"
 
 namespace rnn {
 

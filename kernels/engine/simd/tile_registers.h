@@ -4,8 +4,9 @@
 
 namespace rnn {
 
-// Whether all threads of this process may use them from now on. The system may
-// be too old to save them, or forbid them. Once it has agreed, it takes no
+// Whether the CPU has them, with products of bfloat16, and all threads of this
+// process may use them from now on. The system may be too old to save them, or
+// forbid them. Once it has agreed, it takes no
 // alternate signal stack that is too small for them.
 bool MayUseTileRegisters();
 

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "kernels/engine/element_types.h"
 #include "kernels/engine/simd/vec_avx512.h"
+#include "network/element_types.h"
 
 namespace rnn {
 namespace RNN_ISA {

@@ -1,0 +1,59 @@
+// Gradients of the gates' pre-activations.
+#ifndef KERNELS_ENGINE_PASSES_GATE_GRADIENTS_H_
+#define KERNELS_ENGINE_PASSES_GATE_GRADIENTS_H_
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/engine/elements/elements.h"
+#include "kernels/engine/passes/tensor_rows.h"
+#include "kernels/engine/plan/arena.h"
+
+namespace rnn {
+
+// [rows, G*H]
+template <typename Operand>
+struct GateGradients {
+  using F = ComputeType<Operand>;
+  // Whether products take a rounded copy.
+  static constexpr bool kIsRounded = !std::is_same_v<F, Operand>;
+
+  RowBuffer<F> exact;
+  RowBuffer<Operand> rounded;  // if Operand is not F; rows are padded
+
+  static GateGradients Take(Arena& arena, int64_t rows, int64_t gates_size) {
+    GateGradients gradients;
+    gradients.exact = RowBuffer<F>::Take(arena, rows, gates_size);
+    if constexpr (kIsRounded) {
+      gradients.rounded = RowBuffer<Operand>::Take(
+          arena, rows, PaddedDepth<Operand>(gates_size));
+    }
+    return gradients;
+  }
+
+  void SetRows(int64_t rows, int64_t gates_size) {
+    exact.SetRows(rows, gates_size);
+    if constexpr (kIsRounded) {
+      const int64_t row_size = PaddedDepth<Operand>(gates_size);
+      rounded.SetRows(rows, row_size);
+      if (row_size > gates_size) {
+        for (int64_t i = 0; i < rows; ++i) {
+          rounded.rows[i][gates_size] = Operand{};
+        }
+      }
+    }
+  }
+
+  // As products take them.
+  Operand* const* operands() const {
+    if constexpr (kIsRounded) {
+      return rounded.rows;
+    } else {
+      return exact.rows;
+    }
+  }
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PASSES_GATE_GRADIENTS_H_

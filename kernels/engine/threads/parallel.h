@@ -1,0 +1,143 @@
+// Splitting work among an executor's threads. How work is split never changes
+// what is computed.
+#ifndef KERNELS_ENGINE_THREADS_PARALLEL_H_
+#define KERNELS_ENGINE_THREADS_PARALLEL_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/engine/threads/executor.h"
+
+namespace rnn {
+
+// Floating-point operations that are worth a task: a few microseconds, some ten
+// times what handing it to a team costs.
+inline constexpr int64_t kMinTaskWork = int64_t{1} << 18;
+
+// Moving an element from one buffer to another costs about as many.
+inline constexpr int64_t kMoveWork = 16;
+
+// The elementwise part of a step costs about so much per hidden unit.
+inline constexpr int64_t kCellWork = 64;
+
+// Tasks worth making of `work`. Several per thread, so that a thread that comes
+// late, or is taken away for a while, leaves its share to the others.
+inline int NumTasks(const Executor& executor, int64_t work) {
+  constexpr int kTasksPerThread = 4;
+  const int threads = executor.num_threads();
+  return static_cast<int>(std::clamp<int64_t>(
+      work / kMinTaskWork, 1, threads == 1 ? 1 : threads * kTasksPerThread));
+}
+
+// Calls range(begin, end) on disjoint ranges that cover [0, count).
+inline void ParallelFor(Executor& executor, int64_t count,
+                        int64_t work_per_item,
+                        FunctionRef<void(int64_t, int64_t)> range) {
+  const int64_t num_tasks = std::min<int64_t>(
+      NumTasks(executor, count * work_per_item), std::max<int64_t>(count, 1));
+  if (num_tasks == 1) {
+    if (count > 0) range(0, count);
+    return;
+  }
+  executor.Run(static_cast<int>(num_tasks), Order::kAscending, [&](int task) {
+    range(count * task / num_tasks, count * (task + 1) / num_tasks);
+  });
+}
+
+// Two tiles of the micro-kernels.
+inline constexpr int64_t kMinBlockRows = 12;
+
+// Into how many blocks rows are split for so many tasks: more than one where
+// there are too few panels, but not blocks below min_rows.
+inline int64_t NumRowBlocks(int num_tasks, int64_t num_panels, int64_t num_rows,
+                            int64_t min_rows = kMinBlockRows) {
+  constexpr int64_t kBlocksPerTask = 2;
+  if (num_tasks == 1) return 1;
+  return std::clamp<int64_t>(
+      (kBlocksPerTask * num_tasks + num_panels - 1) / num_panels, 1,
+      (num_rows + min_rows - 1) / min_rows);
+}
+
+// Rows [row_begin, row_end) of a panel.
+struct PanelRows {
+  int64_t panel;
+  int64_t next_panel;  // the one that its thread takes up after it, or kNone
+  int64_t row_begin;
+  int64_t row_end;
+
+  static constexpr int64_t kNone = -1;
+};
+
+// Of so many it hardly counts that the last one's cells are computed beside no
+// other panel.
+inline constexpr int kMaxPanelsTogether = 8;
+
+// Rows [row_begin, row_end) of all panels of a matrix.
+struct AllPanels {
+  int64_t count;
+  Order order;  // in which a thread works through its panels
+  int64_t row_begin;
+  int64_t row_end;
+  int64_t work;  // floating-point operations
+  int64_t min_rows = kMinBlockRows;
+};
+
+// Calls run(const PanelRows* parts, int count) on parts that cover the panels,
+// up to kMaxPanelsTogether at a time. A task's parts are neighbours, panel by
+// panel.
+template <typename RunParts>
+void ParallelPanelGroups(Executor& executor, const AllPanels& panels,
+                         RunParts run) {
+  const int64_t num_rows = panels.row_end - panels.row_begin;
+  if (num_rows == 0) return;
+  const int num_tasks = NumTasks(executor, panels.work);
+  // Large blocks read panels from far, and are as few as keep threads busy.
+  const int num_shares = panels.min_rows > kMinBlockRows
+                             ? std::min(num_tasks, executor.num_threads())
+                             : num_tasks;
+  const int64_t row_blocks =
+      NumRowBlocks(num_shares, panels.count, num_rows, panels.min_rows);
+  const int64_t num_parts = panels.count * row_blocks;
+  const bool ascends = panels.order == Order::kAscending;
+  const auto run_parts = [&](int64_t begin, int64_t end) {
+    PanelRows parts[kMaxPanelsTogether];
+    int count = 0;
+    for (int64_t j = begin; j < end; ++j) {
+      const int64_t i = ascends ? j : begin + end - 1 - j;
+      const int64_t next = ascends ? i + 1 : i - 1;
+      const int64_t block = i % row_blocks;
+      PanelRows& part = parts[count];
+      part.panel = i / row_blocks;
+      part.next_panel =
+          next < 0 || next == num_parts || next / row_blocks == part.panel
+              ? PanelRows::kNone
+              : next / row_blocks;
+      part.row_begin = panels.row_begin + num_rows * block / row_blocks;
+      part.row_end = panels.row_begin + num_rows * (block + 1) / row_blocks;
+      if (part.row_begin < part.row_end) ++count;
+      if (count == kMaxPanelsTogether || (j + 1 == end && count > 0)) {
+        run(parts, count);
+        count = 0;
+      }
+    }
+  };
+  if (num_tasks == 1) {
+    run_parts(0, num_parts);
+    return;
+  }
+  executor.Run(num_tasks, panels.order, [&](int task) {
+    run_parts(num_parts * task / num_tasks, num_parts * (task + 1) / num_tasks);
+  });
+}
+
+// The same with run(PanelRows) for each part.
+template <typename RunPart>
+void ParallelPanels(Executor& executor, const AllPanels& panels, RunPart run) {
+  ParallelPanelGroups(executor, panels, [&](const PanelRows* parts, int count) {
+    for (int i = 0; i < count; ++i) run(parts[i]);
+  });
+}
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_THREADS_PARALLEL_H_

@@ -1,0 +1,230 @@
+#include "kernels/engine/threads/team.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace rnn {
+
+namespace {
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Waits a little longer each time: first for another core, then for a thread
+// that shares this one.
+class Backoff {
+ public:
+  void Wait() {
+    if (++count_ < kSpins) {
+      Pause();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+  int count() const { return count_; }
+
+ private:
+  static constexpr int kSpins = 4000;  // some 50 microseconds
+
+  int count_ = 0;
+};
+
+// After so many waits, about a millisecond, a helper goes back where it came
+// from; the team recruits again when it has work.
+constexpr int kPatience = 6000;
+
+constexpr size_t kCacheLine = 64;
+
+}  // namespace
+
+// What all threads of a team see. It outlives the team for late helpers.
+class Team::Job {
+ public:
+  Job(int num_threads, std::shared_ptr<ThreadLimit> limit)
+      : limit_(std::move(limit)), shares_(num_threads) {}
+
+  // Has all threads run task(0) .. task(num_tasks - 1), and takes part.
+  void Run(int num_tasks, Order order, FunctionRef<void(int)> task) {
+    task_ = &task;
+    num_done_.store(0, std::memory_order_relaxed);
+    const int num_threads = std::min(1 + num_helpers(), num_tasks);
+    for (int i = 0; i < num_threads; ++i) {
+      const int64_t begin = int64_t{num_tasks} * i / num_threads;
+      const int64_t end = int64_t{num_tasks} * (i + 1) / num_threads;
+      shares_[i].mirror =
+          order == Order::kDescending ? begin + end - 1 : kNoMirror;
+      shares_[i].range.store(Range::Pack(begin, end),
+                             std::memory_order_release);
+    }
+    generation_.fetch_add(1, std::memory_order_release);
+    Work(kCaller);
+    for (Backoff backoff;
+         num_done_.load(std::memory_order_acquire) < num_tasks;) {
+      backoff.Wait();
+    }
+  }
+
+  // Keeps a place for one more helper, who is to call Help(); or returns false,
+  // if there is none now.
+  bool TryRecruit() {
+    // Whoever made place has left the team.
+    const int num_recruited = num_recruited_.load(std::memory_order_acquire);
+    if (num_recruited + 1 >= num_places() || !limit_->TryAdd()) return false;
+    num_recruited_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+
+  // All that a helper does.
+  void Help() {
+    // A pool that is full may run what it is given at once, on the caller.
+    const bool is_other_thread = std::this_thread::get_id() != caller_;
+    const bool is_recalled = is_other_thread && HelpUntilIdle();
+    num_recruited_.fetch_sub(1, std::memory_order_release);
+    if (!is_recalled) limit_->Remove();
+  }
+
+  void Dismiss() { dismissed_.store(true, std::memory_order_relaxed); }
+
+ private:
+  // The tasks [next, end) that are left of a share, in one word.
+  struct Range {
+    static uint64_t Pack(int64_t next, int64_t end) {
+      return static_cast<uint64_t>(end) << 32 | static_cast<uint64_t>(next);
+    }
+    static uint32_t Next(uint64_t range) {
+      return static_cast<uint32_t>(range);
+    }
+    static uint32_t End(uint64_t range) {
+      return static_cast<uint32_t>(range >> 32);
+    }
+  };
+
+  static constexpr int kCaller = 0;  // of the members
+
+  static constexpr int64_t kNoMirror = -1;
+
+  struct alignas(kCacheLine) Share {
+    std::atomic<uint64_t> range{0};
+    int64_t mirror = kNoMirror;  // or the sum of a task and what it stands for
+    std::atomic<bool> is_taken{false};
+  };
+
+  int num_places() const { return static_cast<int>(shares_.size()); }
+
+  int num_helpers() const {
+    return num_helpers_.load(std::memory_order_relaxed);
+  }
+
+  // Asked by helpers alone.
+  bool IsRecalled() { return limit_->TryRemove(); }
+
+  // Returns whether it was recalled before, and counts no longer.
+  bool HelpUntilIdle() {
+    if (dismissed_.load(std::memory_order_relaxed)) return false;
+    if (IsRecalled()) return true;
+    // No more are recruited than there are places.
+    int member = kCaller + 1;
+    while (shares_[member].is_taken.exchange(true, std::memory_order_relaxed)) {
+      member = member + 1 == num_places() ? kCaller + 1 : member + 1;
+    }
+    num_helpers_.fetch_add(1, std::memory_order_relaxed);
+    uint32_t seen = generation_.load(std::memory_order_relaxed) - 1;
+    bool is_recalled = false;
+    for (Backoff backoff; !is_recalled &&
+                          !dismissed_.load(std::memory_order_relaxed) &&
+                          backoff.count() < kPatience;) {
+      const uint32_t generation = generation_.load(std::memory_order_acquire);
+      if (generation == seen) {
+        backoff.Wait();
+        is_recalled = IsRecalled();
+        continue;
+      }
+      seen = generation;
+      is_recalled = Work(member);
+      backoff = Backoff();
+    }
+    num_helpers_.fetch_sub(1, std::memory_order_relaxed);
+    shares_[member].is_taken.store(false, std::memory_order_relaxed);
+    return is_recalled;
+  }
+
+  // Runs what is left of the member's own share, then of the others'. Returns
+  // whether it stopped because the member, a helper, was recalled.
+  bool Work(int member) {
+    const bool is_helper = member != kCaller;
+    bool is_recalled = false;
+    int num_done = 0;
+    for (int i = 0; i < num_places() && !is_recalled; ++i) {
+      Share& share = shares_[(member + i) % num_places()];
+      while (!is_recalled) {
+        const uint64_t left = share.range.load(std::memory_order_relaxed);
+        if (Range::Next(left) >= Range::End(left)) break;
+        // Whoever takes a task holds up its Run(), so that task_ and the mirror
+        // are those the task belongs to, even if a thread comes here late, from
+        // a Run() that has returned.
+        const uint64_t taken =
+            share.range.fetch_add(1, std::memory_order_acquire);
+        if (Range::Next(taken) >= Range::End(taken)) break;
+        const int64_t next = Range::Next(taken);
+        (*task_)(static_cast<int>(
+            share.mirror == kNoMirror ? next : share.mirror - next));
+        ++num_done;
+        is_recalled = is_helper && IsRecalled();
+      }
+    }
+    if (num_done > 0) num_done_.fetch_add(num_done, std::memory_order_release);
+    return is_recalled;
+  }
+
+  const std::thread::id caller_ = std::this_thread::get_id();
+  const std::shared_ptr<ThreadLimit> limit_;
+  alignas(kCacheLine) std::atomic<uint32_t> generation_{0};
+  const FunctionRef<void(int)>* task_ = nullptr;
+  alignas(kCacheLine) std::atomic<int> num_done_{0};
+  alignas(kCacheLine) std::atomic<int> num_helpers_{0};
+  std::atomic<int> num_recruited_{0};  // those who are still to come as well
+  std::atomic<bool> dismissed_{false};
+  std::vector<Share> shares_;
+};
+
+Team::Team(int num_threads, Schedule schedule,
+           std::shared_ptr<ThreadLimit> limit)
+    : num_threads_(num_threads),
+      schedule_(std::move(schedule)),
+      limit_(std::move(limit)) {
+  limit_->Add();
+}
+
+Team::Team(int num_threads, Schedule schedule)
+    : Team(num_threads, std::move(schedule),
+           std::make_shared<ThreadLimit>(num_threads)) {}
+
+Team::~Team() {
+  limit_->Remove();
+  if (job_) job_->Dismiss();
+}
+
+void Team::Run(int num_tasks, Order order, FunctionRef<void(int)> task) {
+  if (num_threads_ <= 1 || num_tasks <= 1) {
+    SerialExecutor().Run(num_tasks, order, task);
+    return;
+  }
+  if (!job_) job_ = std::make_shared<Job>(num_threads_, limit_);
+  // As often as there are places: one that came may be gone already.
+  for (int i = 1; i < num_threads_ && job_->TryRecruit(); ++i) {
+    schedule_([job = job_] { job->Help(); });
+  }
+  job_->Run(num_tasks, order, task);
+}
+
+}  // namespace rnn

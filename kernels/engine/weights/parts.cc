@@ -1,0 +1,73 @@
+#include "kernels/engine/weights/parts.h"
+
+#include <algorithm>
+
+#include "kernels/engine/elements/elements.h"
+#include "kernels/engine/threads/parallel.h"
+
+namespace rnn {
+
+int64_t LeftParts::Size(int64_t rows, int64_t padded_depth) {
+  return (rows + kPartsRows - 1) / kPartsRows * kPartsRows *
+         In(nullptr, padded_depth).stride;
+}
+
+LeftParts LeftParts::In(BFloat16* values, int64_t padded_depth) {
+  // An odd number of cache lines: rows do not drive each other out.
+  constexpr int64_t kLine = 64 / sizeof(BFloat16);
+  return {values, (padded_depth * kNumParts / kLine | 1) * kLine};
+}
+
+void SplitPartOfRows(const float* const* rows, int64_t num_rows,
+                     const PartsDepth& depth, int64_t begin, int64_t end,
+                     const LeftParts& left) {
+  for (int64_t i = 0; i < num_rows; ++i) {
+    for (int piece = 0; piece < depth.num_pieces; ++piece) {
+      KernelsOfParts().split_row(
+          rows[i] + piece * depth.width + begin, end - begin,
+          left.values + i * left.stride +
+              (piece * depth.padded_width() + begin) * kNumParts);
+    }
+  }
+}
+
+void SplitRows(const float* const* rows, int64_t num_rows,
+               const PartsDepth& depth, Executor& executor,
+               const LeftParts& left) {
+  ParallelFor(executor, num_rows, depth.size() * kMoveWork,
+              [&](int64_t begin, int64_t end) {
+                SplitPartOfRows(rows + begin, end - begin, depth, 0,
+                                depth.width, left.From(begin));
+              });
+}
+
+void SplitColumns(const float* const* rows, int64_t depth, int64_t columns,
+                  Executor& executor, const LeftParts& left) {
+  // What is transposed stays in L1 until it is split.
+  constexpr int64_t kColumns = 16;
+  constexpr int64_t kSlice = 8 * kPartsDepth;
+  ParallelFor(executor, (columns + kColumns - 1) / kColumns,
+              depth * kColumns * kMoveWork, [&](int64_t begin, int64_t end) {
+                alignas(64) float transposed[kColumns * kSlice];
+                const int64_t last = std::min(end * kColumns, columns);
+                for (int64_t j = begin * kColumns; j < last; j += kColumns) {
+                  const int64_t count = std::min(kColumns, last - j);
+                  for (int64_t k = 0; k < depth; k += kSlice) {
+                    const int64_t slice = std::min(kSlice, depth - k);
+                    Kernels<float>().transpose_rows(
+                        rows + k, slice, j, j + count, transposed, kSlice);
+                    for (int64_t i = 0; i < count; ++i) {
+                      KernelsOfParts().split_row(
+                          transposed + i * kSlice, slice,
+                          left.values + (j + i) * left.stride + k * kNumParts);
+                    }
+                  }
+                }
+              });
+}
+
+int64_t PartsPanelSize(int64_t padded_depth) {
+  return padded_depth * kNumParts * Kernels<float>().panel_columns;
+}
+
+}  // namespace rnn

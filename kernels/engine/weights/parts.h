@@ -1,0 +1,97 @@
+// Operands of products of floats in bfloat16 parts (PartsKernels), where the
+// instruction set has them.
+#ifndef KERNELS_ENGINE_WEIGHTS_PARTS_H_
+#define KERNELS_ENGINE_WEIGHTS_PARTS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/threads/executor.h"
+#include "network/element_types.h"
+
+namespace rnn {
+
+// Whether a product in parts pays. `rows` counts those of all steps, as if no
+// sequence were short, for bits depend on it; the others are the sizes of the
+// weights.
+template <typename Operand>
+bool MultipliesInParts(int64_t rows, int64_t weight_rows,
+                       int64_t weight_columns) {
+  // Below that, splitting takes longer than it saves.
+  constexpr int64_t kMinRows = 96;
+  constexpr int64_t kMinSize = 96;
+  constexpr int64_t kMinElements = int64_t{1} << 15;
+  return std::is_same_v<Operand, float> && rows >= kMinRows &&
+         std::min(weight_rows, weight_columns) >= kMinSize &&
+         weight_rows * weight_columns >= kMinElements &&
+         SelectSimdTarget().parts_kernels != nullptr;
+}
+
+inline const PartsKernels& KernelsOfParts() {
+  return *SelectSimdTarget().parts_kernels;
+}
+
+// A depth of one piece or more, each of which is filled up with zeros to whole
+// chunks: what is computed a piece at a time can be split a piece at a time.
+struct PartsDepth {
+  int num_pieces;
+  int64_t width;  // of a piece
+
+  int64_t padded_width() const { return PaddedPartsDepth(width); }
+  int64_t size() const { return num_pieces * width; }
+  int64_t padded() const { return num_pieces * padded_width(); }
+};
+
+// The left operand A [rows, depth].
+struct LeftParts {
+  BFloat16* values = nullptr;
+  int64_t stride = 0;  // from row to row
+
+  // Elements of memory for so many rows. Where products begin with any row,
+  // kPartsRows more are read.
+  static int64_t Size(int64_t rows, int64_t padded_depth);
+  // In memory that is large enough.
+  static LeftParts In(BFloat16* values, int64_t padded_depth);
+
+  LeftParts From(int64_t row) const { return {values + row * stride, stride}; }
+};
+
+// Splits [begin, end) of each piece of rows [0, num_rows), `begin` being a
+// multiple of kPartsDepth, and `end` too, or the piece's width.
+void SplitPartOfRows(const float* const* rows, int64_t num_rows,
+                     const PartsDepth& depth, int64_t begin, int64_t end,
+                     const LeftParts& left);
+// left = rows.
+void SplitRows(const float* const* rows, int64_t num_rows,
+               const PartsDepth& depth, Executor& executor,
+               const LeftParts& left);
+// left = the transpose of rows [depth][columns].
+void SplitColumns(const float* const* rows, int64_t depth, int64_t columns,
+                  Executor& executor, const LeftParts& left);
+
+// Elements of a panel of the right operand.
+int64_t PartsPanelSize(int64_t padded_depth);
+
+// [begin, end) of the padded depth of a panel, whole chunks. fill(first k, last
+// k, rows) writes that of it, seen without what pads it, into rows [][panel
+// columns].
+template <typename Fill>
+void SplitPanel(const PartsDepth& depth, int64_t begin, int64_t end,
+                BFloat16* out, Fill fill) {
+  float rows[kPartsDepth * kMaxPartsColumns];
+  for (int64_t k = begin; k < end; k += kPartsDepth) {
+    const int64_t piece = k / depth.padded_width();
+    const int64_t first = k % depth.padded_width();
+    const int64_t count = std::min(kPartsDepth, depth.width - first);
+    const int64_t k_begin = piece * depth.width + first;
+    fill(k_begin, k_begin + count, rows);
+    KernelsOfParts().split_chunk(rows, count, out);
+    out += PartsPanelSize(kPartsDepth);
+  }
+}
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_WEIGHTS_PARTS_H_

@@ -1,0 +1,35 @@
+// The cells and the order of their gates. Plain enumerations without standard
+// headers, so that the files compiled for one instruction set may read them.
+#ifndef NETWORK_CELL_H_
+#define NETWORK_CELL_H_
+
+namespace rnn {
+
+enum class CellMode { kRelu = 0, kTanh = 1, kLstm = 2, kGru = 3 };
+inline constexpr int kNumCellModes = 4;
+
+// Gates in the order in which params, pre-activations and reserve hold them.
+enum LstmGate { kInput, kForget, kCell, kOutput, kNumLstmGates };
+enum GruGate { kReset, kUpdate, kNew, kNumGruGates };
+
+constexpr int NumGates(CellMode mode) {
+  return mode == CellMode::kLstm  ? int{kNumLstmGates}
+         : mode == CellMode::kGru ? int{kNumGruGates}
+                                  : 1;
+}
+
+inline constexpr int kMaxGates = kNumLstmGates;
+
+// A reserve row holds H values of each gate's activation and then one more H:
+// of the LSTM's c', of the GRU's q = R_n h + bR_n. Other cells save nothing.
+inline constexpr int kLstmReserveCell = kNumLstmGates;
+inline constexpr int kGruReserveRecurrentNew = kNumGruGates;
+
+constexpr int NumReservedPerUnit(CellMode mode) {
+  return mode == CellMode::kLstm || mode == CellMode::kGru ? NumGates(mode) + 1
+                                                           : 0;
+}
+
+}  // namespace rnn
+
+#endif  // NETWORK_CELL_H_

@@ -1,0 +1,34 @@
+// The 16-bit element types, by their bits alone, and the type each element type
+// is computed in. Without C++ headers, as the files compiled for one
+// instruction set read them.
+#ifndef NETWORK_ELEMENT_TYPES_H_
+#define NETWORK_ELEMENT_TYPES_H_
+
+#include <stdint.h>
+
+namespace rnn {
+
+struct Half {  // IEEE 754 binary16
+  uint16_t bits;
+};
+
+struct BFloat16 {  // the upper half of a float
+  uint16_t bits;
+};
+
+// 16-bit tensors are stored rounded; products, gates and the LSTM cell state
+// are float.
+template <typename Element>
+struct ComputeTypeOf {
+  using type = float;
+};
+template <>
+struct ComputeTypeOf<double> {
+  using type = double;
+};
+template <typename Element>
+using ComputeType = typename ComputeTypeOf<Element>::type;
+
+}  // namespace rnn
+
+#endif  // NETWORK_ELEMENT_TYPES_H_

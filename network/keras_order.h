@@ -1,0 +1,46 @@
+// The order of weights in a Keras layer, beside that of params.
+//
+// Keras keeps one column per unit of a gate, gates side by side. Its order of
+// gates is that of params but for the GRU, whose update gate comes before the
+// reset gate. Its LSTM and simple RNN have one bias; it takes the place of the
+// input bias, the recurrent one being zero.
+#ifndef NETWORK_KERAS_ORDER_H_
+#define NETWORK_KERAS_ORDER_H_
+
+#include <cstdint>
+
+#include "network/cell.h"
+#include "network/descriptor.h"
+
+namespace rnn {
+
+// Weights of one layer in one direction. Value is an element type, const or
+// not.
+template <typename Value>
+struct KerasWeights {
+  Value* kernel;            // [I, G*H]
+  Value* recurrent_kernel;  // [H, G*H]
+  Value* bias;              // [G*H], GRU [2, G*H]; nullptr: none, zeros
+};
+
+// The place in Keras' order of the gate that params call `gate`, and the other
+// way round.
+inline int64_t KerasGate(CellMode mode, int64_t gate) {
+  constexpr GruGate kSwapped[] = {kUpdate, kReset, kNew};
+  return mode == CellMode::kGru ? int64_t{kSwapped[gate]} : gate;
+}
+
+// Elements of each.
+inline int64_t KerasKernelSize(const RnnDescriptor& d) {
+  return d.input_size * d.gates_size();
+}
+inline int64_t KerasRecurrentKernelSize(const RnnDescriptor& d) {
+  return d.hidden_size * d.gates_size();
+}
+inline int64_t KerasBiasSize(const RnnDescriptor& d) {
+  return (d.mode == CellMode::kGru ? 2 : 1) * d.gates_size();
+}
+
+}  // namespace rnn
+
+#endif  // NETWORK_KERAS_ORDER_H_

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Writes tests/engine/engine_bits anew: hashes of the results of random calls, for each instruction set that this machine
+# has or emulates. Only for a change that is meant to change bits.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+bazel=$(tools/find_bazel.sh)
+export ENGINE_BITS_FOLDER=$PWD/tests/engine/engine_bits
+
+write() {  # binary, instruction set
+  TF_CUDNN_RNN_ISA=$2 "$1" --gtest_brief=1
+}
+"$bazel" build //tests/engine:engine_bits_test
+for isa in avx512_bf16 avx512 avx2 scalar; do
+  write bazel-bin/tests/engine/engine_bits_test "$isa"
+done
+"$bazel" build --config=emulated_amx //tests/engine:engine_bits_test
+write bazel-bin/tests/engine/engine_bits_test avx512_amx
+TESTS=engine_bits_test tools/test_arm.sh
+git status --short "$ENGINE_BITS_FOLDER"
