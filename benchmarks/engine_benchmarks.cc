@@ -43,14 +43,14 @@ struct EngineBenchmark {
                        SelectSimdTarget().name +
                        "/threads:" + std::to_string(num_threads);
     if (type != ElementType::kFloat) {
-      name += std::string("/") + ElementTypeName(type);
+      name += std::string("/") + BenchmarkTypeName(type);
     }
     if (is_ragged) name += "/ragged";
     return name;
   }
   // Benchmarks with equal tensors run one after another and share them.
   std::string TensorsName() const {
-    return benchmark_case.name + "/" + ElementTypeName(type) +
+    return benchmark_case.name + "/" + BenchmarkTypeName(type) +
            (is_ragged ? "/ragged" : "") +
            (pass == Pass::kInference ? "/inference" : "");
   }

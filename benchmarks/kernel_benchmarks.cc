@@ -64,7 +64,7 @@ void Measure(benchmark::State& state, const char* counter, double per_call,
 // B [depth][columns] in one of the ways in which kernels take it.
 template <typename Operand>
 struct Weights {
-  Weights(PanelKind kind, int64_t depth, int64_t columns, int lanes)
+  Weights(PanelKind kind, int64_t depth, int64_t columns)
       : values(kind == PanelKind::kTransposed ? columns : depth,
                kind == PanelKind::kTransposed ? depth : columns) {
     switch (kind) {
@@ -74,12 +74,6 @@ struct Weights {
       case PanelKind::kTransposed:
         panel.transposed = values.data();
         panel.stride = depth;
-        break;
-      case PanelKind::kVectors:
-        panel.stride = columns;
-        for (int64_t v = 0; v * lanes < columns; ++v) {
-          panel.vectors[v] = values.data() + v * lanes;
-        }
         break;
     }
   }
@@ -96,7 +90,7 @@ void RunMultiplyPanel(benchmark::State& state, const SimdTarget& target,
   const int64_t columns = kernels.panel_columns;
   Matrix<Operand> a(rows, depth);
   Matrix<ComputeType<Operand>> c(rows, columns);
-  Weights<Operand> weights(kind, depth, columns, kernels.lanes);
+  Weights<Operand> weights(kind, depth, columns);
   PanelProduct<Operand> product{};
   product.rows = rows;
   product.depth = depth;
@@ -152,7 +146,7 @@ void RunCellForward(benchmark::State& state, const SimdTarget& target,
   const int64_t columns = NumGates(mode) * units;
   // The panel is all there is, but for the GRU, which reads its own units of h.
   const int64_t H = std::max(units, depth);
-  Weights<Operand> weights(PanelKind::kPacked, depth, columns, kernels.lanes);
+  Weights<Operand> weights(PanelKind::kPacked, depth, columns);
   Matrix<Operand> h_prev(rows, H), h(rows, H);
   Matrix<F> input_gates(rows, NumGates(mode) * H), new_bias(1, H), c(rows, H);
   Matrix<Operand> saved(rows, NumReservedPerUnit(mode) * H);
@@ -228,10 +222,9 @@ void RegisterOnSizes(const std::string& name,
 
 template <typename Operand>
 void RegisterOfType(const SimdTarget& target) {
-  const std::string suffix =
-      std::string("/") + target.name + "/" + ElementTypeName(kTypeOf<Operand>);
-  for (PanelKind kind :
-       {PanelKind::kPacked, PanelKind::kTransposed, PanelKind::kVectors}) {
+  const std::string suffix = std::string("/") + target.name + "/" +
+                             BenchmarkTypeName(kTypeOf<Operand>);
+  for (PanelKind kind : {PanelKind::kPacked, PanelKind::kTransposed}) {
     std::vector<int64_t> rows = {1, 2, 4, 6, 8, 16};
     if (kind == PanelKind::kPacked) rows.push_back(64);
     RegisterOnSizes(std::string("Kernel/multiply_panel/") +
@@ -269,7 +262,7 @@ template <typename F>
 void RegisterActivations(const SimdTarget& target) {
   const auto register_activation = [&](const char* name, auto function) {
     RegisterOnSizes(std::string("Kernel/activation/") + name + "/" +
-                        target.name + "/" + ElementTypeName(kTypeOf<F>),
+                        target.name + "/" + BenchmarkTypeName(kTypeOf<F>),
                     {"count"}, {{4096}}, [function](benchmark::State& state) {
                       RunElementwise(state, function);
                     });

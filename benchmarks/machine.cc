@@ -127,7 +127,7 @@ double SecondsOnThreads(int num_threads, const std::function<void(int)>& task) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-const char* ElementTypeName(ElementType type) {
+const char* BenchmarkTypeName(ElementType type) {
   switch (type) {
     case ElementType::kFloat:
       return "float";

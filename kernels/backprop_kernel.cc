@@ -5,6 +5,7 @@
 #include "kernels/dropout_keys.h"
 #include "kernels/engine/engine.h"
 #include "kernels/kernels.h"
+#include "kernels/plan_log.h"
 #include "kernels/rnn_call.h"
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
@@ -45,20 +46,7 @@ class BackpropKernel : public OpKernel {
     arguments.x = Data<T>(*call->input);
     arguments.h0 = Data<T>(*call->input_h);
     arguments.c0 = LstmData(*call->input_c);
-    rnn::KerasWeights<const Element<T>> keras_weights;
-    rnn::KerasWeights<Element<T>> keras_dweights;
-    if (has_keras_weights()) {
-      keras_weights = call->keras_weights.Data<T>();
-      arguments.params = nullptr;
-      arguments.keras_weights = &keras_weights;
-      arguments.keras_dweights = &keras_dweights;
-      OP_REQUIRES_OK(context, AllocateKerasOutputs(context, call->keras_weights,
-                                                   &keras_dweights));
-    } else {
-      arguments.params = Data<T>(*call->params);
-      arguments.keras_weights = nullptr;
-      arguments.keras_dweights = nullptr;
-    }
+    arguments.weights = call->Weights<T>();
     arguments.y = Data<T>(*inputs.output);
     arguments.reserve = Data<T>(*inputs.reserve_space);
     arguments.dy = Data<T>(*inputs.output_backprop);
@@ -70,13 +58,16 @@ class BackpropKernel : public OpKernel {
     arguments.c_strides = call->c_strides;
     OP_REQUIRES_OK(context, AllocateOutputs(context, *call, &arguments));
 
-    std::optional<Scratch> scratch;
-    const int64_t scratch_bytes = rnn::BackwardScratchBytes<Element<T>>(
-        call->descriptor, call->sequences, has_keras_weights());
-    OP_REQUIRES_OK(context, AllocateScratch(scratch_bytes, &scratch));
     ThreadPoolExecutor executor(context);
-    rnn::Backward(call->descriptor, call->sequences, arguments, scratch->data(),
-                  executor);
+    rnn::BackwardPlan plan;
+    OP_REQUIRES_OK(context,
+                   FromEngine(rnn::BackwardPlan::Create(
+                       call->Describe<T>(),
+                       rnn::Machine::Here(executor.num_threads()), &plan)));
+    if (options_.logs_plans) LogPlan(plan);
+    std::optional<Scratch> scratch;
+    OP_REQUIRES_OK(context, AllocateScratch(plan.scratch_bytes, &scratch));
+    rnn::Backward(plan, arguments, scratch->data(), executor);
   }
 
  private:
@@ -98,10 +89,13 @@ class BackpropKernel : public OpKernel {
     TF_RETURN_IF_ERROR(AllocateOutput(context, "input_h_backprop",
                                       call.input_h->shape(), &output));
     arguments->dh0 = MutableData<T>(output);
-    if (!has_keras_weights()) {
+    if (has_keras_weights()) {
+      TF_RETURN_IF_ERROR(AllocateKerasOutputs(context, call.keras_weights,
+                                              &arguments->dweights.keras));
+    } else {
       TF_RETURN_IF_ERROR(AllocateOutput(context, "params_backprop",
                                         call.params->shape(), &output));
-      arguments->dparams = MutableData<T>(output);
+      arguments->dweights.params = MutableData<T>(output);
     }
     TF_RETURN_IF_ERROR(AllocateOutput(context, "input_c_backprop",
                                       call.input_c->shape(), &output));

@@ -5,6 +5,7 @@
 #include "kernels/dropout_keys.h"
 #include "kernels/engine/engine.h"
 #include "kernels/kernels.h"
+#include "kernels/plan_log.h"
 #include "kernels/rnn_call.h"
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
@@ -45,15 +46,7 @@ class ForwardKernel : public OpKernel {
     arguments.x = Data<T>(*call->input);
     arguments.h0 = Data<T>(*call->input_h);
     arguments.c0 = is_lstm() ? Data<T>(*call->input_c) : nullptr;
-    rnn::KerasWeights<const Element<T>> keras_weights;
-    if (options_.version.has_keras_weights) {
-      keras_weights = call->keras_weights.Data<T>();
-      arguments.params = nullptr;
-      arguments.keras_weights = &keras_weights;
-    } else {
-      arguments.params = Data<T>(*call->params);
-      arguments.keras_weights = nullptr;
-    }
+    arguments.weights = call->Weights<T>();
     arguments.x_strides = call->x_strides;
     arguments.y_strides = call->y_strides;
     arguments.h_strides = call->h_strides;
@@ -63,13 +56,16 @@ class ForwardKernel : public OpKernel {
     arguments.dropout_key = dropout_key;
     OP_REQUIRES_OK(context, AllocateOutputs(context, *call, &arguments));
 
-    std::optional<Scratch> scratch;
-    const int64_t scratch_bytes = rnn::ForwardScratchBytes<Element<T>>(
-        call->descriptor, call->sequences, arguments.reserve != nullptr);
-    OP_REQUIRES_OK(context, AllocateScratch(scratch_bytes, &scratch));
     ThreadPoolExecutor executor(context);
-    rnn::Forward(call->descriptor, call->sequences, arguments, scratch->data(),
-                 executor);
+    rnn::ForwardPlan plan;
+    OP_REQUIRES_OK(context,
+                   FromEngine(rnn::ForwardPlan::Create(
+                       call->Describe<T>(), arguments.reserve != nullptr,
+                       rnn::Machine::Here(executor.num_threads()), &plan)));
+    if (options_.logs_plans) LogPlan(plan);
+    std::optional<Scratch> scratch;
+    OP_REQUIRES_OK(context, AllocateScratch(plan.scratch_bytes, &scratch));
+    rnn::Forward(plan, arguments, scratch->data(), executor);
   }
 
  private:

@@ -1,7 +1,7 @@
 // What programs ask the library itself: the only name that it exports.
-#include <cstdlib>
+#include "kernels/engine/simd/instruction_set.h"
 
-#include "kernels/engine/simd/simd_kernels.h"
+#include <cstdlib>
 
 // The name of the instruction set that all kernels of this process use; nullptr
 // if the environment now asks for one that this build does not have, which ops
@@ -11,5 +11,5 @@ tf_cudnn_rnn_instruction_set() {
   const char* limit = std::getenv(rnn::kSimdTargetVariable);
   const bool is_known =
       limit == nullptr || *limit == '\0' || rnn::IsSimdTargetName(limit);
-  return is_known ? rnn::SelectSimdTarget().name : nullptr;
+  return is_known ? rnn::SelectedSimdTargetName() : nullptr;
 }

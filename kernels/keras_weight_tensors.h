@@ -4,8 +4,8 @@
 #define KERNELS_KERAS_WEIGHT_TENSORS_H_
 
 #include "absl/status/status.h"
-#include "kernels/engine/weights/keras_weights.h"
 #include "kernels/tf_adapter.h"
+#include "network/weights.h"
 #include "ops/keras_weights_rules.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"

@@ -45,8 +45,9 @@ class KerasToParamsKernel : public OpKernel {
         AllocateOutput(context, "params", TensorShape({network.layout->size()}),
                        &params));
     ThreadPoolExecutor executor(context);
-    rnn::KerasToParams<Element<T>>(network.descriptor, weights.Data<T>(),
-                                   MutableData<T>(params), executor);
+    rnn::KerasToParams<Element<T>>(network.descriptor, *network.layout,
+                                   weights.Data<T>(), MutableData<T>(params),
+                                   executor);
   }
 
  private:
@@ -102,7 +103,7 @@ class KerasToParamsBackpropKernel : public OpKernel {
     }
     ThreadPoolExecutor executor(context);
     rnn::KerasToParamsBackward<Element<T>>(
-        descriptor, Data<T>(*params_backprop),
+        descriptor, *network.layout, Data<T>(*params_backprop),
         {MutableData<T>(kernel), MutableData<T>(recurrent_kernel),
          bias == nullptr ? nullptr : MutableData<T>(bias)},
         executor);

@@ -3,9 +3,9 @@
 #include <cstdint>
 
 #include "kernels/engine/elements/dropout.h"
-#include "kernels/engine/elements/elements.h"
 #include "kernels/engine/elements/reserve_header.h"
 #include "kernels/engine/engine.h"
+#include "kernels/engine/plan/thresholds.h"
 #include "kernels/engine/threads/parallel.h"
 #include "kernels/rnn_call.h"
 #include "kernels/tf_adapter.h"
@@ -93,7 +93,7 @@ class ReadReserveKernel : public OpKernel {
     const int64_t batch = shape.dim_size(2);
     const int64_t features = shape.dim_size(3);
     const int64_t rows = shape.dim_size(0) * time * batch;
-    rnn::ParallelFor(executor, rows, features * rnn::kMoveWork,
+    rnn::ParallelFor(executor, rows, features * rnn::speed::kMoveWork,
                      [&](int64_t begin, int64_t end) {
                        for (int64_t i = begin; i < end; ++i) {
                          ComputeType* row = masks + i * features;

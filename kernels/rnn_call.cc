@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/simd/instruction_set.h"
+#include "kernels/plan_log.h"
 #include "kernels/tf_adapter.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/util/env_var.h"
@@ -132,19 +133,20 @@ absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
     return rnn::Strides::Of(options.states_outer_major, sizes.pseudo_layers,
                             sizes.batch, features);
   };
-  return RnnCall{inputs.input,
-                 inputs.input_h,
-                 inputs.input_c,
-                 inputs.params,
-                 inputs.keras_weights,
-                 std::move(output_shape),
-                 MakeDescriptor(attributes, sizes.network(attributes)),
-                 rnn::Sequences(sizes.time, sizes.batch, lengths),
-                 {attributes.time_major, options.states_outer_major},
-                 sequence_strides(sizes.input_size),
-                 sequence_strides(output_features),
-                 state_strides(sizes.output_size),
-                 state_strides(sizes.hidden_size)};
+  RnnCall call(rnn::Sequences(sizes.time, sizes.batch, lengths));
+  call.input = inputs.input;
+  call.input_h = inputs.input_h;
+  call.input_c = inputs.input_c;
+  call.params = inputs.params;
+  call.keras_weights = inputs.keras_weights;
+  call.output_shape = std::move(output_shape);
+  call.descriptor = MakeDescriptor(attributes, sizes.network(attributes));
+  call.layout = {attributes.time_major, options.states_outer_major};
+  call.x_strides = sequence_strides(sizes.input_size);
+  call.y_strides = sequence_strides(output_features);
+  call.h_strides = state_strides(sizes.output_size);
+  call.c_strides = state_strides(sizes.hidden_size);
+  return call;
 }
 
 // Whether TF_CUDNN_RNN_BATCH_MAJOR_STATES asks for the meaning that TensorFlow
@@ -184,6 +186,7 @@ absl::Status ReadCallOptions(OpKernelConstruction* context,
                              const OpVersion& version, CallOptions* options) {
   options->version = version;
   TF_RETURN_IF_ERROR(CheckSimdTargetVariable());
+  TF_RETURN_IF_ERROR(ReadWhetherToLogPlans(&options->logs_plans));
   TF_RETURN_IF_ERROR(ReadRnnAttributes(context, &options->attributes));
   options->states_outer_major = options->attributes.time_major;
   if (version.is_own || !version.has_sequence_lengths) return absl::OkStatus();

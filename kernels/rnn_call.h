@@ -3,12 +3,16 @@
 #ifndef KERNELS_RNN_CALL_H_
 #define KERNELS_RNN_CALL_H_
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/engine/engine.h"
 #include "kernels/keras_weight_tensors.h"
+#include "kernels/tf_adapter.h"
 #include "network/descriptor.h"
 #include "network/sequences.h"
+#include "network/weights.h"
 #include "ops/attributes.h"
 #include "ops/call_shapes.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -51,6 +55,7 @@ struct CallOptions {
   RnnAttributes attributes;
   // Whether states are [L*D, B, ...], else [B, L*D, ...].
   bool states_outer_major = true;
+  bool logs_plans = false;
 };
 
 absl::Status ReadCallOptions(tensorflow::OpKernelConstruction* context,
@@ -58,17 +63,43 @@ absl::Status ReadCallOptions(tensorflow::OpKernelConstruction* context,
 
 // A valid call. Tensors are those of the context.
 struct RnnCall {
-  const tensorflow::Tensor* input;
-  const tensorflow::Tensor* input_h;
-  const tensorflow::Tensor* input_c;
-  const tensorflow::Tensor* params;  // nullptr if the weights are Keras'
+  explicit RnnCall(rnn::Sequences call_sequences)
+      : sequences(std::move(call_sequences)) {}
+
+  const tensorflow::Tensor* input = nullptr;
+  const tensorflow::Tensor* input_h = nullptr;
+  const tensorflow::Tensor* input_c = nullptr;
+  const tensorflow::Tensor* params = nullptr;  // or the weights are Keras'
   KerasWeightTensors keras_weights;
 
   tensorflow::TensorShape output_shape;
   rnn::RnnDescriptor descriptor;
   rnn::Sequences sequences;
   rnn::PaddedLayout layout;
-  rnn::Strides x_strides, y_strides, h_strides, c_strides;
+  rnn::Strides x_strides{}, y_strides{}, h_strides{}, c_strides{};
+
+  // For the engine, with elements of TensorFlow's type T. The sequences are
+  // those of this object, which must outlive what is returned.
+  template <typename T>
+  rnn::CallDescription Describe() const {
+    rnn::CallDescription call;
+    call.descriptor = descriptor;
+    call.sequences = &sequences;
+    call.element_type = rnn::kElementTypeOf<Element<T>>;
+    call.weight_order = params == nullptr ? rnn::WeightOrder::kKeras
+                                          : rnn::WeightOrder::kParams;
+    return call;
+  }
+  template <typename T>
+  rnn::Weights<const Element<T>> Weights() const {
+    rnn::Weights<const Element<T>> weights;
+    if (params == nullptr) {
+      weights.keras = keras_weights.Data<T>();
+    } else {
+      weights.params = Data<T>(*params);
+    }
+    return weights;
+  }
 };
 
 // What a backward call has beside that.

@@ -35,11 +35,6 @@ absl::Status AllocateZeros(tensorflow::OpKernelContext* context,
 
 absl::Status AllocateScratch(int64_t num_bytes,
                              std::optional<Scratch>* scratch) {
-  if (num_bytes < 0) {
-    return absl::ResourceExhaustedError(
-        "The scratch memory of this call needs more bytes than 64 bits can "
-        "count; use a smaller batch or fewer time steps.");
-  }
   scratch->emplace(num_bytes);
   if ((*scratch)->data() == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat(

@@ -65,7 +65,7 @@ absl::Status AllocateZeros(tensorflow::OpKernelContext* context,
                            const char* name,
                            const tensorflow::TensorShape& shape);
 
-// Scratch memory for the length of a call; `num_bytes` is -1 if it overflowed.
+// Scratch memory for the length of a call.
 absl::Status AllocateScratch(int64_t num_bytes,
                              std::optional<Scratch>* scratch);
 

@@ -29,6 +29,25 @@ struct ComputeTypeOf<double> {
 template <typename Element>
 using ComputeType = typename ComputeTypeOf<Element>::type;
 
+enum class ElementType { kFloat, kDouble, kHalf, kBFloat16 };
+
+template <typename Element>
+inline constexpr ElementType kElementTypeOf = ElementType::kFloat;
+template <>
+inline constexpr ElementType kElementTypeOf<double> = ElementType::kDouble;
+template <>
+inline constexpr ElementType kElementTypeOf<Half> = ElementType::kHalf;
+template <>
+inline constexpr ElementType kElementTypeOf<BFloat16> = ElementType::kBFloat16;
+
+// As TensorFlow names them.
+constexpr const char* ElementTypeName(ElementType type) {
+  return type == ElementType::kFloat    ? "float32"
+         : type == ElementType::kDouble ? "float64"
+         : type == ElementType::kHalf   ? "float16"
+                                        : "bfloat16";
+}
+
 }  // namespace rnn
 
 #endif  // NETWORK_ELEMENT_TYPES_H_

@@ -8,22 +8,12 @@
 // D directions (1 or 2), G gates (lstm 4, gru 3, rnn_relu and rnn_tanh 1);
 // P features of one direction's output: num_proj if that is not 0, else H.
 // Pseudo-layer k = layer * D + direction; direction 1 runs backward in time.
+#include "ops/attribute_strings.h"
 #include "ops/shape_functions.h"
 #include "tensorflow/core/framework/op.h"
 
 namespace tf_cudnn_rnn {
 namespace {
-
-constexpr char kType[] = "T: {bfloat16, float16, float32, float64}";
-constexpr char kRnnMode[] =
-    "rnn_mode: {'rnn_relu', 'rnn_tanh', 'lstm', 'gru'} = 'lstm'";
-constexpr char kInputMode[] =
-    "input_mode: {'linear_input', 'skip_input', 'auto_select'} = "
-    "'linear_input'";
-constexpr char kDirection[] =
-    "direction: {'unidirectional', 'bidirectional'} = 'unidirectional'";
-constexpr char kDropout[] = "dropout: float = 0.0";
-constexpr char kNumProj[] = "num_proj: int = 0";
 
 REGISTER_OP("TfCudnnRnn>CudnnRNNV3")
     .Input("input: T")                 // [T, B, I]
@@ -43,8 +33,8 @@ REGISTER_OP("TfCudnnRnn>CudnnRNNV3")
     .Attr(kDirection)
     .Attr(kDropout)
     .Attr(kNumProj)
-    .Attr("is_training: bool = true")
-    .Attr("time_major: bool = true")
+    .Attr(kIsTraining)
+    .Attr(kTimeMajor)
     .SetShapeFn(ForwardShapeFunction)
     .Doc(R"doc(
 A stack of recurrent layers, run over a batch of sequences.
@@ -93,7 +83,7 @@ REGISTER_OP("TfCudnnRnn>CudnnRNNBackpropV3")
     .Attr(kDirection)
     .Attr(kDropout)
     .Attr(kNumProj)
-    .Attr("time_major: bool = true")
+    .Attr(kTimeMajor)
     .SetShapeFn(BackpropShapeFunction)
     .Doc(R"doc(
 Gradients of CudnnRNNV3.
@@ -128,8 +118,8 @@ REGISTER_OP("TfCudnnRnn>CudnnRNNParamsToCanonicalV2")
         "weights: num_params_weights * T")    // W [H, in], R [H, P], Pr [P, H]
     .Output("biases: num_params_biases * T")  // [H]
     .Attr(kType)
-    .Attr("num_params_weights: int >= 1")
-    .Attr("num_params_biases: int >= 1")
+    .Attr(kNumParamsWeights)
+    .Attr(kNumParamsBiases)
     .Attr(kRnnMode)
     .Attr(kInputMode)
     .Attr(kDirection)
@@ -152,8 +142,8 @@ REGISTER_OP("TfCudnnRnn>CudnnRNNCanonicalToParamsV2")
     .Input("biases: num_params_biases * T")    // [H]
     .Output("params: T")                       // [N]
     .Attr(kType)
-    .Attr("num_params_weights: int >= 1")
-    .Attr("num_params_biases: int >= 1")
+    .Attr(kNumParamsWeights)
+    .Attr(kNumParamsBiases)
     .Attr(kRnnMode)
     .Attr(kInputMode)
     .Attr(kDirection)

@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "ops/attribute_strings.h"
 #include "ops/keras_weights_rules.h"
 #include "ops/params_rules.h"
 #include "ops/partial_shapes.h"
@@ -16,11 +17,6 @@ using ::tensorflow::PartialTensorShape;
 using ::tensorflow::shape_inference::DimensionHandle;
 using ::tensorflow::shape_inference::InferenceContext;
 using ::tensorflow::shape_inference::ShapeHandle;
-
-constexpr char kType[] = "T: {bfloat16, float16, float32, float64}";
-constexpr char kRnnMode[] =
-    "rnn_mode: {'rnn_relu', 'rnn_tanh', 'lstm', 'gru'} = 'lstm'";
-constexpr char kNumBiases[] = "num_biases: int >= 0 = 1";
 
 absl::Status GetKerasShapes(InferenceContext* c,
                             const KerasWeightsAttributes& attributes,
@@ -153,8 +149,8 @@ REGISTER_OP("TfCudnnRnn>KerasRNN")
     .Attr(kType)
     .Attr(kNumBiases)
     .Attr(kRnnMode)
-    .Attr("is_training: bool = true")
-    .Attr("time_major: bool = true")
+    .Attr(kIsTraining)
+    .Attr(kTimeMajor)
     .SetShapeFn(KerasRnnShapeFunction)
     .Doc(R"doc(
 One recurrent layer in one direction, with the weights of a Keras layer.
@@ -189,7 +185,7 @@ REGISTER_OP("TfCudnnRnn>KerasRNNBackprop")
     .Attr(kType)
     .Attr(kNumBiases)
     .Attr(kRnnMode)
-    .Attr("time_major: bool = true")
+    .Attr(kTimeMajor)
     .SetShapeFn(KerasRnnBackpropShapeFunction)
     .Doc(R"doc(
 Gradients of KerasRNN.

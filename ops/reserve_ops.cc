@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "ops/attribute_strings.h"
 #include "ops/attributes.h"
 #include "ops/call_shapes.h"
 #include "ops/partial_shapes.h"
@@ -59,16 +60,14 @@ REGISTER_OP("TfCudnnRnn>CudnnRNNReadReserve")
     .Input("reserve_space: T")           // [R]
     .Output("dropout_masks: M")          // [L-1, T, B, D*P]; 0 without dropout
     .Output("states_outer_major: bool")  // []
-    .Attr("T: {bfloat16, float16, float32, float64}")
+    .Attr(kType)
     .Attr("M: {float32, float64}")
-    .Attr("rnn_mode: {'rnn_relu', 'rnn_tanh', 'lstm', 'gru'} = 'lstm'")
-    .Attr(
-        "input_mode: {'linear_input', 'skip_input', 'auto_select'} = "
-        "'linear_input'")
-    .Attr("direction: {'unidirectional', 'bidirectional'} = 'unidirectional'")
-    .Attr("dropout: float = 0.0")
-    .Attr("num_proj: int = 0")
-    .Attr("time_major: bool = true")
+    .Attr(kRnnMode)
+    .Attr(kInputMode)
+    .Attr(kDirection)
+    .Attr(kDropout)
+    .Attr(kNumProj)
+    .Attr(kTimeMajor)
     .SetShapeFn(ReadReserveShapeFunction)
     .Doc(R"doc(
 What a training call of CudnnRNNV3, or of a built-in CudnnRNN op, noted in its

@@ -44,6 +44,75 @@ def test_engine_includes_itself_and_the_standard_library_alone(path):
             assert re.fullmatch(r"[a-z0-9_]+(\.h)?", name), f"{relative(path)} includes {name}"
 
 
+# Each room of the sources, and what it may include: arrows run one way.
+ARROWS = {
+    "network": (),
+    "ops": ("network",),
+    "kernels/memory": (),
+    "kernels/engine/simd": ("network",),
+    "kernels/engine/threads": ("kernels/engine/plan/thresholds.h",),
+    "kernels/engine/elements": ("network", "kernels/engine/simd"),
+    "kernels/engine/plan": (
+        "network",
+        "kernels/engine/simd",
+        "kernels/engine/threads",
+        "kernels/engine/elements",
+    ),
+}
+ARROWS["kernels/engine/weights"] = (*ARROWS["kernels/engine/plan"], "kernels/engine/plan")
+ARROWS["kernels/engine/products"] = (
+    *ARROWS["kernels/engine/weights"],
+    "kernels/engine/weights",
+)
+ARROWS["kernels/engine/passes"] = (
+    *ARROWS["kernels/engine/products"],
+    "kernels/engine/products",
+    "kernels/engine/engine.h",
+)
+
+
+@pytest.mark.parametrize(
+    "room, path",
+    [
+        pytest.param(room, path, id=relative(path))
+        for room in ARROWS
+        for path in sources(ROOT / room)
+        if path.parent == ROOT / room
+    ],
+)
+def test_arrows_between_rooms_run_one_way(room, path):
+    ours = ("network/", "ops/", "kernels/")
+    for _, name in includes(path):
+        if name.startswith(ours):
+            allowed = tuple(
+                target if target.endswith(".h") else f"{target}/"
+                for target in (room, *ARROWS[room])
+            )
+            assert name.startswith(allowed), f"{relative(path)} includes {name}"
+
+
+def test_every_room_of_the_engine_has_its_arrows():
+    rooms = {relative(path.parent) for path in sources(ENGINE)} - {relative(ENGINE)}
+    assert rooms <= set(ARROWS)
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted((ROOT / "kernels").glob("*.h")) + sorted((ROOT / "kernels").glob("*.cc")),
+    ids=relative,
+)
+def test_adapters_see_no_micro_kernels(path):
+    pending, seen = [path], set()
+    while pending:
+        file = pending.pop()
+        for delimiter, name in includes(file):
+            if delimiter == '"' and name.startswith(("kernels/", "network/")):
+                assert name != "kernels/engine/simd/simd_kernels.h", f"by {relative(file)}"
+                if (ROOT / name) not in seen:
+                    seen.add(ROOT / name)
+                    pending.append(ROOT / name)
+
+
 @pytest.mark.parametrize(
     "path", [p for p in sources(ENGINE / "simd") if is_for_one_isa(p)], ids=relative
 )

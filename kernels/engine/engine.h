@@ -13,17 +13,26 @@
 // neither on the other rows of the batch (B and T given) nor on the number of
 // threads, bit for bit; padding is never read, and padded outputs and input
 // gradients are zero.
+//
+// A call is planned, and then run:
+//
+//   ForwardPlan plan;
+//   Status status = ForwardPlan::Create(call, has_reserve,
+//                                       Machine::Here(num_threads), &plan);
+//   ... memory of plan.scratch_bytes ...
+//   Forward(plan, arguments, scratch, executor);
 #ifndef KERNELS_ENGINE_ENGINE_H_
 #define KERNELS_ENGINE_ENGINE_H_
 
 #include <cstdint>
 
+#include "kernels/engine/plan/plan.h"
 #include "kernels/engine/threads/executor.h"
-#include "kernels/engine/weights/keras_weights.h"
 #include "network/descriptor.h"
 #include "network/element_types.h"
 #include "network/sequences.h"
 #include "network/status.h"
+#include "network/weights.h"
 
 namespace rnn {
 
@@ -45,16 +54,14 @@ struct Strides {
 // be nullptr in other modes.
 template <typename Element>
 struct ForwardArguments {
-  const Element* x;       // [T, B, I], x_strides
-  const Element* h0;      // [L*D, B, P], h_strides
-  const Element* c0;      // [L*D, B, H], c_strides
-  const Element* params;  // [ParamsLayout::size()]
-  // In place of params, or nullptr; one pseudo-layer only.
-  const KerasWeights<const Element>* keras_weights;
-  Element* y;    // [T, B, D*P], y_strides
-  Element* h_n;  // [L*D, B, P], h_strides
-  Element* c_n;  // [L*D, B, H], c_strides
-  // [ReserveLayout::size()], or nullptr if there will be no Backward.
+  const Element* x;                // [T, B, I], x_strides
+  const Element* h0;               // [L*D, B, P], h_strides
+  const Element* c0;               // [L*D, B, H], c_strides
+  Weights<const Element> weights;  // in the plan's order
+  Element* y;                      // [T, B, D*P], y_strides
+  Element* h_n;                    // [L*D, B, P], h_strides
+  Element* c_n;                    // [L*D, B, H], c_strides
+  // [ReserveLayout::size()], if the plan has one.
   Element* reserve;
 
   Strides x_strides, y_strides, h_strides, c_strides;
@@ -66,16 +73,13 @@ struct ForwardArguments {
 };
 
 // Inputs of Forward, its outputs, their gradients; all `d` fields below the
-// line are written, dparams or keras_dweights of the last two. Strides hold for
-// a tensor and its gradient alike.
+// line are written. Strides hold for a tensor and its gradient alike.
 template <typename Element>
 struct BackwardArguments {
   const Element* x;
   const Element* h0;
   const Element* c0;
-  const Element* params;
-  // In place of params, or nullptr; one pseudo-layer only.
-  const KerasWeights<const Element>* keras_weights;
+  Weights<const Element> weights;  // in the plan's order
   const Element* y;
   const Element* reserve;  // as Forward left it
   const Element* dy;
@@ -85,29 +89,21 @@ struct BackwardArguments {
   Element* dx;
   Element* dh0;
   Element* dc0;
-  Element* dparams;
-  const KerasWeights<Element>* keras_dweights;  // with keras_weights
+  Weights<Element> dweights;  // in the same order
 
   Strides x_strides, y_strides, h_strides, c_strides;
 };
 
-// Bytes of scratch memory a call needs; -1 if that overflows.
+// `scratch` has plan.scratch_bytes and is aligned to 64 bytes; its contents do
+// not matter. The plan is one for Element and this machine, best for as many
+// threads as the executor has.
 template <typename Element>
-int64_t ForwardScratchBytes(const RnnDescriptor& descriptor,
-                            const Sequences& sequences, bool has_reserve);
-template <typename Element>
-int64_t BackwardScratchBytes(const RnnDescriptor& descriptor,
-                             const Sequences& sequences,
-                             bool has_keras_weights);
-
-// `scratch` has the size above and is aligned to 64 bytes; its contents do not
-// matter. The descriptor has passed Validate().
-template <typename Element>
-void Forward(const RnnDescriptor& descriptor, const Sequences& sequences,
+void Forward(const ForwardPlan& plan,
              const ForwardArguments<Element>& arguments, void* scratch,
              Executor& executor);
+// `arguments.reserve` has passed CheckReserve().
 template <typename Element>
-void Backward(const RnnDescriptor& descriptor, const Sequences& sequences,
+void Backward(const BackwardPlan& plan,
               const BackwardArguments<Element>& arguments, void* scratch,
               Executor& executor);
 

@@ -7,9 +7,10 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/engine/plan/recurrence.h"
+#include "kernels/engine/simd/simd_kernels.h"
 #include "tests/engine/engine_call.h"
 #include "tests/engine/guarded.h"
+#include "tests/engine/plans.h"
 
 namespace rnn {
 namespace {
@@ -82,9 +83,11 @@ TEST(EngineAlignmentTest, LargeReserves) {
     SCOPED_TRACE(static_cast<int>(mode));
     const EngineSizes sizes = SizesOf(mode, 160, 64, 64);
     if (SelectSimdTarget().parts_kernels != nullptr) {
-      EXPECT_TRUE(RecursInParts<float>(
-          sizes.descriptor, Sequences(sizes.max_time, sizes.batch, nullptr),
-          Pass::kForward));
+      const Sequences sequences(sizes.max_time, sizes.batch, nullptr);
+      const ForwardPlan plan =
+          MakeForwardPlan(CallOf<float>(sizes.descriptor, sequences));
+      EXPECT_TRUE(IsInParts(plan.recurrent_route));
+      EXPECT_TRUE(plan.saves_past_caches);
     }
     ExpectSameBitsAnywhere<float>(sizes);
     ExpectSameBitsAnywhere<Half>(sizes);

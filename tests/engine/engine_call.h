@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
 #include <vector>
 
 #include "kernels/engine/elements/elements.h"
@@ -58,11 +61,7 @@ class EngineCall {
         dparams(backward(params.size())),
         dkernel(backward(kernel.size())),
         drecurrent_kernel(backward(recurrent_kernel.size())),
-        dbias(backward(bias.size())),
-        forward_scratch(
-            ForwardScratchBytes<Element>(d_, sequences_, sizes.training)),
-        backward_scratch(backward(BackwardScratchBytes<Element>(
-            d_, sequences_, sizes.keras_weights))) {
+        dbias(backward(bias.size())) {
     RandomValues random(seed);
     for (Buffer<Element>* values : {&x, &h0, &c0, &dy, &dh_n, &dc_n}) {
       Fill(values, random, 1);
@@ -78,34 +77,44 @@ class EngineCall {
 
   void Forward(Executor& executor) {
     ForwardArguments<Element> a{};
-    const auto weights = SetShared(&a);
-    a.keras_weights = sizes_.keras_weights ? &weights : nullptr;
+    SetShared(&a);
     a.h_n = h_n.data();
     a.c_n = has_c() ? c_n.data() : nullptr;
     a.layout = {sizes_.time_major, sizes_.time_major};
     a.apply_dropout = sizes_.training && d_.dropout > 0;
     a.dropout_key = 0x0123456789abcdef;
-    rnn::Forward(d_, sequences_, a, forward_scratch.data(), executor);
+    ForwardPlan plan;
+    const Status status =
+        ForwardPlan::Create(Description(), sizes_.training,
+                            Machine::Here(executor.num_threads()), &plan);
+    if (!status.ok()) std::abort();  // sizes that the caller chose wrongly
+    rnn::Forward(plan, a, Prepare(plan.scratch_bytes, &forward_scratch_),
+                 executor);
   }
 
   // After Forward().
   void Backward(Executor& executor) {
     BackwardArguments<Element> a{};
-    const auto weights = SetShared(&a);
-    const KerasWeights<Element> dweights{
-        dkernel.data(), drecurrent_kernel.data(),
-        sizes_.keras_bias ? dbias.data() : nullptr};
-    a.keras_weights = sizes_.keras_weights ? &weights : nullptr;
+    SetShared(&a);
     a.dy = dy.data();
     a.dh_n = dh_n.data();
     a.dc_n = has_c() ? dc_n.data() : nullptr;
     a.dx = dx.data();
     a.dh0 = dh0.data();
     a.dc0 = has_c() ? dc0.data() : nullptr;
-    a.dparams = sizes_.keras_weights ? nullptr : dparams.data();
-    a.keras_dweights = sizes_.keras_weights ? &dweights : nullptr;
-    rnn::Backward(d_, sequences_, a, backward_scratch.data(), executor);
+    a.dweights.params = dparams.data();
+    a.dweights.keras = {dkernel.data(), drecurrent_kernel.data(),
+                        sizes_.keras_bias ? dbias.data() : nullptr};
+    BackwardPlan plan;
+    const Status status = BackwardPlan::Create(
+        Description(), Machine::Here(executor.num_threads()), &plan);
+    if (!status.ok()) std::abort();
+    rnn::Backward(plan, a, Prepare(plan.scratch_bytes, &backward_scratch_),
+                  executor);
   }
+
+  // From now on each pass finds its scratch memory full of these.
+  void FillScratchWith(unsigned char byte) { scratch_byte_ = byte; }
 
   std::vector<Buffer<Element>*> Inputs() {
     return {&x,    &h0, &c0,   &params, &kernel, &recurrent_kernel,
@@ -120,6 +129,17 @@ class EngineCall {
   const EngineSizes& sizes() const { return sizes_; }
   const Sequences& sequences() const { return sequences_; }
 
+  // For plans.
+  CallDescription Description() const {
+    CallDescription call;
+    call.descriptor = d_;
+    call.sequences = &sequences_;
+    call.element_type = kElementTypeOf<Element>;
+    call.weight_order =
+        sizes_.keras_weights ? WeightOrder::kKeras : WeightOrder::kParams;
+    return call;
+  }
+
  private:
   // First, because the buffers' sizes follow from them.
   const EngineSizes sizes_;
@@ -133,9 +153,12 @@ class EngineCall {
   Buffer<Element> y, h_n, c_n, reserve;
   Buffer<Element> dy, dh_n, dc_n;
   Buffer<Element> dx, dh0, dc0, dparams, dkernel, drecurrent_kernel, dbias;
-  Buffer<unsigned char> forward_scratch, backward_scratch;
 
  private:
+  // Of the plans that were made last.
+  std::optional<Buffer<unsigned char>> forward_scratch_, backward_scratch_;
+  int scratch_byte_ = -1;
+
   bool has_c() const { return d_.mode == CellMode::kLstm; }
   int64_t x_rows() const { return sizes_.max_time * sizes_.batch; }
   int64_t states() const { return d_.num_pseudo_layers() * sizes_.batch; }
@@ -155,14 +178,25 @@ class EngineCall {
                                                                : -1;
   }
 
-  // What both passes take. Returns Keras' weights, for as long as the caller
-  // needs them.
+  void* Prepare(int64_t bytes, std::optional<Buffer<unsigned char>>* scratch) {
+    if (!scratch->has_value() || (*scratch)->size() != bytes) {
+      scratch->emplace(bytes);
+    }
+    if (scratch_byte_ >= 0) {
+      std::memset((*scratch)->data(), scratch_byte_, bytes);
+    }
+    return (*scratch)->data();
+  }
+
+  // What both passes take.
   template <typename Arguments>
-  KerasWeights<const Element> SetShared(Arguments* a) {
+  void SetShared(Arguments* a) {
     a->x = x.data();
     a->h0 = h0.data();
     a->c0 = has_c() ? c0.data() : nullptr;
-    a->params = sizes_.keras_weights ? nullptr : params.data();
+    a->weights.params = params.data();
+    a->weights.keras = {kernel.data(), recurrent_kernel.data(),
+                        sizes_.keras_bias ? bias.data() : nullptr};
     a->y = y.data();
     a->reserve = sizes_.training ? reserve.data() : nullptr;
     const auto strides = [&](int64_t outer_size, int64_t features) {
@@ -172,8 +206,6 @@ class EngineCall {
     a->y_strides = strides(sizes_.max_time, y_features());
     a->h_strides = strides(d_.num_pseudo_layers(), d_.output_size());
     a->c_strides = strides(d_.num_pseudo_layers(), d_.hidden_size);
-    return {kernel.data(), recurrent_kernel.data(),
-            sizes_.keras_bias ? bias.data() : nullptr};
   }
 
   static void Fill(Buffer<Element>* values, RandomValues& random,

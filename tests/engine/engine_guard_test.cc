@@ -133,8 +133,7 @@ std::vector<std::vector<Element>> Run(const EngineSizes& sizes,
   EngineCall<Element, Buffer> call(sizes);
   for (auto* values : call.Inputs()) values->MakeReadOnly();
   for (auto* values : call.Outputs()) values->FillBytes(byte);
-  call.forward_scratch.FillBytes(byte);
-  call.backward_scratch.FillBytes(byte);
+  call.FillScratchWith(byte);
   call.Forward(executor);
   if (sizes.training) {
     // What Forward wrote is Backward's input.

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "kernels/engine/engine.h"
-#include "kernels/engine/plan/recurrence.h"
-#include "kernels/engine/weights/parts.h"
+#include "kernels/engine/simd/simd_kernels.h"
 #include "tests/engine/engine_call.h"
 #include "tests/engine/guard_pages.h"
+#include "tests/engine/plans.h"
 #include "tests/engine/reference_rnn.h"
 #include "tests/engine/simd_targets.h"
 
@@ -184,12 +184,11 @@ TEST(EngineSpecialValuesOfManyRowsTest, FlowAsInTheReference) {
     sizes.max_time = 3;
     sizes.batch = 66;
     if (SelectSimdTarget().parts_kernels != nullptr) {
-      const RnnDescriptor& d = sizes.descriptor;
-      ASSERT_TRUE(MultipliesInParts<float>(3 * 66, d.gates_size(), 130));
-      for (Pass pass : {Pass::kForward, Pass::kBackward}) {
-        ASSERT_TRUE(
-            RecursInParts<float>(d, Call<float>(sizes).sequences(), pass));
-      }
+      const Call<float> call(sizes);
+      ASSERT_TRUE(RecursInParts(call.Description()));
+      const BackwardPlan plan = MakeBackwardPlan(call.Description());
+      ASSERT_TRUE(IsInParts(plan.input_route.first));
+      ASSERT_TRUE(IsInParts(plan.input_gradient_route.first));
     }
     for (Place place :
          {Place::kX, Place::kH0, Place::kInputWeight, Place::kDy}) {

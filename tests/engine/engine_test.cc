@@ -21,13 +21,13 @@
 #include <vector>
 
 #include "kernels/engine/elements/elements.h"
-#include "kernels/engine/plan/recurrence.h"
-#include "kernels/engine/weights/keras_weights.h"
-#include "kernels/engine/weights/parts.h"
+#include "kernels/engine/simd/instruction_set.h"
+#include "kernels/engine/simd/simd_kernels.h"
 #include "network/params_layout.h"
 #include "network/reserve_layout.h"
 #include "tests/engine/element_values.h"
 #include "tests/engine/guarded.h"
+#include "tests/engine/plans.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/reference_rnn.h"
 #include "tests/engine/simd_targets.h"
@@ -105,7 +105,7 @@ const Case kCases[] = {
     {"hundreds_projected", 5, 37, 70, 150, 1, 1, Lengths::kRagged, 131},
     {"hundreds_in_one_direction", 3, 20, 33, 290},
     {"hundreds_of_many_rows", 3, 67, 98, 258, 1, 1, Lengths::kRagged},
-    // Steps in parts, where the instruction set has them (RecursInParts): also
+    // Steps in parts, where the instruction set has them (plans.h): also
     // split among threads, in several chunks of time, and in layers.
     {"hundreds_of_many_rows_projected", 3, 66, 70, 264, 1, 1, Lengths::kRagged,
      131},
@@ -169,15 +169,6 @@ const Case kCases[] = {
     {"2_steps_of_2_rows_input_deeper_than_blocks", 2, 2, 2060, 6, 1, 2},
 };
 
-// Forward reads the weights of no more rows than this, all steps counted, where
-// they lie, and adds in another order than with those it packs.
-constexpr int64_t kMaxUnpackedRows = 32;
-// So it does with R of more than 2 MB, four gates of H * H double in places, of
-// batches of up to this.
-constexpr int64_t kMaxUnpackedBatch = 4;
-constexpr int64_t kMaxSurelyPackedHidden = 256;
-
-enum class ElementType { kFloat, kDouble, kHalf, kBFloat16 };
 constexpr const char* kElementNames[] = {"float", "double", "half", "bfloat16"};
 
 struct Draw {
@@ -588,18 +579,27 @@ class EngineRun {
     });
   }
 
+  CallDescription Description() const {
+    CallDescription call = CallOf<Element>(d_, sequences_);
+    if (options_.keras_weights) call.weight_order = WeightOrder::kKeras;
+    return call;
+  }
+  rnn::Weights<const Element> Weights() {
+    rnn::Weights<const Element> weights;
+    if (options_.keras_weights) {
+      weights.keras = {keras_[0].data(), keras_[1].data(), keras_[2].data()};
+    } else {
+      weights.params = params_.data();
+    }
+    return weights;
+  }
+
   void Forward(Executor& executor) {
     ForwardArguments<Element> a{};
     a.x = x_.data();
     a.h0 = h0_.data();
     a.c0 = has_c() ? c0_.data() : nullptr;
-    const KerasWeights<const Element> weights{
-        keras_[0].data(), keras_[1].data(), keras_[2].data()};
-    if (options_.keras_weights) {
-      a.keras_weights = &weights;
-    } else {
-      a.params = params_.data();
-    }
+    a.weights = Weights();
     a.y = y_.data();
     a.h_n = h_n_.data();
     a.c_n = has_c() ? c_n_.data() : nullptr;
@@ -610,9 +610,10 @@ class EngineRun {
     a.c_strides = c_strides_;
     a.apply_dropout = p_.apply_dropout;
     a.dropout_key = p_.dropout_key;
-    Guarded<unsigned char> scratch(
-        ForwardScratchBytes<Element>(d_, sequences_, !options_.inference));
-    rnn::Forward(d_, sequences_, a, scratch.data(), executor);
+    const ForwardPlan plan = MakeForwardPlan(Description(), !options_.inference,
+                                             executor.num_threads());
+    Guarded<unsigned char> scratch(plan.scratch_bytes);
+    rnn::Forward(plan, a, scratch.data(), executor);
     EXPECT_TRUE(scratch.intact());
     EXPECT_TRUE(reserve_.intact());
     for (const Guarded<Element>* out : {&y_, &h_n_, &c_n_}) {
@@ -629,17 +630,13 @@ class EngineRun {
     a.x = x_.data();
     a.h0 = h0_.data();
     a.c0 = has_c() ? c0_.data() : nullptr;
-    const KerasWeights<const Element> weights{
-        keras_[0].data(), keras_[1].data(), keras_[2].data()};
-    const KerasWeights<Element> dweights{keras_gradients_[0].data(),
-                                         keras_gradients_[1].data(),
-                                         keras_gradients_[2].data()};
+    a.weights = Weights();
     if (options_.keras_weights) {
-      a.keras_weights = &weights;
-      a.keras_dweights = &dweights;
+      a.dweights.keras = {keras_gradients_[0].data(),
+                          keras_gradients_[1].data(),
+                          keras_gradients_[2].data()};
     } else {
-      a.params = params_.data();
-      a.dparams = dparams_.data();
+      a.dweights.params = dparams_.data();
     }
     a.y = y_.data();
     a.reserve = reserve_.data();
@@ -653,9 +650,10 @@ class EngineRun {
     a.y_strides = y_strides_;
     a.h_strides = h_strides_;
     a.c_strides = c_strides_;
-    Guarded<unsigned char> scratch(
-        BackwardScratchBytes<Element>(d_, sequences_, options_.keras_weights));
-    rnn::Backward(d_, sequences_, a, scratch.data(), executor);
+    const BackwardPlan plan =
+        MakeBackwardPlan(Description(), executor.num_threads());
+    Guarded<unsigned char> scratch(plan.scratch_bytes);
+    rnn::Backward(plan, a, scratch.data(), executor);
     EXPECT_TRUE(scratch.intact());
     for (const Guarded<Element>* out : Gradients()) {
       EXPECT_TRUE(out->intact());
@@ -809,21 +807,20 @@ class EngineTest : public testing::TestWithParam<Draw> {
     });
   }
 
-  // Whether calls of so many steps and sequences pack all weights, and multiply
-  // as those of `more_rows`, all steps counted, do: no parts of floats.
-  static bool SurelyPacksAlike(int64_t steps, int64_t batch,
-                               int64_t more_rows) {
-    const auto& sizes = GetParam().sizes;
-    const ElementType element = GetParam().element;
-    const bool are_floats =
-        element == ElementType::kFloat || element == ElementType::kHalf;
-    const int64_t widest = std::max(sizes.I, sizes.D * sizes.H);
-    const bool packs =
-        steps * batch > kMaxUnpackedRows &&
-        (batch > kMaxUnpackedBatch || sizes.H <= kMaxSurelyPackedHidden);
-    return (packs || element == ElementType::kHalf) &&
-           !(are_floats &&
-             MultipliesInParts<float>(more_rows, 4 * sizes.H, widest));
+  // Whether rows of both problems have the same bits, as far as they depend on
+  // the route that weights take.
+  static bool WeightsComeAlike(const reference::Problem& a,
+                               const reference::Problem& b) {
+    const Sequences sequences_a(a.max_time, a.batch(), nullptr);
+    const Sequences sequences_b(b.max_time, b.batch(), nullptr);
+    CallDescription call_a, call_b;
+    call_a.descriptor = call_b.descriptor = a.descriptor;
+    call_a.element_type = call_b.element_type = GetParam().element;
+    call_a.weight_order = call_b.weight_order =
+        GetParam().keras_weights ? WeightOrder::kKeras : WeightOrder::kParams;
+    call_a.sequences = &sequences_a;
+    call_b.sequences = &sequences_b;
+    return ComputeRowsAlike(call_a, call_b);
   }
 };
 std::string DrawName(const testing::TestParamInfo<Draw>& info) {
@@ -955,7 +952,7 @@ INSTANTIATE_TEST_SUITE_P(SeveralRows, EngineRowTest,
                          })),
                          DrawName);
 
-TEST_P(EngineRowTest, ARowAloneGivesTheSameBitsIfItPacksWeights) {
+TEST_P(EngineRowTest, ARowAloneGivesTheSameBitsIfWeightsComeAlike) {
   ForDraw([](auto element, const reference::Problem& problem) {
     using Element = decltype(element);
     const RunOptions options = Options();
@@ -975,10 +972,11 @@ TEST_P(EngineRowTest, ARowAloneGivesTheSameBitsIfItPacksWeights) {
       row.dh_n = BatchRow(problem.dh_n, LD, B, b);
       row.dc_n = BatchRow(problem.dc_n, LD, B, b);
       const Results<Element> alone = RunEngine<Element>(row, options);
+      const bool same = WeightsComeAlike(row, problem);
       const auto expect_row = [&](const char* name, const auto& a,
                                   const auto& of_all, int64_t outer_size) {
-        ExpectSameOrNear(name, a, BatchRow(of_all, outer_size, B, b),
-                         SurelyPacksAlike(T, 1, T * B), tolerance);
+        ExpectSameOrNear(name, a, BatchRow(of_all, outer_size, B, b), same,
+                         tolerance);
       };
       expect_row("y", alone.y, all.y, T);
       expect_row("h_n", alone.h_n, all.h_n, LD);
@@ -1002,7 +1000,7 @@ INSTANTIATE_TEST_SUITE_P(OneDirection, EngineSplitTest,
                          })),
                          DrawName);
 
-TEST_P(EngineSplitTest, TwoPartsInTurnGiveTheSameBitsIfBothPackWeights) {
+TEST_P(EngineSplitTest, TwoPartsInTurnGiveTheSameBitsIfWeightsComeAlike) {
   ForDraw([](auto element, const reference::Problem& problem) {
     using Element = decltype(element);
     const RunOptions options = Options();
@@ -1035,8 +1033,8 @@ TEST_P(EngineSplitTest, TwoPartsInTurnGiveTheSameBitsIfBothPackWeights) {
       a.insert(a.end(), b.begin(), b.end());
       return a;
     };
-    const bool same = SurelyPacksAlike(std::min(T1, T - T1), problem.batch(),
-                                       T * problem.batch());
+    const bool same =
+        WeightsComeAlike(first, problem) && WeightsComeAlike(second, problem);
     const auto expect_whole = [&](const char* name, const auto& a,
                                   const auto& of_whole) {
       ExpectSameOrNear(name, a, of_whole, same, Tolerance<Element>(problem));
@@ -1069,10 +1067,8 @@ TEST(EngineCasesTest, ManyRowsRecurInParts) {
     ++count;
     const auto problem = MakeProblem<float>(sizes, CellMode::kLstm, 1);
     const Sequences sequences(problem.max_time, problem.batch(), nullptr);
-    for (Pass pass : {Pass::kForward, Pass::kBackward}) {
-      EXPECT_TRUE(RecursInParts<float>(problem.descriptor, sequences, pass))
-          << sizes.name;
-    }
+    EXPECT_TRUE(RecursInParts(CallOf<float>(problem.descriptor, sequences)))
+        << sizes.name;
   }
   EXPECT_EQ(count, 6);
 }
@@ -1272,18 +1268,27 @@ TEST(EngineNanTest, NanInARowReachesNoOther) {
   }
 }
 
-// Only plans memory: -1 instead of a wrapped number.
+// Plans alone, instead of a wrapped number.
 TEST(EngineScratchTest, SizesPastTheAddressSpaceAreRefused) {
   RnnDescriptor d;
   d.mode = CellMode::kLstm;
   d.input_size = 1;
   d.hidden_size = int64_t{1} << 33;
   const Sequences sequences(2, 3, nullptr);
-  EXPECT_EQ(ForwardScratchBytes<float>(d, sequences, true), -1);
-  EXPECT_EQ(BackwardScratchBytes<float>(d, sequences, false), -1);
+  ForwardPlan forward;
+  BackwardPlan backward;
+  EXPECT_FALSE(ForwardPlan::Create(CallOf<float>(d, sequences),
+                                   /*has_reserve=*/true, Machine::Here(1),
+                                   &forward)
+                   .ok());
+  EXPECT_FALSE(BackwardPlan::Create(CallOf<float>(d, sequences),
+                                    Machine::Here(1), &backward)
+                   .ok());
   d.hidden_size = int64_t{1} << 18;
-  EXPECT_GT(ForwardScratchBytes<float>(d, sequences, true), int64_t{1} << 38);
-  EXPECT_GT(BackwardScratchBytes<float>(d, sequences, false), int64_t{1} << 38);
+  const Sequences packing(20, 40, nullptr);
+  const CallDescription call = CallOf<float>(d, packing);
+  EXPECT_GT(MakeForwardPlan(call).scratch_bytes, int64_t{1} << 38);
+  EXPECT_GT(MakeBackwardPlan(call).scratch_bytes, int64_t{1} << 38);
 }
 
 }  // namespace

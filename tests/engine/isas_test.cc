@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/engine/simd/instruction_set.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "tests/engine/simd_targets.h"
 

@@ -11,8 +11,7 @@
 #include <functional>
 #include <vector>
 
-#include "kernels/engine/plan/arena.h"
-#include "kernels/engine/plan/cache.h"
+#include "kernels/engine/plan/machine.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/team.h"
 #include "tests/engine/element_values.h"
@@ -46,35 +45,29 @@ struct Matrix {
   std::vector<const Value*> const_pointers;
 };
 
-// A packed matrix in memory of exactly its size.
-template <typename Operand>
-struct GuardedPackedMatrix {
-  GuardedPackedMatrix(int64_t depth, int64_t columns, bool in_parts,
-                      int depth_pieces = 1)
-      : memory(Bytes(depth, columns, in_parts, depth_pieces)) {
-    Arena arena(memory.data());
-    packed = PackedMatrix<Operand>::Take(arena, depth, columns, in_parts,
-                                         depth_pieces);
-    packed.SetInParts(in_parts, depth_pieces);
+// A right operand in memory of exactly its size.
+template <typename Element, typename Operand>
+struct GuardedOperand {
+  GuardedOperand(const MatrixSource<Element>& source, Route route,
+                 Executor& executor, int depth_pieces = 1)
+      : memory(OperandShape{route, source.depth, source.columns, depth_pieces}
+                   .Bytes(KernelShape::Of(kElementTypeOf<Operand>))) {
+    operand.Prepare(source, route, depth_pieces, memory.data(), executor);
   }
 
   Guarded<unsigned char> memory;
-  PackedMatrix<Operand> packed;
-
- private:
-  static int64_t Bytes(int64_t depth, int64_t columns, bool in_parts,
-                       int depth_pieces) {
-    Arena arena(nullptr);
-    PackedMatrix<Operand>::Take(arena, depth, columns, in_parts, depth_pieces);
-    return arena.bytes();
-  }
+  RightOperand<Element, Operand> operand;
 };
 
-// Room for a left operand in parts, of any depth of the tests.
+int64_t LeftPartsSize(int64_t rows, int64_t padded_depth) {
+  return LeftPartsBytes(rows, padded_depth) / int64_t{sizeof(BFloat16)};
+}
+
+// Room for a left operand in parts.
 class LeftPartsMemory {
  public:
   LeftPartsMemory(int64_t rows, int64_t padded_depth, bool in_parts)
-      : values_(in_parts ? LeftParts::Size(rows, padded_depth) : 0),
+      : values_(in_parts ? LeftPartsSize(rows, padded_depth) : 0),
         padded_depth_(padded_depth) {}
 
   LeftParts get() {
@@ -106,6 +99,9 @@ class MatrixProductTest : public testing::Test {
   using Operand = typename Types::Operand;
   using F = ComputeType<Operand>;
   static constexpr bool kInParts = Types::kInParts;
+  static constexpr Route kRoute = kInParts ? Route::kParts : Route::kPacked;
+  static constexpr Route kInTurn =
+      kInParts ? Route::kPartsInTurn : Route::kPackedInTurn;
 
  protected:
   void SetUp() override {
@@ -118,22 +114,23 @@ class MatrixProductTest : public testing::Test {
     }
   }
 
-  // Has `pack` fill a matrix of exactly its size, and multiplies it by some
-  // rows; b(k, j) is what should be in it.
-  void ExpectPacked(int64_t depth, int64_t columns,
-                    const std::function<void(PackedMatrix<Operand>*)>& pack,
+  // Packs the source into memory of exactly its size, and multiplies it by
+  // some rows; b(k, j) is what should be in it.
+  template <typename Source>
+  void ExpectPacked(const MatrixSource<Source>& source,
                     const std::function<double(int64_t, int64_t)>& b,
                     int depth_pieces = 1) {
     constexpr int64_t kRows = 7;
-    GuardedPackedMatrix<Operand> right(depth, columns, kInParts, depth_pieces);
-    PackedMatrix<Operand>& packed = right.packed;
-    pack(&packed);
+    const int64_t depth = source.depth, columns = source.columns;
+    GuardedOperand<Source, Operand> right(source, kRoute, executor_,
+                                          depth_pieces);
+    const RightOperand<Source, Operand>& packed = right.operand;
     ASSERT_TRUE(right.memory.intact());
     const int64_t row_size = kInParts ? depth : PaddedDepth<Operand>(depth);
-    ASSERT_EQ(packed.depth,
+    ASSERT_EQ(packed.depth(),
               kInParts ? depth_pieces * PaddedPartsDepth(depth / depth_pieces)
                        : row_size);
-    ASSERT_EQ(packed.columns, columns);
+    ASSERT_EQ(packed.columns(), columns);
 
     RandomValues random(9);
     Matrix<Operand> a(kRows, row_size, &random);
@@ -141,14 +138,13 @@ class MatrixProductTest : public testing::Test {
       for (int64_t k = depth; k < row_size; ++k) a.At(i, k) = Operand{};
     }
     Matrix<F> c(kRows, columns);
-    LeftPartsMemory left(kRows, packed.depth, kInParts);
+    LeftPartsMemory left(kRows, packed.depth(), kInParts);
     RowsTimesMatrix<Operand> product;
     product.rows = kRows;
     product.a = a.const_pointers.data();
     product.left_parts = left.get();
-    product.b = &packed;
     product.c = c.pointers.data();
-    Multiply(product, executor_);
+    Multiply(product, packed, executor_);
     ASSERT_TRUE(c.values.intact());
     for (int64_t i = 0; i < kRows; ++i) {
       for (int64_t j = 0; j < columns; ++j) {
@@ -225,15 +221,11 @@ TYPED_TEST(MatrixProductTest, PacksRowsOfElements) {
   using Element = typename TestFixture::Element;
   ForSizes([&](int64_t depth, int64_t columns) {
     RandomValues random(1);
-    Matrix<Element> source(depth, columns, &random);
+    Matrix<Element> matrix(depth, columns, &random);
     this->ExpectPacked(
-        depth, columns,
-        [&](auto* packed) {
-          Pack(MatrixSource<Element>::Rows(source.values.data(), source.stride,
-                                           depth, columns),
-               this->executor_, packed);
-        },
-        [&](int64_t k, int64_t j) { return ToDouble(source.At(k, j)); });
+        MatrixSource<Element>::Rows(matrix.values.data(), matrix.stride, depth,
+                                    columns),
+        [&](int64_t k, int64_t j) { return ToDouble(matrix.At(k, j)); });
   });
 }
 
@@ -241,14 +233,11 @@ TYPED_TEST(MatrixProductTest, PacksRowsOfOperands) {
   using Operand = typename TestFixture::Operand;
   ForSizes([&](int64_t depth, int64_t columns) {
     RandomValues random(2);
-    Matrix<Operand> source(depth, columns, &random);
+    Matrix<Operand> matrix(depth, columns, &random);
     this->ExpectPacked(
-        depth, columns,
-        [&](auto* packed) {
-          PackRows(source.const_pointers.data(), depth, columns,
-                   this->executor_, packed);
-        },
-        [&](int64_t k, int64_t j) { return ToDouble(source.At(k, j)); });
+        MatrixSource<Operand>::RowsAt(matrix.const_pointers.data(), depth,
+                                      Pieces::Whole(columns)),
+        [&](int64_t k, int64_t j) { return ToDouble(matrix.At(k, j)); });
   });
 }
 
@@ -256,15 +245,11 @@ TYPED_TEST(MatrixProductTest, PacksColumns) {
   using Element = typename TestFixture::Element;
   ForSizes([&](int64_t depth, int64_t columns) {
     RandomValues random(3);
-    Matrix<Element> source(columns, depth, &random);
+    Matrix<Element> matrix(columns, depth, &random);
     this->ExpectPacked(
-        depth, columns,
-        [&](auto* packed) {
-          Pack(MatrixSource<Element>::Columns(source.values.data(),
-                                              source.stride, depth, columns),
-               this->executor_, packed);
-        },
-        [&](int64_t k, int64_t j) { return ToDouble(source.At(j, k)); });
+        MatrixSource<Element>::Columns(matrix.values.data(), matrix.stride,
+                                       depth, columns),
+        [&](int64_t k, int64_t j) { return ToDouble(matrix.At(j, k)); });
   });
 }
 
@@ -276,47 +261,29 @@ TYPED_TEST(MatrixProductTest, PacksPieces) {
   for (int64_t width : {1, 2, 5, 16, 33, 70}) {
     for (int64_t other : {1, 4, 65, 67}) {
       SCOPED_TRACE(testing::Message() << "width " << width << ", " << other);
-      const int64_t begins[] = {width, 2 * width, 0};
-      const Pieces pieces = {begins, 3, width};
-      const auto place = [&](int64_t index) {
-        return begins[index / width] + index % width;
-      };
+      const Pieces pieces = {{width, 2 * width, 0}, 3, width};
       RandomValues random(4);
-      Matrix<Element> source(other, pieces.size(), &random);
-      this->ExpectPacked(
-          other, pieces.size(),
-          [&](auto* packed) {
-            Pack(MatrixSource<Element>::Rows(source.values.data(),
-                                             source.stride, other, pieces),
-                 this->executor_, packed);
-          },
-          [&](int64_t k, int64_t j) {
-            return ToDouble(source.At(k, place(j)));
-          });
+      Matrix<Element> matrix(other, pieces.size(), &random);
+      const auto by_rows = MatrixSource<Element>::Rows(
+          matrix.values.data(), matrix.stride, other, pieces);
+      this->ExpectPacked(by_rows, [&](int64_t k, int64_t j) {
+        return ToDouble(matrix.At(k, pieces.PlaceOf(j)));
+      });
       // Parts may fill up each piece of the depth.
       for (int depth_pieces : {1, TestFixture::kInParts ? pieces.count : 1}) {
         this->ExpectPacked(
-            pieces.size(), other,
-            [&](auto* packed) {
-              Pack(MatrixSource<Element>::Columns(source.values.data(),
-                                                  source.stride, pieces, other),
-                   this->executor_, packed);
-            },
+            by_rows.Transposed(),
             [&](int64_t k, int64_t j) {
-              return ToDouble(source.At(j, place(k)));
+              return ToDouble(matrix.At(j, pieces.PlaceOf(k)));
             },
             depth_pieces);
       }
       Matrix<Operand> operands(other, pieces.size(), &random);
-      this->ExpectPacked(
-          other, pieces.size(),
-          [&](auto* packed) {
-            PackRowPieces(operands.const_pointers.data(), other, pieces,
-                          this->executor_, packed);
-          },
-          [&](int64_t k, int64_t j) {
-            return ToDouble(operands.At(k, place(j)));
-          });
+      this->ExpectPacked(MatrixSource<Operand>::RowsAt(
+                             operands.const_pointers.data(), other, pieces),
+                         [&](int64_t k, int64_t j) {
+                           return ToDouble(operands.At(k, pieces.PlaceOf(j)));
+                         });
     }
   }
 }
@@ -334,22 +301,24 @@ TYPED_TEST(MatrixProductTest, BlocksHaveTheBitsOfPanels) {
   RandomValues random(6);
   Matrix<Operand> a(kRows, PaddedDepth<Operand>(depth), &random);
   Matrix<Operand> b(depth, kColumns, &random);
-  GuardedPackedMatrix<Operand> right(depth, kColumns, TestFixture::kInParts);
-  const PackedMatrix<Operand>& packed = right.packed;
-  PackRows(b.const_pointers.data(), depth, kColumns, this->executor_,
-           &right.packed);
+  GuardedOperand<Operand, Operand> right(
+      MatrixSource<Operand>::RowsAt(b.const_pointers.data(), depth,
+                                    Pieces::Whole(kColumns)),
+      TestFixture::kRoute, this->executor_);
+  const RightOperand<Operand, Operand>& packed = right.operand;
   this->ExpectSameBits(
       a, kRows, kColumns,
       [&](auto product, Executor&) {
-        product.b = &packed;
-        SplitLeft(product, this->executor_);
+        if constexpr (TestFixture::kInParts) {
+          SplitRows(product.a, kRows, packed.parts_depth(), this->executor_,
+                    product.left_parts);
+        }
         for (int64_t panel = 0; panel < packed.num_panels(); ++panel) {
-          MultiplyPanel(product, {panel, PanelRows::kNone, 0, kRows});
+          MultiplyPanel(product, packed, {panel, PanelRows::kNone, 0, kRows});
         }
       },
       [&](auto product, Executor& executor) {
-        product.b = &packed;
-        Multiply(product, executor);
+        Multiply(product, packed, executor);
       });
 }
 
@@ -370,19 +339,19 @@ TYPED_TEST(MatrixProductTest, PackedByProductsHasTheBitsOfPacked) {
         a.At(i, source.depth) = Operand{};
       }
     }
-    GuardedPackedMatrix<Operand> right(source.depth, source.columns,
-                                       TestFixture::kInParts);
+    GuardedOperand<Element, Operand> right(source, TestFixture::kRoute,
+                                           this->executor_);
+    GuardedOperand<Element, Operand> in_turn(source, TestFixture::kInTurn,
+                                             this->executor_);
     this->ExpectSameBits(
         a, rows, source.columns,
         [&](auto product, Executor& executor) {
-          Pack(source, executor, &right.packed);
-          product.b = &right.packed;
-          Multiply(product, executor);
+          Multiply(product, right.operand, executor);
         },
         [&](auto product, Executor& executor) {
-          std::fill_n(right.memory.data(), right.memory.size(), 0xff);
-          PackAndMultiply(source, product, &right.packed, executor);
-          ASSERT_TRUE(right.memory.intact());
+          std::fill_n(in_turn.memory.data(), in_turn.memory.size(), 0xff);
+          Multiply(product, in_turn.operand, executor);
+          ASSERT_TRUE(in_turn.memory.intact());
         });
   };
   const auto check_sources = [&](int64_t depth, int64_t columns, int64_t rows) {
@@ -395,15 +364,14 @@ TYPED_TEST(MatrixProductTest, PackedByProductsHasTheBitsOfPacked) {
                           columns),
           rows);
     if (depth % 3 == 0) {
-      const int64_t begins[] = {2 * depth / 3, 0, depth / 3};
-      const Pieces pieces = {begins, 3, depth / 3};
-      check(Source::Columns(by_columns.values.data(), by_columns.stride, pieces,
-                            columns),
+      const Pieces pieces = {{2 * depth / 3, 0, depth / 3}, 3, depth / 3};
+      check(Source::Rows(by_columns.values.data(), by_columns.stride, columns,
+                         pieces)
+                .Transposed(),
             rows);
     }
     if (columns % 3 == 0) {
-      const int64_t begins[] = {2 * columns / 3, 0, columns / 3};
-      const Pieces pieces = {begins, 3, columns / 3};
+      const Pieces pieces = {{2 * columns / 3, 0, columns / 3}, 3, columns / 3};
       check(Source::Rows(by_rows.values.data(), by_rows.stride, depth, pieces),
             rows);
     }
@@ -444,7 +412,7 @@ TEST(LeftPartsTest, AreTheSameFromRowsColumnsAndParts) {
       }
       const auto expect_parts = [&](const PartsDepth& depth,
                                     const auto& split) {
-        std::vector<BFloat16> values(LeftParts::Size(rows, depth.padded()));
+        std::vector<BFloat16> values(LeftPartsSize(rows, depth.padded()));
         const LeftParts left = LeftParts::In(values.data(), depth.padded());
         split(left);
         for (int64_t i = 0; i < rows; ++i) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "kernels/engine/simd/instruction_set.h"
 #include "kernels/engine/simd/simd_kernels.h"
 
 namespace rnn {

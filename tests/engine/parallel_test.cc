@@ -81,7 +81,7 @@ TEST(ParallelPanelsTest, GroupsHaveThePartsInTheirOrder) {
       ParallelPanelGroups(
           executor, c.PanelsIn(order), [&](const PanelRows* group, int count) {
             ASSERT_GE(count, 1);
-            ASSERT_LE(count, kMaxPanelsTogether);
+            ASSERT_LE(count, speed::kMaxPanelsTogether);
             ASSERT_LE(first + count, parts.size());
             for (int i = 0; i < count; ++i, ++first) {
               ASSERT_EQ(group[i].panel, parts[first].panel);

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/engine/engine.h"
-#include "kernels/engine/plan/recurrence.h"
-#include "kernels/engine/weights/parts.h"
+#include "kernels/engine/elements/elements.h"
+#include "kernels/engine/plan/thresholds.h"
 #include "network/element_types.h"
 #include "network/params_layout.h"
+#include "tests/engine/plans.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/simd_targets.h"
 
@@ -18,7 +18,8 @@ namespace {
 
 // The document's C.
 int64_t ChunkTarget(int64_t rows) {
-  const int64_t num_chunks = std::max<int64_t>(1, (rows + 192) / 384);
+  const int64_t num_chunks =
+      std::max<int64_t>(1, (rows + bits::kChunkRows / 2) / bits::kChunkRows);
   return (rows + num_chunks - 1) / num_chunks;
 }
 
@@ -42,7 +43,8 @@ struct Bounds {
     const int64_t weights = (X + P) * gates + projection;
     const int64_t layers =
         d.num_layers > 1 ? 2 * N * d.num_directions * d.output_size() : 0;
-    const int64_t together = B <= 16 ? d.num_directions : 1;
+    const int64_t together =
+        B <= speed::kMaxTogetherBatch ? d.num_directions : 1;
     const int64_t dgates = d.mode == CellMode::kGru ? 2 : 1;
     ParamsLayout params;
     EXPECT_TRUE(ParamsLayout::Create(d, &params).ok());
@@ -52,7 +54,7 @@ struct Bounds {
     forward =
         together * (panels + rows * (X + gates + kPointers) + B * (P + 2 * H));
     const int64_t products = rows * (std::max(X, H) + gates);
-    const bool takes_turns = is_single_chunk && N > 16;
+    const bool takes_turns = is_single_chunk && N > speed::kMaxRowsInPlace;
     backward = takes_turns
                    ? std::max({X * gates, P * gates, products}) + projection
                    : weights + products;
@@ -64,24 +66,28 @@ struct Bounds {
                   N * d.input_size;
     }
     // A value has three parts of 16 bits.
-    using F = ComputeType<Element>;
     const int64_t left = rows + 2 * kPanel;
-    const auto splits = [&](int64_t input_size) {
-      return MultipliesInParts<F>(sequences.shape_rows(), d.gates_size(),
-                                  input_size);
+    const CallDescription call = CallOf<Element>(d, sequences);
+    const ForwardPlan forward_plan = MakeForwardPlan(call);
+    const BackwardPlan backward_plan = MakeBackwardPlan(call);
+    const auto is_any_in_parts = [&](const LayerRoutes& routes) {
+      return IsInParts(routes.first) || IsInParts(routes.upper);
     };
-    if (splits(X - kPanel)) {
+    if (is_any_in_parts(forward_plan.input_route)) {
       forward += together * (X * gates / 2 + left * X * 3 / 2);
     }
-    if (splits(std::max(X, H) - kPanel)) {
+    if (is_any_in_parts(backward_plan.input_route) ||
+        is_any_in_parts(backward_plan.input_gradient_route) ||
+        IsInParts(backward_plan.recurrent_gradient_route) ||
+        IsInParts(backward_plan.projection_gradient_route)) {
       const int64_t widest = std::max(X, H);
       backward += X * gates / 2 + left * std::max(widest, gates) / 2 +
                   left * (std::max(widest, gates) + gates) * 3 / 2;
     }
-    if (RecursInParts<F>(d, sequences, Pass::kForward)) {
+    if (IsInParts(forward_plan.recurrent_route)) {
       forward += P * gates / 2 + B * gates + 3 * (B + kPanel) * P;
     }
-    if (RecursInParts<F>(d, sequences, Pass::kBackward)) {
+    if (IsInParts(backward_plan.recurrent_route)) {
       backward += P * gates / 2 + (dgates - 1) * left * gates * 3 / 2;
     }
     forward = size * (forward + layers);
@@ -99,14 +105,18 @@ void ExpectWithin(const RnnDescriptor& d, const Sequences& sequences) {
                << d.hidden_size << ", num_proj " << d.num_proj << ", T "
                << sequences.max_time() << ", B " << sequences.batch());
   const Bounds<Element> bounds(d, sequences);
-  for (bool has_reserve : {false, true}) {
-    EXPECT_LE(ForwardScratchBytes<Element>(d, sequences, has_reserve),
-              bounds.forward);
-  }
-  for (bool has_keras_weights : {false, true}) {
-    EXPECT_LE(BackwardScratchBytes<Element>(d, sequences, has_keras_weights),
+  CallDescription call = CallOf<Element>(d, sequences);
+  for (int num_threads : {1, 2, 8}) {
+    for (bool has_reserve : {false, true}) {
+      EXPECT_LE(MakeForwardPlan(call, has_reserve, num_threads).scratch_bytes,
+                bounds.forward);
+    }
+    EXPECT_LE(MakeBackwardPlan(call, num_threads).scratch_bytes,
               bounds.backward);
   }
+  if (d.num_pseudo_layers() > 1 || d.has_projection()) return;
+  call.weight_order = WeightOrder::kKeras;
+  EXPECT_LE(MakeBackwardPlan(call).scratch_bytes, bounds.backward);
 }
 
 TEST(ScratchTest, IsBounded) {
@@ -137,10 +147,9 @@ TEST(ScratchTest, TheBoundsAreNotFarOff) {
   d.input_size = d.hidden_size = 512;
   const Sequences sequences(100, 32, nullptr);
   const Bounds<float> bounds(d, sequences);
-  EXPECT_GT(1.5 * ForwardScratchBytes<float>(d, sequences, true),
-            bounds.forward);
-  EXPECT_GT(1.5 * BackwardScratchBytes<float>(d, sequences, false),
-            bounds.backward);
+  const CallDescription call = CallOf<float>(d, sequences);
+  EXPECT_GT(1.5 * MakeForwardPlan(call).scratch_bytes, bounds.forward);
+  EXPECT_GT(1.5 * MakeBackwardPlan(call).scratch_bytes, bounds.backward);
 }
 
 }  // namespace

@@ -120,12 +120,14 @@ TEST(ChunksTest, HaveAboutAsManyRows) {
       SCOPED_TRACE(testing::Message() << "T " << steps << ", B " << batch);
       const Sequences s(steps, batch, nullptr);
       const int64_t rows = batch * steps;
-      const int64_t num_chunks = std::max<int64_t>(1, (rows + 192) / 384);
+      const int64_t num_chunks = std::max<int64_t>(
+          1, (rows + bits::kChunkRows / 2) / bits::kChunkRows);
+      const ChunkCuts cuts(s);
       for (int64_t begin = 0; begin < steps;) {
-        const StepRange chunk = ChunkFrom(s, begin);
+        const StepRange chunk = cuts.From(begin);
         const int64_t chunk_rows = s.offset(chunk.end) - s.offset(begin);
         EXPECT_LE(std::abs(chunk_rows - rows / num_chunks), batch);
-        const StepRange same = ChunkUntil(s, chunk.end);
+        const StepRange same = cuts.Until(chunk.end);
         EXPECT_LE(std::abs(same.begin - begin), 1);
         begin = chunk.end;
       }
@@ -145,14 +147,15 @@ TEST(ChunksTest, CoverAllStepsWithinThePlan) {
       length = static_cast<int32_t>(random.Integer(0, T));
     }
     const Sequences s = Make(T, lengths);
+    const ChunkCuts cuts(s);
     const auto expect_fits = [&](StepRange chunk) {
       ASSERT_LT(chunk.begin, chunk.end);
-      ASSERT_LE(s.offset(chunk.end) - s.offset(chunk.begin), MaxChunkRows(s));
+      ASSERT_LE(s.offset(chunk.end) - s.offset(chunk.begin), cuts.max_rows());
     };
     StepRange chunk{0, 0};
     while (chunk.end < s.num_steps()) {
       const int64_t end = chunk.end;
-      chunk = ChunkFrom(s, end);
+      chunk = cuts.From(end);
       ASSERT_EQ(chunk.begin, end);
       expect_fits(chunk);
     }
@@ -160,13 +163,13 @@ TEST(ChunksTest, CoverAllStepsWithinThePlan) {
     chunk = {s.num_steps(), s.num_steps()};
     while (chunk.begin > 0) {
       const int64_t begin = chunk.begin;
-      chunk = ChunkUntil(s, begin);
+      chunk = cuts.Until(begin);
       ASSERT_EQ(chunk.end, begin);
       expect_fits(chunk);
     }
-    if (IsSingleChunk(s) && s.num_steps() > 0) {
-      EXPECT_EQ(ChunkFrom(s, 0).end, s.num_steps());
-      EXPECT_EQ(ChunkUntil(s, s.num_steps()).begin, 0);
+    if (cuts.is_single() && s.num_steps() > 0) {
+      EXPECT_EQ(cuts.From(0).end, s.num_steps());
+      EXPECT_EQ(cuts.Until(s.num_steps()).begin, 0);
     }
     if (testing::Test::HasFailure()) return;
   }

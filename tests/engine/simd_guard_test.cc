@@ -145,7 +145,7 @@ void ExpectWritten(const F* values, int64_t count, const std::string& what) {
   }
 }
 
-// Weights in each of the three ways, with nothing beyond what the kernel may
+// Weights in each of the two ways, with nothing beyond what the kernel may
 // read.
 template <typename F>
 class WeightPanels {
@@ -153,25 +153,16 @@ class WeightPanels {
   WeightPanels()
       : values_(PaddedDepth<F>(kMaxDepth) * kMaxGates * kMaxColumns) {}
 
-  // [depth][vectors * lanes], or transposed, [columns][depth].
+  // Packed, [depth][panel_columns], or transposed, [columns][depth].
   Panel<F> Random(PanelKind kind, GuardedSide side, int64_t depth,
-                  int64_t vectors, int64_t lanes, int64_t columns) {
+                  int64_t panel_columns, int64_t columns) {
     Panel<F> panel{};
     if (kind == PanelKind::kTransposed) {
       panel.transposed = values_.Random(side, columns * depth);
       panel.stride = depth;
       return panel;
     }
-    const int64_t width = vectors * lanes;
-    const F* values = values_.Random(side, depth * width);
-    if (kind == PanelKind::kPacked) {
-      panel.packed = values;
-    } else {
-      panel.stride = width;
-      for (int64_t v = 0; v < vectors; ++v) {
-        panel.vectors[v] = values + v * lanes;
-      }
-    }
+    panel.packed = values_.Random(side, depth * panel_columns);
     return panel;
   }
 
@@ -210,17 +201,13 @@ TYPED_TEST(SimdProductGuardTest, MultiplyPanel) {
                             {"depth", depth},
                             {"panel kind", static_cast<int>(kind)}});
               SetGuardedCase(text);
-              const int64_t vectors =
-                  kind == PanelKind::kPacked
-                      ? kernels.panel_columns / kernels.lanes
-                      : (columns + kernels.lanes - 1) / kernels.lanes;
               PanelProduct<Element> product{};
               product.rows = rows;
               product.depth = depth;
               product.columns = columns;
               product.a = a.Random(side, rows, depth);
-              product.b = weights.Random(kind, side, depth, vectors,
-                                         kernels.lanes, columns);
+              product.b = weights.Random(kind, side, depth,
+                                         kernels.panel_columns, columns);
               product.c = c.Poisoned(side, rows, columns);
               product.bias = bias.Random(side, columns);
               kernels.multiply_panel(product);
@@ -392,8 +379,7 @@ TYPED_TEST(SimdProductGuardTest, CellForward) {
                 } else {
                   step.recurrent = weights
                                        .Random(PanelKind::kPacked, side, depth,
-                                               G * cell_units / kernels.lanes,
-                                               kernels.lanes, G * cell_units)
+                                               G * cell_units, G * cell_units)
                                        .packed;
                 }
                 step.h_prev = h_prev.Random(side, rows, depth);

@@ -105,12 +105,11 @@ struct Operands {
 };
 
 // B as a panel of `columns` columns. What is not packed is a copy, with poison
-// between columns respectively rows.
+// between columns.
 template <typename Operand>
 class OperandsPanel {
  public:
-  OperandsPanel(PanelKind kind, Operands<Operand>& operands, int64_t lanes,
-                int64_t columns) {
+  OperandsPanel(PanelKind kind, Operands<Operand>& operands, int64_t columns) {
     const int64_t depth = operands.depth;
     switch (kind) {
       case PanelKind::kPacked:
@@ -125,22 +124,6 @@ class OperandsPanel {
         }
         panel_.transposed = copy_->data();
         break;
-      case PanelKind::kVectors: {  // in reverse order
-        const int64_t vectors = (columns + lanes - 1) / lanes;
-        panel_.stride = vectors * lanes + 3;
-        copy_.emplace(
-            depth == 0 ? 0 : (depth - 1) * panel_.stride + vectors * lanes);
-        for (int64_t v = 0; v < vectors; ++v) {
-          Operand* vector = copy_->data() + (vectors - 1 - v) * lanes;
-          for (int64_t k = 0; k < depth; ++k) {
-            for (int64_t i = 0; i < lanes; ++i) {
-              vector[k * panel_.stride + i] = operands.B(k, v * lanes + i);
-            }
-          }
-          panel_.vectors[v] = vector;
-        }
-        break;
-      }
     }
   }
 
@@ -203,7 +186,7 @@ std::vector<ComputeType<Operand>> Multiply(PanelKind kind,
                                            Operands<Operand>& operands,
                                            Start start, int64_t row,
                                            int64_t rows, int64_t columns) {
-  const OperandsPanel<Operand> panel(kind, operands, kernels.lanes, columns);
+  const OperandsPanel<Operand> panel(kind, operands, columns);
   return CheckedProduct<PanelProduct<Operand>>(
       operands, start, row, rows, columns, [&](PanelProduct<Operand>& product) {
         product.b = panel.get();
@@ -232,22 +215,17 @@ std::vector<ComputeType<Operand>> MultiplyByRows(
       });
 }
 
-// Has B packed, and expects the same bits where it lies in vectors, and by
-// rows.
+// Has B packed, and expects the same bits by rows, if the kernels promise them.
 template <typename Operand>
 std::vector<ComputeType<Operand>> Multiply(const SimdKernels<Operand>& kernels,
                                            Operands<Operand>& operands,
                                            Start start, int64_t row,
                                            int64_t rows, int64_t columns) {
-  const auto multiply = [&](PanelKind kind) {
-    return Multiply(kind, kernels, operands, start, row, rows, columns);
-  };
-  const auto result = multiply(PanelKind::kPacked);
-  EXPECT_TRUE(SameBits(multiply(PanelKind::kVectors), result))
-      << "rows " << row << " + " << rows << ", " << columns << " columns";
+  const auto result = Multiply(PanelKind::kPacked, kernels, operands, start,
+                               row, rows, columns);
   const auto by_rows =
       MultiplyByRows(kernels, operands, start, row, rows, columns);
-  if (kDepthStep<Operand> == 1) {
+  if (kernels.rows_have_bits_of_panels) {
     EXPECT_TRUE(SameBits(by_rows, result))
         << "rows " << row << " + " << rows << ", " << columns << " columns";
   } else {  // tile registers add in another order

@@ -18,13 +18,11 @@ inline constexpr CellMode kModes[] = {CellMode::kRelu, CellMode::kTanh,
 inline constexpr const char* kModeNames[] = {"relu", "tanh", "lstm", "gru"};
 static_assert(std::size(kModes) == kNumCellModes);
 
-// The ways in which weights may lie (Panel): packed, by their columns, by
-// vectors of their rows.
-enum class PanelKind { kPacked, kTransposed, kVectors };
-inline constexpr PanelKind kPanelKinds[] = {
-    PanelKind::kPacked, PanelKind::kTransposed, PanelKind::kVectors};
-inline constexpr const char* kPanelKindNames[] = {"packed", "transposed",
-                                                  "vectors"};
+// The ways in which weights may lie (Panel): packed, or by their columns.
+enum class PanelKind { kPacked, kTransposed };
+inline constexpr PanelKind kPanelKinds[] = {PanelKind::kPacked,
+                                            PanelKind::kTransposed};
+inline constexpr const char* kPanelKindNames[] = {"packed", "transposed"};
 
 // All that this machine runs, best first, scalar last.
 inline std::vector<const SimdTarget*> AllSimdTargets() {

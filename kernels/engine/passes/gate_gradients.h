@@ -6,8 +6,9 @@
 #include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
-#include "kernels/engine/passes/tensor_rows.h"
-#include "kernels/engine/plan/arena.h"
+#include "kernels/engine/passes/rows.h"
+#include "kernels/engine/plan/scratch.h"
+#include "kernels/engine/simd/simd_kernels.h"
 
 namespace rnn {
 
@@ -21,14 +22,10 @@ struct GateGradients {
   RowBuffer<F> exact;
   RowBuffer<Operand> rounded;  // if Operand is not F; rows are padded
 
-  static GateGradients Take(Arena& arena, int64_t rows, int64_t gates_size) {
-    GateGradients gradients;
-    gradients.exact = RowBuffer<F>::Take(arena, rows, gates_size);
-    if constexpr (kIsRounded) {
-      gradients.rounded = RowBuffer<Operand>::Take(
-          arena, rows, PaddedDepth<Operand>(gates_size));
-    }
-    return gradients;
+  static GateGradients In(const Scratch& scratch, const RowsBlock& exact,
+                          const RowsBlock& rounded) {
+    return {RowBuffer<F>::In(scratch, exact),
+            RowBuffer<Operand>::In(scratch, rounded)};
   }
 
   void SetRows(int64_t rows, int64_t gates_size) {

@@ -1,12 +1,11 @@
-// Time is processed in chunks of whole steps: large enough for the products
-// over all their rows to run at full speed, small enough for what passes
-// between the products and the recurrence to stay in the caches.
+// Time is processed in chunks of whole steps (bits::kChunkRows).
 #ifndef KERNELS_ENGINE_PLAN_CHUNKS_H_
 #define KERNELS_ENGINE_PLAN_CHUNKS_H_
 
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/engine/plan/thresholds.h"
 #include "network/sequences.h"
 
 namespace rnn {
@@ -14,70 +13,66 @@ namespace rnn {
 struct StepRange {
   int64_t begin;
   int64_t end;
+
+  int64_t count() const { return end - begin; }
 };
 
-inline constexpr int64_t kChunkRows = 384;
+// How the valid rows of a call are cut into chunks: each has as many as the
+// others, as far as whole steps allow, for a few rows at the end would cost a
+// product with all weights.
+class ChunkCuts {
+ public:
+  explicit ChunkCuts(const Sequences& sequences)
+      : sequences_(sequences),
+        rows_(sequences.num_valid_rows()),
+        num_chunks_(std::max<int64_t>(
+            1, (rows_ + bits::kChunkRows / 2) / bits::kChunkRows)) {}
 
-// Chunks have about kChunkRows, and each as many as whole steps allow: a few
-// rows at the end would cost a product with all weights.
-inline int64_t NumChunks(const Sequences& sequences) {
-  return std::max<int64_t>(
-      1, (sequences.num_valid_rows() + kChunkRows / 2) / kChunkRows);
-}
-
-// If so, all rows are one chunk, forward and backward.
-inline bool IsSingleChunk(const Sequences& sequences) {
-  return sequences.num_steps() <= 1 || NumChunks(sequences) == 1;
-}
-
-// At least the valid rows of the largest chunk.
-inline int64_t MaxChunkRows(const Sequences& sequences) {
-  const int64_t rows = sequences.num_valid_rows();
-  const int64_t num_chunks = NumChunks(sequences);
-  return std::min(rows,
-                  (rows + num_chunks - 1) / num_chunks + sequences.batch());
-}
-
-// Where the chunk before or after `row` would end, respectively begin, if steps
-// could be cut: the row that many chunks from the nearest such place.
-inline int64_t ChunkLimit(const Sequences& sequences, int64_t row,
-                          int64_t chunks) {
-  const int64_t rows = sequences.num_valid_rows();
-  const int64_t num_chunks = NumChunks(sequences);
-  const int64_t nearest = (row * num_chunks + rows / 2) / rows;
-  return rows * (nearest + chunks) / num_chunks;
-}
-
-// The chunk that begins at `begin`, respectively ends at `end`: up to the step
-// that is nearest to where it should end.
-inline StepRange ChunkFrom(const Sequences& sequences, int64_t begin) {
-  const int64_t limit = ChunkLimit(sequences, sequences.offset(begin), 1);
-  int64_t end = begin + 1;
-  while (end < sequences.num_steps() &&
-         sequences.offset(end) + sequences.offset(end + 1) <= 2 * limit) {
-    ++end;
+  // If so, all rows are one chunk, forward and backward.
+  bool is_single() const {
+    return sequences_.num_steps() <= 1 || num_chunks_ == 1;
   }
-  return {begin, end};
-}
-inline StepRange ChunkUntil(const Sequences& sequences, int64_t end) {
-  const int64_t limit = ChunkLimit(sequences, sequences.offset(end), -1);
-  int64_t begin = end - 1;
-  while (begin > 0 &&
-         sequences.offset(begin) + sequences.offset(begin - 1) >= 2 * limit) {
-    --begin;
-  }
-  return {begin, end};
-}
 
-// Calls row(index in the chunk, step, rank) for each valid row of a chunk.
-template <typename Row>
-void ForEachRow(const Sequences& sequences, StepRange chunk, Row row) {
-  int64_t index = 0;
-  for (int64_t step = chunk.begin; step < chunk.end; ++step) {
-    const int64_t active = sequences.active(step);
-    for (int64_t rank = 0; rank < active; ++rank) row(index++, step, rank);
+  // At least the valid rows of the largest chunk.
+  int64_t max_rows() const {
+    return std::min(
+        rows_, (rows_ + num_chunks_ - 1) / num_chunks_ + sequences_.batch());
   }
-}
+
+  // The chunk that begins at `begin`, respectively ends at `end`: up to the
+  // step that is nearest to where it should end.
+  StepRange From(int64_t begin) const {
+    const int64_t limit = Limit(sequences_.offset(begin), 1);
+    int64_t end = begin + 1;
+    while (end < sequences_.num_steps() &&
+           sequences_.offset(end) + sequences_.offset(end + 1) <= 2 * limit) {
+      ++end;
+    }
+    return {begin, end};
+  }
+  StepRange Until(int64_t end) const {
+    const int64_t limit = Limit(sequences_.offset(end), -1);
+    int64_t begin = end - 1;
+    while (begin > 0 &&
+           sequences_.offset(begin) + sequences_.offset(begin - 1) >=
+               2 * limit) {
+      --begin;
+    }
+    return {begin, end};
+  }
+
+ private:
+  // Where the chunk before or after `row` would end, respectively begin, if
+  // steps could be cut: the row that many chunks from the nearest such place.
+  int64_t Limit(int64_t row, int64_t chunks) const {
+    const int64_t nearest = (row * num_chunks_ + rows_ / 2) / rows_;
+    return rows_ * (nearest + chunks) / num_chunks_;
+  }
+
+  const Sequences& sequences_;
+  const int64_t rows_;
+  const int64_t num_chunks_;
+};
 
 }  // namespace rnn
 

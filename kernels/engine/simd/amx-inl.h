@@ -16,8 +16,8 @@
 #include "kernels/engine/simd/panel_product-inl.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/simd/tile-inl.h"
-#ifdef RNN_EMULATED_TILE_REGISTERS
-#include "tests/engine/emulated_tile_registers-inl.h"
+#ifdef RNN_EMULATED_TILE_REGISTERS  // the header that emulates them
+#include RNN_EMULATED_TILE_REGISTERS
 #else
 #include "kernels/engine/simd/tile_registers-inl.h"
 #endif
@@ -109,33 +109,6 @@ class PackedRegistersOfB {
  private:
   const BFloat16* panel_;
   int64_t stride_;
-  int64_t depth_;
-};
-
-// The same of B in rows of vectors, which become tiles by copying.
-class StridedRegistersOfB {
- public:
-  StridedRegistersOfB(const Panel<BFloat16>& panel, int64_t k_begin,
-                      int64_t depth)
-      : panel_(panel), k_begin_(k_begin), depth_(depth) {}
-
-  int64_t whole_depth() const { return 0; }
-  const BFloat16* first(int vector) const { return panel_.vectors[vector]; }
-  int64_t stride() const { return panel_.stride; }
-
-  void Copy(int64_t k, int vector, BFloat16* out) const {
-    for (int64_t i = 0; i < kRegisterRows; ++i) {
-      const int64_t row = k + 2 * i;
-      const BFloat16* values = first(vector) + (k_begin_ + row) * stride();
-      (row < depth_ ? Vec<BFloat16>::Interleave(values, values + stride())
-                    : ZeroStep<BFloat16>())
-          .Store(out + i * kRegisterDepth);
-    }
-  }
-
- private:
-  const Panel<BFloat16>& panel_;
-  int64_t k_begin_;
   int64_t depth_;
 };
 
@@ -298,13 +271,14 @@ void MultiplyPanelInRegisters(const PanelProduct<BFloat16>& p) {
   const int vectors = (p.columns + V::kLanes - 1) / V::kLanes;
   RegisterShapes shapes;
   alignas(64) float sums[kRowsTogether * kColumns];
-  const auto multiply = [&](int64_t k, int64_t depth, const auto& b,
-                            FetchAhead ahead) {
+  ForEachDepthBlock<BFloat16>(p.depth, [&](int64_t k, int64_t k_end) {
+    const PackedRegistersOfB b(p.b.packed + k * kColumns, kColumns, k_end - k);
+    FetchAhead ahead = AheadOfBlock<kColumns, kRowsTogether>(p, k_end);
     ForEachPart<kRowsTogether>(p.rows, [&](int64_t row, int num_rows) {
       for (int m = 0; m < num_rows; ++m) {
         FetchTile<1, kTileVectors, V>(p, row + m);
       }
-      RowsInRegisters a(p.a + row, num_rows, p.a_offset + k, depth);
+      RowsInRegisters a(p.a + row, num_rows, p.a_offset + k, k_end - k);
       a.Multiply<kTileVectors>(b, vectors, &shapes, &ahead, sums, [] {});
       for (int m = 0; m < num_rows; ++m) {
         for (int v = 0; v < vectors; ++v) {
@@ -313,16 +287,6 @@ void MultiplyPanelInRegisters(const PanelProduct<BFloat16>& p) {
         }
       }
     });
-  };
-  ForEachDepthBlock<BFloat16>(p.depth, [&](int64_t k, int64_t k_end) {
-    if (p.b.packed != nullptr) {
-      PackedRegistersOfB b(p.b.packed + k * kColumns, kColumns, k_end - k);
-      multiply(k, k_end - k, b,
-               AheadOfBlock<kColumns, kRowsTogether>(p, k_end));
-    } else {
-      StridedRegistersOfB b(p.b, k, k_end - k);
-      multiply(k, k_end - k, b, FetchAhead());
-    }
   });
 }
 
@@ -397,6 +361,7 @@ void CellForwardInRegisters(const CellForwardStep<BFloat16>* panels,
 constexpr SimdKernels<BFloat16> MakeRegisterKernels() {
   SimdKernels<BFloat16> kernels = MakeKernels<BFloat16>();
   kernels.rows_together = kRowsTogether;
+  kernels.rows_have_bits_of_panels = false;
   kernels.multiply_panel = MultiplyPanelInRegisters;
   kernels.cell_forward[static_cast<int>(CellMode::kRelu)] =
       CellForwardInRegisters<VanillaCell<true>>;

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/engine/simd/instruction_set.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/simd/tile_registers.h"
 
@@ -52,5 +53,7 @@ const SimdTarget& SelectSimdTarget() {
   static const SimdTarget& target = Choose();
   return target;
 }
+
+const char* SelectedSimdTargetName() { return SelectSimdTarget().name; }
 
 }  // namespace rnn

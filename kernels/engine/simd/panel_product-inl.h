@@ -37,34 +37,22 @@ inline void MultiplyDepthBlock(const PanelProduct<Operand>& p, int64_t k_begin,
   constexpr int64_t kPanelColumns = kTileVectors * V::kLanes;
   const bool is_first = k_begin == 0;
   constexpr int kMaxRows = TileRows(kVectors);
-  const auto multiply = [&](auto panel_of_tile) {
-    ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
-      constexpr int kRows = decltype(row_count)::value;
-      V sums[kRows][kVectors];
-      Clear(sums);
-      FetchTile<kRows, kVectors, V>(p, row);
-      AddTileProduct(k_end - k_begin, p.a + row, p.a_offset + k_begin,
-                     panel_of_tile(kRows), sums);
-      StoreTile(p, row, is_first, sums);
-    });
-  };
-  if (p.b.packed != nullptr) {
-    const int64_t depth = k_end - k_begin;
-    const Operand* b = p.b.packed + k_begin * kPanelColumns;
-    FetchAhead ahead = AheadOfBlock<kPanelColumns, kMaxRows>(p, k_end);
-    multiply([&](int tile_rows) {
-      return PackedPanel<Operand, kVectors>{
-          b, kPanelColumns * kDepthStep<Operand>,
-          ahead.TakeForTileOf(tile_rows, depth / kDepthStep<Operand>, b)};
-    });
-  } else {
-    StridedPanel<Operand, kVectors> panel;
-    panel.stride = p.b.stride;
-    for (int v = 0; v < kVectors; ++v) {
-      panel.vectors[v] = p.b.vectors[v] + k_begin * p.b.stride;
-    }
-    multiply([&](int) { return panel; });
-  }
+  const int64_t depth = k_end - k_begin;
+  const Operand* b = p.b.packed + k_begin * kPanelColumns;
+  FetchAhead ahead = AheadOfBlock<kPanelColumns, kMaxRows>(p, k_end);
+  ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
+    constexpr int kRows = decltype(row_count)::value;
+    V sums[kRows][kVectors];
+    Clear(sums);
+    FetchTile<kRows, kVectors, V>(p, row);
+    AddTileProduct(
+        depth, p.a + row, p.a_offset + k_begin,
+        PackedPanel<Operand, kVectors>{
+            b, kPanelColumns * kDepthStep<Operand>,
+            ahead.TakeForTileOf(kRows, depth / kDepthStep<Operand>, b)},
+        sums);
+    StoreTile(p, row, is_first, sums);
+  });
 }
 
 // Sums that do not wait for each other, so many, keep two multiply-adds a cycle

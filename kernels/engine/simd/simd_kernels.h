@@ -42,21 +42,21 @@ constexpr int64_t PaddedDepth(int64_t depth) {
          kDepthStep<Operand>;
 }
 
-// A panel of B as it is used: packed, or where the caller keeps it.
+// A panel is no wider than so many vectors.
 inline constexpr int kMaxPanelVectors = 4;
+
+// A panel of B as it is used: packed, or B's columns where the caller keeps
+// them.
 template <typename Operand>
 struct Panel {
   const Operand* packed;  // as above, or nullptr
   // The panel that will be used after this one, packed or transposed as it is,
   // or nullptr.
   const Operand* next;
-  // Vector v of B[k] at vectors[v] + k * stride, all lanes readable;
-  // vectors[0] is nullptr if not used.
-  const Operand* vectors[kMaxPanelVectors];
-  int64_t stride;
   // B transposed: B[k][j] at transposed[j * stride + k], read at the speed of
   // memory. nullptr if not used.
   const Operand* transposed;
+  int64_t stride;
 };
 
 // c[m][j] = (accumulate ? c[m][j] : bias ? bias[j] : 0)
@@ -173,6 +173,8 @@ struct SimdKernels {
   // A product may be cut at multiples of this depth: its parts, one after
   // another and accumulating, give the same bits.
   int64_t depth_block;
+  // Whether multiply_rows gives the bits of multiply_panel of packed panels.
+  bool rows_have_bits_of_panels;
   int cell_units[kNumCellModes];  // hidden units of a CellForwardStep panel
   // Columns of such a panel that are packed together, and read together.
   int cell_columns[kNumCellModes];
@@ -289,15 +291,8 @@ struct SimdTarget {
   SimdMath<double> double_math;
 };
 
-// The best target this CPU runs; TF_CUDNN_RNN_ISA=<name> in the environment
-// limits the choice to that one and those below it in isa.inc. Decided once.
-inline constexpr char kSimdTargetVariable[] = "TF_CUDNN_RNN_ISA";
+// The one that the engine uses (instruction_set.h).
 const SimdTarget& SelectSimdTarget();
-
-// Whether isa.inc has a target of this name, which this CPU may not run.
-bool IsSimdTargetName(const char* name);
-// All of them, best first, with commas between.
-const char* SimdTargetNames();
 
 // All targets this CPU runs, best first; at most `capacity` are written.
 int SupportedSimdTargets(const SimdTarget** targets, int capacity);

@@ -28,6 +28,7 @@ constexpr SimdKernels<Operand> MakeKernels() {
       kTileVectors * kLanes,
       TileRows(kTileVectors),
       kDepthBlock<Operand>,
+      true,
       // In the order of CellMode: ReLU, tanh, LSTM, GRU.
       {kVanillaUnits, kVanillaUnits, LstmCell::kUnitVectors * kLanes,
        GruCell::kUnitVectors * kLanes},

@@ -103,22 +103,6 @@ struct PackedPanel {
     b += stride;
   }
 };
-template <typename Operand, int kVectors>
-struct StridedPanel {
-  const Operand* vectors[kVectors];
-  int64_t stride;
-
-  Vec<Operand> Load(int vector) const {
-    return LoadWholeStep<Operand>(
-        [&](int row) { return vectors[vector] + row * stride; });
-  }
-  template <int /*kRows*/>
-  void Next() {
-    Unroll<kVectors>([&](auto v) RNN_ALWAYS_INLINE {
-      vectors[v.value] += stride * kDepthStep<Operand>;
-    });
-  }
-};
 
 template <int kRows, int kVectors, typename V>
 RNN_ALWAYS_INLINE inline void Clear(V (&sums)[kRows][kVectors]) {

@@ -6,27 +6,19 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/engine/plan/thresholds.h"
 #include "kernels/engine/threads/executor.h"
 
 namespace rnn {
 
-// Floating-point operations that are worth a task: a few microseconds, some ten
-// times what handing it to a team costs.
-inline constexpr int64_t kMinTaskWork = int64_t{1} << 18;
-
-// Moving an element from one buffer to another costs about as many.
-inline constexpr int64_t kMoveWork = 16;
-
-// The elementwise part of a step costs about so much per hidden unit.
-inline constexpr int64_t kCellWork = 64;
-
-// Tasks worth making of `work`. Several per thread, so that a thread that comes
-// late, or is taken away for a while, leaves its share to the others.
-inline int NumTasks(const Executor& executor, int64_t work) {
-  constexpr int kTasksPerThread = 4;
-  const int threads = executor.num_threads();
+// Tasks worth making of so many floating-point operations.
+inline int NumTasks(int num_threads, int64_t work) {
   return static_cast<int>(std::clamp<int64_t>(
-      work / kMinTaskWork, 1, threads == 1 ? 1 : threads * kTasksPerThread));
+      work / speed::kMinTaskWork, 1,
+      num_threads == 1 ? 1 : num_threads * speed::kTasksPerThread));
+}
+inline int NumTasks(const Executor& executor, int64_t work) {
+  return NumTasks(executor.num_threads(), work);
 }
 
 // Calls range(begin, end) on disjoint ranges that cover [0, count).
@@ -44,17 +36,24 @@ inline void ParallelFor(Executor& executor, int64_t count,
   });
 }
 
-// Two tiles of the micro-kernels.
-inline constexpr int64_t kMinBlockRows = 12;
+// Calls range(begin, end) on few disjoint ranges that cover [0, count).
+inline void ParallelFewRanges(Executor& executor, int64_t count, int64_t work,
+                              FunctionRef<void(int64_t, int64_t)> range) {
+  const int64_t num_ranges =
+      std::min<int64_t>(count, 2 * executor.num_threads());
+  ParallelFor(executor, num_ranges, work / num_ranges,
+              [&](int64_t begin, int64_t end) {
+                range(count * begin / num_ranges, count * end / num_ranges);
+              });
+}
 
 // Into how many blocks rows are split for so many tasks: more than one where
 // there are too few panels, but not blocks below min_rows.
 inline int64_t NumRowBlocks(int num_tasks, int64_t num_panels, int64_t num_rows,
-                            int64_t min_rows = kMinBlockRows) {
-  constexpr int64_t kBlocksPerTask = 2;
+                            int64_t min_rows = speed::kMinBlockRows) {
   if (num_tasks == 1) return 1;
   return std::clamp<int64_t>(
-      (kBlocksPerTask * num_tasks + num_panels - 1) / num_panels, 1,
+      (speed::kBlocksPerTask * num_tasks + num_panels - 1) / num_panels, 1,
       (num_rows + min_rows - 1) / min_rows);
 }
 
@@ -68,10 +67,6 @@ struct PanelRows {
   static constexpr int64_t kNone = -1;
 };
 
-// Of so many it hardly counts that the last one's cells are computed beside no
-// other panel.
-inline constexpr int kMaxPanelsTogether = 8;
-
 // Rows [row_begin, row_end) of all panels of a matrix.
 struct AllPanels {
   int64_t count;
@@ -79,12 +74,12 @@ struct AllPanels {
   int64_t row_begin;
   int64_t row_end;
   int64_t work;  // floating-point operations
-  int64_t min_rows = kMinBlockRows;
+  int64_t min_rows = speed::kMinBlockRows;
 };
 
 // Calls run(const PanelRows* parts, int count) on parts that cover the panels,
-// up to kMaxPanelsTogether at a time. A task's parts are neighbours, panel by
-// panel.
+// up to speed::kMaxPanelsTogether at a time. A task's parts are neighbours,
+// panel by panel.
 template <typename RunParts>
 void ParallelPanelGroups(Executor& executor, const AllPanels& panels,
                          RunParts run) {
@@ -92,7 +87,7 @@ void ParallelPanelGroups(Executor& executor, const AllPanels& panels,
   if (num_rows == 0) return;
   const int num_tasks = NumTasks(executor, panels.work);
   // Large blocks read panels from far, and are as few as keep threads busy.
-  const int num_shares = panels.min_rows > kMinBlockRows
+  const int num_shares = panels.min_rows > speed::kMinBlockRows
                              ? std::min(num_tasks, executor.num_threads())
                              : num_tasks;
   const int64_t row_blocks =
@@ -100,7 +95,7 @@ void ParallelPanelGroups(Executor& executor, const AllPanels& panels,
   const int64_t num_parts = panels.count * row_blocks;
   const bool ascends = panels.order == Order::kAscending;
   const auto run_parts = [&](int64_t begin, int64_t end) {
-    PanelRows parts[kMaxPanelsTogether];
+    PanelRows parts[speed::kMaxPanelsTogether];
     int count = 0;
     for (int64_t j = begin; j < end; ++j) {
       const int64_t i = ascends ? j : begin + end - 1 - j;
@@ -115,7 +110,7 @@ void ParallelPanelGroups(Executor& executor, const AllPanels& panels,
       part.row_begin = panels.row_begin + num_rows * block / row_blocks;
       part.row_end = panels.row_begin + num_rows * (block + 1) / row_blocks;
       if (part.row_begin < part.row_end) ++count;
-      if (count == kMaxPanelsTogether || (j + 1 == end && count > 0)) {
+      if (count == speed::kMaxPanelsTogether || (j + 1 == end && count > 0)) {
         run(parts, count);
         count = 0;
       }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/engine/elements/elements.h"
+#include "kernels/engine/plan/thresholds.h"
 #include "kernels/engine/threads/parallel.h"
 #include "network/params_layout.h"
 
@@ -50,7 +51,7 @@ void ForEachGateBlock(const RnnDescriptor& d, const Region& region,
   const int64_t blocks_per_gate = (H + kBlock - 1) / kBlock;
   ParallelFor(
       executor, d.num_gates() * blocks_per_gate,
-      std::min(H, kBlock) * region.columns * kMoveWork,
+      std::min(H, kBlock) * region.columns * speed::kMoveWork,
       [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t gate = i / blocks_per_gate;
@@ -114,11 +115,9 @@ void ForEachBias(const RnnDescriptor& d, const ParamsLayout& layout,
 }  // namespace
 
 template <typename Element>
-void KerasToParams(const RnnDescriptor& d,
+void KerasToParams(const RnnDescriptor& d, const ParamsLayout& layout,
                    const KerasWeights<const Element>& weights, Element* params,
                    Executor& executor) {
-  ParamsLayout layout;
-  if (!ParamsLayout::Create(d, &layout).ok()) return;
   KernelToParams(d, layout.InputWeights(0), weights.kernel, params, executor);
   KernelToParams(d, layout.RecurrentWeights(0), weights.recurrent_kernel,
                  params, executor);
@@ -131,11 +130,10 @@ void KerasToParams(const RnnDescriptor& d,
 }
 
 template <typename Element>
-void KerasToParamsBackward(const RnnDescriptor& d, const Element* dparams,
+void KerasToParamsBackward(const RnnDescriptor& d, const ParamsLayout& layout,
+                           const Element* dparams,
                            const KerasWeights<Element>& dweights,
                            Executor& executor) {
-  ParamsLayout layout;
-  if (!ParamsLayout::Create(d, &layout).ok()) return;
   ParamsToKernel(d, layout.InputWeights(0), dparams, dweights.kernel, executor);
   ParamsToKernel(d, layout.RecurrentWeights(0), dparams,
                  dweights.recurrent_kernel, executor);
@@ -146,12 +144,12 @@ void KerasToParamsBackward(const RnnDescriptor& d, const Element* dparams,
 }
 
 #define RNN_INSTANTIATE(Element)                                            \
-  template void KerasToParams(const RnnDescriptor&,                         \
+  template void KerasToParams(const RnnDescriptor&, const ParamsLayout&,    \
                               const KerasWeights<const Element>&, Element*, \
                               Executor&);                                   \
-  template void KerasToParamsBackward(const RnnDescriptor&, const Element*, \
-                                      const KerasWeights<Element>&,         \
-                                      Executor&);
+  template void KerasToParamsBackward(                                      \
+      const RnnDescriptor&, const ParamsLayout&, const Element*,            \
+      const KerasWeights<Element>&, Executor&);
 RNN_INSTANTIATE(float)
 RNN_INSTANTIATE(double)
 RNN_INSTANTIATE(Half)

@@ -1,5 +1,6 @@
-// Right operands of products: packed, or where the caller keeps them. Operand
-// is as in simd_kernels.h.
+// Copying matrices into the panels that micro-kernels multiply by
+// (simd_kernels.h). Operand is float, double or, where the instruction set
+// multiplies it, BFloat16.
 #ifndef KERNELS_ENGINE_WEIGHTS_PACKING_H_
 #define KERNELS_ENGINE_WEIGHTS_PACKING_H_
 
@@ -7,98 +8,29 @@
 #include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
-#include "kernels/engine/plan/arena.h"
+#include "kernels/engine/plan/operand_sizes.h"
+#include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
-#include "kernels/engine/weights/parts.h"
+#include "kernels/engine/weights/matrix_source.h"
+#include "network/element_types.h"
 
 namespace rnn {
 
-// So many panels are filled at a time from rows, which are read across them: a
-// panel's part of a row is short.
-inline constexpr int64_t kPanelsTogether = 16;
-
-// Panels of the width that the micro-kernel dictates (simd_kernels.h).
 template <typename Operand>
 int64_t NumPanels(int64_t columns) {
   const int64_t width = Kernels<Operand>().panel_columns;
   return (columns + width - 1) / width;
 }
 
-// The right operand B [depth, columns], in panels.
-template <typename Operand>
-struct PackedMatrix {
-  int64_t depth = 0;  // padded; so are the rows of the left operand
-  int64_t columns = 0;
-  Operand* panels = nullptr;
-  // If floats are in parts: these are what is in `panels`.
-  bool in_parts = false;
-  PartsDepth parts_depth;
-
-  // `depth_pieces` is how many pieces parts have room for.
-  static PackedMatrix Take(Arena& arena, int64_t max_depth, int64_t max_columns,
-                           bool may_be_in_parts = false, int depth_pieces = 1);
-
-  // Settles how the matrix is packed next.
-  void SetInParts(bool are_parts, int depth_pieces = 1);
-  void SetSize(int64_t new_depth, int64_t new_columns);
-
-  int64_t num_panels() const;
-  const Operand* panel(int64_t index) const;
-  BFloat16* parts_panel(int64_t index) const;
-
- private:
-  int depth_pieces_ = 1;
-};
-
-// Columns, or places of depth, that lie in a source in another order: piece p
-// is the `width` from begins[p] on.
-struct Pieces {
-  const int64_t* begins;  // [count], or nullptr: one piece, which begins at 0
-  int count;
-  int64_t width;
-
-  int64_t size() const { return count * width; }
-  int64_t begin(int piece) const { return begins ? begins[piece] : 0; }
-};
-
-// A matrix B [depth, columns] as it lies in a tensor.
-template <typename Element>
-struct MatrixSource {
-  const Element* values;
-  int64_t stride;
-  int64_t depth;
-  int64_t columns;
-  bool is_transposed;
-  Pieces pieces;  // of the columns or, if transposed, of the depth
-
-  // B[i] or, if transposed, its column i.
-  const Element* row(int64_t i) const { return values + i * stride; }
-
-  // B[k][j] = values[k * stride + j]
-  static MatrixSource Rows(const Element* values, int64_t stride, int64_t depth,
-                           int64_t columns) {
-    return {values, stride, depth, columns, false, {nullptr, 1, columns}};
-  }
-  // B[k][p * width + u] = values[k * stride + begins[p] + u]
-  static MatrixSource Rows(const Element* values, int64_t stride, int64_t depth,
-                           const Pieces& pieces) {
-    return {values, stride, depth, pieces.size(), false, pieces};
-  }
-  // B[k][j] = values[j * stride + k]
-  static MatrixSource Columns(const Element* values, int64_t stride,
-                              int64_t depth, int64_t columns) {
-    return {values, stride, depth, columns, true, {nullptr, 1, depth}};
-  }
-  // B[p * width + u][j] = values[j * stride + begins[p] + u]
-  static MatrixSource Columns(const Element* values, int64_t stride,
-                              const Pieces& pieces, int64_t columns) {
-    return {values, stride, pieces.size(), columns, true, pieces};
-  }
-};
-
+// Packs all of the source: panel after panel, each of the padded depth.
 template <typename Element, typename Operand>
-void Pack(const MatrixSource<Element>& source, Executor& executor,
-          PackedMatrix<Operand>* packed);
+void PackPanels(const MatrixSource<Element>& source, Executor& executor,
+                Operand* panels);
+// The same in parts.
+template <typename Element>
+void PackPanelsInParts(const MatrixSource<Element>& source,
+                       const PartsDepth& depth, Executor& executor,
+                       BFloat16* panels);
 
 // [k_begin, k_end) of the depth of panels [begin, end).
 struct PanelBlocks {
@@ -114,23 +46,12 @@ template <typename Element, typename Operand>
 void PackBlocks(const MatrixSource<Element>& source, const PanelBlocks& blocks,
                 Operand* out, int64_t out_stride);
 
-// Packs a block of one panel in parts, [k_begin, k_end) being of the depth as
-// `packed` has it.
+// Packs a block of one panel in parts, [k_begin, k_end) being of the padded
+// depth.
 template <typename Element>
 void PackBlockInParts(const MatrixSource<Element>& source,
-                      const PackedMatrix<float>& packed, int64_t panel,
-                      int64_t k_begin, int64_t k_end, BFloat16* out);
-
-// B[k][p * width + u] = rows[k][begins[p] + u]
-template <typename Operand>
-void PackRowPieces(const Operand* const* rows, int64_t depth,
-                   const Pieces& pieces, Executor& executor,
-                   PackedMatrix<Operand>* packed);
-
-// B[k][j] = rows[k][j]
-template <typename Operand>
-void PackRows(const Operand* const* rows, int64_t depth, int64_t columns,
-              Executor& executor, PackedMatrix<Operand>* packed);
+                      const PartsDepth& depth, int64_t panel, int64_t k_begin,
+                      int64_t k_end, BFloat16* out);
 
 // A step of B in `out`, as SimdKernels::pack_step makes it, of rows [k, ...)
 // among `depth`: row(k) + offset is one.
@@ -155,45 +76,6 @@ void PackStepOf(int64_t k, int64_t depth, int64_t offset, int64_t columns,
 template <typename Element, typename Operand>
 void PackColumns(const Element* const* rows, int64_t columns, int64_t k_begin,
                  int64_t k_end, int64_t k_out, Operand* out);
-
-// The right operand where the caller keeps it, for products of so few rows that
-// packing would cost more than it saves. If its columns are in pieces, which
-// must fit, no panel has columns of two. The depth is one of whole steps.
-template <typename Operand>
-class UnpackedMatrix {
- public:
-  // Whether columns may be in so many pieces that follow each other in memory:
-  // the last vector of all but the last piece must end within it.
-  static bool Fits(int num_pieces, int64_t width) {
-    return kDepthStep<Operand> == 1 || num_pieces == 1 ||
-           width >= Kernels<Operand>().lanes;
-  }
-
-  // Columns [first, first + count) of a piece.
-  struct PieceColumns {
-    int piece;
-    int64_t first;
-    int64_t count;
-  };
-
-  // `memory` has room for a panel.
-  void Set(const MatrixSource<Operand>& source, Operand* memory);
-
-  const MatrixSource<Operand>& source() const { return source_; }
-  int64_t num_panels() const;
-  // Of a panel of a matrix that is not transposed.
-  PieceColumns ColumnsOf(int64_t panel) const;
-  // That panel, packed, if it must not be read where it lies: rows are read in
-  // whole vectors, and those of the last columns may reach beyond the end of
-  // the source. Otherwise nullptr.
-  const Operand* Packed(int64_t panel) const;
-
- private:
-  int64_t LastPanel() const;
-
-  MatrixSource<Operand> source_;
-  const Operand* last_panel_ = nullptr;
-};
 
 }  // namespace rnn
 

@@ -3,20 +3,10 @@
 #include <algorithm>
 
 #include "kernels/engine/elements/elements.h"
+#include "kernels/engine/plan/thresholds.h"
 #include "kernels/engine/threads/parallel.h"
 
 namespace rnn {
-
-int64_t LeftParts::Size(int64_t rows, int64_t padded_depth) {
-  return (rows + kPartsRows - 1) / kPartsRows * kPartsRows *
-         In(nullptr, padded_depth).stride;
-}
-
-LeftParts LeftParts::In(BFloat16* values, int64_t padded_depth) {
-  // An odd number of cache lines: rows do not drive each other out.
-  constexpr int64_t kLine = 64 / sizeof(BFloat16);
-  return {values, (padded_depth * kNumParts / kLine | 1) * kLine};
-}
 
 void SplitPartOfRows(const float* const* rows, int64_t num_rows,
                      const PartsDepth& depth, int64_t begin, int64_t end,
@@ -34,7 +24,7 @@ void SplitPartOfRows(const float* const* rows, int64_t num_rows,
 void SplitRows(const float* const* rows, int64_t num_rows,
                const PartsDepth& depth, Executor& executor,
                const LeftParts& left) {
-  ParallelFor(executor, num_rows, depth.size() * kMoveWork,
+  ParallelFor(executor, num_rows, depth.size() * speed::kMoveWork,
               [&](int64_t begin, int64_t end) {
                 SplitPartOfRows(rows + begin, end - begin, depth, 0,
                                 depth.width, left.From(begin));
@@ -47,7 +37,8 @@ void SplitColumns(const float* const* rows, int64_t depth, int64_t columns,
   constexpr int64_t kColumns = 16;
   constexpr int64_t kSlice = 8 * kPartsDepth;
   ParallelFor(executor, (columns + kColumns - 1) / kColumns,
-              depth * kColumns * kMoveWork, [&](int64_t begin, int64_t end) {
+              depth * kColumns * speed::kMoveWork,
+              [&](int64_t begin, int64_t end) {
                 alignas(64) float transposed[kColumns * kSlice];
                 const int64_t last = std::min(end * kColumns, columns);
                 for (int64_t j = begin * kColumns; j < last; j += kColumns) {

@@ -7,53 +7,27 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/engine/plan/operand_sizes.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
 #include "network/element_types.h"
 
 namespace rnn {
 
-// Whether a product in parts pays. `rows` counts those of all steps, as if no
-// sequence were short, for bits depend on it; the others are the sizes of the
-// weights.
-template <typename Operand>
-bool MultipliesInParts(int64_t rows, int64_t weight_rows,
-                       int64_t weight_columns) {
-  // Below that, splitting takes longer than it saves.
-  constexpr int64_t kMinRows = 96;
-  constexpr int64_t kMinSize = 96;
-  constexpr int64_t kMinElements = int64_t{1} << 15;
-  return std::is_same_v<Operand, float> && rows >= kMinRows &&
-         std::min(weight_rows, weight_columns) >= kMinSize &&
-         weight_rows * weight_columns >= kMinElements &&
-         SelectSimdTarget().parts_kernels != nullptr;
-}
-
 inline const PartsKernels& KernelsOfParts() {
   return *SelectSimdTarget().parts_kernels;
 }
-
-// A depth of one piece or more, each of which is filled up with zeros to whole
-// chunks: what is computed a piece at a time can be split a piece at a time.
-struct PartsDepth {
-  int num_pieces;
-  int64_t width;  // of a piece
-
-  int64_t padded_width() const { return PaddedPartsDepth(width); }
-  int64_t size() const { return num_pieces * width; }
-  int64_t padded() const { return num_pieces * padded_width(); }
-};
 
 // The left operand A [rows, depth].
 struct LeftParts {
   BFloat16* values = nullptr;
   int64_t stride = 0;  // from row to row
 
-  // Elements of memory for so many rows. Where products begin with any row,
-  // kPartsRows more are read.
-  static int64_t Size(int64_t rows, int64_t padded_depth);
-  // In memory that is large enough.
-  static LeftParts In(BFloat16* values, int64_t padded_depth);
+  // In memory of LeftPartsBytes(). Where products begin with any row,
+  // kPartsRows more rows are read.
+  static LeftParts In(BFloat16* values, int64_t padded_depth) {
+    return {values, LeftPartsStride(padded_depth)};
+  }
 
   LeftParts From(int64_t row) const { return {values + row * stride, stride}; }
 };

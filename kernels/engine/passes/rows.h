@@ -1,6 +1,6 @@
 // Finding the row of features that belongs to a step and a batch row.
-#ifndef KERNELS_ENGINE_PASSES_TENSOR_ROWS_H_
-#define KERNELS_ENGINE_PASSES_TENSOR_ROWS_H_
+#ifndef KERNELS_ENGINE_PASSES_ROWS_H_
+#define KERNELS_ENGINE_PASSES_ROWS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -8,8 +8,11 @@
 #include "kernels/engine/elements/dropout.h"
 #include "kernels/engine/elements/elements.h"
 #include "kernels/engine/engine.h"
-#include "kernels/engine/plan/arena.h"
-#include "kernels/engine/plan/chunks.h"
+#include "kernels/engine/passes/chunk_rows.h"
+#include "kernels/engine/plan/scratch.h"
+#include "kernels/engine/plan/thresholds.h"
+#include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
 #include "network/sequences.h"
 
@@ -56,17 +59,35 @@ class TimeRows {
   bool padded_ = false;
 };
 
-// Rows of one buffer: pointers to [count] rows of `row_size`.
-template <typename F>
-struct RowBuffer {
-  F* values = nullptr;
-  F** rows = nullptr;
+// The states of one pseudo-layer by rank.
+template <typename Value>
+class StateRows {
+ public:
+  // `data` is [L*D, B, .] with these strides, or nullptr if there is none.
+  StateRows(const Sequences& sequences, Value* data, const Strides& strides,
+            int64_t pseudo_layer)
+      : sequences_(sequences),
+        data_(data == nullptr ? nullptr : data + pseudo_layer * strides.outer),
+        batch_stride_(strides.batch) {}
 
-  static RowBuffer Take(Arena& arena, int64_t count, int64_t row_size) {
-    RowBuffer buffer;
-    buffer.values = arena.Take<F>(count * row_size);
-    buffer.rows = arena.Take<F*>(count);
-    return buffer;
+  Value* Row(int64_t rank) const {
+    return data_ + sequences_.batch_row(rank) * batch_stride_;
+  }
+
+ private:
+  const Sequences& sequences_;
+  Value* data_;
+  int64_t batch_stride_;
+};
+
+// Rows of one buffer, and pointers to them.
+template <typename Value>
+struct RowBuffer {
+  Value* values = nullptr;
+  Value** rows = nullptr;
+
+  static RowBuffer In(const Scratch& scratch, const RowsBlock& block) {
+    return {scratch.At<Value>(block.values), scratch.At<Value*>(block.rows)};
   }
   void SetRows(int64_t count, int64_t row_size) {
     for (int64_t i = 0; i < count; ++i) rows[i] = values + i * row_size;
@@ -78,7 +99,8 @@ template <typename Element>
 void ZeroPadding(const Sequences& sequences, Element* data, Strides strides,
                  int64_t features, Executor& executor) {
   ParallelFor(
-      executor, sequences.batch(), sequences.max_time() * features * kMoveWork,
+      executor, sequences.batch(),
+      sequences.max_time() * features * speed::kMoveWork,
       [&](int64_t begin, int64_t end) {
         for (int64_t rank = begin; rank < end; ++rank) {
           Element* row = data + sequences.batch_row(rank) * strides.batch;
@@ -87,34 +109,6 @@ void ZeroPadding(const Sequences& sequences, Element* data, Strides strides,
             std::fill_n(row + time * strides.outer, features, Element{});
           }
         }
-      });
-}
-
-// Where the step before `step` begins among `rows`, which have an entry for
-// each rank before the chunk and then one for each of the chunk's rows.
-template <typename Row>
-Row* RowsBefore(const Sequences& sequences, StepRange chunk, int64_t step,
-                Row* rows) {
-  if (step == chunk.begin) return rows;
-  return rows + sequences.batch() + sequences.offset(step - 1) -
-         sequences.offset(chunk.begin);
-}
-
-// As ForEachRow(), by all threads.
-template <typename Row>
-void ParallelForEachRow(Executor& executor, const Sequences& sequences,
-                        StepRange chunk, int64_t work_per_row, Row row) {
-  if (chunk.begin == chunk.end) return;
-  ParallelFor(
-      executor, chunk.end - chunk.begin,
-      sequences.active(chunk.begin) * work_per_row,
-      [&](int64_t begin, int64_t end) {
-        const StepRange part = {chunk.begin + begin, chunk.begin + end};
-        const int64_t first =
-            sequences.offset(part.begin) - sequences.offset(chunk.begin);
-        ForEachRow(sequences, part, [&](int64_t i, int64_t step, int64_t rank) {
-          row(first + i, step, rank);
-        });
       });
 }
 
@@ -136,25 +130,23 @@ class LayerInput {
   // Points rows[i] at the input of the chunk's i-th row, in `direction`. Rows
   // are as deep as a product wants them, if need be in `staging` [chunk rows,
   // padded features].
-  void Gather(int direction, StepRange chunk, Executor& executor,
+  void Gather(int direction, const ChunkRows& chunk, Executor& executor,
               Operand* staging, const Operand** rows) const {
     if constexpr (kComputesInPlace<Element, Operand>) {
       if (dropout_ == nullptr && row_size() == features_) {
-        ForEachRow(
-            sequences_, chunk, [&](int64_t i, int64_t step, int64_t rank) {
-              rows[i] =
-                  source_.Row(sequences_.time(direction, step, rank), rank);
-            });
+        chunk.ForEach([&](int64_t i, int64_t step, int64_t rank) {
+          rows[i] = source_.Row(sequences_.time(direction, step, rank), rank);
+        });
         return;
       }
     }
-    ParallelForEachRow(executor, sequences_, chunk, features_ * kMoveWork,
-                       [&](int64_t i, int64_t step, int64_t rank) {
-                         Operand* row = staging + i * row_size();
-                         StageRow(sequences_.time(direction, step, rank), rank,
-                                  row);
-                         rows[i] = row;
-                       });
+    chunk.ParallelForEach(executor, features_ * speed::kMoveWork,
+                          [&](int64_t i, int64_t step, int64_t rank) {
+                            Operand* row = staging + i * row_size();
+                            StageRow(sequences_.time(direction, step, rank),
+                                     rank, row);
+                            rows[i] = row;
+                          });
   }
 
  private:
@@ -178,4 +170,4 @@ class LayerInput {
 
 }  // namespace rnn
 
-#endif  // KERNELS_ENGINE_PASSES_TENSOR_ROWS_H_
+#endif  // KERNELS_ENGINE_PASSES_ROWS_H_

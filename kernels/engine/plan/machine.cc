@@ -1,8 +1,6 @@
-#include "kernels/engine/plan/cache.h"
+#include "kernels/engine/plan/machine.h"
 
 #include <unistd.h>
-
-#include <cstdint>
 
 namespace rnn {
 
@@ -13,6 +11,10 @@ int64_t CoreCacheBytes() {
   if (bytes > 0) return bytes;
 #endif
   return kUsual;  // some systems do not tell
+}
+
+Machine Machine::Here(int num_threads) {
+  return {num_threads, CoreCacheBytes()};
 }
 
 }  // namespace rnn

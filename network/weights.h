@@ -1,11 +1,12 @@
-// The order of weights in a Keras layer, beside that of params.
+// The two orders in which a call may have its weights: that of params
+// (params_layout.h), and that of a Keras layer.
 //
 // Keras keeps one column per unit of a gate, gates side by side. Its order of
 // gates is that of params but for the GRU, whose update gate comes before the
 // reset gate. Its LSTM and simple RNN have one bias; it takes the place of the
 // input bias, the recurrent one being zero.
-#ifndef NETWORK_KERAS_ORDER_H_
-#define NETWORK_KERAS_ORDER_H_
+#ifndef NETWORK_WEIGHTS_H_
+#define NETWORK_WEIGHTS_H_
 
 #include <cstdint>
 
@@ -14,6 +15,9 @@
 
 namespace rnn {
 
+// In which of the two orders the weights of a call are.
+enum class WeightOrder { kParams, kKeras };
+
 // Weights of one layer in one direction. Value is an element type, const or
 // not.
 template <typename Value>
@@ -21,6 +25,13 @@ struct KerasWeights {
   Value* kernel;            // [I, G*H]
   Value* recurrent_kernel;  // [H, G*H]
   Value* bias;              // [G*H], GRU [2, G*H]; nullptr: none, zeros
+};
+
+// The weights of a call, or their gradients, in the one order or the other.
+template <typename Value>
+struct Weights {
+  Value* params = nullptr;  // [ParamsLayout::size()]
+  KerasWeights<Value> keras{};
 };
 
 // The place in Keras' order of the gate that params call `gate`, and the other
@@ -43,4 +54,4 @@ inline int64_t KerasBiasSize(const RnnDescriptor& d) {
 
 }  // namespace rnn
 
-#endif  // NETWORK_KERAS_ORDER_H_
+#endif  // NETWORK_WEIGHTS_H_

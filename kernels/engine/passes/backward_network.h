@@ -1,0 +1,154 @@
+// What all pseudo-layers of a backward pass share.
+#ifndef KERNELS_ENGINE_PASSES_BACKWARD_NETWORK_H_
+#define KERNELS_ENGINE_PASSES_BACKWARD_NETWORK_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/engine/elements/dropout.h"
+#include "kernels/engine/elements/elements.h"
+#include "kernels/engine/elements/reserve_header.h"
+#include "kernels/engine/engine.h"
+#include "kernels/engine/passes/chunk_rows.h"
+#include "kernels/engine/passes/rows.h"
+#include "kernels/engine/passes/weight_gradients.h"
+#include "kernels/engine/plan/plan.h"
+#include "kernels/engine/plan/thresholds.h"
+#include "kernels/engine/weights/weight_sources.h"
+
+namespace rnn {
+
+template <typename Element, typename Operand>
+class BackwardNetwork {
+ public:
+  using F = ComputeType<Element>;
+  // Whether results are computed in another type and rounded in the end.
+  static constexpr bool kRoundsResults = !kComputesInPlace<Element>;
+
+  BackwardNetwork(const BackwardPlan& plan,
+                  const BackwardArguments<Element>& arguments,
+                  const Scratch& scratch)
+      : plan_(plan),
+        d_(plan.descriptor),
+        sequences_(*plan.sequences),
+        arguments_(arguments),
+        weights_(d_, plan.params, plan.weight_order, arguments.weights),
+        weight_gradients_(plan, arguments.dweights, scratch),
+        input_gradient_(scratch.At<F>(plan.scratch.input_gradient)) {
+    for (int i = 0; i < 2; ++i) {
+      layer_gradients_[i] = scratch.At<F>(plan.scratch.layer_gradients[i]);
+    }
+    dropout_.probability = d_.dropout;
+    // CheckReserve() has seen that it can be read.
+    ReadDropoutKey(arguments.reserve, &dropout_.key);
+  }
+
+  // What comes before all layers.
+  void Begin(Executor& executor) {
+    weight_gradients_.Begin();
+    ZeroPadding(sequences_, arguments_.dx, arguments_.x_strides, d_.input_size,
+                executor);
+  }
+
+  // What comes after the pseudo-layers of `layer`: the dropout between it and
+  // the layer below.
+  void EndLayer(int64_t layer, Executor& executor) {
+    if (layer == 0 || d_.dropout == 0) return;
+    const TimeRows<F> gradient = InputGradientRows(layer);
+    AllRows().ParallelForEach(executor, LayerWidth() * speed::kMoveWork,
+                              [&](int64_t, int64_t time, int64_t rank) {
+                                F* row = gradient.Row(time, rank);
+                                dropout_.Apply(layer - 1, time,
+                                               sequences_.batch_row(rank),
+                                               LayerWidth(), row, row);
+                              });
+  }
+
+  // What comes after all layers.
+  void End(Executor& executor) {
+    weight_gradients_.Store(executor);
+    if constexpr (kRoundsResults) StoreInputGradient(executor);
+  }
+
+  const BackwardPlan& plan() const { return plan_; }
+  const BackwardArguments<Element>& arguments() const { return arguments_; }
+  const WeightSources<Element>& weights() const { return weights_; }
+  WeightGradients<Element, Operand>& weight_gradients() {
+    return weight_gradients_;
+  }
+
+  // What entered `layer`.
+  LayerInput<Element, Operand> Input(int64_t layer) const {
+    const TimeRows<const Element> source =
+        layer == 0 ? TimeRows<const Element>::Padded(sequences_, arguments_.x,
+                                                     arguments_.x_strides)
+                   : OutputRows(layer - 1);
+    LayerInput<Element, Operand> input(sequences_, source,
+                                       d_.layer_input_size(layer));
+    if (layer > 0 && d_.dropout > 0) input.SetDropout(layer - 1, dropout_);
+    return input;
+  }
+
+  // What `layer` emitted, both directions side by side.
+  TimeRows<const Element> OutputRows(int64_t layer) const {
+    return layer == d_.num_layers - 1
+               ? TimeRows<const Element>::Padded(sequences_, arguments_.y,
+                                                 arguments_.y_strides)
+               : TimeRows<const Element>::Dense(
+                     sequences_,
+                     arguments_.reserve +
+                         plan_.reserve.LayerOutputOffset(layer),
+                     LayerWidth());
+  }
+
+  // What forward left of pseudo-layer k, by valid row.
+  const Element* Activations(int64_t k) const {
+    return arguments_.reserve + plan_.reserve.ActivationsOffset(k);
+  }
+
+  // The gradient of what enters `layer`.
+  TimeRows<F> InputGradientRows(int64_t layer) const {
+    if (layer > 0) {
+      return TimeRows<F>::Dense(sequences_, layer_gradients_[(layer - 1) % 2],
+                                LayerWidth());
+    }
+    if constexpr (kRoundsResults) {
+      return TimeRows<F>::Dense(sequences_, input_gradient_, d_.input_size);
+    } else {
+      return TimeRows<F>::Padded(sequences_, arguments_.dx,
+                                 arguments_.x_strides);
+    }
+  }
+
+ private:
+  int64_t LayerWidth() const { return d_.num_directions * d_.output_size(); }
+
+  ChunkRows AllRows() const {
+    return ChunkRows(sequences_, {0, sequences_.num_steps()});
+  }
+
+  void StoreInputGradient(Executor& executor) {
+    const TimeRows<F> source = InputGradientRows(0);
+    const auto target = TimeRows<Element>::Padded(sequences_, arguments_.dx,
+                                                  arguments_.x_strides);
+    AllRows().ParallelForEach(executor, d_.input_size * speed::kMoveWork,
+                              [&](int64_t, int64_t time, int64_t rank) {
+                                Store(source.Row(time, rank),
+                                      target.Row(time, rank), d_.input_size);
+                              });
+  }
+
+  const BackwardPlan& plan_;
+  const RnnDescriptor& d_;
+  const Sequences& sequences_;
+  const BackwardArguments<Element>& arguments_;
+  const WeightSources<Element> weights_;
+  WeightGradients<Element, Operand> weight_gradients_;
+  Dropout dropout_{};
+  F* layer_gradients_[2];
+  F* input_gradient_;  // if it is rounded in the end
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PASSES_BACKWARD_NETWORK_H_

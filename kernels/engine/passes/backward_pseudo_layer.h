@@ -1,0 +1,571 @@
+// Backward of one pseudo-layer after another.
+//
+// Per step, the gradient of h comes from above (dy) and from the step after
+// (R^T dgates); the cell turns it into dgates. Per chunk, the gradients of
+// weights and of the input are matrix products over all its rows.
+#ifndef KERNELS_ENGINE_PASSES_BACKWARD_PSEUDO_LAYER_H_
+#define KERNELS_ENGINE_PASSES_BACKWARD_PSEUDO_LAYER_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/engine/elements/elements.h"
+#include "kernels/engine/passes/backward_network.h"
+#include "kernels/engine/passes/chunk_rows.h"
+#include "kernels/engine/passes/gate_gradients.h"
+#include "kernels/engine/passes/rows.h"
+#include "kernels/engine/passes/steps.h"
+#include "kernels/engine/passes/weight_gradients.h"
+#include "kernels/engine/plan/plan.h"
+#include "kernels/engine/plan/thresholds.h"
+#include "kernels/engine/products/matrix_product.h"
+#include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/threads/executor.h"
+#include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/weights/parts.h"
+#include "kernels/engine/weights/right_operand.h"
+#include "network/cell.h"
+
+namespace rnn {
+
+template <typename Element, typename Operand>
+class BackwardPseudoLayer {
+ public:
+  using F = ComputeType<Element>;
+  using Network = BackwardNetwork<Element, Operand>;
+  static constexpr bool kInPlace = kComputesInPlace<Element, Operand>;
+  static constexpr bool kRoundsResults = Network::kRoundsResults;
+
+  BackwardPseudoLayer(Network& network,
+                      const BackwardScratch::PseudoLayer& blocks,
+                      const Scratch& scratch)
+      : plan_(network.plan()),
+        d_(plan_.descriptor),
+        sequences_(*plan_.sequences),
+        network_(network),
+        arguments_(network.arguments()),
+        blocks_(blocks),
+        scratch_(scratch),
+        saved_rows_(At<const Operand*>(blocks.saved_rows)),
+        c_prev_rows_(At<const Operand*>(blocks.c_prev_rows)),
+        h_rows_(At<const Operand*>(blocks.h_rows)),
+        dy_rows_(At<const F*>(blocks.dy_rows)),
+        dgates_(GateGradients<Operand>::In(scratch, blocks.dgates,
+                                           blocks.rounded_dgates)),
+        dgates_parts_(PartsIn(blocks.dgates_parts)),
+        dh_(RowBuffer<F>::In(scratch, blocks.dh)),
+        dc_(At<F>(blocks.dc)),
+        dh_total_(RowBuffer<Operand>::In(scratch, blocks.dh_total)),
+        m_(RowBuffer<Operand>::In(scratch, blocks.m)),
+        dm_(RowBuffer<F>::In(scratch, blocks.dm)) {
+    recurrent_dgates_ = dgates_;
+    recurrent_dgates_parts_ = dgates_parts_;
+    if (d_.mode != CellMode::kGru) return;
+    recurrent_dgates_ = GateGradients<Operand>::In(
+        scratch, blocks.recurrent_dgates, blocks.rounded_recurrent_dgates);
+    recurrent_dgates_parts_ = PartsIn(blocks.recurrent_dgates_parts);
+  }
+
+  void Run(int64_t layer, int direction, Executor& executor) {
+    layer_ = layer;
+    direction_ = direction;
+    executor_ = &executor;
+    outputs_ = network_.OutputRows(layer).From(direction * d_.output_size());
+    LoadFinalGradients();
+    for (const ChunkPlan& chunk : plan_.chunks) RunChunk(chunk);
+    StoreInitialGradients();
+  }
+
+ private:
+  template <typename Value>
+  Value* At(const Block& block) const {
+    return scratch_.At<Value>(block);
+  }
+  int64_t k() const { return layer_ * d_.num_directions + direction_; }
+  int64_t time(int64_t step, int64_t rank) const {
+    return sequences_.time(direction_, step, rank);
+  }
+  bool recurs_in_parts() const { return IsInParts(plan_.recurrent_route); }
+  // The gates' gradients in parts.
+  PartsDepth gates_depth() const { return {d_.num_gates(), d_.hidden_size}; }
+  LeftParts PartsIn(const Block& block) const {
+    return LeftParts::In(At<BFloat16>(block), gates_depth().padded());
+  }
+
+  // ---- Before the last chunk ------------------------------------------------
+
+  // dh_ and dc_ are by rank; a row keeps what it has until its last step.
+  void LoadFinalGradients() {
+    const int64_t H = d_.hidden_size;
+    const int64_t P = d_.output_size();
+    dh_.SetRows(sequences_.batch(), P);
+    const StateRows dh_n(sequences_, arguments_.dh_n, arguments_.h_strides,
+                         k());
+    const StateRows dc_n(sequences_, arguments_.dc_n, arguments_.c_strides,
+                         k());
+    for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
+      Load(dh_n.Row(rank), dh_.rows[rank], P);
+      if (d_.mode == CellMode::kLstm) Load(dc_n.Row(rank), dc_ + rank * H, H);
+    }
+  }
+
+  // ---- A chunk --------------------------------------------------------------
+
+  void RunChunk(const ChunkPlan& chunk) {
+    const ChunkRows rows(sequences_, chunk.steps);
+    const bool is_first = chunk.steps.end == sequences_.num_steps();
+    if (is_first) PrepareRecurrentWeights();
+    PointAtActivations(rows);
+    PointAtOutputs(rows);
+    PointAtOutputGradients(rows);
+    SetRows(rows);
+    RunSteps(sequences_, chunk, StepOrder::kBackward, *executor_,
+             [&](Executor& executor, const StepRanks& ranks) {
+               RunStep(executor, rows, ranks);
+             });
+    // The chunk before begins with the gradient of its last state.
+    Multiply(ProductOfStep(rows, chunk.steps.begin), recurrent_weights_,
+             *executor_);
+    AddWeightGradients(rows, is_first);
+    ComputeInputGradient(rows, is_first);
+  }
+
+  void PrepareRecurrentWeights() {
+    recurrent_weights_.Prepare(network_.weights().Recurrent(k()).Transposed(),
+                               plan_.recurrent_route, d_.num_gates(),
+                               At<void>(blocks_.recurrent_weights), *executor_);
+    if (!d_.has_projection()) return;
+    projection_.Prepare(network_.weights().Projection(k()).Transposed(),
+                        plan_.projection_route, /*depth_pieces=*/1,
+                        At<void>(blocks_.projection), *executor_);
+  }
+
+  // Points saved_rows_ at the chunk's activations, and c_prev_rows_ at the
+  // cell states before them.
+  void PointAtActivations(const ChunkRows& rows) {
+    const int64_t size = ReservedRowSize(d_);
+    if (size == 0) return;
+    const Element* activations = network_.Activations(k());
+    const Element* source = activations + rows.first() * size;
+    const Operand* values;
+    if constexpr (kInPlace) {
+      values = source;
+    } else {
+      Operand* staging = At<Operand>(blocks_.saved);
+      ParallelFor(*executor_, rows.count(), size * speed::kMoveWork,
+                  [&](int64_t begin, int64_t end) {
+                    Load(source + begin * size, staging + begin * size,
+                         (end - begin) * size);
+                  });
+      values = staging;
+    }
+    for (int64_t i = 0; i < rows.count(); ++i) {
+      saved_rows_[i] = values + i * size;
+    }
+    if (d_.mode == CellMode::kLstm) PointAtCellStates(rows, activations);
+  }
+
+  void PointAtCellStates(const ChunkRows& rows, const Element* activations) {
+    const int64_t size = ReservedRowSize(d_);
+    const int64_t H = d_.hidden_size;
+    const int64_t c_place = kLstmReserveCell * H;
+    const StateRows c0(sequences_, arguments_.c0, arguments_.c_strides, k());
+    const int64_t first_step = rows.steps().begin;
+    rows.ForEach([&](int64_t i, int64_t step, int64_t rank) {
+      if (step > first_step) {
+        c_prev_rows_[i] = saved_rows_[rows.RowOf(step - 1) + rank] + c_place;
+        return;
+      }
+      const Element* c_prev =
+          step == 0 ? c0.Row(rank)
+                    : activations +
+                          (sequences_.offset(step - 1) + rank) * size + c_place;
+      if constexpr (kInPlace) {
+        c_prev_rows_[i] = c_prev;
+      } else {
+        Operand* staging = At<Operand>(blocks_.c_prev) + rank * H;
+        Load(c_prev, staging, H);
+        c_prev_rows_[i] = staging;
+      }
+    });
+  }
+
+  // Points the first entries of h_rows_ at the h before the chunk, by rank, and
+  // those from B on at the h of its rows.
+  void PointAtOutputs(const ChunkRows& rows) {
+    const int64_t P = d_.output_size();
+    Operand* staging = At<Operand>(blocks_.h_values);
+    const auto point_at = [&](int64_t entry, const Element* row) {
+      if constexpr (kInPlace) {
+        h_rows_[entry] = row;
+      } else {
+        Load(row, staging + entry * P, P);
+        h_rows_[entry] = staging + entry * P;
+      }
+    };
+    const StateRows h0(sequences_, arguments_.h0, arguments_.h_strides, k());
+    const int64_t first_step = rows.steps().begin;
+    for (int64_t rank = 0; rank < sequences_.active(first_step); ++rank) {
+      point_at(rank, first_step == 0
+                         ? h0.Row(rank)
+                         : outputs_.Row(time(first_step - 1, rank), rank));
+    }
+    rows.ParallelForEach(*executor_, (kInPlace ? 1 : P) * speed::kMoveWork,
+                         [&](int64_t i, int64_t step, int64_t rank) {
+                           point_at(sequences_.batch() + i,
+                                    outputs_.Row(time(step, rank), rank));
+                         });
+  }
+
+  // Points dy_rows_ at the gradients of the chunk's outputs.
+  void PointAtOutputGradients(const ChunkRows& rows) {
+    const int64_t P = d_.output_size();
+    if (layer_ < d_.num_layers - 1) {
+      const TimeRows<F> source =
+          network_.InputGradientRows(layer_ + 1).From(direction_ * P);
+      rows.ForEach([&](int64_t i, int64_t step, int64_t rank) {
+        dy_rows_[i] = source.Row(time(step, rank), rank);
+      });
+      return;
+    }
+    const auto source = TimeRows<const Element>::Padded(
+                            sequences_, arguments_.dy, arguments_.y_strides)
+                            .From(direction_ * P);
+    rows.ParallelForEach(
+        *executor_, (kRoundsResults ? P : 1) * speed::kMoveWork,
+        [&](int64_t i, int64_t step, int64_t rank) {
+          const Element* row = source.Row(time(step, rank), rank);
+          if constexpr (kRoundsResults) {
+            F* staging = At<F>(blocks_.dy_values) + i * P;
+            Load(row, staging, P);
+            dy_rows_[i] = staging;
+          } else {
+            dy_rows_[i] = row;
+          }
+        });
+  }
+
+  // Of what the chunk computes.
+  void SetRows(const ChunkRows& rows) {
+    const int64_t P = d_.output_size();
+    dgates_.SetRows(rows.count(), d_.gates_size());
+    if (d_.mode == CellMode::kGru) {
+      recurrent_dgates_.SetRows(rows.count(), d_.gates_size());
+    }
+    if (!d_.has_projection()) return;
+    const int64_t row_size = PaddedDepth<Operand>(P);
+    dh_total_.SetRows(rows.count(), row_size);
+    if (row_size > P) {
+      std::fill_n(dh_total_.values, rows.count() * row_size, Operand{});
+    }
+    m_.SetRows(rows.count(), d_.hidden_size);
+    dm_.SetRows(sequences_.batch(), d_.hidden_size);
+  }
+
+  void AddWeightGradients(const ChunkRows& chunk, bool is_first) {
+    typename WeightGradients<Element, Operand>::Rows rows{};
+    rows.count = chunk.count();
+    rows.is_first_chunk = is_first;
+    rows.dgates = &dgates_;
+    rows.recurrent_dgates = &recurrent_dgates();
+    if (d_.has_input_weights(layer_)) {
+      const auto input_rows = At<const Operand*>(blocks_.input_rows);
+      network_.Input(layer_).Gather(direction_, chunk, *executor_,
+                                    At<Operand>(blocks_.input_staging),
+                                    input_rows);
+      rows.inputs = input_rows;
+    }
+    const auto h_prev_rows = At<const Operand*>(blocks_.h_prev_rows);
+    for (int64_t step = chunk.steps().begin; step < chunk.steps().end; ++step) {
+      std::copy_n(h_rows_ + chunk.EntryBefore(step), sequences_.active(step),
+                  h_prev_rows + chunk.RowOf(step));
+    }
+    rows.h_prev = h_prev_rows;
+    rows.m = m_.rows;
+    rows.dh = dh_total_.rows;
+    network_.weight_gradients().Add(layer_, k(), rows, *executor_);
+  }
+
+  // The first direction writes the input's gradient, the second adds to it.
+  void ComputeInputGradient(const ChunkRows& rows, bool is_first) {
+    const TimeRows<F> dx = network_.InputGradientRows(layer_);
+    F** dx_rows = At<F*>(blocks_.dx_rows);
+    rows.ForEach([&](int64_t i, int64_t step, int64_t rank) {
+      dx_rows[i] = dx.Row(time(step, rank), rank);
+    });
+    if (!d_.has_input_weights(layer_)) {
+      AddAllGatesToInputGradient(rows, dx_rows);
+      return;
+    }
+    if (is_first) {
+      input_weights_.Prepare(network_.weights().Input(k()).Transposed(),
+                             plan_.input_route.of_layer(layer_), d_.num_gates(),
+                             At<void>(blocks_.input_weights), *executor_);
+    }
+    RowsTimesMatrix<Operand> product;
+    product.rows = rows.count();
+    // Where steps were in parts, the left operand is already.
+    if (!recurs_in_parts() || !input_weights_.in_parts()) {
+      product.a = dgates_.operands();
+    }
+    product.left_parts = dgates_parts_;
+    product.c = dx_rows;
+    product.accumulate = direction_ == 1;
+    Multiply(product, input_weights_, *executor_);
+  }
+
+  // The same where the layer has no W.
+  void AddAllGatesToInputGradient(const ChunkRows& rows, F* const* dx_rows) {
+    const int64_t H = d_.hidden_size;
+    ParallelFor(*executor_, rows.count(), d_.gates_size() * speed::kMoveWork,
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) {
+                    for (int64_t j = 0; j < H; ++j) {
+                      F sum = direction_ == 1 ? dx_rows[i][j] : F{0};
+                      for (int64_t g = 0; g < d_.num_gates(); ++g) {
+                        sum += dgates_.exact.rows[i][g * H + j];
+                      }
+                      dx_rows[i][j] = sum;
+                    }
+                  }
+                });
+  }
+
+  // ---- A step ---------------------------------------------------------------
+
+  // dgates as the recurrent product saw them.
+  const GateGradients<Operand>& recurrent_dgates() const {
+    return d_.mode == CellMode::kGru ? recurrent_dgates_ : dgates_;
+  }
+
+  // dh_ of the rows active in `step` = R^T dgates of that step, for use in the
+  // step before. The GRU adds: its cell has left there what passes by.
+  RowsTimesMatrix<Operand> ProductOfStep(const ChunkRows& rows,
+                                         int64_t step) const {
+    RowsTimesMatrix<Operand> product;
+    product.rows = sequences_.active(step);
+    const int64_t row = rows.RowOf(step);
+    if (recurs_in_parts()) {
+      product.left_parts = recurrent_dgates_parts_.From(row);
+    } else {
+      product.a = recurrent_dgates().operands() + row;
+    }
+    product.c = dh_.rows;
+    product.accumulate = d_.mode == CellMode::kGru;
+    return product;
+  }
+
+  void RunStep(Executor& executor, const ChunkRows& rows,
+               const StepRanks& ranks) {
+    // The step after hands its gradient over, unless its chunk has done so.
+    RowsTimesMatrix<Operand> from_step_after;
+    if (ranks.step + 1 < rows.steps().end) {
+      from_step_after = ProductOfStep(rows, ranks.step + 1);
+    }
+    if (IsInPlace(plan_.recurrent_route)) {
+      RunStepOfRows(executor, rows, ranks, from_step_after);
+    } else {
+      RunStepOfPanels(executor, rows, ranks, from_step_after);
+    }
+    if (d_.has_projection()) RunCellsOfProjection(executor, rows, ranks);
+  }
+
+  // Floating-point operations.
+  int64_t StepWork(const StepRanks& ranks,
+                   const RowsTimesMatrix<Operand>& from_step_after) const {
+    const int64_t products =
+        from_step_after.rows > 0 ? 2 * d_.gates_size() * d_.output_size() : 0;
+    return ranks.count() * (products + speed::kCellWork * d_.hidden_size);
+  }
+
+  void RunStepOfPanels(Executor& executor, const ChunkRows& rows,
+                       const StepRanks& ranks,
+                       const RowsTimesMatrix<Operand>& from_step_after) {
+    const int64_t min_rows =
+        recurs_in_parts() ? kPartsRowsTogether : speed::kMinBlockRows;
+    ParallelPanels(
+        executor,
+        {recurrent_weights_.num_panels(), PanelOrder(ranks.step), ranks.begin,
+         ranks.end, StepWork(ranks, from_step_after), min_rows},
+        [&](const PanelRows& part) {
+          PanelRows product = part;
+          product.row_end = std::min(part.row_end, from_step_after.rows);
+          if (product.row_begin < product.row_end) {
+            MultiplyPanel(from_step_after, recurrent_weights_, product);
+          }
+          FinishPanel(rows, {ranks.step, part.row_begin, part.row_end},
+                      part.panel);
+        });
+  }
+
+  // On few ranges of panels, for rows of R had better be read in long pieces.
+  void RunStepOfRows(Executor& executor, const ChunkRows& rows,
+                     const StepRanks& ranks,
+                     const RowsTimesMatrix<Operand>& from_step_after) {
+    const int64_t width = Kernels<Operand>().panel_columns;
+    ParallelFewRanges(
+        executor, recurrent_weights_.num_panels(),
+        StepWork(ranks, from_step_after), [&](int64_t begin, int64_t end) {
+          const int64_t row_end = std::min(ranks.end, from_step_after.rows);
+          if (ranks.begin < row_end) {
+            MultiplyColumns(
+                from_step_after, recurrent_weights_,
+                {begin * width, std::min(end * width, d_.output_size()),
+                 ranks.begin, row_end, ColumnRows::kNone});
+          }
+          for (; begin < end; ++begin) FinishPanel(rows, ranks, begin);
+        });
+  }
+
+  // What follows the recurrent product of a panel.
+  void FinishPanel(const ChunkRows& rows, const StepRanks& ranks,
+                   int64_t panel) {
+    const int64_t width = Kernels<Operand>().panel_columns;
+    const int64_t column = panel * width;
+    if (d_.has_projection()) {
+      AddOutputGradients(rows, ranks, column,
+                         std::min(column + width, d_.output_size()));
+    } else {
+      RunCell(rows, ranks, column);
+    }
+  }
+
+  // dh_total_ = dh_ + dy.
+  void AddOutputGradients(const ChunkRows& rows, const StepRanks& ranks,
+                          int64_t column_begin, int64_t column_end) {
+    const int64_t row = rows.RowOf(ranks.step);
+    for (int64_t rank = ranks.begin; rank < ranks.end; ++rank) {
+      const F* dy = dy_rows_[row + rank];
+      constexpr int64_t kBlock = 64;
+      for (int64_t j = column_begin; j < column_end; j += kBlock) {
+        const int64_t count = std::min(kBlock, column_end - j);
+        F sums[kBlock];
+        for (int64_t i = 0; i < count; ++i) {
+          sums[i] = dh_.rows[rank][j + i] + dy[j + i];
+        }
+        Store(sums, dh_total_.rows[row + rank] + j, count);
+      }
+    }
+  }
+
+  // Through the projection, and the cells behind it.
+  void RunCellsOfProjection(Executor& executor, const ChunkRows& rows,
+                            const StepRanks& ranks) {
+    const int64_t H = d_.hidden_size;
+    RowsTimesMatrix<Operand> product;
+    product.a = dh_total_.rows + rows.RowOf(ranks.step);
+    product.c = dm_.rows;
+    ParallelPanels(
+        executor,
+        {projection_.num_panels(), PanelOrder(ranks.step), ranks.begin,
+         ranks.end,
+         ranks.count() * (2 * d_.output_size() + speed::kCellWork) * H},
+        [&](const PanelRows& part) {
+          MultiplyPanel(product, projection_, part);
+          RunCell(rows, {ranks.step, part.row_begin, part.row_end},
+                  part.panel * Kernels<Operand>().panel_columns);
+        });
+  }
+
+  // The cell of the units of one panel that begins at `unit`.
+  void RunCell(const ChunkRows& rows, const StepRanks& ranks, int64_t unit) {
+    const int64_t H = d_.hidden_size;
+    const int64_t row = rows.RowOf(ranks.step) + ranks.begin;
+    CellBackwardStep<Operand> cell{};
+    cell.rows = ranks.count();
+    cell.hidden_size = H;
+    cell.unit = unit;
+    cell.units = std::min<int64_t>(Kernels<Operand>().panel_columns, H - unit);
+    if (saved_rows_ != nullptr) cell.saved = saved_rows_ + row;
+    if (c_prev_rows_ != nullptr) cell.c_prev = c_prev_rows_ + row;
+    cell.h_prev = h_rows_ + rows.EntryBefore(ranks.step) + ranks.begin;
+    cell.h = h_rows_ + rows.EntryOf(ranks.step) + ranks.begin;
+    if (d_.has_projection()) {
+      cell.dh = dm_.rows[ranks.begin];
+      cell.m = m_.rows[row];
+    } else {
+      cell.dh = dh_.rows[ranks.begin];
+      cell.dy = dy_rows_ + row;
+    }
+    if (dc_ != nullptr) cell.dc = dc_ + ranks.begin * H;
+    cell.dgates = dgates_.exact.rows[row];
+    if (d_.mode == CellMode::kGru) {
+      cell.dgates_recurrent = recurrent_dgates_.exact.rows[row];
+    }
+    if constexpr (GateGradients<Operand>::kIsRounded) {
+      cell.rounded_dgates = dgates_.rounded.rows + row;
+      cell.rounded_dgates_recurrent = recurrent_dgates().rounded.rows + row;
+    }
+    Kernels<Operand>().cell_backward[static_cast<int>(d_.mode)](cell);
+    if (recurs_in_parts()) SplitGateGradients(row, cell.rows, unit, cell.units);
+  }
+
+  // For the product of the step before.
+  void SplitGateGradients(int64_t row, int64_t count, int64_t unit,
+                          int64_t units) {
+    if constexpr (std::is_same_v<Operand, float>) {
+      const auto split = [&](const GateGradients<Operand>& gradients,
+                             const LeftParts& parts) {
+        SplitPartOfRows(gradients.exact.rows + row, count, gates_depth(), unit,
+                        unit + units, parts.From(row));
+      };
+      split(dgates_, dgates_parts_);
+      if (d_.mode == CellMode::kGru) {
+        split(recurrent_dgates_, recurrent_dgates_parts_);
+      }
+    }
+  }
+
+  // ---- After the first chunk ------------------------------------------------
+
+  void StoreInitialGradients() {
+    const int64_t H = d_.hidden_size;
+    const int64_t P = d_.output_size();
+    const StateRows dh0(sequences_, arguments_.dh0, arguments_.h_strides, k());
+    const StateRows dc0(sequences_, arguments_.dc0, arguments_.c_strides, k());
+    for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
+      Store(dh_.rows[rank], dh0.Row(rank), P);
+      if (d_.mode == CellMode::kLstm) Store(dc_ + rank * H, dc0.Row(rank), H);
+    }
+  }
+
+  const BackwardPlan& plan_;
+  const RnnDescriptor& d_;
+  const Sequences& sequences_;
+  Network& network_;
+  const BackwardArguments<Element>& arguments_;
+  const BackwardScratch::PseudoLayer& blocks_;
+  const Scratch& scratch_;
+
+  // The pseudo-layer at hand.
+  int64_t layer_ = 0;
+  int direction_ = 0;
+  Executor* executor_ = nullptr;
+  TimeRows<const Element> outputs_;
+  RightOperand<Element, Operand> input_weights_;      // [G*H, in]
+  RightOperand<Element, Operand> recurrent_weights_;  // [G*H, P]
+  RightOperand<Element, Operand> projection_;         // [P, H]
+
+  // Rows of the chunk at hand (BackwardScratch has their shapes).
+  const Operand** saved_rows_;   // nullptr if nothing is kept
+  const Operand** c_prev_rows_;  // nullptr but for an LSTM
+  const Operand** h_rows_;
+  const F** dy_rows_;
+  GateGradients<Operand> dgates_;
+  LeftParts dgates_parts_;
+  // As the recurrent product saw them; a GRU's are its own.
+  GateGradients<Operand> recurrent_dgates_;
+  LeftParts recurrent_dgates_parts_;
+  // Gradients of the states, by rank.
+  RowBuffer<F> dh_;
+  F* dc_;  // nullptr but for an LSTM
+  // Projection.
+  RowBuffer<Operand> dh_total_;
+  RowBuffer<Operand> m_;
+  RowBuffer<F> dm_;
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PASSES_BACKWARD_PSEUDO_LAYER_H_

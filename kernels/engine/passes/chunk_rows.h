@@ -1,0 +1,75 @@
+// The one home of index arithmetic over steps and ranks.
+#ifndef KERNELS_ENGINE_PASSES_CHUNK_ROWS_H_
+#define KERNELS_ENGINE_PASSES_CHUNK_ROWS_H_
+
+#include <cstdint>
+
+#include "kernels/engine/plan/chunks.h"
+#include "kernels/engine/threads/executor.h"
+#include "kernels/engine/threads/parallel.h"
+#include "network/sequences.h"
+
+namespace rnn {
+
+// The valid rows of a chunk, numbered step by step from 0.
+//
+// Tables of rows often have the step before the chunk in front: an entry for
+// each rank, then one for each of the chunk's rows.
+class ChunkRows {
+ public:
+  ChunkRows(const Sequences& sequences, const StepRange& steps)
+      : sequences_(sequences), steps_(steps) {}
+
+  const StepRange& steps() const { return steps_; }
+  int64_t count() const { return RowOf(steps_.end); }
+  // The first one's number among the valid rows of the call.
+  int64_t first() const { return sequences_.offset(steps_.begin); }
+
+  // The row of (step, rank 0).
+  int64_t RowOf(int64_t step) const {
+    return sequences_.offset(step) - first();
+  }
+
+  // In a table with the step before the chunk: the entry of (step, rank 0), and
+  // that of the same rank one step earlier.
+  int64_t EntryOf(int64_t step) const {
+    return sequences_.batch() + RowOf(step);
+  }
+  int64_t EntryBefore(int64_t step) const {
+    return step == steps_.begin ? 0 : EntryOf(step - 1);
+  }
+
+  // Calls row(row, step, rank) for each.
+  template <typename Row>
+  void ForEach(Row row) const {
+    ForEachOf(steps_, row);
+  }
+  // The same by all threads.
+  template <typename Row>
+  void ParallelForEach(Executor& executor, int64_t work_per_row,
+                       Row row) const {
+    if (steps_.count() == 0) return;
+    ParallelFor(executor, steps_.count(),
+                sequences_.active(steps_.begin) * work_per_row,
+                [&](int64_t begin, int64_t end) {
+                  ForEachOf({steps_.begin + begin, steps_.begin + end}, row);
+                });
+  }
+
+ private:
+  template <typename Row>
+  void ForEachOf(const StepRange& steps, Row row) const {
+    int64_t i = RowOf(steps.begin);
+    for (int64_t step = steps.begin; step < steps.end; ++step) {
+      const int64_t active = sequences_.active(step);
+      for (int64_t rank = 0; rank < active; ++rank) row(i++, step, rank);
+    }
+  }
+
+  const Sequences& sequences_;
+  const StepRange steps_;
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PASSES_CHUNK_ROWS_H_

@@ -1,0 +1,103 @@
+// What all pseudo-layers of a forward pass share.
+#ifndef KERNELS_ENGINE_PASSES_FORWARD_NETWORK_H_
+#define KERNELS_ENGINE_PASSES_FORWARD_NETWORK_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/engine/elements/dropout.h"
+#include "kernels/engine/elements/elements.h"
+#include "kernels/engine/engine.h"
+#include "kernels/engine/passes/rows.h"
+#include "kernels/engine/plan/plan.h"
+#include "kernels/engine/weights/weight_sources.h"
+
+namespace rnn {
+
+template <typename Element, typename Operand>
+class ForwardNetwork {
+ public:
+  ForwardNetwork(const ForwardPlan& plan,
+                 const ForwardArguments<Element>& arguments,
+                 const Scratch& scratch)
+      : plan_(plan),
+        d_(plan.descriptor),
+        sequences_(*plan.sequences),
+        arguments_(arguments),
+        weights_(d_, plan.params, plan.weight_order, arguments.weights),
+        dropout_{d_.dropout, arguments.dropout_key} {
+    for (int i = 0; i < 2; ++i) {
+      layer_outputs_[i] = scratch.At<Element>(plan.scratch.layer_outputs[i]);
+    }
+  }
+
+  // What comes before all layers.
+  void Begin(Executor& executor) {
+    if (plan_.has_reserve) WriteReserveHeader();
+    ZeroPadding(sequences_, arguments_.y, arguments_.y_strides, LayerWidth(),
+                executor);
+  }
+
+  const ForwardPlan& plan() const { return plan_; }
+  const ForwardArguments<Element>& arguments() const { return arguments_; }
+  const WeightSources<Element>& weights() const { return weights_; }
+
+  // What enters `layer`.
+  LayerInput<Element, Operand> Input(int64_t layer) const {
+    const TimeRows<const Element> source =
+        layer == 0 ? TimeRows<const Element>::Padded(sequences_, arguments_.x,
+                                                     arguments_.x_strides)
+                   : TimeRows<const Element>::Dense(
+                         sequences_, DenseOutputs(layer - 1), LayerWidth());
+    LayerInput<Element, Operand> input(sequences_, source,
+                                       d_.layer_input_size(layer));
+    if (layer > 0 && arguments_.apply_dropout && d_.dropout > 0) {
+      input.SetDropout(layer - 1, dropout_);
+    }
+    return input;
+  }
+
+  // Where `layer` leaves its outputs, both directions side by side.
+  TimeRows<Element> OutputRows(int64_t layer) const {
+    return layer == d_.num_layers - 1
+               ? TimeRows<Element>::Padded(sequences_, arguments_.y,
+                                           arguments_.y_strides)
+               : TimeRows<Element>::Dense(sequences_, DenseOutputs(layer),
+                                          LayerWidth());
+  }
+
+  // Where pseudo-layer k leaves what backward needs, by valid row.
+  Element* Activations(int64_t k) const {
+    return arguments_.reserve + plan_.reserve.ActivationsOffset(k);
+  }
+
+ private:
+  int64_t LayerWidth() const { return d_.num_directions * d_.output_size(); }
+
+  // Of a layer below the last.
+  Element* DenseOutputs(int64_t layer) const {
+    return plan_.has_reserve
+               ? arguments_.reserve + plan_.reserve.LayerOutputOffset(layer)
+               : layer_outputs_[layer % 2];
+  }
+
+  void WriteReserveHeader() {
+    const ReserveHeader header(d_, sequences_, arguments_.layout,
+                               arguments_.dropout_key);
+    ComputeType<Element> values[ReserveHeader::kSize];
+    std::copy(header.bytes().begin(), header.bytes().end(), values);
+    Store(values, arguments_.reserve, ReserveHeader::kSize);
+  }
+
+  const ForwardPlan& plan_;
+  const RnnDescriptor& d_;
+  const Sequences& sequences_;
+  const ForwardArguments<Element>& arguments_;
+  const WeightSources<Element> weights_;
+  const Dropout dropout_;
+  Element* layer_outputs_[2];
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PASSES_FORWARD_NETWORK_H_

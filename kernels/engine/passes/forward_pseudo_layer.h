@@ -1,0 +1,400 @@
+// Forward of one pseudo-layer after another.
+//
+// Per chunk the input product W x of all its rows is one matrix product; then
+// each step adds R h, which the micro-kernels fuse with the gates and the state
+// update, on panels of hidden units.
+#ifndef KERNELS_ENGINE_PASSES_FORWARD_PSEUDO_LAYER_H_
+#define KERNELS_ENGINE_PASSES_FORWARD_PSEUDO_LAYER_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/engine/elements/elements.h"
+#include "kernels/engine/passes/chunk_rows.h"
+#include "kernels/engine/passes/forward_network.h"
+#include "kernels/engine/passes/rows.h"
+#include "kernels/engine/passes/steps.h"
+#include "kernels/engine/plan/plan.h"
+#include "kernels/engine/plan/thresholds.h"
+#include "kernels/engine/products/matrix_product.h"
+#include "kernels/engine/products/recurrent_product.h"
+#include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/threads/executor.h"
+#include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/weights/parts.h"
+#include "kernels/engine/weights/right_operand.h"
+#include "network/cell.h"
+
+namespace rnn {
+
+template <typename Element, typename Operand>
+class ForwardPseudoLayer {
+ public:
+  using F = ComputeType<Element>;
+  using Network = ForwardNetwork<Element, Operand>;
+  static constexpr bool kInPlace = kComputesInPlace<Element, Operand>;
+  static constexpr bool kRoundsOperands = !std::is_same_v<F, Operand>;
+
+  ForwardPseudoLayer(const Network& network,
+                     const ForwardScratch::PseudoLayer& blocks,
+                     const Scratch& scratch)
+      : plan_(network.plan()),
+        d_(plan_.descriptor),
+        sequences_(*plan_.sequences),
+        network_(network),
+        arguments_(network.arguments()),
+        blocks_(blocks),
+        scratch_(scratch),
+        recurrent_(plan_, blocks, scratch),
+        bias_(At<F>(blocks.bias)),
+        recurrent_new_bias_(At<F>(blocks.recurrent_new_bias)),
+        input_rows_(At<const Operand*>(blocks.input_rows)),
+        input_gates_(RowBuffer<F>::In(scratch, blocks.input_gates)),
+        h_rows_(At<Operand*>(blocks.h_rows)),
+        h_values_(At<Operand>(blocks.h_values)),
+        saved_rows_(At<Operand*>(blocks.saved_rows)),
+        saved_(At<Operand>(blocks.saved)),
+        c_(At<F>(blocks.c)),
+        m_(RowBuffer<Operand>::In(scratch, blocks.m)),
+        projected_(RowBuffer<F>::In(scratch, blocks.projected)) {}
+
+  void Run(int64_t layer, int direction, Executor& executor) {
+    layer_ = layer;
+    direction_ = direction;
+    executor_ = &executor;
+    outputs_ = network_.OutputRows(layer).From(direction * d_.output_size());
+    if (sequences_.num_valid_rows() > 0) {
+      LoadBiases();
+      LoadInitialStates();
+      for (const ChunkPlan& chunk : plan_.chunks) RunChunk(chunk);
+    }
+    StoreFinalStates();
+  }
+
+ private:
+  template <typename Value>
+  Value* At(const Block& block) const {
+    return scratch_.At<Value>(block);
+  }
+  int64_t k() const { return layer_ * d_.num_directions + direction_; }
+  int64_t time(int64_t step, int64_t rank) const {
+    return sequences_.time(direction_, step, rank);
+  }
+  int64_t padded_output_size() const {
+    return PaddedDepth<Operand>(d_.output_size());
+  }
+
+  // ---- Before the first chunk -----------------------------------------------
+
+  // Both biases at once, but for the GRU's new gate, whose recurrent bias is
+  // inside the reset product.
+  void LoadBiases() {
+    const int64_t gates_size = d_.gates_size();
+    const int64_t H = d_.hidden_size;
+    F* recurrent_bias = input_gates_.values;  // free until the first chunk
+    network_.weights().LoadBiases(k(), bias_, recurrent_bias);
+    const bool is_gru = d_.mode == CellMode::kGru;
+    const int64_t summed = is_gru ? gates_size - H : gates_size;
+    for (int64_t j = 0; j < summed; ++j) bias_[j] += recurrent_bias[j];
+    if (is_gru) std::copy_n(recurrent_bias + kNew * H, H, recurrent_new_bias_);
+  }
+
+  // The first B entries of h_rows_ are the step before the chunk.
+  void LoadInitialStates() {
+    const int64_t H = d_.hidden_size;
+    const int64_t P = d_.output_size();
+    const int64_t B = sequences_.batch();
+    // What pads the rows of operands stays zero.
+    if (padded_output_size() > P) {
+      std::fill_n(h_values_, plan_.num_h_rows() * padded_output_size(),
+                  Operand{});
+    }
+    if (d_.has_projection()) {
+      const int64_t row_size = PaddedDepth<Operand>(H);
+      m_.SetRows(B, row_size);
+      if (row_size > H) std::fill_n(m_.values, B * row_size, Operand{});
+      if constexpr (kRoundsOperands) projected_.SetRows(B, P);
+    }
+    const StateRows h0(sequences_, arguments_.h0, arguments_.h_strides, k());
+    const StateRows c0(sequences_, arguments_.c0, arguments_.c_strides, k());
+    for (int64_t rank = 0; rank < B; ++rank) {
+      h_rows_[rank] = h_values_ + rank * padded_output_size();
+      LoadOperands(h0.Row(rank), h_rows_[rank], P);
+      if (d_.mode == CellMode::kLstm) Load(c0.Row(rank), c_ + rank * H, H);
+    }
+    recurrent_.SplitStates({/*step=*/-1, 0, B}, h_rows_, 0, P);
+  }
+
+  // ---- A chunk --------------------------------------------------------------
+
+  void RunChunk(const ChunkPlan& chunk) {
+    const ChunkRows rows(sequences_, chunk.steps);
+    ComputeInputGates(rows);
+    // As late as that, so that steps find R where it was packed.
+    if (chunk.steps.begin == 0) PrepareRecurrentWeights();
+    PointAtOutputs(rows);
+    if (plan_.keeps_activations()) PointAtActivations(rows);
+    RunSteps(sequences_, chunk, StepOrder::kForward, *executor_,
+             [&](Executor& executor, const StepRanks& ranks) {
+               RunStep(executor, rows, ranks);
+             });
+    if constexpr (!kInPlace) {
+      if (plan_.keeps_activations()) StoreActivations(rows);
+    }
+    KeepLastStep(rows);
+  }
+
+  // input_gates_ = W x + biases for all rows of a chunk.
+  void ComputeInputGates(const ChunkRows& rows) {
+    const int64_t gates_size = d_.gates_size();
+    network_.Input(layer_).Gather(direction_, rows, *executor_,
+                                  At<Operand>(blocks_.input_staging),
+                                  input_rows_);
+    input_gates_.SetRows(rows.count(), gates_size);
+    if (!d_.has_input_weights(layer_)) {
+      AddInputToAllGates(rows);
+      return;
+    }
+    if (rows.steps().begin == 0) {
+      input_weights_.Prepare(
+          network_.weights().Input(k()), plan_.input_route.of_layer(layer_),
+          /*depth_pieces=*/1, At<void>(blocks_.input_weights), *executor_);
+    }
+    RowsTimesMatrix<Operand> product;
+    product.rows = rows.count();
+    product.a = input_rows_;
+    if (input_weights_.in_parts()) {
+      product.left_parts = LeftParts::In(At<BFloat16>(blocks_.input_parts),
+                                         input_weights_.depth());
+    }
+    product.c = input_gates_.rows;
+    product.bias = bias_;
+    Multiply(product, input_weights_, *executor_);
+  }
+
+  // The same where the layer has no W.
+  void AddInputToAllGates(const ChunkRows& rows) {
+    const int64_t gates_size = d_.gates_size();
+    const int64_t H = d_.hidden_size;
+    ParallelFor(*executor_, rows.count(), gates_size * speed::kMoveWork,
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) {
+                    // The first gate's place holds the input until its turn,
+                    // the last.
+                    F* gates = input_gates_.rows[i];
+                    Load(input_rows_[i], gates, H);
+                    for (int64_t j = gates_size - 1; j >= 0; --j) {
+                      gates[j] = gates[j % H] + bias_[j];
+                    }
+                  }
+                });
+  }
+
+  void PrepareRecurrentWeights() {
+    recurrent_.Prepare(network_.weights().Recurrent(k()), *executor_);
+    if (!d_.has_projection()) return;
+    projection_.Prepare(network_.weights().Projection(k()),
+                        plan_.projection_route, /*depth_pieces=*/1,
+                        At<void>(blocks_.projection), *executor_);
+  }
+
+  // Where steps leave h.
+  void PointAtOutputs(const ChunkRows& rows) {
+    Operand** h_rows = h_rows_ + sequences_.batch();
+    if constexpr (kInPlace) {
+      if (plan_.emits_in_place()) {
+        rows.ForEach([&](int64_t i, int64_t step, int64_t rank) {
+          h_rows[i] = outputs_.Row(time(step, rank), rank);
+        });
+        return;
+      }
+    }
+    Operand* values = h_values_ + sequences_.batch() * padded_output_size();
+    for (int64_t i = 0; i < rows.count(); ++i) {
+      h_rows[i] = values + i * padded_output_size();
+    }
+  }
+
+  // Where they leave what backward needs.
+  void PointAtActivations(const ChunkRows& rows) {
+    const int64_t size = ReservedRowSize(d_);
+    Operand* values = saved_;
+    if constexpr (kInPlace) {
+      constexpr uintptr_t kLine = 64;
+      values = network_.Activations(k()) + rows.first() * size;
+      saves_past_caches_ = plan_.saves_past_caches &&
+                           reinterpret_cast<uintptr_t>(values) % kLine == 0;
+    }
+    for (int64_t i = 0; i < rows.count(); ++i) {
+      saved_rows_[i] = values + i * size;
+    }
+  }
+
+  void StoreActivations(const ChunkRows& rows) {
+    const int64_t size = ReservedRowSize(d_);
+    Element* activations = network_.Activations(k()) + rows.first() * size;
+    ParallelFor(*executor_, rows.count(), size * speed::kMoveWork,
+                [&](int64_t begin, int64_t end) {
+                  Store(saved_ + begin * size, activations + begin * size,
+                        (end - begin) * size);
+                });
+  }
+
+  // Makes the chunk's last step the one before the next chunk.
+  void KeepLastStep(const ChunkRows& rows) {
+    const int64_t last = rows.steps().end - 1;
+    Operand* const* h = h_rows_ + rows.EntryOf(last);
+    for (int64_t rank = 0; rank < sequences_.active(last); ++rank) {
+      if (plan_.emits_in_place()) {
+        h_rows_[rank] = h[rank];
+      } else {
+        std::copy_n(h[rank], d_.output_size(), h_rows_[rank]);
+      }
+    }
+  }
+
+  // ---- A step ---------------------------------------------------------------
+
+  void RunStep(Executor& executor, const ChunkRows& rows,
+               const StepRanks& ranks) {
+    const int64_t H = d_.hidden_size;
+    const int64_t row = rows.RowOf(ranks.step);
+    Operand* const* h_prev = h_rows_ + rows.EntryBefore(ranks.step);
+    Operand* const* h = h_rows_ + rows.EntryOf(ranks.step);
+    Operand* const* cell_outputs = d_.has_projection() ? m_.rows : h;
+    const auto cell_forward =
+        Kernels<Operand>().cell_forward[static_cast<int>(d_.mode)];
+    const auto run_cells = [&](CellForwardStep<Operand>* cells,
+                               const PanelRows* parts, int count) {
+      for (int i = 0; i < count; ++i) {
+        const int64_t rank = parts[i].row_begin;
+        CellForwardStep<Operand>& cell = cells[i];
+        cell.input_gates = input_gates_.rows[row + rank];
+        cell.recurrent_new_bias = recurrent_new_bias_;
+        if (c_ != nullptr) cell.c = c_ + rank * H;
+        cell.h = cell_outputs + rank;
+        if (saved_rows_ != nullptr) {
+          cell.saved = saved_rows_ + row + rank;
+          cell.saves_past_caches = saves_past_caches_;
+        }
+      }
+      cell_forward(cells, count);
+      if (d_.has_projection()) return;
+      for (int i = 0; i < count; ++i) {
+        EmitOutputs({ranks.step, parts[i].row_begin, parts[i].row_end},
+                    cells[i].unit, cells[i].units, h);
+      }
+    };
+    recurrent_.RunCells(executor, ranks, h_prev, h, run_cells);
+    if (d_.has_projection()) ProjectStep(executor, ranks, h);
+  }
+
+  // h = m times the projection.
+  void ProjectStep(Executor& executor, const StepRanks& ranks,
+                   Operand* const* h) {
+    const int64_t P = d_.output_size();
+    RowsTimesMatrix<Operand> product;
+    product.a = m_.rows;
+    if constexpr (kRoundsOperands) {
+      product.c = projected_.rows;
+    } else {
+      product.c = h;
+    }
+    const int64_t width = Kernels<Operand>().panel_columns;
+    ParallelPanels(
+        executor,
+        {projection_.num_panels(), PanelOrder(ranks.step), ranks.begin,
+         ranks.end, 2 * ranks.count() * d_.hidden_size * P},
+        [&](const PanelRows& part) {
+          MultiplyPanel(product, projection_, part);
+          const int64_t column = part.panel * width;
+          const int64_t count = std::min(width, P - column);
+          if constexpr (kRoundsOperands) {
+            for (int64_t i = part.row_begin; i < part.row_end; ++i) {
+              Store(projected_.rows[i] + column, h[i] + column, count);
+            }
+          }
+          const StepRanks part_ranks{ranks.step, part.row_begin, part.row_end};
+          EmitOutputs(part_ranks, column, count, h);
+          recurrent_.SplitStates(part_ranks, h, column, column + count);
+        });
+  }
+
+  // Outputs that did not come into their place are put there at once, rounded:
+  // the recurrence sees what is emitted.
+  void EmitOutputs(const StepRanks& ranks, int64_t column, int64_t count,
+                   Operand* const* h) const {
+    if (plan_.emits_in_place()) return;
+    for (int64_t rank = ranks.begin; rank < ranks.end; ++rank) {
+      Element* output = outputs_.Row(time(ranks.step, rank), rank) + column;
+      if constexpr (kInPlace) {
+        std::copy_n(h[rank] + column, count, output);
+      } else {
+        Store(h[rank] + column, output, count);
+        Load(output, h[rank] + column, count);
+      }
+    }
+  }
+
+  // ---- After the last chunk -------------------------------------------------
+
+  void StoreFinalStates() {
+    const int64_t H = d_.hidden_size;
+    const int64_t P = d_.output_size();
+    const StateRows h0(sequences_, arguments_.h0, arguments_.h_strides, k());
+    const StateRows c0(sequences_, arguments_.c0, arguments_.c_strides, k());
+    const StateRows h_n(sequences_, arguments_.h_n, arguments_.h_strides, k());
+    const StateRows c_n(sequences_, arguments_.c_n, arguments_.c_strides, k());
+    for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
+      const int64_t length = sequences_.length(rank);
+      const Element* last = length == 0
+                                ? h0.Row(rank)
+                                : outputs_.Row(time(length - 1, rank), rank);
+      std::memcpy(h_n.Row(rank), last, P * sizeof(Element));
+      if (d_.mode != CellMode::kLstm) continue;
+      if (length == 0) {
+        std::memcpy(c_n.Row(rank), c0.Row(rank), H * sizeof(Element));
+      } else {
+        Store(c_ + rank * H, c_n.Row(rank), H);
+      }
+    }
+  }
+
+  const ForwardPlan& plan_;
+  const RnnDescriptor& d_;
+  const Sequences& sequences_;
+  const Network& network_;
+  const ForwardArguments<Element>& arguments_;
+  const ForwardScratch::PseudoLayer& blocks_;
+  const Scratch& scratch_;
+
+  // The pseudo-layer at hand.
+  int64_t layer_ = 0;
+  int direction_ = 0;
+  Executor* executor_ = nullptr;
+  TimeRows<Element> outputs_;
+  RightOperand<Element, Operand> input_weights_;  // [in, G*H]
+  RecurrentProduct<Element, Operand> recurrent_;  // [P, G*H]
+  RightOperand<Element, Operand> projection_;     // [H, P]
+  F* bias_;                                       // [G*H]
+  F* recurrent_new_bias_;                         // [H]
+
+  // Rows of the chunk at hand (ForwardScratch has their shapes).
+  const Operand** input_rows_;
+  RowBuffer<F> input_gates_;
+  Operand** h_rows_;
+  Operand* h_values_;
+  Operand** saved_rows_;  // nullptr if nothing is kept
+  Operand* saved_;
+  bool saves_past_caches_ = false;
+  // States by rank.
+  F* c_;
+  RowBuffer<Operand> m_;
+  RowBuffer<F> projected_;
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PASSES_FORWARD_PSEUDO_LAYER_H_

@@ -1,0 +1,60 @@
+// Running the steps of a chunk, each after the one before.
+#ifndef KERNELS_ENGINE_PASSES_STEPS_H_
+#define KERNELS_ENGINE_PASSES_STEPS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/engine/plan/plan.h"
+#include "kernels/engine/products/step_ranks.h"
+#include "kernels/engine/threads/executor.h"
+#include "network/sequences.h"
+
+namespace rnn {
+
+enum class StepOrder { kForward, kBackward };
+
+// First rank of group `group` of chunk.num_rank_groups: each gets as many valid
+// rows.
+inline int64_t FirstRankOfGroup(const Sequences& sequences,
+                                const ChunkPlan& chunk, int64_t group) {
+  const int64_t ranks = sequences.active(chunk.steps.begin);
+  const int64_t rows =
+      sequences.offset(chunk.steps.end) - sequences.offset(chunk.steps.begin);
+  int64_t rank = 0;
+  for (int64_t before = 0;
+       rank < ranks && before * chunk.num_rank_groups < rows * group; ++rank) {
+    before +=
+        std::min(sequences.length(rank), chunk.steps.end) - chunk.steps.begin;
+  }
+  return rank;
+}
+
+// Calls run_step(executor, StepRanks) for all steps of the chunk in this order,
+// on disjoint ranges of ranks that cover the active ones.
+template <typename RunStep>
+void RunSteps(const Sequences& sequences, const ChunkPlan& chunk,
+              StepOrder order, Executor& executor, RunStep run_step) {
+  const auto run = [&](Executor& step_executor, int64_t begin, int64_t end) {
+    for (int64_t i = 0; i < chunk.steps.count(); ++i) {
+      const int64_t step = order == StepOrder::kForward
+                               ? chunk.steps.begin + i
+                               : chunk.steps.end - 1 - i;
+      const StepRanks ranks{step, begin, std::min(end, sequences.active(step))};
+      if (ranks.count() > 0) run_step(step_executor, ranks);
+    }
+  };
+  if (chunk.num_rank_groups == 1) {
+    run(executor, 0, sequences.active(chunk.steps.begin));
+    return;
+  }
+  executor.Run(chunk.num_rank_groups, Order::kAscending, [&](int group) {
+    SerialExecutor serial;
+    run(serial, FirstRankOfGroup(sequences, chunk, group),
+        FirstRankOfGroup(sequences, chunk, group + 1));
+  });
+}
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PASSES_STEPS_H_

@@ -1,0 +1,171 @@
+// The gradients of weights and biases: where they add up, chunk by chunk, and
+// where they go in the end.
+#ifndef KERNELS_ENGINE_PASSES_WEIGHT_GRADIENTS_H_
+#define KERNELS_ENGINE_PASSES_WEIGHT_GRADIENTS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/engine/elements/elements.h"
+#include "kernels/engine/passes/gate_gradients.h"
+#include "kernels/engine/passes/rows.h"
+#include "kernels/engine/plan/plan.h"
+#include "kernels/engine/plan/thresholds.h"
+#include "kernels/engine/products/outer_products.h"
+#include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/threads/executor.h"
+#include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/weights/matrix_source.h"
+#include "kernels/engine/weights/weight_targets.h"
+#include "network/cell.h"
+#include "network/weights.h"
+
+namespace rnn {
+
+template <typename Element, typename Operand>
+class WeightGradients {
+ public:
+  using F = ComputeType<Element>;
+
+  // The valid rows of a chunk of a pseudo-layer.
+  struct Rows {
+    int64_t count;
+    bool is_first_chunk;  // it writes, others add
+    const GateGradients<Operand>* dgates;
+    // As the recurrent product saw them: other ones only in a GRU.
+    const GateGradients<Operand>* recurrent_dgates;
+    const Operand* const* inputs;  // -> [in]; nullptr: there is no W
+    const Operand* const* h_prev;  // -> [P]
+    // Projection: what it took, and the gradient of what it gave.
+    const Operand* const* m;   // -> [H]
+    const Operand* const* dh;  // -> [P]
+  };
+
+  // `results` must outlive the object.
+  WeightGradients(const BackwardPlan& plan, const Weights<Element>& results,
+                  const Scratch& scratch)
+      : plan_(plan),
+        d_(plan.descriptor),
+        results_(results),
+        products_(plan.scratch.pseudo_layer, scratch),
+        targets_(d_, plan.params, plan.weight_order) {
+    if constexpr (kRoundsResults) {
+      targets_.SetMemory(scratch.At<F>(plan.scratch.weight_gradients),
+                         results.keras.bias != nullptr);
+    } else {
+      targets_.SetMemory(results);
+    }
+  }
+
+  // What comes before all chunks.
+  void Begin() {
+    if (plan_.sequences->num_valid_rows() > 0) return;
+    targets_.ForEachTensor([&](auto tensor_of, int64_t size) {
+      std::fill_n(tensor_of(targets_.memory()), size, F{0});
+    });
+  }
+
+  // Adds what a chunk of `layer`, pseudo-layer k, contributes.
+  void Add(int64_t layer, int64_t k, const Rows& rows, Executor& executor) {
+    AddBiases(k, rows, executor);
+    products_.ForgetLeft();
+    if (rows.inputs != nullptr) {
+      AddMatrix(rows, *rows.dgates, rows.inputs,
+                plan_.input_gradient_route.of_layer(layer), targets_.Input(k),
+                executor);
+    }
+    AddMatrix(rows, *rows.recurrent_dgates, rows.h_prev,
+              plan_.recurrent_gradient_route, targets_.Recurrent(k), executor);
+    if (d_.has_projection()) {
+      products_.SetLeft(rows.dh, rows.count, d_.output_size());
+      products_.Multiply(rows.m, Pieces::Whole(d_.hidden_size),
+                         plan_.projection_gradient_route, !rows.is_first_chunk,
+                         executor, targets_.Projection(k));
+    }
+  }
+
+  // Rounds what has added up into the results.
+  void Store(Executor& executor) {
+    if constexpr (kRoundsResults) {
+      targets_.ForEachTensor([&](auto tensor_of, int64_t size) {
+        const F* sums = tensor_of(targets_.memory());
+        Element* result = tensor_of(results_);
+        ParallelFor(executor, size, speed::kMoveWork,
+                    [&](int64_t begin, int64_t end) {
+                      rnn::Store(sums + begin, result + begin, end - begin);
+                    });
+      });
+    }
+  }
+
+ private:
+  // Whether gradients add up in another type and are rounded in the end.
+  static constexpr bool kRoundsResults = !kComputesInPlace<Element>;
+
+  // The gradient of a matrix that was multiplied by `features`.
+  void AddMatrix(const Rows& rows, const GateGradients<Operand>& dgates,
+                 const Operand* const* features, Route route,
+                 const GatesMatrix<F>& matrix, Executor& executor) {
+    if (matrix.gates_are_columns) {
+      products_.SetLeft(features, rows.count, matrix.features);
+      products_.Multiply(dgates.operands(), matrix.gates, route,
+                         !rows.is_first_chunk, executor, matrix.values);
+    } else {
+      products_.SetLeft(dgates.operands(), rows.count, d_.gates_size());
+      products_.Multiply(features, Pieces::Whole(matrix.features), route,
+                         !rows.is_first_chunk, executor, matrix.values);
+    }
+  }
+
+  // Biases += the gates' gradients, summed over the rows. A chunk's sum is
+  // added as a whole, so that rounding errors grow with the chunk and not with
+  // time.
+  void AddBiases(int64_t k, const Rows& rows, Executor& executor) {
+    F* input = targets_.InputBias(k);
+    if (input == nullptr) return;
+    AddBiasesOf(0, d_.num_gates(), rows, rows.dgates->exact, input, executor);
+    F* recurrent = targets_.RecurrentBias(k);
+    if (recurrent == nullptr) return;
+    const Pieces gates = targets_.gates();
+    for (int gate = 0; gate < gates.count; ++gate) {
+      if (d_.mode == CellMode::kGru && gate == kNew) {
+        AddBiasesOf(gate, 1, rows, rows.recurrent_dgates->exact, recurrent,
+                    executor);
+      } else {
+        std::copy_n(input + gates.begins[gate], gates.width,
+                    recurrent + gates.begins[gate]);
+      }
+    }
+  }
+
+  void AddBiasesOf(int first_gate, int num_gates, const Rows& rows,
+                   const RowBuffer<F>& gradients, F* biases,
+                   Executor& executor) {
+    constexpr int64_t kBlock = 128;
+    const int64_t H = d_.hidden_size;
+    const int64_t blocks_per_gate = (H + kBlock - 1) / kBlock;
+    const Pieces gates = targets_.gates();
+    ParallelFor(executor, num_gates * blocks_per_gate,
+                rows.count * kBlock * speed::kMoveWork,
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t block = begin; block < end; ++block) {
+                    const int64_t gate = first_gate + block / blocks_per_gate;
+                    const int64_t first = block % blocks_per_gate * kBlock;
+                    Kernels<F>().sum_rows(
+                        gradients.rows, rows.count, gate * H + first,
+                        std::min(kBlock, H - first), !rows.is_first_chunk,
+                        biases + gates.begins[gate] + first);
+                  }
+                });
+  }
+
+  const BackwardPlan& plan_;
+  const RnnDescriptor& d_;
+  const Weights<Element>& results_;
+  OuterProducts<Operand> products_;
+  WeightTargets<F> targets_;
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PASSES_WEIGHT_GRADIENTS_H_

@@ -1,0 +1,57 @@
+// What a plan has to know of the micro-kernels, for one type of elements: plain
+// numbers, so that a plan for another machine can be made and looked at.
+#ifndef KERNELS_ENGINE_PLAN_KERNEL_SHAPE_H_
+#define KERNELS_ENGINE_PLAN_KERNEL_SHAPE_H_
+
+#include <cstdint>
+
+#include "network/cell.h"
+#include "network/element_types.h"
+
+namespace rnn {
+
+struct SimdTarget;
+
+struct KernelShape {
+  const char* instruction_set;
+  ElementType element_type;
+  // Bytes of an element of tensors, of an operand of products, and of what is
+  // computed: sums, gates, the LSTM's c.
+  int64_t element_bytes;
+  int64_t operand_bytes;
+  int64_t compute_bytes;
+  // As in SimdKernels, of these operands.
+  int64_t depth_step;
+  int64_t lanes;
+  int64_t panel_columns;
+  int64_t rows_together;
+  int64_t depth_block;
+  int64_t cell_units[kNumCellModes];
+  bool rows_have_bits_of_panels;
+  // Whether products of floats can be made of bfloat16 parts.
+  bool has_parts;
+
+  // The kernels for elements of this type; by default those that run here.
+  static KernelShape Of(ElementType type);
+  static KernelShape Of(ElementType type, const SimdTarget& target);
+
+  // Whether tensors hold operands, so that kernels may work on them directly.
+  bool operands_in_place() const { return operands_are_elements; }
+  // Whether results are computed in another type and rounded in the end.
+  bool rounds_results() const { return element_bytes != compute_bytes; }
+  // Whether products take another type than they give.
+  bool rounds_operands() const { return operand_bytes != compute_bytes; }
+
+  bool operands_are_elements;
+
+  int64_t PaddedDepth(int64_t depth) const {
+    return (depth + depth_step - 1) / depth_step * depth_step;
+  }
+  int64_t NumPanels(int64_t columns) const {
+    return (columns + panel_columns - 1) / panel_columns;
+  }
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PLAN_KERNEL_SHAPE_H_

@@ -1,0 +1,138 @@
+// All choices of a call, made once, before anything runs.
+//
+// A plan is a value. It follows from the network, the sequences, the type of
+// elements, the order of weights, the instruction set and the machine; it reads
+// no data. Making one may fail; running it cannot.
+#ifndef KERNELS_ENGINE_PLAN_PLAN_H_
+#define KERNELS_ENGINE_PLAN_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/engine/plan/chunks.h"
+#include "kernels/engine/plan/kernel_shape.h"
+#include "kernels/engine/plan/machine.h"
+#include "kernels/engine/plan/route.h"
+#include "kernels/engine/plan/scratch.h"
+#include "network/descriptor.h"
+#include "network/element_types.h"
+#include "network/params_layout.h"
+#include "network/reserve_layout.h"
+#include "network/sequences.h"
+#include "network/status.h"
+#include "network/weights.h"
+
+namespace rnn {
+
+// A call, apart from its data.
+struct CallDescription {
+  RnnDescriptor descriptor;
+  const Sequences* sequences = nullptr;  // must outlive the plan
+  ElementType element_type = ElementType::kFloat;
+  // Weights in the order of Keras are those of one layer in one direction,
+  // which neither projects nor skips its input.
+  WeightOrder weight_order = WeightOrder::kParams;
+};
+
+// A chunk of time, and how its steps are shared.
+struct ChunkPlan {
+  StepRange steps;
+  // Into how many groups its rows are split, which never wait for each other;
+  // 1: threads share each step.
+  int num_rank_groups;
+};
+
+// Routes of the matrices that differ from layer to layer: the first layer's
+// input has its own size.
+struct LayerRoutes {
+  Route first = Route::kPacked;
+  Route upper = Route::kPacked;
+
+  Route of_layer(int64_t layer) const { return layer == 0 ? first : upper; }
+};
+
+// What both passes have.
+struct PassPlan {
+  RnnDescriptor descriptor;
+  const Sequences* sequences = nullptr;
+  WeightOrder weight_order = WeightOrder::kParams;
+  KernelShape kernels{};
+  ParamsLayout params;
+  ReserveLayout reserve;
+
+  int num_threads = 1;  // that work on a pseudo-layer
+  // In the order in which the pass takes them.
+  std::vector<ChunkPlan> chunks;
+  int64_t max_chunk_rows = 0;
+
+  // How weights come: W, R, and the projection.
+  LayerRoutes input_route;
+  Route recurrent_route = Route::kPacked;
+  Route projection_route = Route::kPacked;
+
+  int64_t scratch_bytes = 0;
+
+  // The most features that enter a layer.
+  int64_t widest_input() const;
+};
+
+struct ForwardPlan : PassPlan {
+  bool has_reserve = false;
+  // Each direction is a thread's, and both run at once.
+  bool directions_together = false;
+  // Whether activations are written past the caches, if they begin at lines.
+  bool saves_past_caches = false;
+  ForwardScratch scratch;
+
+  // `has_reserve`: whether there will be a backward pass. Fails if sizes are
+  // invalid or overflow.
+  static Status Create(const CallDescription& call, bool has_reserve,
+                       const Machine& machine, ForwardPlan* plan);
+  // For micro-kernels other than those that run here.
+  static Status Create(const CallDescription& call, bool has_reserve,
+                       const Machine& machine, const KernelShape& kernels,
+                       ForwardPlan* plan);
+
+  // Whether the calling thread does all of it.
+  bool works_alone() const { return num_threads == 1 && !directions_together; }
+  // Whether the pass keeps activations for backward.
+  bool keeps_activations() const {
+    return has_reserve && ReservedRowSize(descriptor) > 0;
+  }
+  // Whether steps write h into the outputs, where the next step reads it.
+  bool emits_in_place() const {
+    return kernels.operands_in_place() &&
+           kernels.PaddedDepth(descriptor.output_size()) ==
+               descriptor.output_size();
+  }
+  // Rows of h that the pass keeps itself: the step before a chunk, and the
+  // chunk unless it is emitted in place.
+  int64_t num_h_rows() const {
+    return sequences->batch() + (emits_in_place() ? 0 : max_chunk_rows);
+  }
+};
+
+struct BackwardPlan : PassPlan {
+  // How the right operands of the weights' gradients come.
+  LayerRoutes input_gradient_route;
+  Route recurrent_gradient_route = Route::kPacked;
+  Route projection_gradient_route = Route::kPacked;
+  BackwardScratch scratch;
+
+  // Whether the calling thread does all of it.
+  bool works_alone() const { return num_threads == 1; }
+
+  static Status Create(const CallDescription& call, const Machine& machine,
+                       BackwardPlan* plan);
+  static Status Create(const CallDescription& call, const Machine& machine,
+                       const KernelShape& kernels, BackwardPlan* plan);
+};
+
+// A line for the log: mode, sizes, routes, threads, scratch.
+std::string Describe(const ForwardPlan& plan);
+std::string Describe(const BackwardPlan& plan);
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PLAN_PLAN_H_

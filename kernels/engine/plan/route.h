@@ -1,0 +1,47 @@
+// How the right operand of a product comes to the micro-kernels.
+#ifndef KERNELS_ENGINE_PLAN_ROUTE_H_
+#define KERNELS_ENGINE_PLAN_ROUTE_H_
+
+namespace rnn {
+
+enum class Route {
+  kPacked,          // in panels, once for all products that use it
+  kPackedInTurn,    // panel by panel, by the one product that uses it
+  kParts,           // as kPacked, floats in three bfloat16 parts
+  kPartsInTurn,     // as kPackedInTurn, in parts
+  kRowsInPlace,     // its rows are rows of memory: read from end to end
+  kColumnsInPlace,  // its columns are rows of memory: dot products
+};
+
+constexpr bool IsInParts(Route route) {
+  return route == Route::kParts || route == Route::kPartsInTurn;
+}
+constexpr bool IsInTurn(Route route) {
+  return route == Route::kPackedInTurn || route == Route::kPartsInTurn;
+}
+constexpr bool IsInPlace(Route route) {
+  return route == Route::kRowsInPlace || route == Route::kColumnsInPlace;
+}
+
+// As the log of plans names it.
+constexpr const char* RouteName(Route route) {
+  switch (route) {
+    case Route::kPacked:
+      return "packed";
+    case Route::kPackedInTurn:
+      return "packed_in_turn";
+    case Route::kParts:
+      return "parts";
+    case Route::kPartsInTurn:
+      return "parts_in_turn";
+    case Route::kRowsInPlace:
+      return "rows_in_place";
+    case Route::kColumnsInPlace:
+      return "columns_in_place";
+  }
+  return "";
+}
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PLAN_ROUTE_H_

@@ -1,0 +1,162 @@
+// Where the pieces of a call's scratch memory lie.
+#ifndef KERNELS_ENGINE_PLAN_SCRATCH_H_
+#define KERNELS_ENGINE_PLAN_SCRATCH_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace rnn {
+
+// A piece of scratch memory, or none.
+struct Block {
+  int64_t offset = -1;  // in bytes, a multiple of a cache line
+
+  bool exists() const { return offset >= 0; }
+};
+
+// Rows of values: [count, row size], and a pointer to each.
+struct RowsBlock {
+  Block values;
+  Block rows;
+};
+
+// Hands out pieces one after another.
+class ScratchBuilder {
+ public:
+  // Room for `count` values of so many bytes.
+  Block Take(int64_t count, int64_t value_bytes) {
+    constexpr int64_t kAlignment = 64;
+    constexpr int64_t kMaxBytes = std::numeric_limits<int64_t>::max() / 4;
+    if (overflow_ || count > kMaxBytes / value_bytes || bytes_ > kMaxBytes) {
+      overflow_ = true;
+      return {};
+    }
+    const Block block{bytes_};
+    bytes_ += (count * value_bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return block;
+  }
+  Block TakePointers(int64_t count) { return Take(count, sizeof(void*)); }
+  RowsBlock TakeRows(int64_t count, int64_t row_size, int64_t value_bytes) {
+    return {Take(count * row_size, value_bytes), TakePointers(count)};
+  }
+
+  // Calls `takes`, which take pieces. If `in_one_place`, those of each lie
+  // where those of the others do, and only one of them may be in use at a time.
+  template <typename... Takes>
+  void TakeInOnePlace(bool in_one_place, const Takes&... takes) {
+    const int64_t begin = bytes_;
+    int64_t end = begin;
+    const auto call = [&](const auto& take) {
+      if (in_one_place) bytes_ = begin;
+      take();
+      end = std::max(end, bytes_);
+    };
+    (call(takes), ...);
+    bytes_ = end;
+  }
+
+  // Taken so far; -1 if the sum overflowed.
+  int64_t bytes() const { return overflow_ ? -1 : bytes_; }
+
+ private:
+  int64_t bytes_ = 0;
+  bool overflow_ = false;
+};
+
+// Scratch memory that was built so.
+class Scratch {
+ public:
+  // `base` is aligned to a cache line.
+  explicit Scratch(void* base) : base_(static_cast<char*>(base)) {}
+
+  // nullptr if there is no such piece.
+  template <typename Value>
+  Value* At(const Block& block) const {
+    return block.exists() ? reinterpret_cast<Value*>(base_ + block.offset)
+                          : nullptr;
+  }
+
+ private:
+  char* base_;
+};
+
+// What a forward pass takes.
+struct ForwardScratch {
+  // Without a reserve: outputs of two layers, in turn, [valid rows, D*P].
+  Block layer_outputs[2];
+
+  // What runs one pseudo-layer after another. Operands' rows are padded to
+  // whole steps of depth; `chunk` counts the rows of the largest chunk.
+  struct PseudoLayer {
+    Block input_weights;         // prepared: [in, G*H]
+    Block input_parts;           // in parts: [chunk, in]
+    Block recurrent_weights[4];  // prepared: panels, or a matrix for each gate
+    RowsBlock recurrent_sums;    // in place or in parts: [B, G*H]
+    Block state_parts[2];        // h before and after a step, in parts
+    Block projection;            // prepared: [H, P]
+    Block bias;                  // [G*H]
+    Block recurrent_new_bias;    // GRU: [H]
+    Block input_rows;            // [chunk] -> [in]
+    Block input_staging;         // [chunk, in]
+    RowsBlock input_gates;       // [chunk, G*H]
+    Block h_rows;                // [B + chunk] -> [P]
+    Block h_values;              // [B, P]; [B + chunk, P] if not in place
+    Block c;                     // LSTM: [B, H]
+    RowsBlock m;                 // projection: [B, H]
+    RowsBlock projected;         // projection of rounded operands: [B, P]
+    Block saved_rows;            // [chunk] -> [reserved row]
+    Block saved;                 // not in place: [chunk, reserved row]
+  };
+  // The second if both directions run at once.
+  PseudoLayer pseudo_layers[2];
+};
+
+// What a backward pass takes.
+struct BackwardScratch {
+  // Gradients of what enters two layers, in turn, [valid rows, D*P].
+  Block layer_gradients[2];
+  Block weight_gradients;  // if they are rounded in the end: [params]
+  Block input_gradient;    // the same: [valid rows, I]
+
+  // What runs one pseudo-layer after another, as above.
+  struct PseudoLayer {
+    Block input_weights;         // prepared: [G*H, in]
+    Block recurrent_weights;     // prepared: [G*H, P]
+    Block projection;            // prepared: [P, H]
+    Block input_rows;            // [chunk] -> [in]
+    Block input_staging;         // [chunk, in]
+    Block saved_rows;            // [chunk] -> [reserved row]
+    Block saved;                 // not in place: [chunk, reserved row]
+    Block c_prev_rows;           // LSTM: [chunk] -> [H]
+    Block c_prev;                // not in place: [B, H]
+    Block h_rows;                // [B + chunk] -> [P]
+    Block h_values;              // not in place: [B + chunk, P]
+    Block h_prev_rows;           // [chunk] -> [P]
+    Block dy_rows;               // [chunk] -> [P]
+    Block dy_values;             // if rounded: [chunk, P]
+    Block dx_rows;               // [chunk] -> [in]
+    RowsBlock dgates;            // [chunk, G*H]
+    RowsBlock rounded_dgates;    // if operands are: [chunk, G*H]
+    Block dgates_parts;          // [chunk, G*H] in parts
+    RowsBlock recurrent_dgates;  // GRU: as the recurrent product saw them
+    RowsBlock rounded_recurrent_dgates;
+    Block recurrent_dgates_parts;
+    RowsBlock dh;        // [B, P]
+    Block dc;            // LSTM: [B, H]
+    RowsBlock dh_total;  // projection: [chunk, P]
+    RowsBlock m;         // projection: [chunk, H]
+    RowsBlock dm;        // projection: [B, H]
+
+    // Sums of outer products: operands of the one at hand.
+    Block product_right;       // prepared: [chunk, columns]
+    RowsBlock product_left;    // transposed: [rows, chunk]
+    Block product_left_parts;  // the same in parts
+    Block product_rows;        // pointers to the rows of its result
+  };
+  PseudoLayer pseudo_layer;
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PLAN_SCRATCH_H_

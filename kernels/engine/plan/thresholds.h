@@ -1,0 +1,156 @@
+// Every threshold that decides how a call is computed.
+//
+// The first section changes bits: shapes and the instruction set alone may
+// decide there, never caches or threads, nor the lengths of sequences, but for
+// where time is cut: chunks count valid rows, and the sums over time that are
+// gradients of weights follow them. The second changes speed only: there the
+// machine may decide, too.
+//
+// Each line says why the value is what it is. What measures it again:
+//
+//   [calls]     make bench CASES=sweep, and the rows of `gate` that it concerns
+//   [engine]    bazel run //benchmarks:engine_benchmark -- --benchmark_filter=
+//               with a shape on each side of the threshold
+//
+// Both are run with the value before and after, in turns, on two makes of CPU;
+// docs/decisions/ has what they gave. Micro-kernels have constants of their own
+// (simd/), which cut work to registers and first-level caches.
+#ifndef KERNELS_ENGINE_PLAN_THRESHOLDS_H_
+#define KERNELS_ENGINE_PLAN_THRESHOLDS_H_
+
+#include <cstdint>
+
+namespace rnn {
+
+inline constexpr int64_t kKilobyte = int64_t{1} << 10;
+inline constexpr int64_t kMegabyte = int64_t{1} << 20;
+
+// ---- Thresholds that change bits --------------------------------------------
+
+namespace bits {
+
+// Time is cut into chunks of so many rows, and the sums over time into sums of
+// chunks: large enough for products to run at full speed, small enough for what
+// lies between them and the steps to stay in the caches. [engine]
+inline constexpr int64_t kChunkRows = 384;
+
+// A call is small up to so many rows (time steps times batch): forward reads W
+// in place, for packing moves all of it about as often as the rows read it.
+// [calls]
+inline constexpr int64_t kMaxSmallCallRows = 32;
+
+// A small call of so few steps reads R in place as well. [engine]
+inline constexpr int64_t kMaxStepsInPlace = 8;
+
+// R of more bytes is read in place forward: packed, it would come from beyond a
+// core's cache no faster. In params' order, of steps of up to three rows, and
+// of four. [engine]
+inline constexpr int64_t kMaxPackedBytesOfFewRows = 2 * kMegabyte;
+inline constexpr int64_t kMaxPackedBytesOfFourRows = 12 * kMegabyte;
+// In the order of Keras, of whose rows each thread needs a part, and only in
+// small calls. [engine]
+inline constexpr int64_t kMaxPackedKerasBytes = 12 * kMegabyte;
+
+// A product of floats is made of bfloat16 parts, where tile registers multiply
+// these, from so many rows and such sizes of the weights on: below, splitting
+// takes longer than it saves. [engine]
+inline constexpr int64_t kMinPartsRows = 96;
+inline constexpr int64_t kMinPartsWidth = 96;
+inline constexpr int64_t kMinPartsElements = int64_t{1} << 15;
+
+// So are those of the steps, from such a batch and such an R on. [engine]
+inline constexpr int64_t kMinPartsBatch = 32;
+inline constexpr int64_t kMinPartsRecurrentElements = int64_t{1} << 16;
+inline constexpr int64_t kMinPartsSteps = 3;
+// Parts take half as much memory again as floats. The more of R comes from
+// beyond a core's cache, the more rows have to share it: with a batch below
+// this, R may not have more elements, and there must be more steps. [engine]
+inline constexpr int64_t kManyPartsBatch = 64;
+inline constexpr int64_t kMaxPartsElementsForward = int64_t{1} << 22;
+inline constexpr int64_t kMaxPartsElementsBackward = int64_t{1} << 18;
+inline constexpr int64_t kLargePartsElements = int64_t{1} << 20;
+inline constexpr int64_t kMinPartsStepsOfFewRows = 6;
+inline constexpr int64_t kMinPartsStepsOfFewRowsIfLarge = 16;
+
+}  // namespace bits
+
+// ---- Thresholds that change speed only --------------------------------------
+
+namespace speed {
+
+// Floating-point operations that are worth a task: a few microseconds, some ten
+// times what handing it to a team costs. [engine]
+inline constexpr int64_t kMinTaskWork = int64_t{1} << 18;
+// Several per thread, so that a thread that comes late, or is taken away for a
+// while, leaves its share to the others. [calls]
+inline constexpr int kTasksPerThread = 4;
+// What is less, some 50 microseconds, is done before helpers have come. [calls]
+inline constexpr double kMinTeamWork = 4e6;
+
+// What other work costs, in floating-point operations: moving an element from
+// one buffer to another, the elementwise part of a step per hidden unit, and
+// reading a weight from far in multiply-adds. [engine]
+inline constexpr int64_t kMoveWork = 16;
+inline constexpr int64_t kCellWork = 64;
+inline constexpr int64_t kFarWeightRows = 4;
+
+// Both directions run at once, a thread each, where steps are too short to be
+// split: up to such a batch, and with weights that a core's cache holds.
+// [engine]
+inline constexpr int64_t kMaxTogetherBatch = 16;
+inline constexpr int64_t kMaxTogetherBytes = kMegabyte;
+
+// A batch is split into groups of rows that never wait for each other if R has
+// no more bytes; each group reads all of R at each step. [engine]
+inline constexpr int64_t kMaxGroupedBytes = 14 * kMegabyte;
+// With so many rows for a thread at least; more if R is in parts or comes from
+// beyond a core's cache. [engine]
+inline constexpr int64_t kFewRowsOfGroup = 8;
+inline constexpr int64_t kManyRowsOfGroup = 16;
+
+// An operand that one product uses is packed in its turn if each thread has so
+// many panels: with fewer, rows had better be split, and each part would pack
+// all. [engine]
+inline constexpr int64_t kMinPanelsPerThread = 2;
+// What is small may as well be packed by one thread and read by others, from so
+// many rows on. [engine]
+inline constexpr int64_t kMaxRowsPackingSmall = 192;
+
+// Backward reads params in place for so many rows of W; for R of so many steps,
+// and so many rows in all. It gives the bits of packed ones. [engine]
+inline constexpr int64_t kMaxRowsInPlace = 16;
+inline constexpr int64_t kMaxBackwardStepsInPlace = 2;
+inline constexpr int64_t kMaxRowsOfStepsInPlace = 32;
+
+// Activations of so many bytes are written past the caches where steps are in
+// parts: backward would not find them there, least of all if R fills a core's
+// cache at each step. [engine]
+inline constexpr int64_t kMinBytesPastCaches = 8 * kMegabyte;
+inline constexpr int64_t kMinBytesPastFullCaches = 2 * kMegabyte;
+
+// A product's rows are split where there are too few panels, but not into fewer
+// than two tiles of the micro-kernels. [engine]
+inline constexpr int64_t kMinBlockRows = 12;
+inline constexpr int64_t kBlocksPerTask = 2;
+// Of so many panels it hardly counts that the last one's cells are computed
+// beside no other panel. [engine]
+inline constexpr int kMaxPanelsTogether = 8;
+// Rows of the left operand that a small right operand, one that fills no more
+// than this share of a core's cache, is multiplied by at a time. [engine]
+inline constexpr int64_t kRowBlock = 24;
+inline constexpr int64_t kSmallOperandShare = 4;
+
+// Packing reads so many panels' parts of a row, and so many rows, at a time:
+// memory is read in long pieces, and what is written stays in L1. [engine]
+inline constexpr int64_t kPanelsPackedTogether = 16;
+inline constexpr int64_t kRowsPackedTogether = 8;
+// Parts of rows that are shorter are fetched ahead; a product that packs in
+// turn fills so many bytes of a row at a time. [engine]
+inline constexpr int64_t kFetchedRowBytes = 512;
+inline constexpr int64_t kRowBytesTogether = 256;
+
+}  // namespace speed
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PLAN_THRESHOLDS_H_

@@ -1,0 +1,295 @@
+// What the steps of forward multiply by R, and the cells that follow.
+#ifndef KERNELS_ENGINE_PRODUCTS_RECURRENT_PRODUCT_H_
+#define KERNELS_ENGINE_PRODUCTS_RECURRENT_PRODUCT_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/engine/elements/elements.h"
+#include "kernels/engine/plan/plan.h"
+#include "kernels/engine/plan/thresholds.h"
+#include "kernels/engine/products/matrix_product.h"
+#include "kernels/engine/products/step_ranks.h"
+#include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/threads/executor.h"
+#include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/weights/cell_panels.h"
+#include "kernels/engine/weights/matrix_source.h"
+#include "kernels/engine/weights/parts.h"
+#include "kernels/engine/weights/right_operand.h"
+#include "network/cell.h"
+
+namespace rnn {
+
+// R of one pseudo-layer after another. Packed, cells multiply by it themselves;
+// along other routes the products come first, into sums that cells read.
+template <typename Element, typename Operand>
+class RecurrentProduct {
+ public:
+  using F = ComputeType<Operand>;
+
+  RecurrentProduct(const ForwardPlan& plan,
+                   const ForwardScratch::PseudoLayer& blocks,
+                   const Scratch& scratch)
+      : d_(plan.descriptor),
+        route_(plan.recurrent_route),
+        batch_(plan.sequences->batch()),
+        panels_(d_, scratch.At<Operand>(blocks.recurrent_weights[0])),
+        sums_(scratch.At<F>(blocks.recurrent_sums.values)),
+        sum_rows_(scratch.At<F*>(blocks.recurrent_sums.rows)) {
+    for (int gate = 0; gate < d_.num_gates(); ++gate) {
+      parts_memory_[gate] = scratch.At<void>(blocks.recurrent_weights[gate]);
+    }
+    const int64_t depth = PaddedPartsDepth(d_.output_size());
+    for (int i = 0; i < 2; ++i) {
+      state_parts_[i] =
+          LeftParts::In(scratch.At<BFloat16>(blocks.state_parts[i]), depth);
+    }
+  }
+
+  // Prepares R [P, G*H]. Comes first for each pseudo-layer; only the states
+  // before its first step may be split earlier.
+  void Prepare(const MatrixSource<Element>& source, Executor& executor) {
+    source_ = source;
+    const int64_t H = d_.hidden_size;
+    switch (route_) {
+      case Route::kPacked:
+        panels_.Pack(source, executor);
+        break;
+      case Route::kParts:
+        if constexpr (std::is_same_v<Operand, float>) {
+          for (int gate = 0; gate < d_.num_gates(); ++gate) {
+            gates_in_parts_[gate].Prepare(source.ColumnRange(gate * H, H),
+                                          route_, /*depth_pieces=*/1,
+                                          parts_memory_[gate], executor);
+          }
+        }
+        break;
+      default:
+        in_place_.Prepare(source, route_, /*depth_pieces=*/1, nullptr,
+                          executor);
+    }
+    if (!has_sums()) return;
+    for (int64_t i = 0; i < batch_; ++i) {
+      sum_rows_[i] = sums_ + i * d_.gates_size();
+    }
+  }
+
+  // Splits units [begin, end) of the h that these ranks' step leaves, if steps
+  // multiply in parts.
+  void SplitStates(const StepRanks& ranks, const Operand* const* h,
+                   int64_t begin, int64_t end) const {
+    if constexpr (std::is_same_v<Operand, float>) {
+      if (!IsInParts(route_)) return;
+      SplitPartOfRows(h + ranks.begin, ranks.count(), {1, d_.output_size()},
+                      begin, end,
+                      state_parts_[(ranks.step + 2) % 2].From(ranks.begin));
+    }
+  }
+
+  // The cells of a step's ranks, with what R adds to them. run_cells(cells,
+  // parts, count) gets cells that know R, their units and h_prev, each for the
+  // rows of its part; it sets the rest and calls the micro-kernel. Splits h,
+  // which is what the cells leave, unless they leave what is projected.
+  template <typename Run>
+  void RunCells(Executor& executor, const StepRanks& ranks,
+                const Operand* const* h_prev, const Operand* const* h,
+                Run run_cells) {
+    switch (route_) {
+      case Route::kPacked:
+        RunCellsOfPanels(executor, ranks, h_prev, run_cells);
+        return;
+      case Route::kPackedInTurn:
+        panels_.PackInTurn(
+            source_, executor, StepWork(ranks) / panels_.num_panels(),
+            [&](int64_t panel, const Operand* packed) {
+              RunCell(AllRanksOf(panel, ranks), packed, h_prev, run_cells);
+            });
+        return;
+      case Route::kColumnsInPlace:
+        ParallelPanels(executor, PanelsOf(ranks), [&](const PanelRows& part) {
+          MultiplyUnits(h_prev, part);
+          RunCell(part, nullptr, h_prev, run_cells);
+        });
+        return;
+      case Route::kRowsInPlace:
+        RunCellsOfRows(executor, ranks, h_prev, run_cells);
+        return;
+      case Route::kParts:
+      case Route::kPartsInTurn:
+        RunCellsInParts(executor, ranks, h_prev, h, run_cells);
+        return;
+    }
+  }
+
+ private:
+  bool has_sums() const { return IsInPlace(route_) || IsInParts(route_); }
+
+  // Floating-point operations.
+  int64_t StepWork(const StepRanks& ranks) const {
+    return ranks.count() * (2 * d_.gates_size() * d_.output_size() +
+                            speed::kCellWork * d_.hidden_size);
+  }
+
+  AllPanels PanelsOf(const StepRanks& ranks) const {
+    return {panels_.num_panels(), PanelOrder(ranks.step), ranks.begin,
+            ranks.end, StepWork(ranks)};
+  }
+
+  static PanelRows AllRanksOf(int64_t panel, const StepRanks& ranks) {
+    return {panel, PanelRows::kNone, ranks.begin, ranks.end};
+  }
+
+  // What a cell knows of R, of which `packed` is the part's panel; nullptr if
+  // sums are there in its place.
+  CellForwardStep<Operand> CellOf(const PanelRows& part, const Operand* packed,
+                                  const Operand* const* h_prev) const {
+    CellForwardStep<Operand> cell{};
+    cell.rows = part.row_end - part.row_begin;
+    cell.hidden_size = d_.hidden_size;
+    cell.unit = part.panel * panels_.units();
+    cell.units = std::min(panels_.units(), d_.hidden_size - cell.unit);
+    cell.depth = panels_.depth();
+    cell.recurrent = packed;
+    if (packed == nullptr) cell.recurrent_sums = sum_rows_ + part.row_begin;
+    cell.h_prev = h_prev + part.row_begin;
+    return cell;
+  }
+
+  template <typename Run>
+  void RunCell(const PanelRows& part, const Operand* packed,
+               const Operand* const* h_prev, Run run_cells) const {
+    CellForwardStep<Operand> cell = CellOf(part, packed, h_prev);
+    run_cells(&cell, &part, 1);
+  }
+
+  template <typename Run>
+  void RunCellsOfPanels(Executor& executor, const StepRanks& ranks,
+                        const Operand* const* h_prev, Run run_cells) const {
+    ParallelPanelGroups(
+        executor, PanelsOf(ranks), [&](const PanelRows* parts, int count) {
+          CellForwardStep<Operand> cells[speed::kMaxPanelsTogether];
+          for (int i = 0; i < count; ++i) {
+            const PanelRows& part = parts[i];
+            cells[i] = CellOf(part, panels_.panel(part.panel), h_prev);
+            if (part.next_panel != PanelRows::kNone) {
+              cells[i].next_recurrent = panels_.panel(part.next_panel);
+            }
+          }
+          run_cells(cells, parts, count);
+        });
+  }
+
+  // On few ranges of panels, for rows of R had better be read in long pieces.
+  template <typename Run>
+  void RunCellsOfRows(Executor& executor, const StepRanks& ranks,
+                      const Operand* const* h_prev, Run run_cells) const {
+    ParallelFewRanges(
+        executor, panels_.num_panels(), StepWork(ranks),
+        [&](int64_t begin, int64_t end) {
+          MultiplyGates(h_prev, begin * panels_.units(),
+                        std::min(end * panels_.units(), d_.hidden_size),
+                        {ranks.begin, ranks.end}, kNoNext);
+          for (; begin < end; ++begin) {
+            RunCell(AllRanksOf(begin, ranks), nullptr, h_prev, run_cells);
+          }
+        });
+  }
+
+  template <typename Run>
+  void RunCellsInParts(Executor& executor, const StepRanks& ranks,
+                       const Operand* const* h_prev, const Operand* const* h,
+                       Run run_cells) const {
+    const int64_t width = Kernels<Operand>().panel_columns;
+    const int64_t num_panels = NumPanels<Operand>(d_.hidden_size);
+    ParallelPanels(
+        executor,
+        {num_panels, PanelOrder(ranks.step), ranks.begin, ranks.end,
+         StepWork(ranks), kPartsRowsTogether},
+        [&](const PanelRows& part) {
+          MultiplyGatesInParts(ranks.step, part);
+          const int64_t unit = part.panel * width;
+          const int64_t unit_end = std::min(unit + width, d_.hidden_size);
+          for (int64_t u = unit; u < unit_end; u += panels_.units()) {
+            RunCell({u / panels_.units(), PanelRows::kNone, part.row_begin,
+                     part.row_end},
+                    nullptr, h_prev, run_cells);
+          }
+          if (d_.has_projection()) return;
+          SplitStates({ranks.step, part.row_begin, part.row_end}, h, unit,
+                      unit_end);
+        });
+  }
+
+  // sums = h_prev times R in parts, for the units of a panel of R's gates.
+  void MultiplyGatesInParts(int64_t step, const PanelRows& part) const {
+    if constexpr (std::is_same_v<Operand, float>) {
+      static_assert(kMaxGates <= kMaxProductsInParts);
+      RowsTimesMatrix<float> products[kMaxGates];
+      for (int gate = 0; gate < d_.num_gates(); ++gate) {
+        RowsTimesMatrix<float>& product = products[gate];
+        product.left_parts = state_parts_[(step + 1) % 2];
+        product.c = sum_rows_;
+        product.c_offset = gate * d_.hidden_size;
+      }
+      MultiplyPanelsInParts(products, gates_in_parts_, d_.num_gates(), part);
+    }
+  }
+
+  // sums = h_prev times R in place, for the units of a panel of cells.
+  void MultiplyUnits(const Operand* const* h_prev,
+                     const PanelRows& part) const {
+    const int64_t unit = part.panel * panels_.units();
+    MultiplyGates(h_prev, unit,
+                  std::min(unit + panels_.units(), d_.hidden_size),
+                  {part.row_begin, part.row_end},
+                  part.next_panel == PanelRows::kNone
+                      ? kNoNext
+                      : part.next_panel * panels_.units());
+  }
+
+  struct Ranks {
+    int64_t begin, end;
+  };
+  static constexpr int64_t kNoNext = -1;
+
+  // The same for units [unit, unit_end), of which next_unit comes next.
+  void MultiplyGates(const Operand* const* h_prev, int64_t unit,
+                     int64_t unit_end, const Ranks& ranks,
+                     int64_t next_unit) const {
+    const int64_t H = d_.hidden_size;
+    RowsTimesMatrix<Operand> product;
+    product.a = h_prev;
+    product.c = sum_rows_;
+    for (int gate = 0; gate < d_.num_gates(); ++gate) {
+      const int64_t first = gate * H;
+      int64_t next = ColumnRows::kNone;
+      if (gate + 1 < d_.num_gates()) {
+        next = first + H + unit;
+      } else if (next_unit != kNoNext) {
+        next = next_unit;
+      }
+      MultiplyColumns(
+          product, in_place_,
+          {first + unit, first + unit_end, ranks.begin, ranks.end, next});
+    }
+  }
+
+  const RnnDescriptor& d_;
+  const Route route_;
+  const int64_t batch_;
+  MatrixSource<Element> source_;
+  CellPanels<Operand> panels_;
+  RightOperand<Element, Operand> in_place_;  // [P, G*H]
+  // In parts: a matrix [P, H] for each gate, and h before and after a step.
+  RightOperand<Element, Operand> gates_in_parts_[kMaxGates];
+  void* parts_memory_[kMaxGates] = {};
+  LeftParts state_parts_[2];  // [B, P]
+  F* sums_;                   // in place or in parts: [B, G*H]
+  F** sum_rows_;
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PRODUCTS_RECURRENT_PRODUCT_H_

@@ -1,0 +1,28 @@
+// The rows of a step that are worked on together.
+#ifndef KERNELS_ENGINE_PRODUCTS_STEP_RANKS_H_
+#define KERNELS_ENGINE_PRODUCTS_STEP_RANKS_H_
+
+#include <cstdint>
+
+#include "kernels/engine/threads/executor.h"
+
+namespace rnn {
+
+// Ranks [begin, end) of a step.
+struct StepRanks {
+  int64_t step;
+  int64_t begin;
+  int64_t end;
+
+  int64_t count() const { return end - begin; }
+};
+
+// Steps use the same panels, so every other one begins with those that the one
+// before has left in the cache.
+inline Order PanelOrder(int64_t step) {
+  return step % 2 == 0 ? Order::kAscending : Order::kDescending;
+}
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PRODUCTS_STEP_RANKS_H_

@@ -1,0 +1,149 @@
+// R packed for the cells of forward, which multiply by it.
+#ifndef KERNELS_ENGINE_WEIGHTS_CELL_PANELS_H_
+#define KERNELS_ENGINE_WEIGHTS_CELL_PANELS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/engine/elements/elements.h"
+#include "kernels/engine/plan/thresholds.h"
+#include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/threads/executor.h"
+#include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/weights/matrix_source.h"
+#include "kernels/engine/weights/packing.h"
+#include "network/descriptor.h"
+
+namespace rnn {
+
+// R [P, G*H] in the panels CellForwardStep wants, of columns [G][cell_units],
+// tail units zero: packed for all steps, or one after another for one step.
+template <typename Operand>
+class CellPanels {
+ public:
+  // `memory` has room for all panels; nullptr if nothing will be packed.
+  CellPanels(const RnnDescriptor& d, Operand* memory)
+      : panels_(memory),
+        hidden_size_(d.hidden_size),
+        output_size_(d.output_size()),
+        depth_(PaddedDepth<Operand>(output_size_)),
+        num_gates_(d.num_gates()),
+        units_(Kernels<Operand>().cell_units[static_cast<int>(d.mode)]),
+        columns_together_(
+            Kernels<Operand>().cell_columns[static_cast<int>(d.mode)]) {}
+
+  int64_t num_panels() const { return (hidden_size_ + units_ - 1) / units_; }
+  int64_t depth() const { return depth_; }  // padded
+  int64_t units() const { return units_; }  // per panel
+  const Operand* panel(int64_t index) const {
+    return panels_ + index * panel_size();
+  }
+
+  template <typename Element>
+  void Pack(const MatrixSource<Element>& source, Executor& executor) const {
+    ParallelFor(executor, num_panels(), panel_size() * speed::kMoveWork,
+                [&](int64_t begin, int64_t end) {
+                  PackRange(source, begin, end, panels_ + begin * panel_size());
+                });
+  }
+
+  // Packs panels when their turn comes, into memory that stays in the cache,
+  // and calls use(index, panel) for each: R is of no use later.
+  template <typename Element, typename Use>
+  void PackInTurn(const MatrixSource<Element>& source, Executor& executor,
+                  int64_t work_per_panel, Use use) const {
+    ParallelFor(executor, num_panels(),
+                work_per_panel + panel_size() * speed::kMoveWork,
+                [&](int64_t begin, int64_t end) {
+                  Operand* memory = panels_ + begin * panel_size();
+                  for (int64_t i = begin; i < end; ++i) {
+                    PackRange(source, i, i + 1, memory);
+                    use(i, memory);
+                  }
+                });
+  }
+
+ private:
+  int64_t panel_size() const { return depth_ * num_gates_ * units_; }
+
+  // Panels [begin, end), the first at `out`.
+  template <typename Element>
+  void PackRange(const MatrixSource<Element>& source, int64_t begin,
+                 int64_t end, Operand* out) const {
+    if (source.is_transposed) {
+      for (int64_t i = begin; i < end; ++i) {
+        PackPanelOfColumns(source, i, out + (i - begin) * panel_size());
+      }
+      return;
+    }
+    for (int64_t i = begin; i < end; i += speed::kPanelsPackedTogether) {
+      PackPanelsOfRows(source, i,
+                       std::min(i + speed::kPanelsPackedTogether, end),
+                       out + (i - begin) * panel_size());
+    }
+  }
+
+  template <typename Element>
+  void PackPanelOfColumns(const MatrixSource<Element>& source, int64_t panel,
+                          Operand* out) const {
+    constexpr int kMaxColumns = 256;
+    const Element* rows[kMaxColumns];
+    for (int gate = 0; gate < num_gates_; ++gate) {
+      for (int64_t u = 0; u < units_; ++u) {
+        const int64_t unit = panel * units_ + u;
+        rows[gate * units_ + u] = unit < hidden_size_
+                                      ? source.row(gate * hidden_size_ + unit)
+                                      : nullptr;
+      }
+    }
+    for (int64_t column = 0; column < num_gates_ * units_;
+         column += columns_together_) {
+      PackColumns(rows + column, columns_together_, 0, output_size_, 0,
+                  out + column * depth_);
+    }
+  }
+
+  // `out`: as many panels.
+  template <typename Element>
+  void PackPanelsOfRows(const MatrixSource<Element>& source,
+                        int64_t panel_begin, int64_t panel_end,
+                        Operand* out) const {
+    constexpr int64_t kStep = kDepthStep<Operand>;
+    const auto row = [&source](int64_t k) { return source.row(k); };
+    // Columns of one gate and of those that are packed together.
+    const int64_t width = std::min(units_, columns_together_);
+    const auto pack_step = [&](int64_t k, int64_t column, int64_t panel) {
+      const int64_t unit = panel * units_ + column % units_;
+      const int64_t count = std::clamp<int64_t>(hidden_size_ - unit, 0, width);
+      const int64_t first = column / columns_together_ * columns_together_;
+      Operand* step = out + (panel - panel_begin) * panel_size() +
+                      first * depth_ + k * columns_together_ +
+                      (column - first) * kStep;
+      if (count > 0) {
+        PackStepOf(k, output_size_,
+                   source.pieces.begins[column / units_] + unit, count, step,
+                   row);
+      }
+      std::fill(step + count * kStep, step + width * kStep, Operand{});
+    };
+    for (int64_t k = 0; k < output_size_; k += kStep) {
+      for (int64_t column = 0; column < num_gates_ * units_; column += width) {
+        for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
+          pack_step(k, column, panel);
+        }
+      }
+    }
+  }
+
+  Operand* panels_;
+  int64_t hidden_size_;
+  int64_t output_size_;
+  int64_t depth_;
+  int num_gates_;
+  int64_t units_;
+  int64_t columns_together_;
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_WEIGHTS_CELL_PANELS_H_

@@ -1,0 +1,88 @@
+// A matrix as it lies in memory, for those who multiply by it.
+#ifndef KERNELS_ENGINE_WEIGHTS_MATRIX_SOURCE_H_
+#define KERNELS_ENGINE_WEIGHTS_MATRIX_SOURCE_H_
+
+#include <cstdint>
+
+#include "network/cell.h"
+
+namespace rnn {
+
+// Columns, or places of depth, that lie in memory in another order: piece p is
+// the `width` from begins[p] on.
+struct Pieces {
+  int64_t begins[kMaxGates] = {};
+  int count = 1;
+  int64_t width = 0;
+
+  // All of it, as it lies.
+  static Pieces Whole(int64_t width) { return {{}, 1, width}; }
+
+  int64_t size() const { return count * width; }
+  // Where place `i` lies.
+  int64_t PlaceOf(int64_t i) const { return begins[i / width] + i % width; }
+};
+
+// B [depth, columns].
+template <typename Element>
+struct MatrixSource {
+  // Rows of memory: row(i) is B[i] or, if transposed, its column i.
+  const Element* values = nullptr;
+  int64_t stride = 0;
+  const Element* const* rows = nullptr;  // in place of values, or nullptr
+  int64_t depth = 0;
+  int64_t columns = 0;
+  bool is_transposed = false;
+  Pieces pieces;  // of a row of memory
+
+  const Element* row(int64_t i) const {
+    return rows != nullptr ? rows[i] : values + i * stride;
+  }
+
+  // B[k][p * width + u] = values[k * stride + begins[p] + u]
+  static MatrixSource Rows(const Element* values, int64_t stride, int64_t depth,
+                           const Pieces& pieces) {
+    return {values, stride, nullptr, depth, pieces.size(), false, pieces};
+  }
+  // B[k][j] = values[k * stride + j]
+  static MatrixSource Rows(const Element* values, int64_t stride, int64_t depth,
+                           int64_t columns) {
+    return Rows(values, stride, depth, Pieces::Whole(columns));
+  }
+  // B[k][p * width + u] = rows[k][begins[p] + u]
+  static MatrixSource RowsAt(const Element* const* rows, int64_t depth,
+                             const Pieces& pieces) {
+    return {nullptr, 0, rows, depth, pieces.size(), false, pieces};
+  }
+  // B[k][j] = values[j * stride + k]
+  static MatrixSource Columns(const Element* values, int64_t stride,
+                              int64_t depth, int64_t columns) {
+    return {
+        values, stride, nullptr, depth, columns, true, Pieces::Whole(depth)};
+  }
+
+  MatrixSource Transposed() const {
+    MatrixSource other = *this;
+    other.depth = columns;
+    other.columns = depth;
+    other.is_transposed = !is_transposed;
+    return other;
+  }
+
+  // Columns [first, first + count), which lie in one piece.
+  MatrixSource ColumnRange(int64_t first, int64_t count) const {
+    MatrixSource range = *this;
+    range.columns = count;
+    if (is_transposed) {
+      range.values += first * stride;
+    } else {
+      range.values += pieces.PlaceOf(first);
+      range.pieces = Pieces::Whole(count);
+    }
+    return range;
+  }
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_WEIGHTS_MATRIX_SOURCE_H_

@@ -1,0 +1,98 @@
+// The weights of a call as matrices, whatever order they are in: the one place
+// that knows where Keras' order and that of params differ.
+#ifndef KERNELS_ENGINE_WEIGHTS_WEIGHT_SOURCES_H_
+#define KERNELS_ENGINE_WEIGHTS_WEIGHT_SOURCES_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/engine/elements/elements.h"
+#include "kernels/engine/weights/matrix_source.h"
+#include "network/cell.h"
+#include "network/descriptor.h"
+#include "network/params_layout.h"
+#include "network/weights.h"
+
+namespace rnn {
+
+// The gates of params as pieces of a row of memory in this order of weights.
+inline Pieces GatesAsPieces(const RnnDescriptor& d, WeightOrder order) {
+  Pieces pieces;
+  pieces.count = d.num_gates();
+  pieces.width = d.hidden_size;
+  for (int gate = 0; gate < pieces.count; ++gate) {
+    const int64_t place =
+        order == WeightOrder::kKeras ? KerasGate(d.mode, gate) : gate;
+    pieces.begins[gate] = place * pieces.width;
+  }
+  return pieces;
+}
+
+template <typename Element>
+class WeightSources {
+ public:
+  using F = ComputeType<Element>;
+
+  // All of these must outlive the object.
+  WeightSources(const RnnDescriptor& d, const ParamsLayout& layout,
+                WeightOrder order, const Weights<const Element>& weights)
+      : d_(d), layout_(layout), weights_(weights), order_(order) {}
+
+  // Of pseudo-layer k, as forward multiplies by them; gates are in the order of
+  // params.
+  MatrixSource<Element> Input(int64_t k) const {  // W: [in, G*H]
+    return is_keras() ? OfKernel(weights_.keras.kernel, d_.input_size)
+                      : OfParams(layout_.InputWeights(k));
+  }
+  MatrixSource<Element> Recurrent(int64_t k) const {  // R: [P, G*H]
+    return is_keras()
+               ? OfKernel(weights_.keras.recurrent_kernel, d_.hidden_size)
+               : OfParams(layout_.RecurrentWeights(k));
+  }
+  MatrixSource<Element> Projection(int64_t k) const {  // [H, P]
+    return OfParams(layout_.Projection(k));
+  }
+
+  // Both biases of pseudo-layer k, [G*H] each.
+  void LoadBiases(int64_t k, F* input, F* recurrent) const {
+    const int64_t size = d_.gates_size();
+    if (!is_keras()) {
+      Load(weights_.params + layout_.InputBias(k).offset, input, size);
+      Load(weights_.params + layout_.RecurrentBias(k).offset, recurrent, size);
+      return;
+    }
+    std::fill_n(input, size, F{0});
+    std::fill_n(recurrent, size, F{0});
+    if (weights_.keras.bias == nullptr) return;
+    const Pieces gates = GatesAsPieces(d_, order_);
+    for (int gate = 0; gate < gates.count; ++gate) {
+      const Element* bias = weights_.keras.bias + gates.begins[gate];
+      Load(bias, input + gate * gates.width, gates.width);
+      if (d_.mode == CellMode::kGru) {
+        Load(bias + size, recurrent + gate * gates.width, gates.width);
+      }
+    }
+  }
+
+ private:
+  bool is_keras() const { return order_ == WeightOrder::kKeras; }
+
+  MatrixSource<Element> OfKernel(const Element* kernel, int64_t depth) const {
+    return MatrixSource<Element>::Rows(kernel, d_.gates_size(), depth,
+                                       GatesAsPieces(d_, order_));
+  }
+  MatrixSource<Element> OfParams(const Region& region) const {
+    return MatrixSource<Element>::Columns(weights_.params + region.offset,
+                                          region.columns, region.columns,
+                                          region.rows);
+  }
+
+  const RnnDescriptor& d_;
+  const ParamsLayout& layout_;
+  const Weights<const Element>& weights_;
+  const WeightOrder order_;
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_WEIGHTS_WEIGHT_SOURCES_H_

@@ -1,0 +1,107 @@
+// Where the gradients of weights add up, whatever order they are in.
+#ifndef KERNELS_ENGINE_WEIGHTS_WEIGHT_TARGETS_H_
+#define KERNELS_ENGINE_WEIGHTS_WEIGHT_TARGETS_H_
+
+#include <cstdint>
+
+#include "kernels/engine/weights/matrix_source.h"
+#include "kernels/engine/weights/weight_sources.h"
+#include "network/cell.h"
+#include "network/descriptor.h"
+#include "network/params_layout.h"
+#include "network/weights.h"
+
+namespace rnn {
+
+// The gradient of a matrix of gates [G*H, features] or, if the gates are its
+// columns, [features, G*H].
+template <typename F>
+struct GatesMatrix {
+  F* values;
+  int64_t features;
+  bool gates_are_columns;
+  Pieces gates;  // the gates of params as pieces of its columns
+};
+
+template <typename F>
+class WeightTargets {
+ public:
+  // All of these must outlive the object.
+  WeightTargets(const RnnDescriptor& d, const ParamsLayout& layout,
+                WeightOrder order)
+      : d_(d), layout_(layout), order_(order) {}
+
+  // In `params`, or in Keras' tensors.
+  void SetMemory(const Weights<F>& memory) { memory_ = memory; }
+  // One after another in memory of size() values. `has_bias`: whether Keras'
+  // weights do.
+  void SetMemory(F* values, bool has_bias) {
+    memory_.params = values;
+    memory_.keras.kernel = values;
+    memory_.keras.recurrent_kernel = values + KerasKernelSize(d_);
+    memory_.keras.bias =
+        has_bias ? memory_.keras.recurrent_kernel + KerasRecurrentKernelSize(d_)
+                 : nullptr;
+  }
+
+  GatesMatrix<F> Input(int64_t k) const {  // of W
+    return is_keras() ? OfKernel(memory_.keras.kernel, d_.input_size)
+                      : OfParams(layout_.InputWeights(k));
+  }
+  GatesMatrix<F> Recurrent(int64_t k) const {  // of R
+    return is_keras() ? OfKernel(memory_.keras.recurrent_kernel, d_.hidden_size)
+                      : OfParams(layout_.RecurrentWeights(k));
+  }
+  F* Projection(int64_t k) const {  // [P, H]
+    return memory_.params + layout_.Projection(k).offset;
+  }
+  // [G*H], the gates as gates() says; nullptr if the weights lack this bias, or
+  // if it is a constant.
+  F* InputBias(int64_t k) const {
+    return is_keras() ? memory_.keras.bias
+                      : memory_.params + layout_.InputBias(k).offset;
+  }
+  F* RecurrentBias(int64_t k) const {
+    if (!is_keras()) return memory_.params + layout_.RecurrentBias(k).offset;
+    return memory_.keras.bias != nullptr && d_.mode == CellMode::kGru
+               ? memory_.keras.bias + d_.gates_size()
+               : nullptr;
+  }
+  Pieces gates() const { return GatesAsPieces(d_, order_); }
+
+  // Calls tensor(pointer to member, size) for each tensor that there is:
+  // memory.*member for Keras' weights.
+  template <typename Tensor>
+  void ForEachTensor(Tensor tensor) const {
+    if (!is_keras()) {
+      tensor([](auto& weights) { return weights.params; }, layout_.size());
+      return;
+    }
+    tensor([](auto& weights) { return weights.keras.kernel; },
+           KerasKernelSize(d_));
+    tensor([](auto& weights) { return weights.keras.recurrent_kernel; },
+           KerasRecurrentKernelSize(d_));
+    if (memory_.keras.bias == nullptr) return;
+    tensor([](auto& weights) { return weights.keras.bias; }, KerasBiasSize(d_));
+  }
+  const Weights<F>& memory() const { return memory_; }
+
+ private:
+  bool is_keras() const { return order_ == WeightOrder::kKeras; }
+
+  GatesMatrix<F> OfKernel(F* kernel, int64_t features) const {
+    return {kernel, features, true, gates()};
+  }
+  GatesMatrix<F> OfParams(const Region& region) const {
+    return {memory_.params + region.offset, region.columns, false, {}};
+  }
+
+  const RnnDescriptor& d_;
+  const ParamsLayout& layout_;
+  const WeightOrder order_;
+  Weights<F> memory_;
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_WEIGHTS_WEIGHT_TARGETS_H_

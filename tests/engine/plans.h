@@ -1,0 +1,80 @@
+// Plans, for tests that ask which routes a call takes.
+#ifndef TESTS_ENGINE_PLANS_H_
+#define TESTS_ENGINE_PLANS_H_
+
+#include <cstdlib>
+
+#include "kernels/engine/plan/plan.h"
+
+namespace rnn {
+
+// Of a call that is possible.
+inline ForwardPlan MakeForwardPlan(const CallDescription& call,
+                                   bool has_reserve = true,
+                                   int num_threads = 1) {
+  ForwardPlan plan;
+  if (!ForwardPlan::Create(call, has_reserve, Machine::Here(num_threads), &plan)
+           .ok()) {
+    std::abort();
+  }
+  return plan;
+}
+inline BackwardPlan MakeBackwardPlan(const CallDescription& call,
+                                     int num_threads = 1) {
+  BackwardPlan plan;
+  if (!BackwardPlan::Create(call, Machine::Here(num_threads), &plan).ok()) {
+    std::abort();
+  }
+  return plan;
+}
+
+template <typename Element>
+CallDescription CallOf(const RnnDescriptor& descriptor,
+                       const Sequences& sequences) {
+  CallDescription call;
+  call.descriptor = descriptor;
+  call.sequences = &sequences;
+  call.element_type = kElementTypeOf<Element>;
+  return call;
+}
+
+// Whether the steps of both passes are products in parts.
+inline bool RecursInParts(const CallDescription& call) {
+  return IsInParts(MakeForwardPlan(call).recurrent_route) &&
+         IsInParts(MakeBackwardPlan(call).recurrent_route);
+}
+
+// The route of a forward product as far as it changes bits.
+inline Route WithoutTurn(Route route) {
+  if (route == Route::kPackedInTurn) return Route::kPacked;
+  return route == Route::kPartsInTurn ? Route::kParts : route;
+}
+
+// Whether a row of both calls has the same bits, but for gradients of weights.
+inline bool ComputeRowsAlike(const CallDescription& a,
+                             const CallDescription& b) {
+  const auto same = [](Route x, Route y) {
+    return WithoutTurn(x) == WithoutTurn(y);
+  };
+  const ForwardPlan forward_a = MakeForwardPlan(a);
+  const ForwardPlan forward_b = MakeForwardPlan(b);
+  const BackwardPlan backward_a = MakeBackwardPlan(a);
+  const BackwardPlan backward_b = MakeBackwardPlan(b);
+  // Backward gives the same bits in place.
+  const auto same_backward = [](Route x, Route y) {
+    return IsInParts(x) == IsInParts(y);
+  };
+  return same(forward_a.recurrent_route, forward_b.recurrent_route) &&
+         same(forward_a.input_route.first, forward_b.input_route.first) &&
+         same(forward_a.input_route.upper, forward_b.input_route.upper) &&
+         same_backward(backward_a.recurrent_route,
+                       backward_b.recurrent_route) &&
+         same_backward(backward_a.input_route.first,
+                       backward_b.input_route.first) &&
+         same_backward(backward_a.input_route.upper,
+                       backward_b.input_route.upper);
+}
+
+}  // namespace rnn
+
+#endif  // TESTS_ENGINE_PLANS_H_
