@@ -1,0 +1,93 @@
+"""What README.md, CONTRIBUTING.md and docs/ name exists, and pages keep to their length."""
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DESIGN = ROOT / "docs" / "design.md"
+DECISIONS = ROOT / "docs" / "decisions"
+DECISION_PAGES = sorted(p for p in DECISIONS.glob("*.md") if p.name != "README.md")
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted(DECISIONS.glob("*.md")),
+]
+
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+CODE = re.compile(r"`([^`\n]+)`")
+FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+# Folders of the sources. What is named in others is made by a command, or somebody else's.
+FOLDERS = (
+    "benchmarks",
+    "docs",
+    "examples",
+    "kernels",
+    "network",
+    "ops",
+    "tests",
+    "tf_cudnn_rnn",
+    "third_party",
+    "tools",
+)
+PATH = re.compile(rf"(?:{'|'.join(FOLDERS)})/[\w./*-]*")
+GENERATED = {"tf_cudnn_rnn/_build_info.py", "tf_cudnn_rnn/_tf_cudnn_rnn.so"}
+
+
+def relative(path: pathlib.Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def num_words(text: str) -> int:
+    return sum(any(c.isalnum() for c in word) for word in text.split())
+
+
+def anchors(path: pathlib.Path) -> set[str]:
+    """What links may have behind #, as GitHub makes it of headings."""
+    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", path.read_text()), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
+def test_links_lead_somewhere(document):
+    for target in LINK.findall(FENCED.sub("", document.read_text())):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (document.parent / name).resolve() if name else document
+        assert path.exists(), f"{relative(document)} links to {target}"
+        if anchor:
+            assert anchor in anchors(path), f"{relative(document)} links to {target}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
+def test_named_paths_exist(document):
+    named = CODE.findall(FENCED.sub("", document.read_text()))
+    paths = {code for code in named if PATH.fullmatch(code)} - GENERATED
+    missing = sorted(path for path in paths if not any(ROOT.glob(path.rstrip("/"))))
+    assert not missing, f"{relative(document)} names {missing}"
+
+
+def test_design_can_be_read_at_one_sitting():
+    assert num_words(DESIGN.read_text()) < 2000
+
+
+def test_there_are_decisions():
+    assert len(DECISION_PAGES) > 10
+
+
+@pytest.mark.parametrize("page", DECISION_PAGES, ids=relative)
+def test_a_decision_is_a_short_page_with_all_its_parts(page):
+    text = page.read_text()
+    assert num_words(text) <= 350
+    assert text.startswith("# ")
+    for part in ("Question", "Decided", "Ask again"):
+        assert len(re.findall(rf"^\*\*{part}\b", text, flags=re.MULTILINE)) == 1, part
+
+
+@pytest.mark.parametrize("page", DECISION_PAGES, ids=relative)
+def test_a_decision_is_in_the_index_once(page):
+    index = (DECISIONS / "README.md").read_text()
+    assert LINK.findall(index).count(page.name) == 1
