@@ -1,4 +1,4 @@
-"""benchmarks/results.py: the published results are what their csv files say, and files are read."""
+"""benchmarks/results: the published results are what their csv files say, and files are read."""
 
 import dataclasses
 import re
@@ -6,10 +6,12 @@ import re
 import numpy as np
 import pytest
 
-from benchmarks import cases, experiments, records, results
+from benchmarks import cases, experiments, records
+from benchmarks.results import __main__ as program
+from benchmarks.results import files, pages, rendering, runs, tables
 from tests.benchmarks import fakes
 
-CPU = results.README_CPU
+CPU = pages.README_CPU
 DATE = fakes.PREAMBLE["date"].split()[0]
 BEGIN = "<!-- Made of docs/results by `python -m benchmarks.results render`: {} -->"
 
@@ -19,7 +21,7 @@ HEAD = """# cpu: A processor
 # versions: torch 9.8
 # note: It was cold.
 """
-COLUMNS = ",".join(results.COLUMNS)
+COLUMNS = ",".join(files.COLUMNS)
 OP = "gate,0123abc,lstm_512_b16,training,float32,op,op,median,,ms,4"
 TORCH = "gate,0123abc,lstm_512_b16,training,float32,torch,op,median,,x,1.5"
 KERAS = "gate,0123abc,lstm_512_b16,training,float32,keras,op,median,,ms,10"
@@ -39,23 +41,23 @@ def written(folder, *lines: str, head=HEAD, columns=COLUMNS, name="a-cpu-2026-01
 
 def test_no_page_is_stale():
     """If this fails: `.venv/bin/python -m benchmarks.results render`."""
-    pages = results.pages()
-    assert {"README.md", "benchmarks.md"} < {path.name for path in pages}
-    for path, text in pages.items():
+    found = pages.texts()
+    assert {"README.md", "benchmarks.md"} < {path.name for path in found}
+    for path, text in found.items():
         assert path.read_text() == text, f"{path} is not what docs/results/*.csv say: render them."
 
 
 def test_no_chart_is_stale():
     wanted = set()
-    for file in results.read_all():
-        for path, _, _ in results.charts(file):
+    for file in files.read_all():
+        for path, _, _ in rendering.charts(file):
             wanted.add(path)
-            assert results.stamp_of(path) == results.digest(file), f"{path}: render it."
-    assert wanted == set((results.ROOT / "docs" / "results").glob("*.png"))
+            assert rendering.stamp_of(path) == rendering.digest(file), f"{path}: render it."
+    assert wanted == set((files.ROOT / "docs" / "results").glob("*.png"))
 
 
 def test_pages_link_to_what_there_is():
-    for path, text in results.pages().items():
+    for path, text in pages.texts().items():
         prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose):
             assert (path.parent / target).exists(), f"{path}: {target}"
@@ -63,7 +65,7 @@ def test_pages_link_to_what_there_is():
 
 def test_the_method_holds_no_figure():
     """Ratios stand between the markers, where they are made of the csv files."""
-    text = (results.ROOT / "docs" / "benchmarks.md").read_text()
+    text = (files.ROOT / "docs" / "benchmarks.md").read_text()
     begin = text.index(BEGIN.format("summary"))
     end = text.index("<!-- End of summary -->")
     by_hand = text[:begin] + text[end:]
@@ -77,7 +79,7 @@ def test_the_method_holds_no_figure():
 
 
 def test_a_file_is_read(tmp_path):
-    file = results.read(written(tmp_path, OP, TORCH, KERAS, MEAN))
+    file = files.read(written(tmp_path, OP, TORCH, KERAS, MEAN))
     assert file.preamble == {
         "cpu": "A processor",
         "date": "2026-01-02",
@@ -85,7 +87,7 @@ def test_a_file_is_read(tmp_path):
         "versions": "torch 9.8",
     }
     assert file.notes == ["It was cold."]
-    assert file.figures[1] == results.Figure(
+    assert file.figures[1] == files.Figure(
         group="gate",
         version="0123abc",
         case="lstm_512_b16",
@@ -103,11 +105,11 @@ def test_a_file_is_read(tmp_path):
 
 
 def test_a_file_comes_back(tmp_path):
-    file = results.read(written(tmp_path, OP, TORCH, MEAN))
+    file = files.read(written(tmp_path, OP, TORCH, MEAN))
     (tmp_path / "other").mkdir()
     other = file._replace(path=tmp_path / "other" / file.path.name)
-    results.write(other)
-    assert results.read(other.path) == other
+    files.write(other)
+    assert files.read(other.path) == other
     assert other.path.read_text() == file.path.read_text()
 
 
@@ -139,7 +141,7 @@ def test_a_file_comes_back(tmp_path):
 )
 def test_a_malformed_line_is_refused(tmp_path, line, message):
     with pytest.raises(ValueError, match=message):
-        results.read(written(tmp_path, line))
+        files.read(written(tmp_path, line))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +160,7 @@ def test_a_malformed_line_is_refused(tmp_path, line, message):
 )
 def test_lines_that_do_not_go_together_are_refused(tmp_path, lines, message):
     with pytest.raises(ValueError, match=message):
-        results.read(written(tmp_path, *lines))
+        files.read(written(tmp_path, *lines))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ def test_lines_that_do_not_go_together_are_refused(tmp_path, lines, message):
 )
 def test_a_malformed_file_is_refused(tmp_path, change, message):
     with pytest.raises(ValueError, match=message):
-        results.read(written(tmp_path, OP, **change))
+        files.read(written(tmp_path, OP, **change))
 
 
 # ------------------------------------------------------------------------------------
@@ -211,8 +213,8 @@ def test_means_are_by_kind(tmp_path):
     # A row that Keras cannot do.
     name = "lstmp_1024_512_b16"
     lines += [line(name, "op", "ms", 7), line(name, "torch", "x", 12.0)]
-    file = results.read(written(tmp_path, *lines))
-    means = {mean.kind: mean for mean in file.medians("gate").means("training")}
+    file = files.read(written(tmp_path, *lines))
+    means = {mean.kind: mean for mean in tables.of_group(file, "gate").means("training")}
     assert {kind: mean.count for kind, mean in means.items()} == {
         "LSTM, batch 1 to 4": 2,
         "LSTM, larger batches": 2,
@@ -223,7 +225,7 @@ def test_means_are_by_kind(tmp_path):
     assert np.allclose(torch, [4, 6, 10, (16 * 36 * 100) ** (1 / 6)])
     keras = [mean.by_side["keras"] for mean in means.values()]
     assert np.allclose(keras, [4, 3, 10, (16 * 3 * 100) ** (1 / 5)])
-    text = results.page(file)
+    text = pages.page(file)
     row = "| `lstm_512_b4` | LSTM 512, batch 4, 25 steps | 4 | 8.00x | 8.00x |"
     assert row in text.splitlines()
     row = (
@@ -240,9 +242,9 @@ def test_ranges(tmp_path):
     least = "memory,0123abc,gru_2816_b32,training,float32,torch,op,least,8 rows,x,1.2"
     most = "memory,0123abc,,training,float32,torch,op,most,8 rows,x,4.5"
     peak = "engine,unknown,,,float32,peak,,most,two threads,GFLOP/s,227"
-    file = results.read(written(tmp_path, least, most, MEAN, peak))
-    assert file.tables() == [] and results.charts(file) == []
-    lines = results.page(file).splitlines()
+    file = files.read(written(tmp_path, least, most, MEAN, peak))
+    assert tables.of_file(file) == [] and rendering.charts(file) == []
+    lines = pages.page(file).splitlines()
     row = "| `memory` | 0123abc | 8 rows | training | PyTorch / op "
     assert row + "| 1.2x (`gru_2816_b32`) | | 4.5x |" in lines
     row = "| `ragged` | unknown | batch 1, 8 rows | inference | PyTorch / op | | 2.25x | |"
@@ -261,20 +263,20 @@ def test_ranges(tmp_path):
 )
 def test_network_labels(name, label):
     case = cases.read_cases()[name]
-    assert results.network_label(case) == label
-    ragged = results.network_label(case.ragged()) if case.seq_length > 1 else ""
+    assert tables.network_label(case) == label
+    ragged = tables.network_label(case.ragged()) if case.seq_length > 1 else ""
     assert not ragged or ragged == f"{label}, 60% of it without padding"
 
 
 def test_markers():
     begin, end = BEGIN.format("speed"), "<!-- End of speed -->"
     text = f"before\n{begin}\nold\n{end}\nafter\n"
-    found = results.between_markers(text, "speed", "| new |")
+    found = pages.between_markers(text, "speed", "| new |")
     assert found == f"before\n{begin}\n\n| new |\n\n{end}\nafter\n"
-    assert results.between_markers(found, "speed", "| new |") == found
+    assert pages.between_markers(found, "speed", "| new |") == found
     for wrong in ("", begin, end, f"{end}{begin}", f"{text}{text}"):
         with pytest.raises(ValueError, match="there must be one line .*: speed -->"):
-            results.between_markers(wrong, "speed", "")
+            pages.between_markers(wrong, "speed", "")
 
 
 # ------------------------------------------------------------------------------------
@@ -303,7 +305,7 @@ def root(tmp_path):
 
 def test_a_run_is_published(root):
     run = run_file(root / "run.csv", rounds="5 of 0.1 s", warning="others used the machine")
-    page = results.add(run, CPU, root)
+    page = runs.add(run, CPU, root)
     folder = root / "docs" / "results"
     stem = f"{CPU}-{DATE}"
     charts = {f"{stem}-gate-training.png", f"{stem}-gate-inference.png"}
@@ -314,7 +316,7 @@ def test_a_run_is_published(root):
     text = page.read_text()
     assert text.startswith("<!-- Made of ") and f"# A processor, {DATE}" in text
     assert "\n* Rounds: 5 of 0.1 s.\n* Others used the machine.\n" in text
-    assert "\n* Left out, as their cases have no name: streaming.\n" in text
+    assert "\n* Left out, as there is no table for them: rows of streaming.\n" in text
     assert "Commit 0123456" in text
     gate = len(cases.in_set("gate"))
     readme = (root / "README.md").read_text()
@@ -323,32 +325,53 @@ def test_a_run_is_published(root):
     # Times, of which the ratios are made, are as in the run.
     _, found = records.read(run)
     of_run = {(r.case, r.pass_, r.side): r for r in found if r.experiment == "gate"}
-    file = results.read(folder / f"{stem}.csv")
+    file = files.read(folder / f"{stem}.csv")
     assert {f.unit for f in file.figures} == {"ms"}
     for f in file.figures:
         assert np.isclose(f.value, of_run.pop((f.case, f.pass_, f.side)).median, rtol=1e-5)
     assert all(record.median is None for record in of_run.values())
     # A second time there is nothing to do; a page of nothing goes, what people wrote stays.
-    assert results.render(root) == []
+    assert rendering.render(root) == []
     (folder / "b-cpu-2026-01-01.md").write_text(text)
     (folder / "README.md").write_text("Measured in the cold.\n")
-    assert results.render(root) == [folder / "b-cpu-2026-01-01.md"]
+    assert rendering.render(root) == [folder / "b-cpu-2026-01-01.md"]
     assert (folder / "README.md").exists()
 
 
 def test_a_changed_file_is_rendered_anew(root):
-    results.add(run_file(root / "run.csv"), CPU, root)
-    file = results.read_all(root)[0]
-    before = [path.read_bytes() for path, _, _ in results.charts(file)]
+    runs.add(run_file(root / "run.csv"), CPU, root)
+    file = files.read_all(root)[0]
+    before = [path.read_bytes() for path, _, _ in rendering.charts(file)]
     figures = [
         dataclasses.replace(f, value=20 * f.value) if f.side == "torch" else f for f in file.figures
     ]
-    results.write(file._replace(figures=figures))
-    changed = {path.name for path in results.render(root)}
-    names = {path.name for path, _, _ in results.charts(file)}
+    files.write(file._replace(figures=figures))
+    changed = {path.name for path in rendering.render(root)}
+    names = {path.name for path, _, _ in rendering.charts(file)}
     assert changed == {"README.md", "benchmarks.md", file.page.name, *names}
-    after = [path.read_bytes() for path, _, _ in results.charts(file)]
+    after = [path.read_bytes() for path, _, _ in rendering.charts(file)]
     assert len(before) == 2 and all(a != b for a, b in zip(before, after, strict=True))
+
+
+def test_a_run_without_peers(root):
+    """Rows of the op alone have no chart, and those without the op are left out."""
+    run = run_file(root / "run.csv")
+    preamble, found = records.read(run)
+    missing = ("lstm_512_b1", "training")
+    writer = records.Writer(run, preamble)
+    for record in found:
+        if record.experiment == "gate" and (record.pass_ == "training" or record.side == "op"):
+            no_figure = (record.case, record.pass_, record.side) == (*missing, "op")
+            writer.write(dataclasses.replace(record, median=None) if no_figure else record)
+    writer.close()
+    file = runs.from_run(run, CPU, root)
+    files.write(file)
+    assert files.read(file.path) == file._replace(figures=files.read(file.path).figures)
+    assert not [f for f in file.figures if (f.case, f.pass_) == missing]
+    assert [pass_ for _, _, pass_ in rendering.charts(file)] == ["training"]
+    assert "| `lstm_512_b1` | LSTM 512, batch 1, 25 steps |" in pages.page(file)
+    with pytest.raises(ValueError, match="README's table needs lstm_512_b1 training, which"):
+        rendering.render(root)
 
 
 def test_what_is_not_published(root):
@@ -356,42 +379,42 @@ def test_what_is_not_published(root):
     for commit in ("0123456789ab with changes", "unknown"):
         run = run_file(root / "run.csv", tf_cudnn_rnn=f"0.1.0, commit {commit}")
         with pytest.raises(ValueError, match=f"must be of a commit, .*; got '{commit}'"):
-            results.add(run, CPU, root)
+            runs.add(run, CPU, root)
     records.Writer(root / "run.csv", fakes.PREAMBLE).close()
     with pytest.raises(ValueError, match="has no figures of cases of benchmarks/cases.csv"):
-        results.add(root / "run.csv", CPU, root)
+        runs.add(root / "run.csv", CPU, root)
     assert not folder.exists()
     # README has no table without its CPU; what was written is taken back.
     run = run_file(root / "run.csv")
     with pytest.raises(ValueError, match=f"README's table needs .*/{CPU}-<date>.csv"):
-        results.add(run, None, root)
+        runs.add(run, None, root)
     assert list(folder.iterdir()) == []
-    results.add(run, CPU, root)
+    runs.add(run, CPU, root)
     with pytest.raises(ValueError, match="is there already"):
-        results.add(run, CPU, root)
+        runs.add(run, CPU, root)
     # Its own name, if it is given none.
-    assert results.add(run, None, root).name == f"a-processor-{DATE}.md"
+    assert runs.add(run, None, root).name == f"a-processor-{DATE}.md"
 
 
 def test_names_of_cpus():
-    assert results.slug("Intel(R) Xeon(R) Platinum 8488C @ 2.40GHz") == "intel-xeon-platinum-8488c"
-    assert results.slug("AMD EPYC 9V74 80-Core Processor") == "amd-epyc-9v74-80-core-processor"
+    assert runs.slug("Intel(R) Xeon(R) Platinum 8488C @ 2.40GHz") == "intel-xeon-platinum-8488c"
+    assert runs.slug("AMD EPYC 9V74 80-Core Processor") == "amd-epyc-9v74-80-core-processor"
 
 
 def test_measure_refuses_changes_before_it_runs(monkeypatch):
     monkeypatch.setattr("benchmarks.machine.commit", lambda: "0123456789ab with changes")
     monkeypatch.setattr("subprocess.run", lambda *_, **__: pytest.fail("it ran"))
     with pytest.raises(ValueError, match="here is '0123456789ab with changes'"):
-        results.measure(None)
+        runs.measure(None)
 
 
 def test_the_program(capsys, monkeypatch):
-    monkeypatch.setattr(results, "render", lambda: [results.ROOT / "README.md"])
-    results.main(["render"])
+    monkeypatch.setattr(program, "render", lambda: [files.ROOT / "README.md"])
+    program.main(["render"])
     assert capsys.readouterr().out == "README.md\n"
     for arguments in ([], ["add"], ["paint"]):
         with pytest.raises(SystemExit, match="Published results"):
-            results.main(arguments)
-    monkeypatch.setattr(results, "add", lambda *_: results.read(results.ROOT / "README.md"))
+            program.main(arguments)
+    monkeypatch.setattr(program, "add", lambda *_: files.read(files.ROOT / "README.md"))
     with pytest.raises(SystemExit, match="benchmarks.results: .*README.md"):
-        results.main(["add", "run.csv"])
+        program.main(["add", "run.csv"])
