@@ -6,7 +6,7 @@ VENV_PYTHON := .venv/bin/python
 # Its name tells the interpreter, so that another PYTHON= makes another .venv.
 VENV_STAMP := .venv/installed-for-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
 
-.PHONY: build demo test test-arm test-amx test-sanitizers test-writers wheel lint format bench clean
+.PHONY: build demo test test-arm test-amx test-sanitizers test-writers wheel lint format bench results clean
 
 # The shared library, in place: afterwards `import tf_cudnn_rnn` works in .venv.
 build: .tf_configure.bazelrc
@@ -49,6 +49,11 @@ wheel: build
 CASES ?= all
 bench: build
 	$(VENV_PYTHON) -m benchmarks.run --cases=$(CASES) $(ARGS)
+
+# Measures the group `gate` at a commit, and publishes it in docs/results: csv, page and charts, and the summaries in
+# docs/benchmarks.md and README.md. CPU=amd-epyc-zen4 names the machine; otherwise its own name does.
+results: build
+	$(VENV_PYTHON) -m benchmarks.results measure $(CPU)
 
 lint: $(VENV_STAMP)
 	tools/lint.sh check

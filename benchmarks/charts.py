@@ -79,7 +79,13 @@ def _legend(figure: Figure, title: str, handles, labels) -> None:
     )
 
 
-def _finish(figure: Figure, results: Results, path: pathlib.Path, note: str = "") -> pathlib.Path:
+def _finish(
+    figure: Figure,
+    results: Results,
+    path: pathlib.Path,
+    note: str = "",
+    metadata: dict[str, str] | None = None,
+) -> pathlib.Path:
     """Writes where the figures come from below a chart, and saves it."""
     p = results.preamble
     commit = p.get("tf_cudnn_rnn", "").partition("commit ")[2]
@@ -88,7 +94,7 @@ def _finish(figure: Figure, results: Results, path: pathlib.Path, note: str = ""
     warning = f"Warning: {p['warning']}." if "warning" in p else ""
     text = "\n".join(line for line in (note, source, warning) if line)
     figure.supxlabel(text, fontsize=7.5, color="#555555", x=0.01, ha="left")
-    figure.savefig(path, dpi=_DPI)
+    figure.savefig(path, dpi=_DPI, metadata=metadata)
     plt.close(figure)
     return path
 
@@ -97,8 +103,18 @@ def _ratio_text(value: float, _=None) -> str:
     return f"{value:g}x"
 
 
-def _speed(results: Results, experiment: str, pass_: str, path: pathlib.Path):
-    """How many times as long each peer takes, case by case."""
+def draw_speed(
+    results: Results,
+    experiment: str,
+    pass_: str,
+    path: pathlib.Path,
+    metadata: dict[str, str] | None = None,
+) -> pathlib.Path | None:
+    """Draws how many times as long each peer takes, case by case; None if there is nothing to draw.
+
+    Args:
+      metadata: texts that go into the file, by PNG's keys.
+    """
     rows = []
     for sides in results.rows(experiment, pass_):
         base = sides.get(next(iter(sides.values())).base)
@@ -171,7 +187,7 @@ def _speed(results: Results, experiment: str, pass_: str, path: pathlib.Path):
     axes.set_xlabel(f"times as long as {base_name} takes (right of 1x: {base_name} is faster)")
     _legend(figure, f"{what}, cases of {experiment!r}", *axes.get_legend_handles_labels())
     note = f"Below each case: the median of {base_name}. B is the batch."
-    return _finish(figure, results, path, note)
+    return _finish(figure, results, path, note, metadata)
 
 
 def _draw_roofs(axes, results: Results, isa: str | None, largest: int) -> None:
@@ -365,7 +381,7 @@ def draw(path: pathlib.Path) -> list[pathlib.Path]:
         if experiment not in ("engine", "peak", "scaling", "threads", "memory", "sweep"):
             for pass_ in (TRAINING, INFERENCE):
                 target = path.with_name(f"{path.stem}_{experiment}_{pass_}.png")
-                drawn.append(_speed(results, experiment, pass_, target))
+                drawn.append(draw_speed(results, experiment, pass_, target))
     drawn.append(_roofline(results, path.with_name(f"{path.stem}_roofline.png")))
     drawn.append(_scaling(results, path.with_name(f"{path.stem}_scaling.png")))
     return [target for target in drawn if target is not None]

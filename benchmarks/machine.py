@@ -64,11 +64,12 @@ def _git(*arguments: str) -> str:
     return result.stdout.strip() if result.returncode == 0 else ""
 
 
-def _commit() -> str:
-    commit = _git("rev-parse", "--short=12", "HEAD")
-    if not commit:
+def commit() -> str:
+    """That of the sources, and whether they have changes."""
+    head = _git("rev-parse", "--short=12", "HEAD")
+    if not head:
         return "unknown"
-    return f"{commit} with changes" if _git("status", "--porcelain") else commit
+    return f"{head} with changes" if _git("status", "--porcelain") else head
 
 
 def stamp(threads: int, groups: list[str]) -> dict[str, str]:
@@ -93,7 +94,7 @@ def stamp(threads: int, groups: list[str]) -> dict[str, str]:
         "caches": ", ".join(f"{level}={size}" for level, size in caches().items()),
         "memory": f"{memory / 2**30:.0f} GiB",
         "system": f"{platform.platform()}, Python {platform.python_version()}",
-        "tf_cudnn_rnn": f"{tf_cudnn_rnn.__version__}, commit {_commit()}",
+        "tf_cudnn_rnn": f"{tf_cudnn_rnn.__version__}, commit {commit()}",
         "build": f"{_build_info.COMPILER}, for TensorFlow {_build_info.TF_VERSION}",
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
         "environment": ", ".join(f"{k}={v}" for k, v in environment.items()) or "nothing set",

@@ -1,0 +1,34 @@
+"""The program; benchmarks/results/__init__.py tells what it does."""
+
+import pathlib
+import sys
+
+from benchmarks import results
+from benchmarks.results.files import ROOT
+from benchmarks.results.rendering import render
+from benchmarks.results.runs import add, measure
+
+
+def main(arguments: list[str]) -> None:
+    """Does what the command line says."""
+    try:
+        match arguments:
+            case ["render"]:
+                for path in render():
+                    print(path.relative_to(ROOT))
+            case ["add", run]:
+                print(add(pathlib.Path(run), None))
+            case ["add", run, cpu]:
+                print(add(pathlib.Path(run), cpu))
+            case ["measure"]:
+                print(measure(None))
+            case ["measure", cpu]:
+                print(measure(cpu))
+            case _:
+                sys.exit(results.__doc__)
+    except ValueError as error:
+        sys.exit(f"benchmarks.results: {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

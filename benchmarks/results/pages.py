@@ -1,0 +1,317 @@
+"""The texts that are made of files of results: their pages, the summary, README's table."""
+
+import pathlib
+import re
+import textwrap
+from collections.abc import Iterable
+
+from benchmarks import bars, report
+from benchmarks.cases import INFERENCE, TRAINING
+from benchmarks.records import Record
+from benchmarks.results import tables
+from benchmarks.results.files import (
+    LEAST,
+    MEAN,
+    MEDIAN,
+    MOST,
+    ROOT,
+    SHARE,
+    TIMES,
+    UNKNOWN,
+    Figure,
+    File,
+    case_of,
+    read_all,
+)
+from benchmarks.results.tables import Table
+
+# README shows the newest file of this CPU, and of it these cases.
+README_CPU = "intel-xeon-granite-rapids"
+README_CASES = (
+    "lstm_512_b1",
+    "lstm_512_b16",
+    "lstm_512_b64",
+    "lstm_256_b16",
+    "lstm_64_b32",
+    "gru_1024_b1",
+    "gru_1024_b32",
+    "relu_1760_b16",
+    "blstm_512x3_b16",
+    "lstmp_1024_512_b16",
+)
+# How what `render` writes begins.
+MADE_OF = "<!-- Made of"
+
+# What README and the summary show of each pass.
+SHOWN_SIDES = {TRAINING: ("keras", "torch"), INFERENCE: ("keras", "torch", "onnx")}
+
+# What columns are called; others by their side.
+SIDES = {
+    "keras": "Keras",
+    "keras_xla": "Keras, XLA",
+    "keras_eager": "Keras, eager",
+    "block_lstm": "BlockLSTMV2",
+    "torch": "PyTorch",
+    "onnx": "ONNX Runtime",
+    "layer": "drop-in layer",
+}
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    """A paragraph in lines of the length that the documents have."""
+    return textwrap.wrap(
+        text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _markdown(rows: list[list[str]]) -> list[str]:
+    """A table; the first row is the head."""
+    head, *body = [re.sub(r"\|  (?=\|)", "| ", f"| {' | '.join(row)} |") for row in rows]
+    return [head, "|" + " --- |" * len(rows[0]), *body]
+
+
+def _times(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}x"
+
+
+def _ratio_cells(sides: dict[str, Record], base: str, others: Iterable[str]) -> list[str]:
+    return [_times(bars.ratio(sides[base], [sides.get(other)])) for other in others]
+
+
+def _label(side: str) -> str:
+    return SIDES.get(side, side)
+
+
+def _commit_text(version: str) -> str:
+    return version if version == UNKNOWN else version[:7]
+
+
+def _table_of_pass(table: Table, pass_: str) -> list[str]:
+    """One row a case, and the means by kind."""
+    base, *others = table.sides(pass_)
+    rows = table.rows(pass_)
+    unit = rows[0][base].unit
+    cells = [["`CASES=`", "network", f"{_label(base)}, {unit}", *map(_label, others)]]
+    for sides in rows:
+        record = sides[base]
+        ratios = _ratio_cells(sides, base, others)
+        name = f"`{record.case.removesuffix('_ragged')}`"
+        cells.append([name, tables.network_label(record.to_case()), report.figure(record), *ratios])
+    for mean in table.means(pass_) if len(rows) > 1 else ():
+        ratios = [_times(mean.by_side.get(other)) for other in others]
+        cells.append(["", f"**geometric mean of {mean.kind}: {_rows(mean.count)}**", "", *ratios])
+    return _markdown(cells)
+
+
+def _rows(count: int) -> str:
+    return f"{count} row{'s' if count > 1 else ''}"
+
+
+def _range_cells(figures: list[Figure], statistic: str) -> str:
+    found = [figure for figure in figures if figure.statistic == statistic]
+    if not found:
+        return ""
+    (figure,) = found
+    unit = figure.unit if figure.unit == TIMES else ""
+    at = f" (`{figure.case}`)" if figure.case else ""
+    return f"{figure.value:g}{unit}{at}"
+
+
+def _ranges(file: File) -> list[str]:
+    """The least, the mean and the most of groups whose rows are not in the file."""
+    by_row: dict[tuple, list[Figure]] = {}
+    for f in file.figures:
+        if f.statistic != MEDIAN:
+            key = (f.group, f.version, f.rows, f.pass_, f.dtype, f.side, f.base, f.unit)
+            by_row.setdefault(key, []).append(f)
+    if not by_row:
+        return []
+    head = ["group", "commit", "rows", "pass", "what", "least", "geometric mean", "most"]
+    cells = [head]
+    for (group, version, rows, pass_, _, side, base, unit), figures in by_row.items():
+        what = _label(side) + (f" / {_label(base)}" if base else "")
+        if unit == SHARE:
+            what += ", share of the multiply-add peak"
+        elif unit != TIMES:
+            what += f", {unit}"
+        values = [_range_cells(figures, each) for each in (LEAST, MEAN, MOST)]
+        cells.append([f"`{group}`", _commit_text(version), rows, pass_, what, *values])
+    return [
+        "## Ranges",
+        "",
+        *_wrapped(
+            "Of these the file has the least, the mean and the most of several rows. Where a side "
+            "is divided by another, 2x is twice the time or memory of the other. The commit is "
+            "unknown where it was not noted."
+        ),
+        "",
+        *_markdown(cells),
+        "",
+    ]
+
+
+def page(file: File) -> str:
+    """The page of a file."""
+    lines = [
+        f"{MADE_OF} {file.path.name} by `python -m benchmarks.results render`; do not edit. -->",
+        "",
+        f"# {file.title}",
+        "",
+        *_wrapped(
+            "How the figures come about, and what they mean: [benchmarks](../benchmarks.md). The "
+            f"figures of this page: [{file.path.name}]({file.path.name})."
+        ),
+        "",
+        *_markdown([["", ""], *([key, value] for key, value in file.preamble.items())]),
+        "",
+        *(line for note in file.notes for line in _wrapped(f"* {note}", "  ")),
+        *([""] if file.notes else []),
+    ]
+    for table in tables.of_file(file):
+        for pass_ in table.passes():
+            base = _label(table.sides(pass_)[0])
+            dtypes = {r.dtype for r in table.results.records if r.pass_ == pass_}
+            lines += [
+                f"## {table.group}, {pass_}",
+                "",
+                *_wrapped(
+                    f"Commit {_commit_text(table.version)}, {' and '.join(sorted(dtypes))}. First "
+                    f"what `{base}` took, then how many times as much the others took: below 1.00x "
+                    "the other needed less. A cell is empty where a side cannot do a case, or was "
+                    "not measured; means are of the rows that have a figure."
+                ),
+                "",
+                *_table_of_pass(table, pass_),
+                "",
+            ]
+            if has_chart(table, pass_):
+                chart = chart_path(file, table, pass_).name
+                lines += [f"![{table.group}, {pass_}, case by case]({chart})", ""]
+    return "\n".join(lines + _ranges(file)).rstrip("\n") + "\n"
+
+
+def _link(file: File, folder: str) -> str:
+    return f"[{file.preamble['cpu']}]({folder}/{file.page.name})"
+
+
+def summary(files: list[File]) -> str:
+    """The means of `gate`, a table for each commit of each file, for docs/benchmarks.md."""
+    head = ["geometric means"]
+    for pass_, others in SHOWN_SIDES.items():
+        head += [f"{pass_}: {_label(side)}" for side in others]
+    lines: list[str] = []
+    for file in files:
+        for version, by_rows in _gate_means(file).items():
+            cells = [head]
+            for rows, values in by_rows.items():
+                keys = [(pass_, side) for pass_, sides in SHOWN_SIDES.items() for side in sides]
+                cells.append([rows, *(values.get(key, "") for key in keys)])
+            source = (
+                f"{_link(file, 'results')}, {file.preamble['date']}, {file.preamble['threads']} "
+                f"threads, commit {_commit_text(version)}:"
+            )
+            lines += [*_wrapped(source), "", *_markdown(cells), ""]
+    return "\n".join(lines).rstrip("\n")
+
+
+def _gate_means(file: File) -> dict[str, dict[str, dict[tuple[str, str], str]]]:
+    """By commit and by what the rows are, the means by pass and side: computed, or as noted."""
+    found: dict[str, dict[str, dict[tuple[str, str], str]]] = {}
+
+    def put(version: str, rows: str, pass_: str, side: str, text: str) -> None:
+        found.setdefault(version, {}).setdefault(rows, {})[pass_, side] = text
+
+    table = tables.of_group(file, "gate")
+    if table is not None:
+        for pass_ in table.passes():
+            for mean in table.means(pass_):
+                for side, value in mean.by_side.items():
+                    put(table.version, f"{mean.kind}: {mean.count}", pass_, side, _times(value))
+    else:
+        for f in file.figures:
+            if (f.group, f.statistic, f.unit) == ("gate", MEAN, TIMES):
+                put(f.version, f.rows, f.pass_, f.side, f"{f.value:g}x")
+    return found
+
+
+def readme(files: list[File]) -> str:
+    """The table of README.
+
+    Raises:
+      ValueError: there is no file for it.
+    """
+    found = [file for file in files if file.path.stem[: -len("-2026-01-31")] == README_CPU]
+    of_found = [(file, tables.of_group(file, "gate")) for file in found]
+    chosen = next(((file, table) for file, table in of_found if table is not None), None)
+    if chosen is None:
+        raise ValueError(
+            f"README's table needs the cases of `gate` in docs/results/{README_CPU}-<date>.csv."
+        )
+    file, table = chosen
+    by_pass = {
+        pass_: {next(iter(sides.values())).case: sides for sides in table.rows(pass_)}
+        for pass_ in SHOWN_SIDES
+    }
+    head = [""]
+    for pass_, others in SHOWN_SIDES.items():
+        head += [f"{pass_}, ms", *map(_label, others)]
+    cells = [head]
+    for name in README_CASES:
+        row = [tables.network_label(case_of(name))]
+        for pass_, others in SHOWN_SIDES.items():
+            sides = by_pass[pass_].get(name)
+            if sides is None:
+                raise ValueError(f"README's table needs {name} {pass_}, which {file.path} lacks.")
+            row += [report.figure(sides["op"]), *_ratio_cells(sides, "op", others)]
+        cells.append(row)
+    means = {pass_: {m.kind: m for m in table.means(pass_)} for pass_ in SHOWN_SIDES}
+    for kind, mean in means[TRAINING].items():
+        row = [f"**mean of {kind}: {_rows(mean.count)}**"]
+        for pass_, others in SHOWN_SIDES.items():
+            row += ["", *(_times(means[pass_][kind].by_side.get(other)) for other in others)]
+        cells.append(row)
+    source = (
+        f"{_link(file, 'docs/results')}, {file.preamble['threads']} threads, float32, "
+        f"{file.preamble['date']}, commit {_commit_text(table.version)}; the means are geometric, "
+        "of all cases of the page, those included that are not shown here."
+    )
+    return "\n".join([*_wrapped(source), "", *_markdown(cells)])
+
+
+def between_markers(text: str, name: str, content: str) -> str:
+    """Puts content between the markers of this name.
+
+    Raises:
+      ValueError: the markers are not there, or not once.
+    """
+    begin = f"{MADE_OF} docs/results by `python -m benchmarks.results render`: {name} -->"
+    end = f"<!-- End of {name} -->"
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+        raise ValueError(f"there must be one line {begin!r}, and after it one {end!r}.")
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n\n{content}\n\n{end}{after}"
+
+
+def has_chart(table: Table, pass_: str) -> bool:
+    """Whether there is enough to draw."""
+    return len(table.rows(pass_)) > 1 and any(mean.by_side for mean in table.means(pass_))
+
+
+def chart_path(file: File, table: Table, pass_: str) -> pathlib.Path:
+    return file.path.with_name(f"{file.path.stem}-{table.group}-{pass_}.png")
+
+
+def texts(root: pathlib.Path = ROOT) -> dict[pathlib.Path, str]:
+    """What every generated text must be, by its path."""
+    files = read_all(root)
+    found = {file.page: page(file) for file in files}
+    for path, name, content in (
+        (root / "docs" / "benchmarks.md", "summary", summary(files)),
+        (root / "README.md", "speed", readme(files)),
+    ):
+        try:
+            found[path] = between_markers(path.read_text(), name, content)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+    return found

@@ -1,0 +1,69 @@
+"""Writes the pages and draws the charts of docs/results, where they are not as they must be."""
+
+import hashlib
+import pathlib
+
+from benchmarks.results import pages, tables
+from benchmarks.results.files import ROOT, File, read_all
+from benchmarks.results.tables import Table
+
+
+def digest(file: File) -> str:
+    """What a chart is stamped with: it tells which contents of the file it shows."""
+    return hashlib.sha256(file.path.read_bytes()).hexdigest()
+
+
+def charts(file: File) -> list[tuple[pathlib.Path, Table, str]]:
+    """The charts that a file must have: path, table and pass."""
+    return [
+        (pages.chart_path(file, table, pass_), table, pass_)
+        for table in tables.of_file(file)
+        for pass_ in table.passes()
+        if pages.has_chart(table, pass_)
+    ]
+
+
+def stamp_of(chart: pathlib.Path) -> str | None:
+    """The digest that a chart has, None of a file that is none or has none."""
+    # Pillow comes with matplotlib, and is needed for charts alone.
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(chart) as image:
+            return image.text.get("Source")
+    except (FileNotFoundError, UnidentifiedImageError):
+        return None
+
+
+def _is_generated(path: pathlib.Path) -> bool:
+    """Whether `render` wrote it: what people add to the folder stays."""
+    if path.suffix == ".md":
+        return path.read_text().startswith(pages.MADE_OF)
+    return stamp_of(path) is not None
+
+
+def render(root: pathlib.Path = ROOT) -> list[pathlib.Path]:
+    """Writes what is not as it must be; removes pages and charts of no file; returns the paths."""
+    changed = []
+    texts = pages.texts(root)
+    for path, text in texts.items():
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+            changed.append(path)
+    wanted = set(texts)
+    for file in read_all(root):
+        for path, table, pass_ in charts(file):
+            wanted.add(path)
+            if stamp_of(path) != digest(file):
+                from benchmarks import charts as drawing
+
+                drawing.draw_speed(
+                    table.results, table.group, pass_, path, metadata={"Source": digest(file)}
+                )
+                changed.append(path)
+    folder = root / "docs" / "results"
+    for path in sorted([*folder.glob("*.md"), *folder.glob("*.png")]):
+        if path not in wanted and _is_generated(path):
+            path.unlink()
+            changed.append(path)
+    return changed

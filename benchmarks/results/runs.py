@@ -1,0 +1,102 @@
+"""From a run of the benchmark to a file of results."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+from benchmarks import records
+from benchmarks.results.files import MEDIAN, ROOT, Figure, File, case_of, write
+from benchmarks.results.rendering import render
+
+
+def slug(cpu: str) -> str:
+    """What the CPU calls itself, as a part of a file's name."""
+    words = re.sub(r"\((R|TM|C)\)", "", cpu, flags=re.IGNORECASE).partition("@")[0]
+    return re.sub("[^a-z0-9]+", "-", words.lower()).strip("-")
+
+
+def from_run(path: pathlib.Path, cpu: str | None, root: pathlib.Path = ROOT) -> File:
+    """Makes a file of results of a run's csv file; it is not written yet.
+
+    Raises:
+      ValueError: the run is not fit to be published.
+    """
+    preamble, found = records.read(path)
+    version = preamble.get("tf_cudnn_rnn", "").partition("commit ")[2]
+    if not re.fullmatch("[0-9a-f]{7,40}", version):
+        raise ValueError(
+            f"{path}: results must be of a commit, without changes to it; got {version!r}."
+        )
+    figures = []
+    notes = [f"Rounds: {preamble['rounds']}."] if "rounds" in preamble else []
+    if "warning" in preamble:
+        notes.append(f"{preamble['warning'][0].upper()}{preamble['warning'][1:]}.")
+    left_out = []
+    of_base = {
+        (record.experiment, record.case, record.pass_)
+        for record in found
+        if record.side == record.base and record.median is not None
+    }
+    for record in found:
+        if case_of(record.case) is None or not record.base:
+            left_out.append(record.experiment)
+        elif record.median is not None and (
+            (record.experiment, record.case, record.pass_) in of_base
+        ):
+            figures.append(
+                Figure(
+                    group=record.experiment,
+                    version=version,
+                    case=record.case,
+                    pass_=record.pass_,
+                    dtype=record.dtype,
+                    side=record.side,
+                    base=record.base,
+                    statistic=MEDIAN,
+                    rows="",
+                    unit=record.unit,
+                    value=record.median,
+                )
+            )
+    if not figures:
+        raise ValueError(f"{path} has no figures of cases of benchmarks/cases.csv.")
+    if left_out:
+        groups = ", ".join(dict.fromkeys(left_out))
+        notes.append(f"Left out, as there is no table for them: rows of {groups}.")
+    date = preamble["date"].split()[0]
+    name = f"{cpu or slug(preamble['cpu'])}-{date}.csv"
+    kept = ("cpu", "isa", "cpus", "threads", "caches", "system", "build", "versions")
+    chosen = {"date": date} | {key: preamble[key] for key in kept if preamble.get(key)}
+    return File(root / "docs" / "results" / name, chosen, notes, figures)
+
+
+def add(path: pathlib.Path, cpu: str | None, root: pathlib.Path = ROOT) -> pathlib.Path:
+    """Publishes a run; returns its page."""
+    file = from_run(path, cpu, root)
+    if file.path.exists():
+        raise ValueError(
+            f"{file.path} is there already; to put {path} in its place, delete it and add that one."
+        )
+    write(file)
+    try:
+        render(root)
+    except ValueError:
+        file.path.unlink()
+        raise
+    return file.page
+
+
+def measure(cpu: str | None) -> pathlib.Path:
+    """Runs `gate` and publishes it; returns the page."""
+    # Needs the built library, which nothing else here does.
+    from benchmarks import machine
+
+    # The run takes long: what cannot be published is refused before it.
+    commit = machine.commit()
+    if not re.fullmatch("[0-9a-f]+", commit):
+        raise ValueError(f"results must be of a commit, without changes to it; here is {commit!r}.")
+    output = ROOT / "runs" / "bench" / "results.csv"
+    arguments = ("--cases=gate", "--nocharts", f"--output={output}")
+    subprocess.run([sys.executable, "-m", "benchmarks.run", *arguments], cwd=ROOT, check=True)
+    return add(output, cpu)
