@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from tf_cudnn_rnn.keras import _inner_loop, _stock_stack, cudnn_rnn, layers
+from tf_cudnn_rnn.keras import _graphs, _stock_stack, cudnn_rnn, layers
 
 _DROP_INS = ("LSTM", "GRU", "SimpleRNN")
 _EXPORT_TARGETS = ("own", "builtin", "stock")
@@ -147,11 +147,11 @@ def export_as(contents: str):
       ValueError: `contents` is something else.
     """
     _check_contents("contents", contents)
-    token = _inner_loop.graph_contents.set(contents)
+    token = _graphs.graph_contents.set(contents)
     try:
         yield
     finally:
-        _inner_loop.graph_contents.reset(token)
+        _graphs.graph_contents.reset(token)
 
 
 def export(model: keras.Model, filepath, as_: str | None = None, **kwargs) -> None:
