@@ -61,8 +61,8 @@ class Options:
             object.__setattr__(self, name, value)
 
     @property
-    def has_masks(self) -> bool:
-        """Whether there is anything between layers for dropout to act on."""
+    def has_dropout(self) -> bool:
+        """Whether dropout has layers to act between, hence needs a seed."""
         return self.dropout > 0 and self.num_layers > 1
 
     def set_on(self, layer: keras.layers.Layer) -> None:

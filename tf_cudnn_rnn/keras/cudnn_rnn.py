@@ -187,10 +187,10 @@ class CudnnRNN(keras.layers.Layer):
         self._layout = None
         self._state_holder = None
         self._dropout_seed = None
-        if options.has_masks:
+        if options.has_dropout:
             self._dropout_seed = DropoutSeed(seed)
             self.seed_generator = self._dropout_seed.generator
-        options.set_on(self)
+        options.set_on(self)  # last, as the setter of `dropout` asks for the seed
 
     @property
     def dropout(self) -> float:
@@ -328,7 +328,8 @@ class CudnnRNN(keras.layers.Layer):
         Raises:
           ValueError: the layer has not been built.
         """
-        return dict(params_to_canonical(self._params_array(), **self._layout_options()))
+        options = dataclasses.asdict(self.layout)
+        return dict(params_to_canonical(self._params_array(), **options))
 
     def set_canonical_weights(self, canonical) -> None:
         """Sets all weights.
@@ -347,10 +348,7 @@ class CudnnRNN(keras.layers.Layer):
                 params_header.to_text(canonical.layout), layout, self.name, "`canonical`"
             )
             canonical = canonical.named
-        self.params.assign(canonical_to_params(canonical, **self._layout_options()))
-
-    def _layout_options(self) -> dict[str, Any]:
-        return dataclasses.asdict(self.layout)
+        self.params.assign(canonical_to_params(canonical, **dataclasses.asdict(layout)))
 
     def _params_array(self) -> np.ndarray:
         self.layout  # noqa: B018 raises if there is no vector yet
