@@ -77,7 +77,7 @@ def backprop_gradients(
         inputs[1].shape.with_rank(3)[0 if options.time_major else 1],
         *(state.shape.with_rank(3)[2] for state in inputs[1:-1]),
     )
-    function = _function(options, reserve_space.dtype, sizes)
+    function = function_for(options, reserve_space.dtype, sizes)
     results = function(
         tuple(inputs), tuple(output_gradients), tuple(upstream), sequence_lengths, reserve_space
     )
@@ -88,7 +88,7 @@ def backprop_gradients(
 
 
 @functools.lru_cache(maxsize=64)
-def _function(options: Options, dtype: tf.DType, sizes: tuple):
+def function_for(options: Options, dtype: tf.DType, sizes: tuple):
     """Returns `_gradients` as a graph, for networks of these sizes.
 
     TensorFlow builds the gradient of each backward pass that a tape watches, whether or not

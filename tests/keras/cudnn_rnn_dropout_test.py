@@ -54,7 +54,7 @@ def test_seeds():
     np.testing.assert_array_equal(layer_of()(x, training=True), first)
     assert np.any(layer_of(seed=8)(x, training=True) != first)
     assert np.any(layer_of(seed=None)(x, training=True) != first)
-    assert layer_of(dropout=0.0)._dropout_seed is None
+    assert not hasattr(layer_of(dropout=0.0), "seed_generator")
     np.testing.assert_array_equal(  # everything dropped: no NaN
         np.isfinite(layer_of(dropout=1.0)(x, training=True)), True
     )
@@ -213,12 +213,12 @@ def test_nothing_is_kept_of_finished_blocks():
         del tape, loss
         gc.collect()
     layer(x, training=True)
-    assert layer._dropout_seed._recomputation._drawn == {}
+    assert layer._dropout_seed.recomputation.drawn == {}
 
 
 def test_threads_may_be_in_blocks_at_once(monkeypatch):
     """What one of them draws or forgets is no business of the others."""
-    recomputation, numbers = _dropout_seed._Recomputation(), itertools.count()
+    recomputation, numbers = _dropout_seed.Recomputation(), itertools.count()
 
     def first(args) -> int:
         return recomputation.once(lambda: next(numbers))
@@ -226,8 +226,8 @@ def test_threads_may_be_in_blocks_at_once(monkeypatch):
     def second(args) -> int:
         return recomputation.once(lambda: next(numbers))
 
-    monkeypatch.setattr(_dropout_seed, "_FIRST_RUN", first.__code__)
-    monkeypatch.setattr(_dropout_seed, "_SECOND_RUN", second.__code__)
+    monkeypatch.setattr(_dropout_seed, "FIRST_RUN", first.__code__)
+    monkeypatch.setattr(_dropout_seed, "SECOND_RUN", second.__code__)
 
     def work(_) -> None:
         for _ in range(1000):
@@ -243,12 +243,12 @@ def test_threads_may_be_in_blocks_at_once(monkeypatch):
     finally:
         sys.setswitchinterval(interval)
     recomputation.once(lambda: None)
-    assert recomputation._drawn == {}
+    assert recomputation.drawn == {}
 
 
 def test_an_unknown_recompute_grad_is_warned_of(monkeypatch):
-    monkeypatch.setattr(_dropout_seed, "_SECOND_RUN", None)
-    monkeypatch.setattr(_dropout_seed, "_RUNS_ARE_KNOWN", False)
+    monkeypatch.setattr(_dropout_seed, "SECOND_RUN", None)
+    monkeypatch.setattr(_dropout_seed, "RUNS_ARE_KNOWN", False)
     layer = layer_of(name="rnn")
     x = tf.constant(stacks.inputs())
     layer(x, training=True)  # in no block

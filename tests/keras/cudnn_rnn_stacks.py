@@ -23,8 +23,8 @@ def inputs(size=I, dtype="float64", seed=0, time_major=False) -> np.ndarray:
 
 def states(layer: CudnnRNN, seed=1) -> list[tf.Tensor]:
     rng = np.random.default_rng(seed)
-    shapes = layer._state_shapes(B)
-    return [tf.constant(rng.normal(size=shape), layer.compute_dtype) for shape in shapes]
+    zeros = layer.get_initial_state(B)
+    return [tf.constant(rng.normal(size=zero.shape), layer.compute_dtype) for zero in zeros]
 
 
 def randomise(layer: keras.layers.Layer, seed=2) -> None:

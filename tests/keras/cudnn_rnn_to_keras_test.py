@@ -75,7 +75,10 @@ def test_functional(mode, direction, time_major, mask, initial, sequences, retur
         data.append(swap(MASK))
     tensors += keywords.values()
     if initial:
-        shapes = layer._state_shapes(None)
+        axis = 1 if time_major else 0
+        shapes = [list(zero.shape) for zero in layer.get_initial_state(1)]
+        for shape in shapes:
+            shape[axis] = None
         states = [keras.Input(batch_shape=shape, dtype="float64") for shape in shapes]
         keywords["initial_state"] = tuple(states)
         tensors += states

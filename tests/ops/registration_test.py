@@ -120,5 +120,5 @@ def test_gpu_placement_falls_back_to_the_cpu():
 
 def test_loading_twice_changes_nothing():
     before = len(_cpu_kernels("CudnnRNNV3"))
-    tf.load_op_library(str(tf_cudnn_rnn._library._PATH))
+    tf.load_op_library(tf_cudnn_rnn.library_path())
     assert len(_cpu_kernels("CudnnRNNV3")) == before

@@ -447,11 +447,11 @@ def test_one_graph_for_a_network():
         inputs = list(running.tensors_of(case)[:4])
         _reverse_over_reverse(running.OWN_V3, case, inputs, inputs)
 
-    before = _second_order._function.cache_info().misses
+    before = _second_order.function_for.cache_info().misses
     for T, B in [(2, 3), (3, 4), (4, 5), (5, 6)]:
         run(T, B)
-    assert _second_order._function.cache_info().misses == before + 1
-    assert _second_order._function.cache_info().maxsize is not None  # it does not grow for ever
+    assert _second_order.function_for.cache_info().misses == before + 1
+    assert _second_order.function_for.cache_info().maxsize is not None  # it does not grow for ever
 
 
 def test_a_gradient_that_somebody_else_registered_stands():

@@ -298,7 +298,7 @@ def _from_opaque(variables, rnn_mode, scope, layout, slot, of) -> Canonical:
             + (" `scope` can say which." if keys else "")
         )
     what = "cuDNN's weight space"
-    return vectors._read(np.asarray(variables[keys[0]]), keys[0], what, layout, of)
+    return vectors.read_vector(np.asarray(variables[keys[0]]), keys[0], what, layout, of)
 
 
 def from_tf1_lstm_cell(

@@ -9,7 +9,19 @@ from tf_cudnn_rnn._formats.canonical import Canonical, Exported
 from tf_cudnn_rnn._layout import Layout
 
 
-def _read(vector: np.ndarray, name: str, what: str, layout: Layout, of: str) -> Canonical:
+def read_vector(vector: np.ndarray, name: str, what: str, layout: Layout, of: str) -> Canonical:
+    """Takes apart a vector that is laid out as `params`.
+
+    Args:
+      vector: the weights [N].
+      name: of the argument that it came in, for messages.
+      what: what such a vector is called, for messages.
+      layout: of the network.
+      of: what the values are, as of `Canonical`.
+
+    Raises:
+      ValueError: it has another length.
+    """
     base.check_dtypes({name: vector})
     if vector.shape != (layout.size,):
         raise ValueError(
@@ -43,7 +55,7 @@ def from_cudnn(
       ValueError: `params` has another shape, or an option is out of range.
     """
     layout = Layout(rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj)
-    return _read(np.asarray(params), "params", "cuDNN's weight space", layout, of)
+    return read_vector(np.asarray(params), "params", "cuDNN's weight space", layout, of)
 
 
 def to_cudnn(canonical: Canonical) -> Exported:
@@ -86,7 +98,7 @@ def from_mxnet(
     layout = Layout(
         rnn_mode, num_layers, num_units, input_size, direction, "linear_input", num_proj
     )
-    return _read(np.asarray(parameters), "parameters", "MXNet's fused vector", layout, of)
+    return read_vector(np.asarray(parameters), "parameters", "MXNet's fused vector", layout, of)
 
 
 def to_mxnet(canonical: Canonical) -> Exported:
@@ -137,7 +149,7 @@ def from_cntk(
             f"itself calls it, for the {layout.size} weights of {layout}; "
             f"got {list(matrix.shape)}."
         )
-    return _read(matrix.ravel(), "matrix", "CNTK's OptimizedRNNStack", layout, of)
+    return read_vector(matrix.ravel(), "matrix", "CNTK's OptimizedRNNStack", layout, of)
 
 
 def to_cntk(canonical: Canonical) -> Exported:

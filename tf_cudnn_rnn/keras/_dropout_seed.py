@@ -28,6 +28,7 @@ class DropoutSeed(tf.Module):
       generator: Keras' SeedGenerator, for Keras to track.
       state: its variable [2], seed and number of draws. Keras puts it into no file, and
         TensorFlow would not see it; as an attribute here it is in checkpoints.
+      recomputation: what it remembers of tf.recompute_grad blocks.
     """
 
     def __init__(self, seed: int | None):
@@ -35,7 +36,7 @@ class DropoutSeed(tf.Module):
         self._seed = seed
         self.generator = keras.random.SeedGenerator(seed)
         self.state = self.generator.state
-        self._recomputation = _Recomputation()
+        self.recomputation = Recomputation()
         self._warned_of: set[str] = set()
 
     def next(self, layer: str) -> tf.Tensor:
@@ -49,14 +50,14 @@ class DropoutSeed(tf.Module):
         """
         if self._seed is None:
             self._check_determinism(layer)
-        if not _RUNS_ARE_KNOWN and _is_called_from(_RECOMPUTE_GRAD.co_filename):
+        if not RUNS_ARE_KNOWN and _is_called_from(_RECOMPUTE_GRAD.co_filename):
             self._warn_once(
                 f"Layer {layer!r} draws dropout masks inside tf.recompute_grad or "
                 f"tf.custom_gradient. TensorFlow {tf.__version__} is not known to tell a block's "
                 "first run from its second, so a recomputed block may have other masks and its "
                 "gradients be wrong. Take such layers out of recomputed blocks."
             )
-        return self._recomputation.once(self._draw)
+        return self.recomputation.once(self._draw)
 
     def _check_determinism(self, layer: str) -> None:
         """Without a seed: raises if results must be repeatable, warns if that is not known."""
@@ -98,9 +99,9 @@ def _nested_code(code: types.CodeType, name: str) -> types.CodeType | None:
 
 # tf.recompute_grad(f) calls f in `inner` and, to differentiate it, again in the other.
 _RECOMPUTE_GRAD = inspect.unwrap(tf.recompute_grad).__code__
-_FIRST_RUN = _nested_code(_RECOMPUTE_GRAD, "inner")
-_SECOND_RUN = _nested_code(_RECOMPUTE_GRAD, "inner_recompute_grad")
-_RUNS_ARE_KNOWN = None not in (_FIRST_RUN, _SECOND_RUN)
+FIRST_RUN = _nested_code(_RECOMPUTE_GRAD, "inner")
+SECOND_RUN = _nested_code(_RECOMPUTE_GRAD, "inner_recompute_grad")
+RUNS_ARE_KNOWN = None not in (FIRST_RUN, SECOND_RUN)
 
 
 def _is_called_from(filename: str) -> bool:
@@ -111,17 +112,20 @@ def _is_called_from(filename: str) -> bool:
     return frame is not None
 
 
-class _Recomputation:
+class Recomputation:
     """Makes the second run of a tf.recompute_grad block draw what its first run drew.
 
     TensorFlow does not tell a function that it is being run again, so the call stack is
     asked. Both runs of a block have one and the same tuple `args`, which serves as its name.
     Several threads may be in blocks at once.
+
+    Attributes:
+      drawn: what blocks that may yet be run again have drawn, by id(args).
     """
 
     def __init__(self):
-        self._lock = threading.RLock()  # of _drawn; not held while drawing
-        self._drawn: dict[int, tuple[tuple, list]] = {}  # by id(args)
+        self._lock = threading.RLock()  # of drawn; not held while drawing
+        self.drawn: dict[int, tuple[tuple, list]] = {}
 
     def once(self, draw: Callable[[], tf.Tensor]) -> tf.Tensor:
         """Returns draw(), or in a second run what the first run got here."""
@@ -130,23 +134,23 @@ class _Recomputation:
         return self._once(draw, sys._getframe(1))
 
     def _once(self, draw, frame) -> tf.Tensor:
-        while frame is not None and frame.f_code not in (_FIRST_RUN, _SECOND_RUN):
+        while frame is not None and frame.f_code not in (FIRST_RUN, SECOND_RUN):
             frame = frame.f_back
         if frame is None:
             return draw()
         args = frame.f_locals["args"]
         with self._lock:
-            if frame.f_code is _SECOND_RUN and id(args) in self._drawn:
-                values = self._drawn[id(args)][1]
+            if frame.f_code is SECOND_RUN and id(args) in self.drawn:
+                values = self.drawn[id(args)][1]
                 values.append(values.pop(0))  # a whole run turns the list once around
                 return values[-1]
         value = self._once(draw, frame.f_back)  # blocks may be nested
         with self._lock:
-            self._drawn.setdefault(id(args), (args, []))[1].append(value)
+            self.drawn.setdefault(id(args), (args, []))[1].append(value)
         return value
 
     def _forget_finished_blocks(self) -> None:
-        for key in list(self._drawn):
+        for key in list(self.drawn):
             # Referred to by the pair and, for the moment, by getrefcount.
-            if sys.getrefcount(self._drawn[key][0]) == 2:
-                del self._drawn[key]
+            if sys.getrefcount(self.drawn[key][0]) == 2:
+                del self.drawn[key]

@@ -5,25 +5,15 @@ SimpleRNN, in the drop-ins and in accelerate(). Everything before and after it (
 files, wrappers) stays Keras' own.
 """
 
-import contextvars
 import logging
-from collections.abc import Iterable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from tf_cudnn_rnn import raw_ops
-from tf_cudnn_rnn.keras import _masks, _warnings
+from tf_cudnn_rnn.keras import _graphs, _masks
 from tf_cudnn_rnn.keras._packing import pack
-
-try:
-    from tensorflow.python.eager.record import could_possibly_record as _could_record
-except ImportError:  # not a public function
-
-    def _could_record() -> bool:
-        return True
-
 
 try:
     from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext as _is_for_xla
@@ -35,10 +25,6 @@ except ImportError:  # not a public function
 
 
 _logger = logging.getLogger("tf_cudnn_rnn")
-
-# What a graph gets for such a layer: "own" ops, "builtin" ops or the "stock" loop. None, if nobody
-# chose, is "own" for the layers here and "builtin" for those of cudnn_rnn.
-graph_contents = contextvars.ContextVar("tf_cudnn_rnn_graph_contents", default=None)
 
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
 _TANH = (keras.activations.tanh, keras.ops.tanh, tf.tanh)
@@ -108,48 +94,6 @@ def cannot_run_fused(layer: keras.layers.RNN, reason: str) -> ValueError:
     )
 
 
-def _may_need_gradients() -> bool:
-    """Whether the op must keep what its gradient needs.
-
-    A graph can be differentiated after it is built, so there the answer is yes; when it
-    runs the op sees whether that was done, and keeps nothing if it was not.
-    """
-    return not tf.executing_eagerly() or _could_record()
-
-
-def builds_builtin_graph() -> bool:
-    """Whether a graph is being built inside export_as("builtin")."""
-    return graph_contents.get() == "builtin" and not tf.executing_eagerly()
-
-
-def warn_about_gpus(layer: keras.layers.Layer, problems: Iterable[str]) -> None:
-    """Warns, once for each layer and problem, of a graph that may be meant for GPUs.
-
-    Args:
-      layer: whose ops are built-in ones, some options of which are broken there.
-      problems: predicates of which the layer is the subject.
-    """
-    # In __dict__, for Keras and TensorFlow track what is set as an attribute.
-    told = layer.__dict__.setdefault("_tf_cudnn_rnn_told_about_gpus", set())
-    for problem in problems:
-        if problem not in told:
-            told.add(problem)
-            _warnings.warn(
-                f"Layer {layer.name!r} {problem}. On CPUs with this library the graph is right."
-            )
-
-
-WRONG_IN_BFLOAT16 = "computes in bfloat16, which TensorFlow's GPU kernel gets wrong"
-
-
-def lengths_can_be_0(source: str) -> str:
-    """The problem of a layer that has `source`."""
-    return (
-        f"has {source}, so lengths can be 0, which TensorFlow's GPU kernel refuses: each row "
-        "needs a valid step there"
-    )
-
-
 def _run_op(layer, rnn_mode, sequences, states, lengths, training):
     """Calls the op; returns its output, batch-major, and its final states."""
     dtype = sequences.dtype
@@ -168,7 +112,7 @@ def _run_op(layer, rnn_mode, sequences, states, lengths, training):
         rnn_mode=rnn_mode,
         time_major=False,
     )
-    if builds_builtin_graph():
+    if _graphs.builds_builtin_graph():
         result = tf.raw_ops.CudnnRNNV3(
             params=pack(rnn_mode, kernel, recurrent_kernel, bias),
             # On GPUs the built-in op of inference is another, quicker one.
@@ -180,7 +124,7 @@ def _run_op(layer, rnn_mode, sequences, states, lengths, training):
             kernel=kernel,
             recurrent_kernel=recurrent_kernel,
             biases=[] if bias is None else [bias],
-            is_training=_may_need_gradients(),
+            is_training=_graphs.may_need_gradients(),
             **arguments,
         )
     output = result.output
@@ -190,8 +134,8 @@ def _run_op(layer, rnn_mode, sequences, states, lengths, training):
 
 
 def _gpu_problems(layer, mask) -> list[str]:
-    problems = [WRONG_IN_BFLOAT16] if layer.compute_dtype == "bfloat16" else []
-    return problems if mask is None else [*problems, lengths_can_be_0("a mask")]
+    problems = [_graphs.WRONG_IN_BFLOAT16] if layer.compute_dtype == "bfloat16" else []
+    return problems if mask is None else [*problems, _graphs.lengths_can_be_0("a mask")]
 
 
 def _states_of(layer, sequences, initial_state, rnn_mode: str) -> list[tf.Tensor]:
@@ -226,8 +170,8 @@ def _fused(layer, sequences, initial_state, mask, training):
         sequences = sequences * layer.cell.get_dropout_mask(sequences[:, 0, :])[:, None, :]
     sequences = tf.cast(sequences, dtype)
     states = _states_of(layer, sequences, initial_state, rnn_mode)
-    if builds_builtin_graph():
-        warn_about_gpus(layer, _gpu_problems(layer, mask))
+    if _graphs.builds_builtin_graph():
+        _graphs.warn_about_gpus(layer, _gpu_problems(layer, mask))
 
     if mask is None:
         if layer.go_backwards:
@@ -265,12 +209,11 @@ def inner_loop(
     Raises:
       ValueError: the layer must run fused, and cannot.
     """
-    if isinstance(mask, list | tuple):
-        mask = mask[0]
+    mask = _masks.single(mask)
     use_fused = getattr(layer, "use_cudnn", "auto")
     if use_fused is False:
         reason = "use_fused is False"
-    elif graph_contents.get() == "stock":
+    elif _graphs.graph_contents.get() == "stock":
         reason = "the graph is built for stock TensorFlow, by export_as('stock')"
     else:
         reason = obstacle(layer, bool(training)) or _obstacle_of_input(sequences)

@@ -15,6 +15,11 @@ from typing import Any
 import tensorflow as tf
 
 
+def single(mask: Any) -> Any:
+    """The mask of a call; Keras hands a list of them to a layer that was called on a list."""
+    return mask[0] if isinstance(mask, list | tuple) else mask
+
+
 def check_shape(mask: Any, inputs: Any, layer_name: str, one_row_will_do: bool = False) -> None:
     """Checks what is known of the shape of a mask.
 

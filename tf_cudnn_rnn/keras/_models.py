@@ -10,7 +10,8 @@ from typing import Any
 
 import keras
 
-from tf_cudnn_rnn.keras import _inner_loop, _stock_stack, cudnn_rnn, layers
+from tf_cudnn_rnn.keras import _graphs, _stock_stack, cudnn_rnn, layers
+from tf_cudnn_rnn.keras._drop_in import DropIn
 
 _DROP_INS = ("LSTM", "GRU", "SimpleRNN")
 _EXPORT_TARGETS = ("own", "builtin", "stock")
@@ -109,7 +110,7 @@ def to_keras(model: keras.Layer) -> keras.Layer:
         )
     config = _stock_stack.replace(keras.saving.serialize_keras_object(model))
     stock = keras.saving.deserialize_keras_object(_rename(config, _drop_in_key, _stock_key))
-    ours = layers._DropIn, cudnn_rnn.CudnnRNN
+    ours = DropIn, cudnn_rnn.CudnnRNN
     left = [layer.name for layer in stock._flatten_layers() if isinstance(layer, ours)]
     if left:
         raise ValueError(
@@ -147,11 +148,11 @@ def export_as(contents: str):
       ValueError: `contents` is something else.
     """
     _check_contents("contents", contents)
-    token = _inner_loop.graph_contents.set(contents)
+    token = _graphs.graph_contents.set(contents)
     try:
         yield
     finally:
-        _inner_loop.graph_contents.reset(token)
+        _graphs.graph_contents.reset(token)
 
 
 def export(model: keras.Model, filepath, as_: str | None = None, **kwargs) -> None:

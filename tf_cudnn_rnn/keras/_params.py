@@ -7,12 +7,30 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_cudnn_rnn import raw_ops
 from tf_cudnn_rnn._formats import params_header
 from tf_cudnn_rnn._layout import GATES, Layout
 
 _KERNELS = ("input_kernel", "projection")
 _RECURRENT = ("recurrent_kernel",)
 _BIASES = ("input_bias", "recurrent_bias")
+
+
+def size_of(layout: Layout, dtype: str) -> int:
+    """N, as the op that makes room for cuDNN's weights says it."""
+    with tf.init_scope():
+        size = raw_ops.CudnnRNNParamsSize(
+            num_layers=layout.num_layers,
+            num_units=layout.num_units,
+            input_size=layout.input_size,
+            T=dtype,
+            S=tf.int64,
+            rnn_mode=layout.rnn_mode,
+            input_mode=layout.input_mode,
+            direction=layout.direction,
+            num_proj=layout.num_proj,
+        )
+        return int(size[0])
 
 
 def _drawing_afresh(initializer: Any, k: int) -> Any:

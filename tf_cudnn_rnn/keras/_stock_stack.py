@@ -5,7 +5,8 @@ from typing import Any
 import keras
 
 from tf_cudnn_rnn._layout import DIRECTIONS
-from tf_cudnn_rnn.keras import cudnn_rnn
+from tf_cudnn_rnn.keras import _graphs, cudnn_rnn
+from tf_cudnn_rnn.keras._shapes import Shapes
 from tf_cudnn_rnn.weights import Canonical, to_keras
 
 _CLASSES = {
@@ -163,7 +164,7 @@ def _model(
         the states one each.
     """
     if layer.num_proj and layer.num_proj != layer.num_units:
-        raise cudnn_rnn.has_no_stock_layer(layer)
+        raise _graphs.has_no_stock_layer(layer)
 
     def new_input(name: str, shape, dtype: str):
         return keras.Input(batch_shape=shape, dtype=dtype, name=f"{layer.name}_{name}")
@@ -180,7 +181,7 @@ def _model(
     if "initial_state" in more:
         inputs += [
             new_input(f"state_{k}", shape, layer.compute_dtype)
-            for k, shape in enumerate(layer._state_shapes(batch))
+            for k, shape in enumerate(Shapes.of(layer).states(batch))
         ]
         states = [swap(state) for state in inputs[1:]]  # [B, L*D, .]
     if "sequence_lengths" in more:

@@ -1,29 +1,28 @@
 """Recurrent networks of several layers and directions, run as one op."""
 
-import numbers
+import dataclasses
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_cudnn_rnn import raw_ops
 from tf_cudnn_rnn._formats import params_header
-from tf_cudnn_rnn._layout import DIRECTIONS, Layout, ParamName
-from tf_cudnn_rnn.keras import _masks, _params, _warnings
-from tf_cudnn_rnn.keras._dropout_seed import DropoutSeed
-from tf_cudnn_rnn.keras._inner_loop import (
-    WRONG_IN_BFLOAT16,
-    _may_need_gradients,
-    builds_builtin_graph,
-    graph_contents,
-    lengths_can_be_0,
-    warn_about_gpus,
+from tf_cudnn_rnn._layout import Layout, ParamName
+from tf_cudnn_rnn.keras import (
+    _files,
+    _graphs,
+    _lengths,
+    _masks,
+    _op_call,
+    _options,
+    _params,
+    _states,
+    _warnings,
 )
+from tf_cudnn_rnn.keras._dropout_seed import DropoutSeed
+from tf_cudnn_rnn.keras._shapes import Shapes, swap
 from tf_cudnn_rnn.weights import Canonical, canonical_to_params, params_to_canonical
-
-_FILE_HEADER = "header"
-_FILE_DROPOUT_SEED = "dropout_seed"
 
 
 @keras.saving.register_keras_serializable(package="tf_cudnn_rnn")
@@ -154,44 +153,44 @@ class CudnnRNN(keras.layers.Layer):
         name: str | None = None,
         **kwargs,
     ):
-        _check_go_backwards(type(self), kwargs)
+        _options.check_go_backwards(type(self), kwargs)
         super().__init__(dtype=dtype, name=name, **kwargs)
-        # All rules but those on the input size, which is not known yet.
-        features = 0 if num_proj is None else num_proj
-        layout = Layout(rnn_mode, num_layers, num_units, num_units, direction, input_mode, features)
-        self._dropout = _probability(dropout)
-        if dropout and layout.num_layers == 1:
+        options = _options.Options(
+            num_units=num_units,
+            num_layers=num_layers,
+            rnn_mode=rnn_mode,
+            direction=direction,
+            input_mode=input_mode,
+            num_proj=num_proj,
+            dropout=dropout,
+            seed=seed,
+            time_major=time_major,
+            return_sequences=return_sequences,
+            return_state=return_state,
+            stateful=stateful,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            bias_initializer=bias_initializer,
+            unit_forget_bias=unit_forget_bias,
+            kernel_regularizer=kernel_regularizer,
+            recurrent_regularizer=recurrent_regularizer,
+            bias_regularizer=bias_regularizer,
+        )
+        if dropout and options.num_layers == 1:
             _warnings.warn(
                 f"Layer {self.name!r} has dropout={dropout} and one layer. Dropout acts between "
                 "layers, so it does nothing here: put a keras.layers.Dropout before or after."
             )
-        self.num_units = layout.num_units
-        self.num_layers = layout.num_layers
-        self.rnn_mode = rnn_mode
-        self.direction = direction
-        self.input_mode = input_mode
-        self.num_proj = None if num_proj is None else layout.num_proj
-        self.seed = seed
-        self.time_major = time_major
-        self.return_sequences = return_sequences
-        self.return_state = return_state
-        self.stateful = stateful
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.unit_forget_bias = unit_forget_bias
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
-        self.recurrent_regularizer = keras.regularizers.get(recurrent_regularizer)
-        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
         self.supports_jit = False  # XLA knows no custom ops
         self.supports_masking = True
         self.input_spec = keras.layers.InputSpec(ndim=3)
         self._layout = None
         self._state_holder = None
         self._dropout_seed = None
-        if self.dropout and self.num_layers > 1:
+        if options.has_dropout:
             self._dropout_seed = DropoutSeed(seed)
             self.seed_generator = self._dropout_seed.generator
+        options.set_on(self)  # last, as the setter of `dropout` asks for the seed
 
     @property
     def dropout(self) -> float:
@@ -203,7 +202,7 @@ class CudnnRNN(keras.layers.Layer):
 
     @dropout.setter
     def dropout(self, dropout: float) -> None:
-        probability = _probability(dropout)
+        probability = _options.probability(dropout)
         if probability and self.num_layers > 1 and self._dropout_seed is None:
             raise ValueError(
                 f"`dropout` of layer {self.name!r} must stay 0, for the layer was made without "
@@ -232,38 +231,25 @@ class CudnnRNN(keras.layers.Layer):
         return self._layout
 
     @property
-    def _batch_axis(self) -> int:
-        return 1 if self.time_major else 0
-
-    @property
-    def _num_states(self) -> int:
-        return len(DIRECTIONS[self.direction]) * self.num_layers
+    def _shapes(self) -> Shapes:
+        return Shapes.of(self)
 
     @property
     def state_size(self) -> list[int]:
         """The features of h and, for an LSTM, c."""
-        sizes = [self.num_proj or self.num_units]
-        return sizes + [self.num_units] if self.rnn_mode == "lstm" else sizes
-
-    def _state_shapes(self, batch) -> list[tuple]:
-        k = self._num_states
-        return [(k, batch, n) if self.time_major else (batch, k, n) for n in self.state_size]
+        return self._shapes.state_size
 
     def compute_output_shape(self, input_shape):
         """As of Keras' layers: a shape, or a tuple of shapes if return_state."""
-        batch = input_shape[self._batch_axis]
-        features = len(DIRECTIONS[self.direction]) * self.state_size[0]
-        shape = (*input_shape[:2], features) if self.return_sequences else (batch, features)
-        return (shape, *self._state_shapes(batch)) if self.return_state else shape
+        return self._shapes.returned(input_shape)
 
     def compute_output_spec(
         self, inputs, initial_state=None, sequence_lengths=None, mask=None, training=False
     ):
         """As of Keras' layers; checks the arguments as `call` does."""
         del training
-        self._check_steps(inputs)
-        self._check_lengths(inputs, sequence_lengths, mask)
-        self._checked_state(inputs, initial_state)
+        _lengths.check(inputs, sequence_lengths, _masks.single(mask), self._shapes, self.name)
+        _states.checked(initial_state, inputs, self._shapes, self.name)
 
         def spec(shape):
             return keras.KerasTensor(shape, dtype=self.compute_dtype)
@@ -273,8 +259,7 @@ class CudnnRNN(keras.layers.Layer):
 
     def compute_mask(self, inputs, mask):
         """The mask of the sequences, if these are returned; states have none."""
-        mask = mask[0] if isinstance(mask, list | tuple) else mask
-        output_mask = mask if self.return_sequences else None
+        output_mask = _masks.single(mask) if self.return_sequences else None
         return [output_mask, *[None] * len(self.state_size)] if self.return_state else output_mask
 
     # --------------------------------------------------------------------------------
@@ -289,20 +274,12 @@ class CudnnRNN(keras.layers.Layer):
                 f"The last dimension of the inputs of layer {self.name!r}, the input size, must "
                 f"be known; got shape {tuple(input_shape)}."
             )
-        self._layout = Layout(
-            self.rnn_mode,
-            self.num_layers,
-            self.num_units,
-            input_size,
-            self.direction,
-            self.input_mode,
-            self.num_proj or 0,
-        )
+        self._layout = _options.layout_of(self, input_size)
         self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: input_size})
         # First, so that a checkpoint restored later is checked before it is read.
         self.params_header = _params.Header(self._layout, self.name)
         self.params = self.add_weight(
-            shape=(self._params_size(),),
+            shape=(_params.size_of(self._layout, self.variable_dtype),),
             initializer=_params.initializer_of(
                 self._layout,
                 self.kernel_initializer,
@@ -319,43 +296,10 @@ class CudnnRNN(keras.layers.Layer):
             name="params",
         )
         if self.stateful:
-            self._build_states(input_shape[self._batch_axis])
-
-    def _params_size(self) -> int:
-        layout = self.layout
-        with tf.init_scope():
-            size = raw_ops.CudnnRNNParamsSize(
-                num_layers=layout.num_layers,
-                num_units=layout.num_units,
-                input_size=layout.input_size,
-                T=self.variable_dtype,
-                S=tf.int64,
-                rnn_mode=layout.rnn_mode,
-                input_mode=layout.input_mode,
-                direction=layout.direction,
-                num_proj=layout.num_proj,
+            shapes = self._shapes
+            self._state_holder = _states.StateVariables(
+                shapes, input_shape[shapes.batch_axis], self.variable_dtype, self.name
             )
-            return int(size[0])
-
-    def _build_states(self, batch_size: int | None) -> None:
-        if batch_size is None:
-            raise ValueError(
-                f"Layer {self.name!r} has stateful=True, so its batch size must be known; got "
-                "None. Give the model a keras.Input(batch_shape=...)."
-            )
-        # As in Keras' layers the states are not among the weights, which fit any batch size.
-        # TensorFlow finds them in the module.
-        holder = tf.Module()
-        holder.states = [
-            keras.Variable(
-                tf.zeros(shape),
-                trainable=False,
-                dtype=self.variable_dtype,
-                name="rnn_state",
-            )
-            for shape in self._state_shapes(batch_size)
-        ]
-        self._state_holder = holder
 
     @property
     def states(self) -> list[keras.Variable] | None:
@@ -364,8 +308,8 @@ class CudnnRNN(keras.layers.Layer):
 
     def reset_state(self) -> None:
         """Sets the states of a stateful layer to zero."""
-        for state in self.states or []:
-            state.assign(tf.zeros_like(state.value))
+        if self._state_holder is not None:
+            self._state_holder.reset()
 
     def reset_states(self) -> None:
         """Another name of `reset_state`."""
@@ -373,7 +317,7 @@ class CudnnRNN(keras.layers.Layer):
 
     def get_initial_state(self, batch_size) -> list[tf.Tensor]:
         """The states that a call starts with by default: zeros."""
-        return [tf.zeros(shape, self.compute_dtype) for shape in self._state_shapes(batch_size)]
+        return [tf.zeros(shape, self.compute_dtype) for shape in self._shapes.states(batch_size)]
 
     def canonical_weights(self) -> dict[ParamName, np.ndarray]:
         """Returns all weights by layer, direction, gate and kind: copies.
@@ -384,7 +328,8 @@ class CudnnRNN(keras.layers.Layer):
         Raises:
           ValueError: the layer has not been built.
         """
-        return dict(params_to_canonical(self._params_array(), **self._layout_options()))
+        options = dataclasses.asdict(self.layout)
+        return dict(params_to_canonical(self._params_array(), **options))
 
     def set_canonical_weights(self, canonical) -> None:
         """Sets all weights.
@@ -403,10 +348,7 @@ class CudnnRNN(keras.layers.Layer):
                 params_header.to_text(canonical.layout), layout, self.name, "`canonical`"
             )
             canonical = canonical.named
-        self.params.assign(canonical_to_params(canonical, **self._layout_options()))
-
-    def _layout_options(self) -> dict[str, Any]:
-        return {field: getattr(self.layout, field) for field in Layout.__dataclass_fields__}
+        self.params.assign(canonical_to_params(canonical, **dataclasses.asdict(layout)))
 
     def _params_array(self) -> np.ndarray:
         self.layout  # noqa: B018 raises if there is no vector yet
@@ -420,15 +362,9 @@ class CudnnRNN(keras.layers.Layer):
         """Writes named matrices, for .keras and .weights.h5, and a header that explains them."""
         if not self.built:
             return
-        text = params_header.to_text(self.layout)
-        store[_FILE_HEADER] = np.frombuffer(text.encode(), np.uint8)
-        params = self._params_array()
-        for group in params_header.groups(self.layout):
-            if group.size:
-                values = params[group.offset : group.offset + group.size]
-                store[str(group.name)] = values.reshape(group.shape)
-        if self._dropout_seed is not None:
-            store[_FILE_DROPOUT_SEED] = self._dropout_seed.state.numpy()
+        seed = self._dropout_seed
+        seed_state = None if seed is None else seed.state.numpy()
+        _files.write(store, self.layout, self._params_array(), seed_state)
 
     def load_own_variables(self, store) -> None:
         """Reads what `save_own_variables` wrote.
@@ -439,59 +375,21 @@ class CudnnRNN(keras.layers.Layer):
         Raises:
           ValueError: the weights are of another network, or of another kind of layer.
         """
-        layout = self.layout
-        where = "the file"
-
-        # Keras' sharded store loses its place when it is asked for a key that it does not have.
-        keys = set(store.keys())
-        if _FILE_HEADER not in keys:
-            raise ValueError(
-                f"Layer {self.name!r} must find the named matrices of a CudnnRNN and their "
-                f"`{_FILE_HEADER}` in the file; found {', '.join(sorted(keys)) or 'nothing'}. "
-                "Weights of other layers: tf_cudnn_rnn.weights and set_canonical_weights."
-            )
-        header = np.asarray(store[_FILE_HEADER]).tobytes()
-        params_header.check_same(header, layout, self.name, where)
-        flat = []
-        for group in params_header.groups(layout):
-            if group.size:
-                flat.append(_group_array(store, group, where).ravel())
-        self.params.assign(np.concatenate(flat))
-        if self._dropout_seed is not None and _FILE_DROPOUT_SEED in keys:
-            seed_state = store[_FILE_DROPOUT_SEED]
-            if self.seed is not None and seed_state[0] == self.seed:
+        self.params.assign(_files.read_params(store, self.layout, self.name))
+        if self._dropout_seed is not None and self.seed is not None:
+            seed_state = _files.read_dropout_seed(store)
+            if seed_state is not None and seed_state[0] == self.seed:
                 self._dropout_seed.state.assign(seed_state)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]):
         """Makes a layer of what `get_config` returned."""
-        _check_go_backwards(cls, config)  # Keras buries what the constructor says in a page
+        _options.check_go_backwards(cls, config)  # Keras buries what the constructor says in a page
         return super().from_config(config)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "num_units": self.num_units,
-            "num_layers": self.num_layers,
-            "rnn_mode": self.rnn_mode,
-            "direction": self.direction,
-            "input_mode": self.input_mode,
-            "num_proj": self.num_proj,
-            "dropout": self.dropout,
-            "seed": self.seed,
-            "time_major": self.time_major,
-            "return_sequences": self.return_sequences,
-            "return_state": self.return_state,
-            "stateful": self.stateful,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "unit_forget_bias": self.unit_forget_bias,
-            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
-            "recurrent_regularizer": keras.regularizers.serialize(self.recurrent_regularizer),
-            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
-        }
+        return {**super().get_config(), **_options.config_of(self)}
 
     # --------------------------------------------------------------------------------
     # The call
@@ -509,119 +407,51 @@ class CudnnRNN(keras.layers.Layer):
 
     def call(self, inputs, initial_state=None, sequence_lengths=None, mask=None, training=False):
         """Runs the network; see the class."""
-        mask = mask[0] if isinstance(mask, list | tuple) else mask
-        self._check_steps(inputs)
-        self._check_lengths(inputs, sequence_lengths, mask)
-        inputs = tf.cast(keras.ops.convert_to_tensor(inputs), self.compute_dtype)
-        if initial_state is None and self.stateful:
-            self._check_batch(inputs)
-            initial_state = self.states
-        states = self._checked_state(inputs, initial_state)
-        if states is None:
-            states = self.get_initial_state(tf.shape(inputs)[self._batch_axis])
-        states = [tf.cast(keras.ops.convert_to_tensor(s), self.compute_dtype) for s in states]
-
-        lengths = None
+        shapes, mask = self._shapes, _masks.single(mask)
+        _lengths.check(inputs, sequence_lengths, mask, shapes, self.name)
+        inputs = self._as_tensor(inputs)
+        states = self._first_states(initial_state, inputs)
         if mask is not None:
             outputs, states, lengths = self._run_masked(inputs, states, mask, training)
         else:
-            if sequence_lengths is not None:
-                lengths = _as_int32(sequence_lengths)
+            lengths = None if sequence_lengths is None else _lengths.as_int32(sequence_lengths)
             outputs, states = self._run(inputs, self.time_major, states, lengths, training)
-
         if not self.return_sequences:
-            outputs = self._last_output(states[0], lengths)
-        shapes = self.compute_output_shape(tuple(inputs.shape))
-        outputs.set_shape(shapes[0] if self.return_state else shapes)
-        state_shapes = self._state_shapes(inputs.shape[self._batch_axis])
-        for state, shape in zip(states, state_shapes, strict=True):
+            outputs = _states.last_output(states[0], lengths, shapes)
+
+        # What the ops' shape functions could not tell.
+        outputs.set_shape(shapes.output(tuple(inputs.shape)))
+        expected = shapes.states(inputs.shape[shapes.batch_axis])
+        for state, shape in zip(states, expected, strict=True):
             state.set_shape(shape)
         if self.stateful:
-            for variable, state in zip(self.states, states, strict=True):
-                variable.assign(tf.cast(state, self.variable_dtype))
+            self._state_holder.keep(states)
         return (outputs, *states) if self.return_state else outputs
 
-    def _check_steps(self, inputs) -> None:
-        if inputs.shape[0 if self.time_major else 1] == 0:
-            raise ValueError(
-                f"`inputs` of layer {self.name!r} must have shape "
-                f"{'[T, B, I]' if self.time_major else '[B, T, I]'} with T at least 1; got "
-                f"{list(inputs.shape)}."
-            )
+    def _as_tensor(self, value) -> tf.Tensor:
+        return tf.cast(keras.ops.convert_to_tensor(value), self.compute_dtype)
 
-    def _check_lengths(self, inputs, sequence_lengths, mask) -> None:
-        """Checks what is known of `mask` and `sequence_lengths`."""
-        mask = mask[0] if isinstance(mask, list | tuple) else mask
-        if mask is not None:
-            _masks.check_shape(mask, inputs, self.name)
-        if sequence_lengths is None:
-            return
-        if mask is not None:
-            raise ValueError(
-                f"Layer {self.name!r} must be given either `mask` or `sequence_lengths`; got "
-                "both. A mask may also have come with `inputs` from an earlier layer: leave "
-                "`sequence_lengths` out then."
-            )
-        if _is_plain(sequence_lengths):
-            sequence_lengths = np.asarray(sequence_lengths)
-        batch, shape = inputs.shape[self._batch_axis], tf.TensorShape(sequence_lengths.shape)
-        if not shape.is_compatible_with([batch]):
-            raise ValueError(
-                f"`sequence_lengths` must have shape [B] = [{batch}]; got {shape.as_list()}."
-            )
-        dtype = tf.as_dtype(sequence_lengths.dtype)
-        if not dtype.is_integer:
-            raise ValueError(f"`sequence_lengths` must be integers; got {dtype.name}.")
-
-    def _checked_state(self, inputs, initial_state) -> list | None:
-        """Returns `initial_state` as a list, its number and known shapes checked."""
-        if initial_state is None:
-            return None
-        if not isinstance(initial_state, list | tuple):
-            initial_state = [initial_state]
-        names = "(h, c)" if self.rnn_mode == "lstm" else "(h,)"
-        if len(initial_state) != len(self.state_size):
-            raise ValueError(
-                f"`initial_state` of layer {self.name!r}, rnn_mode {self.rnn_mode}, must be "
-                f"{names}; got {len(initial_state)} tensors."
-            )
-        shapes = self._state_shapes(inputs.shape[self._batch_axis])
-        letters = "[L*D, B, {}]" if self.time_major else "[B, L*D, {}]"
-        for k, (state, shape) in enumerate(zip(initial_state, shapes, strict=True)):
-            if not tf.TensorShape(state.shape).is_compatible_with(shape):
-                raise ValueError(
-                    f"`initial_state`[{k}] of layer {self.name!r} must have shape "
-                    f"{letters.format('PH'[k])} = {list(shape)}; got {list(state.shape)}."
-                )
-        return list(initial_state)
-
-    def _check_batch(self, inputs) -> None:
-        batch, expected = inputs.shape[self._batch_axis], self.states[0].shape[self._batch_axis]
-        if batch is not None and batch != expected:
-            raise ValueError(
-                f"Layer {self.name!r} has stateful=True, so each batch must have the size of its "
-                f"states, {expected}; got {batch}."
-            )
+    def _first_states(self, initial_state, inputs: tf.Tensor) -> list[tf.Tensor]:
+        """The states of a call: those that it was given, kept ones, or zeros."""
+        shapes = self._shapes
+        if initial_state is None and self.stateful:
+            self._state_holder.check_batch(inputs, shapes, self.name)
+            initial_state = self.states
+        states = _states.checked(initial_state, inputs, shapes, self.name)
+        if states is None:
+            states = self.get_initial_state(tf.shape(inputs)[shapes.batch_axis])
+        return [self._as_tensor(state) for state in states]
 
     def _run_masked(self, inputs, states, mask, training):
         """Runs the valid steps of any mask; returns outputs, states and lengths."""
         mask = _masks.as_matrix(mask, inputs, self.name)
-        compaction = _masks.Compaction(_swap(mask) if self.time_major else mask)
-        sequences = compaction.compact(_swap(inputs) if self.time_major else inputs)
+        compaction = _masks.Compaction(swap(mask) if self.time_major else mask)
+        sequences = compaction.compact(swap(inputs) if self.time_major else inputs)
         outputs, states = self._run(sequences, False, states, compaction.lengths, training)
         if self.return_sequences:
             outputs = compaction.expand(outputs, zero_output=True)
-            outputs = _swap(outputs) if self.time_major else outputs
+            outputs = swap(outputs) if self.time_major else outputs
         return outputs, states, compaction.lengths
-
-    def _last_output(self, h: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
-        """[B, D*P]: the final h of the last layer; zero in rows of no length, if known."""
-        h = h if self.time_major else _swap(h)
-        D = len(DIRECTIONS[self.direction])
-        last = tf.concat(tf.unstack(h[-D:], num=D), axis=-1)
-        if lengths is None:
-            return last
-        return tf.where((lengths > 0)[:, None], last, tf.zeros_like(last))
 
     def _run(self, inputs, is_time_major: bool, states, lengths: tf.Tensor | None, training):
         """Calls the op.
@@ -634,130 +464,25 @@ class CudnnRNN(keras.layers.Layer):
         Returns:
           The output in the order of axes of `inputs`, the states in that of `states`.
         """
-        contents = graph_contents.get()
-        if contents == "stock":
-            if self.layout.has_projection:
-                raise has_no_stock_layer(self)
-            raise ValueError(
-                f"Layer {self.name!r} ({type(self).__name__}) cannot be traced as 'stock': it "
-                "always runs as an op. Export tf_cudnn_rnn.keras.to_keras(model), an equal model "
-                "of stock Keras layers, instead."
-            )
+        _graphs.check_not_stock(self)
         dropout = self.dropout if training and self.num_layers > 1 else 0.0
-        exporting = builds_builtin_graph()
-        if exporting:
-            warn_about_gpus(self, self._gpu_problems(lengths is None, dropout))
-        if lengths is None:
-            batch, time = (1, 0) if is_time_major else (0, 1)
-            lengths = tf.fill([tf.shape(inputs)[batch]], tf.shape(inputs)[time])
-        layout = self.layout
-        options = {
-            "rnn_mode": layout.rnn_mode,
-            "direction": layout.direction,
-            "input_mode": layout.input_mode,
-            "num_proj": layout.num_proj,
-        }
-        if dropout or contents == "own":
-            op, op_time_major = raw_ops.CudnnRNNV3, is_time_major
-            options["is_training"] = dropout > 0 or _may_need_gradients()
-            if dropout:
-                options |= {"dropout": dropout, "rng_seed": self._dropout_seed.next(self.name)}
-        else:
-            op, op_time_major = tf.raw_ops.CudnnRNNV3, is_time_major or self._num_states > 1
-            options["is_training"] = bool(training) if exporting else _may_need_gradients()
-
-        swap_inputs = op_time_major != is_time_major
-        swap_states = op_time_major != self.time_major
-        states = [_swap(state) for state in states] if swap_states else states
-        result = op(
-            input=_swap(inputs) if swap_inputs else inputs,
-            input_h=states[0],
-            input_c=states[1] if self.rnn_mode == "lstm" else tf.zeros([], inputs.dtype),
-            params=tf.cast(keras.ops.convert_to_tensor(self.params), inputs.dtype),
-            sequence_lengths=lengths,
-            time_major=op_time_major,
-            **options,
-        )
-        finals = [result.output_h, result.output_c][: len(states)]
-        return (
-            _swap(result.output) if swap_inputs else result.output,
-            [_swap(state) for state in finals] if swap_states else finals,
-        )
-
-    def _gpu_problems(self, full: bool, dropout: float) -> list[str]:
-        """What of a graph of built-in ops does not run on GPUs."""
-        problems = []
-        if self.layout.has_projection:
-            problems.append(f"has num_proj={self.num_proj}, which recent GPU builds refuse")
-        if self.compute_dtype == "bfloat16":
-            problems.append(WRONG_IN_BFLOAT16)
-        if not full:
-            problems.append(lengths_can_be_0("a mask or sequence_lengths"))
-        if dropout:
-            problems.append(
-                "is traced for training with dropout, for which the graph holds an own op that "
-                "needs this library; pass training=False"
+        if _graphs.builds_builtin_graph():
+            problems = _graphs.cudnn_rnn_problems(
+                self.layout, self.compute_dtype, lengths is not None, dropout
             )
-        return problems
-
-
-def has_no_stock_layer(layer: CudnnRNN) -> ValueError:
-    """The error for asking for stock layers in the place of one that projects."""
-    return ValueError(
-        f"Layer {layer.name!r} has num_proj={layer.num_proj}, and no stock Keras layer "
-        "projects. Train without a projection; or export the model with as_='builtin', for "
-        "TensorFlow with this library; or take the weights to PyTorch or MXNet with "
-        "tf_cudnn_rnn.weights."
-    )
-
-
-def _probability(dropout) -> float:
-    if not isinstance(dropout, numbers.Real):
-        raise TypeError(f"`dropout` must be a real number; got {dropout!r}.")
-    if not 0 <= dropout <= 1:
-        raise ValueError(f"`dropout` must be in [0, 1]; got {dropout}.")
-    return float(dropout)
-
-
-def _check_go_backwards(cls: type, options: dict[str, Any]) -> None:
-    """Explains what Bidirectional asks for."""
-    if "go_backwards" in options:
-        raise ValueError(
-            f"`go_backwards` must be left out of {cls.__name__}; got {options['go_backwards']!r}. "
-            "Pass direction='bidirectional' instead of putting the layer inside "
-            "keras.layers.Bidirectional."
+            _graphs.warn_about_gpus(self, problems)
+        return _op_call.run(
+            self.layout,
+            self._as_tensor(self.params),
+            inputs,
+            states,
+            lengths,
+            inputs_time_major=is_time_major,
+            states_time_major=self.time_major,
+            training=training,
+            dropout=dropout,
+            rng_seed=self._dropout_seed.next(self.name) if dropout else None,
         )
-
-
-def _group_array(store, group: params_header.Group, where: str) -> np.ndarray:
-    """Reads one group of a file, checked."""
-    try:
-        array = np.asarray(store[str(group.name)])
-    except KeyError:
-        raise ValueError(f"{where} must hold {group.name}, which is missing.") from None
-    if array.shape != group.shape:
-        raise ValueError(
-            f"{group.name} in {where} must have shape {list(group.shape)}; got {list(array.shape)}."
-        )
-    return array
-
-
-def _swap(tensor: tf.Tensor) -> tf.Tensor:
-    """Exchanges the first two axes."""
-    return tf.transpose(tensor, [1, 0, *range(2, tensor.shape.rank)])
-
-
-def _as_int32(lengths: Any) -> tf.Tensor:
-    """Lengths of any integer type; what int32 does not hold stays out of range."""
-    lengths = tf.convert_to_tensor(np.asarray(lengths) if _is_plain(lengths) else lengths)
-    if lengths.dtype == tf.int32:
-        return lengths
-    return tf.cast(tf.clip_by_value(tf.cast(lengths, tf.int64), -1, tf.int32.max), tf.int32)
-
-
-def _is_plain(lengths: Any) -> bool:
-    """Whether these are numbers of Python, not a tensor or array."""
-    return isinstance(lengths, list | tuple)
 
 
 class _OfOneMode(CudnnRNN):
@@ -766,11 +491,7 @@ class _OfOneMode(CudnnRNN):
     _mode: str
 
     def __init__(self, num_units: int, num_layers: int = 1, **kwargs):
-        if "rnn_mode" in kwargs:
-            raise ValueError(
-                f"`rnn_mode` must be left out of {type(self).__name__}, which is always "
-                f"{self._mode!r}; got {kwargs['rnn_mode']!r}. CudnnRNN takes any."
-            )
+        _options.check_mode(type(self), self._mode, kwargs)
         super().__init__(num_units, num_layers, self._mode, **kwargs)
 
     def get_config(self) -> dict[str, Any]:

@@ -2,52 +2,11 @@
 
 import keras
 
-from tf_cudnn_rnn.keras import _inner_loop
-
-
-class _DropIn:
-    """What the drop-ins have in common, before the Keras class in the order of bases.
-
-    Attributes:
-      runs_fused: whether the last call ran as the fused op; None before the first. A call
-        that a tf.function replays counts for nothing: it does what its tracing did.
-      fallback_reason: why the last call ran in Keras' loop, None if it did not.
-    """
-
-    runs_fused: bool | None = None
-    fallback_reason: str | None = None
-
-    def __init__(self, *args, use_fused="auto", **kwargs):
-        super().__init__(*args, **kwargs)
-        if use_fused not in ("auto", True, False):
-            raise ValueError(f"`use_fused` must be 'auto', True or False; got {use_fused!r}.")
-        use_cudnn = getattr(self, "use_cudnn", "auto")  # SimpleRNN has none
-        if "auto" not in (use_fused, use_cudnn) and use_fused != use_cudnn:
-            raise ValueError(
-                "`use_cudnn` is another name of `use_fused`, so give one of them; got "
-                f"use_fused={use_fused}, use_cudnn={use_cudnn}."
-            )
-        # Bidirectional clones its layer through the config, which holds neither name, and
-        # hands on an attribute of this name.
-        self.use_cudnn = use_cudnn if use_fused == "auto" else use_fused
-        self.supports_jit = False  # XLA knows no custom ops
-        if self.use_cudnn is True:
-            reason = _inner_loop.obstacle(self, training=False)
-            if reason:
-                raise _inner_loop.cannot_run_fused(self, reason)
-
-    @property
-    def use_fused(self):
-        """Whether to run as the fused op: "auto" (if possible), True (or raise), False."""
-        return self.use_cudnn
-
-    def inner_loop(self, sequences, initial_state, mask, training=False):
-        """Overrides Keras' loop over time steps."""
-        return _inner_loop.inner_loop(self, sequences, initial_state, mask, training)
+from tf_cudnn_rnn.keras._drop_in import DropIn
 
 
 @keras.saving.register_keras_serializable(package="tf_cudnn_rnn")
-class LSTM(_DropIn, keras.layers.LSTM):
+class LSTM(DropIn, keras.layers.LSTM):
     """keras.layers.LSTM, run by one fused op on the CPU.
 
     All arguments are Keras', and so are variables, config, files and results. It falls back
@@ -61,7 +20,7 @@ class LSTM(_DropIn, keras.layers.LSTM):
 
 
 @keras.saving.register_keras_serializable(package="tf_cudnn_rnn")
-class GRU(_DropIn, keras.layers.GRU):
+class GRU(DropIn, keras.layers.GRU):
     """keras.layers.GRU, run by one fused op on the CPU; see LSTM.
 
     It falls back to Keras' loop for reset_after=False, too.
@@ -69,7 +28,7 @@ class GRU(_DropIn, keras.layers.GRU):
 
 
 @keras.saving.register_keras_serializable(package="tf_cudnn_rnn")
-class SimpleRNN(_DropIn, keras.layers.SimpleRNN):
+class SimpleRNN(DropIn, keras.layers.SimpleRNN):
     """keras.layers.SimpleRNN, run by one fused op on the CPU; see LSTM.
 
     It falls back to Keras' loop for an activation other than tanh and relu.

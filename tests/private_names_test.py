@@ -1,0 +1,245 @@
+"""What begins with an underscore is read where it is defined, and nowhere else.
+
+A room is a Python file of the package. What others need of it has a name without an underscore;
+so it is clear what may change without a look at other files. A file whose own name begins with
+an underscore is for the package: its modules may import it, tests and programs may not.
+
+What must be read all the same is listed here, with the reason.
+"""
+
+import ast
+import collections
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PACKAGE = "tf_cudnn_rnn"
+
+_DEPTH = "Keras has no public way to all layers at any depth"
+_CALL_STACK = "documented by Python, in spite of its name"
+
+# Of Keras and Python.
+READ_BY_THE_PACKAGE = {
+    "tf_cudnn_rnn/keras/_dropout_seed.py": {"_getframe": _CALL_STACK},
+    "tf_cudnn_rnn/keras/_models.py": {"_flatten_layers": _DEPTH},
+    "tf_cudnn_rnn/keras/_stock_stack.py": {
+        "_layers": "Keras' own children of a layer, of which to copy the weights one by one",
+        "_non_trainable_variables": "a layer's own, without those of its children",
+        "_trainable_variables": "a layer's own, without those of its children",
+    },
+    "tf_cudnn_rnn/keras/_warnings.py": {"_getframe": _CALL_STACK},
+    "tf_cudnn_rnn/keras/cudnn_rnn.py": {
+        "_call_signature": "where Keras would find `mask`",
+        "_keras_mask": "how Keras 3 hands masks from layer to layer",
+    },
+}
+
+# Of the package.
+READ_BY_OTHERS = {
+    "benchmarks/machine.py": {"_build_info": "stamps results with what the library was built for"},
+    "tests/keras/accelerate_test.py": {"_accelerate": "pretends another version of Keras"},
+    "tests/keras/cudnn_rnn_dropout_test.py": {
+        "_dropout_seed": "what it keeps, and its threads, show nowhere else; checkpoints have the "
+        "layer's attribute of this name"
+    },
+    "tests/keras/cudnn_rnn_weights_test.py": {
+        "_formats": "where each matrix of `params` begins",
+    },
+    "tests/keras/environment_test.py": {"_environment": "calls it with other versions of Keras"},
+    "tests/python/import_test.py": {"_build_info": "tests it"},
+    "tests/python/keras_weights_test.py": {
+        "_layout": "where each weight lies is what is tested",
+        "_packing": "tests it",
+    },
+    "tests/python/layout_test.py": {"_layout": "tests it"},
+    "tests/python/second_order_test.py": {
+        "_library": "calls an op that only gradients of gradients call",
+        "_second_order": "counts what it builds",
+    },
+}
+
+# Public in spite of their names: https://docs.python.org/3/library/collections.html
+NAMED_TUPLE = {"_asdict", "_field_defaults", "_fields", "_make", "_replace"}
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__") and name != "_"
+
+
+def relative(path: pathlib.Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def sources(*folders: str) -> list[pathlib.Path]:
+    # _build_info.py is made by the build.
+    found = [p for folder in folders for p in sorted((ROOT / folder).rglob("*.py"))]
+    assert found
+    return [p for p in found if p.name != "_build_info.py"]
+
+
+def is_module(name: str) -> bool:
+    """Whether this is a module of the package, be it one that the build makes."""
+    path = ROOT / name.replace(".", "/")
+    return path.is_dir() or path.with_suffix(".py").is_file() or path.name == "_build_info"
+
+
+class Names(ast.NodeVisitor):
+    """The private names of one file.
+
+    Attributes:
+      defined: those that it defines: functions, classes, variables, and attributes of `self`.
+      imported: (module, name) of all that it imports, private or not; (module, "") for a module.
+      others: what it calls these.
+      read: those that are an attribute of something, with the source of that something.
+    """
+
+    def __init__(self, source: str):
+        self.defined: set[str] = set()
+        self.imported: list[tuple[str, str]] = []
+        self.others: set[str] = set()
+        self.read: list[tuple[str, str]] = []
+        self.visit(ast.parse(source))
+
+    def _visit_definition(self, node) -> None:
+        self.defined.add(node.name)
+        self.generic_visit(node)
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _visit_definition
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Store):
+            self.defined.add(node.id)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self.imported.append((alias.name, ""))
+            self.others.add((alias.asname or alias.name).split(".")[0])
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        assert node.level == 0, "imports are absolute here"
+        for alias in node.names:
+            self.imported.append((node.module, alias.name))
+            self.others.add(alias.asname or alias.name)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if is_private(node.attr):
+            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if own and isinstance(node.ctx, ast.Store):
+                self.defined.add(node.attr)
+            else:
+                self.read.append((ast.unparse(node.value), node.attr))
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        # getattr(x, "_y"), and monkeypatch.setattr(x, "_y", ...).
+        function = node.func.attr if isinstance(node.func, ast.Attribute) else None
+        function = node.func.id if isinstance(node.func, ast.Name) else function
+        if function in ("getattr", "hasattr", "setattr", "delattr") and len(node.args) > 1:
+            name = node.args[1]
+            if isinstance(name, ast.Constant) and is_private(str(name.value)):
+                self.read.append((ast.unparse(node.args[0]), name.value))
+        self.generic_visit(node)
+
+    def foreign(self) -> set[str]:
+        """The private names that it reads of others, but for private modules of the package."""
+        found = set()
+        for module, name in self.imported:
+            inside = module.split(".")[0] == PACKAGE
+            if is_private(name) and not (inside and is_module(f"{module}.{name}")):
+                found.add(name)
+            if not inside:
+                found.update(filter(is_private, module.split(".")))
+        for owner, name in self.read:
+            if is_module(f"{owner}.{name}"):  # tf_cudnn_rnn._layout
+                continue
+            if name not in self.defined or self._is_of_another(owner):
+                found.add(name)
+        return found - NAMED_TUPLE
+
+    def of_package(self, private: set[str]) -> set[str]:
+        """What it reads of the package, which has these private names."""
+        found = set()
+        for module, name in self.imported:
+            if module.split(".")[0] == PACKAGE:
+                found.update(filter(is_private, [*module.split("."), name]))
+        for owner, name in self.read:
+            if name in private and (name not in self.defined or self._is_of_another(owner)):
+                found.add(name)
+        return found - NAMED_TUPLE
+
+    def _is_of_another(self, owner: str) -> bool:
+        """Whether this is a module or a class from elsewhere, rather than some object."""
+        path = owner.split(".")
+        return path[0] in self.others and all(map(str.isidentifier, path))
+
+
+def names_of(path: pathlib.Path) -> Names:
+    return Names(path.read_text())
+
+
+def private_names_of_the_package() -> set[str]:
+    names = {"_build_info"}
+    for path in sources(PACKAGE):
+        names |= names_of(path).defined | {path.stem, *path.relative_to(ROOT).parts[:-1]}
+    return set(filter(is_private, names))
+
+
+@pytest.mark.parametrize("path", sources(PACKAGE), ids=relative)
+def test_no_module_reads_what_is_private_to_another(path):
+    listed = set(READ_BY_THE_PACKAGE.get(relative(path), {}))
+    found = names_of(path).foreign()
+    assert found - listed == set(), "give it a public name, or list it with the reason"
+    assert listed - found == set(), "it is not read any more; take it off the list"
+
+
+def test_tests_and_programs_read_what_is_public():
+    private = private_names_of_the_package()
+    found = collections.defaultdict(set)
+    for path in sources("tests", "benchmarks", "examples"):
+        if names := names_of(path).of_package(private):
+            found[relative(path)] = names
+    assert found == {file: set(names) for file, names in READ_BY_OTHERS.items()}
+
+
+@pytest.mark.parametrize("listed", [READ_BY_THE_PACKAGE, READ_BY_OTHERS])
+def test_each_exception_has_a_file_and_a_reason(listed):
+    for file, names in listed.items():
+        assert (ROOT / file).is_file() and all(names.values()), file
+
+
+# Each line breaks the rule in its own way.
+BREACHES = [
+    "from tf_cudnn_rnn._formats.vectors import _read",
+    "from tf_cudnn_rnn._formats import vectors\nvectors._read()",
+    "from tf_cudnn_rnn._formats import vectors as v\nv._read()",
+    "import tf_cudnn_rnn.weights\ntf_cudnn_rnn.weights._read()",
+    "from tf_cudnn_rnn._formats import vectors\ndef _read(): return vectors._read()",
+    "import tf_cudnn_rnn.weights\ndef _read(): return tf_cudnn_rnn.weights._read()",
+    "from tf_cudnn_rnn import Layout\ndef _read(): return Layout._read",
+    "def size(layer): return layer._shapes",
+    "def hide(layer): layer._shapes = None",
+    "def size(layer): return getattr(layer, '_shapes')",
+    "class A(B):\n  def f(self): return self._of_b",
+    "from tensorflow.python import _pywrap_utils",
+    "from tensorflow._api.v2 import v2",
+    "import tensorflow._api.v2",
+]
+OBSERVED = [
+    "from tf_cudnn_rnn import _layout\n_layout.integer('T', 1)",
+    "from tf_cudnn_rnn._layout import Layout as _Layout\n_Layout",
+    "import tf_cudnn_rnn\ntf_cudnn_rnn._layout.integer('T', 1)",
+    "class A:\n  _x: int\n  def f(self, other): return self._x + other._x",
+    "class A:\n  def __init__(self): self._x = 1\n  def f(self): return self._x",
+    "def f(row): return row._replace(a=1), row.__dict__, [_ for _ in row]",
+]
+
+
+@pytest.mark.parametrize("source", BREACHES)
+def test_the_rule_sees(source):
+    assert Names(source).foreign()
+
+
+@pytest.mark.parametrize("source", OBSERVED)
+def test_the_rule_lets_pass(source):
+    assert not Names(source).foreign()

@@ -1,0 +1,126 @@
+"""The arguments of CudnnRNN's constructor: their checks, what is kept of them, their config."""
+
+import dataclasses
+import numbers
+from typing import Any
+
+import keras
+
+from tf_cudnn_rnn._layout import Layout
+
+_INITIALIZERS = ("kernel_initializer", "recurrent_initializer", "bias_initializer")
+_REGULARIZERS = ("kernel_regularizer", "recurrent_regularizer", "bias_regularizer")
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The arguments that are not of keras.layers.Layer, checked; `CudnnRNN` explains them.
+
+    Sizes are ints, and initialisers and regularisers objects, whatever came. The defaults
+    stand in the signature of the constructor alone.
+
+    Raises:
+      TypeError: a size is not an integer, or `dropout` is not a real number.
+      ValueError: an option is out of range, or two contradict each other.
+    """
+
+    num_units: int
+    num_layers: int
+    rnn_mode: str
+    direction: str
+    input_mode: str
+    num_proj: int | None
+    dropout: float
+    seed: int | None
+    time_major: bool
+    return_sequences: bool
+    return_state: bool
+    stateful: bool
+    kernel_initializer: Any
+    recurrent_initializer: Any
+    bias_initializer: Any
+    unit_forget_bias: bool
+    kernel_regularizer: Any
+    recurrent_regularizer: Any
+    bias_regularizer: Any
+
+    def __post_init__(self):
+        # All rules but those on the input size, which is not known yet.
+        layout = layout_of(self, self.num_units)
+        checked = {
+            "num_units": layout.num_units,
+            "num_layers": layout.num_layers,
+            "num_proj": None if self.num_proj is None else layout.num_proj,
+            "dropout": probability(self.dropout),
+        }
+        for name in _INITIALIZERS:
+            checked[name] = keras.initializers.get(getattr(self, name))
+        for name in _REGULARIZERS:
+            checked[name] = keras.regularizers.get(getattr(self, name))
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def has_dropout(self) -> bool:
+        """Whether dropout has layers to act between, hence needs a seed."""
+        return self.dropout > 0 and self.num_layers > 1
+
+    def set_on(self, layer: keras.layers.Layer) -> None:
+        """Makes each option an attribute of `layer`, where its user may read and set it."""
+        for field in dataclasses.fields(self):
+            setattr(layer, field.name, getattr(self, field.name))
+
+
+def layout_of(options: Any, input_size: int) -> Layout:
+    """The layout of a network with these options, of an `Options` or a layer."""
+    return Layout(
+        options.rnn_mode,
+        options.num_layers,
+        options.num_units,
+        input_size,
+        options.direction,
+        options.input_mode,
+        0 if options.num_proj is None else options.num_proj,
+    )
+
+
+def config_of(layer: keras.layers.Layer) -> dict[str, Any]:
+    """The options that `layer` has now, as Keras saves them: arguments of the constructor."""
+    config = {}
+    for field in dataclasses.fields(Options):
+        value = getattr(layer, field.name)
+        if field.name in _INITIALIZERS:
+            value = keras.initializers.serialize(value)
+        elif field.name in _REGULARIZERS:
+            value = keras.regularizers.serialize(value)
+        config[field.name] = value
+    return config
+
+
+def probability(dropout: Any) -> float:
+    """Returns `dropout` as a float, checked."""
+    if not isinstance(dropout, numbers.Real):
+        raise TypeError(f"`dropout` must be a real number; got {dropout!r}.")
+    if not 0 <= dropout <= 1:
+        raise ValueError(f"`dropout` must be in [0, 1]; got {dropout}.")
+    return float(dropout)
+
+
+def check_go_backwards(cls: type, arguments: dict[str, Any]) -> None:
+    """Explains what Bidirectional asks for."""
+    if "go_backwards" in arguments:
+        raise ValueError(
+            f"`go_backwards` must be left out of {cls.__name__}; got "
+            f"{arguments['go_backwards']!r}. "
+            "Pass direction='bidirectional' instead of putting the layer inside "
+            "keras.layers.Bidirectional."
+        )
+
+
+def check_mode(cls: type, mode: str, arguments: dict[str, Any]) -> None:
+    """Explains that a class which has a mode takes none."""
+    if "rnn_mode" in arguments:
+        raise ValueError(
+            f"`rnn_mode` must be left out of {cls.__name__}, which is always "
+            f"{mode!r}; got {arguments['rnn_mode']!r}. CudnnRNN takes any."
+        )

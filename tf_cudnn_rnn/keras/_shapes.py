@@ -1,0 +1,79 @@
+"""The shapes of what a CudnnRNN takes and returns."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tf_cudnn_rnn._layout import DIRECTIONS
+
+
+@dataclasses.dataclass(frozen=True)
+class Shapes:
+    """The options of a CudnnRNN on which shapes depend, and what follows from them.
+
+    A size that is not known yet is None, as in Keras.
+    """
+
+    rnn_mode: str
+    num_layers: int
+    num_units: int
+    num_proj: int | None
+    direction: str
+    time_major: bool
+    return_sequences: bool
+    return_state: bool
+
+    @classmethod
+    def of(cls, layer) -> "Shapes":
+        """Those of a CudnnRNN as it is now, built or not."""
+        return cls(**{field.name: getattr(layer, field.name) for field in dataclasses.fields(cls)})
+
+    @property
+    def batch_axis(self) -> int:
+        """Of sequences and of states."""
+        return 1 if self.time_major else 0
+
+    @property
+    def time_axis(self) -> int:
+        """Of sequences."""
+        return 1 - self.batch_axis
+
+    @property
+    def num_directions(self) -> int:
+        """D."""
+        return len(DIRECTIONS[self.direction])
+
+    @property
+    def num_states(self) -> int:
+        """L*D, the entries of a state."""
+        return self.num_directions * self.num_layers
+
+    @property
+    def state_size(self) -> list[int]:
+        """The features of h and, for an LSTM, c."""
+        sizes = [self.num_proj or self.num_units]
+        return sizes + [self.num_units] if self.rnn_mode == "lstm" else sizes
+
+    def states(self, batch) -> list[tuple]:
+        """Of h and, for an LSTM, c."""
+        k = self.num_states
+        return [(k, batch, n) if self.time_major else (batch, k, n) for n in self.state_size]
+
+    def output(self, input_shape) -> tuple:
+        """Of the sequences, or of the last step."""
+        features = self.num_directions * self.state_size[0]
+        if self.return_sequences:
+            return (*input_shape[:2], features)
+        return (input_shape[self.batch_axis], features)
+
+    def returned(self, input_shape):
+        """Of what a call returns: a shape, or a tuple of them if return_state."""
+        output = self.output(input_shape)
+        if not self.return_state:
+            return output
+        return (output, *self.states(input_shape[self.batch_axis]))
+
+
+def swap(tensor: tf.Tensor) -> tf.Tensor:
+    """Exchanges the first two axes."""
+    return tf.transpose(tensor, [1, 0, *range(2, tensor.shape.rank)])
