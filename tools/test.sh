@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs all tests, or with --quick, as the first argument, those to run before each commit: the parts of the engine, and
-# every op with every option against the judge, on this machine's best instruction set. What --quick leaves out goes
-# through the same code once more (other instruction sets, Keras, SavedModels), or takes long (examples, clusters).
+# Runs all tests, or with --quick, as the first argument, those to run before each commit: the engine against its
+# reference, every op with every option against the judge, all messages of errors, weight formats, and layers against the
+# op, on this machine's best instruction set. What --quick leaves out goes through the same code once more (other
+# instruction sets, SavedModels, other processes), or takes long (examples, clusters, benchmarks).
 # Other arguments go to pytest.
 set -euo pipefail
 
@@ -10,7 +11,16 @@ pytest=()
 if [ "${1:-}" = --quick ]; then
   shift
   targets=(//tests/engine:quick //tests/kernels/...)
-  pytest=(-m quick)
+  pytest=(
+    tests/architecture_test.py
+    tests/reference
+    tests/ops
+    tests/python/{kernels,keras_weights,layout}_test.py
+    tests/weights/{golden,refusals,slots}_test.py
+    tests/keras/{accelerate,cudnn_rnn_api,cudnn_rnn_equality}_test.py
+    # Starts other processes.
+    --deselect=tests/python/kernels_test.py::test_lesser_instruction_sets
+  )
 fi
 
 # A process for each core, up to eight, for each loads TensorFlow. Each goes through tests that stand together, whose
