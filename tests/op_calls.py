@@ -16,6 +16,9 @@ import json
 import os
 import pathlib
 
+from tensorflow.python.eager import context
+from tensorflow.python.framework import op_callbacks
+
 _ATTRIBUTES = (
     "rnn_mode",
     "input_mode",
@@ -34,8 +37,6 @@ class Recorder:
     """A pytest plugin that writes the distinct calls of its process into a file of `folder`."""
 
     def __init__(self, folder: pathlib.Path):
-        from tensorflow.python.framework import op_callbacks
-
         self._folder = folder
         self._calls = {}  # from folder of tests to the set of its calls
         self._tests = None
@@ -53,7 +54,9 @@ class Recorder:
         if "RNN" in str(op_type) or "Rnn" in str(op_type):
             call = _describe(op_type, inputs, attrs, graph)
             self._calls.setdefault(self._tests, set()).add(json.dumps(call))
-        return outputs
+        # The last callback's answer counts: nothing by itself, and beside that of check_numerics,
+        # which has been called before, what that one made.
+        return list(outputs) if len(context.context().op_callbacks) > 1 else None
 
 
 def _describe(op_type, inputs, attrs, graph) -> list:
