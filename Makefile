@@ -6,7 +6,7 @@ VENV_PYTHON := .venv/bin/python
 # Its name tells the interpreter, so that another PYTHON= makes another .venv.
 VENV_STAMP := .venv/installed-for-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
 
-.PHONY: build demo test test-arm test-amx test-sanitizers test-writers wheel lint format bench results clean
+.PHONY: build demo test test-quick test-arm test-amx test-sanitizers test-writers wheel lint format bench results clean
 
 # The shared library, in place: afterwards `import tf_cudnn_rnn` works in .venv.
 build: .tf_configure.bazelrc
@@ -19,6 +19,10 @@ demo: build
 # All tests, C++ and Python. ARGS= goes to pytest.
 test: build
 	tools/test.sh $(ARGS)
+
+# The part of them to run before each commit, below two minutes on two cores.
+test-quick: build
+	tools/test.sh --quick $(ARGS)
 
 # The engine's tests on 64-bit Arm, cross-compiled and emulated; some minutes. TESTS="simd_cells_test ..." names
 # some; ARGS= goes to each test, such as --gtest_filter=...

@@ -1,6 +1,33 @@
 #!/usr/bin/env bash
-# Runs all tests; arguments go to pytest.
+# Runs all tests, or with --quick, as the first argument, those to run before each commit: the engine against its
+# reference, every op with every option against the judge, all messages of errors, weight formats, and layers against the
+# op, on this machine's best instruction set. What --quick leaves out goes through the same code once more (other
+# instruction sets, SavedModels, other processes), or takes long (examples, clusters, benchmarks).
+# Other arguments go to pytest.
 set -euo pipefail
+
+targets=(//tests/... //benchmarks/...)
+pytest=()
+if [ "${1:-}" = --quick ]; then
+  shift
+  targets=(//tests/engine:quick //tests/kernels/...)
+  pytest=(
+    tests/architecture_test.py
+    tests/reference
+    tests/ops
+    tests/python/{kernels,keras_weights,layout}_test.py
+    tests/weights/{golden,refusals,slots}_test.py
+    tests/keras/{accelerate,cudnn_rnn_api,cudnn_rnn_equality}_test.py
+    # Starts other processes.
+    --deselect=tests/python/kernels_test.py::test_lesser_instruction_sets
+  )
+fi
+
+# A process for each core, up to eight, for each loads TensorFlow. Each goes through tests that stand together, whose
+# models are then made once, and takes over some of another's when it has none left.
+processes=$(nproc)
+if ((processes > 8)); then processes=8; fi
+if ((processes > 1)); then pytest+=(--numprocesses="$processes" --dist=worksteal); fi
 
 bazel=$(tools/find_bazel.sh)
 flags=()
@@ -21,8 +48,8 @@ if ((${#left_out[@]})); then
   flags=(--build_tests_only "--test_tag_filters=$(IFS=, && echo "${left_out[*]}")")
 fi
 
-"$bazel" test "${flags[@]}" //tests/... //benchmarks/...
+"$bazel" test "${flags[@]}" "${targets[@]}"
 # From the log of the test that compares what is tested with what there is.
-[[ " ${left_out[*]} " == *" -gtest "* ]] ||
+[[ " ${left_out[*]} " == *" -gtest "* || "${targets[0]}" == *quick ]] ||
   grep '^Instruction sets of this machine' bazel-testlogs/tests/engine/isas_test/test.log
-.venv/bin/python -m pytest "$@"
+.venv/bin/python -m pytest "${pytest[@]}" "$@"

@@ -57,7 +57,7 @@ def threads_that_are_settled():
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory):
-    with processes.Pool(2, tmp_path_factory.mktemp("logs"), 120) as made:
+    with processes.Pool(2, tmp_path_factory.mktemp("logs"), 1200) as made:
         yield made
 
 

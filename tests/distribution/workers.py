@@ -25,7 +25,7 @@ class Output(NamedTuple):
     stderr: str
 
 
-def run(commands: list[list[str]], *, timeout: float = 240.0) -> list[Output]:
+def run(commands: list[list[str]], *, timeout: float = 1200.0) -> list[Output]:
     """Runs one command for each worker, together, until all have ended.
 
     None of them outlives the call: when one fails or time is up, the others are killed.

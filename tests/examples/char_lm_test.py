@@ -407,7 +407,7 @@ def test_ctrl_c_stops_evaluates_saves_and_exports(tmp_path):
     assert re.search(r"Text: .*3,\d\d\d characters, SHA-256", head)
     assert re.search(r"Model: LSTM 2 x 8, embedding 4: [\d,]+ parameters", head)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=1200)
     assert (process.returncode, err) == (0, "")
     assert "batches: Ctrl-C." in out
     assert "A fresh process loads" in out
@@ -434,7 +434,7 @@ def test_ctrl_c_stops_evaluates_saves_and_exports(tmp_path):
 )
 def test_mistake_gets_one_line(tmp_path, arguments, message):
     process = start(tmp_path, *arguments)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=1200)
     assert (process.returncode, out) == (2, "")
     assert err.startswith("char_lm: ")
     assert err.removesuffix("\n").endswith(message)

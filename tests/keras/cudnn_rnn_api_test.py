@@ -22,7 +22,7 @@ OPTIONS = [
 # ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("mode", ["lstm", "gru"])
 def test_shapes(mode, options):
     more = {"num_proj": P} if mode == "lstm" else {}
@@ -81,7 +81,6 @@ def test_a_batch_of_nothing(call):
         ),
         ({"sequence_lengths": LENGTHS, "mask": MASK}, "either `mask` or `sequence_lengths`; got b"),
     ],
-    ids=lambda v: "",
 )
 def test_wrong_calls(call, message):
     layer = stacks.built(name="rnn")
@@ -110,7 +109,6 @@ def test_wrong_calls(call, message):
         ({"go_backwards": True}, "`go_backwards` must be left out of CudnnRNN; got True. Pass dir"),
         ({"units": 3}, "Unrecognized keyword arguments"),
     ],
-    ids=lambda v: "",
 )
 def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):
@@ -127,7 +125,6 @@ def test_wrong_options(options, message):
         ({"dropout": None}, "`dropout` must be a real number; got None"),
         ({"dropout": "0.5"}, "`dropout` must be a real number; got '0.5'"),
     ],
-    ids=lambda v: "",
 )
 def test_options_of_wrong_types(options, message):
     with pytest.raises(TypeError, match=message):

@@ -190,7 +190,7 @@ CONFIGS = [
 ]
 
 
-@pytest.mark.parametrize(("cls", "options"), CONFIGS, ids=lambda v: getattr(v, "__name__", ""))
+@pytest.mark.parametrize(("cls", "options"), CONFIGS)
 def test_config(cls, options):
     layer = cls(H, **options)
     config = layer.get_config()
@@ -287,7 +287,7 @@ def one_layer(rnn_mode="rnn_tanh", **options) -> keras.Sequential:
     return keras.Sequential([keras.Input([T, H]), layer])
 
 
-@pytest.mark.parametrize(("rnn_mode", "options", "message"), WRONG, ids=lambda v: str(v)[:20])
+@pytest.mark.parametrize(("rnn_mode", "options", "message"), WRONG)
 def test_another_network_is_refused(rnn_mode, options, message, tmp_path):
     saved, model = one_layer(), one_layer(rnn_mode, **options)
     saved.save_weights(tmp_path / "a.weights.h5")

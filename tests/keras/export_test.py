@@ -1,6 +1,5 @@
 """What a SavedModel of drop-ins holds, and that it runs elsewhere."""
 
-import itertools
 import linecache
 import warnings
 
@@ -38,33 +37,34 @@ def model_of(name: str) -> keras.Model:
     return model
 
 
-def run_elsewhere(folder, x, y, imports) -> None:
-    np.save(folder / "x.npy", x)
-    np.save(folder / "y.npy", y)
+def run_elsewhere(folders, imports) -> None:
+    """Runs the SavedModels in one other process; each folder has x.npy and y.npy, too."""
     code = f"""
 import numpy as np, pathlib, sys
 import tensorflow as tf
 {imports}
-folder = pathlib.Path({str(folder)!r})
-model = tf.saved_model.load(str(folder))
-x, y = np.load(folder / "x.npy"), np.load(folder / "y.npy")
-for batch in (len(x), 1):  # sizes are unknown in the graph
-    np.testing.assert_allclose(model.serve(x[:batch]), y[:batch], rtol=0, atol=2e-6)
+for folder in map(pathlib.Path, {list(map(str, folders))!r}):
+    model = tf.saved_model.load(str(folder))
+    x, y = np.load(folder / "x.npy"), np.load(folder / "y.npy")
+    for batch in (len(x), 1):  # sizes are unknown in the graph
+        np.testing.assert_allclose(
+            model.serve(x[:batch]), y[:batch], rtol=0, atol=2e-6, err_msg=str(folder)
+        )
 """
     subprocesses.run_code(code)
 
 
-@pytest.mark.parametrize(
-    ("name", "as_"), [*itertools.product(LAYERS, ["own", "builtin"]), ("GRU", "stock")]
-)
-def test_export(name, as_, tmp_path):
+def check_export(name, as_, folder) -> None:
+    """Exports a model into `folder`, with an input and its output for `run_elsewhere`."""
     model = model_of(name)
     x = np.where(MASK[..., None], pairs.inputs("float32"), 0)
     expected = model(x).numpy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about masks; see below
-        export(model, tmp_path / "model", as_=as_, verbose=False)
-    nodes = nodes_of(tmp_path / "model")
+        export(model, folder, as_=as_, verbose=False)
+    np.save(folder / "x.npy", x)
+    np.save(folder / "y.npy", expected)
+    nodes = nodes_of(folder)
     operations = [node.op for node in nodes]
     ours = {operation for operation in operations if operation.startswith("TfCudnnRnn>")}
     if as_ == "own":
@@ -80,14 +80,22 @@ def test_export(name, as_, tmp_path):
                 assert node.attr["dropout"].f == 0 and node.attr["num_proj"].i == 0
     else:
         assert not ours and BUILTIN not in operations and LOOPS & set(operations)
-    imports = "import tf_cudnn_rnn"
-    if as_ == "stock":
-        imports = "assert 'tf_cudnn_rnn' not in sys.modules"
-    run_elsewhere(tmp_path / "model", x, expected, imports)
     # The model itself is as it was.
     assert model.layers[-2].fallback_reason is None or as_ == "stock"
     model(x)
     assert model.layers[-2].runs_fused
+
+
+@pytest.mark.parametrize("as_", ["own", "builtin"])
+def test_export(as_, tmp_path):
+    for name in LAYERS:
+        check_export(name, as_, tmp_path / name)
+    run_elsewhere([tmp_path / name for name in LAYERS], "import tf_cudnn_rnn")
+
+
+def test_export_for_stock_tensorflow(tmp_path):
+    check_export("GRU", "stock", tmp_path / "GRU")
+    run_elsewhere([tmp_path / "GRU"], "assert 'tf_cudnn_rnn' not in sys.modules")
 
 
 def test_without_the_library_the_error_names_the_op(tmp_path):

@@ -144,7 +144,11 @@ def label(case: covering.Case) -> str:
 
 
 def grid(cases):
-    return pytest.mark.parametrize("case", cases, ids=[f"{k}" for k in range(len(cases))])
+    """One test a case. Its name has the options that tell most; the test prints all."""
+    options = ("layer", "wrapper", "dtype", "mask")
+    names = ["_".join(str(case[name]) for name in options if case.get(name)) for case in cases]
+    ids = [f"{k}-{name}" for k, name in enumerate(names)]
+    return pytest.mark.parametrize("case", cases, ids=ids)
 
 
 @pytest.mark.parametrize("layer", LAYERS)

@@ -3,6 +3,7 @@
 In double, unless a type is the subject, so that any difference but rounding shows.
 """
 
+import functools
 import logging
 
 import keras
@@ -314,9 +315,9 @@ def test_what_is_kept_for_gradients(monkeypatch):
 def test_config_and_variables(name):
     for chosen in pairs.all_options("return_sequences", "return_state"):
         chosen |= {"go_backwards": True, "stateful": True, "zero_output_for_mask": True}
-        keras.utils.clear_session()
+        keras.utils.clear_session(free_memory=False)  # which takes half a second
         ours = getattr(tf_cudnn_rnn.keras, name)(H, **chosen, dropout=0.1, use_fused=True)
-        keras.utils.clear_session()
+        keras.utils.clear_session(free_memory=False)  # which takes half a second
         theirs = getattr(keras.layers, name)(H, **chosen, dropout=0.1)
         assert ours.get_config() == theirs.get_config()
         assert ours.__class__.from_config(ours.get_config()).get_config() == ours.get_config()
@@ -410,10 +411,17 @@ def _of_unknown_sizes(layer, rank):
     return tf.function(lambda x, mask: layer(x, mask=mask), input_signature=signature)
 
 
+@functools.cache
+def _named_rnn(name):
+    """A layer, and `_of_unknown_sizes` of it, which traces once for each rank."""
+    layer = getattr(tf_cudnn_rnn.keras, name)(H, return_sequences=True, name="rnn")
+    return layer, functools.cache(functools.partial(_of_unknown_sizes, layer))
+
+
 @pytest.mark.parametrize("shape", WRONG_MASKS, ids=str)
 @pytest.mark.parametrize("name", LAYERS)
 def test_masks_that_do_not_fit(name, shape):
-    layer = getattr(tf_cudnn_rnn.keras, name)(H, return_sequences=True, name="rnn")
+    layer, of_unknown_sizes = _named_rnn(name)
     x, mask = tf.zeros([3, 5, I]), tf.ones(shape, tf.bool)
     message = MASK_RULE + r" for all\) = \[3, 5\]; got \[" + ", ".join(map(str, shape)) + r"\]"
     for call in (layer, tf.function(lambda x, mask: layer(x, mask=mask))):
@@ -421,12 +429,12 @@ def test_masks_that_do_not_fit(name, shape):
             call(x, mask=mask)
     if len(shape) < 2:
         with pytest.raises(ValueError, match=MASK_RULE):
-            _of_unknown_sizes(layer, len(shape))(x, mask)
+            of_unknown_sizes(len(shape))(x, mask)
     else:
         with pytest.raises(tf.errors.InvalidArgumentError, match=MASK_RULE):
-            _of_unknown_sizes(layer, len(shape))(x, mask)
+            of_unknown_sizes(len(shape))(x, mask)
     with pytest.raises(tf.errors.InvalidArgumentError, match=MASK_RULE):
-        _of_unknown_sizes(layer, None)(x, mask)
+        of_unknown_sizes(None)(x, mask)
 
 
 def test_what_is_known_of_a_mask_is_checked_when_it_is_traced():

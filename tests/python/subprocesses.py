@@ -25,7 +25,8 @@ def run_code(code: str, environment=None, cwd=_ROOT) -> str:
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})},
         capture_output=True,
         text=True,
-        timeout=300,
+        # Far more than any test takes, for the machine may have other work.
+        timeout=1200,
     )
     assert result.returncode == 0, f"{code}\n{result.stdout}\n{result.stderr}"
     return result.stdout

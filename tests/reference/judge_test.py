@@ -374,7 +374,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize("config,size", SIZES, ids=str)
+@pytest.mark.parametrize(("config", "size"), SIZES)
 def test_params_size(config, size):
     assert judge.params_size(config) == size
 
@@ -416,7 +416,7 @@ def test_layout_of_a_projecting_bidirectional_lstm():
     assert params.size == 336 + 4 * 24
 
 
-@pytest.mark.parametrize("config", [config for config, _ in SIZES], ids=str)
+@pytest.mark.parametrize("config", [config for config, _ in SIZES])
 def test_canonical_round_trip(config):
     params = np.arange(judge.params_size(config)) + 0.5
     weights, biases = judge.canonical(config, params)

@@ -73,7 +73,7 @@ def run(program, *arguments, stdin=None) -> subprocess.CompletedProcess:
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=1200,
     )
 
 
