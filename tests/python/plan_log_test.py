@@ -68,6 +68,6 @@ def test_another_word_is_refused(monkeypatch):
         # A seed of its own makes TensorFlow construct another kernel.
         calls.function(op)(**arguments, seed=65432)
     assert (
-        'The environment variable TF_CUDNN_RNN_LOG must be "plan", got "plans"; unset it for no log.'
-        in error.value.message
+        'The environment variable TF_CUDNN_RNN_LOG must be "plan", got "plans"; '
+        "unset it for no log." in error.value.message
     )
