@@ -251,7 +251,7 @@ reference::Problem MakeProblem(const Case& sizes, CellMode mode,
         break;
     }
   }
-  if constexpr (!kComputesInPlace<Element>) {
+  if constexpr (!kElementIsOperand<Element>) {
     p.round = [](double value) { return ToDouble(FromDouble<Element>(value)); };
   }
   const auto values = [&](int64_t count, double bound) {
@@ -710,7 +710,7 @@ double Tolerance(const reference::Problem& problem) {
        d.layer_input_size(0) + d.output_size(),
        d.layer_input_size(d.num_layers - 1) + d.output_size(), int64_t{16}});
   return 16 * Epsilon<ComputeType<Element>>() * std::sqrt(longest) +
-         (kComputesInPlace<Element> ? 0 : 4 * Epsilon<Element>());
+         (kElementIsOperand<Element> ? 0 : 4 * Epsilon<Element>());
 }
 
 template <typename Element>

@@ -154,6 +154,21 @@ TEST(PlanTest, PairsAreReadInPlaceIfRowsAreWholeSteps) {
                {kPackedInTurn, kPackedInTurn, kRows, kRows});
 }
 
+// Rows of pairs are woven into steps by each tile of rows that reads them.
+TEST(PlanTest, ManyRowsPackPairs) {
+  const KernelShape pairs = Vectors(ElementType::kBFloat16);
+  const int64_t rows = speed::kMaxRowsInPlaceOfPairs;
+  ExpectRoutes("few", {1, rows, 64, 64}, pairs,
+               {kColumns, kColumns, kRows, kRows});
+  ExpectRoutes("more", {1, rows + 1, 64, 64}, pairs,
+               {kColumns, kColumns, kPackedInTurn, kPackedInTurn});
+  Sizes keras{1, rows, 64, 64};
+  keras.order = WeightOrder::kKeras;
+  EXPECT_EQ(Plans(keras, pairs).forward.input_route.first, kRows);
+  ++keras.B;
+  EXPECT_EQ(Plans(keras, pairs).forward.input_route.first, kPackedInTurn);
+}
+
 // There rows in place would have other bits than packed ones.
 TEST(PlanTest, TilesPackPairs) {
   const KernelShape tiles = Tiles(ElementType::kBFloat16);

@@ -1,4 +1,4 @@
-// Scratch memory stays within what docs/design.md says of it.
+// Scratch memory stays within what docs/decisions/scratch-memory.md says of it.
 
 #include <gtest/gtest.h>
 

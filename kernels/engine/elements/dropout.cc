@@ -22,7 +22,7 @@ void Dropout::Apply(int64_t layer, int64_t time, int64_t batch_row,
   row.scale = probability < 1 ? F{1} / (F{1} - F{probability}) : F{0};
   row.first = 0;
   row.count = count;
-  if constexpr (kComputesInPlace<Element>) {
+  if constexpr (kElementIsOperand<Element>) {
     row.in = in;
     row.out = out;
     Kernels<F>().drop_out(row);

@@ -14,7 +14,7 @@ namespace rnn {
 // Whether tensors hold what the kernels read and write, so that these may work
 // on them directly.
 template <typename Element, typename Operand = ComputeType<Element>>
-inline constexpr bool kComputesInPlace = std::is_same_v<Element, Operand>;
+inline constexpr bool kElementIsOperand = std::is_same_v<Element, Operand>;
 
 template <typename Operand>
 const SimdKernels<Operand>& KernelsOf(const SimdTarget& target) {
@@ -46,7 +46,7 @@ auto WithOperand(Function function) {
 
 template <typename Element>
 void Load(const Element* in, ComputeType<Element>* out, int64_t count) {
-  if constexpr (kComputesInPlace<Element>) {
+  if constexpr (kElementIsOperand<Element>) {
     std::memcpy(out, in, count * sizeof *in);
   } else if constexpr (std::is_same_v<Element, Half>) {
     SelectSimdTarget().conversions.half_to_float(&in->bits, out, count);
@@ -59,7 +59,7 @@ void Load(const Element* in, ComputeType<Element>* out, int64_t count) {
 // copy them.
 template <typename Element>
 void LoadFew(const Element* in, ComputeType<Element>* out, int64_t count) {
-  if constexpr (kComputesInPlace<Element>) {
+  if constexpr (kElementIsOperand<Element>) {
     constexpr int64_t kFew = 32 / sizeof *in;
     int64_t i = 0;
     for (; i + kFew <= count; i += kFew) {
@@ -73,7 +73,7 @@ void LoadFew(const Element* in, ComputeType<Element>* out, int64_t count) {
 
 template <typename Element>
 void Store(const ComputeType<Element>* in, Element* out, int64_t count) {
-  if constexpr (kComputesInPlace<Element>) {
+  if constexpr (kElementIsOperand<Element>) {
     std::memcpy(out, in, count * sizeof *in);
   } else if constexpr (std::is_same_v<Element, Half>) {
     SelectSimdTarget().conversions.float_to_half(in, &out->bits, count);

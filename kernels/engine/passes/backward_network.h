@@ -23,7 +23,7 @@ class BackwardNetwork {
  public:
   using F = ComputeType<Element>;
   // Whether results are computed in another type and rounded in the end.
-  static constexpr bool kRoundsResults = !kComputesInPlace<Element>;
+  static constexpr bool kRoundsResults = !kElementIsOperand<Element>;
 
   BackwardNetwork(const BackwardPlan& plan,
                   const BackwardArguments<Element>& arguments,

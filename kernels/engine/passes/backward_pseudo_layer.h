@@ -34,7 +34,7 @@ class BackwardPseudoLayer {
  public:
   using F = ComputeType<Element>;
   using Network = BackwardNetwork<Element, Operand>;
-  static constexpr bool kInPlace = kComputesInPlace<Element, Operand>;
+  static constexpr bool kInPlace = kElementIsOperand<Element, Operand>;
   static constexpr bool kRoundsResults = Network::kRoundsResults;
 
   BackwardPseudoLayer(Network& network,
@@ -388,14 +388,14 @@ class BackwardPseudoLayer {
         executor,
         {recurrent_weights_.num_panels(), PanelOrder(ranks.step), ranks.begin,
          ranks.end, StepWork(ranks, from_step_after), min_rows},
-        [&](const PanelRows& part) {
-          PanelRows product = part;
-          product.row_end = std::min(part.row_end, from_step_after.rows);
+        [&](const PanelRows& share) {
+          PanelRows product = share;
+          product.row_end = std::min(share.row_end, from_step_after.rows);
           if (product.row_begin < product.row_end) {
             MultiplyPanel(from_step_after, recurrent_weights_, product);
           }
-          FinishPanel(rows, {ranks.step, part.row_begin, part.row_end},
-                      part.panel);
+          FinishPanel(rows, {ranks.step, share.row_begin, share.row_end},
+                      share.panel);
         });
   }
 
@@ -461,10 +461,10 @@ class BackwardPseudoLayer {
         {projection_.num_panels(), PanelOrder(ranks.step), ranks.begin,
          ranks.end,
          ranks.count() * (2 * d_.output_size() + speed::kCellWork) * H},
-        [&](const PanelRows& part) {
-          MultiplyPanel(product, projection_, part);
-          RunCell(rows, {ranks.step, part.row_begin, part.row_end},
-                  part.panel * Kernels<Operand>().panel_columns);
+        [&](const PanelRows& share) {
+          MultiplyPanel(product, projection_, share);
+          RunCell(rows, {ranks.step, share.row_begin, share.row_end},
+                  share.panel * Kernels<Operand>().panel_columns);
         });
   }
 
@@ -507,8 +507,8 @@ class BackwardPseudoLayer {
     if constexpr (std::is_same_v<Operand, float>) {
       const auto split = [&](const GateGradients<Operand>& gradients,
                              const LeftParts& parts) {
-        SplitPartOfRows(gradients.exact.rows + row, count, gates_depth(), unit,
-                        unit + units, parts.From(row));
+        SplitDepthOfRows(gradients.exact.rows + row, count, gates_depth(), unit,
+                         unit + units, parts.From(row));
       };
       split(dgates_, dgates_parts_);
       if (d_.mode == CellMode::kGru) {

@@ -1,4 +1,4 @@
-// The one home of index arithmetic over steps and ranks.
+// Rows of a chunk by step and rank: the index arithmetic of both passes.
 #ifndef KERNELS_ENGINE_PASSES_CHUNK_ROWS_H_
 #define KERNELS_ENGINE_PASSES_CHUNK_ROWS_H_
 

@@ -34,7 +34,7 @@ class ForwardPseudoLayer {
  public:
   using F = ComputeType<Element>;
   using Network = ForwardNetwork<Element, Operand>;
-  static constexpr bool kInPlace = kComputesInPlace<Element, Operand>;
+  static constexpr bool kInPlace = kElementIsOperand<Element, Operand>;
   static constexpr bool kRoundsOperands = !std::is_same_v<F, Operand>;
 
   ForwardPseudoLayer(const Network& network,
@@ -267,9 +267,9 @@ class ForwardPseudoLayer {
     const auto cell_forward =
         Kernels<Operand>().cell_forward[static_cast<int>(d_.mode)];
     const auto run_cells = [&](CellForwardStep<Operand>* cells,
-                               const PanelRows* parts, int count) {
+                               const PanelRows* shares, int count) {
       for (int i = 0; i < count; ++i) {
-        const int64_t rank = parts[i].row_begin;
+        const int64_t rank = shares[i].row_begin;
         CellForwardStep<Operand>& cell = cells[i];
         cell.input_gates = input_gates_.rows[row + rank];
         cell.recurrent_new_bias = recurrent_new_bias_;
@@ -283,7 +283,7 @@ class ForwardPseudoLayer {
       cell_forward(cells, count);
       if (d_.has_projection()) return;
       for (int i = 0; i < count; ++i) {
-        EmitOutputs({ranks.step, parts[i].row_begin, parts[i].row_end},
+        EmitOutputs({ranks.step, shares[i].row_begin, shares[i].row_end},
                     cells[i].unit, cells[i].units, h);
       }
     };
@@ -307,18 +307,19 @@ class ForwardPseudoLayer {
         executor,
         {projection_.num_panels(), PanelOrder(ranks.step), ranks.begin,
          ranks.end, 2 * ranks.count() * d_.hidden_size * P},
-        [&](const PanelRows& part) {
-          MultiplyPanel(product, projection_, part);
-          const int64_t column = part.panel * width;
+        [&](const PanelRows& share) {
+          MultiplyPanel(product, projection_, share);
+          const int64_t column = share.panel * width;
           const int64_t count = std::min(width, P - column);
           if constexpr (kRoundsOperands) {
-            for (int64_t i = part.row_begin; i < part.row_end; ++i) {
+            for (int64_t i = share.row_begin; i < share.row_end; ++i) {
               Store(projected_.rows[i] + column, h[i] + column, count);
             }
           }
-          const StepRanks part_ranks{ranks.step, part.row_begin, part.row_end};
-          EmitOutputs(part_ranks, column, count, h);
-          recurrent_.SplitStates(part_ranks, h, column, column + count);
+          const StepRanks share_ranks{ranks.step, share.row_begin,
+                                      share.row_end};
+          EmitOutputs(share_ranks, column, count, h);
+          recurrent_.SplitStates(share_ranks, h, column, column + count);
         });
   }
 

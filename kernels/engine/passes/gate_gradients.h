@@ -1,4 +1,5 @@
-// Gradients of the gates' pre-activations.
+// Memory for the gradients of gates before their activation, exact and as
+// operands. cells-inl.h computes them.
 #ifndef KERNELS_ENGINE_PASSES_GATE_GRADIENTS_H_
 #define KERNELS_ENGINE_PASSES_GATE_GRADIENTS_H_
 

@@ -132,7 +132,7 @@ class LayerInput {
   // padded features].
   void Gather(int direction, const ChunkRows& chunk, Executor& executor,
               Operand* staging, const Operand** rows) const {
-    if constexpr (kComputesInPlace<Element, Operand>) {
+    if constexpr (kElementIsOperand<Element, Operand>) {
       if (dropout_ == nullptr && row_size() == features_) {
         chunk.ForEach([&](int64_t i, int64_t step, int64_t rank) {
           rows[i] = source_.Row(sequences_.time(direction, step, rank), rank);

@@ -100,7 +100,7 @@ class WeightGradients {
 
  private:
   // Whether gradients add up in another type and are rounded in the end.
-  static constexpr bool kRoundsResults = !kComputesInPlace<Element>;
+  static constexpr bool kRoundsResults = !kElementIsOperand<Element>;
 
   // The gradient of a matrix that was multiplied by `features`.
   void AddMatrix(const Rows& rows, const GateGradients<Operand>& dgates,

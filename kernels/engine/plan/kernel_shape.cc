@@ -28,7 +28,7 @@ KernelShape ShapeOf(const SimdTarget& target) {
   shape.rows_have_bits_of_panels = kernels.rows_have_bits_of_panels;
   shape.has_parts =
       std::is_same_v<Operand, float> && target.parts_kernels != nullptr;
-  shape.operands_are_elements = kComputesInPlace<Element, Operand>;
+  shape.operands_are_elements = kElementIsOperand<Element, Operand>;
   return shape;
 }
 

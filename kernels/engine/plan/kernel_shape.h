@@ -28,6 +28,8 @@ struct KernelShape {
   int64_t depth_block;
   int64_t cell_units[kNumCellModes];
   bool rows_have_bits_of_panels;
+  // Whether tensors hold operands, so that kernels may work on them directly.
+  bool operands_are_elements;
   // Whether products of floats can be made of bfloat16 parts.
   bool has_parts;
 
@@ -35,14 +37,10 @@ struct KernelShape {
   static KernelShape Of(ElementType type);
   static KernelShape Of(ElementType type, const SimdTarget& target);
 
-  // Whether tensors hold operands, so that kernels may work on them directly.
-  bool operands_in_place() const { return operands_are_elements; }
   // Whether results are computed in another type and rounded in the end.
   bool rounds_results() const { return element_bytes != compute_bytes; }
   // Whether products take another type than they give.
   bool rounds_operands() const { return operand_bytes != compute_bytes; }
-
-  bool operands_are_elements;
 
   int64_t PaddedDepth(int64_t depth) const {
     return (depth + depth_step - 1) / depth_step * depth_step;

@@ -41,7 +41,10 @@ class Choices {
 
   bool is_single_chunk() const { return is_single_chunk_; }
 
-  // ---- Choices that change bits: shapes alone decide ------------------------
+  // ---- Routes ---------------------------------------------------------------
+  // What of them changes bits follows from shapes and the instruction set.
+  // Along routes of equal bits, packed or in turn and, backward, in place,
+  // caches and threads decide, too.
 
   // Whether a product is made of parts, for weights of such a size.
   bool MultipliesInParts(int64_t weight_rows, int64_t weight_columns) const {
@@ -91,7 +94,7 @@ class Choices {
   Route ForwardRecurrentRoute() const {
     if (RecursInParts(Pass::kForward)) return Route::kParts;
     const int64_t P = d_.output_size();
-    if (kernels_.operands_in_place() && P % kernels_.depth_step == 0 &&
+    if (kernels_.operands_are_elements && P % kernels_.depth_step == 0 &&
         RecurrentBytes(/*in_parts=*/false) > MaxPackedRecurrentBytes()) {
       return is_keras_ ? Route::kRowsInPlace : Route::kColumnsInPlace;
     }
@@ -113,7 +116,8 @@ class Choices {
     const int64_t input_size = d_.layer_input_size(layer);
     const bool in_parts = MultipliesInParts(d_.gates_size(), input_size);
     const int64_t rows = sequences_.num_valid_rows();
-    if (MayReadGatesInPlace() && rows <= speed::kMaxRowsInPlace && !in_parts) {
+    if (MayReadGatesInPlace() &&
+        rows <= MaxRowsInPlace(speed::kMaxRowsInPlace) && !in_parts) {
       return Route::kRowsInPlace;
     }
     OperandShape w{Packed(in_parts), d_.gates_size(), input_size,
@@ -127,8 +131,8 @@ class Choices {
     if (RecursInParts(Pass::kBackward)) return Route::kParts;
     const int64_t rows = sequences_.num_valid_rows();
     const int64_t steps = sequences_.num_steps();
-    const int64_t max_rows =
-        steps == 1 ? speed::kMaxRowsInPlace : speed::kMaxRowsOfStepsInPlace;
+    const int64_t max_rows = MaxRowsInPlace(
+        steps == 1 ? speed::kMaxRowsInPlace : speed::kMaxRowsOfStepsInPlace);
     if (MayReadGatesInPlace() && steps <= speed::kMaxBackwardStepsInPlace &&
         rows <= max_rows) {
       return Route::kRowsInPlace;
@@ -202,7 +206,7 @@ class Choices {
   // Between products in parts the cells of many rows come in a burst, and wait
   // for the lines that they write.
   bool SavesPastCaches(int64_t num_values) const {
-    if (!kernels_.operands_in_place() || !RecursInParts(Pass::kForward)) {
+    if (!kernels_.operands_are_elements || !RecursInParts(Pass::kForward)) {
       return false;
     }
     constexpr int64_t kLine = 64;
@@ -230,13 +234,22 @@ class Choices {
   // Other calls have packed weights: so should Keras' rows have their bits.
   bool MayReadInputInPlace() const {
     const int64_t step = kernels_.depth_step;
-    return kernels_.operands_in_place() && d_.output_size() % step == 0 &&
+    return kernels_.operands_are_elements && d_.output_size() % step == 0 &&
            d_.input_size % step == 0 &&
-           (!is_keras_ || kernels_.rows_have_bits_of_panels);
+           (!is_keras_ || (kernels_.rows_have_bits_of_panels &&
+                           sequences_.num_valid_rows() <=
+                               MaxRowsInPlace(bits::kMaxSmallCallRows)));
+  }
+
+  // The limit for rows of B that are read from end to end.
+  int64_t MaxRowsInPlace(int64_t max_rows) const {
+    return kernels_.depth_step == 1
+               ? max_rows
+               : std::min(max_rows, speed::kMaxRowsInPlaceOfPairs);
   }
 
   bool MayReadGatesInPlace() const {
-    return !is_keras_ && kernels_.operands_in_place() &&
+    return !is_keras_ && kernels_.operands_are_elements &&
            kernels_.rows_have_bits_of_panels &&
            d_.gates_size() % kernels_.depth_step == 0;
   }
@@ -374,7 +387,7 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
   const bool recurs_in_parts = IsInParts(plan.recurrent_route);
 
   // Of a single chunk the input product comes before all steps.
-  builder.TakeInOnePlace(
+  builder.TakeOverlaid(
       is_single_chunk,
       [&] {
         s->input_weights = builder.Take(
@@ -434,7 +447,7 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
   }
   if (plan.keeps_activations()) {
     s->saved_rows = builder.TakePointers(chunk);
-    if (!k.operands_in_place()) {
+    if (!k.operands_are_elements) {
       s->saved = builder.Take(chunk * ReservedRowSize(d), k.operand_bytes);
     }
   }
@@ -497,7 +510,7 @@ void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
 
   // Of a single chunk all products with R come first, then those that give the
   // gradients of weights, then that with W.
-  builder.TakeInOnePlace(
+  builder.TakeOverlaid(
       is_single_chunk,
       [&] {
         s->recurrent_weights = builder.Take(
@@ -556,7 +569,7 @@ void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
     s->m = builder.TakeRows(chunk, H, k.operand_bytes);
     s->dm = builder.TakeRows(B, H, k.compute_bytes);
   }
-  if (!k.operands_in_place()) {
+  if (!k.operands_are_elements) {
     s->h_values = builder.Take((B + chunk) * P, k.operand_bytes);
     s->saved = builder.Take(chunk * ReservedRowSize(d), k.operand_bytes);
     if (d.mode == CellMode::kLstm) {

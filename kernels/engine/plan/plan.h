@@ -1,4 +1,5 @@
-// All choices of a call, made once, before anything runs.
+// All choices of a call, made once, before anything runs, but for how each
+// product is shared among the threads that have come (threads/parallel.h).
 //
 // A plan is a value. It follows from the network, the sequences, the type of
 // elements, the order of weights, the instruction set and the machine; it reads
@@ -102,7 +103,7 @@ struct ForwardPlan : PassPlan {
   }
   // Whether steps write h into the outputs, where the next step reads it.
   bool emits_in_place() const {
-    return kernels.operands_in_place() &&
+    return kernels.operands_are_elements &&
            kernels.PaddedDepth(descriptor.output_size()) ==
                descriptor.output_size();
   }

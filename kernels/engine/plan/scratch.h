@@ -1,4 +1,5 @@
-// Where the pieces of a call's scratch memory lie.
+// Where the pieces of a call's scratch memory lie. plan.cc says how large each
+// is.
 #ifndef KERNELS_ENGINE_PLAN_SCRATCH_H_
 #define KERNELS_ENGINE_PLAN_SCRATCH_H_
 
@@ -44,7 +45,7 @@ class ScratchBuilder {
   // Calls `takes`, which take pieces. If `in_one_place`, those of each lie
   // where those of the others do, and only one of them may be in use at a time.
   template <typename... Takes>
-  void TakeInOnePlace(bool in_one_place, const Takes&... takes) {
+  void TakeOverlaid(bool in_one_place, const Takes&... takes) {
     const int64_t begin = bytes_;
     int64_t end = begin;
     const auto call = [&](const auto& take) {

@@ -121,6 +121,9 @@ inline constexpr int64_t kMaxRowsPackingSmall = 192;
 inline constexpr int64_t kMaxRowsInPlace = 16;
 inline constexpr int64_t kMaxBackwardStepsInPlace = 2;
 inline constexpr int64_t kMaxRowsOfStepsInPlace = 32;
+// Rows of pairs, of bfloat16, are woven into steps each time they are read: for
+// no more than one tile of rows, forward in the order of Keras, too. [calls]
+inline constexpr int64_t kMaxRowsInPlaceOfPairs = 4;
 
 // Activations of so many bytes are written past the caches where steps are in
 // parts: backward would not find them there, least of all if R fills a core's

@@ -18,19 +18,19 @@ namespace {
 // block, which begins at `packed` and, in the next panel, at `next`.
 template <typename Operand>
 void MultiplyPacked(const RowsTimesMatrix<Operand>& p, int64_t columns,
-                    const PanelRows& part, int64_t k_begin, int64_t k_end,
+                    const PanelRows& share, int64_t k_begin, int64_t k_end,
                     const Operand* packed, const Operand* next) {
   const SimdKernels<Operand>& kernels = Kernels<Operand>();
-  const int64_t column = part.panel * kernels.panel_columns;
+  const int64_t column = share.panel * kernels.panel_columns;
   PanelProduct<Operand> product{};
-  product.rows = part.row_end - part.row_begin;
+  product.rows = share.row_end - share.row_begin;
   product.depth = k_end - k_begin;
   product.columns = std::min<int64_t>(kernels.panel_columns, columns - column);
-  product.a = p.a + part.row_begin;
+  product.a = p.a + share.row_begin;
   product.a_offset = k_begin;
   product.b.packed = packed;
   product.b.next = next;
-  product.c = p.c + part.row_begin;
+  product.c = p.c + share.row_begin;
   product.c_offset = p.c_offset + column;
   product.bias = p.bias == nullptr ? nullptr : p.bias + column;
   product.accumulate = p.accumulate || k_begin > 0;
@@ -38,13 +38,13 @@ void MultiplyPacked(const RowsTimesMatrix<Operand>& p, int64_t columns,
 }
 
 PartsProduct ProductInParts(const RowsTimesMatrix<float>& p, int64_t columns,
-                            const PanelRows& part, int64_t k_begin,
+                            const PanelRows& share, int64_t k_begin,
                             int64_t k_end, const BFloat16* packed,
                             const BFloat16* next) {
-  const LeftParts left = p.left_parts.From(part.row_begin);
-  const int64_t column = part.panel * Kernels<float>().panel_columns;
+  const LeftParts left = p.left_parts.From(share.row_begin);
+  const int64_t column = share.panel * Kernels<float>().panel_columns;
   PartsProduct product{};
-  product.rows = part.row_end - part.row_begin;
+  product.rows = share.row_end - share.row_begin;
   product.depth = k_end - k_begin;
   product.columns =
       std::min<int64_t>(Kernels<float>().panel_columns, columns - column);
@@ -52,7 +52,7 @@ PartsProduct ProductInParts(const RowsTimesMatrix<float>& p, int64_t columns,
   product.a_stride = left.stride;
   product.b = packed;
   product.next = next;
-  product.c = p.c + part.row_begin;
+  product.c = p.c + share.row_begin;
   product.c_offset = p.c_offset + column;
   product.bias = p.bias == nullptr ? nullptr : p.bias + column;
   product.accumulate = p.accumulate || k_begin > 0;
@@ -61,10 +61,10 @@ PartsProduct ProductInParts(const RowsTimesMatrix<float>& p, int64_t columns,
 
 // The same in parts.
 void MultiplyPacked(const RowsTimesMatrix<float>& p, int64_t columns,
-                    const PanelRows& part, int64_t k_begin, int64_t k_end,
+                    const PanelRows& share, int64_t k_begin, int64_t k_end,
                     const BFloat16* packed, const BFloat16* next) {
   const PartsProduct product =
-      ProductInParts(p, columns, part, k_begin, k_end, packed, next);
+      ProductInParts(p, columns, share, k_begin, k_end, packed, next);
   KernelsOfParts().multiply_panels(&product, 1);
 }
 
@@ -72,22 +72,22 @@ void MultiplyPacked(const RowsTimesMatrix<float>& p, int64_t columns,
 template <typename Element, typename Operand>
 void MultiplyPacked(const RowsTimesMatrix<Operand>& p,
                     const RightOperand<Element, Operand>& b,
-                    const PanelRows& part, int64_t k_begin, int64_t k_end) {
-  const bool has_next = part.next_panel != PanelRows::kNone;
+                    const PanelRows& share, int64_t k_begin, int64_t k_end) {
+  const bool has_next = share.next_panel != PanelRows::kNone;
   if constexpr (std::is_same_v<Operand, float>) {
     if (b.in_parts()) {
       const int64_t first = PartsPanelSize(k_begin);
       MultiplyPacked(
-          p, b.columns(), part, k_begin, k_end,
-          b.parts_panel(part.panel) + first,
-          has_next ? b.parts_panel(part.next_panel) + first : nullptr);
+          p, b.columns(), share, k_begin, k_end,
+          b.parts_panel(share.panel) + first,
+          has_next ? b.parts_panel(share.next_panel) + first : nullptr);
       return;
     }
   }
   const int64_t first = k_begin * Kernels<Operand>().panel_columns;
   MultiplyPacked<Operand>(
-      p, b.columns(), part, k_begin, k_end, b.panel(part.panel) + first,
-      has_next ? b.panel(part.next_panel) + first : nullptr);
+      p, b.columns(), share, k_begin, k_end, b.panel(share.panel) + first,
+      has_next ? b.panel(share.next_panel) + first : nullptr);
 }
 
 // ---- Packed operands --------------------------------------------------------
@@ -168,13 +168,13 @@ void MultiplyBlocks(const RowsTimesMatrix<Operand>& p,
         executor, num_parts, work / num_parts, [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i) {
             const int64_t block = i / num_panels;
-            PanelRows part;
-            part.panel = i % num_panels;
-            part.next_panel =
+            PanelRows share;
+            share.panel = i % num_panels;
+            share.next_panel =
                 i + 1 == num_parts ? PanelRows::kNone : (i + 1) % num_panels;
-            part.row_begin = FirstRow(p.rows, block, num_blocks, multiple);
-            part.row_end = FirstRow(p.rows, block + 1, num_blocks, multiple);
-            MultiplyPacked(p, b, part, k, k_end);
+            share.row_begin = FirstRow(p.rows, block, num_blocks, multiple);
+            share.row_end = FirstRow(p.rows, block + 1, num_blocks, multiple);
+            MultiplyPacked(p, b, share, k, k_end);
           }
         });
   }
@@ -262,33 +262,33 @@ void MultiplyInPlace(const RowsTimesMatrix<Operand>& p,
     return;
   }
   ParallelPanels(executor, {num_panels, Order::kAscending, 0, p.rows, work},
-                 [&](const PanelRows& part) {
-                   const int64_t begin = part.panel * width;
+                 [&](const PanelRows& share) {
+                   const int64_t begin = share.panel * width;
                    MultiplyColumns(p, b,
                                    {begin, std::min(begin + width, b.columns()),
-                                    part.row_begin, part.row_end,
-                                    part.next_panel == PanelRows::kNone
+                                    share.row_begin, share.row_end,
+                                    share.next_panel == PanelRows::kNone
                                         ? ColumnRows::kNone
-                                        : part.next_panel * width});
+                                        : share.next_panel * width});
                  });
 }
 
 template <typename Operand>
 void MultiplyColumnsOfRows(const RowsTimesMatrix<Operand>& p,
                            const MatrixSource<Operand>& source,
-                           const ColumnRows& part) {
+                           const ColumnRows& share) {
   const Pieces& pieces = source.pieces;
   RowsProduct<Operand> product{};
-  product.rows = part.row_end - part.row_begin;
+  product.rows = share.row_end - share.row_begin;
   product.depth = source.depth;
-  product.a = p.a + part.row_begin;
+  product.a = p.a + share.row_begin;
   product.stride = source.stride;
-  product.c = p.c + part.row_begin;
+  product.c = p.c + share.row_begin;
   product.accumulate = p.accumulate;
-  for (int64_t column = part.column_begin; column < part.column_end;
+  for (int64_t column = share.column_begin; column < share.column_end;
        column += product.columns) {
     product.columns = std::min(pieces.width - column % pieces.width,
-                               part.column_end - column);
+                               share.column_end - column);
     product.b = source.values + pieces.PlaceOf(column);
     product.c_offset = p.c_offset + column;
     product.bias = p.bias == nullptr ? nullptr : p.bias + column;
@@ -299,20 +299,20 @@ void MultiplyColumnsOfRows(const RowsTimesMatrix<Operand>& p,
 template <typename Operand>
 void MultiplyColumnsOfColumns(const RowsTimesMatrix<Operand>& p,
                               const MatrixSource<Operand>& source,
-                              const ColumnRows& part) {
+                              const ColumnRows& share) {
   PanelProduct<Operand> product{};
-  product.rows = part.row_end - part.row_begin;
+  product.rows = share.row_end - share.row_begin;
   product.depth = source.depth;
-  product.columns = part.column_end - part.column_begin;
-  product.a = p.a + part.row_begin;
-  product.b.transposed = source.row(part.column_begin);
+  product.columns = share.column_end - share.column_begin;
+  product.a = p.a + share.row_begin;
+  product.b.transposed = source.row(share.column_begin);
   product.b.stride = source.stride;
-  if (part.next_column != ColumnRows::kNone) {
-    product.b.next = source.row(part.next_column);
+  if (share.next_column != ColumnRows::kNone) {
+    product.b.next = source.row(share.next_column);
   }
-  product.c = p.c + part.row_begin;
-  product.c_offset = p.c_offset + part.column_begin;
-  product.bias = p.bias == nullptr ? nullptr : p.bias + part.column_begin;
+  product.c = p.c + share.row_begin;
+  product.c_offset = p.c_offset + share.column_begin;
+  product.bias = p.bias == nullptr ? nullptr : p.bias + share.column_begin;
   product.accumulate = p.accumulate;
   Kernels<Operand>().multiply_panel(product);
 }
@@ -322,12 +322,12 @@ void MultiplyColumnsOfColumns(const RowsTimesMatrix<Operand>& p,
 template <typename Element, typename Operand>
 void MultiplyColumns(const RowsTimesMatrix<Operand>& p,
                      const RightOperand<Element, Operand>& b,
-                     const ColumnRows& part) {
+                     const ColumnRows& share) {
   if constexpr (std::is_same_v<Element, Operand>) {
     if (b.route() == Route::kRowsInPlace) {
-      MultiplyColumnsOfRows(p, b.source(), part);
+      MultiplyColumnsOfRows(p, b.source(), share);
     } else {
-      MultiplyColumnsOfColumns(p, b.source(), part);
+      MultiplyColumnsOfColumns(p, b.source(), share);
     }
   }
 }
@@ -335,25 +335,25 @@ void MultiplyColumns(const RowsTimesMatrix<Operand>& p,
 template <typename Element, typename Operand>
 void MultiplyPanel(const RowsTimesMatrix<Operand>& p,
                    const RightOperand<Element, Operand>& b,
-                   const PanelRows& part) {
-  MultiplyPacked(p, b, part, 0, b.depth());
+                   const PanelRows& share) {
+  MultiplyPacked(p, b, share, 0, b.depth());
 }
 
 template <typename Element>
 void MultiplyPanelsInParts(const RowsTimesMatrix<float>* products,
                            const RightOperand<Element, float>* operands,
-                           int count, const PanelRows& part) {
+                           int count, const PanelRows& share) {
   PartsProduct in_parts[kMaxProductsInParts];
   for (int i = 0; i < count; ++i) {
     const BFloat16* next = nullptr;
     if (i + 1 < count) {
-      next = operands[i + 1].parts_panel(part.panel);
-    } else if (part.next_panel != PanelRows::kNone) {
-      next = operands[0].parts_panel(part.next_panel);
+      next = operands[i + 1].parts_panel(share.panel);
+    } else if (share.next_panel != PanelRows::kNone) {
+      next = operands[0].parts_panel(share.next_panel);
     }
-    in_parts[i] = ProductInParts(products[i], operands[i].columns(), part, 0,
+    in_parts[i] = ProductInParts(products[i], operands[i].columns(), share, 0,
                                  operands[i].depth(),
-                                 operands[i].parts_panel(part.panel), next);
+                                 operands[i].parts_panel(share.panel), next);
   }
   KernelsOfParts().multiply_panels(in_parts, count);
 }

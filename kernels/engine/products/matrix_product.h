@@ -38,14 +38,14 @@ void Multiply(const RowsTimesMatrix<Operand>& product,
 template <typename Element, typename Operand>
 void MultiplyPanel(const RowsTimesMatrix<Operand>& product,
                    const RightOperand<Element, Operand>& b,
-                   const PanelRows& part);
+                   const PanelRows& share);
 // The same for up to kMaxProductsInParts products in parts, one after another,
-// all of the same depth; part.next_panel is of the first.
+// all of the same depth; share.next_panel is of the first.
 inline constexpr int kMaxProductsInParts = 4;
 template <typename Element>
 void MultiplyPanelsInParts(const RowsTimesMatrix<float>* products,
                            const RightOperand<Element, float>* operands,
-                           int count, const PanelRows& part);
+                           int count, const PanelRows& share);
 
 // Columns [column_begin, column_end) of rows [row_begin, row_end).
 struct ColumnRows {
@@ -62,7 +62,7 @@ struct ColumnRows {
 template <typename Element, typename Operand>
 void MultiplyColumns(const RowsTimesMatrix<Operand>& product,
                      const RightOperand<Element, Operand>& b,
-                     const ColumnRows& part);
+                     const ColumnRows& share);
 
 }  // namespace rnn
 

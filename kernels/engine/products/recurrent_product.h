@@ -66,9 +66,14 @@ class RecurrentProduct {
           }
         }
         break;
-      default:
+      case Route::kRowsInPlace:
+      case Route::kColumnsInPlace:
         in_place_.Prepare(source, route_, /*depth_pieces=*/1, nullptr,
                           executor);
+        break;
+      case Route::kPackedInTurn:  // RunCells() packs
+      case Route::kPartsInTurn:   // no plan has it for R
+        break;
     }
     if (!has_sums()) return;
     for (int64_t i = 0; i < batch_; ++i) {
@@ -82,15 +87,15 @@ class RecurrentProduct {
                    int64_t begin, int64_t end) const {
     if constexpr (std::is_same_v<Operand, float>) {
       if (!IsInParts(route_)) return;
-      SplitPartOfRows(h + ranks.begin, ranks.count(), {1, d_.output_size()},
-                      begin, end,
-                      state_parts_[(ranks.step + 2) % 2].From(ranks.begin));
+      SplitDepthOfRows(h + ranks.begin, ranks.count(), {1, d_.output_size()},
+                       begin, end,
+                       state_parts_[(ranks.step + 2) % 2].From(ranks.begin));
     }
   }
 
   // The cells of a step's ranks, with what R adds to them. run_cells(cells,
-  // parts, count) gets cells that know R, their units and h_prev, each for the
-  // rows of its part; it sets the rest and calls the micro-kernel. Splits h,
+  // shares, count) gets cells that know R, their units and h_prev, each for the
+  // rows of its share; it sets the rest and calls the micro-kernel. Splits h,
   // which is what the cells leave, unless they leave what is projected.
   template <typename Run>
   void RunCells(Executor& executor, const StepRanks& ranks,
@@ -108,9 +113,9 @@ class RecurrentProduct {
             });
         return;
       case Route::kColumnsInPlace:
-        ParallelPanels(executor, PanelsOf(ranks), [&](const PanelRows& part) {
-          MultiplyUnits(h_prev, part);
-          RunCell(part, nullptr, h_prev, run_cells);
+        ParallelPanels(executor, PanelsOf(ranks), [&](const PanelRows& share) {
+          MultiplyUnits(h_prev, share);
+          RunCell(share, nullptr, h_prev, run_cells);
         });
         return;
       case Route::kRowsInPlace:
@@ -141,43 +146,43 @@ class RecurrentProduct {
     return {panel, PanelRows::kNone, ranks.begin, ranks.end};
   }
 
-  // What a cell knows of R, of which `packed` is the part's panel; nullptr if
+  // What a cell knows of R, of which `packed` is the share's panel; nullptr if
   // sums are there in its place.
-  CellForwardStep<Operand> CellOf(const PanelRows& part, const Operand* packed,
+  CellForwardStep<Operand> CellOf(const PanelRows& share, const Operand* packed,
                                   const Operand* const* h_prev) const {
     CellForwardStep<Operand> cell{};
-    cell.rows = part.row_end - part.row_begin;
+    cell.rows = share.row_end - share.row_begin;
     cell.hidden_size = d_.hidden_size;
-    cell.unit = part.panel * panels_.units();
+    cell.unit = share.panel * panels_.units();
     cell.units = std::min(panels_.units(), d_.hidden_size - cell.unit);
     cell.depth = panels_.depth();
     cell.recurrent = packed;
-    if (packed == nullptr) cell.recurrent_sums = sum_rows_ + part.row_begin;
-    cell.h_prev = h_prev + part.row_begin;
+    if (packed == nullptr) cell.recurrent_sums = sum_rows_ + share.row_begin;
+    cell.h_prev = h_prev + share.row_begin;
     return cell;
   }
 
   template <typename Run>
-  void RunCell(const PanelRows& part, const Operand* packed,
+  void RunCell(const PanelRows& share, const Operand* packed,
                const Operand* const* h_prev, Run run_cells) const {
-    CellForwardStep<Operand> cell = CellOf(part, packed, h_prev);
-    run_cells(&cell, &part, 1);
+    CellForwardStep<Operand> cell = CellOf(share, packed, h_prev);
+    run_cells(&cell, &share, 1);
   }
 
   template <typename Run>
   void RunCellsOfPanels(Executor& executor, const StepRanks& ranks,
                         const Operand* const* h_prev, Run run_cells) const {
     ParallelPanelGroups(
-        executor, PanelsOf(ranks), [&](const PanelRows* parts, int count) {
+        executor, PanelsOf(ranks), [&](const PanelRows* shares, int count) {
           CellForwardStep<Operand> cells[speed::kMaxPanelsTogether];
           for (int i = 0; i < count; ++i) {
-            const PanelRows& part = parts[i];
-            cells[i] = CellOf(part, panels_.panel(part.panel), h_prev);
-            if (part.next_panel != PanelRows::kNone) {
-              cells[i].next_recurrent = panels_.panel(part.next_panel);
+            const PanelRows& share = shares[i];
+            cells[i] = CellOf(share, panels_.panel(share.panel), h_prev);
+            if (share.next_panel != PanelRows::kNone) {
+              cells[i].next_recurrent = panels_.panel(share.next_panel);
             }
           }
-          run_cells(cells, parts, count);
+          run_cells(cells, shares, count);
         });
   }
 
@@ -207,23 +212,23 @@ class RecurrentProduct {
         executor,
         {num_panels, PanelOrder(ranks.step), ranks.begin, ranks.end,
          StepWork(ranks), kPartsRowsTogether},
-        [&](const PanelRows& part) {
-          MultiplyGatesInParts(ranks.step, part);
-          const int64_t unit = part.panel * width;
+        [&](const PanelRows& share) {
+          MultiplyGatesInParts(ranks.step, share);
+          const int64_t unit = share.panel * width;
           const int64_t unit_end = std::min(unit + width, d_.hidden_size);
           for (int64_t u = unit; u < unit_end; u += panels_.units()) {
-            RunCell({u / panels_.units(), PanelRows::kNone, part.row_begin,
-                     part.row_end},
+            RunCell({u / panels_.units(), PanelRows::kNone, share.row_begin,
+                     share.row_end},
                     nullptr, h_prev, run_cells);
           }
           if (d_.has_projection()) return;
-          SplitStates({ranks.step, part.row_begin, part.row_end}, h, unit,
+          SplitStates({ranks.step, share.row_begin, share.row_end}, h, unit,
                       unit_end);
         });
   }
 
   // sums = h_prev times R in parts, for the units of a panel of R's gates.
-  void MultiplyGatesInParts(int64_t step, const PanelRows& part) const {
+  void MultiplyGatesInParts(int64_t step, const PanelRows& share) const {
     if constexpr (std::is_same_v<Operand, float>) {
       static_assert(kMaxGates <= kMaxProductsInParts);
       RowsTimesMatrix<float> products[kMaxGates];
@@ -233,20 +238,20 @@ class RecurrentProduct {
         product.c = sum_rows_;
         product.c_offset = gate * d_.hidden_size;
       }
-      MultiplyPanelsInParts(products, gates_in_parts_, d_.num_gates(), part);
+      MultiplyPanelsInParts(products, gates_in_parts_, d_.num_gates(), share);
     }
   }
 
   // sums = h_prev times R in place, for the units of a panel of cells.
   void MultiplyUnits(const Operand* const* h_prev,
-                     const PanelRows& part) const {
-    const int64_t unit = part.panel * panels_.units();
+                     const PanelRows& share) const {
+    const int64_t unit = share.panel * panels_.units();
     MultiplyGates(h_prev, unit,
                   std::min(unit + panels_.units(), d_.hidden_size),
-                  {part.row_begin, part.row_end},
-                  part.next_panel == PanelRows::kNone
+                  {share.row_begin, share.row_end},
+                  share.next_panel == PanelRows::kNone
                       ? kNoNext
-                      : part.next_panel * panels_.units());
+                      : share.next_panel * panels_.units());
   }
 
   struct Ranks {

@@ -91,7 +91,7 @@ class SavedUnits {
 };
 
 // Each cell: the number of vectors of units in a panel; forward, of one row and
-// one vector of units, in two parts, Start from the recurrent sums `r_h` (gate
+// one vector of units, in two stages, Start from the recurrent sums `r_h` (gate
 // g at r_h + g * gate_stride), and Finish from what Start returned; and
 // Backward, the same in reverse.
 //
@@ -341,8 +341,8 @@ inline void CellsOfRows(const CellForwardStep<Operand>& s, int64_t row,
 template <typename Cell, typename Operand>
 inline bool CellForwardFromSums(const CellForwardStep<Operand>& s) {
   if (s.recurrent_sums == nullptr) return false;
-  constexpr int kRowsTogether = 4;
-  ForEachTile<kRowsTogether>(s.rows, [&](int64_t row, auto row_count) {
+  constexpr int kRowsOfTile = 4;
+  ForEachTile<kRowsOfTile>(s.rows, [&](int64_t row, auto row_count) {
     CellsOfRows<Cell, decltype(row_count)::value>(
         s, row, [&](int m) { return s.recurrent_sums[row + m] + s.unit; },
         s.hidden_size);

@@ -77,60 +77,62 @@ struct AllPanels {
   int64_t min_rows = speed::kMinBlockRows;
 };
 
-// Calls run(const PanelRows* parts, int count) on parts that cover the panels,
-// up to speed::kMaxPanelsTogether at a time. A task's parts are neighbours,
-// panel by panel.
-template <typename RunParts>
+// Calls run(const PanelRows* shares, int count) on shares that cover the
+// panels, up to speed::kMaxPanelsTogether at a time. A task's shares are
+// neighbours, panel by panel.
+template <typename RunShares>
 void ParallelPanelGroups(Executor& executor, const AllPanels& panels,
-                         RunParts run) {
+                         RunShares run) {
   const int64_t num_rows = panels.row_end - panels.row_begin;
   if (num_rows == 0) return;
   const int num_tasks = NumTasks(executor, panels.work);
   // Large blocks read panels from far, and are as few as keep threads busy.
-  const int num_shares = panels.min_rows > speed::kMinBlockRows
-                             ? std::min(num_tasks, executor.num_threads())
-                             : num_tasks;
+  const int num_row_shares = panels.min_rows > speed::kMinBlockRows
+                                 ? std::min(num_tasks, executor.num_threads())
+                                 : num_tasks;
   const int64_t row_blocks =
-      NumRowBlocks(num_shares, panels.count, num_rows, panels.min_rows);
-  const int64_t num_parts = panels.count * row_blocks;
+      NumRowBlocks(num_row_shares, panels.count, num_rows, panels.min_rows);
+  const int64_t num_shares = panels.count * row_blocks;
   const bool ascends = panels.order == Order::kAscending;
-  const auto run_parts = [&](int64_t begin, int64_t end) {
-    PanelRows parts[speed::kMaxPanelsTogether];
+  const auto run_shares = [&](int64_t begin, int64_t end) {
+    PanelRows shares[speed::kMaxPanelsTogether];
     int count = 0;
     for (int64_t j = begin; j < end; ++j) {
       const int64_t i = ascends ? j : begin + end - 1 - j;
       const int64_t next = ascends ? i + 1 : i - 1;
       const int64_t block = i % row_blocks;
-      PanelRows& part = parts[count];
-      part.panel = i / row_blocks;
-      part.next_panel =
-          next < 0 || next == num_parts || next / row_blocks == part.panel
+      PanelRows& share = shares[count];
+      share.panel = i / row_blocks;
+      share.next_panel =
+          next < 0 || next == num_shares || next / row_blocks == share.panel
               ? PanelRows::kNone
               : next / row_blocks;
-      part.row_begin = panels.row_begin + num_rows * block / row_blocks;
-      part.row_end = panels.row_begin + num_rows * (block + 1) / row_blocks;
-      if (part.row_begin < part.row_end) ++count;
+      share.row_begin = panels.row_begin + num_rows * block / row_blocks;
+      share.row_end = panels.row_begin + num_rows * (block + 1) / row_blocks;
+      if (share.row_begin < share.row_end) ++count;
       if (count == speed::kMaxPanelsTogether || (j + 1 == end && count > 0)) {
-        run(parts, count);
+        run(shares, count);
         count = 0;
       }
     }
   };
   if (num_tasks == 1) {
-    run_parts(0, num_parts);
+    run_shares(0, num_shares);
     return;
   }
   executor.Run(num_tasks, panels.order, [&](int task) {
-    run_parts(num_parts * task / num_tasks, num_parts * (task + 1) / num_tasks);
+    run_shares(num_shares * task / num_tasks,
+               num_shares * (task + 1) / num_tasks);
   });
 }
 
-// The same with run(PanelRows) for each part.
+// The same with run(PanelRows) for each share.
 template <typename RunPart>
 void ParallelPanels(Executor& executor, const AllPanels& panels, RunPart run) {
-  ParallelPanelGroups(executor, panels, [&](const PanelRows* parts, int count) {
-    for (int i = 0; i < count; ++i) run(parts[i]);
-  });
+  ParallelPanelGroups(executor, panels,
+                      [&](const PanelRows* shares, int count) {
+                        for (int i = 0; i < count; ++i) run(shares[i]);
+                      });
 }
 
 }  // namespace rnn

@@ -48,7 +48,8 @@ class CellPanels {
   }
 
   // Packs panels when their turn comes, into memory that stays in the cache,
-  // and calls use(index, panel) for each: R is of no use later.
+  // and calls use(index, panel) for each. A thread's next panel overwrites the
+  // one before, so packed R does not outlive the call.
   template <typename Element, typename Use>
   void PackInTurn(const MatrixSource<Element>& source, Executor& executor,
                   int64_t work_per_panel, Use use) const {

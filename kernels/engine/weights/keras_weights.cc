@@ -21,7 +21,7 @@ constexpr int64_t kBlock = 64;
 template <typename Element>
 void TransposeBlock(const Element* in, int64_t in_stride, int64_t rows,
                     int64_t columns, Element* out, int64_t out_stride) {
-  if constexpr (kComputesInPlace<Element>) {
+  if constexpr (kElementIsOperand<Element>) {
     const Element* row_pointers[kBlock];
     for (int64_t j = 0; j < rows; ++j) row_pointers[j] = in + j * in_stride;
     Kernels<Element>().transpose_rows(row_pointers, rows, 0, columns, out,

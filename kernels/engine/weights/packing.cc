@@ -176,7 +176,7 @@ template <typename Element, typename Operand>
 void PackColumns(const Element* const* rows, int64_t columns, int64_t k_begin,
                  int64_t k_end, int64_t k_out, Operand* out) {
   constexpr int64_t kStep = kDepthStep<Operand>;
-  if constexpr (kComputesInPlace<Element, Operand>) {
+  if constexpr (kElementIsOperand<Element, Operand>) {
     out += k_out / kStep * kStep * columns;
     int64_t k = k_begin;
     // Place `place` of a step, of which the rest is not ours.

@@ -8,9 +8,9 @@
 
 namespace rnn {
 
-void SplitPartOfRows(const float* const* rows, int64_t num_rows,
-                     const PartsDepth& depth, int64_t begin, int64_t end,
-                     const LeftParts& left) {
+void SplitDepthOfRows(const float* const* rows, int64_t num_rows,
+                      const PartsDepth& depth, int64_t begin, int64_t end,
+                      const LeftParts& left) {
   for (int64_t i = 0; i < num_rows; ++i) {
     for (int piece = 0; piece < depth.num_pieces; ++piece) {
       KernelsOfParts().split_row(
@@ -26,8 +26,8 @@ void SplitRows(const float* const* rows, int64_t num_rows,
                const LeftParts& left) {
   ParallelFor(executor, num_rows, depth.size() * speed::kMoveWork,
               [&](int64_t begin, int64_t end) {
-                SplitPartOfRows(rows + begin, end - begin, depth, 0,
-                                depth.width, left.From(begin));
+                SplitDepthOfRows(rows + begin, end - begin, depth, 0,
+                                 depth.width, left.From(begin));
               });
 }
 

@@ -34,9 +34,9 @@ struct LeftParts {
 
 // Splits [begin, end) of each piece of rows [0, num_rows), `begin` being a
 // multiple of kPartsDepth, and `end` too, or the piece's width.
-void SplitPartOfRows(const float* const* rows, int64_t num_rows,
-                     const PartsDepth& depth, int64_t begin, int64_t end,
-                     const LeftParts& left);
+void SplitDepthOfRows(const float* const* rows, int64_t num_rows,
+                      const PartsDepth& depth, int64_t begin, int64_t end,
+                      const LeftParts& left);
 // left = rows.
 void SplitRows(const float* const* rows, int64_t num_rows,
                const PartsDepth& depth, Executor& executor,

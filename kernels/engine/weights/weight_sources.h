@@ -1,5 +1,6 @@
-// The weights of a call as matrices, whatever order they are in: the one place
-// that knows where Keras' order and that of params differ.
+// The weights of a call as matrices, whatever order they are in. Together with
+// where their gradients go (weight_targets.h) this is what of the passes knows
+// Keras' order; the order of gates itself is KerasGate() (network/weights.h).
 #ifndef KERNELS_ENGINE_WEIGHTS_WEIGHT_SOURCES_H_
 #define KERNELS_ENGINE_WEIGHTS_WEIGHT_SOURCES_H_
 

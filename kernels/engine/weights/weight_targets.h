@@ -69,8 +69,8 @@ class WeightTargets {
   }
   Pieces gates() const { return GatesAsPieces(d_, order_); }
 
-  // Calls tensor(pointer to member, size) for each tensor that there is:
-  // memory.*member for Keras' weights.
+  // Calls tensor(values_of, size) for each tensor that there is;
+  // values_of(weights) is the pointer to it in any Weights.
   template <typename Tensor>
   void ForEachTensor(Tensor tensor) const {
     if (!is_keras()) {
