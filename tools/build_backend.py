@@ -45,6 +45,7 @@ SOURCES = [
     "examples",
     "exports.lds",
     "kernels",
+    "network",
     "ops",
     "pyproject.toml",
     "tests",
