@@ -37,10 +37,17 @@ class BackpropKernel : public OpKernel {
     BackpropInputs inputs;
     absl::StatusOr<RnnCall> call = ReadBackpropCall(context, options_, &inputs);
     OP_REQUIRES_OK(context, call.status());
+    ThreadPoolExecutor executor(context);
+    rnn::BackwardPlan plan;
+    OP_REQUIRES_OK(context,
+                   FromEngine(rnn::BackwardPlan::Create(
+                       call->Describe<T>(),
+                       rnn::Machine::Here(executor.num_threads()), &plan)));
     OP_REQUIRES_OK(context, FromEngine(rnn::CheckReserve(
-                                call->descriptor, call->sequences, call->layout,
-                                Data<T>(*inputs.reserve_space),
+                                call->descriptor, call->sequences, plan.reserve,
+                                call->layout, Data<T>(*inputs.reserve_space),
                                 inputs.reserve_space->NumElements())));
+    if (options_.logs_plans) LogPlan(plan);
 
     rnn::BackwardArguments<Element<T>> arguments{};
     arguments.x = Data<T>(*call->input);
@@ -57,14 +64,6 @@ class BackpropKernel : public OpKernel {
     arguments.h_strides = call->h_strides;
     arguments.c_strides = call->c_strides;
     OP_REQUIRES_OK(context, AllocateOutputs(context, *call, &arguments));
-
-    ThreadPoolExecutor executor(context);
-    rnn::BackwardPlan plan;
-    OP_REQUIRES_OK(context,
-                   FromEngine(rnn::BackwardPlan::Create(
-                       call->Describe<T>(),
-                       rnn::Machine::Here(executor.num_threads()), &plan)));
-    if (options_.logs_plans) LogPlan(plan);
     std::optional<Scratch> scratch;
     OP_REQUIRES_OK(context, AllocateScratch(plan.scratch_bytes, &scratch));
     rnn::Backward(plan, arguments, scratch->data(), executor);

@@ -9,7 +9,6 @@
 #include "kernels/rnn_call.h"
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
-#include "network/reserve_layout.h"
 #include "ops/engine_status.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -42,6 +41,18 @@ class ForwardKernel : public OpKernel {
     uint64_t dropout_key;
     OP_REQUIRES_OK(context, GetDropoutKey(context, &dropout_key));
 
+    // GPU-made Keras models say is_training=True even to predict. An output
+    // that nobody consumes may stay unset, and then nothing needs saving.
+    const bool has_reserve =
+        is_training_ && context->output_required(kReserveSpaceOutput);
+    ThreadPoolExecutor executor(context);
+    rnn::ForwardPlan plan;
+    OP_REQUIRES_OK(context,
+                   FromEngine(rnn::ForwardPlan::Create(
+                       call->Describe<T>(), has_reserve,
+                       rnn::Machine::Here(executor.num_threads()), &plan)));
+    if (options_.logs_plans) LogPlan(plan);
+
     rnn::ForwardArguments<Element<T>> arguments{};
     arguments.x = Data<T>(*call->input);
     arguments.h0 = Data<T>(*call->input_h);
@@ -54,15 +65,8 @@ class ForwardKernel : public OpKernel {
     arguments.layout = call->layout;
     arguments.apply_dropout = is_training_;
     arguments.dropout_key = dropout_key;
-    OP_REQUIRES_OK(context, AllocateOutputs(context, *call, &arguments));
+    OP_REQUIRES_OK(context, AllocateOutputs(context, *call, plan, &arguments));
 
-    ThreadPoolExecutor executor(context);
-    rnn::ForwardPlan plan;
-    OP_REQUIRES_OK(context,
-                   FromEngine(rnn::ForwardPlan::Create(
-                       call->Describe<T>(), arguments.reserve != nullptr,
-                       rnn::Machine::Here(executor.num_threads()), &plan)));
-    if (options_.logs_plans) LogPlan(plan);
     std::optional<Scratch> scratch;
     OP_REQUIRES_OK(context, AllocateScratch(plan.scratch_bytes, &scratch));
     rnn::Forward(plan, arguments, scratch->data(), executor);
@@ -87,6 +91,7 @@ class ForwardKernel : public OpKernel {
 
   // Also points `arguments` to them.
   absl::Status AllocateOutputs(OpKernelContext* context, const RnnCall& call,
+                               const rnn::ForwardPlan& plan,
                                rnn::ForwardArguments<Element<T>>* arguments) {
     Tensor* output = nullptr;
     TF_RETURN_IF_ERROR(
@@ -104,7 +109,7 @@ class ForwardKernel : public OpKernel {
       TF_RETURN_IF_ERROR(AllocateZeros(context, "output_c", TensorShape()));
     }
     TF_RETURN_IF_ERROR(AllocateHostReserved(context));
-    return AllocateReserve(context, call, &arguments->reserve);
+    return AllocateReserve(context, plan, &arguments->reserve);
   }
 
   absl::Status AllocateHostReserved(OpKernelContext* context) {
@@ -115,21 +120,17 @@ class ForwardKernel : public OpKernel {
                          is_filled ? TensorShape({2}) : TensorShape());
   }
 
-  absl::Status AllocateReserve(OpKernelContext* context, const RnnCall& call,
+  absl::Status AllocateReserve(OpKernelContext* context,
+                               const rnn::ForwardPlan& plan,
                                Element<T>** reserve) {
     *reserve = nullptr;
     if (!is_training_) {
       return AllocateZeros(context, "reserve_space", TensorShape());
     }
-    // GPU-made Keras models say is_training=True even to predict. An output
-    // that nobody consumes may stay unset, and then nothing needs saving.
-    if (!context->output_required(kReserveSpaceOutput)) return absl::OkStatus();
-    rnn::ReserveLayout layout;
-    TF_RETURN_IF_ERROR(FromEngine(
-        rnn::ReserveLayout::Create(call.descriptor, call.sequences, &layout)));
+    if (!plan.has_reserve) return absl::OkStatus();
     Tensor* output = nullptr;
-    TF_RETURN_IF_ERROR(AllocateOutput(context, "reserve_space",
-                                      TensorShape({layout.size()}), &output));
+    TF_RETURN_IF_ERROR(AllocateOutput(
+        context, "reserve_space", TensorShape({plan.reserve.size()}), &output));
     *reserve = MutableData<T>(output);
     return absl::OkStatus();
   }

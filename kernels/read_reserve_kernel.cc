@@ -1,12 +1,7 @@
 // TfCudnnRnn>CudnnRNNReadReserve.
-#include <algorithm>
 #include <cstdint>
 
-#include "kernels/engine/elements/dropout.h"
-#include "kernels/engine/elements/reserve_header.h"
 #include "kernels/engine/engine.h"
-#include "kernels/engine/plan/thresholds.h"
-#include "kernels/engine/threads/parallel.h"
 #include "kernels/rnn_call.h"
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
@@ -28,14 +23,17 @@ using ::tensorflow::TensorShape;
 template <typename E>
 absl::Status CheckReserve(const RnnCall& call, const E* reserve, int64_t size,
                           rnn::PaddedLayout* layout) {
+  rnn::ReserveLayout reserve_layout;
+  TF_RETURN_IF_ERROR(FromEngine(rnn::ReserveLayout::Create(
+      call.descriptor, call.sequences, &reserve_layout)));
   *layout = call.layout;
   const absl::Status status = FromEngine(rnn::CheckReserve(
-      call.descriptor, call.sequences, *layout, reserve, size));
+      call.descriptor, call.sequences, reserve_layout, *layout, reserve, size));
   if (status.ok() || layout->states_outer_major) return status;
   // A built-in op may have followed cuDNN in this.
   layout->states_outer_major = true;
-  return rnn::CheckReserve(call.descriptor, call.sequences, *layout, reserve,
-                           size)
+  return rnn::CheckReserve(call.descriptor, call.sequences, reserve_layout,
+                           *layout, reserve, size)
                  .ok()
              ? absl::OkStatus()
              : status;
@@ -71,10 +69,9 @@ class ReadReserveKernel : public OpKernel {
     OP_REQUIRES_OK(context,
                    AllocateOutput(context, "dropout_masks", shape, &masks));
     ThreadPoolExecutor executor(context);
-    uint64_t key = 0;
-    rnn::ReadDropoutKey(Data<T>(*reserve), &key);  // which has been checked
-    FillMasks({d.dropout, key}, shape, MutableData<ComputeType>(masks),
-              executor);
+    rnn::ReadDropoutMasks(d, sequences, Data<T>(*reserve),
+                          MutableData<rnn::ComputeType<Element<T>>>(masks),
+                          executor);
 
     Tensor* states_outer_major = nullptr;
     OP_REQUIRES_OK(
@@ -84,26 +81,6 @@ class ReadReserveKernel : public OpKernel {
   }
 
  private:
-  using ComputeType = rnn::ComputeType<Element<T>>;
-
-  // Writes what dropout makes of ones. `shape` is [L-1, T, B, D*P].
-  static void FillMasks(const rnn::Dropout& dropout, const TensorShape& shape,
-                        ComputeType* masks, rnn::Executor& executor) {
-    const int64_t time = shape.dim_size(1);
-    const int64_t batch = shape.dim_size(2);
-    const int64_t features = shape.dim_size(3);
-    const int64_t rows = shape.dim_size(0) * time * batch;
-    rnn::ParallelFor(executor, rows, features * rnn::speed::kMoveWork,
-                     [&](int64_t begin, int64_t end) {
-                       for (int64_t i = begin; i < end; ++i) {
-                         ComputeType* row = masks + i * features;
-                         std::fill_n(row, features, ComputeType{1});
-                         dropout.Apply(i / batch / time, i / batch % time,
-                                       i % batch, features, row, row);
-                       }
-                     });
-  }
-
   CallOptions options_;
 };
 

@@ -18,6 +18,13 @@ namespace rnn {
 // In which of the two orders the weights of a call are.
 enum class WeightOrder { kParams, kKeras };
 
+// Whether the rows of W and R in memory are features, and hold their weights
+// for all gates; otherwise they are the units of gates, and hold theirs for all
+// features.
+constexpr bool GatesAreColumns(WeightOrder order) {
+  return order == WeightOrder::kKeras;
+}
+
 // Weights of one layer in one direction. Value is an element type, const or
 // not.
 template <typename Value>
@@ -41,6 +48,11 @@ inline int64_t KerasGate(CellMode mode, int64_t gate) {
   return mode == CellMode::kGru ? int64_t{kSwapped[gate]} : gate;
 }
 
+// Whether Keras has both biases; otherwise the recurrent one is zero.
+constexpr bool KerasHasRecurrentBias(CellMode mode) {
+  return mode == CellMode::kGru;
+}
+
 // Elements of each.
 inline int64_t KerasKernelSize(const RnnDescriptor& d) {
   return d.input_size * d.gates_size();
@@ -49,7 +61,7 @@ inline int64_t KerasRecurrentKernelSize(const RnnDescriptor& d) {
   return d.hidden_size * d.gates_size();
 }
 inline int64_t KerasBiasSize(const RnnDescriptor& d) {
-  return (d.mode == CellMode::kGru ? 2 : 1) * d.gates_size();
+  return (KerasHasRecurrentBias(d.mode) ? 2 : 1) * d.gates_size();
 }
 
 }  // namespace rnn

@@ -30,6 +30,7 @@
 #include "kernels/engine/threads/executor.h"
 #include "network/descriptor.h"
 #include "network/element_types.h"
+#include "network/reserve_layout.h"
 #include "network/sequences.h"
 #include "network/status.h"
 #include "network/weights.h"
@@ -67,7 +68,8 @@ struct ForwardArguments {
   Strides x_strides, y_strides, h_strides, c_strides;
   PaddedLayout layout;  // that gave the strides; noted in the reserve
 
-  // Whether dropout acts (it does in training only), and its key.
+  // Whether dropout acts, and its key. It does in training only, and always if
+  // there is a reserve: backward takes it that it did.
   bool apply_dropout;
   uint64_t dropout_key;
 };
@@ -95,8 +97,9 @@ struct BackwardArguments {
 };
 
 // `scratch` has plan.scratch_bytes and is aligned to 64 bytes; its contents do
-// not matter. The plan is one for Element and this machine, best for as many
-// threads as the executor has.
+// not matter. The plan is one for Element and the micro-kernels of this
+// machine, best for as many threads as the executor has; with any other the
+// process is aborted, for memory would be overrun.
 template <typename Element>
 void Forward(const ForwardPlan& plan,
              const ForwardArguments<Element>& arguments, void* scratch,
@@ -108,11 +111,21 @@ void Backward(const BackwardPlan& plan,
               Executor& executor);
 
 // Compares a reserve of `size` elements with what Backward expects for this
-// descriptor and these sequences. On success the caller may run Backward.
+// descriptor and these sequences, `layout` being that of their reserve. On
+// success the caller may run Backward.
 template <typename Element>
 Status CheckReserve(const RnnDescriptor& descriptor, const Sequences& sequences,
-                    const PaddedLayout& layout, const Element* reserve,
+                    const ReserveLayout& layout,
+                    const PaddedLayout& padded_layout, const Element* reserve,
                     int64_t size);
+
+// What dropout multiplied the outputs of all layers but the last by: masks
+// [L-1, T, B, D*P], padding included; nothing if there is no dropout. The
+// reserve has passed CheckReserve(). Gradients of second order draw it again.
+template <typename Element>
+void ReadDropoutMasks(const RnnDescriptor& descriptor,
+                      const Sequences& sequences, const Element* reserve,
+                      ComputeType<Element>* masks, Executor& executor);
 
 }  // namespace rnn
 

@@ -86,7 +86,7 @@ TEST(EngineAlignmentTest, LargeReserves) {
       const Sequences sequences(sizes.max_time, sizes.batch, nullptr);
       const ForwardPlan plan =
           MakeForwardPlan(CallOf<float>(sizes.descriptor, sequences));
-      EXPECT_TRUE(IsInParts(plan.recurrent_route));
+      EXPECT_TRUE(IsInParts(plan.recurrent_weights.route));
       EXPECT_TRUE(plan.saves_past_caches);
     }
     ExpectSameBitsAnywhere<float>(sizes);

@@ -187,8 +187,8 @@ TEST(EngineSpecialValuesOfManyRowsTest, FlowAsInTheReference) {
       const Call<float> call(sizes);
       ASSERT_TRUE(RecursInParts(call.Description()));
       const BackwardPlan plan = MakeBackwardPlan(call.Description());
-      ASSERT_TRUE(IsInParts(plan.input_route.first));
-      ASSERT_TRUE(IsInParts(plan.input_gradient_route.first));
+      ASSERT_TRUE(IsInParts(plan.input_weights.first.route));
+      ASSERT_TRUE(IsInParts(plan.input_gradient.first.route));
     }
     for (Place place :
          {Place::kX, Place::kH0, Place::kInputWeight, Place::kDy}) {

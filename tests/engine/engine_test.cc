@@ -620,7 +620,7 @@ class EngineRun {
       EXPECT_TRUE(out->intact());
     }
     if (options_.inference) return;
-    const Status status = CheckReserve(d_, sequences_, a.layout,
+    const Status status = CheckReserve(d_, sequences_, plan.reserve, a.layout,
                                        reserve_.data(), reserve_.size());
     EXPECT_TRUE(status.ok()) << status.message();
   }

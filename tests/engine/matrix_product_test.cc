@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/engine/plan/machine.h"
+#include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/team.h"
 #include "tests/engine/element_values.h"
@@ -49,12 +50,16 @@ struct Matrix {
 template <typename Element, typename Operand>
 struct GuardedOperand {
   GuardedOperand(const MatrixSource<Element>& source, Route route,
-                 Executor& executor, int depth_pieces = 1)
-      : memory(OperandShape{route, source.depth, source.columns, depth_pieces}
-                   .Bytes(KernelShape::Of(kElementTypeOf<Operand>))) {
-    operand.Prepare(source, route, depth_pieces, memory.data(), executor);
+                 Executor& executor, int depth_pieces = 1,
+                 int64_t core_cache_bytes = CoreCacheBytes())
+      : plan(OperandPlan::Of(route, source.depth, source.columns, depth_pieces,
+                             KernelShape::Of(kElementTypeOf<Operand>),
+                             core_cache_bytes)),
+        memory(plan.Bytes(KernelShape::Of(kElementTypeOf<Operand>))) {
+    operand.Prepare(source, plan, memory.data(), executor);
   }
 
+  const OperandPlan plan;
   Guarded<unsigned char> memory;
   RightOperand<Element, Operand> operand;
 };

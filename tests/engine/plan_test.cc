@@ -9,9 +9,9 @@
 #include <set>
 #include <string>
 
-#include "kernels/engine/plan/operand_sizes.h"
-#include "kernels/engine/plan/thresholds.h"
+#include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/thresholds.h"
 #include "tests/engine/plans.h"
 
 namespace rnn {
@@ -95,11 +95,11 @@ void ExpectRoutes(const char* what, const Sizes& sizes,
   const auto expect = [](const char* name, Route route, Route expected_route) {
     EXPECT_STREQ(RouteName(route), RouteName(expected_route)) << name;
   };
-  expect("W", plans.forward.input_route.first, expected.input);
-  expect("R", plans.forward.recurrent_route, expected.recurrent);
-  expect("W of backward", plans.backward.input_route.first,
+  expect("W", plans.forward.input_weights.first.route, expected.input);
+  expect("R", plans.forward.recurrent_weights.route, expected.recurrent);
+  expect("W of backward", plans.backward.input_weights.first.route,
          expected.backward_input);
-  expect("R of backward", plans.backward.recurrent_route,
+  expect("R of backward", plans.backward.recurrent_weights.route,
          expected.backward_recurrent);
 }
 
@@ -164,9 +164,10 @@ TEST(PlanTest, ManyRowsPackPairs) {
                {kColumns, kColumns, kPackedInTurn, kPackedInTurn});
   Sizes keras{1, rows, 64, 64};
   keras.order = WeightOrder::kKeras;
-  EXPECT_EQ(Plans(keras, pairs).forward.input_route.first, kRows);
+  EXPECT_EQ(Plans(keras, pairs).forward.input_weights.first.route, kRows);
   ++keras.B;
-  EXPECT_EQ(Plans(keras, pairs).forward.input_route.first, kPackedInTurn);
+  EXPECT_EQ(Plans(keras, pairs).forward.input_weights.first.route,
+            kPackedInTurn);
 }
 
 // There rows in place would have other bits than packed ones.
@@ -195,17 +196,21 @@ TEST(PlanTest, LargeRIsReadInPlaceByFewRows) {
     int64_t batch;
     int64_t max_bytes;
   };
-  for (const Case& c : {Case{1, bits::kMaxPackedBytesOfFewRows},
-                        Case{3, bits::kMaxPackedBytesOfFewRows},
-                        Case{4, bits::kMaxPackedBytesOfFourRows}}) {
+  for (const Case& c :
+       {Case{1, bits::kMaxPackedBytesOfFewRows},
+        Case{bits::kFewRows, bits::kMaxPackedBytesOfFewRows},
+        Case{bits::kFewRows + 1, bits::kMaxPackedBytesOfOneMore}}) {
     SCOPED_TRACE(testing::Message() << "batch " << c.batch);
     const int64_t H = units_of(c.max_bytes);
-    EXPECT_EQ(Plans({T, c.batch, 8, H}, floats).forward.recurrent_route,
+    EXPECT_EQ(Plans({T, c.batch, 8, H}, floats).forward.recurrent_weights.route,
               kPacked);
-    EXPECT_EQ(Plans({T, c.batch, 8, H + 16}, floats).forward.recurrent_route,
-              kColumns);
+    EXPECT_EQ(
+        Plans({T, c.batch, 8, H + 16}, floats).forward.recurrent_weights.route,
+        kColumns);
   }
-  EXPECT_EQ(Plans({T, 5, 8, 2000}, floats).forward.recurrent_route, kPacked);
+  EXPECT_EQ(Plans({T, bits::kFewRows + 2, 8, 2000}, floats)
+                .forward.recurrent_weights.route,
+            kPacked);
 }
 
 TEST(PlanTest, ManyRowsMultiplyInPartsWhereTilesDo) {
@@ -224,8 +229,8 @@ TEST(PlanTest, ManyRowsMultiplyInPartsWhereTilesDo) {
                Vectors(ElementType::kFloat),
                {kPackedInTurn, kPacked, kPackedInTurn, kPacked});
   const Plans plans({40, B, 256, 256}, tiles);
-  EXPECT_EQ(plans.backward.input_gradient_route.first, kParts);
-  EXPECT_EQ(plans.backward.recurrent_gradient_route, kParts);
+  EXPECT_EQ(plans.backward.input_gradient.first.route, kParts);
+  EXPECT_EQ(plans.backward.recurrent_gradient.route, kParts);
 }
 
 // A GRU splits two gradients: of fewer rows only forward recurs in parts.
@@ -233,8 +238,8 @@ TEST(PlanTest, FewerRowsOfGrusRecurInPartsForwardAlone) {
   Sizes sizes{bits::kMinPartsStepsOfFewRows, bits::kMinPartsBatch, 256, 256};
   sizes.mode = CellMode::kGru;
   const Plans plans(sizes, Tiles(ElementType::kFloat));
-  EXPECT_EQ(plans.forward.recurrent_route, kParts);
-  EXPECT_EQ(plans.backward.recurrent_route, kPacked);
+  EXPECT_EQ(plans.forward.recurrent_weights.route, kParts);
+  EXPECT_EQ(plans.backward.recurrent_weights.route, kPacked);
 }
 
 // The machine decides about speed alone.
@@ -251,14 +256,16 @@ TEST(PlanTest, BitsDoNotDependOnTheMachine) {
             for (int64_t cache : {kMegabyte / 16, 64 * kMegabyte}) {
               sizes.num_threads = num_threads;
               const Plans plans(sizes, kernels, cache);
-              EXPECT_EQ(WithoutTurn(plans.forward.input_route.first),
-                        WithoutTurn(reference.forward.input_route.first));
-              EXPECT_EQ(WithoutTurn(plans.forward.recurrent_route),
-                        WithoutTurn(reference.forward.recurrent_route));
-              EXPECT_EQ(IsInParts(plans.backward.input_route.first),
-                        IsInParts(reference.backward.input_route.first));
-              EXPECT_EQ(IsInParts(plans.backward.recurrent_route),
-                        IsInParts(reference.backward.recurrent_route));
+              EXPECT_EQ(
+                  WithoutTurn(plans.forward.input_weights.first.route),
+                  WithoutTurn(reference.forward.input_weights.first.route));
+              EXPECT_EQ(WithoutTurn(plans.forward.recurrent_weights.route),
+                        WithoutTurn(reference.forward.recurrent_weights.route));
+              EXPECT_EQ(
+                  IsInParts(plans.backward.input_weights.first.route),
+                  IsInParts(reference.backward.input_weights.first.route));
+              EXPECT_EQ(IsInParts(plans.backward.recurrent_weights.route),
+                        IsInParts(reference.backward.recurrent_weights.route));
               ASSERT_EQ(plans.forward.chunks.size(),
                         reference.forward.chunks.size());
             }
@@ -324,7 +331,7 @@ TEST(NumRankGroupsTest, StepsAreSplitWhereWeightsOutgrowTheCaches) {
   Sizes sizes{4, 256, 8, UnitsOf(kCoreCacheBytes, 6) + 32};
   sizes.num_threads = 2;
   const Plans plans(sizes, Tiles(ElementType::kFloat));
-  EXPECT_EQ(plans.forward.recurrent_route, kParts);
+  EXPECT_EQ(plans.forward.recurrent_weights.route, kParts);
   EXPECT_EQ(plans.forward.chunks.front().num_rank_groups, 1);
   EXPECT_GT(plans.backward.chunks.front().num_rank_groups, 1);
 }

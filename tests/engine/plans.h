@@ -40,8 +40,8 @@ CallDescription CallOf(const RnnDescriptor& descriptor,
 
 // Whether the steps of both passes are products in parts.
 inline bool RecursInParts(const CallDescription& call) {
-  return IsInParts(MakeForwardPlan(call).recurrent_route) &&
-         IsInParts(MakeBackwardPlan(call).recurrent_route);
+  return IsInParts(MakeForwardPlan(call).recurrent_weights.route) &&
+         IsInParts(MakeBackwardPlan(call).recurrent_weights.route);
 }
 
 // The route of a forward product as far as it changes bits.
@@ -64,15 +64,18 @@ inline bool ComputeRowsAlike(const CallDescription& a,
   const auto same_backward = [](Route x, Route y) {
     return IsInParts(x) == IsInParts(y);
   };
-  return same(forward_a.recurrent_route, forward_b.recurrent_route) &&
-         same(forward_a.input_route.first, forward_b.input_route.first) &&
-         same(forward_a.input_route.upper, forward_b.input_route.upper) &&
-         same_backward(backward_a.recurrent_route,
-                       backward_b.recurrent_route) &&
-         same_backward(backward_a.input_route.first,
-                       backward_b.input_route.first) &&
-         same_backward(backward_a.input_route.upper,
-                       backward_b.input_route.upper);
+  return same(forward_a.recurrent_weights.route,
+              forward_b.recurrent_weights.route) &&
+         same(forward_a.input_weights.first.route,
+              forward_b.input_weights.first.route) &&
+         same(forward_a.input_weights.upper.route,
+              forward_b.input_weights.upper.route) &&
+         same_backward(backward_a.recurrent_weights.route,
+                       backward_b.recurrent_weights.route) &&
+         same_backward(backward_a.input_weights.first.route,
+                       backward_b.input_weights.first.route) &&
+         same_backward(backward_a.input_weights.upper.route,
+                       backward_b.input_weights.upper.route);
 }
 
 }  // namespace rnn

@@ -111,7 +111,9 @@ class CheckReserveTest : public testing::Test {
   static Status Check(const RnnDescriptor& d, const Sequences& sequences,
                       const std::vector<Element>& reserve,
                       const PaddedLayout& layout = {}) {
-    return CheckReserve(d, sequences, layout, reserve.data(),
+    ReserveLayout reserve_layout;
+    EXPECT_TRUE(ReserveLayout::Create(d, sequences, &reserve_layout).ok());
+    return CheckReserve(d, sequences, reserve_layout, layout, reserve.data(),
                         static_cast<int64_t>(reserve.size()));
   }
 
@@ -153,9 +155,12 @@ TYPED_TEST(CheckReserveTest, RefusesOtherSizes) {
   shorter.pop_back();
   ExpectRefused(this->Check(Lstm(), sequences, shorter), kOtherSize);
   // Nothing is read of what is too short to have a header.
+  ReserveLayout layout;
+  ASSERT_TRUE(ReserveLayout::Create(Lstm(), sequences, &layout).ok());
   for (int64_t size : {0, 1, 8, 95}) {
-    ExpectRefused(CheckReserve<TypeParam>(Lstm(), sequences, {}, nullptr, size),
-                  kOtherSize);
+    ExpectRefused(
+        CheckReserve<TypeParam>(Lstm(), sequences, layout, {}, nullptr, size),
+        kOtherSize);
   }
 }
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/engine/elements/elements.h"
-#include "kernels/engine/plan/thresholds.h"
+#include "kernels/engine/thresholds.h"
 #include "network/element_types.h"
 #include "network/params_layout.h"
 #include "tests/engine/plans.h"
@@ -70,24 +70,21 @@ struct Bounds {
     const CallDescription call = CallOf<Element>(d, sequences);
     const ForwardPlan forward_plan = MakeForwardPlan(call);
     const BackwardPlan backward_plan = MakeBackwardPlan(call);
-    const auto is_any_in_parts = [&](const LayerRoutes& routes) {
-      return IsInParts(routes.first) || IsInParts(routes.upper);
-    };
-    if (is_any_in_parts(forward_plan.input_route)) {
+    if (forward_plan.input_weights.is_any_in_parts()) {
       forward += together * (X * gates / 2 + left * X * 3 / 2);
     }
-    if (is_any_in_parts(backward_plan.input_route) ||
-        is_any_in_parts(backward_plan.input_gradient_route) ||
-        IsInParts(backward_plan.recurrent_gradient_route) ||
-        IsInParts(backward_plan.projection_gradient_route)) {
+    if (backward_plan.input_weights.is_any_in_parts() ||
+        backward_plan.input_gradient.is_any_in_parts() ||
+        IsInParts(backward_plan.recurrent_gradient.route) ||
+        IsInParts(backward_plan.projection_gradient.route)) {
       const int64_t widest = std::max(X, H);
       backward += X * gates / 2 + left * std::max(widest, gates) / 2 +
                   left * (std::max(widest, gates) + gates) * 3 / 2;
     }
-    if (IsInParts(forward_plan.recurrent_route)) {
+    if (IsInParts(forward_plan.recurrent_weights.route)) {
       forward += P * gates / 2 + B * gates + 3 * (B + kPanel) * P;
     }
-    if (IsInParts(backward_plan.recurrent_route)) {
+    if (IsInParts(backward_plan.recurrent_weights.route)) {
       backward += P * gates / 2 + (dgates - 1) * left * gates * 3 / 2;
     }
     forward = size * (forward + layers);

@@ -1,16 +1,13 @@
 // Backward: layers and chunks of time in reverse.
-#include <algorithm>
 #include <cstdint>
-#include <string>
+#include <cstdlib>
 
 #include "kernels/engine/elements/elements.h"
-#include "kernels/engine/elements/reserve_header.h"
 #include "kernels/engine/engine.h"
 #include "kernels/engine/passes/backward_network.h"
 #include "kernels/engine/passes/backward_pseudo_layer.h"
 #include "kernels/engine/plan/plan.h"
 #include "kernels/engine/threads/executor.h"
-#include "network/reserve_layout.h"
 
 namespace rnn {
 
@@ -53,44 +50,10 @@ class BackwardPass {
 }  // namespace
 
 template <typename Element>
-Status CheckReserve(const RnnDescriptor& descriptor, const Sequences& sequences,
-                    const PaddedLayout& padded_layout, const Element* reserve,
-                    int64_t size) {
-  ReserveLayout layout;
-  if (Status status = ReserveLayout::Create(descriptor, sequences, &layout);
-      !status.ok()) {
-    return status;
-  }
-  if (size != layout.size()) {
-    return Status::InvalidArgument(
-        "reserve_space must have the " + std::to_string(layout.size()) +
-        " elements that the forward op makes for these sizes and options, "
-        "got " +
-        std::to_string(size) +
-        "; pass the reserve_space of the forward call being differentiated, "
-        "made with is_training=True.");
-  }
-  uint64_t key;
-  bool matches = ReadDropoutKey(reserve, &key);
-  if (matches) {
-    ComputeType<Element> values[ReserveHeader::kSize];
-    Load(reserve, values, ReserveHeader::kSize);
-    const ReserveHeader header(descriptor, sequences, padded_layout, key);
-    matches = std::equal(header.bytes().begin(), header.bytes().end(), values);
-  }
-  if (!matches) {
-    return Status::InvalidArgument(
-        "reserve_space was made by a call of other options, sizes or "
-        "sequence_lengths; pass the reserve_space of the forward call being "
-        "differentiated, with the same attributes and inputs.");
-  }
-  return Status();
-}
-
-template <typename Element>
 void Backward(const BackwardPlan& plan,
               const BackwardArguments<Element>& arguments, void* scratch,
               Executor& executor) {
+  if (!plan.is_for(kElementTypeOf<Element>)) std::abort();
   SerialExecutor alone;
   WithOperand<Element>([&](auto operand) {
     BackwardPass<Element, decltype(operand)> pass(plan, arguments, scratch);
@@ -98,10 +61,8 @@ void Backward(const BackwardPlan& plan,
   });
 }
 
-#define RNN_INSTANTIATE(Element)                                              \
-  template Status CheckReserve(const RnnDescriptor&, const Sequences&,        \
-                               const PaddedLayout&, const Element*, int64_t); \
-  template void Backward(const BackwardPlan&,                                 \
+#define RNN_INSTANTIATE(Element)              \
+  template void Backward(const BackwardPlan&, \
                          const BackwardArguments<Element>&, void*, Executor&);
 RNN_INSTANTIATE(float)
 RNN_INSTANTIATE(double)

@@ -13,7 +13,7 @@
 #include "kernels/engine/passes/rows.h"
 #include "kernels/engine/passes/weight_gradients.h"
 #include "kernels/engine/plan/plan.h"
-#include "kernels/engine/plan/thresholds.h"
+#include "kernels/engine/thresholds.h"
 #include "kernels/engine/weights/weight_sources.h"
 
 namespace rnn {

@@ -18,11 +18,11 @@
 #include "kernels/engine/passes/steps.h"
 #include "kernels/engine/passes/weight_gradients.h"
 #include "kernels/engine/plan/plan.h"
-#include "kernels/engine/plan/thresholds.h"
 #include "kernels/engine/products/matrix_product.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/thresholds.h"
 #include "kernels/engine/weights/parts.h"
 #include "kernels/engine/weights/right_operand.h"
 #include "network/cell.h"
@@ -86,7 +86,9 @@ class BackwardPseudoLayer {
   int64_t time(int64_t step, int64_t rank) const {
     return sequences_.time(direction_, step, rank);
   }
-  bool recurs_in_parts() const { return IsInParts(plan_.recurrent_route); }
+  bool recurs_in_parts() const {
+    return IsInParts(plan_.recurrent_weights.route);
+  }
   // The gates' gradients in parts.
   PartsDepth gates_depth() const { return {d_.num_gates(), d_.hidden_size}; }
   LeftParts PartsIn(const Block& block) const {
@@ -133,12 +135,12 @@ class BackwardPseudoLayer {
 
   void PrepareRecurrentWeights() {
     recurrent_weights_.Prepare(network_.weights().Recurrent(k()).Transposed(),
-                               plan_.recurrent_route, d_.num_gates(),
+                               plan_.recurrent_weights,
                                At<void>(blocks_.recurrent_weights), *executor_);
     if (!d_.has_projection()) return;
     projection_.Prepare(network_.weights().Projection(k()).Transposed(),
-                        plan_.projection_route, /*depth_pieces=*/1,
-                        At<void>(blocks_.projection), *executor_);
+                        plan_.projection, At<void>(blocks_.projection),
+                        *executor_);
   }
 
   // Points saved_rows_ at the chunk's activations, and c_prev_rows_ at the
@@ -300,7 +302,7 @@ class BackwardPseudoLayer {
     }
     if (is_first) {
       input_weights_.Prepare(network_.weights().Input(k()).Transposed(),
-                             plan_.input_route.of_layer(layer_), d_.num_gates(),
+                             plan_.input_weights.of_layer(layer_),
                              At<void>(blocks_.input_weights), *executor_);
     }
     RowsTimesMatrix<Operand> product;
@@ -363,7 +365,7 @@ class BackwardPseudoLayer {
     if (ranks.step + 1 < rows.steps().end) {
       from_step_after = ProductOfStep(rows, ranks.step + 1);
     }
-    if (IsInPlace(plan_.recurrent_route)) {
+    if (IsInPlace(plan_.recurrent_weights.route)) {
       RunStepOfRows(executor, rows, ranks, from_step_after);
     } else {
       RunStepOfPanels(executor, rows, ranks, from_step_after);

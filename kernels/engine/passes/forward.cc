@@ -1,5 +1,6 @@
 // Forward: layers, directions, chunks of time, steps.
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 
 #include "kernels/engine/elements/elements.h"
@@ -63,6 +64,7 @@ template <typename Element>
 void Forward(const ForwardPlan& plan,
              const ForwardArguments<Element>& arguments, void* scratch,
              Executor& executor) {
+  if (!plan.is_for(kElementTypeOf<Element>)) std::abort();
   SerialExecutor alone;
   WithOperand<Element>([&](auto operand) {
     ForwardPass<Element, decltype(operand)> pass(plan, arguments, scratch);

@@ -17,12 +17,12 @@
 #include "kernels/engine/passes/rows.h"
 #include "kernels/engine/passes/steps.h"
 #include "kernels/engine/plan/plan.h"
-#include "kernels/engine/plan/thresholds.h"
 #include "kernels/engine/products/matrix_product.h"
 #include "kernels/engine/products/recurrent_product.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/thresholds.h"
 #include "kernels/engine/weights/parts.h"
 #include "kernels/engine/weights/right_operand.h"
 #include "network/cell.h"
@@ -158,9 +158,9 @@ class ForwardPseudoLayer {
       return;
     }
     if (rows.steps().begin == 0) {
-      input_weights_.Prepare(
-          network_.weights().Input(k()), plan_.input_route.of_layer(layer_),
-          /*depth_pieces=*/1, At<void>(blocks_.input_weights), *executor_);
+      input_weights_.Prepare(network_.weights().Input(k()),
+                             plan_.input_weights.of_layer(layer_),
+                             At<void>(blocks_.input_weights), *executor_);
     }
     RowsTimesMatrix<Operand> product;
     product.rows = rows.count();
@@ -195,8 +195,7 @@ class ForwardPseudoLayer {
   void PrepareRecurrentWeights() {
     recurrent_.Prepare(network_.weights().Recurrent(k()), *executor_);
     if (!d_.has_projection()) return;
-    projection_.Prepare(network_.weights().Projection(k()),
-                        plan_.projection_route, /*depth_pieces=*/1,
+    projection_.Prepare(network_.weights().Projection(k()), plan_.projection,
                         At<void>(blocks_.projection), *executor_);
   }
 

@@ -10,10 +10,10 @@
 #include "kernels/engine/engine.h"
 #include "kernels/engine/passes/chunk_rows.h"
 #include "kernels/engine/plan/scratch.h"
-#include "kernels/engine/plan/thresholds.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/thresholds.h"
 #include "network/sequences.h"
 
 namespace rnn {

@@ -10,11 +10,11 @@
 #include "kernels/engine/passes/gate_gradients.h"
 #include "kernels/engine/passes/rows.h"
 #include "kernels/engine/plan/plan.h"
-#include "kernels/engine/plan/thresholds.h"
 #include "kernels/engine/products/outer_products.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/thresholds.h"
 #include "kernels/engine/weights/matrix_source.h"
 #include "kernels/engine/weights/weight_targets.h"
 #include "network/cell.h"
@@ -50,8 +50,8 @@ class WeightGradients {
         products_(plan.scratch.pseudo_layer, scratch),
         targets_(d_, plan.params, plan.weight_order) {
     if constexpr (kRoundsResults) {
-      targets_.SetMemory(scratch.At<F>(plan.scratch.weight_gradients),
-                         results.keras.bias != nullptr);
+      targets_.SetMemoryAs(results,
+                           scratch.At<F>(plan.scratch.weight_gradients));
     } else {
       targets_.SetMemory(results);
     }
@@ -71,15 +71,15 @@ class WeightGradients {
     products_.ForgetLeft();
     if (rows.inputs != nullptr) {
       AddMatrix(rows, *rows.dgates, rows.inputs,
-                plan_.input_gradient_route.of_layer(layer), targets_.Input(k),
+                plan_.input_gradient.of_layer(layer), targets_.Input(k),
                 executor);
     }
     AddMatrix(rows, *rows.recurrent_dgates, rows.h_prev,
-              plan_.recurrent_gradient_route, targets_.Recurrent(k), executor);
+              plan_.recurrent_gradient, targets_.Recurrent(k), executor);
     if (d_.has_projection()) {
       products_.SetLeft(rows.dh, rows.count, d_.output_size());
       products_.Multiply(rows.m, Pieces::Whole(d_.hidden_size),
-                         plan_.projection_gradient_route, !rows.is_first_chunk,
+                         plan_.projection_gradient, !rows.is_first_chunk,
                          executor, targets_.Projection(k));
     }
   }
@@ -104,15 +104,15 @@ class WeightGradients {
 
   // The gradient of a matrix that was multiplied by `features`.
   void AddMatrix(const Rows& rows, const GateGradients<Operand>& dgates,
-                 const Operand* const* features, Route route,
+                 const Operand* const* features, const OperandPlan& plan,
                  const GatesMatrix<F>& matrix, Executor& executor) {
     if (matrix.gates_are_columns) {
       products_.SetLeft(features, rows.count, matrix.features);
-      products_.Multiply(dgates.operands(), matrix.gates, route,
+      products_.Multiply(dgates.operands(), matrix.gates, plan,
                          !rows.is_first_chunk, executor, matrix.values);
     } else {
       products_.SetLeft(dgates.operands(), rows.count, d_.gates_size());
-      products_.Multiply(features, Pieces::Whole(matrix.features), route,
+      products_.Multiply(features, Pieces::Whole(matrix.features), plan,
                          !rows.is_first_chunk, executor, matrix.values);
     }
   }

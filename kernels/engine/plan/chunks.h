@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/engine/plan/thresholds.h"
+#include "kernels/engine/thresholds.h"
 #include "network/sequences.h"
 
 namespace rnn {

@@ -14,7 +14,7 @@
 #include "kernels/engine/plan/chunks.h"
 #include "kernels/engine/plan/kernel_shape.h"
 #include "kernels/engine/plan/machine.h"
-#include "kernels/engine/plan/route.h"
+#include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/plan/scratch.h"
 #include "network/descriptor.h"
 #include "network/element_types.h"
@@ -44,15 +44,6 @@ struct ChunkPlan {
   int num_rank_groups;
 };
 
-// Routes of the matrices that differ from layer to layer: the first layer's
-// input has its own size.
-struct LayerRoutes {
-  Route first = Route::kPacked;
-  Route upper = Route::kPacked;
-
-  Route of_layer(int64_t layer) const { return layer == 0 ? first : upper; }
-};
-
 // What both passes have.
 struct PassPlan {
   RnnDescriptor descriptor;
@@ -67,15 +58,19 @@ struct PassPlan {
   std::vector<ChunkPlan> chunks;
   int64_t max_chunk_rows = 0;
 
-  // How weights come: W, R, and the projection.
-  LayerRoutes input_route;
-  Route recurrent_route = Route::kPacked;
-  Route projection_route = Route::kPacked;
+  // W, R, and the projection; forward [in, G*H], [P, G*H] and [H, P], backward
+  // transposed. Nothing is chosen about them if there are no valid rows.
+  LayerOperands input_weights;
+  OperandPlan recurrent_weights;
+  OperandPlan projection;
 
   int64_t scratch_bytes = 0;
 
   // The most features that enter a layer.
   int64_t widest_input() const;
+  // Whether it is one for elements of this type and the micro-kernels that run
+  // here.
+  bool is_for(ElementType element_type) const;
 };
 
 struct ForwardPlan : PassPlan {
@@ -87,7 +82,7 @@ struct ForwardPlan : PassPlan {
   ForwardScratch scratch;
 
   // `has_reserve`: whether there will be a backward pass. Fails if sizes are
-  // invalid or overflow.
+  // invalid, or so large that no machine has the memory.
   static Status Create(const CallDescription& call, bool has_reserve,
                        const Machine& machine, ForwardPlan* plan);
   // For micro-kernels other than those that run here.
@@ -97,6 +92,12 @@ struct ForwardPlan : PassPlan {
 
   // Whether the calling thread does all of it.
   bool works_alone() const { return num_threads == 1 && !directions_together; }
+  // In parts R is a matrix [P, H] for each gate.
+  OperandPlan recurrent_gate() const {
+    OperandPlan gate = recurrent_weights;
+    gate.columns = descriptor.hidden_size;
+    return gate;
+  }
   // Whether the pass keeps activations for backward.
   bool keeps_activations() const {
     return has_reserve && ReservedRowSize(descriptor) > 0;
@@ -115,10 +116,10 @@ struct ForwardPlan : PassPlan {
 };
 
 struct BackwardPlan : PassPlan {
-  // How the right operands of the weights' gradients come.
-  LayerRoutes input_gradient_route;
-  Route recurrent_gradient_route = Route::kPacked;
-  Route projection_gradient_route = Route::kPacked;
+  // The right operands of the products that give the gradients of weights.
+  LayerOperands input_gradient;
+  OperandPlan recurrent_gradient;
+  OperandPlan projection_gradient;
   BackwardScratch scratch;
 
   // Whether the calling thread does all of it.

@@ -1,11 +1,10 @@
-// Where the pieces of a call's scratch memory lie. plan.cc says how large each
-// is.
+// Where the pieces of a call's scratch memory lie. scratch_sizes.cc says how
+// large each is.
 #ifndef KERNELS_ENGINE_PLAN_SCRATCH_H_
 #define KERNELS_ENGINE_PLAN_SCRATCH_H_
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 
 namespace rnn {
 
@@ -22,17 +21,13 @@ struct RowsBlock {
   Block rows;
 };
 
-// Hands out pieces one after another.
+// Hands out pieces one after another. Sizes are such as pass
+// CheckSizes() (plan.cc): no product or sum of theirs overflows.
 class ScratchBuilder {
  public:
   // Room for `count` values of so many bytes.
   Block Take(int64_t count, int64_t value_bytes) {
     constexpr int64_t kAlignment = 64;
-    constexpr int64_t kMaxBytes = std::numeric_limits<int64_t>::max() / 4;
-    if (overflow_ || count > kMaxBytes / value_bytes || bytes_ > kMaxBytes) {
-      overflow_ = true;
-      return {};
-    }
     const Block block{bytes_};
     bytes_ += (count * value_bytes + kAlignment - 1) / kAlignment * kAlignment;
     return block;
@@ -57,12 +52,11 @@ class ScratchBuilder {
     bytes_ = end;
   }
 
-  // Taken so far; -1 if the sum overflowed.
-  int64_t bytes() const { return overflow_ ? -1 : bytes_; }
+  // Taken so far.
+  int64_t bytes() const { return bytes_; }
 
  private:
   int64_t bytes_ = 0;
-  bool overflow_ = false;
 };
 
 // Scratch memory that was built so.

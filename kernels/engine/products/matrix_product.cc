@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels/engine/plan/machine.h"
-#include "kernels/engine/plan/thresholds.h"
 #include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/thresholds.h"
 #include "network/element_types.h"
 
 namespace rnn {
@@ -103,12 +102,6 @@ void SplitLeft(const RowsTimesMatrix<Operand>& p,
   }
 }
 
-template <typename Element, typename Operand>
-bool IsSmall(const RightOperand<Element, Operand>& b) {
-  return b.depth() * b.columns() * b.element_bytes() <=
-         CoreCacheBytes() / speed::kSmallOperandShare;
-}
-
 // The multiples of which micro-kernels take rows.
 template <typename Element, typename Operand>
 int64_t RowsAtOnce(const RightOperand<Element, Operand>& b) {
@@ -152,13 +145,10 @@ void MultiplyBlocks(const RowsTimesMatrix<Operand>& p,
   const int64_t num_panels = b.num_panels();
   const int64_t depth_block =
       std::min(b.depth(), Kernels<Operand>().depth_block);
-  const int64_t row_bytes = depth_block * b.element_bytes();
-  const int64_t cached_rows =
-      std::max(speed::kRowBlock, CoreCacheBytes() / 8 * 3 / row_bytes);
   const int64_t work = 2 * p.rows * depth_block * b.columns();
   const int64_t multiple = RowsAtOnce(b);
   const int64_t num_blocks =
-      std::max((p.rows + cached_rows - 1) / cached_rows,
+      std::max((p.rows + b.cached_rows() - 1) / b.cached_rows(),
                NumRowBlocks(NumTasks(executor, work), num_panels, p.rows,
                             std::max(speed::kMinBlockRows, multiple)));
   const int64_t num_parts = num_blocks * num_panels;
@@ -369,7 +359,7 @@ void Multiply(const RowsTimesMatrix<Operand>& p,
   SplitLeft(p, b, executor);
   if (IsInTurn(b.route())) {
     PackAndMultiply(p, b, executor);
-  } else if (IsSmall(b)) {
+  } else if (b.is_small()) {
     MultiplyRowBlocks(p, b, executor);
   } else {
     MultiplyBlocks(p, b, executor);

@@ -6,12 +6,13 @@
 #include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
+#include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/plan/scratch.h"
-#include "kernels/engine/plan/thresholds.h"
 #include "kernels/engine/products/matrix_product.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/thresholds.h"
 #include "kernels/engine/weights/matrix_source.h"
 #include "kernels/engine/weights/parts.h"
 #include "kernels/engine/weights/right_operand.h"
@@ -48,17 +49,18 @@ class OuterProducts {
 
   // `matrix` is [left columns, right columns], of which right operands have
   // these pieces.
-  void Multiply(const Operand* const* right, const Pieces& pieces, Route route,
-                bool accumulate, Executor& executor, F* matrix) {
+  void Multiply(const Operand* const* right, const Pieces& pieces,
+                const OperandPlan& plan, bool accumulate, Executor& executor,
+                F* matrix) {
     RightOperand<Operand, Operand> operand;
-    operand.Prepare(MatrixSource<Operand>::RowsAt(right, rows_, pieces), route,
-                    /*depth_pieces=*/1, right_memory_, executor);
+    operand.Prepare(MatrixSource<Operand>::RowsAt(right, rows_, pieces), plan,
+                    right_memory_, executor);
     for (int64_t i = 0; i < columns_; ++i) {
       matrix_rows_[i] = matrix + i * pieces.size();
     }
     RowsTimesMatrix<Operand> product;
     product.rows = columns_;
-    if (IsInParts(route)) {
+    if (operand.in_parts()) {
       product.left_parts = TransposedInParts(executor);
     } else {
       product.a = Transposed(executor);

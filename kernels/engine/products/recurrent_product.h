@@ -8,12 +8,12 @@
 
 #include "kernels/engine/elements/elements.h"
 #include "kernels/engine/plan/plan.h"
-#include "kernels/engine/plan/thresholds.h"
 #include "kernels/engine/products/matrix_product.h"
 #include "kernels/engine/products/step_ranks.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/thresholds.h"
 #include "kernels/engine/weights/cell_panels.h"
 #include "kernels/engine/weights/matrix_source.h"
 #include "kernels/engine/weights/parts.h"
@@ -33,9 +33,11 @@ class RecurrentProduct {
                    const ForwardScratch::PseudoLayer& blocks,
                    const Scratch& scratch)
       : d_(plan.descriptor),
-        route_(plan.recurrent_route),
+        plan_(plan),
+        route_(plan.recurrent_weights.route),
         batch_(plan.sequences->batch()),
-        panels_(d_, scratch.At<Operand>(blocks.recurrent_weights[0])),
+        panels_(d_, CellPanelShape::Of(d_, plan.kernels),
+                scratch.At<Operand>(blocks.recurrent_weights[0])),
         sums_(scratch.At<F>(blocks.recurrent_sums.values)),
         sum_rows_(scratch.At<F*>(blocks.recurrent_sums.rows)) {
     for (int gate = 0; gate < d_.num_gates(); ++gate) {
@@ -61,15 +63,14 @@ class RecurrentProduct {
         if constexpr (std::is_same_v<Operand, float>) {
           for (int gate = 0; gate < d_.num_gates(); ++gate) {
             gates_in_parts_[gate].Prepare(source.ColumnRange(gate * H, H),
-                                          route_, /*depth_pieces=*/1,
+                                          plan_.recurrent_gate(),
                                           parts_memory_[gate], executor);
           }
         }
         break;
       case Route::kRowsInPlace:
       case Route::kColumnsInPlace:
-        in_place_.Prepare(source, route_, /*depth_pieces=*/1, nullptr,
-                          executor);
+        in_place_.Prepare(source, plan_.recurrent_weights, nullptr, executor);
         break;
       case Route::kPackedInTurn:  // RunCells() packs
       case Route::kPartsInTurn:   // no plan has it for R
@@ -282,6 +283,7 @@ class RecurrentProduct {
   }
 
   const RnnDescriptor& d_;
+  const ForwardPlan& plan_;
   const Route route_;
   const int64_t batch_;
   MatrixSource<Element> source_;

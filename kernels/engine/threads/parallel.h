@@ -6,18 +6,18 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/engine/plan/thresholds.h"
 #include "kernels/engine/threads/executor.h"
+#include "kernels/engine/thresholds.h"
 
 namespace rnn {
 
 // Tasks worth making of so many floating-point operations.
-inline int NumTasks(int num_threads, int64_t work) {
-  return static_cast<int>(std::clamp<int64_t>(
+inline int NumTasks(int num_threads, double work) {
+  return static_cast<int>(std::clamp<double>(
       work / speed::kMinTaskWork, 1,
       num_threads == 1 ? 1 : num_threads * speed::kTasksPerThread));
 }
-inline int NumTasks(const Executor& executor, int64_t work) {
+inline int NumTasks(const Executor& executor, double work) {
   return NumTasks(executor.num_threads(), work);
 }
 
@@ -26,7 +26,8 @@ inline void ParallelFor(Executor& executor, int64_t count,
                         int64_t work_per_item,
                         FunctionRef<void(int64_t, int64_t)> range) {
   const int64_t num_tasks = std::min<int64_t>(
-      NumTasks(executor, count * work_per_item), std::max<int64_t>(count, 1));
+      NumTasks(executor, static_cast<double>(count) * work_per_item),
+      std::max<int64_t>(count, 1));
   if (num_tasks == 1) {
     if (count > 0) range(0, count);
     return;
@@ -39,8 +40,8 @@ inline void ParallelFor(Executor& executor, int64_t count,
 // Calls range(begin, end) on few disjoint ranges that cover [0, count).
 inline void ParallelFewRanges(Executor& executor, int64_t count, int64_t work,
                               FunctionRef<void(int64_t, int64_t)> range) {
-  const int64_t num_ranges =
-      std::min<int64_t>(count, 2 * executor.num_threads());
+  const int64_t num_ranges = std::min<int64_t>(
+      count, speed::kRangesPerThread * executor.num_threads());
   ParallelFor(executor, num_ranges, work / num_ranges,
               [&](int64_t begin, int64_t end) {
                 range(count * begin / num_ranges, count * end / num_ranges);

@@ -6,10 +6,11 @@
 #include <cstdint>
 
 #include "kernels/engine/elements/elements.h"
-#include "kernels/engine/plan/thresholds.h"
+#include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/thresholds.h"
 #include "kernels/engine/weights/matrix_source.h"
 #include "kernels/engine/weights/packing.h"
 #include "network/descriptor.h"
@@ -22,17 +23,20 @@ template <typename Operand>
 class CellPanels {
  public:
   // `memory` has room for all panels; nullptr if nothing will be packed.
-  CellPanels(const RnnDescriptor& d, Operand* memory)
+  CellPanels(const RnnDescriptor& d, const CellPanelShape& shape,
+             Operand* memory)
       : panels_(memory),
         hidden_size_(d.hidden_size),
         output_size_(d.output_size()),
-        depth_(PaddedDepth<Operand>(output_size_)),
         num_gates_(d.num_gates()),
-        units_(Kernels<Operand>().cell_units[static_cast<int>(d.mode)]),
+        num_panels_(shape.num_panels),
+        units_(shape.units),
+        depth_(shape.depth),
+        panel_size_(shape.panel_size(num_gates_)),
         columns_together_(
             Kernels<Operand>().cell_columns[static_cast<int>(d.mode)]) {}
 
-  int64_t num_panels() const { return (hidden_size_ + units_ - 1) / units_; }
+  int64_t num_panels() const { return num_panels_; }
   int64_t depth() const { return depth_; }  // padded
   int64_t units() const { return units_; }  // per panel
   const Operand* panel(int64_t index) const {
@@ -65,7 +69,7 @@ class CellPanels {
   }
 
  private:
-  int64_t panel_size() const { return depth_ * num_gates_ * units_; }
+  int64_t panel_size() const { return panel_size_; }
 
   // Panels [begin, end), the first at `out`.
   template <typename Element>
@@ -139,9 +143,11 @@ class CellPanels {
   Operand* panels_;
   int64_t hidden_size_;
   int64_t output_size_;
-  int64_t depth_;
   int num_gates_;
+  int64_t num_panels_;
   int64_t units_;
+  int64_t depth_;
+  int64_t panel_size_;
   int64_t columns_together_;
 };
 

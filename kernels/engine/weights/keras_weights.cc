@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "kernels/engine/elements/elements.h"
-#include "kernels/engine/plan/thresholds.h"
 #include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/thresholds.h"
 #include "network/params_layout.h"
 
 namespace rnn {
@@ -100,12 +100,11 @@ void ParamsToKernel(const RnnDescriptor& d, const Region& region,
 template <typename Bias>
 void ForEachBias(const RnnDescriptor& d, const ParamsLayout& layout,
                  Bias bias) {
-  const bool has_recurrent_bias = d.mode == CellMode::kGru;
   for (int64_t gate = 0; gate < d.num_gates(); ++gate) {
     const int64_t in_params = KerasGate(d.mode, gate) * d.hidden_size;
     const int64_t in_keras = gate * d.hidden_size;
     bias(in_keras, layout.InputBias(0).offset + in_params);
-    if (has_recurrent_bias) {
+    if (KerasHasRecurrentBias(d.mode)) {
       bias(d.gates_size() + in_keras,
            layout.RecurrentBias(0).offset + in_params);
     }

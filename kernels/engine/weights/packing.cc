@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "kernels/engine/plan/thresholds.h"
 #include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/thresholds.h"
 #include "kernels/engine/weights/parts.h"
 
 namespace rnn {

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
-#include "kernels/engine/plan/operand_sizes.h"
+#include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/weights/matrix_source.h"

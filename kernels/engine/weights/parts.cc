@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "kernels/engine/elements/elements.h"
-#include "kernels/engine/plan/thresholds.h"
 #include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/thresholds.h"
 
 namespace rnn {
 

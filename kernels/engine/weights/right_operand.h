@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
-#include "kernels/engine/plan/operand_sizes.h"
+#include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/plan/route.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/weights/matrix_source.h"
@@ -21,40 +21,37 @@ namespace rnn {
 template <typename Element, typename Operand>
 class RightOperand {
  public:
-  // Packs `source` if the route says so. `memory` has OperandShape::Bytes() of
-  // that shape. In place is possible only if Element is Operand, and if rows
-  // of the left operand need no padding. `depth_pieces` is how many pieces the
-  // depth of parts has.
-  void Prepare(const MatrixSource<Element>& source, Route route,
-               int depth_pieces, void* memory, Executor& executor) {
+  // Packs `source` if the plan's route says so; it has the plan's columns, and
+  // no more depth. `memory` has plan.Bytes(). In place is possible only if
+  // Element is Operand, and if rows of the left operand need no padding.
+  void Prepare(const MatrixSource<Element>& source, const OperandPlan& plan,
+               void* memory, Executor& executor) {
     source_ = source;
-    shape_ = {route, source.depth, source.columns, depth_pieces};
+    plan_ = plan;
+    plan_.depth = source.depth;
+    padded_depth_ = plan_.PaddedDepth(kDepthStep<Operand>);
     memory_ = memory;
-    if (route == Route::kPacked) {
+    if (route() == Route::kPacked) {
       PackPanels(source, executor, panels());
-    } else if (route == Route::kParts) {
+    } else if (route() == Route::kParts) {
       if constexpr (std::is_same_v<Operand, float>) {
         PackPanelsInParts(source, parts_depth(), executor, parts_panels());
       }
     }
   }
 
-  Route route() const { return shape_.route; }
+  Route route() const { return plan_.route; }
   bool in_parts() const { return IsInParts(route()); }
   const MatrixSource<Element>& source() const { return source_; }
 
-  int64_t columns() const { return shape_.columns; }
+  int64_t columns() const { return plan_.columns; }
   int64_t num_panels() const { return NumPanels<Operand>(columns()); }
   // As deep as the left operand's rows are, and panels.
-  int64_t depth() const {
-    return in_parts() ? parts_depth().padded()
-                      : PaddedDepth<Operand>(shape_.depth);
-  }
-  PartsDepth parts_depth() const { return shape_.parts_depth(); }
-  // Bytes that one more row of depth adds to a column.
-  int64_t element_bytes() const {
-    return in_parts() ? kNumParts * sizeof(BFloat16) : sizeof(Operand);
-  }
+  int64_t depth() const { return padded_depth_; }
+  PartsDepth parts_depth() const { return plan_.parts_depth(); }
+  // How many rows are multiplied at a time (OperandPlan).
+  bool is_small() const { return plan_.is_small; }
+  int64_t cached_rows() const { return plan_.cached_rows; }
 
   // Panels as they are packed, or memory for them.
   Operand* panel(int64_t index) const {
@@ -69,7 +66,8 @@ class RightOperand {
   BFloat16* parts_panels() const { return static_cast<BFloat16*>(memory_); }
 
   MatrixSource<Element> source_;
-  OperandShape shape_;
+  OperandPlan plan_;
+  int64_t padded_depth_ = 0;
   void* memory_ = nullptr;
 };
 

@@ -69,7 +69,7 @@ class WeightSources {
     for (int gate = 0; gate < gates.count; ++gate) {
       const Element* bias = weights_.keras.bias + gates.begins[gate];
       Load(bias, input + gate * gates.width, gates.width);
-      if (d_.mode == CellMode::kGru) {
+      if (KerasHasRecurrentBias(d_.mode)) {
         Load(bias + size, recurrent + gate * gates.width, gates.width);
       }
     }

@@ -33,15 +33,17 @@ class WeightTargets {
 
   // In `params`, or in Keras' tensors.
   void SetMemory(const Weights<F>& memory) { memory_ = memory; }
-  // One after another in memory of size() values. `has_bias`: whether Keras'
-  // weights do.
-  void SetMemory(F* values, bool has_bias) {
+  // The tensors that `results` has, one after another in memory of as many
+  // values as params have.
+  template <typename Element>
+  void SetMemoryAs(const Weights<Element>& results, F* values) {
     memory_.params = values;
     memory_.keras.kernel = values;
     memory_.keras.recurrent_kernel = values + KerasKernelSize(d_);
     memory_.keras.bias =
-        has_bias ? memory_.keras.recurrent_kernel + KerasRecurrentKernelSize(d_)
-                 : nullptr;
+        results.keras.bias == nullptr
+            ? nullptr
+            : memory_.keras.recurrent_kernel + KerasRecurrentKernelSize(d_);
   }
 
   GatesMatrix<F> Input(int64_t k) const {  // of W
@@ -63,7 +65,7 @@ class WeightTargets {
   }
   F* RecurrentBias(int64_t k) const {
     if (!is_keras()) return memory_.params + layout_.RecurrentBias(k).offset;
-    return memory_.keras.bias != nullptr && d_.mode == CellMode::kGru
+    return memory_.keras.bias != nullptr && KerasHasRecurrentBias(d_.mode)
                ? memory_.keras.bias + d_.gates_size()
                : nullptr;
   }
@@ -90,10 +92,11 @@ class WeightTargets {
   bool is_keras() const { return order_ == WeightOrder::kKeras; }
 
   GatesMatrix<F> OfKernel(F* kernel, int64_t features) const {
-    return {kernel, features, true, gates()};
+    return {kernel, features, /*gates_are_columns=*/true, gates()};
   }
   GatesMatrix<F> OfParams(const Region& region) const {
-    return {memory_.params + region.offset, region.columns, false, {}};
+    return {memory_.params + region.offset, region.columns,
+            /*gates_are_columns=*/false, Pieces{}};
   }
 
   const RnnDescriptor& d_;

@@ -15,8 +15,8 @@
 // Both are run with the value before and after, in turns, on two makes of CPU;
 // docs/decisions/ has what they gave. Micro-kernels have constants of their own
 // (simd/), which cut work to registers and first-level caches.
-#ifndef KERNELS_ENGINE_PLAN_THRESHOLDS_H_
-#define KERNELS_ENGINE_PLAN_THRESHOLDS_H_
+#ifndef KERNELS_ENGINE_THRESHOLDS_H_
+#define KERNELS_ENGINE_THRESHOLDS_H_
 
 #include <cstdint>
 
@@ -43,10 +43,11 @@ inline constexpr int64_t kMaxSmallCallRows = 32;
 inline constexpr int64_t kMaxStepsInPlace = 8;
 
 // R of more bytes is read in place forward: packed, it would come from beyond a
-// core's cache no faster. In params' order, of steps of up to three rows, and
-// of four. [engine]
+// core's cache no faster. In params' order, for batches of up to so few rows,
+// and of one more; larger ones always pack. [engine]
+inline constexpr int64_t kFewRows = 3;
 inline constexpr int64_t kMaxPackedBytesOfFewRows = 2 * kMegabyte;
-inline constexpr int64_t kMaxPackedBytesOfFourRows = 12 * kMegabyte;
+inline constexpr int64_t kMaxPackedBytesOfOneMore = 12 * kMegabyte;
 // In the order of Keras, of whose rows each thread needs a part, and only in
 // small calls. [engine]
 inline constexpr int64_t kMaxPackedKerasBytes = 12 * kMegabyte;
@@ -107,6 +108,9 @@ inline constexpr int64_t kMaxGroupedBytes = 14 * kMegabyte;
 // beyond a core's cache. [engine]
 inline constexpr int64_t kFewRowsOfGroup = 8;
 inline constexpr int64_t kManyRowsOfGroup = 16;
+// Tile registers already need the larger number where R takes more than this
+// share of a core's cache. [engine]
+inline constexpr double kNearlyFullShare = 0.75;
 
 // An operand that one product uses is packed in its turn if each thread has so
 // many panels: with fewer, rows had better be split, and each part would pack
@@ -142,6 +146,12 @@ inline constexpr int kMaxPanelsTogether = 8;
 // than this share of a core's cache, is multiplied by at a time. [engine]
 inline constexpr int64_t kRowBlock = 24;
 inline constexpr int64_t kSmallOperandShare = 4;
+// The left operand may fill this share of a core's cache while a larger right
+// one comes by. [engine]
+inline constexpr double kLeftOperandShare = 0.375;
+// Few ranges are so many for a thread: rows of B are read in long pieces, and
+// a thread that comes late still finds one. [engine]
+inline constexpr int kRangesPerThread = 2;
 
 // Packing reads so many panels' parts of a row, and so many rows, at a time:
 // memory is read in long pieces, and what is written stays in L1. [engine]
@@ -156,4 +166,4 @@ inline constexpr int64_t kRowBytesTogether = 256;
 
 }  // namespace rnn
 
-#endif  // KERNELS_ENGINE_PLAN_THRESHOLDS_H_
+#endif  // KERNELS_ENGINE_THRESHOLDS_H_

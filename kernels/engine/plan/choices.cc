@@ -1,0 +1,297 @@
+#include "kernels/engine/plan/choices.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/thresholds.h"
+#include "network/weights.h"
+
+namespace rnn {
+
+Choices::Choices(const PassPlan& plan, const Machine& machine)
+    : plan_(plan),
+      d_(plan.descriptor),
+      sequences_(*plan.sequences),
+      kernels_(plan.kernels),
+      machine_(machine),
+      gates_are_columns_(GatesAreColumns(plan.weight_order)) {}
+
+// ---- Threads ----------------------------------------------------------------
+
+int Choices::NumThreads(double work) const {
+  return work < speed::kMinTeamWork ? 1 : machine_.num_threads;
+}
+
+bool Choices::RunsDirectionsTogether(int num_threads) const {
+  const double step_work =
+      2.0 * sequences_.batch() * d_.gates_size() * d_.output_size();
+  return d_.num_directions == 2 &&
+         sequences_.batch() <= speed::kMaxTogetherBatch &&
+         RecurrentBytes(/*in_parts=*/false) <= speed::kMaxTogetherBytes &&
+         num_threads >= 2 &&
+         (num_threads == 2 ||
+          step_work < num_threads * double{speed::kMinTaskWork});
+}
+
+// ---- Operands ---------------------------------------------------------------
+
+OperandPlan Choices::ForwardInput(int64_t layer) const {
+  const int64_t input_size = d_.layer_input_size(layer);
+  if (MayReadInputInPlace() && IsSmallCall()) {
+    return Operand(
+        gates_are_columns_ ? Route::kRowsInPlace : Route::kColumnsInPlace,
+        input_size, d_.gates_size());
+  }
+  const bool in_parts = MultipliesInParts(input_size, d_.gates_size());
+  return InTurnIfUsedOnce(Packed(in_parts, input_size, d_.gates_size()),
+                          sequences_.num_valid_rows());
+}
+
+OperandPlan Choices::BackwardInput(int64_t layer) const {
+  const int64_t input_size = d_.layer_input_size(layer);
+  const bool in_parts = MultipliesInParts(d_.gates_size(), input_size);
+  const int64_t rows = sequences_.num_valid_rows();
+  if (MayReadGatesInPlace() && rows <= MaxRowsInPlace(speed::kMaxRowsInPlace) &&
+      !in_parts) {
+    return Operand(Route::kRowsInPlace, d_.gates_size(), input_size);
+  }
+  return InTurnIfUsedOnce(
+      Packed(in_parts, d_.gates_size(), input_size, d_.num_gates()), rows);
+}
+
+OperandPlan Choices::ForwardRecurrent() const {
+  const int64_t P = d_.output_size();
+  OperandPlan r = Packed(RecursInParts(Pass::kForward), P, d_.gates_size());
+  if (IsInParts(r.route)) return r;
+  if (kernels_.operands_are_elements && P % kernels_.depth_step == 0 &&
+      RecurrentBytes(/*in_parts=*/false) > MaxPackedRecurrentBytes()) {
+    return Operand(
+        gates_are_columns_ ? Route::kRowsInPlace : Route::kColumnsInPlace, P,
+        d_.gates_size());
+  }
+  // One step needs R once. Rows of memory with a gate's columns would come in
+  // pieces of a panel: nothing gained.
+  if (!gates_are_columns_ && sequences_.num_steps() == 1) {
+    const CellPanelShape panels = CellPanelShape::Of(d_, kernels_);
+    if (FitsInTurn(sequences_.active(0), panels.depth * kernels_.operand_bytes,
+                   panels.num_panels)) {
+      r.route = Route::kPackedInTurn;
+    }
+  }
+  return r;
+}
+
+OperandPlan Choices::BackwardRecurrent() const {
+  const int64_t gates_size = d_.gates_size();
+  const int64_t P = d_.output_size();
+  const bool in_parts = RecursInParts(Pass::kBackward);
+  const int64_t rows = sequences_.num_valid_rows();
+  const int64_t steps = sequences_.num_steps();
+  const int64_t max_rows = MaxRowsInPlace(
+      steps == 1 ? speed::kMaxRowsInPlace : speed::kMaxRowsOfStepsInPlace);
+  if (!in_parts && MayReadGatesInPlace() &&
+      steps <= speed::kMaxBackwardStepsInPlace && rows <= max_rows) {
+    return Operand(Route::kRowsInPlace, gates_size, P);
+  }
+  const OperandPlan r = Packed(in_parts, gates_size, P, d_.num_gates());
+  // One step needs R once, for the gradient of the state before it.
+  return steps == 1 ? InTurnIfUsedOnce(r, rows) : r;
+}
+
+OperandPlan Choices::Projection(Pass pass) const {
+  const int64_t P = d_.output_size();
+  return pass == Pass::kForward ? Packed(/*in_parts=*/false, d_.hidden_size, P)
+                                : Packed(/*in_parts=*/false, P, d_.hidden_size);
+}
+
+OperandPlan Choices::GatesGradient(int64_t features) const {
+  const int64_t columns = gates_are_columns_ ? d_.gates_size() : features;
+  return Packed(MultipliesInParts(d_.gates_size(), features),
+                plan_.max_chunk_rows, columns);
+}
+
+OperandPlan Choices::ProjectionGradient() const {
+  return Packed(MultipliesInParts(d_.output_size(), d_.hidden_size),
+                plan_.max_chunk_rows, d_.hidden_size);
+}
+
+// ---- Conditions of routes ---------------------------------------------------
+
+// Whether a product with weights of such a size is made of parts.
+bool Choices::MultipliesInParts(int64_t weight_rows,
+                                int64_t weight_columns) const {
+  return kernels_.has_parts && sequences_.shape_rows() >= bits::kMinPartsRows &&
+         std::min(weight_rows, weight_columns) >= bits::kMinPartsWidth &&
+         weight_rows * weight_columns >= bits::kMinPartsElements;
+}
+
+// Whether those of the steps are.
+bool Choices::RecursInParts(Pass pass) const {
+  const int64_t elements = d_.gates_size() * d_.output_size();
+  int64_t max_elements = std::numeric_limits<int64_t>::max();
+  int64_t min_steps = bits::kMinPartsSteps;
+  if (sequences_.batch() < bits::kManyPartsBatch) {
+    if (pass == Pass::kForward) {
+      max_elements = bits::kMaxPartsElementsForward;
+    } else {
+      // A GRU also splits two gradients.
+      max_elements =
+          d_.mode == CellMode::kGru ? 0 : bits::kMaxPartsElementsBackward;
+    }
+    min_steps = elements <= bits::kLargePartsElements
+                    ? bits::kMinPartsStepsOfFewRows
+                    : bits::kMinPartsStepsOfFewRowsIfLarge;
+  }
+  return sequences_.batch() >= bits::kMinPartsBatch &&
+         sequences_.max_time() >= min_steps &&
+         elements >= bits::kMinPartsRecurrentElements &&
+         elements <= max_elements &&
+         MultipliesInParts(d_.gates_size(), d_.output_size());
+}
+
+bool Choices::IsSmallCall() const {
+  return sequences_.shape_rows() <= bits::kMaxSmallCallRows;
+}
+
+// Rows must be of whole depth steps; upper layers' inputs are outputs. Where
+// gates are columns, the same weights as params are packed in other calls: so
+// must rows in place have the bits of packed ones.
+bool Choices::MayReadInputInPlace() const {
+  const int64_t depth_step = kernels_.depth_step;
+  return kernels_.operands_are_elements && d_.output_size() % depth_step == 0 &&
+         d_.input_size % depth_step == 0 &&
+         (!gates_are_columns_ || (kernels_.rows_have_bits_of_panels &&
+                                  sequences_.num_valid_rows() <=
+                                      MaxRowsInPlace(bits::kMaxSmallCallRows)));
+}
+
+bool Choices::MayReadGatesInPlace() const {
+  return !gates_are_columns_ && kernels_.operands_are_elements &&
+         kernels_.rows_have_bits_of_panels &&
+         d_.gates_size() % kernels_.depth_step == 0;
+}
+
+// The limit for rows of B that are read from end to end.
+int64_t Choices::MaxRowsInPlace(int64_t max_rows) const {
+  return kernels_.depth_step == 1
+             ? max_rows
+             : std::min(max_rows, speed::kMaxRowsInPlaceOfPairs);
+}
+
+int64_t Choices::RecurrentBytes(bool in_parts) const {
+  const OperandPlan r{in_parts ? Route::kParts : Route::kPacked};
+  return d_.gates_size() * d_.output_size() *
+         r.ElementBytes(kernels_.operand_bytes);
+}
+
+// R of so many bytes is packed forward. Few steps do not pay for packing; nor
+// do few rows a step, where packed weights, too, would come from beyond a
+// core's cache.
+int64_t Choices::MaxPackedRecurrentBytes() const {
+  if (IsSmallCall()) {
+    if (sequences_.max_time() <= bits::kMaxStepsInPlace) return 0;
+    return gates_are_columns_ ? bits::kMaxPackedKerasBytes
+                              : bits::kMaxPackedBytesOfFewRows;
+  }
+  if (gates_are_columns_ || sequences_.batch() > bits::kFewRows + 1) {
+    return std::numeric_limits<int64_t>::max();
+  }
+  return sequences_.batch() <= bits::kFewRows ? bits::kMaxPackedBytesOfFewRows
+                                              : bits::kMaxPackedBytesOfOneMore;
+}
+
+// ---- Plans of operands ------------------------------------------------------
+
+OperandPlan Choices::Operand(Route route, int64_t depth, int64_t columns,
+                             int depth_pieces) const {
+  return OperandPlan::Of(route, depth, columns, depth_pieces, kernels_,
+                         machine_.core_cache_bytes);
+}
+
+OperandPlan Choices::Packed(bool in_parts, int64_t depth, int64_t columns,
+                            int depth_pieces) const {
+  return Operand(in_parts ? Route::kParts : Route::kPacked, depth, columns,
+                 depth_pieces);
+}
+
+OperandPlan Choices::InTurnIfUsedOnce(OperandPlan b, int64_t rows) const {
+  if (!ChunkCuts(sequences_).is_single()) return b;
+  if (b.is_small && rows > speed::kMaxRowsPackingSmall) return b;
+  const int64_t block_depth =
+      std::min(b.PaddedDepth(kernels_.depth_step), kernels_.depth_block);
+  if (FitsInTurn(rows, block_depth * b.ElementBytes(kernels_.operand_bytes),
+                 kernels_.NumPanels(b.columns))) {
+    b.route = IsInParts(b.route) ? Route::kPartsInTurn : Route::kPackedInTurn;
+  }
+  return b;
+}
+
+// Whether panels that one product needs are worth packing when their turn
+// comes, by the thread that multiplies `rows` with them: `row_bytes` of each
+// have to stay in its cache meanwhile.
+bool Choices::FitsInTurn(int64_t rows, int64_t row_bytes,
+                         int64_t num_panels) const {
+  const bool has_enough_panels =
+      plan_.num_threads == 1 ||
+      num_panels >= speed::kMinPanelsPerThread * plan_.num_threads;
+  return has_enough_panels && rows * row_bytes <= machine_.core_cache_bytes;
+}
+
+// ---- Choices that change speed only -----------------------------------------
+
+int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
+                           Pass pass) const {
+  // A step that packs R itself does so once, for all ranks.
+  if (pass == Pass::kForward && IsInTurn(recurrent_route)) return 1;
+  const bool in_parts = IsInParts(recurrent_route);
+  const int64_t weights_bytes = RecurrentBytes(in_parts);
+  const int64_t core_cache_bytes = machine_.core_cache_bytes;
+  const int64_t rows_together =
+      in_parts ? kPartsRowsTogether : kernels_.rows_together;
+  const bool is_far = weights_bytes > core_cache_bytes;
+  int64_t min_ranks =
+      is_far || in_parts ? speed::kManyRowsOfGroup : speed::kFewRowsOfGroup;
+  int64_t good_ranks = in_parts ? rows_together : speed::kManyRowsOfGroup;
+  if (!in_parts && rows_together > speed::kManyRowsOfGroup) {
+    // Tile registers, which multiply faster than weights come.
+    good_ranks = 2 * rows_together;
+    if (is_far) {
+      min_ranks = good_ranks;
+    } else if (weights_bytes > core_cache_bytes * speed::kNearlyFullShare) {
+      min_ranks = speed::kManyRowsOfGroup;
+    }
+  }
+  const int64_t rows =
+      sequences_.offset(steps.end) - sequences_.offset(steps.begin);
+  const int64_t ranks = sequences_.active(steps.begin);
+  const int64_t num_tasks = NumTasks(
+      plan_.num_threads, 2.0 * rows * d_.gates_size() * d_.output_size());
+  const int64_t threads = std::min<int64_t>(num_tasks, plan_.num_threads);
+  if (weights_bytes > speed::kMaxGroupedBytes || ranks < threads * min_ranks) {
+    return 1;
+  }
+  // Forward, where panels are many, in parts: their weights come from far more
+  // slowly than they are multiplied.
+  if (in_parts && pass == Pass::kForward && is_far) return 1;
+  // As many for each thread.
+  const int64_t groups_per_thread = std::clamp<int64_t>(
+      ranks / (threads * good_ranks), 1, num_tasks / threads);
+  return static_cast<int>(threads * groups_per_thread);
+}
+
+bool Choices::SavesPastCaches(int64_t num_values) const {
+  if (!kernels_.operands_are_elements || !RecursInParts(Pass::kForward)) {
+    return false;
+  }
+  constexpr int64_t kLine = 64;
+  const int64_t size = kernels_.element_bytes;
+  const bool is_cache_full =
+      RecurrentBytes(/*in_parts=*/true) > machine_.core_cache_bytes;
+  return num_values * size >= (is_cache_full ? speed::kMinBytesPastFullCaches
+                                             : speed::kMinBytesPastCaches) &&
+         d_.hidden_size * size % kLine == 0;
+}
+
+}  // namespace rnn

@@ -1,0 +1,79 @@
+#include <sstream>
+#include <string>
+
+#include "kernels/engine/plan/plan.h"
+#include "network/cell.h"
+#include "network/element_types.h"
+#include "network/weights.h"
+
+namespace rnn {
+
+namespace {
+
+void DescribeCall(const PassPlan& plan, const char* pass,
+                  std::ostringstream& out) {
+  constexpr const char* kModeNames[] = {"relu", "tanh", "lstm", "gru"};
+  const RnnDescriptor& d = plan.descriptor;
+  const Sequences& s = *plan.sequences;
+  out << pass << ' ' << kModeNames[static_cast<int>(d.mode)] << ' '
+      << ElementTypeName(plan.kernels.element_type) << ' '
+      << plan.kernels.instruction_set << " T=" << s.max_time()
+      << " B=" << s.batch() << " valid_rows=" << s.num_valid_rows()
+      << " I=" << d.input_size << " H=" << d.hidden_size;
+  if (d.has_projection()) out << " P=" << d.output_size();
+  out << " L=" << d.num_layers << " D=" << d.num_directions;
+  if (d.skip_input) out << " skip_input";
+  out << " weights="
+      << (plan.weight_order == WeightOrder::kKeras ? "keras" : "params");
+}
+
+// Of the first layer, and of the others.
+void DescribeInputs(const PassPlan& plan, const LayerOperands& inputs,
+                    std::ostringstream& out) {
+  const RnnDescriptor& d = plan.descriptor;
+  out << (d.has_input_weights(0) ? RouteName(inputs.first.route) : "none");
+  if (d.num_layers > 1) out << ',' << RouteName(inputs.upper.route);
+}
+
+void DescribeChoices(const PassPlan& plan, std::ostringstream& out) {
+  out << " | W=";
+  DescribeInputs(plan, plan.input_weights, out);
+  out << " R=" << RouteName(plan.recurrent_weights.route)
+      << " chunks=" << plan.chunks.size();
+  if (!plan.chunks.empty()) {
+    out << " rank_groups=" << plan.chunks.front().num_rank_groups;
+  }
+  out << " threads=" << plan.num_threads;
+}
+
+void DescribeScratch(const PassPlan& plan, std::ostringstream& out) {
+  out << " scratch_bytes=" << plan.scratch_bytes;
+}
+
+}  // namespace
+
+std::string Describe(const ForwardPlan& plan) {
+  std::ostringstream out;
+  DescribeCall(plan, plan.has_reserve ? "training" : "inference", out);
+  DescribeChoices(plan, out);
+  if (plan.directions_together) out << " directions=together";
+  if (plan.saves_past_caches) out << " activations=past_caches";
+  DescribeScratch(plan, out);
+  return out.str();
+}
+
+std::string Describe(const BackwardPlan& plan) {
+  std::ostringstream out;
+  DescribeCall(plan, "backward", out);
+  DescribeChoices(plan, out);
+  out << " dW=";
+  DescribeInputs(plan, plan.input_gradient, out);
+  out << " dR=" << RouteName(plan.recurrent_gradient.route);
+  if (plan.descriptor.has_projection()) {
+    out << " dprojection=" << RouteName(plan.projection_gradient.route);
+  }
+  DescribeScratch(plan, out);
+  return out.str();
+}
+
+}  // namespace rnn

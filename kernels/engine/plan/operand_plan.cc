@@ -1,0 +1,70 @@
+#include "kernels/engine/plan/operand_plan.h"
+
+#include <algorithm>
+
+#include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/thresholds.h"
+
+namespace rnn {
+
+int64_t PartsDepth::padded_width() const { return PaddedPartsDepth(width); }
+
+OperandPlan OperandPlan::Of(Route route, int64_t depth, int64_t columns,
+                            int depth_pieces, const KernelShape& kernels,
+                            int64_t core_cache_bytes) {
+  OperandPlan b;
+  b.route = route;
+  b.depth = depth;
+  b.columns = columns;
+  b.depth_pieces = depth_pieces;
+  const int64_t padded_depth = b.PaddedDepth(kernels.depth_step);
+  const int64_t element_bytes = b.ElementBytes(kernels.operand_bytes);
+  b.is_small = padded_depth * columns * element_bytes <=
+               core_cache_bytes / speed::kSmallOperandShare;
+  const int64_t row_bytes =
+      std::min(padded_depth, kernels.depth_block) * element_bytes;
+  const double left_bytes = core_cache_bytes * speed::kLeftOperandShare;
+  b.cached_rows =
+      std::max(speed::kRowBlock, static_cast<int64_t>(left_bytes) / row_bytes);
+  return b;
+}
+
+int64_t OperandPlan::PaddedDepth(int64_t depth_step) const {
+  if (IsInParts(route)) return parts_depth().padded();
+  return (depth + depth_step - 1) / depth_step * depth_step;
+}
+
+int64_t OperandPlan::ElementBytes(int64_t operand_bytes) const {
+  return IsInParts(route) ? kNumParts * int64_t{sizeof(BFloat16)}
+                          : operand_bytes;
+}
+
+int64_t OperandPlan::Bytes(const KernelShape& kernels) const {
+  if (IsInPlace(route)) return 0;
+  return kernels.NumPanels(columns) * kernels.panel_columns *
+         PaddedDepth(kernels.depth_step) * ElementBytes(kernels.operand_bytes);
+}
+
+int64_t LayerOperands::MaxBytes(const KernelShape& kernels) const {
+  return std::max(first.Bytes(kernels), upper.Bytes(kernels));
+}
+
+CellPanelShape CellPanelShape::Of(const RnnDescriptor& descriptor,
+                                  const KernelShape& kernels) {
+  const int64_t units = kernels.cell_units[static_cast<int>(descriptor.mode)];
+  return {(descriptor.hidden_size + units - 1) / units, units,
+          kernels.PaddedDepth(descriptor.output_size())};
+}
+
+int64_t LeftPartsStride(int64_t padded_depth) {
+  // An odd number of cache lines: rows do not drive each other out.
+  constexpr int64_t kLine = 64 / sizeof(BFloat16);
+  return (padded_depth * kNumParts / kLine | 1) * kLine;
+}
+
+int64_t LeftPartsBytes(int64_t rows, int64_t padded_depth) {
+  return (rows + kPartsRows - 1) / kPartsRows * kPartsRows *
+         LeftPartsStride(padded_depth) * int64_t{sizeof(BFloat16)};
+}
+
+}  // namespace rnn

@@ -1,0 +1,91 @@
+// The right operands of a call's products: their sizes, how they come, and how
+// much memory that takes.
+#ifndef KERNELS_ENGINE_PLAN_OPERAND_PLAN_H_
+#define KERNELS_ENGINE_PLAN_OPERAND_PLAN_H_
+
+#include <cstdint>
+
+#include "kernels/engine/plan/kernel_shape.h"
+#include "kernels/engine/plan/route.h"
+#include "network/descriptor.h"
+
+namespace rnn {
+
+// The depth of an operand in parts: one piece or more, each of which is filled
+// up with zeros to whole depth steps of parts. What is computed a piece at a
+// time can be split a piece at a time.
+struct PartsDepth {
+  int num_pieces;
+  int64_t width;  // of a piece
+
+  int64_t padded_width() const;
+  int64_t size() const { return num_pieces * width; }
+  int64_t padded() const { return num_pieces * padded_width(); }
+};
+
+// B [depth, columns]; empty if there is no such product.
+struct OperandPlan {
+  Route route = Route::kPacked;
+  int64_t depth = 0;  // if it counts rows of a chunk: of the largest one
+  int64_t columns = 0;
+  int depth_pieces = 1;  // in parts
+
+  // Speed only: whether B stays in a core's cache while several rows at a time
+  // are multiplied by all of it; if not, how many rows of the left operand,
+  // of a depth block each, stay there while B comes by.
+  bool is_small = false;
+  int64_t cached_rows = 1;
+
+  // B along this route, for a machine whose cores have such a cache.
+  static OperandPlan Of(Route route, int64_t depth, int64_t columns,
+                        int depth_pieces, const KernelShape& kernels,
+                        int64_t core_cache_bytes);
+
+  PartsDepth parts_depth() const {
+    return {depth_pieces, depth / depth_pieces};
+  }
+  // As deep as the left operand's rows are, and panels.
+  int64_t PaddedDepth(int64_t depth_step) const;
+  // Bytes that one more row of depth adds to a column.
+  int64_t ElementBytes(int64_t operand_bytes) const;
+  // Bytes of memory for what is prepared.
+  int64_t Bytes(const KernelShape& kernels) const;
+};
+
+// The matrices that differ from layer to layer: what enters the first layer has
+// its own size.
+struct LayerOperands {
+  OperandPlan first;  // empty if the first layer has none
+  OperandPlan upper;  // empty if there is one layer
+
+  const OperandPlan& of_layer(int64_t layer) const {
+    return layer == 0 ? first : upper;
+  }
+  bool is_any_in_parts() const {
+    return IsInParts(first.route) || IsInParts(upper.route);
+  }
+  // Bytes of memory that the larger takes.
+  int64_t MaxBytes(const KernelShape& kernels) const;
+};
+
+// R [P, G*H] as the cells of forward multiply by it: in panels of columns
+// [G][units], of which the last is filled up with zeros.
+struct CellPanelShape {
+  int64_t num_panels;
+  int64_t units;  // of a panel
+  int64_t depth;  // P, padded
+
+  static CellPanelShape Of(const RnnDescriptor& descriptor,
+                           const KernelShape& kernels);
+
+  // Elements.
+  int64_t panel_size(int num_gates) const { return depth * num_gates * units; }
+};
+
+// Left operands in parts: from row to row, in bfloat16, and for so many rows.
+int64_t LeftPartsStride(int64_t padded_depth);
+int64_t LeftPartsBytes(int64_t rows, int64_t padded_depth);
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PLAN_OPERAND_PLAN_H_

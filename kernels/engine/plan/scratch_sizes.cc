@@ -1,0 +1,238 @@
+#include "kernels/engine/plan/scratch_sizes.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/engine/plan/chunks.h"
+#include "kernels/engine/plan/operand_plan.h"
+#include "kernels/engine/plan/scratch.h"
+#include "kernels/engine/simd/simd_kernels.h"
+#include "network/descriptor.h"
+#include "network/reserve_layout.h"
+#include "network/weights.h"
+
+namespace rnn {
+
+namespace {
+
+// Layers' outputs, and their gradients, are kept for the layer at hand and for
+// its neighbour.
+int64_t NumLayerBuffers(const RnnDescriptor& d) {
+  return std::min<int64_t>(2, d.num_layers - 1);
+}
+
+void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
+                            ScratchBuilder& builder,
+                            ForwardScratch::PseudoLayer* s) {
+  const RnnDescriptor& d = plan.descriptor;
+  const KernelShape& k = plan.kernels;
+  const int64_t B = plan.sequences->batch();
+  const int64_t H = d.hidden_size;
+  const int64_t P = d.output_size();
+  const int64_t chunk = plan.max_chunk_rows;
+  const int64_t widest_input = plan.widest_input();
+  const bool recurs_in_parts = IsInParts(plan.recurrent_weights.route);
+
+  // Of a single chunk the input product comes before all steps.
+  builder.TakeOverlaid(
+      is_single_chunk,
+      [&] {
+        s->input_weights = builder.Take(plan.input_weights.MaxBytes(k), 1);
+      },
+      [&] {
+        if (recurs_in_parts) {
+          const int64_t gate_bytes = plan.recurrent_gate().Bytes(k);
+          for (int gate = 0; gate < d.num_gates(); ++gate) {
+            s->recurrent_weights[gate] = builder.Take(gate_bytes, 1);
+          }
+        } else if (!IsInPlace(plan.recurrent_weights.route)) {
+          const CellPanelShape panels = CellPanelShape::Of(d, k);
+          s->recurrent_weights[0] =
+              builder.Take(panels.num_panels * panels.panel_size(d.num_gates()),
+                           k.operand_bytes);
+        }
+      });
+  if (plan.input_weights.is_any_in_parts()) {
+    s->input_parts =
+        builder.Take(LeftPartsBytes(chunk, PaddedPartsDepth(widest_input)), 1);
+  }
+  if (recurs_in_parts) {
+    // Products begin with any row, and read whole registers.
+    for (Block& parts : s->state_parts) {
+      parts =
+          builder.Take(LeftPartsBytes(B + kPartsRows, PaddedPartsDepth(P)), 1);
+    }
+  }
+  if (recurs_in_parts || IsInPlace(plan.recurrent_weights.route)) {
+    s->recurrent_sums = builder.TakeRows(B, d.gates_size(), k.compute_bytes);
+  }
+  s->bias = builder.Take(d.gates_size(), k.compute_bytes);
+  s->recurrent_new_bias = builder.Take(H, k.compute_bytes);
+  s->input_rows = builder.TakePointers(chunk);
+  s->input_staging =
+      builder.Take(chunk * k.PaddedDepth(widest_input), k.operand_bytes);
+  s->input_gates = builder.TakeRows(chunk, d.gates_size(), k.compute_bytes);
+  s->h_rows = builder.TakePointers(B + chunk);
+  s->h_values =
+      builder.Take(plan.num_h_rows() * k.PaddedDepth(P), k.operand_bytes);
+  if (d.mode == CellMode::kLstm) s->c = builder.Take(B * H, k.compute_bytes);
+  if (d.has_projection()) {
+    s->projection = builder.Take(plan.projection.Bytes(k), 1);
+    s->m = builder.TakeRows(B, k.PaddedDepth(H), k.operand_bytes);
+    if (k.rounds_operands()) {
+      s->projected = builder.TakeRows(B, P, k.compute_bytes);
+    }
+  }
+  if (plan.keeps_activations()) {
+    s->saved_rows = builder.TakePointers(chunk);
+    if (!k.operands_are_elements) {
+      s->saved = builder.Take(chunk * ReservedRowSize(d), k.operand_bytes);
+    }
+  }
+}
+
+}  // namespace
+
+void SizeScratch(ForwardPlan* plan) {
+  ScratchBuilder builder;
+  const bool is_single_chunk = ChunkCuts(*plan->sequences).is_single();
+  const RnnDescriptor& d = plan->descriptor;
+  ForwardScratch& s = plan->scratch;
+  if (!plan->has_reserve) {
+    const int64_t size =
+        plan->sequences->num_valid_rows() * d.num_directions * d.output_size();
+    for (int64_t i = 0; i < NumLayerBuffers(d); ++i) {
+      s.layer_outputs[i] = builder.Take(size, plan->kernels.element_bytes);
+    }
+  }
+  const int count = plan->directions_together ? 2 : 1;
+  for (int i = 0; i < count; ++i) {
+    TakeForwardPseudoLayer(*plan, is_single_chunk, builder,
+                           &s.pseudo_layers[i]);
+  }
+  plan->scratch_bytes = builder.bytes();
+}
+
+namespace {
+
+// Operands of the products that give the gradients of weights.
+void TakeGradientProducts(const BackwardPlan& plan, ScratchBuilder& builder,
+                          BackwardScratch::PseudoLayer* s) {
+  const RnnDescriptor& d = plan.descriptor;
+  const KernelShape& k = plan.kernels;
+  const int64_t chunk = plan.max_chunk_rows;
+  const int64_t left_columns =
+      GatesAreColumns(plan.weight_order)
+          ? std::max(plan.widest_input(), d.output_size())
+          : d.gates_size();
+  s->product_right = builder.Take(std::max({plan.input_gradient.MaxBytes(k),
+                                            plan.recurrent_gradient.Bytes(k),
+                                            plan.projection_gradient.Bytes(k)}),
+                                  1);
+  s->product_left =
+      builder.TakeRows(left_columns, k.PaddedDepth(chunk), k.operand_bytes);
+  if (plan.input_gradient.is_any_in_parts() ||
+      IsInParts(plan.recurrent_gradient.route) ||
+      IsInParts(plan.projection_gradient.route)) {
+    s->product_left_parts =
+        builder.Take(LeftPartsBytes(left_columns, PaddedPartsDepth(chunk)), 1);
+  }
+  s->product_rows = builder.TakePointers(left_columns);
+}
+
+void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
+                             ScratchBuilder& builder,
+                             BackwardScratch::PseudoLayer* s) {
+  const RnnDescriptor& d = plan.descriptor;
+  const KernelShape& k = plan.kernels;
+  const int64_t B = plan.sequences->batch();
+  const int64_t H = d.hidden_size;
+  const int64_t P = d.output_size();
+  const int64_t chunk = plan.max_chunk_rows;
+  const int64_t gates_size = d.gates_size();
+  const bool recurs_in_parts = IsInParts(plan.recurrent_weights.route);
+
+  // Of a single chunk all products with R come first, then those that give the
+  // gradients of weights, then that with W.
+  builder.TakeOverlaid(
+      is_single_chunk,
+      [&] {
+        s->recurrent_weights = builder.Take(plan.recurrent_weights.Bytes(k), 1);
+      },
+      [&] { TakeGradientProducts(plan, builder, s); },
+      [&] {
+        s->input_weights = builder.Take(plan.input_weights.MaxBytes(k), 1);
+      });
+  s->input_rows = builder.TakePointers(chunk);
+  s->input_staging =
+      builder.Take(chunk * k.PaddedDepth(plan.widest_input()), k.operand_bytes);
+  s->h_rows = builder.TakePointers(B + chunk);
+  s->h_prev_rows = builder.TakePointers(chunk);
+  s->dy_rows = builder.TakePointers(chunk);
+  s->dx_rows = builder.TakePointers(chunk);
+
+  const bool is_gru = d.mode == CellMode::kGru;
+  const auto take_dgates = [&](RowsBlock* exact, RowsBlock* rounded) {
+    *exact = builder.TakeRows(chunk, gates_size, k.compute_bytes);
+    if (k.rounds_operands()) {
+      *rounded =
+          builder.TakeRows(chunk, k.PaddedDepth(gates_size), k.operand_bytes);
+    }
+  };
+  take_dgates(&s->dgates, &s->rounded_dgates);
+  if (is_gru) take_dgates(&s->recurrent_dgates, &s->rounded_recurrent_dgates);
+  const int64_t parts_bytes =
+      LeftPartsBytes(chunk + kPartsRows, PartsDepth{d.num_gates(), H}.padded());
+  if (recurs_in_parts || plan.input_weights.is_any_in_parts()) {
+    s->dgates_parts = builder.Take(parts_bytes, 1);
+  }
+  if (recurs_in_parts && is_gru) {
+    s->recurrent_dgates_parts = builder.Take(parts_bytes, 1);
+  }
+
+  s->dh = builder.TakeRows(B, P, k.compute_bytes);
+  if (d.mode == CellMode::kLstm) {
+    s->dc = builder.Take(B * H, k.compute_bytes);
+    s->c_prev_rows = builder.TakePointers(chunk);
+  }
+  if (ReservedRowSize(d) > 0) s->saved_rows = builder.TakePointers(chunk);
+  if (d.has_projection()) {
+    s->projection = builder.Take(plan.projection.Bytes(k), 1);
+    s->dh_total = builder.TakeRows(chunk, k.PaddedDepth(P), k.operand_bytes);
+    s->m = builder.TakeRows(chunk, H, k.operand_bytes);
+    s->dm = builder.TakeRows(B, H, k.compute_bytes);
+  }
+  if (!k.operands_are_elements) {
+    s->h_values = builder.Take((B + chunk) * P, k.operand_bytes);
+    s->saved = builder.Take(chunk * ReservedRowSize(d), k.operand_bytes);
+    if (d.mode == CellMode::kLstm) {
+      s->c_prev = builder.Take(B * H, k.operand_bytes);
+    }
+  }
+  if (k.rounds_results()) {
+    s->dy_values = builder.Take(chunk * P, k.compute_bytes);
+  }
+}
+
+}  // namespace
+
+void SizeScratch(BackwardPlan* plan) {
+  ScratchBuilder builder;
+  const bool is_single_chunk = ChunkCuts(*plan->sequences).is_single();
+  const RnnDescriptor& d = plan->descriptor;
+  const KernelShape& k = plan->kernels;
+  BackwardScratch& s = plan->scratch;
+  const int64_t valid_rows = plan->sequences->num_valid_rows();
+  if (k.rounds_results()) {
+    s.weight_gradients = builder.Take(plan->params.size(), k.compute_bytes);
+    s.input_gradient = builder.Take(valid_rows * d.input_size, k.compute_bytes);
+  }
+  TakeBackwardPseudoLayer(*plan, is_single_chunk, builder, &s.pseudo_layer);
+  const int64_t layer_size = valid_rows * d.num_directions * d.output_size();
+  for (int64_t i = 0; i < NumLayerBuffers(d); ++i) {
+    s.layer_gradients[i] = builder.Take(layer_size, k.compute_bytes);
+  }
+  plan->scratch_bytes = builder.bytes();
+}
+
+}  // namespace rnn

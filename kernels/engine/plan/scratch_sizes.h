@@ -1,0 +1,15 @@
+// How much scratch memory each thing that a pass keeps takes.
+#ifndef KERNELS_ENGINE_PLAN_SCRATCH_SIZES_H_
+#define KERNELS_ENGINE_PLAN_SCRATCH_SIZES_H_
+
+#include "kernels/engine/plan/plan.h"
+
+namespace rnn {
+
+// Set plan->scratch and plan->scratch_bytes; all else has been chosen.
+void SizeScratch(ForwardPlan* plan);
+void SizeScratch(BackwardPlan* plan);
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PLAN_SCRATCH_SIZES_H_
