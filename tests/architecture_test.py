@@ -100,6 +100,19 @@ def test_arrows_between_rooms_run_one_way(room, path):
             assert {name, name.rpartition("/")[0]} & allowed, f"{relative(path)} includes {name}"
 
 
+def test_a_plan_is_asked_on_both_sides_of_every_threshold():
+    """Otherwise a new one could leave a route, or a way to share work, without a test."""
+    thresholds = (ENGINE / "thresholds.h").read_text()
+    changing_bits = thresholds[thresholds.index("namespace bits {") :]
+    changing_bits = changing_bits[: changing_bits.index("}  // namespace bits")]
+    named = set(re.findall(r"constexpr \w+ (k\w+)", changing_bits))
+    for path in sources(ENGINE / "plan"):
+        named |= set(re.findall(r"\b(?:bits|speed)::(k\w+)", path.read_text()))
+    assert len(named) > 30
+    asked = (ROOT / "tests" / "engine" / "plan_test.cc").read_text()
+    assert not [name for name in sorted(named) if not re.search(rf"::{name}\b", asked)]
+
+
 def test_every_room_of_the_engine_has_its_arrows():
     rooms = {relative(path.parent) for path in sources(ENGINE)} - {relative(ENGINE)}
     assert rooms <= set(ARROWS)

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/simd/simd_kernels.h"
@@ -57,12 +58,13 @@ struct Sizes {
   WeightOrder order = WeightOrder::kParams;
   int num_threads = 1;
   int64_t num_directions = 1;
+  std::vector<int32_t> lengths = {};  // none: all are T
 };
 
 struct Plans {
   Plans(const Sizes& s, const KernelShape& kernels,
         int64_t core_cache_bytes = kCoreCacheBytes)
-      : sequences(s.T, s.B, nullptr) {
+      : sequences(s.T, s.B, s.lengths.empty() ? nullptr : s.lengths.data()) {
     CallDescription call;
     call.descriptor.mode = s.mode;
     call.descriptor.input_size = s.I;
@@ -103,6 +105,13 @@ void ExpectRoutes(const char* what, const Sizes& sizes,
          expected.backward_recurrent);
 }
 
+// H of an LSTM whose R takes about so many bytes, and no more.
+int64_t UnitsOf(int64_t bytes, int64_t value_bytes) {
+  int64_t H = 16;
+  while (4 * (H + 16) * (H + 16) * value_bytes <= bytes) H += 16;
+  return H;
+}
+
 constexpr Route kPacked = Route::kPacked;
 constexpr Route kPackedInTurn = Route::kPackedInTurn;
 constexpr Route kParts = Route::kParts;
@@ -127,6 +136,59 @@ TEST(PlanTest, SmallCallsReadWeightsInPlace) {
   const int64_t two_steps = speed::kMaxBackwardStepsInPlace;
   ExpectRoutes("two steps", {two_steps, 1, 64, 64}, floats,
                {kColumns, kColumns, kRows, kRows});
+  const auto backward_recurrent = [&](int64_t T, int64_t B) {
+    return Plans({T, B, 64, 64}, floats).backward.recurrent_weights.route;
+  };
+  EXPECT_EQ(backward_recurrent(1, speed::kMaxRowsInPlace), kRows);
+  EXPECT_EQ(backward_recurrent(1, speed::kMaxRowsInPlace + 1), kPackedInTurn);
+  EXPECT_EQ(backward_recurrent(2, speed::kMaxRowsOfStepsInPlace / 2), kRows);
+  EXPECT_EQ(backward_recurrent(2, speed::kMaxRowsOfStepsInPlace / 2 + 1),
+            kPacked);
+}
+
+// The one product with an operand packs it, panel by panel, if each thread has
+// panels enough and the rows of the left operand stay in its cache.
+TEST(PlanTest, WhatIsUsedOnceIsPackedInItsTurn) {
+  const KernelShape floats = Vectors(ElementType::kFloat);
+  const auto input = [&](const Sizes& sizes, int64_t cache = kCoreCacheBytes) {
+    return Plans(sizes, floats, cache).forward.input_weights.first.route;
+  };
+  Sizes sizes{1, 40, 1024, 64};
+  sizes.num_threads = 2;
+  // Panels of 64 columns, of G*H.
+  sizes.H = 16 * speed::kMinPanelsPerThread * 2;
+  EXPECT_EQ(input(sizes), kPackedInTurn);
+  sizes.H -= 16;
+  EXPECT_EQ(input(sizes), kPacked);
+  sizes.num_threads = 1;
+  EXPECT_EQ(input(sizes), kPackedInTurn);
+  const int64_t row_bytes = floats.depth_block * floats.operand_bytes;
+  EXPECT_EQ(input(sizes, sizes.B * row_bytes), kPackedInTurn);
+  EXPECT_EQ(input(sizes, sizes.B * row_bytes - 1), kPacked);
+  // Several chunks use it as often.
+  sizes.T = 100;
+  EXPECT_EQ(input(sizes), kPacked);
+  // What is small may as well be packed at once for many rows.
+  EXPECT_EQ(input({1, speed::kMaxRowsPackingSmall, 64, 64}), kPackedInTurn);
+  EXPECT_EQ(input({1, speed::kMaxRowsPackingSmall + 1, 64, 64}), kPacked);
+}
+
+TEST(PlanTest, SmallOperandsAreMultipliedByFewRowsAtATime) {
+  const KernelShape floats = Vectors(ElementType::kFloat);
+  const int64_t columns = 4 * 64;
+  const int64_t bytes = kCoreCacheBytes / speed::kSmallOperandShare;
+  const int64_t depth = bytes / columns / floats.operand_bytes;
+  const auto input = [&](int64_t input_size, int64_t cache = kCoreCacheBytes) {
+    return Plans({100, 40, input_size, 64}, floats, cache)
+        .forward.input_weights.first;
+  };
+  EXPECT_TRUE(input(depth).is_small);
+  EXPECT_FALSE(input(depth + 1).is_small);
+  const int64_t row_bytes = floats.depth_block * floats.operand_bytes;
+  EXPECT_EQ(input(depth + 1).cached_rows,
+            static_cast<int64_t>(kCoreCacheBytes * speed::kLeftOperandShare) /
+                row_bytes);
+  EXPECT_EQ(input(depth, /*cache=*/4096).cached_rows, speed::kRowBlock);
 }
 
 TEST(PlanTest, KerasRowsAreReadInPlaceForwardAlone) {
@@ -137,6 +199,14 @@ TEST(PlanTest, KerasRowsAreReadInPlaceForwardAlone) {
   sizes.B = 64;
   ExpectRoutes("not small", sizes, Vectors(ElementType::kFloat),
                {kPackedInTurn, kPacked, kPackedInTurn, kPackedInTurn});
+  // Small calls of more steps pack R if it is not large.
+  sizes.T = bits::kMaxStepsInPlace + 1;
+  sizes.B = 1;
+  sizes.H = UnitsOf(bits::kMaxPackedKerasBytes, sizeof(float));
+  const KernelShape floats = Vectors(ElementType::kFloat);
+  EXPECT_EQ(Plans(sizes, floats).forward.recurrent_weights.route, kPacked);
+  sizes.H += 16;
+  EXPECT_EQ(Plans(sizes, floats).forward.recurrent_weights.route, kRows);
 }
 
 TEST(PlanTest, HalfIsPackedAlways) {
@@ -184,14 +254,6 @@ TEST(PlanTest, TilesPackPairs) {
 TEST(PlanTest, LargeRIsReadInPlaceByFewRows) {
   const KernelShape floats = Vectors(ElementType::kFloat);
   const int64_t T = bits::kMaxSmallCallRows + 1;
-  // The greatest H of which R is packed.
-  const auto units_of = [](int64_t max_bytes) {
-    int64_t H = 64;
-    while (4 * (H + 16) * (H + 16) * int64_t{sizeof(float)} <= max_bytes) {
-      H += 16;
-    }
-    return H;
-  };
   struct Case {
     int64_t batch;
     int64_t max_bytes;
@@ -201,7 +263,7 @@ TEST(PlanTest, LargeRIsReadInPlaceByFewRows) {
         Case{bits::kFewRows, bits::kMaxPackedBytesOfFewRows},
         Case{bits::kFewRows + 1, bits::kMaxPackedBytesOfOneMore}}) {
     SCOPED_TRACE(testing::Message() << "batch " << c.batch);
-    const int64_t H = units_of(c.max_bytes);
+    const int64_t H = UnitsOf(c.max_bytes, sizeof(float));
     EXPECT_EQ(Plans({T, c.batch, 8, H}, floats).forward.recurrent_weights.route,
               kPacked);
     EXPECT_EQ(
@@ -233,6 +295,61 @@ TEST(PlanTest, ManyRowsMultiplyInPartsWhereTilesDo) {
   EXPECT_EQ(plans.backward.recurrent_gradient.route, kParts);
 }
 
+TEST(PlanTest, PartsNeedRowsAndWeightsEnough) {
+  const KernelShape tiles = Tiles(ElementType::kFloat);
+  const auto is_in_parts = [&](const Sizes& sizes) {
+    return IsInParts(Plans(sizes, tiles).forward.input_weights.first.route);
+  };
+  EXPECT_TRUE(is_in_parts({1, bits::kMinPartsRows, 256, 256}));
+  EXPECT_FALSE(is_in_parts({1, bits::kMinPartsRows - 1, 256, 256}));
+  const int64_t H = bits::kMinPartsWidth / 4;  // as narrow as may be
+  const int64_t I = (bits::kMinPartsElements - 1) / (4 * H) + 1;
+  EXPECT_TRUE(is_in_parts({1, bits::kMinPartsRows, I, H}));
+  EXPECT_FALSE(is_in_parts({1, bits::kMinPartsRows, I - 1, H}));
+  const int64_t exactly = bits::kMinPartsElements / 128;
+  EXPECT_TRUE(is_in_parts({1, bits::kMinPartsRows, exactly, 32}));
+}
+
+TEST(PlanTest, StepsInPartsNeedRowsToShareR) {
+  const KernelShape tiles = Tiles(ElementType::kFloat);
+  const auto forward = [&](const Sizes& sizes) {
+    return IsInParts(Plans(sizes, tiles).forward.recurrent_weights.route);
+  };
+  const auto backward = [&](const Sizes& sizes) {
+    return IsInParts(Plans(sizes, tiles).backward.recurrent_weights.route);
+  };
+  // H of an LSTM whose R has about so many elements, and no more.
+  const auto units_of = [](int64_t elements) { return UnitsOf(elements, 1); };
+  const int64_t many = bits::kManyPartsBatch, few = bits::kMinPartsBatch;
+  const int64_t many_steps = bits::kMinPartsStepsOfFewRowsIfLarge;
+
+  const int64_t smallest = units_of(bits::kMinPartsRecurrentElements);
+  ASSERT_EQ(4 * smallest * smallest, bits::kMinPartsRecurrentElements);
+  EXPECT_TRUE(forward({bits::kMinPartsSteps, many, 8, smallest}));
+  EXPECT_FALSE(forward({bits::kMinPartsSteps, many, 8, smallest - 1}));
+
+  EXPECT_TRUE(forward({many_steps, few, 8, 256}));
+  EXPECT_FALSE(forward({many_steps, few - 1, 8, 256}));
+  EXPECT_TRUE(forward({bits::kMinPartsStepsOfFewRows, few, 8, 256}));
+  EXPECT_FALSE(forward({bits::kMinPartsStepsOfFewRows - 1, few, 8, 256}));
+  EXPECT_TRUE(forward({bits::kMinPartsStepsOfFewRows - 1, many, 8, 256}));
+
+  const int64_t large = units_of(bits::kLargePartsElements);
+  EXPECT_TRUE(forward({many_steps - 1, few, 8, large}));
+  EXPECT_FALSE(forward({many_steps - 1, few, 8, large + 16}));
+  EXPECT_TRUE(forward({many_steps, few, 8, large + 16}));
+
+  const int64_t largest = units_of(bits::kMaxPartsElementsForward);
+  EXPECT_TRUE(forward({many_steps, few, 8, largest}));
+  EXPECT_FALSE(forward({many_steps, few, 8, largest + 16}));
+  EXPECT_TRUE(forward({many_steps, many, 8, largest + 16}));
+
+  const int64_t largest_backward = units_of(bits::kMaxPartsElementsBackward);
+  EXPECT_TRUE(backward({many_steps, few, 8, largest_backward}));
+  EXPECT_FALSE(backward({many_steps, few, 8, largest_backward + 16}));
+  EXPECT_TRUE(backward({many_steps, many, 8, largest_backward + 16}));
+}
+
 // A GRU splits two gradients: of fewer rows only forward recurs in parts.
 TEST(PlanTest, FewerRowsOfGrusRecurInPartsForwardAlone) {
   Sizes sizes{bits::kMinPartsStepsOfFewRows, bits::kMinPartsBatch, 256, 256};
@@ -242,32 +359,32 @@ TEST(PlanTest, FewerRowsOfGrusRecurInPartsForwardAlone) {
   EXPECT_EQ(plans.backward.recurrent_weights.route, kPacked);
 }
 
-// The machine decides about speed alone.
-TEST(PlanTest, BitsDoNotDependOnTheMachine) {
+// Calls of all kinds, for all kinds of kernels: call(sizes, kernels).
+template <typename Call>
+void ForCalls(Call call) {
   for (const KernelShape& kernels :
-       {Vectors(ElementType::kFloat), Tiles(ElementType::kFloat),
+       {Vectors(ElementType::kFloat), Vectors(ElementType::kHalf),
+        Vectors(ElementType::kBFloat16), Tiles(ElementType::kFloat),
         Tiles(ElementType::kBFloat16)}) {
-    for (int64_t T : {1, 2, 9, 40}) {
-      for (int64_t B : {1, 4, 32, 100}) {
-        for (int64_t H : {16, 256, 700}) {
-          Sizes sizes{T, B, 128, H};
-          const Plans reference(sizes, kernels);
-          for (int num_threads : {1, 2, 64}) {
-            for (int64_t cache : {kMegabyte / 16, 64 * kMegabyte}) {
-              sizes.num_threads = num_threads;
-              const Plans plans(sizes, kernels, cache);
-              EXPECT_EQ(
-                  WithoutTurn(plans.forward.input_weights.first.route),
-                  WithoutTurn(reference.forward.input_weights.first.route));
-              EXPECT_EQ(WithoutTurn(plans.forward.recurrent_weights.route),
-                        WithoutTurn(reference.forward.recurrent_weights.route));
-              EXPECT_EQ(
-                  IsInParts(plans.backward.input_weights.first.route),
-                  IsInParts(reference.backward.input_weights.first.route));
-              EXPECT_EQ(IsInParts(plans.backward.recurrent_weights.route),
-                        IsInParts(reference.backward.recurrent_weights.route));
-              ASSERT_EQ(plans.forward.chunks.size(),
-                        reference.forward.chunks.size());
+    for (WeightOrder order : {WeightOrder::kParams, WeightOrder::kKeras}) {
+      for (int64_t T : {1, 2, 9, 40}) {
+        for (int64_t B : {1, 4, 32, 100}) {
+          for (int64_t H : {16, 256, 700}) {
+            Sizes sizes{T, B, 128, H};
+            sizes.order = order;
+            for (bool has_lengths : {false, true}) {
+              if (has_lengths) {
+                for (int64_t row = 0; row < B; ++row) {
+                  sizes.lengths.push_back(static_cast<int32_t>(row % (T + 1)));
+                }
+              }
+              SCOPED_TRACE(testing::Message()
+                           << kernels.instruction_set << ' '
+                           << ElementTypeName(kernels.element_type) << " T "
+                           << T << " B " << B << " H " << H << " Keras "
+                           << (order == WeightOrder::kKeras) << " lengths "
+                           << has_lengths);
+              call(sizes, kernels);
             }
           }
         }
@@ -276,14 +393,87 @@ TEST(PlanTest, BitsDoNotDependOnTheMachine) {
   }
 }
 
-// ---- How steps are shared ---------------------------------------------------
-
-// H of an LSTM whose R takes about so many bytes.
-int64_t UnitsOf(int64_t bytes, int64_t value_bytes) {
-  int64_t H = 16;
-  while (4 * (H + 16) * (H + 16) * value_bytes <= bytes) H += 16;
-  return H;
+// One for all routes of these bits.
+Route BitsOf(Route route, const KernelShape& kernels) {
+  if (route == kRows && kernels.rows_have_bits_of_panels) return kPacked;
+  return WithoutTurn(route);
 }
+
+void ExpectSameBits(const Plans& a, const Plans& b,
+                    const KernelShape& kernels) {
+  const auto expect_same = [&](const OperandPlan& x, const OperandPlan& y) {
+    EXPECT_STREQ(RouteName(BitsOf(x.route, kernels)),
+                 RouteName(BitsOf(y.route, kernels)));
+  };
+  expect_same(a.forward.input_weights.first, b.forward.input_weights.first);
+  expect_same(a.forward.recurrent_weights, b.forward.recurrent_weights);
+  expect_same(a.backward.input_weights.first, b.backward.input_weights.first);
+  expect_same(a.backward.recurrent_weights, b.backward.recurrent_weights);
+  expect_same(a.backward.input_gradient.first, b.backward.input_gradient.first);
+  expect_same(a.backward.recurrent_gradient, b.backward.recurrent_gradient);
+}
+
+// The machine decides about speed alone.
+TEST(PlanTest, BitsDoNotDependOnTheMachine) {
+  ForCalls([](Sizes sizes, const KernelShape& kernels) {
+    const Plans reference(sizes, kernels);
+    for (int num_threads : {1, 2, 64}) {
+      for (int64_t cache : {kMegabyte / 16, 64 * kMegabyte}) {
+        sizes.num_threads = num_threads;
+        const Plans plans(sizes, kernels, cache);
+        ExpectSameBits(plans, reference, kernels);
+        ASSERT_EQ(plans.forward.chunks.size(), reference.forward.chunks.size());
+      }
+    }
+  });
+}
+
+// Nor do a row's depend on how long the others are.
+TEST(PlanTest, BitsDoNotDependOnLengths) {
+  ForCalls([](Sizes sizes, const KernelShape& kernels) {
+    if (sizes.lengths.empty()) return;
+    const Plans ragged(sizes, kernels);
+    if (ragged.sequences.num_valid_rows() == 0) return;
+    sizes.lengths.clear();
+    ExpectSameBits(ragged, Plans(sizes, kernels), kernels);
+  });
+}
+
+// What the passes rely on: R that steps use again is there before the first,
+// and nothing packs it in parts in its turn.
+TEST(PlanTest, RIsPackedInItsTurnByOneStepAlone) {
+  ForCalls([](const Sizes& sizes, const KernelShape& kernels) {
+    const Plans plans(sizes, kernels);
+    for (const OperandPlan& r :
+         {plans.forward.recurrent_weights, plans.backward.recurrent_weights}) {
+      EXPECT_NE(r.route, kPartsInTurn);
+      if (r.route != kPackedInTurn) continue;
+      EXPECT_EQ(plans.sequences.num_steps(), 1);
+    }
+  });
+}
+
+TEST(PlanTest, EveryRouteIsTaken) {
+  std::set<Route> forward_input, forward_recurrent, backward_input,
+      backward_recurrent;
+  ForCalls([&](const Sizes& sizes, const KernelShape& kernels) {
+    const Plans plans(sizes, kernels);
+    forward_input.insert(plans.forward.input_weights.first.route);
+    forward_recurrent.insert(plans.forward.recurrent_weights.route);
+    backward_input.insert(plans.backward.input_weights.first.route);
+    backward_recurrent.insert(plans.backward.recurrent_weights.route);
+  });
+  EXPECT_EQ(forward_input, (std::set<Route>{kPacked, kPackedInTurn, kParts,
+                                            kPartsInTurn, kRows, kColumns}));
+  EXPECT_EQ(forward_recurrent,
+            (std::set<Route>{kPacked, kPackedInTurn, kParts, kRows, kColumns}));
+  EXPECT_EQ(backward_input, (std::set<Route>{kPacked, kPackedInTurn, kParts,
+                                             kPartsInTurn, kRows}));
+  EXPECT_EQ(backward_recurrent,
+            (std::set<Route>{kPacked, kPackedInTurn, kParts, kRows}));
+}
+
+// ---- How steps are shared ---------------------------------------------------
 
 int NumGroups(int64_t batch, int64_t H, const KernelShape& kernels,
               int num_threads = 2) {
@@ -310,8 +500,11 @@ TEST(NumRankGroupsTest, EachGroupHasRowsEnough) {
   const KernelShape tiles = Tiles(ElementType::kBFloat16);
   for (const Case& c :
        {Case{"near", floats, near, speed::kFewRowsOfGroup},
+        Case{"nearly far", floats, kCoreCacheBytes, speed::kFewRowsOfGroup},
         Case{"far", floats, far, speed::kManyRowsOfGroup},
-        Case{"near tiles", tiles, near, speed::kFewRowsOfGroup},
+        Case{"near tiles", tiles,
+             static_cast<int64_t>(kCoreCacheBytes * speed::kNearlyFullShare),
+             speed::kFewRowsOfGroup},
         Case{"nearly far tiles", tiles, kCoreCacheBytes,
              speed::kManyRowsOfGroup},
         Case{"far tiles", tiles, far, 2 * tiles.rows_together}}) {
@@ -347,6 +540,21 @@ TEST(PlanTest, TwoDirectionsRunTogetherIfStepsAreShort) {
   sizes.num_threads = 2;
   ++sizes.B;
   EXPECT_FALSE(Plans(sizes, floats).forward.directions_together);
+  sizes = {200, 1, 64, UnitsOf(speed::kMaxTogetherBytes, sizeof(float))};
+  sizes.num_directions = 2;
+  sizes.num_threads = 2;
+  EXPECT_TRUE(Plans(sizes, floats).forward.directions_together);
+  sizes.H += 16;
+  EXPECT_FALSE(Plans(sizes, floats).forward.directions_together);
+  // More threads than directions share a step if each gets a task of it.
+  sizes.num_threads = 4;
+  for (const int64_t H : {64, 128}) {
+    sizes.B = speed::kMaxTogetherBatch;
+    sizes.H = H;
+    const int64_t step_work = 2 * sizes.B * 4 * H * H;
+    EXPECT_EQ(Plans(sizes, floats).forward.directions_together,
+              step_work < 4 * speed::kMinTaskWork);
+  }
 }
 
 TEST(PlanTest, LittleWorkIsDoneByTheCaller) {
@@ -359,6 +567,57 @@ TEST(PlanTest, LittleWorkIsDoneByTheCaller) {
   sizes.num_threads = 8;
   EXPECT_FALSE(
       Plans(sizes, Vectors(ElementType::kFloat)).forward.works_alone());
+  // 2 (I + 1) operations forward, and twice as many backward.
+  sizes = {1, 1, static_cast<int64_t>(speed::kMinTeamWork / 2) - 1, 1};
+  sizes.mode = CellMode::kTanh;
+  sizes.num_threads = 8;
+  const KernelShape floats = Vectors(ElementType::kFloat);
+  EXPECT_FALSE(Plans(sizes, floats).forward.works_alone());
+  EXPECT_FALSE(Plans(sizes, floats).backward.works_alone());
+  --sizes.I;
+  EXPECT_TRUE(Plans(sizes, floats).forward.works_alone());
+  EXPECT_FALSE(Plans(sizes, floats).backward.works_alone());
+}
+
+// Whole lines of many values, between products in parts.
+TEST(PlanTest, ManyActivationsOfStepsInPartsAreSavedPastTheCaches) {
+  const int64_t B = bits::kManyPartsBatch, H = 128;
+  RnnDescriptor d;
+  d.mode = CellMode::kLstm;
+  d.hidden_size = H;
+  const int64_t step_bytes =
+      B * ReservedRowSize(d) * static_cast<int64_t>(sizeof(float));
+  const int64_t parts_bytes = 4 * H * H * 6;
+  const auto saves = [&](int64_t T, int64_t cache, const KernelShape& kernels) {
+    return Plans({T, B, 8, H}, kernels, cache).forward.saves_past_caches;
+  };
+  const KernelShape tiles = Tiles(ElementType::kFloat);
+  struct Case {
+    int64_t cache, min_bytes;
+  };
+  for (const Case& c :
+       {Case{parts_bytes, speed::kMinBytesPastCaches},
+        Case{parts_bytes - 1, speed::kMinBytesPastFullCaches}}) {
+    const int64_t T = (c.min_bytes - 1) / step_bytes + 1;
+    EXPECT_TRUE(saves(T, c.cache, tiles));
+    EXPECT_FALSE(saves(T - 1, c.cache, tiles));
+    EXPECT_FALSE(saves(T, c.cache, Vectors(ElementType::kFloat)));
+  }
+  const int64_t T = 10 * speed::kMinBytesPastCaches / step_bytes;
+  EXPECT_TRUE(Plans({T, B, 8, H}, tiles).forward.saves_past_caches);
+  EXPECT_FALSE(Plans({T, B, 8, H + 1}, tiles).forward.saves_past_caches);
+}
+
+TEST(PlanTest, ChunksHaveAboutAsManyRows) {
+  const auto num_chunks = [](int64_t rows) {
+    return Plans({rows, 1, 8, 8}, Vectors(ElementType::kFloat))
+        .forward.chunks.size();
+  };
+  const int64_t rows = bits::kChunkRows;
+  EXPECT_EQ(num_chunks(rows * 3 / 2 - 1), 1u);
+  EXPECT_EQ(num_chunks(rows * 3 / 2), 2u);
+  EXPECT_EQ(num_chunks(rows * 5 / 2 - 1), 2u);
+  EXPECT_EQ(num_chunks(rows * 5 / 2), 3u);
 }
 
 TEST(PlanTest, ChunksCoverAllStepsInTheOrderOfThePass) {
@@ -394,6 +653,77 @@ TEST(PlanTest, KerasWeightsAreOfOneLayerInOneDirection) {
   EXPECT_NE(std::string(status.message()).find("num_layers = 2"),
             std::string::npos)
       << status.message();
+}
+
+// No product of these sizes may wrap around, and none has the memory.
+TEST(PlanTest, SizesBeyondAllMemoryAreRefused) {
+  const int64_t huge = int64_t{1} << 57, large = int64_t{1} << 30;
+  struct Case {
+    const char* name;
+    int64_t T, B, I, H;
+    bool skip_input;
+  };
+  for (const Case& c : {Case{"I", 1, 64, huge, 1, false},
+                        Case{"H and I", 1, 1, huge, huge, true},
+                        Case{"H", 1, 1, 8, large, false},
+                        Case{"B", 1, int64_t{1} << 20, large, 1, false},
+                        Case{"T", int64_t{1} << 20, 1, large, 1, false}}) {
+    SCOPED_TRACE(c.name);
+    const Sequences sequences(c.T, c.B, nullptr);
+    RnnDescriptor d;
+    d.mode = CellMode::kRelu;
+    d.input_size = c.I;
+    d.hidden_size = c.H;
+    d.skip_input = c.skip_input;
+    const CallDescription call = CallOf<float>(d, sequences);
+    ForwardPlan forward;
+    for (bool has_reserve : {false, true}) {
+      const Status status =
+          ForwardPlan::Create(call, has_reserve, Machine::Here(1), &forward);
+      ASSERT_FALSE(status.ok());
+      EXPECT_FALSE(status.message().empty());
+    }
+    BackwardPlan backward;
+    EXPECT_FALSE(BackwardPlan::Create(call, Machine::Here(1), &backward).ok());
+  }
+}
+
+// The largest that are not have scratch of a size that can be counted.
+TEST(PlanTest, SizesUpToThatDoNotOverflow) {
+  const int64_t most = int64_t{1} << 46;
+  struct Case {
+    const char* name;
+    int64_t B, I, H;
+  };
+  for (const Case& c : {Case{"I", 1, most / 2, 1}, Case{"H", 1, 8, 1 << 22},
+                        Case{"both", 1 << 20, 1 << 26, 1}}) {
+    for (ElementType type : {ElementType::kFloat, ElementType::kDouble,
+                             ElementType::kHalf, ElementType::kBFloat16}) {
+      SCOPED_TRACE(testing::Message()
+                   << c.name << ' ' << ElementTypeName(type));
+      Sizes sizes{1, c.B, c.I, c.H};
+      sizes.mode = CellMode::kRelu;
+      for (const KernelShape& kernels : {Vectors(type), Tiles(type)}) {
+        const Plans plans(sizes, kernels);
+        // Of all that lies there, what enters the layer is the least.
+        EXPECT_GT(plans.forward.scratch_bytes, c.B * 8);
+        EXPECT_GT(plans.backward.scratch_bytes, c.B * 8);
+        EXPECT_LT(plans.forward.scratch_bytes, int64_t{1} << 62);
+        EXPECT_LT(plans.backward.scratch_bytes, int64_t{1} << 62);
+      }
+    }
+  }
+}
+
+TEST(PlanTest, KnowsForWhomItIs) {
+  const Sequences sequences(2, 3, nullptr);
+  RnnDescriptor d;
+  d.input_size = d.hidden_size = 4;
+  const ForwardPlan plan = MakeForwardPlan(CallOf<float>(d, sequences));
+  EXPECT_TRUE(plan.is_for(ElementType::kFloat));
+  EXPECT_FALSE(plan.is_for(ElementType::kDouble));
+  EXPECT_FALSE(Plans({1, 1, 4, 4}, Vectors(ElementType::kFloat))
+                   .forward.is_for(ElementType::kFloat));
 }
 
 TEST(PlanTest, DescriptionNamesSizesRoutesThreadsAndScratch) {

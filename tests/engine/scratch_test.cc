@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/engine/elements/elements.h"
+#include "kernels/engine/plan/chunks.h"
 #include "kernels/engine/thresholds.h"
 #include "network/element_types.h"
 #include "network/params_layout.h"
@@ -15,13 +16,6 @@
 
 namespace rnn {
 namespace {
-
-// The document's C.
-int64_t ChunkTarget(int64_t rows) {
-  const int64_t num_chunks =
-      std::max<int64_t>(1, (rows + bits::kChunkRows / 2) / bits::kChunkRows);
-  return (rows + num_chunks - 1) / num_chunks;
-}
 
 // The bounds of the document, in bytes.
 template <typename Element>
@@ -38,7 +32,8 @@ struct Bounds {
     const int64_t gates = d.num_gates() * H;
     const int64_t B = sequences.batch();
     const int64_t N = sequences.num_valid_rows();
-    const int64_t rows = std::min<int64_t>(N, ChunkTarget(N) + B) + B;
+    const ChunkCuts cuts(sequences);
+    const int64_t rows = cuts.max_rows() + B;
     const int64_t projection = d.has_projection() ? H * P : 0;
     const int64_t weights = (X + P) * gates + projection;
     const int64_t layers =
@@ -48,13 +43,12 @@ struct Bounds {
     const int64_t dgates = d.mode == CellMode::kGru ? 2 : 1;
     ParamsLayout params;
     EXPECT_TRUE(ParamsLayout::Create(d, &params).ok());
-    const bool is_single_chunk = ChunkTarget(N) == N;
     const int64_t panels =
-        is_single_chunk ? std::max(X, P) * gates + projection : weights;
+        cuts.is_single() ? std::max(X, P) * gates + projection : weights;
     forward =
         together * (panels + rows * (X + gates + kPointers) + B * (P + 2 * H));
     const int64_t products = rows * (std::max(X, H) + gates);
-    const bool takes_turns = is_single_chunk && N > speed::kMaxRowsInPlace;
+    const bool takes_turns = cuts.is_single() && N > speed::kMaxRowsInPlace;
     backward = takes_turns
                    ? std::max({X * gates, P * gates, products}) + projection
                    : weights + products;
