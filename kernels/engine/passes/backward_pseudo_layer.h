@@ -19,6 +19,7 @@
 #include "kernels/engine/passes/weight_gradients.h"
 #include "kernels/engine/plan/plan.h"
 #include "kernels/engine/products/matrix_product.h"
+#include "kernels/engine/products/recurrent_gradient.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
@@ -34,7 +35,8 @@ class BackwardPseudoLayer {
  public:
   using F = ComputeType<Element>;
   using Network = BackwardNetwork<Element, Operand>;
-  static constexpr bool kInPlace = kElementIsOperand<Element, Operand>;
+  static constexpr bool kOperandsAreElements =
+      kElementIsOperand<Element, Operand>;
   static constexpr bool kRoundsResults = Network::kRoundsResults;
 
   BackwardPseudoLayer(Network& network,
@@ -47,6 +49,7 @@ class BackwardPseudoLayer {
         arguments_(network.arguments()),
         blocks_(blocks),
         scratch_(scratch),
+        recurrent_(plan_, blocks, scratch),
         saved_rows_(At<const Operand*>(blocks.saved_rows)),
         c_prev_rows_(At<const Operand*>(blocks.c_prev_rows)),
         h_rows_(At<const Operand*>(blocks.h_rows)),
@@ -127,16 +130,13 @@ class BackwardPseudoLayer {
                RunStep(executor, rows, ranks);
              });
     // The chunk before begins with the gradient of its last state.
-    Multiply(ProductOfStep(rows, chunk.steps.begin), recurrent_weights_,
-             *executor_);
+    recurrent_.Multiply(ProductOfStep(rows, chunk.steps.begin), *executor_);
     AddWeightGradients(rows, is_first);
     ComputeInputGradient(rows, is_first);
   }
 
   void PrepareRecurrentWeights() {
-    recurrent_weights_.Prepare(network_.weights().Recurrent(k()).Transposed(),
-                               plan_.recurrent_weights,
-                               At<void>(blocks_.recurrent_weights), *executor_);
+    recurrent_.Prepare(network_.weights().Recurrent(k()), *executor_);
     if (!d_.has_projection()) return;
     projection_.Prepare(network_.weights().Projection(k()).Transposed(),
                         plan_.projection, At<void>(blocks_.projection),
@@ -151,7 +151,7 @@ class BackwardPseudoLayer {
     const Element* activations = network_.Activations(k());
     const Element* source = activations + rows.first() * size;
     const Operand* values;
-    if constexpr (kInPlace) {
+    if constexpr (kOperandsAreElements) {
       values = source;
     } else {
       Operand* staging = At<Operand>(blocks_.saved);
@@ -183,7 +183,7 @@ class BackwardPseudoLayer {
           step == 0 ? c0.Row(rank)
                     : activations +
                           (sequences_.offset(step - 1) + rank) * size + c_place;
-      if constexpr (kInPlace) {
+      if constexpr (kOperandsAreElements) {
         c_prev_rows_[i] = c_prev;
       } else {
         Operand* staging = At<Operand>(blocks_.c_prev) + rank * H;
@@ -199,7 +199,7 @@ class BackwardPseudoLayer {
     const int64_t P = d_.output_size();
     Operand* staging = At<Operand>(blocks_.h_values);
     const auto point_at = [&](int64_t entry, const Element* row) {
-      if constexpr (kInPlace) {
+      if constexpr (kOperandsAreElements) {
         h_rows_[entry] = row;
       } else {
         Load(row, staging + entry * P, P);
@@ -213,7 +213,8 @@ class BackwardPseudoLayer {
                          ? h0.Row(rank)
                          : outputs_.Row(time(first_step - 1, rank), rank));
     }
-    rows.ParallelForEach(*executor_, (kInPlace ? 1 : P) * speed::kMoveWork,
+    rows.ParallelForEach(*executor_,
+                         (kOperandsAreElements ? 1 : P) * speed::kMoveWork,
                          [&](int64_t i, int64_t step, int64_t rank) {
                            point_at(sequences_.batch() + i,
                                     outputs_.Row(time(step, rank), rank));
@@ -317,7 +318,7 @@ class BackwardPseudoLayer {
     Multiply(product, input_weights_, *executor_);
   }
 
-  // The same where the layer has no W.
+  // dx_rows (+)= the sum of the gates' gradients: the layer has no W.
   void AddAllGatesToInputGradient(const ChunkRows& rows, F* const* dx_rows) {
     const int64_t H = d_.hidden_size;
     ParallelFor(*executor_, rows.count(), d_.gates_size() * speed::kMoveWork,
@@ -365,72 +366,16 @@ class BackwardPseudoLayer {
     if (ranks.step + 1 < rows.steps().end) {
       from_step_after = ProductOfStep(rows, ranks.step + 1);
     }
-    if (IsInPlace(plan_.recurrent_weights.route)) {
-      RunStepOfRows(executor, rows, ranks, from_step_after);
-    } else {
-      RunStepOfPanels(executor, rows, ranks, from_step_after);
-    }
+    recurrent_.RunPanels(
+        executor, ranks, from_step_after,
+        [&](const StepRanks& share, int64_t unit, int64_t unit_end) {
+          if (d_.has_projection()) {
+            AddOutputGradients(rows, share, unit, unit_end);
+          } else {
+            RunCell(rows, share, unit);
+          }
+        });
     if (d_.has_projection()) RunCellsOfProjection(executor, rows, ranks);
-  }
-
-  // Floating-point operations.
-  int64_t StepWork(const StepRanks& ranks,
-                   const RowsTimesMatrix<Operand>& from_step_after) const {
-    const int64_t products =
-        from_step_after.rows > 0 ? 2 * d_.gates_size() * d_.output_size() : 0;
-    return ranks.count() * (products + speed::kCellWork * d_.hidden_size);
-  }
-
-  void RunStepOfPanels(Executor& executor, const ChunkRows& rows,
-                       const StepRanks& ranks,
-                       const RowsTimesMatrix<Operand>& from_step_after) {
-    const int64_t min_rows =
-        recurs_in_parts() ? kPartsRowsTogether : speed::kMinBlockRows;
-    ParallelPanels(
-        executor,
-        {recurrent_weights_.num_panels(), PanelOrder(ranks.step), ranks.begin,
-         ranks.end, StepWork(ranks, from_step_after), min_rows},
-        [&](const PanelRows& share) {
-          PanelRows product = share;
-          product.row_end = std::min(share.row_end, from_step_after.rows);
-          if (product.row_begin < product.row_end) {
-            MultiplyPanel(from_step_after, recurrent_weights_, product);
-          }
-          FinishPanel(rows, {ranks.step, share.row_begin, share.row_end},
-                      share.panel);
-        });
-  }
-
-  // On few ranges of panels, for rows of R had better be read in long pieces.
-  void RunStepOfRows(Executor& executor, const ChunkRows& rows,
-                     const StepRanks& ranks,
-                     const RowsTimesMatrix<Operand>& from_step_after) {
-    const int64_t width = Kernels<Operand>().panel_columns;
-    ParallelFewRanges(
-        executor, recurrent_weights_.num_panels(),
-        StepWork(ranks, from_step_after), [&](int64_t begin, int64_t end) {
-          const int64_t row_end = std::min(ranks.end, from_step_after.rows);
-          if (ranks.begin < row_end) {
-            MultiplyColumns(
-                from_step_after, recurrent_weights_,
-                {begin * width, std::min(end * width, d_.output_size()),
-                 ranks.begin, row_end, ColumnRows::kNone});
-          }
-          for (; begin < end; ++begin) FinishPanel(rows, ranks, begin);
-        });
-  }
-
-  // What follows the recurrent product of a panel.
-  void FinishPanel(const ChunkRows& rows, const StepRanks& ranks,
-                   int64_t panel) {
-    const int64_t width = Kernels<Operand>().panel_columns;
-    const int64_t column = panel * width;
-    if (d_.has_projection()) {
-      AddOutputGradients(rows, ranks, column,
-                         std::min(column + width, d_.output_size()));
-    } else {
-      RunCell(rows, ranks, column);
-    }
   }
 
   // dh_total_ = dh_ + dy.
@@ -458,16 +403,17 @@ class BackwardPseudoLayer {
     RowsTimesMatrix<Operand> product;
     product.a = dh_total_.rows + rows.RowOf(ranks.step);
     product.c = dm_.rows;
-    ParallelPanels(
-        executor,
-        {projection_.num_panels(), PanelOrder(ranks.step), ranks.begin,
-         ranks.end,
-         ranks.count() * (2 * d_.output_size() + speed::kCellWork) * H},
-        [&](const PanelRows& share) {
-          MultiplyPanel(product, projection_, share);
-          RunCell(rows, {ranks.step, share.row_begin, share.row_end},
-                  share.panel * Kernels<Operand>().panel_columns);
-        });
+    AllPanels panels;
+    panels.count = projection_.num_panels();
+    panels.order = PanelOrder(ranks.step);
+    panels.row_begin = ranks.begin;
+    panels.row_end = ranks.end;
+    panels.work = ranks.count() * (2 * d_.output_size() + speed::kCellWork) * H;
+    ParallelPanels(executor, panels, [&](const PanelRows& share) {
+      MultiplyPanel(product, projection_, share);
+      RunCell(rows, {ranks.step, share.row_begin, share.row_end},
+              share.panel * Kernels<Operand>().panel_columns);
+    });
   }
 
   // The cell of the units of one panel that begins at `unit`.
@@ -545,9 +491,9 @@ class BackwardPseudoLayer {
   int direction_ = 0;
   Executor* executor_ = nullptr;
   TimeRows<const Element> outputs_;
-  RightOperand<Element, Operand> input_weights_;      // [G*H, in]
-  RightOperand<Element, Operand> recurrent_weights_;  // [G*H, P]
-  RightOperand<Element, Operand> projection_;         // [P, H]
+  RightOperand<Element, Operand> input_weights_;   // [G*H, in]
+  RecurrentGradient<Element, Operand> recurrent_;  // [G*H, P]
+  RightOperand<Element, Operand> projection_;      // [P, H]
 
   // Rows of the chunk at hand (BackwardScratch has their shapes).
   const Operand** saved_rows_;   // nullptr if nothing is kept

@@ -44,7 +44,7 @@ class ChunkRows {
   void ForEach(Row row) const {
     ForEachOf(steps_, row);
   }
-  // The same by all threads.
+  // Calls row(row, step, rank) for each, by all threads, in no order.
   template <typename Row>
   void ParallelForEach(Executor& executor, int64_t work_per_row,
                        Row row) const {

@@ -34,7 +34,8 @@ class ForwardPseudoLayer {
  public:
   using F = ComputeType<Element>;
   using Network = ForwardNetwork<Element, Operand>;
-  static constexpr bool kInPlace = kElementIsOperand<Element, Operand>;
+  static constexpr bool kOperandsAreElements =
+      kElementIsOperand<Element, Operand>;
   static constexpr bool kRoundsOperands = !std::is_same_v<F, Operand>;
 
   ForwardPseudoLayer(const Network& network,
@@ -140,7 +141,7 @@ class ForwardPseudoLayer {
              [&](Executor& executor, const StepRanks& ranks) {
                RunStep(executor, rows, ranks);
              });
-    if constexpr (!kInPlace) {
+    if constexpr (!kOperandsAreElements) {
       if (plan_.keeps_activations()) StoreActivations(rows);
     }
     KeepLastStep(rows);
@@ -174,7 +175,7 @@ class ForwardPseudoLayer {
     Multiply(product, input_weights_, *executor_);
   }
 
-  // The same where the layer has no W.
+  // input_gates_ = the input, for each gate, + biases: the layer has no W.
   void AddInputToAllGates(const ChunkRows& rows) {
     const int64_t gates_size = d_.gates_size();
     const int64_t H = d_.hidden_size;
@@ -202,8 +203,8 @@ class ForwardPseudoLayer {
   // Where steps leave h.
   void PointAtOutputs(const ChunkRows& rows) {
     Operand** h_rows = h_rows_ + sequences_.batch();
-    if constexpr (kInPlace) {
-      if (plan_.emits_in_place()) {
+    if constexpr (kOperandsAreElements) {
+      if (plan_.emits_directly()) {
         rows.ForEach([&](int64_t i, int64_t step, int64_t rank) {
           h_rows[i] = outputs_.Row(time(step, rank), rank);
         });
@@ -220,7 +221,7 @@ class ForwardPseudoLayer {
   void PointAtActivations(const ChunkRows& rows) {
     const int64_t size = ReservedRowSize(d_);
     Operand* values = saved_;
-    if constexpr (kInPlace) {
+    if constexpr (kOperandsAreElements) {
       constexpr uintptr_t kLine = 64;
       values = network_.Activations(k()) + rows.first() * size;
       saves_past_caches_ = plan_.saves_past_caches &&
@@ -246,7 +247,7 @@ class ForwardPseudoLayer {
     const int64_t last = rows.steps().end - 1;
     Operand* const* h = h_rows_ + rows.EntryOf(last);
     for (int64_t rank = 0; rank < sequences_.active(last); ++rank) {
-      if (plan_.emits_in_place()) {
+      if (plan_.emits_directly()) {
         h_rows_[rank] = h[rank];
       } else {
         std::copy_n(h[rank], d_.output_size(), h_rows_[rank]);
@@ -301,35 +302,36 @@ class ForwardPseudoLayer {
     } else {
       product.c = h;
     }
+    AllPanels panels;
+    panels.count = projection_.num_panels();
+    panels.order = PanelOrder(ranks.step);
+    panels.row_begin = ranks.begin;
+    panels.row_end = ranks.end;
+    panels.work = 2 * ranks.count() * d_.hidden_size * P;
     const int64_t width = Kernels<Operand>().panel_columns;
-    ParallelPanels(
-        executor,
-        {projection_.num_panels(), PanelOrder(ranks.step), ranks.begin,
-         ranks.end, 2 * ranks.count() * d_.hidden_size * P},
-        [&](const PanelRows& share) {
-          MultiplyPanel(product, projection_, share);
-          const int64_t column = share.panel * width;
-          const int64_t count = std::min(width, P - column);
-          if constexpr (kRoundsOperands) {
-            for (int64_t i = share.row_begin; i < share.row_end; ++i) {
-              Store(projected_.rows[i] + column, h[i] + column, count);
-            }
-          }
-          const StepRanks share_ranks{ranks.step, share.row_begin,
-                                      share.row_end};
-          EmitOutputs(share_ranks, column, count, h);
-          recurrent_.SplitStates(share_ranks, h, column, column + count);
-        });
+    ParallelPanels(executor, panels, [&](const PanelRows& share) {
+      MultiplyPanel(product, projection_, share);
+      const int64_t column = share.panel * width;
+      const int64_t count = std::min(width, P - column);
+      if constexpr (kRoundsOperands) {
+        for (int64_t i = share.row_begin; i < share.row_end; ++i) {
+          Store(projected_.rows[i] + column, h[i] + column, count);
+        }
+      }
+      const StepRanks share_ranks{ranks.step, share.row_begin, share.row_end};
+      EmitOutputs(share_ranks, column, count, h);
+      recurrent_.SplitStates(share_ranks, h, column, column + count);
+    });
   }
 
   // Outputs that did not come into their place are put there at once, rounded:
   // the recurrence sees what is emitted.
   void EmitOutputs(const StepRanks& ranks, int64_t column, int64_t count,
                    Operand* const* h) const {
-    if (plan_.emits_in_place()) return;
+    if (plan_.emits_directly()) return;
     for (int64_t rank = ranks.begin; rank < ranks.end; ++rank) {
       Element* output = outputs_.Row(time(ranks.step, rank), rank) + column;
-      if constexpr (kInPlace) {
+      if constexpr (kOperandsAreElements) {
         std::copy_n(h[rank] + column, count, output);
       } else {
         Store(h[rank] + column, output, count);

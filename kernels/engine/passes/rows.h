@@ -40,7 +40,7 @@ class TimeRows {
                    : data_ + (sequences_->offset(time) + rank) * strides_.outer;
   }
 
-  // The same rows, seen from feature `offset` on.
+  // These rows, seen from feature `offset` on.
   TimeRows From(int64_t offset) const {
     return TimeRows(sequences_, data_ + offset, strides_, padded_);
   }

@@ -48,7 +48,7 @@ class Choices {
   // What the gradient of a matrix of gates that multiplies `features` is made
   // with: the gates' gradients or the features, by row.
   OperandPlan GatesGradient(int64_t features) const;
-  // The same of the projection: [H] by row.
+  // What the gradient of the projection is made with: what it took, by row.
   OperandPlan ProjectionGradient() const;
 
   // ---- Choices that change speed only ---------------------------------------

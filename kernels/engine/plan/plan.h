@@ -103,15 +103,15 @@ struct ForwardPlan : PassPlan {
     return has_reserve && ReservedRowSize(descriptor) > 0;
   }
   // Whether steps write h into the outputs, where the next step reads it.
-  bool emits_in_place() const {
+  bool emits_directly() const {
     return kernels.operands_are_elements &&
            kernels.PaddedDepth(descriptor.output_size()) ==
                descriptor.output_size();
   }
   // Rows of h that the pass keeps itself: the step before a chunk, and the
-  // chunk unless it is emitted in place.
+  // chunk unless it is emitted directly.
   int64_t num_h_rows() const {
-    return sequences->batch() + (emits_in_place() ? 0 : max_chunk_rows);
+    return sequences->batch() + (emits_directly() ? 0 : max_chunk_rows);
   }
 };
 

@@ -76,7 +76,8 @@ class Scratch {
   char* base_;
 };
 
-// What a forward pass takes.
+// What a forward pass takes. Where the elements of tensors are not operands of
+// products, they are converted.
 struct ForwardScratch {
   // Without a reserve: outputs of two layers, in turn, [valid rows, D*P].
   Block layer_outputs[2];
@@ -96,12 +97,12 @@ struct ForwardScratch {
     Block input_staging;         // [chunk, in]
     RowsBlock input_gates;       // [chunk, G*H]
     Block h_rows;                // [B + chunk] -> [P]
-    Block h_values;              // [B, P]; [B + chunk, P] if not in place
+    Block h_values;              // [B, P], or [B + chunk, P] (ForwardPlan)
     Block c;                     // LSTM: [B, H]
     RowsBlock m;                 // projection: [B, H]
     RowsBlock projected;         // projection of rounded operands: [B, P]
     Block saved_rows;            // [chunk] -> [reserved row]
-    Block saved;                 // not in place: [chunk, reserved row]
+    Block saved;                 // converted: [chunk, reserved row]
   };
   // The second if both directions run at once.
   PseudoLayer pseudo_layers[2];
@@ -112,7 +113,7 @@ struct BackwardScratch {
   // Gradients of what enters two layers, in turn, [valid rows, D*P].
   Block layer_gradients[2];
   Block weight_gradients;  // if they are rounded in the end: [params]
-  Block input_gradient;    // the same: [valid rows, I]
+  Block input_gradient;    // if it is rounded in the end: [valid rows, I]
 
   // What runs one pseudo-layer after another, as above.
   struct PseudoLayer {
@@ -122,14 +123,14 @@ struct BackwardScratch {
     Block input_rows;            // [chunk] -> [in]
     Block input_staging;         // [chunk, in]
     Block saved_rows;            // [chunk] -> [reserved row]
-    Block saved;                 // not in place: [chunk, reserved row]
+    Block saved;                 // converted: [chunk, reserved row]
     Block c_prev_rows;           // LSTM: [chunk] -> [H]
-    Block c_prev;                // not in place: [B, H]
+    Block c_prev;                // converted: [B, H]
     Block h_rows;                // [B + chunk] -> [P]
-    Block h_values;              // not in place: [B + chunk, P]
+    Block h_values;              // converted: [B + chunk, P]
     Block h_prev_rows;           // [chunk] -> [P]
     Block dy_rows;               // [chunk] -> [P]
-    Block dy_values;             // if rounded: [chunk, P]
+    Block dy_values;             // converted: [chunk, P]
     Block dx_rows;               // [chunk] -> [in]
     RowsBlock dgates;            // [chunk, G*H]
     RowsBlock rounded_dgates;    // if operands are: [chunk, G*H]
@@ -146,7 +147,7 @@ struct BackwardScratch {
     // Sums of outer products: operands of the one at hand.
     Block product_right;       // prepared: [chunk, columns]
     RowsBlock product_left;    // transposed: [rows, chunk]
-    Block product_left_parts;  // the same in parts
+    Block product_left_parts;  // transposed, in parts: [rows, chunk]
     Block product_rows;        // pointers to the rows of its result
   };
   PseudoLayer pseudo_layer;

@@ -58,7 +58,8 @@ PartsProduct ProductInParts(const RowsTimesMatrix<float>& p, int64_t columns,
   return product;
 }
 
-// The same in parts.
+// What [k_begin, k_end) of the depth of a panel in parts contributes, the left
+// operand being in parts too.
 void MultiplyPacked(const RowsTimesMatrix<float>& p, int64_t columns,
                     const PanelRows& share, int64_t k_begin, int64_t k_end,
                     const BFloat16* packed, const BFloat16* next) {
@@ -67,7 +68,8 @@ void MultiplyPacked(const RowsTimesMatrix<float>& p, int64_t columns,
   KernelsOfParts().multiply_panels(&product, 1);
 }
 
-// The same for panels of b, all of whose depth is packed.
+// What [k_begin, k_end) of the depth of a panel of b contributes, all of whose
+// depth is packed.
 template <typename Element, typename Operand>
 void MultiplyPacked(const RowsTimesMatrix<Operand>& p,
                     const RightOperand<Element, Operand>& b,
@@ -130,7 +132,7 @@ void MultiplyRowBlocks(const RowsTimesMatrix<Operand>& p,
                   const int64_t row = block * row_block;
                   const int64_t row_end = std::min(row + row_block, p.rows);
                   for (int64_t i = 0; i < num_panels; ++i) {
-                    MultiplyPanel(p, b, {i, PanelRows::kNone, row, row_end});
+                    MultiplyPanel(p, b, {i, row, row_end});
                   }
                 }
               });
@@ -151,17 +153,18 @@ void MultiplyBlocks(const RowsTimesMatrix<Operand>& p,
       std::max((p.rows + b.cached_rows() - 1) / b.cached_rows(),
                NumRowBlocks(NumTasks(executor, work), num_panels, p.rows,
                             std::max(speed::kMinBlockRows, multiple)));
-  const int64_t num_parts = num_blocks * num_panels;
+  const int64_t num_shares = num_blocks * num_panels;
   for (int64_t k = 0; k < b.depth(); k += depth_block) {
     const int64_t k_end = std::min(k + depth_block, b.depth());
     ParallelFor(
-        executor, num_parts, work / num_parts, [&](int64_t begin, int64_t end) {
+        executor, num_shares, work / num_shares,
+        [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i) {
             const int64_t block = i / num_panels;
             PanelRows share;
             share.panel = i % num_panels;
             share.next_panel =
-                i + 1 == num_parts ? PanelRows::kNone : (i + 1) % num_panels;
+                i + 1 == num_shares ? PanelRows::kNone : (i + 1) % num_panels;
             share.row_begin = FirstRow(p.rows, block, num_blocks, multiple);
             share.row_end = FirstRow(p.rows, block + 1, num_blocks, multiple);
             MultiplyPacked(p, b, share, k, k_end);
@@ -179,21 +182,21 @@ void PackAndMultiplyBlocks(const RowsTimesMatrix<Operand>& p,
                            const RightOperand<Element, Operand>& b,
                            int64_t begin, int64_t end, int64_t k, int64_t k_end,
                            int64_t depth_block) {
-  const auto part_of = [&](int64_t panel) {
-    return PanelRows{panel, PanelRows::kNone, 0, p.rows};
+  const auto all_rows_of = [&](int64_t panel) {
+    return PanelRows{panel, 0, p.rows};
   };
   if constexpr (std::is_same_v<Operand, float>) {
     if (b.in_parts()) {
       BFloat16* block = b.parts_panel(begin);
       for (int64_t panel = begin; panel < end; ++panel) {
         PackBlockInParts(b.source(), b.parts_depth(), panel, k, k_end, block);
-        MultiplyPacked(p, b.columns(), part_of(panel), k, k_end, block,
+        MultiplyPacked(p, b.columns(), all_rows_of(panel), k, k_end, block,
                        nullptr);
       }
       return;
     }
   }
-  // Of panels so narrow that their parts of a row are a few lines, several are
+  // Of panels so narrow that their share of a row are a few lines, several are
   // filled at a time.
   const int64_t panel_columns = Kernels<Operand>().panel_columns;
   const int64_t panels_together = std::max<int64_t>(
@@ -206,7 +209,7 @@ void PackAndMultiplyBlocks(const RowsTimesMatrix<Operand>& p,
                {begin, group_end, k, std::min(k_end, b.source().depth)}, blocks,
                block_size);
     for (int64_t panel = begin; panel < group_end; ++panel) {
-      MultiplyPacked<Operand>(p, b.columns(), part_of(panel), k, k_end,
+      MultiplyPacked<Operand>(p, b.columns(), all_rows_of(panel), k, k_end,
                               blocks + (panel - begin) * block_size, nullptr);
     }
   }
@@ -241,26 +244,34 @@ void MultiplyInPlace(const RowsTimesMatrix<Operand>& p,
   const int64_t num_panels = b.num_panels();
   const int64_t work =
       2 * (speed::kFarWeightRows + p.rows) * b.depth() * b.columns();
+  const auto columns_of = [&](int64_t begin, int64_t end, int64_t row_begin,
+                              int64_t row_end) {
+    ColumnRows columns;
+    columns.column_begin = begin * width;
+    columns.column_end = std::min(end * width, b.columns());
+    columns.row_begin = row_begin;
+    columns.row_end = row_end;
+    return columns;
+  };
   if (b.route() == Route::kRowsInPlace) {
     ParallelFor(executor, num_panels, work / num_panels,
                 [&](int64_t begin, int64_t end) {
-                  MultiplyColumns(
-                      p, b,
-                      {begin * width, std::min(end * width, b.columns()), 0,
-                       p.rows, ColumnRows::kNone});
+                  MultiplyColumns(p, b, columns_of(begin, end, 0, p.rows));
                 });
     return;
   }
-  ParallelPanels(executor, {num_panels, Order::kAscending, 0, p.rows, work},
-                 [&](const PanelRows& share) {
-                   const int64_t begin = share.panel * width;
-                   MultiplyColumns(p, b,
-                                   {begin, std::min(begin + width, b.columns()),
-                                    share.row_begin, share.row_end,
-                                    share.next_panel == PanelRows::kNone
-                                        ? ColumnRows::kNone
-                                        : share.next_panel * width});
-                 });
+  AllPanels panels;
+  panels.count = num_panels;
+  panels.row_end = p.rows;
+  panels.work = work;
+  ParallelPanels(executor, panels, [&](const PanelRows& share) {
+    ColumnRows columns = columns_of(share.panel, share.panel + 1,
+                                    share.row_begin, share.row_end);
+    if (share.next_panel != PanelRows::kNone) {
+      columns.next_column = share.next_panel * width;
+    }
+    MultiplyColumns(p, b, columns);
+  });
 }
 
 template <typename Operand>

@@ -39,8 +39,9 @@ template <typename Element, typename Operand>
 void MultiplyPanel(const RowsTimesMatrix<Operand>& product,
                    const RightOperand<Element, Operand>& b,
                    const PanelRows& share);
-// The same for up to kMaxProductsInParts products in parts, one after another,
-// all of the same depth; share.next_panel is of the first.
+// What the panel `share.panel` of each of `count` operands in parts contributes
+// to some rows of its product, one after another. Operands have one depth, and
+// the left operands are in parts; share.next_panel is one of the first operand.
 inline constexpr int kMaxProductsInParts = 4;
 template <typename Element>
 void MultiplyPanelsInParts(const RowsTimesMatrix<float>* products,
@@ -49,13 +50,14 @@ void MultiplyPanelsInParts(const RowsTimesMatrix<float>* products,
 
 // Columns [column_begin, column_end) of rows [row_begin, row_end).
 struct ColumnRows {
-  int64_t column_begin;
-  int64_t column_end;
-  int64_t row_begin;
-  int64_t row_end;
-  int64_t next_column;  // the first of what its thread takes up next, or kNone
-
   static constexpr int64_t kNone = -1;
+
+  int64_t column_begin = 0;
+  int64_t column_end = 0;
+  int64_t row_begin = 0;
+  int64_t row_end = 0;
+  // The first that its thread takes up next, or kNone.
+  int64_t next_column = kNone;
 };
 
 // What these columns of B contribute, B being in place.

@@ -115,7 +115,13 @@ class RecurrentProduct {
         return;
       case Route::kColumnsInPlace:
         ParallelPanels(executor, PanelsOf(ranks), [&](const PanelRows& share) {
-          MultiplyUnits(h_prev, share);
+          ColumnRows units =
+              UnitsOf(share.panel, share.panel + 1,
+                      {ranks.step, share.row_begin, share.row_end});
+          if (share.next_panel != PanelRows::kNone) {
+            units.next_column = share.next_panel * panels_.units();
+          }
+          MultiplyGates(h_prev, units);
           RunCell(share, nullptr, h_prev, run_cells);
         });
         return;
@@ -139,12 +145,17 @@ class RecurrentProduct {
   }
 
   AllPanels PanelsOf(const StepRanks& ranks) const {
-    return {panels_.num_panels(), PanelOrder(ranks.step), ranks.begin,
-            ranks.end, StepWork(ranks)};
+    AllPanels panels;
+    panels.count = panels_.num_panels();
+    panels.order = PanelOrder(ranks.step);
+    panels.row_begin = ranks.begin;
+    panels.row_end = ranks.end;
+    panels.work = StepWork(ranks);
+    return panels;
   }
 
   static PanelRows AllRanksOf(int64_t panel, const StepRanks& ranks) {
-    return {panel, PanelRows::kNone, ranks.begin, ranks.end};
+    return {panel, ranks.begin, ranks.end};
   }
 
   // What a cell knows of R, of which `packed` is the share's panel; nullptr if
@@ -191,16 +202,14 @@ class RecurrentProduct {
   template <typename Run>
   void RunCellsOfRows(Executor& executor, const StepRanks& ranks,
                       const Operand* const* h_prev, Run run_cells) const {
-    ParallelFewRanges(
-        executor, panels_.num_panels(), StepWork(ranks),
-        [&](int64_t begin, int64_t end) {
-          MultiplyGates(h_prev, begin * panels_.units(),
-                        std::min(end * panels_.units(), d_.hidden_size),
-                        {ranks.begin, ranks.end}, kNoNext);
-          for (; begin < end; ++begin) {
-            RunCell(AllRanksOf(begin, ranks), nullptr, h_prev, run_cells);
-          }
-        });
+    ParallelFewRanges(executor, panels_.num_panels(), StepWork(ranks),
+                      [&](int64_t begin, int64_t end) {
+                        MultiplyGates(h_prev, UnitsOf(begin, end, ranks));
+                        for (; begin < end; ++begin) {
+                          RunCell(AllRanksOf(begin, ranks), nullptr, h_prev,
+                                  run_cells);
+                        }
+                      });
   }
 
   template <typename Run>
@@ -208,24 +217,20 @@ class RecurrentProduct {
                        const Operand* const* h_prev, const Operand* const* h,
                        Run run_cells) const {
     const int64_t width = Kernels<Operand>().panel_columns;
-    const int64_t num_panels = NumPanels<Operand>(d_.hidden_size);
-    ParallelPanels(
-        executor,
-        {num_panels, PanelOrder(ranks.step), ranks.begin, ranks.end,
-         StepWork(ranks), kPartsRowsTogether},
-        [&](const PanelRows& share) {
-          MultiplyGatesInParts(ranks.step, share);
-          const int64_t unit = share.panel * width;
-          const int64_t unit_end = std::min(unit + width, d_.hidden_size);
-          for (int64_t u = unit; u < unit_end; u += panels_.units()) {
-            RunCell({u / panels_.units(), PanelRows::kNone, share.row_begin,
-                     share.row_end},
-                    nullptr, h_prev, run_cells);
-          }
-          if (d_.has_projection()) return;
-          SplitStates({ranks.step, share.row_begin, share.row_end}, h, unit,
-                      unit_end);
-        });
+    AllPanels panels = PanelsOf(ranks);
+    panels.count = NumPanels<Operand>(d_.hidden_size);
+    panels.min_rows = kPartsRowsTogether;
+    ParallelPanels(executor, panels, [&](const PanelRows& share) {
+      MultiplyGatesInParts(ranks.step, share);
+      const StepRanks share_ranks{ranks.step, share.row_begin, share.row_end};
+      const int64_t unit = share.panel * width;
+      const int64_t unit_end = std::min(unit + width, d_.hidden_size);
+      for (int64_t u = unit; u < unit_end; u += panels_.units()) {
+        RunCell(AllRanksOf(u / panels_.units(), share_ranks), nullptr, h_prev,
+                run_cells);
+      }
+      if (!d_.has_projection()) SplitStates(share_ranks, h, unit, unit_end);
+    });
   }
 
   // sums = h_prev times R in parts, for the units of a panel of R's gates.
@@ -243,42 +248,33 @@ class RecurrentProduct {
     }
   }
 
-  // sums = h_prev times R in place, for the units of a panel of cells.
-  void MultiplyUnits(const Operand* const* h_prev,
-                     const PanelRows& share) const {
-    const int64_t unit = share.panel * panels_.units();
-    MultiplyGates(h_prev, unit,
-                  std::min(unit + panels_.units(), d_.hidden_size),
-                  {share.row_begin, share.row_end},
-                  share.next_panel == PanelRows::kNone
-                      ? kNoNext
-                      : share.next_panel * panels_.units());
+  // The units of panels [begin, end) of cells.
+  ColumnRows UnitsOf(int64_t begin, int64_t end, const StepRanks& ranks) const {
+    ColumnRows units;
+    units.column_begin = begin * panels_.units();
+    units.column_end = std::min(end * panels_.units(), d_.hidden_size);
+    units.row_begin = ranks.begin;
+    units.row_end = ranks.end;
+    return units;
   }
 
-  struct Ranks {
-    int64_t begin, end;
-  };
-  static constexpr int64_t kNoNext = -1;
-
-  // The same for units [unit, unit_end), of which next_unit comes next.
-  void MultiplyGates(const Operand* const* h_prev, int64_t unit,
-                     int64_t unit_end, const Ranks& ranks,
-                     int64_t next_unit) const {
-    const int64_t H = d_.hidden_size;
+  // sums = h_prev times R in place, for these units of all gates, as columns of
+  // the first.
+  void MultiplyGates(const Operand* const* h_prev,
+                     const ColumnRows& units) const {
     RowsTimesMatrix<Operand> product;
     product.a = h_prev;
     product.c = sum_rows_;
     for (int gate = 0; gate < d_.num_gates(); ++gate) {
-      const int64_t first = gate * H;
-      int64_t next = ColumnRows::kNone;
+      const int64_t first = gate * d_.hidden_size;
+      ColumnRows share = units;
+      share.column_begin += first;
+      share.column_end += first;
+      // The next gate's come next; after the last, the first's of other units.
       if (gate + 1 < d_.num_gates()) {
-        next = first + H + unit;
-      } else if (next_unit != kNoNext) {
-        next = next_unit;
+        share.next_column = share.column_begin + d_.hidden_size;
       }
-      MultiplyColumns(
-          product, in_place_,
-          {first + unit, first + unit_end, ranks.begin, ranks.end, next});
+      MultiplyColumns(product, in_place_, share);
     }
   }
 

@@ -60,21 +60,21 @@ inline int64_t NumRowBlocks(int num_tasks, int64_t num_panels, int64_t num_rows,
 
 // Rows [row_begin, row_end) of a panel.
 struct PanelRows {
-  int64_t panel;
-  int64_t next_panel;  // the one that its thread takes up after it, or kNone
-  int64_t row_begin;
-  int64_t row_end;
-
   static constexpr int64_t kNone = -1;
+
+  int64_t panel = 0;
+  int64_t row_begin = 0;
+  int64_t row_end = 0;
+  int64_t next_panel = kNone;  // that its thread takes up after it, or kNone
 };
 
 // Rows [row_begin, row_end) of all panels of a matrix.
 struct AllPanels {
-  int64_t count;
-  Order order;  // in which a thread works through its panels
-  int64_t row_begin;
-  int64_t row_end;
-  int64_t work;  // floating-point operations
+  int64_t count = 0;
+  Order order = Order::kAscending;  // in which a thread works through them
+  int64_t row_begin = 0;
+  int64_t row_end = 0;
+  int64_t work = 0;  // floating-point operations
   int64_t min_rows = speed::kMinBlockRows;
 };
 
@@ -127,9 +127,10 @@ void ParallelPanelGroups(Executor& executor, const AllPanels& panels,
   });
 }
 
-// The same with run(PanelRows) for each share.
-template <typename RunPart>
-void ParallelPanels(Executor& executor, const AllPanels& panels, RunPart run) {
+// Calls run(PanelRows) on shares that cover the panels. A task's shares are
+// neighbours, panel by panel.
+template <typename Run>
+void ParallelPanels(Executor& executor, const AllPanels& panels, Run run) {
   ParallelPanelGroups(executor, panels,
                       [&](const PanelRows* shares, int count) {
                         for (int i = 0; i < count; ++i) run(shares[i]);

@@ -22,11 +22,13 @@ int64_t NumPanels(int64_t columns) {
   return (columns + width - 1) / width;
 }
 
-// Packs all of the source: panel after panel, each of the padded depth.
+// Packs all of the source, of [depth, columns]: panel after panel, each [padded
+// depth][panel columns], filled up with zeros.
 template <typename Element, typename Operand>
 void PackPanels(const MatrixSource<Element>& source, Executor& executor,
                 Operand* panels);
-// The same in parts.
+// Packs all of the source in parts: panel after panel, each of
+// PartsPanelSize(depth.padded()) values.
 template <typename Element>
 void PackPanelsInParts(const MatrixSource<Element>& source,
                        const PartsDepth& depth, Executor& executor,

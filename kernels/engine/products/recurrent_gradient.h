@@ -1,0 +1,127 @@
+// What the steps of backward multiply by R, and what follows.
+#ifndef KERNELS_ENGINE_PRODUCTS_RECURRENT_GRADIENT_H_
+#define KERNELS_ENGINE_PRODUCTS_RECURRENT_GRADIENT_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/engine/plan/plan.h"
+#include "kernels/engine/products/matrix_product.h"
+#include "kernels/engine/products/step_ranks.h"
+#include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/threads/executor.h"
+#include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/thresholds.h"
+#include "kernels/engine/weights/matrix_source.h"
+#include "kernels/engine/weights/right_operand.h"
+#include "network/descriptor.h"
+
+namespace rnn {
+
+// R of one pseudo-layer after another, transposed: the gates' gradients of a
+// step times it are the gradient of the h before that step. Its counterpart is
+// RecurrentProduct.
+template <typename Element, typename Operand>
+class RecurrentGradient {
+ public:
+  RecurrentGradient(const BackwardPlan& plan,
+                    const BackwardScratch::PseudoLayer& blocks,
+                    const Scratch& scratch)
+      : d_(plan.descriptor),
+        plan_(plan.recurrent_weights),
+        memory_(scratch.At<void>(blocks.recurrent_weights)) {}
+
+  // Prepares R [P, G*H]. Comes first for each pseudo-layer.
+  void Prepare(const MatrixSource<Element>& source, Executor& executor) {
+    transposed_.Prepare(source.Transposed(), plan_, memory_, executor);
+  }
+
+  // All rows of `dgates`, a step's gates' gradients, at once. If steps are in
+  // parts, so are they.
+  void Multiply(const RowsTimesMatrix<Operand>& dgates,
+                Executor& executor) const {
+    rnn::Multiply(dgates, transposed_, executor);
+  }
+
+  // Of these ranks of a step, the units of h panel by panel: first what the
+  // step after hands over, which is none if `dgates` has no rows, then
+  // finish(ranks, unit, unit end), on the same thread, for a range of the
+  // ranks. Units of a panel of this instruction set are handed over together.
+  template <typename Finish>
+  void RunPanels(Executor& executor, const StepRanks& ranks,
+                 const RowsTimesMatrix<Operand>& dgates, Finish finish) const {
+    if (IsInPlace(plan_.route)) {
+      RunRowsOfR(executor, ranks, dgates, finish);
+    } else {
+      RunPackedPanels(executor, ranks, dgates, finish);
+    }
+  }
+
+ private:
+  static int64_t panel_columns() { return Kernels<Operand>().panel_columns; }
+
+  // Floating-point operations.
+  int64_t StepWork(const StepRanks& ranks,
+                   const RowsTimesMatrix<Operand>& dgates) const {
+    const int64_t products =
+        dgates.rows > 0 ? 2 * d_.gates_size() * d_.output_size() : 0;
+    return ranks.count() * (products + speed::kCellWork * d_.hidden_size);
+  }
+
+  template <typename Finish>
+  void FinishPanel(const StepRanks& ranks, int64_t panel, Finish finish) const {
+    const int64_t unit = panel * panel_columns();
+    finish(ranks, unit, std::min(unit + panel_columns(), d_.output_size()));
+  }
+
+  template <typename Finish>
+  void RunPackedPanels(Executor& executor, const StepRanks& ranks,
+                       const RowsTimesMatrix<Operand>& dgates,
+                       Finish finish) const {
+    AllPanels panels;
+    panels.count = transposed_.num_panels();
+    panels.order = PanelOrder(ranks.step);
+    panels.row_begin = ranks.begin;
+    panels.row_end = ranks.end;
+    panels.work = StepWork(ranks, dgates);
+    if (transposed_.in_parts()) panels.min_rows = kPartsRowsTogether;
+    ParallelPanels(executor, panels, [&](const PanelRows& share) {
+      PanelRows product = share;
+      product.row_end = std::min(share.row_end, dgates.rows);
+      if (product.row_begin < product.row_end) {
+        MultiplyPanel(dgates, transposed_, product);
+      }
+      FinishPanel({ranks.step, share.row_begin, share.row_end}, share.panel,
+                  finish);
+    });
+  }
+
+  // On few ranges of panels, for rows of R had better be read in long pieces.
+  template <typename Finish>
+  void RunRowsOfR(Executor& executor, const StepRanks& ranks,
+                  const RowsTimesMatrix<Operand>& dgates, Finish finish) const {
+    ParallelFewRanges(executor, transposed_.num_panels(),
+                      StepWork(ranks, dgates), [&](int64_t begin, int64_t end) {
+                        ColumnRows share;
+                        share.column_begin = begin * panel_columns();
+                        share.column_end =
+                            std::min(end * panel_columns(), d_.output_size());
+                        share.row_begin = ranks.begin;
+                        share.row_end = std::min(ranks.end, dgates.rows);
+                        if (share.row_begin < share.row_end) {
+                          MultiplyColumns(dgates, transposed_, share);
+                        }
+                        for (; begin < end; ++begin)
+                          FinishPanel(ranks, begin, finish);
+                      });
+  }
+
+  const RnnDescriptor& d_;
+  const OperandPlan& plan_;
+  void* memory_;
+  RightOperand<Element, Operand> transposed_;  // [G*H, P]
+};
+
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_PRODUCTS_RECURRENT_GRADIENT_H_
