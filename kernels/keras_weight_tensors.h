@@ -19,9 +19,11 @@ struct KerasWeightTensors {
 
   template <typename T>
   rnn::KerasWeights<const Element<T>> Data() const {
-    return {tf_cudnn_rnn::Data<T>(*kernel),
-            tf_cudnn_rnn::Data<T>(*recurrent_kernel),
-            bias == nullptr ? nullptr : tf_cudnn_rnn::Data<T>(*bias)};
+    rnn::KerasWeights<const Element<T>> weights{};
+    weights.kernel = tf_cudnn_rnn::Data<T>(*kernel);
+    weights.recurrent_kernel = tf_cudnn_rnn::Data<T>(*recurrent_kernel);
+    if (bias != nullptr) weights.bias = tf_cudnn_rnn::Data<T>(*bias);
+    return weights;
   }
 };
 

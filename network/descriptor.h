@@ -5,8 +5,7 @@
 //   T  time steps of the padded batch      L  layers
 //   B  batch rows                          D  directions, 1 or 2
 //   I  features of the network's input     G  gates of the cell: 1, 3 or 4
-//   H  hidden (cell) size, `num_units`     P  features of one direction's
-//   output:
+//   H  hidden (cell) size, `num_units`     P  features that a direction emits:
 //                                             num_proj if projecting, else H
 //
 //   x [T, B, I]      h0, h_n [L*D, B, P]      params [ParamsLayout::size()]

@@ -1,8 +1,5 @@
 // What a reserve_space tells about the forward call that made it. Letters as in
 // cudnn_rnn_ops.cc.
-#include <array>
-#include <vector>
-
 #include "ops/attribute_strings.h"
 #include "ops/attributes.h"
 #include "ops/call_shapes.h"

@@ -22,7 +22,6 @@
 
 namespace rnn {
 
-inline constexpr int64_t kKilobyte = int64_t{1} << 10;
 inline constexpr int64_t kMegabyte = int64_t{1} << 20;
 
 // ---- Thresholds that change bits --------------------------------------------
@@ -48,8 +47,8 @@ inline constexpr int64_t kMaxStepsInPlace = 8;
 inline constexpr int64_t kFewRows = 3;
 inline constexpr int64_t kMaxPackedBytesOfFewRows = 2 * kMegabyte;
 inline constexpr int64_t kMaxPackedBytesOfOneMore = 12 * kMegabyte;
-// In the order of Keras, of whose rows each thread needs a part, and only in
-// small calls. [engine]
+// In the order of Keras, of whose rows each thread needs some columns, and only
+// in small calls. [engine]
 inline constexpr int64_t kMaxPackedKerasBytes = 12 * kMegabyte;
 
 // A product of floats is made of bfloat16 parts, where tile registers multiply
@@ -89,7 +88,7 @@ inline constexpr int kTasksPerThread = 4;
 inline constexpr double kMinTeamWork = 4e6;
 
 // What other work costs, in floating-point operations: moving an element from
-// one buffer to another, the elementwise part of a step per hidden unit, and
+// one buffer to another, the elementwise work of a step per hidden unit, and
 // reading a weight from far in multiply-adds. [engine]
 inline constexpr int64_t kMoveWork = 16;
 inline constexpr int64_t kCellWork = 64;
@@ -113,7 +112,7 @@ inline constexpr int64_t kManyRowsOfGroup = 16;
 inline constexpr double kNearlyFullShare = 0.75;
 
 // An operand that one product uses is packed in its turn if each thread has so
-// many panels: with fewer, rows had better be split, and each part would pack
+// many panels: with fewer, rows had better be split, and each share would pack
 // all. [engine]
 inline constexpr int64_t kMinPanelsPerThread = 2;
 // What is small may as well be packed by one thread and read by others, from so
@@ -153,14 +152,29 @@ inline constexpr double kLeftOperandShare = 0.375;
 // a thread that comes late still finds one. [engine]
 inline constexpr int kRangesPerThread = 2;
 
-// Packing reads so many panels' parts of a row, and so many rows, at a time:
+// Packing reads a row for so many panels, and so many rows, at a time:
 // memory is read in long pieces, and what is written stays in L1. [engine]
 inline constexpr int64_t kPanelsPackedTogether = 16;
 inline constexpr int64_t kRowsPackedTogether = 8;
-// Parts of rows that are shorter are fetched ahead; a product that packs in
-// turn fills so many bytes of a row at a time. [engine]
+// What is read of a row is fetched ahead if it is shorter; a product that packs
+// in turn fills so many bytes of a row at a time. [engine]
 inline constexpr int64_t kFetchedRowBytes = 512;
 inline constexpr int64_t kRowBytesTogether = 256;
+// What is transposed, split or converted on its way stays in L1 meanwhile: rows
+// and columns of a block of weights, columns and depth of a left operand that
+// is split, depth of columns that are converted. [engine]
+inline constexpr int64_t kTransposedBlock = 64;
+inline constexpr int64_t kSplitColumns = 16;
+inline constexpr int64_t kSplitDepth = 256;
+inline constexpr int64_t kConvertedDepth = 16;
+// Columns that a thread sums over all rows of a chunk at a time. [engine]
+inline constexpr int64_t kSummedColumns = 128;
+
+// A thread of a team that waits for the next task looks so often before it lets
+// others run, some 50 microseconds; a helper looks so often in all, about a
+// millisecond, before it goes back where it came from. [calls]
+inline constexpr int kSpins = 4000;
+inline constexpr int kPatience = 6000;
 
 }  // namespace speed
 

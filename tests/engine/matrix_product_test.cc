@@ -229,7 +229,7 @@ TYPED_TEST(MatrixProductTest, PacksRowsOfElements) {
     Matrix<Element> matrix(depth, columns, &random);
     this->ExpectPacked(
         MatrixSource<Element>::Rows(matrix.values.data(), matrix.stride, depth,
-                                    columns),
+                                    Pieces::Whole(columns)),
         [&](int64_t k, int64_t j) { return ToDouble(matrix.At(k, j)); });
   });
 }
@@ -362,7 +362,8 @@ TYPED_TEST(MatrixProductTest, PackedByProductsHasTheBitsOfPacked) {
   const auto check_sources = [&](int64_t depth, int64_t columns, int64_t rows) {
     RandomValues random(8);
     Matrix<Element> by_rows(depth, columns, &random);
-    check(Source::Rows(by_rows.values.data(), by_rows.stride, depth, columns),
+    check(Source::Rows(by_rows.values.data(), by_rows.stride, depth,
+                       Pieces::Whole(columns)),
           rows);
     Matrix<Element> by_columns(columns, depth, &random);
     check(Source::Columns(by_columns.values.data(), by_columns.stride, depth,

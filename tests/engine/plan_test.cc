@@ -29,7 +29,6 @@ KernelShape Vectors(ElementType type) {
   shape.operand_bytes = is_half ? 4 : shape.element_bytes;
   shape.compute_bytes = is_short ? 4 : shape.element_bytes;
   shape.depth_step = type == ElementType::kBFloat16 ? 2 : 1;
-  shape.lanes = 16;
   shape.panel_columns = 64;
   shape.rows_together = 6;
   shape.depth_block = 256;

@@ -9,7 +9,7 @@ namespace rnn {
 // Reads the dropout key from a reserve's header; false if what stands there are
 // not bytes.
 template <typename Element>
-bool ReadDropoutKey(const Element* reserve, uint64_t* key);
+[[nodiscard]] bool ReadDropoutKey(const Element* reserve, uint64_t* key);
 
 }  // namespace rnn
 

@@ -2,8 +2,8 @@
 #ifndef KERNELS_ENGINE_PASSES_BACKWARD_NETWORK_H_
 #define KERNELS_ENGINE_PASSES_BACKWARD_NETWORK_H_
 
-#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 
 #include "kernels/engine/elements/dropout.h"
 #include "kernels/engine/elements/elements.h"
@@ -39,8 +39,7 @@ class BackwardNetwork {
       layer_gradients_[i] = scratch.At<F>(plan.scratch.layer_gradients[i]);
     }
     dropout_.probability = d_.dropout;
-    // CheckReserve() has seen that it can be read.
-    ReadDropoutKey(arguments.reserve, &dropout_.key);
+    if (!ReadDropoutKey(arguments.reserve, &dropout_.key)) std::abort();
   }
 
   // What comes before all layers.

@@ -1,6 +1,7 @@
 // What stands in a reserve besides what backward reads.
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 
 #include "kernels/engine/elements/dropout.h"
@@ -51,7 +52,7 @@ void ReadDropoutMasks(const RnnDescriptor& descriptor,
   if (descriptor.dropout == 0) return;
   using F = ComputeType<Element>;
   Dropout dropout{descriptor.dropout, 0};
-  ReadDropoutKey(reserve, &dropout.key);  // CheckReserve() has seen that it can
+  if (!ReadDropoutKey(reserve, &dropout.key)) std::abort();
   const int64_t T = sequences.max_time();
   const int64_t B = sequences.batch();
   const int64_t width = descriptor.num_directions * descriptor.output_size();

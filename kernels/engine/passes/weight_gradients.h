@@ -141,7 +141,7 @@ class WeightGradients {
   void AddBiasesOf(int first_gate, int num_gates, const Rows& rows,
                    const RowBuffer<F>& gradients, F* biases,
                    Executor& executor) {
-    constexpr int64_t kBlock = 128;
+    constexpr int64_t kBlock = speed::kSummedColumns;
     const int64_t H = d_.hidden_size;
     const int64_t blocks_per_gate = (H + kBlock - 1) / kBlock;
     const Pieces gates = targets_.gates();

@@ -22,7 +22,6 @@ struct KernelShape {
   int64_t compute_bytes;
   // As in SimdKernels, of these operands.
   int64_t depth_step;
-  int64_t lanes;
   int64_t panel_columns;
   int64_t rows_together;
   int64_t depth_block;

@@ -196,8 +196,8 @@ void PackAndMultiplyBlocks(const RowsTimesMatrix<Operand>& p,
       return;
     }
   }
-  // Of panels so narrow that their share of a row are a few lines, several are
-  // filled at a time.
+  // Of panels so narrow that a row of one is a few lines, several are filled at
+  // a time.
   const int64_t panel_columns = Kernels<Operand>().panel_columns;
   const int64_t panels_together = std::max<int64_t>(
       1, speed::kRowBytesTogether / (panel_columns * int64_t{sizeof(Element)}));

@@ -51,7 +51,7 @@ inline void ParallelFewRanges(Executor& executor, int64_t count, int64_t work,
 // Into how many blocks rows are split for so many tasks: more than one where
 // there are too few panels, but not blocks below min_rows.
 inline int64_t NumRowBlocks(int num_tasks, int64_t num_panels, int64_t num_rows,
-                            int64_t min_rows = speed::kMinBlockRows) {
+                            int64_t min_rows) {
   if (num_tasks == 1) return 1;
   return std::clamp<int64_t>(
       (speed::kBlocksPerTask * num_tasks + num_panels - 1) / num_panels, 1,

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/engine/thresholds.h"
+
 namespace rnn {
 
 namespace {
@@ -25,7 +27,7 @@ void Pause() {
 class Backoff {
  public:
   void Wait() {
-    if (++count_ < kSpins) {
+    if (++count_ < speed::kSpins) {
       Pause();
     } else {
       std::this_thread::yield();
@@ -34,14 +36,8 @@ class Backoff {
   int count() const { return count_; }
 
  private:
-  static constexpr int kSpins = 4000;  // some 50 microseconds
-
   int count_ = 0;
 };
-
-// After so many waits, about a millisecond, a helper goes back where it came
-// from; the team recruits again when it has work.
-constexpr int kPatience = 6000;
 
 constexpr size_t kCacheLine = 64;
 
@@ -142,7 +138,7 @@ class Team::Job {
     bool is_recalled = false;
     for (Backoff backoff; !is_recalled &&
                           !dismissed_.load(std::memory_order_relaxed) &&
-                          backoff.count() < kPatience;) {
+                          backoff.count() < speed::kPatience;) {
       const uint32_t generation = generation_.load(std::memory_order_acquire);
       if (generation == seen) {
         backoff.Wait();

@@ -12,17 +12,13 @@ namespace rnn {
 
 namespace {
 
-// Blocks of so many rows and columns are transposed at a time: both sides of
-// one are few pages of memory.
-constexpr int64_t kBlock = 64;
-
 // out[k * out_stride + j] = in[j * in_stride + k], j < rows, k < columns, for
-// at most kBlock rows.
+// at most speed::kTransposedBlock rows.
 template <typename Element>
 void TransposeBlock(const Element* in, int64_t in_stride, int64_t rows,
                     int64_t columns, Element* out, int64_t out_stride) {
   if constexpr (kElementIsOperand<Element>) {
-    const Element* row_pointers[kBlock];
+    const Element* row_pointers[speed::kTransposedBlock];
     for (int64_t j = 0; j < rows; ++j) row_pointers[j] = in + j * in_stride;
     Kernels<Element>().transpose_rows(row_pointers, rows, 0, columns, out,
                                       out_stride);
@@ -35,7 +31,7 @@ void TransposeBlock(const Element* in, int64_t in_stride, int64_t rows,
   }
 }
 
-// A kernel's part for one gate, [depth, H] of rows [G*H], and the gate's rows
+// A gate's columns of a kernel, [depth, H] of rows [G*H], and the gate's rows
 // in params, [H, depth].
 struct GateMatrix {
   int64_t keras_column;
@@ -48,17 +44,18 @@ template <typename Block>
 void ForEachGateBlock(const RnnDescriptor& d, const Region& region,
                       Executor& executor, Block block) {
   const int64_t H = d.hidden_size;
-  const int64_t blocks_per_gate = (H + kBlock - 1) / kBlock;
+  const int64_t blocks_per_gate =
+      (H + speed::kTransposedBlock - 1) / speed::kTransposedBlock;
   ParallelFor(
       executor, d.num_gates() * blocks_per_gate,
-      std::min(H, kBlock) * region.columns * speed::kMoveWork,
+      std::min(H, speed::kTransposedBlock) * region.columns * speed::kMoveWork,
       [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t gate = i / blocks_per_gate;
-          const int64_t unit = i % blocks_per_gate * kBlock;
+          const int64_t unit = i % blocks_per_gate * speed::kTransposedBlock;
           block(GateMatrix{gate * H, region.offset + KerasGate(d.mode, gate) *
                                                          H * region.columns},
-                unit, std::min(kBlock, H - unit));
+                unit, std::min(speed::kTransposedBlock, H - unit));
         }
       });
 }
@@ -71,9 +68,10 @@ void KernelToParams(const RnnDescriptor& d, const Region& region,
   ForEachGateBlock(
       d, region, executor,
       [&](const GateMatrix& gate, int64_t unit, int64_t units) {
-        for (int64_t k = 0; k < depth; k += kBlock) {
+        for (int64_t k = 0; k < depth; k += speed::kTransposedBlock) {
           TransposeBlock(kernel + k * d.gates_size() + gate.keras_column + unit,
-                         d.gates_size(), std::min(kBlock, depth - k), units,
+                         d.gates_size(),
+                         std::min(speed::kTransposedBlock, depth - k), units,
                          params + gate.params_offset + unit * depth + k, depth);
         }
       });
@@ -87,9 +85,9 @@ void ParamsToKernel(const RnnDescriptor& d, const Region& region,
   ForEachGateBlock(
       d, region, executor,
       [&](const GateMatrix& gate, int64_t unit, int64_t units) {
-        for (int64_t k = 0; k < depth; k += kBlock) {
+        for (int64_t k = 0; k < depth; k += speed::kTransposedBlock) {
           TransposeBlock(params + gate.params_offset + unit * depth + k, depth,
-                         units, std::min(kBlock, depth - k),
+                         units, std::min(speed::kTransposedBlock, depth - k),
                          kernel + k * d.gates_size() + gate.keras_column + unit,
                          d.gates_size());
         }

@@ -42,23 +42,35 @@ struct MatrixSource {
   // B[k][p * width + u] = values[k * stride + begins[p] + u]
   static MatrixSource Rows(const Element* values, int64_t stride, int64_t depth,
                            const Pieces& pieces) {
-    return {values, stride, nullptr, depth, pieces.size(), false, pieces};
-  }
-  // B[k][j] = values[k * stride + j]
-  static MatrixSource Rows(const Element* values, int64_t stride, int64_t depth,
-                           int64_t columns) {
-    return Rows(values, stride, depth, Pieces::Whole(columns));
+    MatrixSource source;
+    source.values = values;
+    source.stride = stride;
+    source.depth = depth;
+    source.columns = pieces.size();
+    source.pieces = pieces;
+    return source;
   }
   // B[k][p * width + u] = rows[k][begins[p] + u]
   static MatrixSource RowsAt(const Element* const* rows, int64_t depth,
                              const Pieces& pieces) {
-    return {nullptr, 0, rows, depth, pieces.size(), false, pieces};
+    MatrixSource source;
+    source.rows = rows;
+    source.depth = depth;
+    source.columns = pieces.size();
+    source.pieces = pieces;
+    return source;
   }
   // B[k][j] = values[j * stride + k]
   static MatrixSource Columns(const Element* values, int64_t stride,
                               int64_t depth, int64_t columns) {
-    return {
-        values, stride, nullptr, depth, columns, true, Pieces::Whole(depth)};
+    MatrixSource source;
+    source.values = values;
+    source.stride = stride;
+    source.depth = depth;
+    source.columns = columns;
+    source.is_transposed = true;
+    source.pieces = Pieces::Whole(depth);
+    return source;
   }
 
   MatrixSource Transposed() const {

@@ -57,7 +57,7 @@ void FillBlocksFromRows(const MatrixSource<Element>& source,
   const int64_t column = blocks.begin * panel_columns;
   const int64_t count =
       std::min(blocks.end * panel_columns, source.columns) - column;
-  // Short parts of rows that lie far apart: the core does not fetch them ahead
+  // Short pieces of rows that lie far apart: the core does not fetch them ahead
   // by itself. (Of columns of two pieces, as if they were of the first.)
   const bool fetches_ahead =
       count * int64_t{sizeof(Element)} <= speed::kFetchedRowBytes;
@@ -200,8 +200,7 @@ void PackColumns(const Element* const* rows, int64_t columns, int64_t k_begin,
     }
     return;
   } else {
-    // Rows are converted in pieces; a block of `out` stays in L1 meanwhile.
-    constexpr int64_t kBlock = 16;
+    constexpr int64_t kBlock = speed::kConvertedDepth;
     out += k_out * columns;
     for (int64_t k = k_begin; k < k_end; k += kBlock) {
       const int64_t count = std::min(kBlock, k_end - k);

@@ -33,9 +33,9 @@ void SplitRows(const float* const* rows, int64_t num_rows,
 
 void SplitColumns(const float* const* rows, int64_t depth, int64_t columns,
                   Executor& executor, const LeftParts& left) {
-  // What is transposed stays in L1 until it is split.
-  constexpr int64_t kColumns = 16;
-  constexpr int64_t kSlice = 8 * kPartsDepth;
+  constexpr int64_t kColumns = speed::kSplitColumns;
+  constexpr int64_t kSlice = speed::kSplitDepth;
+  static_assert(kSlice % kPartsDepth == 0);
   ParallelFor(executor, (columns + kColumns - 1) / kColumns,
               depth * kColumns * speed::kMoveWork,
               [&](int64_t begin, int64_t end) {

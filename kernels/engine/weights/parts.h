@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/simd/simd_kernels.h"
