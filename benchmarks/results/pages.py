@@ -140,9 +140,9 @@ def _ranges(file: File) -> list[str]:
         "## Ranges",
         "",
         *_wrapped(
-            "Of these the file has the least, the mean and the most of several rows. Where a side "
-            "is divided by another, 2x is twice the time or memory of the other. The commit is "
-            "unknown where it was not noted."
+            "Of these the file has no single rows, but the least, the mean and the most of "
+            "several, as they were noted after the run. Where a side is divided by another, 2x is "
+            "twice the time or memory of the other. The commit is unknown where it was not noted."
         ),
         "",
         *_markdown(cells),
@@ -195,43 +195,38 @@ def _link(file: File, folder: str) -> str:
 
 
 def summary(files: list[File]) -> str:
-    """The means of `gate`, a table for each commit of each file, for docs/benchmarks.md."""
-    head = ["geometric means"]
+    """For docs/benchmarks.md: the means of `gate`, of the rows of each file that has them."""
+    head = ["geometric mean of"]
     for pass_, others in SHOWN_SIDES.items():
         head += [f"{pass_}: {_label(side)}" for side in others]
     lines: list[str] = []
+    without_rows = []
     for file in files:
-        for version, by_rows in _gate_means(file).items():
-            cells = [head]
-            for rows, values in by_rows.items():
-                keys = [(pass_, side) for pass_, sides in SHOWN_SIDES.items() for side in sides]
-                cells.append([rows, *(values.get(key, "") for key in keys)])
-            source = (
-                f"{_link(file, 'results')}, {file.preamble['date']}, {file.preamble['threads']} "
-                f"threads, commit {_commit_text(version)}:"
-            )
-            lines += [*_wrapped(source), "", *_markdown(cells), ""]
-    return "\n".join(lines).rstrip("\n")
-
-
-def _gate_means(file: File) -> dict[str, dict[str, dict[tuple[str, str], str]]]:
-    """By commit and by what the rows are, the means by pass and side: computed, or as noted."""
-    found: dict[str, dict[str, dict[tuple[str, str], str]]] = {}
-
-    def put(version: str, rows: str, pass_: str, side: str, text: str) -> None:
-        found.setdefault(version, {}).setdefault(rows, {})[pass_, side] = text
-
-    table = tables.of_group(file, "gate")
-    if table is not None:
+        table = tables.of_group(file, "gate")
+        if table is None:
+            without_rows.append(f"* {_link(file, 'results')}, {file.preamble['date']}")
+            continue
+        by_rows: dict[str, dict[tuple[str, str], float]] = {}
         for pass_ in table.passes():
             for mean in table.means(pass_):
-                for side, value in mean.by_side.items():
-                    put(table.version, f"{mean.kind}: {mean.count}", pass_, side, _times(value))
-    else:
-        for f in file.figures:
-            if (f.group, f.statistic, f.unit) == ("gate", MEAN, TIMES):
-                put(f.version, f.rows, f.pass_, f.side, f"{f.value:g}x")
-    return found
+                values = by_rows.setdefault(f"{mean.kind}: {_rows(mean.count)}", {})
+                values.update({(pass_, side): value for side, value in mean.by_side.items()})
+        keys = [(pass_, side) for pass_, sides in SHOWN_SIDES.items() for side in sides]
+        cells = [head]
+        for rows, values in by_rows.items():
+            cells.append([rows, *(_times(values.get(key)) for key in keys)])
+        source = (
+            f"{_link(file, 'results')}, {file.preamble['date']}, {file.preamble['threads']} "
+            f"threads, commit {_commit_text(table.version)}:"
+        )
+        lines += [*_wrapped(source), "", *_markdown(cells), ""]
+    if without_rows:
+        text = (
+            "The cases of these runs were not kept, so no mean can be computed. Their pages have "
+            "what was noted:"
+        )
+        lines += [*_wrapped(text), "", *without_rows]
+    return "\n".join(lines).rstrip("\n")
 
 
 def readme(files: list[File]) -> str:

@@ -252,6 +252,16 @@ def test_ranges(tmp_path):
     assert "| `engine` | unknown | two threads | | peak, GFLOP/s | | | 227 |" in lines
 
 
+def test_the_summary_computes_its_means(tmp_path):
+    gate = 'gate,0123abc,,training,float32,torch,op,mean,"all",x,1.25'
+    noted = files.read(written(tmp_path, gate, name="b-cpu-2026-01-02.csv"))
+    text = pages.summary([noted, files.read(written(tmp_path, OP, TORCH, KERAS))])
+    assert "| LSTM, larger batches: 1 row | 2.50x | 1.50x | | | |" in text.splitlines()
+    # What was noted by hand does not stand beside what is computed.
+    assert "1.25x" not in text
+    assert text.splitlines()[-1] == "* [A processor](results/b-cpu-2026-01-02.md), 2026-01-02"
+
+
 @pytest.mark.parametrize(
     ("name", "label"),
     [
@@ -321,7 +331,7 @@ def test_a_run_is_published(root):
     gate = len(cases.in_set("gate"))
     readme = (root / "README.md").read_text()
     assert f"**mean of all: {gate} rows**" in readme and "| LSTM 512, batch 1, 25 " in readme
-    assert f"| all: {gate} |" in (root / "docs" / "benchmarks.md").read_text()
+    assert f"| all: {gate} rows |" in (root / "docs" / "benchmarks.md").read_text()
     # Times, of which the ratios are made, are as in the run.
     _, found = records.read(run)
     of_run = {(r.case, r.pass_, r.side): r for r in found if r.experiment == "gate"}
