@@ -30,11 +30,16 @@ constexpr Pass kPasses[] = {Pass::kInference, Pass::kForward, Pass::kBackward,
 constexpr const char* kPassNames[] = {"inference", "forward", "backward",
                                       "training"};
 
+// Full sequences and weights in the order of params, lengths that differ, or
+// weights in the order of Keras.
+enum class Variant { kPlain, kRagged, kKerasWeights };
+constexpr const char* kVariantNames[] = {"", "/ragged", "/keras_weights"};
+
 struct EngineBenchmark {
   BenchmarkCase benchmark_case;
   Pass pass;
   ElementType type;
-  bool is_ragged;
+  Variant variant;
   int num_threads;
 
   std::string Name() const {
@@ -45,13 +50,13 @@ struct EngineBenchmark {
     if (type != ElementType::kFloat) {
       name += std::string("/") + BenchmarkTypeName(type);
     }
-    if (is_ragged) name += "/ragged";
+    name += kVariantNames[static_cast<int>(variant)];
     return name;
   }
   // Benchmarks with equal tensors run one after another and share them.
   std::string TensorsName() const {
     return benchmark_case.name + "/" + BenchmarkTypeName(type) +
-           (is_ragged ? "/ragged" : "") +
+           kVariantNames[static_cast<int>(variant)] +
            (pass == Pass::kInference ? "/inference" : "");
   }
 };
@@ -71,7 +76,9 @@ Call<Element>& CallOf(const EngineBenchmark& b) {
     sizes.max_time = b.benchmark_case.seq_length;
     sizes.batch = b.benchmark_case.batch;
     sizes.training = b.pass != Pass::kInference;
-    if (b.is_ragged) sizes.lengths = RaggedLengths(b.benchmark_case);
+    sizes.keras_weights = b.variant == Variant::kKerasWeights;
+    if (b.variant == Variant::kRagged)
+      sizes.lengths = RaggedLengths(b.benchmark_case);
     *latest = std::make_shared<Call<Element>>(sizes);
     *name = b.TensorsName();
   }
@@ -138,11 +145,15 @@ void Register(const EngineBenchmark& b) {
   });
 }
 
+bool IsOneKerasLayer(const RnnDescriptor& d) {
+  return d.num_pseudo_layers() == 1 && !d.has_projection() && !d.skip_input;
+}
+
 void RegisterPasses(const BenchmarkCase& benchmark_case, ElementType type,
-                    bool is_ragged) {
+                    Variant variant) {
   for (Pass pass : kPasses) {
     for (int num_threads : ThreadCounts()) {
-      Register({benchmark_case, pass, type, is_ragged, num_threads});
+      Register({benchmark_case, pass, type, variant, num_threads});
     }
   }
 }
@@ -155,14 +166,17 @@ void RegisterEngineBenchmarks(const std::vector<BenchmarkCase>& cases,
     if (ForwardFlops(c.descriptor, c.seq_length * c.batch) > max_flops) {
       continue;
     }
-    RegisterPasses(c, ElementType::kFloat, /*is_ragged=*/false);
+    RegisterPasses(c, ElementType::kFloat, Variant::kPlain);
     if (c.IsIn("gate") && c.seq_length > 1) {
-      RegisterPasses(c, ElementType::kFloat, /*is_ragged=*/true);
+      RegisterPasses(c, ElementType::kFloat, Variant::kRagged);
+    }
+    if (c.IsIn("gate") && IsOneKerasLayer(c.descriptor)) {
+      RegisterPasses(c, ElementType::kFloat, Variant::kKerasWeights);
     }
     if (!c.IsIn("quick")) continue;
     for (ElementType type :
          {ElementType::kDouble, ElementType::kHalf, ElementType::kBFloat16}) {
-      RegisterPasses(c, type, /*is_ragged=*/false);
+      RegisterPasses(c, type, Variant::kPlain);
     }
   }
 }

@@ -177,7 +177,7 @@ void RunCellBackward(benchmark::State& state, const SimdTarget& target,
   Matrix<Operand> saved(rows, NumReservedPerUnit(mode) * H), c_prev(rows, H);
   Matrix<Operand> h_prev(rows, H), h(rows, H);
   Matrix<F> dy(rows, H), dh(rows, H), dc(rows, H);
-  Matrix<F> dgates(rows, gates), dgates_recurrent(rows, gates);
+  Matrix<F> dgates(rows, gates), recurrent_dgates(rows, gates);
   Matrix<Operand> rounded(rows, gates), rounded_recurrent(rows, gates);
   CellBackwardStep<Operand> step{};
   step.rows = rows;
@@ -191,10 +191,10 @@ void RunCellBackward(benchmark::State& state, const SimdTarget& target,
   step.dh = dh.data();
   step.dc = dc.data();
   step.dgates = dgates.data();
-  step.dgates_recurrent = dgates_recurrent.data();
+  step.recurrent_dgates = recurrent_dgates.data();
   if constexpr (!std::is_same_v<F, Operand>) {
     step.rounded_dgates = rounded.rows();
-    step.rounded_dgates_recurrent = rounded_recurrent.rows();
+    step.rounded_recurrent_dgates = rounded_recurrent.rows();
   }
   Measure(state, "units_per_second", static_cast<double>(rows * H), 0, [&] {
     KernelsOf<Operand>(target).cell_backward[static_cast<int>(mode)](step);

@@ -9,12 +9,15 @@
 // Each line says why the value is what it is. What measures it again:
 //
 //   [calls]     make bench CASES=sweep, and the rows of `gate` that it concerns
-//   [engine]    bazel run //benchmarks:engine_benchmark -- --benchmark_filter=
-//               with a shape on each side of the threshold
+//   [bfloat16]  make bench CASES=bfloat16
+//   [engine]    bazel run //benchmarks:engine_benchmark --
+//                   --cases=PATH --benchmark_filter='^Engine/NAME/'
+//               PATH is the path from the root of a list like cases.csv, with
+//               a shape on each side of the threshold; NAME is one of them
 //
-// Both are run with the value before and after, in turns, on two makes of CPU;
+// They are run with the value before and after, in turns, on two makes of CPU;
 // docs/decisions/ has what they gave. Micro-kernels have constants of their own
-// (simd/), which cut work to registers and first-level caches.
+// (simd/), which cut work to what registers and caches of a core hold.
 #ifndef KERNELS_ENGINE_THRESHOLDS_H_
 #define KERNELS_ENGINE_THRESHOLDS_H_
 
@@ -38,7 +41,8 @@ inline constexpr int64_t kChunkRows = 384;
 // [calls]
 inline constexpr int64_t kMaxSmallCallRows = 32;
 
-// A small call of so few steps reads R in place as well. [engine]
+// A small call of so few steps reads R in place as well: packing costs about as
+// much as these steps. [engine]
 inline constexpr int64_t kMaxStepsInPlace = 8;
 
 // R of more bytes is read in place forward: packed, it would come from beyond a
@@ -47,8 +51,9 @@ inline constexpr int64_t kMaxStepsInPlace = 8;
 inline constexpr int64_t kFewRows = 3;
 inline constexpr int64_t kMaxPackedBytesOfFewRows = 2 * kMegabyte;
 inline constexpr int64_t kMaxPackedBytesOfOneMore = 12 * kMegabyte;
-// In the order of Keras, of whose rows each thread needs some columns, and only
-// in small calls. [engine]
+// R in the order of Keras, of whose rows each thread needs some columns, is
+// read in place in small calls alone, and if it has more bytes than this.
+// [engine], whose rows end in /keras_weights
 inline constexpr int64_t kMaxPackedKerasBytes = 12 * kMegabyte;
 
 // A product of floats is made of bfloat16 parts, where tile registers multiply
@@ -58,7 +63,8 @@ inline constexpr int64_t kMinPartsRows = 96;
 inline constexpr int64_t kMinPartsWidth = 96;
 inline constexpr int64_t kMinPartsElements = int64_t{1} << 15;
 
-// So are those of the steps, from such a batch and such an R on. [engine]
+// The products of the steps with R are made of parts from such a batch, such an
+// R and so many steps on: fewer do not pay for splitting R. [engine]
 inline constexpr int64_t kMinPartsBatch = 32;
 inline constexpr int64_t kMinPartsRecurrentElements = int64_t{1} << 16;
 inline constexpr int64_t kMinPartsSteps = 3;
@@ -68,6 +74,8 @@ inline constexpr int64_t kMinPartsSteps = 3;
 inline constexpr int64_t kManyPartsBatch = 64;
 inline constexpr int64_t kMaxPartsElementsForward = int64_t{1} << 22;
 inline constexpr int64_t kMaxPartsElementsBackward = int64_t{1} << 18;
+// None at all in a GRU, which splits two gradients at each step. [engine]
+inline constexpr int64_t kMaxPartsElementsBackwardOfGru = 0;
 inline constexpr int64_t kLargePartsElements = int64_t{1} << 20;
 inline constexpr int64_t kMinPartsStepsOfFewRows = 6;
 inline constexpr int64_t kMinPartsStepsOfFewRowsIfLarge = 16;
@@ -103,10 +111,14 @@ inline constexpr int64_t kMaxTogetherBytes = kMegabyte;
 // A batch is split into groups of rows that never wait for each other if R has
 // no more bytes; each group reads all of R at each step. [engine]
 inline constexpr int64_t kMaxGroupedBytes = 14 * kMegabyte;
-// With so many rows for a thread at least; more if R is in parts or comes from
-// beyond a core's cache. [engine]
+// A group has so many rows at least, for fewer would not hide that each group
+// reads R: the larger number if R is in parts or comes from beyond a core's
+// cache. [engine]
 inline constexpr int64_t kFewRowsOfGroup = 8;
 inline constexpr int64_t kManyRowsOfGroup = 16;
+// On tile registers so many times the rows that are multiplied at a time, for
+// they multiply faster than weights come. [engine]
+inline constexpr int64_t kTilesOfGroup = 2;
 // Tile registers already need the larger number where R takes more than this
 // share of a core's cache. [engine]
 inline constexpr double kNearlyFullShare = 0.75;
@@ -120,12 +132,13 @@ inline constexpr int64_t kMinPanelsPerThread = 2;
 inline constexpr int64_t kMaxRowsPackingSmall = 192;
 
 // Backward reads params in place for so many rows of W; for R of so many steps,
-// and so many rows in all. It gives the bits of packed ones. [engine]
+// and so many rows in all: more read them more often than packing would. It
+// gives the bits of packed ones. [engine]
 inline constexpr int64_t kMaxRowsInPlace = 16;
 inline constexpr int64_t kMaxBackwardStepsInPlace = 2;
 inline constexpr int64_t kMaxRowsOfStepsInPlace = 32;
 // Rows of pairs, of bfloat16, are woven into steps each time they are read: for
-// no more than one tile of rows, forward in the order of Keras, too. [calls]
+// no more than one tile of rows, forward in the order of Keras, too. [bfloat16]
 inline constexpr int64_t kMaxRowsInPlaceOfPairs = 4;
 
 // Activations of so many bytes are written past the caches where steps are in

@@ -188,7 +188,7 @@ TEST(EngineSpecialValuesOfManyRowsTest, FlowAsInTheReference) {
       ASSERT_TRUE(RecursInParts(call.Description()));
       const BackwardPlan plan = MakeBackwardPlan(call.Description());
       ASSERT_TRUE(IsInParts(plan.input_weights.first.route));
-      ASSERT_TRUE(IsInParts(plan.input_gradient.first.route));
+      ASSERT_TRUE(IsInParts(plan.input_weights_gradient.first.route));
     }
     for (Place place :
          {Place::kX, Place::kH0, Place::kInputWeight, Place::kDy}) {

@@ -33,7 +33,7 @@ KernelShape Vectors(ElementType type) {
   shape.rows_together = 6;
   shape.depth_block = 256;
   for (int64_t& units : shape.cell_units) units = 16;
-  shape.rows_have_bits_of_panels = true;
+  shape.has_tile_registers = false;
   shape.operands_are_elements = !is_half;
   return shape;
 }
@@ -44,7 +44,7 @@ KernelShape Tiles(ElementType type) {
   shape.has_parts = shape.operand_bytes == 4;
   if (type == ElementType::kBFloat16) {
     shape.rows_together = 32;
-    shape.rows_have_bits_of_panels = false;
+    shape.has_tile_registers = true;
   }
   return shape;
 }
@@ -290,8 +290,8 @@ TEST(PlanTest, ManyRowsMultiplyInPartsWhereTilesDo) {
                Vectors(ElementType::kFloat),
                {kPackedInTurn, kPacked, kPackedInTurn, kPacked});
   const Plans plans({40, B, 256, 256}, tiles);
-  EXPECT_EQ(plans.backward.input_gradient.first.route, kParts);
-  EXPECT_EQ(plans.backward.recurrent_gradient.route, kParts);
+  EXPECT_EQ(plans.backward.input_weights_gradient.first.route, kParts);
+  EXPECT_EQ(plans.backward.recurrent_weights_gradient.route, kParts);
 }
 
 TEST(PlanTest, PartsNeedRowsAndWeightsEnough) {
@@ -351,6 +351,8 @@ TEST(PlanTest, StepsInPartsNeedRowsToShareR) {
 
 // A GRU splits two gradients: of fewer rows only forward recurs in parts.
 TEST(PlanTest, FewerRowsOfGrusRecurInPartsForwardAlone) {
+  static_assert(bits::kMaxPartsElementsBackwardOfGru <
+                bits::kMinPartsRecurrentElements);
   Sizes sizes{bits::kMinPartsStepsOfFewRows, bits::kMinPartsBatch, 256, 256};
   sizes.mode = CellMode::kGru;
   const Plans plans(sizes, Tiles(ElementType::kFloat));
@@ -394,7 +396,7 @@ void ForCalls(Call call) {
 
 // One for all routes of these bits.
 Route BitsOf(Route route, const KernelShape& kernels) {
-  if (route == kRows && kernels.rows_have_bits_of_panels) return kPacked;
+  if (route == kRows && kernels.rows_have_bits_of_panels()) return kPacked;
   return WithoutTurn(route);
 }
 
@@ -408,8 +410,10 @@ void ExpectSameBits(const Plans& a, const Plans& b,
   expect_same(a.forward.recurrent_weights, b.forward.recurrent_weights);
   expect_same(a.backward.input_weights.first, b.backward.input_weights.first);
   expect_same(a.backward.recurrent_weights, b.backward.recurrent_weights);
-  expect_same(a.backward.input_gradient.first, b.backward.input_gradient.first);
-  expect_same(a.backward.recurrent_gradient, b.backward.recurrent_gradient);
+  expect_same(a.backward.input_weights_gradient.first,
+              b.backward.input_weights_gradient.first);
+  expect_same(a.backward.recurrent_weights_gradient,
+              b.backward.recurrent_weights_gradient);
 }
 
 // The machine decides about speed alone.
@@ -506,7 +510,8 @@ TEST(NumRankGroupsTest, EachGroupHasRowsEnough) {
              speed::kFewRowsOfGroup},
         Case{"nearly far tiles", tiles, kCoreCacheBytes,
              speed::kManyRowsOfGroup},
-        Case{"far tiles", tiles, far, 2 * tiles.rows_together}}) {
+        Case{"far tiles", tiles, far,
+             speed::kTilesOfGroup * tiles.rows_together}}) {
     SCOPED_TRACE(c.name);
     const int64_t H = UnitsOf(c.bytes, c.kernels.operand_bytes);
     EXPECT_EQ(NumGroups(2 * c.min_rows - 1, H, c.kernels), 1);

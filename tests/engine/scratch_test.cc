@@ -68,8 +68,8 @@ struct Bounds {
       forward += together * (X * gates / 2 + left * X * 3 / 2);
     }
     if (backward_plan.input_weights.is_any_in_parts() ||
-        backward_plan.input_gradient.is_any_in_parts() ||
-        IsInParts(backward_plan.recurrent_gradient.route) ||
+        backward_plan.input_weights_gradient.is_any_in_parts() ||
+        IsInParts(backward_plan.recurrent_weights_gradient.route) ||
         IsInParts(backward_plan.projection_gradient.route)) {
       const int64_t widest = std::max(X, H);
       backward += X * gates / 2 + left * std::max(widest, gates) / 2 +

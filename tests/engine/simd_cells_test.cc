@@ -515,9 +515,9 @@ struct BackwardCall {
         dh(s.rows * s.H()),
         dc(s.rows * s.H()),
         dgates(s.rows * s.G() * s.H()),
-        dgates_recurrent(s.rows * s.G() * s.H()),
+        recurrent_dgates(s.rows * s.G() * s.H()),
         rounded_dgates(s.rows, s.G() * s.H()),
-        rounded_dgates_recurrent(s.rows, s.G() * s.H()),
+        rounded_recurrent_dgates(s.rows, s.G() * s.H()),
         m_out(s.rows * s.H()) {
     RandomValues random(seed);
     c_prev.Fill(random);
@@ -566,10 +566,10 @@ struct BackwardCall {
     step.dh = dh.data();
     step.dc = s.is_lstm() ? dc.data() : nullptr;
     step.dgates = dgates.data();
-    step.dgates_recurrent = s.is_gru() ? dgates_recurrent.data() : nullptr;
+    step.recurrent_dgates = s.is_gru() ? recurrent_dgates.data() : nullptr;
     step.rounded_dgates = rounded_dgates.mutable_pointers.data();
-    step.rounded_dgates_recurrent =
-        s.is_gru() ? rounded_dgates_recurrent.mutable_pointers.data() : nullptr;
+    step.rounded_recurrent_dgates =
+        s.is_gru() ? rounded_recurrent_dgates.mutable_pointers.data() : nullptr;
     step.m = has_m ? m_out.data() : nullptr;
     kernels.cell_backward[static_cast<int>(s.mode)](step);
   }
@@ -596,8 +596,8 @@ struct BackwardCall {
   Sizes s;
   Rows<Operand> saved, c_prev, h_prev, h;
   Rows<F> dy;
-  Guarded<F> dh, dc, dgates, dgates_recurrent;
-  Rows<Operand> rounded_dgates, rounded_dgates_recurrent;
+  Guarded<F> dh, dc, dgates, recurrent_dgates;
+  Rows<Operand> rounded_dgates, rounded_recurrent_dgates;
   Guarded<Operand> m_out;
   std::vector<F> dh_before, dc_before;
 };
@@ -615,11 +615,11 @@ void CheckBackward(const SimdTarget& target, const Sizes& s, bool has_dy,
   call.Run(KernelsOf<Operand>(target), has_dy, has_m);
 
   for (Guarded<F>* values :
-       {&call.dh, &call.dc, &call.dgates, &call.dgates_recurrent}) {
+       {&call.dh, &call.dc, &call.dgates, &call.recurrent_dgates}) {
     ASSERT_TRUE(values->intact());
   }
   for (Guarded<Operand>* values : {&call.m_out, &call.rounded_dgates.values,
-                                   &call.rounded_dgates_recurrent.values}) {
+                                   &call.rounded_recurrent_dgates.values}) {
     ASSERT_TRUE(values->intact());
   }
   // A handful of operations on values of at most 4.
@@ -631,9 +631,9 @@ void CheckBackward(const SimdTarget& target, const Sizes& s, bool has_dy,
     ASSERT_TRUE(OnlyPanelWritten(&call.m_out[row], s, 1));
     ASSERT_TRUE(OnlyPanelWritten(&call.dgates[row * s.G()], s, s.G()));
     ASSERT_TRUE(
-        OnlyPanelWritten(&call.dgates_recurrent[row * s.G()], s, s.G()));
+        OnlyPanelWritten(&call.recurrent_dgates[row * s.G()], s, s.G()));
     for (Rows<Operand>* rounded :
-         {&call.rounded_dgates, &call.rounded_dgates_recurrent}) {
+         {&call.rounded_dgates, &call.rounded_recurrent_dgates}) {
       ASSERT_TRUE(OnlyPanelWritten((*rounded)[m], s, kRounds ? s.G() : 0));
     }
     for (int64_t u = 0; u < s.units; ++u) {
@@ -649,7 +649,7 @@ void CheckBackward(const SimdTarget& target, const Sizes& s, bool has_dy,
         ASSERT_NEAR(call.dgates[index], expected.w_x[gate], tolerance)
             << "gate " << gate << ", row " << m << ", unit " << u;
         if (s.is_gru()) {
-          ASSERT_NEAR(call.dgates_recurrent[index], expected.r_h[gate],
+          ASSERT_NEAR(call.recurrent_dgates[index], expected.r_h[gate],
                       tolerance)
               << "gate " << gate << ", row " << m << ", unit " << u;
         }
@@ -659,8 +659,8 @@ void CheckBackward(const SimdTarget& target, const Sizes& s, bool has_dy,
                              FromDouble<Operand>(call.dgates[index])));
         if (s.is_gru()) {
           ASSERT_TRUE(
-              SameBits(call.rounded_dgates_recurrent[m][column],
-                       FromDouble<Operand>(call.dgates_recurrent[index])));
+              SameBits(call.rounded_recurrent_dgates[m][column],
+                       FromDouble<Operand>(call.recurrent_dgates[index])));
         }
       }
       if (s.is_lstm()) {

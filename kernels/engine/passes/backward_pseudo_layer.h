@@ -13,7 +13,7 @@
 #include "kernels/engine/elements/elements.h"
 #include "kernels/engine/passes/backward_network.h"
 #include "kernels/engine/passes/chunk_rows.h"
-#include "kernels/engine/passes/gate_gradients.h"
+#include "kernels/engine/passes/gate_gradient_rows.h"
 #include "kernels/engine/passes/rows.h"
 #include "kernels/engine/passes/steps.h"
 #include "kernels/engine/passes/weight_gradients.h"
@@ -439,11 +439,11 @@ class BackwardPseudoLayer {
     if (dc_ != nullptr) cell.dc = dc_ + ranks.begin * H;
     cell.dgates = dgates_.exact.rows[row];
     if (d_.mode == CellMode::kGru) {
-      cell.dgates_recurrent = recurrent_dgates_.exact.rows[row];
+      cell.recurrent_dgates = recurrent_dgates_.exact.rows[row];
     }
     if constexpr (GateGradients<Operand>::kIsRounded) {
       cell.rounded_dgates = dgates_.rounded.rows + row;
-      cell.rounded_dgates_recurrent = recurrent_dgates().rounded.rows + row;
+      cell.rounded_recurrent_dgates = recurrent_dgates().rounded.rows + row;
     }
     Kernels<Operand>().cell_backward[static_cast<int>(d_.mode)](cell);
     if (recurs_in_parts()) SplitGateGradients(row, cell.rows, unit, cell.units);

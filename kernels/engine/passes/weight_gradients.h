@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "kernels/engine/elements/elements.h"
-#include "kernels/engine/passes/gate_gradients.h"
+#include "kernels/engine/passes/gate_gradient_rows.h"
 #include "kernels/engine/passes/rows.h"
 #include "kernels/engine/plan/plan.h"
 #include "kernels/engine/products/outer_products.h"
@@ -71,11 +71,12 @@ class WeightGradients {
     products_.ForgetLeft();
     if (rows.inputs != nullptr) {
       AddMatrix(rows, *rows.dgates, rows.inputs,
-                plan_.input_gradient.of_layer(layer), targets_.Input(k),
+                plan_.input_weights_gradient.of_layer(layer), targets_.Input(k),
                 executor);
     }
     AddMatrix(rows, *rows.recurrent_dgates, rows.h_prev,
-              plan_.recurrent_gradient, targets_.Recurrent(k), executor);
+              plan_.recurrent_weights_gradient, targets_.Recurrent(k),
+              executor);
     if (d_.has_projection()) {
       products_.SetLeft(rows.dh, rows.count, d_.output_size());
       products_.Multiply(rows.m, Pieces::Whole(d_.hidden_size),

@@ -127,7 +127,7 @@ bool Choices::MultipliesInParts(int64_t weight_rows,
          weight_rows * weight_columns >= bits::kMinPartsElements;
 }
 
-// Whether those of the steps are.
+// Whether the recurrent products, those of the steps, are made of parts.
 bool Choices::RecursInParts(Pass pass) const {
   const int64_t elements = d_.gates_size() * d_.output_size();
   int64_t max_elements = std::numeric_limits<int64_t>::max();
@@ -136,9 +136,9 @@ bool Choices::RecursInParts(Pass pass) const {
     if (pass == Pass::kForward) {
       max_elements = bits::kMaxPartsElementsForward;
     } else {
-      // A GRU also splits two gradients.
-      max_elements =
-          d_.mode == CellMode::kGru ? 0 : bits::kMaxPartsElementsBackward;
+      max_elements = d_.mode == CellMode::kGru
+                         ? bits::kMaxPartsElementsBackwardOfGru
+                         : bits::kMaxPartsElementsBackward;
     }
     min_steps = elements <= bits::kLargePartsElements
                     ? bits::kMinPartsStepsOfFewRows
@@ -162,14 +162,14 @@ bool Choices::MayReadInputInPlace() const {
   const int64_t depth_step = kernels_.depth_step;
   return kernels_.operands_are_elements && d_.output_size() % depth_step == 0 &&
          d_.input_size % depth_step == 0 &&
-         (!gates_are_columns_ || (kernels_.rows_have_bits_of_panels &&
+         (!gates_are_columns_ || (kernels_.rows_have_bits_of_panels() &&
                                   sequences_.num_valid_rows() <=
                                       MaxRowsInPlace(bits::kMaxSmallCallRows)));
 }
 
 bool Choices::MayReadGatesInPlace() const {
   return !gates_are_columns_ && kernels_.operands_are_elements &&
-         kernels_.rows_have_bits_of_panels &&
+         kernels_.rows_have_bits_of_panels() &&
          d_.gates_size() % kernels_.depth_step == 0;
 }
 
@@ -254,9 +254,9 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
   int64_t min_ranks =
       is_far || in_parts ? speed::kManyRowsOfGroup : speed::kFewRowsOfGroup;
   int64_t good_ranks = in_parts ? rows_together : speed::kManyRowsOfGroup;
-  if (!in_parts && rows_together > speed::kManyRowsOfGroup) {
-    // Tile registers, which multiply faster than weights come.
-    good_ranks = 2 * rows_together;
+  if (!in_parts && kernels_.has_tile_registers) {
+    // They multiply faster than weights come.
+    good_ranks = speed::kTilesOfGroup * rows_together;
     if (is_far) {
       min_ranks = good_ranks;
     } else if (weights_bytes > core_cache_bytes * speed::kNearlyFullShare) {

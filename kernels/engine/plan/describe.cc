@@ -67,8 +67,8 @@ std::string Describe(const BackwardPlan& plan) {
   DescribeCall(plan, "backward", out);
   DescribeChoices(plan, out);
   out << " dW=";
-  DescribeInputs(plan, plan.input_gradient, out);
-  out << " dR=" << RouteName(plan.recurrent_gradient.route);
+  DescribeInputs(plan, plan.input_weights_gradient, out);
+  out << " dR=" << RouteName(plan.recurrent_weights_gradient.route);
   if (plan.descriptor.has_projection()) {
     out << " dprojection=" << RouteName(plan.projection_gradient.route);
   }

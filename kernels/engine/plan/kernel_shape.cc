@@ -24,7 +24,7 @@ KernelShape ShapeOf(const SimdTarget& target) {
   shape.rows_together = kernels.rows_together;
   shape.depth_block = kernels.depth_block;
   std::copy_n(kernels.cell_units, kNumCellModes, shape.cell_units);
-  shape.rows_have_bits_of_panels = kernels.rows_have_bits_of_panels;
+  shape.has_tile_registers = kernels.has_tile_registers;
   shape.has_parts =
       std::is_same_v<Operand, float> && target.parts_kernels != nullptr;
   shape.operands_are_elements = kElementIsOperand<Element, Operand>;

@@ -26,7 +26,7 @@ struct KernelShape {
   int64_t rows_together;
   int64_t depth_block;
   int64_t cell_units[kNumCellModes];
-  bool rows_have_bits_of_panels;
+  bool has_tile_registers;
   // Whether tensors hold operands, so that kernels may work on them directly.
   bool operands_are_elements;
   // Whether products of floats can be made of bfloat16 parts.
@@ -36,6 +36,8 @@ struct KernelShape {
   static KernelShape Of(ElementType type);
   static KernelShape Of(ElementType type, const SimdTarget& target);
 
+  // Whether rows that are read in place give the bits of packed ones.
+  bool rows_have_bits_of_panels() const { return !has_tile_registers; }
   // Whether results are computed in another type and rounded in the end.
   bool rounds_results() const { return element_bytes != compute_bytes; }
   // Whether products take another type than they give.

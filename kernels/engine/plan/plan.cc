@@ -110,10 +110,10 @@ void ChooseOperands(const Choices& choices, BackwardPlan* plan) {
   plan->input_weights =
       OfLayers(d, [&](int64_t layer) { return choices.BackwardInput(layer); });
   plan->recurrent_weights = choices.BackwardRecurrent();
-  plan->input_gradient = OfLayers(d, [&](int64_t layer) {
+  plan->input_weights_gradient = OfLayers(d, [&](int64_t layer) {
     return choices.GatesGradient(d.layer_input_size(layer));
   });
-  plan->recurrent_gradient = choices.GatesGradient(d.output_size());
+  plan->recurrent_weights_gradient = choices.GatesGradient(d.output_size());
   if (d.has_projection()) {
     plan->projection = choices.Projection(Pass::kBackward);
     plan->projection_gradient = choices.ProjectionGradient();

@@ -117,8 +117,8 @@ struct ForwardPlan : PassPlan {
 
 struct BackwardPlan : PassPlan {
   // The right operands of the products that give the gradients of weights.
-  LayerOperands input_gradient;
-  OperandPlan recurrent_gradient;
+  LayerOperands input_weights_gradient;
+  OperandPlan recurrent_weights_gradient;
   OperandPlan projection_gradient;
   BackwardScratch scratch;
 

@@ -125,14 +125,15 @@ void TakeGradientProducts(const BackwardPlan& plan, ScratchBuilder& builder,
       GatesAreColumns(plan.weight_order)
           ? std::max(plan.widest_input(), d.output_size())
           : d.gates_size();
-  s->product_right = builder.Take(std::max({plan.input_gradient.MaxBytes(k),
-                                            plan.recurrent_gradient.Bytes(k),
-                                            plan.projection_gradient.Bytes(k)}),
-                                  1);
+  s->product_right =
+      builder.Take(std::max({plan.input_weights_gradient.MaxBytes(k),
+                             plan.recurrent_weights_gradient.Bytes(k),
+                             plan.projection_gradient.Bytes(k)}),
+                   1);
   s->product_left =
       builder.TakeRows(left_columns, k.PaddedDepth(chunk), k.operand_bytes);
-  if (plan.input_gradient.is_any_in_parts() ||
-      IsInParts(plan.recurrent_gradient.route) ||
+  if (plan.input_weights_gradient.is_any_in_parts() ||
+      IsInParts(plan.recurrent_weights_gradient.route) ||
       IsInParts(plan.projection_gradient.route)) {
     s->product_left_parts =
         builder.Take(LeftPartsBytes(left_columns, PaddedPartsDepth(chunk)), 1);

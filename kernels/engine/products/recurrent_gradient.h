@@ -84,7 +84,10 @@ class RecurrentGradient {
     panels.row_begin = ranks.begin;
     panels.row_end = ranks.end;
     panels.work = StepWork(ranks, dgates);
-    if (transposed_.in_parts()) panels.min_rows = kPartsRowsTogether;
+    if (transposed_.in_parts()) {
+      panels.min_rows = kPartsRowsTogether;
+      panels.are_far = true;
+    }
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
       PanelRows product = share;
       product.row_end = std::min(share.row_end, dgates.rows);

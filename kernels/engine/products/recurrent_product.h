@@ -220,6 +220,7 @@ class RecurrentProduct {
     AllPanels panels = PanelsOf(ranks);
     panels.count = NumPanels<Operand>(d_.hidden_size);
     panels.min_rows = kPartsRowsTogether;
+    panels.are_far = true;
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
       MultiplyGatesInParts(ranks.step, share);
       const StepRanks share_ranks{ranks.step, share.row_begin, share.row_end};

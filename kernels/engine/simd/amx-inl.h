@@ -361,7 +361,7 @@ void CellForwardInRegisters(const CellForwardStep<BFloat16>* panels,
 constexpr SimdKernels<BFloat16> MakeRegisterKernels() {
   SimdKernels<BFloat16> kernels = MakeKernels<BFloat16>();
   kernels.rows_together = kRowsTogether;
-  kernels.rows_have_bits_of_panels = false;
+  kernels.has_tile_registers = true;
   kernels.multiply_panel = MultiplyPanelInRegisters;
   kernels.cell_forward[static_cast<int>(CellMode::kRelu)] =
       CellForwardInRegisters<VanillaCell<true>>;

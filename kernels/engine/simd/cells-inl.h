@@ -58,8 +58,8 @@ template <int kGates, typename V, typename Operand>
 GateGradientStores<V, Operand> RecurrentGradientsOf(
     const CellBackwardStep<Operand>& s, int64_t row, int64_t unit,
     Lanes<V> lanes) {
-  return GradientsAt<kGates>(s, row, unit, lanes, s.dgates_recurrent,
-                             s.rounded_dgates_recurrent);
+  return GradientsAt<kGates>(s, row, unit, lanes, s.recurrent_dgates,
+                             s.rounded_recurrent_dgates);
 }
 
 // Where the activations of a row's units are saved for backward.

@@ -138,11 +138,11 @@ struct CellBackwardStep {
   F* dh;                // [rows][H]; GRU: out, what passes h' = .. + z.h by
   F* dc;                // LSTM: [rows][H], in: of c', out: of c
   F* dgates;            // [rows][G*H], out
-  F* dgates_recurrent;  // GRU: [rows][G*H], out: as R h sees them
+  F* recurrent_dgates;  // GRU: [rows][G*H], out: as R h sees them
   // The same, rounded, as products take them: [rows] -> [G*H]. Only if Operand
   // is not F.
   Operand* const* rounded_dgates;
-  Operand* const* rounded_dgates_recurrent;
+  Operand* const* rounded_recurrent_dgates;
   Operand* m;  // LSTM: [rows][H], out: o.tanh(c'); or nullptr
 };
 
@@ -173,8 +173,10 @@ struct SimdKernels {
   // A product may be cut at multiples of this depth: its parts, one after
   // another and accumulating, give the same bits.
   int64_t depth_block;
-  // Whether multiply_rows gives the bits of multiply_panel of packed panels.
-  bool rows_have_bits_of_panels;
+  // Whether panels are multiplied on tile registers, as AMX has them. Vectors
+  // multiply what is read in place, in another order: only without tile
+  // registers has multiply_rows the bits of multiply_panel of packed panels.
+  bool has_tile_registers;
   int cell_units[kNumCellModes];  // hidden units of a CellForwardStep panel
   // Columns of such a panel that are packed together, and read together.
   int cell_columns[kNumCellModes];

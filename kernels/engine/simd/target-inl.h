@@ -18,37 +18,37 @@ namespace rnn {
 namespace RNN_ISA {
 namespace {
 
+template <typename Cell, typename Operand>
+constexpr void SetCell(CellMode mode, SimdKernels<Operand>* kernels) {
+  const int i = static_cast<int>(mode);
+  kernels->cell_units[i] = Cell::kUnitVectors * kernels->lanes;
+  kernels->cell_columns[i] = kVectorsTogether<Cell> * kernels->lanes;
+  kernels->cell_forward[i] = CellForwardPanels<Cell, Operand>;
+  kernels->cell_backward[i] = CellBackward<Cell, Operand>;
+}
+
 template <typename Operand>
 constexpr SimdKernels<Operand> MakeKernels() {
   constexpr int kLanes = Vec<ComputeType<Operand>>::kLanes;
-  constexpr int kVanillaUnits = VanillaCell<true>::kUnitVectors * kLanes;
   static_assert(kTileVectors <= kMaxPanelVectors);
-  return {
-      kLanes,
-      kTileVectors * kLanes,
-      TileRows(kTileVectors),
-      kDepthBlock<Operand>,
-      true,
-      // In the order of CellMode: ReLU, tanh, LSTM, GRU.
-      {kVanillaUnits, kVanillaUnits, LstmCell::kUnitVectors * kLanes,
-       GruCell::kUnitVectors * kLanes},
-      {kVectorsTogether<VanillaCell<true>> * kLanes,
-       kVectorsTogether<VanillaCell<false>> * kLanes,
-       kVectorsTogether<LstmCell> * kLanes, kVectorsTogether<GruCell> * kLanes},
-      MultiplyPanel<Operand>,
-      MultiplyRows<Operand>,
-      TransposeRows<Operand>,
-      PackColumns<Operand>,
-      PackStep<Operand>,
-      SumRows<ComputeType<Operand>>,
-      DropOut<ComputeType<Operand>>,
-      {CellForwardPanels<VanillaCell<true>, Operand>,
-       CellForwardPanels<VanillaCell<false>, Operand>,
-       CellForwardPanels<LstmCell, Operand>,
-       CellForwardPanels<GruCell, Operand>},
-      {CellBackward<VanillaCell<true>, Operand>,
-       CellBackward<VanillaCell<false>, Operand>,
-       CellBackward<LstmCell, Operand>, CellBackward<GruCell, Operand>}};
+  SimdKernels<Operand> kernels{};
+  kernels.lanes = kLanes;
+  kernels.panel_columns = kTileVectors * kLanes;
+  kernels.rows_together = TileRows(kTileVectors);
+  kernels.depth_block = kDepthBlock<Operand>;
+  kernels.has_tile_registers = false;
+  kernels.multiply_panel = MultiplyPanel<Operand>;
+  kernels.multiply_rows = MultiplyRows<Operand>;
+  kernels.transpose_rows = TransposeRows<Operand>;
+  kernels.pack_columns = PackColumns<Operand>;
+  kernels.pack_step = PackStep<Operand>;
+  kernels.sum_rows = SumRows<ComputeType<Operand>>;
+  kernels.drop_out = DropOut<ComputeType<Operand>>;
+  SetCell<VanillaCell<true>>(CellMode::kRelu, &kernels);
+  SetCell<VanillaCell<false>>(CellMode::kTanh, &kernels);
+  SetCell<LstmCell>(CellMode::kLstm, &kernels);
+  SetCell<GruCell>(CellMode::kGru, &kernels);
+  return kernels;
 }
 
 template <typename F>

@@ -76,6 +76,9 @@ struct AllPanels {
   int64_t row_end = 0;
   int64_t work = 0;  // floating-point operations
   int64_t min_rows = speed::kMinBlockRows;
+  // Whether panels come from far: then as few blocks of rows read them as keep
+  // all threads busy.
+  bool are_far = false;
 };
 
 // Calls run(const PanelRows* shares, int count) on shares that cover the
@@ -87,10 +90,8 @@ void ParallelPanelGroups(Executor& executor, const AllPanels& panels,
   const int64_t num_rows = panels.row_end - panels.row_begin;
   if (num_rows == 0) return;
   const int num_tasks = NumTasks(executor, panels.work);
-  // Large blocks read panels from far, and are as few as keep threads busy.
-  const int num_row_shares = panels.min_rows > speed::kMinBlockRows
-                                 ? std::min(num_tasks, executor.num_threads())
-                                 : num_tasks;
+  const int num_row_shares =
+      panels.are_far ? std::min(num_tasks, executor.num_threads()) : num_tasks;
   const int64_t row_blocks =
       NumRowBlocks(num_row_shares, panels.count, num_rows, panels.min_rows);
   const int64_t num_shares = panels.count * row_blocks;

@@ -1,4 +1,5 @@
-// Between params and the weights of a Keras layer.
+// Between params and the weights of a Keras layer. Whose gates stand where is
+// KerasGate() (network/weights.h).
 #ifndef KERNELS_ENGINE_WEIGHTS_KERAS_WEIGHTS_H_
 #define KERNELS_ENGINE_WEIGHTS_KERAS_WEIGHTS_H_
 

@@ -1,7 +1,7 @@
 // Memory for the gradients of gates before their activation, exact and as
 // operands. cells-inl.h computes them.
-#ifndef KERNELS_ENGINE_PASSES_GATE_GRADIENTS_H_
-#define KERNELS_ENGINE_PASSES_GATE_GRADIENTS_H_
+#ifndef KERNELS_ENGINE_PASSES_GATE_GRADIENT_ROWS_H_
+#define KERNELS_ENGINE_PASSES_GATE_GRADIENT_ROWS_H_
 
 #include <cstdint>
 #include <type_traits>
@@ -54,4 +54,4 @@ struct GateGradients {
 
 }  // namespace rnn
 
-#endif  // KERNELS_ENGINE_PASSES_GATE_GRADIENTS_H_
+#endif  // KERNELS_ENGINE_PASSES_GATE_GRADIENT_ROWS_H_
