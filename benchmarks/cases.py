@@ -190,6 +190,19 @@ def canonical_of(case: Case, params: np.ndarray) -> weights.Canonical:
     )
 
 
+def weight_gradients(gradients: weights.Canonical) -> dict[str, np.ndarray]:
+    """Those of the input kernels "dW", of recurrent kernels and projections "dR", of biases "db".
+
+    Each is one vector of all layers, directions and gates.
+    """
+    kinds = {"dW": ("input_kernel",), "dR": ("recurrent_kernel", "projection")}
+    kinds["db"] = ("input_bias", "recurrent_bias")
+    return {
+        name: np.concatenate([a.ravel() for n, a in gradients.named.items() if n.kind in of])
+        for name, of in kinds.items()
+    }
+
+
 def read_cases(path: pathlib.Path = PATH) -> dict[str, Case]:
     """Returns the cases of a file by name.
 
@@ -277,6 +290,31 @@ def random_cases(count: int, seed: int = 0) -> list[Case]:
         if case.flops(INFERENCE) <= 40e9 and case.matrix_elements <= 15e6:
             found.append(case)
     return found
+
+
+def accuracy_cases() -> list[Case]:
+    """Those whose results are compared with exact ones: all modes, few rows (T * B) and many."""
+    sizes = [  # rnn_mode, L, D, H, P, I, T, B
+        ("lstm", 1, 1, 64, 0, 64, 25, 1),
+        ("lstm", 1, 1, 256, 0, 256, 25, 16),
+        ("lstm", 1, 1, 128, 0, 128, 32, 16),
+        ("lstm", 1, 1, 512, 0, 512, 25, 64),
+        ("lstm", 1, 1, 128, 0, 128, 400, 32),
+        ("lstm", 1, 1, 256, 128, 256, 50, 16),
+        ("lstm", 2, 2, 64, 0, 40, 100, 8),
+        ("gru", 1, 1, 128, 0, 128, 32, 16),
+        ("gru", 1, 1, 512, 0, 512, 25, 64),
+        ("gru", 1, 1, 128, 0, 128, 400, 32),
+        ("gru", 1, 1, 64, 0, 64, 1000, 64),
+        ("rnn_tanh", 1, 1, 128, 0, 128, 32, 16),
+        ("rnn_tanh", 1, 1, 128, 0, 128, 400, 32),
+        ("rnn_relu", 1, 1, 128, 0, 128, 32, 16),
+    ]
+    found = []
+    for rnn_mode, L, D, H, P, I, T, B in sizes:
+        name = f"{rnn_mode}_{H}" + (f"_{P}" if P else "") + (f"x{L}" if L > 1 else "")
+        found.append(Case(f"{name}_t{T}_b{B}", (), rnn_mode, L, D, H, P, I, T, B, 0.0))
+    return [case if case.num_layers == 1 else case.ragged() for case in found]
 
 
 def to_json(case: Case) -> dict:
