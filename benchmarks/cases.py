@@ -166,12 +166,16 @@ def arrays_of(case: Case) -> Arrays:
     lengths = case.lengths
     dy = rng.standard_normal((T, B, D * P), np.float32)
     dy[np.arange(T)[:, None] >= lengths] = 0
-    bound = np.float32(H**-0.5)  # as PyTorch initialises
+    params = rng.random(case.layout.size, np.float32) * 2 - 1
+    params *= np.float32(H**-0.5)  # as PyTorch initialises
+    # Multiples of 2^-16: libraries that keep one bias for two add them up without an error.
+    biases = params[case.matrix_elements :]
+    biases[:] = np.rint(biases * 2**16) / 2**16
     return Arrays(
         x=rng.standard_normal((T, B, case.input_size), np.float32),
         h0=rng.uniform(-0.5, 0.5, (k, B, P)).astype(np.float32),
         c0=rng.uniform(-0.5, 0.5, (k, B, H)).astype(np.float32),
-        params=(rng.random(case.layout.size, np.float32) * 2 - 1) * bound,
+        params=params,
         lengths=lengths,
         dy=dy,
     )
