@@ -98,7 +98,7 @@ def lines(errors: list[Error]) -> list[str]:
             has_ratio = side != "op" and "op" in by_side
             ratio = f" ({by_side['op'] / value:.2f}x)" if has_ratio else ""
             cells.append(f"{side} {value:.2e}{ratio}")
-        found.append(f"{errors[0].case:<22}{tensor:<4} {', '.join(cells)}")
+        found.append(f"{errors[0].case:<32}{tensor:<4} {', '.join(cells)}")
     return found
 
 
@@ -135,7 +135,7 @@ def main(argv: list[str]) -> None:
             for line in lines(errors):
                 print(line, flush=True)
             for side, reason in refused.items():
-                print(f"{case.name:<22}{side}: {reason}", flush=True)
+                print(f"{case.name:<32}{side}: {reason}", flush=True)
                 notes[f"{side} of {case.name}: {reason}"] = None
     if _PUBLISH.value:
         preamble = machine.stamp(threads, []) | {"commit": commit}

@@ -1,5 +1,6 @@
 """benchmarks/accuracy.py: errors against the judge are measured, kept and shown."""
 
+import dataclasses
 import importlib
 
 import numpy as np
@@ -65,8 +66,8 @@ def test_sides_are_measured(tmp_path):
 
 def test_lines_compare_with_the_op():
     errors = [Error(GRU, "op", "dW", 3e-7), Error(GRU, "keras", "dW", 6e-7)]
-    assert accuracy.lines(errors) == [f"{GRU:<22}dW   op 3.00e-07, keras 6.00e-07 (0.50x)"]
-    assert accuracy.lines(errors[1:]) == [f"{GRU:<22}dW   keras 6.00e-07"]
+    assert accuracy.lines(errors) == [f"{GRU:<32}dW   op 3.00e-07, keras 6.00e-07 (0.50x)"]
+    assert accuracy.lines(errors[1:]) == [f"{GRU:<32}dW   keras 6.00e-07"]
 
 
 def test_cases_are_of_all_kinds():
@@ -74,9 +75,18 @@ def test_cases_are_of_all_kinds():
     assert len({case.name for case in found}) == len(found)
     assert {case.rnn_mode for case in found} == {"lstm", "gru", "rnn_tanh", "rnn_relu"}
     assert any(case.is_ragged for case in found)
+    assert any(case.one_sign for case in found) and not all(case.one_sign for case in found)
     assert any(case.layout.has_projection for case in found)
     rows = [case.seq_length * case.batch for case in found if case.rnn_mode == "gru"]
     assert min(rows) <= 512 and max(rows) >= 13000
+
+
+def test_values_of_one_sign():
+    (case,) = [case for case in cases.accuracy_cases() if case.name == f"{GRU}_one_sign"]
+    arrays = cases.arrays_of(dataclasses.replace(case, fill=0.5))
+    assert np.all(arrays.x >= 0) and np.ptp(arrays.x) > 1
+    is_padding = np.arange(case.seq_length)[:, None] >= arrays.lengths
+    assert np.array_equal(arrays.dy[..., 0], np.where(is_padding, 0, 1))
 
 
 def a_file(folder, errors, name="a-cpu-2026-01-02.csv", **preamble):
