@@ -589,7 +589,9 @@ def write(folder: pathlib.Path, cudnn: Library, cudart: Library | None, seed: in
       Unavailable: there is no GPU, or another cuDNN than 9.
     """
     number = cudnn.get("cudnnGetVersion")
-    major, minor, patch = number // 10000, number // 100 % 100, number % 100
+    # 9.1.2 is 90102, and 8.9.7 was 8907.
+    thousands = 10000 if number >= 90000 else 1000
+    major, minor, patch = number // thousands, number % thousands // 100, number % 100
     if major != 9:
         raise Unavailable(f"The library must be cuDNN 9; it is {major}.{minor}.{patch}.")
     version = f"{major}.{minor}.{patch}"
