@@ -29,7 +29,7 @@ _RNN_MODES = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One network and one batch; the fields but the last are the columns of cases.csv.
+    """One network and one batch; the fields but the last two are the columns of cases.csv.
 
     Attributes:
       name: as in CASES=name.
@@ -40,6 +40,8 @@ class Case:
       batch: B.
       dropout: between layers, in training.
       fill: sum of lengths / (B T); 1 for a batch without padding.
+      one_sign: whether x is nowhere negative, and dy 1 everywhere but at padding: sums over rows
+        have terms of one sign, as those of a mean loss may.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Case:
     batch: int
     dropout: float
     fill: float = 1.0
+    one_sign: bool = False
 
     def __post_init__(self) -> None:
         _ = self.layout  # whose errors name the network's options
@@ -165,13 +168,20 @@ def arrays_of(case: Case) -> Arrays:
     k, D = case.num_layers * case.num_dirs, case.num_dirs
     lengths = case.lengths
     dy = rng.standard_normal((T, B, D * P), np.float32)
+    if case.one_sign:
+        dy[:] = 1
     dy[np.arange(T)[:, None] >= lengths] = 0
-    bound = np.float32(H**-0.5)  # as PyTorch initialises
+    params = rng.random(case.layout.size, np.float32) * 2 - 1
+    params *= np.float32(H**-0.5)  # as PyTorch initialises
+    # Multiples of 2^-16: libraries that keep one bias for two add them up without an error.
+    biases = params[case.matrix_elements :]
+    biases[:] = np.rint(biases * 2**16) / 2**16
+    x = rng.standard_normal((T, B, case.input_size), np.float32)
     return Arrays(
-        x=rng.standard_normal((T, B, case.input_size), np.float32),
+        x=np.abs(x) if case.one_sign else x,
         h0=rng.uniform(-0.5, 0.5, (k, B, P)).astype(np.float32),
         c0=rng.uniform(-0.5, 0.5, (k, B, H)).astype(np.float32),
-        params=(rng.random(case.layout.size, np.float32) * 2 - 1) * bound,
+        params=params,
         lengths=lengths,
         dy=dy,
     )
@@ -190,13 +200,26 @@ def canonical_of(case: Case, params: np.ndarray) -> weights.Canonical:
     )
 
 
+def weight_gradients(gradients: weights.Canonical) -> dict[str, np.ndarray]:
+    """Those of the input kernels "dW", of recurrent kernels and projections "dR", of biases "db".
+
+    Each is one vector of all layers, directions and gates.
+    """
+    kinds = {"dW": ("input_kernel",), "dR": ("recurrent_kernel", "projection")}
+    kinds["db"] = ("input_bias", "recurrent_bias")
+    return {
+        name: np.concatenate([a.ravel() for n, a in gradients.named.items() if n.kind in of])
+        for name, of in kinds.items()
+    }
+
+
 def read_cases(path: pathlib.Path = PATH) -> dict[str, Case]:
     """Returns the cases of a file by name.
 
     Raises:
       ValueError: the columns are others, a value is out of range, or a name comes twice.
     """
-    columns = [field.name for field in dataclasses.fields(Case) if field.name != "fill"]
+    columns = [f.name for f in dataclasses.fields(Case) if f.name not in ("fill", "one_sign")]
     found = {}
     with path.open(newline="") as file:
         reader = csv.DictReader(file)
@@ -277,6 +300,37 @@ def random_cases(count: int, seed: int = 0) -> list[Case]:
         if case.flops(INFERENCE) <= 40e9 and case.matrix_elements <= 15e6:
             found.append(case)
     return found
+
+
+def accuracy_cases() -> list[Case]:
+    """Those whose results are compared with exact ones: all modes, few rows (T * B) and many."""
+    sizes = [  # rnn_mode, L, D, H, P, I, T, B
+        ("lstm", 1, 1, 64, 0, 64, 25, 1),
+        ("lstm", 1, 1, 256, 0, 256, 25, 16),
+        ("lstm", 1, 1, 128, 0, 128, 32, 16),
+        ("lstm", 1, 1, 512, 0, 512, 25, 64),
+        ("lstm", 1, 1, 128, 0, 128, 400, 32),
+        ("lstm", 1, 1, 256, 128, 256, 50, 16),
+        ("lstm", 2, 2, 64, 0, 40, 100, 8),
+        ("gru", 1, 1, 128, 0, 128, 32, 16),
+        ("gru", 1, 1, 512, 0, 512, 25, 64),
+        ("gru", 1, 1, 128, 0, 128, 400, 32),
+        ("gru", 1, 1, 64, 0, 64, 1000, 64),
+        ("rnn_tanh", 1, 1, 128, 0, 128, 32, 16),
+        ("rnn_tanh", 1, 1, 128, 0, 128, 400, 32),
+        ("rnn_relu", 1, 1, 128, 0, 128, 32, 16),
+    ]
+    found = []
+    for rnn_mode, L, D, H, P, I, T, B in sizes:
+        name = f"{rnn_mode}_{H}" + (f"_{P}" if P else "") + (f"x{L}" if L > 1 else "")
+        found.append(Case(f"{name}_t{T}_b{B}", (), rnn_mode, L, D, H, P, I, T, B, 0.0))
+    found = [case if case.num_layers == 1 else case.ragged() for case in found]
+    one_sign = [
+        dataclasses.replace(case, name=f"{case.name}_one_sign", one_sign=True)
+        for case in found
+        if case.num_layers == 1 and case.num_units <= 128
+    ]
+    return found + one_sign
 
 
 def to_json(case: Case) -> dict:

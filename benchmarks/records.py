@@ -66,7 +66,7 @@ class Record:
         return Case(name=self.case, sets=(), **self.network)
 
 
-_NETWORK = [f for f in dataclasses.fields(Case) if f.name not in ("name", "sets")]
+_NETWORK = [f for f in dataclasses.fields(Case) if f.name not in ("name", "sets", "one_sign")]
 _FIELDS = [f for f in dataclasses.fields(Record) if f.name != "network"]
 COLUMNS = [f.name.rstrip("_") for f in _FIELDS] + [f.name for f in _NETWORK] + ["gflops_per_s"]
 

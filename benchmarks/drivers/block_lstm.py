@@ -84,7 +84,12 @@ class BlockLSTM(Driver):
             y, _, *gradients = results
             named = {"y": y.numpy()}
             if gradients:
-                named |= {"dx": gradients[0][0].numpy(), "dh0": gradients[0][1].numpy()[None]}
+                dx, dh0, _, dw, db = (tensor.numpy() for tensor in gradients[0])
+                named |= {"dx": dx, "dh0": dh0[None]}
+                as_keras = [dw[: case.input_size], dw[case.input_size :], db]
+                named |= cases.weight_gradients(
+                    weights.from_keras(as_keras, "lstm", of="gradients")
+                )
             return named
 
         return Step(lambda: step(*tensors), as_arrays)

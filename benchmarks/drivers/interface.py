@@ -22,7 +22,9 @@ class Step:
     Attributes:
       run: does the pass once and returns what it computes, when it is done.
       arrays: makes arrays of what `run` returned, to be compared with other drivers': "y"
-        [T, B, D*P] and in training "dx" [T, B, I] and "dh0" [L*D, B, P], all time-major.
+        [T, B, D*P] and in training "dx" [T, B, I] and "dh0" [L*D, B, P], all time-major, and
+        what cases.weight_gradients makes of the gradients of the weights. Of float64 they are
+        float64, else float32.
     """
 
     run: Callable[[], Any]
@@ -62,7 +64,7 @@ class Driver(abc.ABC):
         Args:
           case: the network and the batch.
           pass_: cases.INFERENCE or cases.TRAINING.
-          dtype: "float32" or "bfloat16".
+          dtype: "float32", "bfloat16" or "float64".
 
         Raises:
           Unsupported: the library lacks something that the case needs.

@@ -100,14 +100,25 @@ class _Keras(Driver):
             named = {"y": _time_major(y)}
             if gradients:
                 dx, dh0, *_ = gradients[0]
-                named |= {"dx": _time_major(dx), "dh0": tf.cast(dh0, "float32").numpy()}
+                named |= {"dx": _time_major(dx), "dh0": tensorflow.to_array(dh0)}
+                named |= _weight_gradients(case, gradients[0][1 + len(states) :])
             return named
 
         return Step(lambda: step(*tensors), as_arrays)
 
 
 def _time_major(tensor) -> np.ndarray:
-    return tf.cast(tensor, "float32").numpy().transpose(1, 0, 2)
+    return tensorflow.to_array(tensor).transpose(1, 0, 2)
+
+
+def _weight_gradients(case: Case, gradients) -> dict[str, np.ndarray]:
+    """Of the variables of all layers, in their order."""
+    arrays = [tensorflow.to_array(gradient) for gradient in gradients]
+    count = len(arrays) // case.num_layers
+    layers = [arrays[start : start + count] for start in range(0, len(arrays), count)]
+    return cases.weight_gradients(
+        weights.from_keras(layers, case.rnn_mode, direction=case.direction, of="gradients")
+    )
 
 
 class Function(_Keras):
@@ -186,9 +197,9 @@ class DropInHalves(Driver):
             }
             if training:
                 named["dx"] = _time_major(forward[2][0]) + _time_major(backward[2][0])
-                named["dh0"] = np.stack(
-                    [tf.cast(half[2][1], "float32").numpy() for half in results]
-                )
+                named["dh0"] = np.stack([tensorflow.to_array(half[2][1]) for half in results])
+                of_halves = [half[2][1 + _state_count(case) :] for half in results]
+                named |= _weight_gradients(case, [*of_halves[0], *of_halves[1]])
             return named
 
         return Step(lambda: [step(*tensors) for step, tensors in steps], as_arrays)

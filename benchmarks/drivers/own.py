@@ -55,10 +55,12 @@ class Op(Driver):
 
         def as_arrays(results) -> dict:
             y, _, *gradients = results
-            named = {"y": y}
+            named = {"y": tensorflow.to_array(y)}
             if gradients:
-                named |= {"dx": gradients[0][0], "dh0": gradients[0][1]}
-            return {name: tf.cast(tensor, "float32").numpy() for name, tensor in named.items()}
+                dx, dh0, _, dparams = map(tensorflow.to_array, gradients[0])
+                named |= {"dx": dx, "dh0": dh0}
+                named |= cases.weight_gradients(cases.canonical_of(case, dparams))
+            return named
 
         return Step(lambda: step(*tensors), as_arrays)
 

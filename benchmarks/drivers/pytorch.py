@@ -28,6 +28,12 @@ def _module(case: Case, dtype: torch.dtype, params: np.ndarray) -> torch.nn.Modu
     return module.to(dtype)
 
 
+def _to_array(tensor: torch.Tensor) -> np.ndarray:
+    """The tensor as float64 if it is, else as float32."""
+    tensor = tensor.detach()
+    return (tensor if tensor.dtype == torch.float64 else tensor.float()).numpy()
+
+
 class PyTorch(Driver):
     """The module as users write it: padded tensors if full, a PackedSequence if ragged."""
 
@@ -66,10 +72,16 @@ class PyTorch(Driver):
 
         def as_arrays(results) -> dict:
             y, _, *gradients = results
-            named = {"y": y}
+            named = {"y": _to_array(y)}
             if gradients:
-                named |= {"dx": gradients[0][0], "dh0": gradients[0][1]}
-            return {name: tensor.detach().float().numpy() for name, tensor in named.items()}
+                found = [_to_array(tensor) for tensor in gradients[0]]
+                names = [name for name, _ in module.named_parameters()]
+                state = dict(zip(names, found[1 + len(states) :], strict=True))
+                named |= {"dx": found[0], "dh0": found[1]}
+                named |= cases.weight_gradients(
+                    weights.from_torch(state, case.rnn_mode, of="gradients")
+                )
+            return named
 
         if pass_ == cases.INFERENCE:
             module.eval()

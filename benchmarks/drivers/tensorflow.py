@@ -1,5 +1,6 @@
 """What the drivers that run in TensorFlow share."""
 
+import numpy as np
 import tensorflow as tf
 
 from benchmarks import cases
@@ -9,6 +10,11 @@ def set_threads(threads: int) -> None:
     """Settles TensorFlow's threads; before its first op."""
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
+def to_array(tensor) -> np.ndarray:
+    """The tensor as float64 if it is, else as float32."""
+    return (tensor if tensor.dtype == tf.float64 else tf.cast(tensor, "float32")).numpy()
 
 
 def step_function(forward, pass_: str, dy: tf.Tensor, variables=()):

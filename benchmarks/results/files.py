@@ -104,11 +104,13 @@ def case_of(name: str) -> Case | None:
 _REQUIRED = ("cpu", "date", "threads", "versions")
 
 
-def read(path: pathlib.Path) -> File:
-    """Reads a file of results.
+def read_lines(
+    path: pathlib.Path, required: Iterable[str]
+) -> tuple[dict[str, str], list[str], list[str], int]:
+    """Returns a file's preamble, its notes, the other lines, and how many lines come before these.
 
     Raises:
-      ValueError: it is malformed; the message names the file and the line.
+      ValueError: it is malformed, or not called <cpu>-<date>.csv; the message names the line.
     """
     preamble: dict[str, str] = {}
     notes: list[str] = []
@@ -124,7 +126,7 @@ def read(path: pathlib.Path) -> File:
             raise ValueError(f"{path}:{number}: {key!r} is there twice.")
         else:
             preamble[key] = value
-    missing = [key for key in _REQUIRED if not preamble.get(key)]
+    missing = [key for key in required if not preamble.get(key)]
     if missing:
         raise ValueError(f"{path}: must begin with lines `# key: value` for {', '.join(missing)}.")
     if not preamble["threads"].isdigit():
@@ -136,7 +138,17 @@ def read(path: pathlib.Path) -> File:
             f"{path}: must be called <cpu>-<date>.csv, with the date as in 2026-01-31; its `date` "
             f"is {preamble['date']!r}."
         )
-    reader = csv.DictReader(lines[first:], strict=True)
+    return preamble, notes, lines[first:], first
+
+
+def read(path: pathlib.Path) -> File:
+    """Reads a file of results.
+
+    Raises:
+      ValueError: it is malformed; the message names the file and the line.
+    """
+    preamble, notes, lines, first = read_lines(path, _REQUIRED)
+    reader = csv.DictReader(lines, strict=True)
     if reader.fieldnames != COLUMNS:
         raise ValueError(f"{path} must have the columns {COLUMNS}; got {reader.fieldnames}.")
     figures = []

@@ -1,14 +1,12 @@
 """The texts that are made of files of results: their pages, the summary, README's table."""
 
 import pathlib
-import re
-import textwrap
 from collections.abc import Iterable
 
 from benchmarks import bars, report
 from benchmarks.cases import INFERENCE, TRAINING
 from benchmarks.records import Record
-from benchmarks.results import tables
+from benchmarks.results import accuracy, markdown, tables
 from benchmarks.results.files import (
     LEAST,
     MEAN,
@@ -57,19 +55,6 @@ SIDES = {
 }
 
 
-def _wrapped(text: str, indent: str = "") -> list[str]:
-    """A paragraph in lines of the length that the documents have."""
-    return textwrap.wrap(
-        text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
-
-
-def _markdown(rows: list[list[str]]) -> list[str]:
-    """A table; the first row is the head."""
-    head, *body = [re.sub(r"\|  (?=\|)", "| ", f"| {' | '.join(row)} |") for row in rows]
-    return [head, "|" + " --- |" * len(rows[0]), *body]
-
-
 def _times(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}x"
 
@@ -100,7 +85,7 @@ def _table_of_pass(table: Table, pass_: str) -> list[str]:
     for mean in table.means(pass_) if len(rows) > 1 else ():
         ratios = [_times(mean.by_side.get(other)) for other in others]
         cells.append(["", f"**geometric mean of {mean.kind}: {_rows(mean.count)}**", "", *ratios])
-    return _markdown(cells)
+    return markdown.table(cells)
 
 
 def _rows(count: int) -> str:
@@ -139,13 +124,13 @@ def _ranges(file: File) -> list[str]:
     return [
         "## Ranges",
         "",
-        *_wrapped(
+        *markdown.wrapped(
             "Of these the file has no single rows, but the least, the mean and the most of "
             "several, as they were noted after the run. Where a side is divided by another, 2x is "
             "twice the time or memory of the other. The commit is unknown where it was not noted."
         ),
         "",
-        *_markdown(cells),
+        *markdown.table(cells),
         "",
     ]
 
@@ -157,14 +142,14 @@ def page(file: File) -> str:
         "",
         f"# {file.title}",
         "",
-        *_wrapped(
+        *markdown.wrapped(
             "How the figures come about, and what they mean: [benchmarks](../benchmarks.md). The "
             f"figures of this page: [{file.path.name}]({file.path.name})."
         ),
         "",
-        *_markdown([["", ""], *([key, value] for key, value in file.preamble.items())]),
+        *markdown.table([["", ""], *([key, value] for key, value in file.preamble.items())]),
         "",
-        *(line for note in file.notes for line in _wrapped(f"* {note}", "  ")),
+        *(line for note in file.notes for line in markdown.wrapped(f"* {note}", "  ")),
         *([""] if file.notes else []),
     ]
     for table in tables.of_file(file):
@@ -174,7 +159,7 @@ def page(file: File) -> str:
             lines += [
                 f"## {table.group}, {pass_}",
                 "",
-                *_wrapped(
+                *markdown.wrapped(
                     f"Commit {_commit_text(table.version)}, {' and '.join(sorted(dtypes))}. First "
                     f"what `{base}` took, then how many times as much the others took: below 1.00x "
                     "the other needed less. A cell is empty where a side cannot do a case, or was "
@@ -219,13 +204,13 @@ def summary(files: list[File]) -> str:
             f"{_link(file, 'results')}, {file.preamble['date']}, {file.preamble['threads']} "
             f"threads, commit {_commit_text(table.version)}:"
         )
-        lines += [*_wrapped(source), "", *_markdown(cells), ""]
+        lines += [*markdown.wrapped(source), "", *markdown.table(cells), ""]
     if without_rows:
         text = (
             "The cases of these runs were not kept, so no mean can be computed. Their pages have "
             "what was noted:"
         )
-        lines += [*_wrapped(text), "", *without_rows]
+        lines += [*markdown.wrapped(text), "", *without_rows]
     return "\n".join(lines).rstrip("\n")
 
 
@@ -270,7 +255,7 @@ def readme(files: list[File]) -> str:
         f"{file.preamble['date']}, commit {_commit_text(table.version)}; the means are geometric, "
         "of all cases of the page, those included that are not shown here."
     )
-    return "\n".join([*_wrapped(source), "", *_markdown(cells)])
+    return "\n".join([*markdown.wrapped(source), "", *markdown.table(cells)])
 
 
 def between_markers(text: str, name: str, content: str) -> str:
@@ -304,6 +289,7 @@ def texts(root: pathlib.Path = ROOT) -> dict[pathlib.Path, str]:
     for path, name, content in (
         (root / "docs" / "benchmarks.md", "summary", summary(files)),
         (root / "README.md", "speed", readme(files)),
+        (root / "docs" / "accuracy.md", "accuracy", accuracy.tables(accuracy.read_all(root))),
     ):
         try:
             found[path] = between_markers(path.read_text(), name, content)

@@ -116,4 +116,5 @@ def network_label(case: Case) -> str:
     sizes = f"{case.num_units}{projected}, batch {case.batch}, {steps}"
     different = f", input {case.input_size}" if case.input_size != case.num_units else ""
     ragged = f", {case.fill:.0%} of it without padding" if case.is_ragged else ""
-    return f"{name} {sizes}{different}{ragged}"
+    one_sign = ", one sign" if case.one_sign else ""
+    return f"{name} {sizes}{different}{ragged}{one_sign}"

@@ -106,7 +106,8 @@ def test_a_driver_computes_what_the_op_does(key, name, pool):
         if key in INFER_ONLY and pass_ == TRAINING:
             continue
         found = results(pool, key, name, pass_)
-        assert set(found) == {INFERENCE: {"y"}, TRAINING: {"y", "dx", "dh0"}}[pass_]
+        gradients = {"dx", "dh0", "dW", "dR", "db"}
+        assert set(found) == {INFERENCE: {"y"}, TRAINING: {"y", *gradients}}[pass_]
         assert check.differences(own_results(name, pass_), found) == [], pass_
         # As a constant, or a forgotten weight, would not.
         assert all(np.ptp(array) > 0.1 for array in found.values())
@@ -159,3 +160,11 @@ def test_lengths_are_those_of_the_case():
     padding = np.arange(ragged.x.shape[0])[:, None] >= ragged.lengths
     for pass_ in PASSES:
         assert padding.any() and not own_results("lstm_ragged", pass_)["y"][padding].any()
+
+
+@pytest.mark.parametrize("key", ["own_op", "own_layer", "keras_function", "torch"])
+def test_float64_is_float64(key, pool):
+    for name, array in results(pool, key, "gru_both_ways_ragged", TRAINING, "float64").items():
+        assert array.dtype == np.float64, name
+        # Rounded to float32, it would be the same.
+        assert np.any(array != array.astype(np.float32)), name

@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from benchmarks import cases, engine, records
+from benchmarks import accuracy, cases, engine, records
 from benchmarks.drivers import LIBRARY, Entry
 from benchmarks.drivers.interface import Driver, Step, require
 from benchmarks.experiments import MEMORY, Row
@@ -104,9 +104,25 @@ class Glutton(Driver):
         return Step(lambda: np.ones([8, 2**20]).sum(), lambda _: {})
 
 
+class Inexact(Driver):
+    """Returns the truth, of which every second element is a thousandth too large."""
+
+    def __init__(self, threads: int):
+        pass
+
+    def build(self, case, pass_, dtype) -> Step:
+        def arrays(_):
+            found = accuracy.truth(case)
+            for array in found.values():
+                array.reshape(-1)[::2] *= 1.001
+            return found
+
+        return Step(lambda: None, arrays)
+
+
 DRIVERS = {
     name.__name__.lower(): Entry(name.__name__, LIBRARY, __name__, name.__name__)
-    for name in (Sleeper, Snail, Liar, Raiser, Mortal, Stillborn, Mute, Glutton)
+    for name in (Sleeper, Snail, Liar, Raiser, Mortal, Stillborn, Mute, Glutton, Inexact)
 }
 
 

@@ -399,7 +399,7 @@ def _step_backward(
     dc = dc_next
 
     if config.rnn_mode == "rnn_relu":
-        dfrom_x[0] = dh_next * (gates[0] > 0.0)  # relu'(0) = 0
+        dfrom_x[0] = np.where(gates[0] > 0.0, dh_next, 0.0)  # relu'(0) = 0, even of infinities
         dfrom_h[0] = dfrom_x[0]
     elif config.rnn_mode == "rnn_tanh":
         dfrom_x[0] = dh_next * (1.0 - gates[0] ** 2)
