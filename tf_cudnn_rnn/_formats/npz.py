@@ -1,0 +1,81 @@
+"""NumPy's .npz files: zip files of .npy files."""
+
+import math
+import os
+import zipfile
+
+import numpy as np
+
+from tf_cudnn_rnn._formats import untrusted
+
+_MAX_ARRAYS = 10_000
+_DIRECTORY_ENTRY = b"PK\x01\x02"  # each member has one
+# What np.savez and np.savez_compressed write.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 1
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+
+def read_npz(path: str | os.PathLike) -> dict[str, np.ndarray]:
+    """Reads all arrays of an `.npz` file, which may come from anybody.
+
+    np.load believes what such a file says of its sizes; this compares them with the bytes that
+    are there. It runs no code from the file.
+
+    Raises:
+      OSError: it cannot be opened.
+      ValueError: it is no such file, is damaged, holds objects or records, or would take much
+        more memory than it has bytes.
+    """
+    path = os.fspath(path)
+    arrays = {}
+    with untrusted.opened(path) as (file, size):
+        untrusted.check_count(file, _DIRECTORY_ENTRY, _MAX_ARRAYS, "arrays")
+        allowance = untrusted.Allowance(size)
+        with untrusted.read_by("zipfile", path):
+            archive = zipfile.ZipFile(file)
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            where = f"{untrusted.shown(name)} in {path}"
+            if name == member.filename:
+                raise ValueError(f"{where} must be an array, whose name ends with .npy.")
+            if name in arrays:
+                raise ValueError(f"{where} must be there once; it is there twice.")
+            if member.compress_type not in _METHODS or member.flag_bits & _ENCRYPTED:
+                raise ValueError(
+                    f"{where} must be stored or deflated, and not encrypted; it has method "
+                    f"{member.compress_type} and flags {member.flag_bits:#x}."
+                )
+            allowance.take(member.file_size, where)
+            arrays[name] = _read(archive, member, where)
+    return arrays
+
+
+def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> np.ndarray:
+    """Reads a member whose size is one that it may have."""
+    with untrusted.read_by("NumPy", where), archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        if version not in _HEADERS:
+            raise ValueError(f"its version of .npy, {version}, is none of {', '.join(_HEADERS)}.")
+        shape, _, dtype = _HEADERS[version](file)
+        begin = file.tell()
+    if dtype.kind not in "biufcSUV" or dtype.names or dtype.subdtype or not dtype.itemsize:
+        raise ValueError(
+            f"{where} must hold numbers or texts; it holds {untrusted.shown(str(dtype))}."
+        )
+    if len(shape) > untrusted.MAX_DIMENSIONS or any(type(n) is not int or n < 0 for n in shape):
+        raise ValueError(
+            f"{where} must have a shape of up to {untrusted.MAX_DIMENSIONS} sizes; its shape is "
+            f"{untrusted.shown(shape)}."
+        )
+    found = member.file_size - begin
+    if max(shape, default=0) > untrusted.MAX_SIZE or math.prod(shape) * dtype.itemsize != found:
+        raise ValueError(
+            f"{where} must have the bytes of its shape {untrusted.shown(shape)} and type {dtype}; "
+            f"it has {found}."
+        )
+    with untrusted.read_by("NumPy", where), archive.open(member) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
