@@ -131,7 +131,7 @@ def zeros_deflated(size: int) -> bytes:
 
 @case
 def npz_bomb(folder):
-    size = 500 << 20
+    size = 250 << 20
     packed = zeros_deflated(size)
     claim = size + len(npy(f"({size},)", "'|u1'", b""))
     return npz(folder, zip_bytes([Member("weight_ih_l0.npy", packed, claim, 8)]))
@@ -405,7 +405,7 @@ def safetensors_of_a_long_shape(folder):
 
 @case
 def safetensors_of_a_long_shape_of_ones(folder):
-    return one_entry(folder, "[" + "1," * 1_000_000 + "2]")
+    return one_entry(folder, "[" + "1," * 900_000 + "2]")
 
 
 @case
@@ -451,7 +451,7 @@ def safetensors_of_many_small_objects(folder):
 @case
 def safetensors_of_one_wide_character(folder):
     return safetensors(
-        folder, b'{"__metadata__":{"a":"' + b"a" * (60 * MB) + "😀".encode() + b'"}}'
+        folder, b'{"__metadata__":{"a":"' + b"a" * (30 * MB) + "😀".encode() + b'"}}'
     )
 
 
@@ -613,8 +613,8 @@ def h5_with_a_virtual_dataset(folder):
         other["kernel"] = np.ones([3, 16], np.float32)
 
     def make(file):
-        layout = h5py.VirtualLayout([3, 16], "<f4")
-        layout[:] = h5py.VirtualSource(str(folder / "other.h5"), "kernel", [3, 16])
+        layout = h5py.VirtualLayout((3, 16), "<f4")
+        layout[:] = h5py.VirtualSource(str(folder / "other.h5"), "kernel", (3, 16))
         file.create_virtual_dataset(KERNEL, layout)
 
     return replaced(folder, make)
@@ -644,9 +644,9 @@ def h5_of_1_gb_in_tiny_pieces_that_are_not_there(folder):
 @case
 def h5_bomb(folder):
     def make(file):
-        zeros = np.zeros([100 << 20], np.float32)
+        zeros = np.zeros([60 << 20], np.float32)
         file.create_dataset(
-            KERNEL, data=zeros, chunks=(25 << 20,), compression="gzip", compression_opts=1
+            KERNEL, data=zeros, chunks=(15 << 20,), compression="gzip", compression_opts=1
         )
 
     return replaced(folder, make)
@@ -654,12 +654,13 @@ def h5_bomb(folder):
 
 @case
 def h5_bomb_in_a_small_chunk(folder):
-    """A chunk of 64 bytes that unpacks to 500 MB."""
+    """A chunk of 256 KB that unpacks to 250 MB."""
 
     def make(file):
-        dataset = file.create_dataset(KERNEL, (16,), "<f4", chunks=(16,), compression="gzip")
+        shape = (1 << 16,)
+        dataset = file.create_dataset(KERNEL, shape, "<f4", chunks=shape, compression="gzip")
         packer = zlib.compressobj(1)
-        packed = [packer.compress(bytes(1 << 20)) for _ in range(500)]
+        packed = [packer.compress(bytes(1 << 20)) for _ in range(250)]
         dataset.id.write_direct_chunk((0,), b"".join([*packed, packer.flush()]))
 
     return replaced(folder, make)
@@ -815,11 +816,6 @@ def h5_with_names_that_are_no_text(folder):
 
 
 @case
-def h5_with_names_of_nothing(folder):
-    return attribute(folder, "/", "layer_names", h5py.Empty("S1"))
-
-
-@case
 def h5_with_a_table_of_names(folder):
     return attribute(folder, "/", "layer_names", np.array([[b"first"], [b"second"]]))
 
@@ -903,24 +899,6 @@ def torch_layer_far_away(folder):
 
 
 @case
-def torch_layer_of_5000_digits(folder):
-    far = "weight_ih_l" + "9" * 5000
-    return of_mapping(weights.from_torch, state(**{far: MATRIX}), "lstm", names=("weight_ih_l999",))
-
-
-@case
-def torch_layer_of_two_names(folder):
-    return of_mapping(
-        weights.from_torch, state(weight_hh_l00=MATRIX), "lstm", names=("weight_hh_l00",)
-    )
-
-
-@case
-def torch_layer_in_other_digits(folder):
-    return of_mapping(weights.from_torch, state(weight_hh_l١=MATRIX), "lstm", names=("weight_hh",))
-
-
-@case
 def torch_of_many_layers_without_end(folder):
     far = {f"weight_ih_l{2 * i}": np.zeros([0], np.float32) for i in range(20_000)}
     return of_mapping(weights.from_torch, state(**far), "lstm", names=("weight_ih_l1",))
@@ -950,12 +928,6 @@ def tf1_layer_far_away(folder):
 def tf1_layer_of_5000_digits(folder):
     variables = tf1("9" * 5000)
     return of_mapping(weights.from_tf1_cudnn, variables, "lstm", names=("cell_9999",))
-
-
-@case
-def tf1_layer_of_two_names(folder):
-    variables = tf1(0) | tf1("00")
-    return of_mapping(weights.from_tf1_cudnn, variables, "lstm", names=("cell_00",))
 
 
 @case
@@ -1165,7 +1137,7 @@ def checkpoint_of_deep_messages(folder):
     content = b""
     for _ in range(3000):
         content = field(1, content)
-    return graph_of(content)
+    return graph_of(content)._replace(names=("variables", "none"))
 
 
 @case

@@ -1,11 +1,19 @@
-"""Runs a reader in a process of its own, and tells what it cost and how it ended."""
+"""Runs a reader in a process of its own, and tells what it cost and how it ended.
 
+A small process without TensorFlow forks for each call: what is measured then is the reader alone.
+"""
+
+import atexit
 import faulthandler
+import functools
 import os
+import pathlib
 import pickle
 import resource
 import select
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -74,13 +82,50 @@ def _run(read: Callable[..., Any], arguments: tuple, keep: bool) -> Outcome:
 
 
 def run(read: Callable[..., Any], *arguments: Any, keep: bool = False) -> Outcome:
-    """Calls `read(*arguments)` in a forked process.
+    """Calls `read(*arguments)` in a process of its own.
 
     Args:
-      read: is not to use TensorFlow, whose threads a fork does not take along.
+      read: can be pickled, as can its arguments.
       arguments: of `read`.
       keep: whether to bring home what it returns.
     """
+    process = _server()
+    pickle.dump((read, arguments, keep), process.stdin)
+    process.stdin.flush()
+    return pickle.load(process.stdout)
+
+
+@functools.cache
+def _server() -> subprocess.Popen:
+    code = "import sys; sys.modules['tensorflow'] = None\n"
+    code += "from tests.weights import measured; measured.serve()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=pathlib.Path(__file__).resolve().parents[2],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    atexit.register(process.kill)
+    return process
+
+
+def serve() -> None:
+    """What the small process does."""
+    import h5py  # noqa: F401 now, and not in each call
+
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    while True:
+        try:
+            request = pickle.load(requests)
+        except EOFError:
+            return
+        pickle.dump(fork(*request), answers)
+        answers.flush()
+
+
+def fork(read: Callable[..., Any], arguments: tuple, keep: bool = False) -> Outcome:
+    """Calls `read(*arguments)` in a forked process."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
