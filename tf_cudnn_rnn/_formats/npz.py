@@ -1,5 +1,6 @@
 """NumPy's .npz files: zip files of .npy files."""
 
+import contextlib
 import math
 import os
 import zipfile
@@ -13,6 +14,7 @@ _DIRECTORY_ENTRY = b"PK\x01\x02"  # each member has one
 # What np.savez and np.savez_compressed write.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 1
+_PIECE = 1 << 20  # bytes
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -56,26 +58,33 @@ def read_npz(path: str | os.PathLike) -> dict[str, np.ndarray]:
 
 def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> np.ndarray:
     """Reads a member whose size is one that it may have."""
-    with untrusted.read_by("NumPy", where), archive.open(member) as file:
-        version = np.lib.format.read_magic(file)
-        if version not in _HEADERS:
-            raise ValueError(f"its version of .npy, {version}, is none of {', '.join(_HEADERS)}.")
-        shape, _, dtype = _HEADERS[version](file)
-        begin = file.tell()
-    if dtype.kind not in "biufcSUV" or dtype.names or dtype.subdtype or not dtype.itemsize:
-        raise ValueError(
-            f"{where} must hold numbers or texts; it holds {untrusted.shown(str(dtype))}."
-        )
-    if len(shape) > untrusted.MAX_DIMENSIONS or any(type(n) is not int or n < 0 for n in shape):
-        raise ValueError(
-            f"{where} must have a shape of up to {untrusted.MAX_DIMENSIONS} sizes; its shape is "
-            f"{untrusted.shown(shape)}."
-        )
-    found = member.file_size - begin
-    if max(shape, default=0) > untrusted.MAX_SIZE or math.prod(shape) * dtype.itemsize != found:
-        raise ValueError(
-            f"{where} must have the bytes of its shape {untrusted.shown(shape)} and type {dtype}; "
-            f"it has {found}."
-        )
-    with untrusted.read_by("NumPy", where), archive.open(member) as file:
-        return np.lib.format.read_array(file, allow_pickle=False)
+    with contextlib.ExitStack() as stack:
+        with untrusted.read_by("NumPy", where):
+            file = stack.enter_context(archive.open(member))
+            version = np.lib.format.read_magic(file)
+            read_header = _HEADERS.get(version)
+            shape, is_fortran, dtype = read_header(file) if read_header else (None, None, None)
+            found = member.file_size - file.tell()
+        if read_header is None:
+            raise ValueError(f"{where} must be of version 1 or 2 of .npy; it is of {version}.")
+        if dtype.kind not in "biufcSUV" or dtype.names or dtype.subdtype or not dtype.itemsize:
+            raise ValueError(
+                f"{where} must hold numbers or texts; it holds {untrusted.shown(str(dtype))}."
+            )
+        if len(shape) > untrusted.MAX_DIMENSIONS or not all(map(untrusted.is_size, shape)):
+            raise ValueError(
+                f"{where} must have a shape of up to {untrusted.MAX_DIMENSIONS} sizes; its shape "
+                f"is {untrusted.shown(shape)}."
+            )
+        if math.prod(shape) * dtype.itemsize != found:
+            raise ValueError(
+                f"{where} must have the bytes of its shape {untrusted.shown(shape)} and type "
+                f"{dtype}; it has {found}."
+            )
+        with untrusted.read_by("zipfile", where):
+            array = np.empty(math.prod(shape), dtype)
+            content = array.view(np.uint8) if array.size else array
+            for begin in range(0, found, _PIECE):
+                piece = file.read(min(_PIECE, found - begin))
+                content[begin : begin + len(piece)] = np.frombuffer(piece, np.uint8)
+            return array.reshape(shape, order="F" if is_fortran else "C")

@@ -113,7 +113,7 @@ def _begin(path: str, item: tuple[str, dict]) -> tuple[int, int]:
         return (
             isinstance(values, list)
             and least <= len(values) <= most
-            and all(type(value) is int and 0 <= value <= untrusted.MAX_SIZE for value in values)
+            and all(map(untrusted.is_size, values))
         )
 
     if not (

@@ -25,8 +25,6 @@ MAX_JSON_BYTES = 8 << 20
 _MAX_JSON_VALUES = 1_000_000
 # NumPy 1 has no more.
 MAX_DIMENSIONS = 32
-# NumPy's sizes are 64-bit integers.
-MAX_SIZE = 2**63 - 1
 _MAX_SHOWN = 200
 
 
@@ -37,6 +35,11 @@ def shown(value: Any) -> str:
     if value.isprintable() and len(value) <= _MAX_SHOWN:
         return value
     return ascii(value[:_MAX_SHOWN]) + ("..." if len(value) > _MAX_SHOWN else "")
+
+
+def is_size(value: Any) -> bool:
+    """Whether `value` can be a size of NumPy's, which are 64-bit integers."""
+    return type(value) is int and 0 <= value < 2**63
 
 
 @contextlib.contextmanager
