@@ -128,7 +128,7 @@ def _mutate_safetensors(rng: random.Random, content: bytes) -> bytes:
         text = mutate(rng, text)
     else:
         header = json.loads(text)
-        names = [name for name in header if name != "__metadata__"]
+        names = list(header)
         entry = header[rng.choice(names)]
         key = rng.choice(list(entry))
         entry[key] = rng.choice([*_ODD_VALUES, entry[key], header[rng.choice(names)].get(key)])

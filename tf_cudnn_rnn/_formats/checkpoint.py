@@ -259,8 +259,9 @@ def checkpoint_to_canonical(
         if HEADER in children and PARAMS in children:
             path = graph.path(index)
             where = f"{untrusted.shown(path)}/{HEADER}"
-            header = _scalar(_value(variables, graph.nodes[children[HEADER]], where), where)
-            layout, name = params_header.from_text(header, where)
+            header = _value(variables, graph.nodes[children[HEADER]], where)
+            where = f"`variables` has {where}, which"
+            layout, name = params_header.from_text(_scalar(header, where), where)
             found[path] = name, layout, children[PARAMS]
             if len(found) > _MAX_LAYERS:
                 raise ValueError(f"`variables` must hold at most {_MAX_LAYERS} CudnnRNN layers.")
@@ -278,7 +279,7 @@ def checkpoint_to_canonical(
     if slot is not None:
         params = _slot(_slots_of(graph, params), slot, what)
     vector = _value(variables, graph.nodes[params], what)
-    with untrusted.named(what):
+    with untrusted.named(f"`variables`, {what}"):
         return vectors.from_cudnn(vector, **dataclasses.asdict(layout), of=of)
 
 

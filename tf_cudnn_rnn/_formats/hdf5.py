@@ -6,7 +6,7 @@ reads, with limits on its time and memory, and hands the arrays over; when it en
 is refused. What the library would do in good faith, we refuse: it opens other files that a link
 or a dataset names, and believes what the file says of its sizes.
 
-`read` is for the process that wants the arrays, all else for the one that reads.
+`read` is for the process that wants the arrays, most else for the one that reads.
 """
 
 import json
@@ -170,7 +170,7 @@ def _layers(file, path: str) -> list[tuple[str, str, list]]:
     """Finds all layers with weights: name, class, and datasets, which are known to be sound."""
     group = file
     if _link(file, "model_weights", path) is not None:
-        group = _member(file, "model_weights", path, "Group")
+        group = member(file, "model_weights", path, "Group")
     if not _has_attribute(group, "layer_names", path):
         raise ValueError(
             f"{path} must be an .h5 file of Keras 2, with `layer_names`; found "
@@ -183,13 +183,13 @@ def _layers(file, path: str) -> list[tuple[str, str, list]]:
     seen = set()
     for name in _once(_texts(group, "layer_names", path), f"`layer_names` in {path}"):
         where = f"{untrusted.shown(name)} in {path}"
-        layer = _member(group, name, where, "Group")
+        layer = member(group, name, where, "Group")
         datasets = []
         for key in _texts(layer, "weight_names", where):
             place = f"{untrusted.shown(key)} of {where}"
-            dataset = _member(layer, key, place, "Dataset")
+            dataset = member(layer, key, place, "Dataset")
             address = _address(dataset, place)
-            nbytes, stored = _sizes(dataset, place)
+            nbytes, stored = sizes(dataset, place)
             if address in seen:
                 raise ValueError(f"{place} must stand for one array; it is that of another, too.")
             seen.add(address)
@@ -236,8 +236,18 @@ def _link(group, name: str, where: str):
     return link
 
 
-def _member(group, name: str, where: str, kind: str):
-    """Returns an object that is in the file itself, by its path."""
+def member(group, name: str, where: str, kind: str):
+    """Returns an object that is in the file itself, by its path.
+
+    Args:
+      group: of h5py.
+      name: the path.
+      where: of it, for messages.
+      kind: "Group" or "Dataset".
+
+    Raises:
+      ValueError: it is elsewhere, of another kind, or not there.
+    """
     import h5py
 
     parts = name.removeprefix("/").split("/")
@@ -263,8 +273,12 @@ def _address(dataset, where: str) -> tuple[int, int]:
     return info.fileno, info.addr
 
 
-def _sizes(dataset, where: str) -> tuple[int, int | None]:
-    """Checks a dataset; returns its bytes, and those in the file, None if it is compressed."""
+def sizes(dataset, where: str) -> tuple[int, int | None]:
+    """Returns the bytes of a dataset, and those of it in the file, None if it is compressed.
+
+    Raises:
+      ValueError: it is not in the file itself, or holds no numbers.
+    """
     import h5py
 
     with untrusted.read_by("h5py", where):

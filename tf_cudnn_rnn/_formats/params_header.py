@@ -16,7 +16,7 @@ from tf_cudnn_rnn._layout import GATES, Layout, ParamName
 
 FORMAT = "tf_cudnn_rnn/params"
 VERSION = 1
-_MAX_BYTES = 1 << 16  # a name and ten numbers
+MAX_BYTES = 1 << 16  # a name and ten numbers
 _MAX_SIZE = 2**31  # the ops take 32-bit integers
 _LAYOUT_FIELDS = (
     "rnn_mode",
@@ -106,9 +106,9 @@ def from_text(text: str | bytes, where: str) -> tuple[Layout, str | None]:
     Raises:
       ValueError: it is another kind of header, damaged, or of a later version.
     """
-    if len(text) > _MAX_BYTES:
+    if len(text) > MAX_BYTES:
         raise ValueError(
-            f"{where} must have a header of at most {_MAX_BYTES} bytes; it has {len(text)}."
+            f"{where} must have a header of at most {MAX_BYTES} bytes; it has {len(text)}."
         )
     header = None
     with contextlib.suppress(ValueError):

@@ -93,7 +93,11 @@ def _read_header(file: BinaryIO, size: int, path: str) -> dict:
     header = untrusted.load_json(file.read(size), what)
     if not isinstance(header, dict):
         raise ValueError(f"{what} is no JSON object.")
-    header.pop("__metadata__", None)
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(x, str) for x in metadata.values()):
+        raise ValueError(
+            f"{what} must have texts in __metadata__; it has {untrusted.shown(metadata)}."
+        )
     return header
 
 

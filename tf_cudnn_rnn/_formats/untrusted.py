@@ -15,6 +15,7 @@ import json
 import os
 import reprlib
 import stat
+import zipfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -23,8 +24,12 @@ _ALLOWANCE_BYTES = 48 << 20
 # Of JSON. In a header of safetensors this is 75,000 arrays, and a value takes up to 100 bytes.
 MAX_JSON_BYTES = 8 << 20
 _MAX_JSON_VALUES = 1_000_000
+_MAX_JSON_DEPTH = 100
 # NumPy 1 has no more.
 MAX_DIMENSIONS = 32
+_MAX_MEMBERS = 10_000
+_DIRECTORY_ENTRY = b"PK\x01\x02"  # of a zip file; each member has one
+_ENCRYPTED = 1
 _MAX_SHOWN = 200
 
 
@@ -108,14 +113,37 @@ def load_json(text: bytes | str, what: str) -> Any:
         )
     try:
         text = text.decode() if isinstance(text, bytes) else text
-        return json.loads(text, object_pairs_hook=_unique)
+        value = json.loads(text, object_pairs_hook=_unique)
+        if "\\u" in text:  # which can make half a character
+            json.dumps(value, ensure_ascii=False).encode()
     except KeyError as error:
         key = shown(error.args[0])
         raise ValueError(f"{what} has the key {key} twice in one object of JSON.") from None
     except RecursionError:
-        raise ValueError(f"{what} is JSON that is too deep.") from None
+        value = None
+        depth = _MAX_JSON_DEPTH + 1
     except ValueError as error:
         raise ValueError(f"{what} is no JSON.") from error
+    else:
+        depth = _depth(value)
+    if depth > _MAX_JSON_DEPTH:
+        raise ValueError(
+            f"{what} has lists in lists of JSON; it must have {_MAX_JSON_DEPTH} levels at most."
+        )
+    return value
+
+
+def _depth(value: Any) -> int:
+    """How many levels of lists and objects `value` has; stops at one too many."""
+    depth = 0
+    level = [value]
+    while level and depth <= _MAX_JSON_DEPTH:
+        inner = [item for item in level if isinstance(item, dict | list)]
+        depth += bool(inner)
+        level = [
+            part for item in inner for part in (item.values() if isinstance(item, dict) else item)
+        ]
+    return depth
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -129,8 +157,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def check_count(file: BinaryIO, signature: bytes, limit: int, what: str) -> None:
-    """Raises ValueError if `signature`, which begins each of `what`, comes more often."""
+def _count(file: BinaryIO, signature: bytes) -> int:
+    """How often `signature` is in a file."""
     count = 0
     kept = b""
     file.seek(0)
@@ -138,9 +166,37 @@ def check_count(file: BinaryIO, signature: bytes, limit: int, what: str) -> None
         piece = kept + piece
         count += piece.count(signature)
         kept = piece[1 - len(signature) :]
-    if count > limit:
-        raise ValueError(f"It must hold at most {limit} {what}; it holds {count}.")
-    file.seek(0)
+    return count
+
+
+def open_zip(file: BinaryIO, size: int, path: str) -> zipfile.ZipFile:
+    """Opens a zip file of `size` bytes, whose members together are not too large.
+
+    Each is stored or deflated, as those that NumPy and Keras write.
+
+    Raises:
+      ValueError: it is none, or holds something else.
+    """
+    count = _count(file, _DIRECTORY_ENTRY)
+    if count > _MAX_MEMBERS:
+        raise ValueError(f"{path} must hold at most {_MAX_MEMBERS} members; it holds {count}.")
+    with read_by("zipfile", path):
+        archive = zipfile.ZipFile(file)
+    allowance = Allowance(size)
+    seen = set()
+    for member in archive.infolist():
+        where = f"{shown(member.filename)} in {path}"
+        if member.filename in seen:
+            raise ValueError(f"{where} must be there once; it is there twice.")
+        seen.add(member.filename)
+        is_known = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+        if not is_known or member.flag_bits & _ENCRYPTED:
+            raise ValueError(
+                f"{where} must be stored or deflated, and not encrypted; it has method "
+                f"{member.compress_type} and flags {member.flag_bits:#x}."
+            )
+        allowance.take(member.file_size, where)
+    return archive
 
 
 class Allowance:
