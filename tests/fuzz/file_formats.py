@@ -274,32 +274,21 @@ def _read_h5(content: bytes, seed: str) -> str:
 # ------------------------------------------------------------------------------------
 
 
+_LAYOUT = weights.Layout("rnn_tanh", 1, 1, 1)
+
+
 class _Variables(Mapping):
     """A checkpoint that has a value for every key."""
 
     def __init__(self, graph: bytes):
         self._graph = graph
-        self._header = json.dumps(
-            {
-                "layer": "encoder",
-                "format": "tf_cudnn_rnn/params",
-                "version": 1,
-                "rnn_mode": "rnn_tanh",
-                "num_layers": 1,
-                "num_units": 1,
-                "input_size": 1,
-                "direction": "unidirectional",
-                "input_mode": "linear_input",
-                "num_proj": 0,
-                "gates": [""],
-                "params_size": 4,
-            }
-        )
 
     def __getitem__(self, key: str) -> Any:
         if key == _GRAPH:
             return self._graph
-        return self._header if "py_state" in key else np.zeros(4, np.float32)
+        if "py_state" not in key:
+            return np.zeros(4, np.float32)
+        return params_header.to_text(_LAYOUT, "encoder" if "/1/" in key else "decoder")
 
     def __iter__(self) -> Iterator[str]:
         return iter([_GRAPH])

@@ -30,6 +30,7 @@ MAX_DIMENSIONS = 32
 _MAX_MEMBERS = 10_000
 _DIRECTORY_ENTRY = b"PK\x01\x02"  # of a zip file; each member has one
 _ENCRYPTED = 1
+_ZIP_BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
 _MAX_SHOWN = 200
 
 
@@ -177,6 +178,10 @@ def open_zip(file: BinaryIO, size: int, path: str) -> zipfile.ZipFile:
     Raises:
       ValueError: it is none, or holds something else.
     """
+    # zipfile would read one that has something before it, which NumPy does not.
+    file.seek(0)
+    if file.read(4) not in _ZIP_BEGINS:
+        raise ValueError(f"{path} is no zip file: it must begin with PK.")
     count = _count(file, _DIRECTORY_ENTRY)
     if count > _MAX_MEMBERS:
         raise ValueError(f"{path} must hold at most {_MAX_MEMBERS} members; it holds {count}.")
