@@ -22,6 +22,9 @@ _CALL_STACK = "documented by Python, in spite of its name"
 # Of Keras and Python.
 READ_BY_THE_PACKAGE = {
     "tf_cudnn_rnn/keras/_dropout_seed.py": {"_getframe": _CALL_STACK},
+    "tf_cudnn_rnn/keras/_files.py": {
+        "_h5_entry_group": "Keras' stores read whatever size a file says, which has to be compared",
+    },
     "tf_cudnn_rnn/keras/_models.py": {"_flatten_layers": _DEPTH},
     "tf_cudnn_rnn/keras/_stock_stack.py": {
         "_layers": "Keras' own children of a layer, of which to copy the weights one by one",
@@ -38,6 +41,9 @@ READ_BY_THE_PACKAGE = {
 # Of the package.
 READ_BY_OTHERS = {
     "benchmarks/machine.py": {"_build_info": "stamps results with what the library was built for"},
+    "tests/fuzz/file_formats.py": {
+        "_formats": "fuzzes headers, and HDF5 files without a process each"
+    },
     "tests/keras/accelerate_test.py": {"_accelerate": "pretends another version of Keras"},
     "tests/keras/cudnn_rnn_dropout_test.py": {
         "_dropout_seed": "what it keeps, and its threads, show nowhere else; checkpoints have the "

@@ -14,9 +14,10 @@ The letters of this package's docstrings:
 
 import dataclasses
 import functools
+import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 # In cuDNN's order. A simple RNN has one gate, which needs no name.
@@ -31,6 +32,7 @@ DIRECTIONS = {
     "bidirectional": ("forward", "backward"),
 }
 INPUT_MODES = ("linear_input", "skip_input", "auto_select")
+_MANY = 10_000  # weights of a network
 
 
 class ParamName(NamedTuple):
@@ -75,6 +77,12 @@ def integer(option: str, value: Any) -> int:
         return operator.index(value)
     except TypeError:
         raise TypeError(f"`{option}` must be an integer; got {value!r}.") from None
+
+
+def _first(names: list[ParamName], limit: int = 8) -> str:
+    """The first of many names, for a message."""
+    more = ["..."] if len(names) > limit else []
+    return ", ".join([*map(str, names[:limit]), *more])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,48 +141,57 @@ class Layout:
     @functools.cached_property
     def weights(self) -> tuple[Region, ...]:
         """The matrices, in the order of `params` and of the canonical ops."""
+        return tuple(self._weights())
+
+    def _weights(self) -> Iterator[Region]:
         H = self.num_units
         P = self.num_proj if self.has_projection else H
         offset = 0
-        regions = []
-
-        def add(name: ParamName, rows: int, columns: int) -> None:
-            nonlocal offset
-            regions.append(Region(name, offset, (rows, columns)))
-            offset += rows * columns
-
         for layer in range(self.num_layers):
             if layer > 0:
                 columns = len(DIRECTIONS[self.direction]) * P
             else:
                 columns = 0 if self.skips_input else self.input_size
             for direction in DIRECTIONS[self.direction]:
-                for gate in GATES[self.rnn_mode]:
-                    add(ParamName(layer, direction, gate, "input_kernel"), H, columns)
-                for gate in GATES[self.rnn_mode]:
-                    add(ParamName(layer, direction, gate, "recurrent_kernel"), H, P)
-                if self.has_projection:
-                    add(ParamName(layer, direction, "", "projection"), P, H)
-        return tuple(regions)
+                kinds = [
+                    *((gate, "input_kernel", (H, columns)) for gate in GATES[self.rnn_mode]),
+                    *((gate, "recurrent_kernel", (H, P)) for gate in GATES[self.rnn_mode]),
+                    *([("", "projection", (P, H))] if self.has_projection else []),
+                ]
+                for gate, kind, shape in kinds:
+                    yield Region(ParamName(layer, direction, gate, kind), offset, shape)
+                    offset += shape[0] * shape[1]
 
     @functools.cached_property
     def biases(self) -> tuple[Region, ...]:
         """The bias vectors, which follow all matrices, in order."""
-        offset = sum(region.size for region in self.weights)
-        regions = []
+        return tuple(self._biases())
+
+    def _biases(self) -> Iterator[Region]:
+        G, D = len(GATES[self.rnn_mode]), len(DIRECTIONS[self.direction])
+        offset = self.size - self.num_layers * D * 2 * G * self.num_units
         for layer in range(self.num_layers):
             for direction in DIRECTIONS[self.direction]:
                 for kind in ("input_bias", "recurrent_bias"):
                     for gate in GATES[self.rnn_mode]:
                         name = ParamName(layer, direction, gate, kind)
-                        regions.append(Region(name, offset, (self.num_units,)))
+                        yield Region(name, offset, (self.num_units,))
                         offset += self.num_units
-        return tuple(regions)
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """All of `params`: the matrices, then the biases, without gaps."""
+        """All of `params`: the matrices, then the biases, without gaps.
+
+        There are as many as the network has layers, which anybody can say: compare `size` or
+        `num_regions` with what is there before.
+        """
         return self.weights + self.biases
+
+    @property
+    def num_regions(self) -> int:
+        """How many there are, at once."""
+        G, D = len(GATES[self.rnn_mode]), len(DIRECTIONS[self.direction])
+        return self.num_layers * D * (4 * G + self.has_projection)
 
     @property
     def size(self) -> int:
@@ -202,6 +219,7 @@ class Layout:
             try:
                 name, value = pair
                 name = ParamName(*name)
+                hash(name)
             except (TypeError, ValueError):
                 raise ValueError(
                     "`named` must hold (ParamName, value) pairs, as params_to_canonical "
@@ -210,23 +228,28 @@ class Layout:
             if name in values:
                 duplicate.append(name)
             values[name] = value
-        expected = [region.name for region in self.regions]
-        unknown = values.keys() - set(expected)
+        names = (region.name for region in itertools.chain(self._weights(), self._biases()))
+        unknown = []
+        # Anybody can say a number of layers. If it is beyond what is there, something is missing,
+        # and the search for it stops at the first few.
+        if self.num_regions <= max(len(values), _MANY):
+            names = dict.fromkeys(names)
+            unknown = [name for name in values if name not in names]
         problems = [
-            f"{what} {', '.join(map(str, names))}"
-            for what, names in [
-                ("missing", [name for name in expected if name not in values]),
+            f"{what} {_first(found)}"
+            for what, found in [
+                ("missing", list(itertools.islice((n for n in names if n not in values), 9))),
                 ("given more than once", duplicate),
-                ("not part of this network", [n for n in values if n in unknown]),
+                ("not part of this network", unknown),
             ]
-            if names
+            if found
         ]
         if problems:
             raise ValueError(
-                f"`named` must hold each of the {len(expected)} weights and biases "
+                f"`named` must hold each of the {self.num_regions} weights and biases "
                 f"of {self} once: {'; '.join(problems)}."
             )
-        return [values[name] for name in expected]
+        return [values[name] for name in names]
 
     def wrong_shape(self, region: Region, shape: Any) -> ValueError:
         """The error for a value of `region` that came with `shape`."""

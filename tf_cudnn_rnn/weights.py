@@ -17,6 +17,8 @@ Every other format is read into a Canonical, and written from one:
   from_tf1_lstm_cell  to_tf1_lstm_cell  BasicLSTMCell, LSTMCell, LSTMBlockCell
   checkpoint_to_canonical               tf.train.Checkpoint of tf_cudnn_rnn.keras.CudnnRNN
 
+`read_keras_h5`, `read_npz` and `read_safetensors` read files, whoever wrote them.
+
 A `to_*` returns the arrays and notes on what they could not keep. `convert_slots` takes an
 optimiser's moments along. docs/weights.md has the order of gates and biases of each.
 """
@@ -40,6 +42,7 @@ from tf_cudnn_rnn._formats.keras import (
     to_keras,
     to_keras_cudnn,
 )
+from tf_cudnn_rnn._formats.npz import read_npz
 from tf_cudnn_rnn._formats.onnx import OnnxNode, from_onnx, to_onnx
 from tf_cudnn_rnn._formats.safetensors import read_safetensors, write_safetensors
 from tf_cudnn_rnn._formats.tf1 import (
@@ -81,6 +84,7 @@ __all__ = [
     "params_size",
     "params_to_canonical",
     "read_keras_h5",
+    "read_npz",
     "read_safetensors",
     "to_cntk",
     "to_cudnn",

@@ -5,12 +5,17 @@ The letters are those of `_layout`; G is the number of gates.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tf_cudnn_rnn._formats import untrusted
 from tf_cudnn_rnn._layout import DIRECTIONS, GATES, Layout, ParamName
+
+# A layer's number in a name of a file. Other spellings of a number would be other names of it.
+INDEX = r"(?:0|[1-9][0-9]{0,8})"
 
 OF = ("weights", "gradients")
 
@@ -33,7 +38,7 @@ def checked(named: Any, layout: Layout) -> list[np.ndarray]:
     arrays = [np.asarray(array) for array in layout.in_order(named)]
     dtypes = {array.dtype for array in arrays}
     if len(dtypes) > 1:
-        names = ", ".join(sorted(map(str, dtypes)))
+        names = listed(sorted(map(str, dtypes)))
         raise ValueError(f"All arrays in `named` must have one dtype; got {names}.")
     for region, array in zip(layout.regions, arrays, strict=True):
         if array.shape != region.shape:
@@ -110,6 +115,18 @@ class Cell(NamedTuple):
 # ------------------------------------------------------------------------------------
 
 
+def listed(names: Iterable[str], limit: int = 8) -> str:
+    """The first of `names`, for a message; "" if there are none.
+
+    Args:
+      names: may be many, or from a file; only the first are asked for.
+      limit: how many are shown.
+    """
+    first = list(itertools.islice(names, limit + 1))
+    more = ["..."] if len(first) > limit else []
+    return ", ".join([*map(untrusted.shown, first[:limit]), *more])
+
+
 def check_canonical(canonical: Any) -> None:
     """Raises TypeError unless `canonical` is one."""
     if not isinstance(canonical, Canonical):
@@ -183,12 +200,15 @@ def check_dtypes(arrays: Mapping[str, np.ndarray]) -> np.dtype:
     """Returns the one dtype, a floating-point one, of all arrays."""
     dtypes = {array.dtype: name for name, array in arrays.items()}
     if len(dtypes) > 1:
-        found = ", ".join(f"{dtype} (`{name}`)" for dtype, name in dtypes.items())
+        found = listed(f"{dtype} (`{name}`)" for dtype, name in dtypes.items())
         raise ValueError(f"All arrays must have one dtype; got {found}.")
-    (dtype,) = dtypes
-    # ml_dtypes' bfloat16 is of kind V.
-    if dtype.kind != "f" and dtype.name != "bfloat16":
-        raise ValueError(f"The arrays must have a floating-point dtype; got {dtype}.")
+    ((dtype, name),) = dtypes.items()
+    # ml_dtypes' bfloat16 is of kind V, and NumPy's longdouble is wider than any type of the ops.
+    if (dtype.kind != "f" or dtype.itemsize > 8) and dtype.name != "bfloat16":
+        raise ValueError(
+            f"The arrays must have a floating-point dtype; got {untrusted.shown(str(dtype))}. The "
+            f"ops have float16, bfloat16, float32 and float64 (`{untrusted.shown(name)}`)."
+        )
     return dtype
 
 

@@ -2,16 +2,19 @@
 
 Keys tell little: a variable has the shortest of its paths, which may lead through the
 optimiser, and whose slots are whose the keys do not say at all. The object graph in the
-checkpoint does. It is a protocol buffer, simple enough to be read without TensorFlow.
+checkpoint does. It is a protocol buffer, which protobuf reads without TensorFlow.
 """
 
 import collections
 import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import Any
+import functools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from tf_cudnn_rnn._formats import canonical as base
-from tf_cudnn_rnn._formats import params_header, vectors
+from tf_cudnn_rnn._formats import params_header, untrusted, vectors
 from tf_cudnn_rnn._formats.canonical import Canonical
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -20,96 +23,160 @@ PARAMS = "params"
 HEADER = "params_header"
 
 
+# A graph of a model with 10,000 variables and their slots has some 3 MB. protobuf takes up to 30
+# bytes of memory for one.
+_MAX_GRAPH_BYTES = 4 << 20
+_MAX_OBJECTS = 200_000  # nodes and their children
+_MAX_PATH = 4096  # characters
+_MAX_LAYERS = 1000
+
+
 @dataclasses.dataclass
 class _Node:
-    """A TrackableObject: the numbers are those of trackable_object_graph.proto."""
+    """A TrackableObject.
 
-    children: dict[str, int] = dataclasses.field(default_factory=dict)
-    keys: list[str] = dataclasses.field(default_factory=list)
+    Attributes:
+      children: the index of each child, by name.
+      keys: the checkpoint keys of its values.
+    """
 
-
-def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Yields (number, value) of a protocol buffer; a value is an int or bytes."""
-    position = 0
-
-    def varint() -> int:
-        nonlocal position
-        value = shift = 0
-        while True:
-            byte = message[position]
-            position += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while position < len(message):
-        tag = varint()
-        wire_type = tag & 7
-        if wire_type == 0:
-            yield tag >> 3, varint()
-            continue
-        length = {1: 8, 5: 4}.get(wire_type) or varint()
-        if position + length > len(message):
-            raise IndexError
-        yield tag >> 3, message[position : position + length]
-        position += length
+    children: dict[str, int]
+    keys: list[str]
 
 
-def _nodes(graph: bytes) -> list[_Node]:
+class _Graph(NamedTuple):
+    """The objects of a checkpoint.
+
+    Attributes:
+      nodes: all of them.
+      parents: of each that can be reached, by the shortest path: the index of the one before,
+        and the name there; None for the root.
+    """
+
+    nodes: list[_Node]
+    parents: dict[int, tuple[int, str] | None]
+
+    def path(self, index: int) -> str:
+        """The shortest path to a node that can be reached."""
+        names = []
+        while (parent := self.parents[index]) is not None:
+            index, name = parent
+            names.append(name)
+        return "/".join(reversed(names))
+
+
+@functools.cache
+def _protobuf() -> tuple[type, type[Exception]]:
+    """TrackableObjectGraph, of trackable_object_graph.proto in TensorFlow, and what it raises.
+
+    It has the fields that are read here; protobuf skips others.
+    """
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
+    except ImportError as error:
+        raise ImportError(
+            "checkpoint_to_canonical needs protobuf, which is not installed."
+        ) from error
+    field = descriptor_pb2.FieldDescriptorProto
+    kinds = {"int32": field.TYPE_INT32, "string": field.TYPE_STRING}
+    file = descriptor_pb2.FileDescriptorProto(name="graph.proto", package="g", syntax="proto3")
+    for name, fields in {
+        "Reference": [("node_id", 1, "int32", False), ("local_name", 2, "string", False)],
+        "Tensor": [("checkpoint_key", 3, "string", False)],
+        "Object": [("children", 1, "Reference", True), ("attributes", 2, "Tensor", True)],
+        "Graph": [("nodes", 1, "Object", True)],
+    }.items():
+        fields_of_message = file.message_type.add(name=name).field
+        for field_name, number, kind, repeated in fields:
+            fields_of_message.add(
+                name=field_name,
+                number=number,
+                label=field.LABEL_REPEATED if repeated else field.LABEL_OPTIONAL,
+                type=kinds.get(kind, field.TYPE_MESSAGE),
+                type_name=None if kind in kinds else f".g.{kind}",
+            )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    graph = message_factory.GetMessageClass(pool.FindMessageTypeByName("g.Graph"))
+    return graph, message.DecodeError
+
+
+def _object_graph(variables: Mapping[str, Any]) -> _Graph:
+    """Reads the objects of a checkpoint."""
+    what = f"`variables`[{OBJECT_GRAPH!r}]"
+    content = _scalar(variables[OBJECT_GRAPH], what)
+    if len(content) > _MAX_GRAPH_BYTES:
+        raise ValueError(
+            f"{what} must have at most {_MAX_GRAPH_BYTES} bytes; it has {len(content)}."
+        )
+    graph, decode_error = _protobuf()
+    try:
+        nodes = _nodes(graph.FromString(content))
+        return _Graph(nodes, _parents(nodes))
+    except (decode_error, _Damage) as error:
+        reason = untrusted.shown(str(error))
+        raise ValueError(
+            f"{what} must be a TrackableObjectGraph; it is damaged ({reason}). Read the "
+            "checkpoint again, or write it anew."
+        ) from None
+
+
+class _Damage(Exception):
+    """What is wrong with a graph that protobuf can read."""
+
+
+def _nodes(graph) -> list[_Node]:
+    count = len(graph.nodes)
+    if count + sum(len(node.children) for node in graph.nodes) > _MAX_OBJECTS:
+        raise _Damage(f"more than {_MAX_OBJECTS} objects and children")
     nodes = []
-    for number, content in _fields(graph):
-        if number != 1:
-            continue
-        node = _Node()
-        for field, value in _fields(content):
-            if field == 1:
-                reference = dict(_fields(value))
-                node.children[reference[2].decode()] = reference.get(1, 0)
-            elif field == 2:
-                node.keys.append(dict(_fields(value)).get(3, b"").decode())
-        nodes.append(node)
+    for node in graph.nodes:
+        children = {child.local_name: child.node_id for child in node.children}
+        if any(not 0 <= child < count for child in children.values()):
+            raise _Damage(f"a child that is none of its {count} objects")
+        nodes.append(_Node(children, [value.checkpoint_key for value in node.attributes]))
     return nodes
 
 
-def _paths(nodes: list[_Node]) -> dict[int, str]:
-    """The shortest path to each node."""
-    paths = {0: ""}
+def _parents(nodes: list[_Node]) -> dict[int, tuple[int, str] | None]:
+    if not nodes:
+        raise _Damage("no objects")
+    parents = {0: None}
+    lengths = {0: 0}
     queue = collections.deque([0])
     while queue:
         index = queue.popleft()
         for name, child in nodes[index].children.items():
-            if child not in paths:
-                paths[child] = f"{paths[index]}/{name}".lstrip("/")
+            if child not in parents:
+                parents[child] = index, name
+                lengths[child] = lengths[index] + 1 + len(name)
+                if lengths[child] > _MAX_PATH:
+                    raise _Damage(f"a path of more than {_MAX_PATH} characters")
                 queue.append(child)
-    return paths
+    return parents
 
 
-def _object_graph(variables: Mapping[str, Any]) -> tuple[list[_Node], dict[int, str]]:
-    """Returns the nodes, and the paths of those that can be reached."""
-    try:
-        nodes = _nodes(_scalar(variables[OBJECT_GRAPH]))
-        return nodes, _paths(nodes)
-    # An end too early, a lack of fields, and fields of other types.
-    except (IndexError, KeyError, UnicodeDecodeError, AttributeError, TypeError):
-        raise ValueError(
-            f"`variables`[{OBJECT_GRAPH!r}] must be a TrackableObjectGraph; it is damaged. Read "
-            "the checkpoint again, or write it anew."
-        ) from None
-
-
-def _slots_of(nodes: list[_Node], paths: dict[int, str], params: int) -> dict[str, dict[str, int]]:
+def _slots_of(graph: _Graph, params: int) -> dict[str, dict[str, int]]:
     """What optimisers keep for a variable: by name, without underscores, and optimiser's path."""
     slots = collections.defaultdict(dict)
-    for index, path in paths.items():
-        children = nodes[index].children
-        lists = {name: nodes[child].children for name, child in children.items()}
-        trained = lists.get("_trainable_variables", {})
-        for position, variable in trained.items():
-            if variable == params:
-                for name, items in lists.items():
-                    if position in items and name not in ("_trainable_variables", "_variables"):
-                        slots[name.lstrip("_")][path] = items[position]
+    optimizers = 0
+    for index in graph.parents:
+        lists = {
+            name: graph.nodes[child].children for name, child in graph.nodes[index].children.items()
+        }
+        trained = lists.pop("_trainable_variables", {})
+        lists.pop("_variables", None)
+        # It is there once, if at all.
+        position = next((position for position, node in trained.items() if node == params), None)
+        if position is None:
+            continue
+        optimizers += 1
+        if optimizers > _MAX_LAYERS:
+            raise ValueError(f"`variables` must hold at most {_MAX_LAYERS} optimisers of a layer.")
+        path = graph.path(index)
+        for name, items in lists.items():
+            if position in items:
+                slots[name.lstrip("_")][path] = items[position]
     return slots
 
 
@@ -128,9 +195,9 @@ def _slot(slots: dict[str, dict[str, int]], slot: str, what: str) -> int:
         paths = {path for by_path in slots.values() for path in by_path}
         raise ValueError(
             f"`slot` must be what the optimiser keeps for {what}, which is "
-            f"{', '.join(sorted(slots)) or 'nothing'}; got {slot!r}."
+            f"{base.listed(sorted(slots)) or 'nothing'}; got {slot!r}."
             + (
-                f" Of optimisers there is {', '.join(map(repr, sorted(paths)))}."
+                f" Of optimisers there is {base.listed(map(repr, sorted(paths)))}."
                 if slash and paths
                 else ""
             )
@@ -139,7 +206,7 @@ def _slot(slots: dict[str, dict[str, int]], slot: str, what: str) -> int:
         whole = [f"{path}/{name.lstrip('_')}" for path in sorted(found)]
         raise ValueError(
             f"`slot` must name one of the {len(found)} optimisers that keep it for {what}: "
-            f"{' or '.join(map(repr, whole))}; got {slot!r}."
+            f"{' or '.join(map(repr, whole[:8]))}; got {slot!r}."
         )
     (node,) = found.values()
     return node
@@ -174,46 +241,59 @@ def checkpoint_to_canonical(
       weights.convert_slots({"m": "momentums", "v": "velocities"}, read, weights.to_torch)
 
     Raises:
+      ImportError: protobuf is missing.
       ValueError: there is none or more than one such layer, or slot of it; or the checkpoint is
         damaged.
     """
     base.check_of(of)
     if OBJECT_GRAPH not in variables:
-        some = ", ".join(sorted(variables)[:8]) or "nothing"
+        some = base.listed(sorted(variables)) or "nothing"
         raise ValueError(
             f"`variables` must be all of a checkpoint that tf.train.Checkpoint wrote, with "
             f"{OBJECT_GRAPH}; found {some}."
         )
-    nodes, paths = _object_graph(variables)
+    graph = _object_graph(variables)
     found = {}
-    for index, path in sorted(paths.items()):
-        children = nodes[index].children
+    for index in graph.parents:
+        children = graph.nodes[index].children
         if HEADER in children and PARAMS in children:
-            header = _scalar(_value(variables, nodes[children[HEADER]], f"{path}/{HEADER}"))
-            layout, name = params_header.from_text(header, f"{path}/{HEADER}")
-            if layer is None or layer in (name, path):
-                found[path] = name, layout, children[PARAMS]
+            path = graph.path(index)
+            where = f"{untrusted.shown(path)}/{HEADER}"
+            header = _value(variables, graph.nodes[children[HEADER]], where)
+            where = f"`variables` has {where}, which"
+            layout, name = params_header.from_text(_scalar(header, where), where)
+            found[path] = name, layout, children[PARAMS]
+            if len(found) > _MAX_LAYERS:
+                raise ValueError(f"`variables` must hold at most {_MAX_LAYERS} CudnnRNN layers.")
+    every = sorted(found)
+    found = {path: found[path] for path in every if layer in (None, found[path][0], path)}
     if len(found) != 1:
-        listed = ", ".join(f"{name!r} ({path})" for path, (name, *_) in found.items()) or "none"
+        listed = base.listed(f"{name!r} ({path})" for path, (name, *_) in found.items()) or "none"
         named = "" if layer is None else f" of the name or path {layer!r}"
         raise ValueError(
             f"`variables` must hold one CudnnRNN layer{named}; found {listed}."
             + (" `layer` can say which." if found else "")
         )
     ((path, (_, layout, params)),) = found.items()
+    what = f"{untrusted.shown(path)}/{PARAMS}"
     if slot is not None:
-        params = _slot(_slots_of(nodes, paths, params), slot, f"{path}/{PARAMS}")
-    vector = _value(variables, nodes[params], f"{path}/{PARAMS}")
-    return vectors.from_cudnn(vector, **dataclasses.asdict(layout), of=of)
+        params = _slot(_slots_of(graph, params), slot, what)
+    vector = _value(variables, graph.nodes[params], what)
+    with untrusted.named(f"`variables`, {what}"):
+        return vectors.from_cudnn(vector, **dataclasses.asdict(layout), of=of)
 
 
-def _scalar(value: Any) -> bytes:
+def _scalar(value: Any, what: str) -> bytes:
     """A string tensor as TensorFlow returns it, or as NumPy wraps it."""
-    value = value.item() if hasattr(value, "item") else value
-    return value.encode() if isinstance(value, str) else value
+    if isinstance(value, np.ndarray | np.generic) and value.size == 1:
+        value = value.item()
+    value = value.encode() if isinstance(value, str) else value
+    if not isinstance(value, bytes):
+        raise ValueError(f"{what} must be one text; got {untrusted.shown(value)}.")
+    return value
 
 
 def _value(variables: Mapping[str, Any], node: _Node, what: str) -> Any:
     if not node.keys or node.keys[0] not in variables:
-        raise ValueError(f"`variables` must hold {what}, the key {', '.join(node.keys) or '-'}.")
+        raise ValueError(f"`variables` must hold {what}, the key {base.listed(node.keys) or '-'}.")
     return variables[node.keys[0]]

@@ -1,11 +1,13 @@
 """ONNX's LSTM, GRU and RNN: one node a layer."""
 
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tf_cudnn_rnn._formats import canonical as base
+from tf_cudnn_rnn._formats import untrusted
 from tf_cudnn_rnn._formats.canonical import Canonical, Cell, Exported
 
 # The rows of W and R, and the elements of B.
@@ -46,17 +48,53 @@ class OnnxNode(NamedTuple):
     P: np.ndarray | None = None
 
 
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
+def _text(attributes: Mapping[str, Any], name: str, default: str, where: str) -> str:
+    """Returns an attribute that is a text."""
+    return _as_text(attributes.get(name, default), name, where)
+
+
+def _as_text(value: Any, name: str, where: str) -> str:
+    try:
+        value = value.decode() if isinstance(value, bytes) else value
+    except UnicodeDecodeError:
+        pass
+    if not isinstance(value, str):
+        raise ValueError(f"{where} must have a text for {name}; got {untrusted.shown(value)}.")
+    return value
+
+
+def _flag(attributes: Mapping[str, Any], name: str, where: str) -> bool:
+    """Returns an attribute that is 0, the default, or another integer."""
+    return _integer(attributes.get(name, 0), name, where) != 0
+
+
+def _integer(value: Any, name: str, where: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(
+            f"{where} must have an integer for {name}; got {untrusted.shown(value)}."
+        ) from None
+
+
+def _activations(attributes: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    """Returns them in lower case; none for the default ones."""
+    names = attributes.get("activations", ())
+    if not isinstance(names, Sequence) or isinstance(names, str | bytes):
+        raise ValueError(f"{where} must have a list for activations; got {untrusted.shown(names)}.")
+    return tuple(_as_text(name, "activations", where).lower() for name in names)
 
 
 def _mode_of(node: OnnxNode, where: str) -> str:
     """Returns the rnn_mode of a node, all of whose attributes cuDNN can honour."""
     attributes = dict(node.attributes)
-    if node.op_type not in OPS.values():
-        raise ValueError(f"{where} must be an LSTM, GRU or RNN; got op_type {node.op_type!r}.")
-    D = 2 if _text(attributes.get("direction", "forward")) == "bidirectional" else 1
-    activations = tuple(_text(name).lower() for name in attributes.get("activations", ()))
+    if node.op_type not in list(OPS.values()):
+        raise ValueError(
+            f"{where} must be an LSTM, GRU or RNN; got op_type {untrusted.shown(node.op_type)!r}."
+        )
+    direction = _text(attributes, "direction", "forward", where)
+    D = 2 if direction == "bidirectional" else 1
+    activations = _activations(attributes, where)
     if not activations:
         activations = ACTIVATIONS[{"RNN": "rnn_tanh"}.get(node.op_type, node.op_type.lower())] * D
     for rnn_mode, expected in ACTIVATIONS.items():
@@ -65,26 +103,33 @@ def _mode_of(node: OnnxNode, where: str) -> str:
     else:
         raise ValueError(
             f"{where} must have the activations of cuDNN's {node.op_type}, the default ones "
-            f"(or Relu for RNN); got {', '.join(activations)}."
+            f"(or Relu for RNN); got {base.listed(activations)}."
         )
-    if rnn_mode == "gru" and attributes.get("linear_before_reset", 0) == 0:
+    if rnn_mode == "gru" and not _flag(attributes, "linear_before_reset", where):
         raise ValueError(
             f"{where} must have linear_before_reset = 1; got 0, the default, which resets before "
             "the recurrent product. No weights make a GRU of cuDNN equal to that."
         )
-    if attributes.get("input_forget", 0) != 0:
+    if _flag(attributes, "input_forget", where):
         raise ValueError(f"{where} must have input_forget = 0; got {attributes['input_forget']}.")
     if attributes.get("clip") is not None:
-        raise ValueError(f"{where} must not clip; got clip = {attributes['clip']}.")
-    direction = _text(attributes.get("direction", "forward"))
+        raise ValueError(
+            f"{where} must not clip; got clip = {untrusted.shown(attributes['clip'])}."
+        )
     if direction not in ("forward", "bidirectional"):
         raise ValueError(
-            f"{where} must have direction forward or bidirectional; got {direction}."
+            f"{where} must have direction forward or bidirectional; got "
+            f"{untrusted.shown(direction)}."
             + (" Read it as forward and reverse the input." if direction == "reverse" else "")
         )
-    if node.P is not None and np.any(np.asarray(node.P) != 0):
+    if node.P is not None and not _is_zero(node.P):
         raise ValueError(f"{where} must have no peepholes P, or zeros; cuDNN's LSTM has none.")
     return rnn_mode
+
+
+def _is_zero(array: Any) -> bool:
+    array = np.asarray(array)
+    return array.dtype.kind in "biuf" and not np.any(array)
 
 
 def from_onnx(nodes: Iterable[OnnxNode], *, of: str = "weights") -> Canonical:
@@ -106,7 +151,10 @@ def from_onnx(nodes: Iterable[OnnxNode], *, of: str = "weights") -> Canonical:
         raise ValueError("`nodes` must hold at least one node; got none.")
     modes = [_mode_of(node, f"`nodes`[{l}]") for l, node in enumerate(nodes)]
     rnn_mode = modes[0]
-    directions = [_text(node.attributes.get("direction", "forward")) for node in nodes]
+    directions = [
+        _text(node.attributes, "direction", "forward", f"`nodes`[{l}]")
+        for l, node in enumerate(nodes)
+    ]
     for what, values in (("kind and activations", modes), ("direction", directions)):
         if len(set(values)) > 1:
             raise ValueError(f"All `nodes` must have the same {what}; got {', '.join(values)}.")
@@ -126,7 +174,9 @@ def from_onnx(nodes: Iterable[OnnxNode], *, of: str = "weights") -> Canonical:
     every = {}
     notes = ()
     for l, node in enumerate(nodes):
-        hidden_size = node.attributes.get("hidden_size", H)
+        hidden_size = _integer(
+            node.attributes.get("hidden_size", H), "hidden_size", f"`nodes`[{l}]"
+        )
         if hidden_size != H:
             raise ValueError(f"`nodes`[{l}] must have hidden_size {H}; got {hidden_size}.")
         W, R = np.asarray(node.W), np.asarray(node.R)

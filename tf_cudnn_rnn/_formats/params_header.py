@@ -5,15 +5,19 @@ matrices. A vector of weights tells neither: an rnn_tanh and an rnn_relu, for ex
 have vectors of the same length.
 """
 
+import contextlib
 import itertools
 import json
 import math
 from typing import NamedTuple
 
+from tf_cudnn_rnn._formats import untrusted
 from tf_cudnn_rnn._layout import GATES, Layout, ParamName
 
 FORMAT = "tf_cudnn_rnn/params"
 VERSION = 1
+MAX_BYTES = 1 << 16  # a name and ten numbers
+_MAX_SIZE = 2**31  # the ops take 32-bit integers
 _LAYOUT_FIELDS = (
     "rnn_mode",
     "num_layers",
@@ -102,30 +106,47 @@ def from_text(text: str | bytes, where: str) -> tuple[Layout, str | None]:
     Raises:
       ValueError: it is another kind of header, damaged, or of a later version.
     """
-    try:
-        header = json.loads(text)
-        found = header["format"], header["version"]
-    except (ValueError, TypeError, KeyError):
+    if len(text) > MAX_BYTES:
+        raise ValueError(
+            f"{where} must have a header of at most {MAX_BYTES} bytes; it has {len(text)}."
+        )
+    header = None
+    with contextlib.suppress(ValueError):
+        header = untrusted.load_json(text, where)
+    if not isinstance(header, dict) or not {"format", "version"} <= header.keys():
         raise ValueError(
             f"{where} must have a header in JSON with `format` and `version`; got {text[:60]!r}."
-        ) from None
-    if found[0] != FORMAT or found[1] != VERSION:
+        )
+    found = header["format"], header["version"]
+    if found != (FORMAT, VERSION):
         raise ValueError(
-            f"{where} must have a header of format {FORMAT}, version {VERSION}; got {found[0]}, "
-            f"version {found[1]}. A later version needs a later tf_cudnn_rnn."
+            f"{where} must have a header of format {FORMAT}, version {VERSION}; got "
+            f"{untrusted.shown(found[0])}, version {untrusted.shown(found[1])}. A later version "
+            "needs a later tf_cudnn_rnn."
         )
     try:
-        layout = Layout(**{field: header[field] for field in _LAYOUT_FIELDS})
+        fields = {field: header[field] for field in _LAYOUT_FIELDS}
+        large = [field for field, value in fields.items() if _is_large(value)]
+        if large:
+            raise ValueError(f"`{large[0]}` must be below {_MAX_SIZE}.")
+        layout = Layout(**fields)
         implied = {"gates": list(GATES[layout.rnn_mode]), "params_size": layout.size}
-        agrees = all(header[field] == value for field, value in implied.items())
+        said = {field: header[field] for field in implied}
+        layer = header.get("layer")
+        if not isinstance(layer, str | None):
+            raise ValueError(f"`layer` must be a text; got {untrusted.shown(layer)}.")
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{where} has a damaged header: {error}") from error
-    if not agrees:
+    if said != implied:
         raise ValueError(
             f"{where} has a header that contradicts itself: {layout} has {implied}, but it says "
-            f"{ {field: header[field] for field in implied} }."
+            f"{untrusted.shown(said)}."
         )
-    return layout, header.get("layer")
+    return layout, layer
+
+
+def _is_large(value) -> bool:
+    return isinstance(value, int) and value >= _MAX_SIZE
 
 
 def check_same(text: str | bytes, layout: Layout, layer: str, where: str) -> None:

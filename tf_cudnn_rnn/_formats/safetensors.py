@@ -4,10 +4,11 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from typing import BinaryIO
 
 import numpy as np
 
-_MAX_HEADER = 100_000_000  # bytes, as in the reference implementation
+from tf_cudnn_rnn._formats import untrusted
 
 _DTYPES = {
     "F64": "<f8",
@@ -36,7 +37,9 @@ def _dtype(name: str, where: str) -> np.dtype:
         return np.dtype(ml_dtypes.bfloat16)
     if name not in _DTYPES:
         known = ", ".join([*_DTYPES, "BF16"])
-        raise ValueError(f"{where} must have one of the types {known}; got {name}.")
+        raise ValueError(
+            f"{where} must have one of the types {known}; got {untrusted.shown(name)}."
+        )
     return np.dtype(_DTYPES[name])
 
 
@@ -45,67 +48,87 @@ def read_safetensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
 
     Raises:
       ImportError: it holds bfloat16 arrays, and ml_dtypes is missing.
+      OSError: it cannot be opened.
       ValueError: it is no such file, or is damaged.
     """
     path = os.fspath(path)
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
+    with untrusted.opened(path) as (file, size):
         header_size = int.from_bytes(file.read(8), "little")
-        if size < 8 or not 2 <= header_size <= min(size - 8, _MAX_HEADER):
+        if size < 8 or not 2 <= header_size <= size - 8:
             raise ValueError(
                 f"{path} is no safetensors file: its first 8 bytes must tell the size of a header "
                 f"within its {size} bytes; they say {header_size}."
             )
-        try:
-            header = json.loads(file.read(header_size).decode())
-        except ValueError as error:
-            raise ValueError(f"{path} is no safetensors file: its header is no JSON.") from error
-        data = file.read()
-    if not isinstance(header, dict):
-        raise ValueError(f"{path} is no safetensors file: its header is no JSON object.")
-    arrays = {}
-    covered = 0
-    header.pop("__metadata__", None)
-    for name, entry in sorted(header.items(), key=lambda item: _begin(path, item)):
-        where = f"{name} in {path}"
-        dtype = _dtype(entry["dtype"], where)
-        shape = entry["shape"]
-        begin, end = entry["data_offsets"]
-        needed = math.prod(shape) * dtype.itemsize
-        if begin != covered or end - begin != needed or end > len(data):
+        header = _read_header(file, header_size, path)
+        data_size = size - 8 - header_size
+        places = []
+        covered = 0
+        for name, entry in sorted(header.items(), key=lambda item: _begin(path, item)):
+            where = f"{untrusted.shown(name)} in {path}"
+            dtype = _dtype(entry["dtype"], where)
+            shape = entry["shape"]
+            begin, end = entry["data_offsets"]
+            needed = math.prod(shape) * dtype.itemsize
+            if begin != covered or end - begin != needed or end > data_size:
+                raise ValueError(
+                    f"{where} must lie in {needed} bytes from byte {covered} of {data_size}; "
+                    f"its offsets are {begin} and {end}."
+                )
+            places.append((name, dtype, shape))
+            covered = end
+        if covered != data_size:
             raise ValueError(
-                f"{where} must lie in {needed} bytes from byte {covered} of {len(data)}; "
-                f"its offsets are {begin} and {end}."
+                f"{path} must end with its last array, at byte {covered} of its data; "
+                f"it has {data_size}."
             )
-        arrays[name] = np.frombuffer(data[begin:end], dtype).reshape(shape).copy()
-        covered = end
-    if covered != len(data):
+        return {name: _read_array(file, dtype, shape) for name, dtype, shape in places}
+
+
+def _read_header(file: BinaryIO, size: int, path: str) -> dict:
+    what = f"{path} is no safetensors file: its header"
+    if size > untrusted.MAX_JSON_BYTES:
         raise ValueError(
-            f"{path} must end with its last array, at byte {covered} of its data; "
-            f"it has {len(data)}."
+            f"{what} has {size} bytes; it must have {untrusted.MAX_JSON_BYTES} at most."
         )
-    return arrays
+    header = untrusted.load_json(file.read(size), what)
+    if not isinstance(header, dict):
+        raise ValueError(f"{what} is no JSON object.")
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(x, str) for x in metadata.values()):
+        raise ValueError(
+            f"{what} must have texts in __metadata__; it has {untrusted.shown(metadata)}."
+        )
+    return header
+
+
+def _read_array(file: BinaryIO, dtype: np.dtype, shape: list[int]) -> np.ndarray:
+    """Reads the array that comes next; its bytes are known to be there."""
+    array = np.empty(shape, dtype)
+    if array.size and file.readinto(array.reshape(-1).view(np.uint8)) != array.nbytes:
+        raise ValueError("It became shorter while it was read.")
+    return array
 
 
 def _begin(path: str, item: tuple[str, dict]) -> tuple[int, int]:
     """Returns the offsets of a header's entry, once it is known to be well formed."""
     name, entry = item
 
-    def natural(values, count=None):
+    def sizes(values, least, most):
         return (
             isinstance(values, list)
-            and (count is None or len(values) == count)
-            and all(type(value) is int and value >= 0 for value in values)
+            and least <= len(values) <= most
+            and all(map(untrusted.is_size, values))
         )
 
     if not (
         isinstance(entry, dict)
         and isinstance(entry.get("dtype"), str)
-        and natural(entry.get("shape"))
-        and natural(entry.get("data_offsets"), 2)
+        and sizes(entry.get("shape"), 0, untrusted.MAX_DIMENSIONS)
+        and sizes(entry.get("data_offsets"), 2, 2)
     ):
         raise ValueError(
-            f"{path} must give dtype, shape and data_offsets of {name}; it says {entry}."
+            f"{path} must give dtype, shape and data_offsets of {untrusted.shown(name)}; it says "
+            f"{untrusted.shown(entry)}. A shape has up to {untrusted.MAX_DIMENSIONS} sizes."
         )
     return tuple(entry["data_offsets"])
 

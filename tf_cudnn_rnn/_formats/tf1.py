@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tf_cudnn_rnn._formats import canonical as base
-from tf_cudnn_rnn._formats import vectors
+from tf_cudnn_rnn._formats import untrusted, vectors
 from tf_cudnn_rnn._formats.canonical import Canonical, Cell, Exported
 from tf_cudnn_rnn._layout import Layout
 
@@ -42,9 +42,9 @@ _GRU_LEAVES = (
 )
 _PATH = re.compile(
     r"(?:(?P<scope>.+?)/)??"
-    r"(?:stack_bidirectional_rnn/cell_(?P<stacked>\d+)/bidirectional_rnn/(?P<way>fw|bw)"
+    rf"(?:stack_bidirectional_rnn/cell_(?P<stacked>{base.INDEX})/bidirectional_rnn/(?P<way>fw|bw)"
     r"|bidirectional_rnn/(?P<only>fw|bw)"
-    r"|(?:rnn/)?multi_rnn_cell/cell_(?P<layer>\d+)"
+    rf"|(?:rnn/)?multi_rnn_cell/cell_(?P<layer>{base.INDEX})"
     r"|rnn)"
     r"/(?P<cell>[^/]+)"
 )
@@ -76,12 +76,12 @@ def _find(
         found.setdefault(place, {})[match["leaf"]] = key
     scopes = sorted({place.scope for place in found})
     if scope is None and len(scopes) > 1:
-        listed = ", ".join(map(repr, scopes))
+        listed = base.listed(map(repr, scopes))
         raise ValueError(f"`scope` must say which network to read; there are {listed}.")
     if scope is not None:
         found = {place: leaves for place, leaves in found.items() if place.scope == scope}
     if not found:
-        some = ", ".join(sorted(variables)[:8]) or "nothing"
+        some = base.listed(sorted(variables)) or "nothing"
         hint = ""
         if any(key.endswith(f"candidate/kernel{suffix}") for key in variables):
             hint = (
@@ -98,6 +98,11 @@ def _find(
     return found
 
 
+def _last_key(found: dict[_Place, dict[str, str]]) -> str:
+    """A key that tells the number of layers."""
+    return next(iter(found[max(found, key=lambda place: place.layer)].values()))
+
+
 def _grid(found: dict[_Place, dict[str, str]], variables: Mapping, leaves: tuple[str, ...]):
     """Returns the arrays of each layer [L] and direction [D], none missing or left over."""
     L = 1 + max(place.layer for place in found)
@@ -111,13 +116,14 @@ def _grid(found: dict[_Place, dict[str, str]], variables: Mapping, leaves: tuple
             missing = [leaf for leaf in leaves if leaf not in keys]
             extra = [keys[leaf] for leaf in keys if leaf not in (*leaves, "projection/kernel")]
             if missing or extra:
-                found_text = f" besides {', '.join(sorted(keys.values()))}" if keys else ""
+                found_text = f" besides {base.listed(sorted(keys.values()))}" if keys else ""
                 what = f"missing {', '.join(missing)}{found_text}" if missing else ""
                 what += "; " if missing and extra else ""
-                what += f"cuDNN's networks have no {', '.join(extra)}" if extra else ""
+                what += f"cuDNN's networks have no {base.listed(extra)}" if extra else ""
                 raise ValueError(
                     f"Layer {layer}{', backward' if backward else ''}, of {L} layers and "
-                    f"{D} directions, must have {', '.join(leaves)}; {what}."
+                    f"{D} directions, must have {', '.join(leaves)}; {what}. The last layer is "
+                    f"that of {untrusted.shown(_last_key(found))}."
                 )
             grid[-1].append({leaf: (key, np.asarray(variables[key])) for leaf, key in keys.items()})
     return grid
@@ -131,12 +137,11 @@ def _from_grid(
     GH = base.gate_letters(G)
     D = len(grid[0])
     cells: list[list[Cell]] = []
-    every = {}
+    base.check_dtypes(dict(pair for layer in grid for leaves in layer for pair in leaves.values()))
     sizes = None
     for layer, directions in enumerate(grid):
         cells.append([])
         for leaves in directions:
-            every |= dict(leaves.values())
             if rnn_mode == "gru":
                 kernel_name, _ = leaves["candidate/hidden_projection/kernel"]
                 bias_name, bias = leaves["candidate/hidden_projection/bias"]
@@ -182,7 +187,6 @@ def _from_grid(
                 bW[order.index("forget")] = forget_bias
             blocks = (base.from_order(block, order, rnn_mode) for block in (W, R, bW, bR))
             cells[-1].append(Cell(*blocks, None if projection is None else projection.T))
-    base.check_dtypes(every)
     return base.from_cells(rnn_mode, cells, of, notes)
 
 
@@ -292,7 +296,7 @@ def _from_opaque(variables, rnn_mode, scope, layout, slot, of) -> Canonical:
         and (key == suffix or key.endswith(f"/{suffix}"))
     ]
     if len(keys) != 1:
-        listed = ", ".join(sorted(keys or variables)[:8]) or "nothing"
+        listed = base.listed(sorted(keys or variables)) or "nothing"
         raise ValueError(
             f"`variables` must hold one {scope + '/' if scope else ''}{suffix}; found {listed}."
             + (" `scope` can say which." if keys else "")

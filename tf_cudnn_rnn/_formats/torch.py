@@ -1,15 +1,17 @@
 """PyTorch's nn.LSTM, nn.GRU and nn.RNN: the arrays of their state_dict."""
 
+import contextlib
 import os
 import re
-import zipfile
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tf_cudnn_rnn._formats import canonical as base
+from tf_cudnn_rnn._formats import untrusted
 from tf_cudnn_rnn._formats.canonical import Canonical, Cell, Exported
+from tf_cudnn_rnn._formats.npz import read_npz
 from tf_cudnn_rnn._formats.safetensors import read_safetensors
 
 # The rows of matrices, and the elements of biases.
@@ -22,7 +24,7 @@ GATE_ORDER = {
 
 _KEY = re.compile(
     r"(?P<prefix>|.*\.)(?P<kind>weight_ih|weight_hh|weight_hr|bias_ih|bias_hh)"
-    r"_l(?P<layer>\d+)(?P<reverse>_reverse)?"
+    rf"_l(?P<layer>{base.INDEX})(?P<reverse>_reverse)?"
 )
 
 
@@ -31,14 +33,18 @@ def _load(path: str | os.PathLike) -> dict[str, np.ndarray]:
     path = os.fspath(path)
     if path.endswith(".safetensors"):
         return read_safetensors(path)
-    if path.endswith(".npz") and zipfile.is_zipfile(path):
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+    if path.endswith(".npz") and _begins_like_zip(path):
+        return read_npz(path)
     raise ValueError(
         f"{path} must be a .safetensors or an .npz file. What torch.save writes runs code when it "
         "is loaded: write it anew in PyTorch, with safetensors.torch.save_file(state, path) or "
         "numpy.savez(path, **{name: t.numpy() for name, t in state.items()})."
     )
+
+
+def _begins_like_zip(path: str) -> bool:
+    with untrusted.opened(path) as (file, _):
+        return file.read(2) == b"PK"
 
 
 def from_torch(
@@ -60,14 +66,22 @@ def from_torch(
       of: "weights", or "gradients"; see Canonical.
 
     Raises:
-      ValueError: there is none or more than one RNN, arrays are missing, or shapes do not fit.
+      OSError: the file cannot be opened.
+      ValueError: there is none or more than one RNN, arrays are missing, shapes do not fit, or
+        the file is damaged.
     """
-    G = base.check_mode(rnn_mode)
+    base.check_mode(rnn_mode)
     base.check_of(of)
-    if isinstance(state, str | os.PathLike):
-        state = _load(state)
-    if not isinstance(state, Mapping):
-        raise TypeError(f"`state` must be a mapping or a path; got {type(state).__name__}.")
+    is_path = isinstance(state, str | os.PathLike)
+    with untrusted.named(state) if is_path else contextlib.nullcontext():
+        state = _load(state) if is_path else state
+        if not isinstance(state, Mapping):
+            raise TypeError(f"`state` must be a mapping or a path; got {type(state).__name__}.")
+        return _from_mapping(state, rnn_mode, prefix, of)
+
+
+def _from_mapping(state: Mapping, rnn_mode: str, prefix: str | None, of: str) -> Canonical:
+    G = base.check_mode(rnn_mode)
     prefix = _find_prefix(state, prefix)
     arrays = {}
     for key in state:
@@ -76,23 +90,26 @@ def from_torch(
             arrays[match["kind"], int(match["layer"]), bool(match["reverse"])] = np.asarray(
                 state[key]
             )
+    base.check_dtypes({_key(prefix, *name): array for name, array in arrays.items()})
     L = 1 + max(layer for _, layer, _ in arrays)
     D = 2 if any(reverse for *_, reverse in arrays) else 1
     kinds = {kind for kind, *_ in arrays}
     bias = any(kind.startswith("bias") for kind in kinds)
     wanted = ["weight_ih", "weight_hh"] + (["bias_ih", "bias_hh"] if bias else [])
     wanted += ["weight_hr"] if "weight_hr" in kinds else []
-    missing = [
+    # A name may say any number of layers, so that this stops at the first few that are missing.
+    missing = base.listed(
         _key(prefix, kind, layer, d)
         for layer in range(L)
         for d in range(D)
         for kind in wanted
         if (kind, layer, bool(d)) not in arrays
-    ]
+    )
     if missing:
         raise ValueError(
             f"`state` must hold {', '.join(wanted)} of each of {L} layers and {D} directions; "
-            f"missing {', '.join(missing)}."
+            f"missing {missing}. The last layer is that of "
+            f"{untrusted.shown(_key(prefix, *max(arrays, key=lambda name: name[1])))}."
         )
     projects = "weight_hr" in kinds
     if projects and rnn_mode != "lstm":
@@ -129,7 +146,6 @@ def from_torch(
                     cell.get("weight_hr"),
                 )
             )
-    base.check_dtypes({_key(prefix, *name): array for name, array in arrays.items()})
     return base.from_cells(rnn_mode, cells, of, () if bias else (base.NO_BIAS,))
 
 
@@ -139,7 +155,7 @@ def _key(prefix: str, kind: str, layer: int, reverse: int) -> str:
 
 def _find_prefix(state: Mapping, prefix: str | None) -> str:
     prefixes = {match["prefix"]: None for match in map(_KEY.fullmatch, state) if match}
-    listed = ", ".join(map(repr, prefixes))
+    listed = base.listed(map(repr, prefixes))
     if prefix is None:
         if len(prefixes) == 1:
             return next(iter(prefixes))
@@ -147,7 +163,7 @@ def _find_prefix(state: Mapping, prefix: str | None) -> str:
             raise ValueError(f"`prefix` must say which RNN to read; there are {listed}.")
     elif prefix in prefixes:
         return prefix
-    some = ", ".join(list(map(str, state))[:6]) or "nothing"
+    some = base.listed(map(str, state)) or "nothing"
     found = f"RNNs at {listed}" if prefixes else f"no RNN but {some}"
     raise ValueError(f"`state` must hold {prefix or ''}weight_ih_l0 and its kind; found {found}.")
 

@@ -5,14 +5,19 @@ so that a file of another network is refused rather than misread. Where dropout 
 layers there is the state of its seed besides.
 """
 
+import contextlib
+import os
+
 import numpy as np
 
-from tf_cudnn_rnn._formats import params_header
+from tf_cudnn_rnn._formats import canonical, hdf5, params_header, untrusted
 from tf_cudnn_rnn._layout import Layout
 
 _HEADER = "header"
 _DROPOUT_SEED = "dropout_seed"
 _WHERE = "the file"
+_MAX_ITEM_BYTES = 8
+_MAX_SEED_BYTES = 16
 
 
 def write(store, layout: Layout, params: np.ndarray, dropout_seed: np.ndarray | None) -> None:
@@ -44,21 +49,66 @@ def read_params(store, layout: Layout, layer: str) -> np.ndarray:
     Raises:
       ValueError: the weights are of another network, or of another kind of layer.
     """
+    with _named(store):
+        return _read_params(store, layout, layer)
+
+
+def _named(store):
+    """Puts the path of the file before errors, if the store tells it."""
+    path = getattr(store, "path_or_io", None)
+    return untrusted.named(path) if isinstance(path, os.PathLike) else contextlib.nullcontext()
+
+
+def _read_params(store, layout: Layout, layer: str) -> np.ndarray:
     keys = _keys(store)
     if _HEADER not in keys:
         raise ValueError(
             f"Layer {layer!r} must find the named matrices of a CudnnRNN and their "
-            f"`{_HEADER}` in the file; found {', '.join(sorted(keys)) or 'nothing'}. "
+            f"`{_HEADER}` in the file; found {canonical.listed(sorted(keys)) or 'nothing'}. "
             "Weights of other layers: tf_cudnn_rnn.weights and set_canonical_weights."
         )
-    params_header.check_same(np.asarray(store[_HEADER]).tobytes(), layout, layer, _WHERE)
+    header = _read(store, _HEADER, params_header.MAX_BYTES)
+    params_header.check_same(header.tobytes(), layout, layer, _WHERE)
     groups = [group for group in params_header.groups(layout) if group.size]
     return np.concatenate([_group_array(store, group).ravel() for group in groups])
 
 
 def read_dropout_seed(store) -> np.ndarray | None:
-    """Returns the state of the seed of dropout; None if the file has none."""
-    return store[_DROPOUT_SEED] if _DROPOUT_SEED in _keys(store) else None
+    """Returns the state [2] of the seed of dropout; None if the file has none."""
+    if _DROPOUT_SEED not in _keys(store):
+        return None
+    with _named(store):
+        state = _read(store, _DROPOUT_SEED, _MAX_SEED_BYTES)
+        if state.shape != (2,) or state.dtype.kind not in "iu":
+            raise ValueError(
+                f"{_DROPOUT_SEED} in {_WHERE} must have two integers; got {state.dtype} "
+                f"{list(state.shape)}."
+            )
+    return state
+
+
+def _read(store, name: str, most: int) -> np.ndarray:
+    """Reads an array of at most so many bytes, which it has in the file."""
+    _check_size(store, name, most)
+    return np.asarray(store[name])
+
+
+def _check_size(store, name: str, most: int) -> None:
+    """Raises ValueError if an array is larger, before it is read.
+
+    An HDF5 file can say any size of what takes no place in it. Keras' stores return what they
+    have read, and believe up to 4 GiB. (Of files in shards this sees one.)
+    """
+    group = getattr(store, "_h5_entry_group", None)
+    if not hasattr(group, "id") or name not in group:
+        return  # another kind of store or shard, or nothing, which the caller tells
+    where = f"{name} in {_WHERE}"
+    nbytes, stored = hdf5.sizes(hdf5.member(group, name, where, "Dataset"), where)
+    if nbytes > most or (stored is not None and stored < nbytes):
+        raise ValueError(
+            f"{where} must have at most {most} bytes, all of them in the file; it says {nbytes}"
+            f"{'' if stored is None else f' and has {stored}'}."
+        )
 
 
 def _keys(store) -> set[str]:
@@ -69,7 +119,7 @@ def _keys(store) -> set[str]:
 def _group_array(store, group: params_header.Group) -> np.ndarray:
     """Reads one group of a file, checked."""
     try:
-        array = np.asarray(store[str(group.name)])
+        array = _read(store, str(group.name), group.size * _MAX_ITEM_BYTES)
     except KeyError:
         raise ValueError(f"{_WHERE} must hold {group.name}, which is missing.") from None
     if array.shape != group.shape:

@@ -10,6 +10,7 @@ from typing import Any
 
 import keras
 
+from tf_cudnn_rnn._formats import untrusted
 from tf_cudnn_rnn.keras import _graphs, _stock_stack, cudnn_rnn, layers
 from tf_cudnn_rnn.keras._drop_in import DropIn
 
@@ -58,13 +59,16 @@ def load_model(filepath, custom_objects=None, compile=True, safe_mode=True) -> k
       filepath: a `.keras` file, saved with stock layers or with drop-ins.
       custom_objects, compile, safe_mode: as of Keras.
 
+    What the file holds may not be much larger unpacked than it is. What Keras makes of a config
+    is Keras' own affair: load no model of a stranger without `safe_mode`.
+
     Raises:
-      ValueError: `filepath` is no `.keras` file, or there is none.
+      ValueError: `filepath` is no `.keras` file, or there is none; or it is damaged.
     """
     path = pathlib.Path(os.fspath(filepath))
     if path.suffix == ".keras" and not path.exists():
         raise ValueError(f"`filepath` must name a file; there is no {path}.")
-    if path.suffix != ".keras" or not zipfile.is_zipfile(path):
+    if path.suffix != ".keras" or not _is_zip(path):
         raise ValueError(
             f"`filepath` must be a .keras file; got {path}. For other formats call "
             "keras.saving.load_model, and use the model inside tf_cudnn_rnn.keras.accelerate()."
@@ -72,16 +76,24 @@ def load_model(filepath, custom_objects=None, compile=True, safe_mode=True) -> k
     # Keras lets nobody replace its own classes while loading, so the file is rewritten.
     with tempfile.TemporaryDirectory() as folder:
         rewritten = pathlib.Path(folder) / path.name
-        with zipfile.ZipFile(path) as old, zipfile.ZipFile(rewritten, "w") as new:
+        with untrusted.opened(path) as (file, size), zipfile.ZipFile(rewritten, "w") as new:
+            old = untrusted.open_zip(file, size, str(path))
             for entry in old.infolist():
-                content = old.read(entry)
+                where = f"{untrusted.shown(entry.filename)} in {path}"
+                with untrusted.read_by("zipfile", where):
+                    content = old.read(entry)
                 if entry.filename == "config.json":
-                    config = _rename(json.loads(content), _stock_key, _drop_in_key)
-                    content = json.dumps(config).encode()
+                    config = untrusted.load_json(content, where)
+                    content = json.dumps(_rename(config, _stock_key, _drop_in_key)).encode()
                 new.writestr(entry, content)
         return keras.saving.load_model(
             rewritten, custom_objects=custom_objects, compile=compile, safe_mode=safe_mode
         )
+
+
+def _is_zip(path: pathlib.Path) -> bool:
+    with untrusted.opened(path) as (file, _):
+        return zipfile.is_zipfile(file)
 
 
 def to_keras(model: keras.Layer) -> keras.Layer:

@@ -1,0 +1,244 @@
+"""Fuzzes the readers of files: mutations of golden files, and inputs that coverage leads to.
+
+    .venv/bin/python -m tests.fuzz.files --mutations=10000
+    .venv/bin/python -m tests.fuzz.files --seconds=60
+    .venv/bin/python -m tests.fuzz.files --replay=FILE --formats=npz
+
+--mutations changes each golden file, which other libraries wrote, so many times, and reads the
+corpus, tests/fuzz/corpus, as it is. --seconds runs atheris on each format for so long, which needs
+tests/fuzz/requirements.txt; what reaches new lines of ours is put into build/fuzz, from where
+`--merge` takes it into the corpus. Every input must be read rightly, or be refused with a
+ValueError or an OSError that says where, within 2 seconds and 200 MB and twice its size. Exits
+with 1 if one is not, and leaves it in build/fuzz/findings.
+"""
+
+import argparse
+import collections
+import hashlib
+import multiprocessing
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import time
+import traceback
+import warnings
+
+sys.modules.setdefault("tensorflow", None)  # the readers need none, and forks are cheaper without
+
+from tests.fuzz import file_formats  # noqa: E402
+from tests.weights import measured  # noqa: E402
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+FOUND = _ROOT / "build" / "fuzz"
+_BATCH = 500
+_MOST_FINDINGS = 20
+
+
+def _seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def check(name: str, seed: str, content: bytes) -> str:
+    """Reads one input in this process: returns "read", "refused", or what is wrong."""
+    seconds, peak = _seconds(), _peak()
+    try:
+        outcome = file_formats.FORMATS[name].read(content, seed)
+    except BaseException:
+        return traceback.format_exc()
+    seconds, grown = _seconds() - seconds, _peak() - peak
+    if seconds > measured.SECONDS:
+        return f"it took {seconds:.1f} s"
+    if grown > measured.BASE_BYTES + 2 * len(content):
+        return f"it took {grown / 1e6:.0f} MB"
+    return outcome
+
+
+def check_apart(name: str, seed: str, content: bytes) -> str:
+    """`check` in a forked process, for a format whose reader the library runs in another."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(check(name, seed, content).encode(errors="replace"))
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        outcome = pipe.read().decode()
+    _, status, usage = os.wait4(child, 0)
+    if os.WIFSIGNALED(status):
+        seconds = usage.ru_utime + usage.ru_stime
+        if seconds > measured.SECONDS:
+            return f"it took {seconds:.1f} s until signal {os.WTERMSIG(status)}"
+        late = os.WTERMSIG(status) == signal.SIGPROF
+        return "refused, as it took too long" if late else "refused, as the library crashed"
+    return outcome
+
+
+def _batch(job: tuple[str, str, int, int]) -> tuple[collections.Counter, list]:
+    """Checks the mutations from `begin` to `end` of a seed."""
+    name, seed, begin, end = job
+    warnings.simplefilter("ignore")  # of zipfile and NumPy, about what we do on purpose
+    content = {**file_formats.golden_files(name), **file_formats.corpus(name)}[seed]
+    one = check_apart if file_formats.FORMATS[name].forks else check
+    outcomes = collections.Counter()
+    findings = []
+    for number in range(begin, end):
+        mutated = file_formats.mutation(name, seed, content, number)
+        outcome = one(name, seed, mutated)
+        if not outcome.startswith(("read", "refused")):
+            findings.append((name, f"{seed}, mutation {number}", mutated, outcome))
+            outcome = "found"
+        outcomes[outcome] += 1
+    return outcomes, findings
+
+
+def _report(name: str, what: str, content: bytes, outcome: str) -> None:
+    folder = FOUND / "findings"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}-{hashlib.sha256(content).hexdigest()[:12]}"
+    path.write_bytes(content)
+    print(f"FOUND in {what}: {path}\n{outcome}", flush=True)
+
+
+def run_mutations(names: list[str], count: int, processes: int) -> int:
+    """Checks `count` mutations of each golden file; returns how many findings there are."""
+    jobs = [(name, seed, 0, 1) for name in names for seed in file_formats.corpus(name)]
+    jobs += [
+        (name, seed, begin, min(begin + _BATCH, count + 1))
+        for name in names
+        for seed in file_formats.golden_files(name)
+        for begin in range(1, count + 1, _BATCH)
+    ]
+    start = time.monotonic()
+    totals = collections.defaultdict(collections.Counter)
+    found = 0
+    with multiprocessing.get_context("fork").Pool(processes, maxtasksperchild=20) as pool:
+        for done, (job, result) in enumerate(zip(jobs, pool.imap(_batch, jobs), strict=True), 1):
+            outcomes, findings = result
+            totals[job[0]] += outcomes
+            for finding in findings:
+                found += 1
+                if found <= _MOST_FINDINGS:
+                    _report(*finding)
+            if done % 50 == 0 or done == len(jobs):
+                seconds = time.monotonic() - start
+                print(f"{done} of {len(jobs)} batches, {seconds:.0f} s, {found} found", flush=True)
+    for name, outcomes in totals.items():
+        listed = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+        files = len(file_formats.golden_files(name))
+        print(f"{name}: {files} files, {outcomes.total()} inputs: {listed}")
+    return found
+
+
+# ------------------------------------------------------------------------------------
+# Coverage-guided
+# ------------------------------------------------------------------------------------
+
+
+def run_atheris(names: list[str], seconds: int) -> int:
+    """Lets atheris look for inputs of each format; returns how many formats have a finding."""
+    found = 0
+    for name in names:
+        if file_formats.FORMATS[name].forks:
+            continue  # coverage does not come home from a fork; --mutations has it
+        result = subprocess.run(_atheris_command(name, f"-max_total_time={seconds}"), cwd=_ROOT)
+        found += result.returncode != 0
+        print(f"{name}: {'found' if result.returncode else 'nothing found'}", flush=True)
+    return found
+
+
+def merge(names: list[str]) -> None:
+    """Puts what reaches more lines than the corpus into it."""
+    for name in names:
+        if not file_formats.FORMATS[name].forks:
+            subprocess.run(_atheris_command(name, "-merge=1"), cwd=_ROOT, check=True)
+
+
+def _atheris_command(name: str, option: str) -> list[str]:
+    new, kept = FOUND / name, file_formats.CORPUS / name
+    seeds = FOUND / "seeds" / name
+    for folder in (new, kept, seeds, FOUND / "findings"):
+        folder.mkdir(parents=True, exist_ok=True)
+    for path, content in file_formats.golden_files(name).items():
+        (seeds / path.replace("/", "-")).write_bytes(content)
+    folders = [kept, new] if option.startswith("-merge") else [new, kept, seeds]
+    options = [
+        option,
+        "-max_len=20000",
+        "-timeout=20",
+        "-rss_limit_mb=1000",
+        "-print_final_stats=1",
+    ]
+    options += [f"-artifact_prefix={FOUND}/findings/{name}-", "-verbosity=0"]
+    module = [sys.executable, "-m", "tests.fuzz.files", f"--target={name}"]
+    return [*module, *options, *map(str, folders)]
+
+
+def run_target(name: str, options: list[str]) -> None:
+    """What atheris runs."""
+    import atheris
+
+    def one(content: bytes) -> None:
+        outcome = check(name, f"torch/model.{name}", content)
+        if outcome not in ("read", "refused"):
+            raise AssertionError(outcome)
+
+    instrument(atheris)
+    atheris.Setup([sys.argv[0], *options], one)
+    atheris.Fuzz()
+
+
+def instrument(atheris) -> None:
+    """Counts the lines of all readers, which are loaded already."""
+    for module_name, module in list(sys.modules.items()):
+        if module_name.startswith("tf_cudnn_rnn._formats.") or module_name == "json.decoder":
+            for function in vars(module).values():
+                if getattr(function, "__module__", None) == module_name and callable(function):
+                    if hasattr(function, "__code__"):
+                        atheris.instrument_func(function)
+
+
+def main() -> None:
+    """Parses the flags."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--mutations", type=int, default=0, help="of each golden file")
+    parser.add_argument("--seconds", type=int, default=0, help="of atheris, for each format")
+    parser.add_argument("--formats", nargs="*", default=list(file_formats.FORMATS))
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--merge", action="store_true", help="takes what is new into the corpus")
+    parser.add_argument("--replay", help="a file to read as each of --formats")
+    parser.add_argument("--target", help=argparse.SUPPRESS)
+    flags, rest = parser.parse_known_args()
+    if flags.target:
+        run_target(flags.target, rest)
+        return
+    if rest:
+        parser.error(f"unknown: {' '.join(rest)}")
+    found = 0
+    if flags.replay:
+        content = pathlib.Path(flags.replay).read_bytes()
+        for name in flags.formats:
+            outcome = check_apart(name, flags.replay, content)
+            print(f"{name}: {outcome}")
+            found += not outcome.startswith(("read", "refused"))
+    if flags.mutations:
+        found += run_mutations(flags.formats, flags.mutations, flags.processes)
+    if flags.seconds:
+        found += run_atheris(flags.formats, flags.seconds)
+    if flags.merge:
+        merge(flags.formats)
+    print(f"{found} found" if found else "Nothing was found.")
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

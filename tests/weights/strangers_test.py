@@ -1,0 +1,36 @@
+"""Files from strangers: whatever they hold, a reader ends soon, in little memory, and says why."""
+
+import numpy as np
+import pytest
+
+from tests.weights import hostile, measured
+from tf_cudnn_rnn import weights
+
+# Warnings are for those who mean well.
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+@pytest.mark.parametrize("name", hostile.CASES)
+def test_hostile(name, tmp_path):
+    attack = hostile.CASES[name](tmp_path)
+    outcome = measured.run(attack.read, *attack.arguments)
+    cost = f"{outcome.seconds:.2f} s, {outcome.peak_bytes / 1e6:.0f} MB: {outcome.message[:500]}"
+    assert outcome.error in ("ValueError", "OSError"), (outcome.error, cost)
+    assert outcome.seconds < measured.SECONDS, cost
+    assert outcome.peak_bytes < measured.BASE_BYTES + 2 * attack.size, cost
+    for text in attack.names:
+        assert text in outcome.message, cost
+    assert len(outcome.message) < 2000, cost
+
+
+@pytest.mark.parametrize("layer", ["00", "9" * 5000, "١", "-1", " 0"])
+def test_names_that_nobody_writes_are_of_other_entries(layer):
+    """They are not another spelling of a layer's name."""
+    state = hostile.state()
+    expected = weights.from_torch(state, "lstm").params
+    more = {f"weight_hh_l{layer}": np.ones_like(hostile.MATRIX)}
+    np.testing.assert_array_equal(weights.from_torch(state | more, "lstm").params, expected)
+    variables = hostile.tf1(0)
+    expected = weights.from_tf1_cudnn(variables, "lstm").params
+    more = {key: array + 1 for key, array in hostile.tf1(layer).items()}
+    np.testing.assert_array_equal(weights.from_tf1_cudnn(variables | more, "lstm").params, expected)

@@ -1,0 +1,396 @@
+"""The layers of an `.h5` file of Keras 2, read in a process of its own.
+
+HDF5 is a file system in a file, and its library trusts it. A few flipped bytes can send it round
+in circles, or let it ask for gigabytes, where no check of ours comes between. So another process
+reads, with limits on its time and memory, and hands the arrays over; when it ends early, the file
+is refused. What the library would do in good faith, we refuse: it opens other files that a link
+or a dataset names, and believes what the file says of its sizes.
+
+`read` is for the process that wants the arrays, most else for the one that reads.
+"""
+
+import json
+import math
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from tf_cudnn_rnn._formats import untrusted
+
+# Of the processor, besides that for the bytes there are.
+_SECONDS = 1.0
+_BYTES_PER_SECOND = 20e6  # fewer than any machine reads
+_MEMORY = 48 << 20  # bytes, besides half the file
+_PIECE = 4 << 20  # bytes that are handed over at once
+_MAX_NAMES = 10_000
+_MAX_DEPTH = 32
+# gzip, shuffle, fletcher32 and h5py's lzf. For others the library would look for plug-ins.
+_FILTERS = (1, 2, 3, 32000)
+
+# Of the other process. TensorFlow takes seconds to import, and is not needed.
+_CODE = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+sys.modules["tensorflow"] = None
+from tf_cudnn_rnn._formats import hdf5
+hdf5.main(sys.argv[2])
+"""
+# Before it on stderr stands what others say.
+_ERROR = "\n--- "
+
+
+def read(path: str) -> list[tuple[str, str, list[np.ndarray]]]:
+    """Returns the name, the class ("" if unknown) and the arrays of each layer with weights.
+
+    Raises:
+      OSError: the file cannot be opened.
+      ValueError: it is no such file, or is damaged.
+    """
+    with untrusted.opened(path) as (_, size), tempfile.TemporaryFile() as errors:
+        paths = [os.path.abspath(entry) for entry in sys.path]
+        with subprocess.Popen(
+            [sys.executable, "-I", "-c", _CODE, json.dumps(paths), path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            # It multiplies nothing; and reads nothing but the file.
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "HDF5_PLUGIN_PRELOAD": "::"},
+        ) as child:
+            try:
+                layers = list(receive(child.stdout, size))
+            except EOFError:
+                layers = None
+            finally:
+                child.stdout.close()
+        if layers is None or child.returncode:
+            errors.seek(0)
+            raise ValueError(_reason(path, child.returncode, errors.read()))
+    return layers
+
+
+def _reason(path: str, status: int, errors: bytes) -> str:
+    """Says why the other process did not hand all over."""
+    said = errors.decode(errors="replace")
+    if _ERROR in said:
+        return said.rpartition(_ERROR)[2]
+    if status == -signal.SIGPROF:
+        return f"{path} is damaged, or forged: to read it takes longer than its size explains."
+    if status < 0:
+        return f"{path} is damaged, or forged: HDF5's library crashed on it (signal {-status})."
+    return f"{path} could not be read by {sys.executable}: {untrusted.shown(said[-200:])}"
+
+
+def receive(stream: BinaryIO, size: int) -> Iterator[tuple[str, str, list[np.ndarray]]]:
+    """Reads what `send` wrote of a file of `size` bytes.
+
+    Raises:
+      EOFError: it ends too early.
+    """
+    line = stream.readline()
+    if not line.endswith(b"\n"):
+        raise EOFError
+    allowance = untrusted.Allowance(size)
+    for name, class_name, arrays in json.loads(line):
+        layer = []
+        for dtype, shape in arrays:
+            array = np.empty(shape, dtype)
+            allowance.take(array.nbytes, name)
+            if array.size and stream.readinto(array.reshape(-1).view(np.uint8)) != array.nbytes:
+                raise EOFError
+            layer.append(array)
+        yield name, class_name, layer
+
+
+# ------------------------------------------------------------------------------------
+# In the other process
+# ------------------------------------------------------------------------------------
+
+
+def main(path: str) -> None:
+    """Reads the file under limits, and writes its layers to stdout."""
+    import h5py  # noqa: F401 before the limits
+
+    limit(os.stat(path).st_size)
+    try:
+        with open(sys.stdout.fileno(), "wb", closefd=False) as out:
+            send(path, out)
+    except BrokenPipeError:
+        pass
+    except ValueError as error:
+        sys.stderr.write(f"{_ERROR}{error}")
+        sys.exit(1)
+
+
+def limit(size: int) -> None:
+    """Bounds what this process can take from now on to read a file of `size` bytes."""
+    with open("/proc/self/statm") as file:
+        memory = int(file.read().split()[0]) * resource.getpagesize()
+    memory += _MEMORY + size // 2
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # Ends the process, wherever it is.
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, _SECONDS + size / _BYTES_PER_SECOND)
+
+
+def send(path: str, out: BinaryIO) -> None:
+    """Writes a line of JSON about all layers, and then their arrays.
+
+    Raises:
+      ValueError: the file is another one, or is damaged.
+    """
+    import h5py
+
+    if not h5py.is_hdf5(path):
+        raise ValueError(f"{path} is no HDF5 file.")
+    with untrusted.read_by("h5py", path):
+        file = h5py.File(path, "r")
+    with file, untrusted.named(path):
+        layers = _layers(file, path)
+        about = [
+            (name, class_name, [(dataset.dtype.str, dataset.shape) for dataset in datasets])
+            for name, class_name, datasets in layers
+        ]
+        out.write(json.dumps(about).encode() + b"\n")
+        for name, _, datasets in layers:
+            for dataset in datasets:
+                with untrusted.read_by("h5py", f"{untrusted.shown(name)} in {path}"):
+                    for piece in _pieces(dataset):
+                        out.write(np.ascontiguousarray(piece))
+
+
+def _layers(file, path: str) -> list[tuple[str, str, list]]:
+    """Finds all layers with weights: name, class, and datasets, which are known to be sound."""
+    group = file
+    if _link(file, "model_weights", path) is not None:
+        group = member(file, "model_weights", path, "Group")
+    if not _has_attribute(group, "layer_names", path):
+        raise ValueError(
+            f"{path} must be an .h5 file of Keras 2, with `layer_names`; found "
+            f"{_some(group) or 'nothing'}. Keras 3 reads its own .weights.h5: "
+            "load the model there and pass `layer.get_weights()` to from_keras."
+        )
+    class_names = _class_names(file, path)
+    allowance = untrusted.Allowance(os.stat(path).st_size)
+    layers = []
+    seen = set()
+    for name in _once(_texts(group, "layer_names", path), f"`layer_names` in {path}"):
+        where = f"{untrusted.shown(name)} in {path}"
+        layer = member(group, name, where, "Group")
+        datasets = []
+        for key in _texts(layer, "weight_names", where):
+            place = f"{untrusted.shown(key)} of {where}"
+            dataset = member(layer, key, place, "Dataset")
+            address = _address(dataset, place)
+            nbytes, stored = sizes(dataset, place)
+            if address in seen:
+                raise ValueError(f"{place} must stand for one array; it is that of another, too.")
+            seen.add(address)
+            allowance.take(nbytes, place)
+            if stored is not None and stored < nbytes:
+                raise ValueError(f"{place} must have {nbytes} bytes; {stored} are in the file.")
+            datasets.append(dataset)
+        if datasets:
+            layers.append((name, class_names.get(name, ""), datasets))
+    return layers
+
+
+def _once(names: list[str], where: str) -> list[str]:
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"{where} must name each layer once; {len(names)} names are not all others."
+        )
+    return names
+
+
+def _some(group) -> str:
+    """The first members of a group, for a message."""
+    names = []
+    for name in group:
+        names.append(untrusted.shown(name))
+        if len(names) == 8:
+            break
+    return ", ".join(sorted(names))
+
+
+def _link(group, name: str, where: str):
+    """Returns the link of this name, None if there is none. Follows no link."""
+    import h5py
+
+    with untrusted.read_by("h5py", where):
+        if not group.id.links.exists(name.encode()):
+            return None
+        link = group.get(name, getlink=True)
+    if not isinstance(link, h5py.HardLink):
+        raise ValueError(
+            f"{where} must be in the file itself; {untrusted.shown(name)} is a "
+            f"{type(link).__name__}, which leads elsewhere."
+        )
+    return link
+
+
+def member(group, name: str, where: str, kind: str):
+    """Returns an object that is in the file itself, by its path.
+
+    Args:
+      group: of h5py.
+      name: the path.
+      where: of it, for messages.
+      kind: "Group" or "Dataset".
+
+    Raises:
+      ValueError: it is elsewhere, of another kind, or not there.
+    """
+    import h5py
+
+    parts = name.removeprefix("/").split("/")
+    if len(parts) > _MAX_DEPTH:
+        raise ValueError(f"{where} must have a path of at most {_MAX_DEPTH} names.")
+    for part in parts:
+        if part in ("", ".") or not isinstance(group, h5py.Group):
+            raise ValueError(f"{where} must be a path of groups; {untrusted.shown(part)} is none.")
+        if _link(group, part, where) is None:
+            raise ValueError(f"{where} must be there; there is no {untrusted.shown(part)}.")
+        with untrusted.read_by("h5py", where):
+            group = group[part]
+    if not isinstance(group, getattr(h5py, kind)):
+        raise ValueError(f"{where} must be a {kind}; it is a {type(group).__name__}.")
+    return group
+
+
+def _address(dataset, where: str) -> tuple[int, int]:
+    import h5py
+
+    with untrusted.read_by("h5py", where):
+        info = h5py.h5o.get_info(dataset.id)
+    return info.fileno, info.addr
+
+
+def sizes(dataset, where: str) -> tuple[int, int | None]:
+    """Returns the bytes of a dataset, and those of it in the file, None if it is compressed.
+
+    Raises:
+      ValueError: it is not in the file itself, or holds no numbers.
+    """
+    import h5py
+
+    with untrusted.read_by("h5py", where):
+        properties = dataset.id.get_create_plist()
+        filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
+        external, layout = properties.get_external_count(), properties.get_layout()
+        shape, dtype = dataset.shape, dataset.dtype
+        stored = dataset.id.get_storage_size()
+    if external:
+        raise ValueError(f"{where} must be in the file itself; it is in an external file.")
+    if layout not in (h5py.h5d.COMPACT, h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED):
+        raise ValueError(f"{where} must be in the file itself; it is a virtual dataset.")
+    if not set(filters) <= set(_FILTERS):
+        raise ValueError(
+            f"{where} must be stored as it is, or with gzip or lzf; it has the filters {filters}."
+        )
+    if dtype.kind not in "biuf" or dtype.itemsize > 8 or shape is None:
+        raise ValueError(f"{where} must hold numbers; it holds {untrusted.shown(str(dtype))}.")
+    return math.prod(shape) * dtype.itemsize, None if filters else stored
+
+
+def _pieces(dataset) -> Iterator[np.ndarray]:
+    """Yields a dataset, some rows at a time."""
+    if not dataset.shape or not dataset.size:
+        yield dataset[()]
+        return
+    row_bytes = dataset.size // dataset.shape[0] * dataset.dtype.itemsize
+    rows = max(1, _PIECE // row_bytes)
+    if dataset.chunks:  # of which each is read once
+        rows = -(-rows // dataset.chunks[0]) * dataset.chunks[0]
+    for begin in range(0, dataset.shape[0], rows):
+        yield dataset[begin : begin + rows]
+
+
+def _has_attribute(group, name: str, where: str) -> bool:
+    with untrusted.read_by("h5py", where):
+        return name in group.attrs
+
+
+def _attribute(group, name: str, where: str) -> Any:
+    """Reads an attribute, which must be of texts; None for one of nothing."""
+    import h5py
+
+    where = f"`{name}` of {where}"
+    if not _has_attribute(group, name, where):
+        raise ValueError(f"{where} must be there; it is missing.")
+    with untrusted.read_by("h5py", where):
+        attribute = h5py.h5a.open(group.id, name.encode())
+        count = attribute.get_space().get_simple_extent_npoints()
+        is_text = isinstance(attribute.get_type(), h5py.h5t.TypeStringID)
+        dtype = attribute.dtype
+    if count == 0:
+        return None
+    if count > _MAX_NAMES:
+        raise ValueError(f"{where} must have at most {_MAX_NAMES} texts; it has {count}.")
+    if not is_text:
+        raise ValueError(f"{where} must hold texts; it holds {untrusted.shown(str(dtype))}.")
+    with untrusted.read_by("h5py", where):
+        return group.attrs[name]
+
+
+def _texts(group, name: str, where: str) -> list[str]:
+    """Reads an attribute that is a list of texts."""
+    value = _attribute(group, name, where)
+    if value is None:
+        return []
+    if not isinstance(value, np.ndarray) or value.ndim != 1:
+        raise ValueError(
+            f"`{name}` of {where} must be a list of texts; its shape is {np.shape(value)}."
+        )
+    return [_text(text, name, where) for text in value]
+
+
+def _text(value: str | bytes, name: str, where: str) -> str:
+    try:
+        value = value if isinstance(value, bytes) else value.encode()
+        return value.decode()
+    except UnicodeError:
+        raise ValueError(
+            f"`{name}` of {where} must hold texts in UTF-8; got {untrusted.shown(value)}."
+        ) from None
+
+
+def _class_names(file, path: str) -> dict[str, str]:
+    """The classes of layers, by name, which a model's config tells; none if there is no config."""
+    if not _has_attribute(file, "model_config", path):
+        return {}
+    where = f"`model_config` of {path}"
+    value = _attribute(file, "model_config", path)
+    if not isinstance(value, str | bytes):
+        raise ValueError(f"{where} must be one text; got {untrusted.shown(value)}.")
+    config = untrusted.load_json(_text(value, "model_config", path), where)
+    layers = _get(config, "config", where)
+    if isinstance(layers, dict):
+        layers = layers.get("layers", [])
+    if not isinstance(layers, list):
+        raise ValueError(f"{where} must have a list of layers; got {untrusted.shown(layers)}.")
+    names = {}
+    for layer in layers:
+        class_name, of_layer = _get(layer, "class_name", where), _get(layer, "config", where)
+        name, inner = _get(of_layer, "name", where), of_layer.get("layer")
+        if inner is not None:
+            class_name = f"{class_name}({_get(inner, 'class_name', where)})"
+        if not isinstance(name, str) or not isinstance(class_name, str):
+            raise ValueError(
+                f"{where} must give texts for name and class; got {untrusted.shown(layer)}."
+            )
+        names[name] = class_name
+    return names
+
+
+def _get(value: Any, key: str, where: str) -> Any:
+    if not isinstance(value, dict) or key not in value:
+        raise ValueError(f"{where} must have {key} in {untrusted.shown(value)}.")
+    return value[key]

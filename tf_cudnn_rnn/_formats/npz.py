@@ -1,0 +1,74 @@
+"""NumPy's .npz files: zip files of .npy files."""
+
+import contextlib
+import math
+import os
+import zipfile
+
+import numpy as np
+
+from tf_cudnn_rnn._formats import untrusted
+
+_PIECE = 1 << 20  # bytes
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+
+def read_npz(path: str | os.PathLike) -> dict[str, np.ndarray]:
+    """Reads all arrays of an `.npz` file, which may come from anybody.
+
+    np.load believes what such a file says of its sizes; this compares them with the bytes that
+    are there. It runs no code from the file.
+
+    Raises:
+      OSError: it cannot be opened.
+      ValueError: it is no such file, is damaged, holds objects or records, or would take much
+        more memory than it has bytes.
+    """
+    path = os.fspath(path)
+    arrays = {}
+    with untrusted.opened(path) as (file, size):
+        archive = untrusted.open_zip(file, size, path)
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            where = f"{untrusted.shown(name)} in {path}"
+            if name == member.filename:
+                raise ValueError(f"{where} must be an array, whose name ends with .npy.")
+            arrays[name] = _read(archive, member, where)
+    return arrays
+
+
+def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> np.ndarray:
+    """Reads a member whose size is one that it may have."""
+    with contextlib.ExitStack() as stack:
+        with untrusted.read_by("NumPy", where):
+            file = stack.enter_context(archive.open(member))
+            version = np.lib.format.read_magic(file)
+            read_header = _HEADERS.get(version)
+            shape, is_fortran, dtype = read_header(file) if read_header else (None, None, None)
+            found = member.file_size - file.tell()
+        if read_header is None:
+            raise ValueError(f"{where} must be of version 1 or 2 of .npy; it is of {version}.")
+        if dtype.kind not in "biufcSUV" or dtype.names or dtype.subdtype or not dtype.itemsize:
+            raise ValueError(
+                f"{where} must hold numbers or texts; it holds {untrusted.shown(str(dtype))}."
+            )
+        if len(shape) > untrusted.MAX_DIMENSIONS or not all(map(untrusted.is_size, shape)):
+            raise ValueError(
+                f"{where} must have a shape of up to {untrusted.MAX_DIMENSIONS} sizes; its shape "
+                f"is {untrusted.shown(shape)}."
+            )
+        if math.prod(shape) * dtype.itemsize != found:
+            raise ValueError(
+                f"{where} must have the bytes of its shape {untrusted.shown(shape)} and type "
+                f"{dtype}; it has {found}."
+            )
+        with untrusted.read_by("zipfile", where):
+            array = np.empty(math.prod(shape), dtype)
+            content = array.view(np.uint8) if array.size else array
+            for begin in range(0, found, _PIECE):
+                piece = file.read(min(_PIECE, found - begin))
+                content[begin : begin + len(piece)] = np.frombuffer(piece, np.uint8)
+            return array.reshape(shape, order="F" if is_fortran else "C")

@@ -1,0 +1,222 @@
+"""Bounds for files that a stranger may have written.
+
+A number in a file is a claim. What a reader spends follows the bytes that are there: it compares
+before it allocates or loops. Well-kept readers do the reading (json, zipfile, NumPy, h5py,
+protobuf); here stands what holds them to that, and turns what they raise into a ValueError that
+names the file and the place.
+
+Memory: a reader takes at most 200 MB and twice the file's size, before it refuses. Of these,
+arrays have what `Allowance` tells, and the rest is for the readers themselves.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import reprlib
+import stat
+import zipfile
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+# Of arrays in a compressed file; what is larger must be stored as it is.
+_ALLOWANCE_BYTES = 48 << 20
+# Of JSON. In a header of safetensors this is 75,000 arrays, and a value takes up to 100 bytes.
+MAX_JSON_BYTES = 8 << 20
+_MAX_JSON_VALUES = 1_000_000
+_MAX_JSON_DEPTH = 100
+# NumPy 1 has no more.
+MAX_DIMENSIONS = 32
+_MAX_MEMBERS = 10_000
+_DIRECTORY_ENTRY = b"PK\x01\x02"  # of a zip file; each member has one
+_ENCRYPTED = 1
+_ZIP_BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
+_MAX_SHOWN = 200
+
+
+def shown(value: Any) -> str:
+    """`value`, which comes from a file, for a message: short, and printable."""
+    if not isinstance(value, str):
+        return reprlib.repr(value)
+    if value.isprintable() and len(value) <= _MAX_SHOWN:
+        return value
+    return ascii(value[:_MAX_SHOWN]) + ("..." if len(value) > _MAX_SHOWN else "")
+
+
+def is_size(value: Any) -> bool:
+    """Whether `value` can be a size of NumPy's, which are 64-bit integers."""
+    return type(value) is int and 0 <= value < 2**63
+
+
+@contextlib.contextmanager
+def opened(path: str | os.PathLike) -> Iterator[tuple[BinaryIO, int]]:
+    """Opens a file to read: yields it, and its size in bytes.
+
+    Raises:
+      OSError: it cannot be opened.
+      ValueError: it is a pipe or a device, which may have no end.
+    """
+    # A pipe without a writer would block.
+    with open(path, "rb", opener=lambda p, flags: os.open(p, flags | os.O_NONBLOCK)) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError(f"{os.fspath(path)} must be a file; it is a pipe or a device.")
+        with named(path):
+            yield file, status.st_size
+
+
+@contextlib.contextmanager
+def named(path: str | os.PathLike) -> Iterator[None]:
+    """Puts the name of the file before errors that do not have it."""
+    path = os.fspath(path)
+    try:
+        yield
+    except ValueError as error:
+        if path in str(error):
+            raise
+        raise ValueError(f"{path}: {error}") from error
+    except MemoryError as error:
+        raise OSError(errno.ENOMEM, "It does not fit into memory", path) from error
+
+
+@contextlib.contextmanager
+def read_by(reader: str, what: str) -> Iterator[None]:
+    """Turns whatever a reader of others raises into a ValueError.
+
+    Which classes that can be, none of them says: zipfile, for example, has six.
+
+    Args:
+      reader: for messages.
+      what: the place and the file.
+    """
+    try:
+        yield
+    except Exception as error:
+        text = shown(f"{type(error).__name__}: {error}")
+        raise ValueError(f"{what} is damaged, or forged: {reader} says {text}") from error
+
+
+def load_json(text: bytes | str, what: str) -> Any:
+    """Parses JSON, in which no object has a key twice.
+
+    Raises:
+      ValueError: it is none, or too deep or long to be read; begins with `what`.
+    """
+    if len(text) > MAX_JSON_BYTES:
+        raise ValueError(
+            f"{what} has {len(text)} bytes of JSON; it must have {MAX_JSON_BYTES} at most."
+        )
+    marks = (b"[", b"{", b",", b":") if isinstance(text, bytes) else "[{,:"
+    values = sum(map(text.count, marks))
+    if values > _MAX_JSON_VALUES:
+        raise ValueError(
+            f"{what} has up to {values} values in JSON; it must have {_MAX_JSON_VALUES} at most."
+        )
+    try:
+        text = text.decode() if isinstance(text, bytes) else text
+        value = json.loads(text, object_pairs_hook=_unique)
+        if "\\u" in text:  # which can make half a character
+            json.dumps(value, ensure_ascii=False).encode()
+    except KeyError as error:
+        key = shown(error.args[0])
+        raise ValueError(f"{what} has the key {key} twice in one object of JSON.") from None
+    except RecursionError:
+        value = None
+        depth = _MAX_JSON_DEPTH + 1
+    except ValueError as error:
+        raise ValueError(f"{what} is no JSON.") from error
+    else:
+        depth = _depth(value)
+    if depth > _MAX_JSON_DEPTH:
+        raise ValueError(
+            f"{what} has lists in lists of JSON; it must have {_MAX_JSON_DEPTH} levels at most."
+        )
+    return value
+
+
+def _depth(value: Any) -> int:
+    """How many levels of lists and objects `value` has; stops at one too many."""
+    depth = 0
+    level = [value]
+    while level and depth <= _MAX_JSON_DEPTH:
+        inner = [item for item in level if isinstance(item, dict | list)]
+        depth += bool(inner)
+        level = [
+            part for item in inner for part in (item.values() if isinstance(item, dict) else item)
+        ]
+    return depth
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        seen = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise KeyError(key)
+            seen.add(key)
+    return result
+
+
+def _count(file: BinaryIO, signature: bytes) -> int:
+    """How often `signature` is in a file."""
+    count = 0
+    kept = b""
+    file.seek(0)
+    while piece := file.read(1 << 20):
+        piece = kept + piece
+        count += piece.count(signature)
+        kept = piece[1 - len(signature) :]
+    return count
+
+
+def open_zip(file: BinaryIO, size: int, path: str) -> zipfile.ZipFile:
+    """Opens a zip file of `size` bytes, whose members together are not too large.
+
+    Each is stored or deflated, as those that NumPy and Keras write.
+
+    Raises:
+      ValueError: it is none, or holds something else.
+    """
+    # zipfile would read one that has something before it, which NumPy does not.
+    file.seek(0)
+    if file.read(4) not in _ZIP_BEGINS:
+        raise ValueError(f"{path} is no zip file: it must begin with PK.")
+    count = _count(file, _DIRECTORY_ENTRY)
+    if count > _MAX_MEMBERS:
+        raise ValueError(f"{path} must hold at most {_MAX_MEMBERS} members; it holds {count}.")
+    with read_by("zipfile", path):
+        archive = zipfile.ZipFile(file)
+    allowance = Allowance(size)
+    seen = set()
+    for member in archive.infolist():
+        where = f"{shown(member.filename)} in {path}"
+        if member.filename in seen:
+            raise ValueError(f"{where} must be there once; it is there twice.")
+        seen.add(member.filename)
+        is_known = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+        if not is_known or member.flag_bits & _ENCRYPTED:
+            raise ValueError(
+                f"{where} must be stored or deflated, and not encrypted; it has method "
+                f"{member.compress_type} and flags {member.flag_bits:#x}."
+            )
+        allowance.take(member.file_size, where)
+    return archive
+
+
+class Allowance:
+    """The bytes that all arrays of a file may have when they are unpacked."""
+
+    def __init__(self, size: int):
+        """Begins with that of a file of `size` bytes."""
+        self._size = size
+        self._left = self._all = _ALLOWANCE_BYTES + size + size // 2
+
+    def take(self, count: int, what: str) -> None:
+        """Takes `count` bytes for `what`; ValueError if they are not left."""
+        self._left -= count
+        if self._left < 0:
+            raise ValueError(
+                f"{what} would take {count} bytes. All arrays must fit into {self._all}, as the "
+                f"file has {self._size}; if it is to be trusted, write it without compression."
+            )
