@@ -1,4 +1,4 @@
-"""Hypothesis strategy for calls of all ops, as op_rules.py describes them: valid ones, and wrong ones.
+"""Hypothesis strategy for calls of an op, as op_rules.py describes them, right and wrong ones.
 
 Each starts as a valid call. Then none to three things are changed, at random; whether it is still
 valid, op_rules.py says.
