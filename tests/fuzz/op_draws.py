@@ -260,7 +260,8 @@ def _change_type(draw, call: dict) -> None:
 
 def _change_values(draw, call: dict) -> None:
     """Of a number, a length, or how a real tensor is filled."""
-    tensor = _pick(draw, call)
+    lengths = call["tensors"].get("sequence_lengths")
+    tensor = lengths if lengths and draw(st.booleans()) else _pick(draw, call)
     if isinstance(tensor, list):
         return
     if "values" not in tensor:
@@ -335,6 +336,7 @@ def _change_forward(draw, call: dict) -> None:
     if reserve.get("from") != "reserve_space":
         return
     dtype = reserve["dtype"]
+    reserve["shape"] = [-1]
     kind = draw(
         st.sampled_from(
             ["call", "lengths", "all", "body", "header", "key", "other", "size", "shape", "own"]
@@ -385,15 +387,14 @@ def _change_forward(draw, call: dict) -> None:
         reserve["edit"] = {"kind": kind, **edit}
 
 
-_CHANGES = (
-    *(_change_shape,) * 4,
-    *(_change_attribute,) * 3,
-    *(_change_values,) * 2,
-    *(_change_forward,) * 2,
-    _change_type,
-    _change_list,
-    _change_sizes,
-)
+def _changes(op: str) -> list:
+    """What can be changed in a call of `op`; more often what it has most rules for."""
+    changes = [_change_shape, _change_attribute, _change_values, _change_type]
+    if op in calls.BACKPROP:
+        return [*changes, _change_shape, *[_change_forward] * 3]
+    if op in calls.FORWARD:
+        return [*changes, _change_shape, _change_shape, _change_values]
+    return [*changes, _change_sizes, _change_sizes, _change_list]
 
 
 def _into_graph(draw, call: dict) -> None:
@@ -461,8 +462,8 @@ def op_calls(draw, op: str) -> dict:
         call = _backprop(draw, op, network, dtype, seed)
     else:
         call = _params_call(draw, op, network, dtype, seed)
-    for _ in range(draw(st.sampled_from([1, 0, 0, 1, 1, 2, 3]))):
-        draw(st.sampled_from(_CHANGES))(draw, call)
+    for _ in range(draw(st.sampled_from([1, 0, 1, 1, 2, 3]))):
+        draw(st.sampled_from(_changes(op)))(draw, call)
     call["mode"] = mode
     if mode == "graph":
         call["known"] = draw(st.sampled_from(["nothing", "rank", "all", "constants"]))

@@ -462,13 +462,17 @@ def is_judged(call: dict) -> bool:
 
 
 def _params_rules(call: dict, tensors: dict) -> list[Broken]:
+    rank_rules = []
+    if "params" in tensors and len(tensors["params"]["shape"]) != 1:
+        texts = ("RNN params must be a 1-D vector.", "Shape must be rank 1")
+        rank_rules.append(Broken("params has rank 1", texts))
     broken = [
         Broken(f"{name} is a scalar", (f"{name} is not a scalar", "Shape must be rank 0"))
         for name in SCALARS
         if len(tensors[name]["shape"]) != 0
     ]
     if broken:
-        return broken
+        return broken + rank_rules
     L, H, I = (tensors[name]["values"][0] for name in SCALARS)
     for name, value in zip(SCALARS, (L, H, I), strict=True):
         if value < 1:
@@ -480,10 +484,6 @@ def _params_rules(call: dict, tensors: dict) -> list[Broken]:
         broken.append(Broken("num_proj is for lstm alone", (text,)))
     elif has_num_proj and not 0 <= num_proj <= H:
         broken.append(Broken("num_proj is in [0, H]", ("num_proj must be in [0, num_units]",)))
-    rank_rules = []
-    if "params" in tensors and len(tensors["params"]["shape"]) != 1:
-        texts = ("RNN params must be a 1-D vector.", "Shape must be rank 1")
-        rank_rules.append(Broken("params has rank 1", texts))
     if broken:
         return broken + rank_rules
 

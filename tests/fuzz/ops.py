@@ -24,7 +24,7 @@ import hypothesis
 from tests.fuzz import op_draws, op_rules
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-BATCH = 500
+BATCH = 1000
 # For what hangs; a call takes milliseconds.
 _TIME_LIMIT = 300
 _SHRINKING_LIMIT = 60  # seconds
@@ -84,7 +84,8 @@ class Worker:
 class Fuzzer:
     """Makes batches of calls, and counts them."""
 
-    def __init__(self):
+    def __init__(self, ops=op_rules.OPS):
+        self._ops = ops
         self.calls = 0
         self.counts = collections.Counter()  # by (op, mode, outcome)
         self.findings = []
@@ -94,8 +95,8 @@ class Fuzzer:
         """Makes `size` calls, as many of each op, as the seed has them, in one new process."""
         self._worker = Worker()
         try:
-            for i, op in enumerate(op_rules.OPS):
-                share = size * (i + 1) // len(op_rules.OPS) - size * i // len(op_rules.OPS)
+            for i, op in enumerate(self._ops):
+                share = size * (i + 1) // len(self._ops) - size * i // len(self._ops)
                 if share > 0:
                     self._run_op(op, seed, share, deadline)
         finally:
@@ -173,12 +174,15 @@ def main():
     parser.add_argument("--calls", type=int, default=20_000)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many")
     parser.add_argument("--seed", type=int, default=1, help="of the first batch")
+    parser.add_argument(
+        "--ops", nargs="+", metavar="OP", default=op_rules.OPS, choices=op_rules.OPS
+    )
     parser.add_argument("--replay", help="one call, as a finding prints it")
     arguments = parser.parse_args()
     if arguments.replay is not None:
         raise SystemExit(_replay(arguments.replay))
     start = time.monotonic()
-    fuzzer, seed = Fuzzer(), arguments.seed
+    fuzzer, seed = Fuzzer(arguments.ops), arguments.seed
     while (
         fuzzer.calls < arguments.calls
         and time.monotonic() - start < arguments.seconds
