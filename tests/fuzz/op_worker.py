@@ -20,12 +20,10 @@ from tests.ops import calls
 from tests.python import running
 from tests.reference import cases, judge
 
-# What malloc fills memory with if MALLOC_PERTURB_ is 1. Finite in float32 and float64, and far
-# from all results.
-MARK = 0xFE
-MARKED = {"MALLOC_PERTURB_": "1"}
+# What malloc fills memory with if MALLOC_PERTURB_ is 1, as ops.py has it. Far from all results.
+_MARK = 0xFE
 # What may be allocated besides what TensorFlow has when the first call comes.
-MEMORY_LIMIT = 2 << 30
+_MEMORY_LIMIT = 2 << 30
 
 _FORWARD_OUTPUTS = ("output", "output_h", "output_c", "reserve_space", "host_reserved")
 _GRADIENTS = ("input_backprop", "input_h_backprop", "input_c_backprop", "params_backprop")
@@ -381,7 +379,7 @@ def _check_other_outputs(call: dict, outputs: dict) -> None:
     reserve = outputs["reserve_space"]
     if reserve.ndim != is_training:
         raise Finding(f"reserve_space has rank {reserve.ndim} with is_training={is_training}")
-    marked = np.frombuffer(bytes([MARK]) * reserve.itemsize, f"u{reserve.itemsize}")
+    marked = np.frombuffer(bytes([_MARK]) * reserve.itemsize, f"u{reserve.itemsize}")
     if (np.atleast_1d(reserve).view(marked.dtype) == marked).any():
         raise Finding("reserve_space has elements that nobody wrote")
     if "host_reserved" in outputs:
@@ -463,7 +461,7 @@ def make(call: dict) -> str:
 def _limit_memory() -> None:
     with open("/proc/self/status") as status:
         kilobytes = int(re.search(r"VmSize:\s*(\d+) kB", status.read()).group(1))
-    limit = kilobytes * 1024 + MEMORY_LIMIT
+    limit = kilobytes * 1024 + _MEMORY_LIMIT
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 

@@ -1,6 +1,7 @@
 """Fuzzes the 16 ops: draws calls, makes them in another process, and compares with the rules.
 
     .venv/bin/python -m tests.fuzz.ops --calls=20000
+    .venv/bin/python -m tests.fuzz.ops --seconds=600 --seed=7 --ops CudnnRNNV3 "own CudnnRNNV3"
     .venv/bin/python -m tests.fuzz.ops --replay='{"op": ...}'
 
 Calls come from Hypothesis, which makes those that fail smaller. Each is made in a worker process,
@@ -11,6 +12,7 @@ anything was found. What is valid, and what an error must say, op_rules.py knows
 import argparse
 import collections
 import json
+import math
 import os
 import pathlib
 import select
@@ -91,7 +93,7 @@ class Fuzzer:
         self.findings = []
         self._worker = None
 
-    def run_batch(self, seed: int, size: int, deadline: float = float("inf")) -> None:
+    def run_batch(self, seed: int, size: int, deadline: float = math.inf) -> None:
         """Makes `size` calls, as many of each op, as the seed has them, in one new process."""
         self._worker = Worker()
         try:
@@ -171,8 +173,8 @@ def _replay(text: str) -> int:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--calls", type=int, default=20_000)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many")
+    parser.add_argument("--calls", type=float, help="20,000 unless --seconds says when to stop")
+    parser.add_argument("--seconds", type=float, default=math.inf)
     parser.add_argument("--seed", type=int, default=1, help="of the first batch")
     parser.add_argument(
         "--ops", nargs="+", metavar="OP", default=op_rules.OPS, choices=op_rules.OPS
@@ -181,6 +183,8 @@ def main():
     arguments = parser.parse_args()
     if arguments.replay is not None:
         raise SystemExit(_replay(arguments.replay))
+    if arguments.calls is None:
+        arguments.calls = math.inf if arguments.seconds < math.inf else 20_000
     start = time.monotonic()
     fuzzer, seed = Fuzzer(arguments.ops), arguments.seed
     while (
@@ -189,7 +193,7 @@ def main():
         and len(fuzzer.findings) < _MOST_FINDINGS
     ):
         found = len(fuzzer.findings)
-        size = min(BATCH, arguments.calls - fuzzer.calls)
+        size = int(min(BATCH, arguments.calls - fuzzer.calls))
         fuzzer.run_batch(seed, size, start + arguments.seconds)
         for finding in fuzzer.findings[found:]:
             print(f"FINDING {finding}", flush=True)
