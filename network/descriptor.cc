@@ -1,6 +1,8 @@
 #include "network/descriptor.h"
 
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <string>
 
 namespace rnn {
@@ -12,6 +14,16 @@ std::string Exactly(float value) {
   char digits[32];
   std::snprintf(digits, sizeof digits, "%.9g", static_cast<double>(value));
   return digits;
+}
+
+// Whether `value` is in [0, 1]; false for NaN. Told by its bits, for threads
+// that take tiny numbers for 0, as TensorFlow's do, would take -1e-45 for it.
+bool IsProbability(float value) {
+  uint32_t bits;
+  static_assert(sizeof bits == sizeof value);
+  std::memcpy(&bits, &value, sizeof bits);
+  constexpr uint32_t kOne = 0x3F800000, kMinusZero = 0x80000000;
+  return bits <= kOne || bits == kMinusZero;
 }
 
 }  // namespace
@@ -52,8 +64,7 @@ Status Validate(const RnnDescriptor& d) {
         std::to_string(d.input_size) + " and num_units = " +
         std::to_string(d.hidden_size) + "; use \"linear_input\".");
   }
-  // Written so that NaN fails too.
-  if (!(d.dropout >= 0.0f && d.dropout <= 1.0f)) {
+  if (!IsProbability(d.dropout)) {
     return Status::InvalidArgument("dropout must be in [0, 1], got " +
                                    Exactly(d.dropout) + ".");
   }
