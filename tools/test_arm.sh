@@ -30,7 +30,7 @@ compile() {  # source, object
 export -f compile
 shopt -s nullglob
 sources=(network/*.cc kernels/engine/*.cc kernels/engine/{elements,passes,plan,products,threads,weights}/*.cc
-  kernels/engine/simd/{dispatch,kernels_neon,kernels_scalar}.cc tests/engine/*.cc)
+  kernels/engine/simd/{cpu_features,dispatch,kernels_neon,kernels_scalar}.cc tests/engine/*.cc)
 objects=()
 jobs_at_most=$(nproc)
 for source in "${sources[@]}"; do

@@ -1,0 +1,100 @@
+"""The same call gives the same bits, and rows have nothing to do with each other."""
+
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pytest
+
+from tests.python import running, subprocesses
+from tests.reference import cases, judge
+from tests.reliability import determinism
+
+_HANGS = 900  # seconds
+
+_POOLS = (1, 2, 3, 4, 8, 128)
+
+
+@pytest.fixture(scope="module")
+def digests() -> dict[str, str]:
+    """What a process with one thread gives, by call."""
+    return _digests(1)
+
+
+def _digests(num_threads: int) -> dict[str, str]:
+    environment = {"TF_NUM_INTRAOP_THREADS": str(num_threads)}
+    return json.loads(
+        subprocesses.run(determinism.print_digests, environment=environment, timeout=_HANGS)
+    )
+
+
+def test_another_process_with_more_threads_has_the_same_bits(digests):
+    assert _digests(3) == digests
+
+
+def test_dropout_with_a_seed_goes_on_from_step_to_step(digests):
+    steps = [value for name, value in digests.items() if "step" in name]
+    assert len(steps) == 6
+    assert len(set(steps)) == 6
+
+
+def test_pools_of_any_size_give_the_same_bits_under_load(digests):
+    environment = {"TF_OVERRIDE_GLOBAL_THREADPOOL": "1", "TF_CUDNN_RNN_LOG": "plan"}
+    code = subprocesses.code_of(determinism.print_digests_of_pools, _POOLS)
+    result = subprocesses.result_of(code, environment, timeout=_HANGS)
+    assert result.returncode == 0, result.stderr
+    for name, of_pools in json.loads(result.stdout).items():
+        for size, found in of_pools.items():
+            assert found == digests[name], f"{name} with {size} threads"
+    # The calls are of all the kinds that the tests speak of.
+    plans = result.stderr
+    threads = {int(match) for match in re.findall(r" threads=(\d+)", plans)}
+    assert threads >= set(_POOLS)
+    assert "directions=together" in plans
+    assert "rank_groups=2" in plans
+    for route in ("packed", "packed_in_turn", "rows_in_place", "columns_in_place"):
+        assert f"={route} " in plans or f"={route}," in plans or f",{route} " in plans, route
+
+
+# (T, B): a small call, few rows, groups of rows, several chunks of time.
+_SHAPES = [(4, 3), (30, 2), (9, 67), (60, 12)]
+
+
+@pytest.mark.parametrize("dtype", running.DTYPES)
+@pytest.mark.parametrize("rnn_mode", judge.RNN_MODES)
+def test_a_row_does_not_depend_on_the_other_rows(rnn_mode, dtype):
+    for seed, (num_steps, batch) in enumerate(_SHAPES):
+        config = judge.Config(rnn_mode, 2, 35, 19, "bidirectional")
+        case = running.random_case(seed, config, num_steps, batch, running.DTYPES[dtype])
+        row = seed % batch
+        expected = _results_of(row, case)
+        for what, value in [("other lengths", None), ("NaN", np.nan)]:
+            other = _with_other_rows(case, row, value)
+            actual = _results_of(row, other)
+            for name, bits in expected.items():
+                assert actual[name] == bits, f"{name} beside rows with {what}: {case}"
+
+
+def _with_other_rows(case: cases.Case, row: int, value: float | None) -> cases.Case:
+    """All rows but one are filled with `value`, or keep their values and have other lengths."""
+    if value is None:
+        lengths = cases.ragged_lengths(np.random.default_rng(4), case.T, case.B, True)
+        lengths[row] = case.sequence_lengths[row]
+        return dataclasses.replace(case, sequence_lengths=lengths)
+    changed = {}
+    for name in ("x", "h0", "c0", "dy", "dh_n", "dc_n"):
+        tensor = getattr(case, name).copy()
+        if tensor.ndim:
+            tensor[:, np.arange(case.B) != row] = value
+        changed[name] = tensor
+    return dataclasses.replace(case, **changed)
+
+
+def _results_of(row: int, case: cases.Case) -> dict[str, bytes]:
+    results = running.forward_backward(running.OWN_V3, case)
+    return {
+        name: value[:, row].tobytes()
+        for name, value in results.items()
+        if name != "dparams" and value.ndim
+    }
