@@ -187,7 +187,9 @@ def calls_on_one_core(num_threads: int, rounds: int) -> None:
 def calls_for(num_threads: int, seconds: float) -> None:
     """The same for some time."""
     crowd = Crowd()
-    print(crowd.check_serially() + crowd.check_at_once(num_threads, seconds=seconds))
+    count = crowd.check_serially() + crowd.check_at_once(num_threads, seconds=seconds)
+    _check_that_each_call_has_its_own_masks(num_threads, 50)
+    print(count)
 
 
 def _check_that_each_call_has_its_own_masks(num_threads: int, rounds: int) -> None:

@@ -16,45 +16,38 @@ _HANGS = 900  # seconds
 _POOLS = (1, 2, 3, 4, 8, 128)
 
 
-@pytest.fixture(scope="module")
-def digests() -> dict[str, str]:
-    """What a process with one thread gives, by call."""
-    return _digests(1)
-
-
-def _digests(num_threads: int) -> dict[str, str]:
-    environment = {"TF_NUM_INTRAOP_THREADS": str(num_threads)}
-    return json.loads(
-        subprocesses.run(determinism.print_digests, environment=environment, timeout=_HANGS)
+def test_another_process_with_more_threads_has_the_same_bits():
+    digests, other = (
+        json.loads(
+            subprocesses.run(
+                determinism.print_digests,
+                environment={"TF_NUM_INTRAOP_THREADS": num_threads},
+                timeout=_HANGS,
+            )
+        )
+        for num_threads in "13"
     )
-
-
-def test_another_process_with_more_threads_has_the_same_bits(digests):
-    assert _digests(3) == digests
-
-
-def test_dropout_with_a_seed_goes_on_from_step_to_step(digests):
+    assert other == digests
+    # Dropout acts, and goes on from step to step.
     steps = [value for name, value in digests.items() if "step" in name]
-    assert len(steps) == 6
-    assert len(set(steps)) == 6
+    assert len(set(steps)) == len(steps) == 6
 
 
-def test_pools_of_any_size_give_the_same_bits_under_load(digests):
+def test_pools_of_any_size_give_the_same_bits_under_load():
     environment = {"TF_OVERRIDE_GLOBAL_THREADPOOL": "1", "TF_CUDNN_RNN_LOG": "plan"}
     code = subprocesses.code_of(determinism.print_digests_of_pools, _POOLS)
     result = subprocesses.result_of(code, environment, timeout=_HANGS)
     assert result.returncode == 0, result.stderr
     for name, of_pools in json.loads(result.stdout).items():
-        for size, found in of_pools.items():
-            assert found == digests[name], f"{name} with {size} threads"
-    # The calls are of all the kinds that the tests speak of.
+        assert len(of_pools) == len(_POOLS)
+        assert len(set(of_pools.values())) == 1, f"{name}: {of_pools}"
+    # The calls are of all the kinds that this is about.
     plans = result.stderr
-    threads = {int(match) for match in re.findall(r" threads=(\d+)", plans)}
-    assert threads >= set(_POOLS)
+    assert {int(match) for match in re.findall(r" threads=(\d+)", plans)} >= set(_POOLS)
     assert "directions=together" in plans
     assert "rank_groups=2" in plans
     for route in ("packed", "packed_in_turn", "rows_in_place", "columns_in_place"):
-        assert f"={route} " in plans or f"={route}," in plans or f",{route} " in plans, route
+        assert re.search(rf"[=,]{route}[, ]", plans), route
 
 
 # (T, B): a small call, few rows, groups of rows, several chunks of time.
