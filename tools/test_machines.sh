@@ -15,8 +15,8 @@ install_or_skip "The tests of other machines need an emulator" qemu-user
 quick=false
 if [[ ${1-} == --quick ]]; then quick=true; fi
 
-tests=(cpu_features_test isas_test simd_cells_test simd_conversions_test engine_test team_test engine_executor_test)
-$quick || tests+=(simd_math_test simd_product_test)
+tests=(cpu_features_test isas_test simd_conversions_test engine_test team_test engine_executor_test)
+$quick || tests+=(simd_cells_test simd_math_test simd_product_test)
 "$(tools/find_bazel.sh)" build "${tests[@]/#///tests/engine:}"
 
 emulated() {  # CPU, test, arguments
@@ -48,10 +48,10 @@ done
 emulated Haswell cpu_features_test
 emulated Haswell engine_test "$random"
 for cpu in Nehalem Haswell; do
-  emulated "$cpu" simd_cells_test
   emulated "$cpu" simd_conversions_test
-  $quick || emulated "$cpu" simd_math_test
-  $quick || emulated "$cpu" simd_product_test
+  if ! $quick; then
+    for test in simd_cells_test simd_math_test simd_product_test; do emulated "$cpu" $test; done
+  fi
 done
 
 # The process is stopped for half of the time, at any moment, as by a limit of a container.

@@ -18,7 +18,7 @@ def _run(function, *arguments, environment=None):
 
 # With one thread, and with more of them than there are cores.
 @pytest.mark.parametrize(
-    "function, num_threads", [(crowd.calls_at_once, 1), (crowd.calls_on_one_core, 8)]
+    "function, num_threads", [(crowd.calls_at_once, 1), (crowd.calls_on_one_core, 3)]
 )
 def test_calls_at_once_have_the_bits_of_calls_alone(function, num_threads):
     environment = {
@@ -26,7 +26,8 @@ def test_calls_at_once_have_the_bits_of_calls_alone(function, num_threads):
         "TF_NUM_INTEROP_THREADS": str(num_threads),
         "TF_OVERRIDE_GLOBAL_THREADPOOL": "1",  # sessions may have other threads
     }
-    assert int(_run(function, 16, 6, environment=environment)) >= 16 * 6
+    rounds = 3
+    assert int(_run(function, rounds, environment=environment)) >= crowd.MANY * rounds
 
 
 def test_cancelled_and_interrupted_calls_end_and_later_ones_work():
@@ -34,6 +35,6 @@ def test_cancelled_and_interrupted_calls_end_and_later_ones_work():
 
 
 # `stress.py` has more ways.
-@pytest.mark.parametrize("how", ["sys.exit", "the end", "SIGINT"])
+@pytest.mark.parametrize("how", ["sys.exit", "SIGINT"])
 def test_a_process_ends_as_it_wants_while_calls_run(how):
     interrupted.check_end(how, timeout=_HANGS)

@@ -69,6 +69,31 @@ def test_a_row_does_not_depend_on_the_other_rows(rnn_mode, dtype):
                 assert actual[name] == bits, f"{name} beside rows with {what}: {case}"
 
 
+@pytest.mark.parametrize("dtype", running.DTYPES)
+@pytest.mark.parametrize("rnn_mode", judge.RNN_MODES)
+def test_more_rows_and_steps_change_no_bits_beyond_the_limits_of_the_faq(rnn_mode, dtype):
+    config = judge.Config(rnn_mode, 2, 35, 19, "bidirectional")
+    num_steps, batch, row = 20, 6, 2
+    case = running.random_case(5, config, 2 * num_steps, 4 * batch, running.DTYPES[dtype])
+    lengths = np.minimum(case.sequence_lengths, num_steps)
+    case = dataclasses.replace(case, sequence_lengths=lengths)
+    part = dataclasses.replace(
+        case,
+        x=case.x[:num_steps, :batch],
+        dy=case.dy[:num_steps, :batch],
+        sequence_lengths=lengths[:batch],
+        **{
+            name: getattr(case, name)[:, :batch]
+            for name in ("h0", "c0", "dh_n", "dc_n")
+            if getattr(case, name).ndim
+        },
+    )
+    expected = _results_of(row, part)
+    for name, bits in _results_of(row, case).items():
+        # Outputs and gradients of inputs have steps, of which the others are padding.
+        assert bits[: len(expected[name])] == expected[name], name
+
+
 def _with_other_rows(case: cases.Case, row: int, value: float | None) -> cases.Case:
     """All rows but one are filled with `value`, or keep their values and have other lengths."""
     if value is None:
