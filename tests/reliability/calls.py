@@ -33,8 +33,7 @@ _CASES = {
     "bfloat16": (Config("lstm", 1, 128, 64), 16, 24, "bfloat16", True),
     "alone": (Config("gru", 1, 7, 5), 6, 3, "float", True),
 }
-OPS = (*_CASES, "builtin")
-NAMES = (*OPS, "layer")
+NAMES = (*_CASES, "builtin", "layer")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import subprocess
@@ -12,9 +13,32 @@ import keras
 import tf_cudnn_rnn.keras
 from tests.reliability import calls, crowd
 
+# In these, work is cut in all ways.
+_OF_POOLS = ("panels", "groups", "together", "in_place", "chunks", "projected", "bfloat16")
+
 
 def print_digests() -> None:
     """Of all calls, made eagerly and by a tf.function, which agree; and of dropout with seeds."""
+    print(json.dumps(_digests()))
+
+
+def print_digests_of_pools(sizes) -> None:
+    """The same, and those of some ops in sessions with so many threads each, by op and size.
+
+    All cores have other work meanwhile. TF_OVERRIDE_GLOBAL_THREADPOOL must be set.
+    """
+    alone = _digests()
+    of_pools = {}
+    graphs = {name: crowd.Graph(calls.make(name)) for name in _OF_POOLS}
+    with _load():
+        for size, (name, graph) in itertools.product(sizes, graphs.items()):
+            with contextlib.closing(graph.session(intra_op_parallelism_threads=size)) as session:
+                [arrays] = graph.run(session)
+            of_pools.setdefault(name, {})[size] = _digest(arrays)
+    print(json.dumps([alone, of_pools]))
+
+
+def _digests() -> dict[str, str]:
     digests = {}
     for call in map(calls.make, calls.NAMES):
         digests[call.name] = _digest(call.compute(*call.tensors))
@@ -32,25 +56,7 @@ def print_digests() -> None:
     for step in range(3):
         digests[f"built-in dropout, step {step}"] = _digest(call.compute(*call.tensors))
         digests[f"dropout of a layer, step {step}"] = _digest([layer(x, training=True)])
-    print(json.dumps(digests))
-
-
-def print_digests_of_pools(sizes) -> None:
-    """Of ops, in sessions with so many threads each; TF_OVERRIDE_GLOBAL_THREADPOOL must be set.
-
-    All cores have other work meanwhile.
-    """
-    digests = {}
-    graphs = {name: crowd.Graph(calls.make(name)) for name in calls.OPS}
-    with _load():
-        for size in sizes:
-            for name, graph in graphs.items():
-                with contextlib.closing(
-                    graph.session(intra_op_parallelism_threads=size)
-                ) as session:
-                    [arrays] = graph.run(session)
-                digests.setdefault(name, {})[size] = _digest(arrays)
-    print(json.dumps(digests))
+    return digests
 
 
 def _digest(tensors) -> str:

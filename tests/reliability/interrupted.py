@@ -17,8 +17,8 @@ _CONFIG = judge.Config("lstm", 1, 256, 256)
 
 
 def _long_call() -> calls.Call:
-    """A good part of a second on two cores, so that whatever happens does so during a call."""
-    case = running.random_case(3, _CONFIG, 300, 64, running.DTYPES["float"])
+    """Some tenths of a second on two cores, so that whatever happens does so during a call."""
+    case = running.random_case(3, _CONFIG, 150, 64, running.DTYPES["float"])
     tensors = running.tensors_of(case)
     return calls.Call(
         "long", lambda *tensors: list(running.call(running.OWN_V3, case, *tensors)[:3]), tensors
