@@ -5,15 +5,12 @@
 set -euo pipefail
 
 compiler=aarch64-linux-gnu-g++
-packages=(g++-aarch64-linux-gnu qemu-user libgtest-dev)
 has_tools() {
   command -v "$compiler" >/dev/null && command -v qemu-aarch64 >/dev/null && [[ -d /usr/src/googletest ]]
 }
-has_tools || tools/apt_install.sh "${packages[@]}" >&2 || true
-if ! has_tools; then
-  echo "The Arm tests need a cross compiler, an emulator and GoogleTest's sources: apt-get install ${packages[*]}" >&2
-  exit 69
-fi
+. tools/install_or_skip.sh
+install_or_skip "The Arm tests need a cross compiler, an emulator and GoogleTest's sources" \
+  g++-aarch64-linux-gnu qemu-user libgtest-dev
 
 out=build/arm
 mkdir -p "$out"
@@ -30,7 +27,7 @@ compile() {  # source, object
 export -f compile
 shopt -s nullglob
 sources=(network/*.cc kernels/engine/*.cc kernels/engine/{elements,passes,plan,products,threads,weights}/*.cc
-  kernels/engine/simd/{dispatch,kernels_neon,kernels_scalar}.cc tests/engine/*.cc)
+  kernels/engine/simd/{cpu_features,dispatch,kernels_neon,kernels_scalar}.cc tests/engine/*.cc)
 objects=()
 jobs_at_most=$(nproc)
 for source in "${sources[@]}"; do

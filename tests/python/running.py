@@ -91,21 +91,25 @@ def forward_backward(
     """
 
     def run(*tensors):
-        with tf.GradientTape() as tape:
-            tape.watch(tensors[:4])
-            outputs = list(call(op, case, *tensors, **options)[:3])
-        gradients = tape.gradient(
-            outputs, tensors[:4], [tf.constant(d) for d in (case.dy, case.dh_n, case.dc_n)]
-        )
-        return outputs, gradients
+        return call_and_differentiate(op, case, *tensors, **options)
 
     tensors = tensors_of(case)
     if graph:
         specs = [tf.TensorSpec(None, tensor.dtype) for tensor in tensors]
         run = tf.function(run, input_signature=specs if unknown_shapes else None)
-    outputs, gradients = run(*tensors)
-    arrays = [tensor.numpy() for tensor in (*outputs, *gradients)]
+    arrays = [tensor.numpy() for tensor in run(*tensors)]
     return dict(zip(OUTPUTS + GRADIENTS, arrays, strict=True))
+
+
+def call_and_differentiate(op: str, case: cases.Case, *tensors, **options) -> list:
+    """Calls `op` with `tensors_of`; returns the tensors of OUTPUTS and GRADIENTS."""
+    with tf.GradientTape() as tape:
+        tape.watch(tensors[:4])
+        outputs = list(call(op, case, *tensors, **options)[:3])
+    gradients = tape.gradient(
+        outputs, tensors[:4], [tf.constant(d) for d in (case.dy, case.dh_n, case.dc_n)]
+    )
+    return outputs + list(gradients)
 
 
 def judged(case: cases.Case, key: int | None = None) -> dict:

@@ -7,26 +7,40 @@ import sys
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
+# Seconds; far more than any test takes, for the machine may have other work.
+_TIMEOUT = 1200
 
-def run(function, *arguments, environment=None) -> str:
+
+def run(function, *arguments, environment=None, timeout=_TIMEOUT) -> str:
     """Calls a top-level function with literal arguments; returns what it printed."""
-    code = (
+    return run_code(code_of(function, *arguments), environment=environment, timeout=timeout)
+
+
+def run_code(code: str, environment=None, cwd=_ROOT, timeout=_TIMEOUT) -> str:
+    """Runs Python code; returns what it printed. Fails with all it said."""
+    result = result_of(code, environment, cwd, timeout)
+    assert result.returncode == 0, f"{code}\n{result.stdout}\n{result.stderr}"
+    return result.stdout
+
+
+def code_of(function, *arguments) -> str:
+    """What calls a top-level function with literal arguments."""
+    return (
         f"from {function.__module__} import {function.__name__}\n"
         f"{function.__name__}(*{arguments!r})"
     )
-    return run_code(code, environment=environment)
 
 
-def run_code(code: str, environment=None, cwd=_ROOT) -> str:
-    """Runs Python code; returns what it printed. Fails with all it said."""
-    result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
+def result_of(
+    code: str, environment=None, cwd=_ROOT, timeout=_TIMEOUT
+) -> subprocess.CompletedProcess:
+    """Runs Python code. A process that hangs ends with status 1 and the stacks of its threads."""
+    watchdog = f"import faulthandler; faulthandler.dump_traceback_later({timeout}, exit=True)\n"
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", watchdog + code],
         cwd=cwd,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})},
         capture_output=True,
         text=True,
-        # Far more than any test takes, for the machine may have other work.
-        timeout=1200,
+        timeout=timeout + 60,  # if not even the watchdog ends it
     )
-    assert result.returncode == 0, f"{code}\n{result.stdout}\n{result.stderr}"
-    return result.stdout

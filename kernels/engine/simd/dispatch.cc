@@ -1,9 +1,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/engine/simd/cpu_features.h"
 #include "kernels/engine/simd/instruction_set.h"
 #include "kernels/engine/simd/simd_kernels.h"
-#include "kernels/engine/simd/tile_registers.h"
 
 namespace rnn {
 
@@ -12,6 +12,7 @@ namespace rnn {
 #undef RNN_ISA_ENTRY
 
 int SupportedSimdTargets(const SimdTarget** targets, int capacity) {
+  [[maybe_unused]] const CpuFeatures cpu = CpuFeatures::Here();
   int count = 0;
 #define RNN_ISA_ENTRY(isa, supported) \
   if ((supported) && count < capacity) targets[count++] = &kSimdTarget_##isa;
@@ -37,8 +38,8 @@ const char* SimdTargetNames() {
   return kNames + strlen(", ");
 }
 
-static const SimdTarget& Choose() {
-  const char* limit = getenv(kSimdTargetVariable);
+const SimdTarget& ChooseSimdTarget([[maybe_unused]] const CpuFeatures& cpu,
+                                   const char* limit) {
   // Whoever takes the variable from a user says so if it names no target.
   bool reached = limit == nullptr || !IsSimdTargetName(limit);
 #define RNN_ISA_ENTRY(isa, supported)            \
@@ -50,7 +51,8 @@ static const SimdTarget& Choose() {
 }
 
 const SimdTarget& SelectSimdTarget() {
-  static const SimdTarget& target = Choose();
+  static const SimdTarget& target =
+      ChooseSimdTarget(CpuFeatures::Here(), getenv(kSimdTargetVariable));
   return target;
 }
 

@@ -293,6 +293,11 @@ struct SimdTarget {
   SimdMath<double> double_math;
 };
 
+struct CpuFeatures;
+
+// The best one that a CPU runs, within `limit`: the name of one, or nullptr.
+const SimdTarget& ChooseSimdTarget(const CpuFeatures& cpu, const char* limit);
+
 // The one that the engine uses (instruction_set.h).
 const SimdTarget& SelectSimdTarget();
 

@@ -7,7 +7,7 @@
 
 namespace rnn {
 
-bool MayUseTileRegisters() {
+bool RequestTileRegisters() {
 #if defined(RNN_EMULATED_TILE_REGISTERS)
   return true;
 #elif defined(__linux__) && defined(__x86_64__)
@@ -15,8 +15,6 @@ bool MayUseTileRegisters() {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr long kTileData = 18;
   static const bool is_granted =
-      __builtin_cpu_supports("amx-tile") &&
-      __builtin_cpu_supports("amx-bf16") &&
       syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
   return is_granted;
 #else

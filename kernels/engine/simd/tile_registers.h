@@ -4,11 +4,11 @@
 
 namespace rnn {
 
-// Whether the CPU has them, with products of bfloat16, and all threads of this
-// process may use them from now on. The system may be too old to save them, or
-// forbid them. Once it has agreed, it takes no
-// alternate signal stack that is too small for them.
-bool MayUseTileRegisters();
+// Asks for it, of a system that saves them (CpuFeatures); returns whether all
+// threads of this process may use them from now on. The system may forbid them.
+// Once it has agreed, it takes no alternate signal stack that is too small for
+// them.
+bool RequestTileRegisters();
 
 }  // namespace rnn
 
