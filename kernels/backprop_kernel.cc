@@ -43,10 +43,12 @@ class BackpropKernel : public OpKernel {
                    FromEngine(rnn::BackwardPlan::Create(
                        call->Describe<T>(),
                        rnn::Machine::Here(executor.num_threads()), &plan)));
-    OP_REQUIRES_OK(context, FromEngine(rnn::CheckReserve(
-                                call->descriptor, call->sequences, plan.reserve,
-                                call->layout, Data<T>(*inputs.reserve_space),
-                                inputs.reserve_space->NumElements())));
+    uint64_t dropout_key;
+    OP_REQUIRES_OK(context,
+                   FromEngine(rnn::CheckReserve(
+                       call->descriptor, call->sequences, plan.reserve,
+                       call->layout, Data<T>(*inputs.reserve_space),
+                       inputs.reserve_space->NumElements(), &dropout_key)));
     if (options_.logs_plans) LogPlan(plan);
 
     rnn::BackwardArguments<Element<T>> arguments{};
@@ -56,6 +58,7 @@ class BackpropKernel : public OpKernel {
     arguments.weights = call->Weights<T>();
     arguments.y = Data<T>(*inputs.output);
     arguments.reserve = Data<T>(*inputs.reserve_space);
+    arguments.dropout_key = dropout_key;
     arguments.dy = Data<T>(*inputs.output_backprop);
     arguments.dh_n = Data<T>(*inputs.output_h_backprop);
     arguments.dc_n = LstmData(*inputs.output_c_backprop);

@@ -9,6 +9,7 @@
 #include "kernels/rnn_call.h"
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
+#include "network/shared_memory.h"
 #include "ops/engine_status.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -82,7 +83,9 @@ class ForwardKernel : public OpKernel {
       const Tensor* rng_seed;
       TF_RETURN_IF_ERROR(context->input("rng_seed", &rng_seed));
       TF_RETURN_IF_ERROR(CheckRngSeedShape(PartialShape(*rng_seed)));
-      *key = OwnKey(rng_seed->flat<int64_t>().data());
+      int64_t words[2];
+      rnn::CopyOnce(Data<int64_t>(*rng_seed), 2, words);
+      *key = OwnKey(words);
     } else if (is_training_) {
       *key = built_in_keys_.Next();
     }

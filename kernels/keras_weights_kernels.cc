@@ -73,7 +73,7 @@ class KerasToParamsBackpropKernel : public OpKernel {
     OP_REQUIRES_OK(context,
                    CheckKerasBackpropShapes(
                        attributes_.mode, PartialShape(*params_backprop),
-                       num_units->scalar<int32_t>()(), &sizes));
+                       ReadScalar<int32_t>(*num_units), &sizes));
     Network network;
     OP_REQUIRES_OK(context,
                    MakeKerasNetwork(attributes_.mode, sizes, &network));

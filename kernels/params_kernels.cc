@@ -44,20 +44,20 @@ class ParamsKernel : public OpKernel {
                           rnn::RnnDescriptor* descriptor,
                           rnn::ParamsLayout* layout) const {
     NetworkSizes sizes;
-    TF_RETURN_IF_ERROR(ReadScalar(context, "num_layers", &sizes.num_layers));
-    TF_RETURN_IF_ERROR(ReadScalar(context, "num_units", &sizes.hidden_size));
-    TF_RETURN_IF_ERROR(ReadScalar(context, "input_size", &sizes.input_size));
+    TF_RETURN_IF_ERROR(ReadSize(context, "num_layers", &sizes.num_layers));
+    TF_RETURN_IF_ERROR(ReadSize(context, "num_units", &sizes.hidden_size));
+    TF_RETURN_IF_ERROR(ReadSize(context, "input_size", &sizes.input_size));
     *descriptor = MakeDescriptor(attributes_, sizes);
     return FromEngine(rnn::ParamsLayout::Create(*descriptor, layout));
   }
 
  private:
-  static absl::Status ReadScalar(OpKernelContext* context, const char* name,
-                                 std::optional<int64_t>* value) {
+  static absl::Status ReadSize(OpKernelContext* context, const char* name,
+                               std::optional<int64_t>* value) {
     const Tensor* tensor;
     TF_RETURN_IF_ERROR(context->input(name, &tensor));
     TF_RETURN_IF_ERROR(CheckScalar(name, PartialShape(*tensor)));
-    *value = tensor->scalar<int32_t>()();
+    *value = ReadScalar<int32_t>(*tensor);
     return absl::OkStatus();
   }
 
