@@ -4,6 +4,7 @@
 
 #include "kernels/dropout_keys.h"
 #include "kernels/engine/engine.h"
+#include "kernels/guarded_kernel.h"
 #include "kernels/kernels.h"
 #include "kernels/plan_log.h"
 #include "kernels/rnn_call.h"
@@ -21,10 +22,10 @@ using ::tensorflow::OpKernelContext;
 using ::tensorflow::Tensor;
 
 template <typename T>
-class BackpropKernel : public OpKernel {
+class BackpropKernel : public GuardedKernel {
  public:
   BackpropKernel(OpKernelConstruction* context, const OpVersion& version)
-      : OpKernel(context) {
+      : GuardedKernel(context) {
     OP_REQUIRES_OK(context, ReadCallOptions(context, version, &options_));
     if (!version.is_own) {
       // Only checked: what was dropped stands in reserve_space.
@@ -33,7 +34,7 @@ class BackpropKernel : public OpKernel {
     }
   }
 
-  void Compute(OpKernelContext* context) override {
+  void Run(OpKernelContext* context) override {
     BackpropInputs inputs;
     absl::StatusOr<RnnCall> call = ReadBackpropCall(context, options_, &inputs);
     OP_REQUIRES_OK(context, call.status());

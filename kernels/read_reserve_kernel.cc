@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "kernels/engine/engine.h"
+#include "kernels/guarded_kernel.h"
 #include "kernels/rnn_call.h"
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
@@ -41,14 +42,14 @@ absl::Status CheckReserve(const RnnCall& call, const E* reserve, int64_t size,
 }
 
 template <typename T>
-class ReadReserveKernel : public OpKernel {
+class ReadReserveKernel : public GuardedKernel {
  public:
   explicit ReadReserveKernel(OpKernelConstruction* context)
-      : OpKernel(context) {
+      : GuardedKernel(context) {
     OP_REQUIRES_OK(context, ReadCallOptions(context, kOwn, &options_));
   }
 
-  void Compute(OpKernelContext* context) override {
+  void Run(OpKernelContext* context) override {
     absl::StatusOr<RnnCall> call = ReadForwardCall(context, options_);
     OP_REQUIRES_OK(context, call.status());
     const Tensor* reserve;
