@@ -4,6 +4,7 @@
 
 #include "kernels/dropout_keys.h"
 #include "kernels/engine/engine.h"
+#include "kernels/guarded_kernel.h"
 #include "kernels/kernels.h"
 #include "kernels/plan_log.h"
 #include "kernels/rnn_call.h"
@@ -21,10 +22,10 @@ using ::tensorflow::OpKernelContext;
 using ::tensorflow::Tensor;
 
 template <typename T>
-class BackpropKernel : public OpKernel {
+class BackpropKernel : public GuardedKernel {
  public:
   BackpropKernel(OpKernelConstruction* context, const OpVersion& version)
-      : OpKernel(context) {
+      : GuardedKernel(context) {
     OP_REQUIRES_OK(context, ReadCallOptions(context, version, &options_));
     if (!version.is_own) {
       // Only checked: what was dropped stands in reserve_space.
@@ -33,7 +34,7 @@ class BackpropKernel : public OpKernel {
     }
   }
 
-  void Compute(OpKernelContext* context) override {
+  void Run(OpKernelContext* context) override {
     BackpropInputs inputs;
     absl::StatusOr<RnnCall> call = ReadBackpropCall(context, options_, &inputs);
     OP_REQUIRES_OK(context, call.status());
@@ -43,10 +44,12 @@ class BackpropKernel : public OpKernel {
                    FromEngine(rnn::BackwardPlan::Create(
                        call->Describe<T>(),
                        rnn::Machine::Here(executor.num_threads()), &plan)));
-    OP_REQUIRES_OK(context, FromEngine(rnn::CheckReserve(
-                                call->descriptor, call->sequences, plan.reserve,
-                                call->layout, Data<T>(*inputs.reserve_space),
-                                inputs.reserve_space->NumElements())));
+    uint64_t dropout_key;
+    OP_REQUIRES_OK(context,
+                   FromEngine(rnn::CheckReserve(
+                       call->descriptor, call->sequences, plan.reserve,
+                       call->layout, Data<T>(*inputs.reserve_space),
+                       inputs.reserve_space->NumElements(), &dropout_key)));
     if (options_.logs_plans) LogPlan(plan);
 
     rnn::BackwardArguments<Element<T>> arguments{};
@@ -56,6 +59,7 @@ class BackpropKernel : public OpKernel {
     arguments.weights = call->Weights<T>();
     arguments.y = Data<T>(*inputs.output);
     arguments.reserve = Data<T>(*inputs.reserve_space);
+    arguments.dropout_key = dropout_key;
     arguments.dy = Data<T>(*inputs.output_backprop);
     arguments.dh_n = Data<T>(*inputs.output_h_backprop);
     arguments.dc_n = LstmData(*inputs.output_c_backprop);

@@ -1,6 +1,7 @@
 #include "kernels/dropout_keys.h"
 
 #include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/util/determinism.h"
 #include "tensorflow/core/util/env_var.h"
 
 namespace tf_cudnn_rnn {
@@ -20,6 +21,18 @@ absl::Status BuiltInKeys::Initialize(
   return tensorflow::ReadBoolFromEnvVar("TF_CUDNN_RESET_RND_GEN_STATE",
                                         /*default_val=*/false,
                                         &reset_each_call_);
+}
+
+absl::Status BuiltInKeys::Next(bool draws, uint64_t* key) {
+  if (draws && seed_ == 0 && tensorflow::OpDeterminismRequired()) {
+    return absl::InvalidArgumentError(
+        "dropout must have a seed when op determinism is enabled "
+        "(tf.config.experimental.enable_op_determinism), got seed = 0 and "
+        "seed2 = 0, which mean none; pass one of them, or use "
+        "tf_cudnn_rnn.raw_ops, whose rng_seed decides alone.");
+  }
+  *key = BuiltInKey(seed_, reset_each_call_ ? 0 : num_calls_.fetch_add(1));
+  return absl::OkStatus();
 }
 
 }  // namespace tf_cudnn_rnn

@@ -36,10 +36,10 @@ class BuiltInKeys {
  public:
   absl::Status Initialize(tensorflow::OpKernelConstruction* context);
 
-  // Kernels are called from many threads at once.
-  uint64_t Next() {
-    return BuiltInKey(seed_, reset_each_call_ ? 0 : num_calls_.fetch_add(1));
-  }
+  // The next call's. Fails if the call draws from it (`draws`) without a seed
+  // where results must be repeatable (enable_op_determinism), as TensorFlow's
+  // random ops do. Kernels are called from many threads at once.
+  absl::Status Next(bool draws, uint64_t* key);
 
  private:
   uint64_t seed_ = 0;

@@ -4,11 +4,13 @@
 
 #include "kernels/dropout_keys.h"
 #include "kernels/engine/engine.h"
+#include "kernels/guarded_kernel.h"
 #include "kernels/kernels.h"
 #include "kernels/plan_log.h"
 #include "kernels/rnn_call.h"
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
+#include "network/shared_memory.h"
 #include "ops/engine_status.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -24,10 +26,10 @@ using ::tensorflow::TensorShape;
 constexpr int kReserveSpaceOutput = 3;
 
 template <typename T>
-class ForwardKernel : public OpKernel {
+class ForwardKernel : public GuardedKernel {
  public:
   ForwardKernel(OpKernelConstruction* context, const OpVersion& version)
-      : OpKernel(context) {
+      : GuardedKernel(context) {
     OP_REQUIRES_OK(context, ReadCallOptions(context, version, &options_));
     OP_REQUIRES_OK(context, context->GetAttr("is_training", &is_training_));
     if (!version.is_own) {
@@ -35,11 +37,12 @@ class ForwardKernel : public OpKernel {
     }
   }
 
-  void Compute(OpKernelContext* context) override {
+  void Run(OpKernelContext* context) override {
     absl::StatusOr<RnnCall> call = ReadForwardCall(context, options_);
     OP_REQUIRES_OK(context, call.status());
     uint64_t dropout_key;
-    OP_REQUIRES_OK(context, GetDropoutKey(context, &dropout_key));
+    OP_REQUIRES_OK(context,
+                   GetDropoutKey(context, call->descriptor, &dropout_key));
 
     // GPU-made Keras models say is_training=True even to predict. An output
     // that nobody consumes may stay unset, and then nothing needs saving.
@@ -75,16 +78,21 @@ class ForwardKernel : public OpKernel {
  private:
   bool is_lstm() const { return options_.attributes.is_lstm(); }
 
-  absl::Status GetDropoutKey(OpKernelContext* context, uint64_t* key) {
+  absl::Status GetDropoutKey(OpKernelContext* context,
+                             const rnn::RnnDescriptor& descriptor,
+                             uint64_t* key) {
     *key = 0;
     if (options_.version.has_keras_weights) return absl::OkStatus();
     if (options_.version.is_own) {
       const Tensor* rng_seed;
       TF_RETURN_IF_ERROR(context->input("rng_seed", &rng_seed));
       TF_RETURN_IF_ERROR(CheckRngSeedShape(PartialShape(*rng_seed)));
-      *key = OwnKey(rng_seed->flat<int64_t>().data());
+      int64_t words[2];
+      rnn::CopyOnce(Data<int64_t>(*rng_seed), 2, words);
+      *key = OwnKey(words);
     } else if (is_training_) {
-      *key = built_in_keys_.Next();
+      const bool draws = descriptor.dropout > 0 && descriptor.num_layers > 1;
+      return built_in_keys_.Next(draws, key);
     }
     return absl::OkStatus();
   }

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "kernels/engine/weights/keras_weights.h"
+#include "kernels/guarded_kernel.h"
 #include "kernels/keras_weight_tensors.h"
 #include "kernels/kernels.h"
 #include "kernels/tf_adapter.h"
@@ -22,14 +23,14 @@ using ::tensorflow::Tensor;
 using ::tensorflow::TensorShape;
 
 template <typename T>
-class KerasToParamsKernel : public OpKernel {
+class KerasToParamsKernel : public GuardedKernel {
  public:
   explicit KerasToParamsKernel(OpKernelConstruction* context)
-      : OpKernel(context) {
+      : GuardedKernel(context) {
     OP_REQUIRES_OK(context, ReadKerasWeightsAttributes(context, &attributes_));
   }
 
-  void Compute(OpKernelContext* context) override {
+  void Run(OpKernelContext* context) override {
     KerasWeightTensors weights;
     KerasShapes shapes;
     OP_REQUIRES_OK(context, GetKerasWeights(context, &weights, &shapes));
@@ -55,14 +56,14 @@ class KerasToParamsKernel : public OpKernel {
 };
 
 template <typename T>
-class KerasToParamsBackpropKernel : public OpKernel {
+class KerasToParamsBackpropKernel : public GuardedKernel {
  public:
   explicit KerasToParamsBackpropKernel(OpKernelConstruction* context)
-      : OpKernel(context) {
+      : GuardedKernel(context) {
     OP_REQUIRES_OK(context, ReadKerasWeightsAttributes(context, &attributes_));
   }
 
-  void Compute(OpKernelContext* context) override {
+  void Run(OpKernelContext* context) override {
     const Tensor* params_backprop;
     const Tensor* num_units;
     OP_REQUIRES_OK(context,
@@ -73,7 +74,7 @@ class KerasToParamsBackpropKernel : public OpKernel {
     OP_REQUIRES_OK(context,
                    CheckKerasBackpropShapes(
                        attributes_.mode, PartialShape(*params_backprop),
-                       num_units->scalar<int32_t>()(), &sizes));
+                       ReadScalar<int32_t>(*num_units), &sizes));
     Network network;
     OP_REQUIRES_OK(context,
                    MakeKerasNetwork(attributes_.mode, sizes, &network));

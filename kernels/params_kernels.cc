@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/dropout_keys.h"
+#include "kernels/guarded_kernel.h"
 #include "kernels/kernels.h"
 #include "kernels/tf_adapter.h"
 #include "network/descriptor.h"
@@ -28,10 +29,10 @@ using ::tensorflow::Tensor;
 using ::tensorflow::TensorShape;
 
 // A network whose sizes are the inputs num_layers, num_units and input_size.
-class ParamsKernel : public OpKernel {
+class ParamsKernel : public GuardedKernel {
  public:
   ParamsKernel(OpKernelConstruction* context, const OpVersion& version)
-      : OpKernel(context) {
+      : GuardedKernel(context) {
     OP_REQUIRES_OK(context, ReadRnnAttributes(context, &attributes_));
     if (!version.is_own) {
       uint64_t seed;  // only checked
@@ -44,20 +45,20 @@ class ParamsKernel : public OpKernel {
                           rnn::RnnDescriptor* descriptor,
                           rnn::ParamsLayout* layout) const {
     NetworkSizes sizes;
-    TF_RETURN_IF_ERROR(ReadScalar(context, "num_layers", &sizes.num_layers));
-    TF_RETURN_IF_ERROR(ReadScalar(context, "num_units", &sizes.hidden_size));
-    TF_RETURN_IF_ERROR(ReadScalar(context, "input_size", &sizes.input_size));
+    TF_RETURN_IF_ERROR(ReadSize(context, "num_layers", &sizes.num_layers));
+    TF_RETURN_IF_ERROR(ReadSize(context, "num_units", &sizes.hidden_size));
+    TF_RETURN_IF_ERROR(ReadSize(context, "input_size", &sizes.input_size));
     *descriptor = MakeDescriptor(attributes_, sizes);
     return FromEngine(rnn::ParamsLayout::Create(*descriptor, layout));
   }
 
  private:
-  static absl::Status ReadScalar(OpKernelContext* context, const char* name,
-                                 std::optional<int64_t>* value) {
+  static absl::Status ReadSize(OpKernelContext* context, const char* name,
+                               std::optional<int64_t>* value) {
     const Tensor* tensor;
     TF_RETURN_IF_ERROR(context->input(name, &tensor));
     TF_RETURN_IF_ERROR(CheckScalar(name, PartialShape(*tensor)));
-    *value = tensor->scalar<int32_t>()();
+    *value = ReadScalar<int32_t>(*tensor);
     return absl::OkStatus();
   }
 
@@ -68,7 +69,7 @@ class ParamsSizeKernel : public ParamsKernel {
  public:
   using ParamsKernel::ParamsKernel;
 
-  void Compute(OpKernelContext* context) override {
+  void Run(OpKernelContext* context) override {
     rnn::RnnDescriptor descriptor;
     rnn::ParamsLayout layout;
     OP_REQUIRES_OK(context, ReadLayout(context, &descriptor, &layout));
@@ -127,7 +128,7 @@ class ParamsToCanonicalKernel : public CanonicalKernel {
  public:
   using CanonicalKernel::CanonicalKernel;
 
-  void Compute(OpKernelContext* context) override {
+  void Run(OpKernelContext* context) override {
     rnn::RnnDescriptor descriptor;
     rnn::ParamsLayout layout;
     OP_REQUIRES_OK(context, ReadCheckedLayout(context, &descriptor, &layout));
@@ -173,7 +174,7 @@ class CanonicalToParamsKernel : public CanonicalKernel {
  public:
   using CanonicalKernel::CanonicalKernel;
 
-  void Compute(OpKernelContext* context) override {
+  void Run(OpKernelContext* context) override {
     rnn::RnnDescriptor descriptor;
     rnn::ParamsLayout layout;
     OP_REQUIRES_OK(context, ReadCheckedLayout(context, &descriptor, &layout));

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "kernels/engine/engine.h"
+#include "kernels/guarded_kernel.h"
 #include "kernels/rnn_call.h"
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
@@ -19,42 +20,45 @@ using ::tensorflow::OpKernelContext;
 using ::tensorflow::Tensor;
 using ::tensorflow::TensorShape;
 
-// On success `layout` is the one that the forward call had.
+// On success `layout` and `dropout_key` are those that the forward call had.
 template <typename E>
 absl::Status CheckReserve(const RnnCall& call, const E* reserve, int64_t size,
-                          rnn::PaddedLayout* layout) {
+                          rnn::PaddedLayout* layout, uint64_t* dropout_key) {
   rnn::ReserveLayout reserve_layout;
   TF_RETURN_IF_ERROR(FromEngine(rnn::ReserveLayout::Create(
       call.descriptor, call.sequences, &reserve_layout)));
   *layout = call.layout;
-  const absl::Status status = FromEngine(rnn::CheckReserve(
-      call.descriptor, call.sequences, reserve_layout, *layout, reserve, size));
+  const absl::Status status = FromEngine(
+      rnn::CheckReserve(call.descriptor, call.sequences, reserve_layout,
+                        *layout, reserve, size, dropout_key));
   if (status.ok() || layout->states_outer_major) return status;
   // A built-in op may have followed cuDNN in this.
   layout->states_outer_major = true;
   return rnn::CheckReserve(call.descriptor, call.sequences, reserve_layout,
-                           *layout, reserve, size)
+                           *layout, reserve, size, dropout_key)
                  .ok()
              ? absl::OkStatus()
              : status;
 }
 
 template <typename T>
-class ReadReserveKernel : public OpKernel {
+class ReadReserveKernel : public GuardedKernel {
  public:
   explicit ReadReserveKernel(OpKernelConstruction* context)
-      : OpKernel(context) {
+      : GuardedKernel(context) {
     OP_REQUIRES_OK(context, ReadCallOptions(context, kOwn, &options_));
   }
 
-  void Compute(OpKernelContext* context) override {
+  void Run(OpKernelContext* context) override {
     absl::StatusOr<RnnCall> call = ReadForwardCall(context, options_);
     OP_REQUIRES_OK(context, call.status());
     const Tensor* reserve;
     OP_REQUIRES_OK(context, context->input("reserve_space", &reserve));
     rnn::PaddedLayout layout;
-    OP_REQUIRES_OK(context, CheckReserve(*call, Data<T>(*reserve),
-                                         reserve->NumElements(), &layout));
+    uint64_t dropout_key;
+    OP_REQUIRES_OK(
+        context, CheckReserve(*call, Data<T>(*reserve), reserve->NumElements(),
+                              &layout, &dropout_key));
 
     const rnn::RnnDescriptor& d = call->descriptor;
     const rnn::Sequences& sequences = call->sequences;
@@ -69,7 +73,7 @@ class ReadReserveKernel : public OpKernel {
     OP_REQUIRES_OK(context,
                    AllocateOutput(context, "dropout_masks", shape, &masks));
     ThreadPoolExecutor executor(context);
-    rnn::ReadDropoutMasks(d, sequences, Data<T>(*reserve),
+    rnn::DrawDropoutMasks(d, sequences, dropout_key,
                           MutableData<rnn::ComputeType<Element<T>>>(masks),
                           executor);
 

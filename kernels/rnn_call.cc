@@ -7,6 +7,7 @@
 #include "kernels/engine/simd/instruction_set.h"
 #include "kernels/plan_log.h"
 #include "kernels/tf_adapter.h"
+#include "ops/engine_status.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/util/env_var.h"
 
@@ -97,29 +98,16 @@ absl::Status CheckHostReserved(OpKernelContext* context) {
                    "; pass what CudnnRNNV2 returned with is_training=True."));
 }
 
-absl::Status CheckLengthValues(const int32_t* lengths, const CallSizes& sizes) {
-  for (int64_t b = 0; b < sizes.batch; ++b) {
-    if (lengths[b] < 0 || lengths[b] > sizes.time) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "sequence_lengths[", b, "] must be in [0, T] = [0, ", sizes.time,
-          "], got ", lengths[b],
-          lengths[b] < 0 ? "."
-                         : "; a row cannot be longer than the time dimension "
-                           "of input."));
-    }
-  }
-  return absl::OkStatus();
-}
-
 // The last step of validation, after the shapes.
 absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
                                  const ForwardInputs& inputs,
                                  const CallSizes& sizes) {
-  const int32_t* lengths = nullptr;
-  if (inputs.sequence_lengths != nullptr) {
-    lengths = inputs.sequence_lengths->flat<int32_t>().data();
-    TF_RETURN_IF_ERROR(CheckLengthValues(lengths, sizes));
-  }
+  RnnCall call;
+  const int32_t* lengths = inputs.sequence_lengths == nullptr
+                               ? nullptr
+                               : Data<int32_t>(*inputs.sequence_lengths);
+  TF_RETURN_IF_ERROR(FromEngine(rnn::Sequences::Create(
+      sizes.time, sizes.batch, lengths, &call.sequences)));
   const RnnAttributes& attributes = options.attributes;
   const int64_t output_features = attributes.num_directions * sizes.output_size;
   TensorShape output_shape = inputs.input->shape();
@@ -133,7 +121,6 @@ absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
     return rnn::Strides::Of(options.states_outer_major, sizes.pseudo_layers,
                             sizes.batch, features);
   };
-  RnnCall call(rnn::Sequences(sizes.time, sizes.batch, lengths));
   call.input = inputs.input;
   call.input_h = inputs.input_h;
   call.input_c = inputs.input_c;

@@ -3,8 +3,6 @@
 #ifndef KERNELS_RNN_CALL_H_
 #define KERNELS_RNN_CALL_H_
 
-#include <utility>
-
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/engine/engine.h"
@@ -63,9 +61,6 @@ absl::Status ReadCallOptions(tensorflow::OpKernelConstruction* context,
 
 // A valid call. Tensors are those of the context.
 struct RnnCall {
-  explicit RnnCall(rnn::Sequences call_sequences)
-      : sequences(std::move(call_sequences)) {}
-
   const tensorflow::Tensor* input = nullptr;
   const tensorflow::Tensor* input_h = nullptr;
   const tensorflow::Tensor* input_c = nullptr;

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "kernels/memory/scratch_pool.h"
 #include "network/element_types.h"
+#include "network/shared_memory.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
@@ -40,6 +41,13 @@ const Element<T>* Data(const tensorflow::Tensor& tensor) {
 template <typename T>
 Element<T>* MutableData(tensorflow::Tensor* tensor) {
   return static_cast<Element<T>*>(tensor->data());
+}
+
+// The value of a scalar, checked to be one. (Tensor::scalar() wants memory that
+// is aligned to lines, and aborts the process where a program has lent other.)
+template <typename T>
+T ReadScalar(const tensorflow::Tensor& tensor) {
+  return rnn::ReadOnce(Data<T>(tensor));
 }
 
 inline tensorflow::PartialTensorShape PartialShape(

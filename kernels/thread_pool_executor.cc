@@ -1,10 +1,16 @@
 #include "kernels/thread_pool_executor.h"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 #include "kernels/engine/threads/thread_limit.h"
@@ -19,12 +25,26 @@ using ::tensorflow::thread::ThreadPool;
 
 namespace {
 
+// What calls know about the pools that they use.
+struct Pools {
+  std::mutex mutex;
+  std::map<ThreadPool*, std::weak_ptr<ThreadLimit>> limits;
+  std::map<ThreadPool*, bool> have_threads;  // in a forked child
+};
+
+// Made as the library is loaded, and anew in a forked child: some thread of its
+// parent's may have been changing the other.
+Pools* pools = new Pools;
+bool is_forked = false;
+[[maybe_unused]] const int kRegistered = pthread_atfork(nullptr, nullptr, [] {
+  pools = new Pools;
+  is_forked = true;
+});
+
 // Of a pool that calls use already, or from now on.
 std::shared_ptr<ThreadLimit> LimitOf(ThreadPool* pool) {
-  static std::mutex mutex;
-  static auto* limits = new std::map<ThreadPool*, std::weak_ptr<ThreadLimit>>;
-  std::lock_guard<std::mutex> lock(mutex);
-  std::weak_ptr<ThreadLimit>& known = (*limits)[pool];
+  const std::lock_guard<std::mutex> lock(pools->mutex);
+  std::weak_ptr<ThreadLimit>& known = pools->limits[pool];
   std::shared_ptr<ThreadLimit> limit = known.lock();
   if (limit == nullptr) {
     limit = std::make_shared<ThreadLimit>(pool->NumThreads());
@@ -33,12 +53,30 @@ std::shared_ptr<ThreadLimit> LimitOf(ThreadPool* pool) {
   return limit;
 }
 
+// Of this process; 0 if the system does not tell.
+int64_t CountThreads() {
+  std::error_code error;
+  const std::filesystem::directory_iterator threads("/proc/self/task", error);
+  return error ? 0 : std::distance(begin(threads), end(threads));
+}
+
+// A forked child has the pools of its parent, but none of their threads. Those
+// that it makes itself have theirs.
+bool HasThreads(ThreadPool* pool) {
+  if (!is_forked) return true;
+  const std::lock_guard<std::mutex> lock(pools->mutex);
+  const auto [known, is_new] = pools->have_threads.try_emplace(pool);
+  if (is_new) known->second = CountThreads() > pool->NumThreads();
+  return known->second;
+}
+
 ThreadPool* Pool(tensorflow::OpKernelContext* context) {
   return context->device()->tensorflow_cpu_worker_threads()->workers;
 }
 
 // Whoever calls the kernel may have lowered the limit for its own thread.
 int MaxThreads(tensorflow::OpKernelContext* context) {
+  if (!HasThreads(Pool(context))) return 1;
   return std::max(
       1,
       std::min(context->device()->tensorflow_cpu_worker_threads()->num_threads,

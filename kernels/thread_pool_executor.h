@@ -11,7 +11,8 @@ namespace tf_cudnn_rnn {
 // kernel has work for them. All calls together have no more threads than the
 // pool, unless there are more callers: one that finds none left works alone
 // until there is one, and a helper of another call leaves for it, once the task
-// that it is at is done.
+// that it is at is done. In a forked child, which has the pool but not its
+// threads, the caller works alone.
 class ThreadPoolExecutor : public rnn::Team {
  public:
   explicit ThreadPoolExecutor(tensorflow::OpKernelContext* context);

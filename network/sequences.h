@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "network/status.h"
+
 namespace rnn {
 
 // Which dimension comes first in the caller's padded tensors.
@@ -21,9 +23,14 @@ struct PaddedLayout {
 
 class Sequences {
  public:
-  // `lengths` holds B values in [0, max_time], checked by the caller; nullptr
-  // means that every row has max_time steps.
-  Sequences(int64_t max_time, int64_t batch, const int32_t* lengths);
+  // `lengths` holds B values; nullptr means that every row has max_time steps.
+  // Fails unless all are in [0, max_time]. Others may write them meanwhile:
+  // each is read once.
+  static Status Create(int64_t max_time, int64_t batch, const int32_t* lengths,
+                       Sequences* sequences);
+
+  // None yet: Create() makes them.
+  Sequences() = default;
 
   int64_t max_time() const { return max_time_; }  // T
   int64_t batch() const { return batch_; }        // B
@@ -54,12 +61,16 @@ class Sequences {
   uint64_t fingerprint() const { return fingerprint_; }
 
  private:
-  int64_t max_time_;
-  int64_t batch_;
+  // From lengths by row to rows and lengths by rank; and the offsets of steps.
+  void RankRows();
+  void NumberRows();
+
+  int64_t max_time_ = 0;
+  int64_t batch_ = 0;
   std::vector<int64_t> batch_rows_;  // [B] by rank
   std::vector<int64_t> lengths_;     // [B] by rank, descending
   std::vector<int64_t> offsets_;     // [num_steps + 1]
-  uint64_t fingerprint_;
+  uint64_t fingerprint_ = 0;
 };
 
 }  // namespace rnn

@@ -11,12 +11,13 @@ graphs and SavedModels that hold such ops, to run on the CPU, gradients included
   keras                Keras layers; imports Keras when it is first used
   library_path         where the shared library is, for programs in C, C++, Go or Java
   instruction_set      what the kernels use of the CPU: "avx512", "avx2", ...
+  release_scratch      gives back the memory that is kept for the next calls
 """
 
 import importlib
 
 from tf_cudnn_rnn import _library, weights
-from tf_cudnn_rnn._library import instruction_set, library_path
+from tf_cudnn_rnn._library import instruction_set, library_path, release_scratch
 from tf_cudnn_rnn.weights import ParamName, params_size
 
 __version__ = "0.1.0"
@@ -29,6 +30,7 @@ __all__ = [
     "params_size",
     "params_to_canonical",
     "raw_ops",
+    "release_scratch",
     "weights",
 ]
 

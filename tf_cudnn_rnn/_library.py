@@ -95,6 +95,25 @@ def instruction_set() -> str:
     return name.decode()
 
 
+def release_scratch() -> int:
+    """Gives the scratch memory that is kept for the next calls back to the system.
+
+    Calls hand their scratch memory on, as much as there were calls at once, up to 256 MB in
+    all: a process that has computed what it had to, and lives on, need not keep it. Calls that
+    run meanwhile keep theirs. The next ones take new memory, the first of them a little longer.
+
+    Returns:
+      How many bytes were kept.
+
+    Raises:
+      ImportError: there is no TensorFlow, no library, or the one was not built for the other.
+    """
+    load()
+    release = ctypes.CDLL(library_path()).tf_cudnn_rnn_release_scratch
+    release.restype = ctypes.c_int64
+    return release()
+
+
 def _built_for() -> str:
     """Returns the version of TensorFlow that the shared library was built for."""
     library_path()  # which refuses a missing one

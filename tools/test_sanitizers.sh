@@ -5,5 +5,5 @@ set -euo pipefail
 
 bazel=$(tools/find_bazel.sh)
 "$bazel" test --config=tsan //tests/engine:team_test //tests/engine:engine_executor_test //tests/engine:parallel_test \
-  //tests/engine:matrix_product_test //tests/kernels:scratch_pool_test
+  //tests/engine:matrix_product_test //tests/engine:checks_once_test //tests/kernels:scratch_pool_test
 "$bazel" test --config=asan //tests/engine/... //tests/kernels:scratch_pool_test

@@ -83,7 +83,9 @@ struct BackwardArguments {
   const Element* c0;
   Weights<const Element> weights;  // in the plan's order
   const Element* y;
-  const Element* reserve;  // as Forward left it
+  // As Forward left it, and the key in its header, which CheckReserve() read.
+  const Element* reserve;
+  uint64_t dropout_key;
   const Element* dy;
   const Element* dh_n;
   const Element* dc_n;
@@ -104,7 +106,8 @@ template <typename Element>
 void Forward(const ForwardPlan& plan,
              const ForwardArguments<Element>& arguments, void* scratch,
              Executor& executor);
-// `arguments.reserve` has passed CheckReserve().
+// `arguments.reserve` has passed CheckReserve(). All that is read of it after
+// that are numbers to compute with.
 template <typename Element>
 void Backward(const BackwardPlan& plan,
               const BackwardArguments<Element>& arguments, void* scratch,
@@ -112,20 +115,22 @@ void Backward(const BackwardPlan& plan,
 
 // Compares a reserve of `size` elements with what Backward expects for this
 // descriptor and these sequences, `layout` being that of their reserve. On
-// success the caller may run Backward.
+// success `dropout_key` is the forward call's, and the caller may run Backward.
+// Others may write the reserve meanwhile: its header is read once.
 template <typename Element>
 Status CheckReserve(const RnnDescriptor& descriptor, const Sequences& sequences,
                     const ReserveLayout& layout,
                     const PaddedLayout& padded_layout, const Element* reserve,
-                    int64_t size);
+                    int64_t size, uint64_t* dropout_key);
 
 // What dropout multiplied the outputs of all layers but the last by: masks
-// [L-1, T, B, D*P], padding included; nothing if there is no dropout. The
-// reserve has passed CheckReserve(). Gradients of second order draw it again.
-template <typename Element>
-void ReadDropoutMasks(const RnnDescriptor& descriptor,
-                      const Sequences& sequences, const Element* reserve,
-                      ComputeType<Element>* masks, Executor& executor);
+// [L-1, T, B, D*P], padding included; nothing if there is no dropout. F is what
+// elements are computed in, float or double. Gradients of second order draw it
+// again.
+template <typename F>
+void DrawDropoutMasks(const RnnDescriptor& descriptor,
+                      const Sequences& sequences, uint64_t dropout_key,
+                      F* masks, Executor& executor);
 
 }  // namespace rnn
 

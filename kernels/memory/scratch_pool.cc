@@ -1,11 +1,13 @@
 #include "kernels/memory/scratch_pool.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "kernels/memory/huge_pages.h"
@@ -52,16 +54,17 @@ int64_t BytesOf(const std::vector<Block>& blocks) {
 
 bool IsSmaller(const Block& a, const Block& b) { return a.bytes < b.bytes; }
 
+// Made as the library is loaded, and anew in a forked child, whose memory still
+// has all that its parent's keeps.
+ScratchPool* of_process = new ScratchPool;
+[[maybe_unused]] const int kRegistered =
+    pthread_atfork(nullptr, nullptr, [] { of_process = new ScratchPool; });
+
 }  // namespace
 
-ScratchPool::~ScratchPool() {
-  for (const Block& block : kept_) Free(block);
-}
+ScratchPool::~ScratchPool() { Release(); }
 
-ScratchPool& ScratchPool::OfProcess() {
-  static auto* const pool = new ScratchPool;
-  return *pool;
-}
+ScratchPool& ScratchPool::OfProcess() { return *of_process; }
 
 Block ScratchPool::Take(int64_t bytes) {
   Block block, too_small;
@@ -79,25 +82,41 @@ Block ScratchPool::Take(int64_t bytes) {
     }
   }
   Free(too_small);
-  if (block.memory == nullptr) return NewBlock(bytes);
+  if (block.memory == nullptr) {
+    block = NewBlock(bytes);
+    if (block.memory == nullptr && Release() > 0) block = NewBlock(bytes);
+    return block;
+  }
   const bool is_far_too_large = block.bytes / kFarTooLarge > bytes;
   block.calls_too_large = is_far_too_large ? block.calls_too_large + 1 : 0;
   return block;
 }
 
 void ScratchPool::Return(Block block) {
-  if (block.memory == nullptr) return;
+  if (block.memory != nullptr && !TryKeep(block)) Free(block);
+}
+
+bool ScratchPool::TryKeep(const Block& block) {
+  if (block.calls_too_large >= kManyCalls) return false;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (BytesOf(kept_) + block.bytes > kMaxKeptBytes) return false;
+  try {
+    kept_.insert(std::upper_bound(kept_.begin(), kept_.end(), block, IsSmaller),
+                 block);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
+int64_t ScratchPool::Release() {
+  std::vector<Block> released;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (BytesOf(kept_) + block.bytes <= kMaxKeptBytes &&
-        block.calls_too_large < kManyCalls) {
-      kept_.insert(
-          std::upper_bound(kept_.begin(), kept_.end(), block, IsSmaller),
-          block);
-      return;
-    }
+    released.swap(kept_);
   }
-  Free(block);
+  for (const Block& block : released) Free(block);
+  return BytesOf(released);
 }
 
 int64_t ScratchPool::kept_bytes() const {

@@ -12,8 +12,8 @@ namespace tf_cudnn_rnn {
 
 // Keeps as many blocks as there have been calls at once, and of what they
 // needed no more than kMaxKeptBytes. A block that was far too large for many
-// calls in a row goes back to the system. All functions may be called from any
-// thread.
+// calls in a row goes back to the system, and so do all of them where it has
+// none left. All functions may be called from any thread.
 class ScratchPool {
  public:
   static constexpr int64_t kMaxKeptBytes = int64_t{256} << 20;
@@ -33,7 +33,8 @@ class ScratchPool {
   ScratchPool(const ScratchPool&) = delete;
   ScratchPool& operator=(const ScratchPool&) = delete;
 
-  // The one of this process, which is never destroyed.
+  // The one of this process, which is never destroyed. A forked child has a new
+  // one: some thread of its parent's may have been changing the other.
   static ScratchPool& OfProcess();
 
   // A block of at least `bytes` bytes, whose contents do not matter; its memory
@@ -41,9 +42,15 @@ class ScratchPool {
   Block Take(int64_t bytes);
   void Return(Block block);
 
+  // Gives all that is kept back to the system; returns how many bytes that was.
+  int64_t Release();
+
   int64_t kept_bytes() const;
 
  private:
+  // Whether the block is kept; if not, it is the caller's.
+  bool TryKeep(const Block& block);
+
   mutable std::mutex mutex_;
   std::vector<Block> kept_;  // by size, least first
 };

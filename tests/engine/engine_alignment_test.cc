@@ -10,6 +10,7 @@
 #include "kernels/engine/simd/simd_kernels.h"
 #include "tests/engine/engine_call.h"
 #include "tests/engine/guarded.h"
+#include "tests/engine/make_sequences.h"
 #include "tests/engine/plans.h"
 
 namespace rnn {
@@ -83,7 +84,8 @@ TEST(EngineAlignmentTest, LargeReserves) {
     SCOPED_TRACE(static_cast<int>(mode));
     const EngineSizes sizes = SizesOf(mode, 160, 64, 64);
     if (SelectSimdTarget().parts_kernels != nullptr) {
-      const Sequences sequences(sizes.max_time, sizes.batch, nullptr);
+      const Sequences sequences =
+          MakeSequences(sizes.max_time, sizes.batch, nullptr);
       const ForwardPlan plan =
           MakeForwardPlan(CallOf<float>(sizes.descriptor, sequences));
       EXPECT_TRUE(IsInParts(plan.recurrent_weights.route));

@@ -17,6 +17,7 @@
 #include "network/params_layout.h"
 #include "network/reserve_layout.h"
 #include "tests/engine/element_values.h"
+#include "tests/engine/make_sequences.h"
 #include "tests/engine/random_values.h"
 
 namespace rnn {
@@ -37,10 +38,13 @@ struct EngineSizes {
 template <typename Element, template <typename> class Buffer>
 class EngineCall {
  public:
+  static constexpr uint64_t kDropoutKey = 0x0123456789abcdef;
+
   explicit EngineCall(const EngineSizes& sizes, uint64_t seed = 1)
       : sizes_(sizes),
-        sequences_(sizes.max_time, sizes.batch,
-                   sizes.lengths.empty() ? nullptr : sizes.lengths.data()),
+        sequences_(MakeSequences(
+            sizes.max_time, sizes.batch,
+            sizes.lengths.empty() ? nullptr : sizes.lengths.data())),
         x(x_rows() * d_.input_size),
         h0(states() * d_.output_size()),
         c0(c_size()),
@@ -82,7 +86,7 @@ class EngineCall {
     a.c_n = has_c() ? c_n.data() : nullptr;
     a.layout = {sizes_.time_major, sizes_.time_major};
     a.apply_dropout = sizes_.training && d_.dropout > 0;
-    a.dropout_key = 0x0123456789abcdef;
+    a.dropout_key = kDropoutKey;
     ForwardPlan plan;
     const Status status =
         ForwardPlan::Create(Description(), sizes_.training,
@@ -96,6 +100,7 @@ class EngineCall {
   void Backward(Executor& executor) {
     BackwardArguments<Element> a{};
     SetShared(&a);
+    a.dropout_key = kDropoutKey;
     a.dy = dy.data();
     a.dh_n = dh_n.data();
     a.dc_n = has_c() ? dc_n.data() : nullptr;

@@ -27,6 +27,7 @@
 #include "network/reserve_layout.h"
 #include "tests/engine/element_values.h"
 #include "tests/engine/guarded.h"
+#include "tests/engine/make_sequences.h"
 #include "tests/engine/plans.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/reference_rnn.h"
@@ -416,7 +417,7 @@ class EngineRun {
         d_(problem.descriptor),
         options_(options),
         lengths_(problem.lengths.begin(), problem.lengths.end()),
-        sequences_(problem.max_time, problem.batch(), lengths_.data()),
+        sequences_(MakeSequences(problem.max_time, lengths_)),
         x_strides_(StridesOf(p_.max_time, d_.input_size)),
         y_strides_(StridesOf(p_.max_time, y_features())),
         h_strides_(StridesOf(d_.num_pseudo_layers(), d_.output_size())),
@@ -620,8 +621,9 @@ class EngineRun {
       EXPECT_TRUE(out->intact());
     }
     if (options_.inference) return;
-    const Status status = CheckReserve(d_, sequences_, plan.reserve, a.layout,
-                                       reserve_.data(), reserve_.size());
+    const Status status =
+        CheckReserve(d_, sequences_, plan.reserve, a.layout, reserve_.data(),
+                     reserve_.size(), &dropout_key_);
     EXPECT_TRUE(status.ok()) << status.message();
   }
 
@@ -640,6 +642,7 @@ class EngineRun {
     }
     a.y = y_.data();
     a.reserve = reserve_.data();
+    a.dropout_key = dropout_key_;
     a.dy = dy_.data();
     a.dh_n = dh_n_.data();
     a.dc_n = has_c() ? dc_n_.data() : nullptr;
@@ -670,6 +673,7 @@ class EngineRun {
   Guarded<Element> y_, h_n_, c_n_, dx_, dh0_, dc0_, dparams_;
   Guarded<Element> keras_[3], keras_gradients_[3];
   Guarded<Element> reserve_;
+  uint64_t dropout_key_ = 0;  // from the reserve
 };
 
 template <typename Element>
@@ -811,8 +815,8 @@ class EngineTest : public testing::TestWithParam<Draw> {
   // the route that weights take.
   static bool WeightsComeAlike(const reference::Problem& a,
                                const reference::Problem& b) {
-    const Sequences sequences_a(a.max_time, a.batch(), nullptr);
-    const Sequences sequences_b(b.max_time, b.batch(), nullptr);
+    const Sequences sequences_a = MakeSequences(a.max_time, a.batch(), nullptr);
+    const Sequences sequences_b = MakeSequences(b.max_time, b.batch(), nullptr);
     CallDescription call_a, call_b;
     call_a.descriptor = call_b.descriptor = a.descriptor;
     call_a.element_type = call_b.element_type = GetParam().element;
@@ -1066,7 +1070,8 @@ TEST(EngineCasesTest, ManyRowsRecurInParts) {
       continue;
     ++count;
     const auto problem = MakeProblem<float>(sizes, CellMode::kLstm, 1);
-    const Sequences sequences(problem.max_time, problem.batch(), nullptr);
+    const Sequences sequences =
+        MakeSequences(problem.max_time, problem.batch(), nullptr);
     EXPECT_TRUE(RecursInParts(CallOf<float>(problem.descriptor, sequences)))
         << sizes.name;
   }
@@ -1274,7 +1279,7 @@ TEST(EngineScratchTest, SizesPastTheAddressSpaceAreRefused) {
   d.mode = CellMode::kLstm;
   d.input_size = 1;
   d.hidden_size = int64_t{1} << 33;
-  const Sequences sequences(2, 3, nullptr);
+  const Sequences sequences = MakeSequences(2, 3, nullptr);
   ForwardPlan forward;
   BackwardPlan backward;
   EXPECT_FALSE(ForwardPlan::Create(CallOf<float>(d, sequences),
@@ -1285,7 +1290,7 @@ TEST(EngineScratchTest, SizesPastTheAddressSpaceAreRefused) {
                                     Machine::Here(1), &backward)
                    .ok());
   d.hidden_size = int64_t{1} << 18;
-  const Sequences packing(20, 40, nullptr);
+  const Sequences packing = MakeSequences(20, 40, nullptr);
   const CallDescription call = CallOf<float>(d, packing);
   EXPECT_GT(MakeForwardPlan(call).scratch_bytes, int64_t{1} << 38);
   EXPECT_GT(MakeBackwardPlan(call).scratch_bytes, int64_t{1} << 38);

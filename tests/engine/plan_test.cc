@@ -13,6 +13,7 @@
 #include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/thresholds.h"
+#include "tests/engine/make_sequences.h"
 #include "tests/engine/plans.h"
 
 namespace rnn {
@@ -63,7 +64,8 @@ struct Sizes {
 struct Plans {
   Plans(const Sizes& s, const KernelShape& kernels,
         int64_t core_cache_bytes = kCoreCacheBytes)
-      : sequences(s.T, s.B, s.lengths.empty() ? nullptr : s.lengths.data()) {
+      : sequences(MakeSequences(
+            s.T, s.B, s.lengths.empty() ? nullptr : s.lengths.data())) {
     CallDescription call;
     call.descriptor.mode = s.mode;
     call.descriptor.input_size = s.I;
@@ -644,7 +646,7 @@ TEST(PlanTest, ChunksCoverAllStepsInTheOrderOfThePass) {
 // ---- What a plan refuses, and says ------------------------------------------
 
 TEST(PlanTest, KerasWeightsAreOfOneLayerInOneDirection) {
-  const Sequences sequences(2, 3, nullptr);
+  const Sequences sequences = MakeSequences(2, 3, nullptr);
   RnnDescriptor d;
   d.input_size = d.hidden_size = 4;
   d.num_layers = 2;
@@ -673,7 +675,7 @@ TEST(PlanTest, SizesBeyondAllMemoryAreRefused) {
                         Case{"B", 1, int64_t{1} << 20, large, 1, false},
                         Case{"T", int64_t{1} << 20, 1, large, 1, false}}) {
     SCOPED_TRACE(c.name);
-    const Sequences sequences(c.T, c.B, nullptr);
+    const Sequences sequences = MakeSequences(c.T, c.B, nullptr);
     RnnDescriptor d;
     d.mode = CellMode::kRelu;
     d.input_size = c.I;
@@ -720,7 +722,7 @@ TEST(PlanTest, SizesUpToThatDoNotOverflow) {
 }
 
 TEST(PlanTest, KnowsForWhomItIs) {
-  const Sequences sequences(2, 3, nullptr);
+  const Sequences sequences = MakeSequences(2, 3, nullptr);
   RnnDescriptor d;
   d.input_size = d.hidden_size = 4;
   const ForwardPlan plan = MakeForwardPlan(CallOf<float>(d, sequences));

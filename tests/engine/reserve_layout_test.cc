@@ -12,6 +12,7 @@
 
 #include "kernels/engine/elements/elements.h"
 #include "kernels/engine/engine.h"
+#include "tests/engine/make_sequences.h"
 #include "tests/engine/random_values.h"
 
 namespace rnn {
@@ -31,13 +32,8 @@ constexpr int64_t kTime = 6;
 constexpr uint64_t kKey = 0xfedcba9876543210;
 const std::vector<int32_t> kLengths = {4, 0, 6};
 
-Sequences Make(int64_t max_time, const std::vector<int32_t>& lengths) {
-  return Sequences(max_time, static_cast<int64_t>(lengths.size()),
-                   lengths.data());
-}
-
 TEST(ReserveLayoutTest, PartsFollowEachOther) {
-  const Sequences sequences = Make(kTime, kLengths);
+  const Sequences sequences = MakeSequences(kTime, kLengths);
   RnnDescriptor d = Lstm();
   d.num_layers = 3;
   d.num_proj = 2;
@@ -58,7 +54,7 @@ TEST(ReserveLayoutTest, PartsFollowEachOther) {
 }
 
 TEST(ReserveLayoutTest, RowsHoldWhatTheirCellSaves) {
-  const Sequences sequences = Make(kTime, kLengths);
+  const Sequences sequences = MakeSequences(kTime, kLengths);
   ReserveLayout layout;
   RnnDescriptor d = Lstm();
   d.num_layers = 1;
@@ -79,7 +75,8 @@ TEST(ReserveLayoutTest, RefusesSizesThatOverflow) {
   const int32_t most = std::numeric_limits<int32_t>::max();
   d.hidden_size = int64_t{1} << 61;
   ReserveLayout layout;
-  const Status status = ReserveLayout::Create(d, Make(kTime, {1, 2}), &layout);
+  const Status status =
+      ReserveLayout::Create(d, MakeSequences(kTime, {1, 2}), &layout);
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_NE(status.message().find("the size of reserve_space overflows"),
             std::string::npos)
@@ -87,8 +84,9 @@ TEST(ReserveLayoutTest, RefusesSizesThatOverflow) {
   d = Lstm();
   d.num_layers = most;
   d.hidden_size = int64_t{1} << 30;
-  EXPECT_EQ(ReserveLayout::Create(d, Make(kTime, {1, 2}), &layout).code(),
-            StatusCode::kResourceExhausted);
+  EXPECT_EQ(
+      ReserveLayout::Create(d, MakeSequences(kTime, {1, 2}), &layout).code(),
+      StatusCode::kResourceExhausted);
 }
 
 template <typename Element>
@@ -110,11 +108,14 @@ class CheckReserveTest : public testing::Test {
 
   static Status Check(const RnnDescriptor& d, const Sequences& sequences,
                       const std::vector<Element>& reserve,
-                      const PaddedLayout& layout = {}) {
+                      const PaddedLayout& layout = {},
+                      uint64_t* dropout_key = nullptr) {
     ReserveLayout reserve_layout;
     EXPECT_TRUE(ReserveLayout::Create(d, sequences, &reserve_layout).ok());
+    uint64_t key;
     return CheckReserve(d, sequences, reserve_layout, layout, reserve.data(),
-                        static_cast<int64_t>(reserve.size()));
+                        static_cast<int64_t>(reserve.size()),
+                        dropout_key == nullptr ? &key : dropout_key);
   }
 
   static void SetHeader(std::vector<Element>* reserve, int64_t index,
@@ -138,15 +139,18 @@ void ExpectRefused(const Status& status, const std::string& message) {
 
 TYPED_TEST(CheckReserveTest, AcceptsItsOwn) {
   for (uint64_t key : {uint64_t{0}, kKey, ~uint64_t{0}}) {
-    const Sequences sequences = Make(kTime, kLengths);
+    const Sequences sequences = MakeSequences(kTime, kLengths);
+    uint64_t read_key;
     const Status status =
-        this->Check(Lstm(), sequences, this->Reserve(Lstm(), sequences, key));
+        this->Check(Lstm(), sequences, this->Reserve(Lstm(), sequences, key),
+                    PaddedLayout{}, &read_key);
     EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(read_key, key);
   }
 }
 
 TYPED_TEST(CheckReserveTest, RefusesOtherSizes) {
-  const Sequences sequences = Make(kTime, kLengths);
+  const Sequences sequences = MakeSequences(kTime, kLengths);
   const auto reserve = this->Reserve(Lstm(), sequences, kKey);
   auto longer = reserve;
   longer.push_back({});
@@ -158,15 +162,16 @@ TYPED_TEST(CheckReserveTest, RefusesOtherSizes) {
   ReserveLayout layout;
   ASSERT_TRUE(ReserveLayout::Create(Lstm(), sequences, &layout).ok());
   for (int64_t size : {0, 1, 8, 95}) {
-    ExpectRefused(
-        CheckReserve<TypeParam>(Lstm(), sequences, layout, {}, nullptr, size),
-        kOtherSize);
+    uint64_t key;
+    ExpectRefused(CheckReserve<TypeParam>(Lstm(), sequences, layout, {},
+                                          nullptr, size, &key),
+                  kOtherSize);
   }
 }
 
 // Each of these needs a reserve of the very same size.
 TYPED_TEST(CheckReserveTest, RefusesOtherOptionsOfEqualSize) {
-  const Sequences sequences = Make(kTime, kLengths);
+  const Sequences sequences = MakeSequences(kTime, kLengths);
   const auto expect_refused =
       [&](const std::function<void(RnnDescriptor*)>& change,
           RnnDescriptor made_by) {
@@ -209,20 +214,21 @@ TYPED_TEST(CheckReserveTest, RefusesOtherOptionsOfEqualSize) {
 }
 
 TYPED_TEST(CheckReserveTest, RefusesOtherSequencesOfEqualSize) {
-  const Sequences sequences = Make(kTime, kLengths);
+  const Sequences sequences = MakeSequences(kTime, kLengths);
   const auto reserve = this->Reserve(Lstm(), sequences, kKey);
   for (const std::vector<int32_t>& lengths : std::vector<std::vector<int32_t>>{
            {0, 4, 6}, {5, 0, 5}, {4, 1, 5}, {4, 6}, {4, 0, 6, 0}}) {
-    const Sequences other = Make(kTime, lengths);
+    const Sequences other = MakeSequences(kTime, lengths);
     ASSERT_EQ(other.num_valid_rows(), sequences.num_valid_rows());
     ExpectRefused(this->Check(Lstm(), other, reserve), kOtherCall);
   }
-  ExpectRefused(this->Check(Lstm(), Make(kTime + 1, kLengths), reserve),
-                kOtherCall);
+  ExpectRefused(
+      this->Check(Lstm(), MakeSequences(kTime + 1, kLengths), reserve),
+      kOtherCall);
 }
 
 TYPED_TEST(CheckReserveTest, RefusesOtherLayouts) {
-  const Sequences sequences = Make(kTime, kLengths);
+  const Sequences sequences = MakeSequences(kTime, kLengths);
   const auto reserve = this->Reserve(Lstm(), sequences, kKey);
   for (const PaddedLayout layout :
        {PaddedLayout{false, true}, PaddedLayout{true, false}}) {
@@ -231,7 +237,7 @@ TYPED_TEST(CheckReserveTest, RefusesOtherLayouts) {
 }
 
 TYPED_TEST(CheckReserveTest, RefusesKeysThatAreNotBytes) {
-  const Sequences sequences = Make(kTime, kLengths);
+  const Sequences sequences = MakeSequences(kTime, kLengths);
   const auto good = this->Reserve(Lstm(), sequences, kKey);
   for (int64_t byte = 0; byte < 8; ++byte) {
     for (double junk :
@@ -245,7 +251,7 @@ TYPED_TEST(CheckReserveTest, RefusesKeysThatAreNotBytes) {
 }
 
 TYPED_TEST(CheckReserveTest, RefusesAnyOtherChangeOfTheHeader) {
-  const Sequences sequences = Make(kTime, kLengths);
+  const Sequences sequences = MakeSequences(kTime, kLengths);
   const auto good = this->Reserve(Lstm(), sequences, kKey);
   const ReserveHeader header(Lstm(), sequences, PaddedLayout{}, kKey);
   for (int64_t i = 0; i < ReserveHeader::kSize; ++i) {
@@ -261,7 +267,7 @@ TYPED_TEST(CheckReserveTest, RefusesAnyOtherChangeOfTheHeader) {
 }
 
 TYPED_TEST(CheckReserveTest, RefusesZerosAndJunk) {
-  const Sequences sequences = Make(kTime, kLengths);
+  const Sequences sequences = MakeSequences(kTime, kLengths);
   auto reserve = this->Reserve(Lstm(), sequences, kKey);
   std::fill(reserve.begin(), reserve.end(), TypeParam{});
   ExpectRefused(this->Check(Lstm(), sequences, reserve), kOtherCall);

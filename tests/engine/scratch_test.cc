@@ -10,6 +10,7 @@
 #include "kernels/engine/thresholds.h"
 #include "network/element_types.h"
 #include "network/params_layout.h"
+#include "tests/engine/make_sequences.h"
 #include "tests/engine/plans.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/simd_targets.h"
@@ -122,8 +123,9 @@ TEST(ScratchTest, IsBounded) {
     if (d.mode == CellMode::kLstm && i % 2 == 0 && d.hidden_size > 1) {
       d.num_proj = random.Integer(1, d.hidden_size - 1);
     }
-    const Sequences sequences(random.Integer(1, 200), random.Integer(1, 70),
-                              nullptr);
+    const int64_t T = random.Integer(1, 200);
+    const Sequences sequences =
+        MakeSequences(T, random.Integer(1, 70), nullptr);
     ExpectWithin<float>(d, sequences);
     ExpectWithin<double>(d, sequences);
     ExpectWithin<Half>(d, sequences);
@@ -136,7 +138,7 @@ TEST(ScratchTest, TheBoundsAreNotFarOff) {
   RnnDescriptor d;
   d.mode = CellMode::kLstm;
   d.input_size = d.hidden_size = 512;
-  const Sequences sequences(100, 32, nullptr);
+  const Sequences sequences = MakeSequences(100, 32, nullptr);
   const Bounds<float> bounds(d, sequences);
   const CallDescription call = CallOf<float>(d, sequences);
   EXPECT_GT(1.5 * MakeForwardPlan(call).scratch_bytes, bounds.forward);

@@ -5,22 +5,19 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <set>
 #include <vector>
 
 #include "kernels/engine/plan/chunks.h"
+#include "tests/engine/make_sequences.h"
 #include "tests/engine/random_values.h"
 
 namespace rnn {
 namespace {
 
-Sequences Make(int64_t max_time, const std::vector<int32_t>& lengths) {
-  return Sequences(max_time, static_cast<int64_t>(lengths.size()),
-                   lengths.data());
-}
-
 TEST(SequencesTest, RanksRowsByLengthLongestFirst) {
-  const Sequences s = Make(9, {2, 0, 5, 2, 3});
+  const Sequences s = MakeSequences(9, {2, 0, 5, 2, 3});
   EXPECT_EQ(s.max_time(), 9);
   EXPECT_EQ(s.batch(), 5);
   EXPECT_EQ(s.num_steps(), 5);
@@ -41,7 +38,7 @@ TEST(SequencesTest, RanksRowsByLengthLongestFirst) {
 }
 
 TEST(SequencesTest, BackwardDirectionBeginsAtARowsOwnEnd) {
-  const Sequences s = Make(9, {2, 5});
+  const Sequences s = MakeSequences(9, {2, 5});
   EXPECT_EQ(s.time(0, 1, 0), 1);
   EXPECT_EQ(s.time(1, 0, 0), 4);
   EXPECT_EQ(s.time(1, 4, 0), 0);
@@ -50,8 +47,8 @@ TEST(SequencesTest, BackwardDirectionBeginsAtARowsOwnEnd) {
 }
 
 TEST(SequencesTest, NoLengthsMeansAllSteps) {
-  const Sequences implied(4, 3, nullptr);
-  const Sequences stated = Make(4, {4, 4, 4});
+  const Sequences implied = MakeSequences(4, 3, nullptr);
+  const Sequences stated = MakeSequences(4, {4, 4, 4});
   EXPECT_EQ(implied.num_valid_rows(), 12);
   EXPECT_EQ(implied.num_steps(), 4);
   EXPECT_EQ(implied.fingerprint(), stated.fingerprint());
@@ -61,13 +58,31 @@ TEST(SequencesTest, NoLengthsMeansAllSteps) {
 }
 
 TEST(SequencesTest, NoRowsAndEmptyRows) {
-  const Sequences no_rows = Make(4, {});
+  const Sequences no_rows = MakeSequences(4, {});
   EXPECT_EQ(no_rows.num_steps(), 0);
   EXPECT_EQ(no_rows.num_valid_rows(), 0);
-  const Sequences empty_rows = Make(4, {0, 0});
+  const Sequences empty_rows = MakeSequences(4, {0, 0});
   EXPECT_EQ(empty_rows.num_steps(), 0);
   EXPECT_EQ(empty_rows.num_valid_rows(), 0);
   EXPECT_EQ(empty_rows.batch_row(1), 1);
+}
+
+TEST(SequencesTest, RefusesLengthsThatAreNoneOfTheBatch) {
+  const auto message = [](const std::vector<int32_t>& lengths) {
+    Sequences sequences;
+    const Status status = Sequences::Create(
+        4, static_cast<int64_t>(lengths.size()), lengths.data(), &sequences);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return status.message();
+  };
+  EXPECT_EQ(message({4, 0, 5}),
+            "sequence_lengths[2] must be in [0, T] = [0, 4], got 5; a row "
+            "cannot be longer than the time dimension of input.");
+  EXPECT_EQ(message({4, -1, 5}),
+            "sequence_lengths[1] must be in [0, T] = [0, 4], got -1.");
+  EXPECT_EQ(message({std::numeric_limits<int32_t>::min()}),
+            "sequence_lengths[0] must be in [0, T] = [0, 4], got "
+            "-2147483648.");
 }
 
 TEST(SequencesTest, EveryValidRowIsNumberedOnce) {
@@ -80,7 +95,7 @@ TEST(SequencesTest, EveryValidRowIsNumberedOnce) {
       length = static_cast<int32_t>(random.Integer(0, T));
       sum += length;
     }
-    const Sequences s = Make(T, lengths);
+    const Sequences s = MakeSequences(T, lengths);
     ASSERT_EQ(s.num_valid_rows(), sum);
     for (int direction : {0, 1}) {
       std::set<std::vector<int64_t>> cells;
@@ -103,14 +118,15 @@ TEST(SequencesTest, FingerprintTellsLengthsApart) {
   for (int32_t a = 0; a <= 6; ++a) {
     for (int32_t b = 0; b <= 6; ++b) {
       for (int32_t c = 0; c <= 6; ++c) {
-        fingerprints.insert(Make(6, {a, b, c}).fingerprint());
+        fingerprints.insert(MakeSequences(6, {a, b, c}).fingerprint());
         ++count;
       }
     }
   }
   EXPECT_EQ(static_cast<int64_t>(fingerprints.size()), count);
   // The same multiset in another order is another batch.
-  EXPECT_NE(Make(6, {1, 2}).fingerprint(), Make(6, {2, 1}).fingerprint());
+  EXPECT_NE(MakeSequences(6, {1, 2}).fingerprint(),
+            MakeSequences(6, {2, 1}).fingerprint());
 }
 
 // To within a step at either end, and forward as backward.
@@ -118,7 +134,7 @@ TEST(ChunksTest, HaveAboutAsManyRows) {
   for (int64_t batch : {1, 16, 48, 64, 100, 128, 256, 400, 1000}) {
     for (int64_t steps : {1, 2, 25, 26, 50, 120}) {
       SCOPED_TRACE(testing::Message() << "T " << steps << ", B " << batch);
-      const Sequences s(steps, batch, nullptr);
+      const Sequences s = MakeSequences(steps, batch, nullptr);
       const int64_t rows = batch * steps;
       const int64_t num_chunks = std::max<int64_t>(
           1, (rows + bits::kChunkRows / 2) / bits::kChunkRows);
@@ -146,7 +162,7 @@ TEST(ChunksTest, CoverAllStepsWithinThePlan) {
     for (int32_t& length : lengths) {
       length = static_cast<int32_t>(random.Integer(0, T));
     }
-    const Sequences s = Make(T, lengths);
+    const Sequences s = MakeSequences(T, lengths);
     const ChunkCuts cuts(s);
     const auto expect_fits = [&](StepRange chunk) {
       ASSERT_LT(chunk.begin, chunk.end);

@@ -7,8 +7,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernels/engine/threads/thread_limit.h"
@@ -106,6 +108,25 @@ TEST(TeamTest, FinishesIfWorkIsRunAtOnce) {
 }
 
 // Another caller comes while the team has all the threads there are.
+// What calling a helper takes may be more memory than there is.
+TEST(TeamTest, FinishesWithoutHelpersWhoCannotBeCalled) {
+  ThreadPool pool(2);
+  const auto limit = std::make_shared<ThreadLimit>(3);
+  {
+    int num_asked = 0;
+    Team team(
+        3,
+        [&](std::function<void()> work) {
+          if (++num_asked % 3 != 0) throw std::bad_alloc();
+          pool.Schedule(std::move(work));
+        },
+        limit);
+    for (int round = 0; round < 300; ++round) ExpectRunsEachTaskOnce(team, 5);
+    EXPECT_GE(num_asked, 2);
+  }
+  while (limit->count() > 0) std::this_thread::yield();  // all are gone
+}
+
 TEST(TeamTest, HelpersMakeWayForCallers) {
   ThreadPool pool(1);
   auto limit = std::make_shared<ThreadLimit>(2);

@@ -1,10 +1,14 @@
 #include "kernels/memory/scratch_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <thread>
 #include <utility>
@@ -129,6 +133,77 @@ TEST(ScratchPoolTest, WhatTheSystemHasNotIsNull) {
     EXPECT_EQ(scratch.data(), nullptr);
   }
   EXPECT_EQ(pool.kept_bytes(), 0);
+}
+
+TEST(ScratchPoolTest, ReleasesAllThatIsKept) {
+  ScratchPool pool;
+  int64_t kept = 0;
+  {
+    const Scratch a(1, pool), b(kHugePageBytes, pool), c(70000, pool);
+    EXPECT_EQ(pool.Release(), 0);
+  }
+  kept = pool.kept_bytes();
+  EXPECT_GT(kept, kHugePageBytes + 70000);
+  EXPECT_EQ(pool.Release(), kept);
+  EXPECT_EQ(pool.kept_bytes(), 0);
+  EXPECT_EQ(pool.Release(), 0);
+  EXPECT_NE(Scratch(1, pool).data(), nullptr);
+}
+
+// What is kept gives way where the system has nothing else left.
+TEST(ScratchPoolTest, KeptBlocksMakeRoomForALargerOne) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need addresses of their own";
+#endif
+  constexpr int64_t kBlock = ScratchPool::kMaxKeptBytes / 4;
+  ScratchPool pool;
+  {
+    const Scratch a(kBlock, pool), b(kBlock, pool), c(kBlock, pool);
+  }
+  EXPECT_EQ(pool.kept_bytes(), 3 * kBlock);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  std::ifstream statm("/proc/self/statm");
+  int64_t pages = 0;
+  statm >> pages;
+  rlimit tight = before;
+  tight.rlim_cur = pages * sysconf(_SC_PAGESIZE) + kBlock / 4;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &tight), 0);
+  void* memory;
+  int64_t kept;
+  {
+    const Scratch large(2 * kBlock, pool);
+    memory = large.data();
+    kept = pool.kept_bytes();
+  }
+  setrlimit(RLIMIT_AS, &before);
+  EXPECT_NE(memory, nullptr);
+  EXPECT_EQ(kept, 0);
+}
+
+// Some thread of the parent's may hold its pool's mutex.
+TEST(ScratchPoolTest, AForkedChildHasAPoolOfItsOwn) {
+  ScratchPool& parents = ScratchPool::OfProcess();
+  std::atomic<bool> stops{false};
+  std::thread other([&] {
+    while (!stops) const Scratch scratch(1);
+  });
+  int num_failed = 0;
+  for (int i = 0; i < 200; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(10);  // which ends it, should it hang
+      const bool is_other = &ScratchPool::OfProcess() != &parents;
+      _exit(is_other && Scratch(1).data() != nullptr ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    num_failed += status != 0;
+    if (num_failed > 0) break;
+  }
+  stops = true;
+  other.join();
+  EXPECT_EQ(num_failed, 0);
 }
 
 TEST(ScratchPoolTest, CallsAtOnceHaveBlocksOfTheirOwn) {

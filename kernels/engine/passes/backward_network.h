@@ -3,11 +3,9 @@
 #define KERNELS_ENGINE_PASSES_BACKWARD_NETWORK_H_
 
 #include <cstdint>
-#include <cstdlib>
 
 #include "kernels/engine/elements/dropout.h"
 #include "kernels/engine/elements/elements.h"
-#include "kernels/engine/elements/reserve_header.h"
 #include "kernels/engine/engine.h"
 #include "kernels/engine/passes/chunk_rows.h"
 #include "kernels/engine/passes/rows.h"
@@ -34,12 +32,11 @@ class BackwardNetwork {
         arguments_(arguments),
         weights_(d_, plan.params, plan.weight_order, arguments.weights),
         weight_gradients_(plan, arguments.dweights, scratch),
+        dropout_{d_.dropout, arguments.dropout_key},
         input_gradient_(scratch.At<F>(plan.scratch.input_gradient)) {
     for (int i = 0; i < 2; ++i) {
       layer_gradients_[i] = scratch.At<F>(plan.scratch.layer_gradients[i]);
     }
-    dropout_.probability = d_.dropout;
-    if (!ReadDropoutKey(arguments.reserve, &dropout_.key)) std::abort();
   }
 
   // What comes before all layers.
@@ -143,7 +140,7 @@ class BackwardNetwork {
   const BackwardArguments<Element>& arguments_;
   const WeightSources<Element> weights_;
   WeightGradients<Element, Operand> weight_gradients_;
-  Dropout dropout_{};
+  const Dropout dropout_;
   F* layer_gradients_[2];
   F* input_gradient_;  // if it is rounded in the end
 };

@@ -1,24 +1,42 @@
 // What stands in a reserve besides what backward reads.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "kernels/engine/elements/dropout.h"
 #include "kernels/engine/elements/elements.h"
-#include "kernels/engine/elements/reserve_header.h"
 #include "kernels/engine/engine.h"
 #include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
 #include "network/reserve_layout.h"
+#include "network/shared_memory.h"
 
 namespace rnn {
+
+namespace {
+
+// Reads the dropout key from a header's values; false if what stands there are
+// not bytes.
+template <typename F>
+[[nodiscard]] bool ReadDropoutKey(const F* header, uint64_t* key) {
+  *key = 0;
+  for (int byte = 0; byte < 8; ++byte) {
+    const F value = header[ReserveHeader::kKeyOffset + byte];
+    if (!(value >= 0 && value <= 255)) return false;
+    const auto integer = static_cast<uint64_t>(value);
+    if (static_cast<F>(integer) != value) return false;
+    *key |= integer << (8 * byte);
+  }
+  return true;
+}
+
+}  // namespace
 
 template <typename Element>
 Status CheckReserve(const RnnDescriptor& descriptor, const Sequences& sequences,
                     const ReserveLayout& layout,
                     const PaddedLayout& padded_layout, const Element* reserve,
-                    int64_t size) {
+                    int64_t size, uint64_t* dropout_key) {
   if (size != layout.size()) {
     return Status::InvalidArgument(
         "reserve_space must have the " + std::to_string(layout.size()) +
@@ -28,12 +46,14 @@ Status CheckReserve(const RnnDescriptor& descriptor, const Sequences& sequences,
         "; pass the reserve_space of the forward call being differentiated, "
         "made with is_training=True.");
   }
-  uint64_t key;
-  bool matches = ReadDropoutKey(reserve, &key);
+  Element copy[ReserveHeader::kSize];
+  CopyOnce(reserve, ReserveHeader::kSize, copy);
+  ComputeType<Element> values[ReserveHeader::kSize];
+  Load(copy, values, ReserveHeader::kSize);
+  bool matches = ReadDropoutKey(values, dropout_key);
   if (matches) {
-    ComputeType<Element> values[ReserveHeader::kSize];
-    Load(reserve, values, ReserveHeader::kSize);
-    const ReserveHeader header(descriptor, sequences, padded_layout, key);
+    const ReserveHeader header(descriptor, sequences, padded_layout,
+                               *dropout_key);
     matches = std::equal(header.bytes().begin(), header.bytes().end(), values);
   }
   if (!matches) {
@@ -45,14 +65,12 @@ Status CheckReserve(const RnnDescriptor& descriptor, const Sequences& sequences,
   return Status();
 }
 
-template <typename Element>
-void ReadDropoutMasks(const RnnDescriptor& descriptor,
-                      const Sequences& sequences, const Element* reserve,
-                      ComputeType<Element>* masks, Executor& executor) {
+template <typename F>
+void DrawDropoutMasks(const RnnDescriptor& descriptor,
+                      const Sequences& sequences, uint64_t dropout_key,
+                      F* masks, Executor& executor) {
   if (descriptor.dropout == 0) return;
-  using F = ComputeType<Element>;
-  Dropout dropout{descriptor.dropout, 0};
-  if (!ReadDropoutKey(reserve, &dropout.key)) std::abort();
+  const Dropout dropout{descriptor.dropout, dropout_key};
   const int64_t T = sequences.max_time();
   const int64_t B = sequences.batch();
   const int64_t width = descriptor.num_directions * descriptor.output_size();
@@ -69,14 +87,16 @@ void ReadDropoutMasks(const RnnDescriptor& descriptor,
 #define RNN_INSTANTIATE(Element)                                          \
   template Status CheckReserve(const RnnDescriptor&, const Sequences&,    \
                                const ReserveLayout&, const PaddedLayout&, \
-                               const Element*, int64_t);                  \
-  template void ReadDropoutMasks(const RnnDescriptor&, const Sequences&,  \
-                                 const Element*, ComputeType<Element>*,   \
-                                 Executor&);
+                               const Element*, int64_t, uint64_t*);
 RNN_INSTANTIATE(float)
 RNN_INSTANTIATE(double)
 RNN_INSTANTIATE(Half)
 RNN_INSTANTIATE(BFloat16)
 #undef RNN_INSTANTIATE
+
+template void DrawDropoutMasks(const RnnDescriptor&, const Sequences&, uint64_t,
+                               float*, Executor&);
+template void DrawDropoutMasks(const RnnDescriptor&, const Sequences&, uint64_t,
+                               double*, Executor&);
 
 }  // namespace rnn

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -78,6 +79,12 @@ class Team::Job {
     if (num_recruited + 1 >= num_places() || !limit_->TryAdd()) return false;
     num_recruited_.fetch_add(1, std::memory_order_relaxed);
     return true;
+  }
+
+  // Gives the place back, of a helper who will not come.
+  void Unrecruit() {
+    num_recruited_.fetch_sub(1, std::memory_order_release);
+    limit_->Remove();
   }
 
   // All that a helper does.
@@ -215,12 +222,29 @@ void Team::Run(int num_tasks, Order order, FunctionRef<void(int)> task) {
     SerialExecutor().Run(num_tasks, order, task);
     return;
   }
-  if (!job_) job_ = std::make_shared<Job>(num_threads_, limit_);
-  // As often as there are places: one that came may be gone already.
-  for (int i = 1; i < num_threads_ && job_->TryRecruit(); ++i) {
-    schedule_([job = job_] { job->Help(); });
+  Recruit();
+  if (!job_) {
+    SerialExecutor().Run(num_tasks, order, task);
+    return;
   }
   job_->Run(num_tasks, order, task);
+}
+
+void Team::Recruit() {
+  try {
+    if (!job_) job_ = std::make_shared<Job>(num_threads_, limit_);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  // As often as there are places: one that came may be gone already.
+  for (int i = 1; i < num_threads_ && job_->TryRecruit(); ++i) {
+    try {
+      schedule_([job = job_] { job->Help(); });
+    } catch (const std::bad_alloc&) {
+      job_->Unrecruit();
+      return;
+    }
+  }
 }
 
 }  // namespace rnn

@@ -22,7 +22,8 @@ namespace rnn {
 class Team : public Executor {
  public:
   // Has `work` run exactly once, perhaps late: on some other thread, or, as a
-  // pool does whose queue is full, at once on this one. Must not throw.
+  // pool does whose queue is full, at once on this one. Where memory runs out,
+  // it may throw std::bad_alloc instead, and the team does without a helper.
   using Schedule = std::function<void(std::function<void()> work)>;
 
   // `num_threads` includes the calling one, which must be the only one to call
@@ -43,10 +44,12 @@ class Team : public Executor {
  private:
   class Job;
 
+  void Recruit();
+
   const int num_threads_;
   const Schedule schedule_;
   const std::shared_ptr<ThreadLimit> limit_;
-  std::shared_ptr<Job> job_;  // made when first needed
+  std::shared_ptr<Job> job_;  // made when first needed, if memory allows
 };
 
 }  // namespace rnn

@@ -1,0 +1,146 @@
+// What the engine checks is what it then uses, whoever writes the memory
+// meanwhile. AddressSanitizer and ThreadSanitizer run this, too.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/engine/engine.h"
+#include "network/element_types.h"
+#include "network/reserve_layout.h"
+#include "network/sequences.h"
+#include "network/shared_memory.h"
+#include "tests/engine/element_values.h"
+#include "tests/engine/engine_call.h"
+
+namespace rnn {
+namespace {
+
+template <typename Value>
+void WriteOnce(Value value, Value* target) {
+  __atomic_store(target, &value, __ATOMIC_RELAXED);
+}
+
+// Calls write(i) for i = 0, 1, ... on another thread, as long as it lives.
+template <typename Write>
+class Writer {
+ public:
+  explicit Writer(Write write)
+      : thread_([this, write] {
+          for (int64_t i = 0; !stops_.load(std::memory_order_relaxed); ++i) {
+            write(i);
+          }
+        }) {}
+  ~Writer() {
+    stops_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> stops_{false};
+  std::thread thread_;
+};
+
+// Each of these happens many thousand times.
+constexpr int kTries = 20000;
+
+TEST(ChecksOnceTest, LengthsThatChangeAreRefusedOrUsedAsTheyWere) {
+  constexpr int64_t kTime = 9;
+  std::vector<int32_t> lengths(40, kTime);
+  const Writer writer([&lengths](int64_t i) {
+    // Valid for a while, most of the time.
+    constexpr int32_t kWrong[] = {1 << 30, -(1 << 30), kTime + 1, -1};
+    int32_t* const target = &lengths[i * 7 % lengths.size()];
+    if (i % 64 == 0) WriteOnce(kWrong[i / 64 % 4], target);
+    WriteOnce(static_cast<int32_t>(i * 5 % (kTime + 1)), target);
+  });
+  int num_valid = 0;
+  for (int i = 0; i < kTries; ++i) {
+    Sequences s;
+    const Status status = Sequences::Create(
+        kTime, static_cast<int64_t>(lengths.size()), lengths.data(), &s);
+    if (!status.ok()) {
+      ASSERT_EQ(status.message().find("sequence_lengths["), 0u);
+      continue;
+    }
+    ++num_valid;
+    int64_t sum = 0;
+    std::vector<bool> seen(lengths.size());
+    for (int64_t rank = 0; rank < s.batch(); ++rank) {
+      ASSERT_GE(s.length(rank), 0);
+      ASSERT_LE(s.length(rank), rank == 0 ? kTime : s.length(rank - 1));
+      sum += s.length(rank);
+      seen[s.batch_row(rank)] = true;
+    }
+    ASSERT_EQ(s.num_valid_rows(), sum);
+    ASSERT_EQ(seen, std::vector<bool>(lengths.size(), true));
+    ASSERT_EQ(s.num_steps(), s.length(0));
+  }
+  EXPECT_GT(num_valid, 0);
+}
+
+template <typename Element>
+class ReserveChecksOnceTest : public testing::Test {};
+using Types = testing::Types<float, double, Half, BFloat16>;
+TYPED_TEST_SUITE(ReserveChecksOnceTest, Types);
+
+template <typename Element>
+struct Values : std::vector<Element> {
+  using std::vector<Element>::vector;
+  int64_t size() const {
+    return static_cast<int64_t>(std::vector<Element>::size());
+  }
+};
+
+TYPED_TEST(ReserveChecksOnceTest, AHeaderThatChangesIsRefusedOrUsedAsItWas) {
+  EngineSizes sizes;
+  sizes.descriptor.mode = CellMode::kGru;
+  sizes.descriptor.num_layers = 2;
+  sizes.descriptor.input_size = sizes.descriptor.hidden_size = 3;
+  sizes.descriptor.dropout = 0.5f;
+  sizes.max_time = 2;
+  sizes.batch = 2;
+  using Call = EngineCall<TypeParam, Values>;
+  Call call(sizes);
+  SerialExecutor executor;
+  call.Forward(executor);
+  ReserveLayout layout;
+  ASSERT_TRUE(
+      ReserveLayout::Create(sizes.descriptor, call.sequences(), &layout).ok());
+
+  TypeParam* const key = call.reserve.data() + ReserveHeader::kKeyOffset;
+  const TypeParam good = *key;
+  const Writer writer([key, good](int64_t i) {
+    const double wrong[] = {-1, 256, 0.5, 1e4};
+    if (i % 64 == 0) WriteOnce(FromDouble<TypeParam>(wrong[i / 64 % 4]), key);
+    WriteOnce(FromDouble<TypeParam>(static_cast<double>(i % 2)), key + 1);
+    WriteOnce(good, key);
+  });
+  int num_valid = 0;
+  for (int i = 0; i < kTries; ++i) {
+    uint64_t dropout_key = 0;
+    const Status status =
+        CheckReserve(sizes.descriptor, call.sequences(), layout, PaddedLayout{},
+                     call.reserve.data(), call.reserve.size(), &dropout_key);
+    if (!status.ok()) {
+      ASSERT_EQ(status.message().find("reserve_space was made by"), 0u);
+      continue;
+    }
+    ++num_valid;
+    // Byte 1 is 0 or 1, or still what it was; the others never changed.
+    const uint64_t second = dropout_key >> 8 & 0xff;
+    ASSERT_TRUE(second < 2 || second == (Call::kDropoutKey >> 8 & 0xff));
+    ASSERT_EQ(dropout_key & ~uint64_t{0xff00},
+              Call::kDropoutKey & ~uint64_t{0xff00});
+    // Runs whatever has become of the header.
+    if (i % 8 == 0) call.Backward(executor);
+  }
+  EXPECT_GT(num_valid, 0);
+}
+
+}  // namespace
+}  // namespace rnn

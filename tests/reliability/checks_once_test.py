@@ -1,0 +1,237 @@
+"""What a kernel checks is what it uses, though others write the tensor's memory meanwhile.
+
+A reference variable of TF1 is updated by another op of its graph; a program that lent memory
+through DLPack writes it when it likes. Numbers may come out wrong then, and nothing else.
+"""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_cudnn_rnn
+from tests.python import subprocesses
+
+T, B, H = 50, 64, 4
+_PARAMS = tf_cudnn_rnn.params_size("lstm", 2, H, H)
+# Of lengths; the first one is right.
+_VALUES = (T, 10**9, -(10**9), T + 1)
+
+# A call that writes out of bounds ends the process within these.
+SECONDS = 2
+LONG_SECONDS = 60
+
+
+class _Writer:
+    """Calls write() again and again on another thread."""
+
+    def __init__(self, write):
+        self._write = write
+        self._stops = False
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self):
+        while not self._stops:
+            self._write()
+
+    def __enter__(self):
+        self._thread.start()
+
+    def __exit__(self, *_):
+        self._stops = True
+        self._thread.join()
+
+
+def _count(seconds: float, run) -> None:
+    """Prints how often run() came to an end, and how often it was refused."""
+    done = refused = 0
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            run()
+            done += 1
+        except tf.errors.InvalidArgumentError as error:
+            assert "sequence_lengths" in str(error), error
+            refused += 1
+    print(done, refused)
+
+
+def _forward(lengths, **options):
+    states = tf.zeros([2, B, H])
+    return tf.raw_ops.CudnnRNNV3(
+        input=tf.zeros([T, B, H]),
+        input_h=states,
+        input_c=states,
+        params=tf.zeros([_PARAMS]),
+        sequence_lengths=lengths,
+        dropout=0.5,
+        seed=1,
+        **options,
+    )
+
+
+def _backward(lengths, forward, reserve_space=None):
+    states = tf.zeros([2, B, H])
+    return tf.raw_ops.CudnnRNNBackpropV3(
+        input=tf.zeros([T, B, H]),
+        input_h=states,
+        input_c=states,
+        params=tf.zeros([_PARAMS]),
+        sequence_lengths=lengths,
+        output=forward.output,
+        output_h=forward.output_h,
+        output_c=forward.output_c,
+        output_backprop=forward.output,
+        output_h_backprop=forward.output_h,
+        output_c_backprop=forward.output_c,
+        reserve_space=forward.reserve_space if reserve_space is None else reserve_space,
+        host_reserved=forward.host_reserved,
+        dropout=0.5,
+        seed=1,
+    )
+
+
+def reference_variable(seconds: float, of_one_step: bool) -> None:
+    """Other steps write the lengths, or ops of the same one."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        variable = v1.Variable(np.full(B, T, np.int32), use_resource=False, trainable=False)
+        writes = [variable.assign(np.full(B, value, np.int32)).op for value in _VALUES]
+        forward = _forward(variable)
+        gradients = _backward(variable, forward)
+        ends = [tf.reduce_sum(forward.output), tf.reduce_sum(gradients.input_backprop)]
+        session.run(v1.global_variables_initializer())
+        if of_one_step:
+            _count(seconds, lambda: session.run([ends, writes]))
+        else:
+            with _Writer(lambda: [session.run(write) for write in writes]):
+                _count(seconds, lambda: session.run(ends))
+
+
+def reference_variable_of_other_shapes(seconds: float) -> None:
+    """What a step has taken stays its own when the variable gets other memory."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        variable = v1.Variable(
+            np.full(B, T, np.int32), use_resource=False, trainable=False, validate_shape=False
+        )
+        writes = [
+            v1.assign(variable, np.full(size, T, np.int32), validate_shape=False).op
+            for size in (B, 1, 1000, B)
+        ]
+        ends = tf.reduce_sum(_forward(variable).output)
+        session.run(v1.global_variables_initializer())
+        with _Writer(lambda: [session.run(write) for write in writes]):
+            _count(seconds, lambda: session.run(ends))
+
+
+def _lend(array: np.ndarray) -> tf.Tensor:
+    tensor = tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+    array[...] += 1
+    assert np.array_equal(tensor, array), "the memory is not shared"
+    array[...] -= 1
+    return tensor
+
+
+def lent_lengths(seconds: float) -> None:
+    lengths = np.full(B + 1, T, np.int32)[1:]  # not at the beginning of a line
+    lent = _lend(lengths)
+    forward = _forward(tf.fill([B], T))
+
+    def write():
+        for value in _VALUES:
+            lengths[:] = value
+
+    def run():
+        _forward(lent)
+        _backward(lent, forward)
+
+    with _Writer(write):
+        _count(seconds, run)
+
+
+def lent_reserve(seconds: float) -> None:
+    """The header holds the dropout key, which must be bytes."""
+    lengths = tf.fill([B], T)
+    forward = _forward(lengths)
+    reserve = forward.reserve_space.numpy().copy()
+    key = reserve[8]
+    lent = _lend(reserve)
+    done = refused = 0
+
+    def write():
+        for value in (-1, 0.5, 300, 1e30, np.nan, key):
+            reserve[8] = value
+
+    end = time.monotonic() + seconds
+    with _Writer(write):
+        while time.monotonic() < end:
+            try:
+                _backward(lengths, forward, lent)
+                done += 1
+            except tf.errors.InvalidArgumentError as error:
+                assert "reserve_space was made by" in str(error), error
+                refused += 1
+    print(done, refused)
+
+
+_KINDS = {
+    "other steps write a variable": lambda seconds: reference_variable(seconds, of_one_step=False),
+    "one step writes a variable": lambda seconds: reference_variable(seconds, of_one_step=True),
+    "a variable of other shapes": reference_variable_of_other_shapes,
+    "lent lengths": lent_lengths,
+    "a lent reserve": lent_reserve,
+}
+
+
+def all_kinds(seconds: float) -> None:
+    for kind, write_and_call in _KINDS.items():
+        print(kind, end=": ", flush=True)
+        write_and_call(seconds)
+
+
+def _assert_all_kinds_end_well(seconds: float) -> None:
+    printed = subprocesses.run(all_kinds, seconds)
+    counts = dict(line.split(": ") for line in printed.splitlines())
+    assert list(counts) == list(_KINDS)
+    for kind in ("lent lengths", "a lent reserve"):
+        # Without both it would be no test. (Whether steps of a session meet, nobody knows.)
+        done, refused = map(int, counts[kind].split())
+        assert done > 0 and refused > 0, printed
+
+
+def test_while_others_write():
+    _assert_all_kinds_end_well(SECONDS)
+
+
+@pytest.mark.slow
+def test_while_others_write_for_long():
+    _assert_all_kinds_end_well(LONG_SECONDS)
+
+
+def test_memory_that_is_not_aligned():
+    """TensorFlow's own accessors abort the process where memory is not aligned to lines."""
+    shifted = np.zeros(9, np.int64)[1:3]
+    sizes = np.full(9, H, np.int32)[1:]
+    lengths = _lend(np.full(B + 1, T, np.int32)[1:])
+    states = tf.zeros([2, B, H])
+    outputs = tf_cudnn_rnn.raw_ops.CudnnRNNV3(
+        input=_lend(np.zeros(1 + T * B * H, np.float32)[1:].reshape(T, B, H)),
+        input_h=states,
+        input_c=states,
+        params=_lend(np.zeros(1 + _PARAMS, np.float32)[1:]),
+        sequence_lengths=lengths,
+        rng_seed=_lend(shifted),
+    )
+    assert np.array_equal(outputs[0], np.zeros([T, B, H]))
+    size = tf.raw_ops.CudnnRNNParamsSize(
+        num_layers=_lend(np.ones(2, np.int32)[1:].reshape([])),
+        num_units=_lend(sizes[:1].reshape([])),
+        input_size=_lend(sizes[1:2].reshape([])),
+        T=tf.float32,
+        S=tf.int32,
+        rnn_mode="lstm",
+    )
+    assert size.numpy()[0] == tf_cudnn_rnn.params_size("lstm", 1, H, H)

@@ -1,0 +1,219 @@
+"""What calls leave behind in the process: nothing but scratch, which has a bound.
+
+TensorFlow keeps a kernel for every new set of attributes, some 50 KB each, whichever op it is. So
+calls of ours are compared with as many of one of its own.
+"""
+
+import gc
+import resource
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_cudnn_rnn
+from tests.python import subprocesses
+
+# What the C library and Python keep back for a while comes and goes by less.
+_NOISE = 2 << 20
+
+
+def _resident() -> int:
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def _growth(call, count: int, warm_up: int) -> int:
+    """By how many bytes `count` calls make the process larger, after some others."""
+    for i in range(warm_up):
+        call(i)
+    before = _resident()
+    for i in range(count):
+        call(warm_up + i)
+    return _resident() - before
+
+
+def _inputs(T=3, B=2, H=4, lengths=None):
+    states = tf.zeros([1, B, H])
+    return {
+        "input": tf.zeros([T, B, H]),
+        "input_h": states,
+        "input_c": states,
+        "params": tf.zeros([tf_cudnn_rnn.params_size("lstm", 1, H, H)]),
+        "sequence_lengths": tf.constant([T] * B if lengths is None else lengths),
+    }
+
+
+# ---- Calls of changing shapes ----------------------------------------------------------------
+
+
+def changing_shapes(count: int) -> None:
+    """Prints the growth with the scratch that is kept, and without."""
+    shapes = np.random.default_rng(1)
+
+    def call(_):
+        T, B, H = (int(shapes.integers(1, most)) for most in (60, 40, 96))
+        inputs = _inputs(T, B, H, shapes.integers(0, T + 1, B).astype(np.int32))
+        with tf.GradientTape() as tape:
+            tape.watch(inputs["params"])
+            output = tf_cudnn_rnn.raw_ops.CudnnRNNV3(**inputs)[0]
+        tape.gradient(output, inputs["params"])
+
+    # The first ones fill TensorFlow's caches, and the C library's.
+    growth = _growth(call, count, warm_up=count // 2)
+    released = tf_cudnn_rnn.release_scratch()
+    assert tf_cudnn_rnn.release_scratch() == 0
+    print(growth, released)
+
+
+def _assert_flat(count: int) -> None:
+    growth, released = map(int, subprocesses.run(changing_shapes, count).split())
+    # Blocks as they are kept, forward's and backward's, of the largest call.
+    assert 0 < released < 64 << 20
+    assert growth < _NOISE + released, f"{count} calls: {growth} bytes"
+
+
+def test_calls_of_changing_shapes_leave_nothing():
+    _assert_flat(400)
+
+
+@pytest.mark.slow
+def test_ten_thousand_calls_of_changing_shapes_leave_nothing():
+    _assert_flat(10_000)
+
+
+def released_scratch() -> None:
+    """A large call's scratch stays until it is released."""
+    inputs = _inputs(T=20, B=256, H=512)
+    tf_cudnn_rnn.raw_ops.CudnnRNNV3(**inputs)
+    kept = _resident()
+    released = tf_cudnn_rnn.release_scratch()
+    print(released, kept - _resident())
+    before = tf_cudnn_rnn.raw_ops.CudnnRNNV3(**inputs)[0]
+    assert np.array_equal(before, tf.zeros_like(before))
+
+
+def test_release_scratch():
+    released, shrunk = map(int, subprocesses.run(released_scratch).split())
+    assert 8 << 20 < released <= 256 << 20
+    assert shrunk > released / 2  # not all of it need have been touched
+
+
+# ---- Failures, and new attributes ------------------------------------------------------------
+
+
+def _refuse(call) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        call()
+
+
+def failures() -> dict:
+    wrong = _inputs(lengths=[3, 9])
+    matrix = tf.zeros([3, 4])
+    return {
+        "a length": lambda _: _refuse(lambda: tf.raw_ops.CudnnRNNV3(**wrong)),
+        "own": lambda _: _refuse(lambda: tf_cudnn_rnn.raw_ops.CudnnRNNV3(**wrong)),
+        "TensorFlow's": lambda _: _refuse(lambda: tf.raw_ops.MatMul(a=matrix, b=matrix)),
+    }
+
+
+def new_attributes() -> dict:
+    inputs = _inputs()
+    own = tf_cudnn_rnn.raw_ops.CudnnRNNV3
+    cell = {
+        "seq_len_max": tf.constant(3, tf.int64),
+        "x": inputs["input"],
+        "cs_prev": tf.zeros([2, 4]),
+        "h_prev": tf.zeros([2, 4]),
+        "w": tf.zeros([8, 16]),
+        "wci": tf.zeros([4]),
+        "wcf": tf.zeros([4]),
+        "wco": tf.zeros([4]),
+        "b": tf.zeros([16]),
+    }
+    return {
+        "a seed": lambda i: tf.raw_ops.CudnnRNNV3(**inputs, seed=i),
+        "own": lambda i: own(**inputs, dropout=1 / (2 + i)),
+        "TensorFlow's": lambda i: tf.raw_ops.BlockLSTMV2(**cell, cell_clip=float(i)),
+    }
+
+
+def growths(kind: str, count: int) -> None:
+    for name, call in {"failures": failures, "new_attributes": new_attributes}[kind]().items():
+        print(name, _growth(call, count, warm_up=100), sep=": ")
+
+
+def _growths(kind: str, count: int) -> dict[str, int]:
+    printed = subprocesses.run(growths, kind, count)
+    return {name: int(growth) for name, growth in (p.split(": ") for p in printed.splitlines())}
+
+
+@pytest.mark.parametrize(
+    "count", [1000, pytest.param(20_000, marks=pytest.mark.slow)], ids=["some", "many"]
+)
+def test_failures_leave_nothing(count):
+    for name, growth in _growths("failures", count).items():
+        assert growth < _NOISE, f"{name}: {growth} bytes after {count} failures"
+
+
+@pytest.mark.parametrize(
+    "count", [200, pytest.param(3000, marks=pytest.mark.slow)], ids=["some", "many"]
+)
+def test_new_attributes_leave_what_tensorflow_keeps_of_them(count):
+    growth = _growths("new_attributes", count)
+    theirs = growth.pop("TensorFlow's")
+    for name, ours in growth.items():
+        # BlockLSTM has about as many inputs, outputs and attributes, which is what is kept.
+        assert ours < 1.5 * theirs + _NOISE, f"{name}: {ours} bytes, {theirs} of TensorFlow's op"
+
+
+# ---- More than 2^31 elements -----------------------------------------------------------------
+
+
+def vector_of_more_than_2_31_elements() -> None:
+    """Forward and backward with params that 32 bits cannot count, in float16: 20 GB in all."""
+    H = 16384
+    size = tf_cudnn_rnn.params_size("lstm", 1, H, H)
+    assert size > 1 << 31
+    rng = np.random.default_rng(1)
+    x = tf.constant(rng.normal(size=[1, 1, H]).astype(np.float16))
+    states = tf.zeros([1, 1, H], tf.float16)
+    # The last bias but H: that of the output gate, from the recurrent side. It lies beyond 2^31.
+    params = np.zeros(size, np.float16)
+    params[-H:] = rng.normal(size=H).astype(np.float16)
+    output_gate = params[-H:].astype(np.float32)
+    # Of the cell, so that there is an output.
+    params[-2 * H : -H] = 0.5
+    params = tf.experimental.dlpack.from_dlpack(params.__dlpack__())  # not copied
+    inputs = {
+        "input": x,
+        "input_h": states,
+        "input_c": states,
+        "params": params,
+        "sequence_lengths": tf.constant([1]),
+    }
+    made = tf.raw_ops.CudnnRNNV3(**inputs)
+    c = 0.5 * np.tanh(0.5)  # the input gate is open by half
+    expected = np.tanh(c) / (1 + np.exp(-output_gate))
+    np.testing.assert_allclose(made.output[0, 0], expected, atol=2e-3)
+    gradients = tf.raw_ops.CudnnRNNBackpropV3(
+        **inputs,
+        output=made.output,
+        output_h=made.output_h,
+        output_c=made.output_c,
+        output_backprop=tf.ones_like(made.output),
+        output_h_backprop=states,
+        output_c_backprop=states,
+        reserve_space=made.reserve_space,
+        host_reserved=made.host_reserved,
+    )
+    sigmoid = 1 / (1 + np.exp(-output_gate))
+    expected = np.tanh(c) * sigmoid * (1 - sigmoid)
+    last = gradients.params_backprop[-H:]
+    np.testing.assert_allclose(last, expected, atol=2e-3)
+
+
+@pytest.mark.slow
+def test_a_vector_of_more_than_2_31_elements():
+    subprocesses.run(vector_of_more_than_2_31_elements)
