@@ -18,6 +18,7 @@
 #include "network/reserve_layout.h"
 #include "tests/engine/element_values.h"
 #include "tests/engine/random_values.h"
+#include "tests/engine/unused.h"
 
 namespace rnn {
 
@@ -37,6 +38,8 @@ struct EngineSizes {
 template <typename Element, template <typename> class Buffer>
 class EngineCall {
  public:
+  static constexpr uint64_t kDropoutKey = 0x0123456789abcdef;
+
   explicit EngineCall(const EngineSizes& sizes, uint64_t seed = 1)
       : sizes_(sizes),
         sequences_(sizes.max_time, sizes.batch,
@@ -82,13 +85,12 @@ class EngineCall {
     a.c_n = has_c() ? c_n.data() : nullptr;
     a.layout = {sizes_.time_major, sizes_.time_major};
     a.apply_dropout = sizes_.training && d_.dropout > 0;
-    a.dropout_key = 0x0123456789abcdef;
-    ForwardPlan plan;
-    const Status status =
-        ForwardPlan::Create(Description(), sizes_.training,
-                            Machine::Here(executor.num_threads()), &plan);
+    a.dropout_key = kDropoutKey;
+    const Status status = ForwardPlan::Create(
+        Description(), sizes_.training, MachineFor(executor), &forward_plan_);
     if (!status.ok()) std::abort();  // sizes that the caller chose wrongly
-    rnn::Forward(plan, a, Prepare(plan.scratch_bytes, &forward_scratch_),
+    rnn::Forward(forward_plan_, a,
+                 Prepare(forward_plan_.scratch_bytes, &forward_scratch_),
                  executor);
   }
 
@@ -105,13 +107,20 @@ class EngineCall {
     a.dweights.params = dparams.data();
     a.dweights.keras = {dkernel.data(), drecurrent_kernel.data(),
                         sizes_.keras_bias ? dbias.data() : nullptr};
-    BackwardPlan plan;
     const Status status = BackwardPlan::Create(
-        Description(), Machine::Here(executor.num_threads()), &plan);
+        Description(), MachineFor(executor), &backward_plan_);
     if (!status.ok()) std::abort();
-    rnn::Backward(plan, a, Prepare(plan.scratch_bytes, &backward_scratch_),
+    rnn::Backward(backward_plan_, a,
+                  Prepare(backward_plan_.scratch_bytes, &backward_scratch_),
                   executor);
   }
+
+  // From now on passes are planned for cores with such caches, not for this
+  // machine's.
+  void PlanForCoreCaches(int64_t bytes) { core_cache_bytes_ = bytes; }
+  // Those of the passes that ran last.
+  const ForwardPlan& forward_plan() const { return forward_plan_; }
+  const BackwardPlan& backward_plan() const { return backward_plan_; }
 
   // From now on each pass finds its scratch memory full of these.
   void FillScratchWith(unsigned char byte) { scratch_byte_ = byte; }
@@ -155,7 +164,10 @@ class EngineCall {
   Buffer<Element> dx, dh0, dc0, dparams, dkernel, drecurrent_kernel, dbias;
 
  private:
-  // Of the plans that were made last.
+  int64_t core_cache_bytes_ = CoreCacheBytes();
+  ForwardPlan forward_plan_;
+  BackwardPlan backward_plan_;
+  // Of these plans.
   std::optional<Buffer<unsigned char>> forward_scratch_, backward_scratch_;
   int scratch_byte_ = -1;
 
@@ -178,12 +190,16 @@ class EngineCall {
                                                                : -1;
   }
 
+  Machine MachineFor(const Executor& executor) const {
+    return {executor.num_threads(), core_cache_bytes_};
+  }
+
   void* Prepare(int64_t bytes, std::optional<Buffer<unsigned char>>* scratch) {
     if (!scratch->has_value() || (*scratch)->size() != bytes) {
       scratch->emplace(bytes);
     }
     if (scratch_byte_ >= 0) {
-      std::memset((*scratch)->data(), scratch_byte_, bytes);
+      FillUnused((*scratch)->data(), scratch_byte_, bytes);
     }
     return (*scratch)->data();
   }
