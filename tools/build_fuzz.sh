@@ -7,6 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kind=$1
+engine_flags=()
 
 find_clang() {
   local name
@@ -29,7 +30,10 @@ flags=(-std=c++17 -g1 -fno-omit-frame-pointer -Wall -Wextra -Werror)
 case $kind in
   libfuzzer)
     sanitizers=(-fsanitize=address,undefined -fno-sanitize-recover=all)
-    flags+=(-O1 "${sanitizers[@]}" -fsanitize=fuzzer-no-link)
+    flags+=(-O2)
+    # Without a trace of comparisons: numbers of inputs are remainders, and it would take most of the time.
+    flags+=(-fsanitize-coverage=inline-8bit-counters,pc-table)
+    engine_flags=("${sanitizers[@]}")
     link=("${sanitizers[@]}" -fsanitize=fuzzer)
     # The header that all others find first.
     header=kernels/engine/thresholds.h
@@ -49,7 +53,7 @@ case $kind in
     ;;
   memory)
     # Streams and strings of the standard library were not compiled with it; strings can be, here.
-    flags+=(-O1 -fsanitize=memory -fsanitize-memory-track-origins -fno-sanitize-recover=all
+    flags+=(-O1 -fsanitize=memory -fno-sanitize-recover=all
       -D_GLIBCXX_EXTERN_TEMPLATE=0 -DRNN_UNINSTRUMENTED_STREAMS)
     link=(-fsanitize=memory)
     ;;
@@ -59,15 +63,15 @@ case $kind in
     ;;
 esac
 flags+=(-I.)
-uname -m | grep -q x86_64 && isas="scalar avx2 avx512 avx512_bf16 avx512_amx" || isas="scalar neon"
 
-# Flags of one instruction set, from the only place where they stand.
-isa_flags() {
+# From the only place where instruction sets and their flags stand: kernels/isa.bzl, which Python can read, too.
+isa_bzl() {
   python3 -c 'import sys
 names = {}
 exec(open("kernels/isa.bzl").read(), names)
-print(*names["_COPTS"], *names["ISA_COPTS"][sys.argv[1]])' "$1"
+print(*eval(sys.argv[1], names))' "$1"
 }
+isas="scalar $(isa_bzl "ISAS_OF_CPU.get('@platforms//cpu:$(uname -m)', [])")"
 
 # Micro-kernels, and what chooses among them, as Bazel makes them for the library: Clang knows fewer names of CPU features.
 # Guard pages watch over them.
@@ -89,26 +93,26 @@ start() {
   pids+=($!)
 }
 objects=("$library"/simd/{dispatch,tile_registers}.pic.o)
-"$compiler" -std=c++17 -I. tests/fuzz/engine/isas_main.cc "${objects[@]}" $(printf "$library/simd_%s/kernels_%s.pic.o " \
-  $(for isa in $isas; do echo "$isa" "$isa"; done)) -o "$out/isas"
+all_kernels=()
+for isa in $isas; do all_kernels+=("$library/simd_$isa/kernels_$isa.pic.o"); done
+"$compiler" -std=c++17 -I. tests/fuzz/engine/isas_main.cc "${objects[@]}" "${all_kernels[@]}" -o "$out/isas"
 # MemorySanitizer has to see all that writes: it gets kernels of its own where this machine runs them.
 for isa in $isas; do
   if [ "$kind" = memory ] && "$out/isas" | grep -qx "$isa"; then
     objects+=("$out/kernels_$isa.o")
     # shellcheck disable=SC2046  # words
-    start "kernels/engine/simd/kernels_$isa.cc" "$out/kernels_$isa.o" "${flags[@]}" $(isa_flags "$isa")
+    start "kernels/engine/simd/kernels_$isa.cc" "$out/kernels_$isa.o" "${flags[@]}" \
+      $(isa_bzl "_COPTS + ISA_COPTS['$isa']") -O1
   else
     objects+=("$library/simd_$isa/kernels_$isa.pic.o")
   fi
 done
-for source in network/*.cc kernels/engine/{elements,passes,plan,products,threads,weights}/*.cc \
-  tests/engine/reference_rnn.cc; do
+for source in network/*.cc kernels/engine/{elements,passes,plan,products,threads,weights}/*.cc; do
   object=$out/$(basename "${source%.cc}").o
   objects+=("$object")
-  start "$source" "$object" "${flags[@]}"
+  start "$source" "$object" "${flags[@]}" "${engine_flags[@]}"
 done
-mains=(tests/fuzz/engine/*_fuzz.cc tests/fuzz/engine/replay_main.cc)
-for source in "${mains[@]}"; do
+for source in tests/fuzz/engine/*_fuzz.cc tests/fuzz/engine/replay_main.cc tests/engine/reference_rnn.cc; do
   start "$source" "$out/$(basename "${source%.cc}").o" "${flags[@]}"
 done
 for pid in "${pids[@]}"; do wait "$pid"; done
@@ -117,5 +121,5 @@ for source in tests/fuzz/engine/*_fuzz.cc; do
   target=$(basename "${source%_fuzz.cc}")
   main=()
   [[ $kind = libfuzzer ]] || main=("$out/replay_main.o")
-  "$compiler" "$out/${target}_fuzz.o" "${main[@]}" "${objects[@]}" "${link[@]}" -pthread -o "$out/$target"
+  "$compiler" "$out"/{"${target}_fuzz",reference_rnn}.o "${main[@]}" "${objects[@]}" "${link[@]}" -pthread -o "$out/$target"
 done

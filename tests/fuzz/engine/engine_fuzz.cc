@@ -121,10 +121,11 @@ Case AnyCase(Input& input) {
   sizes.keras_weights = d.num_pseudo_layers() == 1 && !d.has_projection() &&
                         !d.skip_input && flags >= 128;
   d.dropout = input.OneOf({0.0f, 0.0f, 0.3f, 1.0f});
+  // The first is what inputs that have ended give.
   sizes.max_time =
-      input.OneOf({0, 1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 17, 24, 33, 50});
+      input.OneOf({3, 0, 1, 1, 2, 2, 4, 5, 6, 7, 8, 9, 10, 12, 17, 24, 33, 50});
   sizes.batch = input.OneOf(
-      {0, 1, 1, 2, 2, 3, 4, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 24, 33, 40});
+      {2, 0, 1, 1, 2, 3, 4, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 24, 33, 40});
   // A few inputs in a hundred may be larger.
   const int64_t max_work = input.Byte() < 8 ? 1 << 20 : 1 << 15;
   while (sizes.batch > 1 && Work(sizes) > max_work) sizes.batch /= 2;
