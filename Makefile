@@ -6,7 +6,7 @@ VENV_PYTHON := .venv/bin/python
 # Its name tells the interpreter, so that another PYTHON= makes another .venv.
 VENV_STAMP := .venv/installed-for-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
 
-.PHONY: build demo test test-quick test-arm test-amx test-sanitizers test-writers wheel lint format bench results clean
+.PHONY: build demo test test-quick test-arm test-amx test-sanitizers test-writers fuzz wheel lint format bench results clean
 
 # The shared library, in place: afterwards `import tf_cudnn_rnn` works in .venv.
 build: .tf_configure.bazelrc
@@ -34,10 +34,15 @@ test-arm:
 test-amx: .tf_configure.bazelrc
 	$$(tools/find_bazel.sh) test --config=emulated_amx //tests/engine/... $(ARGS)
 
-# The engine's tests under AddressSanitizer and, where threads meet, ThreadSanitizer. The first run takes
-# more than an hour.
+# The engine's tests, and tests of ops, under sanitizers; an hour at most on two cores. PARTS="asan ops" names some
+# (tools/test_sanitizers.sh).
 test-sanitizers: .tf_configure.bazelrc
-	tools/test_sanitizers.sh
+	tools/test_sanitizers.sh $(PARTS)
+
+# Looks for inputs that break the engine, files or ops, for so many SECONDS; what is found lies in runs/fuzz.
+SECONDS ?= 600
+fuzz: build
+	tools/fuzz.sh $(SECONDS)
 
 # Writes tests/golden anew with the libraries it comes from, and compares. Downloads them, and
 # needs their Pythons, 3.6 to 3.11. ARGS= names some of them, or --update.

@@ -1,5 +1,6 @@
 #include "network/params_layout.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace rnn {
@@ -10,23 +11,9 @@ Status ParamsLayout::Create(const RnnDescriptor& descriptor,
   // Sizes come from 32-bit inputs or tensor dimensions; products of several of
   // them need more than 64 bits before the check.
   __extension__ typedef __int128 Wide;
-  const RnnDescriptor& d = descriptor;
-  const Wide gates_size = Wide{d.num_gates()} * d.hidden_size;
-  const Wide projection =
-      d.has_projection() ? Wide{d.output_size()} * d.hidden_size : Wide{0};
-  const Wide recurrent = gates_size * d.output_size() + projection;
-  const Wide first_input = d.has_input_weights(0) ? d.input_size : 0;
-  const Wide first = gates_size * first_input + recurrent;
-  const Wide upper =
-      gates_size * d.num_directions * d.output_size() + recurrent;
   constexpr Wide kLimit = std::numeric_limits<int64_t>::max() / 16;
-  const bool layers_fit =
-      first <= kLimit && upper <= kLimit && d.num_layers <= kLimit;
-  const Wide weights =
-      layers_fit ? d.num_directions * (first + (d.num_layers - 1) * upper)
-                 : kLimit + 1;
-  const Wide biases = Wide{d.num_layers} * d.num_directions * 2 * gates_size;
-  if (weights > kLimit || biases > kLimit || weights + biases > kLimit) {
+  const RnnDescriptor& d = descriptor;
+  const auto refusal = [&d] {
     return Status::InvalidArgument(
         "the size of params overflows: num_layers = " +
         std::to_string(d.num_layers) +
@@ -35,6 +22,25 @@ Status ParamsLayout::Create(const RnnDescriptor& descriptor,
         ", input_size = " + std::to_string(d.input_size) +
         ", num_proj = " + std::to_string(d.num_proj) +
         " need more elements than 64 bits can count in bytes.");
+  };
+  // One of these is too large by itself; of smaller ones no product overflows.
+  if (std::max(d.hidden_size, d.input_size) > kLimit) return refusal();
+  const Wide gates_size = Wide{d.num_gates()} * d.hidden_size;
+  const Wide projection =
+      d.has_projection() ? Wide{d.output_size()} * d.hidden_size : Wide{0};
+  const Wide recurrent = gates_size * d.output_size() + projection;
+  const Wide first_input = d.has_input_weights(0) ? d.input_size : 0;
+  const Wide first = gates_size * first_input + recurrent;
+  const Wide upper =
+      gates_size * d.num_directions * d.output_size() + recurrent;
+  const bool layers_fit =
+      first <= kLimit && upper <= kLimit && d.num_layers <= kLimit;
+  const Wide weights =
+      layers_fit ? d.num_directions * (first + (d.num_layers - 1) * upper)
+                 : kLimit + 1;
+  const Wide biases = Wide{d.num_layers} * d.num_directions * 2 * gates_size;
+  if (weights > kLimit || biases > kLimit || weights + biases > kLimit) {
+    return refusal();
   }
   layout->descriptor_ = d;
   layout->first_layer_weights_ = static_cast<int64_t>(first);

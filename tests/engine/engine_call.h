@@ -19,6 +19,7 @@
 #include "tests/engine/element_values.h"
 #include "tests/engine/make_sequences.h"
 #include "tests/engine/random_values.h"
+#include "tests/engine/unused.h"
 
 namespace rnn {
 
@@ -87,12 +88,11 @@ class EngineCall {
     a.layout = {sizes_.time_major, sizes_.time_major};
     a.apply_dropout = sizes_.training && d_.dropout > 0;
     a.dropout_key = kDropoutKey;
-    ForwardPlan plan;
-    const Status status =
-        ForwardPlan::Create(Description(), sizes_.training,
-                            Machine::Here(executor.num_threads()), &plan);
+    const Status status = ForwardPlan::Create(
+        Description(), sizes_.training, MachineFor(executor), &forward_plan_);
     if (!status.ok()) std::abort();  // sizes that the caller chose wrongly
-    rnn::Forward(plan, a, Prepare(plan.scratch_bytes, &forward_scratch_),
+    rnn::Forward(forward_plan_, a,
+                 Prepare(forward_plan_.scratch_bytes, &forward_scratch_),
                  executor);
   }
 
@@ -110,13 +110,20 @@ class EngineCall {
     a.dweights.params = dparams.data();
     a.dweights.keras = {dkernel.data(), drecurrent_kernel.data(),
                         sizes_.keras_bias ? dbias.data() : nullptr};
-    BackwardPlan plan;
     const Status status = BackwardPlan::Create(
-        Description(), Machine::Here(executor.num_threads()), &plan);
+        Description(), MachineFor(executor), &backward_plan_);
     if (!status.ok()) std::abort();
-    rnn::Backward(plan, a, Prepare(plan.scratch_bytes, &backward_scratch_),
+    rnn::Backward(backward_plan_, a,
+                  Prepare(backward_plan_.scratch_bytes, &backward_scratch_),
                   executor);
   }
+
+  // From now on passes are planned for cores with such caches, not for this
+  // machine's.
+  void PlanForCoreCaches(int64_t bytes) { core_cache_bytes_ = bytes; }
+  // Those of the passes that ran last.
+  const ForwardPlan& forward_plan() const { return forward_plan_; }
+  const BackwardPlan& backward_plan() const { return backward_plan_; }
 
   // From now on each pass finds its scratch memory full of these.
   void FillScratchWith(unsigned char byte) { scratch_byte_ = byte; }
@@ -160,7 +167,10 @@ class EngineCall {
   Buffer<Element> dx, dh0, dc0, dparams, dkernel, drecurrent_kernel, dbias;
 
  private:
-  // Of the plans that were made last.
+  int64_t core_cache_bytes_ = CoreCacheBytes();
+  ForwardPlan forward_plan_;
+  BackwardPlan backward_plan_;
+  // Of these plans.
   std::optional<Buffer<unsigned char>> forward_scratch_, backward_scratch_;
   int scratch_byte_ = -1;
 
@@ -183,12 +193,16 @@ class EngineCall {
                                                                : -1;
   }
 
+  Machine MachineFor(const Executor& executor) const {
+    return {executor.num_threads(), core_cache_bytes_};
+  }
+
   void* Prepare(int64_t bytes, std::optional<Buffer<unsigned char>>* scratch) {
     if (!scratch->has_value() || (*scratch)->size() != bytes) {
       scratch->emplace(bytes);
     }
     if (scratch_byte_ >= 0) {
-      std::memset((*scratch)->data(), scratch_byte_, bytes);
+      FillUnused((*scratch)->data(), scratch_byte_, bytes);
     }
     return (*scratch)->data();
   }

@@ -27,11 +27,13 @@
 #include "network/reserve_layout.h"
 #include "tests/engine/element_values.h"
 #include "tests/engine/guarded.h"
+#include "tests/engine/keras_order.h"
 #include "tests/engine/make_sequences.h"
 #include "tests/engine/plans.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/reference_rnn.h"
 #include "tests/engine/simd_targets.h"
+#include "tests/engine/tolerance.h"
 
 namespace rnn {
 namespace {
@@ -287,39 +289,6 @@ reference::Problem MakeProblem(const Case& sizes, CellMode mode,
     }
   }
   return p;
-}
-
-// Calls weight(tensor, place in it, place in params) for the weights of a layer
-// as Keras keeps them: 0 is the kernel, 1 the recurrent kernel, 2 the bias.
-template <typename Weight>
-void ForEachKerasWeight(const RnnDescriptor& d, Weight weight) {
-  ParamsLayout layout;
-  EXPECT_TRUE(ParamsLayout::Create(d, &layout).ok());
-  const int64_t H = d.hidden_size;
-  for (int64_t row = 0; row < d.gates_size(); ++row) {
-    const int64_t column = KerasGate(d.mode, row / H) * H + row % H;
-    const auto each_input = [&](int tensor, const Region& w) {
-      for (int64_t k = 0; k < w.columns; ++k) {
-        weight(tensor, k * d.gates_size() + column,
-               w.offset + row * w.columns + k);
-      }
-    };
-    each_input(0, layout.InputWeights(0));
-    each_input(1, layout.RecurrentWeights(0));
-    weight(2, column, layout.InputBias(0).offset + row);
-    if (d.mode == CellMode::kGru) {
-      weight(2, d.gates_size() + column, layout.RecurrentBias(0).offset + row);
-    }
-  }
-}
-
-// Zero in place of the values of params that Keras' weights do not have.
-reference::Vector WhatKerasHas(const RnnDescriptor& d,
-                               const reference::Vector& params) {
-  reference::Vector result(params.size());
-  ForEachKerasWeight(
-      d, [&](int, int64_t, int64_t place) { result[place] = params[place]; });
-  return result;
 }
 
 // Parts of [outer, B, features]: some of the outer index, or one batch row.
@@ -702,19 +671,6 @@ void ExpectNear(const char* name, const std::vector<Element>& values,
         << name << '[' << i << "]: " << ToDouble(values[i]) << " instead of "
         << expected[i];
   }
-}
-
-// Rounding errors add up like random numbers over the longest sum; 16-bit
-// tensors are rounded where the reference rounds, at times to a neighbour.
-template <typename Element>
-double Tolerance(const reference::Problem& problem) {
-  const RnnDescriptor& d = problem.descriptor;
-  const int64_t longest = std::max(
-      {problem.max_time * problem.batch(), d.gates_size(),
-       d.layer_input_size(0) + d.output_size(),
-       d.layer_input_size(d.num_layers - 1) + d.output_size(), int64_t{16}});
-  return 16 * Epsilon<ComputeType<Element>>() * std::sqrt(longest) +
-         (kElementIsOperand<Element> ? 0 : 4 * Epsilon<Element>());
 }
 
 template <typename Element>

@@ -40,7 +40,11 @@ inline std::vector<Area>& Areas() {
   return *areas;
 }
 
-// Says where the access went, then lets it end the program.
+// Who handled these before: a sanitizer, a fuzzer, or nobody.
+inline struct sigaction previous_segv, previous_bus;
+
+// Says where the access went, then lets it happen again, for who handled faults
+// before to end the program.
 inline void OnFault(int signal, siginfo_t* info, void*) {
   const auto* address = static_cast<const char*>(info->si_addr);
   const auto page = static_cast<int64_t>(sysconf(_SC_PAGESIZE));
@@ -60,14 +64,16 @@ inline void OnFault(int signal, siginfo_t* info, void*) {
     }
   }
   if (write(STDERR_FILENO, message, std::strlen(message)) < 0) _exit(1);
-  ::signal(signal, SIG_DFL);
+  sigaction(signal, signal == SIGSEGV ? &previous_segv : &previous_bus,
+            nullptr);
 }
 
 inline void InstallHandler() {
   struct sigaction action = {};
   action.sa_sigaction = OnFault;
   action.sa_flags = SA_SIGINFO;
-  for (int signal : {SIGSEGV, SIGBUS}) sigaction(signal, &action, nullptr);
+  sigaction(SIGSEGV, &action, &previous_segv);
+  sigaction(SIGBUS, &action, &previous_bus);
 }
 
 }  // namespace guard_pages_internal

@@ -721,6 +721,25 @@ TEST(PlanTest, SizesUpToThatDoNotOverflow) {
   }
 }
 
+// A plan looks at two layers, for all above are alike: this one would otherwise
+// take hours.
+TEST(PlanTest, ManyLayersAreNotGoneThroughOneByOne) {
+  const Sequences sequences(1, 1, nullptr);
+  RnnDescriptor d;
+  d.mode = CellMode::kRelu;
+  d.input_size = d.hidden_size = 1;
+  d.num_layers = int64_t{1} << 42;
+  const CallDescription call = CallOf<float>(d, sequences);
+  const Machine machine{4, kCoreCacheBytes};
+  ForwardPlan forward;
+  EXPECT_TRUE(
+      ForwardPlan::Create(call, /*has_reserve=*/true, machine, &forward).ok());
+  EXPECT_EQ(forward.num_threads, 4);
+  BackwardPlan backward;
+  EXPECT_TRUE(BackwardPlan::Create(call, machine, &backward).ok());
+  EXPECT_EQ(backward.num_threads, 4);
+}
+
 TEST(PlanTest, KnowsForWhomItIs) {
   const Sequences sequences = MakeSequences(2, 3, nullptr);
   RnnDescriptor d;

@@ -1,6 +1,8 @@
 #include "tests/engine/reference_rnn.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "network/params_layout.h"
 #include "tests/engine/philox.h"
@@ -115,6 +117,7 @@ class Rnn {
     Result result;
     result.outputs = Forward();
     result.gradients = Backward();
+    result.nearest_kink = nearest_kink_;
     return result;
   }
 
@@ -243,6 +246,10 @@ class Rnn {
         input.h = d_.mode == CellMode::kGru ? h[u] : 0;
         input.c = c[u];
         CellOutput output = CellForward(d_.mode, input);
+        if (d_.mode == CellMode::kRelu) {
+          nearest_kink_ =
+              std::min(nearest_kink_, std::abs(input.w_x[0] + input.r_h[0]));
+        }
         m[u] = output.h;
         c[u] = output.c;
 
@@ -358,6 +365,7 @@ class Rnn {
   std::vector<Saved> tape_;  // [.., H]
   Vector h_before_;          // [.., P]
   Vector m_;                 // [.., H], what is projected
+  double nearest_kink_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace

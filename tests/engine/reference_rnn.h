@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "network/cell.h"
@@ -71,6 +72,9 @@ struct Gradients {
 struct Result {
   Outputs outputs;
   Gradients gradients;
+  // Of all that a ReLU took, the least distance from zero, where its derivative
+  // jumps; infinity if there is none.
+  double nearest_kink = std::numeric_limits<double>::infinity();
 };
 
 // Forward and backward; padding is not read.

@@ -10,63 +10,16 @@
 
 #include "tests/engine/guarded.h"
 #include "tests/engine/random_values.h"
+#include "tests/engine/short_formats.h"
 #include "tests/engine/simd_targets.h"
 
 namespace rnn {
 namespace {
 
-// A 16-bit format and plain arithmetic on it.
-struct Format {
-  const char* name;
-  int fraction_bits;
-  int min_exponent;  // of normal numbers
-  void (*SimdConversions::*to_float)(const uint16_t*, float*, int64_t);
-  void (*SimdConversions::*from_float)(const float*, uint16_t*, int64_t);
-
-  uint16_t infinity() const {
-    return static_cast<uint16_t>(0x7fff >> fraction_bits << fraction_bits);
-  }
-  bool IsNan(uint16_t bits) const { return (bits & 0x7fff) > infinity(); }
-
-  // Not for NaN.
-  double Value(uint16_t bits) const {
-    const int exponent = (bits & 0x7fff) >> fraction_bits;
-    const int fraction = bits & ((1 << fraction_bits) - 1);
-    const double magnitude =
-        (bits & 0x7fff) == infinity() ? std::numeric_limits<double>::infinity()
-        : exponent == 0
-            ? std::ldexp(fraction, min_exponent - fraction_bits)
-            : std::ldexp(fraction + (1 << fraction_bits),
-                         min_exponent - fraction_bits + exponent - 1);
-    return bits & 0x8000 ? -magnitude : magnitude;
-  }
-
-  // To nearest, ties to even. Not for NaN.
-  uint16_t Rounded(float x) const {
-    const int sign = std::signbit(x) ? 0x8000 : 0;
-    if (std::isinf(x)) return static_cast<uint16_t>(sign | infinity());
-    const double magnitude = std::abs(static_cast<double>(x));
-    const int exponent = magnitude == 0
-                             ? min_exponent
-                             : std::max(std::ilogb(magnitude), min_exponent);
-    // Counted in steps between neighbours; 2^fraction_bits and more is normal.
-    const int steps = static_cast<int>(
-        std::nearbyint(std::ldexp(magnitude, fraction_bits - exponent)));
-    const int bits = ((exponent - min_exponent) << fraction_bits) + steps;
-    return static_cast<uint16_t>(sign | std::min<int>(bits, infinity()));
-  }
-};
-
-const Format kFormats[] = {
-    {"binary16", 10, -14, &SimdConversions::half_to_float,
-     &SimdConversions::float_to_half},
-    {"bfloat16", 7, -126, &SimdConversions::bfloat16_to_float,
-     &SimdConversions::float_to_bfloat16},
-};
-
-class SimdConversionsTest : public testing::TestWithParam<Format> {};
+class SimdConversionsTest : public testing::TestWithParam<ShortFormat> {};
 INSTANTIATE_TEST_SUITE_P(Formats, SimdConversionsTest,
-                         testing::ValuesIn(kFormats), [](const auto& info) {
+                         testing::ValuesIn(kShortFormats),
+                         [](const auto& info) {
                            return std::string(info.param.name);
                          });
 
@@ -83,7 +36,7 @@ uint32_t FloatBits(float x) {
 }
 
 TEST_P(SimdConversionsTest, EveryPatternGivesItsValueAndComesBack) {
-  const Format& format = GetParam();
+  const ShortFormat& format = GetParam();
   const std::vector<uint16_t> patterns = AllPatterns();
   for (const SimdTarget* target : TestedSimdTargets()) {
     SCOPED_TRACE(target->name);
@@ -107,7 +60,7 @@ TEST_P(SimdConversionsTest, EveryPatternGivesItsValueAndComesBack) {
 }
 
 TEST_P(SimdConversionsTest, RoundsToNearestEven) {
-  const Format& format = GetParam();
+  const ShortFormat& format = GetParam();
   std::vector<float> inputs;
   // Every value, every midpoint between neighbours (beyond the largest, too),
   // and what lies right beside them.
@@ -155,7 +108,7 @@ TEST_P(SimdConversionsTest, RoundsToNearestEven) {
 }
 
 TEST_P(SimdConversionsTest, NanStaysNan) {
-  const Format& format = GetParam();
+  const ShortFormat& format = GetParam();
   // Quiet and signalling, and payloads that lie in the bits cut off.
   for (uint32_t bits : {0x7fc00000u, 0x7f800001u, 0x7f801fffu, 0x7f80ffffu,
                         0x7fffffffu, 0xffc00000u, 0xff800001u, 0xffffffffu}) {
@@ -177,7 +130,7 @@ TEST_P(SimdConversionsTest, NanStaysNan) {
 
 // Tails are other code than vectors, and stay within their count.
 TEST_P(SimdConversionsTest, EveryCountGivesTheScalarTargetsBits) {
-  const Format& format = GetParam();
+  const ShortFormat& format = GetParam();
   constexpr int kMaxCount = 40;
   RandomValues random(4);
   const std::vector<float> floats =

@@ -70,13 +70,16 @@ Status Begin(const CallDescription& call, const KernelShape& kernels,
 
 // Floating-point operations of the products of a forward pass.
 double ForwardWork(const RnnDescriptor& d, const Sequences& sequences) {
-  double work = 0;  // of a row in one direction
-  for (int64_t layer = 0; layer < d.num_layers; ++layer) {
+  // Of a row in one direction.
+  const auto layer_work = [&d](int64_t layer) {
     const int64_t inputs =
         d.has_input_weights(layer) ? d.layer_input_size(layer) : 0;
-    work += 2.0 * d.gates_size() * (inputs + d.output_size());
+    double work = 2.0 * d.gates_size() * (inputs + d.output_size());
     if (d.has_projection()) work += 2.0 * d.hidden_size * d.output_size();
-  }
+    return work;
+  };
+  const double work =
+      layer_work(0) + static_cast<double>(d.num_layers - 1) * layer_work(1);
   return work * d.num_directions * sequences.num_valid_rows();
 }
 

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# fuzz.sh SECONDS: lets libFuzzer look for inputs that break the engine, for so long in all, with as many targets at a time
+# as there are cores; then fuzzes files of weights and op calls. The engine and what it packs run on each instruction set
+# of this machine. What is found lies in runs/fuzz; new inputs that go new ways in build/fuzz/corpus.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+seconds=$1
+cores=$(nproc)
+logs=build/fuzz/logs
+findings=runs/fuzz
+python_fuzzers=()
+for file in tests/fuzz/{files,ops}.py; do [ ! -e "$file" ] || python_fuzzers+=("$file"); done
+# A fifth of the time for each of those.
+cpp_seconds=$((seconds * (5 - ${#python_fuzzers[@]}) / 5))
+
+tools/build_fuzz.sh libfuzzer || exit
+bin=build/fuzz/libfuzzer
+mapfile -t isas < <("$bin/isas")
+mkdir -p "$findings"
+rm -rf "$logs"
+mkdir -p "$logs"
+
+# target, instruction set, share of the time. What an instruction set does not decide runs on the best one.
+jobs=()
+total=0
+add() {
+  jobs+=("$1 $2 $3")
+  total=$((total + $3))
+}
+for isa in "${isas[@]}"; do
+  add engine "$isa" 6
+  add packing "$isa" 2
+done
+for target in conversions descriptor layouts sequences; do add "$target" "${isas[0]}" 1; done
+
+fuzz() {  # target, instruction set, seconds
+  local new=build/fuzz/corpus/$1 kept=tests/fuzz/engine/corpus/$1
+  mkdir -p "$new" "$kept"
+  TF_CUDNN_RNN_ISA=$2 nice -n 5 "$bin/$1" -max_total_time="$3" -timeout=60 -rss_limit_mb=4096 -max_len=256 \
+    -print_final_stats=1 -artifact_prefix="$findings/$1-$2-" "$new" "$kept" >"$logs/$1-$2" 2>&1
+}
+echo "Fuzzing on $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2- | xargs), ${cores} cores, ${isas[*]}, $(date -I)"
+status=0
+pids=()
+for job in "${jobs[@]}"; do
+  read -r target isa share <<<"$job"
+  while (($(jobs -rp | wc -l) >= cores)); do wait -n; done
+  fuzz "$target" "$isa" $((cpp_seconds * cores * share / total + 1)) &
+  pids+=($!)
+done
+for i in "${!pids[@]}"; do
+  wait "${pids[$i]}" && continue
+  read -r target isa _ <<<"${jobs[$i]}"
+  echo "FOUND by $target on $isa; the input lies in $findings:"
+  tail -n 40 "$logs/$target-$isa"
+  status=1
+done
+for job in "${jobs[@]}"; do
+  read -r target isa _ <<<"$job"
+  executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/$target-$isa")
+  echo "$target $isa: ${executions:-0} executions"
+done
+echo "in all: $(cat "$logs"/* | sed -n 's/^stat::number_of_executed_units: *//p' | awk '{ sum += $1 } END { print sum }')"
+sed -n 's/^route //p' "$logs"/engine-* | sort
+for file in "${python_fuzzers[@]}"; do
+  .venv/bin/python "$file" --seconds $((seconds / 5)) || status=1
+done
+exit $status
