@@ -33,6 +33,7 @@ void MultiplyPacked(const RowsTimesMatrix<Operand>& p, int64_t columns,
   product.c_offset = p.c_offset + column;
   product.bias = p.bias == nullptr ? nullptr : p.bias + column;
   product.accumulate = p.accumulate || k_begin > 0;
+  product.chain = p.chain;
   kernels.multiply_panel(product);
 }
 

@@ -67,6 +67,7 @@ class OuterProducts {
     }
     product.c = matrix_rows_;
     product.accumulate = accumulate;
+    product.chain = kGradientChain;
     rnn::Multiply(product, operand, executor);
   }
 

@@ -28,8 +28,34 @@ inline FetchAhead AheadOfBlock(const PanelProduct<Operand>& p, int64_t k_end) {
                     depth * kPanelColumns * int64_t{sizeof(Operand)});
 }
 
+// What a tile's chains so far add up to, in L1: registers hold the next chain.
+template <int kRows, int kVectors, typename V>
+class TotalOfChains {
+ public:
+  void Set(const V (&sums)[kRows][kVectors]) {
+    Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+      Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
+        sums[m.value][j.value].Store(values_[m.value] + j.value * V::kLanes);
+      });
+    });
+  }
+  void AddTo(V (&sums)[kRows][kVectors]) const {
+    Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+      Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
+        sums[m.value][j.value] =
+            sums[m.value][j.value] +
+            V::Load(values_[m.value] + j.value * V::kLanes);
+      });
+    });
+  }
+
+ private:
+  using F = typename V::Element;
+  alignas(64) F values_[kRows][kVectors * V::kLanes];
+};
+
 // One block of the depth of a panel product. Blocks are added to c one after
-// another, and within a block k after k.
+// another, and within a block chains; within a chain k after k.
 template <int kVectors, typename Operand>
 inline void MultiplyDepthBlock(const PanelProduct<Operand>& p, int64_t k_begin,
                                int64_t k_end) {
@@ -38,19 +64,28 @@ inline void MultiplyDepthBlock(const PanelProduct<Operand>& p, int64_t k_begin,
   const bool is_first = k_begin == 0;
   constexpr int kMaxRows = TileRows(kVectors);
   const int64_t depth = k_end - k_begin;
-  const Operand* b = p.b.packed + k_begin * kPanelColumns;
+  const int64_t chain = p.chain == 0 || p.chain > depth ? depth : p.chain;
   FetchAhead ahead = AheadOfBlock<kPanelColumns, kMaxRows>(p, k_end);
   ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
     constexpr int kRows = decltype(row_count)::value;
     V sums[kRows][kVectors];
-    Clear(sums);
     FetchTile<kRows, kVectors, V>(p, row);
-    AddTileProduct(
-        depth, p.a + row, p.a_offset + k_begin,
-        PackedPanel<Operand, kVectors>{
-            b, kPanelColumns * kDepthStep<Operand>,
-            ahead.TakeForTileOf(kRows, depth / kDepthStep<Operand>, b)},
-        sums);
+    TotalOfChains<kRows, kVectors, V> total;
+    int64_t k = k_begin;
+    do {  // of no depth, too
+      const int64_t terms = k_end - k < chain ? k_end - k : chain;
+      const Operand* b = p.b.packed + k * kPanelColumns;
+      Clear(sums);
+      AddTileProduct(
+          terms, p.a + row, p.a_offset + k,
+          PackedPanel<Operand, kVectors>{
+              b, kPanelColumns * kDepthStep<Operand>,
+              ahead.TakeForTileOf(kRows, terms / kDepthStep<Operand>, b)},
+          sums);
+      if (k > k_begin) total.AddTo(sums);
+      k += chain;
+      if (k < k_end) total.Set(sums);
+    } while (k < k_end);
     StoreTile(p, row, is_first, sums);
   });
 }
@@ -96,7 +131,7 @@ template <int kVectors, typename Operand>
 inline int64_t MultiplyFirstDepthBlocks(const PanelProduct<Operand>& p) {
   constexpr int kMaxRows = 2;
   int64_t k = 0;
-  if (p.b.packed == nullptr || p.rows > kMaxRows) return k;
+  if (p.b.packed == nullptr || p.rows > kMaxRows || p.chain != 0) return k;
   WithConstant<kMaxRows>(p.rows, [&](auto row_count) {
     constexpr int kRows = decltype(row_count)::value;
     constexpr int kBlocks = kSumsTogether / (kRows * kVectors);
