@@ -36,6 +36,11 @@ namespace bits {
 // lies between them and the steps to stay in the caches. [engine]
 inline constexpr int64_t kChunkRows = 384;
 
+// Sums over all rows, which gradients of weights are, are made of sums of so
+// many at least: shorter ones would err less still, but take longer. [engine],
+// and python -m benchmarks.accuracy
+inline constexpr int64_t kMinGradientChain = 64;
+
 // A call is small up to so many rows (time steps times batch): forward reads W
 // in place, for packing moves all of it about as often as the rows read it.
 // [calls]

@@ -362,6 +362,21 @@ TEST(PlanTest, FewerRowsOfGrusRecurInPartsForwardAlone) {
   EXPECT_EQ(plans.backward.recurrent_weights.route, kPacked);
 }
 
+// Sums over rows have about as many chains as these have terms.
+TEST(PlanTest, ChainsOfGradientsGrowWithTheRootOfTheRows) {
+  const auto chain_of = [](int64_t T, int64_t B) {
+    return Plans({T, B, 8, 16}, Vectors(ElementType::kFloat))
+        .backward.gradient_chain;
+  };
+  constexpr int64_t kChain = bits::kMinGradientChain;
+  EXPECT_EQ(chain_of(1, 1), kChain);
+  EXPECT_EQ(chain_of(kChain, kChain), kChain);
+  EXPECT_EQ(chain_of(kChain + 1, kChain), 2 * kChain);
+  EXPECT_EQ(chain_of(2 * kChain, 2 * kChain), 2 * kChain);
+  // No longer than a block of depth.
+  EXPECT_EQ(chain_of(10000, 1000), Vectors(ElementType::kFloat).depth_block);
+}
+
 // Calls of all kinds, for all kinds of kernels: call(sizes, kernels).
 template <typename Call>
 void ForCalls(Call call) {

@@ -284,92 +284,45 @@ TYPED_TEST(SimdProductTest, EveryElementIsTheSumOfItsProducts) {
 // has the depth of a chain and is added to those before.
 TYPED_TEST(SimdProductTest, ChainsAreAddedOneAfterAnother) {
   using Operand = TypeParam;
-  using F = ComputeType<Operand>;
   constexpr int64_t kChain = 64;
   for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     SCOPED_TRACE(target->name);
     const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
     if (kernels.has_tile_registers) continue;  // chains of their own
-    for (int64_t depth : {0, 1, 63, 64, 65, 128, 200, 511, 512}) {
+    for (int64_t depth : {0, 1, 63, 64, 65, 128, 200, 512, 513, 1100}) {
       SCOPED_TRACE(testing::Message() << "depth " << depth);
       Operands<Operand> operands(depth, kernels.panel_columns, depth + 7);
+      const OperandsPanel<Operand> panel(PanelKind::kPacked, operands,
+                                         operands.columns);
       for (int64_t rows : {1, 2, 5, 13}) {
         for (Start start : kStarts) {
-          const OperandsPanel<Operand> panel(PanelKind::kPacked, operands,
-                                             operands.columns);
-          const auto in_chains = CheckedProduct<PanelProduct<Operand>>(
-              operands, start, 0, rows, operands.columns,
-              [&](PanelProduct<Operand>& product) {
-                product.b = panel.get();
-                product.chain = kChain;
-                kernels.multiply_panel(product);
-              });
-          // The sum of all chains comes before what it is added to.
-          std::vector<F> sums(rows * operands.columns);
-          std::vector<F*> c;
-          for (int64_t m = 0; m < rows; ++m) {
-            c.push_back(sums.data() + m * operands.columns);
-          }
-          for (int64_t k = 0; k < operands.depth; k += kChain) {
-            PanelProduct<Operand> product{};
-            product.rows = rows;
-            product.depth = std::min(kChain, operands.depth - k);
-            product.columns = operands.columns;
-            product.a = operands.a.data();
-            product.a_offset = k;
-            product.b.packed = panel.get().packed + k * operands.columns;
-            product.c = c.data();
-            product.accumulate = k > 0;
-            kernels.multiply_panel(product);
-          }
-          for (int64_t m = 0; m < rows; ++m) {
-            for (int64_t j = 0; j < operands.columns; ++j) {
-              F sum = c[m][j];
-              if (start != Start::kZero) sum += operands.First(start, m, j);
-              ASSERT_TRUE(SameBits(in_chains[m * operands.columns + j], sum))
-                  << "row " << m << ", column " << j;
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
-TYPED_TEST(SimdProductTest, SumsOfRowsAreSumsOfChains) {
-  using Operand = TypeParam;
-  using F = ComputeType<Operand>;
-  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
-    SCOPED_TRACE(target->name);
-    for (int64_t num_rows : {0, 1, 63, 64, 65, 200}) {
-      for (int64_t columns : {1, 7, 64, 131}) {
-        constexpr int64_t kFirst = 3;
-        Guarded<F> values(num_rows * (kFirst + columns));
-        RandomValues random(num_rows + columns);
-        FillRandomly(values, random);
-        std::vector<const F*> rows;
-        for (int64_t i = 0; i < num_rows; ++i) {
-          rows.push_back(values.data() + i * (kFirst + columns));
-        }
-        for (bool accumulate : {false, true}) {
-          Guarded<F> sums(columns);
-          for (int64_t j = 0; j < columns; ++j) sums[j] = F(j);
-          KernelsOf<Operand>(*target).sum_rows(
-              rows.data(), num_rows, kFirst, columns, accumulate, sums.data());
-          ASSERT_TRUE(sums.intact());
-          for (int64_t j = 0; j < columns; ++j) {
-            F total = 0;
-            for (int64_t begin = 0; begin < num_rows; begin += kGradientChain) {
-              F chain = 0;
-              for (int64_t i = begin;
-                   i < std::min(num_rows, begin + kGradientChain); ++i) {
-                chain += rows[i][kFirst + j];
-              }
-              total += chain;
-            }
-            if (accumulate) total += F(j);
-            ASSERT_TRUE(SameBits(sums[j], total))
-                << target->name << ", " << num_rows << " rows, column " << j;
+          const auto product_by = [&](auto multiply) {
+            return CheckedProduct<PanelProduct<Operand>>(
+                operands, start, 0, rows, operands.columns,
+                [&](PanelProduct<Operand>& product) {
+                  product.b = panel.get();
+                  multiply(product);
+                });
+          };
+          const auto in_chains = product_by([&](PanelProduct<Operand>& p) {
+            p.chain = kChain;
+            kernels.multiply_panel(p);
+          });
+          const auto one_by_one = product_by([&](PanelProduct<Operand>& p) {
+            PanelProduct<Operand> part = p;
+            do {
+              part.depth = std::min(kChain, p.depth - part.a_offset);
+              kernels.multiply_panel(part);
+              part.a_offset += kChain;
+              part.b.packed += kChain * operands.columns;
+              part.accumulate = true;
+            } while (part.a_offset < p.depth);
+          });
+          ASSERT_EQ(in_chains.size(), one_by_one.size());
+          for (size_t i = 0; i < in_chains.size(); ++i) {
+            ASSERT_TRUE(SameBits(in_chains[i], one_by_one[i]))
+                << rows << " rows, start " << static_cast<int>(start)
+                << ", element " << i;
           }
         }
       }

@@ -47,7 +47,7 @@ class WeightGradients {
       : plan_(plan),
         d_(plan.descriptor),
         results_(results),
-        products_(plan.scratch.pseudo_layer, scratch),
+        products_(plan.gradient_chain, plan.scratch.pseudo_layer, scratch),
         targets_(d_, plan.params, plan.weight_order) {
     if constexpr (kRoundsResults) {
       targets_.SetMemoryAs(results,
@@ -118,9 +118,7 @@ class WeightGradients {
     }
   }
 
-  // Biases += the gates' gradients, summed over the rows. A chunk's sum is
-  // added as a whole, so that rounding errors grow with the chunk and not with
-  // time.
+  // Biases += the gates' gradients, summed over the rows.
   void AddBiases(int64_t k, const Rows& rows, Executor& executor) {
     F* input = targets_.InputBias(k);
     if (input == nullptr) return;
@@ -152,12 +150,23 @@ class WeightGradients {
                   for (int64_t block = begin; block < end; ++block) {
                     const int64_t gate = first_gate + block / blocks_per_gate;
                     const int64_t first = block % blocks_per_gate * kBlock;
-                    Kernels<F>().sum_rows(
-                        gradients.rows, rows.count, gate * H + first,
-                        std::min(kBlock, H - first), !rows.is_first_chunk,
-                        biases + gates.begins[gate] + first);
+                    SumRows(rows, gradients.rows, gate * H + first,
+                            std::min(kBlock, H - first),
+                            biases + gates.begins[gate] + first);
                   }
                 });
+  }
+
+  // sums[j] (+)= the sum of gradients[i][first_column + j], in chains as the
+  // products with these gradients are.
+  void SumRows(const Rows& rows, const F* const* gradients,
+               int64_t first_column, int64_t columns, F* sums) const {
+    const int64_t chain = plan_.gradient_chain;
+    for (int64_t row = 0; row < rows.count; row += chain) {
+      Kernels<F>().sum_rows(gradients + row, std::min(chain, rows.count - row),
+                            first_column, columns,
+                            row > 0 || !rows.is_first_chunk, sums);
+    }
   }
 
   const BackwardPlan& plan_;

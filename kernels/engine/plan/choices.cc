@@ -117,6 +117,17 @@ OperandPlan Choices::ProjectionGradient() const {
                 plan_.max_chunk_rows, d_.hidden_size);
 }
 
+// About as long as there are chains, so that rounding errors grow with the
+// square root of the number of rows.
+int64_t Choices::GradientChain() const {
+  int64_t chain = bits::kMinGradientChain;
+  while (chain < kernels_.depth_block &&
+         chain * chain < sequences_.num_valid_rows()) {
+    chain *= 2;
+  }
+  return chain;
+}
+
 // ---- Conditions of routes ---------------------------------------------------
 
 // Whether a product with weights of such a size is made of parts.

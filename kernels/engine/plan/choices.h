@@ -50,6 +50,8 @@ class Choices {
   OperandPlan GatesGradient(int64_t features) const;
   // What the gradient of the projection is made with: what it took, by row.
   OperandPlan ProjectionGradient() const;
+  // See BackwardPlan::gradient_chain.
+  int64_t GradientChain() const;
 
   // ---- Choices that change speed only ---------------------------------------
 

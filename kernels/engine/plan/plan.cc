@@ -117,6 +117,7 @@ void ChooseOperands(const Choices& choices, BackwardPlan* plan) {
     return choices.GatesGradient(d.layer_input_size(layer));
   });
   plan->recurrent_weights_gradient = choices.GatesGradient(d.output_size());
+  plan->gradient_chain = choices.GradientChain();
   if (d.has_projection()) {
     plan->projection = choices.Projection(Pass::kBackward);
     plan->projection_gradient = choices.ProjectionGradient();

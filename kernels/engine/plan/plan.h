@@ -120,6 +120,8 @@ struct BackwardPlan : PassPlan {
   LayerOperands input_weights_gradient;
   OperandPlan recurrent_weights_gradient;
   OperandPlan projection_gradient;
+  // These sums over all rows are made of sums of so many.
+  int64_t gradient_chain = 0;
   BackwardScratch scratch;
 
   // Whether the calling thread does all of it.

@@ -25,8 +25,7 @@ struct RowsTimesMatrix {
   int64_t c_offset = 0;
   const F* bias = nullptr;  // [columns]
   bool accumulate = false;
-  // The sums of a packed B over a block of depth are made of sums of so many
-  // terms; 0: one chain. B in parts has chains of its own.
+  // As in PanelProduct, where B is packed. B in parts has chains of its own.
   int64_t chain = 0;
 };
 

@@ -26,9 +26,11 @@ class OuterProducts {
  public:
   using F = ComputeType<Operand>;
 
-  OuterProducts(const BackwardScratch::PseudoLayer& blocks,
+  // `chain`: of the sums over rows (BackwardPlan::gradient_chain).
+  OuterProducts(int64_t chain, const BackwardScratch::PseudoLayer& blocks,
                 const Scratch& scratch)
-      : right_memory_(scratch.At<void>(blocks.product_right)),
+      : chain_(chain),
+        right_memory_(scratch.At<void>(blocks.product_right)),
         left_values_(scratch.At<Operand>(blocks.product_left.values)),
         left_rows_(scratch.At<Operand*>(blocks.product_left.rows)),
         left_parts_values_(scratch.At<BFloat16>(blocks.product_left_parts)),
@@ -67,7 +69,7 @@ class OuterProducts {
     }
     product.c = matrix_rows_;
     product.accumulate = accumulate;
-    product.chain = kGradientChain;
+    product.chain = chain_;
     rnn::Multiply(product, operand, executor);
   }
 
@@ -98,6 +100,7 @@ class OuterProducts {
     return parts;
   }
 
+  const int64_t chain_;
   void* right_memory_;    // [rows, right columns], prepared
   Operand* left_values_;  // [left columns, rows]
   Operand** left_rows_;

@@ -28,53 +28,25 @@ inline FetchAhead AheadOfBlock(const PanelProduct<Operand>& p, int64_t k_end) {
                     depth * kPanelColumns * int64_t{sizeof(Operand)});
 }
 
-// What a tile's chains so far add up to, in L1: registers hold the next chain.
-template <int kRows, int kVectors, typename V>
-class TotalOfChains {
- public:
-  void Set(const V (&sums)[kRows][kVectors]) {
-    Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
-      Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
-        sums[m.value][j.value].Store(values_[m.value] + j.value * V::kLanes);
-      });
-    });
-  }
-  void AddTo(V (&sums)[kRows][kVectors]) const {
-    Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
-      Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
-        sums[m.value][j.value] =
-            sums[m.value][j.value] +
-            V::Load(values_[m.value] + j.value * V::kLanes);
-      });
-    });
-  }
-
- private:
-  using F = typename V::Element;
-  alignas(64) F values_[kRows][kVectors * V::kLanes];
-};
-
 // One block of the depth of a panel product. Blocks are added to c one after
-// another, and within a block chains; within a chain k after k.
+// another, within a block chains, and within a chain k after k.
 template <int kVectors, typename Operand>
 inline void MultiplyDepthBlock(const PanelProduct<Operand>& p, int64_t k_begin,
                                int64_t k_end) {
   using V = Vec<ComputeType<Operand>>;
   constexpr int64_t kPanelColumns = kTileVectors * V::kLanes;
-  const bool is_first = k_begin == 0;
   constexpr int kMaxRows = TileRows(kVectors);
   const int64_t depth = k_end - k_begin;
   const int64_t chain = p.chain == 0 || p.chain > depth ? depth : p.chain;
   FetchAhead ahead = AheadOfBlock<kPanelColumns, kMaxRows>(p, k_end);
   ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
     constexpr int kRows = decltype(row_count)::value;
-    V sums[kRows][kVectors];
     FetchTile<kRows, kVectors, V>(p, row);
-    TotalOfChains<kRows, kVectors, V> total;
     int64_t k = k_begin;
     do {  // of no depth, too
       const int64_t terms = k_end - k < chain ? k_end - k : chain;
       const Operand* b = p.b.packed + k * kPanelColumns;
+      V sums[kRows][kVectors];
       Clear(sums);
       AddTileProduct(
           terms, p.a + row, p.a_offset + k,
@@ -82,11 +54,9 @@ inline void MultiplyDepthBlock(const PanelProduct<Operand>& p, int64_t k_begin,
               b, kPanelColumns * kDepthStep<Operand>,
               ahead.TakeForTileOf(kRows, terms / kDepthStep<Operand>, b)},
           sums);
-      if (k > k_begin) total.AddTo(sums);
+      StoreTile(p, row, k == 0, sums);
       k += chain;
-      if (k < k_end) total.Set(sums);
     } while (k < k_end);
-    StoreTile(p, row, is_first, sums);
   });
 }
 

@@ -59,11 +59,6 @@ struct Panel {
   int64_t stride;
 };
 
-// Gradients of weights are sums over all time steps and rows, which are many.
-// So many terms are added up one after another, and such sums in their turn:
-// rounding errors grow with the number of either, not with that of all terms.
-inline constexpr int64_t kGradientChain = 64;
-
 // c[m][j] = (accumulate ? c[m][j] : bias ? bias[j] : 0)
 //         + sum over k of a[m][k] * b[k][j]
 template <typename Operand>
@@ -71,8 +66,9 @@ struct PanelProduct {
   using F = ComputeType<Operand>;
   int64_t rows;
   int64_t depth;
-  // The sum over a block of depth is made of sums of so many terms; 0: it is
-  // one chain. Tile registers have chains of their own.
+  // So many terms, whole steps, are added up one after another, and what they
+  // come to is added to c; 0: as many as depth_block. Tile registers have
+  // chains of their own.
   int64_t chain;
   // Of this panel: at most panel_columns, or any number if B is transposed.
   int64_t columns;
@@ -207,7 +203,7 @@ struct SimdKernels {
   // out[j * kDepthStep + i] = rows[i][j].
   void (*pack_step)(const Operand* const* rows, int64_t columns, Operand* out);
   // sums[j] = (accumulate ? sums[j] : 0) + the sum of rows[i][first_column +
-  // j], made of sums of kGradientChain rows, for j < columns.
+  // j], one row after another, for j < columns.
   void (*sum_rows)(const F* const* rows, int64_t num_rows, int64_t first_column,
                    int64_t columns, bool accumulate, F* sums);
   void (*drop_out)(const DropoutRow<F>&);

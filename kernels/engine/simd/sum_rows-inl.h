@@ -3,7 +3,6 @@
 #define KERNELS_ENGINE_SIMD_SUM_ROWS_INL_H_
 
 #include "kernels/engine/simd/lanes-inl.h"
-#include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/simd/unroll-inl.h"
 
 namespace rnn {
@@ -23,33 +22,21 @@ void SumRows(const F* const* rows, int64_t num_rows, int64_t first_column,
           const auto lanes = [&](int v) {
             return Lanes<V>{columns - j - v * V::kLanes};
           };
-          V total[kCount];
+          V block[kCount];
           Unroll<kCount>([&](auto v) RNN_ALWAYS_INLINE {
-            total[v.value] = V::Broadcast(0);
+            block[v.value] = V::Broadcast(0);
           });
-          for (int64_t begin = 0; begin < num_rows; begin += kGradientChain) {
-            const int64_t end = num_rows - begin < kGradientChain
-                                    ? num_rows
-                                    : begin + kGradientChain;
-            V chain[kCount];
+          for (int64_t i = 0; i < num_rows; ++i) {
+            const F* row = rows[i] + first_column + j;
             Unroll<kCount>([&](auto v) RNN_ALWAYS_INLINE {
-              chain[v.value] = V::Broadcast(0);
-            });
-            for (int64_t i = begin; i < end; ++i) {
-              const F* row = rows[i] + first_column + j;
-              Unroll<kCount>([&](auto v) RNN_ALWAYS_INLINE {
-                chain[v.value] = chain[v.value] +
-                                 lanes(v.value).Load(row + v.value * V::kLanes);
-              });
-            }
-            Unroll<kCount>([&](auto v) RNN_ALWAYS_INLINE {
-              total[v.value] = total[v.value] + chain[v.value];
+              block[v.value] = block[v.value] +
+                               lanes(v.value).Load(row + v.value * V::kLanes);
             });
           }
           for (int v = 0; v < kCount; ++v) {
             F* out = sums + j + v * V::kLanes;
             lanes(v).Store(
-                accumulate ? lanes(v).Load(out) + total[v] : total[v], out);
+                accumulate ? lanes(v).Load(out) + block[v] : block[v], out);
           }
         });
   }
