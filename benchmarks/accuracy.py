@@ -10,12 +10,12 @@ The truth is what the judge (tests/reference/judge.py) computes in float64 of th
 error of a tensor is the root mean square of what it differs by, divided by that of the truth.
 """
 
+import argparse
 import datetime
 import pathlib
 import re
 
 import numpy as np
-from absl import app, flags
 
 from benchmarks import cases, drivers, peers
 from benchmarks.cases import TRAINING, Case
@@ -30,12 +30,6 @@ SIDES = (
     Side("keras", "keras_function"),
     Side("torch", "torch"),
 )
-
-_CASES = flags.DEFINE_list("cases", None, "names of cases.accuracy_cases(); default all")
-_SIDES = flags.DEFINE_list("sides", None, "of op, layer, keras, torch; default all there are")
-_THREADS = flags.DEFINE_integer("threads", None, "of every side; default all CPUs", lower_bound=1)
-_PUBLISH = flags.DEFINE_bool("publish", False, "write docs/results/accuracy and docs/accuracy.md")
-_CPU = flags.DEFINE_string("cpu", None, "for the file's name; default what the CPU calls itself")
 
 
 def truth(case: Case) -> dict[str, np.ndarray]:
@@ -102,29 +96,46 @@ def lines(errors: list[Error]) -> list[str]:
     return found
 
 
-def _chosen(option: str, names: list[str] | None, known: dict) -> list:
-    """The values of these names, in their order; all if there are no names."""
-    unknown = sorted(set(names or ()) - set(known))
-    if unknown:
-        raise app.UsageError(f"--{option}: must be of {', '.join(known)}; got {unknown}")
-    return [value for name, value in known.items() if not names or name in names]
+def _names(option: str, known: dict):
+    """Returns the type of an option that is a list of these names, of which "" stands for all."""
+
+    def values(text: str) -> list:
+        unknown = sorted(set(filter(None, text.split(","))) - set(known))
+        if unknown:
+            raise argparse.ArgumentTypeError(f"must be of {', '.join(known)}; got {unknown}")
+        return [value for name, value in known.items() if not text or name in text.split(",")]
+
+    values.__name__ = option
+    return values
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
     """Measures, prints, and publishes if it is asked to."""
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown arguments {argv[1:]}")
     # Needs the built library, which nothing else here does.
     from benchmarks import machine
 
-    chosen = _chosen("cases", _CASES.value, {c.name: c for c in cases.accuracy_cases()})
-    sides = _chosen("sides", _SIDES.value, {side.name: side for side in SIDES})
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    known = {case.name: case for case in cases.accuracy_cases()}
+    parser.add_argument(
+        "--cases", type=_names("cases", known), default="", help=f"all, or of {', '.join(known)}"
+    )
+    known = {side.name: side for side in SIDES}
+    parser.add_argument(
+        "--sides", type=_names("sides", known), default="", help=f"all, or of {', '.join(known)}"
+    )
+    parser.add_argument("--threads", type=int, help="of every side; default all CPUs")
+    parser.add_argument(
+        "--publish", action="store_true", help="write docs/results/accuracy and docs/accuracy.md"
+    )
+    parser.add_argument("--cpu", help="for the file's name; default what the CPU calls itself")
+    arguments = parser.parse_args()
+    chosen, sides = arguments.cases, arguments.sides
     commit = machine.commit()
-    if _PUBLISH.value and not re.fullmatch("[0-9a-f]+", commit):
-        raise app.UsageError(f"--publish: there must be a commit without changes; got {commit!r}")
+    if arguments.publish and not re.fullmatch("[0-9a-f]+", commit):
+        parser.error(f"--publish: there must be a commit without changes; got {commit!r}")
     if any(drivers.DRIVERS[side.driver].environment == drivers.PEERS for side in sides):
         peers.ensure()
-    threads = _THREADS.value or machine.num_cpus()
+    threads = arguments.threads or machine.num_cpus()
     now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     found: list[Error] = []
     notes: dict[str, None] = {}
@@ -137,9 +148,9 @@ def main(argv: list[str]) -> None:
             for side, reason in refused.items():
                 print(f"{case.name:<32}{side}: {reason}", flush=True)
                 notes[f"{side} of {case.name}: {reason}"] = None
-    if _PUBLISH.value:
+    if arguments.publish:
         preamble = machine.stamp(threads, []) | {"commit": commit}
-        print(publish(preamble, list(notes), found, _CPU.value))
+        print(publish(preamble, list(notes), found, arguments.cpu))
 
 
 def publish(
@@ -158,4 +169,4 @@ def publish(
 
 
 if __name__ == "__main__":
-    app.run(main)
+    main()
