@@ -187,19 +187,23 @@ def main():
         arguments.calls = math.inf if arguments.seconds < math.inf else 20_000
     start = time.monotonic()
     fuzzer, seed = Fuzzer(arguments.ops), arguments.seed
-    while (
-        fuzzer.calls < arguments.calls
-        and time.monotonic() - start < arguments.seconds
-        and len(fuzzer.findings) < _MOST_FINDINGS
-    ):
-        found = len(fuzzer.findings)
-        size = int(min(BATCH, arguments.calls - fuzzer.calls))
-        fuzzer.run_batch(seed, size, start + arguments.seconds)
-        for finding in fuzzer.findings[found:]:
-            print(f"FINDING {finding}", flush=True)
-        seconds = time.monotonic() - start
-        print(f"{fuzzer.calls} calls, {seconds:.0f} s, seed {seed}", flush=True)
-        seed += 1
+    try:
+        while (
+            fuzzer.calls < arguments.calls
+            and time.monotonic() - start < arguments.seconds
+            and len(fuzzer.findings) < _MOST_FINDINGS
+        ):
+            found = len(fuzzer.findings)
+            size = int(min(BATCH, arguments.calls - fuzzer.calls))
+            fuzzer.run_batch(seed, size, start + arguments.seconds)
+            for finding in fuzzer.findings[found:]:
+                print(f"FINDING {finding}", flush=True)
+            seconds = time.monotonic() - start
+            print(f"{fuzzer.calls} calls, {seconds:.0f} s, seed {seed}", flush=True)
+            seed += 1
+    except KeyboardInterrupt:
+        pass  # what has been done is told
+    seconds = time.monotonic() - start
     print(_summary(fuzzer))
     print(f"{fuzzer.calls} calls, {seconds:.0f} s, {len(fuzzer.findings)} findings")
     raise SystemExit(len(fuzzer.findings) > 0)
