@@ -435,6 +435,9 @@ def _is_reserve_of(call: dict, tensors: dict, reserve: dict, sizes: Sizes) -> bo
     edit = reserve.get("edit")
     if edit is None or edit["kind"] == "body":
         return True
+    if edit["kind"] == "other":
+        other = edit["forward"]
+        return made_for == identity(other, other["tensors"], sizes_of(other))
     return edit["kind"] == "key" and 0 <= edit["value"] <= 255 and edit["value"] % 1 == 0
 
 

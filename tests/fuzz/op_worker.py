@@ -144,8 +144,11 @@ def _edited(call: dict, array: np.ndarray, edit: dict | None) -> np.ndarray:
         if edit["fill"] == "nan":
             array[edit["header"] :] = np.nan
     elif kind == "header":
-        value = float(array[edit["element"]])
-        array[edit["element"]] = value - 1 if value == 255 else value + edit["more"]
+        place = edit["element"]
+        value = array[place].copy()
+        array[place] = float(value) + edit["more"]
+        if array[place] == value:  # it was rounded
+            array[place] = float(value) - 1
     elif kind == "key":
         array[edit["element"]] = edit["value"]
     elif kind == "other":
