@@ -50,9 +50,12 @@ def read(path: str) -> list[tuple[str, str, list[np.ndarray]]]:
     """Returns the name, the class ("" if unknown) and the arrays of each layer with weights.
 
     Raises:
+      ImportError: there is no Python to start.
       OSError: the file cannot be opened.
       ValueError: it is no such file, or is damaged.
     """
+    if not sys.executable:
+        raise ImportError("HDF5 files are read by another Python; there is no sys.executable.")
     with untrusted.opened(path) as (_, size), tempfile.TemporaryFile() as errors:
         paths = [os.path.abspath(entry) for entry in sys.path]
         with subprocess.Popen(
