@@ -27,6 +27,8 @@ from tf_cudnn_rnn._formats import hdf5, params_header
 from tf_cudnn_rnn.weights import OnnxNode
 
 CORPUS = pathlib.Path(__file__).parent / "corpus"
+# What this library wrote, as tests/golden has files of others.
+_SEEDS = pathlib.Path(__file__).parent / "seeds"
 _WHERE = "params_header of a checkpoint"
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
@@ -36,7 +38,7 @@ class Format(NamedTuple):
 
     Attributes:
       read: the target.
-      golden: patterns of files in tests/golden that are its seeds, besides its corpus.
+      golden: patterns of files in tests/golden that are its seeds.
       mutate: changes a file such that it still looks like one; None if nothing need be kept.
       forks: whether each read is to have a process of its own, as the library does it.
     """
@@ -49,11 +51,11 @@ class Format(NamedTuple):
 
 @functools.cache
 def golden_files(name: str) -> dict[str, bytes]:
-    """The golden files of a format, by path; where other libraries write none, the corpus."""
-    patterns = FORMATS[name].golden
-    if not patterns:
-        return corpus(name)
-    return _contents(path for pattern in patterns for path in golden.FOLDER.glob(pattern))
+    """What libraries wrote in a format, by path."""
+    golden_paths = [
+        path for pattern in FORMATS[name].golden for path in golden.FOLDER.glob(pattern)
+    ]
+    return _contents([*golden_paths, *(_SEEDS / name).glob("*")])
 
 
 @functools.cache

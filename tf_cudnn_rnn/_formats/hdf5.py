@@ -9,6 +9,7 @@ or a dataset names, and believes what the file says of its sizes.
 `read` is for the process that wants the arrays, most else for the one that reads.
 """
 
+import itertools
 import json
 import math
 import os
@@ -177,7 +178,7 @@ def _layers(file, path: str) -> list[tuple[str, str, list]]:
     if not _has_attribute(group, "layer_names", path):
         raise ValueError(
             f"{path} must be an .h5 file of Keras 2, with `layer_names`; found "
-            f"{_some(group) or 'nothing'}. Keras 3 reads its own .weights.h5: "
+            f"{_some(group, path) or 'nothing'}. Keras 3 reads its own .weights.h5: "
             "load the model there and pass `layer.get_weights()` to from_keras."
         )
     class_names = _class_names(file, path)
@@ -213,14 +214,10 @@ def _once(names: list[str], where: str) -> list[str]:
     return names
 
 
-def _some(group) -> str:
+def _some(group, where: str) -> str:
     """The first members of a group, for a message."""
-    names = []
-    for name in group:
-        names.append(untrusted.shown(name))
-        if len(names) == 8:
-            break
-    return ", ".join(sorted(names))
+    with untrusted.read_by("h5py", where):
+        return ", ".join(sorted(map(untrusted.shown, itertools.islice(group, 8))))
 
 
 def _link(group, name: str, where: str):
