@@ -8,7 +8,6 @@ finds in it, and a refusal must name the file.
 import functools
 import io
 import json
-import os
 import pathlib
 import random
 import struct
@@ -71,9 +70,8 @@ def _contents(paths: Iterable[pathlib.Path]) -> dict[str, bytes]:
 
 @functools.cache
 def _scratch(suffix: str) -> str:
-    """The path of a file in memory, one for each process and suffix."""
-    folder = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    return tempfile.mkdtemp(prefix=f"fuzz-{os.getpid()}-", dir=folder) + "/model" + suffix
+    """The path of a file, one for each process and suffix; whoever starts these removes it."""
+    return tempfile.mkdtemp() + "/model" + suffix
 
 
 def _written(content: bytes, suffix: str) -> str:

@@ -22,6 +22,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -242,4 +243,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    # In memory, if possible. All processes put their inputs there.
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as made:
+        tempfile.tempdir = made
+        main()
