@@ -8,6 +8,9 @@ import tensorflow as tf
 from tf_cudnn_rnn import raw_ops
 from tf_cudnn_rnn._layout import Layout, ParamName
 
+# Matrices and biases. The op has an output for each, and would check the size only then.
+_MANY = 10_000
+
 
 def params_to_canonical(
     params: tf.Tensor,
@@ -37,6 +40,12 @@ def params_to_canonical(
         tf.function is traced).
     """
     layout = Layout(rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj)
+    params = tf.convert_to_tensor(params)
+    if layout.num_regions > _MANY and params.shape.as_list() != [layout.size]:
+        text = f"`params` must have shape [{layout.size}] for {layout}; got {params.shape}."
+        if tf.executing_eagerly():
+            raise tf.errors.InvalidArgumentError(None, None, text)
+        raise ValueError(text)
     weights, biases = raw_ops.CudnnRNNParamsToCanonicalV2(
         num_layers=layout.num_layers,
         num_units=layout.num_units,

@@ -8,7 +8,6 @@ finds in it, and a refusal must name the file.
 import functools
 import io
 import json
-import os
 import pathlib
 import random
 import struct
@@ -27,6 +26,8 @@ from tf_cudnn_rnn._formats import hdf5, params_header
 from tf_cudnn_rnn.weights import OnnxNode
 
 CORPUS = pathlib.Path(__file__).parent / "corpus"
+# What this library wrote, as tests/golden has files of others.
+_SEEDS = pathlib.Path(__file__).parent / "seeds"
 _WHERE = "params_header of a checkpoint"
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
@@ -36,7 +37,7 @@ class Format(NamedTuple):
 
     Attributes:
       read: the target.
-      golden: patterns of files in tests/golden that are its seeds, besides its corpus.
+      golden: patterns of files in tests/golden that are its seeds.
       mutate: changes a file such that it still looks like one; None if nothing need be kept.
       forks: whether each read is to have a process of its own, as the library does it.
     """
@@ -49,11 +50,11 @@ class Format(NamedTuple):
 
 @functools.cache
 def golden_files(name: str) -> dict[str, bytes]:
-    """The golden files of a format, by path; where other libraries write none, the corpus."""
-    patterns = FORMATS[name].golden
-    if not patterns:
-        return corpus(name)
-    return _contents(path for pattern in patterns for path in golden.FOLDER.glob(pattern))
+    """What libraries wrote in a format, by path."""
+    golden_paths = [
+        path for pattern in FORMATS[name].golden for path in golden.FOLDER.glob(pattern)
+    ]
+    return _contents([*golden_paths, *(_SEEDS / name).glob("*")])
 
 
 @functools.cache
@@ -69,9 +70,8 @@ def _contents(paths: Iterable[pathlib.Path]) -> dict[str, bytes]:
 
 @functools.cache
 def _scratch(suffix: str) -> str:
-    """The path of a file in memory, one for each process and suffix."""
-    folder = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    return tempfile.mkdtemp(prefix=f"fuzz-{os.getpid()}-", dir=folder) + "/model" + suffix
+    """The path of a file, one for each process and suffix; whoever starts these removes it."""
+    return tempfile.mkdtemp() + "/model" + suffix
 
 
 def _written(content: bytes, suffix: str) -> str:

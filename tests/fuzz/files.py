@@ -22,6 +22,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -35,6 +36,7 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOUND = _ROOT / "build" / "fuzz"
 _BATCH = 500
 _MOST_FINDINGS = 20
+_MOST_KEPT = 3000  # bytes of a file of the corpus
 
 
 def _seconds() -> float:
@@ -150,29 +152,29 @@ def run_atheris(names: list[str], seconds: int) -> int:
     for name in names:
         if file_formats.FORMATS[name].forks:
             continue  # coverage does not come home from a fork; --mutations has it
-        result = subprocess.run(_atheris_command(name, f"-max_total_time={seconds}"), cwd=_ROOT)
+        result = subprocess.run(_atheris_command(name, seconds), cwd=_ROOT)
         found += result.returncode != 0
         print(f"{name}: {'found' if result.returncode else 'nothing found'}", flush=True)
     return found
 
 
 def merge(names: list[str]) -> None:
-    """Puts what reaches more lines than the corpus into it."""
+    """Puts what atheris kept, as it reached other lines than all before, into the corpus."""
     for name in names:
-        if not file_formats.FORMATS[name].forks:
-            subprocess.run(_atheris_command(name, "-merge=1"), cwd=_ROOT, check=True)
+        for path in FOUND.glob(f"{name}/*"):
+            if path.stat().st_size <= _MOST_KEPT:
+                (file_formats.CORPUS / name / path.name[:12]).write_bytes(path.read_bytes())
 
 
-def _atheris_command(name: str, option: str) -> list[str]:
+def _atheris_command(name: str, seconds: int) -> list[str]:
     new, kept = FOUND / name, file_formats.CORPUS / name
     seeds = FOUND / "seeds" / name
     for folder in (new, kept, seeds, FOUND / "findings"):
         folder.mkdir(parents=True, exist_ok=True)
     for path, content in file_formats.golden_files(name).items():
         (seeds / path.replace("/", "-")).write_bytes(content)
-    folders = [kept, new] if option.startswith("-merge") else [new, kept, seeds]
     options = [
-        option,
+        f"-max_total_time={seconds}",
         "-max_len=20000",
         "-timeout=20",
         "-rss_limit_mb=1000",
@@ -180,7 +182,7 @@ def _atheris_command(name: str, option: str) -> list[str]:
     ]
     options += [f"-artifact_prefix={FOUND}/findings/{name}-", "-verbosity=0"]
     module = [sys.executable, "-m", "tests.fuzz.files", f"--target={name}"]
-    return [*module, *options, *map(str, folders)]
+    return [*module, *options, str(new), str(kept), str(seeds)]
 
 
 def run_target(name: str, options: list[str]) -> None:
@@ -241,4 +243,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    # In memory, if possible. All processes put their inputs there.
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as made:
+        tempfile.tempdir = made
+        main()

@@ -14,6 +14,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -105,7 +106,7 @@ def _server() -> subprocess.Popen:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    atexit.register(process.kill)
+    atexit.register(process.communicate)  # which ends it
     return process
 
 
@@ -115,13 +116,14 @@ def serve() -> None:
 
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    while True:
-        try:
-            request = pickle.load(requests)
-        except EOFError:
-            return
-        pickle.dump(fork(*request), answers)
-        answers.flush()
+    with tempfile.TemporaryDirectory() as tempfile.tempdir:
+        while True:
+            try:
+                request = pickle.load(requests)
+            except EOFError:
+                return
+            pickle.dump(fork(*request), answers)
+            answers.flush()
 
 
 def fork(read: Callable[..., Any], arguments: tuple, keep: bool = False) -> Outcome:

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+import tf_cudnn_rnn
 from tests.weights import hostile, measured
 from tf_cudnn_rnn import weights
 
@@ -34,3 +36,16 @@ def test_names_that_nobody_writes_are_of_other_entries(layer):
     expected = weights.from_tf1_cudnn(variables, "lstm").params
     more = {key: array + 1 for key, array in hostile.tf1(layer).items()}
     np.testing.assert_array_equal(weights.from_tf1_cudnn(variables | more, "lstm").params, expected)
+
+
+def test_tensors_of_a_billion_layers():
+    """These would be as many outputs of an op."""
+    layers = ("lstm", 10**9, 2, 2)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must have shape"):
+        tf_cudnn_rnn.params_to_canonical(np.zeros(4, np.float32), *layers)
+    with pytest.raises(ValueError, match="must have shape"):
+        tf.function(lambda x: tf_cudnn_rnn.params_to_canonical(x, *layers), autograph=False)(
+            tf.zeros([4])
+        )
+    with pytest.raises(ValueError, match="missing"):
+        tf_cudnn_rnn.canonical_to_params({}, *layers)
