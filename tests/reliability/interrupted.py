@@ -29,24 +29,27 @@ class _Background:
     """Threads that call on and on, for programs to end while they do."""
 
     def __init__(self, functions):
-        self.num_begun = 0  # a lower bound, for threads write it without a lock
-        self.errors = []
+        self._num_begun = [0] * len(functions)
+        self.errors = []  # that ended a thread
         self.threads = [
-            threading.Thread(target=self._run, args=[f], daemon=True) for f in functions
+            threading.Thread(target=self._run, args=[i, function], daemon=True)
+            for i, function in enumerate(functions)
         ]
         for thread in self.threads:
             thread.start()
 
-    def _run(self, function):
+    def _run(self, i, function):
         try:
             while True:
-                self.num_begun += 1
+                self._num_begun[i] += 1
                 function()
-        except tf.errors.OpError as error:
+        except Exception as error:
             self.errors.append(error)
 
     def wait_for_calls(self):
-        while self.num_begun < 2 * len(self.threads):
+        """Returns while each thread is in its second call, or a later one."""
+        while min(self._num_begun) < 2:
+            assert not self.errors, self.errors
             time.sleep(0.01)
 
 
@@ -117,6 +120,8 @@ def _close_session():
         session.close()
         for thread in background.threads:
             thread.join()
+        for error in background.errors:
+            assert isinstance(error, tf.errors.CancelledError) or "closed" in str(error), error
     [tensors] = graph.run()
     assert calls.bits(tensors) == calls.bits(call.compute(*call.tensors))
 
@@ -169,9 +174,9 @@ ENDS = {
 }
 
 
-def check_end(how: str, timeout: int) -> None:
+def check_end(how: str) -> None:
     """Checks that a process that ends in the middle of calls does so with the right status."""
-    result = subprocesses.result_of(subprocesses.code_of(_end, how), timeout=timeout)
+    result = subprocesses.result_of(subprocesses.code_of(_end, how))
     assert (result.stdout, result.returncode) == ("calls run\n", ENDS[how]), result.stderr
     assert "Fatal" not in result.stderr, result.stderr
 
