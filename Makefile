@@ -6,7 +6,8 @@ VENV_PYTHON := .venv/bin/python
 # Its name tells the interpreter, so that another PYTHON= makes another .venv.
 VENV_STAMP := .venv/installed-for-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
 
-.PHONY: build demo test test-quick test-arm test-amx test-sanitizers test-writers fuzz wheel lint format bench results clean
+.PHONY: build demo test test-quick test-arm test-amx test-avx512 test-sanitizers test-writers fuzz wheel lint format \
+	bench results clean
 
 # The shared library, in place: afterwards `import tf_cudnn_rnn` works in .venv.
 build: .tf_configure.bazelrc
@@ -33,6 +34,11 @@ test-arm:
 # without AMX. ARGS= goes to Bazel.
 test-amx: .tf_configure.bazelrc
 	$$(tools/find_bazel.sh) test --config=emulated_amx //tests/engine/... $(ARGS)
+
+# The engine's tests of what is written for AVX-512, whose vectors are emulated: for machines that have AVX2 without
+# AVX-512. ARGS= goes to Bazel.
+test-avx512: .tf_configure.bazelrc
+	$$(tools/find_bazel.sh) test --config=emulated_avx512 //tests/engine/... $(ARGS)
 
 # The engine's tests, and tests of ops, under sanitizers; an hour at most on two cores. PARTS="asan ops" names some
 # (tools/test_sanitizers.sh).

@@ -18,8 +18,8 @@ template <typename V>
 inline void Use(V& value) {
 #if defined(__aarch64__)
   asm volatile("" : "+w"(value.v));
-#elif defined(__AVX512F__)
-  asm volatile("" : "+v"(value.v));
+#elif defined(RNN_VECTOR_OPERAND)
+  asm volatile("" : RNN_VECTOR_OPERAND(value.v));
 #else
   asm volatile("" : "+x"(value.v));
 #endif

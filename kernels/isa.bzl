@@ -11,6 +11,14 @@ ISA_COPTS = {
     "neon": [],  # part of the baseline
 }
 
+def _copts(isa):
+    if not isa.startswith("avx512"):
+        return ISA_COPTS[isa]
+    return select({
+        "//kernels:emulates_avx512": ISA_COPTS["avx2"],
+        "//conditions:default": ISA_COPTS[isa],
+    })
+
 # Which CPU has them; "scalar" is for all.
 ISAS_OF_CPU = {
     "@platforms//cpu:x86_64": ["avx2", "avx512", "avx512_bf16", "avx512_amx"],
@@ -47,7 +55,7 @@ def simd_cc_library(name, isa_srcs, srcs, hdrs, textual_hdrs = [], deps = [], **
         native.cc_library(
             name = name + "_" + isa,
             srcs = isa_files,
-            copts = _COPTS + ISA_COPTS[isa],
+            copts = _COPTS + _copts(isa),
             linkstatic = True,
             # The "manual" tag keeps `bazel build //...` from compiling AVX on other CPUs.
             tags = ["manual"],

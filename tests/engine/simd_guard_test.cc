@@ -417,7 +417,7 @@ TYPED_TEST(SimdGuardTest, CellBackward) {
   Operand<F> dh(kMaxRows * kWidest), dc(kMaxRows * kWidest);
   Operand<F> m(kMaxRows * kWidest);
   Operand<F> dgates(kMaxRows * kMaxGates * kWidest);
-  Operand<F> dgates_recurrent(kMaxRows * kMaxGates * kWidest);
+  Operand<F> recurrent_dgates(kMaxRows * kMaxGates * kWidest);
   for (const SimdTarget* target : TestedSimdTargets()) {
     const SimdKernels<F>& kernels = KernelsOf<F>(*target);
     for (CellMode mode : kModes) {
@@ -454,8 +454,8 @@ TYPED_TEST(SimdGuardTest, CellBackward) {
               }
               if (is_gru) {
                 step.h_prev = h_prev.Random(side, rows, H);
-                step.dgates_recurrent =
-                    dgates_recurrent.Poisoned(side, rows * G * H);
+                step.recurrent_dgates =
+                    recurrent_dgates.Poisoned(side, rows * G * H);
               }
               if (rows % 3 != 0) step.dy = dy.Random(side, rows, H);
               step.dh = dh.Random(side, rows * H);
@@ -464,7 +464,7 @@ TYPED_TEST(SimdGuardTest, CellBackward) {
               for (int64_t i = 0; i < rows * G; ++i) {
                 ExpectWritten(step.dgates + i * H + unit, units, text);
                 if (is_gru) {
-                  ExpectWritten(step.dgates_recurrent + i * H + unit, units,
+                  ExpectWritten(step.recurrent_dgates + i * H + unit, units,
                                 text);
                 }
               }

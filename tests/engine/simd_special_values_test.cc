@@ -194,7 +194,7 @@ TYPED_TEST(SimdSpecialValuesTest, Backward) {
         step.dh = dh.data();
         step.dc = dc.data();
         step.dgates = dgates.data();
-        step.dgates_recurrent = recurrent.data();
+        step.recurrent_dgates = recurrent.data();
         kernels.cell_backward[static_cast<int>(mode)](step);
         for (int64_t i = 0; i < kRows * H; ++i) {
           const int64_t row = i / H, unit = i % H;
@@ -227,7 +227,7 @@ TYPED_TEST(SimdSpecialValuesTest, Backward) {
             const int64_t index = (row * G + gate) * H + unit;
             expect_agrees("dgates", dgates[index], expected.w_x[gate]);
             if (mode == CellMode::kGru) {
-              expect_agrees("dgates_recurrent", recurrent[index],
+              expect_agrees("recurrent_dgates", recurrent[index],
                             expected.r_h[gate]);
             }
           }

@@ -58,6 +58,14 @@ CpuFeatures CpuFeatures::Here() {
     cpu.xcr0 = uint64_t{edx} << 32 | eax;
   }
   cpu.request_tile_registers = RequestTileRegisters;
+#if defined(RNN_EMULATED_AVX512)
+  // By AVX2: as if all that HasAvx512Bf16() looks for were there.
+  if (cpu.HasAvx2()) {
+    cpu.leaf7_ebx |= kAvx512f | kAvx512dq | kAvx512bw | kAvx512vl;
+    cpu.leaf7_1_eax |= kAvx512Bf16;
+    cpu.xcr0 |= kZmmState;
+  }
+#endif
 #if defined(RNN_EMULATED_TILE_REGISTERS)
   cpu.leaf7_edx |= kAmxTile | kAmxBf16;
   cpu.xcr0 |= kTileState;

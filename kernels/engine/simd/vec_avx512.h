@@ -14,10 +14,15 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
-#include <immintrin.h>
 #include <stdint.h>
 
 #include "kernels/engine/simd/unroll-inl.h"
+#ifdef RNN_EMULATED_AVX512  // the header that emulates its intrinsics
+#include RNN_EMULATED_AVX512
+#else
+#include <immintrin.h>
+#define RNN_VECTOR_OPERAND "+v"
+#endif
 
 namespace rnn {
 namespace RNN_ISA {
@@ -97,7 +102,7 @@ inline Vec<float> WherePositive(Vec<float> condition, Vec<float> value) {
 }
 // Keeps the compiler from folding the load of `a` into each of its uses: GCC 12
 // would load B once per row of a tile and make the loop load-bound.
-inline void Pin(Vec<float>& a) { asm volatile("" : "+v"(a.v)); }
+inline void Pin(Vec<float>& a) { asm volatile("" : RNN_VECTOR_OPERAND(a.v)); }
 
 // Lane j of row i becomes lane i of row j.
 RNN_ALWAYS_INLINE inline void Transpose(Vec<float> (&rows)[16]) {
@@ -212,7 +217,7 @@ inline Vec<double> WherePositive(Vec<double> condition, Vec<double> value) {
       _mm512_cmp_pd_mask(condition.v, _mm512_setzero_pd(), _CMP_GT_OQ),
       value.v)};
 }
-inline void Pin(Vec<double>& a) { asm volatile("" : "+v"(a.v)); }
+inline void Pin(Vec<double>& a) { asm volatile("" : RNN_VECTOR_OPERAND(a.v)); }
 
 RNN_ALWAYS_INLINE inline void Transpose(Vec<double> (&rows)[8]) {
   __m512d pairs[8];

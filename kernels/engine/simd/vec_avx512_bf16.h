@@ -68,10 +68,11 @@ struct Vec<BFloat16> {
 };
 
 inline Vec<float> MulAdd(Vec<BFloat16> a, Vec<BFloat16> b, Vec<float> c) {
-  return {_mm512_dpbf16_ps(c.v, reinterpret_cast<__m512bh>(a.v),
-                           reinterpret_cast<__m512bh>(b.v))};
+  return {_mm512_dpbf16_ps(c.v, (__m512bh)a.v, (__m512bh)b.v)};
 }
-inline void Pin(Vec<BFloat16>& a) { asm volatile("" : "+v"(a.v)); }
+inline void Pin(Vec<BFloat16>& a) {
+  asm volatile("" : RNN_VECTOR_OPERAND(a.v));
+}
 
 RNN_ALWAYS_INLINE inline void Transpose(Vec<BFloat16> (&rows)[16]) {
   Vec<float> lanes[16];
