@@ -34,7 +34,7 @@ test-arm:
 test-amx: .tf_configure.bazelrc
 	$$(tools/find_bazel.sh) test --config=emulated_amx //tests/engine/... $(ARGS)
 
-# The engine's tests, and tests of ops, under sanitizers; an hour at most on two cores. PARTS="asan ops" names some
+# The engine's tests, and tests of ops, under sanitizers; the first run compiles for long. PARTS="asan ops" names some
 # (tools/test_sanitizers.sh).
 test-sanitizers: .tf_configure.bazelrc
 	tools/test_sanitizers.sh $(PARTS)

@@ -368,9 +368,9 @@ void RequireNear(const char* name, const reference::Vector& values,
 }
 
 template <typename Element, typename Call>
-void CompareWithReference(const Case& c, Call& call) {
+void CompareWithReference(const Case& c, Call& call,
+                          const reference::Problem& problem) {
   const EngineSizes& sizes = c.sizes;
-  const reference::Problem problem = ProblemOf(c, call);
   const reference::Result expected = reference::Run(problem);
   const double tolerance = Tolerance<Element>(problem);
   const auto compare = [&](const char* name, auto& values, int64_t outer,
@@ -425,6 +425,7 @@ void RunCase(const Case& c) {
                            values == &call.bias;
     SetValues(c.values, ++seed, values->data(), values->size(), is_weight);
   }
+  const reference::Problem problem = ProblemOf(c, call);
   const int64_t outputs =
       sizes.descriptor.num_directions * sizes.descriptor.output_size();
   const auto poison_padding = [&](auto& values, int64_t features) {
@@ -454,7 +455,9 @@ void RunCase(const Case& c) {
     call.Backward(executor);
     CountRoutes(call.backward_plan());
   }
-  if (c.values != Values::kSpecial) CompareWithReference<Element>(c, call);
+  if (c.values != Values::kSpecial) {
+    CompareWithReference<Element>(c, call, problem);
+  }
 }
 
 template <typename Element>
