@@ -6,7 +6,7 @@ VENV_PYTHON := .venv/bin/python
 # Its name tells the interpreter, so that another PYTHON= makes another .venv.
 VENV_STAMP := .venv/installed-for-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
 
-.PHONY: build demo test test-quick test-arm test-amx test-avx512 test-sanitizers test-writers fuzz wheel lint format \
+.PHONY: build demo test test-quick test-arm test-amx test-avx512 test-sanitizers test-machines test-writers fuzz wheel lint format \
 	bench results clean
 
 # The shared library, in place: afterwards `import tf_cudnn_rnn` works in .venv.
@@ -40,7 +40,7 @@ test-amx: .tf_configure.bazelrc
 test-avx512: .tf_configure.bazelrc
 	$$(tools/find_bazel.sh) test --config=emulated_avx512 //tests/engine/... $(ARGS)
 
-# The engine's tests, and tests of ops, under sanitizers; an hour at most on two cores. PARTS="asan ops" names some
+# The engine's tests, and tests of ops, under sanitizers; the first run compiles for long. PARTS="asan ops" names some
 # (tools/test_sanitizers.sh).
 test-sanitizers: .tf_configure.bazelrc
 	tools/test_sanitizers.sh $(PARTS)
@@ -49,6 +49,10 @@ test-sanitizers: .tf_configure.bazelrc
 SECONDS ?= 600
 fuzz: build
 	tools/fuzz.sh $(SECONDS)
+
+# The engine's tests on CPUs without AVX, without AVX2 and the like, emulated; on one core, and on half a core.
+test-machines: .tf_configure.bazelrc
+	tools/test_machines.sh $(ARGS)
 
 # Writes tests/golden anew with the libraries it comes from, and compares. Downloads them, and
 # needs their Pythons, 3.6 to 3.11. ARGS= names some of them, or --update.

@@ -92,7 +92,7 @@ start() {
   compile "$@" &
   pids+=($!)
 }
-objects=("$library"/simd/{dispatch,tile_registers}.pic.o)
+objects=("$library"/simd/*.pic.o)
 all_kernels=()
 for isa in $isas; do all_kernels+=("$library/simd_$isa/kernels_$isa.pic.o"); done
 "$compiler" -std=c++17 -I. tests/fuzz/engine/isas_main.cc "${objects[@]}" "${all_kernels[@]}" -o "$out/isas"

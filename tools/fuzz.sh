@@ -9,7 +9,7 @@ cores=$(nproc)
 logs=build/fuzz/logs
 findings=runs/fuzz
 python_fuzzers=()
-for file in tests/fuzz/{files,ops}.py; do [ ! -e "$file" ] || python_fuzzers+=("$file"); done
+for name in files ops; do [ ! -e tests/fuzz/$name.py ] || python_fuzzers+=("$name"); done
 # A fifth of the time for each of those.
 cpp_seconds=$((seconds * (5 - ${#python_fuzzers[@]}) / 5))
 
@@ -36,8 +36,9 @@ for target in conversions descriptor layouts sequences; do add "$target" "${isas
 fuzz() {  # target, instruction set, seconds
   local new=build/fuzz/corpus/$1 kept=tests/fuzz/engine/corpus/$1
   mkdir -p "$new" "$kept"
-  TF_CUDNN_RNN_ISA=$2 nice -n 5 "$bin/$1" -max_total_time="$3" -timeout=60 -rss_limit_mb=4096 -max_len=256 \
-    -print_final_stats=1 -artifact_prefix="$findings/$1-$2-" "$new" "$kept" >"$logs/$1-$2" 2>&1
+  TF_CUDNN_RNN_ISA=$2 nice -n 5 "$bin/$1" -max_total_time="$3" -timeout=60 -report_slow_units=60 -rss_limit_mb=4096 -max_len=256 \
+    -len_control=0 -entropic=0 -print_final_stats=1 -artifact_prefix="$findings/$1-$2-" "$new" "$kept" \
+    >"$logs/$1-$2" 2>&1
 }
 echo "Fuzzing on $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2- | xargs), ${cores} cores, ${isas[*]}, $(date -I)"
 status=0
@@ -62,7 +63,7 @@ for job in "${jobs[@]}"; do
 done
 echo "in all: $(cat "$logs"/* | sed -n 's/^stat::number_of_executed_units: *//p' | awk '{ sum += $1 } END { print sum }')"
 sed -n 's/^route //p' "$logs"/engine-* | sort
-for file in "${python_fuzzers[@]}"; do
-  .venv/bin/python "$file" --seconds $((seconds / 5)) || status=1
+for name in "${python_fuzzers[@]}"; do
+  .venv/bin/python -m "tests.fuzz.$name" --seconds $((seconds / 5)) || status=1
 done
 exit $status

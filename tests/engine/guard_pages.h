@@ -68,12 +68,17 @@ inline void OnFault(int signal, siginfo_t* info, void*) {
             nullptr);
 }
 
+// Once.
 inline void InstallHandler() {
-  struct sigaction action = {};
-  action.sa_sigaction = OnFault;
-  action.sa_flags = SA_SIGINFO;
-  sigaction(SIGSEGV, &action, &previous_segv);
-  sigaction(SIGBUS, &action, &previous_bus);
+  static const bool is_installed = [] {
+    struct sigaction action = {};
+    action.sa_sigaction = OnFault;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &action, &previous_segv);
+    sigaction(SIGBUS, &action, &previous_bus);
+    return true;
+  }();
+  static_cast<void>(is_installed);
 }
 
 }  // namespace guard_pages_internal
@@ -86,11 +91,7 @@ class GuardPages {
  public:
   // Room for at most `capacity` values.
   explicit GuardPages(int64_t capacity) {
-    static const bool is_handled = [] {
-      guard_pages_internal::InstallHandler();
-      return true;
-    }();
-    static_cast<void>(is_handled);
+    guard_pages_internal::InstallHandler();
     const auto page = static_cast<int64_t>(sysconf(_SC_PAGESIZE));
     const int64_t bytes = capacity * int64_t{sizeof(Value)};
     room_ = (bytes + page - 1) / page * page;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "network/params_layout.h"
 #include "tests/engine/philox.h"
@@ -117,7 +116,6 @@ class Rnn {
     Result result;
     result.outputs = Forward();
     result.gradients = Backward();
-    result.nearest_kink = nearest_kink_;
     return result;
   }
 
@@ -247,8 +245,8 @@ class Rnn {
         input.c = c[u];
         CellOutput output = CellForward(d_.mode, input);
         if (d_.mode == CellMode::kRelu) {
-          nearest_kink_ =
-              std::min(nearest_kink_, std::abs(input.w_x[0] + input.r_h[0]));
+          out->nearest_kink = std::min(out->nearest_kink,
+                                       std::abs(input.w_x[0] + input.r_h[0]));
         }
         m[u] = output.h;
         c[u] = output.c;
@@ -365,7 +363,6 @@ class Rnn {
   std::vector<Saved> tape_;  // [.., H]
   Vector h_before_;          // [.., P]
   Vector m_;                 // [.., H], what is projected
-  double nearest_kink_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace

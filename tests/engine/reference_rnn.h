@@ -64,6 +64,9 @@ struct Problem {
 
 struct Outputs {
   Vector y, h_n, c_n;
+  // Of all that ReLUs took, the least distance from zero, where the derivative
+  // jumps; infinity if there is none.
+  double nearest_kink = std::numeric_limits<double>::infinity();
 };
 struct Gradients {
   Vector dx, dh0, dc0, dparams;
@@ -72,9 +75,6 @@ struct Gradients {
 struct Result {
   Outputs outputs;
   Gradients gradients;
-  // Of all that a ReLU took, the least distance from zero, where its derivative
-  // jumps; infinity if there is none.
-  double nearest_kink = std::numeric_limits<double>::infinity();
 };
 
 // Forward and backward; padding is not read.

@@ -189,6 +189,9 @@ void PrintCounts() {
 }
 
 void Count(const char* pass, const char* what, const char* how) {
+#ifdef RNN_UNINSTRUMENTED_STREAMS
+  return;  // strings of the standard library are not watched either
+#endif
   char key[128];
   std::snprintf(key, sizeof key, "%s %s=%s", pass, what, how);
   ++RoutesTaken()[key];
@@ -365,9 +368,9 @@ void RequireNear(const char* name, const reference::Vector& values,
 }
 
 template <typename Element, typename Call>
-void CompareWithReference(const Case& c, Call& call) {
+void CompareWithReference(const Case& c, Call& call,
+                          const reference::Problem& problem) {
   const EngineSizes& sizes = c.sizes;
-  const reference::Problem problem = ProblemOf(c, call);
   const reference::Result expected = reference::Run(problem);
   const double tolerance = Tolerance<Element>(problem);
   const auto compare = [&](const char* name, auto& values, int64_t outer,
@@ -385,7 +388,7 @@ void CompareWithReference(const Case& c, Call& call) {
   for (double value : expected.outputs.y) {
     largest = std::max(largest, std::abs(value));
   }
-  if (expected.nearest_kink <= tolerance * largest) return;
+  if (expected.outputs.nearest_kink <= tolerance * largest) return;
   compare("dx", call.dx, sizes.max_time, expected.gradients.dx);
   compare("dh0", call.dh0, states, expected.gradients.dh0);
   compare("dc0", call.dc0, states, expected.gradients.dc0);
@@ -422,6 +425,7 @@ void RunCase(const Case& c) {
                            values == &call.bias;
     SetValues(c.values, ++seed, values->data(), values->size(), is_weight);
   }
+  const reference::Problem problem = ProblemOf(c, call);
   const int64_t outputs =
       sizes.descriptor.num_directions * sizes.descriptor.output_size();
   const auto poison_padding = [&](auto& values, int64_t features) {
@@ -451,7 +455,9 @@ void RunCase(const Case& c) {
     call.Backward(executor);
     CountRoutes(call.backward_plan());
   }
-  if (c.values != Values::kSpecial) CompareWithReference<Element>(c, call);
+  if (c.values != Values::kSpecial) {
+    CompareWithReference<Element>(c, call, problem);
+  }
 }
 
 template <typename Element>

@@ -8,12 +8,14 @@
 // $TEST_UNDECLARED_OUTPUTS_DIR, or in the folder where it was started, as
 // failing_input.
 
+#include <dirent.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -40,17 +42,20 @@ Bytes ReadFile(const char* path) {
   return bytes;
 }
 
+// (By what MemorySanitizer knows of.)
 void ReadInputs(const char* path, std::vector<Bytes>* inputs) {
-  namespace fs = std::filesystem;
-  if (!fs::is_directory(path)) {
+  DIR* folder = opendir(path);
+  if (folder == nullptr) {
     inputs->push_back(ReadFile(path));
     return;
   }
-  for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-    if (entry.is_regular_file()) {
-      inputs->push_back(ReadFile(entry.path().c_str()));
-    }
+  while (const dirent* entry = readdir(folder)) {
+    if (entry->d_name[0] == '.') continue;
+    char file[4096];
+    std::snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
+    inputs->push_back(ReadFile(file));
   }
+  closedir(folder);
 }
 
 Bytes DrawInput(const std::vector<Bytes>& inputs, RandomValues& random) {
@@ -86,7 +91,9 @@ class FailingInput {
     std::rewind(file_);
     std::fwrite(bytes.data(), 1, bytes.size(), file_);
     std::fflush(file_);
-    if (bytes.size() < size_) std::filesystem::resize_file(path_, bytes.size());
+    if (bytes.size() < size_ && ftruncate(fileno(file_), bytes.size()) != 0) {
+      std::exit(2);
+    }
     size_ = bytes.size();
   }
   void Remove() {
