@@ -739,7 +739,7 @@ TEST(PlanTest, SizesUpToThatDoNotOverflow) {
 // A plan looks at two layers, for all above are alike: this one would otherwise
 // take hours.
 TEST(PlanTest, ManyLayersAreNotGoneThroughOneByOne) {
-  const Sequences sequences(1, 1, nullptr);
+  const Sequences sequences = MakeSequences(1, 1, nullptr);
   RnnDescriptor d;
   d.mode = CellMode::kRelu;
   d.input_size = d.hidden_size = 1;

@@ -31,11 +31,13 @@ struct Vec {
   }
   static Vec Load(const F* p, int64_t count) {
     Vec result{};
-    memcpy(&result.v, p, count * sizeof(F));
+    for (int i = 0; i < kLanes && i < count; ++i) result.v[i] = p[i];
     return result;
   }
   void Store(F* p) const { memcpy(p, &v, sizeof v); }
-  void Store(F* p, int64_t count) const { memcpy(p, &v, count * sizeof(F)); }
+  void Store(F* p, int64_t count) const {
+    for (int i = 0; i < kLanes && i < count; ++i) p[i] = v[i];
+  }
   void StorePastCaches(F* p) const { Store(p); }
 };
 
