@@ -39,7 +39,7 @@ inline constexpr int64_t kChunkRows = 384;
 // Sums over all rows, which gradients of weights are, are made of sums of so
 // many at least: shorter ones would err less still, but take longer. [engine],
 // and python -m benchmarks.accuracy
-inline constexpr int64_t kMinGradientChain = 64;
+inline constexpr int64_t kMinGradientChain = 128;
 
 // A call is small up to so many rows (time steps times batch): forward reads W
 // in place, for packing moves all of it about as often as the rows read it.

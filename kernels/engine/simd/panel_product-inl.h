@@ -16,47 +16,43 @@ namespace {
 // the first one of the next panel. For no more rows than are multiplied at a
 // time nothing is fetched, as these read all of it by themselves.
 template <int64_t kPanelColumns, int64_t kRowsTogether, typename Operand>
-inline FetchAhead AheadOfBlock(const PanelProduct<Operand>& p, int64_t k_end) {
+inline FetchAhead AheadOfBlock(const PanelProduct<Operand>& p, int64_t k_end,
+                               int64_t block_depth = kDepthBlock<Operand>) {
   const bool is_last = k_end == p.depth;
   const Operand* panel = is_last ? p.b.next : p.b.packed;
   if (panel == nullptr || p.rows <= kRowsTogether) return FetchAhead();
   const int64_t begin = is_last ? 0 : k_end;
-  const int64_t depth = p.depth - begin < kDepthBlock<Operand>
-                            ? p.depth - begin
-                            : kDepthBlock<Operand>;
+  const int64_t depth =
+      p.depth - begin < block_depth ? p.depth - begin : block_depth;
   return FetchAhead(panel + begin * kPanelColumns,
                     depth * kPanelColumns * int64_t{sizeof(Operand)});
 }
 
 // One block of the depth of a panel product. Blocks are added to c one after
-// another, within a block chains, and within a chain k after k.
+// another, and within a block k after k.
 template <int kVectors, typename Operand>
 inline void MultiplyDepthBlock(const PanelProduct<Operand>& p, int64_t k_begin,
-                               int64_t k_end) {
+                               int64_t k_end, int64_t block_depth) {
   using V = Vec<ComputeType<Operand>>;
   constexpr int64_t kPanelColumns = kTileVectors * V::kLanes;
+  const bool is_first = k_begin == 0;
   constexpr int kMaxRows = TileRows(kVectors);
   const int64_t depth = k_end - k_begin;
-  const int64_t chain = p.chain == 0 || p.chain > depth ? depth : p.chain;
-  FetchAhead ahead = AheadOfBlock<kPanelColumns, kMaxRows>(p, k_end);
+  const Operand* b = p.b.packed + k_begin * kPanelColumns;
+  FetchAhead ahead =
+      AheadOfBlock<kPanelColumns, kMaxRows>(p, k_end, block_depth);
   ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
     constexpr int kRows = decltype(row_count)::value;
+    V sums[kRows][kVectors];
+    Clear(sums);
     FetchTile<kRows, kVectors, V>(p, row);
-    int64_t k = k_begin;
-    do {  // of no depth, too
-      const int64_t terms = k_end - k < chain ? k_end - k : chain;
-      const Operand* b = p.b.packed + k * kPanelColumns;
-      V sums[kRows][kVectors];
-      Clear(sums);
-      AddTileProduct(
-          terms, p.a + row, p.a_offset + k,
-          PackedPanel<Operand, kVectors>{
-              b, kPanelColumns * kDepthStep<Operand>,
-              ahead.TakeForTileOf(kRows, terms / kDepthStep<Operand>, b)},
-          sums);
-      StoreTile(p, row, k == 0, sums);
-      k += chain;
-    } while (k < k_end);
+    AddTileProduct(
+        depth, p.a + row, p.a_offset + k_begin,
+        PackedPanel<Operand, kVectors>{
+            b, kPanelColumns * kDepthStep<Operand>,
+            ahead.TakeForTileOf(kRows, depth / kDepthStep<Operand>, b)},
+        sums);
+    StoreTile(p, row, is_first, sums);
   });
 }
 
@@ -131,9 +127,13 @@ void MultiplyPanel(const PanelProduct<Operand>& p) {
     constexpr int kVectors = decltype(vector_count)::value;
     const int64_t done = MultiplyFirstDepthBlocks<kVectors>(p);
     if (done > 0 && done == p.depth) return;
-    ForEachDepthBlock<Operand>(p.depth - done, [&](int64_t k, int64_t k_end) {
-      MultiplyDepthBlock<kVectors>(p, done + k, done + k_end);
-    });
+    const int64_t block_depth = p.chain == 0 ? kDepthBlock<Operand> : p.chain;
+    ForEachDepthBlock<Operand>(
+        p.depth - done,
+        [&](int64_t k, int64_t k_end) {
+          MultiplyDepthBlock<kVectors>(p, done + k, done + k_end, block_depth);
+        },
+        block_depth);
   });
 }
 

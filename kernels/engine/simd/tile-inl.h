@@ -21,11 +21,11 @@ constexpr int64_t kDepthBlock = 512 * kDepthStep<Operand>;
 // Calls block(first, end) for the blocks of a depth, for an empty one, too: an
 // empty sum still writes its result.
 template <typename Operand, typename Block>
-inline void ForEachDepthBlock(int64_t depth, Block block) {
-  constexpr int64_t kBlock = kDepthBlock<Operand>;
+inline void ForEachDepthBlock(int64_t depth, Block block,
+                              int64_t block_depth = kDepthBlock<Operand>) {
   int64_t k = 0;
   do {
-    const int64_t end = depth - k < kBlock ? depth : k + kBlock;
+    const int64_t end = depth - k < block_depth ? depth : k + block_depth;
     block(k, end);
     k = end;
   } while (k < depth);
