@@ -49,6 +49,8 @@ class Writer {
 // about as long as a check takes.
 bool IsWrong(int64_t i) { return i / 400 % 4 == 0; }
 
+// So often at least, and until both were seen: on a busy machine the writer may
+// wait for a core.
 constexpr int kTries = 20000;
 
 TEST(ChecksOnceTest, LengthsThatChangeAreRefusedOrUsedAsTheyWere) {
@@ -62,7 +64,8 @@ TEST(ChecksOnceTest, LengthsThatChangeAreRefusedOrUsedAsTheyWere) {
         target);
   });
   int num_valid = 0, num_refused = 0;
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < kTries || num_valid == 0 || num_refused == 0; ++i) {
+    if (i >= kTries) std::this_thread::yield();
     Sequences s;
     const Status status = Sequences::Create(
         kTime, static_cast<int64_t>(lengths.size()), lengths.data(), &s);
@@ -84,8 +87,6 @@ TEST(ChecksOnceTest, LengthsThatChangeAreRefusedOrUsedAsTheyWere) {
     ASSERT_EQ(seen, std::vector<bool>(lengths.size(), true));
     ASSERT_EQ(s.num_steps(), s.length(0));
   }
-  EXPECT_GT(num_valid, 0);
-  EXPECT_GT(num_refused, 0);
 }
 
 template <typename Element>
@@ -125,7 +126,8 @@ TYPED_TEST(ReserveChecksOnceTest, AHeaderThatChangesIsRefusedOrUsedAsItWas) {
     WriteOnce(IsWrong(i) ? FromDouble<TypeParam>(wrong[i % 4]) : good, key);
   });
   int num_valid = 0, num_refused = 0;
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < kTries || num_valid == 0 || num_refused == 0; ++i) {
+    if (i >= kTries) std::this_thread::yield();
     uint64_t dropout_key = 0;
     const Status status =
         CheckReserve(sizes.descriptor, call.sequences(), layout, PaddedLayout{},
@@ -144,8 +146,6 @@ TYPED_TEST(ReserveChecksOnceTest, AHeaderThatChangesIsRefusedOrUsedAsItWas) {
     // Runs whatever has become of the header.
     if (i % 8 == 0) call.Backward(executor);
   }
-  EXPECT_GT(num_valid, 0);
-  EXPECT_GT(num_refused, 0);
 }
 
 }  // namespace

@@ -219,7 +219,7 @@ void CountRoutes(const ForwardPlan& plan) {
 void CountRoutes(const BackwardPlan& plan) {
   CountShared("backward", plan);
   if (plan.chunks.empty()) return;
-  Count("backward", "dR", RouteName(plan.recurrent_gradient.route));
+  Count("backward", "dR", RouteName(plan.recurrent_weights_gradient.route));
 }
 
 // ---- Calls ------------------------------------------------------------------
