@@ -56,7 +56,7 @@ class Case:
     batch: int
     dropout: float
     fill: float = 1.0
-    one_sign: bool = False
+    one_sign: bool = dataclasses.field(default=False, repr=False)  # draws the same values
 
     def __post_init__(self) -> None:
         _ = self.layout  # whose errors name the network's options

@@ -54,11 +54,11 @@ def test_relative_errors():
 
 
 def test_sides_are_measured(tmp_path):
-    case = SMALL["gru"]
+    case = SMALL["lstm"]
     sides = [Side("op", "inexact"), Side("keras", "raiser")]
     with Pool(1, tmp_path, registry=fakes.DRIVERS) as pool:
         found, refused = accuracy.measure(pool, case, sides)
-    assert {error[:-1] for error in found} == {("gru", "op", name) for name in files.TENSORS}
+    assert {error[:-1] for error in found} == {("lstm", "op", name) for name in files.TENSORS}
     # Half the elements: a thousandth, divided by about the root of two.
     assert all(5e-4 < error.value < 9e-4 for error in found)
     assert refused == {"keras": "RuntimeError: no such thing"}
