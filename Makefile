@@ -6,7 +6,7 @@ VENV_PYTHON := .venv/bin/python
 # Its name tells the interpreter, so that another PYTHON= makes another .venv.
 VENV_STAMP := .venv/installed-for-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
 
-.PHONY: build demo test test-quick test-arm test-amx test-avx512 test-sanitizers test-machines test-writers fuzz wheel lint format \
+.PHONY: build demo test test-quick test-arm test-amx test-avx512 test-sanitizers test-machines test-writers test-matrix fuzz wheel wheels lint format \
 	bench results clean
 
 # The shared library, in place: afterwards `import tf_cudnn_rnn` works in .venv.
@@ -54,14 +54,25 @@ fuzz: build
 test-machines: .tf_configure.bazelrc
 	tools/test_machines.sh $(ARGS)
 
+# Installs the wheel of dist/ into clean environments with other TensorFlows and Pythons, and tests it there. ARGS=--all
+# takes every pair, ARGS=--publish writes the table in docs/compatibility.md.
+test-matrix: $(VENV_STAMP)
+	$(VENV_PYTHON) tools/test_matrix.py $(ARGS)
+
 # Writes tests/golden anew with the libraries it comes from, and compares. Downloads them, and
 # needs their Pythons, 3.6 to 3.11. ARGS= names some of them, or --update.
 test-writers: $(VENV_STAMP)
 	$(VENV_PYTHON) tools/test_writers.py $(ARGS)
 
-# dist/*.whl
+# dist/*.whl, for the TensorFlow of .venv and this machine.
 wheel: build
-	$(VENV_PYTHON) tools/build_backend.py dist
+	$(VENV_PYTHON) tools/wheels.py --here
+
+# dist/*.whl: for every TensorFlow that we support, on x86-64 and 64-bit Arm; half an hour. ARGS="--machines x86_64"
+# builds for one.
+wheels: $(VENV_STAMP)
+	tools/find_bazel.sh >/dev/null
+	$(VENV_PYTHON) tools/wheels.py $(ARGS)
 
 # Measures against every peer; docs/benchmarks.md. CASES= names what, such as quick, which takes five
 # minutes; ARGS= adds flags. The first run makes .venv-peers.
@@ -84,7 +95,7 @@ format: $(VENV_STAMP)
 clean:
 	if bazel=$$(command -v bazel || command -v bazelisk); then $$bazel clean --expunge; fi
 	rm -rf build dist .tf_configure.bazelrc .pytest_cache .ruff_cache .hypothesis
-	rm -f tf_cudnn_rnn/_tf_cudnn_rnn.so tf_cudnn_rnn/_build_info.py
+	rm -rf tf_cudnn_rnn/_libraries
 
 $(VENV_STAMP): requirements.txt requirements-no-deps.txt tools/venv.sh
 	tools/venv.sh $(PYTHON) $@

@@ -1,8 +1,12 @@
-"""Tells Bazel about the installed TensorFlow: writes .tf_configure.bazelrc.
+"""Tells Bazel about a TensorFlow: writes .tf_configure.bazelrc.
 
 Run it with the Python whose TensorFlow the library is to be built against. It asks no questions.
+
+With --tensorflow=FOLDER it takes that of a wheel unpacked there, which need not run here: of
+another version, or for another machine.
 """
 
+import argparse
 import json
 import pathlib
 import re
@@ -44,6 +48,25 @@ def find_tensorflow():
     return found
 
 
+def find_unpacked(folder):
+    """Returns the same about the wheel of TensorFlow that is unpacked in a folder."""
+    [metadata] = folder.glob("tensorflow*.dist-info/METADATA")
+    version = re.search(r"^Version: (.+)$", metadata.read_text(encoding="utf-8"), re.MULTILINE)[1]
+    package = folder.resolve() / "tensorflow"
+    # What tf.sysconfig says of every release for Linux since 2.16, on x86-64 and Arm.
+    return {
+        "include": str(package / "include"),
+        "compile_flags": [
+            "-D_GLIBCXX_USE_CXX11_ABI=1",
+            "--std=c++17",
+            "-DEIGEN_MAX_ALIGN_BYTES=64",
+        ],
+        "link_flags": [f"-L{package}", "-l:libtensorflow_framework.so.2"],
+        "version": version,
+        "abi": 1,
+    }
+
+
 def find_bazel():
     """Returns Bazel's version as text ("no_version" from Debian's build), or None without Bazel."""
     bazel = shutil.which("bazel") or shutil.which("bazelisk")
@@ -56,8 +79,14 @@ def find_bazel():
 
 
 def main():
-    """Writes OUTPUT and prints what it holds."""
-    tf = find_tensorflow()
+    """Writes the output and prints what it holds."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tensorflow", type=pathlib.Path, help="a folder; see above")
+    parser.add_argument("--output", type=pathlib.Path, default=OUTPUT, help=f"not {OUTPUT.name}")
+    options = parser.parse_args()
+    tf = find_unpacked(options.tensorflow) if options.tensorflow else find_tensorflow()
     bazel = find_bazel()
     # The include directory reaches Bazel as a repository (third_party/tf), not as a flag.
     compile_flags = [flag for flag in tf["compile_flags"] if not flag.startswith("-I")]
@@ -88,8 +117,8 @@ def main():
 
     # An unchanged file keeps its time, and with it all that make derives from it.
     text = "\n".join(lines) + "\n"
-    if not OUTPUT.exists() or OUTPUT.read_text() != text:
-        OUTPUT.write_text(text)
+    if not options.output.exists() or options.output.read_text() != text:
+        options.output.write_text(text)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import time
 
 import tf_cudnn_rnn
 from benchmarks import peers
-from tf_cudnn_rnn import _build_info
+from tf_cudnn_rnn import _library
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _CPU = pathlib.Path("/sys/devices/system/cpu/cpu0/cache")
@@ -84,6 +84,7 @@ def stamp(threads: int, groups: list[str]) -> dict[str, str]:
     versions |= {n: v for n, v in peers.versions().items() if n in ("torch", "onnxruntime", "onnx")}
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     environment = {k: v for k, v in os.environ.items() if k.startswith("TF_CUDNN_RNN_")}
+    build = _library.build_info()
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "groups": ", ".join(groups),
@@ -95,7 +96,7 @@ def stamp(threads: int, groups: list[str]) -> dict[str, str]:
         "memory": f"{memory / 2**30:.0f} GiB",
         "system": f"{platform.platform()}, Python {platform.python_version()}",
         "tf_cudnn_rnn": f"{tf_cudnn_rnn.__version__}, commit {commit()}",
-        "build": f"{_build_info.COMPILER}, for TensorFlow {_build_info.TF_VERSION}",
+        "build": f"{build.compiler}, for TensorFlow {build.tensorflow}",
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
         "environment": ", ".join(f"{k}={v}" for k, v in environment.items()) or "nothing set",
         "load": f"{os.getloadavg()[0]:.2f} (1 minute), {busy_cpus():.2f} CPUs busy",

@@ -1,16 +1,14 @@
 #include "kernels/thread_pool_executor.h"
 
+#include <dirent.h>
 #include <pthread.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <system_error>
 #include <utility>
 
 #include "kernels/engine/threads/thread_limit.h"
@@ -55,9 +53,14 @@ std::shared_ptr<ThreadLimit> LimitOf(ThreadPool* pool) {
 
 // Of this process; 0 if the system does not tell.
 int64_t CountThreads() {
-  std::error_code error;
-  const std::filesystem::directory_iterator threads("/proc/self/task", error);
-  return error ? 0 : std::distance(begin(threads), end(threads));
+  DIR* const directory = opendir("/proc/self/task");
+  if (directory == nullptr) return 0;
+  int64_t count = 0;
+  while (const dirent* const entry = readdir(directory)) {
+    if (entry->d_name[0] != '.') ++count;  // neither "." nor ".."
+  }
+  closedir(directory);
+  return count;
 }
 
 // A forked child has the pools of its parent, but none of their threads. Those

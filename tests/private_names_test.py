@@ -40,7 +40,7 @@ READ_BY_THE_PACKAGE = {
 
 # Of the package.
 READ_BY_OTHERS = {
-    "benchmarks/machine.py": {"_build_info": "stamps results with what the library was built for"},
+    "benchmarks/machine.py": {"_library": "stamps results with what the library was built for"},
     "tests/fuzz/file_formats.py": {
         "_formats": "fuzzes headers, and HDF5 files without a process each"
     },
@@ -53,7 +53,7 @@ READ_BY_OTHERS = {
         "_formats": "where each matrix of `params` begins",
     },
     "tests/keras/environment_test.py": {"_environment": "calls it with other versions of Keras"},
-    "tests/python/import_test.py": {"_build_info": "tests it"},
+    "tests/python/import_test.py": {"_library": "tests it"},
     "tests/python/keras_weights_test.py": {
         "_layout": "where each weight lies is what is tested",
         "_packing": "tests it",
@@ -78,16 +78,15 @@ def relative(path: pathlib.Path) -> str:
 
 
 def sources(*folders: str) -> list[pathlib.Path]:
-    # _build_info.py is made by the build.
     found = [p for folder in folders for p in sorted((ROOT / folder).rglob("*.py"))]
     assert found
-    return [p for p in found if p.name != "_build_info.py"]
+    return found
 
 
 def is_module(name: str) -> bool:
-    """Whether this is a module of the package, be it one that the build makes."""
+    """Whether this is a module of the package."""
     path = ROOT / name.replace(".", "/")
-    return path.is_dir() or path.with_suffix(".py").is_file() or path.name == "_build_info"
+    return path.is_dir() or path.with_suffix(".py").is_file()
 
 
 class Names(ast.NodeVisitor):
@@ -185,7 +184,7 @@ def names_of(path: pathlib.Path) -> Names:
 
 
 def private_names_of_the_package() -> set[str]:
-    names = {"_build_info"}
+    names = set()
     for path in sources(PACKAGE):
         names |= names_of(path).defined | {path.stem, *path.relative_to(ROOT).parts[:-1]}
     return set(filter(is_private, names))

@@ -1,12 +1,28 @@
-"""Finds the shared library beside this file, checks that it fits, and loads it."""
+"""Finds the shared library that fits the installed TensorFlow, and loads it.
+
+Binaries of ops work with one minor version of TensorFlow. So the folder _libraries/ beside this
+file has a library for each minor version that the package was built for: tensorflow_2_21.so, and
+what it was built with in tensorflow_2_21.json.
+"""
 
 import ctypes
 import functools
+import json
 import os
 import pathlib
+import re
 import types
+from typing import NamedTuple
 
-_PATH = pathlib.Path(__file__).with_name("_tf_cudnn_rnn.so")
+_FOLDER = pathlib.Path(__file__).with_name("_libraries")
+
+
+class BuildInfo(NamedTuple):
+    """What a shared library was built with."""
+
+    tensorflow: str  # the version whose headers it was compiled with
+    cxx11_abi: int
+    compiler: str
 
 
 def has_tensorflow() -> bool:
@@ -30,7 +46,7 @@ def needs_tensorflow(name: str) -> ImportError:
 
 
 def _how_to_build() -> str:
-    source_tree = _PATH.parents[1]
+    source_tree = _FOLDER.parents[1]
     if (source_tree / "configure.py").exists() and (source_tree / "WORKSPACE").exists():
         # Whoever has just installed the package and stands in the clone must not do so again.
         return (
@@ -39,33 +55,90 @@ def _how_to_build() -> str:
             "folder to use the package that is installed."
         )
     return (
-        "Build it for the TensorFlow that is installed: run `make build` in the source "
-        "tree, or reinstall with `pip install --no-build-isolation --force-reinstall "
-        "--no-deps .` there."
+        "Or build it for the TensorFlow that is installed: in the source tree, run "
+        "`pip install --no-build-isolation --force-reinstall --no-deps .`."
     )
 
 
 def _minor(version: str) -> str:
+    """2.21 for 2.21.0, and for 2.21.0rc1 or 2.21.0-dev20260101, too."""
     return ".".join(version.split(".")[:2])
 
 
-def library_path() -> str:
+def _libraries() -> dict[str, pathlib.Path]:
+    """The shared libraries of this package by the minor version that they are for, oldest first."""
+    found = {}
+    for path in _FOLDER.glob("tensorflow_*.so"):
+        if match := re.fullmatch(r"tensorflow_(\d+)_(\d+)", path.stem):
+            found[int(match[1]), int(match[2])] = path
+    return {f"{major}.{minor}": found[major, minor] for major, minor in sorted(found)}
+
+
+def _or_list(names: list[str]) -> str:
+    return ", ".join(names[:-1]) + " or " + names[-1] if len(names) > 1 else names[0]
+
+
+def _library_for(version: str) -> pathlib.Path:
+    """The shared library for a version of TensorFlow; an ImportError says which there are."""
+    libraries = _libraries()
+    if not libraries:
+        raise ImportError(
+            f"tf_cudnn_rnn has no shared library: there is none in {_FOLDER}. {_how_to_build()}"
+        )
+    if _minor(version) not in libraries:
+        newest = list(libraries)[-1]
+        raise ImportError(
+            f"tf_cudnn_rnn was built for TensorFlow {_or_list(list(libraries))}, but TensorFlow "
+            f"{version} is installed, and compiled ops work with one minor version only. Install "
+            f"a TensorFlow that it was built for (`pip install 'tensorflow=={newest}.*'`), or a "
+            f"tf_cudnn_rnn for TensorFlow {_minor(version)}. {_how_to_build()}"
+        )
+    return libraries[_minor(version)]
+
+
+def library_path(tensorflow_version: str | None = None) -> str:
     """The shared library's file, for programs that load it themselves.
 
     C, C++, Go and Java programs pass it to TensorFlow's C API; see docs/serving.md.
     `import tf_cudnn_rnn` has loaded it already. TensorFlow need not be installed.
 
+    Args:
+      tensorflow_version: of the program that is to load it, such as "2.20" or "2.20.0";
+        the installed TensorFlow's if left out. Where none is installed either, the
+        package must have been built for a single one.
+
     Returns:
       An absolute path.
 
     Raises:
-      ImportError: the library has not been built.
+      ImportError: the package has no library for that TensorFlow.
+      ValueError: no TensorFlow is installed, and there are several libraries.
     """
-    if not _PATH.exists():
+    if tensorflow_version is None and has_tensorflow():
+        import tensorflow as tf
+
+        tensorflow_version = tf.__version__
+    if tensorflow_version is None:
+        libraries = list(_libraries()) or ["none"]
+        if len(libraries) > 1:
+            raise ValueError(
+                "library_path needs `tensorflow_version` where no TensorFlow is installed: "
+                f"{_or_list(libraries)}, that of the program that is to load the library."
+            )
+        tensorflow_version = libraries[0]
+    return str(_library_for(tensorflow_version).resolve())
+
+
+def build_info() -> BuildInfo:
+    """What the library for the installed TensorFlow was built with."""
+    path = pathlib.Path(library_path()).with_suffix(".json")
+    try:
+        return BuildInfo(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, TypeError, ValueError) as error:
         raise ImportError(
-            f"tf_cudnn_rnn has no shared library: {_PATH} is missing. {_how_to_build()}"
-        )
-    return str(_PATH.resolve())
+            f"tf_cudnn_rnn does not know what its library was built for: {path} cannot be read "
+            f"({error}). {_how_to_build()}"
+        ) from error
 
 
 def instruction_set() -> str:
@@ -114,19 +187,6 @@ def release_scratch() -> int:
     return release()
 
 
-def _built_for() -> str:
-    """Returns the version of TensorFlow that the shared library was built for."""
-    library_path()  # which refuses a missing one
-    try:
-        from tf_cudnn_rnn import _build_info
-    except ImportError as error:
-        raise ImportError(
-            f"tf_cudnn_rnn does not know what {_PATH} was built for: "
-            f"{_PATH.with_name('_build_info.py')} is missing. {_how_to_build()}"
-        ) from error
-    return _build_info.TF_VERSION
-
-
 @functools.cache
 def load() -> types.ModuleType:
     """Loads the library into TensorFlow; returns the generated functions of its ops.
@@ -134,27 +194,18 @@ def load() -> types.ModuleType:
     From then on the CudnnRNN ops that TensorFlow itself defines run on the CPU, too.
 
     Raises:
-      ImportError: there is no TensorFlow, no library, or the one was not built for
-        the other. The message names both versions and the way out.
+      ImportError: there is no TensorFlow, no library, or none for the TensorFlow that is
+        installed. The message names the versions and the way out.
     """
     if not has_tensorflow():
         raise needs_tensorflow("tf_cudnn_rnn")
     import tensorflow as tf
 
-    built_for = _built_for()
-    # Binaries do not cross minor versions of TensorFlow, and some of the failures
-    # come later than the load, so the versions are compared first.
-    if _minor(built_for) != _minor(tf.__version__):
-        raise ImportError(
-            f"tf_cudnn_rnn was built for TensorFlow {built_for}, but TensorFlow "
-            f"{tf.__version__} is installed, and compiled ops work with one minor "
-            f"version only. Install tensorflow=={_minor(built_for)}.*, or a "
-            f"tf_cudnn_rnn for TensorFlow {_minor(tf.__version__)}. {_how_to_build()}"
-        )
+    # Some failures of a library that does not fit come later than the load, so the version decides.
+    path = library_path()
     try:
-        return tf.load_op_library(str(_PATH))
+        return tf.load_op_library(path)
     except tf.errors.OpError as error:
         raise ImportError(
-            f"TensorFlow {tf.__version__} cannot load {_PATH}, built for TensorFlow "
-            f"{built_for}: {error.message} {_how_to_build()}"
+            f"TensorFlow {tf.__version__} cannot load {path}: {error.message} {_how_to_build()}"
         ) from error

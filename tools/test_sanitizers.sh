@@ -28,7 +28,7 @@ ops() {
   rm -rf "$copy"
   mkdir -p "$copy"
   cp -r tf_cudnn_rnn tests pyproject.toml "$copy"
-  install -m 644 "$bin/_tf_cudnn_rnn.so" "$bin/tf_cudnn_rnn/_build_info.py" "$copy/tf_cudnn_rnn/"
+  .venv/bin/python tools/libraries.py install "$bin" "$copy/tf_cudnn_rnn/_libraries"
   local python=$PWD/.venv/bin/python
   # TensorFlow never gives back some of its memory, and GCC's libasan alone stops at the first exception of C++.
   (cd "$copy" && LD_PRELOAD="$("${CC:-gcc}" -print-file-name=libasan.so) $("${CC:-gcc}" -print-file-name=libstdc++.so)" \

@@ -24,7 +24,7 @@ static const char kUsage[] =
     "prints\n"
     "its outputs.\n"
     "\n"
-    "  -l LIBRARY    loads ops first: the path of _tf_cudnn_rnn.so\n"
+    "  -l LIBRARY    loads ops first: a path of library_path()\n"
     "  -s SIGNATURE  the signature to call (default: serving_default)\n"
     "  -o FOLDER     writes each output to FOLDER/<name>.npy, not to stdout\n"
     "  -n CALLS      calls so many times, and prints how long each took\n";

@@ -33,7 +33,7 @@ FOLDERS = (
     "tools",
 )
 PATH = re.compile(rf"(?:{'|'.join(FOLDERS)})/[\w./*-]*")
-GENERATED = {"tf_cudnn_rnn/_build_info.py", "tf_cudnn_rnn/_tf_cudnn_rnn.so"}
+GENERATED = {"tf_cudnn_rnn/_libraries"}
 
 
 def relative(path: pathlib.Path) -> str:

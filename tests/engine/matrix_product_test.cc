@@ -319,7 +319,7 @@ TYPED_TEST(MatrixProductTest, BlocksHaveTheBitsOfPanels) {
                     product.left_parts);
         }
         for (int64_t panel = 0; panel < packed.num_panels(); ++panel) {
-          MultiplyPanel(product, packed, {panel, 0, kRows});
+          MultiplyPanel(product, packed, {panel, 0, kRows, PanelRows::kNone});
         }
       },
       [&](auto product, Executor& executor) {

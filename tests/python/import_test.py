@@ -12,9 +12,10 @@ import tensorflow as tf
 import tf_cudnn_rnn
 from tests.python import running, subprocesses
 from tests.reference import cases, judge
-from tf_cudnn_rnn import ParamName, raw_ops, weights
+from tf_cudnn_rnn import ParamName, _library, raw_ops, weights
 
 PACKAGE = pathlib.Path(tf_cudnn_rnn.__file__).parent
+MINOR = ".".join(tf.__version__.split(".")[:2])
 # Those with namesakes in tf.raw_ops.
 OPS = (
     "CudnnRNNV3",
@@ -103,36 +104,74 @@ def _import_error_of_copy(directory, change) -> str:
 
 def test_a_tensorflow_that_it_was_not_built_for(tmp_path):
     def change(copy):
-        (copy / "_build_info.py").write_text('TF_VERSION = "2.7.3"\n')
-        # The versions must be compared before anything is loaded.
-        (copy / "_tf_cudnn_rnn.so").write_text("not a library")
+        # None of them may be loaded to see whether it fits.
+        for path in (copy / "_libraries").glob("*.so"):
+            path.unlink()
+        for minor in (10, 7, 9):
+            (copy / "_libraries" / f"tensorflow_2_{minor}.so").write_text("not a library")
 
     message = _import_error_of_copy(tmp_path, change)
-    minor = ".".join(tf.__version__.split(".")[:2])
     assert message.startswith(
-        f"tf_cudnn_rnn was built for TensorFlow 2.7.3, but TensorFlow {tf.__version__} is installed"
+        "tf_cudnn_rnn was built for TensorFlow 2.7, 2.9 or 2.10, but TensorFlow "
+        f"{tf.__version__} is installed"
     )
-    assert "Install tensorflow==2.7.*, or a tf_cudnn_rnn for TensorFlow " + minor in message
-    assert "`make build`" in message
+    assert "(`pip install 'tensorflow==2.10.*'`), or a tf_cudnn_rnn for TensorFlow " in message
+    assert f"for TensorFlow {MINOR}. Or build it" in message
+    assert "`pip install --no-build-isolation --force-reinstall --no-deps .`" in message
 
 
-def test_another_patch_release_is_fine(tmp_path):
+def test_libraries_for_other_versions_do_no_harm(tmp_path):
     def change(copy):
-        minor = ".".join(tf.__version__.split(".")[:2])
-        (copy / "_build_info.py").write_text(f'TF_VERSION = "{minor}.99"\n')
+        for minor in ("2_7", "2_99", "nonsense"):
+            (copy / "_libraries" / f"tensorflow_{minor}.so").write_text("not a library")
 
     assert _import_error_of_copy(tmp_path, change) == ""
 
 
+@pytest.mark.parametrize("suffix", [".99", ".0rc1", ".0-dev20260101"])
+def test_another_patch_release_a_candidate_or_a_nightly_is_fine(suffix):
+    assert tf_cudnn_rnn.library_path(MINOR + suffix) == tf_cudnn_rnn.library_path()
+
+
+def test_library_path_of_another_version():
+    with pytest.raises(ImportError, match="TensorFlow 1.15.5 is installed, and compiled ops work"):
+        tf_cudnn_rnn.library_path("1.15.5")
+
+
+def test_library_path_without_tensorflow(tmp_path):
+    copy = tmp_path / "tf_cudnn_rnn"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "_libraries"))
+    (copy / "_libraries").mkdir()
+    ask = """
+import tf_cudnn_rnn
+try:
+    print(tf_cudnn_rnn.library_path())
+except ValueError as error:
+    print(error)
+print(tf_cudnn_rnn.library_path("2.20.1"))
+"""
+    path = copy / "_libraries" / "tensorflow_2_20.so"
+    path.touch()
+    code = WITHOUT_TENSORFLOW + ask
+    assert subprocesses.run_code(code, cwd=tmp_path) == f"{path}\n{path}\n"
+    (copy / "_libraries" / "tensorflow_2_19.so").touch()
+    message, asked_for = subprocesses.run_code(code, cwd=tmp_path).splitlines()
+    assert "where no TensorFlow is installed: 2.19 or 2.20, that of the program" in message
+    assert asked_for == str(path)
+
+
 def test_a_library_that_is_missing(tmp_path):
-    message = _import_error_of_copy(tmp_path, lambda copy: (copy / "_tf_cudnn_rnn.so").unlink())
+    def change(copy):
+        shutil.rmtree(copy / "_libraries")
+
+    message = _import_error_of_copy(tmp_path, change)
     assert message.startswith("tf_cudnn_rnn has no shared library: ")
-    assert "`make build`" in message
+    assert "`pip install --no-build-isolation" in message
 
 
 def test_a_source_tree_says_that_it_is_one(tmp_path):
     def change(copy):
-        (copy / "_tf_cudnn_rnn.so").unlink()
+        shutil.rmtree(copy / "_libraries")
         for name in ("configure.py", "WORKSPACE"):
             (copy.parent / name).touch()
 
@@ -145,19 +184,19 @@ def test_a_source_tree_says_that_it_is_one(tmp_path):
 
 def test_a_library_that_cannot_be_loaded(tmp_path):
     def change(copy):
-        (copy / "_tf_cudnn_rnn.so").write_text("not a library")
+        name = pathlib.Path(tf_cudnn_rnn.library_path()).name
+        (copy / "_libraries" / name).write_text("not a library")
 
     message = _import_error_of_copy(tmp_path, change)
     assert message.startswith(f"TensorFlow {tf.__version__} cannot load ")
-    assert "`make build`" in message
+    assert "`pip install --no-build-isolation" in message
 
 
 def test_build_info_names_this_tensorflow():
-    from tf_cudnn_rnn import _build_info
-
-    assert _build_info.TF_VERSION == tf.__version__
-    assert _build_info.CXX11_ABI == tf.sysconfig.CXX11_ABI_FLAG
-    assert isinstance(_build_info.COMPILER, str) and _build_info.COMPILER
+    info = _library.build_info()
+    assert info.tensorflow == tf.__version__
+    assert info.cxx11_abi == tf.sysconfig.CXX11_ABI_FLAG
+    assert info.compiler
 
 
 def test_public_names_exist():

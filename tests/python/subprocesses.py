@@ -11,6 +11,9 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 # have other work.
 _TIMEOUT = 1200
 
+# What is done about warnings: "default" where another TensorFlow warns of matters of its own.
+_WARNINGS = os.environ.get("TF_CUDNN_RNN_TEST_WARNINGS", "error")
+
 
 def run(function, *arguments, environment=None) -> str:
     """Calls a top-level function with literal arguments; returns what it printed."""
@@ -36,7 +39,7 @@ def result_of(code: str, environment=None, cwd=_ROOT) -> subprocess.CompletedPro
     """Runs Python code. A process that hangs ends with status 1 and the stacks of its threads."""
     watchdog = f"import faulthandler; faulthandler.dump_traceback_later({_TIMEOUT}, exit=True)\n"
     return subprocess.run(
-        [sys.executable, "-W", "error", "-c", watchdog + code],
+        [sys.executable, "-W", _WARNINGS, "-c", watchdog + code],
         cwd=cwd,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})},
         capture_output=True,

@@ -133,7 +133,7 @@ void MultiplyRowBlocks(const RowsTimesMatrix<Operand>& p,
                   const int64_t row = block * row_block;
                   const int64_t row_end = std::min(row + row_block, p.rows);
                   for (int64_t i = 0; i < num_panels; ++i) {
-                    MultiplyPanel(p, b, {i, row, row_end});
+                    MultiplyPanel(p, b, {i, row, row_end, PanelRows::kNone});
                   }
                 }
               });
@@ -184,7 +184,7 @@ void PackAndMultiplyBlocks(const RowsTimesMatrix<Operand>& p,
                            int64_t begin, int64_t end, int64_t k, int64_t k_end,
                            int64_t depth_block) {
   const auto all_rows_of = [&](int64_t panel) {
-    return PanelRows{panel, 0, p.rows};
+    return PanelRows{panel, 0, p.rows, PanelRows::kNone};
   };
   if constexpr (std::is_same_v<Operand, float>) {
     if (b.in_parts()) {

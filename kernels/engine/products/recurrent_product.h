@@ -155,7 +155,7 @@ class RecurrentProduct {
   }
 
   static PanelRows AllRanksOf(int64_t panel, const StepRanks& ranks) {
-    return {panel, ranks.begin, ranks.end};
+    return {panel, ranks.begin, ranks.end, PanelRows::kNone};
   }
 
   // What a cell knows of R, of which `packed` is the share's panel; nullptr if

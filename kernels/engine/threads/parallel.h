@@ -58,14 +58,15 @@ inline int64_t NumRowBlocks(int num_tasks, int64_t num_panels, int64_t num_rows,
       (num_rows + min_rows - 1) / min_rows);
 }
 
-// Rows [row_begin, row_end) of a panel.
+// Rows [row_begin, row_end) of a panel. Nothing is set by default: arrays of
+// them are made at each step.
 struct PanelRows {
   static constexpr int64_t kNone = -1;
 
-  int64_t panel = 0;
-  int64_t row_begin = 0;
-  int64_t row_end = 0;
-  int64_t next_panel = kNone;  // that its thread takes up after it, or kNone
+  int64_t panel;
+  int64_t row_begin;
+  int64_t row_end;
+  int64_t next_panel;  // that its thread takes up after it, or kNone
 };
 
 // Rows [row_begin, row_end) of all panels of a matrix.
@@ -96,21 +97,29 @@ void ParallelPanelGroups(Executor& executor, const AllPanels& panels,
       NumRowBlocks(num_row_shares, panels.count, num_rows, panels.min_rows);
   const int64_t num_shares = panels.count * row_blocks;
   const bool ascends = panels.order == Order::kAscending;
+  // Small steps have a single block, and divisions would be most of their cost.
+  const auto panel_of = [&](int64_t share) {
+    return row_blocks == 1 ? share : share / row_blocks;
+  };
+  const auto first_row_of = [&](int64_t block) {
+    return panels.row_begin +
+           (row_blocks == 1 ? num_rows * block : num_rows * block / row_blocks);
+  };
   const auto run_shares = [&](int64_t begin, int64_t end) {
     PanelRows shares[speed::kMaxPanelsTogether];
     int count = 0;
     for (int64_t j = begin; j < end; ++j) {
       const int64_t i = ascends ? j : begin + end - 1 - j;
       const int64_t next = ascends ? i + 1 : i - 1;
-      const int64_t block = i % row_blocks;
       PanelRows& share = shares[count];
-      share.panel = i / row_blocks;
+      share.panel = panel_of(i);
       share.next_panel =
-          next < 0 || next == num_shares || next / row_blocks == share.panel
+          next < 0 || next == num_shares || panel_of(next) == share.panel
               ? PanelRows::kNone
-              : next / row_blocks;
-      share.row_begin = panels.row_begin + num_rows * block / row_blocks;
-      share.row_end = panels.row_begin + num_rows * (block + 1) / row_blocks;
+              : panel_of(next);
+      const int64_t block = i - share.panel * row_blocks;
+      share.row_begin = first_row_of(block);
+      share.row_end = first_row_of(block + 1);
       if (share.row_begin < share.row_end) ++count;
       if (count == speed::kMaxPanelsTogether || (j + 1 == end && count > 0)) {
         run(shares, count);

@@ -1,0 +1,48 @@
+"""The programs of README.md run, from top to bottom, as somebody would who follows it."""
+
+import pathlib
+import re
+
+from tests.python import subprocesses
+
+_README = pathlib.Path(__file__).parents[2] / "README.md"
+
+# A model as a program for GPUs writes it, which has never heard of this library.
+_EXPORT = """
+import tensorflow as tf
+
+class Model(tf.Module):
+    @tf.function(input_signature=[tf.TensorSpec([None, 20, 16])])
+    def __call__(self, x):
+        with tf.device("/GPU:0"):
+            return tf.raw_ops.CudnnRNNV3(
+                input=x, input_h=tf.zeros([tf.shape(x)[0], 1, 4]),
+                input_c=tf.zeros([tf.shape(x)[0], 1, 4]), params=tf.ones([352]),
+                sequence_lengths=tf.fill([tf.shape(x)[0]], 20), time_major=False,
+            ).output
+
+model = Model()
+tf.saved_model.save(model, "exported_on_a_gpu", {"serving_default": model.__call__})
+"""
+
+# What a reader has when a program is not a whole one.
+_BEFORE = """
+import keras
+import tf_cudnn_rnn
+keras_lstm = keras.layers.LSTM(4)
+keras_lstm.build([None, None, 3])
+"""
+
+
+def test_programs_run(tmp_path):
+    programs = re.findall(r"^```python\n(.*?)^```$", _README.read_text(), re.M | re.S)
+    assert len(programs) >= 4
+    # The sources may not be installed, but nothing else of this folder is needed.
+    root = {"PYTHONPATH": str(_README.parent)}
+    subprocesses.run_code(_EXPORT, cwd=tmp_path, environment=root)
+    printed = []
+    for program in programs:
+        code = program if program.startswith("import tensorflow") else _BEFORE + program
+        printed.append(subprocesses.run_code(code, cwd=tmp_path, environment=root))
+    assert "'output_0': <tf.Tensor" in printed[0]  # the SavedModel's output
+    assert "(14848,)" in printed[1]  # the shape of the gradient

@@ -1,0 +1,69 @@
+"""Builds the shared library by Bazel, and gives it the name by which the package finds it.
+
+As a program, for scripts: libraries.py install BAZEL_BIN FOLDER.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+class BuildError(Exception):
+    """The library was not built; the text says why, and what to do, in a sentence."""
+
+
+def find_bazel() -> str:
+    """Returns Bazel's path."""
+    bazel = shutil.which("bazel") or shutil.which("bazelisk")
+    if bazel is None:
+        raise BuildError(
+            "tf_cudnn_rnn is built by Bazel, which is not on PATH: "
+            "install bazel-bootstrap (Debian, Ubuntu) or bazelisk."
+        )
+    return bazel
+
+
+def run(command: list, folder: pathlib.Path) -> None:
+    """Runs a command that explains itself when it fails."""
+    if subprocess.run(command, cwd=folder).returncode != 0:
+        raise BuildError(
+            f"tf_cudnn_rnn was not built: `{' '.join(map(str, command[:2]))} ...` failed."
+        )
+
+
+def build(startup: list[str], options: list[str], source: pathlib.Path = ROOT) -> None:
+    """Builds what is configured in `source`: what was made is under its bazel-bin."""
+    run([find_bazel(), *startup, "build", *options, "//tf_cudnn_rnn"], source)
+
+
+def install(bazel_bin: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    """Copies what Bazel made into a folder, named by the TensorFlow that it is for.
+
+    A file that is there is replaced, never written over while a process has it mapped; an equal
+    one stays.
+    """
+    info = bazel_bin / "tf_cudnn_rnn" / "_tf_cudnn_rnn.json"
+    major, minor, *_ = json.loads(info.read_text(encoding="utf-8"))["tensorflow"].split(".")
+    library = folder / f"tensorflow_{major}_{minor}.so"
+    folder.mkdir(parents=True, exist_ok=True)
+    for made, path in [
+        (bazel_bin / "_tf_cudnn_rnn.so", library),
+        (info, library.with_suffix(".json")),
+    ]:
+        if path.exists() and path.read_bytes() == made.read_bytes():
+            continue
+        part = path.with_name(f"{path.name}.part")
+        shutil.copyfile(made, part)
+        os.replace(part, path)
+    return library
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4 or sys.argv[1] != "install":
+        sys.exit(__doc__)
+    print(install(pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])))

@@ -1,0 +1,268 @@
+"""Installs a wheel of dist/ into clean environments, one after another, and tests it there.
+
+Each has another TensorFlow or Python, no compiler, and no source of this package. Its tests are
+README's programs, ops against the judge, a SavedModel of built-in ops, and Keras layers; where
+there is tf_keras, its cuDNN layers, too. A table says what passed; --publish writes it into
+docs/compatibility.md, with the date.
+
+--all tests each TensorFlow with each Python that it is made for.
+"""
+
+import argparse
+import dataclasses
+import datetime
+import os
+import pathlib
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import libraries
+import wheels
+
+FOLDER = libraries.ROOT / "build" / "matrix"
+PAGE = libraries.ROOT / "docs" / "compatibility.md"
+PYTHONS = {
+    "2.16": ["3.10", "3.11", "3.12"],
+    "2.17": ["3.10", "3.11", "3.12"],
+    "2.18": ["3.10", "3.11", "3.12"],
+    "2.19": ["3.10", "3.11", "3.12"],
+    "2.20": ["3.10", "3.11", "3.12", "3.13"],
+    "2.21": ["3.10", "3.11", "3.12", "3.13"],
+}
+
+# What the tests of each environment are, and what they need beside the wheel.
+TESTS = [
+    "tests/docs/readme_test.py",
+    "tests/python/saved_model_test.py",
+    "tests/python/kernels_test.py",
+    "tests/keras/accelerate_test.py",
+    "tests/keras/cudnn_rnn_api_test.py",
+]
+# Other instruction sets, and what is large, is the same code in every environment.
+LEFT_OUT = "not grid and not large and not lesser_instruction_sets"
+PACKAGES = ["pytest", "pytest-xdist"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Environment:
+    """What a user may have."""
+
+    tensorflow: str
+    python: str
+    distribution: str = "tensorflow-cpu"
+    tf_keras: bool = False
+
+    @property
+    def name(self) -> str:
+        """A folder's name."""
+        legacy = "-tf_keras" if self.tf_keras else ""
+        return f"{self.distribution}-{self.tensorflow}-python-{self.python}{legacy}"
+
+
+# Every TensorFlow, every Python, both distributions, and tf_keras at both ends.
+SOME = [
+    Environment("2.16", "3.10", "tensorflow", tf_keras=True),
+    Environment("2.17", "3.11"),
+    Environment("2.18", "3.12"),
+    Environment("2.19", "3.12", "tensorflow"),
+    Environment("2.20", "3.13"),
+    Environment("2.21", "3.10"),
+    Environment("2.21", "3.13", "tensorflow", tf_keras=True),
+]
+ALL = SOME + [
+    Environment(tensorflow, python)
+    for tensorflow, pythons in PYTHONS.items()
+    for python in pythons
+    if (tensorflow, python) not in [(it.tensorflow, it.python) for it in SOME]
+]
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What came of an environment."""
+
+    environment: Environment
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    install_seconds: float = 0.0
+    passed: int = 0
+    problem: str = ""  # empty if all went well
+
+
+def find_python(version: str) -> str | None:
+    """Returns the path of an interpreter of a minor version."""
+    candidates = [f"python{version}"]
+    candidates += map(str, pathlib.Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    for candidate in candidates:
+        code = "import sys; print('%d.%d' % sys.version_info[:2], sys._base_executable)"
+        try:
+            answer = subprocess.run([candidate, "-c", code], capture_output=True, text=True)
+        except OSError:
+            continue
+        found, _, path = answer.stdout.strip().partition(" ")
+        if answer.returncode == 0 and found == version:
+            return path
+    return None
+
+
+def find_wheel() -> pathlib.Path:
+    """Returns the wheel of all TensorFlows for this machine."""
+    found = sorted((libraries.ROOT / "dist").glob(f"*_{platform.machine()}.whl"))
+    if len(found) != 1:
+        sys.exit(
+            f"dist/ must hold one wheel for {platform.machine()}, which `make wheels` makes; it "
+            f"holds {', '.join(path.name for path in found) or 'none'}."
+        )
+    return found[0]
+
+
+def copy_tests() -> pathlib.Path:
+    """Returns a folder with the tests, but not the package."""
+    tree = FOLDER / "tree"
+    shutil.rmtree(tree, ignore_errors=True)
+    tree.mkdir(parents=True)
+    for name in ("README.md", "pyproject.toml", "examples", "tests"):
+        source = libraries.ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, tree / name)
+    return tree
+
+
+class Failure(Exception):
+    """A step went wrong; the text is its last lines."""
+
+
+def run(command: list, log: pathlib.Path, environment: dict, folder: pathlib.Path) -> str:
+    """Runs a command, whose output goes into a log and is returned."""
+    result = subprocess.run(
+        list(map(str, command)),
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    with log.open("a", encoding="utf-8") as file:
+        file.write(f"$ {' '.join(map(str, command))}\n{result.stdout}\n")
+    if result.returncode != 0:
+        raise Failure(" | ".join(result.stdout.strip().splitlines()[-2:])[-300:])
+    return result.stdout
+
+
+def check(environment: Environment, wheel: pathlib.Path, tree: pathlib.Path) -> Outcome:
+    """Makes an environment, tests it, and removes it."""
+    outcome = Outcome(environment)
+    interpreter = find_python(environment.python)
+    if interpreter is None:
+        outcome.problem = f"not run: there is no Python {environment.python} here"
+        return outcome
+    folder = FOLDER / environment.name
+    log = FOLDER / f"{environment.name}.log"
+    log.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([interpreter, "-m", "venv", folder], check=True)
+    python = folder / "bin" / "python"
+    # No compiler, no Bazel; and nothing of the environment that calls.
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "TF_", "VIRTUAL_ENV"))
+    }
+    variables["PATH"] = str(folder / "bin")
+    variables["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    try:
+        tensorflow = f"{environment.distribution}=={environment.tensorflow}.*"
+        run([*pip, tensorflow], log, variables, FOLDER)
+        start = time.monotonic()
+        run([*pip, wheel], log, variables, FOLDER)
+        outcome.install_seconds = time.monotonic() - start
+        legacy = [f"tf_keras=={environment.tensorflow}.*"] if environment.tf_keras else []
+        if legacy:
+            # It asks for the distribution `tensorflow`, whichever is there.
+            run([*pip, "--no-deps", *legacy], log, variables, FOLDER)
+        run([*pip, *PACKAGES], log, variables, FOLDER)
+        run([python, "-m", "pip", "check"], log, variables, FOLDER)
+        code = (
+            "import importlib.metadata as m, platform, tensorflow as tf, tf_cudnn_rnn\n"
+            "print('versions', platform.python_version(), tf.__version__, m.version('keras'),"
+            " m.version('numpy'), tf_cudnn_rnn.instruction_set())"
+        )
+        printed = run([python, "-c", code], log, variables, FOLDER)
+        words = re.search(r"^versions (.+)$", printed, re.MULTILINE)[1].split()
+        names = ("Python", "TensorFlow", "Keras", "NumPy", "instruction set")
+        outcome.versions = dict(zip(names, words, strict=True))
+        tests = TESTS + (["tests/legacy"] if environment.tf_keras else [])
+        pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", LEFT_OUT]
+        # Other versions warn of other things, which are not ours to mend.
+        pytest += ["-o", "filterwarnings=default", "--numprocesses=2", "--dist=worksteal", *tests]
+        printed = run(pytest, log, {**variables, "TF_CUDNN_RNN_TEST_WARNINGS": "default"}, tree)
+        outcome.passed = int(re.search(r"(\d+) passed", printed)[1])
+    except Failure as failure:
+        outcome.problem = str(failure)
+    shutil.rmtree(folder, ignore_errors=True)
+    return outcome
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """Returns the outcomes as Markdown."""
+    lines = [
+        "| distribution | TensorFlow | Python | Keras | NumPy | tests | |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for outcome in outcomes:
+        e, v = outcome.environment, outcome.versions
+        lines.append(
+            f"| {e.distribution}{', tf_keras' if e.tf_keras else ''} "
+            f"| {v.get('TensorFlow', e.tensorflow)} | {v.get('Python', e.python)} "
+            f"| {v.get('Keras', '')} | {v.get('NumPy', '')} | {outcome.passed or ''} "
+            f"| {outcome.problem or 'passed'} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def publish(outcomes: list[Outcome], wheel: pathlib.Path) -> None:
+    """Puts the table into the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    begin, end = "<!-- Made by `make test-matrix ARGS=--publish` -->\n", "<!-- end -->"
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    today = datetime.date.today().isoformat()
+    made = f"\n{wheel.name}, {today}:\n\n{table(outcomes)}\n"
+    PAGE.write_text(before + begin + made + end + after, encoding="utf-8")
+
+
+def main() -> None:
+    """Tests the environments that the flags name."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--all", action="store_true", help="every TensorFlow with every Python")
+    parser.add_argument("--only", default="", help="those whose name has this, such as 2.16")
+    parser.add_argument("--publish", action="store_true", help=f"into {PAGE.name}")
+    options = parser.parse_args()
+    environments = [it for it in (ALL if options.all else SOME) if options.only in it.name]
+    wheel = find_wheel()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    tree = copy_tests()
+    outcomes = []
+    for number, environment in enumerate(environments, 1):
+        wheels.say(f"{number} of {len(environments)}: {environment.name}")
+        outcome = check(environment, wheel, tree)
+        outcomes.append(outcome)
+        seconds = f"installed in {outcome.install_seconds:.0f} s, {outcome.passed} tests"
+        wheels.say(f"  {outcome.problem or 'passed'}; {seconds}")
+    print(table(outcomes), end="")
+    if options.publish:
+        publish(outcomes, wheel)
+    if any(outcome.problem for outcome in outcomes):
+        sys.exit(f"Not all passed; {FOLDER} has the logs.")
+
+
+if __name__ == "__main__":
+    main()
