@@ -1,6 +1,8 @@
-// Lets the shared library load on systems whose glibc and libstdc++ are older than those it was compiled with: back to
-// glibc 2.28 (Debian 10, RHEL 8, Ubuntu 20.04), as the wheels' platform tag promises. The headers of newer ones refer to
-// symbols that older ones lack. Each is defined here; nothing outside the shared library sees it.
+// Lets the shared library load on systems whose glibc and libstdc++ are older
+// than those it was compiled with: back to glibc 2.28 (Debian 10, RHEL 8,
+// Ubuntu 20.04), as the wheels' platform tag promises. The headers of newer
+// ones refer to symbols that older ones lack. Each is defined here; nothing
+// outside the shared library sees it.
 
 #include <cstdlib>
 #include <new>
@@ -9,8 +11,8 @@
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-// glibc 2.32: libstdc++ counts references of shared pointers without atomic instructions where it is true. False is
-// always right.
+// glibc 2.32: libstdc++ counts references of shared pointers without atomic
+// instructions where it is true. False is always right.
 extern "C" HIDDEN char __libc_single_threaded;
 char __libc_single_threaded = 0;
 
