@@ -6,7 +6,7 @@ VENV_PYTHON := .venv/bin/python
 # Its name tells the interpreter, so that another PYTHON= makes another .venv.
 VENV_STAMP := .venv/installed-for-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
 
-.PHONY: build demo test test-quick test-arm test-amx test-avx512 test-sanitizers test-machines test-writers test-matrix test-matrix-arm fuzz wheel wheels lint format \
+.PHONY: build demo test test-quick test-arm test-amx test-avx512 test-sanitizers test-machines test-writers test-matrix test-matrix-arm release-check fuzz wheel wheels lint format \
 	bench results clean
 
 # The shared library, in place: afterwards `import tf_cudnn_rnn` works in .venv.
@@ -62,6 +62,10 @@ test-matrix: $(VENV_STAMP)
 # The same of the wheel for 64-bit Arm, under emulation: some twenty minutes. TENSORFLOW=2.16 takes another one.
 test-matrix-arm: $(VENV_STAMP)
 	TENSORFLOW="$(TENSORFLOW)" tools/test_matrix_arm.sh $(ARGS)
+
+# All that a release needs, two hours; writes dist/release-check.md. ARGS=--only=lint,wheels runs some.
+release-check: $(VENV_STAMP)
+	$(VENV_PYTHON) tools/release_check.py $(ARGS)
 
 # Writes tests/golden anew with the libraries it comes from, and compares. Downloads them, and
 # needs their Pythons, 3.6 to 3.11. ARGS= names some of them, or --update.

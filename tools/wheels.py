@@ -164,11 +164,11 @@ def main() -> None:
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     try:
-        if options.here:
-            built = {platform.machine(): libraries.ROOT / "tf_cudnn_rnn" / "_libraries"}
-        else:
-            built = {it: build_libraries(it, options.tensorflows) for it in options.machines}
-        for machine, folder in built.items():
+        for machine in [platform.machine()] if options.here else options.machines:
+            if options.here:
+                folder = libraries.ROOT / "tf_cudnn_rnn" / "_libraries"
+            else:
+                folder = build_libraries(machine, options.tensorflows)
             wheel = pack(folder, machine, options.output)
             say(f"{wheel}, {wheel.stat().st_size / 1e6:.1f} MB")
             if not options.here:

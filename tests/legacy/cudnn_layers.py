@@ -264,6 +264,9 @@ def test_weights_files_go_both_ways(mode, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.skipif(
+    tf_keras.__version__.startswith("2.16."), reason="it cannot read what tf_keras 2.21 writes"
+)
 @pytest.mark.parametrize("name", ["lstm", "lstm_bidirectional", "gru", "gru_bidirectional"])
 def test_golden_files(name):
     with np.load(GOLDEN / f"{name}.npz") as golden:

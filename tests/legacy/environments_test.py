@@ -30,6 +30,7 @@ warnings.simplefilter("ignore")  # it is all deprecated
 import numpy as np
 import tensorflow.compat.v1 as tf
 import tf_cudnn_rnn
+import tf_keras
 
 tf.disable_v2_behavior()
 layers = tf.keras.layers
@@ -44,8 +45,11 @@ model.compile("adam", "mse")
 losses = model.fit(x, y, epochs=4, verbose=0).history["loss"]
 assert losses[-1] < losses[0], losses
 graph = tf.keras.backend.get_session().graph
-assert "CudnnRNNV3" in {operation.type for operation in graph.get_operations()}
+types = {operation.type for operation in graph.get_operations()}
+assert types & {"CudnnRNN", "CudnnRNNV2", "CudnnRNNV3"}, types
 
+if tf_keras.__version__.startswith("2.16."):
+    raise SystemExit  # it cannot read what 2.21 writes
 golden = np.load("tests/golden/tf_keras/lstm.npz")
 model = tf.keras.models.load_model("tests/golden/tf_keras/lstm.h5")
 np.testing.assert_allclose(model.predict(golden["x"]), golden["out_y"], rtol=0, atol=2e-6)
@@ -67,4 +71,4 @@ except Exception as error:
     print(type(error).__name__, error)
 """
     message = subprocesses.run_code(code)
-    assert "Could not find device for node: {{node CudnnRNNV3}}" in message
+    assert "Could not find device for node: {{node CudnnRNN" in message

@@ -157,7 +157,7 @@ def tolerance(case: cases.Case, name: str, expected: np.ndarray) -> float:
     if dtype == np.float64:
         return scale * 1e-12
     one = np.ones([], dtype)
-    eps = float(np.nextafter(one, 2 * one) - one)
+    eps = float(np.nextafter(one, one + one) - one)
     return scale * eps * (8 if is_gradient else 3)
 
 

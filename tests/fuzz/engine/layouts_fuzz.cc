@@ -59,7 +59,7 @@ Call SmallCall(Input& input) {
 Call Altered(Call call, Input& input) {
   RnnDescriptor& d = call.d;
   const Call before = call;
-  switch (input.Between(0, 8)) {
+  switch (input.Between(0, 9)) {
     case 0:
       d.mode = static_cast<CellMode>(input.Between(0, kNumCellModes - 1));
       if (d.mode != CellMode::kLstm) d.num_proj = 0;
@@ -84,6 +84,10 @@ Call Altered(Call call, Input& input) {
       call.padded.time_major = !call.padded.time_major;
       break;
     case 7:
+      d.hidden_size = input.Between(1, 12);
+      if (d.input_size != d.hidden_size) d.skip_input = false;
+      break;
+    case 8:
       call.padded.states_outer_major = !call.padded.states_outer_major;
       break;
     default:

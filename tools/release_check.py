@@ -1,0 +1,195 @@
+"""Runs all that a release needs, and writes a page of what passed: dist/release-check.md.
+
+It takes some two hours on two cores. Each step's output is in build/release-check; a step that
+fails does not keep the next from running. --only=lint,wheels runs some. Fuzzing, sanitizers and
+measurements take longer and are not repeated: the page says when they last ran.
+"""
+
+import argparse
+import dataclasses
+import hashlib
+import pathlib
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import libraries
+import wheels
+
+ROOT = libraries.ROOT
+LOGS = ROOT / "build" / "release-check"
+MAX_MEGABYTES = 30
+
+
+class Failure(Exception):
+    """What is wrong, in a sentence."""
+
+
+def run(step: str, *command: str) -> str:
+    """Runs a command, with its output in the step's log, and returns that."""
+    log = LOGS / f"{step}.log"
+    with log.open("w", encoding="utf-8") as file:
+        code = subprocess.run(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT).returncode
+    if code != 0:
+        raise Failure(f"`{' '.join(command)}` ended with {code}; see {log.relative_to(ROOT)}")
+    return log.read_text(encoding="utf-8")
+
+
+def check_sources() -> str:
+    """Nothing is left to commit, and versions agree."""
+    changed = subprocess.run(
+        ["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    if changed:
+        raise Failure(f"{len(changed)} files are not committed, {changed[0][3:]} among them")
+    version = re.search(
+        r'^__version__ = "(.+)"', (ROOT / "tf_cudnn_rnn" / "__init__.py").read_text(), re.MULTILINE
+    )[1]
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    if not re.search(
+        rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE
+    ):
+        raise Failure(f"CHANGELOG.md has no heading `## [{version}] - <date>`")
+    return f"version {version}, nothing to commit"
+
+
+def check_lint() -> str:
+    """Formats, lints and types."""
+    run("lint", "make", "lint")
+    return "clean"
+
+
+def check_tests() -> str:
+    """All tests, as CI runs them."""
+    closing = re.findall(r"^\d+ passed.*$", run("tests", "bash", ".ci/run"), re.MULTILINE)
+    return closing[-1] if closing else "passed"
+
+
+def digests(folder: pathlib.Path) -> dict[str, str]:
+    """The SHA-256 of each wheel of a folder."""
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.glob("*.whl"))
+    }
+
+
+def check_wheels() -> str:
+    """The wheels, built twice from nothing: equal, and small."""
+    found = []
+    for name in ("dist", "build/release-check/again"):
+        for wheel in (ROOT / name).glob("*.whl"):
+            wheel.unlink()
+        for machine in wheels.MACHINES:
+            subprocess.run(["rm", "-rf", str(ROOT / "build" / "wheels" / machine)], check=True)
+        python = str(ROOT / ".venv" / "bin" / "python")
+        run("wheels", python, "tools/wheels.py", f"--output={name}")
+        found.append(digests(ROOT / name))
+    if found[0] != found[1]:
+        raise Failure(f"built again, wheels differ: {found}")
+    for name in found[0]:
+        megabytes = (ROOT / "dist" / name).stat().st_size / 1e6
+        if megabytes > MAX_MEGABYTES:
+            raise Failure(f"{name} has {megabytes:.1f} MB, more than {MAX_MEGABYTES}")
+    return "twice the same; " + "; ".join(f"`{name}` sha256 {it}" for name, it in found[0].items())
+
+
+def check_matrix() -> str:
+    """The wheel for this machine, in clean environments."""
+    return f"{run('matrix', 'make', 'test-matrix').count('| passed |')} environments"
+
+
+def check_arm() -> str:
+    """The wheel for 64-bit Arm, under emulation."""
+    closing = re.findall(r"^\d+ passed.*$", run("arm", "make", "test-matrix-arm"), re.MULTILINE)
+    return closing[-1]
+
+
+def check_long_runs() -> str:
+    """What takes longer than this program, and when it last ran."""
+    text = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    section = re.search(r"^## Long runs\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    if section is None:
+        raise Failure("docs/reliability.md has no section `Long runs`")
+    dates = re.findall(r"\d{4}-\d\d-\d\d", section[1])
+    return f"docs/reliability.md, section Long runs: from {min(dates)} to {max(dates)}"
+
+
+@dataclasses.dataclass
+class Step:
+    """One thing that a release needs."""
+
+    name: str
+    check: Callable[[], str]
+    outcome: str = ""
+    passed: bool = False
+    minutes: float = 0.0
+
+
+STEPS = [
+    Step("sources", check_sources),
+    Step("lint", check_lint),
+    Step("tests", check_tests),
+    Step("wheels", check_wheels),
+    Step("matrix", check_matrix),
+    Step("arm", check_arm),
+    Step("long-runs", check_long_runs),
+]
+
+
+def page(steps: list[Step]) -> str:
+    """Returns the page, in Markdown."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    lines = [
+        "# Release check",
+        "",
+        f"Commit {commit}, {time.strftime('%Y-%m-%d %H:%M')}.",
+        "",
+        "| step | | minutes | |",
+        "| --- | --- | --- | --- |",
+    ]
+    for step in steps:
+        verdict = "passed" if step.passed else "FAILED"
+        lines.append(
+            f"| {step.name}: {step.check.__doc__} | {verdict} | {step.minutes:.1f} "
+            f"| {step.outcome} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Runs the steps that the flags name."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names = [step.name for step in STEPS]
+    parser.add_argument("--only", default=",".join(names), help=f"some of {', '.join(names)}")
+    options = parser.parse_args()
+    chosen = options.only.split(",")
+    if unknown := set(chosen) - set(names):
+        parser.error(f"there is no step {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    steps = [step for step in STEPS if step.name in chosen]
+    (LOGS / "again").mkdir(parents=True, exist_ok=True)
+    (ROOT / "dist").mkdir(exist_ok=True)
+    for step in steps:
+        wheels.say(f"{step.name} ...")
+        start = time.monotonic()
+        try:
+            step.outcome = step.check()
+            step.passed = True
+        except Failure as failure:
+            step.outcome = str(failure)
+        step.minutes = (time.monotonic() - start) / 60
+        wheels.say(f"  {'passed' if step.passed else 'FAILED'}: {step.outcome}")
+    text = page(steps)
+    (ROOT / "dist" / "release-check.md").write_text(text, encoding="utf-8")
+    print(text)
+    if not all(step.passed for step in steps):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
