@@ -118,13 +118,13 @@ def _built_for() -> str:
     """Returns the version of TensorFlow that the shared library was built for."""
     library_path()  # which refuses a missing one
     try:
-        from tf_cudnn_rnn import _build_info
+        from tf_cudnn_rnn._build_info import TF_VERSION
     except ImportError as error:
         raise ImportError(
             f"tf_cudnn_rnn does not know what {_PATH} was built for: "
             f"{_PATH.with_name('_build_info.py')} is missing. {_how_to_build()}"
         ) from error
-    return _build_info.TF_VERSION
+    return TF_VERSION
 
 
 @functools.cache
