@@ -3,8 +3,8 @@
 #
 #   docker build -f docker/build.Dockerfile --output dist .
 #
-# Docker was not at hand when this was written. hadolint finds no fault with it, and the commands of its RUN lines ran in a
-# chroot of Debian 12; the file as a whole has not been built.
+# Docker was not at hand when this was written. hadolint finds no fault with it, and the packages were installed in a chroot
+# of Debian 12; the file as a whole has not been built.
 FROM debian:12-slim AS build
 # hadolint ignore=DL3008 # of one release of Debian: no other versions will come
 RUN apt-get update \
