@@ -15,6 +15,7 @@ graphs and SavedModels that hold such ops, to run on the CPU, gradients included
 """
 
 import importlib
+from typing import TYPE_CHECKING
 
 from tf_cudnn_rnn import _library, weights
 from tf_cudnn_rnn._library import instruction_set, library_path, release_scratch
@@ -38,10 +39,14 @@ if _library.has_tensorflow():
     from tf_cudnn_rnn import _gradients, raw_ops  # noqa: F401
     from tf_cudnn_rnn.params import canonical_to_params, params_to_canonical
 
+if TYPE_CHECKING:
+    from tf_cudnn_rnn import keras  # noqa: F401
 
-def __getattr__(name: str):
-    if name in __all__ or name == "keras":  # whose name a star import should leave alone
-        if not _library.has_tensorflow():
-            raise _library.needs_tensorflow(f"tf_cudnn_rnn.{name}")
-        return importlib.import_module(f"tf_cudnn_rnn.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+else:  # or type checkers would believe in any name
+
+    def __getattr__(name):
+        if name in __all__ or name == "keras":  # whose name a star import should leave alone
+            if not _library.has_tensorflow():
+                raise _library.needs_tensorflow(f"tf_cudnn_rnn.{name}")
+            return importlib.import_module(f"tf_cudnn_rnn.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

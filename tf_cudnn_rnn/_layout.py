@@ -20,6 +20,8 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from tf_cudnn_rnn._types import Direction, InputMode, Named, RnnMode
+
 # In cuDNN's order. A simple RNN has one gate, which needs no name.
 GATES = {
     "rnn_relu": ("",),
@@ -89,12 +91,12 @@ def _first(names: list[ParamName], limit: int = 8) -> str:
 class Layout:
     """The layout of the `params` of one network; fields go by the ops' names."""
 
-    rnn_mode: str
+    rnn_mode: RnnMode
     num_layers: int
     num_units: int
     input_size: int
-    direction: str = "unidirectional"
-    input_mode: str = "linear_input"
+    direction: Direction = "unidirectional"
+    input_mode: InputMode = "linear_input"
     num_proj: int = 0
 
     def __post_init__(self) -> None:
@@ -203,7 +205,7 @@ class Layout:
         upper = G * H * D * P + recurrent
         return D * (first + (self.num_layers - 1) * upper)
 
-    def in_order(self, named: Iterable | Mapping) -> list[Any]:
+    def in_order(self, named: Named[ParamName, Any]) -> list[Any]:
         """Returns the values of `named` in the order of `regions`.
 
         Args:
@@ -228,7 +230,9 @@ class Layout:
             if name in values:
                 duplicate.append(name)
             values[name] = value
-        names = (region.name for region in itertools.chain(self._weights(), self._biases()))
+        names: Iterable[ParamName] = (
+            region.name for region in itertools.chain(self._weights(), self._biases())
+        )
         unknown = []
         # Anybody can say a number of layers. If it is beyond what is there, something is missing,
         # and the search for it stops at the first few.

@@ -17,7 +17,7 @@ The letters are those of _layout.py; G is the number of gates.
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -234,7 +234,12 @@ def _rnn_relu(from_input: Dual, from_h: Dual, h: Dual) -> tuple[Dual, ...]:
     return (_relu(from_input + from_h),)
 
 
-_CELLS = {"lstm": _lstm, "gru": _gru, "rnn_tanh": _rnn_tanh, "rnn_relu": _rnn_relu}
+_CELLS: dict[str, Callable[..., Any]] = {
+    "lstm": _lstm,
+    "gru": _gru,
+    "rnn_tanh": _rnn_tanh,
+    "rnn_relu": _rnn_relu,
+}
 
 
 # ------------------------------------------------------------------------------------

@@ -7,20 +7,21 @@ import tensorflow as tf
 
 from tf_cudnn_rnn import raw_ops
 from tf_cudnn_rnn._layout import Layout, ParamName
+from tf_cudnn_rnn._types import Direction, InputMode, Named, RnnMode, TensorLike
 
 # Matrices and biases. The op has an output for each, and would check the size only then.
 _MANY = 10_000
 
 
 def params_to_canonical(
-    params: tf.Tensor,
-    rnn_mode: str,
+    params: TensorLike,
+    rnn_mode: RnnMode,
     num_layers: int,
     num_units: int,
     input_size: int,
     *,
-    direction: str = "unidirectional",
-    input_mode: str = "linear_input",
+    direction: Direction = "unidirectional",
+    input_mode: InputMode = "linear_input",
     num_proj: int = 0,
 ) -> list[tuple[ParamName, tf.Tensor]]:
     """Takes `params` apart: returns (name, values) pairs. Differentiable.
@@ -63,14 +64,14 @@ def params_to_canonical(
 
 
 def canonical_to_params(
-    named,
-    rnn_mode: str,
+    named: Named[ParamName, TensorLike],
+    rnn_mode: RnnMode,
     num_layers: int,
     num_units: int,
     input_size: int,
     *,
-    direction: str = "unidirectional",
-    input_mode: str = "linear_input",
+    direction: Direction = "unidirectional",
+    input_mode: InputMode = "linear_input",
     num_proj: int = 0,
 ) -> tf.Tensor:
     """The inverse of `params_to_canonical`: returns `params` [N]. Differentiable.

@@ -30,8 +30,24 @@ vectors. W, R, bW, bR are a gate's input kernel, recurrent kernel and two biases
                        h' = (1 - z) * n + z * h
 """
 
+from collections.abc import Sequence
+
 from tf_cudnn_rnn import _library
 from tf_cudnn_rnn._layout import integer
+from tf_cudnn_rnn._types import Direction, DType, InputMode, RnnMode, TensorLike
+
+_ops = _library.load()  # which says what to do if there is no TensorFlow
+
+import tensorflow as tf  # noqa: E402
+
+from tf_cudnn_rnn._op_results import (  # noqa: E402
+    CudnnRNNBackpropV3Result,
+    CudnnRNNParamsToCanonicalV2Result,
+    CudnnRNNV3Result,
+    KerasRNNBackpropResult,
+    KerasRNNResult,
+    KerasToParamsBackpropResult,
+)
 
 __all__ = [
     "CudnnRNNBackpropV3",
@@ -44,8 +60,6 @@ __all__ = [
     "KerasToParams",
     "KerasToParamsBackprop",
 ]
-
-_ops = _library.load()
 
 
 def _rng_seed(seed: int, seed2: int) -> list[int]:
@@ -62,7 +76,7 @@ def _rng_seed(seed: int, seed2: int) -> list[int]:
     return [(integer("seed", seed) << 32) | integer("seed2", seed2), 0]
 
 
-def _lengths(sequence_lengths):
+def _lengths(sequence_lengths: TensorLike) -> TensorLike:
     """Returns them, of a type that the ops take; TensorFlow would not name the argument."""
     dtype = getattr(getattr(sequence_lengths, "dtype", None), "base_dtype", None)  # a tensor's
     if dtype is not None and dtype.name != "int32":
@@ -75,23 +89,23 @@ def _lengths(sequence_lengths):
 
 def CudnnRNNV3(
     *,
-    input,
-    input_h,
-    input_c,
-    params,
-    sequence_lengths,
-    rnn_mode="lstm",
-    input_mode="linear_input",
-    direction="unidirectional",
-    dropout=0,
-    seed=0,
-    seed2=0,
-    num_proj=0,
-    is_training=True,
-    time_major=True,
-    rng_seed=None,
-    name=None,
-):
+    input: TensorLike,
+    input_h: TensorLike,
+    input_c: TensorLike,
+    params: TensorLike,
+    sequence_lengths: TensorLike,
+    rnn_mode: RnnMode = "lstm",
+    input_mode: InputMode = "linear_input",
+    direction: Direction = "unidirectional",
+    dropout: float = 0,
+    seed: int = 0,
+    seed2: int = 0,
+    num_proj: int = 0,
+    is_training: bool = True,
+    time_major: bool = True,
+    rng_seed: TensorLike | None = None,
+    name: str | None = None,
+) -> CudnnRNNV3Result:
     """Runs a recurrent network over a batch of sequences.
 
     Shapes below are time-major; if `time_major` is false, the first two dimensions
@@ -168,29 +182,29 @@ def CudnnRNNV3(
 
 def CudnnRNNBackpropV3(
     *,
-    input,
-    input_h,
-    input_c,
-    params,
-    sequence_lengths,
-    output,
-    output_h,
-    output_c,
-    output_backprop,
-    output_h_backprop,
-    output_c_backprop,
-    reserve_space,
-    host_reserved,
-    rnn_mode="lstm",
-    input_mode="linear_input",
-    direction="unidirectional",
-    dropout=0,
-    seed=0,
-    seed2=0,
-    num_proj=0,
-    time_major=True,
-    name=None,
-):
+    input: TensorLike,
+    input_h: TensorLike,
+    input_c: TensorLike,
+    params: TensorLike,
+    sequence_lengths: TensorLike,
+    output: TensorLike,
+    output_h: TensorLike,
+    output_c: TensorLike,
+    output_backprop: TensorLike,
+    output_h_backprop: TensorLike,
+    output_c_backprop: TensorLike,
+    reserve_space: TensorLike,
+    host_reserved: TensorLike,
+    rnn_mode: RnnMode = "lstm",
+    input_mode: InputMode = "linear_input",
+    direction: Direction = "unidirectional",
+    dropout: float = 0,
+    seed: int = 0,
+    seed2: int = 0,
+    num_proj: int = 0,
+    time_major: bool = True,
+    name: str | None = None,
+) -> CudnnRNNBackpropV3Result:
     """The gradient of CudnnRNNV3; tf.GradientTape and tf.gradients call it.
 
     Args:
@@ -241,20 +255,20 @@ def CudnnRNNBackpropV3(
 
 def CudnnRNNParamsSize(
     *,
-    num_layers,
-    num_units,
-    input_size,
-    T,
-    S,
-    rnn_mode="lstm",
-    input_mode="linear_input",
-    direction="unidirectional",
-    dropout=0,
-    seed=0,
-    seed2=0,
-    num_proj=0,
-    name=None,
-):
+    num_layers: TensorLike,
+    num_units: TensorLike,
+    input_size: TensorLike,
+    T: DType,
+    S: DType,
+    rnn_mode: RnnMode = "lstm",
+    input_mode: InputMode = "linear_input",
+    direction: Direction = "unidirectional",
+    dropout: float = 0,
+    seed: int = 0,
+    seed2: int = 0,
+    num_proj: int = 0,
+    name: str | None = None,
+) -> tf.Tensor:
     """Returns N as a tensor. `tf_cudnn_rnn.params_size` returns it as a Python int.
 
     Args:
@@ -289,21 +303,21 @@ def CudnnRNNParamsSize(
 
 def CudnnRNNParamsToCanonicalV2(
     *,
-    num_layers,
-    num_units,
-    input_size,
-    params,
-    num_params_weights,
-    num_params_biases,
-    rnn_mode="lstm",
-    input_mode="linear_input",
-    direction="unidirectional",
-    dropout=0,
-    seed=0,
-    seed2=0,
-    num_proj=0,
-    name=None,
-):
+    num_layers: TensorLike,
+    num_units: TensorLike,
+    input_size: TensorLike,
+    params: TensorLike,
+    num_params_weights: int,
+    num_params_biases: int,
+    rnn_mode: RnnMode = "lstm",
+    input_mode: InputMode = "linear_input",
+    direction: Direction = "unidirectional",
+    dropout: float = 0,
+    seed: int = 0,
+    seed2: int = 0,
+    num_proj: int = 0,
+    name: str | None = None,
+) -> CudnnRNNParamsToCanonicalV2Result:
     """Copies the matrices and bias vectors out of `params`.
 
     `tf_cudnn_rnn.params_to_canonical` does the same and knows their names. By k, the
@@ -347,20 +361,20 @@ def CudnnRNNParamsToCanonicalV2(
 
 def CudnnRNNCanonicalToParamsV2(
     *,
-    num_layers,
-    num_units,
-    input_size,
-    weights,
-    biases,
-    rnn_mode="lstm",
-    input_mode="linear_input",
-    direction="unidirectional",
-    dropout=0,
-    seed=0,
-    seed2=0,
-    num_proj=0,
-    name=None,
-):
+    num_layers: TensorLike,
+    num_units: TensorLike,
+    input_size: TensorLike,
+    weights: Sequence[TensorLike],
+    biases: Sequence[TensorLike],
+    rnn_mode: RnnMode = "lstm",
+    input_mode: InputMode = "linear_input",
+    direction: Direction = "unidirectional",
+    dropout: float = 0,
+    seed: int = 0,
+    seed2: int = 0,
+    num_proj: int = 0,
+    name: str | None = None,
+) -> tf.Tensor:
     """Makes `params` of matrices and bias vectors: undoes ParamsToCanonicalV2.
 
     Args:
@@ -396,18 +410,18 @@ def CudnnRNNCanonicalToParamsV2(
 
 def KerasRNN(
     *,
-    input,
-    input_h,
-    input_c,
-    kernel,
-    recurrent_kernel,
-    sequence_lengths,
-    biases=(),
-    rnn_mode="lstm",
-    is_training=True,
-    time_major=True,
-    name=None,
-):
+    input: TensorLike,
+    input_h: TensorLike,
+    input_c: TensorLike,
+    kernel: TensorLike,
+    recurrent_kernel: TensorLike,
+    sequence_lengths: TensorLike,
+    biases: Sequence[TensorLike] = (),
+    rnn_mode: RnnMode = "lstm",
+    is_training: bool = True,
+    time_major: bool = True,
+    name: str | None = None,
+) -> KerasRNNResult:
     """Runs one recurrent layer in one direction, with the weights of a Keras layer.
 
     It computes what CudnnRNNV3 does with the `params` that KerasToParams returns, which it
@@ -439,24 +453,24 @@ def KerasRNN(
 
 def KerasRNNBackprop(
     *,
-    input,
-    input_h,
-    input_c,
-    kernel,
-    recurrent_kernel,
-    sequence_lengths,
-    output,
-    output_h,
-    output_c,
-    output_backprop,
-    output_h_backprop,
-    output_c_backprop,
-    reserve_space,
-    biases=(),
-    rnn_mode="lstm",
-    time_major=True,
-    name=None,
-):
+    input: TensorLike,
+    input_h: TensorLike,
+    input_c: TensorLike,
+    kernel: TensorLike,
+    recurrent_kernel: TensorLike,
+    sequence_lengths: TensorLike,
+    output: TensorLike,
+    output_h: TensorLike,
+    output_c: TensorLike,
+    output_backprop: TensorLike,
+    output_h_backprop: TensorLike,
+    output_c_backprop: TensorLike,
+    reserve_space: TensorLike,
+    biases: Sequence[TensorLike] = (),
+    rnn_mode: RnnMode = "lstm",
+    time_major: bool = True,
+    name: str | None = None,
+) -> KerasRNNBackpropResult:
     """The gradient of KerasRNN; tf.GradientTape and tf.gradients call it.
 
     Args:
@@ -493,7 +507,14 @@ def KerasRNNBackprop(
     )
 
 
-def KerasToParams(*, kernel, recurrent_kernel, biases=(), rnn_mode="lstm", name=None):
+def KerasToParams(
+    *,
+    kernel: TensorLike,
+    recurrent_kernel: TensorLike,
+    biases: Sequence[TensorLike] = (),
+    rnn_mode: RnnMode = "lstm",
+    name: str | None = None,
+) -> tf.Tensor:
     """Returns `params` of one layer in one direction, from the weights of a Keras layer.
 
     Args:
@@ -517,7 +538,14 @@ def KerasToParams(*, kernel, recurrent_kernel, biases=(), rnn_mode="lstm", name=
     )
 
 
-def KerasToParamsBackprop(*, params_backprop, num_units, num_biases=1, rnn_mode="lstm", name=None):
+def KerasToParamsBackprop(
+    *,
+    params_backprop: TensorLike,
+    num_units: TensorLike,
+    num_biases: int = 1,
+    rnn_mode: RnnMode = "lstm",
+    name: str | None = None,
+) -> KerasToParamsBackpropResult:
     """The gradient of KerasToParams.
 
     Args:

@@ -23,7 +23,7 @@ A `to_*` returns the arrays and notes on what they could not keep. `convert_slot
 optimiser's moments along. docs/weights.md has the order of gates and biases of each.
 """
 
-import numpy as np
+from numpy.typing import ArrayLike
 
 from tf_cudnn_rnn._formats.canonical import (
     Canonical,
@@ -61,6 +61,7 @@ from tf_cudnn_rnn._formats.vectors import (
     to_mxnet,
 )
 from tf_cudnn_rnn._layout import Layout, ParamName
+from tf_cudnn_rnn._types import Array, Direction, InputMode, Named, RnnMode
 
 __all__ = [
     "Canonical",
@@ -100,13 +101,13 @@ __all__ = [
 
 
 def params_size(
-    rnn_mode: str,
+    rnn_mode: RnnMode,
     num_layers: int,
     num_units: int,
     input_size: int,
     *,
-    direction: str = "unidirectional",
-    input_mode: str = "linear_input",
+    direction: Direction = "unidirectional",
+    input_mode: InputMode = "linear_input",
     num_proj: int = 0,
 ) -> int:
     """Returns N, the number of elements of `params`.
@@ -129,16 +130,16 @@ def params_size(
 
 
 def params_to_canonical(
-    params: np.ndarray,
-    rnn_mode: str,
+    params: ArrayLike,
+    rnn_mode: RnnMode,
     num_layers: int,
     num_units: int,
     input_size: int,
     *,
-    direction: str = "unidirectional",
-    input_mode: str = "linear_input",
+    direction: Direction = "unidirectional",
+    input_mode: InputMode = "linear_input",
     num_proj: int = 0,
-) -> list[tuple[ParamName, np.ndarray]]:
+) -> list[tuple[ParamName, Array]]:
     """Takes `params` apart: returns (name, copy of the values) pairs.
 
     They come in the order of `params`: all matrices, then all biases, each by layer,
@@ -158,16 +159,16 @@ def params_to_canonical(
 
 
 def canonical_to_params(
-    named,
-    rnn_mode: str,
+    named: Named[ParamName, ArrayLike],
+    rnn_mode: RnnMode,
     num_layers: int,
     num_units: int,
     input_size: int,
     *,
-    direction: str = "unidirectional",
-    input_mode: str = "linear_input",
+    direction: Direction = "unidirectional",
+    input_mode: InputMode = "linear_input",
     num_proj: int = 0,
-) -> np.ndarray:
+) -> Array:
     """The inverse of `params_to_canonical`: returns `params` [N].
 
     Args:

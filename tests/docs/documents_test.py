@@ -11,7 +11,9 @@ DECISIONS = ROOT / "docs" / "decisions"
 DECISION_PAGES = sorted(p for p in DECISIONS.glob("*.md") if p.name != "README.md")
 DOCUMENTS = [
     ROOT / "README.md",
+    ROOT / "CODE_OF_CONDUCT.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted(DECISIONS.glob("*.md")),
 ]

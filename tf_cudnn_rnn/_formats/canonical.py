@@ -7,12 +7,14 @@ The letters are those of `_layout`; G is the number of gates.
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tf_cudnn_rnn._formats import untrusted
 from tf_cudnn_rnn._layout import DIRECTIONS, GATES, Layout, ParamName
+from tf_cudnn_rnn._types import Array, Named, Of, RnnMode
 
 # A layer's number in a name of a file. Other spellings of a number would be other names of it.
 INDEX = r"(?:0|[1-9][0-9]{0,8})"
@@ -20,7 +22,7 @@ INDEX = r"(?:0|[1-9][0-9]{0,8})"
 OF = ("weights", "gradients")
 
 
-def split(params: Any, layout: Layout) -> list[tuple[ParamName, np.ndarray]]:
+def split(params: ArrayLike, layout: Layout) -> list[tuple[ParamName, Array]]:
     """Takes `params` [N] apart: (name, copy of the values) pairs in its order."""
     params = np.asarray(params)
     if params.shape != (layout.size,):
@@ -33,7 +35,7 @@ def split(params: Any, layout: Layout) -> list[tuple[ParamName, np.ndarray]]:
     ]
 
 
-def checked(named: Any, layout: Layout) -> list[np.ndarray]:
+def checked(named: Named[ParamName, ArrayLike], layout: Layout) -> list[Array]:
     """Returns the arrays of `named` in the order of `params`, of one dtype, shapes checked."""
     arrays = [np.asarray(array) for array in layout.in_order(named)]
     dtypes = {array.dtype for array in arrays}
@@ -46,7 +48,7 @@ def checked(named: Any, layout: Layout) -> list[np.ndarray]:
     return arrays
 
 
-def join(arrays: Sequence[np.ndarray]) -> np.ndarray:
+def join(arrays: Sequence[Array]) -> Array:
     """The inverse of `split`, for arrays in the order of `params`."""
     return np.concatenate([array.ravel() for array in arrays])
 
@@ -67,9 +69,19 @@ class Canonical:
     """
 
     layout: Layout
-    named: Mapping[ParamName, np.ndarray]
-    of: str = "weights"
+    named: Mapping[ParamName, Array]
+    of: Of = "weights"
     notes: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:  # the constructor takes pairs, too
+
+        def __init__(
+            self,
+            layout: Layout,
+            named: Named[ParamName, ArrayLike],
+            of: Of = "weights",
+            notes: tuple[str, ...] = (),
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         check_of(self.of)
@@ -78,7 +90,7 @@ class Canonical:
         object.__setattr__(self, "named", dict(zip(names, arrays, strict=True)))
 
     @property
-    def params(self) -> np.ndarray:
+    def params(self) -> Array:
         """The ops' vector [N], a copy."""
         return join(list(self.named.values()))
 
@@ -103,11 +115,11 @@ class Exported(NamedTuple):
 class Cell(NamedTuple):
     """One direction of one layer; gates in the order of `GATES`."""
 
-    W: np.ndarray  # [G, H, in]
-    R: np.ndarray  # [G, H, P]
-    bW: np.ndarray  # [G, H]
-    bR: np.ndarray  # [G, H]
-    projection: np.ndarray | None = None  # [P, H]
+    W: Array  # [G, H, in]
+    R: Array  # [G, H, P]
+    bW: Array  # [G, H]
+    bR: Array  # [G, H]
+    projection: Array | None = None  # [P, H]
 
 
 # ------------------------------------------------------------------------------------
@@ -166,7 +178,9 @@ def guess_mode(gates: int) -> str:
     return {1: "a simple RNN", 3: "a GRU", 4: "an LSTM"}.get(gates, "none known here")
 
 
-def wrong_gates(name: str, letters: str, shape: Sequence[int], rnn_mode: str, rows_first: bool):
+def wrong_gates(
+    name: str, letters: str, shape: Sequence[int], rnn_mode: str, rows_first: bool
+) -> ValueError:
     """The error for a recurrent kernel whose shape is not that of `rnn_mode`.
 
     Args:
@@ -185,7 +199,9 @@ def wrong_gates(name: str, letters: str, shape: Sequence[int], rnn_mode: str, ro
     )
 
 
-def check_shape(name: str, array: np.ndarray, letters: str, expected: Sequence[int], hint=""):
+def check_shape(
+    name: str, array: Array, letters: str, expected: Sequence[int], hint: str = ""
+) -> None:
     """Raises ValueError if `array` does not have the shape that `letters` spell; -1 is any."""
     if array.shape != tuple(expected):
         if not hint and array.shape[::-1] == tuple(expected):
@@ -196,7 +212,7 @@ def check_shape(name: str, array: np.ndarray, letters: str, expected: Sequence[i
         )
 
 
-def check_dtypes(arrays: Mapping[str, np.ndarray]) -> np.dtype:
+def check_dtypes(arrays: Mapping[str, Array]) -> np.dtype:
     """Returns the one dtype, a floating-point one, of all arrays."""
     dtypes = {array.dtype: name for name, array in arrays.items()}
     if len(dtypes) > 1:
@@ -217,17 +233,17 @@ def check_dtypes(arrays: Mapping[str, np.ndarray]) -> np.dtype:
 # ------------------------------------------------------------------------------------
 
 
-def from_order(blocks: np.ndarray, order: Sequence[str], rnn_mode: str) -> np.ndarray:
+def from_order(blocks: Array, order: Sequence[str], rnn_mode: str) -> Array:
     """Puts blocks [G, ...] that lie in a format's `order` of gates into that of `GATES`."""
     return blocks[[order.index(gate) for gate in GATES[rnn_mode]]]
 
 
-def to_order(blocks: np.ndarray, order: Sequence[str], rnn_mode: str) -> np.ndarray:
+def to_order(blocks: Array, order: Sequence[str], rnn_mode: str) -> Array:
     """The inverse of `from_order`."""
     return blocks[[GATES[rnn_mode].index(gate) for gate in order]]
 
 
-def split_bias(bias: np.ndarray, of: str) -> tuple[np.ndarray, np.ndarray]:
+def split_bias(bias: Array, of: str) -> tuple[Array, Array]:
     """Returns bW and bR for a format that keeps their sum.
 
     The sum goes into bR, so that it comes back to the bit. Its gradient is that of both.
@@ -235,7 +251,7 @@ def split_bias(bias: np.ndarray, of: str) -> tuple[np.ndarray, np.ndarray]:
     return (np.zeros_like(bias) if of == "weights" else bias.copy()), bias
 
 
-def merge_biases(bW: np.ndarray, bR: np.ndarray, of: str) -> np.ndarray:
+def merge_biases(bW: Array, bR: Array, of: str) -> Array:
     """The inverse of `split_bias`: the sum, or the gradient that both have."""
     if of == "weights":
         # Without arithmetic where it would change bits only: -0 + 0 is 0.
@@ -244,7 +260,9 @@ def merge_biases(bW: np.ndarray, bR: np.ndarray, of: str) -> np.ndarray:
     return np.where(bW == bR, bW, half * bW + half * bR)
 
 
-def merge_notes(cells: Sequence[Sequence[Cell]], what: str, of: str, gates=slice(None)):
+def merge_notes(
+    cells: Sequence[Sequence[Cell]], what: str, of: str, gates: slice = slice(None)
+) -> tuple[str, ...]:
     """Notes on what `merge_biases` loses for these gates of `cells`; `what` keeps one bias."""
     flat = [cell for layer in cells for cell in layer]
     if of == "weights":
@@ -267,7 +285,7 @@ def merge_notes(cells: Sequence[Sequence[Cell]], what: str, of: str, gates=slice
 
 
 def from_cells(
-    rnn_mode: str, cells: Sequence[Sequence[Cell]], of: str, notes: Sequence[str] = ()
+    rnn_mode: RnnMode, cells: Sequence[Sequence[Cell]], of: Of, notes: Sequence[str] = ()
 ) -> Canonical:
     """Names the weights of `cells` [L][D]. Readers have checked all shapes."""
     first = cells[0][0]
@@ -314,13 +332,13 @@ def to_cells(
         raise ValueError(
             f"{what} cannot hold `num_proj` = {layout.num_proj} of {layout}: {projection}"
         )
-    notes = ()
-    cells = []
+    notes: tuple[str, ...] = ()
+    cells: list[list[Cell]] = []
     for layer in range(layout.num_layers):
         cells.append([])
         for direction in DIRECTIONS[layout.direction]:
 
-            def stack(kind: str, layer=layer, direction=direction) -> np.ndarray:
+            def stack(kind: str, layer: int = layer, direction: str = direction) -> Array:
                 gates = GATES[layout.rnn_mode]
                 return np.stack(
                     [canonical.named[ParamName(layer, direction, gate, kind)] for gate in gates]

@@ -16,6 +16,7 @@ import numpy as np
 from tf_cudnn_rnn._formats import canonical as base
 from tf_cudnn_rnn._formats import params_header, untrusted, vectors
 from tf_cudnn_rnn._formats.canonical import Canonical
+from tf_cudnn_rnn._types import Of
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 # Attributes of keras.CudnnRNN; its checkpoints have them as names.
@@ -66,7 +67,7 @@ class _Graph(NamedTuple):
 
 
 @functools.cache
-def _protobuf() -> tuple[type, type[Exception]]:
+def _protobuf() -> tuple[Any, type[Exception]]:
     """TrackableObjectGraph, of trackable_object_graph.proto in TensorFlow, and what it raises.
 
     It has the fields that are read here; protobuf skips others.
@@ -125,7 +126,7 @@ class _Damage(Exception):
     """What is wrong with a graph that protobuf can read."""
 
 
-def _nodes(graph) -> list[_Node]:
+def _nodes(graph: Any) -> list[_Node]:
     count = len(graph.nodes)
     if count + sum(len(node.children) for node in graph.nodes) > _MAX_OBJECTS:
         raise _Damage(f"more than {_MAX_OBJECTS} objects and children")
@@ -141,7 +142,7 @@ def _nodes(graph) -> list[_Node]:
 def _parents(nodes: list[_Node]) -> dict[int, tuple[int, str] | None]:
     if not nodes:
         raise _Damage("no objects")
-    parents = {0: None}
+    parents: dict[int, tuple[int, str] | None] = {0: None}
     lengths = {0: 0}
     queue = collections.deque([0])
     while queue:
@@ -158,7 +159,7 @@ def _parents(nodes: list[_Node]) -> dict[int, tuple[int, str] | None]:
 
 def _slots_of(graph: _Graph, params: int) -> dict[str, dict[str, int]]:
     """What optimisers keep for a variable: by name, without underscores, and optimiser's path."""
-    slots = collections.defaultdict(dict)
+    slots: dict[str, dict[str, int]] = collections.defaultdict(dict)
     optimizers = 0
     for index in graph.parents:
         lists = {
@@ -216,7 +217,7 @@ def checkpoint_to_canonical(
     variables: Mapping[str, Any],
     layer: str | None = None,
     slot: str | None = None,
-    of: str = "weights",
+    of: Of = "weights",
 ) -> Canonical:
     """Reads a tf_cudnn_rnn.keras.CudnnRNN layer, or an optimiser's slot of it, in a checkpoint.
 

@@ -9,6 +9,7 @@ or a dataset names, and believes what the file says of its sizes.
 `read` is for the process that wants the arrays, most else for the one that reads.
 """
 
+import io
 import itertools
 import json
 import math
@@ -19,11 +20,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from tf_cudnn_rnn._formats import untrusted
+from tf_cudnn_rnn._types import Array
 
 # Of the processor, besides that for the bytes there are: some thousand arrays.
 _SECONDS = 1.4
@@ -47,7 +49,7 @@ hdf5.main(sys.argv[2])
 _ERROR = "\n--- "
 
 
-def read(path: str) -> list[tuple[str, str, list[np.ndarray]]]:
+def read(path: str) -> list[tuple[str, str, list[Array]]]:
     """Returns the name, the class ("" if unknown) and the arrays of each layer with weights.
 
     Raises:
@@ -67,12 +69,13 @@ def read(path: str) -> list[tuple[str, str, list[np.ndarray]]]:
             # It multiplies nothing; and reads nothing but the file.
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "HDF5_PLUGIN_PRELOAD": "::"},
         ) as child:
+            stdout: Any = child.stdout  # a pipe
             try:
-                layers = list(receive(child.stdout, size))
+                layers = list(receive(stdout, size))
             except EOFError:
                 layers = None
             finally:
-                child.stdout.close()
+                stdout.close()
         if layers is None or child.returncode:
             errors.seek(0)
             raise ValueError(_reason(path, child.returncode, errors.read()))
@@ -91,7 +94,7 @@ def _reason(path: str, status: int, errors: bytes) -> str:
     return f"{path} could not be read by {sys.executable}: {untrusted.shown(said[-200:])}"
 
 
-def receive(stream: BinaryIO, size: int) -> Iterator[tuple[str, str, list[np.ndarray]]]:
+def receive(stream: io.BufferedIOBase, size: int) -> Iterator[tuple[str, str, list[Array]]]:
     """Reads what `send` wrote of a file of `size` bytes.
 
     Raises:
@@ -106,8 +109,10 @@ def receive(stream: BinaryIO, size: int) -> Iterator[tuple[str, str, list[np.nda
         for dtype, shape in arrays:
             array = np.empty(shape, dtype)
             allowance.take(array.nbytes, name)
-            if array.size and stream.readinto(array.reshape(-1).view(np.uint8)) != array.nbytes:
-                raise EOFError
+            if array.size:
+                content = array.reshape(-1).view(np.uint8).data
+                if stream.readinto(content) != array.nbytes:
+                    raise EOFError
             layer.append(array)
         yield name, class_name, layer
 
@@ -145,7 +150,7 @@ def limit(size: int) -> None:
     signal.setitimer(signal.ITIMER_PROF, _SECONDS + size / _BYTES_PER_SECOND)
 
 
-def send(path: str, out: BinaryIO) -> None:
+def send(path: str, out: io.BufferedIOBase) -> None:
     """Writes a line of JSON about all layers, and then their arrays.
 
     Raises:
@@ -168,10 +173,10 @@ def send(path: str, out: BinaryIO) -> None:
             for dataset in datasets:
                 with untrusted.read_by("h5py", f"{untrusted.shown(name)} in {path}"):
                     for piece in _pieces(dataset):
-                        out.write(np.ascontiguousarray(piece))
+                        out.write(np.ascontiguousarray(piece).data)
 
 
-def _layers(file, path: str) -> list[tuple[str, str, list]]:
+def _layers(file: Any, path: str) -> list[tuple[str, str, list[Any]]]:
     """Finds all layers with weights: name, class, and datasets, which are known to be sound."""
     group = file
     if _link(file, "model_weights", path) is not None:
@@ -215,13 +220,13 @@ def _once(names: list[str], where: str) -> list[str]:
     return names
 
 
-def _some(group, where: str) -> str:
+def _some(group: Any, where: str) -> str:
     """The first members of a group, for a message."""
     with untrusted.read_by("h5py", where):
         return ", ".join(sorted(map(untrusted.shown, itertools.islice(group, 8))))
 
 
-def _link(group, name: str, where: str):
+def _link(group: Any, name: str, where: str) -> Any:
     """Returns the link of this name, None if there is none. Follows no link."""
     import h5py
 
@@ -237,7 +242,7 @@ def _link(group, name: str, where: str):
     return link
 
 
-def member(group, name: str, where: str, kind: str):
+def member(group: Any, name: str, where: str, kind: str) -> Any:
     """Returns an object that is in the file itself, by its path.
 
     Args:
@@ -266,7 +271,7 @@ def member(group, name: str, where: str, kind: str):
     return group
 
 
-def _address(dataset, where: str) -> tuple[int, int]:
+def _address(dataset: Any, where: str) -> tuple[int, int]:
     import h5py
 
     with untrusted.read_by("h5py", where):
@@ -274,7 +279,7 @@ def _address(dataset, where: str) -> tuple[int, int]:
     return info.fileno, info.addr
 
 
-def sizes(dataset, where: str) -> tuple[int, int | None]:
+def sizes(dataset: Any, where: str) -> tuple[int, int | None]:
     """Returns the bytes of a dataset, and those of it in the file, None if it is compressed.
 
     Raises:
@@ -301,7 +306,7 @@ def sizes(dataset, where: str) -> tuple[int, int | None]:
     return math.prod(shape) * dtype.itemsize, None if filters else stored
 
 
-def _pieces(dataset) -> Iterator[np.ndarray]:
+def _pieces(dataset: Any) -> Iterator[Array]:
     """Yields a dataset, some rows at a time."""
     nbytes = dataset.nbytes
     if nbytes <= _PIECE:
@@ -314,12 +319,12 @@ def _pieces(dataset) -> Iterator[np.ndarray]:
         yield dataset[begin : begin + rows]
 
 
-def _has_attribute(group, name: str, where: str) -> bool:
+def _has_attribute(group: Any, name: str, where: str) -> bool:
     with untrusted.read_by("h5py", where):
         return name in group.attrs
 
 
-def _attribute(group, name: str, where: str) -> Any:
+def _attribute(group: Any, name: str, where: str) -> Any:
     """Reads an attribute, which must be of texts; None for one of nothing."""
     import h5py
 
@@ -341,7 +346,7 @@ def _attribute(group, name: str, where: str) -> Any:
         return group.attrs[name]
 
 
-def _texts(group, name: str, where: str) -> list[str]:
+def _texts(group: Any, name: str, where: str) -> list[str]:
     """Reads an attribute that is a list of texts."""
     value = _attribute(group, name, where)
     if value is None:
@@ -363,7 +368,7 @@ def _text(value: str | bytes, name: str, where: str) -> str:
         ) from None
 
 
-def _class_names(file, path: str) -> dict[str, str]:
+def _class_names(file: Any, path: str) -> dict[str, str]:
     """The classes of layers, by name, which a model's config tells; none if there is no config."""
     if not _has_attribute(file, "model_config", path):
         return {}

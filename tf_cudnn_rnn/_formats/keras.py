@@ -1,13 +1,16 @@
 """Keras: today's layers, and CuDNNLSTM and CuDNNGRU of Keras 2."""
 
 import os
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tf_cudnn_rnn._formats import canonical as base
 from tf_cudnn_rnn._formats import hdf5
 from tf_cudnn_rnn._formats.canonical import Canonical, Cell, Exported
+from tf_cudnn_rnn._types import Array, Direction, Of, RnnMode
 
 # The columns of kernels, and the elements of biases. The legacy layers are alike.
 GATE_ORDER = {
@@ -31,10 +34,16 @@ class KerasLayer(NamedTuple):
     """
 
     class_name: str
-    arrays: list[np.ndarray]
+    arrays: list[Array]
 
 
-def read_keras_h5(path: str | os.PathLike) -> dict[str, KerasLayer]:
+# Of one layer, or of each layer of a stack.
+KerasArrays: TypeAlias = (
+    KerasLayer | Sequence[ArrayLike] | Sequence[KerasLayer | Sequence[ArrayLike]]
+)
+
+
+def read_keras_h5(path: str | os.PathLike[str]) -> dict[str, KerasLayer]:
     """Reads the layers with weights of an `.h5` file of Keras 2, by name.
 
     Their arrays are for `from_keras`, or those of CuDNNLSTM and CuDNNGRU for
@@ -60,7 +69,7 @@ def read_keras_h5(path: str | os.PathLike) -> dict[str, KerasLayer]:
     }
 
 
-def _as_layers(layers: Any, D: int, allowed: tuple[str, ...], advice: str) -> list[list]:
+def _as_layers(layers: Any, D: int, allowed: tuple[str, ...], advice: str) -> list[list[Array]]:
     """Returns the arrays of each layer, whatever `layers` is: one, or several in a list."""
     one = isinstance(layers, KerasLayer)
     for item in layers if isinstance(layers, list | tuple) else [layers]:
@@ -96,14 +105,16 @@ def _names(l: int, D: int, count: int, layers: int) -> list[str]:
     ]
 
 
-def _read(layers: list[list], rnn_mode: str, direction: str, of: str, legacy: bool) -> Canonical:
+def _read(
+    layers: list[list[Array]], rnn_mode: RnnMode, direction: str, of: Of, legacy: bool
+) -> Canonical:
     G = base.check_mode(rnn_mode)
     D = base.check_direction(direction)
     base.check_of(of)
     GH = base.gate_letters(G)
     cells: list[list[Cell]] = []
-    notes = ()
-    every = {}
+    notes: tuple[str, ...] = ()
+    every: dict[str, Array] = {}
     H = 0
     columns = 0
     for l, arrays in enumerate(layers):
@@ -152,12 +163,12 @@ def _read(layers: list[list], rnn_mode: str, direction: str, of: str, legacy: bo
     return base.from_cells(rnn_mode, cells, of, notes)
 
 
-def _blocks(kernel: np.ndarray, H: int) -> np.ndarray:
+def _blocks(kernel: Array, H: int) -> Array:
     """[in, G*H] to [G, H, in]."""
     return kernel.T.reshape(-1, H, kernel.shape[0])
 
 
-def _legacy_blocks(kernel: np.ndarray, H: int) -> np.ndarray:
+def _legacy_blocks(kernel: Array, H: int) -> Array:
     """[in, G*H] to [G, H, in], where a gate's [in, H] columns are cuDNN's [H, in] in memory."""
     return np.stack(
         [
@@ -167,7 +178,9 @@ def _legacy_blocks(kernel: np.ndarray, H: int) -> np.ndarray:
     )
 
 
-def _read_bias(bias: np.ndarray, name: str, rnn_mode: str, H: int, of: str, legacy: bool):
+def _read_bias(
+    bias: Array, name: str, rnn_mode: RnnMode, H: int, of: str, legacy: bool
+) -> tuple[Array, Array]:
     """Returns bW and bR [G, H] in Keras' order."""
     G = base.check_mode(rnn_mode)
     hint = ""
@@ -193,11 +206,11 @@ def _read_bias(bias: np.ndarray, name: str, rnn_mode: str, H: int, of: str, lega
 
 
 def from_keras(
-    layers: Any,
-    rnn_mode: str,
+    layers: KerasArrays,
+    rnn_mode: RnnMode,
     *,
-    direction: str = "unidirectional",
-    of: str = "weights",
+    direction: Direction = "unidirectional",
+    of: Of = "weights",
 ) -> Canonical:
     """Reads Keras' LSTM, GRU (reset_after=True) and SimpleRNN, Bidirectional or not.
 
@@ -244,7 +257,7 @@ def to_keras(canonical: Canonical, *, use_bias: bool = True) -> Exported:
     elif rnn_mode != "gru":
         notes += base.merge_notes(cells, f"Keras' {LAYERS[rnn_mode]}", of)
     order = GATE_ORDER[rnn_mode]
-    layers = []
+    layers: list[list[Array]] = []
     for directions in cells:
         layers.append([])
         for cell in directions:
@@ -259,17 +272,17 @@ def to_keras(canonical: Canonical, *, use_bias: bool = True) -> Exported:
     return Exported(layers, notes)
 
 
-def _columns(blocks: np.ndarray) -> np.ndarray:
+def _columns(blocks: Array) -> Array:
     """The inverse of `_blocks`."""
     return np.ascontiguousarray(blocks.reshape(-1, blocks.shape[2]).T)
 
 
 def from_keras_cudnn(
-    layers: Any,
-    rnn_mode: str,
+    layers: KerasArrays,
+    rnn_mode: RnnMode,
     *,
-    direction: str = "unidirectional",
-    of: str = "weights",
+    direction: Direction = "unidirectional",
+    of: Of = "weights",
 ) -> Canonical:
     """Reads CuDNNLSTM and CuDNNGRU of Keras 2, Bidirectional or not.
 
@@ -309,7 +322,7 @@ def to_keras_cudnn(canonical: Canonical) -> Exported:
     _check_legacy_mode(rnn_mode)
     cells, notes = base.to_cells(canonical, "Keras", NO_PROJECTION)
     order = GATE_ORDER[rnn_mode]
-    layers = []
+    layers: list[list[Array]] = []
     for directions in cells:
         layers.append([])
         for cell in directions:

@@ -8,15 +8,17 @@ import zipfile
 import numpy as np
 
 from tf_cudnn_rnn._formats import untrusted
+from tf_cudnn_rnn._types import Array
 
 _PIECE = 1 << 20  # bytes
+_NOTHING = ((), False, np.dtype(np.uint8))
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 
 
-def read_npz(path: str | os.PathLike) -> dict[str, np.ndarray]:
+def read_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
     """Reads all arrays of an `.npz` file, which may come from anybody.
 
     np.load believes what such a file says of its sizes; this compares them with the bytes that
@@ -40,14 +42,14 @@ def read_npz(path: str | os.PathLike) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> np.ndarray:
+def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> Array:
     """Reads a member whose size is one that it may have."""
     with contextlib.ExitStack() as stack:
         with untrusted.read_by("NumPy", where):
             file = stack.enter_context(archive.open(member))
             version = np.lib.format.read_magic(file)
             read_header = _HEADERS.get(version)
-            shape, is_fortran, dtype = read_header(file) if read_header else (None, None, None)
+            shape, is_fortran, dtype = read_header(file) if read_header else _NOTHING
             found = member.file_size - file.tell()
         if read_header is None:
             raise ValueError(f"{where} must be of version 1 or 2 of .npy; it is of {version}.")

@@ -9,6 +9,7 @@ import numpy as np
 from tf_cudnn_rnn._formats import canonical as base
 from tf_cudnn_rnn._formats import untrusted
 from tf_cudnn_rnn._formats.canonical import Canonical, Cell, Exported
+from tf_cudnn_rnn._types import Array, Of, RnnMode
 
 # The rows of W and R, and the elements of B.
 GATE_ORDER = {
@@ -19,11 +20,16 @@ GATE_ORDER = {
 }
 OPS = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"}
 # For one direction, in lower case; ONNX does not care.
-ACTIVATIONS = {
+ACTIVATIONS: dict[RnnMode, tuple[str, ...]] = {
     "lstm": ("sigmoid", "tanh", "tanh"),
     "gru": ("sigmoid", "tanh"),
     "rnn_tanh": ("tanh",),
     "rnn_relu": ("relu",),
+}
+_DEFAULT_ACTIVATIONS = {
+    "LSTM": ACTIVATIONS["lstm"],
+    "GRU": ACTIVATIONS["gru"],
+    "RNN": ACTIVATIONS["rnn_tanh"],
 }
 
 
@@ -42,10 +48,10 @@ class OnnxNode(NamedTuple):
 
     op_type: str
     attributes: Mapping[str, Any]
-    W: np.ndarray
-    R: np.ndarray
-    B: np.ndarray | None = None
-    P: np.ndarray | None = None
+    W: Array
+    R: Array
+    B: Array | None = None
+    P: Array | None = None
 
 
 def _text(attributes: Mapping[str, Any], name: str, default: str, where: str) -> str:
@@ -85,7 +91,7 @@ def _activations(attributes: Mapping[str, Any], where: str) -> tuple[str, ...]:
     return tuple(_as_text(name, "activations", where).lower() for name in names)
 
 
-def _mode_of(node: OnnxNode, where: str) -> str:
+def _mode_of(node: OnnxNode, where: str) -> RnnMode:
     """Returns the rnn_mode of a node, all of whose attributes cuDNN can honour."""
     attributes = dict(node.attributes)
     if node.op_type not in list(OPS.values()):
@@ -96,7 +102,7 @@ def _mode_of(node: OnnxNode, where: str) -> str:
     D = 2 if direction == "bidirectional" else 1
     activations = _activations(attributes, where)
     if not activations:
-        activations = ACTIVATIONS[{"RNN": "rnn_tanh"}.get(node.op_type, node.op_type.lower())] * D
+        activations = _DEFAULT_ACTIVATIONS[node.op_type] * D
     for rnn_mode, expected in ACTIVATIONS.items():
         if OPS[rnn_mode] == node.op_type and activations == expected * D:
             break
@@ -132,7 +138,7 @@ def _is_zero(array: Any) -> bool:
     return array.dtype.kind in "biuf" and not np.any(array)
 
 
-def from_onnx(nodes: Iterable[OnnxNode], *, of: str = "weights") -> Canonical:
+def from_onnx(nodes: OnnxNode | Iterable[OnnxNode], *, of: Of = "weights") -> Canonical:
     """Reads a stack of ONNX LSTM, GRU or RNN nodes. Needs no onnx package.
 
     Args:
@@ -170,9 +176,9 @@ def from_onnx(nodes: Iterable[OnnxNode], *, of: str = "weights") -> Canonical:
     if np.ndim(nodes[0].W) != 3 or np.shape(nodes[0].W)[2] == 0:
         base.check_shape("nodes[0].W", np.asarray(nodes[0].W), f"[D, {GH}, I]", (D, G * H, -1))
     columns = np.shape(nodes[0].W)[2]
-    cells = []
-    every = {}
-    notes = ()
+    cells: list[list[Cell]] = []
+    every: dict[str, Array] = {}
+    notes: tuple[str, ...] = ()
     for l, node in enumerate(nodes):
         hidden_size = _integer(
             node.attributes.get("hidden_size", H), "hidden_size", f"`nodes`[{l}]"
@@ -217,7 +223,10 @@ def to_onnx(canonical: Canonical) -> Exported:
     H = canonical.layout.num_units
     order = GATE_ORDER[rnn_mode]
     D = len(cells[0])
-    attributes = {"hidden_size": H, "direction": "bidirectional" if D == 2 else "forward"}
+    attributes: dict[str, Any] = {
+        "hidden_size": H,
+        "direction": "bidirectional" if D == 2 else "forward",
+    }
     if rnn_mode == "gru":
         attributes["linear_before_reset"] = 1
     if rnn_mode == "rnn_relu":

@@ -9,10 +9,10 @@ import contextlib
 import itertools
 import json
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tf_cudnn_rnn._formats import untrusted
-from tf_cudnn_rnn._layout import GATES, Layout, ParamName
+from tf_cudnn_rnn._layout import GATES, Layout, ParamName, Region
 
 FORMAT = "tf_cudnn_rnn/params"
 VERSION = 1
@@ -54,7 +54,7 @@ class Group(NamedTuple):
 def groups(layout: Layout) -> list[Group]:
     """All groups of a network, in the order of `params`, without gaps."""
 
-    def without_gate(region):
+    def without_gate(region: Region) -> ParamName:
         return region.name._replace(gate="")
 
     result = []
@@ -145,7 +145,7 @@ def from_text(text: str | bytes, where: str) -> tuple[Layout, str | None]:
     return layout, layer
 
 
-def _is_large(value) -> bool:
+def _is_large(value: Any) -> bool:
     return isinstance(value, int) and value >= _MAX_SIZE
 
 

@@ -1,14 +1,17 @@
 """The safetensors file format: a JSON header, then raw little-endian arrays."""
 
+import io
 import json
 import math
 import os
 from collections.abc import Mapping
-from typing import BinaryIO
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tf_cudnn_rnn._formats import untrusted
+from tf_cudnn_rnn._types import Array
 
 _DTYPES = {
     "F64": "<f8",
@@ -28,7 +31,7 @@ _DTYPES = {
 _RANKS = ("BOOL", "U8", "I8", "I16", "U16", "F16", "BF16", "I32", "U32", "F32", "F64", "I64", "U64")
 
 
-def _dtype(name: str, where: str) -> np.dtype:
+def _dtype(name: str, where: str) -> np.dtype[Any]:
     if name == "BF16":
         try:
             import ml_dtypes
@@ -43,7 +46,7 @@ def _dtype(name: str, where: str) -> np.dtype:
     return np.dtype(_DTYPES[name])
 
 
-def read_safetensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
+def read_safetensors(path: str | os.PathLike[str]) -> dict[str, Array]:
     """Reads all arrays of a `.safetensors` file. Runs no code from the file.
 
     Raises:
@@ -84,7 +87,7 @@ def read_safetensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
         return {name: _read_array(file, dtype, shape) for name, dtype, shape in places}
 
 
-def _read_header(file: BinaryIO, size: int, path: str) -> dict:
+def _read_header(file: io.BufferedReader, size: int, path: str) -> dict[str, Any]:
     what = f"{path} is no safetensors file: its header"
     if size > untrusted.MAX_JSON_BYTES:
         raise ValueError(
@@ -101,19 +104,19 @@ def _read_header(file: BinaryIO, size: int, path: str) -> dict:
     return header
 
 
-def _read_array(file: BinaryIO, dtype: np.dtype, shape: list[int]) -> np.ndarray:
+def _read_array(file: io.BufferedReader, dtype: np.dtype[Any], shape: list[int]) -> Array:
     """Reads the array that comes next; its bytes are known to be there."""
     array = np.empty(shape, dtype)
-    if array.size and file.readinto(array.reshape(-1).view(np.uint8)) != array.nbytes:
+    if array.size and file.readinto(array.reshape(-1).view(np.uint8).data) != array.nbytes:
         raise ValueError("It became shorter while it was read.")
     return array
 
 
-def _begin(path: str, item: tuple[str, dict]) -> tuple[int, int]:
+def _begin(path: str, item: tuple[str, Any]) -> tuple[int, int]:
     """Returns the offsets of a header's entry, once it is known to be well formed."""
     name, entry = item
 
-    def sizes(values, least, most):
+    def sizes(values: Any, least: int, most: int) -> bool:
         return (
             isinstance(values, list)
             and least <= len(values) <= most
@@ -134,8 +137,8 @@ def _begin(path: str, item: tuple[str, dict]) -> tuple[int, int]:
 
 
 def write_safetensors(
-    path: str | os.PathLike,
-    arrays: Mapping[str, np.ndarray],
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, ArrayLike],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Writes a `.safetensors` file, as the reference implementation would.
@@ -162,7 +165,7 @@ def write_safetensors(
                 f"{', '.join([*_DTYPES, 'BF16'])}; got {array.dtype}."
             )
         entries.append((-_RANKS.index(code), str(name), code, array.shape, array.astype(little)))
-    header = {}
+    header: dict[str, Any] = {}
     if metadata is not None:
         header["__metadata__"] = dict(sorted(metadata.items()))
     offset = 0
@@ -171,10 +174,10 @@ def write_safetensors(
         end = offset + array.nbytes
         header[name] = {"dtype": code, "shape": list(shape), "data_offsets": [offset, end]}
         offset = end
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
+    content = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    content += b" " * (-len(content) % 8)
     with open(path, "wb") as file:
-        file.write(len(text).to_bytes(8, "little"))
-        file.write(text)
+        file.write(len(content).to_bytes(8, "little"))
+        file.write(content)
         for *_, array in entries:
             file.write(array.tobytes())

@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tf_cudnn_rnn._formats import canonical as base
 from tf_cudnn_rnn._formats import untrusted, vectors
 from tf_cudnn_rnn._formats.canonical import Canonical, Cell, Exported
 from tf_cudnn_rnn._layout import Layout
+from tf_cudnn_rnn._types import Array, Of, RnnMode
 
 # The columns of `kernel`; of `gates/kernel` without the candidate, which stands alone.
 GATE_ORDER = {
@@ -50,6 +52,11 @@ _PATH = re.compile(
 )
 
 
+# The key and the array of each leaf, and those of each layer and direction.
+_Leaves: TypeAlias = dict[str, tuple[str, Array]]
+_Grid: TypeAlias = list[list[_Leaves]]
+
+
 class _Place(NamedTuple):
     scope: str
     layer: int
@@ -57,7 +64,7 @@ class _Place(NamedTuple):
 
 
 def _find(
-    variables: Mapping[str, Any], cells: tuple[str, ...], scope: str | None, slot: str | None
+    variables: Mapping[str, ArrayLike], cells: tuple[str, ...], scope: str | None, slot: str | None
 ) -> dict[_Place, dict[str, str]]:
     """Returns the keys of each place's leaves, for cells of these names."""
     # A cell's own name may be numbered: basic_lstm_cell_1.
@@ -68,7 +75,7 @@ def _find(
     for key in variables:
         match = key_pattern.fullmatch(key)
         path = _PATH.fullmatch(match["path"]) if match else None
-        if not path or not re.fullmatch(rf"(?:{named})(?:_\d+)?", path["cell"]):
+        if not match or not path or not re.fullmatch(rf"(?:{named})(?:_\d+)?", path["cell"]):
             continue
         way = path["way"] or path["only"]
         layer = int(path["stacked"] or path["layer"] or 0)
@@ -103,12 +110,14 @@ def _last_key(found: dict[_Place, dict[str, str]]) -> str:
     return next(iter(found[max(found, key=lambda place: place.layer)].values()))
 
 
-def _grid(found: dict[_Place, dict[str, str]], variables: Mapping, leaves: tuple[str, ...]):
+def _grid(
+    found: dict[_Place, dict[str, str]], variables: Mapping[str, ArrayLike], leaves: tuple[str, ...]
+) -> _Grid:
     """Returns the arrays of each layer [L] and direction [D], none missing or left over."""
     L = 1 + max(place.layer for place in found)
     D = 1 + max(place.backward for place in found)
     (scope,) = {place.scope for place in found}
-    grid = []
+    grid: _Grid = []
     for layer in range(L):
         grid.append([])
         for backward in (False, True)[:D]:
@@ -130,7 +139,7 @@ def _grid(found: dict[_Place, dict[str, str]], variables: Mapping, leaves: tuple
 
 
 def _from_grid(
-    grid: list, rnn_mode: str, of: str, forget_bias: float, notes: tuple[str, ...] = ()
+    grid: _Grid, rnn_mode: RnnMode, of: Of, forget_bias: float, notes: tuple[str, ...] = ()
 ) -> Canonical:
     """Reads the arrays of `_grid`."""
     G = base.check_mode(rnn_mode)
@@ -185,12 +194,14 @@ def _from_grid(
                 W, R, bW, bR = _read_kernel(leaves, rnn_mode, H, P, columns, of)
             if forget_bias and of == "weights":
                 bW[order.index("forget")] = forget_bias
-            blocks = (base.from_order(block, order, rnn_mode) for block in (W, R, bW, bR))
-            cells[-1].append(Cell(*blocks, None if projection is None else projection.T))
+            W, R, bW, bR = (base.from_order(block, order, rnn_mode) for block in (W, R, bW, bR))
+            cells[-1].append(Cell(W, R, bW, bR, None if projection is None else projection.T))
     return base.from_cells(rnn_mode, cells, of, notes)
 
 
-def _input_size(name: str, kernel: np.ndarray, letters: str, rest: int, width: int, columns):
+def _input_size(
+    name: str, kernel: Array, letters: str, rest: int, width: int, columns: int | None
+) -> int:
     """Checks a kernel [in + rest, width] and returns in, which is `columns` if that is known."""
     if columns is None:
         if kernel.ndim != 2 or kernel.shape[1] != width or kernel.shape[0] <= rest:
@@ -206,7 +217,9 @@ def _input_size(name: str, kernel: np.ndarray, letters: str, rest: int, width: i
     return columns
 
 
-def _read_kernel(leaves: Mapping, rnn_mode: str, H: int, P: int, columns, of: str):
+def _read_kernel(
+    leaves: _Leaves, rnn_mode: RnnMode, H: int, P: int, columns: int | None, of: str
+) -> tuple[Array, Array, Array, Array]:
     G = base.check_mode(rnn_mode)
     GH = base.gate_letters(G)
     name, kernel = leaves["kernel"]
@@ -216,7 +229,9 @@ def _read_kernel(leaves: Mapping, rnn_mode: str, H: int, P: int, columns, of: st
     return rows[:, :, :columns], rows[:, :, columns:], bW, bR
 
 
-def _read_gru(leaves: Mapping, H: int, columns, of: str):
+def _read_gru(
+    leaves: _Leaves, H: int, columns: int | None, of: str
+) -> tuple[Array, Array, Array, Array]:
     name, gates = leaves["gates/kernel"]
     columns = _input_size(name, gates, "[in + H, 2H]", H, 2 * H, columns)
     expected = {
@@ -240,13 +255,13 @@ def _read_gru(leaves: Mapping, H: int, columns, of: str):
 
 
 def from_tf1_cudnn(
-    variables: Mapping[str, Any],
-    rnn_mode: str,
+    variables: Mapping[str, ArrayLike],
+    rnn_mode: RnnMode,
     *,
     scope: str | None = None,
     layout: Layout | None = None,
     slot: str | None = None,
-    of: str = "weights",
+    of: Of = "weights",
 ) -> Canonical:
     """Reads CudnnLSTM, CudnnGRU, CudnnRNNTanh or CudnnRNNRelu of tf.contrib.cudnn_rnn.
 
@@ -285,7 +300,14 @@ def from_tf1_cudnn(
     return _from_grid(_grid(found, variables, leaves), rnn_mode, of, forget_bias=0.0)
 
 
-def _from_opaque(variables, rnn_mode, scope, layout, slot, of) -> Canonical:
+def _from_opaque(
+    variables: Mapping[str, ArrayLike],
+    rnn_mode: str,
+    scope: str | None,
+    layout: Layout,
+    slot: str | None,
+    of: Of,
+) -> Canonical:
     if layout.rnn_mode != rnn_mode:
         raise ValueError(f"`layout` must be of an {rnn_mode}; got {layout}.")
     suffix = "opaque_kernel" + (f"/{slot}" if slot else "")
@@ -306,12 +328,12 @@ def _from_opaque(variables, rnn_mode, scope, layout, slot, of) -> Canonical:
 
 
 def from_tf1_lstm_cell(
-    variables: Mapping[str, Any],
+    variables: Mapping[str, ArrayLike],
     *,
     forget_bias: float = 1.0,
     scope: str | None = None,
     slot: str | None = None,
-    of: str = "weights",
+    of: Of = "weights",
 ) -> Canonical:
     """Reads BasicLSTMCell, LSTMCell, LSTMBlockCell or LSTMBlockFusedCell of TensorFlow 1.
 
@@ -354,7 +376,7 @@ def _prefix(scope: str, L: int, D: int, layer: int, d: int, cell: str, multi: bo
     return f"{scope}/{path}/{cell}/" if scope else f"{path}/{cell}/"
 
 
-def _kernel(W: np.ndarray, R: np.ndarray) -> np.ndarray:
+def _kernel(W: Array, R: Array) -> Array:
     """[G, H, in] and [G, H, P] to [in + P, G*H]."""
     rows = np.concatenate([W, R], axis=2)
     return np.ascontiguousarray(rows.reshape(-1, rows.shape[2]).T)
@@ -385,7 +407,7 @@ def to_tf1_cudnn(canonical: Canonical, *, scope: str = "", opaque: bool = False)
         notes += base.merge_notes(cells, "gates/bias", of, slice(0, 2))
     else:
         notes += base.merge_notes(cells, "the bias of TF-canonical weights", of)
-    variables = {}
+    variables: dict[str, Array] = {}
     for layer, directions in enumerate(cells):
         for d, cell in enumerate(directions):
             prefix = _prefix(
@@ -449,8 +471,8 @@ def to_tf1_lstm_cell(
     cells, notes = base.to_cells(canonical, cell_name, only)
     order = GATE_ORDER["lstm"]
     forget = order.index("forget")
-    bare = []  # the cells without the constant
-    variables = {}
+    bare: list[list[Cell]] = []  # the cells without the constant
+    variables: dict[str, Array] = {}
     for layer, directions in enumerate(cells):
         bare.append([])
         for d, cell in enumerate(directions):

@@ -4,15 +4,16 @@ import contextlib
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tf_cudnn_rnn._formats import canonical as base
 from tf_cudnn_rnn._formats import untrusted
 from tf_cudnn_rnn._formats.canonical import Canonical, Cell, Exported
 from tf_cudnn_rnn._formats.npz import read_npz
 from tf_cudnn_rnn._formats.safetensors import read_safetensors
+from tf_cudnn_rnn._types import Array, Of, RnnMode
 
 # The rows of matrices, and the elements of biases.
 GATE_ORDER = {
@@ -28,7 +29,7 @@ _KEY = re.compile(
 )
 
 
-def _load(path: str | os.PathLike) -> dict[str, np.ndarray]:
+def _load(path: str | os.PathLike[str]) -> dict[str, Array]:
     """Reads a file of arrays by its ending."""
     path = os.fspath(path)
     if path.endswith(".safetensors"):
@@ -48,11 +49,11 @@ def _begins_like_zip(path: str) -> bool:
 
 
 def from_torch(
-    state: Any,
-    rnn_mode: str,
+    state: Mapping[str, ArrayLike] | str | os.PathLike[str],
+    rnn_mode: RnnMode,
     *,
     prefix: str | None = None,
-    of: str = "weights",
+    of: Of = "weights",
 ) -> Canonical:
     """Reads nn.LSTM (proj_size included), nn.GRU or nn.RNN of PyTorch.
 
@@ -72,15 +73,17 @@ def from_torch(
     """
     base.check_mode(rnn_mode)
     base.check_of(of)
-    is_path = isinstance(state, str | os.PathLike)
-    with untrusted.named(state) if is_path else contextlib.nullcontext():
-        state = _load(state) if is_path else state
+    path = state if isinstance(state, str | os.PathLike) else None
+    with contextlib.nullcontext() if path is None else untrusted.named(path):
+        state = state if path is None else _load(path)
         if not isinstance(state, Mapping):
             raise TypeError(f"`state` must be a mapping or a path; got {type(state).__name__}.")
         return _from_mapping(state, rnn_mode, prefix, of)
 
 
-def _from_mapping(state: Mapping, rnn_mode: str, prefix: str | None, of: str) -> Canonical:
+def _from_mapping(
+    state: Mapping[str, ArrayLike], rnn_mode: RnnMode, prefix: str | None, of: Of
+) -> Canonical:
     G = base.check_mode(rnn_mode)
     prefix = _find_prefix(state, prefix)
     arrays = {}
@@ -116,7 +119,7 @@ def _from_mapping(state: Mapping, rnn_mode: str, prefix: str | None, of: str) ->
         raise ValueError(f"Only an LSTM projects; got weight_hr for `rnn_mode` {rnn_mode}.")
     H, I, P = _sizes(arrays, rnn_mode, prefix, projects)
     GH = base.gate_letters(G)
-    cells = []
+    cells: list[list[Cell]] = []
     for layer in range(L):
         cells.append([])
         columns = I if layer == 0 else D * P
@@ -140,12 +143,8 @@ def _from_mapping(state: Mapping, rnn_mode: str, prefix: str | None, of: str) ->
                 cell.get("bias_hh", zeros).reshape(G, H),
             )
             order = GATE_ORDER[rnn_mode]
-            cells[-1].append(
-                Cell(
-                    *(base.from_order(block, order, rnn_mode) for block in blocks),
-                    cell.get("weight_hr"),
-                )
-            )
+            W, R, bW, bR = (base.from_order(block, order, rnn_mode) for block in blocks)
+            cells[-1].append(Cell(W, R, bW, bR, cell.get("weight_hr")))
     return base.from_cells(rnn_mode, cells, of, () if bias else (base.NO_BIAS,))
 
 
@@ -153,7 +152,7 @@ def _key(prefix: str, kind: str, layer: int, reverse: int) -> str:
     return f"{prefix}{kind}_l{layer}{'_reverse' if reverse else ''}"
 
 
-def _find_prefix(state: Mapping, prefix: str | None) -> str:
+def _find_prefix(state: Mapping[str, ArrayLike], prefix: str | None) -> str:
     prefixes = {match["prefix"]: None for match in map(_KEY.fullmatch, state) if match}
     listed = base.listed(map(repr, prefixes))
     if prefix is None:
@@ -168,7 +167,9 @@ def _find_prefix(state: Mapping, prefix: str | None) -> str:
     raise ValueError(f"`state` must hold {prefix or ''}weight_ih_l0 and its kind; found {found}.")
 
 
-def _sizes(arrays: Mapping, rnn_mode: str, prefix: str, projects: bool) -> tuple[int, int, int]:
+def _sizes(
+    arrays: Mapping[tuple[str, int, bool], Array], rnn_mode: RnnMode, prefix: str, projects: bool
+) -> tuple[int, int, int]:
     """Returns H, I and P, which the first layer's matrices tell."""
     G = base.check_mode(rnn_mode)
     GH = base.gate_letters(G)
@@ -216,7 +217,7 @@ def to_torch(canonical: Canonical, *, prefix: str = "", bias: bool = True) -> Ex
     order = GATE_ORDER[rnn_mode]
     if not bias:
         base.check_no_bias(cells, "bias")
-    state = {}
+    state: dict[str, Array] = {}
     for layer, directions in enumerate(cells):
         for d, cell in enumerate(directions):
             W, R, bW, bR = (base.to_order(blocks, order, rnn_mode) for blocks in cell[:4])

@@ -11,13 +11,14 @@ arrays have what `Allowance` tells, and the rest is for the readers themselves.
 
 import contextlib
 import errno
+import io
 import json
 import os
 import reprlib
 import stat
 import zipfile
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 # Of arrays in a compressed file; what is larger must be stored as it is.
 _ALLOWANCE_BYTES = 48 << 20
@@ -49,7 +50,7 @@ def is_size(value: Any) -> bool:
 
 
 @contextlib.contextmanager
-def opened(path: str | os.PathLike) -> Iterator[tuple[BinaryIO, int]]:
+def opened(path: str | os.PathLike[str]) -> Iterator[tuple[io.BufferedReader, int]]:
     """Opens a file to read: yields it, and its size in bytes.
 
     Raises:
@@ -66,7 +67,7 @@ def opened(path: str | os.PathLike) -> Iterator[tuple[BinaryIO, int]]:
 
 
 @contextlib.contextmanager
-def named(path: str | os.PathLike) -> Iterator[None]:
+def named(path: str | os.PathLike[str]) -> Iterator[None]:
     """Puts the name of the file before errors that do not have it."""
     path = os.fspath(path)
     try:
@@ -106,8 +107,10 @@ def load_json(text: bytes | str, what: str) -> Any:
         raise ValueError(
             f"{what} has {len(text)} bytes of JSON; it must have {MAX_JSON_BYTES} at most."
         )
-    marks = (b"[", b"{", b",", b":") if isinstance(text, bytes) else "[{,:"
-    values = sum(map(text.count, marks))
+    if isinstance(text, bytes):
+        values = sum(map(text.count, (b"[", b"{", b",", b":")))
+    else:
+        values = sum(map(text.count, "[{,:"))
     if values > _MAX_JSON_VALUES:
         raise ValueError(
             f"{what} has up to {values} values in JSON; it must have {_MAX_JSON_VALUES} at most."
@@ -158,7 +161,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _count(file: BinaryIO, signature: bytes) -> int:
+def _count(file: io.BufferedReader, signature: bytes) -> int:
     """How often `signature` is in a file."""
     count = 0
     kept = b""
@@ -170,7 +173,7 @@ def _count(file: BinaryIO, signature: bytes) -> int:
     return count
 
 
-def open_zip(file: BinaryIO, size: int, path: str) -> zipfile.ZipFile:
+def open_zip(file: io.BufferedReader, size: int, path: str) -> zipfile.ZipFile:
     """Opens a zip file of `size` bytes, whose members together are not too large.
 
     Each is stored or deflated, as those that NumPy and Keras write.

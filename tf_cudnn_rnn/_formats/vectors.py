@@ -1,15 +1,15 @@
 """Formats that are cuDNN's vector, in other hands: cuDNN itself, MXNet, CNTK."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tf_cudnn_rnn._formats import canonical as base
 from tf_cudnn_rnn._formats.canonical import Canonical, Exported
 from tf_cudnn_rnn._layout import Layout
+from tf_cudnn_rnn._types import Array, Direction, InputMode, Of, RnnMode
 
 
-def read_vector(vector: np.ndarray, name: str, what: str, layout: Layout, of: str) -> Canonical:
+def read_vector(vector: Array, name: str, what: str, layout: Layout, of: Of) -> Canonical:
     """Takes apart a vector that is laid out as `params`.
 
     Args:
@@ -32,16 +32,16 @@ def read_vector(vector: np.ndarray, name: str, what: str, layout: Layout, of: st
 
 
 def from_cudnn(
-    params: Any,
-    rnn_mode: str,
+    params: ArrayLike,
+    rnn_mode: RnnMode,
     num_layers: int,
     num_units: int,
     input_size: int,
     *,
-    direction: str = "unidirectional",
-    input_mode: str = "linear_input",
+    direction: Direction = "unidirectional",
+    input_mode: InputMode = "linear_input",
     num_proj: int = 0,
-    of: str = "weights",
+    of: Of = "weights",
 ) -> Canonical:
     """Reads the `params` of the ops: cuDNN's weight space with two biases a gate.
 
@@ -65,15 +65,15 @@ def to_cudnn(canonical: Canonical) -> Exported:
 
 
 def from_mxnet(
-    parameters: Any,
-    rnn_mode: str,
+    parameters: ArrayLike,
+    rnn_mode: RnnMode,
     num_layers: int,
     num_units: int,
     input_size: int,
     *,
-    direction: str = "unidirectional",
+    direction: Direction = "unidirectional",
     num_proj: int = 0,
-    of: str = "weights",
+    of: Of = "weights",
 ) -> Canonical:
     """Reads the vector `parameters` of MXNet's fused operator `RNN`.
 
@@ -111,14 +111,14 @@ def to_mxnet(canonical: Canonical) -> Exported:
 
 
 def from_cntk(
-    matrix: Any,
-    rnn_mode: str,
+    matrix: ArrayLike,
+    rnn_mode: RnnMode,
     num_layers: int,
     num_units: int,
     input_size: int,
     *,
-    direction: str = "unidirectional",
-    of: str = "weights",
+    direction: Direction = "unidirectional",
+    of: Of = "weights",
 ) -> Canonical:
     """Reads the weights of CNTK's OptimizedRNNStack.
 
@@ -172,6 +172,6 @@ def to_cntk(canonical: Canonical) -> Exported:
     return Exported(vector.reshape(-1, canonical.layout.num_units).T, notes)
 
 
-def _linear(canonical: Canonical, cells: list[list[base.Cell]]) -> np.ndarray:
+def _linear(canonical: Canonical, cells: list[list[base.Cell]]) -> Array:
     """Returns the vector of the same network with all its input kernels."""
     return base.from_cells(canonical.layout.rnn_mode, cells, canonical.of).params

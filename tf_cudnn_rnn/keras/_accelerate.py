@@ -1,23 +1,24 @@
 """Makes Keras' own layers run fused."""
 
 import contextlib
+from typing import Any
 
 import keras
 
 from tf_cudnn_rnn.keras import _inner_loop
 from tf_cudnn_rnn.keras._environment import TESTED_KERAS
 
-_CLASSES = (keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
+_CLASSES: tuple[Any, ...] = (keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
 _ABSENT = object()  # SimpleRNN inherits the method
 
-_active: set = set()
-_originals: dict = {}
+_active: set["Acceleration"] = set()
+_originals: dict[Any, Any] = {}
 
 
-class Acceleration(contextlib.AbstractContextManager):
+class Acceleration(contextlib.AbstractContextManager["Acceleration"]):
     """What accelerate() returns. Leaving its `with` block, or undo(), ends it."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         if not _active:
             for cls in _CLASSES:
                 _originals[cls] = vars(cls).get("inner_loop", _ABSENT)
@@ -37,7 +38,7 @@ class Acceleration(contextlib.AbstractContextManager):
                     cls.inner_loop = method
             _originals.clear()
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.undo()
 
 

@@ -1,5 +1,11 @@
 """What the drop-in layers add to those of Keras."""
 
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tf_cudnn_rnn._types import TensorLike, UseFused
 from tf_cudnn_rnn.keras import _inner_loop
 
 
@@ -12,14 +18,15 @@ class DropIn:
       fallback_reason: why the last call ran in Keras' loop, None if it did not.
     """
 
+    name: str  # of keras.layers.Layer
     runs_fused: bool | None = None
     fallback_reason: str | None = None
 
-    def __init__(self, *args, use_fused="auto", **kwargs):
+    def __init__(self, *args: Any, use_fused: UseFused = "auto", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if use_fused not in ("auto", True, False):
             raise ValueError(f"`use_fused` must be 'auto', True or False; got {use_fused!r}.")
-        use_cudnn = getattr(self, "use_cudnn", "auto")  # SimpleRNN has none
+        use_cudnn: Any = getattr(self, "use_cudnn", "auto")  # SimpleRNN has none
         if "auto" not in (use_fused, use_cudnn) and use_fused != use_cudnn:
             raise ValueError(
                 "`use_cudnn` is another name of `use_fused`, so give one of them; got "
@@ -27,7 +34,7 @@ class DropIn:
             )
         # Bidirectional clones its layer through the config, which holds neither name, and
         # hands on an attribute of this name.
-        self.use_cudnn = use_cudnn if use_fused == "auto" else use_fused
+        self.use_cudnn: UseFused = use_cudnn if use_fused == "auto" else use_fused
         self.supports_jit = False  # XLA knows no custom ops
         if self.use_cudnn is True:
             reason = _inner_loop.obstacle(self, training=False)
@@ -35,10 +42,16 @@ class DropIn:
                 raise _inner_loop.cannot_run_fused(self, reason)
 
     @property
-    def use_fused(self):
+    def use_fused(self) -> UseFused:
         """Whether to run as the fused op: "auto" (if possible), True (or raise), False."""
         return self.use_cudnn
 
-    def inner_loop(self, sequences, initial_state, mask, training=False):
+    def inner_loop(
+        self,
+        sequences: tf.Tensor,
+        initial_state: Sequence[tf.Tensor],
+        mask: TensorLike | None,
+        training: bool = False,
+    ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
         """Overrides Keras' loop over time steps."""
         return _inner_loop.inner_loop(self, sequences, initial_state, mask, training)

@@ -5,6 +5,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -106,7 +107,7 @@ RUNS_ARE_KNOWN = None not in (FIRST_RUN, SECOND_RUN)
 
 def _is_called_from(filename: str) -> bool:
     """Whether a function of this file is being run."""
-    frame = sys._getframe(1)
+    frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename != filename:
         frame = frame.f_back
     return frame is not None
@@ -123,9 +124,9 @@ class Recomputation:
       drawn: what blocks that may yet be run again have drawn, by id(args).
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._lock = threading.RLock()  # of drawn; not held while drawing
-        self.drawn: dict[int, tuple[tuple, list]] = {}
+        self.drawn: dict[int, tuple[Any, list[tf.Tensor]]] = {}
 
     def once(self, draw: Callable[[], tf.Tensor]) -> tf.Tensor:
         """Returns draw(), or in a second run what the first run got here."""
@@ -133,7 +134,7 @@ class Recomputation:
             self._forget_finished_blocks()
         return self._once(draw, sys._getframe(1))
 
-    def _once(self, draw, frame) -> tf.Tensor:
+    def _once(self, draw: Callable[[], tf.Tensor], frame: types.FrameType | None) -> tf.Tensor:
         while frame is not None and frame.f_code not in (FIRST_RUN, SECOND_RUN):
             frame = frame.f_back
         if frame is None:

@@ -7,11 +7,13 @@ layers there is the state of its seed besides.
 
 import contextlib
 import os
+from typing import Any
 
 import numpy as np
 
 from tf_cudnn_rnn._formats import canonical, hdf5, params_header, untrusted
 from tf_cudnn_rnn._layout import Layout
+from tf_cudnn_rnn._types import Array
 
 _HEADER = "header"
 _DROPOUT_SEED = "dropout_seed"
@@ -20,7 +22,7 @@ _MAX_ITEM_BYTES = 8
 _MAX_SEED_BYTES = 16
 
 
-def write(store, layout: Layout, params: np.ndarray, dropout_seed: np.ndarray | None) -> None:
+def write(store: Any, layout: Layout, params: Array, dropout_seed: Array | None) -> None:
     """Writes a layer.
 
     Args:
@@ -38,7 +40,7 @@ def write(store, layout: Layout, params: np.ndarray, dropout_seed: np.ndarray | 
         store[_DROPOUT_SEED] = dropout_seed
 
 
-def read_params(store, layout: Layout, layer: str) -> np.ndarray:
+def read_params(store: Any, layout: Layout, layer: str) -> Array:
     """Returns `params` [N] of what `write` wrote.
 
     Args:
@@ -53,13 +55,13 @@ def read_params(store, layout: Layout, layer: str) -> np.ndarray:
         return _read_params(store, layout, layer)
 
 
-def _named(store):
+def _named(store: Any) -> contextlib.AbstractContextManager[None]:
     """Puts the path of the file before errors, if the store tells it."""
     path = getattr(store, "path_or_io", None)
     return untrusted.named(path) if isinstance(path, os.PathLike) else contextlib.nullcontext()
 
 
-def _read_params(store, layout: Layout, layer: str) -> np.ndarray:
+def _read_params(store: Any, layout: Layout, layer: str) -> Array:
     keys = _keys(store)
     if _HEADER not in keys:
         raise ValueError(
@@ -73,7 +75,7 @@ def _read_params(store, layout: Layout, layer: str) -> np.ndarray:
     return np.concatenate([_group_array(store, group).ravel() for group in groups])
 
 
-def read_dropout_seed(store) -> np.ndarray | None:
+def read_dropout_seed(store: Any) -> Array | None:
     """Returns the state [2] of the seed of dropout; None if the file has none."""
     if _DROPOUT_SEED not in _keys(store):
         return None
@@ -87,19 +89,19 @@ def read_dropout_seed(store) -> np.ndarray | None:
     return state
 
 
-def _read(store, name: str, most: int) -> np.ndarray:
+def _read(store: Any, name: str, most: int) -> Array:
     """Reads an array of at most so many bytes, which it has in the file."""
     _check_size(store, name, most)
     return np.asarray(store[name])
 
 
-def _check_size(store, name: str, most: int) -> None:
+def _check_size(store: Any, name: str, most: int) -> None:
     """Raises ValueError if an array is larger, before it is read.
 
     An HDF5 file can say any size of what takes no place in it. Keras' stores return what they
     have read, and believe up to 4 GiB. (Of files in shards this sees one.)
     """
-    group = getattr(store, "_h5_entry_group", None)
+    group: Any = getattr(store, "_h5_entry_group", None)
     if not hasattr(group, "id") or name not in group:
         return  # another kind of store or shard, or nothing, which the caller tells
     where = f"{name} in {_WHERE}"
@@ -111,12 +113,12 @@ def _check_size(store, name: str, most: int) -> None:
         )
 
 
-def _keys(store) -> set[str]:
+def _keys(store: Any) -> set[str]:
     # Keras' sharded store loses its place when it is asked for a key that it does not have.
     return set(store.keys())
 
 
-def _group_array(store, group: params_header.Group) -> np.ndarray:
+def _group_array(store: Any, group: params_header.Group) -> Array:
     """Reads one group of a file, checked."""
     try:
         array = _read(store, str(group.name), group.size * _MAX_ITEM_BYTES)

@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from tf_cudnn_rnn._layout import Layout
+from tf_cudnn_rnn._types import Contents
 from tf_cudnn_rnn.keras import _warnings
 
 try:
@@ -20,7 +21,9 @@ except ImportError:  # not a public function
 
 # What a graph gets for such a layer: "own" ops, "builtin" ops or the "stock" loop. None, if nobody
 # chose, is "own" for the drop-ins and "builtin" for the layers of cudnn_rnn.
-graph_contents = contextvars.ContextVar("tf_cudnn_rnn_graph_contents", default=None)
+graph_contents: contextvars.ContextVar[Contents | None] = contextvars.ContextVar(
+    "tf_cudnn_rnn_graph_contents", default=None
+)
 
 WRONG_IN_BFLOAT16 = "computes in bfloat16, which TensorFlow's GPU kernel gets wrong"
 

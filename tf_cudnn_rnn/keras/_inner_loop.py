@@ -6,12 +6,14 @@ files, wrappers) stays Keras' own.
 """
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from tf_cudnn_rnn import raw_ops
+from tf_cudnn_rnn._types import RnnMode
 from tf_cudnn_rnn.keras import _graphs, _masks
 from tf_cudnn_rnn.keras._packing import pack
 
@@ -19,7 +21,7 @@ try:
     from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext as _is_for_xla
 except ImportError:  # not a public function
 
-    def _is_for_xla(graph) -> bool:
+    def _is_for_xla(graph: Any) -> bool:
         del graph
         return False
 
@@ -37,7 +39,7 @@ def _name_of(activation: Any) -> str:
     return getattr(activation, "__name__", None) or repr(activation)
 
 
-def rnn_mode_of(layer: keras.layers.RNN) -> str:
+def rnn_mode_of(layer: keras.layers.RNN) -> RnnMode:
     """The mode that `layer` has if it can run fused."""
     if isinstance(layer, keras.layers.LSTM):
         return "lstm"
@@ -81,7 +83,7 @@ def obstacle(layer: keras.layers.RNN, training: bool) -> str | None:
     return None
 
 
-def _obstacle_of_input(sequences) -> str | None:
+def _obstacle_of_input(sequences: tf.Tensor) -> str | None:
     """The same of an input [B, T, I]."""
     return "the input must have at least one feature; got 0" if sequences.shape[-1] == 0 else None
 
@@ -94,12 +96,19 @@ def cannot_run_fused(layer: keras.layers.RNN, reason: str) -> ValueError:
     )
 
 
-def _run_op(layer, rnn_mode, sequences, states, lengths, training):
+def _run_op(
+    layer: keras.layers.RNN,
+    rnn_mode: RnnMode,
+    sequences: tf.Tensor,
+    states: list[tf.Tensor],
+    lengths: tf.Tensor,
+    training: bool,
+) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """Calls the op; returns its output, batch-major, and its final states."""
     dtype = sequences.dtype
     cell = layer.cell
 
-    def value(variable):
+    def value(variable: Any) -> tf.Tensor:
         return tf.cast(keras.ops.convert_to_tensor(variable), dtype)
 
     kernel, recurrent_kernel = value(cell.kernel), value(cell.recurrent_kernel)
@@ -133,12 +142,17 @@ def _run_op(layer, rnn_mode, sequences, states, lengths, training):
     return output, [final[:, 0] for final in finals]
 
 
-def _gpu_problems(layer, mask) -> list[str]:
+def _gpu_problems(layer: keras.layers.RNN, mask: Any) -> list[str]:
     problems = [_graphs.WRONG_IN_BFLOAT16] if layer.compute_dtype == "bfloat16" else []
     return problems if mask is None else [*problems, _graphs.lengths_can_be_0("a mask")]
 
 
-def _states_of(layer, sequences, initial_state, rnn_mode: str) -> list[tf.Tensor]:
+def _states_of(
+    layer: keras.layers.RNN,
+    sequences: tf.Tensor,
+    initial_state: Sequence[tf.Tensor],
+    rnn_mode: RnnMode,
+) -> list[tf.Tensor]:
     """The states of all rows; checks their number, and what is known of their shapes.
 
     The op would speak of tensors that the layer's user never saw. As in Keras a GRU ignores
@@ -162,7 +176,13 @@ def _states_of(layer, sequences, initial_state, rnn_mode: str) -> list[tf.Tensor
     return states
 
 
-def _fused(layer, sequences, initial_state, mask, training):
+def _fused(
+    layer: keras.layers.RNN,
+    sequences: tf.Tensor,
+    initial_state: Sequence[tf.Tensor],
+    mask: Any,
+    training: bool,
+) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
     rnn_mode = rnn_mode_of(layer)
     dtype = layer.compute_dtype
     if training and layer.dropout:
@@ -194,7 +214,11 @@ def _fused(layer, sequences, initial_state, mask, training):
 
 
 def inner_loop(
-    layer: keras.layers.RNN, sequences, initial_state, mask, training=False
+    layer: keras.layers.RNN,
+    sequences: tf.Tensor,
+    initial_state: Sequence[tf.Tensor],
+    mask: Any,
+    training: bool = False,
 ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
     """What RNN.inner_loop returns, computed by one op if that is possible and wanted.
 

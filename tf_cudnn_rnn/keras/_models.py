@@ -6,23 +6,27 @@ import os
 import pathlib
 import tempfile
 import zipfile
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 import keras
 
 from tf_cudnn_rnn._formats import untrusted
+from tf_cudnn_rnn._types import Contents
 from tf_cudnn_rnn.keras import _graphs, _stock_stack, cudnn_rnn, layers
 from tf_cudnn_rnn.keras._drop_in import DropIn
 
 _DROP_INS = ("LSTM", "GRU", "SimpleRNN")
 _EXPORT_TARGETS = ("own", "builtin", "stock")
+# What a class name stands beside in a config.
+_Key: TypeAlias = Callable[[str], dict[str, Any]]
 
 
-def _stock_key(name: str) -> dict:
+def _stock_key(name: str) -> dict[str, Any]:
     return {"module": "keras.layers", "class_name": name, "registered_name": None}
 
 
-def _drop_in_key(name: str) -> dict:
+def _drop_in_key(name: str) -> dict[str, Any]:
     cls = getattr(layers, name)
     return {
         "module": cls.__module__,
@@ -31,7 +35,7 @@ def _drop_in_key(name: str) -> dict:
     }
 
 
-def _rename(config: Any, old_key, new_key) -> Any:
+def _rename(config: Any, old_key: _Key, new_key: _Key) -> Any:
     """Replaces class names at any depth of what serialize_keras_object returned."""
     if isinstance(config, list | tuple):
         return type(config)(_rename(item, old_key, new_key) for item in config)
@@ -47,7 +51,12 @@ def _rename(config: Any, old_key, new_key) -> Any:
     return renamed
 
 
-def load_model(filepath, custom_objects=None, compile=True, safe_mode=True) -> keras.Model:
+def load_model(
+    filepath: str | os.PathLike[str],
+    custom_objects: Mapping[str, Any] | None = None,
+    compile: bool = True,
+    safe_mode: bool = True,
+) -> keras.Model:
     """keras.saving.load_model, with drop-ins for the stock layers in the file.
 
     LSTM, GRU and SimpleRNN become those of tf_cudnn_rnn.keras, wherever the model's config
@@ -143,7 +152,7 @@ def to_keras(model: keras.Layer) -> keras.Layer:
 
 
 @contextlib.contextmanager
-def export_as(contents: str):
+def export_as(contents: Contents) -> Iterator[None]:
     """Chooses what graphs hold for each fused layer that is traced in the `with` block.
 
     Args:
@@ -167,7 +176,12 @@ def export_as(contents: str):
         _graphs.graph_contents.reset(token)
 
 
-def export(model: keras.Model, filepath, as_: str | None = None, **kwargs) -> None:
+def export(
+    model: keras.Model,
+    filepath: str | os.PathLike[str],
+    as_: Contents | None = None,
+    **kwargs: Any,
+) -> None:
     """model.export(filepath) with the graph that `export_as(as_)` chooses.
 
     Args:

@@ -42,7 +42,7 @@ def run(
     if lengths is None:
         batch, time = (1, 0) if inputs_time_major else (0, 1)
         lengths = tf.fill([tf.shape(inputs)[batch]], tf.shape(inputs)[time])
-    options = {
+    options: dict[str, Any] = {
         "rnn_mode": layout.rnn_mode,
         "direction": layout.direction,
         "input_mode": layout.input_mode,

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from tf_cudnn_rnn._layout import Layout
+from tf_cudnn_rnn._types import Direction, InputMode, RnnMode
 
 _INITIALIZERS = ("kernel_initializer", "recurrent_initializer", "bias_initializer")
 _REGULARIZERS = ("kernel_regularizer", "recurrent_regularizer", "bias_regularizer")
@@ -26,9 +27,9 @@ class Options:
 
     num_units: int
     num_layers: int
-    rnn_mode: str
-    direction: str
-    input_mode: str
+    rnn_mode: RnnMode
+    direction: Direction
+    input_mode: InputMode
     num_proj: int | None
     dropout: float
     seed: int | None
@@ -44,7 +45,7 @@ class Options:
     recurrent_regularizer: Any
     bias_regularizer: Any
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         # All rules but those on the input size, which is not known yet.
         layout = layout_of(self, self.num_units)
         checked = {
@@ -97,7 +98,7 @@ def config_of(layer: keras.layers.Layer) -> dict[str, Any]:
     return config
 
 
-def probability(dropout: Any) -> float:
+def probability(dropout: float) -> float:
     """Returns `dropout` as a float, checked."""
     if not isinstance(dropout, numbers.Real):
         raise TypeError(f"`dropout` must be a real number; got {dropout!r}.")

@@ -62,7 +62,7 @@ def initializer_of(
       unit_forget_bias: whether an LSTM's forget gates start with a recurrent_bias of one.
     """
 
-    def draw(shape, dtype=None) -> tf.Tensor:
+    def draw(shape: Any, dtype: str | None = None) -> tf.Tensor:
         del shape  # [layout.size]
         # Some initialisers, orthogonal for one, know no types of 16 bits.
         precise = "float64" if dtype == "float64" else "float32"
@@ -110,7 +110,7 @@ def regularizer_of(
         return None
     groups = params_header.groups(layout)
 
-    def penalty(params) -> tf.Tensor:
+    def penalty(params: tf.Tensor) -> tf.Tensor:
         parts = tf.split(keras.ops.convert_to_tensor(params), [group.size for group in groups])
         terms = [
             by_kind[group.name.kind](tf.transpose(tf.reshape(part, group.shape)))

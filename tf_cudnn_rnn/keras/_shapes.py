@@ -1,10 +1,13 @@
 """The shapes of what a CudnnRNN takes and returns."""
 
 import dataclasses
+from typing import Any
 
+import keras
 import tensorflow as tf
 
 from tf_cudnn_rnn._layout import DIRECTIONS
+from tf_cudnn_rnn._types import Direction, RnnMode, Shape
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,17 +17,17 @@ class Shapes:
     A size that is not known yet is None, as in Keras.
     """
 
-    rnn_mode: str
+    rnn_mode: RnnMode
     num_layers: int
     num_units: int
     num_proj: int | None
-    direction: str
+    direction: Direction
     time_major: bool
     return_sequences: bool
     return_state: bool
 
     @classmethod
-    def of(cls, layer) -> "Shapes":
+    def of(cls, layer: keras.layers.Layer) -> "Shapes":
         """Those of a CudnnRNN as it is now, built or not."""
         return cls(**{field.name: getattr(layer, field.name) for field in dataclasses.fields(cls)})
 
@@ -54,19 +57,19 @@ class Shapes:
         sizes = [self.num_proj or self.num_units]
         return sizes + [self.num_units] if self.rnn_mode == "lstm" else sizes
 
-    def states(self, batch) -> list[tuple]:
+    def states(self, batch: Any) -> list[tuple[Any, ...]]:
         """Of h and, for an LSTM, c."""
         k = self.num_states
         return [(k, batch, n) if self.time_major else (batch, k, n) for n in self.state_size]
 
-    def output(self, input_shape) -> tuple:
+    def output(self, input_shape: Shape) -> Shape:
         """Of the sequences, or of the last step."""
         features = self.num_directions * self.state_size[0]
         if self.return_sequences:
             return (*input_shape[:2], features)
         return (input_shape[self.batch_axis], features)
 
-    def returned(self, input_shape):
+    def returned(self, input_shape: Shape) -> Shape | tuple[Shape, ...]:
         """Of what a call returns: a shape, or a tuple of them if return_state."""
         output = self.output(input_shape)
         if not self.return_state:

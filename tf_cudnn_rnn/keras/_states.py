@@ -8,7 +8,7 @@ import tensorflow as tf
 from tf_cudnn_rnn.keras._shapes import Shapes, swap
 
 
-def checked(initial_state: Any, inputs: Any, shapes: Shapes, layer: str) -> list | None:
+def checked(initial_state: Any, inputs: Any, shapes: Shapes, layer: str) -> list[Any] | None:
     """Returns `initial_state` as a list, its number and known shapes checked; None for None.
 
     Args:

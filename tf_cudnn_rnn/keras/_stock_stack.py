@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from tf_cudnn_rnn._layout import DIRECTIONS
+from tf_cudnn_rnn._types import Shape
 from tf_cudnn_rnn.keras import _graphs, cudnn_rnn
 from tf_cudnn_rnn.keras._shapes import Shapes
 from tf_cudnn_rnn.weights import Canonical, to_keras
@@ -42,9 +43,9 @@ def replace(config: Any) -> Any:
     return result
 
 
-def _class_of(entry: dict) -> type | None:
+def _class_of(entry: dict[str, Any]) -> Any:
     """The class of a CudnnRNN layer's entry; None for others."""
-    cls = _CLASSES.get(entry.get("class_name"))
+    cls = _CLASSES.get(entry.get("class_name", ""))
     is_ours = cls and entry.get("registered_name") == keras.saving.get_registered_name(cls)
     return cls if is_ours else None
 
@@ -59,7 +60,7 @@ def _renumbered(outputs: Any, names: set[str]) -> Any:
     return type(outputs)(_renumbered(output, names) for output in outputs)
 
 
-def _replaced(entry: dict, cls: type) -> dict:
+def _replaced(entry: dict[str, Any], cls: Any) -> dict[str, Any]:
     """The entry of the model that takes the place of one layer's."""
     layer = cls.from_config(dict(entry["config"]))
     input_shape = tuple((entry.get("build_config") or {}).get("input_shape") or ())
@@ -88,21 +89,21 @@ def _replaced(entry: dict, cls: type) -> dict:
     }
 
 
-def _arguments(node: dict) -> dict[str, Any]:
+def _arguments(node: dict[str, Any]) -> dict[str, Any]:
     """The arguments of one call, by name."""
     positional = _items(node["args"])
     names = _CALL_ARGUMENTS[: len(positional)]
     return {**dict(zip(names, positional, strict=True)), **node["kwargs"]}
 
 
-def _items(config: Any) -> list:
+def _items(config: Any) -> list[Any]:
     """The items of a serialised list or tuple; a list of anything else."""
     if isinstance(config, dict) and config["class_name"] == "__tuple__":
         return config["items"]
     return list(config) if isinstance(config, list | tuple) else [config]
 
 
-def _node(call: dict[str, Any], more: tuple[str, ...]) -> dict:
+def _node(call: dict[str, Any], more: tuple[str, ...]) -> dict[str, Any]:
     """The call of the model."""
     tensors = [call["inputs"], *(item for name in more for item in _items(call[name]))]
     training = call.get("training")
@@ -166,10 +167,10 @@ def _model(
     if layer.num_proj and layer.num_proj != layer.num_units:
         raise _graphs.has_no_stock_layer(layer)
 
-    def new_input(name: str, shape, dtype: str):
+    def new_input(name: str, shape: Shape, dtype: str) -> keras.KerasTensor:
         return keras.Input(batch_shape=shape, dtype=dtype, name=f"{layer.name}_{name}")
 
-    def swap(tensor):
+    def swap(tensor: keras.KerasTensor) -> keras.KerasTensor:
         axes = [1, 0, *range(2, len(tensor.shape))]
         return keras.ops.transpose(tensor, axes) if layer.time_major else tensor
 
@@ -194,7 +195,7 @@ def _model(
         keywords["mask"] = swap(inputs[-1])
 
     D = len(DIRECTIONS[layer.direction])
-    finals = [[] for _ in layer.state_size]  # of h, and of c
+    finals: list[list[Any]] = [[] for _ in layer.state_size]  # of h, and of c
     for l in range(layer.num_layers):
         if states:
             keywords["initial_state"] = [
@@ -239,7 +240,7 @@ def copy_weights(source: keras.Layer, target: keras.Layer) -> None:
         copy_weights(one, other)
 
 
-def _pairs(sources: list[keras.Layer], targets: list[keras.Layer]) -> list[tuple]:
+def _pairs(sources: list[keras.Layer], targets: list[keras.Layer]) -> list[tuple[Any, Any]]:
     """Layers of either list that belong together."""
     by_name = {layer.name: layer for layer in targets}
     if len(sources) == len(by_name) and all(layer.name in by_name for layer in sources):
@@ -247,5 +248,5 @@ def _pairs(sources: list[keras.Layer], targets: list[keras.Layer]) -> list[tuple
     return list(zip(sources, targets, strict=True))  # automatic names differ, the order does not
 
 
-def _own_variables(layer: keras.Layer) -> list:
+def _own_variables(layer: keras.Layer) -> list[Any]:
     return layer._trainable_variables + layer._non_trainable_variables

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import sys
+import types
 import warnings
 
 import keras
@@ -22,7 +23,8 @@ _GENERATED = "__autograph_generated_file"
 
 def warn(message: str) -> None:
     """Warns in the name of the nearest frame outside of this library, Keras and TensorFlow."""
-    level, frame = 1, sys._getframe()
+    level = 1
+    frame: types.FrameType | None = sys._getframe()
     while frame is not None and _is_inside(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)

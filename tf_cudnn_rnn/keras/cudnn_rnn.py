@@ -1,14 +1,27 @@
 """Recurrent networks of several layers and directions, run as one op."""
 
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import keras
-import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
 from tf_cudnn_rnn._formats import params_header
 from tf_cudnn_rnn._layout import Layout, ParamName
+from tf_cudnn_rnn._types import (
+    Array,
+    Direction,
+    DType,
+    Initializer,
+    InputMode,
+    Named,
+    Regularizer,
+    RnnMode,
+    Shape,
+    TensorLike,
+)
 from tf_cudnn_rnn.keras import (
     _files,
     _graphs,
@@ -132,9 +145,9 @@ class CudnnRNN(keras.layers.Layer):
         self,
         num_units: int,
         num_layers: int = 1,
-        rnn_mode: str = "lstm",
-        direction: str = "unidirectional",
-        input_mode: str = "linear_input",
+        rnn_mode: RnnMode = "lstm",
+        direction: Direction = "unidirectional",
+        input_mode: InputMode = "linear_input",
         num_proj: int | None = None,
         dropout: float = 0.0,
         seed: int | None = None,
@@ -142,17 +155,17 @@ class CudnnRNN(keras.layers.Layer):
         return_sequences: bool = False,
         return_state: bool = False,
         stateful: bool = False,
-        kernel_initializer="glorot_uniform",
-        recurrent_initializer="orthogonal",
-        bias_initializer="zeros",
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "orthogonal",
+        bias_initializer: Initializer = "zeros",
         unit_forget_bias: bool = True,
-        kernel_regularizer=None,
-        recurrent_regularizer=None,
-        bias_regularizer=None,
-        dtype=None,
+        kernel_regularizer: Regularizer | None = None,
+        recurrent_regularizer: Regularizer | None = None,
+        bias_regularizer: Regularizer | None = None,
+        dtype: DType | None = None,
         name: str | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         _options.check_go_backwards(type(self), kwargs)
         super().__init__(dtype=dtype, name=name, **kwargs)
         options = _options.Options(
@@ -184,9 +197,9 @@ class CudnnRNN(keras.layers.Layer):
         self.supports_jit = False  # XLA knows no custom ops
         self.supports_masking = True
         self.input_spec = keras.layers.InputSpec(ndim=3)
-        self._layout = None
-        self._state_holder = None
-        self._dropout_seed = None
+        self._layout: Layout | None = None
+        self._state_holder: Any = None  # StateVariables, of a stateful layer that is built
+        self._dropout_seed: Any = None  # DropoutSeed, where dropout has layers to act between
         if options.has_dropout:
             self._dropout_seed = DropoutSeed(seed)
             self.seed_generator = self._dropout_seed.generator
@@ -239,25 +252,30 @@ class CudnnRNN(keras.layers.Layer):
         """The features of h and, for an LSTM, c."""
         return self._shapes.state_size
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape | tuple[Shape, ...]:
         """As of Keras' layers: a shape, or a tuple of shapes if return_state."""
         return self._shapes.returned(input_shape)
 
     def compute_output_spec(
-        self, inputs, initial_state=None, sequence_lengths=None, mask=None, training=False
-    ):
+        self,
+        inputs: TensorLike,
+        initial_state: Sequence[TensorLike] | TensorLike | None = None,
+        sequence_lengths: TensorLike | None = None,
+        mask: TensorLike | None = None,
+        training: bool = False,
+    ) -> Any:
         """As of Keras' layers; checks the arguments as `call` does."""
         del training
         _lengths.check(inputs, sequence_lengths, _masks.single(mask), self._shapes, self.name)
         _states.checked(initial_state, inputs, self._shapes, self.name)
 
-        def spec(shape):
+        def spec(shape: Shape) -> keras.KerasTensor:
             return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
-        shapes = self.compute_output_shape(tuple(inputs.shape))
+        shapes: Any = self.compute_output_shape(tuple(inputs.shape))
         return tuple(map(spec, shapes)) if self.return_state else spec(shapes)
 
-    def compute_mask(self, inputs, mask):
+    def compute_mask(self, inputs: TensorLike, mask: TensorLike | None) -> Any:
         """The mask of the sequences, if these are returned; states have none."""
         output_mask = _masks.single(mask) if self.return_sequences else None
         return [output_mask, *[None] * len(self.state_size)] if self.return_state else output_mask
@@ -266,7 +284,7 @@ class CudnnRNN(keras.layers.Layer):
     # Variables
     # --------------------------------------------------------------------------------
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         """Makes `params`, for inputs of this shape."""
         input_size = input_shape[-1]
         if input_size is None:
@@ -315,11 +333,11 @@ class CudnnRNN(keras.layers.Layer):
         """Another name of `reset_state`."""
         self.reset_state()
 
-    def get_initial_state(self, batch_size) -> list[tf.Tensor]:
+    def get_initial_state(self, batch_size: TensorLike) -> list[tf.Tensor]:
         """The states that a call starts with by default: zeros."""
         return [tf.zeros(shape, self.compute_dtype) for shape in self._shapes.states(batch_size)]
 
-    def canonical_weights(self) -> dict[ParamName, np.ndarray]:
+    def canonical_weights(self) -> dict[ParamName, Array]:
         """Returns all weights by layer, direction, gate and kind: copies.
 
         `weights.Canonical(layer.layout, layer.canonical_weights())` is what the converters to
@@ -331,7 +349,7 @@ class CudnnRNN(keras.layers.Layer):
         options = dataclasses.asdict(self.layout)
         return dict(params_to_canonical(self._params_array(), **options))
 
-    def set_canonical_weights(self, canonical) -> None:
+    def set_canonical_weights(self, canonical: Canonical | Named[ParamName, ArrayLike]) -> None:
         """Sets all weights.
 
         Args:
@@ -350,7 +368,7 @@ class CudnnRNN(keras.layers.Layer):
             canonical = canonical.named
         self.params.assign(canonical_to_params(canonical, **dataclasses.asdict(layout)))
 
-    def _params_array(self) -> np.ndarray:
+    def _params_array(self) -> Array:
         self.layout  # noqa: B018 raises if there is no vector yet
         return self.params.numpy()
 
@@ -358,7 +376,7 @@ class CudnnRNN(keras.layers.Layer):
     # Files
     # --------------------------------------------------------------------------------
 
-    def save_own_variables(self, store) -> None:
+    def save_own_variables(self, store: Any) -> None:
         """Writes named matrices, for .keras and .weights.h5, and a header that explains them."""
         if not self.built:
             return
@@ -366,7 +384,7 @@ class CudnnRNN(keras.layers.Layer):
         seed_state = None if seed is None else seed.state.numpy()
         _files.write(store, self.layout, self._params_array(), seed_state)
 
-    def load_own_variables(self, store) -> None:
+    def load_own_variables(self, store: Any) -> None:
         """Reads what `save_own_variables` wrote.
 
         A layer made with the `seed` that the file's had goes on with its dropout masks; another
@@ -382,7 +400,7 @@ class CudnnRNN(keras.layers.Layer):
                 self._dropout_seed.state.assign(seed_state)
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]):
+    def from_config(cls, config: dict[str, Any]) -> "CudnnRNN":
         """Makes a layer of what `get_config` returned."""
         _options.check_go_backwards(cls, config)  # Keras buries what the constructor says in a page
         return super().from_config(config)
@@ -395,7 +413,7 @@ class CudnnRNN(keras.layers.Layer):
     # The call
     # --------------------------------------------------------------------------------
 
-    def __call__(self, inputs, *args, **kwargs):
+    def __call__(self, inputs: TensorLike, *args: Any, **kwargs: Any) -> Any:
         """Hands the mask of `inputs`, if it has one, to `call`.
 
         Keras itself does so only if no other argument is a tensor.
@@ -405,7 +423,14 @@ class CudnnRNN(keras.layers.Layer):
             kwargs["mask"] = getattr(inputs, "_keras_mask", None)
         return super().__call__(inputs, *args, **kwargs)
 
-    def call(self, inputs, initial_state=None, sequence_lengths=None, mask=None, training=False):
+    def call(
+        self,
+        inputs: TensorLike,
+        initial_state: Sequence[TensorLike] | TensorLike | None = None,
+        sequence_lengths: TensorLike | None = None,
+        mask: TensorLike | None = None,
+        training: bool = False,
+    ) -> Any:
         """Runs the network; see the class."""
         shapes, mask = self._shapes, _masks.single(mask)
         _lengths.check(inputs, sequence_lengths, mask, shapes, self.name)
@@ -428,10 +453,10 @@ class CudnnRNN(keras.layers.Layer):
             self._state_holder.keep(states)
         return (outputs, *states) if self.return_state else outputs
 
-    def _as_tensor(self, value) -> tf.Tensor:
+    def _as_tensor(self, value: TensorLike) -> tf.Tensor:
         return tf.cast(keras.ops.convert_to_tensor(value), self.compute_dtype)
 
-    def _first_states(self, initial_state, inputs: tf.Tensor) -> list[tf.Tensor]:
+    def _first_states(self, initial_state: Any, inputs: tf.Tensor) -> list[tf.Tensor]:
         """The states of a call: those that it was given, kept ones, or zeros."""
         shapes = self._shapes
         if initial_state is None and self.stateful:
@@ -442,7 +467,9 @@ class CudnnRNN(keras.layers.Layer):
             states = self.get_initial_state(tf.shape(inputs)[shapes.batch_axis])
         return [self._as_tensor(state) for state in states]
 
-    def _run_masked(self, inputs, states, mask, training):
+    def _run_masked(
+        self, inputs: tf.Tensor, states: list[tf.Tensor], mask: TensorLike, training: bool
+    ) -> tuple[tf.Tensor, list[tf.Tensor], tf.Tensor]:
         """Runs the valid steps of any mask; returns outputs, states and lengths."""
         mask = _masks.as_matrix(mask, inputs, self.name)
         compaction = _masks.Compaction(swap(mask) if self.time_major else mask)
@@ -453,7 +480,14 @@ class CudnnRNN(keras.layers.Layer):
             outputs = swap(outputs) if self.time_major else outputs
         return outputs, states, compaction.lengths
 
-    def _run(self, inputs, is_time_major: bool, states, lengths: tf.Tensor | None, training):
+    def _run(
+        self,
+        inputs: tf.Tensor,
+        is_time_major: bool,
+        states: list[tf.Tensor],
+        lengths: tf.Tensor | None,
+        training: bool,
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """Calls the op.
 
         Args:
@@ -488,11 +522,41 @@ class CudnnRNN(keras.layers.Layer):
 class _OfOneMode(CudnnRNN):
     """A CudnnRNN of which the class tells the mode."""
 
-    _mode: str
+    _mode: RnnMode
 
-    def __init__(self, num_units: int, num_layers: int = 1, **kwargs):
-        _options.check_mode(type(self), self._mode, kwargs)
-        super().__init__(num_units, num_layers, self._mode, **kwargs)
+    if TYPE_CHECKING:  # what `**kwargs` stands for
+
+        def __init__(
+            self,
+            num_units: int,
+            num_layers: int = 1,
+            *,
+            direction: Direction = "unidirectional",
+            input_mode: InputMode = "linear_input",
+            num_proj: int | None = None,
+            dropout: float = 0.0,
+            seed: int | None = None,
+            time_major: bool = False,
+            return_sequences: bool = False,
+            return_state: bool = False,
+            stateful: bool = False,
+            kernel_initializer: Initializer = "glorot_uniform",
+            recurrent_initializer: Initializer = "orthogonal",
+            bias_initializer: Initializer = "zeros",
+            unit_forget_bias: bool = True,
+            kernel_regularizer: Regularizer | None = None,
+            recurrent_regularizer: Regularizer | None = None,
+            bias_regularizer: Regularizer | None = None,
+            dtype: DType | None = None,
+            name: str | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+
+    else:
+
+        def __init__(self, num_units, num_layers=1, **kwargs):
+            _options.check_mode(type(self), self._mode, kwargs)
+            super().__init__(num_units, num_layers, self._mode, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

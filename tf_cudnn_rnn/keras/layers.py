@@ -1,7 +1,10 @@
 """Drop-in replacements for keras.layers.LSTM, GRU and SimpleRNN."""
 
+from typing import TYPE_CHECKING, Any
+
 import keras
 
+from tf_cudnn_rnn._types import Activation, Constraint, Initializer, Regularizer, UseFused
 from tf_cudnn_rnn.keras._drop_in import DropIn
 
 
@@ -18,6 +21,39 @@ class LSTM(DropIn, keras.layers.LSTM):
         loop). Like `use_cudnn`, of which it is another name, it is not saved.
     """
 
+    if TYPE_CHECKING:  # what Keras takes
+
+        def __init__(
+            self,
+            units: int,
+            activation: Activation = "tanh",
+            recurrent_activation: Activation = "sigmoid",
+            use_bias: bool = True,
+            kernel_initializer: Initializer = "glorot_uniform",
+            recurrent_initializer: Initializer = "orthogonal",
+            bias_initializer: Initializer = "zeros",
+            unit_forget_bias: bool = True,
+            kernel_regularizer: Regularizer | None = None,
+            recurrent_regularizer: Regularizer | None = None,
+            bias_regularizer: Regularizer | None = None,
+            activity_regularizer: Regularizer | None = None,
+            kernel_constraint: Constraint | None = None,
+            recurrent_constraint: Constraint | None = None,
+            bias_constraint: Constraint | None = None,
+            dropout: float = 0.0,
+            recurrent_dropout: float = 0.0,
+            seed: int | None = None,
+            return_sequences: bool = False,
+            return_state: bool = False,
+            go_backwards: bool = False,
+            stateful: bool = False,
+            unroll: bool = False,
+            use_cudnn: UseFused = "auto",
+            *,
+            use_fused: UseFused = "auto",
+            **kwargs: Any,
+        ) -> None: ...
+
 
 @keras.saving.register_keras_serializable(package="tf_cudnn_rnn")
 class GRU(DropIn, keras.layers.GRU):
@@ -26,6 +62,39 @@ class GRU(DropIn, keras.layers.GRU):
     It falls back to Keras' loop for reset_after=False, too.
     """
 
+    if TYPE_CHECKING:  # what Keras takes
+
+        def __init__(
+            self,
+            units: int,
+            activation: Activation = "tanh",
+            recurrent_activation: Activation = "sigmoid",
+            use_bias: bool = True,
+            kernel_initializer: Initializer = "glorot_uniform",
+            recurrent_initializer: Initializer = "orthogonal",
+            bias_initializer: Initializer = "zeros",
+            kernel_regularizer: Regularizer | None = None,
+            recurrent_regularizer: Regularizer | None = None,
+            bias_regularizer: Regularizer | None = None,
+            activity_regularizer: Regularizer | None = None,
+            kernel_constraint: Constraint | None = None,
+            recurrent_constraint: Constraint | None = None,
+            bias_constraint: Constraint | None = None,
+            dropout: float = 0.0,
+            recurrent_dropout: float = 0.0,
+            seed: int | None = None,
+            return_sequences: bool = False,
+            return_state: bool = False,
+            go_backwards: bool = False,
+            stateful: bool = False,
+            unroll: bool = False,
+            reset_after: bool = True,
+            use_cudnn: UseFused = "auto",
+            *,
+            use_fused: UseFused = "auto",
+            **kwargs: Any,
+        ) -> None: ...
+
 
 @keras.saving.register_keras_serializable(package="tf_cudnn_rnn")
 class SimpleRNN(DropIn, keras.layers.SimpleRNN):
@@ -33,3 +102,33 @@ class SimpleRNN(DropIn, keras.layers.SimpleRNN):
 
     It falls back to Keras' loop for an activation other than tanh and relu.
     """
+
+    if TYPE_CHECKING:  # what Keras takes
+
+        def __init__(
+            self,
+            units: int,
+            activation: Activation = "tanh",
+            use_bias: bool = True,
+            kernel_initializer: Initializer = "glorot_uniform",
+            recurrent_initializer: Initializer = "orthogonal",
+            bias_initializer: Initializer = "zeros",
+            kernel_regularizer: Regularizer | None = None,
+            recurrent_regularizer: Regularizer | None = None,
+            bias_regularizer: Regularizer | None = None,
+            activity_regularizer: Regularizer | None = None,
+            kernel_constraint: Constraint | None = None,
+            recurrent_constraint: Constraint | None = None,
+            bias_constraint: Constraint | None = None,
+            dropout: float = 0.0,
+            recurrent_dropout: float = 0.0,
+            return_sequences: bool = False,
+            return_state: bool = False,
+            go_backwards: bool = False,
+            stateful: bool = False,
+            unroll: bool = False,
+            seed: int | None = None,
+            *,
+            use_fused: UseFused = "auto",
+            **kwargs: Any,
+        ) -> None: ...

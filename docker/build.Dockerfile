@@ -1,0 +1,18 @@
+# syntax=docker/dockerfile:1
+# Builds the wheel from the sources, on Debian 12:
+#
+#   docker build -f docker/build.Dockerfile --output dist .
+#
+# Docker was not at hand when this was written. hadolint finds no fault with it, and the packages were installed in a chroot
+# of Debian 12; the file as a whole has not been built.
+FROM debian:12-slim AS build
+# hadolint ignore=DL3008 # of one release of Debian: no other versions will come
+RUN apt-get update \
+  && apt-get install -y --no-install-recommends bazel-bootstrap ca-certificates g++ make python3-venv \
+  && rm -rf /var/lib/apt/lists/*
+WORKDIR /source
+COPY . .
+RUN rm -rf dist && make wheel
+
+FROM scratch
+COPY --from=build /source/dist/*.whl /

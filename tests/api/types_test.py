@@ -1,0 +1,99 @@
+"""What type checkers are told, and Python is not, agrees with what happens."""
+
+import ast
+import inspect
+import pathlib
+
+import keras
+import pytest
+import tensorflow as tf
+
+import tf_cudnn_rnn
+import tf_cudnn_rnn.keras
+from tf_cudnn_rnn import raw_ops
+
+PACKAGE = pathlib.Path(tf_cudnn_rnn.__file__).parent
+T, B, I, H = 3, 2, 4, 5
+
+
+def told(file: str, cls: str) -> dict[str, object]:
+    """The parameters of a constructor that stands below TYPE_CHECKING, with their defaults."""
+    (found,) = [
+        node
+        for node in ast.parse((PACKAGE / file).read_text()).body
+        if isinstance(node, ast.ClassDef) and node.name == cls
+    ]
+    (block,) = [node for node in found.body if isinstance(node, ast.If)]
+    (function,) = block.body
+    arguments = function.args
+    positional = arguments.args[1:]  # without `self`
+    defaults = [inspect.Parameter.empty] * (len(positional) - len(arguments.defaults))
+    defaults += map(ast.literal_eval, arguments.defaults)
+    result = dict(zip([it.arg for it in positional], defaults, strict=True))
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        result[argument.arg] = ast.literal_eval(default)
+    return result
+
+
+def taken(cls: type) -> dict[str, object]:
+    """The parameters of a constructor, with their defaults; without `**kwargs`."""
+    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+    return {it.name: it.default for it in parameters if it.kind is not it.VAR_KEYWORD}
+
+
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "SimpleRNN"])
+def test_drop_ins_tell_what_keras_takes(name):
+    found = told("keras/layers.py", name)
+    assert found.pop("use_fused") == "auto"
+    assert list(found.items()) == list(taken(getattr(keras.layers, name)).items())
+
+
+def test_classes_of_one_mode_tell_what_cudnn_rnn_takes():
+    expected = taken(tf_cudnn_rnn.keras.CudnnRNN)
+    del expected["rnn_mode"]
+    assert list(told("keras/cudnn_rnn.py", "_OfOneMode").items()) == list(expected.items())
+
+
+def test_ops_return_the_fields_that_are_told():
+    x, state = tf.zeros([T, B, I]), tf.zeros([1, B, H])
+    lengths = [T] * B
+    sizes = {"num_layers": 1, "num_units": H, "input_size": I}
+    params = tf.zeros([tf_cudnn_rnn.params_size("lstm", 1, H, I)])
+    matrices = {"kernel": tf.zeros([I, 4 * H]), "recurrent_kernel": tf.zeros([H, 4 * H])}
+    given = {"input": x, "input_h": state, "input_c": state, "sequence_lengths": lengths}
+
+    forward = raw_ops.CudnnRNNV3(**given, params=params)
+    keras_forward = raw_ops.KerasRNN(**given, **matrices)
+
+    def backward(result):
+        names = ("output", "output_h", "output_c")
+        outputs = {name: getattr(result, name) for name in names}
+        return outputs | {f"{name}_backprop": value for name, value in outputs.items()}
+
+    results = {
+        "CudnnRNNV3": forward,
+        "CudnnRNNBackpropV3": raw_ops.CudnnRNNBackpropV3(
+            **given,
+            **backward(forward),
+            params=params,
+            reserve_space=forward.reserve_space,
+            host_reserved=forward.host_reserved,
+        ),
+        "CudnnRNNParamsToCanonicalV2": raw_ops.CudnnRNNParamsToCanonicalV2(
+            **sizes, params=params, num_params_weights=8, num_params_biases=8
+        ),
+        "KerasRNN": keras_forward,
+        "KerasRNNBackprop": raw_ops.KerasRNNBackprop(
+            **given,
+            **matrices,
+            **backward(keras_forward),
+            reserve_space=keras_forward.reserve_space,
+        ),
+        "KerasToParamsBackprop": raw_ops.KerasToParamsBackprop(params_backprop=params, num_units=H),
+    }
+    for name in raw_ops.__all__:
+        annotation = inspect.signature(getattr(raw_ops, name)).return_annotation
+        if annotation is tf.Tensor:
+            assert name not in results
+        else:
+            assert results[name]._fields == annotation._fields

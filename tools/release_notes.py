@@ -1,0 +1,42 @@
+"""Prints what CHANGELOG.md says of a version: release_notes.py v1.2.3.
+
+Ends with 1 unless the tag is that of the version in tf_cudnn_rnn/__init__.py, which must have its
+section. Needs Python alone.
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def notes(tag: str, version: str, changelog: str) -> str:
+    """Returns the section of `version`, without its heading.
+
+    Raises:
+      ValueError: the tag is of another version, or there is no such section.
+    """
+    if tag != f"v{version}":
+        raise ValueError(f"The tag of version {version} must be v{version}; got {tag}.")
+    sections = re.split(r"^## \[(.+?)\].*\n", changelog, flags=re.MULTILINE)
+    texts = dict(zip(sections[1::2], sections[2::2], strict=True))
+    text = texts.get(version, "").strip()
+    if not text:
+        raise ValueError(f"CHANGELOG.md must have a section [{version}] that says something.")
+    return text + "\n"
+
+
+def main() -> None:
+    """See above."""
+    source = (ROOT / "tf_cudnn_rnn" / "__init__.py").read_text(encoding="utf-8")
+    version = re.search(r'^__version__ = "(.+)"', source, re.MULTILINE)[1]
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    try:
+        sys.stdout.write(notes(sys.argv[1], version, changelog))
+    except ValueError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
