@@ -80,6 +80,19 @@ def from_torch(
         return _from_mapping(state, rnn_mode, prefix, of)
 
 
+def networks(state: Mapping[str, Any]) -> dict[str, dict[tuple[str, int, bool], Any]]:
+    """The RNNs among arrays, or their headers, by prefix.
+
+    Of each the arrays by kind ("weight_ih", ...), layer, and whether it is the backward one.
+    """
+    found: dict[str, dict[tuple[str, int, bool], Any]] = {}
+    for key, value in state.items():
+        if match := _KEY.fullmatch(key):
+            name = match["kind"], int(match["layer"]), bool(match["reverse"])
+            found.setdefault(match["prefix"], {})[name] = value
+    return found
+
+
 def _from_mapping(state: Mapping, rnn_mode: str, prefix: str | None, of: str) -> Canonical:
     G = base.check_mode(rnn_mode)
     prefix = _find_prefix(state, prefix)
