@@ -50,6 +50,7 @@ READ_BY_OTHERS = {
         "_cli": "fails in the middle of a write",
         "_formats": "reads graphs of ONNX, where the package may not be installed",
     },
+    "tests/cli/document_test.py": {"_cli": "asks for the formats that the page must name"},
     "tests/cli/info_test.py": {"_cli": "reads what the system says of a processor"},
     "tests/cli/inspect_test.py": {"_formats": "tests the readers of graphs"},
     "tests/cli/main_test.py": {

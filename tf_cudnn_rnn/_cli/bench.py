@@ -27,6 +27,7 @@ Keras in safe mode. A step of training is loss, gradients and Adam. If the
 outputs differ from those of Keras' layers, the exit code is 1.
 """
 _MOST_SECONDS = 86_400
+_BUSY = 0.15  # of all processors' time; a desktop takes some hundredths
 
 
 def _positive(text: str) -> int:
@@ -153,6 +154,12 @@ def _print_machine(facts: dict[str, Any], seconds: float) -> None:
         f"about {seconds:.0f} s"
     )
     print(output.wrapped(text), flush=True)
+    if facts["busy"] > _BUSY:
+        note = (
+            f"note: other programs take {facts['busy']:.0%} of the processors' time; the figures "
+            "will say little"
+        )
+        print(output.wrapped(note), flush=True)
 
 
 def _of_networks(options: argparse.Namespace, tf, threads: int) -> tuple[dict[str, Any], int]:
@@ -246,24 +253,27 @@ def _finish(
 
 
 @contextlib.contextmanager
-def _quiet_layers():
-    """Keeps quiet what is printed as a note: layers that run in Keras' loop."""
-    logger = logging.getLogger("tf_cudnn_rnn")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+def _quiet():
+    """Silences what is printed as a note, layers in Keras' loop, and advice on tf.function."""
+    loggers = [logging.getLogger(name) for name in ("tf_cudnn_rnn", "tensorflow")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def run(options: argparse.Namespace) -> int:
     """Measures, and prints tables; returns the exit code."""
     tf, threads = _start(options)
     facts = _machine(threads)
+    facts["busy"] = round(machine.busy_part(), 2)
     if not options.json:
         _print_machine(facts, options.seconds)
-    with _quiet_layers():
+    with _quiet():
         if options.model is None:
             results, code = _of_networks(options, tf, threads)
         else:

@@ -5,6 +5,7 @@ import os
 import pathlib
 import platform
 import re
+import time
 
 CPUS = pathlib.Path("/sys/devices/system/cpu")
 
@@ -68,6 +69,27 @@ def _num_in_list(text: str) -> int:
             return 0
         count += int(last or first) - int(first) + 1
     return count
+
+
+def busy_part(seconds: float = 0.3) -> float:
+    """The part of all processors' time that goes to programs now; 0 where nobody counts.
+
+    Args:
+      seconds: to watch, in which this process has nothing to do.
+    """
+    before = _ticks()
+    time.sleep(seconds)
+    idle, all_ticks = (after - first for after, first in zip(_ticks(), before, strict=True))
+    return 1 - idle / all_ticks if all_ticks > 0 else 0.0
+
+
+def _ticks() -> tuple[int, int]:
+    """Of the system's clock: those of processors without work, and all."""
+    match = re.match(r"cpu((?: +\d+){5,})", _read(pathlib.Path("/proc/stat")))
+    if not match:
+        return 0, 0
+    ticks = [int(number) for number in match[1].split()][:8]
+    return ticks[3] + ticks[4], sum(ticks)  # idle, and waiting for a disk
 
 
 def available_memory() -> int | None:

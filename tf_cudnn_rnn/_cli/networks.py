@@ -224,6 +224,8 @@ def _onnx_runtime(prepared: Prepared) -> Runner:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = prepared.threads
     options.inter_op_num_threads = 1
+    # Its threads would take time from whose turn is next.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     model = onnx_file.model_bytes(weights.to_onnx(prepared.canonical).arrays)
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
