@@ -52,7 +52,10 @@ READ_BY_OTHERS = {
     },
     "tests/cli/document_test.py": {"_cli": "asks for the formats that the page must name"},
     "tests/cli/info_test.py": {"_cli": "reads what the system says of a processor"},
-    "tests/cli/inspect_test.py": {"_formats": "tests the readers of graphs"},
+    "tests/cli/inspect_test.py": {
+        "_cli": "asks for a variable that is not there",
+        "_formats": "tests the readers of graphs",
+    },
     "tests/cli/main_test.py": {
         "_cli": "lets a command fail",
         "_program": "tests who starts the command line",

@@ -9,8 +9,10 @@ import zipfile
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.weights import hostile
+from tf_cudnn_rnn._cli import checkpoint
 from tf_cudnn_rnn._formats import saved_model, wire
 
 BOTH = "bidirectional"
@@ -320,6 +322,35 @@ def test_checkpoints_with_a_few_other_bytes(run, tmp_path, files, seed):
             content[random.integers(len(content))] = random.integers(256)
         (tmp_path / path.name).write_bytes(content)
     assert run("inspect", tmp_path / "own").code in (0, 1, 2)
+
+
+def test_no_more_is_allocated_for_a_variable_than_is_there(tmp_path):
+    path = str(tmp_path / "a")
+    tf.train.Checkpoint(x=tf.Variable(tf.zeros([1 << 18]))).write(path)
+    (key,) = (key for key in checkpoint.Variables(path) if key.startswith("x/"))
+    assert checkpoint.Variables(path)[key].shape == (1 << 18,)
+    with open(f"{path}.data-00000-of-00001", "r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(ValueError, match="must have 1048576 bytes; all files have"):
+        checkpoint.Variables(path)[key]
+
+
+@pytest.mark.parametrize(
+    "message, says",
+    [
+        (b"\x12\x05four", "5 bytes where 4 are left"),
+        (b"\x12\xff\xff\xff\xff\x0f", "where 0 are left"),
+        (b"\x0d123", "4 bytes where 3 are left"),
+        (b"\x08" + b"\xff" * 50, "without an end"),
+        (b"\x08\xff", "without an end"),
+        (b"\x13", "of kind 3"),
+        (b"\x0a\x00" * 1_000_001, "more than 1000000 fields"),
+    ],
+)
+def test_messages_that_are_none(message, says):
+    with pytest.raises(wire.Damage, match=says):
+        for _ in wire.Fields().of(memoryview(message)):
+            pass
 
 
 def test_fields_of_fixed_size_and_packed_numbers():
