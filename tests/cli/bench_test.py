@@ -106,6 +106,18 @@ def test_wrong_outputs_of_a_model_are_found(run, files, monkeypatch):
     assert result.code == 1 and "Predictions differ by" in result.json["problems"][0]
 
 
+def test_errors_of_tensorflow_are_sentences(run, monkeypatch):
+    def op(**arguments):
+        raise tf.errors.InvalidArgumentError(
+            None, None, "{{function_node x}} It is\nwrong. [[{{a}}]] [Op:<f>]"
+        )
+
+    monkeypatch.setattr(raw_ops, "CudnnRNNV3", op)
+    result = run("bench", *SMALL)
+    assert result.code == 2
+    assert result.err == "tf-cudnn-rnn: TensorFlow says: It is wrong.\n"
+
+
 def test_nan_is_no_agreement():
     assert models.disagreement([np.ones(2)], [np.array([1, np.nan])])
     assert models.disagreement([np.ones(2)], [np.array([1, 1.0001])]) is None

@@ -107,6 +107,20 @@ def test_a_closed_pipe_is_quiet(tmp_path, files, arguments):
     assert (result.returncode, result.stderr) == (141, b"")
 
 
+def test_names_of_any_bytes(tmp_path):
+    (tmp_path / "tensorflow.py").write_text(FORBIDDEN)
+    result = subprocess.run(
+        [sys.executable, "-m", "tf_cudnn_rnn", "inspect", b"n\xff\xc3\xb6.keras"],
+        env={**os.environ, "PYTHONPATH": str(PACKAGES), "PYTHONIOENCODING": "ascii"},
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    assert result.returncode == 2
+    assert result.stderr.startswith(b"tf-cudnn-rnn: n") and result.stderr.count(b"\n") == 1
+    assert b"No such file" in result.stderr
+
+
 @pytest.mark.parametrize(
     "argv, orig_argv, expected",
     [

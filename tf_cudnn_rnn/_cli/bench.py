@@ -98,6 +98,8 @@ def _start(options: argparse.Namespace):
     except RuntimeError as error:
         if options.threads:
             raise output.UserError("--threads must be set before TensorFlow runs.") from error
+    import tf_cudnn_rnn.keras  # noqa: F401 says what is wrong with Keras, if anything
+
     return tf, threads
 
 
@@ -211,9 +213,9 @@ def _of_model(options: argparse.Namespace, tf) -> tuple[dict[str, Any], int]:
         notes = models.fallbacks(ours)
         times = timing.measure([our_side, keras_side], options.seconds, progress, options.model)
     except (tf.errors.OpError, ValueError, TypeError) as error:
-        text = " ".join(str(error).split())[:300]
         raise output.UserError(
-            f"The model does not run on random data of its input's shape: {text}"
+            "The model does not run on random data of its input's shape: "
+            f"{tensorflow.reason(error)}"
         ) from error
     finally:
         progress.clear()
@@ -273,11 +275,14 @@ def run(options: argparse.Namespace) -> int:
     facts["busy"] = round(machine.busy_part(), 2)
     if not options.json:
         _print_machine(facts, options.seconds)
-    with _quiet():
-        if options.model is None:
-            results, code = _of_networks(options, tf, threads)
-        else:
-            results, code = _of_model(options, tf)
+    try:
+        with _quiet():
+            if options.model is None:
+                results, code = _of_networks(options, tf, threads)
+            else:
+                results, code = _of_model(options, tf)
+    except tf.errors.OpError as error:
+        raise output.UserError(f"TensorFlow says: {tensorflow.reason(error)}") from error
     if options.json:
         output.print_json({"machine": facts, **results})
     return code

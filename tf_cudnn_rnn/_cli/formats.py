@@ -410,9 +410,10 @@ def _write_keras_cudnn(
 def _write_onnx(path: str, canonical: Canonical, options: argparse.Namespace) -> tuple[str, ...]:
     del options
     nodes, notes = weights.to_onnx(canonical)
-    content = onnx_file.model_bytes(nodes)
-    if len(content) >= onnx_file.MAX_BYTES:
+    # Names and sizes take some more.
+    if canonical.layout.size * canonical.dtype.itemsize >= onnx_file.MAX_BYTES - (1 << 20):
         raise output.UserError("The weights are too large for an .onnx file: 2 GiB is the limit.")
+    content = onnx_file.model_bytes(nodes)
     with open(path, "wb") as file:
         file.write(content)
     return notes

@@ -143,7 +143,7 @@ def collect() -> dict[str, Any]:
     try:
         facts |= _loaded_facts()
     except Exception as error:  # a broken TensorFlow may raise anything, and the rest is of use
-        facts["problem"] = " ".join(str(error).split()) or type(error).__name__
+        facts["problem"] = tensorflow.reason(error)
     return facts
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tf_cudnn_rnn._cli import output
+from tf_cudnn_rnn._cli import output, tensorflow
 from tf_cudnn_rnn._cli.timing import PREDICTION, TRAINING, Side
 from tf_cudnn_rnn._formats import untrusted
 
@@ -48,8 +48,8 @@ def load(path: str) -> tuple[Any, Any]:
         except (output.UserError, OSError, MemoryError):
             raise
         except Exception as error:
-            text = " ".join(str(error).split())[:300]
-            raise output.UserError(f"Keras cannot load {path}: {text}") from error
+            reason = tensorflow.reason(error)
+            raise output.UserError(f"Keras cannot load {path}: {reason}") from error
         if any(
             type(layer).__module__.startswith("tf_cudnn_rnn")
             for layer in _models.recurrent_layers(stock)
