@@ -1,5 +1,6 @@
 """Rules about the sources that no compiler checks."""
 
+import ast
 import pathlib
 import re
 import subprocess
@@ -98,6 +99,80 @@ def test_arrows_between_rooms_run_one_way(room, path):
         if name.startswith(ours):
             allowed = {room, *ARROWS[room]}
             assert {name, name.rpartition("/")[0]} & allowed, f"{relative(path)} includes {name}"
+
+
+PACKAGE = ROOT / "tf_cudnn_rnn"
+# Each room of the Python package, and the other rooms that it may import. The first part of a
+# module's path within the package that is a key is its room.
+PYTHON_ARROWS = {
+    "_types": (),
+    "_op_results": ("_types",),
+    "_layout": (),
+    "_program": (),
+    "_formats": ("_layout",),
+    "weights": ("_formats", "_layout"),
+    "_library": (),
+    "raw_ops": ("_library", "_layout", "_op_results"),
+    "keras": ("_library", "_layout", "_formats", "weights", "raw_ops"),
+    "_cli": ("", "_program", "_library", "_layout", "_formats", "weights", "raw_ops", "keras"),
+    "__main__": ("_cli",),
+}
+PYTHON_ARROWS["_cli"] += ("_gradients",)
+# What has to be there, and what a command imports when it needs it.
+ALWAYS = {"numpy", *sys.stdlib_module_names}
+
+
+def room_of(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def imports(path: pathlib.Path, only_top_level: bool) -> list[str]:
+    """The modules that a file imports; those of the package by name, `tf_cudnn_rnn._library`."""
+    tree = ast.parse(path.read_text())
+    found = []
+    for node in tree.body if only_top_level else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found += names if node.module == PACKAGE.name else [node.module]
+    return found
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if room_of(path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", "."))
+        in PYTHON_ARROWS
+    ],
+    ids=relative,
+)
+def test_arrows_between_rooms_of_the_package_run_one_way(path):
+    room = room_of(path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", "."))
+    for name in imports(path, only_top_level=False):
+        package, _, rest = name.partition(".")
+        assert package not in ("benchmarks", "tests", "examples"), f"{relative(path)}: {name}"
+        if package == PACKAGE.name:
+            allowed = {room, "_types", *PYTHON_ARROWS[room]}
+            assert room_of(rest) in allowed, f"{relative(path)}: {name}"
+
+
+def test_nothing_but_the_program_imports_the_command_line():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if "_cli" not in path.parts and path.name != "__main__.py":
+            assert f"{PACKAGE.name}._cli" not in " ".join(imports(path, False)), relative(path)
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "_cli").glob("*.py")), ids=relative)
+def test_the_command_line_starts_with_numpy_alone(path):
+    """TensorFlow takes seconds, and may not fit; others may not be installed."""
+    for name in imports(path, only_top_level=True):
+        package, _, rest = name.partition(".")
+        assert package in (*ALWAYS, PACKAGE.name), f"{relative(path)} imports {name}"
+        if package == PACKAGE.name:
+            assert room_of(rest) not in ("keras", "raw_ops", "_gradients"), f"{relative(path)}"
 
 
 def test_a_plan_is_asked_on_both_sides_of_every_threshold():

@@ -41,6 +41,25 @@ READ_BY_THE_PACKAGE = {
 # Of the package.
 READ_BY_OTHERS = {
     "benchmarks/machine.py": {"_library": "stamps results with what the library was built for"},
+    "tests/cli/bench_test.py": {"_cli": "tests it"},
+    "tests/cli/conftest.py": {
+        "_cli": "calls the program without a process",
+        "_formats": "writes files for it",
+    },
+    "tests/cli/convert_test.py": {
+        "_cli": "fails in the middle of a write",
+        "_formats": "reads graphs of ONNX, where the package may not be installed",
+    },
+    "tests/cli/document_test.py": {"_cli": "asks for the formats that the page must name"},
+    "tests/cli/info_test.py": {"_cli": "reads what the system says of a processor"},
+    "tests/cli/inspect_test.py": {
+        "_cli": "asks for a variable that is not there",
+        "_formats": "tests the readers of graphs",
+    },
+    "tests/cli/main_test.py": {
+        "_cli": "lets a command fail",
+        "_program": "tests who starts the command line",
+    },
     "tests/fuzz/file_formats.py": {
         "_formats": "fuzzes headers, and HDF5 files without a process each"
     },

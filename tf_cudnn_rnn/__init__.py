@@ -17,7 +17,7 @@ graphs and SavedModels that hold such ops, to run on the CPU, gradients included
 import importlib
 from typing import TYPE_CHECKING
 
-from tf_cudnn_rnn import _library, weights
+from tf_cudnn_rnn import _library, _program, weights
 from tf_cudnn_rnn._library import instruction_set, library_path, release_scratch
 from tf_cudnn_rnn.weights import ParamName, params_size
 
@@ -35,7 +35,7 @@ __all__ = [
     "weights",
 ]
 
-if _library.has_tensorflow():
+if not _program.is_command_line() and _library.has_tensorflow():
     from tf_cudnn_rnn import _gradients, raw_ops  # noqa: F401
     from tf_cudnn_rnn.params import canonical_to_params, params_to_canonical
 

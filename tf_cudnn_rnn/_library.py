@@ -65,7 +65,7 @@ def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def _libraries() -> dict[str, pathlib.Path]:
+def libraries() -> dict[str, pathlib.Path]:
     """The shared libraries of this package by the minor version that they are for, oldest first."""
     found = {}
     for path in _FOLDER.glob("tensorflow_*.so"):
@@ -80,20 +80,20 @@ def _or_list(names: list[str]) -> str:
 
 def _library_for(version: str) -> pathlib.Path:
     """The shared library for a version of TensorFlow; an ImportError says which there are."""
-    libraries = _libraries()
-    if not libraries:
+    found = libraries()
+    if not found:
         raise ImportError(
             f"tf_cudnn_rnn has no shared library: there is none in {_FOLDER}. {_how_to_build()}"
         )
-    if _minor(version) not in libraries:
-        newest = list(libraries)[-1]
+    if _minor(version) not in found:
+        newest = list(found)[-1]
         raise ImportError(
-            f"tf_cudnn_rnn was built for TensorFlow {_or_list(list(libraries))}, but TensorFlow "
+            f"tf_cudnn_rnn was built for TensorFlow {_or_list(list(found))}, but TensorFlow "
             f"{version} is installed, and compiled ops work with one minor version only. Install "
             f"a TensorFlow that it was built for (`pip install 'tensorflow=={newest}.*'`), or a "
             f"tf_cudnn_rnn for TensorFlow {_minor(version)}. {_how_to_build()}"
         )
-    return libraries[_minor(version)]
+    return found[_minor(version)]
 
 
 def library_path(tensorflow_version: str | None = None) -> str:
@@ -119,13 +119,13 @@ def library_path(tensorflow_version: str | None = None) -> str:
 
         tensorflow_version = tf.__version__
     if tensorflow_version is None:
-        libraries = list(_libraries()) or ["none"]
-        if len(libraries) > 1:
+        minors = list(libraries()) or ["none"]
+        if len(minors) > 1:
             raise ValueError(
                 "library_path needs `tensorflow_version` where no TensorFlow is installed: "
-                f"{_or_list(libraries)}, that of the program that is to load the library."
+                f"{_or_list(minors)}, that of the program that is to load the library."
             )
-        tensorflow_version = libraries[0]
+        tensorflow_version = minors[0]
     return str(_library_for(tensorflow_version).resolve())
 
 

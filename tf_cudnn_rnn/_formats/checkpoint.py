@@ -16,6 +16,7 @@ import numpy as np
 from tf_cudnn_rnn._formats import canonical as base
 from tf_cudnn_rnn._formats import params_header, untrusted, vectors
 from tf_cudnn_rnn._formats.canonical import Canonical
+from tf_cudnn_rnn._layout import Layout
 from tf_cudnn_rnn._types import Of
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -213,6 +214,40 @@ def _slot(slots: dict[str, dict[str, int]], slot: str, what: str) -> int:
     return node
 
 
+def _layers(
+    variables: Mapping[str, Any],
+) -> tuple[_Graph, dict[str, tuple[str | None, Layout, int]]]:
+    """The objects, and of each CudnnRNN layer, by path, its name, network and `params` node."""
+    graph = _object_graph(variables)
+    found = {}
+    for index in graph.parents:
+        children = graph.nodes[index].children
+        if HEADER in children and PARAMS in children:
+            path = graph.path(index)
+            where = f"{untrusted.shown(path)}/{HEADER}"
+            header = _value(variables, graph.nodes[children[HEADER]], where)
+            where = f"`variables` has {where}, which"
+            layout, name = params_header.from_text(_scalar(header, where), where)
+            found[path] = name, layout, children[PARAMS]
+            if len(found) > _MAX_LAYERS:
+                raise ValueError(f"`variables` must hold at most {_MAX_LAYERS} CudnnRNN layers.")
+    return graph, found
+
+
+def find_layers(variables: Mapping[str, Any]) -> dict[str, Layout]:
+    """The networks of the CudnnRNN layers in a checkpoint, by path.
+
+    Args:
+      variables: as of `checkpoint_to_canonical`; of its values only the object graph and headers
+        are asked for.
+
+    Raises:
+      ImportError: protobuf is missing.
+      ValueError: the checkpoint is damaged.
+    """
+    return {path: layout for path, (_, layout, _) in sorted(_layers(variables)[1].items())}
+
+
 def checkpoint_to_canonical(
     variables: Mapping[str, Any],
     layer: str | None = None,
@@ -253,21 +288,8 @@ def checkpoint_to_canonical(
             f"`variables` must be all of a checkpoint that tf.train.Checkpoint wrote, with "
             f"{OBJECT_GRAPH}; found {some}."
         )
-    graph = _object_graph(variables)
-    found = {}
-    for index in graph.parents:
-        children = graph.nodes[index].children
-        if HEADER in children and PARAMS in children:
-            path = graph.path(index)
-            where = f"{untrusted.shown(path)}/{HEADER}"
-            header = _value(variables, graph.nodes[children[HEADER]], where)
-            where = f"`variables` has {where}, which"
-            layout, name = params_header.from_text(_scalar(header, where), where)
-            found[path] = name, layout, children[PARAMS]
-            if len(found) > _MAX_LAYERS:
-                raise ValueError(f"`variables` must hold at most {_MAX_LAYERS} CudnnRNN layers.")
-    every = sorted(found)
-    found = {path: found[path] for path in every if layer in (None, found[path][0], path)}
+    graph, every = _layers(variables)
+    found = {path: every[path] for path in sorted(every) if layer in (None, every[path][0], path)}
     if len(found) != 1:
         listed = base.listed(f"{name!r} ({path})" for path, (name, *_) in found.items()) or "none"
         named = "" if layer is None else f" of the name or path {layer!r}"

@@ -1,4 +1,4 @@
-"""The layers of an `.h5` file of Keras 2, read in a process of its own.
+"""The arrays of Keras' HDF5 files, read in a process of its own.
 
 HDF5 is a file system in a file, and its library trusts it. A few flipped bytes can send it round
 in circles, or let it ask for gigabytes, where no check of ours comes between. So another process
@@ -9,18 +9,20 @@ or a dataset names, and believes what the file says of its sizes.
 `read` is for the process that wants the arrays, most else for the one that reads.
 """
 
+import importlib.util
 import io
 import itertools
 import json
 import math
 import os
+import re
 import resource
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -34,6 +36,11 @@ _MEMORY = 48 << 20  # bytes, besides half the file
 _PIECE = 4 << 20  # bytes that are handed over at once
 _MAX_NAMES = 10_000
 _MAX_DEPTH = 32
+_MAX_MEMBERS = 100_000
+# What the other process hands over: layers of Keras 2 or arrays of Keras 3, or what they are.
+_LAYERS, _ARRAYS, _LAYER_HEADERS, _ARRAY_HEADERS = "layers", "arrays", "layer_headers", "headers"
+# Of a file of Keras 3, what the model's weights are in.
+_MODEL_GROUPS = ("layers", "_layer_checkpoint_dependencies", "vars")
 # gzip, shuffle, fletcher32 and h5py's lzf. For others the library would look for plug-ins.
 _FILTERS = (1, 2, 3, 32000)
 
@@ -43,7 +50,7 @@ import json, sys
 sys.path[:] = json.loads(sys.argv[1])
 sys.modules["tensorflow"] = None
 from tf_cudnn_rnn._formats import hdf5
-hdf5.main(sys.argv[2])
+hdf5.main(*sys.argv[2:])
 """
 # Before it on stderr stands what others say.
 _ERROR = "\n--- "
@@ -53,16 +60,57 @@ def read(path: str) -> list[tuple[str, str, list[Array]]]:
     """Returns the name, the class ("" if unknown) and the arrays of each layer with weights.
 
     Raises:
-      ImportError: there is no Python to start.
+      ImportError: there is no Python to start, or h5py is missing.
       OSError: the file cannot be opened.
-      ValueError: it is no such file, or is damaged.
+      ValueError: it is no file of Keras 2, or is damaged.
     """
+    return _asked(path, _LAYERS)
+
+
+def read_headers(path: str) -> list[tuple[str, str, list[untrusted.ArrayHeader]]]:
+    """Reads what `read` would, but for the arrays: their types and shapes."""
+    return _asked(path, _LAYER_HEADERS)
+
+
+def read_arrays(path: str) -> dict[str, np.ndarray]:
+    """Returns the model's arrays in a file of Keras 3, by their paths in it.
+
+    Raises: as `read`.
+    """
+    return {name: arrays[0] for name, _, arrays in _asked(path, _ARRAYS)}
+
+
+def read_array_headers(path: str) -> dict[str, untrusted.ArrayHeader]:
+    """Reads what `read_arrays` would, but for the arrays: their types and shapes."""
+    return {name: headers[0] for name, _, headers in _asked(path, _ARRAY_HEADERS)}
+
+
+def is_of_keras_3(path: str) -> bool:
+    """Whether a file may be one of Keras 3, judged by a name that those of Keras 2 have.
+
+    Raises:
+      OSError: the file cannot be opened.
+      ValueError: it is a pipe or a device.
+    """
+    with untrusted.opened(path) as (file, _):
+        kept = b""
+        while piece := file.read(1 << 20):
+            if b"layer_names" in kept + piece:
+                return False
+            kept = piece[-16:]
+    return True
+
+
+def _asked(path: str, what: str) -> list[tuple]:
+    """Lets another process read a file."""
     if not sys.executable:
         raise ImportError("HDF5 files are read by another Python; there is no sys.executable.")
+    if importlib.util.find_spec("h5py") is None:
+        raise ImportError("HDF5 files need h5py, which is not installed: run `pip install h5py`.")
     with untrusted.opened(path) as (_, size), tempfile.TemporaryFile() as errors:
         paths = [os.path.abspath(entry) for entry in sys.path]
         with subprocess.Popen(
-            [sys.executable, "-I", "-c", _CODE, json.dumps(paths), path],
+            [sys.executable, "-I", "-c", _CODE, json.dumps(paths), path, what],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -71,7 +119,10 @@ def read(path: str) -> list[tuple[str, str, list[Array]]]:
         ) as child:
             stdout: Any = child.stdout  # a pipe
             try:
-                layers = list(receive(stdout, size))
+                if what in (_LAYERS, _ARRAYS):
+                    layers = list(receive(stdout, size))
+                else:
+                    layers = list(_receive_headers(stdout))
             except EOFError:
                 layers = None
             finally:
@@ -117,19 +168,28 @@ def receive(stream: io.BufferedIOBase, size: int) -> Iterator[tuple[str, str, li
         yield name, class_name, layer
 
 
+def _receive_headers(stream: BinaryIO) -> Iterator[tuple[str, str, list[untrusted.ArrayHeader]]]:
+    line = stream.readline()
+    if not line.endswith(b"\n"):
+        raise EOFError
+    for name, class_name, arrays in json.loads(line):
+        headers = [untrusted.ArrayHeader(np.dtype(dtype), tuple(shape)) for dtype, shape in arrays]
+        yield name, class_name, headers
+
+
 # ------------------------------------------------------------------------------------
 # In the other process
 # ------------------------------------------------------------------------------------
 
 
-def main(path: str) -> None:
-    """Reads the file under limits, and writes its layers to stdout."""
+def main(path: str, what: str) -> None:
+    """Reads the file under limits, and writes what of it is asked for to stdout."""
     import h5py  # noqa: F401 before the limits
 
     limit(os.stat(path).st_size)
     try:
         with open(sys.stdout.fileno(), "wb", closefd=False) as out:
-            send(path, out)
+            send(path, out, what)
     except BrokenPipeError:
         pass
     except ValueError as error:
@@ -150,8 +210,8 @@ def limit(size: int) -> None:
     signal.setitimer(signal.ITIMER_PROF, _SECONDS + size / _BYTES_PER_SECOND)
 
 
-def send(path: str, out: io.BufferedIOBase) -> None:
-    """Writes a line of JSON about all layers, and then their arrays.
+def send(path: str, out: io.BufferedIOBase, what: str = _LAYERS) -> None:
+    """Writes a line of JSON about all layers, and then, if they are asked for, their arrays.
 
     Raises:
       ValueError: the file is another one, or is damaged.
@@ -163,13 +223,14 @@ def send(path: str, out: io.BufferedIOBase) -> None:
     with untrusted.read_by("h5py", path):
         file = h5py.File(path, "r")
     with file, untrusted.named(path):
-        layers = _layers(file, path)
+        find = _layers if what in (_LAYERS, _LAYER_HEADERS) else _arrays
+        layers = find(file, path)
         about = [
             (name, class_name, [(dataset.dtype.str, dataset.shape) for dataset in datasets])
             for name, class_name, datasets in layers
         ]
         out.write(json.dumps(about).encode() + b"\n")
-        for name, _, datasets in layers:
+        for name, _, datasets in layers if what in (_LAYERS, _ARRAYS) else []:
             for dataset in datasets:
                 with untrusted.read_by("h5py", f"{untrusted.shown(name)} in {path}"):
                     for piece in _pieces(dataset):
@@ -188,9 +249,8 @@ def _layers(file: Any, path: str) -> list[tuple[str, str, list[Any]]]:
             "load the model there and pass `layer.get_weights()` to from_keras."
         )
     class_names = _class_names(file, path)
-    allowance = untrusted.Allowance(os.stat(path).st_size)
+    bounds = _Bounds(path)
     layers = []
-    seen = set()
     for name in _once(_texts(group, "layer_names", path), f"`layer_names` in {path}"):
         where = f"{untrusted.shown(name)} in {path}"
         layer = member(group, name, where, "Group")
@@ -198,18 +258,67 @@ def _layers(file: Any, path: str) -> list[tuple[str, str, list[Any]]]:
         for key in _texts(layer, "weight_names", where):
             place = f"{untrusted.shown(key)} of {where}"
             dataset = member(layer, key, place, "Dataset")
-            address = _address(dataset, place)
-            nbytes, stored = sizes(dataset, place)
-            if address in seen:
-                raise ValueError(f"{place} must stand for one array; it is that of another, too.")
-            seen.add(address)
-            allowance.take(nbytes, place)
-            if stored is not None and stored < nbytes:
-                raise ValueError(f"{place} must have {nbytes} bytes; {stored} are in the file.")
+            bounds.check(dataset, place)
             datasets.append(dataset)
         if datasets:
             layers.append((name, class_names.get(name, ""), datasets))
     return layers
+
+
+class _Bounds:
+    """What all datasets of a file may take together."""
+
+    def __init__(self, path: str):
+        self._allowance = untrusted.Allowance(os.stat(path).st_size)
+        self._seen = set()
+
+    def check(self, dataset, place: str) -> None:
+        """Raises ValueError unless a dataset is an array of its own, and in the file."""
+        address = _address(dataset, place)
+        nbytes, stored = sizes(dataset, place)
+        if address in self._seen:
+            raise ValueError(f"{place} must stand for one array; it is that of another, too.")
+        self._seen.add(address)
+        self._allowance.take(nbytes, place)
+        if stored is not None and stored < nbytes:
+            raise ValueError(f"{place} must have {nbytes} bytes; {stored} are in the file.")
+
+
+def _arrays(file, path: str) -> list[tuple[str, str, list]]:
+    """Finds the arrays of a model of Keras 3: path, "", and a dataset that is known to be sound."""
+    groups = [name for name in _MODEL_GROUPS if _link(file, name, path) is not None]
+    if not groups:
+        raise ValueError(
+            f"{path} must be a file of Keras, with `layers` or `layer_names`; found "
+            f"{_some(file, path) or 'nothing'}."
+        )
+    bounds = _Bounds(path)
+    found = []
+    members = 0
+    pending = [(name, 1) for name in reversed(groups)]
+    while pending:
+        name, depth = pending.pop()
+        where = f"{untrusted.shown(name)} in {path}"
+        if depth > _MAX_DEPTH:
+            raise ValueError(f"{where} must have a path of at most {_MAX_DEPTH} names.")
+        item = member(file, name, where, "Group or Dataset")
+        if _is_dataset(item):
+            bounds.check(item, where)
+            found.append((name, "", [item]))
+            continue
+        with untrusted.read_by("h5py", where):
+            inner = list(itertools.islice(item, _MAX_MEMBERS + 1))
+        members += len(inner)
+        if members > _MAX_MEMBERS:
+            raise ValueError(f"{path} must have at most {_MAX_MEMBERS} groups and arrays.")
+        pending += [(f"{name}/{key}", depth + 1) for key in reversed(inner)]
+    return found
+
+
+def _is_dataset(item) -> bool:
+    import h5py
+
+    return isinstance(item, h5py.Dataset)
 
 
 def _once(names: list[str], where: str) -> list[str]:
@@ -249,7 +358,7 @@ def member(group: Any, name: str, where: str, kind: str) -> Any:
       group: of h5py.
       name: the path.
       where: of it, for messages.
-      kind: "Group" or "Dataset".
+      kind: "Group", "Dataset" or "Group or Dataset".
 
     Raises:
       ValueError: it is elsewhere, of another kind, or not there.
@@ -266,7 +375,7 @@ def member(group: Any, name: str, where: str, kind: str) -> Any:
             raise ValueError(f"{where} must be there; there is no {untrusted.shown(part)}.")
         with untrusted.read_by("h5py", where):
             group = group[part]
-    if not isinstance(group, getattr(h5py, kind)):
+    if not isinstance(group, tuple(getattr(h5py, name) for name in kind.split(" or "))):
         raise ValueError(f"{where} must be a {kind}; it is a {type(group).__name__}.")
     return group
 
@@ -400,3 +509,40 @@ def _get(value: Any, key: str, where: str) -> Any:
     if not isinstance(value, dict) or key not in value:
         raise ValueError(f"{where} must have {key} in {untrusted.shown(value)}.")
     return value[key]
+
+
+# ------------------------------------------------------------------------------------
+# Writing
+# ------------------------------------------------------------------------------------
+
+
+def write_layers(path: str, class_name: str, layers: list[list[np.ndarray]]) -> None:
+    """Writes the weights of a stack of layers, as `save_weights` of Keras 2 does.
+
+    Args:
+      path: is overwritten.
+      class_name: of the layers, such as "CuDNNLSTM"; names are made of it as Keras makes them.
+      layers: of each the arrays kernel, recurrent_kernel and bias, of one or both directions.
+    """
+    import h5py
+
+    # Keras' rule for a capital after a small letter; CuDNNLSTM becomes cu_dnnlstm.
+    base_name = re.sub("([a-z])([A-Z])", r"\1_\2", class_name).lower()
+    with h5py.File(path, "w") as file:
+        names = []
+        for index, arrays in enumerate(layers):
+            own = base_name if index == 0 else f"{base_name}_{index}"
+            is_wrapped = len(arrays) == 6
+            name = own if not is_wrapped else f"bidirectional{f'_{index}' if index else ''}"
+            names.append(name)
+            group = file.create_group(name)
+            keys = []
+            for place, array in enumerate(arrays):
+                kind = ("kernel", "recurrent_kernel", "bias")[place % 3]
+                way = ("forward_", "backward_")[place // 3] if is_wrapped else ""
+                keys.append(f"{name}/{way}{own}/{kind}:0" if way else f"{name}/{kind}:0")
+                group.create_dataset(keys[-1], data=array)
+            group.attrs["weight_names"] = [key.encode() for key in keys]
+        file.attrs["layer_names"] = [name.encode() for name in names]
+        file.attrs["backend"] = b"tensorflow"
+        file.attrs["keras_version"] = b"2.15.0"

@@ -4,6 +4,8 @@ import contextlib
 import math
 import os
 import zipfile
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 import numpy as np
 
@@ -29,6 +31,15 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
       ValueError: it is no such file, is damaged, holds objects or records, or would take much
         more memory than it has bytes.
     """
+    return _read_all(path, _read)
+
+
+def read_npz_headers(path: str | os.PathLike) -> dict[str, untrusted.ArrayHeader]:
+    """Reads what `read_npz` would, but for the arrays: their types and shapes."""
+    return _read_all(path, _read_header)
+
+
+def _read_all(path: str | os.PathLike, read: Callable) -> dict:
     path = os.fspath(path)
     arrays = {}
     with untrusted.opened(path) as (file, size):
@@ -38,12 +49,38 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
             where = f"{untrusted.shown(name)} in {path}"
             if name == member.filename:
                 raise ValueError(f"{where} must be an array, whose name ends with .npy.")
-            arrays[name] = _read(archive, member, where)
+            arrays[name] = read(archive, member, where)
     return arrays
 
 
-def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> Array:
-    """Reads a member whose size is one that it may have."""
+def _read_header(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str
+) -> untrusted.ArrayHeader:
+    with _opened(archive, member, where) as (_, header, _):
+        return header
+
+
+def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> np.ndarray:
+    with _opened(archive, member, where) as (file, (dtype, shape), is_fortran):
+        with untrusted.read_by("zipfile", where):
+            array = np.empty(math.prod(shape), dtype)
+            content = array.view(np.uint8) if array.size else array
+            found = array.nbytes
+            for begin in range(0, found, _PIECE):
+                piece = file.read(min(_PIECE, found - begin))
+                content[begin : begin + len(piece)] = np.frombuffer(piece, np.uint8)
+            return array.reshape(shape, order="F" if is_fortran else "C")
+
+
+@contextlib.contextmanager
+def _opened(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str
+) -> Iterator[tuple[BinaryIO, untrusted.ArrayHeader, bool]]:
+    """Opens a member whose size is one that it may have, and reads its header.
+
+    Yields:
+      The file, at the first element; the header; whether the first axis is the fastest.
+    """
     with contextlib.ExitStack() as stack:
         with untrusted.read_by("NumPy", where):
             file = stack.enter_context(archive.open(member))
@@ -67,10 +104,4 @@ def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> Arra
                 f"{where} must have the bytes of its shape {untrusted.shown(shape)} and type "
                 f"{dtype}; it has {found}."
             )
-        with untrusted.read_by("zipfile", where):
-            array = np.empty(math.prod(shape), dtype)
-            content = array.view(np.uint8) if array.size else array
-            for begin in range(0, found, _PIECE):
-                piece = file.read(min(_PIECE, found - begin))
-                content[begin : begin + len(piece)] = np.frombuffer(piece, np.uint8)
-            return array.reshape(shape, order="F" if is_fortran else "C")
+        yield file, untrusted.ArrayHeader(dtype, shape), is_fortran

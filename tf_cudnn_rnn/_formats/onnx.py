@@ -91,8 +91,8 @@ def _activations(attributes: Mapping[str, Any], where: str) -> tuple[str, ...]:
     return tuple(_as_text(name, "activations", where).lower() for name in names)
 
 
-def _mode_of(node: OnnxNode, where: str) -> RnnMode:
-    """Returns the rnn_mode of a node, all of whose attributes cuDNN can honour."""
+def mode_of(node: OnnxNode, where: str) -> RnnMode:
+    """Returns the rnn_mode of a node; ValueError if cuDNN cannot honour an attribute."""
     attributes = dict(node.attributes)
     if node.op_type not in list(OPS.values()):
         raise ValueError(
@@ -155,7 +155,7 @@ def from_onnx(nodes: OnnxNode | Iterable[OnnxNode], *, of: Of = "weights") -> Ca
     nodes = [nodes] if isinstance(nodes, OnnxNode) else list(nodes)
     if not nodes:
         raise ValueError("`nodes` must hold at least one node; got none.")
-    modes = [_mode_of(node, f"`nodes`[{l}]") for l, node in enumerate(nodes)]
+    modes = [mode_of(node, f"`nodes`[{l}]") for l, node in enumerate(nodes)]
     rnn_mode = modes[0]
     directions = [
         _text(node.attributes, "direction", "forward", f"`nodes`[{l}]")

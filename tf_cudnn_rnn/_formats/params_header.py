@@ -16,6 +16,8 @@ from tf_cudnn_rnn._layout import GATES, Layout, ParamName, Region
 
 FORMAT = "tf_cudnn_rnn/params"
 VERSION = 1
+# Of its bytes, beside the arrays of an .npz file.
+NPZ_KEY = "header"
 MAX_BYTES = 1 << 16  # a name and ten numbers
 _MAX_SIZE = 2**31  # the ops take 32-bit integers
 _LAYOUT_FIELDS = (

@@ -5,7 +5,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,35 +56,50 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, Array]:
     """
     path = os.fspath(path)
     with untrusted.opened(path) as (file, size):
-        header_size = int.from_bytes(file.read(8), "little")
-        if size < 8 or not 2 <= header_size <= size - 8:
+        return {
+            name: _read_array(file, dtype, shape)
+            for name, (dtype, shape) in _headers(file, size, path).items()
+        }
+
+
+def read_safetensors_headers(path: str | os.PathLike) -> dict[str, untrusted.ArrayHeader]:
+    """Reads what `read_safetensors` would, but for the arrays: their types and shapes."""
+    path = os.fspath(path)
+    with untrusted.opened(path) as (file, size):
+        return _headers(file, size, path)
+
+
+def _headers(file: BinaryIO, size: int, path: str) -> dict[str, untrusted.ArrayHeader]:
+    """Reads the header of a file: its arrays, in the order in which they come next."""
+    header_size = int.from_bytes(file.read(8), "little")
+    if size < 8 or not 2 <= header_size <= size - 8:
+        raise ValueError(
+            f"{path} is no safetensors file: its first 8 bytes must tell the size of a header "
+            f"within its {size} bytes; they say {header_size}."
+        )
+    header = _read_header(file, header_size, path)
+    data_size = size - 8 - header_size
+    arrays = {}
+    covered = 0
+    for name, entry in sorted(header.items(), key=lambda item: _begin(path, item)):
+        where = f"{untrusted.shown(name)} in {path}"
+        dtype = _dtype(entry["dtype"], where)
+        shape = entry["shape"]
+        begin, end = entry["data_offsets"]
+        needed = math.prod(shape) * dtype.itemsize
+        if begin != covered or end - begin != needed or end > data_size:
             raise ValueError(
-                f"{path} is no safetensors file: its first 8 bytes must tell the size of a header "
-                f"within its {size} bytes; they say {header_size}."
+                f"{where} must lie in {needed} bytes from byte {covered} of {data_size}; "
+                f"its offsets are {begin} and {end}."
             )
-        header = _read_header(file, header_size, path)
-        data_size = size - 8 - header_size
-        places = []
-        covered = 0
-        for name, entry in sorted(header.items(), key=lambda item: _begin(path, item)):
-            where = f"{untrusted.shown(name)} in {path}"
-            dtype = _dtype(entry["dtype"], where)
-            shape = entry["shape"]
-            begin, end = entry["data_offsets"]
-            needed = math.prod(shape) * dtype.itemsize
-            if begin != covered or end - begin != needed or end > data_size:
-                raise ValueError(
-                    f"{where} must lie in {needed} bytes from byte {covered} of {data_size}; "
-                    f"its offsets are {begin} and {end}."
-                )
-            places.append((name, dtype, shape))
-            covered = end
-        if covered != data_size:
-            raise ValueError(
-                f"{path} must end with its last array, at byte {covered} of its data; "
-                f"it has {data_size}."
-            )
-        return {name: _read_array(file, dtype, shape) for name, dtype, shape in places}
+        arrays[name] = untrusted.ArrayHeader(dtype, tuple(shape))
+        covered = end
+    if covered != data_size:
+        raise ValueError(
+            f"{path} must end with its last array, at byte {covered} of its data; "
+            f"it has {data_size}."
+        )
+    return arrays
 
 
 def _read_header(file: io.BufferedReader, size: int, path: str) -> dict[str, Any]:
@@ -104,7 +119,7 @@ def _read_header(file: io.BufferedReader, size: int, path: str) -> dict[str, Any
     return header
 
 
-def _read_array(file: io.BufferedReader, dtype: np.dtype[Any], shape: list[int]) -> Array:
+def _read_array(file: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
     """Reads the array that comes next; its bytes are known to be there."""
     array = np.empty(shape, dtype)
     if array.size and file.readinto(array.reshape(-1).view(np.uint8).data) != array.nbytes:

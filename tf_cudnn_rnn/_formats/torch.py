@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -79,6 +80,19 @@ def from_torch(
         if not isinstance(state, Mapping):
             raise TypeError(f"`state` must be a mapping or a path; got {type(state).__name__}.")
         return _from_mapping(state, rnn_mode, prefix, of)
+
+
+def networks(state: Mapping[str, Any]) -> dict[str, dict[tuple[str, int, bool], Any]]:
+    """The RNNs among arrays, or their headers, by prefix.
+
+    Of each the arrays by kind ("weight_ih", ...), layer, and whether it is the backward one.
+    """
+    found: dict[str, dict[tuple[str, int, bool], Any]] = {}
+    for key, value in state.items():
+        if match := _KEY.fullmatch(key):
+            name = match["kind"], int(match["layer"]), bool(match["reverse"])
+            found.setdefault(match["prefix"], {})[name] = value
+    return found
 
 
 def _from_mapping(

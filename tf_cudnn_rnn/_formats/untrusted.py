@@ -18,7 +18,9 @@ import reprlib
 import stat
 import zipfile
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 # Of arrays in a compressed file; what is larger must be stored as it is.
 _ALLOWANCE_BYTES = 48 << 20
@@ -33,6 +35,13 @@ _DIRECTORY_ENTRY = b"PK\x01\x02"  # of a zip file; each member has one
 _ENCRYPTED = 1
 _ZIP_BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
 _MAX_SHOWN = 200
+
+
+class ArrayHeader(NamedTuple):
+    """What a file says of an array, known to fit the bytes that are there."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
 
 
 def shown(value: Any) -> str:

@@ -132,7 +132,7 @@ def to_keras(model: keras.Layer) -> keras.Layer:
     config = _stock_stack.replace(keras.saving.serialize_keras_object(model))
     stock = keras.saving.deserialize_keras_object(_rename(config, _drop_in_key, _stock_key))
     ours = DropIn, cudnn_rnn.CudnnRNN
-    left = [layer.name for layer in stock._flatten_layers() if isinstance(layer, ours)]
+    left = [layer.name for layer in layers_of(stock, ours)]
     if left:
         raise ValueError(
             f"`model` must name its layers in its config; {type(model).__name__} makes "
@@ -144,11 +144,22 @@ def to_keras(model: keras.Layer) -> keras.Layer:
             f"`model` must know its input shape to be built anew; {type(model).__name__} does "
             "not. Give it a keras.Input, or implement get_build_config."
         )
-    if any(isinstance(layer, cudnn_rnn.CudnnRNN) for layer in model._flatten_layers()):
+    if layers_of(model, (cudnn_rnn.CudnnRNN,)):
         _stock_stack.copy_weights(model, stock)
     else:
         stock.set_weights(model.get_weights())
     return stock
+
+
+def layers_of(model: keras.Layer, kinds: tuple[type, ...]) -> list[keras.Layer]:
+    """The layers of these classes in a model, at any depth."""
+    return [layer for layer in model._flatten_layers() if isinstance(layer, kinds)]
+
+
+def recurrent_layers(model: keras.Layer) -> list[keras.Layer]:
+    """The layers LSTM, GRU, SimpleRNN and CudnnRNN of a model, drop-ins or not."""
+    stock = (keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
+    return layers_of(model, (*stock, cudnn_rnn.CudnnRNN))
 
 
 @contextlib.contextmanager

@@ -1,0 +1,328 @@
+"""`convert`: all formats there and back, and files that stay whole whatever happens."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tests.cli import main_test
+from tests.cli.conftest import canonical_of
+from tests.reference import judge
+from tests.weights import golden, hostile
+from tf_cudnn_rnn import weights
+from tf_cudnn_rnn._cli import formats, replacing
+from tf_cudnn_rnn._formats import onnx_file
+
+# What each format needs to be read again, beside its file.
+OPTIONS = {
+    "params": (),
+    "canonical": (),
+    "torch": (),
+    "keras": (),
+    "keras-cudnn": ("--from", "keras-cudnn"),
+    "onnx": (),
+    "mxnet": ("--layers", "1", "--units", "4", "--input-size", "3"),
+    "cntk": ("--layers", "1", "--units", "4", "--input-size", "3"),
+    "tf1-cudnn": ("--from", "tf1-cudnn"),
+    "tf1-lstm-cell": ("--from", "tf1-lstm-cell", "--forget-bias", "0"),
+}
+
+
+def write_params(path, canonical) -> None:
+    formats.FORMATS["params"].write(str(path), canonical, None)
+
+
+def read_params(path) -> weights.Canonical:
+    return formats.FORMATS["params"].read(formats.Kind.NPZ, str(path), None)
+
+
+def merged(canonical: weights.Canonical) -> weights.Canonical:
+    """The same network for formats that keep the sum of two biases."""
+    named = dict(canonical.named)
+    for name in named:
+        if name.kind == "input_bias":
+            named[name] = np.zeros_like(named[name])
+    return weights.Canonical(canonical.layout, named)
+
+
+def test_every_format_is_tested():
+    assert set(OPTIONS) | {"checkpoint"} == set(formats.FORMATS)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("direction", ["unidirectional", "bidirectional"])
+def test_there_and_back(run, tmp_path, name, direction):
+    canonical = merged(canonical_of("lstm", direction=direction))
+    write_params(tmp_path / "first.npz", canonical)
+    middle = tmp_path / f"middle{formats.FORMATS[name].endings[0]}"
+    result = run("convert", tmp_path / "first.npz", middle, "--to", name, "--forget-bias", "0")
+    assert result.code == 0, result.err
+    assert f"lstm, 1 layer, input 3, units 4, {direction}" in " ".join(result.out.split())
+    vector = ("--mode", "lstm", "--direction", direction) if name in ("mxnet", "cntk") else ()
+    back = tmp_path / "back.npz"
+    result = run("convert", middle, back, "--to", "params", *OPTIONS[name], *vector)
+    assert result.code == 0, result.err
+    # The readers of TensorFlow 1's cells need to be told the mode, or know it.
+    golden.assert_bits(read_params(back).params, canonical.params)
+
+
+@pytest.mark.parametrize("name", ["canonical", "torch", "keras", "onnx"])
+@pytest.mark.parametrize("rnn_mode", ["gru", "rnn_tanh", "rnn_relu"])
+def test_other_modes(run, tmp_path, name, rnn_mode):
+    canonical = canonical_of(rnn_mode, layers=2)
+    canonical = canonical if rnn_mode == "gru" else merged(canonical)
+    write_params(tmp_path / "first.npz", canonical)
+    middle = tmp_path / f"middle{formats.FORMATS[name].endings[0]}"
+    assert run("convert", tmp_path / "first.npz", middle, "--to", name).code == 0
+    mode = ("--mode", rnn_mode) if rnn_mode != "gru" and name in ("torch", "keras") else ()
+    chosen = {"rnn_tanh": "simple_rnn", "rnn_relu": "simple_rnn", "gru": "gru"}[rnn_mode]
+    layers = ("--layer", chosen, "--layer", f"{chosen}_1") if name == "keras" else ()
+    back = tmp_path / "back.npz"
+    result = run("convert", middle, back, "--to", "params", *mode, *layers)
+    assert result.code == 0, result.err
+    golden.assert_bits(read_params(back).params, canonical.params)
+    if mode:
+        result = run("convert", middle, back, "--to", "params", *layers, "--force")
+        assert result.code == 2 and "--mode rnn_tanh" in result.err
+
+
+@pytest.mark.parametrize(
+    "name, options, layout",
+    [
+        ("own.keras", (), (2, 4, 3, 2)),
+        ("own.weights.h5", ("--layer", "cudnn_lstm"), (2, 4, 3, 2)),
+        ("checkpoint/own", (), (2, 4, 3, 2)),
+        ("model.keras", ("--layer", "bidirectional"), (1, 4, 3, 0)),
+        ("projected.safetensors", (), (1, 4, 3, 2)),
+        ("gru.npz", (), (2, 4, 3, 0)),
+        ("cudnn.h5", (), (1, 4, 3, 0)),
+    ],
+)
+def test_files_of_others(run, tmp_path, files, name, options, layout):
+    result = run("convert", files / name, tmp_path / "a.npz", "--to", "params", *options)
+    assert result.code == 0, result.err
+    found = read_params(tmp_path / "a.npz").layout
+    assert (found.num_layers, found.num_units, found.input_size, found.num_proj) == layout
+
+
+def test_a_keras_model_computes_what_the_network_does(run, tmp_path):
+    import keras
+
+    canonical = canonical_of("gru", 2, direction="bidirectional")
+    write_params(tmp_path / "a.npz", canonical)
+    assert run("convert", tmp_path / "a.npz", tmp_path / "a.keras", "--to", "keras").code == 0
+    model = keras.saving.load_model(tmp_path / "a.keras")
+    x = np.random.default_rng(1).normal(size=[5, 2, 3]).astype(np.float32)
+    y = model(x.transpose(1, 0, 2)).numpy().transpose(1, 0, 2)
+    np.testing.assert_allclose(golden.run(canonical, x).y, y, atol=2e-6)
+
+
+def test_onnx_files_hold_what_to_onnx_returns(run, tmp_path):
+    canonical = canonical_of("rnn_relu", 2, direction="bidirectional")
+    write_params(tmp_path / "a.npz", canonical)
+    assert run("convert", tmp_path / "a.npz", tmp_path / "a.onnx", "--to", "onnx").code == 0
+    nodes = onnx_file.read_nodes(tmp_path / "a.onnx")
+    for found, expected in zip(nodes, weights.to_onnx(canonical).arrays, strict=True):
+        node = found.as_arrays()
+        assert node.attributes == expected.attributes
+        golden.assert_same([node.W, node.R, node.B], [expected.W, expected.R, expected.B])
+
+
+def test_notes_are_printed(run, tmp_path):
+    write_params(tmp_path / "a.npz", canonical_of("lstm"))
+    result = run("convert", tmp_path / "a.npz", tmp_path / "a.keras", "--to", "keras")
+    assert "note: Biases were added up" in result.out
+
+
+def test_the_reference_is_what_it_was(run, tmp_path):
+    """The other way round: a vector by its sizes alone is that of the judge."""
+    config = judge.Config("lstm", 1, 4, 3)
+    params = np.arange(judge.params_size(config), dtype=np.float32)
+    np.savez(tmp_path / "a.npz", params=params)
+    sizes = ("--mode", "lstm", "--layers", "1", "--units", "4", "--input-size", "3")
+    result = run("convert", tmp_path / "a.npz", tmp_path / "b.npz", "--to", "params", *sizes)
+    assert result.code == 0, result.err
+    golden.assert_bits(read_params(tmp_path / "b.npz").params, params)
+
+
+# ------------------------------------------------------------------------------------
+# Mistakes, and files from strangers
+# ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "source, target, options, says",
+    [
+        ("none.npz", "a.npz", ("--to", "params"), "No such file"),
+        ("gru.npz", "a.keras", ("--to", "params"), "DST must end with .npz"),
+        ("gru.npz", "none/a.npz", ("--to", "params"), "folder that exists"),
+        (
+            "gru.npz",
+            "a.npz",
+            ("--to", "params", "--from", "onnx"),
+            "reads: ONNX model. SRC is another: NumPy file",
+        ),
+        ("gru.npz", "a.npz", ("--to", "params", "--mode", "lstm"), "shape"),
+        ("gru.npz", "a.npz", ("--to", "params", "--prefix", "x."), "x."),
+        ("gru.npz", "a.npz", ("--to", "tf1-lstm-cell"), "`rnn_mode` must be lstm"),
+        ("model.keras", "a.npz", ("--to", "params"), "choose with --layer"),
+        ("model.keras", "a.npz", ("--to", "params", "--layer", "no"), "--layer must be one of"),
+        ("model.keras", "a.npz", ("--to", "params", "--layer", "gru_1"), "reset_after=False"),
+        ("own.keras", "a.keras", ("--to", "keras"), "no layer of Keras projects"),
+        ("saved_model", "a.npz", ("--to", "params"), "variables/variables"),
+        ("other.npz", "a.npz", ("--to", "params"), "Pass --from"),
+        ("vector.npz", "a.npz", ("--to", "mxnet"), "pass --mode, --layers, --units, --input-size"),
+    ],
+)
+def test_mistakes(run, tmp_path, files, source, target, options, says):
+    for name, arrays in {"other": {"a": np.zeros(3)}, "vector": {"params": np.zeros(9)}}.items():
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+    path = files / source if (files / source).exists() else tmp_path / source
+    before = sorted(tmp_path.iterdir())
+    result = run("convert", path, tmp_path / target, *options)
+    assert result.code == 2 and says in result.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", [n for n in hostile.CASES if n.startswith(("npz", "safetensors"))])
+@pytest.mark.filterwarnings("default")
+def test_hostile_files_end_in_a_sentence(run, tmp_path, name):
+    attack = hostile.CASES[name](tmp_path)
+    result = run(
+        "convert", attack.arguments[0], tmp_path / "out.npz", "--to", "params", "--mode", "lstm"
+    )
+    assert result.code == 2 and result.err
+    assert not (tmp_path / "out.npz").exists()
+
+
+@pytest.mark.parametrize(
+    "header", [b"{}", b"\xff", b'{"format": "tf_cudnn_rnn/params", "version": 1}', b"[" * 1000]
+)
+def test_hostile_headers(run, tmp_path, header):
+    arrays = {"header": np.frombuffer(header, np.uint8), "params": np.zeros(3, np.float32)}
+    np.savez(tmp_path / "a.npz", **arrays)
+    for command in (("inspect",), ("convert",)):
+        target = (tmp_path / "b.npz", "--to", "params") if command == ("convert",) else ()
+        result = run(*command, tmp_path / "a.npz", *target)
+        assert result.code == 2 and "header" in result.err
+
+
+# ------------------------------------------------------------------------------------
+# Files that stay whole
+# ------------------------------------------------------------------------------------
+
+
+def test_nothing_is_overwritten_without_force(run, tmp_path, files):
+    target = tmp_path / "a.npz"
+    target.write_bytes(b"precious")
+    result = run("convert", files / "gru.npz", target, "--to", "params")
+    assert result.code == 2 and "--force replaces it" in result.err
+    assert target.read_bytes() == b"precious"
+    os.chmod(target, 0o640)
+    assert run("convert", files / "gru.npz", target, "--to", "params", "--force").code == 0
+    assert read_params(target).layout.rnn_mode == "gru"
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_a_link_stays_one(run, tmp_path, files):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "real.npz").write_bytes(b"old")
+    link = tmp_path / "a.npz"
+    link.symlink_to("data/real.npz")
+    assert run("convert", files / "gru.npz", link, "--to", "params").code == 2
+    assert run("convert", files / "gru.npz", link, "--to", "params", "--force").code == 0
+    assert link.is_symlink() and read_params(tmp_path / "data" / "real.npz")
+
+
+@pytest.mark.parametrize(
+    "error, code", [(OSError(28, "No space left on device"), 2), (KeyboardInterrupt(), 130)]
+)
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_failure_in_the_middle_leaves_what_was_there(
+    run, tmp_path, files, monkeypatch, error, code, exists
+):
+    target = tmp_path / "a.npz"
+    if exists:
+        target.write_bytes(b"precious")
+
+    def fail(path, canonical, options):
+        with open(path, "wb") as file:
+            file.write(b"half")
+        raise error
+
+    monkeypatch.setitem(formats.FORMATS, "params", formats.FORMATS["params"]._replace(write=fail))
+    force = ("--force",) if exists else ()
+    assert run("convert", files / "gru.npz", target, "--to", "params", *force).code == code
+    assert [path.name for path in tmp_path.iterdir()] == (["a.npz"] if exists else [])
+    assert not exists or target.read_bytes() == b"precious"
+
+
+def test_what_another_wrote_meanwhile_is_kept(tmp_path):
+    target = tmp_path / "a.npz"
+    with pytest.raises(replacing.output.UserError, match="exists already"):
+        with replacing.replacing(str(target), force=False) as new:
+            with open(new, "wb") as file:
+                file.write(b"ours")
+            target.write_bytes(b"theirs")
+    assert target.read_bytes() == b"theirs"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_a_file_too_large_for_the_disk(tmp_path, files):
+    """The system's own error, in the middle of a real write."""
+    target = tmp_path / "out" / "a.npz"
+    target.parent.mkdir()
+    result = main_test.start(
+        tmp_path,
+        "convert",
+        files / "gru.npz",
+        target,
+        "--to",
+        "params",
+        preexec_fn=lambda: __import__("resource").setrlimit(
+            __import__("resource").RLIMIT_FSIZE, (1000, 1000)
+        ),
+    )
+    assert result.returncode == 2
+    assert result.stderr.startswith("tf-cudnn-rnn: ") and "File too large" in result.stderr
+    assert not list(target.parent.iterdir())
+
+
+# Waits in the middle of a write.
+SLOW = """
+import sys, time
+sys.argv[0] = "tf-cudnn-rnn"
+from tf_cudnn_rnn._cli import formats, main
+
+def write(path, canonical, options):
+    with open(path, "wb") as file:
+        file.write(b"half")
+    print("writing", flush=True)
+    time.sleep(600)
+
+formats.FORMATS["params"] = formats.FORMATS["params"]._replace(write=write)
+sys.exit(main.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_leave_nothing_behind(tmp_path, files, number, code):
+    arguments = ["convert", str(files / "gru.npz"), str(tmp_path / "a.npz"), "--to", "params"]
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW, *arguments],
+        env={**os.environ, "PYTHONPATH": main_test.PACKAGES},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout.readline() == b"writing\n"
+        time.sleep(0.1)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=600)
+    assert process.returncode == code
+    assert errors == b""
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,120 @@
+"""`info`: what it tells, also where the library does not fit TensorFlow."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+import tf_cudnn_rnn
+from tests.cli import main_test
+from tf_cudnn_rnn._cli import machine
+
+
+def test_what_it_tells(run):
+    result = run("info")
+    assert result.code == 0
+    for label in ("library", "instruction set", "threads", "self-test"):
+        assert label in result.out
+    assert tf_cudnn_rnn.instruction_set() in result.out
+    assert "CudnnRNNV3" in result.out and "passed" in result.out
+    assert max(len(line) for line in result.out.splitlines() if "/" not in line) <= 80
+
+
+def test_json(run):
+    facts = run("info", "--json").json
+    assert facts["problem"] is None
+    assert facts["library"]["path"] == tf_cudnn_rnn.library_path()
+    assert facts["instruction_set"]["name"] == tf_cudnn_rnn.instruction_set()
+    assert "CudnnRNNV3" in facts["built_in_ops"]["on_cpu"]
+    networks = {network["rnn_mode"]: network for network in facts["self_test"]["networks"]}
+    assert set(networks) == {"lstm", "gru", "rnn_tanh", "rnn_relu"}
+    assert all(0 < network["forward_error"] < 1e-5 for network in networks.values())
+    assert all(network["backward_error"] < 1e-5 for network in networks.values())
+
+
+def test_why_the_instruction_set(run, monkeypatch):
+    assert "the best one" in run("info").out
+    # The one in use was chosen when the first op ran; the reason is what is tested.
+    monkeypatch.setenv("TF_CUDNN_RNN_ISA", tf_cudnn_rnn.instruction_set())
+    result = run("info")
+    assert f"TF_CUDNN_RNN_ISA={tf_cudnn_rnn.instruction_set()} allows no better" in result.out
+
+
+@pytest.mark.parametrize("wrong", ["outputs", "gradients", "nan"])
+def test_the_self_test_can_fail(run, monkeypatch, wrong):
+    right = tf.raw_ops.CudnnRNNV3
+
+    @tf.custom_gradient
+    def changed(y):
+        factor = {"outputs": 1.001, "gradients": 1.0, "nan": float("nan")}[wrong]
+        of_gradient = 1.001 if wrong == "gradients" else 1.0
+        return y * tf.cast(factor, y.dtype), lambda dy: dy * tf.cast(of_gradient, dy.dtype)
+
+    def op(rnn_mode, **arguments):
+        result = right(rnn_mode=rnn_mode, **arguments)
+        return result if rnn_mode != "gru" else result._replace(output=changed(result.output))
+
+    monkeypatch.setattr(tf.raw_ops, "CudnnRNNV3", op)
+    result = run("info")
+    assert result.code == 1
+    (line,) = (line for line in result.out.splitlines() if line.startswith("self-test"))
+    assert "FAILED for gru" in line
+    assert not run("info", "--json").json["self_test"]["passed"]
+
+
+def test_a_tensorflow_that_it_was_not_built_for(tmp_path):
+    """When it is needed most; `import tf_cudnn_rnn` raises there."""
+    copy = tmp_path / "tf_cudnn_rnn"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(main_test.PACKAGES + "/tf_cudnn_rnn", copy, ignore=ignored)
+    shutil.rmtree(copy / "_libraries")
+    (copy / "_libraries").mkdir()
+    (copy / "_libraries" / "tensorflow_2_7.so").touch()
+    result = subprocess.run(
+        [sys.executable, "-m", "tf_cudnn_rnn", "info"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    text = " ".join(result.stdout.split())
+    assert "It does not run here: tf_cudnn_rnn was built for TensorFlow 2.7, but" in text
+    assert machine.cpu_name() in text and str(copy) in text
+
+
+@pytest.mark.parametrize(
+    "tensorflow, says",
+    [
+        (
+            "raise ModuleNotFoundError(\"No module named 'tensorflow'\", name='tensorflow')",
+            "needs TensorFlow, which is not installed",
+        ),
+        ("raise RuntimeError('It is broken.')", "It does not run here: It is broken."),
+    ],
+)
+def test_without_a_tensorflow_that_works(tmp_path, tensorflow, says):
+    result = main_test.start(tmp_path, "info", tensorflow=tensorflow)
+    assert result.returncode == 1
+    assert result.stderr == ""
+    assert says in " ".join(result.stdout.split())
+    assert machine.cpu_name() in result.stdout
+
+
+def test_caches_are_those_of_the_system():
+    caches = machine.caches()
+    assert all(cache.startswith("L") and "iB" in cache for cache in caches)
+
+
+@pytest.mark.parametrize("text, count", [("0", 1), ("0-3,8", 5), ("", 0), ("a-b", 0)])
+def test_lists_of_processors(tmp_path, text, count):
+    folder = tmp_path / "cpu0" / "cache" / "index0"
+    folder.mkdir(parents=True)
+    for name, content in {"level": "2", "type": "Unified", "size": "512K"}.items():
+        (folder / name).write_text(content)
+    (folder / "shared_cpu_list").write_text(text)
+    shared = f" for {count} processors" if count > 1 else ""
+    assert machine.caches(tmp_path) == [f"L2 512 KiB{shared}"]

@@ -1,0 +1,375 @@
+"""`inspect`: files of all kinds, good ones, others, and such as nobody writes who means well."""
+
+import json
+import os
+import pickle
+import struct
+import time
+import zipfile
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.weights import hostile
+from tf_cudnn_rnn._cli import checkpoint
+from tf_cudnn_rnn._formats import saved_model, wire
+
+BOTH = "bidirectional"
+ONE = "unidirectional"
+# Of each file: name, mode, layers, units, input size, direction, projection, whether it runs here.
+EXPECTED = {
+    "model.keras": [
+        ("both", "lstm", 1, 4, 3, BOTH, 0, True),
+        ("gru", "gru", 1, 5, 8, ONE, 0, True),
+        ("other_gru", "gru", 1, 5, 5, ONE, 0, False),
+        ("simple", "rnn_relu", 1, 2, 5, ONE, 0, True),
+    ],
+    "model.weights.h5": [
+        ("layers/bidirectional", "lstm", 1, 4, 3, BOTH, 0, True),
+        ("layers/gru", "gru", 1, 5, 8, ONE, 0, True),
+        ("layers/gru_1", "gru", 1, 5, 5, ONE, 0, False),
+        ("layers/simple_rnn", "rnn_tanh or rnn_relu", 1, 2, 5, ONE, 0, True),
+    ],
+    "own.keras": [("encoder", "lstm", 2, 4, 3, ONE, 2, True)],
+    "own.weights.h5": [("layers/cudnn_lstm", "lstm", 2, 4, 3, ONE, 2, True)],
+    "checkpoint/own": [("model/_functional/_operations/1", "lstm", 2, 4, 3, ONE, 2, True)],
+    "checkpoint/own.index": [("model/_functional/_operations/1", "lstm", 2, 4, 3, ONE, 2, True)],
+    "saved_model": [("CudnnRNNV3", "lstm", 2, 4, 3, BOTH, 0, True)],
+    "saved_model/saved_model.pb": [("CudnnRNNV3", "lstm", 2, 4, 3, BOTH, 0, True)],
+    "gru.safetensors": [("(top level)", "gru", 2, 4, 3, BOTH, 0, True)],
+    "gru.npz": [("(top level)", "gru", 2, 4, 3, BOTH, 0, True)],
+    "projected.safetensors": [("encoder.rnn", "lstm", 1, 4, 3, ONE, 2, True)],
+    "gru.onnx": [
+        ("GRU_Y_0", "gru", 1, 4, 3, BOTH, 0, True),
+        ("GRU_Y_1", "gru", 1, 4, 8, BOTH, 0, True),
+    ],
+    "cudnn.h5": [("bidirectional", "lstm", 1, 4, 3, BOTH, 0, True)],
+}
+FIELDS = ("name", "rnn_mode", "num_layers", "num_units", "input_size", "direction", "num_proj")
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_what_is_found(run, files, name):
+    result = run("inspect", files / name, "--json")
+    found = result.json["found"]
+    assert [(*(item[field] for field in FIELDS), item["runs"]) for item in found] == EXPECTED[name]
+    assert all(item["how"] for item in found)
+    assert result.code == (0 if all(item["runs"] for item in found) else 1)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_what_is_printed(run, files, name):
+    result = run("inspect", files / name)
+    for found_name, mode, *_ in EXPECTED[name]:
+        assert found_name in result.out and mode in " ".join(result.out.split())
+    long = [line for line in result.out.splitlines() if len(line) > 80 and "/" not in line]
+    assert not long
+
+
+def test_parameters_are_those_of_the_file(run, files):
+    (found,) = run("inspect", files / "saved_model", "--json").json["found"]
+    (other,) = run("inspect", files / "gru.safetensors", "--json").json["found"]
+    # Directions times gates times units times (columns and two biases), by layer.
+    assert found["parameters"] == 2 * 4 * 4 * ((3 + 4 + 2) + (8 + 4 + 2))
+    assert other["parameters"] == 2 * 3 * 4 * ((3 + 4 + 2) + (8 + 4 + 2))
+
+
+def test_nothing_recurrent(run, tmp_path):
+    np.savez(tmp_path / "other.npz", a=np.zeros(3))
+    result = run("inspect", tmp_path / "other.npz")
+    assert result.code == 1 and "nothing recurrent" in result.out
+
+
+class Evil:
+    def __reduce__(self):
+        return os.system, ("touch evil",)
+
+
+def torch_pickle(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("model/data.pkl", pickle.dumps(Evil()))
+
+
+@pytest.mark.parametrize(
+    "name, write, says",
+    [
+        ("model.pt", lambda path: path.write_bytes(pickle.dumps(Evil())), "is a pickle"),
+        ("model.bin", torch_pickle, "is a pickle"),
+        ("model.npy", lambda path: np.save(path, np.zeros(3)), "must be a SavedModel's folder"),
+        ("empty.h5", lambda path: path.write_bytes(b""), "it is empty"),
+        ("no_model", lambda path: path.mkdir(), "neither a saved_model.pb nor a checkpoint"),
+        ("pipe", os.mkfifo, "pipe or a device"),
+        ("frozen.pb", lambda path: path.write_bytes(b"\x0a\x00"), "saved_model.pb"),
+        ("model.zip", lambda path: zipfile.ZipFile(path, "w").close(), "zip file of nothing"),
+    ],
+)
+def test_other_files(run, tmp_path, monkeypatch, name, write, says):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / name)
+    result = run("inspect", tmp_path / name)
+    assert result.code == 2 and says in result.err
+    assert not (tmp_path / "evil").exists()
+
+
+def test_no_file(run, tmp_path):
+    result = run("inspect", tmp_path / "none.keras")
+    assert result.code == 2
+    assert result.err == f"tf-cudnn-rnn: {tmp_path}/none.keras: No such file or directory.\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_that_must_not_be_read(run, tmp_path):
+    path = tmp_path / "secret.keras"
+    path.touch(mode=0)
+    assert "Permission denied" in run("inspect", path).err
+
+
+# ------------------------------------------------------------------------------------
+# Files from strangers
+# ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [n for n in hostile.CASES if n.startswith(("npz", "safetensors"))])
+@pytest.mark.filterwarnings("default")
+def test_hostile_files_end_in_a_sentence(run, tmp_path, name):
+    attack = hostile.CASES[name](tmp_path)
+    result = run("inspect", attack.arguments[0])
+    # What describes the arrays may be right.
+    assert result.code in (0, 1, 2)
+
+
+# Some of each kind; tests/weights has the others, and each takes a process.
+@pytest.mark.parametrize(
+    "name",
+    [
+        "h5_of_4_tb",
+        "h5_of_1_gb_that_is_not_there",
+        "h5_bomb",
+        "h5_with_names_in_a_circle",
+        "h5_of_records",
+    ],
+)
+def test_hostile_hdf5_files_end_in_a_sentence(run, tmp_path, name):
+    result = run("inspect", hostile.CASES[name](tmp_path).arguments[0])
+    assert result.code == 2 and result.err
+
+
+def of_keras_3(path, change):
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        group = file.create_group("layers/lstm/cell/vars")
+        for name, shape in (("0", (3, 16)), ("1", (4, 16)), ("2", (16,))):
+            group[name] = np.zeros(shape, np.float32)
+        change(file, group)
+
+
+def external_link(file, group):
+    import h5py
+
+    del group["0"]
+    group["0"] = h5py.ExternalLink("/etc/passwd", "/")
+
+
+def circle(file, group):
+    group["layers"] = file["layers"]
+
+
+def not_there(file, group):
+    del group["0"]
+    group.create_dataset("0", (1 << 20, 1 << 10), "<f4")
+
+
+def texts(file, group):
+    import h5py
+
+    del group["0"]
+    group.create_dataset("0", (3,), h5py.string_dtype())
+
+
+@pytest.mark.parametrize("change", [external_link, circle, not_there, texts])
+def test_hostile_files_of_keras_3(run, tmp_path, change):
+    path = tmp_path / "model.weights.h5"
+    of_keras_3(path, lambda file, group: None)
+    assert run("inspect", path).code == 0
+    of_keras_3(path, change)
+    result = run("inspect", path)
+    assert result.code == 2 and str(path) in result.err
+
+
+def keras_archive(path, config: bytes, weights: bytes = b""):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("config.json", config)
+        archive.writestr("model.weights.h5", weights)
+
+
+LAYER = {
+    "class_name": "LSTM",
+    "config": {"name": "a\x1b[31m", "units": 4, "activation": "tanh"},
+    "build_config": {"input_shape": [None, None, 3]},
+}
+
+
+@pytest.mark.parametrize(
+    "config, code",
+    [
+        (b"{", 2),
+        (b"[" * 100_000, 2),
+        (b"\xff\xfe", 2),
+        (b"{}" + b" " * (9 << 20), 2),
+        (b"[1]", 1),
+        (b'{"class_name": "LSTM", "config": 3}', 1),
+        (json.dumps({**LAYER, "config": {"units": -3}}).encode(), 1),
+        (json.dumps({**LAYER, "config": {"units": 10**400}}).encode(), 1),
+        (json.dumps({**LAYER, "build_config": {"input_shape": [[]]}}).encode(), 1),
+        (json.dumps({**LAYER, "class_name": "CudnnLSTM"}).encode(), 1),
+        (
+            json.dumps(
+                {"class_name": "CudnnLSTM", "config": {"num_units": 2**62, "num_layers": 2**62}}
+            ).encode(),
+            0,
+        ),
+    ],
+)
+def test_hostile_configs(run, tmp_path, config, code):
+    keras_archive(tmp_path / "model.keras", config)
+    result = run("inspect", tmp_path / "model.keras")
+    assert result.code == code
+    assert "\x1b" not in result.out + result.err
+
+
+def field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2]) + varint(len(content)) + content
+
+
+def varint(value: int) -> bytes:
+    content = bytearray()
+    while value >= 0x80:
+        content.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*content, value])
+
+
+def node(op: bytes, *more: bytes) -> bytes:
+    return field(1, field(1, b"name") + field(2, op) + b"".join(more))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x12\xff\xff\xff\xff\x0f",  # more than is there
+        b"\x12" + b"\xff" * 50,  # a number without an end
+        b"\x13\x13\x13",  # groups, which nest
+        b"\x12\x00" * 100_000,  # nothing, often
+        b"\x10\x01",  # a number where a message must be
+        field(2, field(2, node(b"CudnnRNNV3", field(3, b"\xff\xfe")))),
+        field(2, field(2, node(b"CudnnRNNV3") * 30_000)),
+        field(2, field(2, b"\x0a\x00" * 2_000_000)),
+        b"\x0a\x01",
+        b"\x0f",
+        bytes(1000),
+        np.random.default_rng(7).bytes(1000),
+    ],
+)
+@pytest.mark.parametrize("name", ["saved_model.pb", "model.onnx"])
+def test_hostile_graphs(run, tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    start = time.process_time()
+    result = run("inspect", tmp_path / name)
+    assert result.code in (1, 2)
+    if result.code == 2:
+        assert name in result.err
+    # Generous, as the machine may be slow; without bounds these would take minutes.
+    assert time.process_time() - start < 20
+
+
+@pytest.mark.parametrize("name", ["saved_model.pb", "model.onnx", "a.safetensors", "a.npz", "a.h5"])
+def test_huge_files_of_nothing(run, tmp_path, name):
+    path = tmp_path / name
+    with open(path, "wb") as file:
+        file.truncate(1 << 40)
+    start = time.process_time()
+    assert run("inspect", path).code == 2
+    assert time.process_time() - start < 5
+
+
+def test_a_node_of_onnx_whose_shape_is_forged(run, tmp_path, files):
+    content = bytearray((files / "gru.onnx").read_bytes())
+    # The first size of W_0 [2, 12, 3]: field 1 of a tensor, a number.
+    place = content.index(b"\x08\x02\x08\x0c\x08\x03")
+    content[place + 1] = 0x7F
+    (tmp_path / "model.onnx").write_bytes(content)
+    result = run("inspect", tmp_path / "model.onnx", "--json")
+    assert result.code == 1
+    assert "must have the bytes of their shape [127, 12, 3]" in result.json["found"][0]["how"]
+
+
+def test_a_checkpoint_whose_data_is_gone(run, tmp_path, files):
+    for path in (files / "checkpoint").iterdir():
+        content = path.read_bytes()
+        (tmp_path / path.name).write_bytes(content if path.suffix == ".index" else content[:10])
+    result = run("inspect", tmp_path / "own")
+    assert result.code == 2 and "damaged" in result.err
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_checkpoints_with_a_few_other_bytes(run, tmp_path, files, seed):
+    random = np.random.default_rng(seed)
+    for path in (files / "checkpoint").iterdir():
+        content = bytearray(path.read_bytes())
+        for _ in range(3):
+            content[random.integers(len(content))] = random.integers(256)
+        (tmp_path / path.name).write_bytes(content)
+    assert run("inspect", tmp_path / "own").code in (0, 1, 2)
+
+
+def test_no_more_is_allocated_for_a_variable_than_is_there(tmp_path):
+    path = str(tmp_path / "a")
+    tf.train.Checkpoint(x=tf.Variable(tf.zeros([1 << 18]))).write(path)
+    (key,) = (key for key in checkpoint.Variables(path) if key.startswith("x/"))
+    assert checkpoint.Variables(path)[key].shape == (1 << 18,)
+    with open(f"{path}.data-00000-of-00001", "r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(ValueError, match="must have 1048576 bytes; all files have"):
+        checkpoint.Variables(path)[key]
+
+
+@pytest.mark.parametrize(
+    "message, says",
+    [
+        (b"\x12\x05four", "5 bytes where 4 are left"),
+        (b"\x12\xff\xff\xff\xff\x0f", "where 0 are left"),
+        (b"\x0d123", "4 bytes where 3 are left"),
+        (b"\x08" + b"\xff" * 50, "without an end"),
+        (b"\x08\xff", "without an end"),
+        (b"\x13", "of kind 3"),
+        (b"\x0a\x00" * 1_000_001, "more than 1000000 fields"),
+    ],
+)
+def test_messages_that_are_none(message, says):
+    with pytest.raises(wire.Damage, match=says):
+        for _ in wire.Fields().of(memoryview(message)):
+            pass
+
+
+def test_fields_of_fixed_size_and_packed_numbers():
+    message = b"\x0d" + struct.pack("<f", 1.5) + b"\x11" + bytes(8) + field(3, b"\x01\xac\x02")
+    fields = wire.Fields()
+    found = dict(fields.of(memoryview(message)))
+    assert bytes(found[1]) == struct.pack("<f", 1.5) and len(found[2]) == 8
+    assert fields.integers([found[3], 7]) == [1, 300, 7]
+    assert wire.signed(2**64 - 1) == -1
+
+
+def test_saved_models_read_like_tensorflow_reads_them(files):
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    path = files / "saved_model" / "saved_model.pb"
+    model = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    functions = model.meta_graphs[0].graph_def.library.function
+    every = [node for function in functions for node in function.node_def]
+    every += model.meta_graphs[0].graph_def.node
+    ops = frozenset(node.op for node in every)
+    found = saved_model.read_nodes(path, ops)
+    assert sorted((n.name, n.op) for n in found) == sorted((n.name, n.op) for n in every)

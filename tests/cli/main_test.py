@@ -1,0 +1,141 @@
+"""The program: help, errors, exit codes, and how it starts."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import tf_cudnn_rnn
+from tf_cudnn_rnn import _program
+from tf_cudnn_rnn._cli import info
+
+PACKAGES = os.path.dirname(os.path.dirname(tf_cudnn_rnn.__file__))
+COMMANDS = ("info", "inspect", "convert", "bench")
+# Stands for a TensorFlow that must not be imported.
+FORBIDDEN = "raise SystemExit('TensorFlow was imported')"
+
+
+def start(tmp_path, *arguments, tensorflow=FORBIDDEN, **options):
+    (tmp_path / "tensorflow.py").write_text(tensorflow)
+    path = os.pathsep.join([str(tmp_path), PACKAGES])
+    return subprocess.run(
+        [sys.executable, "-m", "tf_cudnn_rnn", *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        **options,
+    )
+
+
+def test_help_comes_without_tensorflow(tmp_path):
+    result = start(tmp_path, "--help")
+    assert result.returncode == 0, result.stderr
+    assert all(command in result.stdout for command in COMMANDS)
+    assert "exit codes:" in result.stdout
+
+
+def test_a_file_is_inspected_without_tensorflow(tmp_path, files):
+    result = start(tmp_path, "inspect", files / "gru.safetensors")
+    assert result.returncode == 0, result.stderr
+    assert "gru, 2 layers" in result.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_fits_a_terminal(run, command):
+    result = run(command, "--help")
+    assert result.code == 0 and not result.err
+    assert f"tf-cudnn-rnn {command}" in result.out.partition("examples:")[2]
+    assert max(map(len, result.out.splitlines())) <= 80
+
+
+def test_version(run):
+    assert run("--version").out == f"tf_cudnn_rnn {tf_cudnn_rnn.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("no-such-command",),
+        ("inspect",),
+        ("info", "--no-such-option"),
+        ("convert", "a"),
+        ("convert", "a", "b", "--to", "pickle"),
+        ("convert", "a", "b.npz", "--to", "params", "--layers", "0"),
+        ("bench", "--units", "many"),
+        ("bench", "--seconds", "nan"),
+        ("bench", "--mode", "transformer"),
+    ],
+)
+def test_wrong_use(run, arguments):
+    result = run(*arguments)
+    assert result.code == 2
+    assert result.err.startswith("usage: tf-cudnn-rnn") and "error:" in result.err
+
+
+@pytest.mark.parametrize(
+    "error, code",
+    [(KeyboardInterrupt(), 130), (MemoryError(), 2), (ImportError("It is missing."), 1)],
+)
+def test_errors_become_exit_codes(run, monkeypatch, error, code):
+    def fail(options):
+        raise error
+
+    monkeypatch.setattr(info, "run", fail)
+    assert run("info").code == code
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("inspect", "gru.safetensors")])
+def test_a_closed_pipe_is_quiet(tmp_path, files, arguments):
+    read, write = os.pipe()
+    os.close(read)
+    (tmp_path / "tensorflow.py").write_text(FORBIDDEN)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), PACKAGES])}
+    environment.pop("PYTHONUNBUFFERED", None)  # argparse would hide the error
+    try:
+        result = subprocess.run(
+            [sys.executable, "-m", "tf_cudnn_rnn", *arguments],
+            env=environment,
+            cwd=files,
+            stdout=write,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    finally:
+        os.close(write)
+    assert (result.returncode, result.stderr) == (141, b"")
+
+
+def test_names_of_any_bytes(tmp_path):
+    (tmp_path / "tensorflow.py").write_text(FORBIDDEN)
+    result = subprocess.run(
+        [sys.executable, "-m", "tf_cudnn_rnn", "inspect", b"n\xff\xc3\xb6.keras"],
+        env={**os.environ, "PYTHONPATH": str(PACKAGES), "PYTHONIOENCODING": "ascii"},
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    assert result.returncode == 2
+    assert result.stderr.startswith(b"tf-cudnn-rnn: n") and result.stderr.count(b"\n") == 1
+    assert b"No such file" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "argv, orig_argv, expected",
+    [
+        (["/usr/bin/tf-cudnn-rnn", "info"], ["python", "/usr/bin/tf-cudnn-rnn", "info"], True),
+        (["-m", "info"], ["python", "-m", "tf_cudnn_rnn", "info"], True),
+        (["-m", "info"], ["python", "-X", "dev", "-mtf_cudnn_rnn", "info"], True),
+        (["-m"], ["python", "-m", "pytest", "tf_cudnn_rnn"], False),
+        # A module whose package imports this one, while Python looks for it.
+        (["-m"], ["python", "-m", "examples.train", "-m", "tf_cudnn_rnn"], False),
+        (["train.py", "tf-cudnn-rnn"], ["python", "train.py", "tf-cudnn-rnn"], False),
+        ([""], ["python"], False),
+        ([], ["python"], False),
+    ],
+)
+def test_who_starts_the_command_line(monkeypatch, argv, orig_argv, expected):
+    monkeypatch.setattr(sys, "argv", argv)
+    monkeypatch.setattr(sys, "orig_argv", orig_argv)
+    assert _program.is_command_line() is expected

@@ -1,0 +1,523 @@
+"""The recurrent nodes, layers and sets of weights in a file. Nothing is loaded or run."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from tf_cudnn_rnn._cli import checkpoint
+from tf_cudnn_rnn._cli.files import Kind
+from tf_cudnn_rnn._formats import checkpoint as checkpoint_format
+from tf_cudnn_rnn._formats import (
+    hdf5,
+    keras_file,
+    npz,
+    onnx,
+    onnx_file,
+    params_header,
+    safetensors,
+    saved_model,
+    untrusted,
+)
+from tf_cudnn_rnn._formats import torch as torch_format
+from tf_cudnn_rnn._layout import DIRECTIONS, GATES, Layout
+
+# A simple RNN's weights do not tell which.
+SIMPLE = "rnn_tanh or rnn_relu"
+_MODE_OF_GATES = {4: "lstm", 3: "gru", 1: SIMPLE}
+_CUDNN_OPS = ("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3")
+_OWN_OP = "TfCudnnRnn>CudnnRNNV3"
+_KERAS_OP = "TfCudnnRnn>KerasRNN"
+_OTHER_OPS = ("BlockLSTM", "BlockLSTMV2", "GRUBlockCell", "LSTMBlockCell")
+_KERAS_CLASSES = ("LSTM", "GRU", "SimpleRNN")
+_LEGACY_CLASSES = {"CuDNNLSTM": "lstm", "CuDNNGRU": "gru"}
+_STACKS = {
+    "CudnnLSTM": "lstm",
+    "CudnnGRU": "gru",
+    "CudnnRNNTanh": "rnn_tanh",
+    "CudnnRNNRelu": "rnn_relu",
+}
+_OTHER_CLASSES = ("RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
+_KEY = re.compile(
+    r"(?P<path>.*/)(?P<name>kernel|recurrent_kernel|bias)/\.ATTRIBUTES/VARIABLE_VALUE"
+)
+_LSTM_CELL = re.compile(r"(?P<scope>.*?)(?:basic_lstm_cell|lstm_cell|lstm_fused_cell)[_\d]*/kernel")
+_TF1_CUDNN = re.compile(
+    r"(?P<scope>.*?)(?:(?P<lstm>cudnn_compatible_lstm_cell)/kernel"
+    r"|(?P<gru>cudnn_compatible_gru_cell)/gates/kernel|(?P<rnn>basic_rnn_cell)/kernel)"
+)
+
+
+@dataclasses.dataclass
+class Found:
+    """A recurrent node, layer or set of weights. None is what the file does not tell.
+
+    Attributes:
+      name: where it is in the file; comes from the file.
+      kind: the op, the class, or the library whose weights these are.
+      rnn_mode, num_layers, num_units, input_size, direction, num_proj: of the network.
+      parameters: how many weights it has.
+      runs: whether this library computes it here.
+      how: with which call; or why not.
+    """
+
+    name: str
+    kind: str
+    rnn_mode: str | None = None
+    num_layers: int | None = None
+    num_units: int | None = None
+    input_size: int | None = None
+    direction: str | None = None
+    num_proj: int | None = None
+    parameters: int | None = None
+    runs: bool = True
+    how: str = ""
+
+    def take(self, layout: Layout) -> None:
+        """Takes the sizes over from a network."""
+        for field in ("rnn_mode", "num_layers", "num_units", "input_size", "direction"):
+            setattr(self, field, getattr(layout, field))
+        self.num_proj = layout.num_proj if layout.has_projection else 0
+        self.parameters = layout.size
+
+
+class Loop(NamedTuple):
+    """A loop of small ops in a graph, as Keras exports its own recurrent layers."""
+
+    name: str
+
+
+def find(kind: Kind, path: str, shown_path: str) -> tuple[list[Found], int]:
+    """Returns everything recurrent in a file, and how many loops it has besides.
+
+    Args:
+      kind, path: of the file; see `files.recognise`.
+      shown_path: what the user called it, for the calls that are recommended.
+
+    Raises:
+      ImportError: something that is needed to read it is not installed.
+      OSError: it cannot be opened.
+      ValueError: it is damaged.
+    """
+    found = []
+    loops = set()
+    for item in _FINDERS[kind](path, shown_path):
+        if isinstance(item, Loop):
+            loops.add(item.name)
+        else:
+            found.append(item)
+    return found, len(loops)
+
+
+# ------------------------------------------------------------------------------------
+# Graphs
+# ------------------------------------------------------------------------------------
+
+
+def _saved_model(path: str, shown_path: str) -> Iterator[Found | Loop]:
+    folder = shown_path.removesuffix("saved_model.pb")
+    call = f'import tf_cudnn_rnn; tf.saved_model.load("{folder or "."}")'
+    recurrent = (*_CUDNN_OPS, _OWN_OP, _KERAS_OP)
+    nodes = saved_model.read_nodes(path, frozenset((*recurrent, *_OTHER_OPS, *saved_model.LOOPS)))
+    seen = set()
+    for node in nodes:
+        if node.op in saved_model.LOOPS:
+            yield Loop(node.name)
+            continue
+        # Each signature has a copy.
+        key = node.name, node.op
+        if key in seen:
+            continue
+        seen.add(key)
+        found = Found(node.name, node.op, how=call)
+        if node.op in _OTHER_OPS:
+            found.how = "TensorFlow's own CPU kernel runs it; this library changes nothing"
+            found.runs = False
+        elif node.op == _KERAS_OP:
+            _take_keras_node(found, node)
+        else:
+            _take_cudnn_node(found, node)
+        yield found
+
+
+def _size(shape: saved_model.Shape, axis: int) -> int | None:
+    """A size of a shape; None if it is not known."""
+    if not shape or not -len(shape) <= axis < len(shape):
+        return None
+    return shape[axis] if shape[axis] > 0 else None
+
+
+def _take_cudnn_node(found: Found, node: saved_model.Node) -> None:
+    attributes = node.attributes
+    found.rnn_mode = attributes.get("rnn_mode") or "lstm"
+    found.direction = attributes.get("direction") or "unidirectional"
+    found.num_proj = attributes.get("num_proj", 0)
+    inputs = [*node.inputs, None, None, None, None][:4]
+    found.input_size = _size(inputs[0], -1)
+    # c keeps H where h is projected.
+    found.num_units = _size(inputs[2 if found.num_proj else 1], -1)
+    D = len(DIRECTIONS.get(found.direction, ("",)))
+    states = _size(inputs[1], 0 if attributes.get("time_major", True) else 1)
+    found.num_layers = states // D if states else None
+    found.parameters = _size(inputs[3], 0)
+
+
+def _take_keras_node(found: Found, node: saved_model.Node) -> None:
+    found.rnn_mode = node.attributes.get("rnn_mode") or "lstm"
+    found.direction, found.num_layers, found.num_proj = "unidirectional", 1, 0
+    shapes = [*node.inputs, *[None] * 6]
+    found.input_size = _size(shapes[3], 0)
+    found.num_units = _size(shapes[4], 0)
+    weights = [shape for shape in shapes[3:6] if shape is not None]
+    if found.input_size and found.num_units:
+        found.parameters = sum(_product(shape) for shape in weights if min(shape, default=0) > 0)
+
+
+def _product(shape) -> int:
+    result = 1
+    for size in shape:
+        result *= size
+    return result
+
+
+def _onnx(path: str, shown_path: str) -> Iterator[Found]:
+    for node in onnx_file.read_nodes(path):
+        found = Found(node.name, node.op_type)
+        direction = node.attributes.get("direction", "forward")
+        found.direction = "bidirectional" if direction == "bidirectional" else "unidirectional"
+        found.num_layers, found.num_proj = 1, 0
+        try:
+            arrays = node.as_arrays()
+            found.rnn_mode = onnx.mode_of(arrays, "It")
+            if arrays.W.ndim == arrays.R.ndim == 3:
+                found.input_size, found.num_units = arrays.W.shape[2], arrays.R.shape[2]
+            weights = (array for array in arrays[2:] if array is not None)
+            found.parameters = sum(array.size for array in weights)
+            found.how = f"tf-cudnn-rnn convert {shown_path} model.keras --to keras"
+        except (ImportError, ValueError) as error:
+            found.runs = False
+            found.how = str(error)
+        yield found
+
+
+# ------------------------------------------------------------------------------------
+# Keras
+# ------------------------------------------------------------------------------------
+
+
+def _keras(path: str, shown_path: str) -> Iterator[Found]:
+    config, _ = keras_file.read_config(path)
+    yield from _layers_of(config, shown_path)
+
+
+def _layers_of(config: Any, shown_path: str) -> Iterator[Found]:
+    """The recurrent layers that a config names, at any depth, which JSON's bounds limit."""
+    if isinstance(config, list):
+        for item in config:
+            yield from _layers_of(item, shown_path)
+    if not isinstance(config, dict):
+        return
+    name, inner = config.get("class_name"), config.get("config")
+    if isinstance(name, str) and isinstance(inner, dict):
+        layer = inner.get("layer")
+        wrapped = layer.get("class_name") if isinstance(layer, dict) else None
+        if name == "Bidirectional" and wrapped in _KERAS_CLASSES:
+            yield _keras_layer(config, layer, shown_path)
+            return
+        if name in (*_KERAS_CLASSES, *_OTHER_CLASSES):
+            yield _keras_layer(config, config, shown_path)
+            return
+        if name in _STACKS or name == "CudnnRNN":
+            yield _stack(config, shown_path)
+            return
+    for value in config.values():
+        yield from _layers_of(value, shown_path)
+
+
+def _text(value: Any, otherwise: str = "") -> str:
+    return value if isinstance(value, str) else otherwise
+
+
+def _positive(value: Any) -> int | None:
+    return value if untrusted.is_size(value) and value else None
+
+
+def _input_size(*configs: dict) -> int | None:
+    """The features of a layer's input, as the first config says that knows them."""
+    for config in configs:
+        build = config.get("build_config")
+        shape = build.get("input_shape") if isinstance(build, dict) else None
+        if isinstance(shape, list) and shape:
+            # That of an input with initial states is a list of shapes.
+            shape = shape[0] if isinstance(shape[0], list) else shape
+            return _positive(shape[-1]) if shape else None
+    return None
+
+
+def _keras_layer(outer: dict, layer: dict, shown_path: str) -> Found:
+    config = layer["config"] if isinstance(layer.get("config"), dict) else {}
+    name = _text(outer["config"].get("name"), "?")
+    class_name = layer["class_name"]
+    is_wrapped = outer is not layer
+    kind = f"Bidirectional({class_name})" if is_wrapped else class_name
+    found = Found(name, kind, num_layers=1, num_proj=0)
+    found.direction = "bidirectional" if is_wrapped else "unidirectional"
+    found.num_units = _positive(config.get("units"))
+    found.input_size = _input_size(outer, layer)
+    activation = _text(config.get("activation"))
+    found.rnn_mode = {"LSTM": "lstm", "GRU": "gru"}.get(class_name)
+    if class_name == "SimpleRNN":
+        found.rnn_mode = "rnn_relu" if activation == "relu" else "rnn_tanh"
+    obstacle = _obstacle(class_name, config)
+    if found.num_units and found.input_size and found.rnn_mode:
+        H, I = found.num_units, found.input_size
+        G = len(GATES[found.rnn_mode])
+        biases = 2 if class_name == "GRU" and config.get("reset_after") is True else 1
+        biases = 0 if config.get("use_bias") is False else biases
+        found.parameters = (2 if is_wrapped else 1) * G * H * (I + H + biases)
+    if obstacle:
+        found.runs = False
+        found.how = f"stays in Keras' loop: {obstacle}"
+    elif _text(layer.get("registered_name")).startswith("tf_cudnn_rnn>"):
+        found.how = f'import tf_cudnn_rnn.keras; keras.saving.load_model("{shown_path}")'
+    else:
+        found.how = f'tf_cudnn_rnn.keras.load_model("{shown_path}")'
+    return found
+
+
+def _obstacle(class_name: str, config: dict) -> str | None:
+    """What of a layer the op cannot do, as docs/keras.md says; None if nothing."""
+    if class_name in _OTHER_CLASSES:
+        return f"{class_name} has a cell of its own"
+    activation, recurrent = config.get("activation"), config.get("recurrent_activation")
+    allowed = ("tanh", "relu") if class_name == "SimpleRNN" else ("tanh",)
+    if activation not in allowed:
+        return f"activation must be {' or '.join(allowed)}; it is {untrusted.shown(activation)}"
+    if class_name != "SimpleRNN" and recurrent != "sigmoid":
+        return f"recurrent_activation must be sigmoid; it is {untrusted.shown(recurrent)}"
+    if class_name == "GRU" and config.get("reset_after") is not True:
+        return "reset_after must be True, which is another network"
+    if config.get("unroll") is True:
+        return "unroll must be False"
+    return None
+
+
+def _stack(layer: dict, shown_path: str) -> Found:
+    """A CudnnRNN layer."""
+    config = layer["config"]
+    found = Found(_text(config.get("name"), "?"), layer["class_name"])
+    found.how = f'import tf_cudnn_rnn.keras; keras.saving.load_model("{shown_path}")'
+    rnn_mode = _STACKS.get(layer["class_name"]) or _text(config.get("rnn_mode"))
+    try:
+        layout = Layout(
+            rnn_mode,
+            config.get("num_layers", 1),
+            config.get("num_units"),
+            _input_size(layer) or config.get("num_units"),
+            config.get("direction", "unidirectional"),
+            config.get("input_mode", "linear_input"),
+            config.get("num_proj") or 0,
+        )
+    except (TypeError, ValueError) as error:
+        found.runs, found.how = False, f"its config is damaged: {untrusted.shown(str(error))}"
+        return found
+    found.take(layout)
+    if _input_size(layer) is None:
+        found.input_size = found.parameters = None
+    return found
+
+
+def _of_arrays(found: Found, arrays: list, direction: str) -> None:
+    """Takes over what the shapes of a Keras layer's arrays tell."""
+    D = len(DIRECTIONS[direction])
+    found.direction, found.num_layers, found.num_proj = direction, 1, 0
+    shapes = [tuple(array.shape) for array in arrays]
+    found.parameters = sum(map(_product, shapes))
+    if len(shapes) in (2 * D, 3 * D) and all(len(shape) == 2 for shape in shapes[:2]):
+        (I, columns), (H, recurrent_columns) = shapes[:2]
+        gates = columns // H if H and not columns % H else 0
+        if recurrent_columns == columns and gates in _MODE_OF_GATES:
+            found.rnn_mode = _MODE_OF_GATES[gates]
+            found.input_size, found.num_units = I, H
+            if gates == 3 and len(shapes) == 3 * D and shapes[2] == (3 * H,):
+                found.runs = False
+                found.how = "reset_after must be True, which is another network"
+            return
+    found.runs = False
+    found.how = "its arrays have other shapes than a Keras layer's"
+
+
+def _keras_2(path: str, shown_path: str) -> Iterator[Found]:
+    for name, class_name, headers in hdf5.read_headers(path):
+        bare = class_name.removeprefix("Bidirectional(").removesuffix(")")
+        known = (*_KERAS_CLASSES, *_LEGACY_CLASSES)
+        if bare in known:
+            is_wrapped = class_name.startswith("Bidirectional(")
+            found = Found(name, class_name)
+            if bare in _LEGACY_CLASSES:
+                found.how = f'import tf_cudnn_rnn; tf_keras.models.load_model("{shown_path}")'
+            else:
+                call = f'keras.saving.load_model("{shown_path}")'
+                found.how = f"{call} inside tf_cudnn_rnn.keras.accelerate()"
+            _of_arrays(found, headers, "bidirectional" if is_wrapped else "unidirectional")
+            if bare in _LEGACY_CLASSES:
+                found.rnn_mode = _LEGACY_CLASSES[bare]
+            yield found
+        elif not class_name and _may_be_recurrent(headers):
+            found = Found(name, "layer with recurrent weights")
+            direction = "unidirectional" if len(headers) < 4 else "bidirectional"
+            found.how = f'model.load_weights("{shown_path}") of a model of tf_cudnn_rnn.keras'
+            _of_arrays(found, headers, direction)
+            yield found
+
+
+def _may_be_recurrent(headers: list) -> bool:
+    """Whether arrays can be those of a recurrent layer, of which a file tells no class."""
+    shapes = [header.shape for header in headers]
+    if len(shapes) not in (2, 3, 4, 6) or any(len(shape) != 2 for shape in shapes[:2]):
+        return False
+    (_, columns), (H, recurrent_columns) = shapes[:2]
+    return columns == recurrent_columns and H > 0 and columns in (H, 3 * H, 4 * H)
+
+
+def _keras_3(path: str, shown_path: str) -> Iterator[Found]:
+    headers = keras_file.read_array_headers(path)
+    how = f'model.load_weights("{shown_path}") of a model of tf_cudnn_rnn.keras'
+    for name, layer in keras_file.layers(headers).items():
+        found = Found(name, "Keras layer", how=how)
+        _of_arrays(found, layer.arrays, layer.direction)
+        yield found
+    if keras_file.networks(headers):  # of which a header, an array, tells the sizes
+        for name, network in keras_file.networks(keras_file.read_arrays(path)).items():
+            found = Found(name, "CudnnRNN", how=how)
+            found.take(keras_file.layout_of(network, f"{untrusted.shown(name)} in {path}"))
+            yield found
+
+
+# ------------------------------------------------------------------------------------
+# Arrays
+# ------------------------------------------------------------------------------------
+
+
+def _torch(headers: Mapping[str, Any], shown_path: str) -> Iterator[Found]:
+    """The networks of PyTorch among arrays, by the names and shapes of these."""
+    for prefix, network in torch_format.networks(headers).items():
+        found = Found(prefix.removesuffix(".") or "(top level)", "PyTorch")
+        found.num_layers = 1 + max(layer for _, layer, _ in network)
+        found.direction = (
+            "bidirectional" if any(reverse for *_, reverse in network) else "unidirectional"
+        )
+        found.parameters = sum(_product(header.shape) for header in network.values())
+        W, R, projection = (
+            network.get((kind, 0, False)) for kind in ("weight_ih", "weight_hh", "weight_hr")
+        )
+        option = f' --prefix "{prefix}"' if prefix else ""
+        found.how = f"tf-cudnn-rnn convert {shown_path} model.keras --to keras{option}"
+        gates = 0
+        if W is not None and R is not None and len(W.shape) == len(R.shape) == 2 and R.shape[1]:
+            H = R.shape[1] if projection is None else projection.shape[-1]
+            found.num_proj = 0 if projection is None else R.shape[1]
+            found.input_size, found.num_units = W.shape[1], H
+            gates = W.shape[0] // H if H and not W.shape[0] % H else 0
+        found.rnn_mode = _MODE_OF_GATES.get(gates)
+        if found.rnn_mode is None:
+            found.runs, found.how = False, "its arrays are missing, or have other shapes"
+        elif found.rnn_mode == SIMPLE:
+            found.how += " --mode rnn_tanh"
+        if found.num_proj:
+            found.how = found.how.replace("model.keras --to keras", "params.npz --to params")
+        yield found
+
+
+def _safetensors(path: str, shown_path: str) -> Iterator[Found]:
+    yield from _torch(safetensors.read_safetensors_headers(path), shown_path)
+
+
+def _npz(path: str, shown_path: str) -> Iterator[Found]:
+    headers = npz.read_npz_headers(path)
+    yield from _torch(headers, shown_path)
+    yield from _tf1(headers, shown_path)
+    if params_header.NPZ_KEY in headers:
+        # The header is an array, and they come together.
+        header = npz.read_npz(path)[params_header.NPZ_KEY]
+        layout, name = params_header.from_text(header.tobytes(), f"header in {path}")
+        found = Found(name or "params", "tf_cudnn_rnn")
+        found.take(layout)
+        found.how = f"tf-cudnn-rnn convert {shown_path} model.keras --to keras"
+        yield found
+        return
+    for name, kind in (("params", "params"), ("parameters", "mxnet"), ("matrix", "cntk")):
+        if name in headers:
+            found = Found(name, f"vector ({kind})")
+            found.parameters = _product(headers[name].shape)
+            found.how = (
+                f"tf-cudnn-rnn convert {shown_path} model.keras --from {kind} --to keras --mode "
+                "MODE --layers L --units H --input-size I"
+            )
+            yield found
+
+
+def _tf1(keys: Mapping[str, Any], shown_path: str) -> Iterator[Found]:
+    """Cells of TensorFlow 1, by the keys of their variables."""
+    seen = set()
+    for key in keys:
+        for pattern, kind in ((_TF1_CUDNN, "tf1-cudnn"), (_LSTM_CELL, "tf1-lstm-cell")):
+            match = pattern.fullmatch(key)
+            if not match or (match["scope"], kind) in seen:
+                continue
+            seen.add((match["scope"], kind))
+            found = Found(match["scope"].rstrip("/"), f"TensorFlow 1 ({kind})")
+            found.rnn_mode = "lstm"
+            if kind == "tf1-cudnn":
+                found.rnn_mode = "lstm" if match["lstm"] else "gru" if match["gru"] else SIMPLE
+            mode = "rnn_tanh" if found.rnn_mode == SIMPLE else found.rnn_mode
+            found.how = (
+                f"tf-cudnn-rnn convert {shown_path} params.npz --from {kind} --to params "
+                f"--mode {mode}"
+            )
+            yield found
+
+
+def _checkpoint(path: str, shown_path: str) -> Iterator[Found]:
+    variables = checkpoint.Variables(path)
+    keys = set()
+    if checkpoint_format.OBJECT_GRAPH in variables:
+        for name, layout in checkpoint_format.find_layers(variables).items():
+            found = Found(name, "CudnnRNN")
+            found.take(layout)
+            found.how = (
+                f"tf.train.Checkpoint(...).restore, or tf-cudnn-rnn convert {shown_path} "
+                f'params.npz --to params --layer "{name}"'
+            )
+            yield found
+    shapes = variables.shapes
+    for key in shapes:
+        if match := _KEY.fullmatch(key):
+            keys.add(match["path"])
+    for prefix in sorted(keys):
+        names = [f"{prefix}{name}" for name in ("kernel", "recurrent_kernel", "bias")]
+        full = [f"{name}/.ATTRIBUTES/VARIABLE_VALUE" for name in names]
+        if full[1] in shapes and full[0] in shapes:
+            arrays = [_Shaped(tuple(shapes[key])) for key in full if key in shapes]
+            found = Found(prefix.rstrip("/"), "Keras layer")
+            found.how = "tf.train.Checkpoint(...).restore, of a model of tf_cudnn_rnn.keras"
+            _of_arrays(found, arrays, "unidirectional")
+            yield found
+    yield from _tf1(shapes, shown_path)
+
+
+@dataclasses.dataclass
+class _Shaped:
+    shape: tuple[int, ...]
+
+
+_FINDERS: dict[Kind, Callable[[str, str], Iterator[Found | Loop]]] = {
+    Kind.SAVED_MODEL: _saved_model,
+    Kind.ONNX: _onnx,
+    Kind.KERAS: _keras,
+    Kind.KERAS_2_H5: _keras_2,
+    Kind.KERAS_3_H5: _keras_3,
+    Kind.SAFETENSORS: _safetensors,
+    Kind.NPZ: _npz,
+    Kind.CHECKPOINT: _checkpoint,
+}

@@ -1,0 +1,130 @@
+"""`convert`: weights from one library's file to another's."""
+
+import argparse
+import os
+import textwrap
+
+from tf_cudnn_rnn._cli import files, formats, output, replacing
+from tf_cudnn_rnn._layout import DIRECTIONS, GATES, INPUT_MODES
+
+
+def _formats_text() -> str:
+    lines = []
+    for name, entry in formats.FORMATS.items():
+        about = textwrap.wrap(entry.about, output.WIDTH - 18, break_on_hyphens=False)
+        lines.append(f"  {name:<14}  {about[0]}")
+        lines += [" " * 18 + line for line in about[1:]]
+    return "\n".join(lines)
+
+
+EPILOG = f"""\
+formats:
+{_formats_text()}
+
+examples:
+  tf-cudnn-rnn convert torch.safetensors model.keras --to keras
+  tf-cudnn-rnn convert model.keras lstm.safetensors --to torch --layer lstm
+  tf-cudnn-rnn convert model.onnx params.npz --to params
+  tf-cudnn-rnn convert old.npz new.onnx --from mxnet --to onnx \\
+      --mode gru --layers 2 --units 128 --input-size 40
+
+SRC may come from anybody: no pickle is loaded, and nothing in it is run. DST
+is written beside its place and then renamed, so that a failure, or Ctrl-C,
+leaves what was there. Notes say what the other format cannot keep.
+"""
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+_positive.__name__ = "positive integer"  # as argparse calls it in its messages
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    readable = [name for name, entry in formats.FORMATS.items() if entry.read]
+    writable = [name for name, entry in formats.FORMATS.items() if entry.write]
+    parser.add_argument("source", metavar="SRC", help="the file to read")
+    parser.add_argument("target", metavar="DST", help="the file to write")
+    parser.add_argument(
+        "--to", required=True, choices=writable, metavar="FORMAT", help="the format of DST"
+    )
+    parser.add_argument(
+        "--from",
+        dest="source_format",
+        choices=readable,
+        metavar="FORMAT",
+        help="the format of SRC, if the file does not tell",
+    )
+    parser.add_argument("--force", action="store_true", help="replace DST if it exists")
+    network = parser.add_argument_group("the network, where the file does not tell")
+    network.add_argument("--mode", choices=GATES, metavar="MODE", help=", ".join(GATES))
+    network.add_argument("--layers", type=_positive, metavar="L", help="number of layers")
+    network.add_argument("--units", type=_positive, metavar="H", help="hidden units")
+    network.add_argument("--input-size", type=_positive, metavar="I", help="features of the input")
+    network.add_argument(
+        "--direction",
+        choices=DIRECTIONS,
+        default="unidirectional",
+        metavar="D",
+        help=" or ".join(DIRECTIONS),
+    )
+    network.add_argument(
+        "--input-mode",
+        choices=INPUT_MODES,
+        default="linear_input",
+        metavar="M",
+        help=f"{', '.join(INPUT_MODES)} (params)",
+    )
+    network.add_argument(
+        "--projection", type=_positive, default=0, metavar="P", help="num_proj of an LSTM"
+    )
+    part = parser.add_argument_group("which of several networks, and names")
+    part.add_argument(
+        "--layer", action="append", metavar="NAME", help="of SRC; several times for a stack"
+    )
+    part.add_argument("--prefix", help="what precedes the names of SRC (torch)")
+    part.add_argument("--scope", help="the variable scope of SRC (tf1-*)")
+    part.add_argument(
+        "--to-prefix", default="", help="what precedes the names of DST (torch, tf1-*)"
+    )
+    part.add_argument(
+        "--forget-bias",
+        type=float,
+        default=1.0,
+        help="what TensorFlow 1's cells add (tf1-lstm-cell; %(default)s)",
+    )
+    part.add_argument(
+        "--without-bias",
+        action="store_true",
+        help="write no biases, which must be 0 (torch, keras)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Converts a file; returns the exit code."""
+    target_format = formats.FORMATS[options.to]
+    if not options.target.endswith(target_format.endings):
+        endings = " or ".join(target_format.endings)
+        raise output.UserError(f"DST must end with {endings} for --to {options.to}.")
+    # Before minutes are spent.
+    replacing.check(options.target, options.force)
+    kind, path = files.recognise(options.source)
+    nbytes = files.size_of(kind, path)
+    with output.progress_of(f"Reading {options.source}", nbytes):
+        name = options.source_format or formats.guess(kind, path, options)
+        canonical = formats.FORMATS[name].read(kind, path, options)
+    weight_bytes = canonical.layout.size * canonical.dtype.itemsize
+    with output.progress_of(f"Writing {options.target}", weight_bytes):
+        with replacing.replacing(options.target, options.force) as new:
+            notes = target_format.write(new, canonical, options)
+    print(output.wrapped(f"{options.source} ({name}): {formats.describe(canonical.layout)}"))
+    written = output.size(os.path.getsize(options.target))
+    print(output.wrapped(f"{options.target} ({options.to}): {written} written"))
+    for note in (*canonical.notes, *notes):
+        print(output.wrapped(f"note: {note}"))
+    return output.GOOD

@@ -1,0 +1,597 @@
+"""The files of weights that `convert` reads and writes."""
+
+import argparse
+import dataclasses
+import importlib.util
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tf_cudnn_rnn import weights
+from tf_cudnn_rnn._cli import checkpoint, output, tensorflow
+from tf_cudnn_rnn._cli.files import Kind
+from tf_cudnn_rnn._formats import canonical as base
+from tf_cudnn_rnn._formats import checkpoint as checkpoint_format
+from tf_cudnn_rnn._formats import hdf5, keras_file, npz, onnx_file, params_header, untrusted
+from tf_cudnn_rnn._formats import keras as keras_format
+from tf_cudnn_rnn._formats import tf1 as tf1_format
+from tf_cudnn_rnn._formats import torch as torch_format
+from tf_cudnn_rnn._layout import GATES, Layout, ParamName
+from tf_cudnn_rnn.weights import Canonical, Exported
+
+_HEADER = params_header.NPZ_KEY
+_VECTORS = {"params": "params", "mxnet": "parameters", "cntk": "matrix"}
+
+
+class Format(NamedTuple):
+    """A format of `convert`.
+
+    Attributes:
+      about: what it is, and what it needs, for the help.
+      read: takes the kind of the file, its path and the options; None if it cannot be read.
+      write: takes a path, the weights and the options, and returns notes; None likewise.
+      endings: those that a file to write may have.
+    """
+
+    about: str
+    read: Callable[[Kind, str, argparse.Namespace], Canonical] | None = None
+    write: Callable[[str, Canonical, argparse.Namespace], tuple[str, ...]] | None = None
+    endings: tuple[str, ...] = ()
+
+
+# ------------------------------------------------------------------------------------
+# What options say
+# ------------------------------------------------------------------------------------
+
+
+def _mode(options: argparse.Namespace, gates: int = 0) -> str:
+    """The mode of a network: that of --mode, or that of so many gates."""
+    found = {len(names): mode for mode, names in GATES.items() if len(names) > 1}.get(gates)
+    mode = options.mode or found
+    if mode is None:
+        if gates == 1:
+            raise output.UserError(
+                "The file does not tell whether the simple RNN has tanh or ReLU: pass --mode "
+                "rnn_tanh or --mode rnn_relu."
+            )
+        raise output.UserError(f"Pass --mode, one of {', '.join(GATES)}; the file does not tell.")
+    return mode
+
+
+def _vector_arguments(options: argparse.Namespace) -> dict[str, Any]:
+    """What options say of a vector, which tells nothing of itself."""
+    arguments = {
+        "rnn_mode": options.mode,
+        "num_layers": options.layers,
+        "num_units": options.units,
+        "input_size": options.input_size,
+    }
+    missing = [
+        f"--{option}"
+        for option, value in zip(
+            ("mode", "layers", "units", "input-size"), arguments.values(), strict=True
+        )
+        if value is None
+    ]
+    if missing:
+        raise output.UserError(
+            f"A vector of weights does not tell its network: pass {', '.join(missing)} too."
+        )
+    return {**arguments, "direction": options.direction}
+
+
+def _chosen(found: Mapping[str, Any], options: argparse.Namespace, what: str) -> list[str]:
+    """The layers that --layer names, in its order; the only one without it."""
+    if not found:
+        raise output.UserError(f"There is no {what} in the file; `inspect` shows what there is.")
+    names = ", ".join(map(untrusted.shown, list(found)[:20]))
+    if options.layer:
+        chosen = []
+        for name in options.layer:
+            # Keras puts all layers of a file below this.
+            full = name if name in found else f"layers/{name}"
+            if full not in found:
+                raise output.UserError(f"--layer must be one of {names}; got {name}.")
+            chosen.append(full)
+        return chosen
+    if len(found) > 1:
+        raise output.UserError(
+            f"The file has {len(found)} such layers, {names}: choose with --layer NAME; several "
+            "make a stack."
+        )
+    return list(found)
+
+
+def _gates_of(kernel_shape: tuple[int, ...], units: int) -> int:
+    """How many gates have so many columns; 0 if no number."""
+    columns = kernel_shape[-1] if kernel_shape else 0
+    return columns // units if units and not columns % units else 0
+
+
+# ------------------------------------------------------------------------------------
+# Readers
+# ------------------------------------------------------------------------------------
+
+
+def _needs(kind: Kind, kinds: tuple[Kind, ...], name: str) -> None:
+    if kind not in kinds:
+        known = ", ".join(each.value for each in kinds)
+        raise output.UserError(f"--from {name} reads: {known}. SRC is another: {kind.value}.")
+
+
+def _npz(kind: Kind, path: str, name: str) -> dict[str, np.ndarray]:
+    _needs(kind, (Kind.NPZ,), name)
+    return npz.read_npz(path)
+
+
+def _header_of(arrays: dict[str, np.ndarray], path: str) -> Layout:
+    layout, _ = params_header.from_text(arrays[_HEADER].tobytes(), f"{_HEADER} in {path}")
+    return layout
+
+
+def _read_params(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
+    arrays = _npz(kind, path, "params")
+    vector = _array(arrays, _VECTORS["params"], path)
+    if _HEADER in arrays:
+        layout = _header_of(arrays, path)
+        arguments = dataclasses.asdict(layout)
+    else:
+        arguments = _vector_arguments(options) | {
+            "input_mode": options.input_mode,
+            "num_proj": options.projection,
+        }
+    with untrusted.named(path):
+        return weights.from_cudnn(vector, **arguments)
+
+
+def _array(arrays: Mapping[str, np.ndarray], name: str, path: str) -> np.ndarray:
+    if name not in arrays:
+        found = base.listed(arrays) or "nothing"
+        raise output.UserError(f"{path} must hold an array {name}; it holds {found}.")
+    return arrays[name]
+
+
+def _read_canonical(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
+    del options  # the header tells all
+    arrays = _npz(kind, path, "canonical")
+    if _HEADER not in arrays:
+        raise output.UserError(f"{path} must hold a {_HEADER}, as --to canonical writes it.")
+    layout = _header_of(arrays, path)
+    named = {}
+    for name, array in arrays.items():
+        if name != _HEADER:
+            named[_param_name(name, path)] = array
+    with untrusted.named(path):
+        if layout.num_regions > len(named):
+            raise ValueError(f"It must hold all of the {layout.num_regions} weights of {layout}.")
+        return Canonical(layout, named)
+
+
+def _param_name(text: str, path: str) -> ParamName:
+    """The inverse of ParamName.__str__."""
+    layer, *rest = text.split("/")
+    number = layer.removeprefix("layer_")
+    if len(rest) not in (2, 3) or not number.isdigit() or len(number) > 9:
+        raise ValueError(
+            f"{path} must hold weights by names such as layer_0/forward/input/input_kernel; it "
+            f"holds {untrusted.shown(text)}."
+        )
+    direction, *gate, kind = rest
+    return ParamName(int(number), direction, gate[0] if gate else "", kind)
+
+
+def _read_torch(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
+    _needs(kind, (Kind.SAFETENSORS, Kind.NPZ), "torch")
+    arrays = weights.read_safetensors(path) if kind is Kind.SAFETENSORS else npz.read_npz(path)
+    networks = torch_format.networks(arrays)
+    prefix = options.prefix
+    found = base.listed(map(repr, networks))
+    if prefix is None and len(networks) > 1:
+        raise output.UserError(f"{path} has several networks: choose with --prefix, of {found}.")
+    if not networks or (prefix is not None and prefix not in networks):
+        raise output.UserError(
+            f"{path} must hold {prefix or ''}weight_ih_l0 and its kind; it has "
+            f"{f'networks at {found}' if networks else 'no network of PyTorch'}."
+        )
+    mode = options.mode
+    network = networks[next(iter(networks)) if prefix is None else prefix]
+    matrix = network.get(("weight_hh", 0, False))
+    projection = network.get(("weight_hr", 0, False))
+    if mode is None and matrix is not None and matrix.ndim == 2:
+        shape = matrix.shape if projection is None else projection.shape
+        mode = _mode(options, _gates_of(matrix.shape[:1], shape[-1] if shape else 0))
+    with untrusted.named(path):
+        return weights.from_torch(arrays, mode or _mode(options), prefix=prefix)
+
+
+def _read_keras(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
+    _needs(kind, (Kind.KERAS, Kind.KERAS_3_H5, Kind.KERAS_2_H5), "keras")
+    if kind is Kind.KERAS_2_H5:
+        return _read_keras_2(path, options, legacy=False)
+    arrays = keras_file.read_arrays(path)
+    layers = keras_file.layers(arrays)
+    networks = keras_file.networks(arrays)
+    chosen = _chosen({**layers, **networks}, options, "recurrent layer")
+    if chosen[0] in networks:
+        if len(chosen) > 1:
+            raise output.UserError("A CudnnRNN layer is a network of its own: choose it alone.")
+        where = f"{untrusted.shown(chosen[0])} in {path}"
+        layout, params = keras_file.params_of(networks[chosen[0]], where)
+        arguments = dataclasses.asdict(layout)
+        return weights.from_cudnn(params, **arguments)
+    wrong = [name for name in chosen if name not in layers]
+    if wrong:
+        raise output.UserError("A CudnnRNN layer is a network of its own: choose it alone.")
+    stack = [layers[name] for name in chosen]
+    directions = {layer.direction for layer in stack}
+    if len(directions) > 1:
+        raise output.UserError("All layers of a stack must be bidirectional, or none.")
+    recurrent = stack[0].arrays[1]
+    mode = _mode(options, _gates_of(recurrent.shape, recurrent.shape[0] if recurrent.ndim else 0))
+    with untrusted.named(path):
+        return weights.from_keras(
+            [layer.arrays for layer in stack], mode, direction=directions.pop()
+        )
+
+
+def _read_keras_2(path: str, options: argparse.Namespace, legacy: bool) -> Canonical:
+    layers = weights.read_keras_h5(path)
+    known = set((keras_format.LEGACY_LAYERS if legacy else keras_format.LAYERS).values())
+    found = {}
+    for name, layer in layers.items():
+        bare = layer.class_name.removeprefix("Bidirectional(").removesuffix(")")
+        # A file of weights alone does not tell classes.
+        if bare in known or (not bare and name in (options.layer or [name])):
+            found[name] = layer
+    stack = [found[name] for name in _chosen(found, options, "such layer")]
+    # Where no class is told, the number of arrays is.
+    is_wrapped = stack[0].class_name.startswith("Bidirectional(") or len(stack[0].arrays) > 3
+    direction = "bidirectional" if is_wrapped else options.direction
+    recurrent = stack[0].arrays[1] if len(stack[0].arrays) > 1 else np.zeros([0])
+    mode = _mode(options, _gates_of(recurrent.shape, recurrent.shape[0] if recurrent.ndim else 0))
+    read = weights.from_keras_cudnn if legacy else weights.from_keras
+    with untrusted.named(path):
+        return read(stack, mode, direction=direction)
+
+
+def _read_keras_cudnn(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
+    _needs(kind, (Kind.KERAS_2_H5,), "keras-cudnn")
+    return _read_keras_2(path, options, legacy=True)
+
+
+def _read_onnx(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
+    _needs(kind, (Kind.ONNX,), "onnx")
+    nodes = {node.name: node for node in onnx_file.read_nodes(path)}
+    with untrusted.named(path):
+        # Nodes are in the order of a stack, and from_onnx says so if they are none.
+        names = options.layer or list(nodes)
+        chosen = _chosen(nodes, argparse.Namespace(layer=names), "node LSTM, GRU or RNN")
+        return weights.from_onnx([nodes[name].as_arrays() for name in chosen])
+
+
+def _read_mxnet(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
+    vector = _array(_npz(kind, path, "mxnet"), _VECTORS["mxnet"], path)
+    with untrusted.named(path):
+        return weights.from_mxnet(vector, **_vector_arguments(options), num_proj=options.projection)
+
+
+def _read_cntk(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
+    matrix = _array(_npz(kind, path, "cntk"), _VECTORS["cntk"], path)
+    with untrusted.named(path):
+        return weights.from_cntk(matrix, **_vector_arguments(options))
+
+
+def _variables(kind: Kind, path: str, name: str) -> Mapping[str, np.ndarray]:
+    _needs(kind, (Kind.CHECKPOINT, Kind.NPZ), name)
+    return checkpoint.Variables(path) if kind is Kind.CHECKPOINT else npz.read_npz(path)
+
+
+def _read_checkpoint(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
+    _needs(kind, (Kind.CHECKPOINT,), "checkpoint")
+    variables = checkpoint.Variables(path)
+    with untrusted.named(path):
+        found = checkpoint_format.find_layers(variables)
+        chosen = _chosen(found, options, "layer CudnnRNN")
+        return weights.checkpoint_to_canonical(variables, chosen[0])
+
+
+def _read_tf1_cudnn(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
+    variables = _variables(kind, path, "tf1-cudnn")
+    # A simple RNN's keys do not tell which.
+    told = [
+        mode
+        for mode in ("lstm", "gru")
+        if any(tf1_format.CUDNN_CELLS[mode] in key for key in variables)
+    ]
+    mode = options.mode or (told[0] if len(told) == 1 else _mode(options))
+    with untrusted.named(path):
+        return weights.from_tf1_cudnn(variables, mode, scope=options.scope)
+
+
+def _read_tf1_lstm_cell(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
+    variables = _variables(kind, path, "tf1-lstm-cell")
+    with untrusted.named(path):
+        return weights.from_tf1_lstm_cell(
+            variables, forget_bias=options.forget_bias, scope=options.scope
+        )
+
+
+# ------------------------------------------------------------------------------------
+# Writers
+# ------------------------------------------------------------------------------------
+
+
+def _header(canonical: Canonical) -> np.ndarray:
+    return np.frombuffer(params_header.to_text(canonical.layout).encode(), np.uint8)
+
+
+def _save_npz(path: str, arrays: Mapping[str, np.ndarray]) -> None:
+    for array in arrays.values():
+        if array.dtype.kind == "V":
+            raise output.UserError(
+                f"{array.dtype} cannot be kept in .npz files; .safetensors and .onnx can."
+            )
+    with open(path, "wb") as file:
+        np.savez(file, **arrays)
+
+
+def _write_params(path: str, canonical: Canonical, options: argparse.Namespace) -> tuple[str, ...]:
+    del options
+    vector, notes = weights.to_cudnn(canonical)
+    _save_npz(path, {_VECTORS["params"]: vector, _HEADER: _header(canonical)})
+    return notes
+
+
+def _write_canonical(
+    path: str, canonical: Canonical, options: argparse.Namespace
+) -> tuple[str, ...]:
+    del options
+    layout = params_header.resolved(canonical.layout)
+    named = {str(name): array for name, array in canonical.named.items()}
+    _save_npz(path, {**named, _HEADER: _header(Canonical(layout, canonical.named))})
+    return ()
+
+
+def _write_torch(path: str, canonical: Canonical, options: argparse.Namespace) -> tuple[str, ...]:
+    state, notes = weights.to_torch(
+        canonical, prefix=options.to_prefix, bias=not options.without_bias
+    )
+    if path.endswith(".npz"):
+        _save_npz(path, state)
+    else:
+        weights.write_safetensors(path, state, {"format": "pt"})
+    return notes
+
+
+def _write_keras(path: str, canonical: Canonical, options: argparse.Namespace) -> tuple[str, ...]:
+    layers, notes = weights.to_keras(canonical, use_bias=not options.without_bias)
+    dtype = canonical.dtype.name
+    tensorflow.quiet()
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    try:
+        import keras
+    except ImportError as error:
+        raise ImportError("--to keras needs Keras 3, which is not installed.") from error
+    layout = canonical.layout
+    settings = {"dtype": dtype, "return_sequences": True, "use_bias": not options.without_bias}
+    if layout.rnn_mode == "rnn_relu":
+        settings["activation"] = "relu"
+    model = keras.Sequential([keras.Input([None, layout.input_size], dtype=dtype)])
+    cls = getattr(keras.layers, keras_format.LAYERS[layout.rnn_mode])
+    # Zeros, since orthogonal matrices take long, and are not there in 16 bits.
+    initializers = {"kernel_initializer": "zeros", "recurrent_initializer": "zeros"}
+    for arrays in layers:
+        layer = cls(layout.num_units, **settings, **initializers)
+        if layout.direction == "bidirectional":
+            layer = keras.layers.Bidirectional(layer, dtype=dtype)
+        model.add(layer)
+        layer.set_weights(arrays)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what Keras calls in NumPy
+        model.save(path)
+    return notes
+
+
+def _write_keras_cudnn(
+    path: str, canonical: Canonical, options: argparse.Namespace
+) -> tuple[str, ...]:
+    del options
+    if importlib.util.find_spec("h5py") is None:
+        raise ImportError("--to keras-cudnn needs h5py, which is not installed.")
+    layers, notes = weights.to_keras_cudnn(canonical)
+    class_name = keras_format.LEGACY_LAYERS[canonical.layout.rnn_mode]
+    hdf5.write_layers(path, class_name, layers)
+    return notes
+
+
+def _write_onnx(path: str, canonical: Canonical, options: argparse.Namespace) -> tuple[str, ...]:
+    del options
+    nodes, notes = weights.to_onnx(canonical)
+    # Names and sizes take some more.
+    if canonical.layout.size * canonical.dtype.itemsize >= onnx_file.MAX_BYTES - (1 << 20):
+        raise output.UserError("The weights are too large for an .onnx file: 2 GiB is the limit.")
+    content = onnx_file.model_bytes(nodes)
+    with open(path, "wb") as file:
+        file.write(content)
+    return notes
+
+
+def _write_mxnet(path: str, canonical: Canonical, options: argparse.Namespace) -> tuple[str, ...]:
+    del options
+    return _write_exported(path, _VECTORS["mxnet"], weights.to_mxnet(canonical))
+
+
+def _write_cntk(path: str, canonical: Canonical, options: argparse.Namespace) -> tuple[str, ...]:
+    del options
+    return _write_exported(path, _VECTORS["cntk"], weights.to_cntk(canonical))
+
+
+def _write_exported(path: str, name: str, exported: Exported) -> tuple[str, ...]:
+    _save_npz(path, {name: exported.arrays})
+    return exported.notes
+
+
+def _write_tf1_cudnn(
+    path: str, canonical: Canonical, options: argparse.Namespace
+) -> tuple[str, ...]:
+    variables, notes = weights.to_tf1_cudnn(canonical, scope=options.to_prefix.rstrip("/"))
+    _save_npz(path, variables)
+    return notes
+
+
+def _write_tf1_lstm_cell(
+    path: str, canonical: Canonical, options: argparse.Namespace
+) -> tuple[str, ...]:
+    projects = canonical.layout.has_projection
+    variables, notes = weights.to_tf1_lstm_cell(
+        canonical,
+        forget_bias=options.forget_bias,
+        # The one that projects.
+        cell_name="lstm_cell" if projects else "basic_lstm_cell",
+        scope=options.to_prefix.rstrip("/"),
+    )
+    _save_npz(path, variables)
+    return notes
+
+
+FORMATS = {
+    "params": Format(
+        "the ops' vector: an .npz with `params`, and a header that tells the network; without the "
+        "header pass --mode --layers --units --input-size",
+        _read_params,
+        _write_params,
+        (".npz",),
+    ),
+    "canonical": Format(
+        "each gate's matrix and bias by name: an .npz with a header",
+        _read_canonical,
+        _write_canonical,
+        (".npz",),
+    ),
+    "torch": Format(
+        "a state_dict of nn.LSTM, nn.GRU or nn.RNN: .safetensors or .npz; nn.RNN needs --mode, "
+        "several networks --prefix",
+        _read_torch,
+        _write_torch,
+        (".safetensors", ".npz"),
+    ),
+    "keras": Format(
+        "LSTM, GRU, SimpleRNN, CudnnRNN: .keras, .weights.h5, .h5; several layers need --layer; "
+        "written is a .keras model of stock layers, by Keras",
+        _read_keras,
+        _write_keras,
+        (".keras",),
+    ),
+    "keras-cudnn": Format(
+        "CuDNNLSTM and CuDNNGRU of Keras 2: .h5",
+        _read_keras_cudnn,
+        _write_keras_cudnn,
+        (".h5",),
+    ),
+    "onnx": Format(
+        "nodes LSTM, GRU and RNN of a graph, all in one stack unless --layer chooses: .onnx",
+        _read_onnx,
+        _write_onnx,
+        (".onnx",),
+    ),
+    "mxnet": Format(
+        "the fused operator RNN: an .npz with `parameters`; needs --mode --layers --units "
+        "--input-size",
+        _read_mxnet,
+        _write_mxnet,
+        (".npz",),
+    ),
+    "cntk": Format(
+        "OptimizedRNNStack: an .npz with `matrix`; needs the same",
+        _read_cntk,
+        _write_cntk,
+        (".npz",),
+    ),
+    "tf1-cudnn": Format(
+        "tf.contrib.cudnn_rnn: a checkpoint, or an .npz by its keys; simple RNNs need --mode",
+        _read_tf1_cudnn,
+        _write_tf1_cudnn,
+        (".npz",),
+    ),
+    "tf1-lstm-cell": Format(
+        "BasicLSTMCell and its kind: likewise; see --forget-bias",
+        _read_tf1_lstm_cell,
+        _write_tf1_lstm_cell,
+        (".npz",),
+    ),
+    "checkpoint": Format(
+        "tf.train.Checkpoint of layers CudnnRNN; several need --layer; is read only",
+        _read_checkpoint,
+    ),
+}
+
+
+def guess(kind: Kind, path: str, options: argparse.Namespace) -> str:
+    """The format of a file, by its kind and contents.
+
+    Raises:
+      UserError: it may be several, or none.
+    """
+    if kind in (Kind.KERAS, Kind.KERAS_3_H5):
+        return "keras"
+    if kind is Kind.KERAS_2_H5:
+        layers = hdf5.read_headers(path)
+        chosen = [layer for layer in layers if layer[0] in (options.layer or [layer[0]])]
+        legacy = [name for name, class_name, arrays in chosen if _is_legacy(class_name, arrays)]
+        stock = [name for name, class_name, _ in chosen if _is_recurrent(class_name)]
+        if legacy and stock:
+            raise output.UserError("Pass --from keras or --from keras-cudnn; the file has both.")
+        return "keras-cudnn" if legacy else "keras"
+    if kind is Kind.SAFETENSORS:
+        return "torch"
+    if kind is Kind.ONNX:
+        return "onnx"
+    if kind is Kind.CHECKPOINT:
+        return "checkpoint"
+    if kind is Kind.NPZ:
+        headers = npz.read_npz_headers(path)
+        if _HEADER in headers:
+            return "params" if _VECTORS["params"] in headers else "canonical"
+        if torch_format.networks(headers):
+            return "torch"
+        for name, key in _VECTORS.items():
+            if key in headers:
+                return name
+        raise output.UserError(
+            f"Pass --from; {path} holds {base.listed(headers) or 'nothing'}, which may be anything."
+        )
+    raise output.UserError(
+        f"A {kind.value} has a graph, and weights elsewhere; convert the checkpoint "
+        "in its folder variables: variables/variables."
+    )
+
+
+def _is_legacy(class_name: str, arrays: list) -> bool:
+    """Whether a layer is CuDNNLSTM or CuDNNGRU, which its bias tells where no class is told."""
+    if class_name:
+        return "CuDNN" in class_name
+    shapes = [array.shape for array in arrays]
+    return (
+        len(shapes) in (3, 6)
+        and len(shapes[1]) == 2
+        and len(shapes[2]) == 1
+        and shapes[2][0] == 2 * shapes[1][1]
+    )
+
+
+def _is_recurrent(class_name: str) -> bool:
+    bare = class_name.removeprefix("Bidirectional(").removesuffix(")")
+    return bare in keras_format.LAYERS.values()
+
+
+def describe(layout: Layout) -> str:
+    """A network in words."""
+    projected = f", projected to {layout.num_proj}" if layout.has_projection else ""
+    return (
+        f"{layout.rnn_mode}, {output.count(layout.num_layers, 'layer')}, input "
+        f"{layout.input_size}, units {layout.num_units}{projected}, {layout.direction}, "
+        f"{output.count(layout.size, 'parameter')}"
+    )

@@ -1,0 +1,117 @@
+"""The program: arguments, and what becomes of errors."""
+
+import argparse
+import importlib
+import io
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+
+import tf_cudnn_rnn
+from tf_cudnn_rnn import _program
+from tf_cudnn_rnn._cli import output
+
+# A module each, imported when it is needed: help should not wait.
+_COMMANDS = {
+    "info": "versions, library, CPU, ops, and a self-test: what to paste into a report",
+    "inspect": "the recurrent layers in a file, and how to run them here",
+    "convert": "weights from one library's file to another's",
+    "bench": "how fast it is here, beside Keras, or with your own model",
+}
+_DESCRIPTION = "Fused recurrent networks for TensorFlow on CPUs: what is here, and how fast."
+_EPILOG = """\
+examples:
+  tf-cudnn-rnn info
+  tf-cudnn-rnn inspect model.keras
+  tf-cudnn-rnn convert torch.safetensors model.keras --to keras
+  tf-cudnn-rnn bench model.keras
+
+exit codes:
+  0    good
+  1    a check failed: the self-test, a comparison, or what was found cannot run;
+       or something is not installed, or does not fit
+  2    wrong use, or input that cannot be read
+  130  interrupted (Ctrl-C)
+  141  the reader of the output has gone, as `| head` does
+
+`tf-cudnn-rnn COMMAND --help` has the options and examples of each command.
+"""
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help for terminals of 80 columns, as long lines are hard to read."""
+
+    def __init__(self, prog: str):
+        super().__init__(prog, width=min(output.WIDTH, shutil.get_terminal_size().columns) - 2)
+
+
+def _parser(wanted: str | None) -> argparse.ArgumentParser:
+    """The parser; of the commands, only the one that is wanted has its options."""
+    parser = argparse.ArgumentParser(
+        prog=_program.NAME,
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=_Help,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"tf_cudnn_rnn {tf_cudnn_rnn.__version__}"
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, summary in _COMMANDS.items():
+        command = commands.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            formatter_class=_Help,
+            allow_abbrev=False,
+        )
+        if name == wanted:
+            module = importlib.import_module(f"tf_cudnn_rnn._cli.{name}")
+            command.epilog = module.EPILOG
+            module.add_arguments(command)
+            command.set_defaults(run=module.run)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the program; returns its exit code.
+
+    Args:
+      arguments: of the command line, without the program's name; None for those of the process.
+    """
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        # Names in files are in any script, and names of files are any bytes.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
+    try:
+        try:
+            options = _parser(wanted).parse_args(arguments)
+        except SystemExit as end:  # of argparse, which has said all
+            code = end.code or output.GOOD
+        else:
+            code = options.run(options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Python would flush once more at its end, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return output.PIPE_CLOSED
+    except KeyboardInterrupt:
+        return output.INTERRUPTED
+    except MemoryError:
+        output.say("There is not enough memory.")
+        return output.WRONG
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename is not None else ""
+        output.say(f"{name}{error.strerror or error}.")
+        return output.WRONG
+    except ImportError as error:
+        output.say(str(error))
+        return output.FAILED
+    except (output.UserError, ValueError) as error:
+        output.say(str(error))
+        return output.WRONG

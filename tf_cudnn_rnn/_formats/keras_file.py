@@ -1,0 +1,184 @@
+"""Models in Keras 3's files: what a `.keras` file says, and whose the arrays are.
+
+Nothing is built of it: a config is JSON, and weights are arrays in HDF5.
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tf_cudnn_rnn._formats import hdf5, params_header, untrusted
+from tf_cudnn_rnn._layout import Layout
+
+_CONFIG = "config.json"
+_METADATA = "metadata.json"
+_WEIGHTS = "model.weights.h5"
+_PIECE = 1 << 20
+_HEADER = "header"
+_CELL = re.compile(
+    r"(?P<layer>.+?)(?:/(?P<way>forward_layer|backward_layer))?/cell/vars/(?P<index>[0-2])"
+)
+_NETWORK = re.compile(r"(?P<layer>.+)/vars/(?P<name>header|layer_\d{1,9}/.+)")
+
+
+def _pieces(path: str, name: str) -> Iterator[bytes]:
+    """The bytes of a member of a zip file."""
+    with untrusted.opened(path) as (file, size):
+        archive = untrusted.open_zip(file, size, path)
+        if name not in archive.namelist():
+            raise ValueError(f"{path} is no .keras file: it has no {name}.")
+        with contextlib.ExitStack() as stack:
+            where = f"{name} in {path}"
+            with untrusted.read_by("zipfile", where):
+                member = stack.enter_context(archive.open(name))
+            while True:
+                with untrusted.read_by("zipfile", where):
+                    piece = member.read(_PIECE)
+                if not piece:
+                    return
+                yield piece
+
+
+def _read_json(path: str, name: str) -> Any:
+    content = bytearray()
+    for piece in _pieces(path, name):
+        content += piece
+        if len(content) > untrusted.MAX_JSON_BYTES:
+            break  # which load_json refuses
+    return untrusted.load_json(bytes(content), f"{name} in {path}")
+
+
+def read_config(path: str | os.PathLike) -> tuple[Any, str]:
+    """Returns the config of the model in a `.keras` file, and the version of Keras; "" if unknown.
+
+    Raises:
+      OSError: it cannot be opened.
+      ValueError: it is no such file, or is damaged.
+    """
+    path = os.fspath(path)
+    config = _read_json(path, _CONFIG)
+    version = ""
+    with contextlib.suppress(ValueError):
+        metadata = _read_json(path, _METADATA)
+        if isinstance(metadata, dict) and isinstance(metadata.get("keras_version"), str):
+            version = untrusted.shown(metadata["keras_version"])
+    return config, version
+
+
+@contextlib.contextmanager
+def _weights_of(path: str) -> Iterator[str]:
+    """The HDF5 file of a model, which in a `.keras` file is packed: yields its path."""
+    with untrusted.opened(path) as (file, _):
+        is_packed = file.read(2) == b"PK"
+    if not is_packed:
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        unpacked = pathlib.Path(folder) / _WEIGHTS
+        with open(unpacked, "wb") as file:
+            file.writelines(_pieces(path, _WEIGHTS))
+        try:
+            yield str(unpacked)
+        except ValueError as error:
+            text = str(error).replace(str(unpacked), f"{_WEIGHTS} in {path}")
+            raise ValueError(text) from error
+
+
+def read_arrays(path: str | os.PathLike) -> dict[str, Any]:
+    """Returns the arrays of a `.keras` or `.weights.h5` file, by their paths in it.
+
+    Raises:
+      ImportError: h5py is missing.
+      OSError: it cannot be opened.
+      ValueError: it is no such file, or is damaged.
+    """
+    with _weights_of(os.fspath(path)) as weights:
+        return hdf5.read_arrays(weights)
+
+
+def read_array_headers(path: str | os.PathLike) -> dict[str, untrusted.ArrayHeader]:
+    """Reads what `read_arrays` would, but for the arrays: their types and shapes."""
+    with _weights_of(os.fspath(path)) as weights:
+        return hdf5.read_array_headers(weights)
+
+
+class Layer(NamedTuple):
+    """The arrays of a layer LSTM, GRU or SimpleRNN, or of one in Bidirectional.
+
+    Attributes:
+      direction: "bidirectional" or "unidirectional".
+      arrays: in the order of `layer.get_weights()`.
+    """
+
+    direction: str
+    arrays: list
+
+
+def layers(arrays: Mapping[str, Any]) -> dict[str, Layer]:
+    """The recurrent layers of Keras among the arrays of a file, or their headers, by path."""
+    parts: dict[str, dict[str, dict[int, Any]]] = {}
+    for name, array in arrays.items():
+        if match := _CELL.fullmatch(name):
+            ways = parts.setdefault(match["layer"], {})
+            ways.setdefault(match["way"] or "", {})[int(match["index"])] = array
+    found = {}
+    for path, ways in parts.items():
+        both = ("forward_layer", "backward_layer")
+        if set(ways) not in ({""}, set(both)):
+            continue
+        order = both if len(ways) == 2 else ("",)
+        if all(set(ways[way]) in ({0, 1}, {0, 1, 2}) for way in order):
+            direction = "bidirectional" if len(ways) == 2 else "unidirectional"
+            values = [ways[way][index] for way in order for index in sorted(ways[way])]
+            found[path] = Layer(direction, values)
+    return found
+
+
+def networks(arrays: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The layers tf_cudnn_rnn.keras.CudnnRNN among the arrays of a file, by path.
+
+    Their arrays go by the names in docs/weights.md, of which "header" tells the network.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name, array in arrays.items():
+        if match := _NETWORK.fullmatch(name):
+            found.setdefault(match["layer"], {})[match["name"]] = array
+    return {path: named for path, named in found.items() if _HEADER in named}
+
+
+def layout_of(network: Mapping[str, Any], where: str) -> Layout:
+    """The network that one of `networks` is; ValueError if its header is damaged."""
+    header = network[_HEADER]
+    if header.dtype != "uint8" or header.nbytes > params_header.MAX_BYTES:
+        raise ValueError(f"{where} must have a header of at most {params_header.MAX_BYTES} bytes.")
+    return params_header.from_text(header.tobytes(), where)[0]
+
+
+def params_of(network: Mapping[str, Any], where: str) -> tuple[Layout, Any]:
+    """The network that one of `networks` is, and its `params` [N].
+
+    Raises:
+      ValueError: the header is damaged, or arrays are missing or have other shapes.
+    """
+    layout = layout_of(network, where)
+    parts = []
+    # More groups than arrays would be as many as the header says.
+    if layout.num_layers > len(network):
+        raise ValueError(f"{where} must have the arrays of {layout}; it has {len(network)}.")
+    for group in params_header.groups(layout):
+        if not group.size:
+            continue
+        array = network.get(str(group.name))
+        if array is None or array.shape != group.shape:
+            found = "missing" if array is None else f"of shape {list(array.shape)}"
+            raise ValueError(
+                f"{where} must have {group.name} of shape {list(group.shape)}; it is {found}."
+            )
+        parts.append(array.ravel())
+    return layout, np.concatenate(parts)
