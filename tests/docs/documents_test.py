@@ -72,6 +72,27 @@ def test_named_paths_exist(document):
     assert not missing, f"{relative(document)} names {missing}"
 
 
+# Of workflows and Dockerfiles, the commands; of pages, what is marked as code.
+MAKES = [
+    (ROOT / ".github/workflows", "*.yml", r"(?:command|run): make ([\w-]+)"),
+    (ROOT / "docker", "*", r"&& make ([\w-]+)"),
+    (ROOT, "*.md", r"`make ([\w-]+)[ `]"),
+    (ROOT / "docs", "**/*.md", r"`make ([\w-]+)[ `]"),
+]
+
+
+def test_named_targets_of_make_exist():
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for folder, files, pattern in MAKES:
+        named = {
+            (path.name, target)
+            for path in folder.glob(files)
+            for target in re.findall(pattern, path.read_text(encoding="utf-8"))
+        }
+        assert named, folder
+        assert not {it for it in named if it[1] not in targets}
+
+
 def test_design_can_be_read_at_one_sitting():
     assert num_words(DESIGN.read_text()) < 2000
 
