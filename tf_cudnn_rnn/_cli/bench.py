@@ -5,7 +5,9 @@ import contextlib
 import logging
 import math
 import statistics
-from typing import Any
+import types
+from collections.abc import Iterator
+from typing import Any, TypedDict
 
 from tf_cudnn_rnn import _library
 from tf_cudnn_rnn._cli import machine, models, networks, output, tensorflow, timing
@@ -28,6 +30,14 @@ outputs differ from those of Keras' layers, the exit code is 1.
 """
 _MOST_SECONDS = 86_400
 _BUSY = 0.15  # of all processors' time; a desktop takes some hundredths
+
+
+class _Result(TypedDict):
+    """What was measured of a network or a model; of each side a row."""
+
+    title: str
+    rounds: int
+    rows: list[dict[str, Any]]
 
 
 def _positive(text: str) -> int:
@@ -86,7 +96,7 @@ def _cases(options: argparse.Namespace) -> list[networks.Case]:
     return [networks.Case(layout, options.batch or 32, options.steps or 100)]
 
 
-def _start(options: argparse.Namespace):
+def _start(options: argparse.Namespace) -> tuple[types.ModuleType, int]:
     """Loads TensorFlow with as many threads as are asked for; returns it, and their number."""
     tf = tensorflow.load()
     threads = options.threads or machine.num_cpus()
@@ -164,7 +174,9 @@ def _print_machine(facts: dict[str, Any], seconds: float) -> None:
         print(output.wrapped(note), flush=True)
 
 
-def _of_networks(options: argparse.Namespace, tf, threads: int) -> tuple[dict[str, Any], int]:
+def _of_networks(
+    options: argparse.Namespace, tf: types.ModuleType, threads: int
+) -> tuple[dict[str, Any], int]:
     cases = _cases(options)
     available = machine.available_memory()
     for case in cases:
@@ -173,7 +185,7 @@ def _of_networks(options: argparse.Namespace, tf, threads: int) -> tuple[dict[st
                 f"{case.title} would take about {output.size(case.nbytes)} of memory; "
                 f"{output.size(available)} are there."
             )
-    results = []
+    results: list[_Result] = []
     problems = []
     progress = output.Progress()
     for case in cases:
@@ -202,7 +214,7 @@ def _of_networks(options: argparse.Namespace, tf, threads: int) -> tuple[dict[st
     return _finish(options, results, problems, [], ratios)
 
 
-def _of_model(options: argparse.Namespace, tf) -> tuple[dict[str, Any], int]:
+def _of_model(options: argparse.Namespace, tf: types.ModuleType) -> tuple[dict[str, Any], int]:
     stock, ours = models.load(options.model)
     data = models.inputs(tf, ours, options.batch or 32, options.steps or 100)
     progress = output.Progress()
@@ -228,7 +240,7 @@ def _of_model(options: argparse.Namespace, tf) -> tuple[dict[str, Any], int]:
         for pass_ in timing.PASSES
         if (ratio := times.ratio(models.OURS, models.KERAS, pass_)) is not None
     }
-    results = [{"title": options.model, "rounds": times.rounds, "rows": rows}]
+    results: list[_Result] = [{"title": options.model, "rounds": times.rounds, "rows": rows}]
     # What falls back in training shows only once it has run.
     notes += [note for note in models.fallbacks(ours) if note not in notes]
     return _finish(options, results, [problem] if problem else [], notes, ratios)
@@ -236,7 +248,7 @@ def _of_model(options: argparse.Namespace, tf) -> tuple[dict[str, Any], int]:
 
 def _finish(
     options: argparse.Namespace,
-    results: list[dict[str, Any]],
+    results: list[_Result],
     problems: list[str],
     notes: list[str],
     ratios: dict[str, float],
@@ -255,7 +267,7 @@ def _finish(
 
 
 @contextlib.contextmanager
-def _quiet():
+def _quiet() -> Iterator[None]:
     """Silences what is printed as a note, layers in Keras' loop, and advice on tf.function."""
     loggers = [logging.getLogger(name) for name in ("tf_cudnn_rnn", "tensorflow")]
     levels = [logger.level for logger in loggers]

@@ -3,17 +3,16 @@
 import math
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
 from tf_cudnn_rnn import _library
 from tf_cudnn_rnn._cli import files, tensorflow
 from tf_cudnn_rnn._formats import untrusted
+from tf_cudnn_rnn._types import Array
 
 
-class Variables(Mapping):
+class Variables(Mapping[str, Array]):
     """A mapping of keys to arrays, each of which is read when it is asked for."""
 
-    def __init__(self, path: str):
+    def __init__(self, path: str) -> None:
         """Opens the checkpoint whose files begin with `path`.
 
         Raises:
@@ -37,7 +36,7 @@ class Variables(Mapping):
         """The shape of each."""
         return dict(self._shapes)
 
-    def __getitem__(self, key: str) -> np.ndarray:
+    def __getitem__(self, key: str) -> Array:
         if key not in self._shapes:
             raise KeyError(key)
         where = f"{untrusted.shown(key)} in {self._path}"

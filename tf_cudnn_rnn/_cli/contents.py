@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tf_cudnn_rnn._cli import checkpoint
@@ -21,6 +21,7 @@ from tf_cudnn_rnn._formats import (
 )
 from tf_cudnn_rnn._formats import torch as torch_format
 from tf_cudnn_rnn._layout import DIRECTIONS, GATES, Layout
+from tf_cudnn_rnn._types import Direction, RnnMode
 
 # A simple RNN's weights do not tell which.
 SIMPLE = "rnn_tanh or rnn_relu"
@@ -30,8 +31,8 @@ _OWN_OP = "TfCudnnRnn>CudnnRNNV3"
 _KERAS_OP = "TfCudnnRnn>KerasRNN"
 _OTHER_OPS = ("BlockLSTM", "BlockLSTMV2", "GRUBlockCell", "LSTMBlockCell")
 _KERAS_CLASSES = ("LSTM", "GRU", "SimpleRNN")
-_LEGACY_CLASSES = {"CuDNNLSTM": "lstm", "CuDNNGRU": "gru"}
-_STACKS = {
+_LEGACY_CLASSES: dict[str, RnnMode] = {"CuDNNLSTM": "lstm", "CuDNNGRU": "gru"}
+_STACKS: dict[str, RnnMode] = {
     "CudnnLSTM": "lstm",
     "CudnnGRU": "gru",
     "CudnnRNNTanh": "rnn_tanh",
@@ -173,7 +174,7 @@ def _take_keras_node(found: Found, node: saved_model.Node) -> None:
         found.parameters = sum(_product(shape) for shape in weights if min(shape, default=0) > 0)
 
 
-def _product(shape) -> int:
+def _product(shape: Iterable[int]) -> int:
     result = 1
     for size in shape:
         result *= size
@@ -220,10 +221,10 @@ def _layers_of(config: Any, shown_path: str) -> Iterator[Found]:
     name, inner = config.get("class_name"), config.get("config")
     if isinstance(name, str) and isinstance(inner, dict):
         layer = inner.get("layer")
-        wrapped = layer.get("class_name") if isinstance(layer, dict) else None
-        if name == "Bidirectional" and wrapped in _KERAS_CLASSES:
-            yield _keras_layer(config, layer, shown_path)
-            return
+        if name == "Bidirectional" and isinstance(layer, dict):
+            if layer.get("class_name") in _KERAS_CLASSES:
+                yield _keras_layer(config, layer, shown_path)
+                return
         if name in (*_KERAS_CLASSES, *_OTHER_CLASSES):
             yield _keras_layer(config, config, shown_path)
             return
@@ -242,7 +243,7 @@ def _positive(value: Any) -> int | None:
     return value if untrusted.is_size(value) and value else None
 
 
-def _input_size(*configs: dict) -> int | None:
+def _input_size(*configs: dict[str, Any]) -> int | None:
     """The features of a layer's input, as the first config says that knows them."""
     for config in configs:
         build = config.get("build_config")
@@ -254,7 +255,7 @@ def _input_size(*configs: dict) -> int | None:
     return None
 
 
-def _keras_layer(outer: dict, layer: dict, shown_path: str) -> Found:
+def _keras_layer(outer: dict[str, Any], layer: dict[str, Any], shown_path: str) -> Found:
     config = layer["config"] if isinstance(layer.get("config"), dict) else {}
     name = _text(outer["config"].get("name"), "?")
     class_name = layer["class_name"]
@@ -285,7 +286,7 @@ def _keras_layer(outer: dict, layer: dict, shown_path: str) -> Found:
     return found
 
 
-def _obstacle(class_name: str, config: dict) -> str | None:
+def _obstacle(class_name: str, config: dict[str, Any]) -> str | None:
     """What of a layer the op cannot do, as docs/keras.md says; None if nothing."""
     if class_name in _OTHER_CLASSES:
         return f"{class_name} has a cell of its own"
@@ -302,12 +303,13 @@ def _obstacle(class_name: str, config: dict) -> str | None:
     return None
 
 
-def _stack(layer: dict, shown_path: str) -> Found:
+def _stack(layer: dict[str, Any], shown_path: str) -> Found:
     """A CudnnRNN layer."""
     config = layer["config"]
     found = Found(_text(config.get("name"), "?"), layer["class_name"])
     found.how = f'import tf_cudnn_rnn.keras; keras.saving.load_model("{shown_path}")'
-    rnn_mode = _STACKS.get(layer["class_name"]) or _text(config.get("rnn_mode"))
+    # Layout checks all that the file says.
+    rnn_mode: Any = _STACKS.get(layer["class_name"]) or _text(config.get("rnn_mode"))
     try:
         layout = Layout(
             rnn_mode,
@@ -327,7 +329,7 @@ def _stack(layer: dict, shown_path: str) -> Found:
     return found
 
 
-def _of_arrays(found: Found, arrays: list, direction: str) -> None:
+def _of_arrays(found: Found, arrays: list[Any], direction: Direction) -> None:
     """Takes over what the shapes of a Keras layer's arrays tell."""
     D = len(DIRECTIONS[direction])
     found.direction, found.num_layers, found.num_proj = direction, 1, 0
@@ -365,13 +367,13 @@ def _keras_2(path: str, shown_path: str) -> Iterator[Found]:
             yield found
         elif not class_name and _may_be_recurrent(headers):
             found = Found(name, "layer with recurrent weights")
-            direction = "unidirectional" if len(headers) < 4 else "bidirectional"
+            direction: Direction = "unidirectional" if len(headers) < 4 else "bidirectional"
             found.how = f'model.load_weights("{shown_path}") of a model of tf_cudnn_rnn.keras'
             _of_arrays(found, headers, direction)
             yield found
 
 
-def _may_be_recurrent(headers: list) -> bool:
+def _may_be_recurrent(headers: list[Any]) -> bool:
     """Whether arrays can be those of a recurrent layer, of which a file tells no class."""
     shapes = [header.shape for header in headers]
     if len(shapes) not in (2, 3, 4, 6) or any(len(shape) != 2 for shape in shapes[:2]):

@@ -46,7 +46,6 @@ _positive.__name__ = "positive integer"  # as argparse calls it in its messages
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    readable = [name for name, entry in formats.FORMATS.items() if entry.read]
     writable = [name for name, entry in formats.FORMATS.items() if entry.write]
     parser.add_argument("source", metavar="SRC", help="the file to read")
     parser.add_argument("target", metavar="DST", help="the file to write")
@@ -56,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from",
         dest="source_format",
-        choices=readable,
+        choices=list(formats.FORMATS),
         metavar="FORMAT",
         help="the format of SRC, if the file does not tell",
     )
@@ -108,6 +107,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Converts a file; returns the exit code."""
     target_format = formats.FORMATS[options.to]
+    write = target_format.write
+    if write is None:
+        raise output.UserError(f"--to {options.to} is impossible: it can only be read.")
     if not options.target.endswith(target_format.endings):
         endings = " or ".join(target_format.endings)
         raise output.UserError(f"DST must end with {endings} for --to {options.to}.")
@@ -121,7 +123,7 @@ def run(options: argparse.Namespace) -> int:
     weight_bytes = canonical.layout.size * canonical.dtype.itemsize
     with output.progress_of(f"Writing {options.target}", weight_bytes):
         with replacing.replacing(options.target, options.force) as new:
-            notes = target_format.write(new, canonical, options)
+            notes = write(new, canonical, options)
     print(output.wrapped(f"{options.source} ({name}): {formats.describe(canonical.layout)}"))
     written = output.size(os.path.getsize(options.target))
     print(output.wrapped(f"{options.target} ({options.to}): {written} written"))

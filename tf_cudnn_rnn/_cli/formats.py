@@ -20,9 +20,12 @@ from tf_cudnn_rnn._formats import keras as keras_format
 from tf_cudnn_rnn._formats import tf1 as tf1_format
 from tf_cudnn_rnn._formats import torch as torch_format
 from tf_cudnn_rnn._layout import GATES, Layout, ParamName
+from tf_cudnn_rnn._types import Array, Direction, RnnMode
 from tf_cudnn_rnn.weights import Canonical, Exported
 
 _HEADER = params_header.NPZ_KEY
+# One gate is that of two modes.
+_MODE_OF_GATES: dict[int, RnnMode] = {3: "gru", 4: "lstm"}
 _VECTORS = {"params": "params", "mxnet": "parameters", "cntk": "matrix"}
 
 
@@ -31,13 +34,13 @@ class Format(NamedTuple):
 
     Attributes:
       about: what it is, and what it needs, for the help.
-      read: takes the kind of the file, its path and the options; None if it cannot be read.
-      write: takes a path, the weights and the options, and returns notes; None likewise.
+      read: takes the kind of the file, its path and the options.
+      write: takes a path, the weights and the options, and returns notes; None if it is only read.
       endings: those that a file to write may have.
     """
 
     about: str
-    read: Callable[[Kind, str, argparse.Namespace], Canonical] | None = None
+    read: Callable[[Kind, str, argparse.Namespace], Canonical]
     write: Callable[[str, Canonical, argparse.Namespace], tuple[str, ...]] | None = None
     endings: tuple[str, ...] = ()
 
@@ -47,10 +50,9 @@ class Format(NamedTuple):
 # ------------------------------------------------------------------------------------
 
 
-def _mode(options: argparse.Namespace, gates: int = 0) -> str:
+def _mode(options: argparse.Namespace, gates: int = 0) -> RnnMode:
     """The mode of a network: that of --mode, or that of so many gates."""
-    found = {len(names): mode for mode, names in GATES.items() if len(names) > 1}.get(gates)
-    mode = options.mode or found
+    mode: RnnMode | None = options.mode or _MODE_OF_GATES.get(gates)
     if mode is None:
         if gates == 1:
             raise output.UserError(
@@ -122,12 +124,12 @@ def _needs(kind: Kind, kinds: tuple[Kind, ...], name: str) -> None:
         raise output.UserError(f"--from {name} reads: {known}. SRC is another: {kind.value}.")
 
 
-def _npz(kind: Kind, path: str, name: str) -> dict[str, np.ndarray]:
+def _npz(kind: Kind, path: str, name: str) -> dict[str, Array]:
     _needs(kind, (Kind.NPZ,), name)
     return npz.read_npz(path)
 
 
-def _header_of(arrays: dict[str, np.ndarray], path: str) -> Layout:
+def _header_of(arrays: dict[str, Array], path: str) -> Layout:
     layout, _ = params_header.from_text(arrays[_HEADER].tobytes(), f"{_HEADER} in {path}")
     return layout
 
@@ -147,7 +149,7 @@ def _read_params(kind: Kind, path: str, options: argparse.Namespace) -> Canonica
         return weights.from_cudnn(vector, **arguments)
 
 
-def _array(arrays: Mapping[str, np.ndarray], name: str, path: str) -> np.ndarray:
+def _array(arrays: Mapping[str, Array], name: str, path: str) -> Array:
     if name not in arrays:
         found = base.listed(arrays) or "nothing"
         raise output.UserError(f"{path} must hold an array {name}; it holds {found}.")
@@ -196,7 +198,7 @@ def _read_torch(kind: Kind, path: str, options: argparse.Namespace) -> Canonical
             f"{path} must hold {prefix or ''}weight_ih_l0 and its kind; it has "
             f"{f'networks at {found}' if networks else 'no network of PyTorch'}."
         )
-    mode = options.mode
+    mode: RnnMode | None = options.mode
     network = networks[next(iter(networks)) if prefix is None else prefix]
     matrix = network.get(("weight_hh", 0, False))
     projection = network.get(("weight_hr", 0, False))
@@ -249,7 +251,7 @@ def _read_keras_2(path: str, options: argparse.Namespace, legacy: bool) -> Canon
     stack = [found[name] for name in _chosen(found, options, "such layer")]
     # Where no class is told, the number of arrays is.
     is_wrapped = stack[0].class_name.startswith("Bidirectional(") or len(stack[0].arrays) > 3
-    direction = "bidirectional" if is_wrapped else options.direction
+    direction: Direction = "bidirectional" if is_wrapped else options.direction
     recurrent = stack[0].arrays[1] if len(stack[0].arrays) > 1 else np.zeros([0])
     mode = _mode(options, _gates_of(recurrent.shape, recurrent.shape[0] if recurrent.ndim else 0))
     read = weights.from_keras_cudnn if legacy else weights.from_keras
@@ -284,7 +286,7 @@ def _read_cntk(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
         return weights.from_cntk(matrix, **_vector_arguments(options))
 
 
-def _variables(kind: Kind, path: str, name: str) -> Mapping[str, np.ndarray]:
+def _variables(kind: Kind, path: str, name: str) -> Mapping[str, Array]:
     _needs(kind, (Kind.CHECKPOINT, Kind.NPZ), name)
     return checkpoint.Variables(path) if kind is Kind.CHECKPOINT else npz.read_npz(path)
 
@@ -301,12 +303,9 @@ def _read_checkpoint(kind: Kind, path: str, options: argparse.Namespace) -> Cano
 def _read_tf1_cudnn(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
     variables = _variables(kind, path, "tf1-cudnn")
     # A simple RNN's keys do not tell which.
-    told = [
-        mode
-        for mode in ("lstm", "gru")
-        if any(tf1_format.CUDNN_CELLS[mode] in key for key in variables)
-    ]
-    mode = options.mode or (told[0] if len(told) == 1 else _mode(options))
+    modes: tuple[RnnMode, ...] = ("lstm", "gru")
+    told = [mode for mode in modes if any(tf1_format.CUDNN_CELLS[mode] in key for key in variables)]
+    mode: RnnMode = options.mode or (told[0] if len(told) == 1 else _mode(options))
     with untrusted.named(path):
         return weights.from_tf1_cudnn(variables, mode, scope=options.scope)
 
@@ -324,18 +323,19 @@ def _read_tf1_lstm_cell(kind: Kind, path: str, options: argparse.Namespace) -> C
 # ------------------------------------------------------------------------------------
 
 
-def _header(canonical: Canonical) -> np.ndarray:
+def _header(canonical: Canonical) -> Array:
     return np.frombuffer(params_header.to_text(canonical.layout).encode(), np.uint8)
 
 
-def _save_npz(path: str, arrays: Mapping[str, np.ndarray]) -> None:
+def _save_npz(path: str, arrays: Mapping[str, Array]) -> None:
     for array in arrays.values():
         if array.dtype.kind == "V":
             raise output.UserError(
                 f"{array.dtype} cannot be kept in .npz files; .safetensors and .onnx can."
             )
+    named: dict[str, Any] = dict(arrays)  # NumPy has keywords of other types, which no name is
     with open(path, "wb") as file:
-        np.savez(file, **arrays)
+        np.savez(file, **named)
 
 
 def _write_params(path: str, canonical: Canonical, options: argparse.Namespace) -> tuple[str, ...]:
@@ -569,7 +569,7 @@ def guess(kind: Kind, path: str, options: argparse.Namespace) -> str:
     )
 
 
-def _is_legacy(class_name: str, arrays: list) -> bool:
+def _is_legacy(class_name: str, arrays: list[Any]) -> bool:
     """Whether a layer is CuDNNLSTM or CuDNNGRU, which its bias tells where no class is told."""
     if class_name:
         return "CuDNN" in class_name

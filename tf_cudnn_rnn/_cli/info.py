@@ -9,6 +9,7 @@ import pathlib
 import platform
 import sys
 import time
+import types
 from typing import Any
 
 import tf_cudnn_rnn
@@ -81,7 +82,7 @@ def _ops_of_the_cpu() -> dict[str, list[str]]:
     return {"on_cpu": sorted(on_cpu), "not_on_cpu": sorted(every - on_cpu)}
 
 
-def _threads(tf) -> dict[str, int]:
+def _threads(tf: types.ModuleType) -> dict[str, int]:
     """The threads of a call: TensorFlow's pool, of which 0 stands for all processors."""
     threading = tf.config.threading
     return {

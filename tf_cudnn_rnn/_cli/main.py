@@ -88,10 +88,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
     try:
+        code: int
         try:
             options = _parser(wanted).parse_args(arguments)
         except SystemExit as end:  # of argparse, which has said all
-            code = end.code or output.GOOD
+            if not isinstance(end.code, int):
+                raise
+            code = end.code
         else:
             code = options.run(options)
         sys.stdout.flush()

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import types
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from tf_cudnn_rnn._cli import output, tensorflow
 from tf_cudnn_rnn._cli.timing import PREDICTION, TRAINING, Side
 from tf_cudnn_rnn._formats import untrusted
+from tf_cudnn_rnn._types import Array
 
 KERAS, OURS = "Keras", "tf_cudnn_rnn.keras"
 _TOLERANCE = 1e-3  # of outputs as large as the largest one
@@ -77,7 +79,7 @@ def _highest(model: Any, tensor: Any) -> int:
     return 0
 
 
-def inputs(tf, model: Any, batch: int, steps: int) -> Any:
+def inputs(tf: types.ModuleType, model: Any, batch: int, steps: int) -> Any:
     """Random data of the model's inputs, in their structure.
 
     Args:
@@ -102,7 +104,7 @@ def inputs(tf, model: Any, batch: int, steps: int) -> Any:
         )
     random = np.random.default_rng(1)
 
-    def draw(tensor):
+    def draw(tensor: Any) -> Any:
         first, *rest = tensor.shape
         shape = [first or batch, *(size or steps for size in rest)]
         high = _highest(model, tensor)
@@ -120,13 +122,15 @@ def inputs(tf, model: Any, batch: int, steps: int) -> Any:
     return data[0] if isinstance(data, list) and len(data) == 1 else data
 
 
-def _floats(tf, outputs: Any) -> list:
+def _floats(tf: types.ModuleType, outputs: Any) -> list[Any]:
     import keras
 
     return [y for y in keras.tree.flatten(outputs) if tf.as_dtype(y.dtype).is_floating]
 
 
-def side(tf, name: str, model: Any, data: Any) -> tuple[Side, Callable[[], list[np.ndarray]]]:
+def side(
+    tf: types.ModuleType, name: str, model: Any, data: Any
+) -> tuple[Side, Callable[[], list[Array]]]:
     """A prediction, and a step of training: loss, gradients, Adam. Weights stay as they are."""
     import keras
 
@@ -135,7 +139,7 @@ def side(tf, name: str, model: Any, data: Any) -> tuple[Side, Callable[[], list[
     variables = list(model.trainable_variables)
     optimizer.build(variables)
 
-    def train(x):
+    def train(x: Any) -> Any:
         with tf.GradientTape() as tape:
             ys = _floats(tf, model(x, training=True))
             loss = tf.add_n([tf.reduce_mean(tf.square(tf.cast(y, tf.float32))) for y in ys])
@@ -151,7 +155,7 @@ def side(tf, name: str, model: Any, data: Any) -> tuple[Side, Callable[[], list[
     return Side(name, calls), calls[PREDICTION]
 
 
-def disagreement(expected: list[np.ndarray], found: list[np.ndarray]) -> str | None:
+def disagreement(expected: list[Array], found: list[Array]) -> str | None:
     """Says by how much predictions differ; None if it is rounding."""
     for y, ours in zip(expected, found, strict=True):
         tolerance = _TOLERANCE if y.dtype.itemsize >= 4 else _TOLERANCE_16

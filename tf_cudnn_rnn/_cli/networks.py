@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from tf_cudnn_rnn._cli.timing import PREDICTION, TRAINING, Side
 from tf_cudnn_rnn._formats import keras as keras_format
 from tf_cudnn_rnn._formats import onnx_file
 from tf_cudnn_rnn._layout import DIRECTIONS, Layout
+from tf_cudnn_rnn._types import Array
 
 OP, LAYERS, KERAS = "tf_cudnn_rnn, the op", "tf_cudnn_rnn.keras", "Keras"
 _TITLES = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "tanh RNN", "rnn_relu": "ReLU RNN"}
@@ -58,8 +60,8 @@ class Prepared(NamedTuple):
       threads: of each.
     """
 
-    x: np.ndarray
-    dy: np.ndarray
+    x: Array
+    dy: Array
     canonical: weights.Canonical
     threads: int
 
@@ -68,7 +70,7 @@ class Runner(NamedTuple):
     """A side, and the output [T, B, D*H] that it computes."""
 
     side: Side
-    output: Callable[[], np.ndarray]
+    output: Callable[[], Array]
 
 
 def prepare(case: Case, threads: int) -> Prepared:
@@ -86,7 +88,7 @@ def prepare(case: Case, threads: int) -> Prepared:
     )
 
 
-def runners(tf, prepared: Prepared) -> list[Runner]:
+def runners(tf: types.ModuleType, prepared: Prepared) -> list[Runner]:
     """All sides that are installed, this library's first."""
     found = [_op(tf, prepared), _layers(tf, prepared, LAYERS), _layers(tf, prepared, KERAS)]
     if importlib.util.find_spec("torch"):
@@ -106,10 +108,16 @@ def disagreement(found: list[Runner]) -> str | None:
     return None
 
 
-def _calls(tf, forward: Callable, x: Any, dy: Any, variables: list) -> dict[str, Callable]:
+def _calls(
+    tf: types.ModuleType,
+    forward: Callable[[Any, bool], Any],
+    x: Any,
+    dy: Any,
+    variables: list[Any],
+) -> dict[str, Callable[[], Array]]:
     """Both passes of a function of x, in graphs."""
 
-    def train(x):
+    def train(x: Any) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(x)
             y = forward(x, True)
@@ -123,7 +131,7 @@ def _calls(tf, forward: Callable, x: Any, dy: Any, variables: list) -> dict[str,
     }
 
 
-def _op(tf, prepared: Prepared) -> Runner:
+def _op(tf: types.ModuleType, prepared: Prepared) -> Runner:
     from tf_cudnn_rnn import raw_ops
 
     layout = prepared.canonical.layout
@@ -132,7 +140,7 @@ def _op(tf, prepared: Prepared) -> Runner:
     params = tf.Variable(prepared.canonical.params)
     zeros = tf.zeros([layout.num_layers * D, B, layout.num_units])
 
-    def forward(x, training: bool):
+    def forward(x: Any, training: bool) -> Any:
         return raw_ops.CudnnRNNV3(
             input=x,
             input_h=zeros,
@@ -148,7 +156,7 @@ def _op(tf, prepared: Prepared) -> Runner:
     return Runner(Side(OP, calls), calls[PREDICTION])
 
 
-def _layers(tf, prepared: Prepared, name: str) -> Runner:
+def _layers(tf: types.ModuleType, prepared: Prepared, name: str) -> Runner:
     """Layers of this library, or of Keras."""
     import keras
 
@@ -178,7 +186,7 @@ def _layers(tf, prepared: Prepared, name: str) -> Runner:
         layers.append(layer)
         size = len(DIRECTIONS[layout.direction]) * layout.num_units
 
-    def forward(x, training: bool):
+    def forward(x: Any, training: bool) -> Any:
         for layer in layers:
             x = layer(x, training=training)
         return x
@@ -206,11 +214,11 @@ def _torch(prepared: Prepared) -> Runner:
     x, dy = torch.from_numpy(prepared.x), torch.from_numpy(prepared.dy)
     learned = x.clone().requires_grad_()
 
-    def train():
+    def train() -> Any:
         y, _ = module(learned)
         return torch.autograd.grad(y, [learned, *module.parameters()], dy)
 
-    def predict():
+    def predict() -> Array:
         with torch.inference_mode():
             return module(x)[0].numpy()
 
@@ -229,7 +237,7 @@ def _onnx_runtime(prepared: Prepared) -> Runner:
     model = onnx_file.model_bytes(weights.to_onnx(prepared.canonical).arrays)
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
-    def predict():
+    def predict() -> Array:
         return session.run(None, {"x": prepared.x})[0]
 
     name = f"ONNX Runtime {onnxruntime.__version__}"

@@ -86,7 +86,7 @@ def size(nbytes: int) -> str:
 class Progress:
     """A line on stderr that says how far the work is; none where stderr is no terminal."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._shows = sys.stderr.isatty()
         self._length = 0
 

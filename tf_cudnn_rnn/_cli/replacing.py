@@ -6,6 +6,7 @@ import pathlib
 import signal
 import stat
 import tempfile
+import types
 from collections.abc import Iterator
 
 from tf_cudnn_rnn._cli import output
@@ -92,7 +93,7 @@ def _sync(path: str) -> None:
 def _interruptible() -> Iterator[None]:
     """Lets SIGTERM end the block as an exception, as Ctrl-C does."""
 
-    def stop(number, frame):
+    def stop(number: int, frame: types.FrameType | None) -> None:
         del frame
         raise SystemExit(128 + number)
 

@@ -1,16 +1,18 @@
 """A test of a second: small networks, forward and backward, beside plain NumPy loops."""
 
 import dataclasses
-from typing import NamedTuple
+import types
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 from tf_cudnn_rnn import weights
 from tf_cudnn_rnn._layout import DIRECTIONS, GATES, Layout, ParamName
+from tf_cudnn_rnn._types import Array, Direction, RnnMode
 
 # Two layers in both directions, of sizes that no vector of the kernels divides.
 _T, _B, _I, _H, _L = 6, 5, 7, 19, 2
-_DIRECTION = "bidirectional"
+_DIRECTION: Direction = "bidirectional"
 _STEP = 1e-5  # of differences; errors of float64 are then some 1e-10
 # Of results around 1. Float32 sums of this length are good to 1e-6.
 _MOST_FORWARD = 2e-5
@@ -27,7 +29,7 @@ class Result(NamedTuple):
         part of their size.
     """
 
-    rnn_mode: str
+    rnn_mode: RnnMode
     forward_error: float
     backward_error: float
 
@@ -37,18 +39,18 @@ class Result(NamedTuple):
         return self.forward_error <= _MOST_FORWARD and self.backward_error <= _MOST_BACKWARD
 
 
-def _sigmoid(a: np.ndarray) -> np.ndarray:
+def _sigmoid(a: Array) -> Array:
     return 1 / (1 + np.exp(-a))
 
 
-def _loop(layout: Layout, x: np.ndarray, params: np.ndarray) -> np.ndarray:
+def _loop(layout: Layout, x: Array, params: Array) -> Array:
     """The outputs [T, B, D*H] of a network without initial states, by the equations."""
     named = dict(weights.from_cudnn(params, **dataclasses.asdict(layout)).named)
     for layer in range(layout.num_layers):
         outputs = []
         for direction in DIRECTIONS[layout.direction]:
 
-            def gates(kind: str, layer=layer, direction=direction) -> list[np.ndarray]:
+            def gates(kind: str, layer: int = layer, direction: str = direction) -> list[Array]:
                 names = GATES[layout.rnn_mode]
                 return [named[ParamName(layer, direction, gate, kind)] for gate in names]
 
@@ -77,14 +79,14 @@ def _loop(layout: Layout, x: np.ndarray, params: np.ndarray) -> np.ndarray:
     return x
 
 
-def _test(tf, rnn_mode: str) -> Result:
+def _test(tf: types.ModuleType, rnn_mode: RnnMode) -> Result:
     layout = Layout(rnn_mode, _L, _H, _I, _DIRECTION)
     random = np.random.default_rng(7)
     x = random.normal(size=[_T, _B, _I])
     params = random.normal(size=layout.size, scale=0.3)
     dy = random.normal(size=[_T, _B, 2 * _H])
 
-    def run(dtype: str, x, params):
+    def run(dtype: str, x: Any, params: Any) -> Any:
         zeros = tf.zeros([_L * 2, _B, _H], dtype)
         # The built-in op, which a graph would call.
         return tf.raw_ops.CudnnRNNV3(
@@ -121,6 +123,6 @@ def _test(tf, rnn_mode: str) -> Result:
     return Result(rnn_mode, forward_error, float(np.max(errors)))
 
 
-def run(tf) -> list[Result]:
+def run(tf: types.ModuleType) -> list[Result]:
     """Tests all modes; `tf` is TensorFlow, with the library loaded."""
-    return [_test(tf, rnn_mode) for rnn_mode in GATES]
+    return [_test(tf, rnn_mode) for rnn_mode in get_args(RnnMode)]

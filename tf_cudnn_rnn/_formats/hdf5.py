@@ -72,7 +72,7 @@ def read_headers(path: str) -> list[tuple[str, str, list[untrusted.ArrayHeader]]
     return _asked(path, _LAYER_HEADERS)
 
 
-def read_arrays(path: str) -> dict[str, np.ndarray]:
+def read_arrays(path: str) -> dict[str, Array]:
     """Returns the model's arrays in a file of Keras 3, by their paths in it.
 
     Raises: as `read`.
@@ -101,7 +101,7 @@ def is_of_keras_3(path: str) -> bool:
     return True
 
 
-def _asked(path: str, what: str) -> list[tuple]:
+def _asked(path: str, what: str) -> list[tuple[str, str, list[Any]]]:
     """Lets another process read a file."""
     if not sys.executable:
         raise ImportError("HDF5 files are read by another Python; there is no sys.executable.")
@@ -268,11 +268,11 @@ def _layers(file: Any, path: str) -> list[tuple[str, str, list[Any]]]:
 class _Bounds:
     """What all datasets of a file may take together."""
 
-    def __init__(self, path: str):
+    def __init__(self, path: str) -> None:
         self._allowance = untrusted.Allowance(os.stat(path).st_size)
-        self._seen = set()
+        self._seen: set[tuple[int, int]] = set()
 
-    def check(self, dataset, place: str) -> None:
+    def check(self, dataset: Any, place: str) -> None:
         """Raises ValueError unless a dataset is an array of its own, and in the file."""
         address = _address(dataset, place)
         nbytes, stored = sizes(dataset, place)
@@ -284,7 +284,7 @@ class _Bounds:
             raise ValueError(f"{place} must have {nbytes} bytes; {stored} are in the file.")
 
 
-def _arrays(file, path: str) -> list[tuple[str, str, list]]:
+def _arrays(file: Any, path: str) -> list[tuple[str, str, list[Any]]]:
     """Finds the arrays of a model of Keras 3: path, "", and a dataset that is known to be sound."""
     groups = [name for name in _MODEL_GROUPS if _link(file, name, path) is not None]
     if not groups:
@@ -315,7 +315,7 @@ def _arrays(file, path: str) -> list[tuple[str, str, list]]:
     return found
 
 
-def _is_dataset(item) -> bool:
+def _is_dataset(item: Any) -> bool:
     import h5py
 
     return isinstance(item, h5py.Dataset)
@@ -516,7 +516,7 @@ def _get(value: Any, key: str, where: str) -> Any:
 # ------------------------------------------------------------------------------------
 
 
-def write_layers(path: str, class_name: str, layers: list[list[np.ndarray]]) -> None:
+def write_layers(path: str, class_name: str, layers: list[list[Array]]) -> None:
     """Writes the weights of a stack of layers, as `save_weights` of Keras 2 does.
 
     Args:

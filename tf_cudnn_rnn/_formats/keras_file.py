@@ -15,6 +15,7 @@ import numpy as np
 
 from tf_cudnn_rnn._formats import hdf5, params_header, untrusted
 from tf_cudnn_rnn._layout import Layout
+from tf_cudnn_rnn._types import Array, Direction
 
 _CONFIG = "config.json"
 _METADATA = "metadata.json"
@@ -54,7 +55,7 @@ def _read_json(path: str, name: str) -> Any:
     return untrusted.load_json(bytes(content), f"{name} in {path}")
 
 
-def read_config(path: str | os.PathLike) -> tuple[Any, str]:
+def read_config(path: str | os.PathLike[str]) -> tuple[Any, str]:
     """Returns the config of the model in a `.keras` file, and the version of Keras; "" if unknown.
 
     Raises:
@@ -90,7 +91,7 @@ def _weights_of(path: str) -> Iterator[str]:
             raise ValueError(text) from error
 
 
-def read_arrays(path: str | os.PathLike) -> dict[str, Any]:
+def read_arrays(path: str | os.PathLike[str]) -> dict[str, Array]:
     """Returns the arrays of a `.keras` or `.weights.h5` file, by their paths in it.
 
     Raises:
@@ -102,7 +103,7 @@ def read_arrays(path: str | os.PathLike) -> dict[str, Any]:
         return hdf5.read_arrays(weights)
 
 
-def read_array_headers(path: str | os.PathLike) -> dict[str, untrusted.ArrayHeader]:
+def read_array_headers(path: str | os.PathLike[str]) -> dict[str, untrusted.ArrayHeader]:
     """Reads what `read_arrays` would, but for the arrays: their types and shapes."""
     with _weights_of(os.fspath(path)) as weights:
         return hdf5.read_array_headers(weights)
@@ -116,8 +117,8 @@ class Layer(NamedTuple):
       arrays: in the order of `layer.get_weights()`.
     """
 
-    direction: str
-    arrays: list
+    direction: Direction
+    arrays: list[Any]
 
 
 def layers(arrays: Mapping[str, Any]) -> dict[str, Layer]:
@@ -134,7 +135,7 @@ def layers(arrays: Mapping[str, Any]) -> dict[str, Layer]:
             continue
         order = both if len(ways) == 2 else ("",)
         if all(set(ways[way]) in ({0, 1}, {0, 1, 2}) for way in order):
-            direction = "bidirectional" if len(ways) == 2 else "unidirectional"
+            direction: Direction = "bidirectional" if len(ways) == 2 else "unidirectional"
             values = [ways[way][index] for way in order for index in sorted(ways[way])]
             found[path] = Layer(direction, values)
     return found
@@ -160,7 +161,7 @@ def layout_of(network: Mapping[str, Any], where: str) -> Layout:
     return params_header.from_text(header.tobytes(), where)[0]
 
 
-def params_of(network: Mapping[str, Any], where: str) -> tuple[Layout, Any]:
+def params_of(network: Mapping[str, Any], where: str) -> tuple[Layout, Array]:
     """The network that one of `networks` is, and its `params` [N].
 
     Raises:

@@ -5,12 +5,14 @@ import math
 import os
 import zipfile
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import IO, TypeVar
 
 import numpy as np
 
 from tf_cudnn_rnn._formats import untrusted
 from tf_cudnn_rnn._types import Array
+
+_Item = TypeVar("_Item")  # what is read of each array
 
 _PIECE = 1 << 20  # bytes
 _NOTHING = ((), False, np.dtype(np.uint8))
@@ -34,12 +36,14 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
     return _read_all(path, _read)
 
 
-def read_npz_headers(path: str | os.PathLike) -> dict[str, untrusted.ArrayHeader]:
+def read_npz_headers(path: str | os.PathLike[str]) -> dict[str, untrusted.ArrayHeader]:
     """Reads what `read_npz` would, but for the arrays: their types and shapes."""
     return _read_all(path, _read_header)
 
 
-def _read_all(path: str | os.PathLike, read: Callable) -> dict:
+def _read_all(
+    path: str | os.PathLike[str], read: Callable[[zipfile.ZipFile, zipfile.ZipInfo, str], _Item]
+) -> dict[str, _Item]:
     path = os.fspath(path)
     arrays = {}
     with untrusted.opened(path) as (file, size):
@@ -60,7 +64,7 @@ def _read_header(
         return header
 
 
-def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> np.ndarray:
+def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> Array:
     with _opened(archive, member, where) as (file, (dtype, shape), is_fortran):
         with untrusted.read_by("zipfile", where):
             array = np.empty(math.prod(shape), dtype)
@@ -75,7 +79,7 @@ def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> np.n
 @contextlib.contextmanager
 def _opened(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str
-) -> Iterator[tuple[BinaryIO, untrusted.ArrayHeader, bool]]:
+) -> Iterator[tuple[IO[bytes], untrusted.ArrayHeader, bool]]:
     """Opens a member whose size is one that it may have, and reads its header.
 
     Yields:

@@ -13,6 +13,7 @@ import numpy as np
 
 from tf_cudnn_rnn._formats import untrusted, wire
 from tf_cudnn_rnn._formats.onnx import OPS, OnnxNode
+from tf_cudnn_rnn._types import Array
 
 MAX_BYTES = wire.MAX_BYTES
 
@@ -67,18 +68,20 @@ class FileNode(NamedTuple):
 
     def as_arrays(self) -> OnnxNode:
         """The node with its weights, which are not copied; ValueError if they are not there."""
+        tensors = {}
         for name, tensor in self.tensors.items():
             if tensor is None:
                 raise ValueError(
                     f"Node {untrusted.shown(self.name)} must have its {name} as an initializer; "
                     "it is computed by the graph. Export the model with constant folding."
                 )
-        arrays = {name: self._array(tensor) for name, tensor in self.tensors.items()}
+            tensors[name] = tensor
+        arrays = {name: self._array(tensor) for name, tensor in tensors.items()}
         if not {"W", "R"} <= arrays.keys():
             raise ValueError(f"Node {untrusted.shown(self.name)} must have weights W and R.")
         return OnnxNode(self.op_type, self.attributes, **arrays)
 
-    def _array(self, tensor: Tensor) -> np.ndarray:
+    def _array(self, tensor: Tensor) -> Array:
         where = f"node {untrusted.shown(self.name)}"
         if not tensor.dtype:
             raise ValueError(f"Weights of {where} must be floating-point numbers.")
@@ -97,7 +100,7 @@ class FileNode(NamedTuple):
         return np.frombuffer(tensor.content, dtype).reshape(tensor.shape)
 
 
-def _numpy_dtype(name: str, where: str) -> np.dtype:
+def _numpy_dtype(name: str, where: str) -> np.dtype[Any]:
     if name != "bfloat16":
         return np.dtype(name)
     try:
@@ -107,7 +110,7 @@ def _numpy_dtype(name: str, where: str) -> np.dtype:
     return np.dtype(ml_dtypes.bfloat16)
 
 
-def read_nodes(path: str | os.PathLike) -> list[FileNode]:
+def read_nodes(path: str | os.PathLike[str]) -> list[FileNode]:
     """Returns the recurrent nodes of an `.onnx` file's graph, in its order.
 
     Those in the bodies of loops and conditions are left out.
@@ -259,7 +262,7 @@ def _field(number: int, value: int | str | bytes) -> bytes:
     return _number(number << 3 | 2) + _number(len(value)) + value
 
 
-def _written_tensor(name: str, array: np.ndarray) -> bytes:
+def _written_tensor(name: str, array: Array) -> bytes:
     code = _INT64 if array.dtype == np.int64 else _CODES.get(array.dtype.name, _BFLOAT16)
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     dims = b"".join(_field(_DIMS, size) for size in array.shape)
@@ -271,7 +274,7 @@ def _written_tensor(name: str, array: np.ndarray) -> bytes:
     )
 
 
-def _written_attribute(name: str, value: int | str | list) -> bytes:
+def _written_attribute(name: str, value: int | str | list[int] | list[str]) -> bytes:
     content = _field(_ATTRIBUTE_NAME, name)
     if isinstance(value, int):
         return content + _field(_ATTRIBUTE_I, value) + _field(_ATTRIBUTE_TYPE, _TYPE_INT)
@@ -283,7 +286,9 @@ def _written_attribute(name: str, value: int | str | list) -> bytes:
     return content + _field(_ATTRIBUTE_TYPE, _TYPE_STRINGS if are_texts else _TYPE_INTS)
 
 
-def _written_node(op: str, inputs: Iterable[str], output: str, attributes: Mapping) -> bytes:
+def _written_node(
+    op: str, inputs: Iterable[str], output: str, attributes: Mapping[str, Any]
+) -> bytes:
     return (
         b"".join(_field(_NODE_INPUT, name) for name in inputs)
         + _field(_NODE_OUTPUT, output)
@@ -321,7 +326,9 @@ def model_bytes(nodes: list[OnnxNode]) -> bytes:
     ]
     x = "x"
     for l, node in enumerate(nodes):
-        arrays = {"W": node.W, "R": node.R, "B": node.B}
+        arrays = {"W": node.W, "R": node.R}
+        if node.B is not None:
+            arrays["B"] = node.B
         initializers += [_written_tensor(f"{name}_{l}", a) for name, a in arrays.items()]
         inputs = [x, *(f"{name}_{l}" for name in arrays)]
         content.append(_written_node(node.op_type, inputs, f"Y_{l}", node.attributes))

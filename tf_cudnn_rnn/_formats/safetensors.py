@@ -5,7 +5,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,14 +62,14 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, Array]:
         }
 
 
-def read_safetensors_headers(path: str | os.PathLike) -> dict[str, untrusted.ArrayHeader]:
+def read_safetensors_headers(path: str | os.PathLike[str]) -> dict[str, untrusted.ArrayHeader]:
     """Reads what `read_safetensors` would, but for the arrays: their types and shapes."""
     path = os.fspath(path)
     with untrusted.opened(path) as (file, size):
         return _headers(file, size, path)
 
 
-def _headers(file: BinaryIO, size: int, path: str) -> dict[str, untrusted.ArrayHeader]:
+def _headers(file: io.BufferedReader, size: int, path: str) -> dict[str, untrusted.ArrayHeader]:
     """Reads the header of a file: its arrays, in the order in which they come next."""
     header_size = int.from_bytes(file.read(8), "little")
     if size < 8 or not 2 <= header_size <= size - 8:
@@ -119,7 +119,7 @@ def _read_header(file: io.BufferedReader, size: int, path: str) -> dict[str, Any
     return header
 
 
-def _read_array(file: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+def _read_array(file: io.BufferedReader, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
     """Reads the array that comes next; its bytes are known to be there."""
     array = np.empty(shape, dtype)
     if array.size and file.readinto(array.reshape(-1).view(np.uint8).data) != array.nbytes:

@@ -6,7 +6,7 @@ and shapes of a few nodes.
 
 import os
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tf_cudnn_rnn._formats import untrusted, wire
 
@@ -28,7 +28,7 @@ _NUMBERS = ("num_proj",)
 _FLAGS = ("time_major",)
 _SHAPES = "_output_shapes"
 
-Shape = list[int] | None  # -1 for a size that is not known
+Shape: TypeAlias = list[int] | None  # -1 for a size that is not known
 
 
 class Node(NamedTuple):
@@ -72,7 +72,7 @@ class _Graph:
         return shapes[0]
 
 
-def read_nodes(path: str | os.PathLike, ops: frozenset[str]) -> list[Node]:
+def read_nodes(path: str | os.PathLike[str], ops: frozenset[str]) -> list[Node]:
     """Returns the nodes of these ops in a `saved_model.pb`, of all graphs and functions.
 
     Raises:
@@ -169,7 +169,7 @@ def _read(graph: _Graph, node: memoryview) -> Node:
 
 def _attributes(fields: wire.Fields, message: memoryview, field: int = _ATTR) -> dict[str, Any]:
     """The attributes of a node that are of use here."""
-    found = {}
+    found: dict[str, Any] = {}
     for number, entry in fields.of(message):
         if number != field:
             continue
@@ -191,18 +191,18 @@ def _attributes(fields: wire.Fields, message: memoryview, field: int = _ATTR) ->
 
 
 def _shapes(fields: wire.Fields, message: memoryview) -> list[Shape]:
-    found = []
+    return [
+        _shape(fields, wire.part(value)) for number, value in fields.of(message) if number == _SHAPE
+    ]
+
+
+def _shape(fields: wire.Fields, message: memoryview) -> Shape:
+    sizes = []
     for number, value in fields.of(message):
-        if number != _SHAPE:
-            continue
-        shape: Shape = []
-        for kind, dim in fields.of(wire.part(value)):
-            if kind == _UNKNOWN_RANK and dim:
-                shape = None
-                break
-            if kind == _DIM:
-                shape.append(wire.signed(fields.last(wire.part(dim), _DIM_SIZE)))
-        if shape is not None and len(shape) > untrusted.MAX_DIMENSIONS:
-            raise wire.Damage(f"it has a shape of {len(shape)} sizes")
-        found.append(shape)
-    return found
+        if number == _UNKNOWN_RANK and value:
+            return None
+        if number == _DIM:
+            sizes.append(wire.signed(fields.last(wire.part(value), _DIM_SIZE)))
+    if len(sizes) > untrusted.MAX_DIMENSIONS:
+        raise wire.Damage(f"it has a shape of {len(sizes)} sizes")
+    return sizes

@@ -21,7 +21,7 @@ class Damage(ValueError):
     """What is wrong with a message, without the file's name."""
 
 
-def read_file(path: str | os.PathLike, what: str) -> memoryview:
+def read_file(path: str | os.PathLike[str], what: str) -> memoryview:
     """Reads a file that is one message.
 
     Args:
@@ -45,7 +45,7 @@ def read_file(path: str | os.PathLike, what: str) -> memoryview:
 class Fields:
     """Reads the fields of messages; knows how many it has read of a file."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._left = _MAX_FIELDS
 
     def of(self, message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
