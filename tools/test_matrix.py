@@ -209,32 +209,46 @@ def check(environment: Environment, wheel: pathlib.Path, tree: pathlib.Path) -> 
     return outcome
 
 
-def table(outcomes: list[Outcome]) -> str:
-    """Returns the outcomes as Markdown."""
-    lines = [
-        "| distribution | TensorFlow | Python | Keras | NumPy | tests | |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for outcome in outcomes:
-        e, v = outcome.environment, outcome.versions
-        lines.append(
-            f"| {e.distribution}{', tf_keras' if e.tf_keras else ''} "
-            f"| {v.get('TensorFlow', e.tensorflow)} | {v.get('Python', e.python)} "
-            f"| {v.get('Keras', '')} | {v.get('NumPy', '')} | {outcome.passed or ''} "
-            f"| {outcome.problem or 'passed'} |"
-        )
-    return "\n".join(lines) + "\n"
+_HEAD = [
+    "| TensorFlow | Python | | Keras | NumPy | date | tests | |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- |",
+]
 
 
-def publish(outcomes: list[Outcome], wheel: pathlib.Path) -> None:
-    """Puts the table into the page."""
+def row(outcome: Outcome) -> str:
+    """Returns an outcome as a row of the table."""
+    e, v = outcome.environment, outcome.versions
+    return (
+        f"| {v.get('TensorFlow', e.tensorflow)} | {v.get('Python', e.python)} "
+        f"| {e.distribution}{', tf_keras' if e.tf_keras else ''} "
+        f"| {v.get('Keras', '')} | {v.get('NumPy', '')} | {datetime.date.today().isoformat()} "
+        f"| {outcome.passed or ''} | {outcome.problem or 'passed'} |"
+    )
+
+
+def key(line: str) -> tuple[str, str, str]:
+    """Returns what environment a row is of: minor versions, distribution."""
+    tensorflow, python, distribution = (cell.strip() for cell in line.split("|")[1:4])
+    minors = [".".join(version.split(".")[:2]) for version in (tensorflow, python)]
+    return minors[0], minors[1].rjust(5), distribution
+
+
+def table(rows: list[str]) -> str:
+    """Returns the rows as a table in Markdown."""
+    return "\n".join([*_HEAD, *sorted(rows, key=key)]) + "\n"
+
+
+def publish(outcomes: list[Outcome]) -> None:
+    """Puts rows into the page's table, in place of older ones of the same environments."""
     text = PAGE.read_text(encoding="utf-8")
     begin, end = "<!-- Made by `make test-matrix ARGS=--publish` -->\n", "<!-- end -->"
     before, _, rest = text.partition(begin)
-    _, _, after = rest.partition(end)
-    today = datetime.date.today().isoformat()
-    made = f"\n{wheel.name}, {today}:\n\n{table(outcomes)}\n"
-    PAGE.write_text(before + begin + made + end + after, encoding="utf-8")
+    old, _, after = rest.partition(end)
+    rows = {key(line): line for line in old.splitlines() if line.startswith("| 2.")}
+    rows |= {key(line): line for line in map(row, outcomes)}
+    PAGE.write_text(
+        f"{before}{begin}\n{table(list(rows.values()))}\n{end}{after}", encoding="utf-8"
+    )
 
 
 def main() -> None:
@@ -257,9 +271,9 @@ def main() -> None:
         outcomes.append(outcome)
         seconds = f"installed in {outcome.install_seconds:.0f} s, {outcome.passed} tests"
         wheels.say(f"  {outcome.problem or 'passed'}; {seconds}")
-    print(table(outcomes), end="")
+    print(table(list(map(row, outcomes))), end="")
     if options.publish:
-        publish(outcomes, wheel)
+        publish(outcomes)
     if any(outcome.problem for outcome in outcomes):
         sys.exit(f"Not all passed; {FOLDER} has the logs.")
 
