@@ -66,7 +66,7 @@ def accelerate() -> Acceleration:
     if ".".join(version.split(".")[:2]) not in TESTED_KERAS:
         raise RuntimeError(
             "accelerate() replaces a method inside Keras and has been tested with Keras "
-            f"{TESTED_KERAS[0]} to {TESTED_KERAS[-1]}; found {version}. Use the layers of tf_cudnn_rnn.keras "
-            "instead, which override that method without touching Keras."
+            f"{TESTED_KERAS[0]} to {TESTED_KERAS[-1]}; found {version}. Use the layers of "
+            "tf_cudnn_rnn.keras instead, which override that method without touching Keras."
         )
     return Acceleration()
