@@ -6,7 +6,7 @@ VENV_PYTHON := .venv/bin/python
 # Its name tells the interpreter, so that another PYTHON= makes another .venv.
 VENV_STAMP := .venv/installed-for-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
 
-.PHONY: build demo test test-quick test-arm test-amx test-avx512 test-sanitizers test-machines test-writers test-matrix test-matrix-arm release-check fuzz wheel wheels lint format \
+.PHONY: build demo test test-quick test-arm test-amx test-avx512 test-sanitizers test-machines test-writers test-matrix test-matrix-arm test-systems release-check fuzz wheel wheels lint format \
 	bench results clean
 
 # The shared library, in place: afterwards `import tf_cudnn_rnn` works in .venv.
@@ -62,6 +62,10 @@ test-matrix: $(VENV_STAMP)
 # The same of the wheel for 64-bit Arm, under emulation: some twenty minutes. TENSORFLOW=2.16 takes another one.
 test-matrix-arm: $(VENV_STAMP)
 	TENSORFLOW="$(TENSORFLOW)" tools/test_matrix_arm.sh $(ARGS)
+
+# The same on other releases of Debian, in trees; needs root. ARGS=bullseye names one.
+test-systems: $(VENV_STAMP)
+	tools/test_systems.sh $(ARGS)
 
 # All that a release needs, two hours; writes dist/release-check.md. ARGS=--only=lint,wheels runs some.
 release-check: $(VENV_STAMP)

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Installs the wheel of dist/ on other releases of Debian, in trees without a compiler, and runs README's first program
+# there: test_systems.sh [bullseye|bookworm|trixie...]. Debian 11 has glibc and libstdc++ as old as Ubuntu 20.04's, but no
+# Python that is new enough: there the library alone is loaded, into a TensorFlow of that Python. Needs root. Ends with 69
+# if there are no tools.
+set -euo pipefail
+
+has_tools() { command -v debootstrap >/dev/null && [ "$(id -u)" = 0 ]; }
+. tools/install_or_skip.sh
+install_or_skip "Other systems are tested by root, in trees that debootstrap makes" debootstrap
+
+wheel=$(ls dist/*_"$(uname -m)".whl)
+folder=$PWD/build/systems
+mkdir -p "$folder"
+mirror=${MIRROR-}  # of Debian's packages; debootstrap knows one
+
+# A model as a program for GPUs writes it, from the test of README.
+.venv/bin/python - "$folder" <<'END' 2>/dev/null
+import os, sys
+from tests.docs.readme_test import _EXPORT
+os.chdir(sys.argv[1])
+exec(_EXPORT)
+END
+
+for release in "${@:-bookworm trixie bullseye}"; do
+  for name in $release; do
+    root=$folder/$name
+    if [ ! -e "$root/made" ]; then
+      rm -rf "$root"
+      debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates "$name" "$root" $mirror >/dev/null
+      touch "$root/made"
+    fi
+    rm -rf "$root/test"
+    mkdir "$root/test"
+    cp -r "$wheel" "$folder/exported_on_a_gpu" "$root/test"
+    cp /etc/resolv.conf "$root/etc/"
+    cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
+    mount --bind /proc "$root/proc"
+    status=0
+    chroot "$root" env -i PATH=/usr/bin:/bin HOME=/root TF_CPP_MIN_LOG_LEVEL=3 \
+      PIP_CERT=/etc/ssl/certs/ca-certificates.crt bash -euc '
+        cd /test
+        echo "== Debian $(cat /etc/debian_version), $(ldd --version | head -n 1)"
+        ! command -v cc gcc g++
+        python3 -m venv venv
+        venv/bin/pip install -q --upgrade pip
+        if python3 -c "import sys; sys.exit(sys.version_info < (3, 10))"; then
+          venv/bin/pip install -q "tensorflow-cpu==2.21.*"
+          time venv/bin/pip install -q *.whl
+          venv/bin/pip check
+          load="import tf_cudnn_rnn"
+        else
+          venv/bin/pip install -q "tensorflow-cpu==2.20.*"
+          python3 -m zipfile -e *.whl .
+          load="tf.load_op_library(\"/test/tf_cudnn_rnn/_libraries/tensorflow_2_20.so\")"
+        fi
+        time venv/bin/python -c "
+import tensorflow as tf
+$load
+model = tf.saved_model.load(\"exported_on_a_gpu\")
+print(tf.__version__, model.signatures[\"serving_default\"](tf.zeros([8, 20, 16]))[\"output_0\"].shape)"' || status=$?
+    umount "$root/proc"
+    ((status == 0)) || exit "$status"
+  done
+done
