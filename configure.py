@@ -9,6 +9,7 @@ another version, or for another machine.
 import argparse
 import json
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -16,6 +17,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent
 OUTPUT = ROOT / ".tf_configure.bazelrc"
+
+# The smaller one, where there are two.
+DISTRIBUTION = "tensorflow-cpu" if platform.machine() == "x86_64" else "tensorflow"
 
 # Asked in a process of its own, because TensorFlow writes to stderr as it is imported.
 PROBE = """
@@ -37,13 +41,13 @@ def find_tensorflow():
         reason = (probe.stderr.strip().splitlines() or ["no message"])[-1]
         sys.exit(
             f"configure.py: {sys.executable} cannot import TensorFlow ({reason}); "
-            "install it with: pip install 'tensorflow-cpu==2.21.*'"
+            f"install it with: pip install '{DISTRIBUTION}==2.21.*'"
         )
     found = json.loads(probe.stdout.splitlines()[-1])
     if not pathlib.Path(found["include"], "tensorflow/core/framework/op_kernel.h").exists():
         sys.exit(
             f"configure.py: TensorFlow {found['version']} lacks C++ headers in {found['include']}; "
-            "install its wheel with: pip install --force-reinstall 'tensorflow-cpu==2.21.*'"
+            f"install its wheel with: pip install --force-reinstall '{DISTRIBUTION}==2.21.*'"
         )
     return found
 

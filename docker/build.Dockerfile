@@ -15,4 +15,4 @@ COPY . .
 RUN rm -rf dist && make wheel
 
 FROM scratch
-COPY --from=build /source/dist/*.whl /
+COPY --from=build /source/dist/here/*.whl /

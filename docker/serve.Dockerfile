@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# The C program of docs/serving.md, TensorFlow and the ops, without Python. It takes the wheel in dist/, which `make wheel`
+# The C program of docs/serving.md, TensorFlow and the ops, without Python. It takes the wheel in dist/, which `make wheels`
 # or build.Dockerfile makes:
 #
 #   docker build -f docker/serve.Dockerfile -t tf_cudnn_rnn_serve .

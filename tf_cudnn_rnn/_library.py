@@ -55,7 +55,8 @@ def _how_to_build() -> str:
             "folder to use the package that is installed."
         )
     return (
-        "Or build it for the TensorFlow that is installed: in the source tree, run "
+        "Or build it for the TensorFlow that is installed: with Bazel on the PATH, run "
+        "`pip install hatchling` and then, in the source tree, "
         "`pip install --no-build-isolation --force-reinstall --no-deps .`."
     )
 

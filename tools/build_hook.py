@@ -47,17 +47,18 @@ class LibraryHook(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict) -> None:
         """Called before the wheel is put together."""
-        folder = pathlib.Path(
-            # Of an editable install the sources are the package.
-            ROOT / "tf_cudnn_rnn" / "_libraries"
-            if version == "editable"
-            else os.environ.get("TF_CUDNN_RNN_LIBRARIES") or self._new_folder()
-        )
-        if "TF_CUDNN_RNN_LIBRARIES" not in os.environ:
+        built = os.environ.get("TF_CUDNN_RNN_LIBRARIES")
+        if version == "editable":  # the sources are the package
+            folder = ROOT / "tf_cudnn_rnn" / "_libraries"
+        else:
+            folder = pathlib.Path(built or self._new_folder())
+        if not built:
             try:
                 build_library(folder)
             except libraries.BuildError as error:
                 sys.exit(str(error))
+        if not list(folder.glob("*.so")):
+            sys.exit(f"tf_cudnn_rnn has no library to pack: there is none in {folder}.")
 
         platform = os.environ.get("TF_CUDNN_RNN_PLATFORM") or sysconfig.get_platform()
         build_data["pure_python"] = False

@@ -31,9 +31,7 @@ def find_bazel() -> str:
 def run(command: list, folder: pathlib.Path) -> None:
     """Runs a command that explains itself when it fails."""
     if subprocess.run(command, cwd=folder).returncode != 0:
-        raise BuildError(
-            f"tf_cudnn_rnn was not built: `{' '.join(map(str, command[:2]))} ...` failed."
-        )
+        raise BuildError(f"tf_cudnn_rnn was not built: `{' '.join(map(str, command))}` failed.")
 
 
 def build(startup: list[str], options: list[str], source: pathlib.Path = ROOT) -> None:

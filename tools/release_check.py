@@ -112,6 +112,15 @@ def check_long_runs() -> str:
     section = re.search(r"^## Long runs\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     if section is None:
         raise Failure("docs/reliability.md has no section `Long runs`")
+    rows = [line for line in section[1].splitlines() if line.startswith("| ")][2:]
+    if not rows:
+        raise Failure("docs/reliability.md has no rows in its section `Long runs`")
+    for row in rows:
+        command = row.split("|")[1].strip()
+        if not re.search(r"\d{4}-\d\d-\d\d", row):
+            raise Failure(f"no date of the last run of {command}")
+        if re.search("not run yet|not yet|in part", row):
+            raise Failure(f"{command} has not run as a whole")
     dates = re.findall(r"\d{4}-\d\d-\d\d", section[1])
     return f"docs/reliability.md, section Long runs: from {min(dates)} to {max(dates)}"
 
@@ -182,6 +191,8 @@ def main() -> None:
             step.passed = True
         except Failure as failure:
             step.outcome = str(failure)
+        except Exception as error:  # the next step runs all the same
+            step.outcome = f"{type(error).__name__}: {error}"
         step.minutes = (time.monotonic() - start) / 60
         wheels.say(f"  {'passed' if step.passed else 'FAILED'}: {step.outcome}")
     text = page(steps)

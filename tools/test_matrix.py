@@ -53,7 +53,7 @@ class Environment:
 
     tensorflow: str
     python: str
-    distribution: str = "tensorflow-cpu"
+    distribution: str = wheels.MACHINES.get(platform.machine(), "tensorflow")
     tf_keras: bool = False
 
     @property

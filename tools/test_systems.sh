@@ -15,13 +15,15 @@ mkdir -p "$folder"
 mirror=${MIRROR-}  # of Debian's packages; debootstrap knows one
 
 # A model as a program for GPUs writes it, from the test of README.
-.venv/bin/python - "$folder" <<'END' 2>/dev/null
+TF_CPP_MIN_LOG_LEVEL=3 .venv/bin/python - "$folder" <<'END'
 import os, sys
 from tests.docs.readme_test import _EXPORT
 os.chdir(sys.argv[1])
 exec(_EXPORT)
 END
 
+mounted=
+trap '[ -z "$mounted" ] || umount "$mounted"' EXIT
 for release in "${@:-bookworm trixie bullseye}"; do
   for name in $release; do
     root=$folder/$name
@@ -36,12 +38,13 @@ for release in "${@:-bookworm trixie bullseye}"; do
     cp /etc/resolv.conf "$root/etc/"
     cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
     mount --bind /proc "$root/proc"
+    mounted=$root/proc
     status=0
     chroot "$root" env -i PATH=/usr/bin:/bin HOME=/root TF_CPP_MIN_LOG_LEVEL=3 \
       PIP_CERT=/etc/ssl/certs/ca-certificates.crt bash -euc '
         cd /test
         echo "== Debian $(cat /etc/debian_version), $(ldd --version | head -n 1)"
-        ! command -v cc gcc g++
+        if command -v cc || command -v gcc || command -v g++; then echo "There is a compiler." >&2; exit 1; fi
         python3 -m venv venv
         venv/bin/pip install -q --upgrade pip
         if python3 -c "import sys; sys.exit(sys.version_info < (3, 10))"; then
@@ -60,6 +63,7 @@ $load
 model = tf.saved_model.load(\"exported_on_a_gpu\")
 print(tf.__version__, model.signatures[\"serving_default\"](tf.zeros([8, 20, 16]))[\"output_0\"].shape)"' || status=$?
     umount "$root/proc"
+    mounted=
     ((status == 0)) || exit "$status"
   done
 done

@@ -3,7 +3,8 @@
 It fetches every TensorFlow that the wheels are for, for its C++ headers and the library that ops
 are linked against, into build/tensorflow. The engine is compiled once a machine, what includes
 TensorFlow's headers once for each. For another machine than this one there must be a cross
-compiler. With --here it packs what `make build` has built, for the TensorFlow of .venv alone.
+compiler. With --here it packs what `make build` has built, for the TensorFlow of .venv alone, into
+dist/here.
 
 auditwheel then tells how old a system may be on which the libraries load, and names the wheel
 by it.
@@ -74,6 +75,11 @@ def cross_compiling(machine: str) -> list[str]:
     """Returns what Bazel is told to build for a machine, and sees to the compiler."""
     if machine == platform.machine():
         return []
+    if platform.machine() != "x86_64":
+        raise libraries.BuildError(
+            f"Wheels for {machine} are built on x86-64 or {machine}; this is {platform.machine()}. "
+            f"Build for it alone: --machines {platform.machine()}."
+        )
     if shutil.which(f"{machine}-linux-gnu-g++") is None:
         libraries.run(["tools/apt_install.sh", f"g++-{machine}-linux-gnu"], libraries.ROOT)
     return [
@@ -111,8 +117,8 @@ def build_libraries(machine: str, tensorflows: list[str]) -> pathlib.Path:
     return folder / "libraries"
 
 
-def pack(folder: pathlib.Path, machine: str, output: pathlib.Path) -> pathlib.Path:
-    """Makes the wheel of the libraries in a folder; returns its path."""
+def pack(folder: pathlib.Path, machine: str) -> pathlib.Path:
+    """Makes the wheel of the libraries in a folder; returns its path, in build/."""
     raw = BUILD / "wheels" / "raw"
     shutil.rmtree(raw, ignore_errors=True)
     environment = {
@@ -137,11 +143,23 @@ def pack(folder: pathlib.Path, machine: str, output: pathlib.Path) -> pathlib.Pa
     # TensorFlow's library is the one that the process has loaded.
     run("auditwheel", "repair", "--exclude=libtensorflow_framework.so.2", "-w", repaired, wheel)
     [wheel] = repaired.iterdir()
-    return pathlib.Path(shutil.copy(wheel, output))
+    return wheel
 
 
 def check(wheel: pathlib.Path) -> None:
-    """Raises a BuildError for a wheel that only newer systems than promised can install."""
+    """Raises a BuildError for a wheel that is not what is promised.
+
+    Only newer systems can install it, or a library shows symbols or where it was built.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            if not name.endswith(".so"):
+                continue
+            content = archive.read(name)
+            if str(libraries.ROOT).encode() in content or b"\0.symtab\0" in content:
+                raise libraries.BuildError(
+                    f"{name} of {wheel.name} must be stripped and name no folder of this machine."
+                )
     glibcs = re.findall(r"manylinux_(\d+)_(\d+)_", wheel.name)
     if not any((int(major), int(minor)) <= OLDEST_GLIBC for major, minor in glibcs):
         raise libraries.BuildError(
@@ -160,19 +178,25 @@ def main() -> None:
     )
     parser.add_argument("--machines", nargs="+", choices=MACHINES, default=list(MACHINES))
     parser.add_argument("--tensorflows", nargs="+", choices=TENSORFLOWS, default=list(TENSORFLOWS))
-    parser.add_argument("--output", type=pathlib.Path, default=libraries.ROOT / "dist")
+    parser.add_argument("--output", type=pathlib.Path, help="in place of dist or dist/here")
     options = parser.parse_args()
+    dist = libraries.ROOT / "dist"
+    options.output = options.output or (dist / "here" if options.here else dist)
     options.output.mkdir(parents=True, exist_ok=True)
     try:
         for machine in [platform.machine()] if options.here else options.machines:
             if options.here:
-                folder = libraries.ROOT / "tf_cudnn_rnn" / "_libraries"
+                # Not those that earlier builds for other TensorFlows have left in the package.
+                folder = BUILD / "wheels" / "here"
+                shutil.rmtree(folder, ignore_errors=True)
+                libraries.install(libraries.ROOT / "bazel-bin", folder)
             else:
                 folder = build_libraries(machine, options.tensorflows)
-            wheel = pack(folder, machine, options.output)
-            say(f"{wheel}, {wheel.stat().st_size / 1e6:.1f} MB")
+            wheel = pack(folder, machine)
             if not options.here:
                 check(wheel)
+            wheel = pathlib.Path(shutil.copy(wheel, options.output))
+            say(f"{wheel}, {wheel.stat().st_size / 1e6:.1f} MB")
     except libraries.BuildError as error:
         sys.exit(str(error))
 
