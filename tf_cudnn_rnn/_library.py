@@ -5,8 +5,10 @@ file has a library for each minor version that the package was built for: tensor
 what it was built with in tensorflow_2_21.json.
 """
 
+import contextlib
 import ctypes
 import functools
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -55,7 +57,7 @@ def _how_to_build() -> str:
             "folder to use the package that is installed."
         )
     return (
-        "Or build it for the TensorFlow that is installed: with Bazel on the PATH, run "
+        "To build it for the TensorFlow that is installed, with Bazel on the PATH, run "
         "`pip install hatchling` and then, in the source tree, "
         "`pip install --no-build-isolation --force-reinstall --no-deps .`."
     )
@@ -75,6 +77,15 @@ def libraries() -> dict[str, pathlib.Path]:
     return {f"{major}.{minor}": found[major, minor] for major, minor in sorted(found)}
 
 
+def _distribution() -> str:
+    """The name by which pip knows the TensorFlow that is installed; it has several."""
+    for name in ("tensorflow-cpu", "tensorflow-intel", "tensorflow"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            importlib.metadata.version(name)
+            return name
+    return "tensorflow"
+
+
 def _or_list(names: list[str]) -> str:
     return ", ".join(names[:-1]) + " or " + names[-1] if len(names) > 1 else names[0]
 
@@ -91,7 +102,7 @@ def _library_for(version: str) -> pathlib.Path:
         raise ImportError(
             f"tf_cudnn_rnn was built for TensorFlow {_or_list(list(found))}, but TensorFlow "
             f"{version} is installed, and compiled ops work with one minor version only. Install "
-            f"a TensorFlow that it was built for (`pip install 'tensorflow=={newest}.*'`), or a "
+            f"a TensorFlow that it was built for (`pip install '{_distribution()}=={newest}.*'`), or a "
             f"tf_cudnn_rnn for TensorFlow {_minor(version)}. {_how_to_build()}"
         )
     return found[_minor(version)]
@@ -208,5 +219,5 @@ def load() -> types.ModuleType:
         return tf.load_op_library(path)
     except tf.errors.OpError as error:
         raise ImportError(
-            f"TensorFlow {tf.__version__} cannot load {path}: {error.message} {_how_to_build()}"
+            f"TensorFlow {tf.__version__} cannot load {path}: {error.message}. {_how_to_build()}"
         ) from error
