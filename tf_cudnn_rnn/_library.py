@@ -102,8 +102,8 @@ def _library_for(version: str) -> pathlib.Path:
         raise ImportError(
             f"tf_cudnn_rnn was built for TensorFlow {_or_list(list(found))}, but TensorFlow "
             f"{version} is installed, and compiled ops work with one minor version only. Install "
-            f"a TensorFlow that it was built for (`pip install '{_distribution()}=={newest}.*'`), or a "
-            f"tf_cudnn_rnn for TensorFlow {_minor(version)}. {_how_to_build()}"
+            f"a TensorFlow that it was built for (`pip install '{_distribution()}=={newest}.*'`), "
+            f"or a tf_cudnn_rnn for TensorFlow {_minor(version)}. {_how_to_build()}"
         )
     return found[_minor(version)]
 
