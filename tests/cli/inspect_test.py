@@ -463,3 +463,39 @@ def test_saved_models_read_like_tensorflow_reads_them(files):
     ops = frozenset(node.op for node in every)
     found = saved_model.read_nodes(path, ops)
     assert sorted((n.name, n.op) for n in found) == sorted((n.name, n.op) for n in every)
+
+
+def test_nodes_of_equal_names_in_two_functions(run, tmp_path):
+    """Of which one does not run."""
+    bad = attribute(b"rnn_mode", 2, b"other")
+    functions = b""
+    for more in (b"", b"", bad):
+        content = field(3, node(b"CudnnRNNV3", more)[2:])
+        functions += field(1, content)
+    (tmp_path / "saved_model.pb").write_bytes(field(2, field(2, field(2, functions))))
+    result = run("inspect", tmp_path, "--json")
+    assert result.code == 1
+    assert [item["runs"] for item in result.json["found"]] == [True, False]
+
+
+@pytest.mark.parametrize("rnn_mode, gates", [("lstm", 4), ("gru", 3)])
+def test_weights_of_cudnn_layers_alone(run, tmp_path, rnn_mode, gates):
+    import h5py
+
+    H, I = 4, 3
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.attrs["layer_names"] = [b"rnn"]
+        group = file.create_group("rnn")
+        names = [b"rnn/kernel:0", b"rnn/recurrent_kernel:0", b"rnn/bias:0"]
+        group.attrs["weight_names"] = names
+        for name, shape in zip(names, ((I, gates * H), (H, gates * H), (2 * gates * H,))):
+            group[name.decode()] = np.zeros(shape, np.float32)
+    result = run("inspect", path, "--json")
+    (found,) = result.json["found"]
+    assert result.code == 0 and found["rnn_mode"] == rnn_mode
+    words = shlex.split(found["how"])
+    assert "--from keras-cudnn" in found["how"] and "load_weights" not in found["how"]
+    words[3] = tmp_path / "out.keras"
+    converted = run(*words[1:])
+    assert converted.code == 0, converted.err

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tf_cudnn_rnn._cli import checkpoint
+from tf_cudnn_rnn._cli import checkpoint, formats
 from tf_cudnn_rnn._cli.files import Kind
 from tf_cudnn_rnn._formats import checkpoint as checkpoint_format
 from tf_cudnn_rnn._formats import (
@@ -86,7 +86,7 @@ class Found:
 class Loop(NamedTuple):
     """A loop of small ops in a graph, as Keras exports its own recurrent layers."""
 
-    name: str
+    key: tuple[Any, ...]
 
 
 def find(kind: Kind, path: str, shown_path: str) -> tuple[list[Found], int]:
@@ -105,7 +105,7 @@ def find(kind: Kind, path: str, shown_path: str) -> tuple[list[Found], int]:
     loops = set()
     for item in _FINDERS[kind](path, shown_path):
         if isinstance(item, Loop):
-            loops.add(item.name)
+            loops.add(item.key)
         else:
             found.append(item)
     return found, len(loops)
@@ -153,13 +153,12 @@ def _saved_model(path: str, shown_path: str) -> Iterator[Found | Loop]:
     seen = set()
     for node in nodes:
         if node.op in saved_model.LOOPS:
-            yield Loop(node.name)
+            yield Loop(node.key)
             continue
         # Each signature has a copy.
-        key = node.name, node.op
-        if key in seen:
+        if node.key in seen:
             continue
-        seen.add(key)
+        seen.add(node.key)
         found = Found(node.name, node.op, how=call)
         if node.op in _OTHER_OPS:
             found.how = "TensorFlow's own CPU kernel runs it; this library changes nothing"
@@ -410,6 +409,13 @@ def _keras_2(path: str, shown_path: str) -> Iterator[Found]:
             _of_arrays(found, headers, "bidirectional" if is_wrapped else "unidirectional")
             if bare in _LEGACY_CLASSES:
                 found.rnn_mode = _LEGACY_CLASSES[bare]
+            yield found
+        elif not class_name and _may_be_recurrent(headers) and formats.is_legacy("", headers):
+            found = Found(name, "CuDNNLSTM or CuDNNGRU")
+            _of_arrays(found, headers, "unidirectional" if len(headers) < 4 else "bidirectional")
+            if found.runs:
+                options = {"source_format": "keras-cudnn", "layer": name}
+                found.how = _convert(shown_path, "model.keras", "keras", **options)
             yield found
         elif not class_name and _may_be_recurrent(headers):
             found = Found(name, "layer with recurrent weights")

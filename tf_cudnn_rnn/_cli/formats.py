@@ -266,9 +266,21 @@ def _read_keras_cudnn(kind: Kind, path: str, options: argparse.Namespace) -> Can
 
 def _read_onnx(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
     _needs(kind, (Kind.ONNX,), "onnx")
-    nodes = {node.name: node for node in onnx_file.read_nodes(path)}
+    every = onnx_file.read_nodes(path)
+    nodes = {node.name: node for node in every}
+    if len(nodes) < len(every):
+        twice = next(name for name in nodes if sum(node.name == name for node in every) > 1)
+        raise output.UserError(
+            f"The nodes of {path} must have names of their own; several have the name "
+            f"{untrusted.shown(twice) or '(empty)'}."
+        )
+    if not options.layer and (breaks := onnx_file.breaks_of(every)):
+        first, second = (untrusted.shown(node.name) for node in breaks[0])
+        raise output.UserError(
+            f"The nodes of {path} are no stack, as the output of {first} is not the input of "
+            f"{second}: choose with --layer NAME; several make a stack."
+        )
     with untrusted.named(path):
-        # Nodes are in the order of a stack, and from_onnx says so if they are none.
         names = options.layer or list(nodes)
         chosen = _chosen(nodes, argparse.Namespace(layer=names), "node LSTM, GRU or RNN")
         return weights.from_onnx([nodes[name].as_arrays() for name in chosen])
@@ -297,6 +309,8 @@ def _read_checkpoint(kind: Kind, path: str, options: argparse.Namespace) -> Cano
     with untrusted.named(path):
         found = checkpoint_format.find_layers(variables)
         chosen = _chosen(found, options, "layer CudnnRNN")
+        if len(chosen) > 1:
+            raise output.UserError("A CudnnRNN layer is a network of its own: choose it alone.")
         return weights.checkpoint_to_canonical(variables, chosen[0])
 
 
@@ -492,7 +506,7 @@ FORMATS = {
         (".h5",),
     ),
     "onnx": Format(
-        "nodes LSTM, GRU and RNN of a graph, all in one stack unless --layer chooses: .onnx",
+        "nodes LSTM, GRU and RNN of a graph, which must feed each other unless --layer chooses: .onnx",
         _read_onnx,
         _write_onnx,
         (".onnx",),
@@ -540,7 +554,7 @@ def guess(kind: Kind, path: str, options: argparse.Namespace) -> str:
     if kind is Kind.KERAS_2_H5:
         layers = hdf5.read_headers(path)
         chosen = [layer for layer in layers if layer[0] in (options.layer or [layer[0]])]
-        legacy = [name for name, class_name, arrays in chosen if _is_legacy(class_name, arrays)]
+        legacy = [name for name, class_name, arrays in chosen if is_legacy(class_name, arrays)]
         stock = [name for name, class_name, _ in chosen if _is_recurrent(class_name)]
         if legacy and stock:
             raise output.UserError("Pass --from keras or --from keras-cudnn; the file has both.")
@@ -569,7 +583,7 @@ def guess(kind: Kind, path: str, options: argparse.Namespace) -> str:
     )
 
 
-def _is_legacy(class_name: str, arrays: list[Any]) -> bool:
+def is_legacy(class_name: str, arrays: list[Any]) -> bool:
     """Whether a layer is CuDNNLSTM or CuDNNGRU, which its bias tells where no class is told."""
     if class_name:
         return "CuDNN" in class_name
