@@ -59,7 +59,8 @@ def test_there_and_back(run, tmp_path, name, direction):
     canonical = merged(canonical_of("lstm", direction=direction))
     write_params(tmp_path / "first.npz", canonical)
     middle = tmp_path / f"middle{formats.FORMATS[name].endings[0]}"
-    result = run("convert", tmp_path / "first.npz", middle, "--to", name, "--forget-bias", "0")
+    added = ("--forget-bias", "0") if name == "tf1-lstm-cell" else ()
+    result = run("convert", tmp_path / "first.npz", middle, "--to", name, *added)
     assert result.code == 0, result.err
     assert f"lstm, 1 layer, input 3, units 4, {direction}" in " ".join(result.out.split())
     vector = ("--mode", "lstm", "--direction", direction) if name in ("mxnet", "cntk") else ()
@@ -310,7 +311,9 @@ sys.exit(main.main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    "number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_signals_leave_nothing_behind(tmp_path, files, number, code):
     arguments = ["convert", str(files / "gru.npz"), str(tmp_path / "a.npz"), "--to", "params"]
     with subprocess.Popen(
@@ -390,3 +393,51 @@ def test_a_checkpoint_has_no_stacks(run, tmp_path, files):
     result = run(*options, *layer, *layer)
     assert result.code == 2 and "choose it alone" in result.err
     assert run(*options, *layer).code == 0
+
+
+# ------------------------------------------------------------------------------------
+# Options that would change nothing, and names of any length
+# ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "source, options, says",
+    [
+        ("header.npz", ("--mode", "gru", "--layers", "7"), "--mode, --layers would change nothing"),
+        ("header.npz", ("--forget-bias", "2"), "--forget-bias would change nothing"),
+        ("gru.npz", ("--layer", "a"), "--layer would"),
+        ("gru.npz", ("--direction", "unidirectional"), "--direction would"),
+        ("gru.onnx", ("--mode", "lstm"), "--mode would"),
+        ("own.keras", ("--prefix", "a"), "--prefix would"),
+        ("gru.npz", ("--without-bias",), "--without-bias would"),
+        ("gru.npz", ("--forget-bias", "nan"), "invalid finite number"),
+        ("gru.npz", ("--forget-bias", "inf"), "invalid finite number"),
+    ],
+)
+def test_options_that_would_change_nothing(run, tmp_path, files, source, options, says):
+    write_params(tmp_path / "header.npz", canonical_of("lstm"))
+    path = files / source if (files / source).exists() else tmp_path / source
+    result = run("convert", path, tmp_path / "a.npz", "--to", "params", *options)
+    assert result.code == 2 and says in " ".join(result.err.split())
+    assert not (tmp_path / "a.npz").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["é" * 125 + ".npz", "a." + "b" * 249 + ".npz", "a" * 251 + ".npz"]
+)
+def test_names_of_255_bytes(run, tmp_path, files, name):
+    result = run("convert", files / "gru.npz", tmp_path / name, "--to", "params")
+    assert result.code == 0, result.err
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("step", ["_settle", "_place"])
+def test_signals_after_the_write(tmp_path, monkeypatch, number, step):
+    monkeypatch.setattr(replacing, step, lambda *_: signal.raise_signal(number))
+    before = signal.getsignal(number)
+    with pytest.raises(SystemExit) as raised:
+        with replacing.replacing(str(tmp_path / "a.npz"), force=False):
+            pass
+    assert raised.value.code == 128 + number
+    assert not list(tmp_path.iterdir()) and signal.getsignal(number) == before

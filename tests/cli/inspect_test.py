@@ -489,7 +489,9 @@ def test_weights_of_cudnn_layers_alone(run, tmp_path, rnn_mode, gates):
         group = file.create_group("rnn")
         names = [b"rnn/kernel:0", b"rnn/recurrent_kernel:0", b"rnn/bias:0"]
         group.attrs["weight_names"] = names
-        for name, shape in zip(names, ((I, gates * H), (H, gates * H), (2 * gates * H,))):
+        for name, shape in zip(
+            names, ((I, gates * H), (H, gates * H), (2 * gates * H,)), strict=True
+        ):
             group[name.decode()] = np.zeros(shape, np.float32)
     result = run("inspect", path, "--json")
     (found,) = result.json["found"]
@@ -499,3 +501,10 @@ def test_weights_of_cudnn_layers_alone(run, tmp_path, rnn_mode, gates):
     words[3] = tmp_path / "out.keras"
     converted = run(*words[1:])
     assert converted.code == 0, converted.err
+
+
+@pytest.mark.parametrize("name", ["none.index", "none.data-00000-of-00001"])
+def test_a_checkpoint_that_is_not_there(run, tmp_path, name):
+    result = run("inspect", tmp_path / name)
+    assert result.code == 2
+    assert result.err == f"tf-cudnn-rnn: {tmp_path}/{name}: No such file or directory.\n"

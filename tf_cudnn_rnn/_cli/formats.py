@@ -37,12 +37,15 @@ class Format(NamedTuple):
       read: takes the kind of the file, its path and the options.
       write: takes a path, the weights and the options, and returns notes; None if it is only read.
       endings: those that a file to write may have.
+      read_options, write_options: of the options that not all formats have, those in use.
     """
 
     about: str
     read: Callable[[Kind, str, argparse.Namespace], Canonical]
     write: Callable[[str, Canonical, argparse.Namespace], tuple[str, ...]] | None = None
     endings: tuple[str, ...] = ()
+    read_options: tuple[str, ...] = ()
+    write_options: tuple[str, ...] = ()
 
 
 # ------------------------------------------------------------------------------------
@@ -471,6 +474,8 @@ def _write_tf1_lstm_cell(
     return notes
 
 
+_NETWORK = ("mode", "layers", "units", "input_size", "direction")
+
 FORMATS = {
     "params": Format(
         "the ops' vector: an .npz with `params`, and a header that tells the network; without the "
@@ -478,6 +483,7 @@ FORMATS = {
         _read_params,
         _write_params,
         (".npz",),
+        read_options=(*_NETWORK, "input_mode", "projection"),
     ),
     "canonical": Format(
         "each gate's matrix and bias by name: an .npz with a header",
@@ -491,6 +497,8 @@ FORMATS = {
         _read_torch,
         _write_torch,
         (".safetensors", ".npz"),
+        read_options=("mode", "prefix"),
+        write_options=("to_prefix", "without_bias"),
     ),
     "keras": Format(
         "LSTM, GRU, SimpleRNN, CudnnRNN: .keras, .weights.h5, .h5; several layers need --layer; "
@@ -498,18 +506,22 @@ FORMATS = {
         _read_keras,
         _write_keras,
         (".keras",),
+        read_options=("mode", "layer", "direction"),
+        write_options=("without_bias",),
     ),
     "keras-cudnn": Format(
         "CuDNNLSTM and CuDNNGRU of Keras 2: .h5",
         _read_keras_cudnn,
         _write_keras_cudnn,
         (".h5",),
+        read_options=("mode", "layer", "direction"),
     ),
     "onnx": Format(
-        "nodes LSTM, GRU and RNN of a graph, which must feed each other unless --layer chooses: .onnx",
+        "nodes LSTM, GRU and RNN, which must feed each other unless --layer chooses: .onnx",
         _read_onnx,
         _write_onnx,
         (".onnx",),
+        read_options=("layer",),
     ),
     "mxnet": Format(
         "the fused operator RNN: an .npz with `parameters`; needs --mode --layers --units "
@@ -517,30 +529,47 @@ FORMATS = {
         _read_mxnet,
         _write_mxnet,
         (".npz",),
+        read_options=(*_NETWORK, "projection"),
     ),
     "cntk": Format(
         "OptimizedRNNStack: an .npz with `matrix`; needs the same",
         _read_cntk,
         _write_cntk,
         (".npz",),
+        read_options=_NETWORK,
     ),
     "tf1-cudnn": Format(
         "tf.contrib.cudnn_rnn: a checkpoint, or an .npz by its keys; simple RNNs need --mode",
         _read_tf1_cudnn,
         _write_tf1_cudnn,
         (".npz",),
+        read_options=("mode", "scope"),
+        write_options=("to_prefix",),
     ),
     "tf1-lstm-cell": Format(
         "BasicLSTMCell and its kind: likewise; see --forget-bias",
         _read_tf1_lstm_cell,
         _write_tf1_lstm_cell,
         (".npz",),
+        read_options=("forget_bias", "scope"),
+        write_options=("forget_bias", "to_prefix"),
     ),
     "checkpoint": Format(
         "tf.train.Checkpoint of layers CudnnRNN; several need --layer; is read only",
         _read_checkpoint,
+        read_options=("layer",),
     ),
 }
+
+
+def options_of(kind: Kind, path: str, name: str) -> set[str]:
+    """The options that a format's reader uses for this file."""
+    used = set(FORMATS[name].read_options)
+    if kind is Kind.NPZ and name == "params" and _HEADER in npz.read_npz_headers(path):
+        return set()  # the header tells all
+    if name == "keras" and kind is not Kind.KERAS_2_H5:
+        used.discard("direction")  # which these files tell
+    return used
 
 
 def guess(kind: Kind, path: str, options: argparse.Namespace) -> str:
