@@ -48,5 +48,7 @@ else:  # or type checkers would believe in any name
         if name in __all__ or name == "keras":  # whose name a star import should leave alone
             if not _library.has_tensorflow():
                 raise _library.needs_tensorflow(f"tf_cudnn_rnn.{name}")
+            if name in ("canonical_to_params", "params_to_canonical"):
+                return getattr(importlib.import_module("tf_cudnn_rnn.params"), name)
             return importlib.import_module(f"tf_cudnn_rnn.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

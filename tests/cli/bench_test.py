@@ -191,3 +191,8 @@ def test_all_take_turns(monkeypatch):
     assert calls == ["a", "a", "a", "a", "b", "b"] + ["a", "a", "b"]
     assert times.ratio("a", "b", timing.PREDICTION) == 1
     assert times.ratio("a", "b", timing.TRAINING) is None
+
+
+def test_a_model_has_its_own_sizes(run, files):
+    result = run("bench", files / "model.keras", "--units", "128", "--bidirectional")
+    assert result.code == 2 and "without --units, --bidirectional" in result.err

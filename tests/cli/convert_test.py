@@ -59,7 +59,8 @@ def test_there_and_back(run, tmp_path, name, direction):
     canonical = merged(canonical_of("lstm", direction=direction))
     write_params(tmp_path / "first.npz", canonical)
     middle = tmp_path / f"middle{formats.FORMATS[name].endings[0]}"
-    result = run("convert", tmp_path / "first.npz", middle, "--to", name, "--forget-bias", "0")
+    added = ("--forget-bias", "0") if name == "tf1-lstm-cell" else ()
+    result = run("convert", tmp_path / "first.npz", middle, "--to", name, *added)
     assert result.code == 0, result.err
     assert f"lstm, 1 layer, input 3, units 4, {direction}" in " ".join(result.out.split())
     vector = ("--mode", "lstm", "--direction", direction) if name in ("mxnet", "cntk") else ()
@@ -310,7 +311,9 @@ sys.exit(main.main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    "number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_signals_leave_nothing_behind(tmp_path, files, number, code):
     arguments = ["convert", str(files / "gru.npz"), str(tmp_path / "a.npz"), "--to", "params"]
     with subprocess.Popen(
@@ -326,3 +329,115 @@ def test_signals_leave_nothing_behind(tmp_path, files, number, code):
     assert process.returncode == code
     assert errors == b""
     assert not list(tmp_path.iterdir())
+
+
+# ------------------------------------------------------------------------------------
+# Nodes and layers that are no stack
+# ------------------------------------------------------------------------------------
+
+
+def onnx_of(path, change=None):
+    """A stack of two nodes of equal sizes; `change` takes what is to be written, and changes it."""
+    nodes = weights.to_onnx(canonical_of("lstm", 2, units=3)).arrays
+    content = onnx_file.model_bytes(nodes)
+    for old, new in (change or {}).items():
+        assert old in content and len(old) == len(new)
+        content = content.replace(old, new)
+    path.write_bytes(content)
+
+
+def test_nodes_of_equal_names(run, tmp_path):
+    onnx_of(tmp_path / "a.onnx", {b"LSTM_Y_1": b"LSTM_Y_0"})
+    options = ("convert", tmp_path / "a.onnx", tmp_path / "a.npz", "--to", "params")
+    for more in ((), ("--layer", "LSTM_Y_0")):
+        result = run(*options, *more)
+        assert result.code == 2 and "several have the name LSTM_Y_0" in result.err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {b"x_1": b"y_1"},  # not even there
+        {b"Reshape": b"Softmax"},  # another function
+        {b"\x0a\x05Y_0_t": b"\x0a\x05Y_1_t"},  # a circle
+    ],
+)
+def test_nodes_that_do_not_feed_each_other(run, tmp_path, change):
+    onnx_of(tmp_path / "a.onnx")
+    options = ("convert", tmp_path / "a.onnx", tmp_path / "a.npz", "--to", "params", "--force")
+    assert run(*options).code == 0
+    if b"x_1" in change:  # an output of one node, and the input of another
+        content = (tmp_path / "a.onnx").read_bytes()
+        place = content.index(b"\x12\x03x_1")
+        (tmp_path / "a.onnx").write_bytes(content[:place] + b"\x12\x03z_1" + content[place + 5 :])
+    else:
+        onnx_of(tmp_path / "a.onnx", change)
+    result = run(*options)
+    assert result.code == 2 and "choose with --layer" in result.err
+    assert run(*options, "--layer", "LSTM_Y_0").code == 0
+    assert run(*options, "--layer", "LSTM_Y_0", "--layer", "LSTM_Y_1").code == 0
+    assert read_params(tmp_path / "a.npz").layout.num_layers == 2
+
+
+def test_long_ways_between_nodes_are_gone_once():
+    moved = {f"{i + 1}": f"{i}" for i in range(100_000)}
+    for start in range(100_000, 99_000, -1):
+        assert onnx_file._origin(str(start), moved) == "0"
+    circle = {"a": "b", "b": "c", "c": "b"}
+    assert onnx_file._origin("a", circle) == "" and onnx_file._origin("c", circle) == ""
+
+
+def test_a_checkpoint_has_no_stacks(run, tmp_path, files):
+    layer = ("--layer", "model/_functional/_operations/1")
+    options = ("convert", files / "checkpoint" / "own", tmp_path / "a.npz", "--to", "params")
+    result = run(*options, *layer, *layer)
+    assert result.code == 2 and "choose it alone" in result.err
+    assert run(*options, *layer).code == 0
+
+
+# ------------------------------------------------------------------------------------
+# Options that would change nothing, and names of any length
+# ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "source, options, says",
+    [
+        ("header.npz", ("--mode", "gru", "--layers", "7"), "--mode, --layers would change nothing"),
+        ("header.npz", ("--forget-bias", "2"), "--forget-bias would change nothing"),
+        ("gru.npz", ("--layer", "a"), "--layer would"),
+        ("gru.npz", ("--direction", "unidirectional"), "--direction would"),
+        ("gru.onnx", ("--mode", "lstm"), "--mode would"),
+        ("own.keras", ("--prefix", "a"), "--prefix would"),
+        ("gru.npz", ("--without-bias",), "--without-bias would"),
+        ("gru.npz", ("--forget-bias", "nan"), "invalid finite number"),
+        ("gru.npz", ("--forget-bias", "inf"), "invalid finite number"),
+    ],
+)
+def test_options_that_would_change_nothing(run, tmp_path, files, source, options, says):
+    write_params(tmp_path / "header.npz", canonical_of("lstm"))
+    path = files / source if (files / source).exists() else tmp_path / source
+    result = run("convert", path, tmp_path / "a.npz", "--to", "params", *options)
+    assert result.code == 2 and says in " ".join(result.err.split())
+    assert not (tmp_path / "a.npz").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["é" * 125 + ".npz", "a." + "b" * 249 + ".npz", "a" * 251 + ".npz"]
+)
+def test_names_of_255_bytes(run, tmp_path, files, name):
+    result = run("convert", files / "gru.npz", tmp_path / name, "--to", "params")
+    assert result.code == 0, result.err
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("step", ["_settle", "_place"])
+def test_signals_after_the_write(tmp_path, monkeypatch, number, step):
+    monkeypatch.setattr(replacing, step, lambda *_: signal.raise_signal(number))
+    before = signal.getsignal(number)
+    with pytest.raises(SystemExit) as raised:
+        with replacing.replacing(str(tmp_path / "a.npz"), force=False):
+            pass
+    assert raised.value.code == 128 + number
+    assert not list(tmp_path.iterdir()) and signal.getsignal(number) == before

@@ -1,5 +1,6 @@
 """`info`: what it tells, also where the library does not fit TensorFlow."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -118,3 +119,16 @@ def test_lists_of_processors(tmp_path, text, count):
     (folder / "shared_cpu_list").write_text(text)
     shared = f" for {count} processors" if count > 1 else ""
     assert machine.caches(tmp_path) == [f"L2 512 KiB{shared}"]
+
+
+def test_nothing_but_errors_on_stderr():
+    """In a process of its own, as TensorFlow's library writes past Python."""
+    environment = {name: v for name, v in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    result = subprocess.run(
+        [sys.executable, "-m", "tf_cudnn_rnn", "info"],
+        env={**environment, "PYTHONPATH": main_test.PACKAGES},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, "")

@@ -3,7 +3,9 @@
 import json
 import os
 import pickle
+import shlex
 import struct
+import subprocess
 import time
 import zipfile
 
@@ -11,8 +13,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.cli.conftest import canonical_of
 from tests.weights import hostile
-from tf_cudnn_rnn._cli import checkpoint
+from tf_cudnn_rnn import weights
+from tf_cudnn_rnn._cli import checkpoint, contents, inspect
+from tf_cudnn_rnn._cli import files as files_
 from tf_cudnn_rnn._formats import saved_model, wire
 
 BOTH = "bidirectional"
@@ -239,6 +244,91 @@ def test_hostile_configs(run, tmp_path, config, code):
     assert "\x1b" not in result.out + result.err
 
 
+EVIL_NAME = "a$(touch evil)`touch evil`'; touch evil; '\" b."
+
+
+def state_at(prefix):
+    return weights.to_torch(canonical_of("lstm"), prefix=prefix).arrays
+
+
+@pytest.mark.parametrize("prefix", [EVIL_NAME, "--x.", "-.", "a b.", "\\."])
+@pytest.mark.parametrize("name", ["a.npz", "$(touch evil).npz", "a b'.npz", "-a.npz"])
+def test_commands_are_what_they_seem(run, tmp_path, monkeypatch, prefix, name):
+    """A shell takes them as they are meant; and `convert` reads what they name."""
+    monkeypatch.chdir(tmp_path)
+    np.savez(f"./{name}", **state_at(prefix))
+    path = name if not name.startswith("-") else f"./{name}"
+    (found,) = run("inspect", path, "--json").json["found"]
+    echoed = subprocess.run(
+        ["sh", "-c", f"printf '%s\\0' {found['how']}"], capture_output=True, check=True
+    )
+    words = echoed.stdout.decode().split("\0")[:-1]
+    assert words == shlex.split(found["how"])
+    assert words[:3] == ["tf-cudnn-rnn", "convert", path]
+    assert not os.path.exists("evil")
+    words[3:6] = ["out.npz", "--to", "params"]
+    assert run(*words[1:]).code == 0
+
+
+@pytest.mark.parametrize("character", ["\x1b[31m", "\u202e", "\x7f", "\x9b", "\u2028"])
+def test_no_command_for_names_that_cannot_be_printed(run, tmp_path, character):
+    np.savez(tmp_path / "a.npz", **state_at(f"a{character}."))
+    result = run("inspect", tmp_path / "a.npz")
+    assert result.code == 0 and "no command is shown" in " ".join(result.out.split())
+    assert "model.keras" not in result.out and result.out.replace("\n", "").isprintable()
+    path = tmp_path / f"b{character}.npz"
+    np.savez(path, **state_at(""))
+    result = run("inspect", path)
+    assert result.code == 0 and "no command is shown" in " ".join(result.out.split())
+    assert result.out.replace("\n", "").isprintable()
+    result = run("inspect", f"{path}{character}")
+    assert result.code == 2 and result.err.replace("\n", "").isprintable()
+
+
+def test_calls_of_python_are_what_they_seem(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = "a\"); print('evil'); (\".keras"
+    keras_archive(name, json.dumps({**LAYER, "config": {**LAYER["config"], **STOCK}}).encode())
+    (found,) = run("inspect", name, "--json").json["found"]
+    assert found["how"] == f"tf_cudnn_rnn.keras.load_model({name!r})"
+
+
+STOCK = {"recurrent_activation": "sigmoid"}
+
+
+def attribute(key: bytes, number: int, value: bytes) -> bytes:
+    return field(5, field(1, key) + field(2, bytes([number << 3 | 2]) + varint(len(value)) + value))
+
+
+@pytest.mark.parametrize("op", [b"CudnnRNNV3", b"TfCudnnRnn>CudnnRNNV3", b"TfCudnnRnn>KerasRNN"])
+@pytest.mark.parametrize("key", [b"rnn_mode", b"direction", b"input_mode"])
+@pytest.mark.parametrize("value", [b"\x1b[31mlstm", b"LSTM", b"", b"x" * 4000, b"a\nb"])
+def test_attributes_that_no_op_knows(run, tmp_path, op, key, value):
+    graph = field(2, field(2, node(op, attribute(key, 2, value))))
+    (tmp_path / "saved_model.pb").write_bytes(graph)
+    result = run("inspect", tmp_path)
+    assert result.out.replace("\n", "").isprintable() and len(result.out) < 1000
+    if b"Keras" in op and key != b"rnn_mode":  # which it does not have
+        return
+    assert result.code == 1 and f"not here: {key.decode()} must be one of" in result.out
+
+
+def test_a_negative_projection(run, tmp_path):
+    projection = field(5, field(1, b"num_proj") + field(2, b"\x18" + varint(2**64 - 1)))
+    (tmp_path / "saved_model.pb").write_bytes(field(2, field(2, node(b"CudnnRNNV3", projection))))
+    result = run("inspect", tmp_path)
+    assert result.code == 1 and "num_proj must not be negative" in result.out
+
+
+def test_every_field_is_printed_as_text(capsys):
+    """Whatever a reader lets through."""
+    found = contents.Found("\x1b[1m", "\x1b[2m", "\x1b[3m", direction="\x1b[4m", how="\x1b[5m")
+    inspect._print("\x1b[6m", files_.Kind.NPZ, 3, [found])
+    out = capsys.readouterr().out
+    assert out.replace("\n", "").isprintable()
+    assert all(f"x1b[{digit}m" in out for digit in range(1, 7))
+
+
 def field(number: int, content: bytes) -> bytes:
     return bytes([number << 3 | 2]) + varint(len(content)) + content
 
@@ -373,3 +463,48 @@ def test_saved_models_read_like_tensorflow_reads_them(files):
     ops = frozenset(node.op for node in every)
     found = saved_model.read_nodes(path, ops)
     assert sorted((n.name, n.op) for n in found) == sorted((n.name, n.op) for n in every)
+
+
+def test_nodes_of_equal_names_in_two_functions(run, tmp_path):
+    """Of which one does not run."""
+    bad = attribute(b"rnn_mode", 2, b"other")
+    functions = b""
+    for more in (b"", b"", bad):
+        content = field(3, node(b"CudnnRNNV3", more)[2:])
+        functions += field(1, content)
+    (tmp_path / "saved_model.pb").write_bytes(field(2, field(2, field(2, functions))))
+    result = run("inspect", tmp_path, "--json")
+    assert result.code == 1
+    assert [item["runs"] for item in result.json["found"]] == [True, False]
+
+
+@pytest.mark.parametrize("rnn_mode, gates", [("lstm", 4), ("gru", 3)])
+def test_weights_of_cudnn_layers_alone(run, tmp_path, rnn_mode, gates):
+    import h5py
+
+    H, I = 4, 3
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.attrs["layer_names"] = [b"rnn"]
+        group = file.create_group("rnn")
+        names = [b"rnn/kernel:0", b"rnn/recurrent_kernel:0", b"rnn/bias:0"]
+        group.attrs["weight_names"] = names
+        for name, shape in zip(
+            names, ((I, gates * H), (H, gates * H), (2 * gates * H,)), strict=True
+        ):
+            group[name.decode()] = np.zeros(shape, np.float32)
+    result = run("inspect", path, "--json")
+    (found,) = result.json["found"]
+    assert result.code == 0 and found["rnn_mode"] == rnn_mode
+    words = shlex.split(found["how"])
+    assert "--from keras-cudnn" in found["how"] and "load_weights" not in found["how"]
+    words[3] = tmp_path / "out.keras"
+    converted = run(*words[1:])
+    assert converted.code == 0, converted.err
+
+
+@pytest.mark.parametrize("name", ["none.index", "none.data-00000-of-00001"])
+def test_a_checkpoint_that_is_not_there(run, tmp_path, name):
+    result = run("inspect", tmp_path / name)
+    assert result.code == 2
+    assert result.err == f"tf-cudnn-rnn: {tmp_path}/{name}: No such file or directory.\n"

@@ -139,3 +139,37 @@ def test_who_starts_the_command_line(monkeypatch, argv, orig_argv, expected):
     monkeypatch.setattr(sys, "argv", argv)
     monkeypatch.setattr(sys, "orig_argv", orig_argv)
     assert _program.is_command_line() is expected
+
+
+def test_exceptions_of_others_are_a_sentence(run, monkeypatch):
+    def fail():
+        raise LookupError("a layer\nof a model")
+
+    monkeypatch.setattr(info, "collect", fail)
+    result = run("info")
+    assert result.code == 1
+    assert result.err == "tf-cudnn-rnn: LookupError: a layer of a model\n"
+
+
+def test_a_broken_tensorflow_when_a_checkpoint_is_read(tmp_path):
+    (tmp_path / "a.index").touch()
+    broken = "raise RuntimeError('It is broken.')"
+    result = start(tmp_path, "inspect", tmp_path / "a", tensorflow=broken)
+    assert result.returncode == 1
+    assert result.stderr == "tf-cudnn-rnn: RuntimeError: It is broken.\n"
+
+
+def test_functions_of_the_package_in_the_command_line(tmp_path):
+    code = (
+        "import sys; sys.argv[0] = 'tf-cudnn-rnn'; import tf_cudnn_rnn as t; "
+        "assert 'tensorflow' not in sys.modules; "
+        "print(t.params_to_canonical.__name__, t.canonical_to_params.__name__)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": PACKAGES},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.stdout == "params_to_canonical canonical_to_params\n", result.stderr

@@ -282,6 +282,10 @@ def _quiet() -> Iterator[None]:
 
 def run(options: argparse.Namespace) -> int:
     """Measures, and prints tables; returns the exit code."""
+    network = ("mode", "layers", "units", "input_size", "bidirectional")
+    given = [f"--{name.replace('_', '-')}" for name in network if getattr(options, name)]
+    if options.model is not None and given:
+        raise output.UserError(f"MODEL has a network of its own, without {', '.join(given)}.")
     tf, threads = _start(options)
     facts = _machine(threads)
     facts["busy"] = round(machine.busy_part(), 2)

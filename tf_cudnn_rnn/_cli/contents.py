@@ -2,10 +2,11 @@
 
 import dataclasses
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tf_cudnn_rnn._cli import checkpoint
+from tf_cudnn_rnn._cli import checkpoint, formats
 from tf_cudnn_rnn._cli.files import Kind
 from tf_cudnn_rnn._formats import checkpoint as checkpoint_format
 from tf_cudnn_rnn._formats import (
@@ -20,7 +21,7 @@ from tf_cudnn_rnn._formats import (
     untrusted,
 )
 from tf_cudnn_rnn._formats import torch as torch_format
-from tf_cudnn_rnn._layout import DIRECTIONS, GATES, Layout
+from tf_cudnn_rnn._layout import DIRECTIONS, GATES, INPUT_MODES, Layout
 from tf_cudnn_rnn._types import Direction, RnnMode
 
 # A simple RNN's weights do not tell which.
@@ -85,7 +86,7 @@ class Found:
 class Loop(NamedTuple):
     """A loop of small ops in a graph, as Keras exports its own recurrent layers."""
 
-    name: str
+    key: tuple[Any, ...]
 
 
 def find(kind: Kind, path: str, shown_path: str) -> tuple[list[Found], int]:
@@ -104,10 +105,39 @@ def find(kind: Kind, path: str, shown_path: str) -> tuple[list[Found], int]:
     loops = set()
     for item in _FINDERS[kind](path, shown_path):
         if isinstance(item, Loop):
-            loops.add(item.name)
+            loops.add(item.key)
         else:
             found.append(item)
     return found, len(loops)
+
+
+# ------------------------------------------------------------------------------------
+# What is recommended, which people paste
+# ------------------------------------------------------------------------------------
+
+_LOAD_WEIGHTS = "model.load_weights({}) of a model of tf_cudnn_rnn.keras"
+_NO_COMMAND = "it has characters that cannot be printed, so that no command is shown here"
+
+
+def _convert(shown_path: str, target: str, to: str, **options: str) -> str:
+    """A command line of `convert` that a shell takes as it is meant, whatever the names are."""
+    if not all(map(str.isprintable, (shown_path, *options.values()))):
+        return f"`tf-cudnn-rnn convert` reads it; {_NO_COMMAND}"
+    # Neither a path nor a value may look like an option.
+    source = f"./{shown_path}" if shown_path.startswith("-") else shown_path
+    words = ["tf-cudnn-rnn", "convert", source, target]
+    for name, value in {"from": options.pop("source_format", ""), "to": to, **options}.items():
+        option = f"--{name.replace('_', '-')}"
+        if value:
+            words += [f"{option}={value}"] if value.startswith("-") else [option, value]
+    return shlex.join(words)
+
+
+def _call(text: str, argument: str) -> str:
+    """A call in Python, which has {} where its argument belongs."""
+    if not argument.isprintable():
+        return f"{text.format('PATH')}; {_NO_COMMAND}"
+    return text.format(repr(argument))
 
 
 # ------------------------------------------------------------------------------------
@@ -117,19 +147,18 @@ def find(kind: Kind, path: str, shown_path: str) -> tuple[list[Found], int]:
 
 def _saved_model(path: str, shown_path: str) -> Iterator[Found | Loop]:
     folder = shown_path.removesuffix("saved_model.pb")
-    call = f'import tf_cudnn_rnn; tf.saved_model.load("{folder or "."}")'
+    call = _call("import tf_cudnn_rnn; tf.saved_model.load({})", folder or ".")
     recurrent = (*_CUDNN_OPS, _OWN_OP, _KERAS_OP)
     nodes = saved_model.read_nodes(path, frozenset((*recurrent, *_OTHER_OPS, *saved_model.LOOPS)))
     seen = set()
     for node in nodes:
         if node.op in saved_model.LOOPS:
-            yield Loop(node.name)
+            yield Loop(node.key)
             continue
         # Each signature has a copy.
-        key = node.name, node.op
-        if key in seen:
+        if node.key in seen:
             continue
-        seen.add(key)
+        seen.add(node.key)
         found = Found(node.name, node.op, how=call)
         if node.op in _OTHER_OPS:
             found.how = "TensorFlow's own CPU kernel runs it; this library changes nothing"
@@ -148,23 +177,39 @@ def _size(shape: saved_model.Shape, axis: int) -> int | None:
     return shape[axis] if shape[axis] > 0 else None
 
 
+def _known(
+    found: Found, attributes: dict[str, Any], name: str, default: str, known: Iterable[str]
+) -> str | None:
+    """An attribute that is a word; None if the op does not know it, and then it does not run."""
+    value: str = attributes.get(name, default)
+    if value in known:
+        return value
+    found.runs = False
+    found.how = f"{name} must be one of {', '.join(known)}; it is {untrusted.shown(value)}"
+    return None
+
+
 def _take_cudnn_node(found: Found, node: saved_model.Node) -> None:
     attributes = node.attributes
-    found.rnn_mode = attributes.get("rnn_mode") or "lstm"
-    found.direction = attributes.get("direction") or "unidirectional"
+    found.rnn_mode = _known(found, attributes, "rnn_mode", "lstm", GATES)
+    found.direction = _known(found, attributes, "direction", "unidirectional", DIRECTIONS)
+    _known(found, attributes, "input_mode", "linear_input", INPUT_MODES)
     found.num_proj = attributes.get("num_proj", 0)
+    if found.num_proj < 0:
+        found.runs, found.how = False, f"num_proj must not be negative; it is {found.num_proj}"
+        found.num_proj = None
     inputs = [*node.inputs, None, None, None, None][:4]
     found.input_size = _size(inputs[0], -1)
     # c keeps H where h is projected.
     found.num_units = _size(inputs[2 if found.num_proj else 1], -1)
-    D = len(DIRECTIONS.get(found.direction, ("",)))
     states = _size(inputs[1], 0 if attributes.get("time_major", True) else 1)
-    found.num_layers = states // D if states else None
+    if states and found.direction:
+        found.num_layers = states // len(DIRECTIONS[found.direction])
     found.parameters = _size(inputs[3], 0)
 
 
 def _take_keras_node(found: Found, node: saved_model.Node) -> None:
-    found.rnn_mode = node.attributes.get("rnn_mode") or "lstm"
+    found.rnn_mode = _known(found, node.attributes, "rnn_mode", "lstm", GATES)
     found.direction, found.num_layers, found.num_proj = "unidirectional", 1, 0
     shapes = [*node.inputs, *[None] * 6]
     found.input_size = _size(shapes[3], 0)
@@ -194,7 +239,7 @@ def _onnx(path: str, shown_path: str) -> Iterator[Found]:
                 found.input_size, found.num_units = arrays.W.shape[2], arrays.R.shape[2]
             weights = (array for array in arrays[2:] if array is not None)
             found.parameters = sum(array.size for array in weights)
-            found.how = f"tf-cudnn-rnn convert {shown_path} model.keras --to keras"
+            found.how = _convert(shown_path, "model.keras", "keras")
         except (ImportError, ValueError) as error:
             found.runs = False
             found.how = str(error)
@@ -280,9 +325,9 @@ def _keras_layer(outer: dict[str, Any], layer: dict[str, Any], shown_path: str) 
         found.runs = False
         found.how = f"stays in Keras' loop: {obstacle}"
     elif _text(layer.get("registered_name")).startswith("tf_cudnn_rnn>"):
-        found.how = f'import tf_cudnn_rnn.keras; keras.saving.load_model("{shown_path}")'
+        found.how = _call("import tf_cudnn_rnn.keras; keras.saving.load_model({})", shown_path)
     else:
-        found.how = f'tf_cudnn_rnn.keras.load_model("{shown_path}")'
+        found.how = _call("tf_cudnn_rnn.keras.load_model({})", shown_path)
     return found
 
 
@@ -307,7 +352,7 @@ def _stack(layer: dict[str, Any], shown_path: str) -> Found:
     """A CudnnRNN layer."""
     config = layer["config"]
     found = Found(_text(config.get("name"), "?"), layer["class_name"])
-    found.how = f'import tf_cudnn_rnn.keras; keras.saving.load_model("{shown_path}")'
+    found.how = _call("import tf_cudnn_rnn.keras; keras.saving.load_model({})", shown_path)
     # Layout checks all that the file says.
     rnn_mode: Any = _STACKS.get(layer["class_name"]) or _text(config.get("rnn_mode"))
     try:
@@ -357,18 +402,25 @@ def _keras_2(path: str, shown_path: str) -> Iterator[Found]:
             is_wrapped = class_name.startswith("Bidirectional(")
             found = Found(name, class_name)
             if bare in _LEGACY_CLASSES:
-                found.how = f'import tf_cudnn_rnn; tf_keras.models.load_model("{shown_path}")'
+                found.how = _call("import tf_cudnn_rnn; tf_keras.models.load_model({})", shown_path)
             else:
-                call = f'keras.saving.load_model("{shown_path}")'
-                found.how = f"{call} inside tf_cudnn_rnn.keras.accelerate()"
+                call = "keras.saving.load_model({}) inside tf_cudnn_rnn.keras.accelerate()"
+                found.how = _call(call, shown_path)
             _of_arrays(found, headers, "bidirectional" if is_wrapped else "unidirectional")
             if bare in _LEGACY_CLASSES:
                 found.rnn_mode = _LEGACY_CLASSES[bare]
             yield found
+        elif not class_name and _may_be_recurrent(headers) and formats.is_legacy("", headers):
+            found = Found(name, "CuDNNLSTM or CuDNNGRU")
+            _of_arrays(found, headers, "unidirectional" if len(headers) < 4 else "bidirectional")
+            if found.runs:
+                options = {"source_format": "keras-cudnn", "layer": name}
+                found.how = _convert(shown_path, "model.keras", "keras", **options)
+            yield found
         elif not class_name and _may_be_recurrent(headers):
             found = Found(name, "layer with recurrent weights")
             direction: Direction = "unidirectional" if len(headers) < 4 else "bidirectional"
-            found.how = f'model.load_weights("{shown_path}") of a model of tf_cudnn_rnn.keras'
+            found.how = _call(_LOAD_WEIGHTS, shown_path)
             _of_arrays(found, headers, direction)
             yield found
 
@@ -384,7 +436,7 @@ def _may_be_recurrent(headers: list[Any]) -> bool:
 
 def _keras_3(path: str, shown_path: str) -> Iterator[Found]:
     headers = keras_file.read_array_headers(path)
-    how = f'model.load_weights("{shown_path}") of a model of tf_cudnn_rnn.keras'
+    how = _call(_LOAD_WEIGHTS, shown_path)
     for name, layer in keras_file.layers(headers).items():
         found = Found(name, "Keras layer", how=how)
         _of_arrays(found, layer.arrays, layer.direction)
@@ -413,8 +465,6 @@ def _torch(headers: Mapping[str, Any], shown_path: str) -> Iterator[Found]:
         W, R, projection = (
             network.get((kind, 0, False)) for kind in ("weight_ih", "weight_hh", "weight_hr")
         )
-        option = f' --prefix "{prefix}"' if prefix else ""
-        found.how = f"tf-cudnn-rnn convert {shown_path} model.keras --to keras{option}"
         gates = 0
         if W is not None and R is not None and len(W.shape) == len(R.shape) == 2 and R.shape[1]:
             H = R.shape[1] if projection is None else projection.shape[-1]
@@ -424,10 +474,10 @@ def _torch(headers: Mapping[str, Any], shown_path: str) -> Iterator[Found]:
         found.rnn_mode = _MODE_OF_GATES.get(gates)
         if found.rnn_mode is None:
             found.runs, found.how = False, "its arrays are missing, or have other shapes"
-        elif found.rnn_mode == SIMPLE:
-            found.how += " --mode rnn_tanh"
-        if found.num_proj:
-            found.how = found.how.replace("model.keras --to keras", "params.npz --to params")
+        else:
+            target = ("params.npz", "params") if found.num_proj else ("model.keras", "keras")
+            mode = "rnn_tanh" if found.rnn_mode == SIMPLE else ""
+            found.how = _convert(shown_path, *target, prefix=prefix, mode=mode)
         yield found
 
 
@@ -445,17 +495,16 @@ def _npz(path: str, shown_path: str) -> Iterator[Found]:
         layout, name = params_header.from_text(header.tobytes(), f"header in {path}")
         found = Found(name or "params", "tf_cudnn_rnn")
         found.take(layout)
-        found.how = f"tf-cudnn-rnn convert {shown_path} model.keras --to keras"
+        found.how = _convert(shown_path, "model.keras", "keras")
         yield found
         return
     for name, kind in (("params", "params"), ("parameters", "mxnet"), ("matrix", "cntk")):
         if name in headers:
             found = Found(name, f"vector ({kind})")
             found.parameters = _product(headers[name].shape)
-            found.how = (
-                f"tf-cudnn-rnn convert {shown_path} model.keras --from {kind} --to keras --mode "
-                "MODE --layers L --units H --input-size I"
-            )
+            sizes = {"mode": "MODE", "layers": "L", "units": "H", "input_size": "I"}
+            target = ("model.keras", "keras")
+            found.how = _convert(shown_path, *target, source_format=kind, **sizes)
             yield found
 
 
@@ -473,10 +522,10 @@ def _tf1(keys: Mapping[str, Any], shown_path: str) -> Iterator[Found]:
             if kind == "tf1-cudnn":
                 found.rnn_mode = "lstm" if match["lstm"] else "gru" if match["gru"] else SIMPLE
             mode = "rnn_tanh" if found.rnn_mode == SIMPLE else found.rnn_mode
-            found.how = (
-                f"tf-cudnn-rnn convert {shown_path} params.npz --from {kind} --to params "
-                f"--mode {mode}"
-            )
+            # Cells of the other kind are all LSTMs.
+            options = {"mode": mode} if kind == "tf1-cudnn" else {}
+            target = ("params.npz", "params")
+            found.how = _convert(shown_path, *target, source_format=kind, **options)
             yield found
 
 
@@ -487,10 +536,8 @@ def _checkpoint(path: str, shown_path: str) -> Iterator[Found]:
         for name, layout in checkpoint_format.find_layers(variables).items():
             found = Found(name, "CudnnRNN")
             found.take(layout)
-            found.how = (
-                f"tf.train.Checkpoint(...).restore, or tf-cudnn-rnn convert {shown_path} "
-                f'params.npz --to params --layer "{name}"'
-            )
+            command = _convert(shown_path, "params.npz", "params", layer=name)
+            found.how = f"tf.train.Checkpoint(...).restore, or {command}"
             yield found
     shapes = variables.shapes
     for key in shapes:

@@ -1,6 +1,7 @@
 """`convert`: weights from one library's file to another's."""
 
 import argparse
+import math
 import os
 import textwrap
 
@@ -44,6 +45,48 @@ def _positive(text: str) -> int:
 _positive.__name__ = "positive integer"  # as argparse calls it in its messages
 
 
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError
+    return value
+
+
+_finite.__name__ = "finite number"
+
+# Of the options that not every format has, what stands for one that is not given.
+_DEFAULTS = {
+    "mode": None,
+    "layers": None,
+    "units": None,
+    "input_size": None,
+    "direction": "unidirectional",
+    "input_mode": "linear_input",
+    "projection": 0,
+    "layer": None,
+    "prefix": None,
+    "scope": None,
+    "to_prefix": "",
+    "forget_bias": 1.0,
+    "without_bias": False,
+}
+
+
+def _settle(options: argparse.Namespace, kind: files.Kind, path: str, name: str) -> None:
+    """Gives options that are not there their defaults; UserError if one would change nothing."""
+    used = formats.options_of(kind, path, name) | set(formats.FORMATS[options.to].write_options)
+    given = [option for option in _DEFAULTS if getattr(options, option) is not None]
+    wrong = [f"--{option.replace('_', '-')}" for option in given if option not in used]
+    if wrong:
+        raise output.UserError(
+            f"{', '.join(wrong)} would change nothing when {name} is read from this file and "
+            f"{options.to} is written."
+        )
+    for option, value in _DEFAULTS.items():
+        if option not in given:
+            setattr(options, option, value)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     writable = [name for name, entry in formats.FORMATS.items() if entry.write]
@@ -68,38 +111,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     network.add_argument(
         "--direction",
         choices=DIRECTIONS,
-        default="unidirectional",
         metavar="D",
         help=" or ".join(DIRECTIONS),
     )
     network.add_argument(
         "--input-mode",
         choices=INPUT_MODES,
-        default="linear_input",
         metavar="M",
         help=f"{', '.join(INPUT_MODES)} (params)",
     )
-    network.add_argument(
-        "--projection", type=_positive, default=0, metavar="P", help="num_proj of an LSTM"
-    )
+    network.add_argument("--projection", type=_positive, metavar="P", help="num_proj of an LSTM")
     part = parser.add_argument_group("which of several networks, and names")
     part.add_argument(
         "--layer", action="append", metavar="NAME", help="of SRC; several times for a stack"
     )
     part.add_argument("--prefix", help="what precedes the names of SRC (torch)")
     part.add_argument("--scope", help="the variable scope of SRC (tf1-*)")
-    part.add_argument(
-        "--to-prefix", default="", help="what precedes the names of DST (torch, tf1-*)"
-    )
+    part.add_argument("--to-prefix", help="what precedes the names of DST (torch, tf1-*)")
     part.add_argument(
         "--forget-bias",
-        type=float,
-        default=1.0,
-        help="what TensorFlow 1's cells add (tf1-lstm-cell; %(default)s)",
+        type=_finite,
+        metavar="X",
+        help="what TensorFlow 1's cells add (tf1-lstm-cell; 1.0)",
     )
     part.add_argument(
         "--without-bias",
         action="store_true",
+        default=None,
         help="write no biases, which must be 0 (torch, keras)",
     )
 
@@ -119,6 +157,7 @@ def run(options: argparse.Namespace) -> int:
     nbytes = files.size_of(kind, path)
     with output.progress_of(f"Reading {options.source}", nbytes):
         name = options.source_format or formats.guess(kind, path, options)
+        _settle(options, kind, path, name)
         canonical = formats.FORMATS[name].read(kind, path, options)
     weight_bytes = canonical.layout.size * canonical.dtype.itemsize
     with output.progress_of(f"Writing {options.target}", weight_bytes):

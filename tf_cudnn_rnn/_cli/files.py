@@ -1,6 +1,7 @@
 """What kind of file a path leads to, told by what is in it."""
 
 import enum
+import errno
 import os
 import pathlib
 import re
@@ -46,6 +47,9 @@ def recognise(path: str) -> tuple[Kind, str]:
         return _folder(path)
     if path.endswith(".index") or _DATA.search(path):
         prefix = path.removesuffix(".index") if path.endswith(".index") else _DATA.sub("", path)
+        if not os.path.exists(path) or not os.path.exists(f"{prefix}.index"):
+            missing = path if not os.path.exists(path) else f"{prefix}.index"
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), missing)
         return Kind.CHECKPOINT, prefix
     if not os.path.exists(path) and os.path.exists(f"{path}.index"):
         return Kind.CHECKPOINT, path

@@ -37,12 +37,15 @@ class Format(NamedTuple):
       read: takes the kind of the file, its path and the options.
       write: takes a path, the weights and the options, and returns notes; None if it is only read.
       endings: those that a file to write may have.
+      read_options, write_options: of the options that not all formats have, those in use.
     """
 
     about: str
     read: Callable[[Kind, str, argparse.Namespace], Canonical]
     write: Callable[[str, Canonical, argparse.Namespace], tuple[str, ...]] | None = None
     endings: tuple[str, ...] = ()
+    read_options: tuple[str, ...] = ()
+    write_options: tuple[str, ...] = ()
 
 
 # ------------------------------------------------------------------------------------
@@ -266,9 +269,21 @@ def _read_keras_cudnn(kind: Kind, path: str, options: argparse.Namespace) -> Can
 
 def _read_onnx(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
     _needs(kind, (Kind.ONNX,), "onnx")
-    nodes = {node.name: node for node in onnx_file.read_nodes(path)}
+    every = onnx_file.read_nodes(path)
+    nodes = {node.name: node for node in every}
+    if len(nodes) < len(every):
+        twice = next(name for name in nodes if sum(node.name == name for node in every) > 1)
+        raise output.UserError(
+            f"The nodes of {path} must have names of their own; several have the name "
+            f"{untrusted.shown(twice) or '(empty)'}."
+        )
+    if not options.layer and (breaks := onnx_file.breaks_of(every)):
+        first, second = (untrusted.shown(node.name) for node in breaks[0])
+        raise output.UserError(
+            f"The nodes of {path} are no stack, as the output of {first} is not the input of "
+            f"{second}: choose with --layer NAME; several make a stack."
+        )
     with untrusted.named(path):
-        # Nodes are in the order of a stack, and from_onnx says so if they are none.
         names = options.layer or list(nodes)
         chosen = _chosen(nodes, argparse.Namespace(layer=names), "node LSTM, GRU or RNN")
         return weights.from_onnx([nodes[name].as_arrays() for name in chosen])
@@ -297,6 +312,8 @@ def _read_checkpoint(kind: Kind, path: str, options: argparse.Namespace) -> Cano
     with untrusted.named(path):
         found = checkpoint_format.find_layers(variables)
         chosen = _chosen(found, options, "layer CudnnRNN")
+        if len(chosen) > 1:
+            raise output.UserError("A CudnnRNN layer is a network of its own: choose it alone.")
         return weights.checkpoint_to_canonical(variables, chosen[0])
 
 
@@ -457,6 +474,8 @@ def _write_tf1_lstm_cell(
     return notes
 
 
+_NETWORK = ("mode", "layers", "units", "input_size", "direction")
+
 FORMATS = {
     "params": Format(
         "the ops' vector: an .npz with `params`, and a header that tells the network; without the "
@@ -464,6 +483,7 @@ FORMATS = {
         _read_params,
         _write_params,
         (".npz",),
+        read_options=(*_NETWORK, "input_mode", "projection"),
     ),
     "canonical": Format(
         "each gate's matrix and bias by name: an .npz with a header",
@@ -477,6 +497,8 @@ FORMATS = {
         _read_torch,
         _write_torch,
         (".safetensors", ".npz"),
+        read_options=("mode", "prefix"),
+        write_options=("to_prefix", "without_bias"),
     ),
     "keras": Format(
         "LSTM, GRU, SimpleRNN, CudnnRNN: .keras, .weights.h5, .h5; several layers need --layer; "
@@ -484,18 +506,22 @@ FORMATS = {
         _read_keras,
         _write_keras,
         (".keras",),
+        read_options=("mode", "layer", "direction"),
+        write_options=("without_bias",),
     ),
     "keras-cudnn": Format(
         "CuDNNLSTM and CuDNNGRU of Keras 2: .h5",
         _read_keras_cudnn,
         _write_keras_cudnn,
         (".h5",),
+        read_options=("mode", "layer", "direction"),
     ),
     "onnx": Format(
-        "nodes LSTM, GRU and RNN of a graph, all in one stack unless --layer chooses: .onnx",
+        "nodes LSTM, GRU and RNN, which must feed each other unless --layer chooses: .onnx",
         _read_onnx,
         _write_onnx,
         (".onnx",),
+        read_options=("layer",),
     ),
     "mxnet": Format(
         "the fused operator RNN: an .npz with `parameters`; needs --mode --layers --units "
@@ -503,30 +529,47 @@ FORMATS = {
         _read_mxnet,
         _write_mxnet,
         (".npz",),
+        read_options=(*_NETWORK, "projection"),
     ),
     "cntk": Format(
         "OptimizedRNNStack: an .npz with `matrix`; needs the same",
         _read_cntk,
         _write_cntk,
         (".npz",),
+        read_options=_NETWORK,
     ),
     "tf1-cudnn": Format(
         "tf.contrib.cudnn_rnn: a checkpoint, or an .npz by its keys; simple RNNs need --mode",
         _read_tf1_cudnn,
         _write_tf1_cudnn,
         (".npz",),
+        read_options=("mode", "scope"),
+        write_options=("to_prefix",),
     ),
     "tf1-lstm-cell": Format(
         "BasicLSTMCell and its kind: likewise; see --forget-bias",
         _read_tf1_lstm_cell,
         _write_tf1_lstm_cell,
         (".npz",),
+        read_options=("forget_bias", "scope"),
+        write_options=("forget_bias", "to_prefix"),
     ),
     "checkpoint": Format(
         "tf.train.Checkpoint of layers CudnnRNN; several need --layer; is read only",
         _read_checkpoint,
+        read_options=("layer",),
     ),
 }
+
+
+def options_of(kind: Kind, path: str, name: str) -> set[str]:
+    """The options that a format's reader uses for this file."""
+    used = set(FORMATS[name].read_options)
+    if kind is Kind.NPZ and name == "params" and _HEADER in npz.read_npz_headers(path):
+        return set()  # the header tells all
+    if name == "keras" and kind is not Kind.KERAS_2_H5:
+        used.discard("direction")  # which these files tell
+    return used
 
 
 def guess(kind: Kind, path: str, options: argparse.Namespace) -> str:
@@ -540,7 +583,7 @@ def guess(kind: Kind, path: str, options: argparse.Namespace) -> str:
     if kind is Kind.KERAS_2_H5:
         layers = hdf5.read_headers(path)
         chosen = [layer for layer in layers if layer[0] in (options.layer or [layer[0]])]
-        legacy = [name for name, class_name, arrays in chosen if _is_legacy(class_name, arrays)]
+        legacy = [name for name, class_name, arrays in chosen if is_legacy(class_name, arrays)]
         stock = [name for name, class_name, _ in chosen if _is_recurrent(class_name)]
         if legacy and stock:
             raise output.UserError("Pass --from keras or --from keras-cudnn; the file has both.")
@@ -569,7 +612,7 @@ def guess(kind: Kind, path: str, options: argparse.Namespace) -> str:
     )
 
 
-def _is_legacy(class_name: str, arrays: list[Any]) -> bool:
+def is_legacy(class_name: str, arrays: list[Any]) -> bool:
     """Whether a layer is CuDNNLSTM or CuDNNGRU, which its bias tells where no class is told."""
     if class_name:
         return "CuDNN" in class_name

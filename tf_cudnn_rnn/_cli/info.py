@@ -124,6 +124,7 @@ def _loaded_facts() -> dict[str, Any]:
 
 def collect() -> dict[str, Any]:
     """Everything that can be found out; "problem" is a sentence if the library does not run."""
+    tensorflow.quiet()  # before anything asks for its version
     facts: dict[str, Any] = {
         "version": tf_cudnn_rnn.__version__,
         "library": _library_facts(),

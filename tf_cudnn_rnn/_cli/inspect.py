@@ -14,9 +14,10 @@ examples:
 
 PATH is a SavedModel's folder, a checkpoint (its path without ending, or its
 folder), or a file .keras, .h5, .weights.h5, .safetensors, .onnx or .npz. It
-may come from anybody: nothing of it is run, no pickle is loaded, and of large
-files only what describes the arrays is read. (TensorFlow itself reads the
-checkpoint's index; it has to be installed for that.)
+may come from anybody: nothing of it is run, and no pickle is loaded. ONNX
+models and SavedModels are read whole, up to 2 GiB; of the others only what
+describes the arrays is. (TensorFlow itself reads a checkpoint's index; it has
+to be installed for that.)
 
 The exit code is 0 if this library runs all that was found, and 1 if not, or
 if there was nothing.

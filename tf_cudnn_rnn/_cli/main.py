@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import tf_cudnn_rnn
 from tf_cudnn_rnn import _program
-from tf_cudnn_rnn._cli import output
+from tf_cudnn_rnn._cli import output, tensorflow
 
 # A module each, imported when it is needed: help should not wait.
 _COMMANDS = {
@@ -118,3 +118,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (output.UserError, ValueError) as error:
         output.say(str(error))
         return output.WRONG
+    except Exception as error:  # of others' code: a model's layers, TensorFlow, ONNX Runtime
+        output.say(f"{type(error).__name__}: {tensorflow.reason(error)}")
+        return output.FAILED

@@ -31,7 +31,14 @@ class UserError(Exception):
 
 def say(message: str) -> None:
     """Writes a message to stderr, after the program's name."""
-    print(f"{_program.NAME}: {' '.join(message.split())}", file=sys.stderr)
+    print(f"{_program.NAME}: {printable(' '.join(message.split()))}", file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """`text` with escapes for what is not printable, as a terminal would obey some of it."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def print_json(value: Any) -> None:
@@ -42,7 +49,7 @@ def print_json(value: Any) -> None:
 def wrapped(text: str, indent: int = 0) -> str:
     """`text` in lines of a terminal; long names and commands are not broken."""
     return textwrap.fill(
-        text,
+        printable(text.translate({ord("\n"): " ", ord("\t"): " "})),
         WIDTH,
         initial_indent=" " * indent,
         subsequent_indent=" " * indent,
@@ -93,7 +100,7 @@ class Progress:
     def show(self, text: str) -> None:
         """Replaces the line."""
         if self._shows:
-            text = text[: WIDTH - 1]
+            text = printable(text)[: WIDTH - 1]
             sys.stderr.write("\r" + text.ljust(self._length))
             sys.stderr.flush()
             self._length = len(text)

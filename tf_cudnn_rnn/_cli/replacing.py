@@ -6,10 +6,14 @@ import pathlib
 import signal
 import stat
 import tempfile
+import threading
 import types
 from collections.abc import Iterator
 
 from tf_cudnn_rnn._cli import output
+
+_PREFIX = ".tf_cudnn_rnn."
+_LONGEST_ENDING = 100  # bytes
 
 
 def check(path: str, force: bool) -> None:
@@ -43,30 +47,36 @@ def replacing(path: str, force: bool) -> Iterator[str]:
     check(path, force)
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
-    # Some writers go by the ending.
-    ending = "".join(pathlib.PurePath(name).suffixes[-2:])
-    descriptor, new = tempfile.mkstemp(prefix=f".{name[:100]}.", suffix=ending, dir=folder)
-    os.close(descriptor)
-    try:
-        with _interruptible():
+    # Some writers go by the ending. Of the name no more is kept, as it may have 255 bytes.
+    ending = pathlib.PurePath(name).suffix
+    ending = ending if len(os.fsencode(ending)) <= _LONGEST_ENDING else ""
+    with _interruptible():
+        descriptor, new = tempfile.mkstemp(prefix=_PREFIX, suffix=ending, dir=folder)
+        try:
+            os.close(descriptor)
             yield new
-        _settle(new, target)
-        if force:
-            os.replace(new, target)
-        else:
-            # Unlike a rename, a link does not replace what somebody else wrote meanwhile.
-            try:
-                os.link(new, target)
-            except FileExistsError:
-                raise output.UserError(f"{path} exists already; --force replaces it.") from None
-            except OSError:  # some file systems have no links
-                check(path, force)
-                os.replace(new, target)
-        with contextlib.suppress(OSError):
-            _sync(folder)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(new)
+            _settle(new, target)
+            _place(new, target, path, force)
+            with contextlib.suppress(OSError):
+                _sync(folder)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(new)
+
+
+def _place(new: str, target: str, path: str, force: bool) -> None:
+    """Renames a file to its target, which `path` leads to."""
+    if force:
+        os.replace(new, target)
+        return
+    # Unlike a rename, a link does not replace what somebody else wrote meanwhile.
+    try:
+        os.link(new, target)
+    except FileExistsError:
+        raise output.UserError(f"{path} exists already; --force replaces it.") from None
+    except OSError:  # some file systems have no links
+        check(path, force)
+        os.replace(new, target)
 
 
 def _settle(new: str, target: str) -> None:
@@ -91,18 +101,21 @@ def _sync(path: str) -> None:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Lets SIGTERM end the block as an exception, as Ctrl-C does."""
+    """Lets SIGTERM and SIGHUP end the block as an exception, as Ctrl-C does."""
 
     def stop(number: int, frame: types.FrameType | None) -> None:
         del frame
         raise SystemExit(128 + number)
 
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not in the main thread
-        yield
-        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    # What is ignored, as nohup does, stays so; None is a handler that Python cannot put back.
+    changed = {n: old for n, old in before.items() if old not in (signal.SIG_IGN, None)}
+    if threading.current_thread() is not threading.main_thread():  # which alone may change them
+        changed = {}
+    for number in changed:
+        signal.signal(number, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, old in changed.items():
+            signal.signal(number, old)

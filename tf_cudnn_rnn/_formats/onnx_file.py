@@ -6,7 +6,7 @@ The order of gates is in `onnx.py`; here stands the file.
 import math
 import os
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,10 @@ _DTYPES = {_FLOAT: "<f4", _FLOAT16: "<f2", _DOUBLE: "<f8"}
 _CODES = {"float32": _FLOAT, "float16": _FLOAT16, "float64": _DOUBLE}
 
 _OPSET, _IR_VERSION = 17, 8  # of 2022, which runtimes have
+# What may stand between the nodes of a stack: it moves numbers, or, in inference, does nothing.
+_MOVERS = frozenset(
+    (b"Transpose", b"Reshape", b"Squeeze", b"Unsqueeze", b"Flatten", b"Identity", b"Dropout")
+)
 # Of a node's inputs.
 _X, _W, _R, _B, _P = 0, 1, 2, 3, 7
 _NAMES = {_W: "W", _R: "R", _B: "B", _P: "P"}
@@ -59,12 +63,16 @@ class FileNode(NamedTuple):
       attributes: as in the node.
       tensors: W, R, B and P, of which the latter may be missing; None for one that the graph
         computes.
+      source: the tensor that X is, before what only moves its numbers; "" if there is none.
+      output: the tensor Y; "" if there is none.
     """
 
     name: str
     op_type: str
     attributes: dict[str, Any]
     tensors: dict[str, Tensor | None]
+    source: str
+    output: str
 
     def as_arrays(self) -> OnnxNode:
         """The node with its weights, which are not copied; ValueError if they are not there."""
@@ -134,6 +142,7 @@ def read_nodes(path: str | os.PathLike[str]) -> list[FileNode]:
 def _nodes(fields: wire.Fields, graph: memoryview) -> list[FileNode]:
     wanted = []
     tensors = {}
+    moved: dict[str, str] = {}  # an output of a node that moves numbers, and its input
     ops = {op.encode() for op in OPS.values()}
     for number, value in fields.of(graph):
         if number == _GRAPH_INITIALIZER:
@@ -146,7 +155,43 @@ def _nodes(fields: wire.Fields, graph: memoryview) -> list[FileNode]:
                 wanted.append(wire.part(value))
             elif op == b"Constant":
                 tensors |= _constant(fields, wire.part(value))
-    return [_node(fields, node, tensors) for node in wanted]
+            elif op in _MOVERS:
+                inputs, outputs = _ends(fields, wire.part(value))
+                if inputs and outputs:
+                    moved[outputs[0]] = inputs[0]
+    return [_node(fields, node, tensors, moved) for node in wanted]
+
+
+def _ends(fields: wire.Fields, node: memoryview) -> tuple[list[str], list[str]]:
+    """The names of a node's inputs and outputs."""
+    inputs, outputs = [], []
+    for number, value in fields.of(node):
+        if number == _NODE_INPUT:
+            inputs.append(wire.text(value))
+        elif number == _NODE_OUTPUT:
+            outputs.append(wire.text(value))
+    return inputs, outputs
+
+
+def _origin(tensor: str, moved: dict[str, str]) -> str:
+    """Where the numbers of a tensor come from; "" if they go round in a circle."""
+    way = []
+    while tensor in moved:
+        way.append(tensor)
+        # The next walk starts where this one ends, so that a long way is gone once.
+        tensor = moved.pop(tensor)
+    origin = "" if tensor in set(way) else tensor
+    moved.update(dict.fromkeys(way, origin))
+    return origin
+
+
+def breaks_of(nodes: Sequence[FileNode]) -> list[tuple[FileNode, FileNode]]:
+    """Neighbours in a list of nodes of which the first does not feed the second: no stack."""
+    return [
+        (first, second)
+        for first, second in zip(nodes, nodes[1:], strict=False)
+        if not first.output or first.output != second.source
+    ]
 
 
 def _constant(fields: wire.Fields, node: memoryview) -> dict[str, Tensor]:
@@ -189,19 +234,20 @@ def _tensor(fields: wire.Fields, message: memoryview) -> tuple[str, Tensor]:
     return name, Tensor(shape, dtype, None if is_elsewhere else content)
 
 
-def _node(fields: wire.Fields, node: memoryview, tensors: Mapping[str, Tensor]) -> FileNode:
+def _node(
+    fields: wire.Fields,
+    node: memoryview,
+    tensors: Mapping[str, Tensor],
+    moved: dict[str, str],
+) -> FileNode:
     name = op = ""
-    inputs, outputs = [], []
+    inputs, outputs = _ends(fields, node)
     attributes = {}
     for number, value in fields.of(node):
         if number == _NODE_NAME:
             name = wire.text(value)
         elif number == _NODE_OP:
             op = wire.text(value)
-        elif number == _NODE_INPUT:
-            inputs.append(wire.text(value))
-        elif number == _NODE_OUTPUT:
-            outputs.append(wire.text(value))
         elif number == _NODE_ATTRIBUTE:
             key, content = _attribute(fields, wire.part(value))
             attributes[key] = content
@@ -210,7 +256,9 @@ def _node(fields: wire.Fields, node: memoryview, tensors: Mapping[str, Tensor]) 
         for index, letter in _NAMES.items()
         if index < len(inputs) and inputs[index]
     }
-    return FileNode(name or (outputs or [""])[0], op, attributes, found)
+    output = outputs[0] if outputs else ""
+    source = _origin(inputs[_X], moved) if inputs else ""
+    return FileNode(name or output, op, attributes, found, source, output)
 
 
 def _attribute(fields: wire.Fields, message: memoryview) -> tuple[str, Any]:

@@ -39,14 +39,19 @@ class Node(NamedTuple):
       attributes: the texts, numbers and flags among those that recurrent ops have, if they are
         not the default.
       inputs: the shape of each input, as far as the file tells.
-      outputs: the same of the outputs.
     """
 
     name: str
     op: str
     attributes: dict[str, Any]
     inputs: list[Shape]
-    outputs: list[Shape]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The same for copies of a node: names are those of a function, of which there are more."""
+        attributes = tuple(sorted(self.attributes.items()))
+        shapes = tuple(None if shape is None else tuple(shape) for shape in self.inputs)
+        return self.name, self.op, attributes, shapes
 
 
 class _Graph:
@@ -161,10 +166,10 @@ def _read(graph: _Graph, node: memoryview) -> Node:
         elif number == _INPUT:
             inputs.append(wire.text(value))
     attributes = _attributes(fields, node)
-    outputs = attributes.pop(_SHAPES, [])
+    attributes.pop(_SHAPES, None)
     # "^name" is no tensor, only what must come before.
     shapes = [graph.shape_of(tensor) for tensor in inputs if not tensor.startswith("^")]
-    return Node(name, op, attributes, shapes, outputs)
+    return Node(name, op, attributes, shapes)
 
 
 def _attributes(fields: wire.Fields, message: memoryview, field: int = _ATTR) -> dict[str, Any]:
