@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import keras
 import numpy as np
 import pytest
 
@@ -88,7 +89,10 @@ def test_other_modes(run, tmp_path, name, rnn_mode):
     golden.assert_bits(read_params(back).params, canonical.params)
     if mode:
         result = run("convert", middle, back, "--to", "params", *layers, "--force")
-        assert result.code == 2 and "--mode rnn_tanh" in result.err
+        if name == "keras":  # the model's config tells
+            golden.assert_bits(read_params(back).params, canonical.params)
+        else:
+            assert result.code == 2 and "--mode rnn_tanh" in result.err
 
 
 @pytest.mark.parametrize(
@@ -441,3 +445,18 @@ def test_signals_after_the_write(tmp_path, monkeypatch, number, step):
             pass
     assert raised.value.code == 128 + number
     assert not list(tmp_path.iterdir()) and signal.getsignal(number) == before
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras' own
+@pytest.mark.parametrize("activation, mode", [("relu", "rnn_relu"), ("tanh", "rnn_tanh")])
+def test_a_model_of_keras_tells_the_activation_of_its_simple_rnn(tmp_path, run, activation, mode):
+    path = str(tmp_path / "simple.keras")
+    rnn = keras.layers.SimpleRNN(4, activation=activation)
+    keras.Sequential([keras.Input((None, 3)), rnn]).save(path)
+    target = tmp_path / "simple.npz"
+    assert run("convert", path, str(target), "--to", "params").code == 0
+    assert mode in run("inspect", str(target)).out
+    other = {"rnn_relu": "rnn_tanh", "rnn_tanh": "rnn_relu"}[mode]
+    result = run("convert", path, str(tmp_path / "b.npz"), "--to", "params", "--mode", other)
+    assert result.code == 2
+    assert f"--mode must be {mode}, as the model in " in result.err

@@ -212,6 +212,38 @@ def _read_torch(kind: Kind, path: str, options: argparse.Namespace) -> Canonical
         return weights.from_torch(arrays, mode or _mode(options), prefix=prefix)
 
 
+def _simple_modes(path: str) -> set[RnnMode]:
+    """The modes of the simple RNNs that the config of a `.keras` file has, by their activations."""
+    modes: dict[Any, RnnMode] = {"tanh": "rnn_tanh", "relu": "rnn_relu"}
+    config, _ = keras_file.read_config(path)
+    found = set()
+    left = [config]
+    while left:
+        value = left.pop()
+        if isinstance(value, list):
+            left += value
+        elif isinstance(value, dict):
+            left += value.values()
+            inner = value.get("config")
+            if value.get("class_name") == "SimpleRNN" and isinstance(inner, dict):
+                activation = inner.get("activation")
+                if isinstance(activation, str) and activation in modes:
+                    found.add(modes[activation])
+    return found
+
+
+def _mode_of_keras(kind: Kind, path: str, recurrent: Array, options: argparse.Namespace) -> RnnMode:
+    """The mode of a layer; of a simple RNN, what the model's config says, if that is one thing."""
+    gates = _gates_of(recurrent.shape, recurrent.shape[0] if recurrent.ndim else 0)
+    modes = _simple_modes(path) if kind is Kind.KERAS and gates == 1 else set()
+    if modes and options.mode is not None and options.mode not in modes:
+        raise output.UserError(
+            f"--mode must be {' or '.join(sorted(modes))}, as the model in {path} says; "
+            f"got {options.mode}."
+        )
+    return modes.pop() if len(modes) == 1 else _mode(options, gates)
+
+
 def _read_keras(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
     _needs(kind, (Kind.KERAS, Kind.KERAS_3_H5, Kind.KERAS_2_H5), "keras")
     if kind is Kind.KERAS_2_H5:
@@ -234,8 +266,7 @@ def _read_keras(kind: Kind, path: str, options: argparse.Namespace) -> Canonical
     directions = {layer.direction for layer in stack}
     if len(directions) > 1:
         raise output.UserError("All layers of a stack must be bidirectional, or none.")
-    recurrent = stack[0].arrays[1]
-    mode = _mode(options, _gates_of(recurrent.shape, recurrent.shape[0] if recurrent.ndim else 0))
+    mode = _mode_of_keras(kind, path, stack[0].arrays[1], options)
     with untrusted.named(path):
         return weights.from_keras(
             [layer.arrays for layer in stack], mode, direction=directions.pop()
