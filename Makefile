@@ -6,8 +6,8 @@ VENV_PYTHON := .venv/bin/python
 # Its name tells the interpreter, so that another PYTHON= makes another .venv.
 VENV_STAMP := .venv/installed-for-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
 
-.PHONY: build demo test test-quick test-arm test-amx test-avx512 test-sanitizers test-machines test-writers test-matrix test-matrix-arm test-systems release-check fuzz wheel wheels lint format \
-	bench results clean
+.PHONY: build demo test test-quick test-arm test-amx test-avx512 test-sanitizers test-machines test-matrix test-matrix-arm \
+	test-systems test-writers release-check fuzz wheel wheels lint format bench results clean
 
 # The shared library, in place: afterwards `import tf_cudnn_rnn` works in .venv.
 build: .tf_configure.bazelrc

@@ -28,9 +28,9 @@ def find_bazel() -> str:
     return bazel
 
 
-def run(command: list, folder: pathlib.Path) -> None:
-    """Runs a command that explains itself when it fails."""
-    if subprocess.run(command, cwd=folder).returncode != 0:
+def run(command: list, folder: pathlib.Path, environment: dict | None = None) -> None:
+    """Runs a command that explains itself when it fails, in this environment or another."""
+    if subprocess.run(command, cwd=folder, env=environment).returncode != 0:
         raise BuildError(f"tf_cudnn_rnn was not built: `{' '.join(map(str, command))}` failed.")
 
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 
 import libraries
+import release_notes
 import wheels
 
 ROOT = libraries.ROOT
@@ -44,9 +45,7 @@ def check_sources() -> str:
     ).stdout.splitlines()
     if changed:
         raise Failure(f"{len(changed)} files are not committed, {changed[0][3:]} among them")
-    version = re.search(
-        r'^__version__ = "(.+)"', (ROOT / "tf_cudnn_rnn" / "__init__.py").read_text(), re.MULTILINE
-    )[1]
+    version = release_notes.read_version()
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     if not re.search(
         rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE

@@ -11,6 +11,12 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
+def read_version() -> str:
+    """Returns the version, from the one place where it stands."""
+    source = (ROOT / "tf_cudnn_rnn" / "__init__.py").read_text(encoding="utf-8")
+    return re.search(r'^__version__ = "(.+)"', source, re.MULTILINE)[1]
+
+
 def notes(tag: str, version: str, changelog: str) -> str:
     """Returns the section of `version`, without its heading.
 
@@ -29,11 +35,9 @@ def notes(tag: str, version: str, changelog: str) -> str:
 
 def main() -> None:
     """See above."""
-    source = (ROOT / "tf_cudnn_rnn" / "__init__.py").read_text(encoding="utf-8")
-    version = re.search(r'^__version__ = "(.+)"', source, re.MULTILINE)[1]
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     try:
-        sys.stdout.write(notes(sys.argv[1], version, changelog))
+        sys.stdout.write(notes(sys.argv[1], read_version(), changelog))
     except ValueError as error:
         sys.exit(str(error))
 

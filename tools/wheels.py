@@ -132,9 +132,7 @@ def pack(folder: pathlib.Path, machine: str) -> pathlib.Path:
     }
 
     def run(module: str, *arguments) -> None:
-        command = [sys.executable, "-m", module, *map(str, arguments)]
-        if subprocess.run(command, cwd=libraries.ROOT, env=environment).returncode != 0:
-            raise libraries.BuildError(f"No wheel was made: `python -m {module} ...` failed.")
+        libraries.run([sys.executable, "-m", module, *arguments], libraries.ROOT, environment)
 
     run("hatchling", "build", "--target", "wheel", "--directory", raw)
     [wheel] = raw.iterdir()

@@ -116,6 +116,11 @@ def _gates_of(kernel_shape: tuple[int, ...], units: int) -> int:
     return columns // units if units and not columns % units else 0
 
 
+def _gates_of_keras(recurrent: Array) -> int:
+    """How many gates a layer's recurrent kernel, [H, G*H], has; 0 if it is none."""
+    return _gates_of(recurrent.shape, recurrent.shape[0] if recurrent.ndim else 0)
+
+
 # ------------------------------------------------------------------------------------
 # Readers
 # ------------------------------------------------------------------------------------
@@ -234,7 +239,7 @@ def _simple_modes(path: str) -> set[RnnMode]:
 
 def _mode_of_keras(kind: Kind, path: str, recurrent: Array, options: argparse.Namespace) -> RnnMode:
     """The mode of a layer; of a simple RNN, what the model's config says, if that is one thing."""
-    gates = _gates_of(recurrent.shape, recurrent.shape[0] if recurrent.ndim else 0)
+    gates = _gates_of_keras(recurrent)
     modes = _simple_modes(path) if kind is Kind.KERAS and gates == 1 else set()
     if modes and options.mode is not None and options.mode not in modes:
         raise output.UserError(
@@ -287,7 +292,7 @@ def _read_keras_2(path: str, options: argparse.Namespace, legacy: bool) -> Canon
     is_wrapped = stack[0].class_name.startswith("Bidirectional(") or len(stack[0].arrays) > 3
     direction: Direction = "bidirectional" if is_wrapped else options.direction
     recurrent = stack[0].arrays[1] if len(stack[0].arrays) > 1 else np.zeros([0])
-    mode = _mode(options, _gates_of(recurrent.shape, recurrent.shape[0] if recurrent.ndim else 0))
+    mode = _mode(options, _gates_of_keras(recurrent))
     read = weights.from_keras_cudnn if legacy else weights.from_keras
     with untrusted.named(path):
         return read(stack, mode, direction=direction)
