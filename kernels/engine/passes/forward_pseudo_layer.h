@@ -273,12 +273,11 @@ class ForwardPseudoLayer {
         CellForwardStep<Operand>& cell = cells[i];
         cell.input_gates = input_gates_.rows[row + rank];
         cell.recurrent_new_bias = recurrent_new_bias_;
-        if (c_ != nullptr) cell.c = c_ + rank * H;
+        cell.c = c_ == nullptr ? nullptr : c_ + rank * H;
         cell.h = cell_outputs + rank;
-        if (saved_rows_ != nullptr) {
-          cell.saved = saved_rows_ + row + rank;
-          cell.saves_past_caches = saves_past_caches_;
-        }
+        cell.saved =
+            saved_rows_ == nullptr ? nullptr : saved_rows_ + row + rank;
+        cell.saves_past_caches = saves_past_caches_;
       }
       cell_forward(cells, count);
       if (d_.has_projection()) return;

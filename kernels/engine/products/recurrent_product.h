@@ -158,26 +158,28 @@ class RecurrentProduct {
     return {panel, ranks.begin, ranks.end, PanelRows::kNone};
   }
 
-  // What a cell knows of R, of which `packed` is the share's panel; nullptr if
-  // sums are there in its place.
-  CellForwardStep<Operand> CellOf(const PanelRows& share, const Operand* packed,
-                                  const Operand* const* h_prev) const {
-    CellForwardStep<Operand> cell{};
+  // Sets what a cell knows of R, of which `packed` is the share's panel;
+  // nullptr if sums are there in its place.
+  void SetCell(const PanelRows& share, const Operand* packed,
+               const Operand* const* h_prev,
+               CellForwardStep<Operand>& cell) const {
     cell.rows = share.row_end - share.row_begin;
     cell.hidden_size = d_.hidden_size;
     cell.unit = share.panel * panels_.units();
     cell.units = std::min(panels_.units(), d_.hidden_size - cell.unit);
     cell.depth = panels_.depth();
     cell.recurrent = packed;
-    if (packed == nullptr) cell.recurrent_sums = sum_rows_ + share.row_begin;
+    cell.next_recurrent = nullptr;
+    cell.recurrent_sums =
+        packed == nullptr ? sum_rows_ + share.row_begin : nullptr;
     cell.h_prev = h_prev + share.row_begin;
-    return cell;
   }
 
   template <typename Run>
   void RunCell(const PanelRows& share, const Operand* packed,
                const Operand* const* h_prev, Run run_cells) const {
-    CellForwardStep<Operand> cell = CellOf(share, packed, h_prev);
+    CellForwardStep<Operand> cell;
+    SetCell(share, packed, h_prev, cell);
     run_cells(&cell, &share, 1);
   }
 
@@ -189,7 +191,7 @@ class RecurrentProduct {
           CellForwardStep<Operand> cells[speed::kMaxPanelsTogether];
           for (int i = 0; i < count; ++i) {
             const PanelRows& share = shares[i];
-            cells[i] = CellOf(share, panels_.panel(share.panel), h_prev);
+            SetCell(share, panels_.panel(share.panel), h_prev, cells[i]);
             if (share.next_panel != PanelRows::kNone) {
               cells[i].next_recurrent = panels_.panel(share.next_panel);
             }
