@@ -52,8 +52,7 @@ memory() {
   fi
   ((status == 0)) || return "$status"
   local bin=build/fuzz/memory
-  # Not descriptor and layouts, which make messages: strings of the standard library are not compiled with it.
-  for target in conversions sequences; do
+  for target in conversions descriptor layouts sequences; do
     "$bin/$target" --random=1000000 --seconds=30 "tests/fuzz/engine/corpus/$target"
   done
   for isa in $("$bin/isas"); do
