@@ -11,14 +11,18 @@ from tests.keras.pairs import LAYERS, MASK, H, I, T
 from tf_cudnn_rnn.keras import _accelerate, accelerate
 
 CLASSES = [getattr(keras.layers, name) for name in LAYERS]
+MAKERS = ["make_train_function", "make_test_function", "make_predict_function"]
 
 
 @pytest.fixture(autouse=True)
 def _keras_is_left_as_it_was():
     before = [vars(cls).get("inner_loop") for cls in CLASSES]
     assert before[2] is None  # SimpleRNN inherits it
+    makers = [getattr(keras.Model, name) for name in MAKERS]
     yield
     assert [vars(cls).get("inner_loop") for cls in CLASSES] == before
+    assert [getattr(keras.Model, name) for name in MAKERS] == makers
+    assert not vars(keras.Model).keys() & set(MAKERS)
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -126,3 +130,135 @@ def test_what_xla_compiles_runs_in_the_loop(layer_class):
         model.fit(x, y, verbose=0)
         assert model.layers[0].fallback_reason.startswith("jit_compile must be False")
     assert model.jit_compile
+
+
+# ------------------------------------------------------------------------------------
+# What was traced before
+# ------------------------------------------------------------------------------------
+
+
+def _model(layer=None):
+    model = keras.Sequential([layer or keras.layers.LSTM(H), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    return model
+
+
+def _x_and_y():
+    return pairs.inputs("float32"), np.zeros([len(MASK), 1], np.float32)
+
+
+USES = {
+    "fit": lambda model, x, y: model.fit(x, y, verbose=0),
+    "evaluate": lambda model, x, y: model.evaluate(x, y, verbose=0),
+    "predict": lambda model, x, y: model.predict(x, verbose=0),
+    "train_on_batch": lambda model, x, y: model.train_on_batch(x, y),
+}
+
+
+@pytest.mark.parametrize("use", list(USES))
+def test_a_model_that_was_used_before_is_traced_again(use):
+    model, (x, y) = _model(), _x_and_y()
+    USES[use](model, x, y)
+    with accelerate():
+        assert not hasattr(model.layers[0], "runs_fused")
+        USES[use](model, x, y)
+        assert model.layers[0].runs_fused
+
+
+def test_it_is_traced_again_once():
+    model, (x, y) = _model(), _x_and_y()
+    with accelerate():
+        model.fit(x, y, verbose=0)
+        function = model.train_function
+        model.fit(x, y, verbose=0)
+        with accelerate():
+            model.fit(x, y, verbose=0)
+        assert model.train_function is function
+
+
+def test_a_model_without_stock_layers_is_not_traced_again():
+    model, (x, y) = _model(tf_cudnn_rnn.keras.LSTM(H)), _x_and_y()
+    model.fit(x, y, verbose=0)
+    function = model.train_function
+    with accelerate():
+        model.fit(x, y, verbose=0)
+    assert model.train_function is function
+
+
+# ------------------------------------------------------------------------------------
+# One model
+# ------------------------------------------------------------------------------------
+
+
+def test_one_model():
+    one, other, (x, y) = _model(), _model(), _x_and_y()
+    one.fit(x, y, verbose=0)
+    expected = one.predict(x, verbose=0)
+    acceleration = accelerate(one)
+    np.testing.assert_allclose(one.predict(x, verbose=0), expected, atol=1e-6)
+    assert one.layers[0].runs_fused
+    other.fit(x, y, verbose=0)
+    assert not hasattr(other.layers[0], "runs_fused")
+    acceleration.undo()
+    acceleration.undo()  # once more does nothing
+    one.layers[0].runs_fused = None
+    np.testing.assert_array_equal(one.predict(x, verbose=0), expected)
+    assert one.layers[0].runs_fused is None
+
+
+def test_one_model_twice():
+    model, x = _model(), _x_and_y()[0]
+    first = accelerate(model)
+    with accelerate(model):
+        first.undo()
+        model(x)
+        assert model.layers[0].runs_fused
+    model.layers[0].runs_fused = None
+    model(x)
+    assert model.layers[0].runs_fused is None
+
+
+def test_layers_at_any_depth_and_models_inside():
+    inner = keras.Sequential([keras.layers.Bidirectional(keras.layers.GRU(H)), keras.layers.Dense(1)])
+    inner.compile("sgd", "mse")
+    x, y = _x_and_y()
+    inner.fit(x, y, verbose=0)
+    model = keras.Sequential([inner, keras.layers.Dense(1)])
+    with accelerate(model):
+        inner.fit(x, y, verbose=0)
+        assert inner.layers[0].forward_layer.runs_fused
+        assert inner.layers[0].backward_layer.runs_fused
+
+
+def test_one_layer():
+    layer = keras.layers.SimpleRNN(H)
+    with accelerate(layer):
+        layer(pairs.inputs("float32"))
+    assert layer.runs_fused
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+def test_an_accelerated_model_is_saved_as_it_is(tmp_path):
+    model, x = _model(), _x_and_y()[0]
+    expected = model.predict(x, verbose=0)
+    with accelerate(model):
+        model.save(tmp_path / "model.keras")
+        clone = keras.models.clone_model(model)
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict(x, verbose=0), expected)
+    clone(x)
+    for copy in (loaded, clone):
+        assert type(copy.layers[0]) is keras.layers.LSTM
+        assert not hasattr(copy.layers[0], "runs_fused")
+
+
+def test_nothing_to_accelerate_is_told():
+    model = _model(tf_cudnn_rnn.keras.LSTM(H))
+    with pytest.warns(UserWarning, match="has no effect: the model has no keras.layers.LSTM"):
+        accelerate(model).undo()
+
+
+@pytest.mark.parametrize("model", ["model.keras", keras.layers.LSTM])
+def test_no_model(model):
+    with pytest.raises(TypeError, match="`model` must be a Keras model or layer; got"):
+        accelerate(model)

@@ -1,66 +1,66 @@
 """Makes Keras' own layers run fused."""
 
 import contextlib
+import types
+import weakref
 from typing import Any
 
 import keras
 
-from tf_cudnn_rnn.keras import _inner_loop
+from tf_cudnn_rnn.keras import _inner_loop, _warnings
 from tf_cudnn_rnn.keras._environment import TESTED_KERAS
+from tf_cudnn_rnn.keras._drop_in import DropIn
+from tf_cudnn_rnn.keras._models import layers_of
 
-_CLASSES: tuple[Any, ...] = (keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
-_ABSENT = object()  # SimpleRNN inherits the method
-
-_active: set["Acceleration"] = set()
-_originals: dict[Any, Any] = {}
+_LAYERS: tuple[Any, ...] = (keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
+# What Keras calls at the beginning of fit, evaluate, predict and the like, and what it makes.
+_FUNCTIONS = {
+    "make_train_function": "train_function",
+    "make_test_function": "test_function",
+    "make_predict_function": "predict_function",
+}
 
 
 class Acceleration(contextlib.AbstractContextManager["Acceleration"]):
     """What accelerate() returns. Leaving its `with` block, or undo(), ends it."""
 
-    def __init__(self) -> None:
-        if not _active:
-            for cls in _CLASSES:
-                _originals[cls] = vars(cls).get("inner_loop", _ABSENT)
-                cls.inner_loop = _inner_loop.inner_loop
-        _active.add(self)
-
     def undo(self) -> None:
         """Gives Keras its loops back, unless another acceleration is in force."""
-        if self not in _active:
-            return
-        _active.remove(self)
-        if not _active:
-            for cls, method in _originals.items():
-                if method is _ABSENT:
-                    del cls.inner_loop
-                else:
-                    cls.inner_loop = method
-            _originals.clear()
+        raise NotImplementedError
 
     def __exit__(self, *_: object) -> None:
         self.undo()
 
 
-def accelerate() -> Acceleration:
+def accelerate(model: keras.Layer | None = None) -> Acceleration:
     """Lets keras.layers.LSTM, GRU and SimpleRNN run as fused ops, as the drop-ins do.
 
-    It acts at once, on layers that exist and layers to come, wrapped ones and subclasses
-    included, until the end of a `with` block or until undo() of what it returns:
+    Without a model it is for all layers of the process: those that exist and those to come,
+    wrapped ones and subclasses included. It acts until the end of a `with` block, or until
+    undo() of what it returns:
 
         with tf_cudnn_rnn.keras.accelerate():
             model.fit(x, y)
+
+    With a model it is for the layers of that model alone:
+
+        tf_cudnn_rnn.keras.accelerate(model)
+        model.fit(x, y)
 
     Results do not change. What the fused op cannot do stays in Keras' loop, and a layer made
     with use_cudnn=False does, too. Each layer's `runs_fused` and `fallback_reason` tell, as
     those of the drop-ins.
 
-    A function keeps what it was traced with. So accelerate before the first fit, evaluate or
-    predict of a model, or compile the model again; and what was traced within the block stays
-    fused after it.
+    A model that has been trained or used before is traced again by its next fit, evaluate or
+    predict. What was traced within the block stays fused after it. A tf.function of your own
+    keeps what it was traced with: accelerate before its first call.
+
+    Args:
+      model: a model or layer; None for all of Keras' layers.
 
     Raises:
       RuntimeError: this version of Keras has not been tested. The drop-in layers may work.
+      TypeError: `model` is no Keras layer.
     """
     version = keras.__version__
     if ".".join(version.split(".")[:2]) not in TESTED_KERAS:
@@ -69,4 +69,104 @@ def accelerate() -> Acceleration:
             f"{TESTED_KERAS[0]} to {TESTED_KERAS[-1]}; found {version}. Use the layers of "
             "tf_cudnn_rnn.keras instead, which override that method without touching Keras."
         )
-    return Acceleration()
+    if model is None:
+        return _OfAllLayers()
+    if not isinstance(model, keras.Layer):
+        raise TypeError(
+            f"`model` must be a Keras model or layer; got {type(model).__name__}. Leave it out to "
+            "accelerate all layers."
+        )
+    return _OfModel(model)
+
+
+def _stock_layers(model: keras.Layer) -> list[keras.Layer]:
+    return [layer for layer in layers_of(model, _LAYERS) if not isinstance(layer, DropIn)]
+
+
+def _forget_functions(model: keras.Layer) -> None:
+    """Lets Keras trace anew what it has traced for `model` and for models inside it."""
+    for one in layers_of(model, (keras.Model,)):
+        for function in _FUNCTIONS.values():
+            setattr(one, function, None)
+
+
+# How many accelerations each layer has by itself.
+_accelerated: "weakref.WeakKeyDictionary[keras.Layer, int]" = weakref.WeakKeyDictionary()
+
+
+class _OfModel(Acceleration):
+    """Replaces the method of each stock layer of a model."""
+
+    def __init__(self, model: keras.Layer) -> None:
+        self._model = model
+        self._layers = _stock_layers(model)
+        if not self._layers:
+            _warnings.warn(
+                f"accelerate({model.name!r}) has no effect: the model has no keras.layers.LSTM, "
+                "GRU or SimpleRNN yet. A model that makes them when it is built must be built "
+                "first; drop-ins run fused as they are."
+            )
+        for layer in self._layers:
+            _accelerated[layer] = _accelerated.get(layer, 0) + 1
+            # In __dict__, for Keras and TensorFlow track what is set as an attribute.
+            layer.__dict__["inner_loop"] = types.MethodType(_inner_loop.inner_loop, layer)
+        _forget_functions(model)
+
+    def undo(self) -> None:
+        for layer in self._layers:
+            _accelerated[layer] -= 1
+            if not _accelerated[layer]:
+                del _accelerated[layer], layer.__dict__["inner_loop"]
+        if self._layers:
+            _forget_functions(self._model)
+        self._layers = []
+
+
+_active: set[Acceleration] = set()
+_originals: dict[tuple[type, str], Any] = {}
+_ABSENT = object()  # what a class inherits
+# Models whose functions were traced, or forgotten, since the first of _active began.
+_renewed: "weakref.WeakSet[keras.Model]" = weakref.WeakSet()
+
+
+class _OfAllLayers(Acceleration):
+    """Replaces the method of Keras' classes, while there is any such object."""
+
+    def __init__(self) -> None:
+        if not _active:
+            for cls in _LAYERS:
+                _replace(cls, "inner_loop", _inner_loop.inner_loop)
+            for method in _FUNCTIONS:
+                _replace(keras.Model, method, _renewing(getattr(keras.Model, method)))
+        _active.add(self)
+
+    def undo(self) -> None:
+        if self not in _active:
+            return
+        _active.remove(self)
+        if not _active:
+            for (cls, name), original in _originals.items():
+                if original is _ABSENT:
+                    delattr(cls, name)
+                else:
+                    setattr(cls, name, original)
+            _originals.clear()
+            _renewed.clear()
+
+
+def _replace(cls: type, name: str, method: Any) -> None:
+    _originals[cls, name] = vars(cls).get(name, _ABSENT)
+    setattr(cls, name, method)
+
+
+def _renewing(make_function: Any) -> Any:
+    """A method of keras.Model that makes a function; it forgets what the loop was traced into."""
+
+    def make(model: keras.Model, force: bool = False) -> Any:
+        if model not in _renewed:
+            _renewed.add(model)
+            if _stock_layers(model):
+                _forget_functions(model)
+        return make_function(model, force=force)
+
+    return make
