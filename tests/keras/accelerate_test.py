@@ -219,7 +219,9 @@ def test_one_model_twice():
 
 
 def test_layers_at_any_depth_and_models_inside():
-    inner = keras.Sequential([keras.layers.Bidirectional(keras.layers.GRU(H)), keras.layers.Dense(1)])
+    inner = keras.Sequential(
+        [keras.layers.Bidirectional(keras.layers.GRU(H)), keras.layers.Dense(1)]
+    )
     inner.compile("sgd", "mse")
     x, y = _x_and_y()
     inner.fit(x, y, verbose=0)
