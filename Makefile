@@ -7,7 +7,7 @@ VENV_PYTHON := .venv/bin/python
 VENV_STAMP := .venv/installed-for-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
 
 .PHONY: build demo test test-quick test-arm test-amx test-avx512 test-sanitizers test-machines test-matrix test-matrix-arm \
-	test-systems test-writers release-check fuzz wheel wheels lint format bench results clean
+	test-systems test-writers release-check fuzz wheel wheels lint format docs bench results clean
 
 # The shared library, in place: afterwards `import tf_cudnn_rnn` works in .venv.
 build: .tf_configure.bazelrc
@@ -103,7 +103,12 @@ lint: $(VENV_STAMP)
 format: $(VENV_STAMP)
 	tools/lint.sh fix
 
-# Removes what the other targets made, except .venv, .venv-peers and .npm.
+# The site of documentation, in build/docs/html; a link or name that leads nowhere fails. Needs Python 3.11 or newer, and
+# neither TensorFlow nor a build.
+docs:
+	PYTHON="$(PYTHON)" tools/docs.sh
+
+# Removes what the other targets made, except .venv, .venv-docs, .venv-peers and .npm.
 clean:
 	if bazel=$$(command -v bazel || command -v bazelisk); then $$bazel clean --expunge; fi
 	rm -rf build dist .tf_configure.bazelrc .pytest_cache .ruff_cache .hypothesis

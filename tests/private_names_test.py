@@ -21,6 +21,10 @@ _CALL_STACK = "documented by Python, in spite of its name"
 
 # Of Keras and Python.
 READ_BY_THE_PACKAGE = {
+    "tf_cudnn_rnn/_program.py": {
+        "_exit": "documented by Python, in spite of its name",
+        "_getframe": _CALL_STACK,
+    },
     "tf_cudnn_rnn/keras/_dropout_seed.py": {"_getframe": _CALL_STACK},
     "tf_cudnn_rnn/keras/_files.py": {
         "_h5_entry_group": "Keras' stores read whatever size a file says, which has to be compared",
@@ -74,7 +78,7 @@ READ_BY_OTHERS = {
         "_formats": "where each matrix of `params` begins",
     },
     "tests/keras/environment_test.py": {"_environment": "calls it with other versions of Keras"},
-    "tests/python/import_test.py": {"_library": "tests it"},
+    "tests/python/import_test.py": {"_elf": "tests it", "_library": "tests it"},
     "tests/python/keras_weights_test.py": {
         "_layout": "where each weight lies is what is tested",
         "_packing": "tests it",

@@ -17,9 +17,13 @@ graphs and SavedModels that hold such ops, to run on the CPU, gradients included
 import importlib
 from typing import TYPE_CHECKING
 
-from tf_cudnn_rnn import _library, _program, weights
-from tf_cudnn_rnn._library import instruction_set, library_path, release_scratch
-from tf_cudnn_rnn.weights import ParamName, params_size
+from tf_cudnn_rnn import _program
+
+_program.begin()  # before what takes time
+
+from tf_cudnn_rnn import _library, weights  # noqa: E402
+from tf_cudnn_rnn._library import instruction_set, library_path, release_scratch  # noqa: E402
+from tf_cudnn_rnn.weights import ParamName, params_size  # noqa: E402
 
 __version__ = "0.1.0"
 
@@ -35,9 +39,15 @@ __all__ = [
     "weights",
 ]
 
-if not _program.is_command_line() and _library.has_tensorflow():
-    from tf_cudnn_rnn import _gradients, raw_ops  # noqa: F401
-    from tf_cudnn_rnn.params import canonical_to_params, params_to_canonical
+if not _program.is_command_line():
+    try:
+        if _library.has_tensorflow():
+            from tf_cudnn_rnn import _gradients, raw_ops  # noqa: F401
+            from tf_cudnn_rnn.params import canonical_to_params, params_to_canonical
+    except Exception:  # TensorFlow's own, too, where it is broken
+        # That module does not need it. What does raises the same again when it is used.
+        if not _program.is_imported_for("tf_cudnn_rnn.weights"):
+            raise
 
 if TYPE_CHECKING:
     from tf_cudnn_rnn import keras  # noqa: F401

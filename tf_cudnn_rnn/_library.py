@@ -16,6 +16,8 @@ import re
 import types
 from typing import NamedTuple
 
+from tf_cudnn_rnn import _elf
+
 _FOLDER = pathlib.Path(__file__).with_name("_libraries")
 
 
@@ -47,9 +49,15 @@ def needs_tensorflow(name: str) -> ImportError:
     )
 
 
+def _source_tree() -> pathlib.Path | None:
+    """The source tree that this package lies in; None if it is installed."""
+    folder = _FOLDER.parents[1]
+    is_one = (folder / "configure.py").exists() and (folder / "WORKSPACE").exists()
+    return folder if is_one else None
+
+
 def _how_to_build() -> str:
-    source_tree = _FOLDER.parents[1]
-    if (source_tree / "configure.py").exists() and (source_tree / "WORKSPACE").exists():
+    if source_tree := _source_tree():
         # Whoever has just installed the package and stands in the clone must not do so again.
         return (
             f"This is the source tree {source_tree}, not an installed package: run `make build` "
@@ -103,7 +111,8 @@ def _library_for(version: str) -> pathlib.Path:
             f"tf_cudnn_rnn was built for TensorFlow {_or_list(list(found))}, but TensorFlow "
             f"{version} is installed, and compiled ops work with one minor version only. Install "
             f"a TensorFlow that it was built for (`pip install '{_distribution()}=={newest}.*'`), "
-            f"or a tf_cudnn_rnn for TensorFlow {_minor(version)}. {_how_to_build()}"
+            f"or a tf_cudnn_rnn for TensorFlow {_minor(version)}. {_how_to_build()} "
+            "`import tf_cudnn_rnn.weights`, which needs NumPy alone, works all the same."
         )
     return found[_minor(version)]
 
@@ -199,6 +208,23 @@ def release_scratch() -> int:
     return release()
 
 
+def _check_whole(path: str) -> None:
+    """Raises ImportError if a part of the library is missing, of which loading it would die."""
+    needed, size = _elf.needed_bytes(path), os.path.getsize(path)
+    if size >= needed:
+        return
+    again = (
+        f"Run `make build` in {_source_tree()}."
+        if _source_tree()
+        else "Install the wheel of tf_cudnn_rnn anew, with `pip install --force-reinstall "
+        "--no-deps`; see whether the disk is full."
+    )
+    raise ImportError(
+        f"{path} is not whole: it must have {needed} bytes, as its headers say; it has {size}. "
+        f"{again}"
+    )
+
+
 @functools.cache
 def load() -> types.ModuleType:
     """Loads the library into TensorFlow; returns the generated functions of its ops.
@@ -207,7 +233,7 @@ def load() -> types.ModuleType:
 
     Raises:
       ImportError: there is no TensorFlow, no library, or none for the TensorFlow that is
-        installed. The message names the versions and the way out.
+        installed, or not the whole of it. The message names the versions and the way out.
     """
     if not has_tensorflow():
         raise needs_tensorflow("tf_cudnn_rnn")
@@ -215,6 +241,7 @@ def load() -> types.ModuleType:
 
     # Some failures of a library that does not fit come later than the load, so the version decides.
     path = library_path()
+    _check_whole(path)
     try:
         return tf.load_op_library(path)
     except tf.errors.OpError as error:

@@ -1,9 +1,12 @@
-"""Whether this process is the command line, `tf-cudnn-rnn` or `python -m tf_cudnn_rnn`."""
+"""How this process came here: as the command line, `tf-cudnn-rnn` or `python -m tf_cudnn_rnn`?"""
 
 import os
+import signal
 import sys
+import types
 
 NAME = "tf-cudnn-rnn"
+INTERRUPTED = 130  # the exit code after Ctrl-C
 
 
 def is_command_line() -> bool:
@@ -30,3 +33,34 @@ def is_command_line() -> bool:
         "",
     )
     return module in ("tf_cudnn_rnn", "tf_cudnn_rnn.__main__")
+
+
+def begin() -> None:
+    """Lets Ctrl-C end the command line while it is still importing, where nobody catches it."""
+    if is_command_line() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
+
+
+def catch_interrupts() -> None:
+    """Makes Ctrl-C a KeyboardInterrupt again, for whoever catches it."""
+    if signal.getsignal(signal.SIGINT) is _end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end(number: int, frame: types.FrameType | None) -> None:
+    del number, frame
+    os._exit(INTERRUPTED)  # an exception would become a traceback, and nothing was done so far
+
+
+def is_imported_for(module: str) -> bool:
+    """Whether the package is being imported because `module`, a module in it, is.
+
+    Python imports a package first, and does not tell it what for; its importer's frames do.
+    `from tf_cudnn_rnn import weights` asks for the package alone.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "_find_and_load" and frame.f_locals.get("name") == module:
+            return "importlib" in frame.f_code.co_filename
+        frame = frame.f_back
+    return False

@@ -20,7 +20,7 @@ Every other format is read into a Canonical, and written from one:
 `read_keras_h5`, `read_npz` and `read_safetensors` read files, whoever wrote them.
 
 A `to_*` returns the arrays and notes on what they could not keep. `convert_slots` takes an
-optimiser's moments along. docs/weights.md has the order of gates and biases of each.
+optimiser's moments along. docs/guide/weights.md has the order of gates and biases of each.
 """
 
 from numpy.typing import ArrayLike

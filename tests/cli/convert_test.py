@@ -267,6 +267,30 @@ def test_a_failure_in_the_middle_leaves_what_was_there(
     assert not exists or target.read_bytes() == b"precious"
 
 
+def test_a_folder_in_which_no_file_can_be_made(run, files):
+    """The file beside the target is nobody's business. (Even root makes none there.)"""
+    result = run("convert", files / "gru.npz", "/proc/a.npz", "--to", "params")
+    assert result.code == 2
+    assert result.err == "tf-cudnn-rnn: /proc: No such file or directory.\n"
+
+
+def test_a_folder_that_must_not_be_written(run, tmp_path, files, monkeypatch):
+    """Root may write to all, so that the system's answer is made up."""
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    result = run("convert", files / "gru.npz", tmp_path / "a.npz", "--to", "params")
+    assert result.code == 2
+    assert f"{tmp_path}/a.npz must be in a folder that you may write to" in result.err
+
+
+def test_errors_of_the_new_file_name_the_target(run, tmp_path, files, monkeypatch):
+    def fail(path, canonical, options):
+        raise OSError(28, "No space left on device", path)
+
+    monkeypatch.setitem(formats.FORMATS, "params", formats.FORMATS["params"]._replace(write=fail))
+    result = run("convert", files / "gru.npz", tmp_path / "a.npz", "--to", "params")
+    assert result.err == f"tf-cudnn-rnn: {tmp_path}/a.npz: No space left on device.\n"
+
+
 def test_what_another_wrote_meanwhile_is_kept(tmp_path):
     target = tmp_path / "a.npz"
     with pytest.raises(replacing.output.UserError, match="exists already"):

@@ -159,6 +159,32 @@ def test_a_broken_tensorflow_when_a_checkpoint_is_read(tmp_path):
     assert result.stderr == "tf-cudnn-rnn: RuntimeError: It is broken.\n"
 
 
+def test_ctrl_c_while_it_imports(tmp_path):
+    """Where nobody catches it, an exception would be a traceback."""
+    (tmp_path / "numpy.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)"
+    )
+    result = start(tmp_path, "--help")
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+
+
+def test_ctrl_c_that_the_caller_ignores(tmp_path):
+    """As a shell's background jobs do."""
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.argv[0] = "
+        "'tf-cudnn-rnn'; import tf_cudnn_rnn; from tf_cudnn_rnn import _program; "
+        "_program.catch_interrupts(); print(signal.getsignal(signal.SIGINT).name)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": PACKAGES},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.stdout == "SIG_IGN\n", result.stderr
+
+
 def test_functions_of_the_package_in_the_command_line(tmp_path):
     code = (
         "import sys; sys.argv[0] = 'tf-cudnn-rnn'; import tf_cudnn_rnn as t; "

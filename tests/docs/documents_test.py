@@ -14,8 +14,7 @@ DOCUMENTS = [
     ROOT / "CODE_OF_CONDUCT.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "SECURITY.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-    *sorted(DECISIONS.glob("*.md")),
+    *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.parent.name not in ("_site", "results")),
 ]
 
 LINK = re.compile(r"\]\(([^()\s]+)\)")

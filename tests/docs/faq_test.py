@@ -1,11 +1,11 @@
-"""The answers of docs/faq.md: their code runs, and what it asserts holds."""
+"""The answers of docs/guide/faq.md: their code runs, and what it asserts holds."""
 
 import pathlib
 import re
 
 import pytest
 
-FAQ = pathlib.Path(__file__).resolve().parents[2] / "docs" / "faq.md"
+FAQ = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guide" / "faq.md"
 PREPARATION, *SECTIONS = re.split(r"^## ", FAQ.read_text(), flags=re.MULTILINE)
 # What people keep asking, each by words that its question has.
 TOPICS = [

@@ -1,9 +1,9 @@
-"""The code of docs/weights.md that needs no files: it runs, and what it asserts holds."""
+"""The code of docs/guide/weights.md that needs no files: it runs, and what it asserts holds."""
 
 import pathlib
 import re
 
-DOC = pathlib.Path(__file__).resolve().parents[2] / "docs" / "weights.md"
+DOC = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guide" / "weights.md"
 
 
 def test_the_vector_of_the_ops():

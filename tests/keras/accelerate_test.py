@@ -62,6 +62,23 @@ def test_layers_to_come_wrapped_ones_and_subclasses():
     assert not hasattr(other, "runs_fused")
 
 
+def test_a_loop_of_ones_own_is_left_alone():
+    class Doubled(keras.layers.SimpleRNN):
+        def inner_loop(self, *args, **kwargs):
+            self.ran = True
+            return super().inner_loop(*args, **kwargs)
+
+    layer = Doubled(H)
+    other = keras.layers.SimpleRNN(H)
+    model = keras.Sequential(
+        [keras.layers.RepeatVector(T), layer, keras.layers.RepeatVector(T), other]
+    )
+    with accelerate(model):
+        model(tf.zeros([2, I]))
+    assert layer.ran and other.runs_fused
+    assert not hasattr(layer, "runs_fused")
+
+
 def test_falls_back_as_the_drop_ins():
     x = pairs.inputs("float32")
     with accelerate():
@@ -219,7 +236,9 @@ def test_one_model_twice():
 
 
 def test_layers_at_any_depth_and_models_inside():
-    inner = keras.Sequential([keras.layers.Bidirectional(keras.layers.GRU(H)), keras.layers.Dense(1)])
+    inner = keras.Sequential(
+        [keras.layers.Bidirectional(keras.layers.GRU(H)), keras.layers.Dense(1)]
+    )
     inner.compile("sgd", "mse")
     x, y = _x_and_y()
     inner.fit(x, y, verbose=0)

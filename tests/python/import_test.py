@@ -1,6 +1,7 @@
 """The Python package: what importing it does, its functions, its messages."""
 
 import inspect
+import os
 import pathlib
 import re
 import shutil
@@ -12,7 +13,7 @@ import tensorflow as tf
 import tf_cudnn_rnn
 from tests.python import running, subprocesses
 from tests.reference import cases, judge
-from tf_cudnn_rnn import ParamName, _library, raw_ops, weights
+from tf_cudnn_rnn import ParamName, _elf, _library, raw_ops, weights
 
 PACKAGE = pathlib.Path(tf_cudnn_rnn.__file__).parent
 MINOR = ".".join(tf.__version__.split(".")[:2])
@@ -118,6 +119,100 @@ def test_a_tensorflow_that_it_was_not_built_for(tmp_path):
     assert re.search(r"\(`pip install 'tensorflow(-cpu)?==2.10.\*'`\), or a tf_cudnn_rnn", message)
     assert f"for TensorFlow {MINOR}. To build it" in message
     assert "`pip install --no-build-isolation --force-reinstall --no-deps .`" in message
+
+
+# Of a TensorFlow, what the package asks before it loads anything.
+UNFIT = {
+    "does not fit": ("__version__ = '2.7.3'", "but TensorFlow 2.7.3 is installed"),
+    "is broken": ("raise RuntimeError('It is broken.')", "It is broken."),
+}
+
+
+def _beside(tmp_path, tensorflow, code) -> str:
+    """What code prints where `tensorflow` stands for TensorFlow."""
+    (tmp_path / "tensorflow.py").write_text(tensorflow)
+    path = os.pathsep.join([str(tmp_path), str(PACKAGE.parent)])
+    return subprocesses.run_code(code, {"PYTHONPATH": path}, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("case", UNFIT)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import tf_cudnn_rnn.weights",
+        "from tf_cudnn_rnn.weights import params_size",
+        "import importlib; importlib.import_module('tf_cudnn_rnn.weights')",
+    ],
+)
+def test_weights_beside_an_unfit_tensorflow(tmp_path, case, statement):
+    """They need NumPy alone; what needs TensorFlow says what it said before."""
+    tensorflow, error = UNFIT[case]
+    code = f"""
+{statement}
+import sys
+print(sys.modules["tf_cudnn_rnn.weights"].params_size("lstm", 1, 4, 3))
+try:
+    sys.modules["tf_cudnn_rnn"].raw_ops
+except Exception as error:
+    print(error)
+"""
+    size, message = _beside(tmp_path, tensorflow, code).splitlines()
+    assert size == "144" and error in message
+
+
+@pytest.mark.parametrize("case", UNFIT)
+@pytest.mark.parametrize(
+    "statement", ["import tf_cudnn_rnn", "from tf_cudnn_rnn import weights, raw_ops"]
+)
+def test_the_package_is_refused_beside_an_unfit_tensorflow(tmp_path, case, statement):
+    """Or SavedModels would find no kernels, and nothing would say why."""
+    tensorflow, error = UNFIT[case]
+    code = f"""
+try:
+    {statement}
+except Exception as error:
+    print(error)
+else:
+    print("imported")
+"""
+    message = _beside(tmp_path, tensorflow, code)
+    assert error in message
+    assert "fit" not in case or "`import tf_cudnn_rnn.weights`, which needs NumPy" in message
+
+
+def _cut_off(path: pathlib.Path, size: int) -> None:
+    with open(path, "r+b") as file:
+        file.truncate(size)
+
+
+def test_a_library_that_is_cut_off(tmp_path):
+    """A loader maps what headers say: a bus error ends the process without a word."""
+    sizes = []
+
+    def change(copy):
+        path = copy / "_libraries" / pathlib.Path(tf_cudnn_rnn.library_path()).name
+        sizes.append(path.stat().st_size // 2)
+        _cut_off(path, sizes[0])
+
+    message = _import_error_of_copy(tmp_path, change)
+    assert re.search(
+        rf"is not whole: it must have \d+ bytes, as its headers say; it has {sizes[0]}\. Install "
+        "the wheel of tf_cudnn_rnn anew, with `pip install --force-reinstall",
+        message,
+    )
+
+
+def test_how_long_a_library_has_to_be(tmp_path):
+    path = tmp_path / "a.so"
+    shutil.copyfile(tf_cudnn_rnn.library_path(), path)
+    size = path.stat().st_size
+    assert 0 < _elf.needed_bytes(path) <= size
+    for left in (size - 1, size * 99 // 100, size // 2, 1000, 63, 6):
+        _cut_off(path, left)
+        assert left < _elf.needed_bytes(path) <= size
+    for left in (5, 0):  # which may be anything
+        _cut_off(path, left)
+        assert _elf.needed_bytes(path) == 0
 
 
 def test_libraries_for_other_versions_do_no_harm(tmp_path):

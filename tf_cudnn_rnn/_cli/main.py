@@ -82,12 +82,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
       arguments: of the command line, without the program's name; None for those of the process.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    for stream in (sys.stdout, sys.stderr):
-        # Names in files are in any script, and names of files are any bytes.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
     wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
     try:
+        _program.catch_interrupts()
+        for stream in (sys.stdout, sys.stderr):
+            # Names in files are in any script, and names of files are any bytes.
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
         code: int
         try:
             options = _parser(wanted).parse_args(arguments)

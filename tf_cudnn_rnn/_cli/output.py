@@ -21,7 +21,7 @@ _INTERVAL = 0.2
 GOOD = 0
 FAILED = 1  # a check or a comparison
 WRONG = 2  # use or input; argparse's, too
-INTERRUPTED = 130
+INTERRUPTED = _program.INTERRUPTED
 PIPE_CLOSED = 141
 
 

@@ -27,6 +27,11 @@ def check(path: str, force: bool) -> None:
         raise output.UserError(f"{path} exists already; --force replaces it.")
     if target.exists() and not target.is_file():
         raise output.UserError(f"{path} must be a file; it is a pipe or a device.")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise output.UserError(
+            f"{path} must be in a folder that you may write to; {target.parent} is not, and the "
+            "file is written beside its place first. Name another folder."
+        )
 
 
 @contextlib.contextmanager
@@ -51,17 +56,32 @@ def replacing(path: str, force: bool) -> Iterator[str]:
     ending = pathlib.PurePath(name).suffix
     ending = ending if len(os.fsencode(ending)) <= _LONGEST_ENDING else ""
     with _interruptible():
-        descriptor, new = tempfile.mkstemp(prefix=_PREFIX, suffix=ending, dir=folder)
+        with _about(folder):
+            descriptor, new = tempfile.mkstemp(prefix=_PREFIX, suffix=ending, dir=folder)
         try:
             os.close(descriptor)
-            yield new
-            _settle(new, target)
-            _place(new, target, path, force)
+            with _about(path):
+                yield new
+                _settle(new, target)
+                _place(new, target, path, force)
             with contextlib.suppress(OSError):
                 _sync(folder)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(new)
+
+
+@contextlib.contextmanager
+def _about(path: str) -> Iterator[None]:
+    """Lets errors of the file beside `path`, which nobody knows of, name `path`."""
+    try:
+        yield
+    except OSError as error:
+        name = error.filename
+        is_ours = name is None or os.path.basename(os.fsdecode(name)).startswith(_PREFIX)
+        if is_ours and error.errno is not None:
+            raise OSError(error.errno, error.strerror, path) from error
+        raise
 
 
 def _place(new: str, target: str, path: str, force: bool) -> None:

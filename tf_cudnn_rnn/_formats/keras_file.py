@@ -144,7 +144,7 @@ def layers(arrays: Mapping[str, Any]) -> dict[str, Layer]:
 def networks(arrays: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The layers tf_cudnn_rnn.keras.CudnnRNN among the arrays of a file, by path.
 
-    Their arrays go by the names in docs/weights.md, of which "header" tells the network.
+    Their arrays go by the names in docs/guide/weights.md, of which "header" tells the network.
     """
     found: dict[str, dict[str, Any]] = {}
     for name, array in arrays.items():

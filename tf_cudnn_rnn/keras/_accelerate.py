@@ -9,7 +9,6 @@ import keras
 
 from tf_cudnn_rnn.keras import _inner_loop, _warnings
 from tf_cudnn_rnn.keras._environment import TESTED_KERAS
-from tf_cudnn_rnn.keras._drop_in import DropIn
 from tf_cudnn_rnn.keras._models import layers_of
 
 _LAYERS: tuple[Any, ...] = (keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
@@ -42,7 +41,7 @@ def accelerate(model: keras.Layer | None = None) -> Acceleration:
         with tf_cudnn_rnn.keras.accelerate():
             model.fit(x, y)
 
-    With a model it is for the layers of that model alone:
+    With a model it is for the layers that this model has now, and no others:
 
         tf_cudnn_rnn.keras.accelerate(model)
         model.fit(x, y)
@@ -80,7 +79,13 @@ def accelerate(model: keras.Layer | None = None) -> Acceleration:
 
 
 def _stock_layers(model: keras.Layer) -> list[keras.Layer]:
-    return [layer for layer in layers_of(model, _LAYERS) if not isinstance(layer, DropIn)]
+    return [layer for layer in layers_of(model, _LAYERS) if _has_keras_loop(layer)]
+
+
+def _has_keras_loop(layer: keras.Layer) -> bool:
+    """Whether its class inherits the loop: drop-ins, and some subclasses of users, do not."""
+    owner = next(cls for cls in type(layer).__mro__ if "inner_loop" in vars(cls))
+    return owner.__module__.split(".")[0] == "keras"
 
 
 def _forget_functions(model: keras.Layer) -> None:

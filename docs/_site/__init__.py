@@ -1,0 +1,1 @@
+"""Makes the site of documentation; `make docs` calls it."""
