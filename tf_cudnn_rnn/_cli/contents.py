@@ -170,13 +170,6 @@ def _saved_model(path: str, shown_path: str) -> Iterator[Found | Loop]:
         yield found
 
 
-def _size(shape: saved_model.Shape, axis: int) -> int | None:
-    """A size of a shape; None if it is not known."""
-    if not shape or not -len(shape) <= axis < len(shape):
-        return None
-    return shape[axis] if shape[axis] > 0 else None
-
-
 def _known(
     found: Found, attributes: dict[str, Any], name: str, default: str, known: Iterable[str]
 ) -> str | None:
@@ -198,23 +191,21 @@ def _take_cudnn_node(found: Found, node: saved_model.Node) -> None:
     if found.num_proj < 0:
         found.runs, found.how = False, f"num_proj must not be negative; it is {found.num_proj}"
         found.num_proj = None
-    inputs = [*node.inputs, None, None, None, None][:4]
-    found.input_size = _size(inputs[0], -1)
+    found.input_size = node.size(0, -1)
     # c keeps H where h is projected.
-    found.num_units = _size(inputs[2 if found.num_proj else 1], -1)
-    states = _size(inputs[1], 0 if attributes.get("time_major", True) else 1)
+    found.num_units = node.size(2 if found.num_proj else 1, -1)
+    states = node.size(1, 0 if attributes.get("time_major", True) else 1)
     if states and found.direction:
         found.num_layers = states // len(DIRECTIONS[found.direction])
-    found.parameters = _size(inputs[3], 0)
+    found.parameters = node.size(3, 0)
 
 
 def _take_keras_node(found: Found, node: saved_model.Node) -> None:
     found.rnn_mode = _known(found, node.attributes, "rnn_mode", "lstm", GATES)
     found.direction, found.num_layers, found.num_proj = "unidirectional", 1, 0
-    shapes = [*node.inputs, *[None] * 6]
-    found.input_size = _size(shapes[3], 0)
-    found.num_units = _size(shapes[4], 0)
-    weights = [shape for shape in shapes[3:6] if shape is not None]
+    found.input_size = node.size(3, 0)
+    found.num_units = node.size(4, 0)
+    weights = [shape for shape in node.inputs[3:6] if shape is not None]
     if found.input_size and found.num_units:
         found.parameters = sum(_product(shape) for shape in weights if min(shape, default=0) > 0)
 
@@ -335,14 +326,8 @@ def _obstacle(class_name: str, config: dict[str, Any]) -> str | None:
     """What of a layer the op cannot do, as docs/keras.md says; None if nothing."""
     if class_name in _OTHER_CLASSES:
         return f"{class_name} has a cell of its own"
-    activation, recurrent = config.get("activation"), config.get("recurrent_activation")
-    allowed = ("tanh", "relu") if class_name == "SimpleRNN" else ("tanh",)
-    if activation not in allowed:
-        return f"activation must be {' or '.join(allowed)}; it is {untrusted.shown(activation)}"
-    if class_name != "SimpleRNN" and recurrent != "sigmoid":
-        return f"recurrent_activation must be sigmoid; it is {untrusted.shown(recurrent)}"
-    if class_name == "GRU" and config.get("reset_after") is not True:
-        return "reset_after must be True, which is another network"
+    if reason := keras_file.obstacle(class_name, config):
+        return reason
     if config.get("unroll") is True:
         return "unroll must be False"
     return None
@@ -441,8 +426,9 @@ def _keras_3(path: str, shown_path: str) -> Iterator[Found]:
         found = Found(name, "Keras layer", how=how)
         _of_arrays(found, layer.arrays, layer.direction)
         yield found
-    if keras_file.networks(headers):  # of which a header, an array, tells the sizes
-        for name, network in keras_file.networks(keras_file.read_arrays(path)).items():
+    if paths := keras_file.networks(headers):  # of which a header, an array, tells the sizes
+        arrays = keras_file.read_arrays(path, keras_file.header_names(paths))
+        for name, network in keras_file.networks(arrays).items():
             found = Found(name, "CudnnRNN", how=how)
             found.take(keras_file.layout_of(network, f"{untrusted.shown(name)} in {path}"))
             yield found
