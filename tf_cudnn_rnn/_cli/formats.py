@@ -16,7 +16,6 @@ from tf_cudnn_rnn import weights
 from tf_cudnn_rnn._cli import checkpoint, output, tensorflow, variables
 from tf_cudnn_rnn._cli.files import Kind
 from tf_cudnn_rnn._formats import canonical as base
-from tf_cudnn_rnn._formats import checkpoint as checkpoint_format
 from tf_cudnn_rnn._formats import (
     hdf5,
     keras_file,
@@ -48,8 +47,8 @@ class Format(NamedTuple):
       write: takes a path, the weights and the options, and returns notes; None if it is only read.
       endings: those that a file to write may have.
       read_options, write_options: of the options that not all formats have, those in use.
-      measure: takes what `read` takes, and returns the bytes of the weights without reading them;
-        None where a file that is small enough for `max_bytes` of all others is all there can be.
+      measure: takes what `read` takes, and returns the bytes of the weights, or 0 if they are not
+        known before they are read; None where no file has too many for another format.
       max_bytes: of the weights, which a file can hold; None for any number.
     """
 
@@ -237,7 +236,9 @@ def _torch_network(
 ) -> tuple[str, dict[tuple[str, int, bool], untrusted.ArrayHeader]]:
     """The prefix of the network that --prefix names, or of the only one; and its headers."""
     _needs(kind, (Kind.SAFETENSORS, Kind.NPZ), "torch")
-    read = safetensors.read_safetensors_headers if kind is Kind.SAFETENSORS else npz.read_npz_headers
+    read = (
+        safetensors.read_safetensors_headers if kind is Kind.SAFETENSORS else npz.read_npz_headers
+    )
     networks = torch_format.networks(read(path))
     prefix = options.prefix
     found = base.listed(map(repr, networks))
@@ -325,10 +326,11 @@ def _read_stack(
 ) -> Canonical:
     """Reads layers of Keras, by their names, as one network."""
     layers = list(stack.values())
-    for what, values in {
+    differences: dict[str, list[str | int]] = {
         "direction": [layer.direction for layer in layers],
         "number of units": [_units_of(layer) for layer in layers],
-    }.items():
+    }
+    for what, values in differences.items():
         if len(set(values)) > 1:
             each = ", ".join(
                 f"{untrusted.shown(name)} {value}"
@@ -351,7 +353,7 @@ def _units_of(layer: keras_file.Layer) -> int:
     return shape[0] if shape else 0
 
 
-def _alone(chosen: list[str], networks: Collection[str]) -> bool:
+def _alone(chosen: list[str], networks: set[str]) -> bool:
     """Whether a network is chosen, which is alone."""
     if len(chosen) > 1 and not networks.isdisjoint(chosen):
         raise output.UserError("A CudnnRNN layer is a network of its own: choose it alone.")
@@ -396,15 +398,18 @@ def _keras_parts(kind: Kind, path: str, options: argparse.Namespace) -> _KerasPa
 
 def _check_config(name: str, config: Mapping[str, Any], path: str) -> None:
     """Raises UserError if a layer is another network, which weights alone do not tell."""
-    inner: Mapping[str, Any] = config["config"]
-    layer = inner.get("layer") if config["class_name"] == "Bidirectional" else config
-    class_name = layer.get("class_name") if isinstance(layer, dict) else None
-    if class_name not in keras_format.LAYERS.values() or not isinstance(layer.get("config"), dict):
+    layer: Any = config
+    if config["class_name"] == "Bidirectional":
+        layer = config["config"].get("layer")
+    if not isinstance(layer, dict) or not isinstance(layer.get("config"), dict):
+        return
+    class_name = str(layer.get("class_name"))
+    if class_name not in keras_format.LAYERS.values():
         return
     if reason := keras_file.obstacle(class_name, layer["config"]):
         raise output.UserError(
-            f"{untrusted.shown(name)} in {path} is no network of cuDNN: {reason}. Its weights would "
-            "compute something else in another library."
+            f"{untrusted.shown(name)} in {path} is no network of cuDNN: {reason}. Its weights "
+            "would compute something else in another library."
         )
 
 
@@ -700,8 +705,9 @@ def check_size(name: str, nbytes: int) -> None:
     max_bytes = FORMATS[name].max_bytes
     if max_bytes is not None and nbytes > max_bytes:
         raise output.UserError(
-            f"The weights must have at most {output.size(max_bytes)} for --to {name}, as a protocol "
-            f"buffer ends at 2 GiB; they have {output.size(nbytes)}. --to torch has no limit."
+            f"The weights must have at most {output.size(max_bytes)} for --to {name}, as a "
+            f"protocol buffer ends at 2 GiB; they have {output.size(nbytes)}. --to torch has no "
+            "limit."
         )
 
 
@@ -874,5 +880,5 @@ def describe(layout: Layout) -> str:
     return (
         f"{layout.rnn_mode}, {output.count(layout.num_layers, 'layer')}, input "
         f"{layout.input_size}, units {layout.num_units}{projected}, {layout.direction}, "
-        f"{output.count(layout.size, 'parameter')}"
+        f"{output.parameters(layout.size, 2)}"
     )

@@ -352,7 +352,7 @@ def _number(item: tuple[str, int]) -> tuple[int, str]:
 
 
 def find_vectors(variables: Mapping[str, Any]) -> dict[str, str]:
-    """The keys of all variables, by their names or, where several have one, paths."""
+    """The keys of all variables, by Keras' names, or else their paths."""
     graph = _object_graph(variables)
     found: dict[str, str] = {}
     for index in graph.parents:
@@ -361,7 +361,8 @@ def find_vectors(variables: Mapping[str, Any]) -> dict[str, str]:
             path = graph.path(index)
             # What `model.export` writes has them twice.
             if not path.startswith("_all_variables/"):
-                found[path if node.name in found or not node.name else node.name] = node.keys[0]
+                is_of_keras = "/" in node.name and node.name not in found
+                found[node.name if is_of_keras else path] = node.keys[0]
     return found
 
 
