@@ -54,6 +54,40 @@ def test_classes_of_one_mode_tell_what_cudnn_rnn_takes():
     assert list(told("keras/cudnn_rnn.py", "_OfOneMode").items()) == list(expected.items())
 
 
+DROP_INS = ("LSTM", "GRU", "SimpleRNN")
+OF_ONE_MODE = ("CudnnLSTM", "CudnnGRU", "CudnnRNNTanh", "CudnnRNNRelu")
+
+
+@pytest.mark.parametrize("name", DROP_INS + OF_ONE_MODE)
+def test_editors_complete_what_type_checkers_are_told(name):
+    file = "layers" if name in DROP_INS else "cudnn_rnn"
+    expected = told(f"keras/{file}.py", name if name in DROP_INS else "_OfOneMode")
+    *found, rest = inspect.signature(getattr(tf_cudnn_rnn.keras, name)).parameters.values()
+    assert rest.kind is rest.VAR_KEYWORD
+    assert [(it.name, it.default) for it in found] == list(expected.items())
+    positional = [it.name for it in found if it.kind is it.POSITIONAL_OR_KEYWORD]
+    assert positional == ["num_units", "num_layers"] or "use_fused" not in positional
+
+
+def test_editors_complete_cudnn_rnn_and_subclasses():
+    cls = tf_cudnn_rnn.keras.CudnnRNN
+    parameters = list(inspect.signature(cls).parameters)
+    assert parameters == [*taken(cls), "kwargs"]
+
+    class Mine(tf_cudnn_rnn.keras.CudnnGRU):
+        def __init__(self, units, **kwargs):
+            super().__init__(units, **kwargs)
+
+    class Inherits(tf_cudnn_rnn.keras.CudnnGRU):
+        pass
+
+    assert str(inspect.signature(Mine)) == "(units, **kwargs)"
+    assert list(inspect.signature(Inherits).parameters) == [
+        p for p in parameters if p != "rnn_mode"
+    ]
+    assert list(inspect.signature(Mine(units=2)).parameters)[:1] == ["inputs"]
+
+
 def test_ops_return_the_fields_that_are_told():
     x, state = tf.zeros([T, B, I]), tf.zeros([1, B, H])
     lengths = [T] * B

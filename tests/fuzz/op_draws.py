@@ -336,7 +336,9 @@ def _change_forward(draw, call: dict) -> None:
     if reserve.get("from") != "reserve_space":
         return
     dtype = reserve["dtype"]
+    # Another change may have come before: the last one stands alone.
     reserve["shape"] = [-1]
+    reserve.pop("edit", None)
     kind = draw(
         st.sampled_from(
             ["call", "lengths", "all", "body", "header", "key", "other", "size", "shape", "own"]

@@ -107,7 +107,7 @@ def test_wrong_calls(call, message):
         ({"num_proj": 3, "rnn_mode": "gru"}, "`num_proj` must be 0 for any `rnn_mode` other"),
         ({"num_proj": H + 1}, "`num_proj` must be at most `num_units`"),
         ({"go_backwards": True}, "`go_backwards` must be left out of CudnnRNN; got True. Pass dir"),
-        ({"units": 3}, "Unrecognized keyword arguments"),
+        ({"layers": 3}, "Unrecognized keyword arguments"),
     ],
 )
 def test_wrong_options(options, message):
@@ -440,3 +440,37 @@ def test_activity_regularizer():
     identity(y)
     np.testing.assert_allclose(layer.losses[0], identity.losses[0], rtol=1e-6)
     assert layer.losses[0] > 0.0
+
+
+@pytest.mark.parametrize("cls", [CudnnRNN, CudnnLSTM, CudnnGRU, CudnnRNNTanh, CudnnRNNRelu])
+def test_errors_of_the_constructor_name_the_class(cls):
+    name = cls.__name__
+    with pytest.raises(TypeError, match=rf"^{name}.__init__\(\) missing 1 .*'num_units'"):
+        cls()
+    with pytest.raises(TypeError, match=rf"^{name}.__init__\(\) got multiple .*'num_units'"):
+        cls(3, num_units=3)
+    with pytest.raises(ValueError, match=rf"Unrecognized keyword arguments passed to {name}: "):
+        cls(3, layers=2)
+    for other, ours in [("units", "num_units"), ("hidden_size", "num_units")]:
+        with pytest.raises(
+            TypeError, match=f"^{name} must be given `{ours}`; got `{other}`"
+        ) as error:
+            cls(**{other: 3})
+        assert ("those of LSTM, GRU and SimpleRNN" in str(error.value)) == (other == "units")
+    if cls is not CudnnRNN:
+        with pytest.raises(TypeError, match=rf"^{name}.__init__\(\) takes from 2 to 3 positional"):
+            cls(3, 2, "bidirectional")
+
+
+def test_a_subclass_may_have_names_of_its_own():
+    class Mine(CudnnLSTM):
+        def __init__(self, units, hidden_size=2):
+            super().__init__(units, hidden_size)
+
+    assert Mine(units=3).num_units == 3
+    assert Mine(3, hidden_size=4).num_layers == 4
+
+
+def test_a_repr_names_the_class():
+    assert repr(CudnnLSTM(3, name="rnn")) == "<CudnnLSTM name=rnn, built=False>"
+    assert "_OfOneMode" not in CudnnLSTM.__init__.__qualname__ + CudnnLSTM.__doc__

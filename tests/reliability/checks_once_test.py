@@ -4,6 +4,7 @@ A reference variable of TF1 is updated by another op of its graph; a program tha
 through DLPack writes it when it likes. Numbers may come out wrong then, and nothing else.
 """
 
+import tempfile
 import threading
 import time
 
@@ -20,7 +21,7 @@ _PARAMS = tf_cudnn_rnn.params_size("lstm", 2, H, H)
 _VALUES = (T, 10**9, -(10**9), T + 1)
 
 # A call that writes out of bounds ends the process within these.
-SECONDS = 2
+SECONDS = 1
 LONG_SECONDS = 60
 
 
@@ -110,6 +111,30 @@ def reference_variable(seconds: float, of_one_step: bool) -> None:
                 _count(seconds, lambda: session.run(ends))
 
 
+def signature_of_a_saved_model(seconds: float) -> None:
+    """A stranger's signature writes the lengths that it reads."""
+    v1 = tf.compat.v1
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/model"
+        with tf.Graph().as_default(), v1.Session() as session:
+            variable = v1.Variable(np.full(B, T, np.int32), use_resource=False, trainable=False)
+            forward = _forward(variable)
+            gradients = _backward(variable, forward)
+            writes = [variable.assign(np.full(B, value, np.int32)) for value in _VALUES]
+            outputs = {
+                "end": tf.reduce_sum(forward.output) + tf.reduce_sum(gradients.input_backprop),
+                "written": tf.stack([write[0] for write in writes]),
+            }
+            session.run(v1.global_variables_initializer())
+            v1.saved_model.simple_save(session, path, {"variable": variable}, outputs)
+        with tf.Graph().as_default(), v1.Session() as session:
+            meta_graph = v1.saved_model.load(session, ["serve"], path)
+            infos = meta_graph.signature_def["serving_default"].outputs
+            assert "VariableV2" in {node.op for node in meta_graph.graph_def.node}
+            names = [info.name for info in infos.values()]
+            _count(seconds, lambda: session.run(names))
+
+
 def reference_variable_of_other_shapes(seconds: float) -> None:
     """What a step has taken stays its own when the variable gets other memory."""
     v1 = tf.compat.v1
@@ -180,6 +205,7 @@ def lent_reserve(seconds: float) -> None:
 _KINDS = {
     "other steps write a variable": lambda seconds: reference_variable(seconds, of_one_step=False),
     "one step writes a variable": lambda seconds: reference_variable(seconds, of_one_step=True),
+    "a signature writes a variable": signature_of_a_saved_model,
     "a variable of other shapes": reference_variable_of_other_shapes,
     "lent lengths": lent_lengths,
     "a lent reserve": lent_reserve,

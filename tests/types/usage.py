@@ -50,6 +50,7 @@ layers = [
 ]
 why: str | None = LSTM(32).fallback_reason
 tf_cudnn_rnn.keras.to_keras(CudnnRNN(32))
+tf_cudnn_rnn.keras.to_fused(layers[0])
 with accelerate(), export_as("builtin"):
     export(layers[0], "exported", as_="stock")
 

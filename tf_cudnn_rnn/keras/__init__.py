@@ -4,7 +4,8 @@ LSTM, GRU, SimpleRNN  drop-in replacements for those of keras.layers
 CudnnRNN              several layers and directions, projection, skip input, as one op
 CudnnLSTM, CudnnGRU, CudnnRNNTanh, CudnnRNNRelu   the same, by mode
 accelerate            makes those of keras.layers themselves run fused
-load_model            loads a .keras file of stock layers as drop-ins
+to_fused              the same model of drop-ins, of one that is in memory
+load_model            the same, of a .keras file
 to_keras              the same model of stock layers, for everybody else
 export, export_as     what a SavedModel holds: own ops, built-in ops, or Keras' loop
 """
@@ -16,7 +17,7 @@ _library.load()
 require_keras()
 
 from tf_cudnn_rnn.keras._accelerate import accelerate  # noqa: E402
-from tf_cudnn_rnn.keras._models import export, export_as, load_model, to_keras  # noqa: E402
+from tf_cudnn_rnn.keras._models import export, export_as, load_model, to_fused, to_keras  # noqa: E402
 from tf_cudnn_rnn.keras.cudnn_rnn import (  # noqa: E402
     CudnnGRU,
     CudnnLSTM,
@@ -39,5 +40,6 @@ __all__ = [
     "export",
     "export_as",
     "load_model",
+    "to_fused",
     "to_keras",
 ]

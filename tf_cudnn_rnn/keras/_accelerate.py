@@ -9,9 +9,8 @@ import keras
 
 from tf_cudnn_rnn.keras import _inner_loop, _warnings
 from tf_cudnn_rnn.keras._environment import TESTED_KERAS
-from tf_cudnn_rnn.keras._models import layers_of
+from tf_cudnn_rnn.keras._models import STOCK_LAYERS, layers_of
 
-_LAYERS: tuple[Any, ...] = (keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
 # What Keras calls at the beginning of fit, evaluate, predict and the like, and what it makes.
 _FUNCTIONS = {
     "make_train_function": "train_function",
@@ -79,7 +78,7 @@ def accelerate(model: keras.Layer | None = None) -> Acceleration:
 
 
 def _stock_layers(model: keras.Layer) -> list[keras.Layer]:
-    return [layer for layer in layers_of(model, _LAYERS) if _has_keras_loop(layer)]
+    return [layer for layer in layers_of(model, STOCK_LAYERS) if _has_keras_loop(layer)]
 
 
 def _has_keras_loop(layer: keras.Layer) -> bool:
@@ -139,7 +138,7 @@ class _OfAllLayers(Acceleration):
 
     def __init__(self) -> None:
         if not _active:
-            for cls in _LAYERS:
+            for cls in STOCK_LAYERS:
                 _replace(cls, "inner_loop", _inner_loop.inner_loop)
             for method in _FUNCTIONS:
                 _replace(keras.Model, method, _renewing(getattr(keras.Model, method)))

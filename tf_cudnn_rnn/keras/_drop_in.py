@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_cudnn_rnn._types import TensorLike, UseFused
-from tf_cudnn_rnn.keras import _inner_loop
+from tf_cudnn_rnn.keras import _inner_loop, _signatures
 
 
 class DropIn:
@@ -21,6 +21,7 @@ class DropIn:
     name: str  # of keras.layers.Layer
     runs_fused: bool | None = None
     fallback_reason: str | None = None
+    __signature__ = _signatures.OfConstructor()
 
     def __init__(self, *args: Any, use_fused: UseFused = "auto", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

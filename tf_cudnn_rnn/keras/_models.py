@@ -13,10 +13,12 @@ import keras
 
 from tf_cudnn_rnn._formats import untrusted
 from tf_cudnn_rnn._types import Contents
-from tf_cudnn_rnn.keras import _graphs, _stock_stack, cudnn_rnn, layers
+from tf_cudnn_rnn.keras import _graphs, _stock_stack, _warnings, cudnn_rnn, layers
 from tf_cudnn_rnn.keras._drop_in import DropIn
 
 _DROP_INS = ("LSTM", "GRU", "SimpleRNN")
+# Their parents.
+STOCK_LAYERS: tuple[Any, ...] = tuple(getattr(keras.layers, name) for name in _DROP_INS)
 _EXPORT_TARGETS = ("own", "builtin", "stock")
 # What a class name stands beside in a config.
 _Key: TypeAlias = Callable[[str], dict[str, Any]]
@@ -72,8 +74,15 @@ def load_model(
     is Keras' own affair: load no model of a stranger without `safe_mode`.
 
     Raises:
+      TypeError: `filepath` is no path; a model in memory is for `to_fused` or `accelerate`.
       ValueError: `filepath` is no `.keras` file, or there is none; or it is damaged.
     """
+    if isinstance(filepath, keras.Layer):
+        raise TypeError(
+            f"`filepath` must be the path of a .keras file; got the model {filepath.name!r}. For a "
+            "model in memory call tf_cudnn_rnn.keras.to_fused(model), which makes another one, or "
+            "accelerate(model), which lets it run fused as it is."
+        )
     path = pathlib.Path(os.fspath(filepath))
     if path.suffix == ".keras" and not path.exists():
         raise ValueError(f"`filepath` must name a file; there is no {path}.")
@@ -105,11 +114,67 @@ def _is_zip(path: pathlib.Path) -> bool:
         return zipfile.is_zipfile(file)
 
 
+def to_fused(model: keras.Layer) -> keras.Layer:
+    """Returns an equal model, or layer, of drop-ins, with weights of its own.
+
+    It is for a model in memory; `load_model` does the same for a `.keras` file. LSTM, GRU and
+    SimpleRNN of keras.layers become those of tf_cudnn_rnn.keras, wherever the model's config
+    names them: inside Bidirectional and TimeDistributed, in nested models. Names, weights and
+    what `compile` was told are kept, and so is the optimiser's state. `model` stays as it is.
+
+    What it does not replace: keras.layers.RNN with a cell, ConvLSTM, and layers that are not
+    recurrent. Kept states of stateful layers start from zero.
+
+    >>> model = keras.Sequential([keras.Input([None, 8]), keras.layers.LSTM(16)])
+    >>> type(tf_cudnn_rnn.keras.to_fused(model).layers[0])
+    <class 'tf_cudnn_rnn.keras.layers.LSTM'>
+
+    Args:
+      model: a built model or layer.
+
+    Raises:
+      TypeError: `model` is no Keras layer.
+      ValueError: `model` has not been built; or it makes such layers in code, as subclassed
+        models do, or has subclasses of them. Call `accelerate(model)` for these.
+    """
+    if not isinstance(model, keras.Layer):
+        raise TypeError(
+            f"`model` must be a Keras model or layer; got {type(model).__name__}. For a .keras "
+            "file there is tf_cudnn_rnn.keras.load_model."
+        )
+    _check_built(model)
+    way_out = (
+        "Call tf_cudnn_rnn.keras.accelerate(model) instead: it runs these layers fused as they are"
+    )
+    try:
+        config = keras.saving.serialize_keras_object(model)
+    except NotImplementedError as error:
+        raise ValueError(
+            f"`model` must have a config of which to make another one; {type(model).__name__} has "
+            f"none. {way_out}."
+        ) from error
+    fused = _made_of(_rename(config, _stock_key, _drop_in_key), model)
+    left = [layer for layer in layers_of(fused, STOCK_LAYERS) if not isinstance(layer, DropIn)]
+    if left:
+        raise ValueError(
+            "`model` must name its recurrent layers in its config, as layers of keras.layers; "
+            f"{type(model).__name__} makes {_listed(left)} in code, or of subclasses. {way_out}."
+        )
+    if not layers_of(fused, (DropIn,)):
+        _warnings.warn(
+            f"to_fused({model.name!r}) has no effect: the model has no keras.layers.LSTM, GRU or "
+            "SimpleRNN."
+        )
+    _copy_state(model, fused)
+    return fused
+
+
 def to_keras(model: keras.Layer) -> keras.Layer:
     """Returns an equal model, or layer, of stock Keras layers, with weights of its own.
 
     It is for whatever must not depend on this library: files for others, and converters
-    (ONNX, LiteRT, OpenVINO). The optimiser's state, if any, starts anew.
+    (ONNX, LiteRT, OpenVINO). It is the inverse of `to_fused`. What `compile` was told is kept,
+    and so is the optimiser's state, if the model has no CudnnRNN; else that starts anew.
 
     A drop-in becomes its parent. A CudnnRNN becomes a small Functional model of its name: a stack
     of LSTM, GRU or SimpleRNN, Bidirectional or not, with Dropout between them. In it one bias
@@ -124,31 +189,79 @@ def to_keras(model: keras.Layer) -> keras.Layer:
       ValueError: `model` has not been built, makes such layers in code, or has what no stock
         layer can do: a projection.
     """
+    _check_built(model)
+    config = _stock_stack.replace(keras.saving.serialize_keras_object(model))
+    stock = _made_of(_rename(config, _drop_in_key, _stock_key), model)
+    left = layers_of(stock, (DropIn, cudnn_rnn.CudnnRNN))
+    if left:
+        raise ValueError(
+            f"`model` must name its layers in its config; {type(model).__name__} makes "
+            f"{_listed(left)} in code. Make them of keras.layers there, and move the weights "
+            "with save_weights and load_weights."
+        )
+    _copy_state(model, stock)
+    return stock
+
+
+def _check_built(model: keras.Layer) -> None:
     if not model.built:
         raise ValueError(
             f"`model` must be built, or it has no weights to copy; {model.name!r} is not. Call "
             "it on data first."
         )
-    config = _stock_stack.replace(keras.saving.serialize_keras_object(model))
-    stock = keras.saving.deserialize_keras_object(_rename(config, _drop_in_key, _stock_key))
-    ours = DropIn, cudnn_rnn.CudnnRNN
-    left = [layer.name for layer in layers_of(stock, ours)]
-    if left:
+
+
+def _listed(layers: list[keras.Layer]) -> str:
+    return ", ".join(layer.name for layer in layers)
+
+
+def _made_of(config: dict[str, Any], model: keras.Layer) -> keras.Layer:
+    """Makes a model of the changed config of `model`, whose own classes need no registration."""
+    classes = {type(layer) for layer in layers_of(model, (keras.Layer,))}
+    own = {keras.saving.get_registered_name(cls): cls for cls in classes if _is_users(cls)}
+    with keras.saving.custom_object_scope(own):
+        # What is in memory is the user's own, functions in Lambda layers included.
+        return keras.saving.deserialize_keras_object(config, safe_mode=False)
+
+
+def _is_users(cls: type) -> bool:
+    return cls.__module__.split(".")[0] not in ("keras", "tf_cudnn_rnn")
+
+
+def _copy_state(source: keras.Layer, target: keras.Layer) -> None:
+    """Sets weights, and the optimiser's variables, of a model made of a changed config.
+
+    Raises:
+      ValueError: it could not be built.
+    """
+    if not target.built:
         raise ValueError(
-            f"`model` must name its layers in its config; {type(model).__name__} makes "
-            f"{', '.join(left)} in code. Make them of keras.layers there, and move the weights "
-            "with save_weights and load_weights."
-        )
-    if not stock.built:
-        raise ValueError(
-            f"`model` must know its input shape to be built anew; {type(model).__name__} does "
+            f"`model` must know its input shape to be built anew; {type(source).__name__} does "
             "not. Give it a keras.Input, or implement get_build_config."
         )
-    if layers_of(model, (cudnn_rnn.CudnnRNN,)):
-        _stock_stack.copy_weights(model, stock)
+    if layers_of(source, (cudnn_rnn.CudnnRNN,)):
+        _stock_stack.copy_weights(source, target)
+        return
+    target.set_weights(source.get_weights())
+    models = layers_of(source, (keras.Model,)), layers_of(target, (keras.Model,))
+    for one, other in zip(*models, strict=True):
+        if one.compiled and other.compiled:
+            _copy_optimizer(one, other)
+
+
+def _copy_optimizer(source: keras.Model, target: keras.Model) -> None:
+    old, new = source.optimizer, target.optimizer
+    if not (old and new and old.built):
+        return
+    if [v.shape for v in old.variables] == [v.shape for v in new.variables]:
+        for variable, other in zip(old.variables, new.variables, strict=True):
+            other.assign(variable)
     else:
-        stock.set_weights(model.get_weights())
-    return stock
+        _warnings.warn(
+            f"The optimiser of {source.name!r} has state of other variables than those that can "
+            "be trained now, so that of the new model starts anew. Compile after layers are "
+            "frozen or freed."
+        )
 
 
 def layers_of(model: keras.Layer, kinds: tuple[type, ...]) -> list[keras.Layer]:
@@ -158,8 +271,7 @@ def layers_of(model: keras.Layer, kinds: tuple[type, ...]) -> list[keras.Layer]:
 
 def recurrent_layers(model: keras.Layer) -> list[keras.Layer]:
     """The layers LSTM, GRU, SimpleRNN and CudnnRNN of a model, drop-ins or not."""
-    stock = (keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
-    return layers_of(model, (*stock, cudnn_rnn.CudnnRNN))
+    return layers_of(model, (*STOCK_LAYERS, cudnn_rnn.CudnnRNN))
 
 
 @contextlib.contextmanager

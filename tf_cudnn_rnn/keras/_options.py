@@ -107,6 +107,22 @@ def probability(dropout: float) -> float:
     return float(dropout)
 
 
+_OTHER_NAMES = {"units": "num_units", "hidden_size": "num_units", "proj_size": "num_proj"}
+
+
+def check_names(cls: type, arguments: dict[str, Any]) -> None:
+    """Tells whoever passes an argument by the name that it has elsewhere how it is called here."""
+    for name in arguments:
+        if name in _OTHER_NAMES:
+            more = (
+                " Keras' `units` are those of LSTM, GRU and SimpleRNN." if name == "units" else ""
+            )
+            raise TypeError(
+                f"{cls.__name__} must be given `{_OTHER_NAMES[name]}`; got `{name}`, which is "
+                f"another name for the same.{more}"
+            )
+
+
 def check_go_backwards(cls: type, arguments: dict[str, Any]) -> None:
     """Explains what Bidirectional asks for."""
     if "go_backwards" in arguments:

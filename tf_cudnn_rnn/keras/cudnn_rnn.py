@@ -30,6 +30,7 @@ from tf_cudnn_rnn.keras import (
     _op_call,
     _options,
     _params,
+    _signatures,
     _states,
     _warnings,
 )
@@ -140,6 +141,16 @@ class CudnnRNN(keras.layers.Layer):
       ValueError: an option or argument is out of range, or two contradict each other.
       RuntimeError: dropout without `seed` while op determinism is enabled.
     """
+
+    __signature__ = _signatures.OfConstructor()
+
+    if not TYPE_CHECKING:  # which would believe that it takes anything
+
+        def __new__(cls, *args, **kwargs):
+            """Checks the names of arguments, before Python finds `num_units` missing."""
+            if cls.__init__.__module__ == __name__:  # not that of somebody's subclass
+                _options.check_names(cls, kwargs)
+            return super().__new__(cls, *args, **kwargs)
 
     def __init__(
         self,
@@ -519,12 +530,26 @@ class CudnnRNN(keras.layers.Layer):
         )
 
 
+def _constructor(cls: Any) -> Any:
+    """The constructor of a class of one mode: CudnnRNN's, by its own name, without `rnn_mode`."""
+
+    def __init__(self: CudnnRNN, num_units: int, num_layers: int = 1, **kwargs: Any) -> None:
+        _options.check_mode(type(self), cls._mode, kwargs)
+        super(cls, self).__init__(num_units, num_layers, cls._mode, **kwargs)
+
+    __init__.__qualname__ = f"{cls.__qualname__}.__init__"  # which Python's errors say
+    setattr(  # noqa: B010 type checkers know no such attribute
+        __init__, "__signature__", _signatures.of_one_mode(CudnnRNN.__init__)
+    )
+    return __init__
+
+
 class _OfOneMode(CudnnRNN):
     """A CudnnRNN of which the class tells the mode."""
 
     _mode: RnnMode
 
-    if TYPE_CHECKING:  # what `**kwargs` stands for
+    if TYPE_CHECKING:  # what `_constructor` makes
 
         def __init__(
             self,
@@ -552,11 +577,10 @@ class _OfOneMode(CudnnRNN):
             **kwargs: Any,
         ) -> None: ...
 
-    else:
-
-        def __init__(self, num_units, num_layers=1, **kwargs):
-            _options.check_mode(type(self), self._mode, kwargs)
-            super().__init__(num_units, num_layers, self._mode, **kwargs)
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "_mode" in vars(cls):  # of ours, not a subclass of these
+            setattr(cls, "__init__", _constructor(cls))  # noqa: B010 type checkers know another
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
@@ -567,6 +591,9 @@ class _OfOneMode(CudnnRNN):
 @keras.saving.register_keras_serializable(package="tf_cudnn_rnn")
 class CudnnLSTM(_OfOneMode):
     """CudnnRNN with rnn_mode="lstm"; all other arguments are its.
+
+    The layer of this name in tf.contrib.cudnn_rnn took `num_layers` first: pass both by name.
+    Keras 2 had a CuDNNLSTM, a single layer, in whose place stands `LSTM`.
 
     >>> tf_cudnn_rnn.keras.CudnnLSTM(64, num_layers=2, num_proj=16)(tf.zeros([8, 20, 5])).shape
     TensorShape([8, 16])

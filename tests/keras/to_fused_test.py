@@ -1,0 +1,159 @@
+"""to_fused() makes an equal model of drop-ins of one that is in memory."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_cudnn_rnn.keras
+from tests.keras import pairs
+from tests.keras.files_test import assert_same_model, is_drop_in, model_of, recurrent_layers
+from tests.keras.pairs import LAYERS, H, I, T
+from tf_cudnn_rnn.keras import load_model, to_fused, to_keras
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_at_any_depth(name):
+    model = model_of(keras.layers, name)
+    pairs.randomise(model)
+    fused = to_fused(model)
+    assert len(recurrent_layers(fused)) == 5
+    assert all(map(is_drop_in, recurrent_layers(fused)))
+    assert not any(map(is_drop_in, recurrent_layers(model)))
+    assert [it.name for it in fused._flatten_layers()] == [
+        it.name for it in model._flatten_layers()
+    ]
+    assert_same_model(fused, model)
+    assert all(layer.runs_fused for layer in recurrent_layers(fused))
+    # A copy: changing one leaves the other alone.
+    model.set_weights([np.zeros_like(w) for w in model.get_weights()])
+    assert all(w.any() for w in fused.get_weights())
+
+
+def test_one_layer():
+    _, stock = pairs.pair("GRU", return_sequences=True)
+    fused = to_fused(stock)
+    assert type(fused) is tf_cudnn_rnn.keras.GRU
+    np.testing.assert_allclose(fused(pairs.inputs()), stock(pairs.inputs()), atol=1e-12)
+
+
+def compiled(**options) -> keras.Model:
+    keras.utils.set_random_seed(3)
+    layers = [keras.layers.LSTM(H, name="rnn"), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input([T, I]), *layers])
+    optimizer = keras.optimizers.Adam(0.01)
+    model.compile(**{"optimizer": optimizer, "loss": "mse", "metrics": ["mae"], **options})
+    return model
+
+
+def data() -> tuple[np.ndarray, np.ndarray]:
+    x = pairs.inputs("float32")
+    return x, x.sum(axis=(1, 2))[:, None]
+
+
+def trained(**options) -> keras.Model:
+    model = compiled(**options)
+    model.fit(*data(), epochs=2, verbose=0)
+    return model
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])
+def test_training_goes_on(optimizer):
+    model = trained(optimizer=optimizer)
+    fused = to_fused(model)
+    back = to_keras(fused)
+    assert type(back.layers[0]) is keras.layers.LSTM
+    histories = [m.fit(*data(), epochs=3, verbose=0).history for m in (model, fused, back)]
+    assert {"loss", "mae"} <= histories[0].keys()
+    for history in histories[1:]:
+        np.testing.assert_allclose(history["loss"], histories[0]["loss"], rtol=1e-5)
+    assert int(fused.optimizer.iterations) == 5
+
+
+def test_a_model_that_has_not_been_trained_or_compiled():
+    fused = to_fused(compiled())
+    fused.fit(*data(), verbose=0)
+    model = keras.Sequential([keras.Input([T, I]), keras.layers.LSTM(H)])
+    assert not to_fused(model).compiled
+
+
+def test_state_of_frozen_layers_is_not_mistaken():
+    model = trained()
+    model.get_layer("rnn").trainable = False
+    with pytest.warns(UserWarning, match="optimiser of 'sequential.*starts anew"):
+        fused = to_fused(model)
+    assert not fused.get_layer("rnn").trainable
+    assert int(fused.optimizer.iterations) == 0
+
+
+def test_own_layers_functions_and_losses():
+    class Twice(keras.layers.Layer):
+        def call(self, x):
+            return 2 * x
+
+    layers = [Twice(), keras.layers.LSTM(H), keras.layers.Lambda(lambda x: x + 1)]
+    model = keras.Sequential([keras.Input([T, I]), *layers])
+    x = pairs.inputs("float32")
+    for make in (to_fused, to_keras):
+        np.testing.assert_allclose(make(model)(x), model(x), atol=1e-6)
+
+
+def test_a_cell_stays():
+    layers = [
+        keras.layers.GRU(H, return_sequences=True),
+        keras.layers.RNN([keras.layers.LSTMCell(H), keras.layers.GRUCell(H)]),
+    ]
+    fused = to_fused(keras.Sequential([keras.Input([T, I]), *layers]))
+    assert type(fused.layers[0]) is tf_cudnn_rnn.keras.GRU
+    assert type(fused.layers[1]) is keras.layers.RNN
+
+
+class InCode(keras.Model):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.rnn = keras.layers.LSTM(H, name="inside")
+
+    def build(self, shape):
+        self.rnn.build(shape)
+
+    def call(self, x):
+        return self.rnn(x)
+
+
+class WithoutConfig(InCode):
+    def get_config(self):
+        raise NotImplementedError
+
+
+class OwnLstm(keras.layers.LSTM):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (InCode(), "InCode makes inside in code, or of subclasses"),
+        (WithoutConfig(), "must have a config of which to make another one; WithoutConfig has"),
+        (keras.Sequential([OwnLstm(H, name="own")]), "Sequential makes own in code, or of sub"),
+    ],
+    ids=["in code", "without config", "a subclass"],
+)
+def test_what_is_for_accelerate(model, message):
+    model(tf.zeros([2, T, I]))
+    with pytest.raises(ValueError, match=f"{message}.*Call tf_cudnn_rnn.keras.accelerate.model."):
+        to_fused(model)
+
+
+def test_it_says_what_is_wrong():
+    with pytest.raises(ValueError, match="`model` must be built, or it has no weights"):
+        to_fused(keras.layers.LSTM(H))
+    with pytest.raises(TypeError, match="got str. For a .keras file there is .*load_model"):
+        to_fused("model.keras")
+    dense = keras.Sequential([keras.Input([I]), keras.layers.Dense(1)])
+    with pytest.warns(UserWarning, match="to_fused.* has no effect: the model has no"):
+        to_fused(dense)
+
+
+def test_load_model_of_a_model_says_what_to_call():
+    with pytest.raises(TypeError, match=r"got the model 'sequential.*to_fused\(model\).*accelera"):
+        load_model(compiled())
