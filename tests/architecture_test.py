@@ -66,6 +66,7 @@ ARROWS = {
         "ops",
         "kernels/memory",
         "kernels/engine/engine.h",
+        "kernels/engine/observer.h",
         "kernels/engine/plan/plan.h",
         "kernels/engine/threads",
         "kernels/engine/simd/instruction_set.h",
@@ -81,6 +82,7 @@ ARROWS["kernels/engine/passes"] = (
     *ARROWS["kernels/engine/products"],
     "kernels/engine/products",
     "kernels/engine/engine.h",
+    "kernels/engine/observer.h",
 )
 
 
