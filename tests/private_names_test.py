@@ -69,6 +69,7 @@ READ_BY_OTHERS = {
         "_cli": "lets a command fail",
         "_program": "tests who starts the command line",
     },
+    "tests/docs/troubleshooting_test.py": {"_library": "has messages of other installations"},
     "tests/fuzz/file_formats.py": {
         "_formats": "fuzzes headers, and HDF5 files without a process each"
     },
