@@ -2,11 +2,11 @@
 #include <cstdint>
 #include <optional>
 
+#include "kernels/call_report.h"
 #include "kernels/dropout_keys.h"
 #include "kernels/engine/engine.h"
 #include "kernels/guarded_kernel.h"
 #include "kernels/kernels.h"
-#include "kernels/plan_log.h"
 #include "kernels/rnn_call.h"
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
@@ -35,6 +35,7 @@ class BackpropKernel : public GuardedKernel {
   }
 
   void Run(OpKernelContext* context) override {
+    CallReport report(options_.log);
     BackpropInputs inputs;
     absl::StatusOr<RnnCall> call = ReadBackpropCall(context, options_, &inputs);
     OP_REQUIRES_OK(context, call.status());
@@ -50,7 +51,6 @@ class BackpropKernel : public GuardedKernel {
                        call->descriptor, call->sequences, plan.reserve,
                        call->layout, Data<T>(*inputs.reserve_space),
                        inputs.reserve_space->NumElements(), &dropout_key)));
-    if (options_.logs_plans) LogPlan(plan);
 
     rnn::BackwardArguments<Element<T>> arguments{};
     arguments.x = Data<T>(*call->input);
@@ -60,6 +60,7 @@ class BackpropKernel : public GuardedKernel {
     arguments.y = Data<T>(*inputs.output);
     arguments.reserve = Data<T>(*inputs.reserve_space);
     arguments.dropout_key = dropout_key;
+    arguments.observer = report.Begin(plan);
     arguments.dy = Data<T>(*inputs.output_backprop);
     arguments.dh_n = Data<T>(*inputs.output_h_backprop);
     arguments.dc_n = LstmData(*inputs.output_c_backprop);

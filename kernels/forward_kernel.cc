@@ -2,11 +2,11 @@
 #include <cstdint>
 #include <optional>
 
+#include "kernels/call_report.h"
 #include "kernels/dropout_keys.h"
 #include "kernels/engine/engine.h"
 #include "kernels/guarded_kernel.h"
 #include "kernels/kernels.h"
-#include "kernels/plan_log.h"
 #include "kernels/rnn_call.h"
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
@@ -38,6 +38,7 @@ class ForwardKernel : public GuardedKernel {
   }
 
   void Run(OpKernelContext* context) override {
+    CallReport report(options_.log);
     absl::StatusOr<RnnCall> call = ReadForwardCall(context, options_);
     OP_REQUIRES_OK(context, call.status());
     uint64_t dropout_key;
@@ -54,7 +55,6 @@ class ForwardKernel : public GuardedKernel {
                    FromEngine(rnn::ForwardPlan::Create(
                        call->Describe<T>(), has_reserve,
                        rnn::Machine::Here(executor.num_threads()), &plan)));
-    if (options_.logs_plans) LogPlan(plan);
 
     rnn::ForwardArguments<Element<T>> arguments{};
     arguments.x = Data<T>(*call->input);
@@ -68,6 +68,7 @@ class ForwardKernel : public GuardedKernel {
     arguments.layout = call->layout;
     arguments.apply_dropout = is_training_;
     arguments.dropout_key = dropout_key;
+    arguments.observer = report.Begin(plan);
     OP_REQUIRES_OK(context, AllocateOutputs(context, *call, plan, &arguments));
 
     std::optional<Scratch> scratch;

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/engine/simd/instruction_set.h"
-#include "kernels/plan_log.h"
 #include "kernels/tf_adapter.h"
 #include "ops/engine_status.h"
 #include "tensorflow/core/platform/errors.h"
@@ -173,7 +172,7 @@ absl::Status ReadCallOptions(OpKernelConstruction* context,
                              const OpVersion& version, CallOptions* options) {
   options->version = version;
   TF_RETURN_IF_ERROR(CheckSimdTargetVariable());
-  TF_RETURN_IF_ERROR(ReadWhetherToLogPlans(&options->logs_plans));
+  TF_RETURN_IF_ERROR(ReadLogOptions(&options->log));
   TF_RETURN_IF_ERROR(ReadRnnAttributes(context, &options->attributes));
   options->states_outer_major = options->attributes.time_major;
   if (version.is_own || !version.has_sequence_lengths) return absl::OkStatus();

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/call_report.h"
 #include "kernels/engine/engine.h"
 #include "kernels/keras_weight_tensors.h"
 #include "kernels/tf_adapter.h"
@@ -53,7 +54,7 @@ struct CallOptions {
   RnnAttributes attributes;
   // Whether states are [L*D, B, ...], else [B, L*D, ...].
   bool states_outer_major = true;
-  bool logs_plans = false;
+  LogOptions log;
 };
 
 absl::Status ReadCallOptions(tensorflow::OpKernelConstruction* context,

@@ -14,12 +14,14 @@
 #include "kernels/engine/threads/thread_limit.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/lib/core/threadpool.h"
+#include "tensorflow/core/profiler/lib/traceme.h"
 #include "tensorflow/core/util/work_sharder.h"
 
 namespace tf_cudnn_rnn {
 
 using ::rnn::ThreadLimit;
 using ::tensorflow::thread::ThreadPool;
+using ::tsl::profiler::TraceMe;
 
 namespace {
 
@@ -92,7 +94,11 @@ ThreadPoolExecutor::ThreadPoolExecutor(tensorflow::OpKernelContext* context)
     : Team(
           MaxThreads(context),
           [pool = Pool(context)](std::function<void()> work) {
-            pool->Schedule(std::move(work));
+            pool->Schedule([work = std::move(work)] {
+              const TraceMe range("tf_cudnn_rnn helper",
+                                  ::tsl::profiler::TraceMeLevel::kInfo);
+              work();
+            });
           },
           LimitOf(Pool(context))) {}
 

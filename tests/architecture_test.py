@@ -66,6 +66,7 @@ ARROWS = {
         "ops",
         "kernels/memory",
         "kernels/engine/engine.h",
+        "kernels/engine/observer.h",
         "kernels/engine/plan/plan.h",
         "kernels/engine/threads",
         "kernels/engine/simd/instruction_set.h",
@@ -81,6 +82,7 @@ ARROWS["kernels/engine/passes"] = (
     *ARROWS["kernels/engine/products"],
     "kernels/engine/products",
     "kernels/engine/engine.h",
+    "kernels/engine/observer.h",
 )
 
 
@@ -111,7 +113,8 @@ PYTHON_ARROWS = {
     "_program": (),
     "_formats": ("_layout",),
     "weights": ("_formats", "_layout"),
-    "_library": (),
+    "_elf": (),
+    "_library": ("_elf",),
     "raw_ops": ("_library", "_layout", "_op_results"),
     "keras": ("_library", "_layout", "_formats", "weights", "raw_ops"),
     "_cli": ("", "_program", "_library", "_layout", "_formats", "weights", "raw_ops", "keras"),

@@ -131,7 +131,7 @@ def _index(sources: Sources, modules: dict[str, list[Entry]]) -> str:
         "Every public name, with the shapes and units of what it takes and returns, and the errors "
         "that it raises. The text is that of the docstrings: `help()` shows the same. The letters "
         "in shapes (T, B, I, H, P, L, D) are explained in [raw_ops](raw_ops.md), the equations and "
-        "where they come from in [Equations](raw_ops.md).",
+        "where they come from in [Equations](../guide/equations.md).",
     ]
     for module, entries in modules.items():
         lines += [f"## {module}", "| name | |\n| --- | --- |"]
@@ -156,7 +156,7 @@ def _entry(sources: Sources, module: str, entry: Entry) -> str:
     if entry.results:
         body.append(f"Fields of the result: `{entry.results}`.")
     if "rnn_mode" in entry.signature or entry.name.endswith(("LSTM", "GRU", "RNN")):
-        body.append("What each mode computes: [Equations](raw_ops.md).")
+        body.append("What each mode computes: [Equations](../guide/equations.md).")
     for member in entry.members:
         found = sources.member(module_of(sources, path), node, member.name)
         text = _markdown(ast.get_docstring(found)) if found else ""

@@ -26,6 +26,7 @@
 
 #include <cstdint>
 
+#include "kernels/engine/observer.h"
 #include "kernels/engine/plan/plan.h"
 #include "kernels/engine/threads/executor.h"
 #include "network/descriptor.h"
@@ -72,6 +73,8 @@ struct ForwardArguments {
   // there is a reserve: backward takes it that it did.
   bool apply_dropout;
   uint64_t dropout_key;
+
+  Observer* observer;  // nullptr: nobody watches
 };
 
 // Inputs of Forward, its outputs, their gradients; all `d` fields below the
@@ -96,6 +99,8 @@ struct BackwardArguments {
   Weights<Element> dweights;  // in the same order
 
   Strides x_strides, y_strides, h_strides, c_strides;
+
+  Observer* observer;  // nullptr: nobody watches
 };
 
 // `scratch` has plan.scratch_bytes and is aligned to 64 bytes; its contents do

@@ -97,10 +97,29 @@ def write(folder: pathlib.Path) -> None:
     model.save_weights(folder / "model.weights.h5")
 
     stack = tf_cudnn_rnn.keras.CudnnLSTM(4, num_layers=2, num_proj=2, name="encoder")
-    own = keras.Sequential([keras.Input([None, 3]), stack, layers.Dense(1)])
+    own = keras.Sequential([keras.Input([None, 3]), stack, layers.Dense(1)], name="own")
     own.save(folder / "own.keras")
     own.save_weights(folder / "own.weights.h5")
     tf.train.Checkpoint(model=own).write(str(folder / "checkpoint" / "own"))
+    own.export(folder / "own_export", verbose=False)
+
+    for name, kind in {"drop_ins": tf_cudnn_rnn.keras, "stock": layers}.items():
+        model = keras.Sequential(
+            [
+                keras.Input([5, 3]),
+                layers.Bidirectional(kind.LSTM(4, return_sequences=True), name="both"),
+                kind.GRU(5, return_sequences=True, name="gru"),
+                kind.SimpleRNN(2, activation="relu", use_bias=False, name="simple"),
+            ],
+            name="model",
+        )
+        model.compile("sgd", "mse")
+        # The shortest way to the variables leads through the optimiser.
+        checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer)
+        checkpoint.write(str(folder / "checkpoint" / name))
+        model.save_weights(folder / f"{name}.weights.h5")
+        if name == "drop_ins":
+            model.export(folder / "drop_ins", verbose=False)
 
     tf.saved_model.save(Network(), str(folder / "saved_model"))
 

@@ -1,5 +1,6 @@
 """`convert`: all formats there and back, and files that stay whole whatever happens."""
 
+import json
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from tests.reference import judge
 from tests.weights import golden, hostile
 from tf_cudnn_rnn import weights
 from tf_cudnn_rnn._cli import formats, replacing
-from tf_cudnn_rnn._formats import onnx_file
+from tf_cudnn_rnn._formats import hdf5, onnx_file
 
 # What each format needs to be read again, beside its file.
 OPTIONS = {
@@ -102,6 +103,11 @@ def test_other_modes(run, tmp_path, name, rnn_mode):
         ("own.weights.h5", ("--layer", "cudnn_lstm"), (2, 4, 3, 2)),
         ("checkpoint/own", (), (2, 4, 3, 2)),
         ("model.keras", ("--layer", "bidirectional"), (1, 4, 3, 0)),
+        ("model.keras", ("--layer", "layers/bidirectional"), (1, 4, 3, 0)),
+        ("model.keras", ("--layer", "both"), (1, 4, 3, 0)),
+        ("own.keras", ("--layer", "encoder"), (2, 4, 3, 2)),
+        ("saved_model", (), (2, 4, 3, 0)),
+        ("own_export", (), (2, 4, 3, 2)),
         ("projected.safetensors", (), (1, 4, 3, 2)),
         ("gru.npz", (), (2, 4, 3, 0)),
         ("cudnn.h5", (), (1, 4, 3, 0)),
@@ -112,6 +118,160 @@ def test_files_of_others(run, tmp_path, files, name, options, layout):
     assert result.code == 0, result.err
     found = read_params(tmp_path / "a.npz").layout
     assert (found.num_layers, found.num_units, found.input_size, found.num_proj) == layout
+
+
+@pytest.mark.parametrize("layer, number", [("both", 0), ("gru", 1), ("simple", 2)])
+@pytest.mark.parametrize("source", ["checkpoint/drop_ins", "checkpoint/stock", "drop_ins"])
+def test_layers_of_keras_in_checkpoints(run, tmp_path, files, source, layer, number):
+    """Bit for bit what Keras saved in another file."""
+    kind = ("bidirectional", "gru", "simple_rnn")[number]
+    mode = ("--mode", "rnn_relu") if layer == "simple" else ()
+    weights_file = f"{source.removeprefix('checkpoint/')}.weights.h5"
+    expected = tmp_path / "expected.npz"
+    arguments = ("--to", "params", *mode)
+    assert run("convert", files / weights_file, expected, *arguments, "--layer", kind).code == 0
+    for name in (layer, f"model/{layer}"):
+        found = tmp_path / "found.npz"
+        mode = () if source == "drop_ins" else mode  # its graph tells
+        arguments = ("--to", "params", "--force", *mode, "--layer", name)
+        result = run("convert", files / source, found, *arguments)
+        assert result.code == 0, result.err
+        assert read_params(found).layout == read_params(expected).layout
+        golden.assert_bits(read_params(found).params, read_params(expected).params)
+
+
+def test_the_network_of_a_saved_model(run, tmp_path, files):
+    """CudnnRNN layers and vectors of all weights, whose sizes the graph tells."""
+    run("convert", files / "own.keras", tmp_path / "own.npz", "--to", "params")
+    run("convert", files / "own_export", tmp_path / "export.npz", "--to", "params")
+    own, export = (read_params(tmp_path / f"{name}.npz") for name in ("own", "export"))
+    assert own.layout == export.layout
+    golden.assert_bits(own.params, export.params)
+    run("convert", files / "saved_model", tmp_path / "network.npz", "--to", "params")
+    expected = canonical_of(layers=2, direction="bidirectional").params
+    golden.assert_bits(read_params(tmp_path / "network.npz").params, expected)
+
+
+def test_a_saved_model_without_variables(run, tmp_path, files):
+    (tmp_path / "saved_model.pb").write_bytes((files / "drop_ins/saved_model.pb").read_bytes())
+    result = run("convert", tmp_path, tmp_path / "a.npz", "--to", "params")
+    assert result.code == 2 and f"{tmp_path} is a SavedModel without variables" in result.err
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras' own
+def test_a_name_of_keras_goes_before_the_end_of_a_path(run, tmp_path):
+    """The second model of a process has layers of other numbers than its file."""
+    layers = [
+        keras.layers.LSTM(size, return_sequences=True, name=f"lstm_{size}") for size in (1, 2)
+    ]
+    keras.Sequential([keras.Input([None, 3]), *layers]).save(tmp_path / "a.keras")
+    for name, units in {"lstm_1": 1, "lstm_2": 2, "lstm": 1, "layers/lstm_1": 2}.items():
+        arguments = (tmp_path / "a.npz", "--to", "params", "--force", "--layer", name)
+        assert run("convert", tmp_path / "a.keras", *arguments).code == 0
+        assert read_params(tmp_path / "a.npz").layout.num_units == units
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras' own
+def test_equal_names_in_models_of_a_model(run, tmp_path):
+    x = y = keras.Input([None, 3])
+    for units in (1, 2):
+        layer = keras.layers.GRU(units, return_sequences=True, name="gru")
+        y = keras.Sequential([layer], name=f"part_{units}")(y)
+    keras.Model(x, y).save(tmp_path / "a.keras")
+    found = run("inspect", tmp_path / "a.keras", "--json").json["found"]
+    assert [item["name"] for item in found] == ["gru", "gru"]
+    arguments = (tmp_path / "a.npz", "--to", "params", "--force", "--layer")
+    result = run("convert", tmp_path / "a.keras", *arguments, "gru")
+    assert result.code == 2 and "--layer gru may be any of layers/sequential/" in result.err
+    for item, units in zip(found, (1, 2), strict=True):
+        assert run("convert", tmp_path / "a.keras", *arguments, item["layer"]).code == 0
+        assert read_params(tmp_path / "a.npz").layout.num_units == units
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras' own
+def test_a_layer_with_another_activation(run, tmp_path):
+    """Its weights fit anywhere, and compute something else there."""
+    layer = keras.layers.LSTM(2, activation="relu", name="a")
+    keras.Sequential([keras.Input([None, 3]), layer]).save(tmp_path / "a.keras")
+    result = run("convert", tmp_path / "a.keras", tmp_path / "a.npz", "--to", "params")
+    assert result.code == 2
+    assert "activation must be tanh; it is relu" in result.err
+
+
+def test_layers_of_different_sizes_are_no_stack(run, tmp_path, files):
+    stack = ("--layer", "model/gru", "--layer", "model/simple")
+    options = (tmp_path / "a.npz", "--to", "params")
+    result = run("convert", files / "checkpoint/drop_ins", *options, *stack)
+    assert result.code == 2
+    assert (
+        "All layers of a stack must have the same number of units, as cuDNN's networks have; got "
+        "model/gru 5, model/simple 2. Convert each of them alone." in result.err
+    )
+    stack = ("--layer", "both", "--layer", "gru")
+    result = run("convert", files / "model.keras", *options, *stack)
+    assert result.code == 2
+    assert "must have the same direction" in result.err
+
+
+def huge_safetensors(path) -> None:
+    """3 GB of an LSTM, most of which are holes."""
+    H = 13_700
+    shapes = {"weight_ih_l0": [4 * H, 1], "weight_hh_l0": [4 * H, H]}
+    header, end = {}, 0
+    for name, shape in shapes.items():
+        begin, end = end, end + 4 * shape[0] * shape[1]
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
+    content = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(len(content).to_bytes(8, "little") + content)
+        file.truncate(8 + len(content) + end)
+
+
+def test_weights_too_large_for_onnx_are_not_read(run, tmp_path, monkeypatch):
+    huge_safetensors(tmp_path / "a.safetensors")
+    monkeypatch.setattr(weights, "from_torch", lambda *_, **__: pytest.fail("They were read."))
+    result = run("convert", tmp_path / "a.safetensors", tmp_path / "a.onnx", "--to", "onnx")
+    assert result.code == 2
+    assert result.err == (
+        "tf-cudnn-rnn: The weights must have at most 2.15 GB for --to onnx, as a protocol buffer "
+        "ends at 2 GiB; they have 3 GB. --to torch has no limit.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("own.keras", ()),
+        ("model.weights.h5", ("--layer", "gru")),
+        ("checkpoint/drop_ins", ("--layer", "gru")),
+        ("own_export", ()),
+        ("gru.npz", ()),
+        ("gru.safetensors", ()),
+    ],
+)
+def test_weights_are_measured_before_they_are_read(
+    run, tmp_path, files, monkeypatch, name, options
+):
+    onnx = formats.FORMATS["onnx"]._replace(max_bytes=500)
+    monkeypatch.setitem(formats.FORMATS, "onnx", onnx)
+    for source, entry in formats.FORMATS.items():
+        fail = entry._replace(read=lambda *_: pytest.fail("They were read."))
+        monkeypatch.setitem(formats.FORMATS, source, fail)
+    result = run("convert", files / name, tmp_path / "a.onnx", "--to", "onnx", *options)
+    assert result.code == 2 and "at most 500 bytes for --to onnx" in result.err
+
+
+def test_of_large_files_only_what_is_chosen_is_read(run, tmp_path, files, monkeypatch):
+    """Of other arrays, nothing but their headers."""
+    read = []
+    received = hdf5.receive
+    monkeypatch.setattr(hdf5, "receive", lambda *a: read.extend(got := [*received(*a)]) or got)
+    options = (tmp_path / "a.npz", "--to", "params", "--force")
+    assert run("convert", files / "model.weights.h5", *options, "--layer", "gru").code == 0
+    assert {name.rpartition("/cell/")[0] for name, *_ in read} == {"layers/gru"}
+    read.clear()
+    assert run("inspect", files / "own.weights.h5").code == 0
+    assert [name for name, *_ in read] == ["layers/cudnn_lstm/vars/header"]
 
 
 def test_a_keras_model_computes_what_the_network_does(run, tmp_path):
@@ -176,9 +336,13 @@ def test_the_reference_is_what_it_was(run, tmp_path):
         ("gru.npz", "a.npz", ("--to", "tf1-lstm-cell"), "`rnn_mode` must be lstm"),
         ("model.keras", "a.npz", ("--to", "params"), "choose with --layer"),
         ("model.keras", "a.npz", ("--to", "params", "--layer", "no"), "--layer must be one of"),
-        ("model.keras", "a.npz", ("--to", "params", "--layer", "gru_1"), "reset_after=False"),
+        (
+            "model.keras",
+            "a.npz",
+            ("--to", "params", "--layer", "gru_1"),
+            "reset_after must be True",
+        ),
         ("own.keras", "a.keras", ("--to", "keras"), "no layer of Keras projects"),
-        ("saved_model", "a.npz", ("--to", "params"), "variables/variables"),
         ("other.npz", "a.npz", ("--to", "params"), "Pass --from"),
         ("vector.npz", "a.npz", ("--to", "mxnet"), "pass --mode, --layers, --units, --input-size"),
     ],

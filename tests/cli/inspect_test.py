@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.cli import main_test
 from tests.cli.conftest import canonical_of
 from tests.weights import hostile
 from tf_cudnn_rnn import weights
@@ -22,6 +23,12 @@ from tf_cudnn_rnn._formats import saved_model, wire
 
 BOTH = "bidirectional"
 ONE = "unidirectional"
+# Of a checkpoint with layers of Keras.
+LAYERS = [
+    ("model/gru", "gru", 1, 5, 8, ONE, 0, True),
+    ("model/simple", "rnn_tanh or rnn_relu", 1, 2, 5, ONE, 0, True),
+    ("model/both", "lstm", 1, 4, 3, BOTH, 0, True),
+]
 # Of each file: name, mode, layers, units, input size, direction, projection, whether it runs here.
 EXPECTED = {
     "model.keras": [
@@ -38,8 +45,10 @@ EXPECTED = {
     ],
     "own.keras": [("encoder", "lstm", 2, 4, 3, ONE, 2, True)],
     "own.weights.h5": [("layers/cudnn_lstm", "lstm", 2, 4, 3, ONE, 2, True)],
-    "checkpoint/own": [("model/_functional/_operations/1", "lstm", 2, 4, 3, ONE, 2, True)],
-    "checkpoint/own.index": [("model/_functional/_operations/1", "lstm", 2, 4, 3, ONE, 2, True)],
+    "checkpoint/own": [("encoder", "lstm", 2, 4, 3, ONE, 2, True)],
+    "checkpoint/own.index": [("encoder", "lstm", 2, 4, 3, ONE, 2, True)],
+    "checkpoint/drop_ins": LAYERS,
+    "checkpoint/stock": LAYERS,
     "saved_model": [("CudnnRNNV3", "lstm", 2, 4, 3, BOTH, 0, True)],
     "saved_model/saved_model.pb": [("CudnnRNNV3", "lstm", 2, 4, 3, BOTH, 0, True)],
     "gru.safetensors": [("(top level)", "gru", 2, 4, 3, BOTH, 0, True)],
@@ -70,6 +79,77 @@ def test_what_is_printed(run, files, name):
         assert found_name in result.out and mode in " ".join(result.out.split())
     long = [line for line in result.out.splitlines() if len(line) > 80 and "/" not in line]
     assert not long
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        (
+            "drop_ins",
+            [
+                ("model/both", "lstm", 1, 4, 3, BOTH, 0, True),
+                ("model/gru", "gru", 1, 5, 8, ONE, 0, True),
+                # The graph tells which.
+                ("model/simple", "rnn_relu", 1, 2, 5, ONE, 0, True),
+            ],
+        ),
+        ("own_export", [("own/encoder", "lstm", 2, 4, 3, ONE, 2, True)]),
+        ("saved_model", [("params", "lstm", 2, 4, 3, BOTH, 0, True)]),
+    ],
+)
+def test_weights_of_saved_models(run, files, name, expected):
+    found = run("inspect", files / name, "--json").json["weights"]
+    values = [(*(item[field] for field in FIELDS), item["runs"]) for item in found]
+    assert values == expected
+    assert "Weights in its variables, which convert reads:" in run("inspect", files / name).out
+
+
+def test_a_saved_model_without_tensorflow(tmp_path, files):
+    missing = "raise ModuleNotFoundError(\"No module named 'tensorflow'\", name='tensorflow')"
+    arguments = ("inspect", files / "drop_ins", "--json")
+    result = main_test.start(tmp_path, *arguments, tensorflow=missing)
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert len(report["found"]) == 4 and report["weights"] == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["model.keras", "model.weights.h5", "own.keras", "checkpoint/own", "checkpoint/drop_ins"]
+    + ["gru.onnx", "cudnn.h5"],
+)
+def test_convert_takes_the_names_that_inspect_shows(run, tmp_path, files, name):
+    """And converts the same network."""
+    every = run("inspect", files / name, "--json").json["found"]
+    for found in every:
+        if found["layer"] is None or not found["runs"]:
+            continue
+        if len(every) > 1:
+            out = " ".join(run("inspect", files / name).out.split())
+            assert f"--layer {found['layer']}" in out
+        mode = ("--mode", "rnn_tanh") if found["rnn_mode"] == "rnn_tanh or rnn_relu" else ()
+        layer = ("--layer", found["layer"])
+        target = tmp_path / "out.npz"
+        result = run("convert", files / name, target, "--to", "params", "--force", *layer, *mode)
+        assert result.code == 0, result.err
+        (converted,) = run("inspect", target, "--json").json["found"]
+        for field in ("num_layers", "num_units", "input_size", "direction", "num_proj"):
+            assert converted[field] == found[field]
+
+
+@pytest.mark.parametrize(
+    "name, layer, says",
+    [
+        ("model.keras", "both", "256 parameters, with one bias a gate"),
+        ("model.keras", "gru", "225 parameters, with two biases a gate"),
+        ("own.keras", "encoder", "224 parameters, with two biases a gate"),
+        ("checkpoint/drop_ins", "model/simple", "14 parameters, without biases"),
+        ("gru.safetensors", "(top level)", "552 parameters, with two biases a gate"),
+    ],
+)
+def test_which_parameters_are_counted(run, files, name, layer, says):
+    text = " ".join(run("inspect", files / name).out.split())
+    assert says in text.partition(f" {layer} (")[2].partition(" (")[0]
 
 
 def test_parameters_are_those_of_the_file(run, files):
@@ -310,7 +390,7 @@ def test_attributes_that_no_op_knows(run, tmp_path, op, key, value):
     assert result.out.replace("\n", "").isprintable() and len(result.out) < 1000
     if b"Keras" in op and key != b"rnn_mode":  # which it does not have
         return
-    assert result.code == 1 and f"not here: {key.decode()} must be one of" in result.out
+    assert result.code == 1 and f"not by this library: {key.decode()} must be one of" in result.out
 
 
 def test_a_negative_projection(run, tmp_path):

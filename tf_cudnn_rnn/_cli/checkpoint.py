@@ -36,12 +36,16 @@ class Variables(Mapping[str, Array]):
         """The shape of each."""
         return dict(self._shapes)
 
+    def nbytes(self, key: str) -> int:
+        """The bytes of one."""
+        return math.prod(self._shapes[key]) * max(1, self._dtypes[key].size)
+
     def __getitem__(self, key: str) -> Array:
         if key not in self._shapes:
             raise KeyError(key)
         where = f"{untrusted.shown(key)} in {self._path}"
         # TensorFlow allocates what the index says.
-        needed = math.prod(self._shapes[key]) * max(1, self._dtypes[key].size)
+        needed = self.nbytes(key)
         if needed > self._size:
             raise ValueError(f"{where} must have {needed} bytes; all files have {self._size}.")
         with untrusted.read_by("TensorFlow", where):

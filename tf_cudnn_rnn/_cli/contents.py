@@ -1,14 +1,15 @@
 """The recurrent nodes, layers and sets of weights in a file. Nothing is loaded or run."""
 
+import collections
 import dataclasses
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tf_cudnn_rnn._cli import checkpoint, formats
+from tf_cudnn_rnn import _library
+from tf_cudnn_rnn._cli import checkpoint, formats, tensorflow, variables
 from tf_cudnn_rnn._cli.files import Kind
-from tf_cudnn_rnn._formats import checkpoint as checkpoint_format
 from tf_cudnn_rnn._formats import (
     hdf5,
     keras_file,
@@ -27,9 +28,6 @@ from tf_cudnn_rnn._types import Direction, RnnMode
 # A simple RNN's weights do not tell which.
 SIMPLE = "rnn_tanh or rnn_relu"
 _MODE_OF_GATES = {4: "lstm", 3: "gru", 1: SIMPLE}
-_CUDNN_OPS = ("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3")
-_OWN_OP = "TfCudnnRnn>CudnnRNNV3"
-_KERAS_OP = "TfCudnnRnn>KerasRNN"
 _OTHER_OPS = ("BlockLSTM", "BlockLSTMV2", "GRUBlockCell", "LSTMBlockCell")
 _KERAS_CLASSES = ("LSTM", "GRU", "SimpleRNN")
 _LEGACY_CLASSES: dict[str, RnnMode] = {"CuDNNLSTM": "lstm", "CuDNNGRU": "gru"}
@@ -40,9 +38,6 @@ _STACKS: dict[str, RnnMode] = {
     "CudnnRNNRelu": "rnn_relu",
 }
 _OTHER_CLASSES = ("RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
-_KEY = re.compile(
-    r"(?P<path>.*/)(?P<name>kernel|recurrent_kernel|bias)/\.ATTRIBUTES/VARIABLE_VALUE"
-)
 _LSTM_CELL = re.compile(r"(?P<scope>.*?)(?:basic_lstm_cell|lstm_cell|lstm_fused_cell)[_\d]*/kernel")
 _TF1_CUDNN = re.compile(
     r"(?P<scope>.*?)(?:(?P<lstm>cudnn_compatible_lstm_cell)/kernel"
@@ -59,6 +54,8 @@ class Found:
       kind: the op, the class, or the library whose weights these are.
       rnn_mode, num_layers, num_units, input_size, direction, num_proj: of the network.
       parameters: how many weights it has.
+      biases: of each gate: two as cuDNN has, one as most layers of Keras, or none.
+      layer: what `convert --layer` takes for it.
       runs: whether this library computes it here.
       how: with which call; or why not.
     """
@@ -72,6 +69,8 @@ class Found:
     direction: str | None = None
     num_proj: int | None = None
     parameters: int | None = None
+    biases: int | None = None
+    layer: str | None = None
     runs: bool = True
     how: str = ""
 
@@ -81,6 +80,7 @@ class Found:
             setattr(self, field, getattr(layout, field))
         self.num_proj = layout.num_proj if layout.has_projection else 0
         self.parameters = layout.size
+        self.biases = 2
 
 
 class Loop(NamedTuple):
@@ -115,7 +115,7 @@ def find(kind: Kind, path: str, shown_path: str) -> tuple[list[Found], int]:
 # What is recommended, which people paste
 # ------------------------------------------------------------------------------------
 
-_LOAD_WEIGHTS = "model.load_weights({}) of a model of tf_cudnn_rnn.keras"
+_LOAD_WEIGHTS = "model.load_weights({}), of a model whose layers are those of tf_cudnn_rnn.keras"
 _NO_COMMAND = "it has characters that cannot be printed, so that no command is shown here"
 
 
@@ -148,7 +148,7 @@ def _call(text: str, argument: str) -> str:
 def _saved_model(path: str, shown_path: str) -> Iterator[Found | Loop]:
     folder = shown_path.removesuffix("saved_model.pb")
     call = _call("import tf_cudnn_rnn; tf.saved_model.load({})", folder or ".")
-    recurrent = (*_CUDNN_OPS, _OWN_OP, _KERAS_OP)
+    recurrent = (*variables.CUDNN_OPS, variables.OWN_OP, variables.KERAS_OP)
     nodes = saved_model.read_nodes(path, frozenset((*recurrent, *_OTHER_OPS, *saved_model.LOOPS)))
     seen = set()
     for node in nodes:
@@ -161,20 +161,13 @@ def _saved_model(path: str, shown_path: str) -> Iterator[Found | Loop]:
         seen.add(node.key)
         found = Found(node.name, node.op, how=call)
         if node.op in _OTHER_OPS:
-            found.how = "TensorFlow's own CPU kernel runs it; this library changes nothing"
+            found.how = "TensorFlow's own CPU kernel runs it, as it does without this library"
             found.runs = False
-        elif node.op == _KERAS_OP:
+        elif node.op == variables.KERAS_OP:
             _take_keras_node(found, node)
         else:
             _take_cudnn_node(found, node)
         yield found
-
-
-def _size(shape: saved_model.Shape, axis: int) -> int | None:
-    """A size of a shape; None if it is not known."""
-    if not shape or not -len(shape) <= axis < len(shape):
-        return None
-    return shape[axis] if shape[axis] > 0 else None
 
 
 def _known(
@@ -198,25 +191,31 @@ def _take_cudnn_node(found: Found, node: saved_model.Node) -> None:
     if found.num_proj < 0:
         found.runs, found.how = False, f"num_proj must not be negative; it is {found.num_proj}"
         found.num_proj = None
-    inputs = [*node.inputs, None, None, None, None][:4]
-    found.input_size = _size(inputs[0], -1)
+    found.input_size = node.size(0, -1)
     # c keeps H where h is projected.
-    found.num_units = _size(inputs[2 if found.num_proj else 1], -1)
-    states = _size(inputs[1], 0 if attributes.get("time_major", True) else 1)
+    found.num_units = node.size(2 if found.num_proj else 1, -1)
+    states = node.size(1, 0 if attributes.get("time_major", True) else 1)
     if states and found.direction:
         found.num_layers = states // len(DIRECTIONS[found.direction])
-    found.parameters = _size(inputs[3], 0)
+    found.parameters, found.biases = node.size(3, 0), 2
 
 
 def _take_keras_node(found: Found, node: saved_model.Node) -> None:
     found.rnn_mode = _known(found, node.attributes, "rnn_mode", "lstm", GATES)
     found.direction, found.num_layers, found.num_proj = "unidirectional", 1, 0
-    shapes = [*node.inputs, *[None] * 6]
-    found.input_size = _size(shapes[3], 0)
-    found.num_units = _size(shapes[4], 0)
-    weights = [shape for shape in shapes[3:6] if shape is not None]
+    found.input_size = node.size(3, 0)
+    found.num_units = node.size(4, 0)
+    weights = [shape for shape in node.inputs[3:6] if shape is not None]
     if found.input_size and found.num_units:
         found.parameters = sum(_product(shape) for shape in weights if min(shape, default=0) > 0)
+        found.biases = _num_biases(*weights[1:])
+
+
+def _num_biases(recurrent: Iterable[int], *bias: Iterable[int]) -> int | None:
+    """The biases of each gate, by the shapes of a layer's recurrent kernel, and bias if any."""
+    columns = [*recurrent][-1]
+    number = _product(bias[0]) / columns if bias and columns else 0
+    return int(number) if number in (0, 1, 2) else None
 
 
 def _product(shape: Iterable[int]) -> int:
@@ -228,7 +227,7 @@ def _product(shape: Iterable[int]) -> int:
 
 def _onnx(path: str, shown_path: str) -> Iterator[Found]:
     for node in onnx_file.read_nodes(path):
-        found = Found(node.name, node.op_type)
+        found = Found(node.name, node.op_type, layer=node.name)
         direction = node.attributes.get("direction", "forward")
         found.direction = "bidirectional" if direction == "bidirectional" else "unidirectional"
         found.num_layers, found.num_proj = 1, 0
@@ -239,6 +238,7 @@ def _onnx(path: str, shown_path: str) -> Iterator[Found]:
                 found.input_size, found.num_units = arrays.W.shape[2], arrays.R.shape[2]
             weights = (array for array in arrays[2:] if array is not None)
             found.parameters = sum(array.size for array in weights)
+            found.biases = 2 if arrays.B is not None else 0
             found.how = _convert(shown_path, "model.keras", "keras")
         except (ImportError, ValueError) as error:
             found.runs = False
@@ -253,10 +253,15 @@ def _onnx(path: str, shown_path: str) -> Iterator[Found]:
 
 def _keras(path: str, shown_path: str) -> Iterator[Found]:
     config, _ = keras_file.read_config(path)
-    yield from _layers_of(config, shown_path)
+    named = list(keras_file.named_layers(config))
+    counts = collections.Counter(name for name, _ in named)
+    names = {id(layer.config): name if counts[name] == 1 else layer.path for name, layer in named}
+    for entry, found in _layers_of(config, shown_path):
+        found.layer = names.get(id(entry))
+        yield found
 
 
-def _layers_of(config: Any, shown_path: str) -> Iterator[Found]:
+def _layers_of(config: Any, shown_path: str) -> Iterator[tuple[dict[str, Any], Found]]:
     """The recurrent layers that a config names, at any depth, which JSON's bounds limit."""
     if isinstance(config, list):
         for item in config:
@@ -268,13 +273,13 @@ def _layers_of(config: Any, shown_path: str) -> Iterator[Found]:
         layer = inner.get("layer")
         if name == "Bidirectional" and isinstance(layer, dict):
             if layer.get("class_name") in _KERAS_CLASSES:
-                yield _keras_layer(config, layer, shown_path)
+                yield config, _keras_layer(config, layer, shown_path)
                 return
         if name in (*_KERAS_CLASSES, *_OTHER_CLASSES):
-            yield _keras_layer(config, config, shown_path)
+            yield config, _keras_layer(config, config, shown_path)
             return
         if name in _STACKS or name == "CudnnRNN":
-            yield _stack(config, shown_path)
+            yield config, _stack(config, shown_path)
             return
     for value in config.values():
         yield from _layers_of(value, shown_path)
@@ -319,11 +324,11 @@ def _keras_layer(outer: dict[str, Any], layer: dict[str, Any], shown_path: str) 
         H, I = found.num_units, found.input_size
         G = len(GATES[found.rnn_mode])
         biases = 2 if class_name == "GRU" and config.get("reset_after") is True else 1
-        biases = 0 if config.get("use_bias") is False else biases
+        found.biases = biases = 0 if config.get("use_bias") is False else biases
         found.parameters = (2 if is_wrapped else 1) * G * H * (I + H + biases)
     if obstacle:
         found.runs = False
-        found.how = f"stays in Keras' loop: {obstacle}"
+        found.how = f"{obstacle}. Keras' own loop runs it"
     elif _text(layer.get("registered_name")).startswith("tf_cudnn_rnn>"):
         found.how = _call("import tf_cudnn_rnn.keras; keras.saving.load_model({})", shown_path)
     else:
@@ -335,16 +340,10 @@ def _obstacle(class_name: str, config: dict[str, Any]) -> str | None:
     """What of a layer the op cannot do, as docs/keras.md says; None if nothing."""
     if class_name in _OTHER_CLASSES:
         return f"{class_name} has a cell of its own"
-    activation, recurrent = config.get("activation"), config.get("recurrent_activation")
-    allowed = ("tanh", "relu") if class_name == "SimpleRNN" else ("tanh",)
-    if activation not in allowed:
-        return f"activation must be {' or '.join(allowed)}; it is {untrusted.shown(activation)}"
-    if class_name != "SimpleRNN" and recurrent != "sigmoid":
-        return f"recurrent_activation must be sigmoid; it is {untrusted.shown(recurrent)}"
-    if class_name == "GRU" and config.get("reset_after") is not True:
-        return "reset_after must be True, which is another network"
+    if reason := keras_file.obstacle(class_name, config):
+        return reason
     if config.get("unroll") is True:
-        return "unroll must be False"
+        return "unroll must be False; it is True"
     return None
 
 
@@ -370,7 +369,7 @@ def _stack(layer: dict[str, Any], shown_path: str) -> Found:
         return found
     found.take(layout)
     if _input_size(layer) is None:
-        found.input_size = found.parameters = None
+        found.input_size = found.parameters = found.biases = None
     return found
 
 
@@ -386,9 +385,11 @@ def _of_arrays(found: Found, arrays: list[Any], direction: Direction) -> None:
         if recurrent_columns == columns and gates in _MODE_OF_GATES:
             found.rnn_mode = _MODE_OF_GATES[gates]
             found.input_size, found.num_units = I, H
+            has_bias = len(shapes) == 3 * D
+            found.biases = _num_biases(shapes[1], *(shapes[2:3] if has_bias else ()))
             if gates == 3 and len(shapes) == 3 * D and shapes[2] == (3 * H,):
                 found.runs = False
-                found.how = "reset_after must be True, which is another network"
+                found.how = "reset_after must be True; a GRU without it is another network"
             return
     found.runs = False
     found.how = "its arrays have other shapes than a Keras layer's"
@@ -400,25 +401,25 @@ def _keras_2(path: str, shown_path: str) -> Iterator[Found]:
         known = (*_KERAS_CLASSES, *_LEGACY_CLASSES)
         if bare in known:
             is_wrapped = class_name.startswith("Bidirectional(")
-            found = Found(name, class_name)
+            found = Found(name, class_name, layer=name)
             if bare in _LEGACY_CLASSES:
                 found.how = _call("import tf_cudnn_rnn; tf_keras.models.load_model({})", shown_path)
             else:
-                call = "keras.saving.load_model({}) inside tf_cudnn_rnn.keras.accelerate()"
+                call = "with tf_cudnn_rnn.keras.accelerate(): keras.saving.load_model({})"
                 found.how = _call(call, shown_path)
             _of_arrays(found, headers, "bidirectional" if is_wrapped else "unidirectional")
             if bare in _LEGACY_CLASSES:
                 found.rnn_mode = _LEGACY_CLASSES[bare]
             yield found
         elif not class_name and _may_be_recurrent(headers) and formats.is_legacy("", headers):
-            found = Found(name, "CuDNNLSTM or CuDNNGRU")
+            found = Found(name, "CuDNNLSTM or CuDNNGRU", layer=name)
             _of_arrays(found, headers, "unidirectional" if len(headers) < 4 else "bidirectional")
             if found.runs:
                 options = {"source_format": "keras-cudnn", "layer": name}
                 found.how = _convert(shown_path, "model.keras", "keras", **options)
             yield found
         elif not class_name and _may_be_recurrent(headers):
-            found = Found(name, "layer with recurrent weights")
+            found = Found(name, "layer with recurrent weights", layer=name)
             direction: Direction = "unidirectional" if len(headers) < 4 else "bidirectional"
             found.how = _call(_LOAD_WEIGHTS, shown_path)
             _of_arrays(found, headers, direction)
@@ -438,12 +439,13 @@ def _keras_3(path: str, shown_path: str) -> Iterator[Found]:
     headers = keras_file.read_array_headers(path)
     how = _call(_LOAD_WEIGHTS, shown_path)
     for name, layer in keras_file.layers(headers).items():
-        found = Found(name, "Keras layer", how=how)
+        found = Found(name, "Keras layer", layer=name, how=how)
         _of_arrays(found, layer.arrays, layer.direction)
         yield found
-    if keras_file.networks(headers):  # of which a header, an array, tells the sizes
-        for name, network in keras_file.networks(keras_file.read_arrays(path)).items():
-            found = Found(name, "CudnnRNN", how=how)
+    if paths := keras_file.networks(headers):  # of which a header, an array, tells the sizes
+        arrays = keras_file.read_arrays(path, keras_file.header_names(paths))
+        for name, network in keras_file.networks(arrays).items():
+            found = Found(name, "CudnnRNN", layer=name, how=how)
             found.take(keras_file.layout_of(network, f"{untrusted.shown(name)} in {path}"))
             yield found
 
@@ -462,6 +464,7 @@ def _torch(headers: Mapping[str, Any], shown_path: str) -> Iterator[Found]:
             "bidirectional" if any(reverse for *_, reverse in network) else "unidirectional"
         )
         found.parameters = sum(_product(header.shape) for header in network.values())
+        found.biases = 2 if ("bias_ih", 0, False) in network else 0
         W, R, projection = (
             network.get((kind, 0, False)) for kind in ("weight_ih", "weight_hh", "weight_hr")
         )
@@ -530,34 +533,42 @@ def _tf1(keys: Mapping[str, Any], shown_path: str) -> Iterator[Found]:
 
 
 def _checkpoint(path: str, shown_path: str) -> Iterator[Found]:
-    variables = checkpoint.Variables(path)
-    keys = set()
-    if checkpoint_format.OBJECT_GRAPH in variables:
-        for name, layout in checkpoint_format.find_layers(variables).items():
-            found = Found(name, "CudnnRNN")
-            found.take(layout)
-            command = _convert(shown_path, "params.npz", "params", layer=name)
-            found.how = f"tf.train.Checkpoint(...).restore, or {command}"
-            yield found
-    shapes = variables.shapes
-    for key in shapes:
-        if match := _KEY.fullmatch(key):
-            keys.add(match["path"])
-    for prefix in sorted(keys):
-        names = [f"{prefix}{name}" for name in ("kernel", "recurrent_kernel", "bias")]
-        full = [f"{name}/.ATTRIBUTES/VARIABLE_VALUE" for name in names]
-        if full[1] in shapes and full[0] in shapes:
-            arrays = [_Shaped(tuple(shapes[key])) for key in full if key in shapes]
-            found = Found(prefix.rstrip("/"), "Keras layer")
-            found.how = "tf.train.Checkpoint(...).restore, of a model of tf_cudnn_rnn.keras"
-            _of_arrays(found, arrays, "unidirectional")
-            yield found
-    yield from _tf1(shapes, shown_path)
+    every = variables.opened(Kind.CHECKPOINT, path)
+    yield from _parts(Kind.CHECKPOINT, path, shown_path, every)
+    yield from _tf1(every.shapes, shown_path)
 
 
-@dataclasses.dataclass
-class _Shaped:
-    shape: tuple[int, ...]
+def _parts(kind: Kind, path: str, shown_path: str, every: checkpoint.Variables) -> Iterator[Found]:
+    """The weights of layers among variables."""
+    parts = variables.find(kind, path, every)
+    modes = variables.modes(path) if kind is Kind.SAVED_MODEL else set()
+    for name, part in parts.items():
+        found = Found(name, part.kind, layer=name)
+        if part.layout is not None:
+            found.take(part.layout)
+        else:
+            _of_arrays(found, variables.shaped(every, part.keys), part.direction)
+            simple = [mode for mode in modes if GATES[mode] == ("",)]
+            if found.rnn_mode == SIMPLE and len(simple) == 1:
+                found.rnn_mode = simple[0]
+        if found.runs:
+            options = {"layer": name} if len(parts) > 1 else {}
+            options["mode"] = "rnn_tanh" if found.rnn_mode == SIMPLE else ""
+            found.how = _convert(shown_path, "params.npz", "params", **options)
+        yield found
+
+
+def weights(kind: Kind, path: str, shown_path: str) -> list[Found]:
+    """The weights beside a graph, which `convert` reads; none where TensorFlow is not installed.
+
+    Raises: as `find`.
+    """
+    if kind is not Kind.SAVED_MODEL or not variables.has_variables(kind, path):
+        return []
+    tensorflow.quiet()
+    if not _library.has_tensorflow():
+        return []
+    return list(_parts(kind, path, shown_path, variables.opened(kind, path)))
 
 
 _FINDERS: dict[Kind, Callable[[str, str], Iterator[Found | Loop]]] = {

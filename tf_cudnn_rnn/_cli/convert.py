@@ -158,6 +158,9 @@ def run(options: argparse.Namespace) -> int:
     with output.progress_of(f"Reading {options.source}", nbytes):
         name = options.source_format or formats.guess(kind, path, options)
         _settle(options, kind, path, name)
+        measure = formats.FORMATS[name].measure
+        if measure is not None and target_format.max_bytes is not None:
+            formats.check_size(options.to, measure(kind, path, options))
         canonical = formats.FORMATS[name].read(kind, path, options)
     weight_bytes = canonical.layout.size * canonical.dtype.itemsize
     with output.progress_of(f"Writing {options.target}", weight_bytes):

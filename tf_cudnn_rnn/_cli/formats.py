@@ -3,19 +3,28 @@
 import argparse
 import dataclasses
 import importlib.util
+import itertools
+import math
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tf_cudnn_rnn import weights
-from tf_cudnn_rnn._cli import checkpoint, output, tensorflow
+from tf_cudnn_rnn._cli import checkpoint, output, tensorflow, variables
 from tf_cudnn_rnn._cli.files import Kind
 from tf_cudnn_rnn._formats import canonical as base
-from tf_cudnn_rnn._formats import checkpoint as checkpoint_format
-from tf_cudnn_rnn._formats import hdf5, keras_file, npz, onnx_file, params_header, untrusted
+from tf_cudnn_rnn._formats import (
+    hdf5,
+    keras_file,
+    npz,
+    onnx_file,
+    params_header,
+    safetensors,
+    untrusted,
+)
 from tf_cudnn_rnn._formats import keras as keras_format
 from tf_cudnn_rnn._formats import tf1 as tf1_format
 from tf_cudnn_rnn._formats import torch as torch_format
@@ -38,6 +47,9 @@ class Format(NamedTuple):
       write: takes a path, the weights and the options, and returns notes; None if it is only read.
       endings: those that a file to write may have.
       read_options, write_options: of the options that not all formats have, those in use.
+      measure: takes what `read` takes, and returns the bytes of the weights, or 0 if they are not
+        known before they are read; None where no file has too many for another format.
+      max_bytes: of the weights, which a file can hold; None for any number.
     """
 
     about: str
@@ -46,6 +58,8 @@ class Format(NamedTuple):
     endings: tuple[str, ...] = ()
     read_options: tuple[str, ...] = ()
     write_options: tuple[str, ...] = ()
+    measure: Callable[[Kind, str, argparse.Namespace], int] | None = None
+    max_bytes: int | None = None
 
 
 # ------------------------------------------------------------------------------------
@@ -88,26 +102,50 @@ def _vector_arguments(options: argparse.Namespace) -> dict[str, Any]:
     return {**arguments, "direction": options.direction}
 
 
-def _chosen(found: Mapping[str, Any], options: argparse.Namespace, what: str) -> list[str]:
-    """The layers that --layer names, in its order; the only one without it."""
+def _chosen(
+    found: Mapping[str, Any],
+    options: argparse.Namespace,
+    what: str,
+    aliases: Mapping[str, Collection[str]] | None = None,
+) -> list[str]:
+    """The layers that --layer names, in its order; the only one without it.
+
+    Args:
+      found: by name.
+      options: of the command line.
+      what: they are.
+      aliases: what --layer may call them besides: the names that each stands for. They go before
+        ends of names, as `inspect` shows them.
+    """
     if not found:
         raise output.UserError(f"There is no {what} in the file; `inspect` shows what there is.")
-    names = ", ".join(map(untrusted.shown, list(found)[:20]))
+    names = _some(found)
     if options.layer:
-        chosen = []
-        for name in options.layer:
-            # Keras puts all layers of a file below this.
-            full = name if name in found else f"layers/{name}"
-            if full not in found:
-                raise output.UserError(f"--layer must be one of {names}; got {name}.")
-            chosen.append(full)
-        return chosen
+        return [_one(name, found, aliases or {}, names) for name in options.layer]
     if len(found) > 1:
         raise output.UserError(
             f"The file has {len(found)} such layers, {names}: choose with --layer NAME; several "
             "make a stack."
         )
     return list(found)
+
+
+def _some(names: Iterable[str]) -> str:
+    first = list(itertools.islice(names, 21))
+    return ", ".join(map(untrusted.shown, first[:20])) + (", ..." if len(first) > 20 else "")
+
+
+def _one(
+    name: str, found: Mapping[str, Any], aliases: Mapping[str, Collection[str]], names: str
+) -> str:
+    """The layer that a name stands for."""
+    # Keras puts all layers of a file below layers/.
+    meant = {name} if name in found else set(aliases.get(name, ())) or {f"layers/{name}"} & {*found}
+    if not meant:
+        raise output.UserError(f"--layer must be one of {names}; got {name}.")
+    if len(meant) > 1:
+        raise output.UserError(f"--layer {name} may be any of {_some(sorted(meant))}: name one.")
+    return meant.pop()
 
 
 def _gates_of(kernel_shape: tuple[int, ...], units: int) -> int:
@@ -193,10 +231,15 @@ def _param_name(text: str, path: str) -> ParamName:
     return ParamName(int(number), direction, gate[0] if gate else "", kind)
 
 
-def _read_torch(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
+def _torch_network(
+    kind: Kind, path: str, options: argparse.Namespace
+) -> tuple[str, dict[tuple[str, int, bool], untrusted.ArrayHeader]]:
+    """The prefix of the network that --prefix names, or of the only one; and its headers."""
     _needs(kind, (Kind.SAFETENSORS, Kind.NPZ), "torch")
-    arrays = weights.read_safetensors(path) if kind is Kind.SAFETENSORS else npz.read_npz(path)
-    networks = torch_format.networks(arrays)
+    read = (
+        safetensors.read_safetensors_headers if kind is Kind.SAFETENSORS else npz.read_npz_headers
+    )
+    networks = torch_format.networks(read(path))
     prefix = options.prefix
     found = base.listed(map(repr, networks))
     if prefix is None and len(networks) > 1:
@@ -206,15 +249,32 @@ def _read_torch(kind: Kind, path: str, options: argparse.Namespace) -> Canonical
             f"{path} must hold {prefix or ''}weight_ih_l0 and its kind; it has "
             f"{f'networks at {found}' if networks else 'no network of PyTorch'}."
         )
+    prefix = next(iter(networks)) if prefix is None else prefix
+    return prefix, networks[prefix]
+
+
+def _read_torch(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
+    prefix, network = _torch_network(kind, path, options)
     mode: RnnMode | None = options.mode
-    network = networks[next(iter(networks)) if prefix is None else prefix]
     matrix = network.get(("weight_hh", 0, False))
     projection = network.get(("weight_hr", 0, False))
-    if mode is None and matrix is not None and matrix.ndim == 2:
+    if mode is None and matrix is not None and len(matrix.shape) == 2:
         shape = matrix.shape if projection is None else projection.shape
         mode = _mode(options, _gates_of(matrix.shape[:1], shape[-1] if shape else 0))
+    if kind is Kind.SAFETENSORS:
+        arrays = safetensors.read_some_safetensors(path, lambda name: name.startswith(prefix))
+    else:
+        arrays = npz.read_npz(path)
     with untrusted.named(path):
         return weights.from_torch(arrays, mode or _mode(options), prefix=prefix)
+
+
+def _measure_torch(kind: Kind, path: str, options: argparse.Namespace) -> int:
+    return _bytes_of(_torch_network(kind, path, options)[1].values())
+
+
+def _bytes_of(headers: Iterable[untrusted.ArrayHeader]) -> int:
+    return sum(math.prod(header.shape) * header.dtype.itemsize for header in headers)
 
 
 def _simple_modes(path: str) -> set[RnnMode]:
@@ -237,10 +297,19 @@ def _simple_modes(path: str) -> set[RnnMode]:
     return found
 
 
-def _mode_of_keras(kind: Kind, path: str, recurrent: Array, options: argparse.Namespace) -> RnnMode:
-    """The mode of a layer; of a simple RNN, what the model's config says, if that is one thing."""
+def _mode_of_keras(
+    recurrent: Array, options: argparse.Namespace, modes: set[RnnMode], path: str
+) -> RnnMode:
+    """The mode of a layer; of a simple RNN, what its model says, if that is one thing.
+
+    Args:
+      recurrent: its recurrent kernel.
+      options: of the command line.
+      modes: those of the model's simple RNNs, as far as the file tells.
+      path: of the file.
+    """
     gates = _gates_of_keras(recurrent)
-    modes = _simple_modes(path) if kind is Kind.KERAS and gates == 1 else set()
+    modes = modes if gates == 1 else set()
     if modes and options.mode is not None and options.mode not in modes:
         raise output.UserError(
             f"--mode must be {' or '.join(sorted(modes))}, as the model in {path} says; "
@@ -249,33 +318,121 @@ def _mode_of_keras(kind: Kind, path: str, recurrent: Array, options: argparse.Na
     return modes.pop() if len(modes) == 1 else _mode(options, gates)
 
 
+def _read_stack(
+    stack: Mapping[str, keras_file.Layer],
+    options: argparse.Namespace,
+    modes: set[RnnMode],
+    path: str,
+) -> Canonical:
+    """Reads layers of Keras, by their names, as one network."""
+    layers = list(stack.values())
+    differences: dict[str, list[str | int]] = {
+        "direction": [layer.direction for layer in layers],
+        "number of units": [_units_of(layer) for layer in layers],
+    }
+    for what, values in differences.items():
+        if len(set(values)) > 1:
+            each = ", ".join(
+                f"{untrusted.shown(name)} {value}"
+                for name, value in zip(stack, values, strict=True)
+            )
+            raise output.UserError(
+                f"All layers of a stack must have the same {what}, as cuDNN's networks have; got "
+                f"{each}. Convert each of them alone."
+            )
+    mode = _mode_of_keras(layers[0].arrays[1], options, modes, path)
+    with untrusted.named(path):
+        return weights.from_keras(
+            [layer.arrays for layer in layers], mode, direction=layers[0].direction
+        )
+
+
+def _units_of(layer: keras_file.Layer) -> int:
+    """Of an array, or its header; 0 if it has no such shape."""
+    shape = tuple(layer.arrays[1].shape) if len(layer.arrays) > 1 else ()
+    return shape[0] if shape else 0
+
+
+def _alone(chosen: list[str], networks: set[str]) -> bool:
+    """Whether a network is chosen, which is alone."""
+    if len(chosen) > 1 and not networks.isdisjoint(chosen):
+        raise output.UserError("A CudnnRNN layer is a network of its own: choose it alone.")
+    return chosen[0] in networks
+
+
+class _KerasParts(NamedTuple):
+    """What of a file of Keras 3 is chosen.
+
+    Attributes:
+      chosen: the paths of the layers.
+      headers: of the arrays of these, by their paths.
+      is_network: whether it is one CudnnRNN layer.
+    """
+
+    chosen: list[str]
+    headers: dict[str, untrusted.ArrayHeader]
+    is_network: bool
+
+
+def _keras_parts(kind: Kind, path: str, options: argparse.Namespace) -> _KerasParts:
+    headers = keras_file.read_array_headers(path)
+    layers = keras_file.layers(headers)
+    networks = keras_file.networks(headers)
+    every = {**layers, **networks}
+    named: dict[str, keras_file.Named] = {}
+    aliases: dict[str, set[str]] = {}
+    if kind is Kind.KERAS:
+        for name, layer in keras_file.named_layers(keras_file.read_config(path)[0]):
+            if layer.path in every:
+                named[layer.path] = layer
+                aliases.setdefault(name, set()).add(layer.path)
+    chosen = _chosen(every, options, "recurrent layer", aliases)
+    for name in chosen:
+        if name in named:
+            _check_config(name, named[name].config, path)
+    wanted = [array for name in chosen for array in keras_file.names_of(name, headers)]
+    return _KerasParts(
+        chosen, {name: headers[name] for name in wanted}, _alone(chosen, set(networks))
+    )
+
+
+def _check_config(name: str, config: Mapping[str, Any], path: str) -> None:
+    """Raises UserError if a layer is another network, which weights alone do not tell."""
+    layer: Any = config
+    if config["class_name"] == "Bidirectional":
+        layer = config["config"].get("layer")
+    if not isinstance(layer, dict) or not isinstance(layer.get("config"), dict):
+        return
+    class_name = str(layer.get("class_name"))
+    if class_name not in keras_format.LAYERS.values():
+        return
+    if reason := keras_file.obstacle(class_name, layer["config"]):
+        raise output.UserError(
+            f"{untrusted.shown(name)} in {path} is no network of cuDNN: {reason}. Its weights "
+            "would compute something else in another library."
+        )
+
+
 def _read_keras(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
     _needs(kind, (Kind.KERAS, Kind.KERAS_3_H5, Kind.KERAS_2_H5), "keras")
     if kind is Kind.KERAS_2_H5:
         return _read_keras_2(path, options, legacy=False)
-    arrays = keras_file.read_arrays(path)
+    parts = _keras_parts(kind, path, options)
+    arrays = keras_file.read_arrays(path, list(parts.headers))
+    if parts.is_network:
+        (name,) = parts.chosen
+        where = f"{untrusted.shown(name)} in {path}"
+        layout, params = keras_file.params_of(keras_file.networks(arrays)[name], where)
+        return weights.from_cudnn(params, **dataclasses.asdict(layout))
     layers = keras_file.layers(arrays)
-    networks = keras_file.networks(arrays)
-    chosen = _chosen({**layers, **networks}, options, "recurrent layer")
-    if chosen[0] in networks:
-        if len(chosen) > 1:
-            raise output.UserError("A CudnnRNN layer is a network of its own: choose it alone.")
-        where = f"{untrusted.shown(chosen[0])} in {path}"
-        layout, params = keras_file.params_of(networks[chosen[0]], where)
-        arguments = dataclasses.asdict(layout)
-        return weights.from_cudnn(params, **arguments)
-    wrong = [name for name in chosen if name not in layers]
-    if wrong:
-        raise output.UserError("A CudnnRNN layer is a network of its own: choose it alone.")
-    stack = [layers[name] for name in chosen]
-    directions = {layer.direction for layer in stack}
-    if len(directions) > 1:
-        raise output.UserError("All layers of a stack must be bidirectional, or none.")
-    mode = _mode_of_keras(kind, path, stack[0].arrays[1], options)
-    with untrusted.named(path):
-        return weights.from_keras(
-            [layer.arrays for layer in stack], mode, direction=directions.pop()
-        )
+    modes = _simple_modes(path) if kind is Kind.KERAS else set()
+    return _read_stack({name: layers[name] for name in parts.chosen}, options, modes, path)
+
+
+def _measure_keras(kind: Kind, path: str, options: argparse.Namespace) -> int:
+    if kind in (Kind.KERAS, Kind.KERAS_3_H5):
+        return _bytes_of(_keras_parts(kind, path, options).headers.values())
+    return 0  # of Keras 2, whose files are read whole
 
 
 def _read_keras_2(path: str, options: argparse.Namespace, legacy: bool) -> Canonical:
@@ -342,32 +499,67 @@ def _variables(kind: Kind, path: str, name: str) -> Mapping[str, Array]:
     return checkpoint.Variables(path) if kind is Kind.CHECKPOINT else npz.read_npz(path)
 
 
-def _read_checkpoint(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
-    _needs(kind, (Kind.CHECKPOINT,), "checkpoint")
-    variables = checkpoint.Variables(path)
+def _measure_npz(kind: Kind, path: str, options: argparse.Namespace) -> int:
+    del options
+    return _bytes_of(npz.read_npz_headers(path).values()) if kind is Kind.NPZ else 0
+
+
+def _checkpoint_parts(
+    kind: Kind, path: str, options: argparse.Namespace
+) -> tuple[checkpoint.Variables, dict[str, variables.Part]]:
+    """What of a checkpoint is chosen, by name."""
+    _needs(kind, (Kind.CHECKPOINT, Kind.SAVED_MODEL), "checkpoint")
+    every = variables.opened(kind, path)
     with untrusted.named(path):
-        found = checkpoint_format.find_layers(variables)
-        chosen = _chosen(found, options, "layer CudnnRNN")
-        if len(chosen) > 1:
-            raise output.UserError("A CudnnRNN layer is a network of its own: choose it alone.")
-        return weights.checkpoint_to_canonical(variables, chosen[0])
+        parts = variables.find(kind, path, every)
+    aliases: dict[str, set[str]] = {}
+    for name, part in parts.items():
+        for alias in part.aliases:
+            aliases.setdefault(alias, set()).add(name)
+    chosen = _chosen(parts, options, "recurrent layer", aliases)
+    _alone(chosen, {name for name, part in parts.items() if part.layout})
+    return every, {name: parts[name] for name in chosen}
+
+
+def _read_checkpoint(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
+    every, parts = _checkpoint_parts(kind, path, options)
+    first = next(iter(parts.values()))
+    with untrusted.named(path):
+        if first.layout is not None and first.keys:
+            return weights.from_cudnn(every[first.keys[0]], **dataclasses.asdict(first.layout))
+        if first.layout is not None:
+            return weights.checkpoint_to_canonical(every, first.path)
+        stack = {
+            name: keras_file.Layer(part.direction, [every[key] for key in part.keys])
+            for name, part in parts.items()
+        }
+    modes = variables.modes(path) if kind is Kind.SAVED_MODEL else set()
+    return _read_stack(stack, options, {mode for mode in modes if GATES[mode] == ("",)}, path)
+
+
+def _measure_checkpoint(kind: Kind, path: str, options: argparse.Namespace) -> int:
+    every, parts = _checkpoint_parts(kind, path, options)
+    return sum(
+        sum(map(every.nbytes, part.keys)) if part.keys or not part.layout else 4 * part.layout.size
+        for part in parts.values()
+    )
 
 
 def _read_tf1_cudnn(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
-    variables = _variables(kind, path, "tf1-cudnn")
+    found = _variables(kind, path, "tf1-cudnn")
     # A simple RNN's keys do not tell which.
     modes: tuple[RnnMode, ...] = ("lstm", "gru")
-    told = [mode for mode in modes if any(tf1_format.CUDNN_CELLS[mode] in key for key in variables)]
+    told = [mode for mode in modes if any(tf1_format.CUDNN_CELLS[mode] in key for key in found)]
     mode: RnnMode = options.mode or (told[0] if len(told) == 1 else _mode(options))
     with untrusted.named(path):
-        return weights.from_tf1_cudnn(variables, mode, scope=options.scope)
+        return weights.from_tf1_cudnn(found, mode, scope=options.scope)
 
 
 def _read_tf1_lstm_cell(kind: Kind, path: str, options: argparse.Namespace) -> Canonical:
-    variables = _variables(kind, path, "tf1-lstm-cell")
+    found = _variables(kind, path, "tf1-lstm-cell")
     with untrusted.named(path):
         return weights.from_tf1_lstm_cell(
-            variables, forget_bias=options.forget_bias, scope=options.scope
+            found, forget_bias=options.forget_bias, scope=options.scope
         )
 
 
@@ -462,10 +654,8 @@ def _write_keras_cudnn(
 
 def _write_onnx(path: str, canonical: Canonical, options: argparse.Namespace) -> tuple[str, ...]:
     del options
+    check_size("onnx", canonical.layout.size * canonical.dtype.itemsize)
     nodes, notes = weights.to_onnx(canonical)
-    # Names and sizes take some more.
-    if canonical.layout.size * canonical.dtype.itemsize >= onnx_file.MAX_BYTES - (1 << 20):
-        raise output.UserError("The weights are too large for an .onnx file: 2 GiB is the limit.")
     content = onnx_file.model_bytes(nodes)
     with open(path, "wb") as file:
         file.write(content)
@@ -510,6 +700,17 @@ def _write_tf1_lstm_cell(
     return notes
 
 
+def check_size(name: str, nbytes: int) -> None:
+    """Raises UserError if a file of a format cannot hold weights of so many bytes."""
+    max_bytes = FORMATS[name].max_bytes
+    if max_bytes is not None and nbytes > max_bytes:
+        raise output.UserError(
+            f"The weights must have at most {output.size(max_bytes)} for --to {name}, as a "
+            f"protocol buffer ends at 2 GiB; they have {output.size(nbytes)}. --to torch has no "
+            "limit."
+        )
+
+
 _NETWORK = ("mode", "layers", "units", "input_size", "direction")
 
 FORMATS = {
@@ -520,12 +721,14 @@ FORMATS = {
         _write_params,
         (".npz",),
         read_options=(*_NETWORK, "input_mode", "projection"),
+        measure=_measure_npz,
     ),
     "canonical": Format(
         "each gate's matrix and bias by name: an .npz with a header",
         _read_canonical,
         _write_canonical,
         (".npz",),
+        measure=_measure_npz,
     ),
     "torch": Format(
         "a state_dict of nn.LSTM, nn.GRU or nn.RNN: .safetensors or .npz; nn.RNN needs --mode, "
@@ -535,6 +738,7 @@ FORMATS = {
         (".safetensors", ".npz"),
         read_options=("mode", "prefix"),
         write_options=("to_prefix", "without_bias"),
+        measure=_measure_torch,
     ),
     "keras": Format(
         "LSTM, GRU, SimpleRNN, CudnnRNN: .keras, .weights.h5, .h5; several layers need --layer; "
@@ -544,6 +748,7 @@ FORMATS = {
         (".keras",),
         read_options=("mode", "layer", "direction"),
         write_options=("without_bias",),
+        measure=_measure_keras,
     ),
     "keras-cudnn": Format(
         "CuDNNLSTM and CuDNNGRU of Keras 2: .h5",
@@ -558,6 +763,8 @@ FORMATS = {
         _write_onnx,
         (".onnx",),
         read_options=("layer",),
+        # Names and sizes take some more.
+        max_bytes=onnx_file.MAX_BYTES - (1 << 20),
     ),
     "mxnet": Format(
         "the fused operator RNN: an .npz with `parameters`; needs --mode --layers --units "
@@ -566,6 +773,7 @@ FORMATS = {
         _write_mxnet,
         (".npz",),
         read_options=(*_NETWORK, "projection"),
+        measure=_measure_npz,
     ),
     "cntk": Format(
         "OptimizedRNNStack: an .npz with `matrix`; needs the same",
@@ -573,6 +781,7 @@ FORMATS = {
         _write_cntk,
         (".npz",),
         read_options=_NETWORK,
+        measure=_measure_npz,
     ),
     "tf1-cudnn": Format(
         "tf.contrib.cudnn_rnn: a checkpoint, or an .npz by its keys; simple RNNs need --mode",
@@ -591,9 +800,11 @@ FORMATS = {
         write_options=("forget_bias", "to_prefix"),
     ),
     "checkpoint": Format(
-        "tf.train.Checkpoint of layers CudnnRNN; several need --layer; is read only",
+        "tf.train.Checkpoint, or a SavedModel, with layers CudnnRNN, or LSTM, GRU, SimpleRNN; "
+        "several need --layer; is read only",
         _read_checkpoint,
-        read_options=("layer",),
+        read_options=("mode", "layer"),
+        measure=_measure_checkpoint,
     ),
 }
 
@@ -628,7 +839,7 @@ def guess(kind: Kind, path: str, options: argparse.Namespace) -> str:
         return "torch"
     if kind is Kind.ONNX:
         return "onnx"
-    if kind is Kind.CHECKPOINT:
+    if kind in (Kind.CHECKPOINT, Kind.SAVED_MODEL):
         return "checkpoint"
     if kind is Kind.NPZ:
         headers = npz.read_npz_headers(path)
@@ -642,10 +853,7 @@ def guess(kind: Kind, path: str, options: argparse.Namespace) -> str:
         raise output.UserError(
             f"Pass --from; {path} holds {base.listed(headers) or 'nothing'}, which may be anything."
         )
-    raise output.UserError(
-        f"A {kind.value} has a graph, and weights elsewhere; convert the checkpoint "
-        "in its folder variables: variables/variables."
-    )
+    raise AssertionError(kind)
 
 
 def is_legacy(class_name: str, arrays: list[Any]) -> bool:
@@ -672,5 +880,5 @@ def describe(layout: Layout) -> str:
     return (
         f"{layout.rnn_mode}, {output.count(layout.num_layers, 'layer')}, input "
         f"{layout.input_size}, units {layout.num_units}{projected}, {layout.direction}, "
-        f"{output.count(layout.size, 'parameter')}"
+        f"{output.parameters(layout.size, 2)}"
     )

@@ -2,7 +2,10 @@
 
 import argparse
 import dataclasses
+import shlex
+from collections.abc import Sequence
 
+from tf_cudnn_rnn import _program
 from tf_cudnn_rnn._cli import contents, files, output
 from tf_cudnn_rnn._formats import untrusted
 
@@ -16,8 +19,11 @@ PATH is a SavedModel's folder, a checkpoint (its path without ending, or its
 folder), or a file .keras, .h5, .weights.h5, .safetensors, .onnx or .npz. It
 may come from anybody: nothing of it is run, and no pickle is loaded. ONNX
 models and SavedModels are read whole, up to 2 GiB; of the others only what
-describes the arrays is. (TensorFlow itself reads a checkpoint's index; it has
-to be installed for that.)
+describes the arrays is. (TensorFlow itself reads checkpoints, and the variables
+of a SavedModel; it has to be installed for that.)
+
+A layer that has a name to tell it from others can be converted by it: see
+`tf-cudnn-rnn convert --help`, --layer.
 
 The exit code is 0 if this library runs all that was found, and 1 if not, or
 if there was nothing.
@@ -47,20 +53,43 @@ def _sizes(found: contents.Found) -> str:
     if found.direction:
         parts.append(found.direction)
     if found.parameters:
-        parts.append(output.count(found.parameters, "parameter"))
+        parts.append(output.parameters(found.parameters, found.biases))
     return ", ".join(parts)
 
 
-def _print(path: str, kind: files.Kind, nbytes: int, found: list[contents.Found]) -> None:
-    number = output.count(len(found), "recurrent part") if found else "nothing recurrent"
-    print(output.wrapped(f"{path}: {kind.value}, {output.size(nbytes)}, {number}"))
+def _label(found: contents.Found) -> str:
+    if not found.runs:
+        return "not by this library"
+    return "its weights" if found.how.startswith(_program.NAME) else "runs here"
+
+
+def _print_items(found: list[contents.Found]) -> None:
     for item in found:
         print()
         print(f"{untrusted.shown(item.name)} ({untrusted.shown(item.kind)})")
         if sizes := _sizes(item):
             print(output.wrapped(sizes, 2))
-        label = "runs here: " if item.runs else "not here: "
-        print(output.wrapped(label + item.how, 2))
+        print(output.wrapped(f"{_label(item)}: {item.how}", 2))
+        # Commands that are shown have it already, if it is needed.
+        if item.layer is not None and item.runs and len(found) > 1 and "--layer" not in item.how:
+            print(output.wrapped(f"convert it alone: --layer {shlex.quote(item.layer)}", 2))
+
+
+def _print(
+    path: str,
+    kind: files.Kind,
+    nbytes: int,
+    found: list[contents.Found],
+    weights: Sequence[contents.Found] = (),
+) -> None:
+    nothing = "no recurrent op" if kind is files.Kind.SAVED_MODEL else "nothing recurrent"
+    number = output.count(len(found), "recurrent part") if found else nothing
+    print(output.wrapped(f"{path}: {kind.value}, {output.size(nbytes)}, {number}"))
+    _print_items(found)
+    if weights:
+        print()
+        print(output.wrapped("Weights in its variables, which convert reads:"))
+        _print_items(list(weights))
 
 
 def run(options: argparse.Namespace) -> int:
@@ -69,6 +98,7 @@ def run(options: argparse.Namespace) -> int:
     nbytes = files.size_of(kind, path)
     with output.progress_of(f"Reading {options.path}", nbytes):
         found, loops = contents.find(kind, path, options.path)
+        weights = contents.weights(kind, path, options.path)
     if options.json:
         output.print_json(
             {
@@ -77,17 +107,19 @@ def run(options: argparse.Namespace) -> int:
                 "bytes": nbytes,
                 "loops": loops,
                 "found": [dataclasses.asdict(item) for item in found],
+                "weights": [dataclasses.asdict(item) for item in weights],
             }
         )
     else:
-        _print(options.path, kind, nbytes, found)
+        _print(options.path, kind, nbytes, found, weights)
         if loops:
             print()
             print(
                 output.wrapped(
-                    f"{output.count(loops, 'loop')} of small ops besides, as Keras exports its own "
-                    "recurrent layers: TensorFlow runs them as before. To have them run fused, "
-                    "export the model with tf_cudnn_rnn.keras.export."
+                    f"The graph has {output.count(loops, 'loop')} of small ops, which is how Keras "
+                    "exports its LSTM, GRU and SimpleRNN. TensorFlow runs them as it does without "
+                    "this library. To make them fast, load the model with "
+                    "tf_cudnn_rnn.keras.load_model, and export it with tf_cudnn_rnn.keras.export."
                 )
             )
     return output.GOOD if found and all(item.runs for item in found) else output.FAILED

@@ -80,6 +80,17 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def parameters(number: int, biases: int | None) -> str:
+    """A number of weights in words, and which it is: other libraries count fewer biases.
+
+    Args:
+      number: of the weights.
+      biases: of each gate; None if it is not known.
+    """
+    words = {0: ", without biases", 1: ", with one bias a gate", 2: ", with two biases a gate"}
+    return count(number, "parameter") + ("" if biases is None else words[biases])
+
+
 def size(nbytes: int) -> str:
     """Bytes as people read them."""
     value = float(nbytes)

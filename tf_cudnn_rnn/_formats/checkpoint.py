@@ -1,4 +1,4 @@
-"""Checkpoints of tf.train.Checkpoint that hold layers of tf_cudnn_rnn.keras.
+"""Checkpoints of tf.train.Checkpoint that hold recurrent layers; variables of SavedModels are such.
 
 Keys tell little: a variable has the shortest of its paths, which may lead through the
 optimiser, and whose slots are whose the keys do not say at all. The object graph in the
@@ -8,7 +8,8 @@ checkpoint does. It is a protocol buffer, which protobuf reads without TensorFlo
 import collections
 import dataclasses
 import functools
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from tf_cudnn_rnn._formats import canonical as base
 from tf_cudnn_rnn._formats import params_header, untrusted, vectors
 from tf_cudnn_rnn._formats.canonical import Canonical
 from tf_cudnn_rnn._layout import Layout
-from tf_cudnn_rnn._types import Of
+from tf_cudnn_rnn._types import Direction, Of
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 # Attributes of keras.CudnnRNN; its checkpoints have them as names.
@@ -32,6 +33,12 @@ _MAX_OBJECTS = 200_000  # nodes and their children
 _MAX_PATH = 4096  # characters
 _MAX_LAYERS = 1000
 
+# Of a variable of Keras: the layer's name below those of its models, the cell's, and its own.
+_KERNEL = re.compile(r"(?P<layer>.+)/[^/]+/kernel")
+# Of a Bidirectional's layers.
+_WAY = re.compile(r"(?P<layer>.+)/(?P<way>forward|backward)_(?P<inner>[^/]+)")
+_WAYS = ("forward", "backward")
+
 
 @dataclasses.dataclass
 class _Node:
@@ -40,10 +47,12 @@ class _Node:
     Attributes:
       children: the index of each child, by name.
       keys: the checkpoint keys of its values.
+      name: of a variable; "" if it is none, or has none.
     """
 
     children: dict[str, int]
     keys: list[str]
+    name: str
 
 
 class _Graph(NamedTuple):
@@ -84,7 +93,7 @@ def _protobuf() -> tuple[Any, type[Exception]]:
     file = descriptor_pb2.FileDescriptorProto(name="graph.proto", package="g", syntax="proto3")
     for name, fields in {
         "Reference": [("node_id", 1, "int32", False), ("local_name", 2, "string", False)],
-        "Tensor": [("checkpoint_key", 3, "string", False)],
+        "Tensor": [("full_name", 2, "string", False), ("checkpoint_key", 3, "string", False)],
         "Object": [("children", 1, "Reference", True), ("attributes", 2, "Tensor", True)],
         "Graph": [("nodes", 1, "Object", True)],
     }.items():
@@ -136,7 +145,8 @@ def _nodes(graph: Any) -> list[_Node]:
         children = {child.local_name: child.node_id for child in node.children}
         if any(not 0 <= child < count for child in children.values()):
             raise _Damage(f"a child that is none of its {count} objects")
-        nodes.append(_Node(children, [value.checkpoint_key for value in node.attributes]))
+        keys = [value.checkpoint_key for value in node.attributes]
+        nodes.append(_Node(children, keys, node.attributes[0].full_name if keys else ""))
     return nodes
 
 
@@ -234,8 +244,8 @@ def _layers(
     return graph, found
 
 
-def find_layers(variables: Mapping[str, Any]) -> dict[str, Layout]:
-    """The networks of the CudnnRNN layers in a checkpoint, by path.
+def find_layers(variables: Mapping[str, Any]) -> dict[str, tuple[str, Layout]]:
+    """The names ("" if unknown) and networks of the CudnnRNN layers in a checkpoint, by path.
 
     Args:
       variables: as of `checkpoint_to_canonical`; of its values only the object graph and headers
@@ -245,7 +255,115 @@ def find_layers(variables: Mapping[str, Any]) -> dict[str, Layout]:
       ImportError: protobuf is missing.
       ValueError: the checkpoint is damaged.
     """
-    return {path: layout for path, (_, layout, _) in sorted(_layers(variables)[1].items())}
+    found = sorted(_layers(variables)[1].items())
+    return {path: (name or "", layout) for path, (name, layout, _) in found}
+
+
+class Layer(NamedTuple):
+    """A layer LSTM, GRU or SimpleRNN, of Keras or tf_cudnn_rnn.keras, or one in Bidirectional.
+
+    Attributes:
+      name: of it, below those of its models: "sequential/lstm"; "" if it is not known.
+      path: in the checkpoint.
+      direction: "bidirectional" or "unidirectional".
+      keys: of its arrays, in the order of `layer.get_weights()`.
+    """
+
+    name: str
+    path: str
+    direction: Direction
+    keys: list[str]
+
+
+def find_keras_layers(variables: Mapping[str, Any]) -> list[Layer]:
+    """The recurrent layers of Keras in a checkpoint, or among a SavedModel's variables.
+
+    What `model.export` writes has no layers, only a list of variables, whose names tell.
+
+    Args: and Raises: as of `find_layers`; no values but the object graph are asked for.
+    """
+    graph = _object_graph(variables)
+    parts: dict[str, dict[str, Layer]] = {}
+    for count, (place, cell) in enumerate(_cells(graph)):
+        if count >= 2 * _MAX_LAYERS:
+            raise ValueError(f"`variables` must hold at most {_MAX_LAYERS} recurrent layers.")
+        name = match["layer"] if (match := _KERNEL.fullmatch(cell[0].name)) else ""
+        way = ""
+        if place.endswith(("/forward_layer/cell", "/backward_layer/cell")):
+            place, way, _ = place.rsplit("/", 2)
+            way = way.removesuffix("_layer")
+            name = name.rpartition("/")[0]
+        elif place.endswith("/cell") or place == "cell":
+            place = place[: -len("/cell")]
+        elif (match := _WAY.fullmatch(name)) and "/" in name:  # in a list of variables
+            place, way, name = f"{match['layer']} {match['inner']}", match["way"], match["layer"]
+        keys = [key for node in cell for key in node.keys[:1]]
+        if len(keys) == len(cell):
+            layer = Layer(name, place, "unidirectional", keys)
+            parts.setdefault(place, {}).setdefault(way, layer)
+    return list(_joined(parts))
+
+
+def _joined(parts: dict[str, dict[str, Layer]]) -> Iterator[Layer]:
+    """The layers, of which those of a Bidirectional have two parts."""
+    for ways in parts.values():
+        if set(ways) == set(_WAYS):
+            first, second = (ways[way] for way in _WAYS)
+            yield first._replace(direction="bidirectional", keys=first.keys + second.keys)
+        elif "" in ways:
+            yield ways[""]
+
+
+def _cells(graph: _Graph) -> Iterator[tuple[str, list[_Node]]]:
+    """The path, and the variables kernel, recurrent_kernel and, if any, bias of each cell."""
+    seen = set()
+    lists = []
+    for index in graph.parents:
+        children = graph.nodes[index].children
+        if "kernel" in children and "recurrent_kernel" in children:
+            seen.add(children["kernel"])
+            names = ("kernel", "recurrent_kernel", "bias")
+            cell = [graph.nodes[children[name]] for name in names if name in children]
+            yield graph.path(index), cell
+        parent = graph.parents[index]
+        if parent is not None and parent[1] == "variables":
+            lists.append(index)
+    for index in lists:
+        children = graph.nodes[index].children
+        order = [child for name, child in sorted(children.items(), key=_number)]
+        nodes = [graph.nodes[child] for child in order]
+        for place, node in enumerate(nodes):
+            if order[place] in seen or not node.name.endswith("/kernel"):
+                continue
+            base_name = node.name.removesuffix("kernel")
+            wanted = [f"{base_name}{name}" for name in ("kernel", "recurrent_kernel", "bias")]
+            cell = nodes[place : place + 3]
+            while cell and [item.name for item in cell] != wanted[: len(cell)]:
+                cell.pop()
+            if len(cell) > 1:
+                seen.add(order[place])
+                yield f"{graph.path(index)}/{place}", cell
+
+
+def _number(item: tuple[str, int]) -> tuple[int, str]:
+    """Sorts what is numbered."""
+    name, _ = item
+    return (int(name) if name.isdecimal() and len(name) < 10 else 0), name
+
+
+def find_vectors(variables: Mapping[str, Any]) -> dict[str, str]:
+    """The keys of all variables, by Keras' names, or else their paths."""
+    graph = _object_graph(variables)
+    found: dict[str, str] = {}
+    for index in graph.parents:
+        node = graph.nodes[index]
+        if len(node.keys) == 1 and node.keys[0] in variables:
+            path = graph.path(index)
+            # What `model.export` writes has them twice.
+            if not path.startswith("_all_variables/"):
+                is_of_keras = "/" in node.name and node.name not in found
+                found[node.name if is_of_keras else path] = node.keys[0]
+    return found
 
 
 def checkpoint_to_canonical(

@@ -9,6 +9,7 @@ or a dataset names, and believes what the file says of its sizes.
 `read` is for the process that wants the arrays, most else for the one that reads.
 """
 
+import contextlib
 import importlib.util
 import io
 import itertools
@@ -21,7 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -72,12 +73,16 @@ def read_headers(path: str) -> list[tuple[str, str, list[untrusted.ArrayHeader]]
     return _asked(path, _LAYER_HEADERS)
 
 
-def read_arrays(path: str) -> dict[str, Array]:
+def read_arrays(path: str, names: Sequence[str] | None = None) -> dict[str, Array]:
     """Returns the model's arrays in a file of Keras 3, by their paths in it.
+
+    Args:
+      path: of the file.
+      names: of those to read; None for all.
 
     Raises: as `read`.
     """
-    return {name: arrays[0] for name, _, arrays in _asked(path, _ARRAYS)}
+    return {name: arrays[0] for name, _, arrays in _asked(path, _ARRAYS, names)}
 
 
 def read_array_headers(path: str) -> dict[str, untrusted.ArrayHeader]:
@@ -101,17 +106,23 @@ def is_of_keras_3(path: str) -> bool:
     return True
 
 
-def _asked(path: str, what: str) -> list[tuple[str, str, list[Any]]]:
-    """Lets another process read a file."""
+def _asked(
+    path: str, what: str, names: Sequence[str] | None = None
+) -> list[tuple[str, str, list[Any]]]:
+    """Lets another process read a file, or what of it has these names."""
     if not sys.executable:
         raise ImportError("HDF5 files are read by another Python; there is no sys.executable.")
     if importlib.util.find_spec("h5py") is None:
         raise ImportError("HDF5 files need h5py, which is not installed: run `pip install h5py`.")
-    with untrusted.opened(path) as (_, size), tempfile.TemporaryFile() as errors:
+    with contextlib.ExitStack() as stack:
+        _, size = stack.enter_context(untrusted.opened(path))
+        errors, wanted = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+        wanted.write(json.dumps(names).encode())
+        wanted.seek(0)
         paths = [os.path.abspath(entry) for entry in sys.path]
         with subprocess.Popen(
             [sys.executable, "-I", "-c", _CODE, json.dumps(paths), path, what],
-            stdin=subprocess.DEVNULL,
+            stdin=wanted,
             stdout=subprocess.PIPE,
             stderr=errors,
             # It multiplies nothing; and reads nothing but the file.
@@ -186,10 +197,11 @@ def main(path: str, what: str) -> None:
     """Reads the file under limits, and writes what of it is asked for to stdout."""
     import h5py  # noqa: F401 before the limits
 
+    names = json.load(sys.stdin)
     limit(os.stat(path).st_size)
     try:
         with open(sys.stdout.fileno(), "wb", closefd=False) as out:
-            send(path, out, what)
+            send(path, out, what, names)
     except BrokenPipeError:
         pass
     except ValueError as error:
@@ -210,8 +222,18 @@ def limit(size: int) -> None:
     signal.setitimer(signal.ITIMER_PROF, _SECONDS + size / _BYTES_PER_SECOND)
 
 
-def send(path: str, out: io.BufferedIOBase, what: str = _LAYERS) -> None:
+def send(
+    path: str,
+    out: io.BufferedIOBase,
+    what: str = _LAYERS,
+    names: Sequence[str] | None = None,
+) -> None:
     """Writes a line of JSON about all layers, and then, if they are asked for, their arrays.
+
+    Args:
+      path, what: of the file, and of what is asked for.
+      out: where to write it.
+      names: of the layers or arrays that are asked for; None for all.
 
     Raises:
       ValueError: the file is another one, or is damaged.
@@ -225,6 +247,9 @@ def send(path: str, out: io.BufferedIOBase, what: str = _LAYERS) -> None:
     with file, untrusted.named(path):
         find = _layers if what in (_LAYERS, _LAYER_HEADERS) else _arrays
         layers = find(file, path)
+        if names is not None:
+            wanted = set(names)
+            layers = [layer for layer in layers if layer[0] in wanted]
         about = [
             (name, class_name, [(dataset.dtype.str, dataset.shape) for dataset in datasets])
             for name, class_name, datasets in layers

@@ -8,7 +8,7 @@ import os
 import pathlib
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,8 +91,14 @@ def _weights_of(path: str) -> Iterator[str]:
             raise ValueError(text) from error
 
 
-def read_arrays(path: str | os.PathLike[str]) -> dict[str, Array]:
+def read_arrays(
+    path: str | os.PathLike[str], names: Sequence[str] | None = None
+) -> dict[str, Array]:
     """Returns the arrays of a `.keras` or `.weights.h5` file, by their paths in it.
+
+    Args:
+      path: of the file.
+      names: of those to read; None for all.
 
     Raises:
       ImportError: h5py is missing.
@@ -100,13 +106,67 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, Array]:
       ValueError: it is no such file, or is damaged.
     """
     with _weights_of(os.fspath(path)) as weights:
-        return hdf5.read_arrays(weights)
+        return hdf5.read_arrays(weights, names)
 
 
 def read_array_headers(path: str | os.PathLike[str]) -> dict[str, untrusted.ArrayHeader]:
     """Reads what `read_arrays` would, but for the arrays: their types and shapes."""
     with _weights_of(os.fspath(path)) as weights:
         return hdf5.read_array_headers(weights)
+
+
+class Named(NamedTuple):
+    """A layer that a config names.
+
+    Attributes:
+      path: where the arrays are in the file, as Keras counts: by class, in the order of layers.
+      config: of the layer, as the model's config has it.
+    """
+
+    path: str
+    config: dict[str, Any]
+
+
+def named_layers(config: Any, path: str = "layers") -> Iterator[tuple[str, Named]]:
+    """The names of the layers in a model's config, and of those in its models, with their places.
+
+    Models of classes that are not Keras' own may keep layers elsewhere, and have none here.
+    """
+    inner = config.get("config") if isinstance(config, dict) else None
+    entries = inner.get("layers") if isinstance(inner, dict) else None
+    counts: dict[str, int] = {}
+    for entry in entries if isinstance(entries, list) else []:
+        class_name = entry.get("class_name") if isinstance(entry, dict) else None
+        if not isinstance(class_name, str) or not isinstance(entry.get("config"), dict):
+            continue
+        base_name = _snake_case(class_name)
+        number = counts.get(base_name, 0)
+        counts[base_name] = number + 1
+        place = f"{path}/{base_name}{f'_{number}' if number else ''}"
+        name = entry["config"].get("name")
+        if isinstance(name, str):
+            yield name, Named(place, entry)
+        yield from named_layers(entry, f"{place}/layers")
+
+
+def _snake_case(name: str) -> str:
+    """As Keras writes names of classes."""
+    name = re.sub(r"\W+", "", name)
+    name = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)
+    return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
+
+
+def obstacle(class_name: str, config: Mapping[str, Any]) -> str | None:
+    """What of a layer LSTM, GRU or SimpleRNN makes it another network than cuDNN's, if any."""
+    activation, recurrent = config.get("activation"), config.get("recurrent_activation")
+    allowed = ("tanh", "relu") if class_name == "SimpleRNN" else ("tanh",)
+    if activation not in allowed:
+        return f"activation must be {' or '.join(allowed)}; it is {untrusted.shown(activation)}"
+    if class_name != "SimpleRNN" and recurrent != "sigmoid":
+        return f"recurrent_activation must be sigmoid; it is {untrusted.shown(recurrent)}"
+    if class_name == "GRU" and config.get("reset_after") is not True:
+        return "reset_after must be True; a GRU without it is another network"
+    return None
 
 
 class Layer(NamedTuple):
@@ -151,6 +211,16 @@ def networks(arrays: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         if match := _NETWORK.fullmatch(name):
             found.setdefault(match["layer"], {})[match["name"]] = array
     return {path: named for path, named in found.items() if _HEADER in named}
+
+
+def header_names(paths: Iterable[str]) -> list[str]:
+    """The names of the arrays that tell of `networks`, by paths, what `layout_of` needs."""
+    return [f"{path}/vars/{_HEADER}" for path in paths]
+
+
+def names_of(path: str, names: Iterable[str]) -> list[str]:
+    """Those of a file's arrays that are of a layer or network, by its path."""
+    return [name for name in names if name.startswith(f"{path}/")]
 
 
 def layout_of(network: Mapping[str, Any], where: str) -> Layout:

@@ -4,7 +4,7 @@ import io
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -54,12 +54,22 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, Array]:
       OSError: it cannot be opened.
       ValueError: it is no such file, or is damaged.
     """
+    return read_some_safetensors(path, lambda name: True)
+
+
+def read_some_safetensors(
+    path: str | os.PathLike[str], is_wanted: Callable[[str], bool]
+) -> dict[str, Array]:
+    """Reads the arrays of some names, and passes the others over. Raises: as `read_safetensors`."""
     path = os.fspath(path)
+    arrays = {}
     with untrusted.opened(path) as (file, size):
-        return {
-            name: _read_array(file, dtype, shape)
-            for name, (dtype, shape) in _headers(file, size, path).items()
-        }
+        for name, (dtype, shape) in _headers(file, size, path).items():
+            if is_wanted(name):
+                arrays[name] = _read_array(file, dtype, shape)
+            else:
+                file.seek(math.prod(shape) * dtype.itemsize, os.SEEK_CUR)
+    return arrays
 
 
 def read_safetensors_headers(path: str | os.PathLike[str]) -> dict[str, untrusted.ArrayHeader]:

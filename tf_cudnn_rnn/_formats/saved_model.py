@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from tf_cudnn_rnn._formats import untrusted, wire
+from tf_cudnn_rnn._layout import DIRECTIONS, Layout
 
 # Numbers of fields, of saved_model.proto, meta_graph.proto, graph.proto, function.proto,
 # node_def.proto, attr_value.proto and tensor_shape.proto in TensorFlow.
@@ -46,12 +47,44 @@ class Node(NamedTuple):
     attributes: dict[str, Any]
     inputs: list[Shape]
 
+    def size(self, number: int, axis: int) -> int | None:
+        """A size of the shape of an input; None if it is not known."""
+        shape = self.inputs[number] if number < len(self.inputs) else None
+        if not shape or not -len(shape) <= axis < len(shape):
+            return None
+        return shape[axis] if shape[axis] > 0 else None
+
     @property
     def key(self) -> tuple[Any, ...]:
         """The same for copies of a node: names are those of a function, of which there are more."""
         attributes = tuple(sorted(self.attributes.items()))
         shapes = tuple(None if shape is None else tuple(shape) for shape in self.inputs)
         return self.name, self.op, attributes, shapes
+
+
+def layout_of(node: Node) -> Layout | None:
+    """The network of a node of a CudnnRNN op; None if its attributes and shapes do not tell all."""
+    attributes = node.attributes
+    direction = attributes.get("direction", "unidirectional")
+    num_proj = attributes.get("num_proj", 0)
+    states = node.size(1, 0 if attributes.get("time_major", True) else 1)
+    # c keeps H where h is projected.
+    num_units = node.size(2 if num_proj else 1, -1)
+    input_size = node.size(0, -1)
+    if states is None or num_units is None or input_size is None or direction not in DIRECTIONS:
+        return None
+    try:
+        return Layout(
+            attributes.get("rnn_mode", "lstm"),
+            states // len(DIRECTIONS[direction]),
+            num_units,
+            input_size,
+            direction,
+            attributes.get("input_mode", "linear_input"),
+            num_proj,
+        )
+    except (TypeError, ValueError):  # of a forged file
+        return None
 
 
 class _Graph:

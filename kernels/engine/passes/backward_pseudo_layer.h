@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
+#include "kernels/engine/observer.h"
 #include "kernels/engine/passes/backward_network.h"
 #include "kernels/engine/passes/chunk_rows.h"
 #include "kernels/engine/passes/gate_gradient_rows.h"
@@ -74,6 +75,7 @@ class BackwardPseudoLayer {
     layer_ = layer;
     direction_ = direction;
     executor_ = &executor;
+    const ObservedPhase phase = Enter(Phase::kPseudoLayer);
     outputs_ = network_.OutputRows(layer).From(direction * d_.output_size());
     LoadFinalGradients();
     for (const ChunkPlan& chunk : plan_.chunks) RunChunk(chunk);
@@ -88,6 +90,9 @@ class BackwardPseudoLayer {
   int64_t k() const { return layer_ * d_.num_directions + direction_; }
   int64_t time(int64_t step, int64_t rank) const {
     return sequences_.time(direction_, step, rank);
+  }
+  ObservedPhase Enter(Phase phase) const {
+    return {arguments_.observer, phase, layer_, direction_};
   }
   bool recurs_in_parts() const {
     return IsInParts(plan_.recurrent_weights.route);
@@ -125,17 +130,23 @@ class BackwardPseudoLayer {
     PointAtOutputs(rows);
     PointAtOutputGradients(rows);
     SetRows(rows);
+    RunAllSteps(chunk, rows);
+    AddWeightGradients(rows, is_first);
+    ComputeInputGradient(rows, is_first);
+  }
+
+  void RunAllSteps(const ChunkPlan& chunk, const ChunkRows& rows) {
+    const ObservedPhase phase = Enter(Phase::kSteps);
     RunSteps(sequences_, chunk, StepOrder::kBackward, *executor_,
              [&](Executor& executor, const StepRanks& ranks) {
                RunStep(executor, rows, ranks);
              });
     // The chunk before begins with the gradient of its last state.
     recurrent_.Multiply(ProductOfStep(rows, chunk.steps.begin), *executor_);
-    AddWeightGradients(rows, is_first);
-    ComputeInputGradient(rows, is_first);
   }
 
   void PrepareRecurrentWeights() {
+    const ObservedPhase phase = Enter(Phase::kPackWeights);
     recurrent_.Prepare(network_.weights().Recurrent(k()), *executor_);
     if (!d_.has_projection()) return;
     projection_.Prepare(network_.weights().Projection(k()).Transposed(),
@@ -267,6 +278,7 @@ class BackwardPseudoLayer {
   }
 
   void AddWeightGradients(const ChunkRows& chunk, bool is_first) {
+    const ObservedPhase phase = Enter(Phase::kWeightGradients);
     typename WeightGradients<Element, Operand>::Rows rows{};
     rows.count = chunk.count();
     rows.is_first_chunk = is_first;
@@ -292,6 +304,7 @@ class BackwardPseudoLayer {
 
   // The first direction writes the input's gradient, the second adds to it.
   void ComputeInputGradient(const ChunkRows& rows, bool is_first) {
+    const ObservedPhase phase = Enter(Phase::kInputGradient);
     const TimeRows<F> dx = network_.InputGradientRows(layer_);
     F** dx_rows = At<F*>(blocks_.dx_rows);
     rows.ForEach([&](int64_t i, int64_t step, int64_t rank) {
@@ -302,6 +315,7 @@ class BackwardPseudoLayer {
       return;
     }
     if (is_first) {
+      const ObservedPhase packing = Enter(Phase::kPackWeights);
       input_weights_.Prepare(network_.weights().Input(k()).Transposed(),
                              plan_.input_weights.of_layer(layer_),
                              At<void>(blocks_.input_weights), *executor_);

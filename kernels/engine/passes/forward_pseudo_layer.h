@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
+#include "kernels/engine/observer.h"
 #include "kernels/engine/passes/chunk_rows.h"
 #include "kernels/engine/passes/forward_network.h"
 #include "kernels/engine/passes/rows.h"
@@ -65,6 +66,7 @@ class ForwardPseudoLayer {
     layer_ = layer;
     direction_ = direction;
     executor_ = &executor;
+    const ObservedPhase phase = Enter(Phase::kPseudoLayer);
     outputs_ = network_.OutputRows(layer).From(direction * d_.output_size());
     if (sequences_.num_valid_rows() > 0) {
       LoadBiases();
@@ -82,6 +84,9 @@ class ForwardPseudoLayer {
   int64_t k() const { return layer_ * d_.num_directions + direction_; }
   int64_t time(int64_t step, int64_t rank) const {
     return sequences_.time(direction_, step, rank);
+  }
+  ObservedPhase Enter(Phase phase) const {
+    return {arguments_.observer, phase, layer_, direction_};
   }
   int64_t padded_output_size() const {
     return PaddedDepth<Operand>(d_.output_size());
@@ -137,18 +142,24 @@ class ForwardPseudoLayer {
     if (chunk.steps.begin == 0) PrepareRecurrentWeights();
     PointAtOutputs(rows);
     if (plan_.keeps_activations()) PointAtActivations(rows);
-    RunSteps(sequences_, chunk, StepOrder::kForward, *executor_,
-             [&](Executor& executor, const StepRanks& ranks) {
-               RunStep(executor, rows, ranks);
-             });
+    RunAllSteps(chunk, rows);
     if constexpr (!kOperandsAreElements) {
       if (plan_.keeps_activations()) StoreActivations(rows);
     }
     KeepLastStep(rows);
   }
 
+  void RunAllSteps(const ChunkPlan& chunk, const ChunkRows& rows) {
+    const ObservedPhase phase = Enter(Phase::kSteps);
+    RunSteps(sequences_, chunk, StepOrder::kForward, *executor_,
+             [&](Executor& executor, const StepRanks& ranks) {
+               RunStep(executor, rows, ranks);
+             });
+  }
+
   // input_gates_ = W x + biases for all rows of a chunk.
   void ComputeInputGates(const ChunkRows& rows) {
+    const ObservedPhase phase = Enter(Phase::kInputProduct);
     const int64_t gates_size = d_.gates_size();
     network_.Input(layer_).Gather(direction_, rows, *executor_,
                                   At<Operand>(blocks_.input_staging),
@@ -159,6 +170,7 @@ class ForwardPseudoLayer {
       return;
     }
     if (rows.steps().begin == 0) {
+      const ObservedPhase packing = Enter(Phase::kPackWeights);
       input_weights_.Prepare(network_.weights().Input(k()),
                              plan_.input_weights.of_layer(layer_),
                              At<void>(blocks_.input_weights), *executor_);
@@ -194,6 +206,7 @@ class ForwardPseudoLayer {
   }
 
   void PrepareRecurrentWeights() {
+    const ObservedPhase phase = Enter(Phase::kPackWeights);
     recurrent_.Prepare(network_.weights().Recurrent(k()), *executor_);
     if (!d_.has_projection()) return;
     projection_.Prepare(network_.weights().Projection(k()), plan_.projection,

@@ -1,7 +1,8 @@
-"""TF_CUDNN_RNN_LOG=plan: what a call decided, on stderr."""
+"""TF_CUDNN_RNN_LOG: what a call decided and how long it took, on stderr."""
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -40,13 +41,18 @@ def _lines_of(code, **environment):
         timeout=300,
         check=True,
     )
-    return [line for line in result.stderr.splitlines() if line.startswith("tf_cudnn_rnn plan: ")]
+    return [line for line in result.stderr.splitlines() if line.startswith("tf_cudnn_rnn ")]
 
 
-def test_each_new_plan_has_one_line():
-    lines = _lines_of(_CODE, TF_CUDNN_RNN_LOG="plan")
-    assert len(lines) == 4, lines  # forward and backward, of two batch sizes
-    for batch, passes in ((2, lines[:2]), (4, lines[2:])):
+@pytest.fixture(scope="module")
+def lines():
+    return _lines_of(_CODE, TF_CUDNN_RNN_LOG="plan,calls")
+
+
+def test_each_new_plan_has_one_line(lines):
+    plans = [line for line in lines if line.startswith("tf_cudnn_rnn plan: ")]
+    assert len(plans) == 4, lines  # forward and backward, of two batch sizes
+    for batch, passes in ((2, plans[:2]), (4, plans[2:])):
         for line, name in zip(passes, ("training", "backward"), strict=True):
             assert line.startswith(f"tf_cudnn_rnn plan: {name} gru float32 ")
             assert tf_cudnn_rnn.instruction_set() in line
@@ -54,6 +60,16 @@ def test_each_new_plan_has_one_line():
             assert " I=3 H=8 " in line
             for word in ("W=", "R=", "threads=", "scratch_bytes="):
                 assert f" {word}" in line
+
+
+def test_each_call_has_one_line(lines):
+    plans = [line.removeprefix("tf_cudnn_rnn plan: ") for line in lines if " plan: " in line]
+    calls_ = [line for line in lines if " plan: " not in line]
+    assert len(calls_) == 8, lines  # forward and backward, twice, of two batch sizes
+    for line, plan in zip(calls_, 2 * plans[:2] + 2 * plans[2:], strict=True):
+        match = re.fullmatch(r"tf_cudnn_rnn call: (\d+) us \| (.*)", line)
+        assert match and match[2] == plan, line
+        assert int(match[1]) < 600_000_000
 
 
 def test_there_is_none_unless_asked_for():
@@ -68,6 +84,6 @@ def test_another_word_is_refused(monkeypatch):
         # A seed of its own makes TensorFlow construct another kernel.
         calls.function(op)(**arguments, seed=65432)
     assert (
-        'The environment variable TF_CUDNN_RNN_LOG must be "plan", got "plans"; '
-        "unset it for no log." in error.value.message
+        'The environment variable TF_CUDNN_RNN_LOG must be "plan", "calls" or "plan,calls", got '
+        '"plans"; unset it for no log.' in error.value.message
     )

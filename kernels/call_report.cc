@@ -1,0 +1,89 @@
+#include "kernels/call_report.h"
+
+#include <chrono>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/util/env_var.h"
+
+namespace tf_cudnn_rnn {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A process whose every call has other sizes would fill its memory with plans.
+constexpr size_t kMaxPlans = 1000;
+
+void LogPlanOnce(const std::string& plan) {
+  static std::mutex mutex;
+  static auto* known = new std::unordered_set<std::string>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (known->size() >= kMaxPlans || !known->insert(plan).second) return;
+  std::fprintf(stderr, "tf_cudnn_rnn plan: %s\n", plan.c_str());
+  if (known->size() == kMaxPlans) {
+    std::fprintf(stderr, "tf_cudnn_rnn plan: that was line %zu and the last.\n",
+                 kMaxPlans);
+  }
+}
+
+}  // namespace
+
+absl::Status ReadLogOptions(LogOptions* options) {
+  constexpr char kVariable[] = "TF_CUDNN_RNN_LOG";
+  std::string value;
+  TF_RETURN_IF_ERROR(tensorflow::ReadStringFromEnvVar(kVariable, "", &value));
+  *options = {};
+  if (value.empty()) return absl::OkStatus();
+  const std::vector<std::string> words = absl::StrSplit(value, ',');
+  for (const std::string& word : words) {
+    if (word == "plan") {
+      options->plans = true;
+    } else if (word == "calls") {
+      options->calls = true;
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat("The environment variable ", kVariable,
+                       " must be \"plan\", \"calls\" or \"plan,calls\", got \"",
+                       value, "\"; unset it for no log."));
+    }
+  }
+  return absl::OkStatus();
+}
+
+CallReport::CallReport(const LogOptions& log) : log_(log) {
+  if (log_.calls) start_ = Clock::now();
+}
+
+CallReport::~CallReport() {
+  if (!log_.calls || plan_.empty()) return;
+  const auto microseconds =
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() -
+                                                            start_);
+  std::fprintf(stderr, "tf_cudnn_rnn call: %lld us | %s\n",
+               static_cast<long long>(microseconds.count()), plan_.c_str());
+}
+
+template <typename Plan>
+rnn::Observer* CallReport::BeginPass(const Plan& plan, const char* pass) {
+  const bool is_traced = ProfilerRanges::AreRecorded();
+  if (!log_.plans && !log_.calls && !is_traced) return nullptr;
+  plan_ = Describe(plan);
+  if (log_.plans) LogPlanOnce(plan_);
+  if (!is_traced) return nullptr;
+  return &ranges_.emplace(plan_, pass);
+}
+
+rnn::Observer* CallReport::Begin(const rnn::ForwardPlan& plan) {
+  return BeginPass(plan, plan.has_reserve ? "training" : "inference");
+}
+rnn::Observer* CallReport::Begin(const rnn::BackwardPlan& plan) {
+  return BeginPass(plan, "backward");
+}
+
+}  // namespace tf_cudnn_rnn

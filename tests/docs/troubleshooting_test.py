@@ -1,0 +1,160 @@
+"""The messages that docs/troubleshooting.md quotes are those that the library gives."""
+
+import contextlib
+import logging
+import re
+import sys
+import warnings
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_cudnn_rnn.keras
+from tests.docs import pages
+from tests.python import subprocesses
+from tf_cudnn_rnn import _library, raw_ops, weights
+
+PAGE = (pages.ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+# What stands in bold, as code, before an answer.
+QUOTED = [
+    next(filter(None, match))
+    for match in re.findall(r"^\*\*(?:`` (.+?) ``|`(.+?)`)\*\*", PAGE, re.MULTILINE)
+]
+
+
+def op(**changes):
+    arguments = {
+        "input": np.zeros([3, 2, 4], np.float32),
+        "input_h": np.zeros([1, 2, 4], np.float32),
+        "input_c": np.zeros([1, 2, 4], np.float32),
+        "params": np.zeros([tf_cudnn_rnn.params_size("lstm", 1, 4, 4)], np.float32),
+        "sequence_lengths": [3, 3],
+    }
+    return raw_ops.CudnnRNNV3(**{**arguments, **changes})
+
+
+def backward_after_inference():
+    arguments = {
+        "input": np.zeros([3, 2, 4], np.float32),
+        "input_h": np.zeros([1, 2, 4], np.float32),
+        "input_c": np.zeros([1, 2, 4], np.float32),
+        "params": np.zeros([tf_cudnn_rnn.params_size("lstm", 1, 4, 4)], np.float32),
+        "sequence_lengths": [3, 3],
+    }
+    forward = op(is_training=False)
+    raw_ops.CudnnRNNBackpropV3(
+        **arguments,
+        **forward._asdict(),
+        output_backprop=forward.output,
+        output_h_backprop=forward.output_h,
+        output_c_backprop=forward.output_c,
+    )
+
+
+def in_a_process(code, **environment):
+    """What Python prints that runs `code`."""
+    return subprocesses.run_code(
+        f"import os\ntry:\n{code}\nexcept Exception as e:\n  print(e)", environment=environment
+    )
+
+
+def without_the_library(folder):
+    """What TensorFlow says of the built-in op, eager and in a graph, and of a graph of own ops."""
+    model = tf.Module()
+    model.call = tf.function(lambda: op(is_training=False).output)
+    model.call.get_concrete_function()
+    tf.saved_model.save(model, str(folder))
+    return in_a_process(
+        "  import tensorflow as tf\n"
+        "  z = tf.zeros([1, 2, 4])\n"
+        "  call = lambda: tf.raw_ops.CudnnRNNV3(input=z, input_h=z, input_c=z,"
+        " params=tf.zeros([160]), sequence_lengths=[1, 1])\n"
+        f"  for run in (call, tf.function(call), lambda: tf.saved_model.load({str(folder)!r})):\n"
+        "    try:\n      run()\n    except Exception as e:\n      print(e)"
+    )
+
+
+def said(function, *arguments, **options) -> str:
+    """The message of an error, a warning or a record of the log."""
+    records = []
+    handler = logging.Handler()
+    handler.emit = lambda record: records.append(record.getMessage())
+    logger = logging.getLogger("tf_cudnn_rnn")
+    logger.addHandler(handler)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            result = function(*arguments, **options)
+        except Exception as error:  # noqa: BLE001 whatever it is
+            result = str(error)
+        finally:
+            logger.removeHandler(handler)
+    return "\n".join([str(result), *records, *(str(it.message) for it in caught)])
+
+
+@contextlib.contextmanager
+def other_tensorflow(monkeypatch, found):
+    with monkeypatch.context() as patched:
+        patched.setattr(_library, "libraries", lambda: found)
+        yield
+
+
+@pytest.fixture(scope="module")
+def messages(tmp_path_factory):
+    """All that the library and TensorFlow say in the cases of the page."""
+    folder = tmp_path_factory.mktemp("files")
+    pickle = folder / "model.pt"
+    pickle.write_bytes(b"\x80\x04.")
+    x = tf.zeros([2, 5, 3])
+    layers = tf_cudnn_rnn.keras
+    texts = [
+        without_the_library(folder / "own"),
+        str(_library.needs_tensorflow("tf_cudnn_rnn.raw_ops")),
+        said(layers.LSTM(2, activation="relu"), x),
+        said(layers.LSTM, 2, activation="relu", use_fused=True),
+        said(layers.CudnnLSTM, 2, dropout=0.3),
+        said(layers.accelerate, keras.Sequential([keras.Input([3]), keras.layers.Dense(1)])),
+        said(layers.LSTM(2), x, mask=np.ones([2, 4], bool)),
+        said(layers.LSTM(2), x, initial_state=[tf.zeros([2, 2])]),
+        said(op, sequence_lengths=tf.constant([3, 3], tf.int64)),
+        said(op, sequence_lengths=[4, 3]),
+        said(op, params=np.zeros([5], np.float32)),
+        said(op, input=np.zeros([3, 4], np.float32)),
+        said(op, input_h=np.zeros([1, 3, 4], np.float32)),
+        said(op, seed=1, rng_seed=[1, 2]),
+        said(backward_after_inference),
+        said(weights.from_torch, str(pickle), "lstm"),
+        said(layers.load_model, str(folder / "model.h5")),
+        in_a_process(
+            "  import tensorflow as tf, tf_cudnn_rnn\n"
+            "  tf.config.experimental.enable_op_determinism()\n"
+            "  z = tf.zeros([2, 2, 4])\n"
+            "  tf.raw_ops.CudnnRNNV3(input=z, input_h=z, input_c=z, params=tf.zeros([320]),"
+            " sequence_lengths=[1, 1], dropout=0.5)"
+        ),
+        in_a_process(
+            "  import tf_cudnn_rnn\n  tf_cudnn_rnn.instruction_set()", TF_CUDNN_RNN_ISA="sse"
+        ),
+        in_a_process("  import tf_cudnn_rnn.keras", KERAS_BACKEND="numpy"),
+    ]
+    patched = pytest.MonkeyPatch()
+    for found in ({}, {"2.3": folder}):
+        with other_tensorflow(patched, found):
+            texts.append(said(_library.library_path))
+    with patched.context() as context:
+        context.setattr(keras, "__version__", "3.999.0")
+        texts.append(said(layers.accelerate))
+    sys.stdout.write("\n".join(texts))  # for whoever looks why a quote fails
+    return texts
+
+
+@pytest.mark.parametrize("quoted", QUOTED)
+def test_a_message_is_what_the_library_says(quoted, messages):
+    pattern = ".*".join(re.escape(piece) for piece in quoted.split("..."))
+    assert any(re.search(pattern, text, re.DOTALL) for text in messages)
+
+
+def test_most_of_the_page_is_quotes():
+    assert len(QUOTED) >= 25
