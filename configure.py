@@ -11,11 +11,13 @@ import json
 import pathlib
 import platform
 import re
-import shutil
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "tools"))
+import libraries  # noqa: E402
+
 OUTPUT = ROOT / ".tf_configure.bazelrc"
 
 # The smaller one, where there are two.
@@ -71,13 +73,14 @@ def find_unpacked(folder):
     }
 
 
-def find_bazel():
-    """Returns Bazel's version as text ("no_version" from Debian's build), or None without Bazel."""
-    bazel = shutil.which("bazel") or shutil.which("bazelisk")
-    if bazel is None:
-        return None
+def bazel_version():
+    """Returns Bazel's version as text ("no_version" from Debian's build)."""
     output = subprocess.run(
-        [bazel, "--version"], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        [libraries.find_bazel(), "--version"],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
     ).stdout
     return output.removeprefix("bazel ").strip()
 
@@ -91,7 +94,10 @@ def main():
     parser.add_argument("--output", type=pathlib.Path, default=OUTPUT, help=f"not {OUTPUT.name}")
     options = parser.parse_args()
     tf = find_unpacked(options.tensorflow) if options.tensorflow else find_tensorflow()
-    bazel = find_bazel()
+    try:
+        bazel = bazel_version()
+    except libraries.BuildError as error:  # of use without it, too
+        bazel = f"not found. {error}"
     # The include directory reaches Bazel as a repository (third_party/tf), not as a flag.
     compile_flags = [flag for flag in tf["compile_flags"] if not flag.startswith("-I")]
 
@@ -105,7 +111,7 @@ def main():
     lines += [f'build --repo_env="{name}={value}"' for name, value in environment.items()]
     lines += [f'build --cxxopt="{flag}"' for flag in compile_flags]
     # Newer Bazels read WORKSPACE only when asked to; older ones reject the question.
-    version = re.match(r"\d+", bazel or "")
+    version = re.match(r"\d+", bazel)
     major = int(version[0]) if version else 0
     if major >= 7:
         lines.append("common --noenable_bzlmod")
@@ -115,9 +121,7 @@ def main():
     print(f"Python      {sys.version.split()[0]}, {sys.executable}")
     print(f"TensorFlow  {tf['version']}, {tf['include']}")
     print(f"Flags       {' '.join(compile_flags + tf['link_flags'])}")
-    print(
-        f"Bazel       {bazel or 'not found; install bazel-bootstrap (Debian, Ubuntu) or bazelisk'}"
-    )
+    print(f"Bazel       {bazel}")
 
     # An unchanged file keeps its time, and with it all that make derives from it.
     text = "\n".join(lines) + "\n"

@@ -7,14 +7,12 @@ import pathlib
 import platform
 import re
 import subprocess
-import time
 
 import tf_cudnn_rnn
 from benchmarks import peers
-from tf_cudnn_rnn import _library
+from tf_cudnn_rnn import _library, _machine
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
-_CPU = pathlib.Path("/sys/devices/system/cpu/cpu0/cache")
 
 # Of the flags in /proc/cpuinfo, those that the libraries choose their kernels by.
 _ISA_FLAGS = r"(avx|avx2|fma|avx512\w+|avx_vnni|amx\w*|asimd|sve|bf16)"
@@ -22,37 +20,21 @@ _ISA_FLAGS = r"(avx|avx2|fma|avx512\w+|avx_vnni|amx\w*|asimd|sve|bf16)"
 
 def num_cpus() -> int:
     """The CPUs that this process may use."""
-    return len(os.sched_getaffinity(0))
-
-
-def _cpuinfo() -> str:
-    return pathlib.Path("/proc/cpuinfo").read_text()
-
-
-def cpu_model() -> str:
-    """The name that the CPU gives itself."""
-    found = re.search(r"^model name\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)
-    return found[1] if found else platform.processor() or platform.machine()
+    return _machine.num_cpus()
 
 
 def isa_flags() -> list[str]:
     """The vector instruction sets of the CPU."""
-    found = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)
-    return sorted(f for f in (found[1].split() if found else []) if re.fullmatch(_ISA_FLAGS, f))
+    flags = _machine.cpu_facts("flags", "Features").split()
+    return sorted(flag for flag in flags if re.fullmatch(_ISA_FLAGS, flag))
 
 
 def caches() -> dict[str, int]:
     """Bytes of each level: of one core, but of all cores for a level that cores share."""
     sizes = {}
-    for index in sorted(_CPU.glob("index*")):
-        level, kind, size, sharing = (
-            (index / name).read_text().strip()
-            for name in ("level", "type", "size", "shared_cpu_list")
-        )
-        if kind != "Instruction":
-            number = int(size.rstrip("KMG")) * 1024 ** (" KMG".index(size[-1]))
-            shared = re.search("[,-]", sharing) and level not in "12"
-            sizes[f"l{level}{' (shared)' if shared else ''}"] = number
+    for cache in _machine.caches():
+        is_shared = cache.shared_by > 1 and cache.level > 2
+        sizes[f"l{cache.level}{' (shared)' if is_shared else ''}"] = cache.nbytes
     return sizes
 
 
@@ -88,7 +70,7 @@ def stamp(threads: int, groups: list[str]) -> dict[str, str]:
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "groups": ", ".join(groups),
-        "cpu": cpu_model(),
+        "cpu": _machine.cpu_name(),
         "isa": " ".join(isa_flags()),
         "cpus": str(num_cpus()),
         "threads": str(threads),
@@ -105,14 +87,4 @@ def stamp(threads: int, groups: list[str]) -> dict[str, str]:
 
 def busy_cpus(seconds: float = 1.0) -> float:
     """How many CPUs are at work while this process waits."""
-
-    def busy_ticks() -> int:
-        user, nice, system, _, _, irq, softirq, steal, *_ = map(
-            int, pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:]
-        )
-        return user + nice + system + irq + softirq + steal
-
-    before, start = busy_ticks(), time.perf_counter()
-    time.sleep(seconds)
-    ticks = (busy_ticks() - before) / (time.perf_counter() - start)
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return _machine.busy_part(seconds) * (os.cpu_count() or 1)

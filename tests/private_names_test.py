@@ -44,8 +44,11 @@ READ_BY_THE_PACKAGE = {
 
 # Of the package.
 READ_BY_OTHERS = {
-    "benchmarks/machine.py": {"_library": "stamps results with what the library was built for"},
-    "tests/cli/bench_test.py": {"_cli": "tests it"},
+    "benchmarks/machine.py": {
+        "_library": "stamps results with what the library was built for",
+        "_machine": "and with the machine",
+    },
+    "tests/cli/bench_test.py": {"_cli": "tests it", "_machine": "pretends a busy machine"},
     "tests/cli/conftest.py": {
         "_cli": "calls the program without a process",
         "_formats": "writes files for it",
@@ -56,7 +59,7 @@ READ_BY_OTHERS = {
         "_origin": "circles of nodes, which a file of ours cannot have",
     },
     "tests/cli/document_test.py": {"_cli": "asks for the formats that the page must name"},
-    "tests/cli/info_test.py": {"_cli": "reads what the system says of a processor"},
+    "tests/cli/info_test.py": {"_machine": "reads what the system says of a processor"},
     "tests/cli/inspect_test.py": {
         "_cli": "asks for a variable that is not there",
         "_formats": "tests the readers of graphs",

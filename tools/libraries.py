@@ -34,6 +34,13 @@ def run(command: list, folder: pathlib.Path, environment: dict | None = None) ->
         raise BuildError(f"tf_cudnn_rnn was not built: `{' '.join(map(str, command))}` failed.")
 
 
+def remove(folder: pathlib.Path) -> None:
+    """Removes a folder if it is there: one of Bazel's, too, which are not to be written to."""
+    for parent, _, _ in os.walk(folder):
+        os.chmod(parent, os.stat(parent).st_mode | 0o700)
+    shutil.rmtree(folder, ignore_errors=not folder.exists())
+
+
 def build(startup: list[str], options: list[str], source: pathlib.Path = ROOT) -> None:
     """Builds what is configured in `source`: what was made is under its bazel-bin."""
     run([find_bazel(), *startup, "build", *options, "//tf_cudnn_rnn"], source)

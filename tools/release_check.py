@@ -47,11 +47,7 @@ def check_sources() -> str:
         raise Failure(f"{len(changed)} files are not committed, {changed[0][3:]} among them")
     version = release_notes.read_version()
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    if not re.search(
-        rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE
-    ):
-        raise Failure(f"CHANGELOG.md has no heading `## [{version}] - <date>`")
-    return f"version {version}, nothing to commit"
+    return f"version {version} of {release_notes.date_of(version, changelog)}, nothing to commit"
 
 
 def check_lint() -> str:
@@ -81,7 +77,7 @@ def check_wheels() -> str:
         for wheel in (ROOT / name).glob("*.whl"):
             wheel.unlink()
         for machine in wheels.MACHINES:
-            subprocess.run(["rm", "-rf", str(ROOT / "build" / "wheels" / machine)], check=True)
+            libraries.remove(ROOT / "build" / "wheels" / machine)
         python = str(ROOT / ".venv" / "bin" / "python")
         run("wheels", python, "tools/wheels.py", f"--output={name}")
         found.append(digests(ROOT / name))
@@ -188,7 +184,7 @@ def main() -> None:
         try:
             step.outcome = step.check()
             step.passed = True
-        except Failure as failure:
+        except (Failure, ValueError) as failure:
             step.outcome = str(failure)
         except Exception as error:  # the next step runs all the same
             step.outcome = f"{type(error).__name__}: {error}"

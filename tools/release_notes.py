@@ -17,6 +17,23 @@ def read_version() -> str:
     return re.search(r'^__version__ = "(.+)"', source, re.MULTILINE)[1]
 
 
+def date_of(version: str, changelog: str) -> str:
+    """Returns the day of a release, from the heading of its section.
+
+    Raises:
+      ValueError: there is no such heading, or no day in it.
+    """
+    heading = re.search(rf"^## \[{re.escape(version)}\].*$", changelog, re.MULTILINE)
+    found = heading[0] if heading else "none"
+    match = re.fullmatch(r"## \[.+\] - (\d{4}-\d\d-\d\d)", found)
+    if match is None:
+        raise ValueError(
+            f"CHANGELOG.md must have a heading `## [{version}] - YYYY-MM-DD`, with the day of the "
+            f"release; it has {found}. Write the day of the release there."
+        )
+    return match[1]
+
+
 def notes(tag: str, version: str, changelog: str) -> str:
     """Returns the section of `version`, without its heading.
 

@@ -1,13 +1,27 @@
 """The version stands in tf_cudnn_rnn/__init__.py; what has to repeat it says the same."""
 
+import importlib.util
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
+
+import pytest
 
 import tf_cudnn_rnn
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def tool(name: str):
+    """A program of tools/, as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def only(pattern: str, file: str) -> str:
@@ -48,3 +62,38 @@ def test_the_notes_of_a_release_are_its_section_of_the_changelog():
 def test_a_tag_of_another_version_is_refused():
     refused = release_notes("v99.0.0")
     assert refused.returncode == 1 and "v99.0.0" in refused.stderr and not refused.stdout
+
+
+def test_the_day_of_a_release():
+    date_of = tool("release_notes").date_of
+    assert date_of("1.2.3", "\n## [1.2.4] - 2026-02-01\n## [1.2.3] - 2026-01-31\n") == "2026-01-31"
+    for changelog, found in {
+        "## [1.2.3]\n": "it has ## [1.2.3].",
+        "## [1.2.3] - soon\n": "it has ## [1.2.3] - soon.",
+        "## [1.2x3] - 2026-01-31\n": "it has none.",
+    }.items():
+        with pytest.raises(ValueError, match=re.escape(found)):
+            date_of("1.2.3", changelog)
+
+
+def test_folders_that_must_not_be_written_are_removed():
+    """As Bazel's are; not by root, who may write to all."""
+    folder = pathlib.Path(tempfile.mkdtemp(dir="/tmp"))  # where everybody may come
+    inner = folder / "bazel" / "external" / "made"
+    inner.mkdir(parents=True)
+    (inner / "file").write_text("text")
+    (folder / "bazel" / "link").symlink_to(inner)
+    user = os.geteuid()
+    try:
+        if user == 0:
+            for path in [folder, *folder.rglob("*")]:
+                os.chown(path, 65534, 65534, follow_symlinks=False)
+            os.seteuid(65534)
+        for path in (inner, inner.parent):
+            path.chmod(0o555)
+        tool("libraries").remove(folder / "bazel")
+        assert not list(folder.iterdir())
+        tool("libraries").remove(folder / "bazel")
+    finally:
+        os.seteuid(user)
+        shutil.rmtree(folder)

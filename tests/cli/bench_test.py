@@ -12,8 +12,8 @@ import tensorflow as tf
 
 import tf_cudnn_rnn
 from tests.cli import inspect_test
-from tf_cudnn_rnn import raw_ops
-from tf_cudnn_rnn._cli import machine, models, output, timing
+from tf_cudnn_rnn import _machine, raw_ops
+from tf_cudnn_rnn._cli import models, output, timing
 
 SENTENCE = re.compile(
     r"training \d+\.\dx, prediction \d+\.\dx as fast as Keras on this machine\n\Z"
@@ -171,7 +171,7 @@ def test_huge_sizes(run, option):
 
 
 def test_available_memory():
-    assert machine.available_memory() > 1 << 20
+    assert _machine.available_memory() > 1 << 20
 
 
 def test_all_take_turns(monkeypatch):

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import tf_cudnn_rnn
 from tests.cli import main_test
-from tf_cudnn_rnn._cli import machine
+from tf_cudnn_rnn import _machine
 
 
 def test_what_it_tells(run):
@@ -84,7 +84,7 @@ def test_a_tensorflow_that_it_was_not_built_for(tmp_path):
     assert "Traceback" not in result.stderr
     text = " ".join(result.stdout.split())
     assert "It does not run here: tf_cudnn_rnn was built for TensorFlow 2.7, but" in text
-    assert machine.cpu_name() in text and str(copy) in text
+    assert _machine.cpu_name() in text and str(copy) in text
 
 
 @pytest.mark.parametrize(
@@ -102,23 +102,38 @@ def test_without_a_tensorflow_that_works(tmp_path, tensorflow, says):
     assert result.returncode == 1
     assert result.stderr == ""
     assert says in " ".join(result.stdout.split())
-    assert machine.cpu_name() in result.stdout
+    assert _machine.cpu_name() in result.stdout
 
 
-def test_caches_are_those_of_the_system():
-    caches = machine.caches()
-    assert all(cache.startswith("L") and "iB" in cache for cache in caches)
+def _cache(cpus, number, **facts) -> None:
+    folder = cpus / "cpu0" / "cache" / f"index{number}"
+    folder.mkdir(parents=True)
+    for name, content in facts.items():
+        (folder / name).write_text(f"{content}\n")
+
+
+def test_caches_that_a_system_tells_of(tmp_path):
+    _cache(tmp_path, 0, level=1, type="Data", size="32K", shared_cpu_list="0")
+    _cache(tmp_path, 1, level=1, type="Instruction", size="64K", shared_cpu_list="0")
+    _cache(tmp_path, 2, level=2, type="Unified", size="512K", shared_cpu_list="0-1")
+    _cache(tmp_path, 3, level=3, type="Unified", size="32M", shared_cpu_list="0-3,8")
+    _cache(tmp_path, 4, level=4, type="Unified", size="", shared_cpu_list="0")
+    found = _machine.caches(tmp_path)
+    expected = ["L1d 32 KiB", "L2 512 KiB for 2 processors", "L3 32768 KiB for 5 processors"]
+    assert list(map(str, found)) == expected
+    assert [cache.nbytes for cache in found] == [32 << 10, 512 << 10, 32 << 20]
+
+
+def test_caches_that_a_system_does_not_tell_of(tmp_path, run, monkeypatch):
+    assert _machine.caches(tmp_path) == []
+    monkeypatch.setattr(_machine, "caches", lambda: [])
+    assert "caches not told by the system" in " ".join(run("info").out.split())
 
 
 @pytest.mark.parametrize("text, count", [("0", 1), ("0-3,8", 5), ("", 0), ("a-b", 0)])
 def test_lists_of_processors(tmp_path, text, count):
-    folder = tmp_path / "cpu0" / "cache" / "index0"
-    folder.mkdir(parents=True)
-    for name, content in {"level": "2", "type": "Unified", "size": "512K"}.items():
-        (folder / name).write_text(content)
-    (folder / "shared_cpu_list").write_text(text)
-    shared = f" for {count} processors" if count > 1 else ""
-    assert machine.caches(tmp_path) == [f"L2 512 KiB{shared}"]
+    _cache(tmp_path, 0, level=2, type="Unified", size="512K", shared_cpu_list=text)
+    assert [cache.shared_by for cache in _machine.caches(tmp_path)] == [count]
 
 
 def test_nothing_but_errors_on_stderr():

@@ -9,8 +9,8 @@ import types
 from collections.abc import Iterator
 from typing import Any, TypedDict
 
-from tf_cudnn_rnn import _library
-from tf_cudnn_rnn._cli import machine, models, networks, output, tensorflow, timing
+from tf_cudnn_rnn import _library, _machine
+from tf_cudnn_rnn._cli import models, networks, output, tensorflow, timing
 from tf_cudnn_rnn._layout import GATES, Layout
 
 EPILOG = """\
@@ -99,7 +99,7 @@ def _cases(options: argparse.Namespace) -> list[networks.Case]:
 def _start(options: argparse.Namespace) -> tuple[types.ModuleType, int]:
     """Loads TensorFlow with as many threads as are asked for; returns it, and their number."""
     tf = tensorflow.load()
-    threads = options.threads or machine.num_cpus()
+    threads = options.threads or _machine.num_cpus()
     try:
         # Keras would take the GPU, and TensorFlow's default is not always all processors.
         tf.config.set_visible_devices([], "GPU")
@@ -152,9 +152,9 @@ def _mean(ratios: list[float]) -> float:
     return math.exp(statistics.fmean(map(math.log, ratios)))
 
 
-def _machine(threads: int) -> dict[str, Any]:
+def _machine_facts(threads: int) -> dict[str, Any]:
     return {
-        "cpu": machine.cpu_name(),
+        "cpu": _machine.cpu_name(),
         "instruction_set": _library.instruction_set(),
         "threads": threads,
     }
@@ -178,7 +178,7 @@ def _of_networks(
     options: argparse.Namespace, tf: types.ModuleType, threads: int
 ) -> tuple[dict[str, Any], int]:
     cases = _cases(options)
-    available = machine.available_memory()
+    available = _machine.available_memory()
     for case in cases:
         if available is not None and case.nbytes > available:
             raise output.UserError(
@@ -287,8 +287,8 @@ def run(options: argparse.Namespace) -> int:
     if options.model is not None and given:
         raise output.UserError(f"MODEL has a network of its own, without {', '.join(given)}.")
     tf, threads = _start(options)
-    facts = _machine(threads)
-    facts["busy"] = round(machine.busy_part(), 2)
+    facts = _machine_facts(threads)
+    facts["busy"] = round(_machine.busy_part(), 2)
     if not options.json:
         _print_machine(facts, options.seconds)
     try:

@@ -13,8 +13,8 @@ import types
 from typing import Any
 
 import tf_cudnn_rnn
-from tf_cudnn_rnn import _library
-from tf_cudnn_rnn._cli import machine, output, self_test, tensorflow
+from tf_cudnn_rnn import _library, _machine
+from tf_cudnn_rnn._cli import output, self_test, tensorflow
 
 EPILOG = """\
 examples:
@@ -86,8 +86,8 @@ def _threads(tf: types.ModuleType) -> dict[str, int]:
     """The threads of a call: TensorFlow's pool, of which 0 stands for all processors."""
     threading = tf.config.threading
     return {
-        "intra_op": threading.get_intra_op_parallelism_threads() or machine.num_cpus(),
-        "inter_op": threading.get_inter_op_parallelism_threads() or machine.num_cpus(),
+        "intra_op": threading.get_intra_op_parallelism_threads() or _machine.num_cpus(),
+        "inter_op": threading.get_inter_op_parallelism_threads() or _machine.num_cpus(),
     }
 
 
@@ -133,10 +133,10 @@ def collect() -> dict[str, Any]:
         "system": platform.platform(),
         "packages": _versions(),
         "cpu": {
-            "name": machine.cpu_name(),
-            "processors": machine.num_cpus(),
-            "limit": machine.cpu_limit(),
-            "caches": machine.caches(),
+            "name": _machine.cpu_name(),
+            "processors": _machine.num_cpus(),
+            "limit": _machine.cpu_limit(),
+            "caches": [str(cache) for cache in _machine.caches()],
         },
         "environment": {
             name: value for name, value in sorted(os.environ.items()) if name.startswith(_PREFIX)

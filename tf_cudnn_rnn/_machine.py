@@ -1,4 +1,4 @@
-"""What Linux tells of the processor."""
+"""What Linux tells of the processors, for reports."""
 
 import contextlib
 import os
@@ -6,6 +6,7 @@ import pathlib
 import platform
 import re
 import time
+from typing import NamedTuple
 
 CPUS = pathlib.Path("/sys/devices/system/cpu")
 
@@ -17,10 +18,16 @@ def _read(path: pathlib.Path) -> str:
     return ""
 
 
+def cpu_facts(*names: str) -> str:
+    """What /proc/cpuinfo says under the first of these names that it has; "" if under none."""
+    text = _read(pathlib.Path("/proc/cpuinfo"))
+    match = re.search(rf"^(?:{'|'.join(names)})\s*:\s*(.+)$", text, re.MULTILINE)
+    return match[1] if match else ""
+
+
 def cpu_name() -> str:
     """The model of the processor."""
-    match = re.search(r"^model name\s*:\s*(.+)$", _read(pathlib.Path("/proc/cpuinfo")), re.M)
-    return match[1] if match else platform.processor() or platform.machine()
+    return cpu_facts("model name") or platform.processor() or platform.machine()
 
 
 def num_cpus() -> int:
@@ -41,22 +48,42 @@ def cpu_limit() -> float | None:
     return None
 
 
-def caches(cpus: pathlib.Path = CPUS) -> list[str]:
-    """The caches of the first processor, such as "L2 512 KiB", and how many share each.
+class Cache(NamedTuple):
+    """A cache of a processor.
+
+    Attributes:
+      level: 1 is the nearest.
+      is_for_data: whether it holds data alone; others hold instructions, too.
+      nbytes: of it.
+      shared_by: how many processors.
+    """
+
+    level: int
+    is_for_data: bool
+    nbytes: int
+    shared_by: int
+
+    def __str__(self) -> str:
+        """Such as "L2 512 KiB for 2 processors"."""
+        letter = "d" if self.is_for_data else ""
+        by = f" for {self.shared_by} processors" if self.shared_by > 1 else ""
+        return f"L{self.level}{letter} {self.nbytes // 1024} KiB{by}"
+
+
+def caches(cpus: pathlib.Path = CPUS) -> list[Cache]:
+    """The caches of the first processor that hold data, as far as the system tells.
 
     Args:
       cpus: the system's folder of processors.
     """
     found = []
     for folder in sorted((cpus / "cpu0" / "cache").glob("index*")):
-        level, kind, kib = (_read(folder / name) for name in ("level", "type", "size"))
-        if not level or not kib or kind == "Instruction":
-            continue
-        letter = "d" if kind == "Data" else ""
-        shared = _num_in_list(_read(folder / "shared_cpu_list"))
-        size = re.sub(r"K$", " KiB", kib)
-        by = f" for {shared} processors" if shared > 1 else ""
-        found.append(f"L{level}{letter} {size}{by}")
+        level, kind = (_read(folder / name) for name in ("level", "type"))
+        size = re.fullmatch(r"(\d+)([KMG]?)", _read(folder / "size"))
+        if level.isdigit() and size and kind != "Instruction":
+            nbytes = int(size[1]) * 1024 ** " KMG".index(size[2] or " ")
+            shared = _num_in_list(_read(folder / "shared_cpu_list"))
+            found.append(Cache(int(level), kind == "Data", nbytes, shared))
     return found
 
 
