@@ -168,12 +168,10 @@ def keras_seconds(rows: list[Row], row: Row, ratio: float) -> float:
     return begin + (row.seconds - begin) * ratio
 
 
-def keras_step(rows: list[Row], ratio: float) -> Row | None:
-    """The last validation within the time of the run, if training took `ratio` times as long."""
+def keras_rows(rows: list[Row], ratio: float) -> list[Row]:
+    """The rows within the time of the run, if training took `ratio` times as long."""
     end = max((row.seconds for row in rows), default=0.0)
-    valid = [row for row in rows if row.kind == "valid"]
-    reached = [row for row in valid if keras_seconds(rows, row, ratio) <= end]
-    return max(reached, key=lambda row: row.step, default=None)
+    return [row for row in rows if keras_seconds(rows, row, ratio) <= end]
 
 
 def draw(
