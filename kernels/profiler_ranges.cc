@@ -24,15 +24,15 @@ const char* PhaseName(Phase phase) {
     case Phase::kPseudoLayer:
       return "";
     case Phase::kPackWeights:
-      return ": pack weights";
+      return ", pack weights";
     case Phase::kInputProduct:
-      return ": input product";
+      return ", input product";
     case Phase::kSteps:
-      return ": steps";
+      return ", steps";
     case Phase::kWeightGradients:
-      return ": weight gradients";
+      return ", weight gradients";
     case Phase::kInputGradient:
-      return ": input gradient";
+      return ", input gradient";
   }
   return "";
 }

@@ -13,7 +13,7 @@ namespace tf_cudnn_rnn {
 // phase that the engine reports, such as
 //
 //   tf_cudnn_rnn training lstm float32 avx2 T=100 B=32 ...
-//   tf_cudnn_rnn training, layer 0, direction 1: steps
+//   tf_cudnn_rnn training, layer 0, direction 1, steps
 class ProfilerRanges : public rnn::Observer {
  public:
   // Whether a trace runs that keeps such ranges.

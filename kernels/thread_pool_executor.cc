@@ -20,8 +20,8 @@
 namespace tf_cudnn_rnn {
 
 using ::rnn::ThreadLimit;
-using ::tsl::profiler::TraceMe;
 using ::tensorflow::thread::ThreadPool;
+using ::tsl::profiler::TraceMe;
 
 namespace {
 

@@ -200,13 +200,13 @@ def _markdown(docstring: str) -> str:
             blocks.append(f"**{section}**\n\n{_items(body, section)}")
         elif line.startswith(" "):
             body = [line, *_take(lines, lambda it: it.startswith(" ") or not it.strip())]
-            blocks.append("```text\n" + textwrap.dedent("\n".join(body)).strip("\n") + "\n```")
+            blocks.append("```none\n" + textwrap.dedent("\n".join(body)).strip("\n") + "\n```")
         elif line.startswith(">>>"):
             body = [line, *_take(lines, lambda it: it.strip())]
             blocks.append("```pycon\n" + "\n".join(body) + "\n```")
         elif re.match(r"\w+(, \w+)*  +\S", line):  # a table of names, as modules have
             body = [line, *_take(lines, lambda it: it.strip())]
-            blocks.append("```text\n" + "\n".join(body) + "\n```")
+            blocks.append("```none\n" + "\n".join(body) + "\n```")
         else:
             body = [line, *_take(lines, lambda it: it.strip() and not it.startswith(" "))]
             blocks.append(_escaped(" ".join(body)))

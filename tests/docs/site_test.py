@@ -93,7 +93,7 @@ Returns:
   a: one.
 """
     assert reference._markdown(docstring) == (
-        "Adds.\n\n```text\nT  time\n```\n\nMore, of `L*D` and \\[L\\*D, B\\].\n\n"
+        "Adds.\n\n```none\nT  time\n```\n\nMore, of `L*D` and \\[L\\*D, B\\].\n\n"
         "**Args**\n\n- `x`: T \\[T, B\\], all of it.\n- `y, z`: others.\n\n"
         "**Returns**\n\nA pair.\n\n- `a`: one."
     )

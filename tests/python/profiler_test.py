@@ -2,6 +2,7 @@
 
 import collections
 import pathlib
+import re
 
 import pytest
 import tensorflow as tf
@@ -62,6 +63,12 @@ def test_each_call_is_a_range_that_tells_its_plan(ranges):
         assert f" lstm float32 {tf_cudnn_rnn.instruction_set()} T={T} B={B} " in name
 
 
+def _phase_of(name: str) -> tuple[str | None, str | None]:
+    """The pseudo-layer and the phase that a range is named by, if it is."""
+    match = re.fullmatch(r"(tf_cudnn_rnn \w+, layer \d+, direction \d+)(?:, ([a-z ]+))?", name)
+    return (match[1], match[2]) if match else (None, None)
+
+
 _PHASES = {
     "training": ("input product", "pack weights", "steps"),
     "inference": ("input product", "pack weights", "steps"),
@@ -72,8 +79,8 @@ _PHASES = {
 def test_each_phase_of_each_pseudo_layer_is_a_range(ranges):
     phases = collections.defaultdict(set)
     for _, name, *_ in ranges:
-        pseudo_layer, separator, phase = name.partition(": ")
-        if separator:
+        pseudo_layer, phase = _phase_of(name)
+        if phase:
             phases[pseudo_layer].add(phase)
     assert {key: tuple(sorted(value)) for key, value in phases.items()} == {
         f"tf_cudnn_rnn {name}, layer {layer}, direction {direction}": expected
@@ -90,12 +97,12 @@ def test_ranges_lie_inside_one_another(ranges):
     calls = {name.split()[1]: spans for name, spans in by_name.items() if " T=" in name}
     num_checked = 0
     for name, spans in by_name.items():
-        pseudo_layer, separator, _ = name.partition(": ")
+        pseudo_layer, phase = _phase_of(name)
         for thread, begin, end in spans:
-            if separator:
+            if phase:
                 outer = by_name[pseudo_layer]
                 assert any(o[0] == thread and o[1] <= begin and end <= o[2] for o in outer), name
-            elif ", layer " in name:
+            elif pseudo_layer:
                 # Directions that run at the same time are on threads of their own.
                 outer = calls[name.split()[1].rstrip(",")]
                 assert any(o[1] <= begin and end <= o[2] for o in outer), name
