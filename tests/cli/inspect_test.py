@@ -230,6 +230,14 @@ def test_other_files(run, tmp_path, monkeypatch, name, write, says):
     assert not (tmp_path / "evil").exists()
 
 
+def test_a_header_whose_size_looks_like_another_file(run, tmp_path):
+    size = int.from_bytes(b"\x1f\x8b", "little")  # gzip
+    header = b"{}".ljust(size)
+    (tmp_path / "a.safetensors").write_bytes(size.to_bytes(8, "little") + header)
+    result = run("inspect", tmp_path / "a.safetensors")
+    assert result.code == 1 and "nothing recurrent" in " ".join(result.out.split())
+
+
 def test_no_file(run, tmp_path):
     result = run("inspect", tmp_path / "none.keras")
     assert result.code == 2

@@ -35,8 +35,6 @@ _OTHERS = (
     (4, b"TFL3", "a TFLite model, which runs on its own"),
     (0, b"RIFF", "a RIFF file, of sound or images"),
     (0, b"SQLite format 3\0", "an SQLite database"),
-    (0, b"<", "a text file that begins as XML or HTML does"),
-    (0, b"{", "a JSON text"),
 )
 _SNIFFED = 512  # bytes
 _KNOWN = (
@@ -85,7 +83,9 @@ def recognise(path: str) -> tuple[Kind, str]:
         return Kind.KERAS_3_H5 if hdf5.is_of_keras_3(path) else Kind.KERAS_2_H5, path
     if begin.startswith(b"\x80") and name.endswith((".pt", ".pth", ".bin", ".pkl", ".ckpt")):
         raise output.UserError(f"{path} {_PICKLE}")
-    if other := _other(begin):
+    # A header's size may look like anything; what follows it does not.
+    is_safetensors = name.endswith(".safetensors") and begin[8:9] == b"{"
+    if (other := _other(begin)) and not is_safetensors:
         raise output.UserError(f"{path} is {other}. It must be {_KNOWN}.")
     if name.endswith(".safetensors"):
         return Kind.SAFETENSORS, path
@@ -117,6 +117,9 @@ def _unknown(begin: bytes) -> str:
     except UnicodeDecodeError:
         text = "\0"
     if text.replace("\n", "").replace("\t", "").replace("\r", "").isprintable():
+        kinds = {"{": "a JSON text", "<": "a text of XML or HTML"}
+        if (first := text.lstrip()[:1]) in kinds:
+            return kinds[first]
         return f"a text file, which begins with {untrusted.shown(text[:20])!r}"
     return f"of no kind that is known here; it begins with {begin[:4]!r}"
 
