@@ -269,8 +269,8 @@ def describe_comparison(comparison: "Comparison", rows: list[Row]) -> str:
     bpc = [row.bpc for row in reached if row.kind == "valid"]
     come_to = f", and have come to {min(bpc):.2f} bits per held-out character" if bpc else ""
     return (
-        f"{text}\n  In the time of this run's {rows[-1].step:,} batches Keras would have made about "
-        f"{batches:,}{come_to}."
+        f"{text}\n  In the time of this run's {rows[-1].step:,} batches Keras would have made "
+        f"about {batches:,}{come_to}."
     )
 
 

@@ -210,17 +210,19 @@ def draw(
         label="held-out text",
     )
     end = max((row.seconds for row in rows), default=0.0)
-    if comparison and valid:
-        axes.plot(
-            [keras_seconds(rows, row, comparison.ratio) for row in valid],
-            [row.bpc for row in valid],
-            color="tab:orange",
-            linestyle="--",
-            marker="o",
-            markersize=4.0,
-            label=f"held-out text, if a batch took as long as in stock Keras "
-            f"({comparison.ratio:.1f}x)",
-        )
+    if comparison:
+        for kind, style in ((train, "-"), (valid, "o--")):
+            axes.plot(
+                [keras_seconds(rows, row, comparison.ratio) for row in kind],
+                [row.bpc for row in kind],
+                style,
+                color="tab:orange",
+                alpha=0.55 if kind is train else 1.0,
+                markersize=4.0,
+                label=None
+                if kind is train
+                else f"where stock Keras would be ({comparison.ratio:.1f} times as long a batch)",
+            )
         axes.set_xlim(right=1.03 * end)
     for style, color, label, bpc in _compressor_lines(baselines):
         axes.axhline(bpc, color=color, linestyle=style, label=f"{label}: {bpc:.2f}")
