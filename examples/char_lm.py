@@ -33,7 +33,7 @@ from absl import app, flags, logging
 from char_lm_corpus import COMPRESSORS, Baseline, Corpus, CorpusError, baseline
 from char_lm_distribution import LostWorkerError, Team
 from char_lm_options import Options, RunDirectory, UsageError
-from char_lm_report import Progress, Row, Silence, draw, keras_step, quote
+from char_lm_report import Progress, Row, Silence, draw, keras_rows, quote
 
 if TYPE_CHECKING:
     from char_lm_keras import Comparison
@@ -262,14 +262,15 @@ def describe_comparison(comparison: "Comparison", rows: list[Row]) -> str:
         f"A batch takes {comparison.ours_ms:.1f} ms here and {comparison.keras_ms:.1f} ms in stock "
         f"Keras, {comparison.ratio:.1f} times as long, on {comparison.cpu}."
     )
-    last = max((row.step for row in rows), default=0)
-    there = keras_step(rows, comparison.ratio)
-    if there is None:
+    if not rows:
         return text
+    reached = keras_rows(rows, comparison.ratio)
+    batches = max((row.step for row in reached), default=0)
+    bpc = [row.bpc for row in reached if row.kind == "valid"]
+    come_to = f", and have come to {min(bpc):.2f} bits per held-out character" if bpc else ""
     return (
-        f"{text}\n  While this run made {last:,} batches, Keras would have made about "
-        f"{int(last / comparison.ratio):,}, and have come to about {there.bpc:.2f} bits per "
-        "held-out character."
+        f"{text}\n  In the time of this run's {rows[-1].step:,} batches Keras would have made "
+        f"about {batches:,}{come_to}."
     )
 
 

@@ -168,12 +168,10 @@ def keras_seconds(rows: list[Row], row: Row, ratio: float) -> float:
     return begin + (row.seconds - begin) * ratio
 
 
-def keras_step(rows: list[Row], ratio: float) -> Row | None:
-    """The last validation within the time of the run, if training took `ratio` times as long."""
+def keras_rows(rows: list[Row], ratio: float) -> list[Row]:
+    """The rows within the time of the run, if training took `ratio` times as long."""
     end = max((row.seconds for row in rows), default=0.0)
-    valid = [row for row in rows if row.kind == "valid"]
-    reached = [row for row in valid if keras_seconds(rows, row, ratio) <= end]
-    return max(reached, key=lambda row: row.step, default=None)
+    return [row for row in rows if keras_seconds(rows, row, ratio) <= end]
 
 
 def draw(
@@ -212,17 +210,19 @@ def draw(
         label="held-out text",
     )
     end = max((row.seconds for row in rows), default=0.0)
-    if comparison and valid:
-        axes.plot(
-            [keras_seconds(rows, row, comparison.ratio) for row in valid],
-            [row.bpc for row in valid],
-            color="tab:orange",
-            linestyle="--",
-            marker="o",
-            markersize=4.0,
-            label=f"held-out text, if a batch took as long as in stock Keras "
-            f"({comparison.ratio:.1f}x)",
-        )
+    if comparison:
+        for kind, style in ((train, "-"), (valid, "o--")):
+            axes.plot(
+                [keras_seconds(rows, row, comparison.ratio) for row in kind],
+                [row.bpc for row in kind],
+                style,
+                color="tab:orange",
+                alpha=0.55 if kind is train else 1.0,
+                markersize=4.0,
+                label=None
+                if kind is train
+                else f"where stock Keras would be ({comparison.ratio:.1f} times as long a batch)",
+            )
         axes.set_xlim(right=1.03 * end)
     for style, color, label, bpc in _compressor_lines(baselines):
         axes.axhline(bpc, color=color, linestyle=style, label=f"{label}: {bpc:.2f}")

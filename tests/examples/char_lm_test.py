@@ -21,7 +21,7 @@ import tensorflow as tf
 from char_lm_corpus import Corpus, CorpusError, Streams
 from char_lm_model import RNN_MODES, CharLM, Config, Generator
 from char_lm_options import Options, RunDirectory, UsageError
-from char_lm_report import Log, Progress, Row, clock, draw, keras_seconds, keras_step
+from char_lm_report import Log, Progress, Row, clock, draw, keras_rows, keras_seconds
 from char_lm_training import Learner, Training
 
 PROGRAM = pathlib.Path(__file__).parents[2] / "examples" / "char_lm.py"
@@ -400,12 +400,12 @@ def test_comparison_says_where_keras_would_be():
     rows = [Row("train", 10, 1, 10.0, 5.0, 0.1, 500.0)]  # after 5 seconds of preparation
     rows += [Row("valid", 10 * i, i, 5.0 + 5.0 * i, 5 / i) for i in range(1, 5)]
     assert keras_seconds(rows, rows[4], 2.0) == 45.0
-    assert keras_step(rows, 2.0) == rows[2]
-    assert keras_step(rows, 10.0) is None
+    assert keras_rows(rows, 2.0) == rows[:3]
+    assert keras_rows(rows, 10.0) == []
     comparison = char_lm_keras.Comparison(2.0, 4.0, "a CPU")
     text = char_lm.describe_comparison(comparison, rows)
     assert "2.0 times as long, on a CPU." in text
-    assert f"about 20, and have come to about {rows[2].bpc:.2f} bits" in text
+    assert f"about 20, and have come to {rows[2].bpc:.2f} bits" in text
 
 
 # ---------------------------------------------------------------------------------
