@@ -116,6 +116,7 @@ def test_a_decision_is_in_the_index_once(page):
 
 
 PICTURE = re.compile(r"^!\[([^\]]+)\]\(([^()\s]+)\)\n\n(.*?)(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
+DRAWN_BY = re.compile(r"\*Drawn by `(?:make ([\w-]+)|[^`]*?(examples/\w+\.py)[^`]*)`")
 
 
 def test_every_picture_is_there_and_names_the_command_that_draws_it():
