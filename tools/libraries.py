@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 
+RUNTIME = "librnn_runtime.so"
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -47,7 +48,8 @@ def build(startup: list[str], options: list[str], source: pathlib.Path = ROOT) -
 
 
 def install(bazel_bin: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
-    """Copies what Bazel made into a folder, named by the TensorFlow that it is for.
+    """Copies what Bazel made into a folder: the library of ops, named by the TensorFlow that it is
+    for, and that of the runtime, which is for none, with its header.
 
     A file that is there is replaced, never written over while a process has it mapped; an equal
     one stays.
@@ -59,6 +61,8 @@ def install(bazel_bin: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     for made, path in [
         (bazel_bin / "_tf_cudnn_rnn.so", library),
         (info, library.with_suffix(".json")),
+        (bazel_bin / "runtime" / RUNTIME, folder / RUNTIME),
+        (ROOT / "runtime" / "rnn_runtime.h", folder / "rnn_runtime.h"),
     ]:
         if path.exists() and path.read_bytes() == made.read_bytes():
             continue
