@@ -8,9 +8,10 @@ text: Python's own documentation, or any UTF-8 file.
   python examples/char_lm.py --resume --max_seconds=600
 
 Everything goes to the directory --save: log.csv, loss.png, the checkpoints `best` and
-`latest`, and a SavedModel that generates text. Ctrl-C stops the training, then
-evaluates, saves and exports; --resume goes on from there. The learning rate follows
-the clock while --max_seconds sets a limit; without one a run repeats exactly.
+`latest`, and a SavedModel that generates text. At the end some training steps of the same
+model in stock Keras are timed, and loss.png shows where Keras would be. Ctrl-C stops the
+training, then evaluates, saves and exports; --resume goes on from there. The learning rate
+follows the clock while --max_seconds sets a limit; without one a run repeats exactly.
 
 Where TF_CONFIG names several workers, they share the streams of each batch and learn what
 one process would (docs/scaling.md). All get the same flags; worker 0, the chief, reports
@@ -32,9 +33,10 @@ from absl import app, flags, logging
 from char_lm_corpus import COMPRESSORS, Baseline, Corpus, CorpusError, baseline
 from char_lm_distribution import LostWorkerError, Team
 from char_lm_options import Options, RunDirectory, UsageError
-from char_lm_report import Progress, Silence, draw, quote
+from char_lm_report import Progress, Row, Silence, draw, keras_rows, quote
 
 if TYPE_CHECKING:
+    from char_lm_keras import Comparison
     from char_lm_training import Training
 
 START = time.monotonic()
@@ -43,6 +45,7 @@ DEFAULTS = Options()
 
 _SAVE = flags.DEFINE_string("save", "runs/char_lm", "Directory of all output.")
 _RESUME = flags.DEFINE_bool("resume", False, "Go on with the run in --save.")
+_KERAS = flags.DEFINE_bool("keras", True, "Time the same model in stock Keras, too.")
 
 # The rest are the fields of Options.
 flags.DEFINE_string("corpus", DEFAULTS.corpus, "UTF-8 text file (default: pydoc_data.topics).")
@@ -175,8 +178,15 @@ def report(
     progress: Progress,
 ) -> None:
     """Draws, exports, and tells what the training came to."""
+    seconds = training.seconds
+    comparison = None
+    if _KERAS.value:
+        progress.say("Timing the same model in stock Keras ...")
+        comparison = training.compare_with_keras()
+        progress.say(describe_comparison(comparison, training.rows))
+    title = f"{options.model} on {corpus.name}"
     try:
-        draw(training.rows, baselines, f"{options.model} on {corpus.name}", directory.picture)
+        draw(training.rows, baselines, title, directory.picture, comparison)
     except ImportError:
         progress.say("There is no picture: matplotlib is not installed.")
     training.generator.export(str(directory.saved_model))
@@ -190,7 +200,7 @@ def report(
     progress.say(f"Log and picture: {directory.log}, {directory.picture}")
     progress.say(
         f"result: valid_bpc={training.best_bpc:.2f} gzip_bpc={baselines[0].after:.2f} "
-        f"seconds={training.seconds:.0f} saved_model={directory.saved_model}"
+        f"seconds={seconds:.0f} saved_model={directory.saved_model}"
     )
 
 
@@ -243,6 +253,24 @@ def describe_options(options: Options) -> str:
         f"Training: {options.batch_size} streams x {options.bptt} characters a batch, "
         f"Adam {options.lr:g}, dropout {options.dropout:g}, clip {options.clip:g}, "
         f"seed {options.seed}; at most {' or '.join(limits)}"
+    )
+
+
+def describe_comparison(comparison: "Comparison", rows: list[Row]) -> str:
+    """What a step takes in both, and where Keras would be after the time of this run."""
+    text = (
+        f"A batch takes {comparison.ours_ms:.1f} ms here and {comparison.keras_ms:.1f} ms in stock "
+        f"Keras, {comparison.ratio:.1f} times as long, on {comparison.cpu}."
+    )
+    if not rows:
+        return text
+    reached = keras_rows(rows, comparison.ratio)
+    batches = max((row.step for row in reached), default=0)
+    bpc = [row.bpc for row in reached if row.kind == "valid"]
+    come_to = f", and have come to {min(bpc):.2f} bits per held-out character" if bpc else ""
+    return (
+        f"{text}\n  In the time of this run's {rows[-1].step:,} batches Keras would have made "
+        f"about {batches:,}{come_to}."
     )
 
 

@@ -7,9 +7,12 @@ import os
 import pathlib
 import shutil
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from char_lm_corpus import Baseline
+
+if TYPE_CHECKING:
+    from char_lm_keras import Comparison
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,8 +161,30 @@ def quote(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
-def draw(rows: list[Row], baselines: list[Baseline], title: str, path: pathlib.Path) -> None:
-    """Draws bits per character against seconds, with a line for each compressor."""
+def keras_seconds(rows: list[Row], row: Row, ratio: float) -> float:
+    """When `row` would come if training took `ratio` times as long; preparations do not."""
+    first = next((row for row in rows if row.kind == "train"), None)
+    begin = first.seconds - first.step * first.ms_per_batch / 1e3 if first else 0.0
+    return begin + (row.seconds - begin) * ratio
+
+
+def keras_rows(rows: list[Row], ratio: float) -> list[Row]:
+    """The rows within the time of the run, if training took `ratio` times as long."""
+    end = max((row.seconds for row in rows), default=0.0)
+    return [row for row in rows if keras_seconds(rows, row, ratio) <= end]
+
+
+def draw(
+    rows: list[Row],
+    baselines: list[Baseline],
+    title: str,
+    path: pathlib.Path,
+    comparison: "Comparison | None" = None,
+) -> None:
+    """Draws bits per character against seconds, with a line for each compressor.
+
+    `comparison` adds the curve of the held-out text as stock Keras would have drawn it.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -184,6 +209,21 @@ def draw(rows: list[Row], baselines: list[Baseline], title: str, path: pathlib.P
         markersize=5.0,
         label="held-out text",
     )
+    end = max((row.seconds for row in rows), default=0.0)
+    if comparison:
+        for kind, style in ((train, "-"), (valid, "o--")):
+            axes.plot(
+                [keras_seconds(rows, row, comparison.ratio) for row in kind],
+                [row.bpc for row in kind],
+                style,
+                color="tab:orange",
+                alpha=0.55 if kind is train else 1.0,
+                markersize=4.0,
+                label=None
+                if kind is train
+                else f"where stock Keras would be ({comparison.ratio:.1f} times as long a batch)",
+            )
+        axes.set_xlim(right=1.03 * end)
     for style, color, label, bpc in _compressor_lines(baselines):
         axes.axhline(bpc, color=color, linestyle=style, label=f"{label}: {bpc:.2f}")
     if valid:
@@ -200,7 +240,8 @@ def draw(rows: list[Row], baselines: list[Baseline], title: str, path: pathlib.P
     shown = [row.bpc for row in valid] + [line.after for line in baselines]
     axes.set_ylim(max(0.0, min(shown, default=1.0) - 0.25), _top(train, valid, baselines))
     axes.set_xlim(left=0.0)
-    axes.set_xlabel("seconds since the program started")
+    cpu = f", on {comparison.cpu}" if comparison else ""
+    axes.set_xlabel(f"seconds since the program started{cpu}")
     axes.set_ylabel("bits per character")
     axes.set_title(title)
     axes.grid(alpha=0.3)

@@ -5,6 +5,7 @@ import pathlib
 import signal
 import time
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -13,6 +14,9 @@ from char_lm_distribution import ALONE, Team
 from char_lm_model import RNN_MODES, CharLM, Config, Dropout, Generator, State
 from char_lm_options import Options, RunDirectory, UsageError
 from char_lm_report import Log, Progress, Row, clock, quote
+
+if TYPE_CHECKING:
+    from char_lm_keras import Comparison
 
 DRY_RUN_STEPS = 4
 SAMPLE_LENGTH = 200  # of the samples between epochs, at most
@@ -322,6 +326,20 @@ class Training:
         if self._team.is_chief:
             best = tf.train.Checkpoint(learner=tf.train.Checkpoint(model=self.model))
             best.restore(self._best.latest_checkpoint).expect_partial()
+
+    def compare_with_keras(self) -> "Comparison":
+        """Times steps of the same model in stock Keras, beside those of this library."""
+        from char_lm_keras import compare  # which loads Keras
+
+        vocabulary, options = self.model.vocabulary.numpy(), self._options
+        return compare(
+            vocabulary,
+            self.model.config,
+            self._train,
+            options.dropout,
+            options.clip,
+            options.seed,
+        )
 
     def _reason_to_stop(self, interrupt: Interrupt) -> str:
         """Says why no batch should follow; empty if one should. All workers agree."""

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.cli import main_test
+from tests.cli import inspect_test, main_test
 from tests.cli.conftest import canonical_of
 from tests.reference import judge
 from tests.weights import golden, hostile
@@ -357,14 +357,15 @@ def test_mistakes(run, tmp_path, files, source, target, options, says):
     assert sorted(tmp_path.iterdir()) == before
 
 
-@pytest.mark.parametrize("name", [n for n in hostile.CASES if n.startswith(("npz", "safetensors"))])
+@pytest.mark.parametrize("name", inspect_test.HOSTILE)
 @pytest.mark.filterwarnings("default")
 def test_hostile_files_end_in_a_sentence(run, tmp_path, name):
     attack = hostile.CASES[name](tmp_path)
     result = run(
         "convert", attack.arguments[0], tmp_path / "out.npz", "--to", "params", "--mode", "lstm"
     )
-    assert result.code == 2 and result.err
+    assert result.code == 2 and str(attack.arguments[0]) in result.err
+    assert inspect_test.OTHERS.get(name, hostile.said_of(name)) in result.err
     assert not (tmp_path / "out.npz").exists()
 
 

@@ -1,11 +1,13 @@
 """`inspect`: files of all kinds, good ones, others, and such as nobody writes who means well."""
 
+import gzip
 import json
 import os
 import pickle
 import shlex
 import struct
 import subprocess
+import tarfile
 import time
 import zipfile
 
@@ -176,17 +178,48 @@ def torch_pickle(path):
         archive.writestr("model/data.pkl", pickle.dumps(Evil()))
 
 
+def tar_of_itself(path):
+    with tarfile.open(path, "w") as archive:
+        archive.add(__file__, "a")
+
+
+def zip_of_six(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(6):
+            archive.writestr(f"{number}.txt", "")
+
+
 @pytest.mark.parametrize(
     "name, write, says",
     [
         ("model.pt", lambda path: path.write_bytes(pickle.dumps(Evil())), "is a pickle"),
         ("model.bin", torch_pickle, "is a pickle"),
-        ("model.npy", lambda path: np.save(path, np.zeros(3)), "must be a SavedModel's folder"),
-        ("empty.h5", lambda path: path.write_bytes(b""), "it is empty"),
+        ("model.npy", lambda path: np.save(path, np.zeros(3)), "is a NumPy array alone (.npy)"),
+        ("empty.h5", lambda path: path.write_bytes(b""), "is empty. It must be a SavedModel's"),
+        (
+            "a.onnx",
+            lambda path: path.write_bytes(b"\x89PNG\r\n\x1a\n\0"),
+            "is a PNG image. It must",
+        ),
+        ("a.safetensors", lambda path: path.write_bytes(gzip.compress(b"a")), "is a gzip archive"),
+        ("a.keras", lambda path: tarfile.open(path, "w").close(), "begins with b'\\x00\\x00"),
+        ("b.keras", tar_of_itself, "is a tar archive; unpack it first. It must be"),
+        ("a.h5", lambda path: path.write_text("import os\n"), "is a text file, which begins with"),
+        ("a.npz", lambda path: path.write_text("{}"), "is a JSON text"),
+        (
+            "b.npz",
+            lambda path: path.write_bytes(b"\0\1\2\3\4"),
+            "begins with b'\\x00\\x01\\x02\\x03'",
+        ),
         ("no_model", lambda path: path.mkdir(), "neither a saved_model.pb nor a checkpoint"),
         ("pipe", os.mkfifo, "pipe or a device"),
         ("frozen.pb", lambda path: path.write_bytes(b"\x0a\x00"), "saved_model.pb"),
-        ("model.zip", lambda path: zipfile.ZipFile(path, "w").close(), "zip file of nothing"),
+        ("model.zip", lambda path: zipfile.ZipFile(path, "w").close(), "zip archive of nothing"),
+        (
+            "more.zip",
+            zip_of_six,
+            "is a zip archive of 0.txt, 1.txt, 2.txt, 3.txt and 2 more. It must",
+        ),
     ],
 )
 def test_other_files(run, tmp_path, monkeypatch, name, write, says):
@@ -195,6 +228,14 @@ def test_other_files(run, tmp_path, monkeypatch, name, write, says):
     result = run("inspect", tmp_path / name)
     assert result.code == 2 and says in result.err
     assert not (tmp_path / "evil").exists()
+
+
+def test_a_header_whose_size_looks_like_another_file(run, tmp_path):
+    size = int.from_bytes(b"\x1f\x8b", "little")  # gzip
+    header = b"{}".ljust(size)
+    (tmp_path / "a.safetensors").write_bytes(size.to_bytes(8, "little") + header)
+    result = run("inspect", tmp_path / "a.safetensors")
+    assert result.code == 1 and "nothing recurrent" in " ".join(result.out.split())
 
 
 def test_no_file(run, tmp_path):
@@ -215,13 +256,37 @@ def test_a_file_that_must_not_be_read(run, tmp_path):
 # ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [n for n in hostile.CASES if n.startswith(("npz", "safetensors"))])
+# Whose headers are those of arrays: of none that is recurrent, or of weights that nothing reads.
+NOTHING = ("npz_of_other_arrays", "safetensors_of_nothing_times_much")
+NO_WEIGHTS = {
+    "npz_of_texts_for_weights": "weight_hh_l0 must be of floats; it is of <U1",
+    "npz_of_floats_of_16_bytes": "weight_hh_l0 must be of floats; it is of float128",
+    "npz_of_a_layer_far_away": "there must be weight_ih and weight_hh of all of its 1,000,000,000",
+}
+# What the command line says of files of another kind.
+OTHERS = {
+    "npz_with_a_member_of_another_kind": "is a zip archive of weight_ih_l0",
+    "npz_that_is_a_folder": "is a folder with neither a saved_model.pb nor a checkpoint in it",
+    "safetensors_that_are_a_folder": "is a folder with neither a saved_model.pb nor a checkpoint",
+    "npz_of_other_arrays": "Pass --from",
+    "safetensors_of_nothing_times_much": "it has no network of PyTorch",
+}
+HOSTILE = [name for name in hostile.CASES if name.startswith(("npz", "safetensors"))]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.filterwarnings("default")
 def test_hostile_files_end_in_a_sentence(run, tmp_path, name):
-    attack = hostile.CASES[name](tmp_path)
-    result = run("inspect", attack.arguments[0])
-    # What describes the arrays may be right.
-    assert result.code in (0, 1, 2)
+    path = hostile.CASES[name](tmp_path).arguments[0]
+    result = run("inspect", path)
+    if name in NOTHING:
+        assert result.code == 1 and "nothing recurrent" in " ".join(result.out.split())
+    elif name in NO_WEIGHTS:
+        assert result.code == 1
+        assert f"not by this library: {NO_WEIGHTS[name]}" in " ".join(result.out.split())
+    else:
+        assert result.code == 2 and str(path) in result.err
+        assert OTHERS.get(name, hostile.said_of(name)) in result.err
 
 
 # Some of each kind; tests/weights has the others, and each takes a process.

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import itertools
 import math
 import pathlib
 import re
@@ -11,14 +12,16 @@ import subprocess
 import sys
 import time
 
+import char_lm
 import char_lm_corpus
+import char_lm_keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from char_lm_corpus import Corpus, CorpusError, Streams
 from char_lm_model import RNN_MODES, CharLM, Config, Generator
 from char_lm_options import Options, RunDirectory, UsageError
-from char_lm_report import Log, Progress, Row, clock, draw
+from char_lm_report import Log, Progress, Row, clock, draw, keras_rows, keras_seconds
 from char_lm_training import Learner, Training
 
 PROGRAM = pathlib.Path(__file__).parents[2] / "examples" / "char_lm.py"
@@ -374,8 +377,35 @@ def test_picture_is_drawn_however_short_the_run(tmp_path, num_rows):
     rows = [Row("train", i, i / 9, i, 5 / (i + 1), 0.1, 1.0, 1.0) for i in range(num_rows)]
     rows += [Row("valid", row.step, row.epoch, row.seconds, row.loss) for row in rows[::9]]
     path = tmp_path / "loss.png"
-    draw(rows, [char_lm_corpus.Baseline("gzip", 2.1, 1.9)], "a test", path)
+    comparison = char_lm_keras.Comparison(2.0, 4.0, "a CPU") if num_rows > 1 else None
+    draw(rows, [char_lm_corpus.Baseline("gzip", 2.1, 1.9)], "a test", path, comparison)
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("model", RNN_MODES)
+def test_stock_keras_has_the_same_losses(corpus, model):
+    config = Config(RNN_MODES[model], 2, 8, 4)
+    streams = Streams(corpus.encode(corpus.train), 3, 7)
+    ours = CharLM(corpus.vocabulary, config, 1)
+    theirs = char_lm_keras.KerasLearner(ours, 3, 0.0, 1.0)
+    ours = Learner(ours, 3, 0.0, 1.0)
+    seed = np.zeros([2], np.int64)
+    for chunk in itertools.islice(streams, 3):
+        # Without learning: of cuDNN's two biases Adam moves each as far as Keras' one.
+        losses = [float(learner.step(*chunk, seed, 0.0)) for learner in (ours, theirs)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_comparison_says_where_keras_would_be():
+    rows = [Row("train", 10, 1, 10.0, 5.0, 0.1, 500.0)]  # after 5 seconds of preparation
+    rows += [Row("valid", 10 * i, i, 5.0 + 5.0 * i, 5 / i) for i in range(1, 5)]
+    assert keras_seconds(rows, rows[4], 2.0) == 45.0
+    assert keras_rows(rows, 2.0) == rows[:3]
+    assert keras_rows(rows, 10.0) == []
+    comparison = char_lm_keras.Comparison(2.0, 4.0, "a CPU")
+    text = char_lm.describe_comparison(comparison, rows)
+    assert "2.0 times as long, on a CPU." in text
+    assert f"about 20, and have come to {rows[2].bpc:.2f} bits" in text
 
 
 # ---------------------------------------------------------------------------------
@@ -410,6 +440,7 @@ def test_ctrl_c_stops_evaluates_saves_and_exports(tmp_path):
     out, err = process.communicate(timeout=1200)
     assert (process.returncode, err) == (0, "")
     assert "batches: Ctrl-C." in out
+    assert "times as long, on " in out
     assert "A fresh process loads" in out
     assert "  Beats: " in out and "  Does not beat: " in out
     bpc, gzip_bpc, _, saved_model = RESULT.fullmatch(out.splitlines()[-1]).groups()

@@ -48,6 +48,8 @@ layers = [
     CudnnRNN(32, 2, "lstm", "bidirectional", num_proj=16),
     CudnnLSTM(32, num_layers=2, dropout=0.1, dtype="bfloat16"),
 ]
+for cell in CudnnLSTM(32, separate_weights=True).cells:
+    cell.trainable = False
 why: str | None = LSTM(32).fallback_reason
 tf_cudnn_rnn.keras.to_keras(CudnnRNN(32))
 tf_cudnn_rnn.keras.to_fused(layers[0])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tf_cudnn_rnn import _library
-from tf_cudnn_rnn._cli import checkpoint, formats, tensorflow, variables
+from tf_cudnn_rnn._cli import checkpoint, formats, output, tensorflow, variables
 from tf_cudnn_rnn._cli.files import Kind
 from tf_cudnn_rnn._formats import (
     hdf5,
@@ -475,13 +475,38 @@ def _torch(headers: Mapping[str, Any], shown_path: str) -> Iterator[Found]:
             found.input_size, found.num_units = W.shape[1], H
             gates = W.shape[0] // H if H and not W.shape[0] % H else 0
         found.rnn_mode = _MODE_OF_GATES.get(gates)
-        if found.rnn_mode is None:
-            found.runs, found.how = False, "its arrays are missing, or have other shapes"
+        if problem := _problem_of_torch(found, network):
+            found.runs, found.how = False, problem
         else:
             target = ("params.npz", "params") if found.num_proj else ("model.keras", "keras")
             mode = "rnn_tanh" if found.rnn_mode == SIMPLE else ""
             found.how = _convert(shown_path, *target, prefix=prefix, mode=mode)
         yield found
+
+
+def _problem_of_torch(
+    found: Found, network: Mapping[tuple[str, int, bool], untrusted.ArrayHeader]
+) -> str | None:
+    """What keeps a network from being read, as far as headers tell."""
+    for (kind, layer, reverse), header in sorted(network.items()):
+        name = f"{kind}_l{layer}{'_reverse' if reverse else ''}"
+        # ml_dtypes' bfloat16 is of kind V.
+        if header.dtype.kind not in "fV" or header.dtype.itemsize > 8:
+            return f"{name} must be of floats; it is of {header.dtype}"
+    ways = 2 if found.direction == "bidirectional" else 1
+    expected = ways * (found.num_layers or 0)
+    for kind in ("weight_ih", "weight_hh"):
+        if sum(key[0] == kind for key in network) != expected:
+            return (
+                "there must be weight_ih and weight_hh of all of its "
+                f"{output.count(found.num_layers or 0, 'layer')} and directions; some are missing"
+            )
+    if found.rnn_mode is None:
+        return (
+            "weight_ih_l0 and weight_hh_l0 must be matrices of 1, 3 or 4 times as many rows as "
+            "there are units; they have other shapes"
+        )
+    return None
 
 
 def _safetensors(path: str, shown_path: str) -> Iterator[Found]:

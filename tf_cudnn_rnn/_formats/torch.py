@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tf_cudnn_rnn._formats import canonical as base
-from tf_cudnn_rnn._formats import untrusted
+from tf_cudnn_rnn._formats import torch_file, untrusted
 from tf_cudnn_rnn._formats.canonical import Canonical, Cell, Exported
 from tf_cudnn_rnn._formats.npz import read_npz
 from tf_cudnn_rnn._formats.safetensors import read_safetensors
@@ -30,16 +30,21 @@ _KEY = re.compile(
 )
 
 
-def _load(path: str | os.PathLike[str]) -> dict[str, Array]:
-    """Reads a file of arrays by its ending."""
+def _load(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads a file by its ending: the arrays of RNNs in it, and other things by their names."""
     path = os.fspath(path)
+    if path.endswith(torch_file.ENDINGS):
+        return {
+            name: torch_file.array(tensor, name) if _KEY.fullmatch(name) else tensor
+            for name, tensor in torch_file.read(path).items()
+        }
     if path.endswith(".safetensors"):
         return read_safetensors(path)
     if path.endswith(".npz") and _begins_like_zip(path):
         return read_npz(path)
     raise ValueError(
-        f"{path} must be a .safetensors or an .npz file. What torch.save writes runs code when it "
-        "is loaded: write it anew in PyTorch, with safetensors.torch.save_file(state, path) or "
+        f"{path} must be a .safetensors, an .npz, or a .pt or .pth file. Write it anew in PyTorch, "
+        "with safetensors.torch.save_file(state, path) or "
         "numpy.savez(path, **{name: t.numpy() for name, t in state.items()})."
     )
 
@@ -59,15 +64,18 @@ def from_torch(
     """Reads nn.LSTM (proj_size included), nn.GRU or nn.RNN of PyTorch.
 
     Args:
-      state: a module's state_dict(), or the path of a `.safetensors` or `.npz` file of one:
+      state: a module's state_dict(), or the path of a `.safetensors` or `.npz` file of one; or
+        of a `.pt` or `.pth` file, which PyTorch reads by torch.load(weights_only=True):
         weight_ih_l0 [G*H, I], weight_hh_l0 [G*H, P], bias_ih_l0 [G*H], bias_hh_l0 [G*H],
         weight_hr_l0 [P, H] if it projects, and so on for each layer and, with "_reverse" at
-        the end, the backward direction. Other entries are left alone.
+        the end, the backward direction. Other entries are left alone. In a `.pt` they may be in
+        a mapping inside, such as "state_dict".
       rnn_mode: "lstm", "gru", "rnn_tanh" or "rnn_relu"; nn.RNN does not store its nonlinearity.
       prefix: what precedes these names, such as "encoder.rnn."; None if `state` holds one RNN.
       of: "weights", or "gradients"; see Canonical.
 
     Raises:
+      ImportError: `state` is a `.pt` or `.pth` file, and there is no PyTorch 2.6 or later.
       OSError: the file cannot be opened.
       ValueError: there is none or more than one RNN, arrays are missing, shapes do not fit, or
         the file is damaged.

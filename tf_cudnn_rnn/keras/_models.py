@@ -239,7 +239,8 @@ def _copy_state(source: keras.Layer, target: keras.Layer) -> None:
             f"`model` must know its input shape to be built anew; {type(source).__name__} does "
             "not. Give it a keras.Input, or implement get_build_config."
         )
-    if layers_of(source, (cudnn_rnn.CudnnRNN,)):
+    stacks = (cudnn_rnn.CudnnRNN,)
+    if layers_of(source, stacks) and not layers_of(target, stacks):
         _stock_stack.copy_weights(source, target)
         return
     target.set_weights(source.get_weights())

@@ -44,6 +44,7 @@ class Options:
     kernel_regularizer: Any
     recurrent_regularizer: Any
     bias_regularizer: Any
+    separate_weights: bool
 
     def __post_init__(self) -> None:
         # All rules but those on the input size, which is not known yet.

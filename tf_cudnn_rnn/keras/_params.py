@@ -47,10 +47,10 @@ def _drawing_afresh(initializer: Any, k: int) -> Any:
     return initializer
 
 
-def initializer_of(
+def initializers_of(
     layout: Layout, kernel: Any, recurrent: Any, bias: Any, unit_forget_bias: bool
-) -> Callable[..., tf.Tensor]:
-    """Returns an initialiser of `params` that initialises each matrix by itself.
+) -> list[Callable[..., tf.Tensor]]:
+    """Returns an initialiser for each group of `params`, in their order.
 
     A kernel is drawn with the shape it has in Keras' layers, [in, G*H], so that fan-in and
     fan-out, and the starting point of training, are theirs.
@@ -62,37 +62,34 @@ def initializer_of(
       unit_forget_bias: whether an LSTM's forget gates start with a recurrent_bias of one.
     """
 
-    def draw(shape: Any, dtype: str | None = None) -> tf.Tensor:
-        del shape  # [layout.size]
-        # Some initialisers, orthogonal for one, know no types of 16 bits.
-        precise = "float64" if dtype == "float64" else "float32"
-        flat = []
-        for k, group in enumerate(params_header.groups(layout)):
-            kind = group.name.kind
-            if group.size == 0:
-                continue
+    def initializer(k: int, group: params_header.Group) -> Callable[..., tf.Tensor]:
+        kind = group.name.kind
+
+        def draw(shape: Any, dtype: str | None = None) -> tf.Tensor:
+            del shape  # group.shape
+            # Some initialisers, orthogonal for one, know no types of 16 bits.
+            precise = "float64" if dtype == "float64" else "float32"
             if kind in _BIASES:
                 values = _drawing_afresh(bias, k)(group.shape, dtype=precise)
                 if unit_forget_bias and layout.rnn_mode == "lstm" and kind == "recurrent_bias":
-                    forget = np.arange(group.size) // layout.num_units == GATES["lstm"].index(
-                        "forget"
-                    )
+                    gates = np.arange(group.size) // layout.num_units
+                    forget = gates == GATES["lstm"].index("forget")
                     values = tf.where(forget, tf.ones_like(values), values)
             else:
                 chosen = recurrent if kind in _RECURRENT else kernel
-                columns_first = group.shape[::-1]
-                values = _drawing_afresh(chosen, k)(columns_first, dtype=precise)
+                values = _drawing_afresh(chosen, k)(group.shape[::-1], dtype=precise)
                 values = tf.transpose(values)
-            flat.append(tf.reshape(values, [-1]))
-        return tf.cast(tf.concat(flat, axis=0), dtype or precise)
+            return tf.cast(values, dtype or precise)
 
-    return draw
+        return draw
+
+    return [initializer(k, group) for k, group in enumerate(params_header.groups(layout))]
 
 
-def regularizer_of(
+def regularizers_of(
     layout: Layout, kernel: Any, recurrent: Any, bias: Any
-) -> Callable[[Any], tf.Tensor] | None:
-    """Returns a regulariser of `params` that sums those of its matrices; None if there is none.
+) -> list[Callable[[Any], tf.Tensor] | None]:
+    """Returns a regulariser, or None, for each group of `params`, in their order.
 
     Each sees a matrix as it is in Keras' layers, [in, G*H] and [P, G*H], or a bias [G*H].
 
@@ -106,16 +103,49 @@ def regularizer_of(
         **dict.fromkeys(_RECURRENT, recurrent),
         **dict.fromkeys(_BIASES, bias),
     }
-    if all(chosen is None for chosen in by_kind.values()):
+
+    def transposing(chosen: Any) -> Callable[[Any], tf.Tensor]:
+        return lambda matrix: chosen(tf.transpose(keras.ops.convert_to_tensor(matrix)))
+
+    chosen = [by_kind[group.name.kind] for group in params_header.groups(layout)]
+    return [None if one is None else transposing(one) for one in chosen]
+
+
+def joined_initializer(
+    layout: Layout, initializers: list[Callable[..., tf.Tensor]]
+) -> Callable[..., tf.Tensor]:
+    """An initialiser of `params` that initialises each group by itself."""
+
+    def draw(shape: Any, dtype: str | None = None) -> tf.Tensor:
+        del shape  # [layout.size]
+        return tf.concat(
+            [
+                tf.reshape(initializer(group.shape, dtype=dtype), [-1])
+                for group, initializer in zip(
+                    params_header.groups(layout), initializers, strict=True
+                )
+                if group.size
+            ],
+            axis=0,
+        )
+
+    return draw
+
+
+def joined_regularizer(
+    layout: Layout, regularizers: list[Callable[[Any], tf.Tensor] | None]
+) -> Callable[[Any], tf.Tensor] | None:
+    """A regulariser of `params` that sums those of its groups; None if there is none."""
+    if all(regularizer is None for regularizer in regularizers):
         return None
     groups = params_header.groups(layout)
 
     def penalty(params: tf.Tensor) -> tf.Tensor:
         parts = tf.split(keras.ops.convert_to_tensor(params), [group.size for group in groups])
         terms = [
-            by_kind[group.name.kind](tf.transpose(tf.reshape(part, group.shape)))
-            for group, part in zip(groups, parts, strict=True)
-            if group.size and by_kind[group.name.kind] is not None
+            regularizer(tf.reshape(part, group.shape))
+            for group, part, regularizer in zip(groups, parts, regularizers, strict=True)
+            if group.size and regularizer is not None
         ]
         return tf.add_n(terms)
 

@@ -233,11 +233,23 @@ def copy_weights(source: keras.Layer, target: keras.Layer) -> None:
         arrays = to_keras(Canonical(source.layout, source.canonical_weights())).arrays
         for l, of_layer in enumerate(arrays):
             target.get_layer(_name(source, l)).set_weights(of_layer)
+        if source.separate_weights:
+            _freeze(source, target)
         return
     for one, other in zip(_own_variables(source), _own_variables(target), strict=True):
         other.assign(one.numpy())
     for one, other in _pairs(source._layers, target._layers):
         copy_weights(one, other)
+
+
+def _freeze(source: cudnn_rnn.CudnnRNN, target: keras.Layer) -> None:
+    """Freezes the layers that stand for frozen cells."""
+    cells = iter(source.cells)
+    for l in range(source.num_layers):
+        stock = target.get_layer(_name(source, l))
+        is_both = isinstance(stock, keras.layers.Bidirectional)
+        for one in [stock.forward_layer, stock.backward_layer] if is_both else [stock]:
+            one.trainable = next(cells).trainable
 
 
 def _pairs(sources: list[keras.Layer], targets: list[keras.Layer]) -> list[tuple[Any, Any]]:

@@ -23,6 +23,7 @@ from tf_cudnn_rnn._types import (
     TensorLike,
 )
 from tf_cudnn_rnn.keras import (
+    _cells,
     _files,
     _graphs,
     _lengths,
@@ -37,6 +38,8 @@ from tf_cudnn_rnn.keras import (
 from tf_cudnn_rnn.keras._dropout_seed import DropoutSeed
 from tf_cudnn_rnn.keras._shapes import Shapes, swap
 from tf_cudnn_rnn.weights import Canonical, canonical_to_params, params_to_canonical
+
+_FROZEN_CELLS = "frozen_cells"  # in the config
 
 
 @keras.saving.register_keras_serializable(package="tf_cudnn_rnn")
@@ -63,7 +66,9 @@ class CudnnRNN(keras.layers.Layer):
     is that of both directions side by side, forward first; the layer above reads it so.
 
     All weights are in one vector `params` [N], which cuDNN's ops take; `canonical_weights`
-    takes it apart. Its length is known, and it is made, when the layer first sees an input.
+    takes it apart. Its length is known, and it is made, when the layer first sees an input. With
+    `separate_weights` they are variables by layer, direction and kind, which can be frozen,
+    constrained and trained one by one: see `cells`. Files and checkpoints are the same.
 
     >>> layer = tf_cudnn_rnn.keras.CudnnLSTM(
     ...     32, num_layers=2, direction="bidirectional", dropout=0.2, return_sequences=True,
@@ -119,6 +124,8 @@ class CudnnRNN(keras.layers.Layer):
       bias_regularizer: for each of the two biases.
       dtype: a type or policy; float16, bfloat16, float32, float64 and mixed ones.
       name: of the layer.
+      separate_weights: whether each kernel and bias of each layer and direction is a variable of
+        its own, for fine tuning; see `cells`. A call then joins them first.
       **kwargs: of keras.layers.Layer, such as `trainable` and `activity_regularizer`.
 
     Call arguments:
@@ -175,6 +182,7 @@ class CudnnRNN(keras.layers.Layer):
         bias_regularizer: Regularizer | None = None,
         dtype: DType | None = None,
         name: str | None = None,
+        separate_weights: bool = False,
         **kwargs: Any,
     ) -> None:
         _options.check_go_backwards(type(self), kwargs)
@@ -199,6 +207,7 @@ class CudnnRNN(keras.layers.Layer):
             kernel_regularizer=kernel_regularizer,
             recurrent_regularizer=recurrent_regularizer,
             bias_regularizer=bias_regularizer,
+            separate_weights=separate_weights,
         )
         if dropout and options.num_layers == 1:
             _warnings.warn(
@@ -214,6 +223,9 @@ class CudnnRNN(keras.layers.Layer):
         if options.has_dropout:
             self._dropout_seed = DropoutSeed(seed)
             self.seed_generator = self._dropout_seed.generator
+        self._cells: list[_cells.Cell] = []
+        if options.separate_weights:
+            self._cells = _cells.made(options.num_layers, direction, self.dtype_policy)
         options.set_on(self)  # last, as the setter of `dropout` asks for the seed
 
     @property
@@ -307,28 +319,53 @@ class CudnnRNN(keras.layers.Layer):
         self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: input_size})
         # First, so that a checkpoint restored later is checked before it is read.
         self.params_header = _params.Header(self._layout, self.name)
-        self.params = self.add_weight(
-            shape=(_params.size_of(self._layout, self.variable_dtype),),
-            initializer=_params.initializer_of(
-                self._layout,
-                self.kernel_initializer,
-                self.recurrent_initializer,
-                self.bias_initializer,
-                self.unit_forget_bias,
-            ),
-            regularizer=_params.regularizer_of(
-                self._layout,
-                self.kernel_regularizer,
-                self.recurrent_regularizer,
-                self.bias_regularizer,
-            ),
-            name="params",
+        initializers = _params.initializers_of(
+            self._layout,
+            self.kernel_initializer,
+            self.recurrent_initializer,
+            self.bias_initializer,
+            self.unit_forget_bias,
         )
+        regularizers = _params.regularizers_of(
+            self._layout,
+            self.kernel_regularizer,
+            self.recurrent_regularizer,
+            self.bias_regularizer,
+        )
+        if self.separate_weights:
+            self.params = _cells.Joined(self._layout, self._cells, initializers, regularizers)
+        else:
+            self.params = self.add_weight(
+                shape=(_params.size_of(self._layout, self.variable_dtype),),
+                initializer=_params.joined_initializer(self._layout, initializers),
+                regularizer=_params.joined_regularizer(self._layout, regularizers),
+                name="params",
+            )
         if self.stateful:
             shapes = self._shapes
             self._state_holder = _states.StateVariables(
                 shapes, input_shape[shapes.batch_axis], self.variable_dtype, self.name
             )
+
+    @property
+    def cells(self) -> list[_cells.Cell]:
+        """The weights of each layer and direction, of a layer with `separate_weights`.
+
+        Entry k = layer * D + direction. Each is a small Keras layer with the variables
+        `input_kernel` [G*H, in], `recurrent_kernel` [G*H, P], `input_bias`, `recurrent_bias`
+        [G*H] and, of an LSTM that projects, `projection` [P, H]. Set its `trainable` to False
+        to freeze them, and compile anew.
+
+        Raises:
+          ValueError: the layer was made without `separate_weights`.
+        """
+        if not self.separate_weights:
+            raise ValueError(
+                f"`separate_weights` of layer {self.name!r} must be True for it to have `cells`; "
+                "got False, by which all weights are one variable. Make it anew with the option, "
+                "and move the weights: `new.set_canonical_weights(old.canonical_weights())`."
+            )
+        return list(self._cells)
 
     @property
     def states(self) -> list[keras.Variable] | None:
@@ -414,11 +451,24 @@ class CudnnRNN(keras.layers.Layer):
     def from_config(cls, config: dict[str, Any]) -> "CudnnRNN":
         """Makes a layer of what `get_config` returned."""
         _options.check_go_backwards(cls, config)  # Keras buries what the constructor says in a page
-        return super().from_config(config)
+        config = dict(config)
+        frozen = config.pop(_FROZEN_CELLS, [])
+        layer = super().from_config(config)
+        for k in frozen:
+            layer.cells[k].trainable = False
+        return layer
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of the constructor."""
-        return {**super().get_config(), **_options.config_of(self)}
+        """The arguments of the constructor, and which cells are frozen, if any are."""
+        frozen = [k for k, cell in enumerate(self._cells) if not cell.trainable]
+        more = {_FROZEN_CELLS: frozen} if frozen else {}
+        return {**super().get_config(), **_options.config_of(self), **more}
+
+    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
+        children = super()._trackable_children(save_type, **kwargs)
+        if self.separate_weights:  # a checkpoint has the vector, a SavedModel what its ops read
+            children.pop("_cells" if save_type == "checkpoint" else "params", None)
+        return children
 
     # --------------------------------------------------------------------------------
     # The call
@@ -574,6 +624,7 @@ class _OfOneMode(CudnnRNN):
             bias_regularizer: Regularizer | None = None,
             dtype: DType | None = None,
             name: str | None = None,
+            separate_weights: bool = False,
             **kwargs: Any,
         ) -> None: ...
 

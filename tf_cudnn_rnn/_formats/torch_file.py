@@ -1,0 +1,85 @@
+"""Files that torch.save wrote, read by PyTorch itself where it is installed."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tf_cudnn_rnn._formats import untrusted
+from tf_cudnn_rnn._types import Array
+
+ENDINGS = (".pt", ".pth")
+# Before it, files could run code in spite of weights_only=True (CVE-2025-32434).
+_SAFE = (2, 6)
+
+
+def read(path: str) -> dict[str, Any]:
+    """Returns the tensors of a file by name, without running code from it.
+
+    Those of a mapping inside, such as a checkpoint's "state_dict", have its name and a dot in
+    front. What is no tensor is left out.
+
+    Raises:
+      ImportError: there is no PyTorch, or one that may run code from files.
+      OSError: the file cannot be opened.
+      ValueError: it is damaged, or needs code, or is no mapping.
+    """
+    with untrusted.opened(path) as (file, _):
+        torch = _pytorch(path)
+        with untrusted.read_by("torch.load", path):
+            state = torch.load(file, map_location="cpu", weights_only=True)
+    if not isinstance(state, Mapping):
+        raise ValueError(
+            f"{path} must hold a mapping of names to tensors, such as a state_dict; it holds "
+            f"{untrusted.shown(type(state).__name__)}."
+        )
+    named = dict(state)
+    for name, value in state.items():
+        if isinstance(value, Mapping):
+            named |= {f"{name}.{inner}": tensor for inner, tensor in value.items()}
+    return {str(name): value for name, value in named.items() if torch.is_tensor(value)}
+
+
+def array(tensor: Any, name: str) -> Array:
+    """The values of a tensor.
+
+    Raises:
+      ImportError: it is of bfloat16, and there is no ml_dtypes.
+      ValueError: NumPy has no such type or layout.
+    """
+    tensor = tensor.detach()
+    if str(tensor.dtype) == "torch.bfloat16":
+        try:
+            import ml_dtypes
+        except ImportError as error:
+            raise ImportError(f"`{name}` is of type bfloat16, which needs ml_dtypes.") from error
+        import torch
+
+        return tensor.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    try:
+        return tensor.numpy()
+    except (RuntimeError, TypeError) as error:  # quantised, sparse, or of 8 bits
+        raise ValueError(
+            f"`{untrusted.shown(name)}` must be an array of floats; got {tensor.dtype}, "
+            f"{tensor.layout}."
+        ) from error
+
+
+def _pytorch(path: str) -> Any:
+    """The module torch, checked."""
+    remedy = (
+        "Write the file anew where there is PyTorch, with "
+        "safetensors.torch.save_file(state, path), or install PyTorch here."
+    )
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            f"{path} can be read by PyTorch alone, which cannot be imported: {error}. {remedy}"
+        ) from error
+    version = re.match(r"(\d+)\.(\d+)", torch.__version__)
+    if version is None or tuple(map(int, version.groups())) < _SAFE:
+        raise ImportError(
+            f"{path} needs PyTorch {_SAFE[0]}.{_SAFE[1]} or later, for earlier ones may run code "
+            f"from a file; found {torch.__version__}. {remedy}"
+        )
+    return torch
