@@ -42,13 +42,13 @@ from tf_cudnn_rnn._formats import params_header
 from tf_cudnn_rnn._formats.canonical import Canonical
 from tf_cudnn_rnn._formats.safetensors import write_safetensors
 from tf_cudnn_rnn._layout import Layout
-from tf_cudnn_rnn._types import Array
+from tf_cudnn_rnn._types import Array, RnnMode
 
 __all__ = ["Network", "State", "Stream", "include_path", "instruction_set", "library_path"]
 
 _ABI_VERSION = 1
 _FOLDER = pathlib.Path(__file__).with_name("_libraries")
-_MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")  # as rnn_mode numbers them
+_MODES: tuple[RnnMode, ...] = ("rnn_relu", "rnn_tanh", "lstm", "gru")  # as rnn_mode numbers them
 _TYPES = ("float32", "float64", "float16", "bfloat16")  # as rnn_type does
 _OUT_OF_MEMORY, _BAD_FILE = 2, 3
 
@@ -117,8 +117,8 @@ def _load_library() -> ctypes.CDLL:
             f"{library_path()} has version {found} of its interface, but this package needs "
             f"{_ABI_VERSION} at least: install both anew, or run `make build`."
         )
-    pointer, error = ctypes.c_void_p, ctypes.POINTER(_Error)
-    for name, arguments in {
+    pointer = ctypes.c_void_p
+    arguments_of: dict[str, list[Any]] = {
         "rnn_instruction_set": [ctypes.POINTER(ctypes.c_char_p)],
         "rnn_network_create": [
             ctypes.POINTER(_Config),
@@ -135,9 +135,10 @@ def _load_library() -> ctypes.CDLL:
         "rnn_stream_reset": [pointer, pointer, ctypes.c_int64],
         "rnn_stream_get_state": [pointer, pointer, pointer],
         "rnn_stream_set_state": [pointer, pointer, pointer],
-    }.items():
+    }
+    for name, arguments in arguments_of.items():
         function = getattr(library, name)
-        function.argtypes = [*arguments, error]
+        function.argtypes = [*arguments, ctypes.POINTER(_Error)]
         function.restype = ctypes.c_int
     for name in ("rnn_network_free", "rnn_stream_free"):
         function = getattr(library, name)
