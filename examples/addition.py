@@ -21,8 +21,10 @@ import sys
 import time
 
 import keras
+import learning_curve
 import numpy as np
 import tensorflow as tf
+from learning_curve import LearningCurve
 
 from tf_cudnn_rnn.keras import LSTM
 
@@ -143,15 +145,18 @@ def exact(model: Adder, questions: Questions) -> float:
 class Report(keras.callbacks.Callback):
     """Says after each epoch how the held-out questions are answered."""
 
-    def __init__(self, held_out: Questions):
+    def __init__(self, held_out: Questions, curve: LearningCurve):
         super().__init__()
         self._held_out = held_out
+        self._curve = curve
         self._start = time.monotonic()
 
     def on_epoch_end(self, epoch, logs=None):
+        score = exact(self.model, self._held_out)
+        self._curve.add(score)
         print(
             f"epoch {epoch + 1} | loss {logs['loss']:.3f} | "
-            f"held out: {exact(self.model, self._held_out):.1%} exact | "
+            f"held out: {score:.1%} exact | "
             f"{time.monotonic() - self._start:.0f} s",
             flush=True,
         )
@@ -166,6 +171,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--batch_size", type=int, default=64)
     parser.add_argument("--learning_rate", type=float, default=0.005, help="at first; falls to 0")
     parser.add_argument("--seed", type=int, default=1)
+    learning_curve.add_option(parser, "addition")
     options = parser.parse_args(argv)
     if options.pairs + HELD_OUT > number_of_pairs(options.digits):
         parser.error(
@@ -190,13 +196,14 @@ def main(argv: list[str] | None = None) -> int:
         keras.optimizers.Adam(schedule, global_clipnorm=1.0),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=PADDING),
     )
+    curve = LearningCurve("held-out sums that are exact", REQUIRED)
     start = time.monotonic()
     model.fit(
         (training.symbols, training.answers_so_far),
         training.answers,
         batch_size=options.batch_size,
         epochs=options.epochs,
-        callbacks=[Report(held_out)],
+        callbacks=[Report(held_out, curve)],
         verbose=0,
     )
 
@@ -205,6 +212,7 @@ def main(argv: list[str] | None = None) -> int:
     ):
         print(f"  {question} = {answer}" + ("" if answer == right else f", but it is {right}"))
     score = exact(model, held_out)
+    curve.draw(options.picture, f"Sums of {options.digits}-digit numbers, letter by letter")
     print(f"result: exact={score:.4f} required={REQUIRED} seconds={time.monotonic() - start:.0f}")
     if score >= REQUIRED:
         return 0

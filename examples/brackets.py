@@ -26,7 +26,9 @@ import sys
 import time
 
 import keras
+import learning_curve
 import numpy as np
+from learning_curve import LearningCurve
 
 from tf_cudnn_rnn.keras import LSTM
 
@@ -134,7 +136,11 @@ def right(model: keras.Model, strings: Strings) -> np.ndarray:
 
 
 def train(
-    model: keras.Model, grammar: Grammar, held_out: Strings, options: argparse.Namespace
+    model: keras.Model,
+    grammar: Grammar,
+    held_out: Strings,
+    options: argparse.Namespace,
+    curve: LearningCurve,
 ) -> None:
     schedule = keras.optimizers.schedules.CosineDecay(options.learning_rate, max(options.steps, 1))
     model.compile(
@@ -159,10 +165,12 @@ def train(
             max_pairs += 1
             longer_at = step
         if (step + 1) % max(1, options.steps // 10) == 0:
+            score = right(model, held_out).mean()
+            curve.add(score)
             print(
                 f"step {step + 1} | up to {2 * max_pairs} brackets | "
                 f"loss {np.mean(losses[-100:]):.3f} | "
-                f"held out: {right(model, held_out).mean():.2%} right | "
+                f"held out: {score:.2%} right | "
                 f"{time.monotonic() - start:.0f} s",
                 flush=True,
             )
@@ -178,6 +186,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--batch_size", type=int, default=128)
     parser.add_argument("--learning_rate", type=float, default=0.01, help="at first; falls to 0")
     parser.add_argument("--seed", type=int, default=1)
+    learning_curve.add_option(parser, "brackets")
     options = parser.parse_args(argv)
     if 2 * options.max_pairs < SHORTEST_HELD_OUT:
         parser.error(f"--max_pairs must be at least {SHORTEST_HELD_OUT // 2}")
@@ -201,7 +210,11 @@ def main(argv: list[str] | None = None) -> int:
 
     model = build(options.kinds, options.units)
     start = time.monotonic()
-    train(model, grammar, held_out, options)
+    curve = LearningCurve(
+        "held-out strings that are right", REQUIRED, {"a counter": np.mean(counter)}
+    )
+    train(model, grammar, held_out, options, curve)
+    curve.draw(options.picture, "Do the brackets balance?")
 
     is_right = right(model, held_out)
     score = is_right.mean()

@@ -166,7 +166,8 @@ def run(directory: RunDirectory, team: Team) -> None:
         progress.say(describe_options(options))
         training.run()
         if team.is_chief:
-            report(training, options, corpus, baselines, directory, progress)
+            with_keras = _KERAS.value and team.size == 1  # a step of several is another thing
+            report(training, options, corpus, baselines, directory, progress, with_keras)
 
 
 def report(
@@ -176,11 +177,12 @@ def report(
     baselines: list[Baseline],
     directory: RunDirectory,
     progress: Progress,
+    with_keras: bool,
 ) -> None:
     """Draws, exports, and tells what the training came to."""
     seconds = training.seconds
     comparison = None
-    if _KERAS.value:
+    if with_keras:
         progress.say("Timing the same model in stock Keras ...")
         comparison = training.compare_with_keras()
         progress.say(describe_comparison(comparison, training.rows))

@@ -26,8 +26,10 @@ import time
 from typing import NamedTuple
 
 import keras
+import learning_curve
 import numpy as np
 import tensorflow as tf
+from learning_curve import LearningCurve
 
 from tf_cudnn_rnn.keras import CudnnLSTM
 
@@ -204,19 +206,24 @@ def train(options: argparse.Namespace) -> bool:
     model = Recognizer(options.units, options.states)
     schedule = keras.optimizers.schedules.CosineDecay(options.learning_rate, max(options.steps, 1))
     trainer = Trainer(model, schedule)
+    levels = {"Bayes rate": bayes, "frames up to it": past, "a frame alone": frame}
+    curve = LearningCurve("held-out frames that are right", REQUIRED * bayes, levels)
     start = time.monotonic()
     for step in range(options.steps):
         batch = source.draw(options.batch_size, options.min_length, options.max_length)
         loss = trainer.step(batch)
         if (step + 1) % max(1, options.steps // 10) == 0:
+            score_now = accuracy(model, held_out)
+            curve.add(score_now)
             print(
                 f"step {step + 1} | loss {loss:.3f} | "
-                f"held out: {accuracy(model, held_out):.1%} right | "
+                f"held out: {score_now:.1%} right | "
                 f"{time.monotonic() - start:.0f} s",
                 flush=True,
             )
 
     reached = accuracy(model, held_out)
+    curve.draw(options.picture, "States of a hidden Markov source")
     print(
         f"result: accuracy={reached:.4f} bayes={bayes:.4f} of_bayes={reached / bayes:.4f} "
         f"past={past:.4f} frame_alone={frame:.4f} required={REQUIRED} "
@@ -276,6 +283,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--held_out", type=int, default=500, help="sequences")
     parser.add_argument("--learning_rate", type=float, default=0.01, help="at first; falls to 0")
     parser.add_argument("--seed", type=int, default=1)
+    learning_curve.add_option(parser, "speech")
     options = parser.parse_args(argv)
     if options.steps is None:
         options.steps = 5 if options.full else 500

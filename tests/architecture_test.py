@@ -117,13 +117,14 @@ PYTHON_ARROWS = {
     "weights": ("_formats", "_layout"),
     "runtime": ("_formats", "_layout"),
     "_elf": (),
+    "_machine": ("_elf", "_library"),
     "_library": ("_elf",),
     "raw_ops": ("_library", "_layout", "_op_results"),
     "keras": ("_library", "_layout", "_formats", "weights", "raw_ops"),
     "_cli": ("", "_program", "_library", "_layout", "_formats", "weights", "raw_ops", "keras"),
     "__main__": ("_cli",),
 }
-PYTHON_ARROWS["_cli"] += ("_gradients",)
+PYTHON_ARROWS["_cli"] += ("_gradients", "_machine")
 # What has to be there, and what a command imports when it needs it.
 ALWAYS = {"numpy", *sys.stdlib_module_names}
 

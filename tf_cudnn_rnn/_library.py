@@ -165,8 +165,8 @@ def build_info() -> BuildInfo:
 def instruction_set() -> str:
     """The instruction set that the kernels of this process use, for reports and logs.
 
-    It is the best one of this CPU that the environment variable TF_CUDNN_RNN_ISA allows when
-    the first op runs or this function is first called, and stays.
+    It is the best one of this CPU that the environment variable TF_CUDNN_RNN_ISA allows. It is
+    chosen when the first op runs or this function is first called, and stays.
 
     Returns:
       "avx512_amx", "avx512_bf16", "avx512", "avx2", "neon" or "scalar".
@@ -192,9 +192,9 @@ def instruction_set() -> str:
 def release_scratch() -> int:
     """Gives the scratch memory that is kept for the next calls back to the system.
 
-    Calls hand their scratch memory on, as much as there were calls at once, up to 256 MB in
-    all: a process that has computed what it had to, and lives on, need not keep it. Calls that
-    run meanwhile keep theirs. The next ones take new memory, the first of them a little longer.
+    Calls keep their scratch memory for the next ones, up to 256 MB in all. Call this if the
+    process lives on and computes no more. Calls that run meanwhile keep theirs. Later ones take
+    new memory, and the first of them takes a little longer.
 
     Returns:
       How many bytes were kept.

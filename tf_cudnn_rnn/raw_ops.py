@@ -5,10 +5,11 @@ input `rng_seed`, so that graphs that hold them can be saved, retraced and repea
 Shapes are inferred and checked as far as they are known when a graph is traced. And
 the canonical ops have gradients.
 
-Every argument is keyword-only. `T` is a type: float16, bfloat16, float32 or float64;
-16-bit types are computed in float32. What is not as described raises
-tf.errors.InvalidArgumentError in eager mode and when a graph runs, and ValueError or
-TypeError while a graph is traced.
+Pass every argument by its name. `T` before a shape is a type: float16, bfloat16,
+float32 or float64. Types of 16 bits are computed in float32.
+
+A wrong shape or value raises tf.errors.InvalidArgumentError in eager mode and when a
+graph runs. While a graph is traced, it is a ValueError or TypeError.
 
 The letters of the docstrings:
 
@@ -108,17 +109,17 @@ def CudnnRNNV3(
 ) -> CudnnRNNV3Result:
     """Runs a recurrent network over a batch of sequences.
 
-    Shapes below are time-major; if `time_major` is false, the first two dimensions
-    of `input`, `output` and the states are swapped: [B, T, .] and [B, L*D, .].
+    Shapes below are time-major. With `time_major=False` the first two dimensions of
+    `input`, `output` and the states are swapped: [B, T, .] and [B, L*D, .].
 
-    Rows may have any length, in any order. What `input` holds at or past a row's
-    length is never read, and `output` is zero there; a row of length 0 keeps its
-    initial states. The backward direction starts at a row's last valid step.
+    Rows may have any length, in any order. Steps at or past a row's length are padding:
+    they are never read, and `output` is zero there. A row of length 0 keeps its initial
+    states. The backward direction starts at a row's last valid step.
 
-    Dropout acts in training only, on the output of every layer but the last. The mask
-    depends on `rng_seed` alone, hence **fixed seeds repeat the mask at each call**:
-    to train, pass a new `rng_seed` for each step (for instance
-    `tf.random.Generator.make_seeds()[:, 0]`).
+    Dropout acts in training only, on the output of every layer but the last. Its mask
+    depends on `rng_seed` alone. So **fixed seeds repeat the mask at each call**: to train,
+    pass a new `rng_seed` for each step, for instance
+    `tf.random.Generator.make_seeds()[:, 0]`.
 
     Args:
       input: T [T, B, I], T > 0.
@@ -136,7 +137,8 @@ def CudnnRNNV3(
       seed: int32; makes `rng_seed`, together with `seed2`.
       seed2: int32.
       num_proj: P, the size to which an LSTM projects h; 0 (or H) for none.
-      is_training: whether gradients can follow. If not, nothing is saved for them.
+      is_training: pass True (the default) if you will compute gradients; otherwise
+        TensorFlow raises a ValueError then. Pass False for inference: it saves memory.
       time_major: see above.
       rng_seed: int64 [2], the dropout key; None for the one that `seed` and `seed2`
         give, by which the first call of the built-in op has the same mask.
@@ -269,7 +271,9 @@ def CudnnRNNParamsSize(
     num_proj: int = 0,
     name: str | None = None,
 ) -> tf.Tensor:
-    """Returns N as a tensor. `tf_cudnn_rnn.params_size` returns it as a Python int.
+    """Returns N, the number of elements of `params`, as a tensor.
+
+    `tf_cudnn_rnn.params_size` returns it as a Python int.
 
     Args:
       num_layers: int32 scalar, L.
@@ -318,9 +322,9 @@ def CudnnRNNParamsToCanonicalV2(
     num_proj: int = 0,
     name: str | None = None,
 ) -> CudnnRNNParamsToCanonicalV2Result:
-    """Copies the matrices and bias vectors out of `params`.
+    """Takes `params` apart: copies the matrices and bias vectors out of it.
 
-    `tf_cudnn_rnn.params_to_canonical` does the same and knows their names. By k, the
+    `tf_cudnn_rnn.params_to_canonical` does the same and tells their names. By k, the
     matrices are: W [H, in] of each gate, R [H, P] of each gate, and the projection
     [P, H] if there is one; the biases bW [H] of each gate and bR [H] of each gate.
     `in` is I in layer 0 (0 with skip input) and D*P above it. Gates are in the order
@@ -375,7 +379,7 @@ def CudnnRNNCanonicalToParamsV2(
     num_proj: int = 0,
     name: str | None = None,
 ) -> tf.Tensor:
-    """Makes `params` of matrices and bias vectors: undoes ParamsToCanonicalV2.
+    """Makes `params` of matrices and bias vectors: the inverse of CudnnRNNParamsToCanonicalV2.
 
     Args:
       num_layers: int32 scalar, L.
@@ -424,8 +428,8 @@ def KerasRNN(
 ) -> KerasRNNResult:
     """Runs one recurrent layer in one direction, with the weights of a Keras layer.
 
-    It computes what CudnnRNNV3 does with the `params` that KerasToParams returns, which it
-    need not make.
+    It computes what CudnnRNNV3 computes with the `params` that KerasToParams returns, without
+    making them. The drop-in Keras layers call it.
 
     Args:
       input, input_h, input_c, sequence_lengths, is_training, time_major: as in CudnnRNNV3;

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from benchmarks import cases
 from benchmarks.results import markdown
-from benchmarks.results.files import ROOT, read_lines
+from benchmarks.results.files import ROOT, read_lines, write_lines
 from benchmarks.results.tables import network_label
 
 # As the drivers name results.
@@ -51,16 +51,8 @@ def folder(root: pathlib.Path) -> pathlib.Path:
 
 def write(file: File) -> None:
     """Writes a file."""
-    file.path.parent.mkdir(parents=True, exist_ok=True)
-    with file.path.open("w", newline="") as out:
-        for key, value in file.preamble.items():
-            out.write(f"# {key}: {value}\n")
-        for note in file.notes:
-            out.write(f"# note: {note}\n")
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(Error._fields)
-        for error in file.errors:
-            writer.writerow([*error[:-1], f"{error.value:.3g}"])
+    lines = ([*texts, f"{value:.3g}"] for *texts, value in file.errors)
+    write_lines(file.path, file.preamble, file.notes, Error._fields, lines)
 
 
 def read(path: pathlib.Path) -> File:

@@ -6,7 +6,7 @@ import functools
 import math
 import pathlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from benchmarks import cases, experiments
@@ -233,17 +233,28 @@ def _check_tables(figures: list[Figure]) -> None:
 
 def write(file: File) -> None:
     """Writes a file of results."""
-    file.path.parent.mkdir(parents=True, exist_ok=True)
-    with file.path.open("w", newline="") as out:
-        for key, value in file.preamble.items():
+    rows = (dataclasses.astuple(figure) for figure in file.figures)
+    lines = ([*texts, f"{value:.6g}"] for *texts, value in rows)
+    write_lines(file.path, file.preamble, file.notes, COLUMNS, lines)
+
+
+def write_lines(
+    path: pathlib.Path,
+    preamble: Mapping[str, str],
+    notes: Iterable[str],
+    columns: Sequence[str],
+    lines: Iterable[Sequence[str]],
+) -> None:
+    """Writes what `read_lines` reads: a preamble with notes, and a table."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as out:
+        for key, value in preamble.items():
             out.write(f"# {key}: {value}\n")
-        for note in file.notes:
+        for note in notes:
             out.write(f"# note: {note}\n")
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for figure in file.figures:
-            *texts, value = dataclasses.astuple(figure)
-            writer.writerow([*texts, f"{value:.6g}"])
+        writer.writerow(columns)
+        writer.writerows(lines)
 
 
 def read_all(root: pathlib.Path = ROOT) -> list[File]:

@@ -529,6 +529,35 @@ def test_huge_files_of_nothing(run, tmp_path, name):
     assert time.process_time() - start < 5
 
 
+def read_so_far() -> int:
+    """The bytes that this process has read."""
+    with open("/proc/self/io") as file:
+        return int(file.readline().split()[1])
+
+
+def test_of_a_large_archive_the_headers_are_read(run, tmp_path):
+    """Of its array no byte is needed."""
+    size = 30 << 20
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        header = hostile.npy(f"({size},)", "'|u1'", b"")
+        archive.writestr("weight_ih_l0.npy", header + bytes(size))
+    before = read_so_far()
+    assert run("inspect", tmp_path / "a.npz").code == 1
+    assert read_so_far() - before < 2 << 20
+
+
+@pytest.mark.parametrize("comment", [b"", b"text"])
+@pytest.mark.parametrize("count", [10_000, 10_001])
+def test_members_are_counted_wherever_they_are(run, tmp_path, comment, count):
+    members = [hostile.stored(f"{number}.npy", b"") for number in range(count)]
+    content = hostile.zip_bytes(members, shared=True)
+    content = content[:-2] + len(comment).to_bytes(2, "little") + comment
+    (tmp_path / "a.zip").write_bytes(content)
+    result = run("inspect", tmp_path / "a.zip")
+    assert result.code == 2
+    assert ("at most 10000 members; it holds 10001" in result.err) == (count > 10_000)
+
+
 def test_a_node_of_onnx_whose_shape_is_forged(run, tmp_path, files):
     content = bytearray((files / "gru.onnx").read_bytes())
     # The first size of W_0 [2, 12, 3]: field 1 of a tensor, a number.

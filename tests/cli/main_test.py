@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import tf_cudnn_rnn
+from tests.python import subprocesses
 from tf_cudnn_rnn import _program
 from tf_cudnn_rnn._cli import info
 
@@ -168,34 +169,21 @@ def test_ctrl_c_while_it_imports(tmp_path):
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
 
 
-def test_ctrl_c_that_the_caller_ignores(tmp_path):
+def test_ctrl_c_that_the_caller_ignores():
     """As a shell's background jobs do."""
     code = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.argv[0] = "
         "'tf-cudnn-rnn'; import tf_cudnn_rnn; from tf_cudnn_rnn import _program; "
         "_program.catch_interrupts(); print(signal.getsignal(signal.SIGINT).name)"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": PACKAGES},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.stdout == "SIG_IGN\n", result.stderr
+    assert subprocesses.run_code(code, {"PYTHONPATH": PACKAGES}) == "SIG_IGN\n"
 
 
-def test_functions_of_the_package_in_the_command_line(tmp_path):
+def test_functions_of_the_package_in_the_command_line():
     code = (
         "import sys; sys.argv[0] = 'tf-cudnn-rnn'; import tf_cudnn_rnn as t; "
         "assert 'tensorflow' not in sys.modules; "
         "print(t.params_to_canonical.__name__, t.canonical_to_params.__name__)"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": PACKAGES},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.stdout == "params_to_canonical canonical_to_params\n", result.stderr
+    printed = subprocesses.run_code(code, {"PYTHONPATH": PACKAGES})
+    assert printed == "params_to_canonical canonical_to_params\n"

@@ -113,3 +113,26 @@ def test_a_decision_is_a_short_page_with_all_its_parts(page):
 def test_a_decision_is_in_the_index_once(page):
     index = (DECISIONS / "README.md").read_text()
     assert LINK.findall(index).count(page.name) == 1
+
+
+PICTURE = re.compile(r"^!\[([^\]]+)\]\(([^()\s]+)\)\n\n(.*?)(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
+DRAWN_BY = re.compile(r"\*Drawn by `(?:make ([\w-]+)|[^`]*?(examples/\w+\.py)[^`]*)`")
+
+
+def test_every_picture_is_there_and_names_the_command_that_draws_it():
+    pictures = set()
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for document in DOCUMENTS:
+        text = document.read_text()
+        found = PICTURE.findall(text)
+        assert len(found) == len(re.findall(r"^!\[", text, re.MULTILINE)), relative(document)
+        for alternative, target, caption in found:
+            path = document.parent / target
+            assert path.exists() and len(alternative) > 20, relative(document)
+            command = re.match(
+                r"\*Drawn by `(?:make ([\w-]+)|[^`]*?(examples/\w+\.py)[^`]*)`", caption
+            )
+            assert command, f"{relative(document)}: who draws {target}?"
+            assert command[1] in targets or (ROOT / (command[2] or "-")).exists()
+            pictures.add(path.resolve())
+    assert pictures >= set((ROOT / "docs" / "pictures").iterdir())

@@ -127,6 +127,11 @@ def messages(tmp_path_factory):
         said(backward_after_inference),
         said(weights.from_torch, str(pickle), "lstm"),
         said(layers.load_model, str(folder / "model.h5")),
+        # What Keras says of a class that nobody registered, as this library's are.
+        said(
+            keras.saving.deserialize_keras_object,
+            keras.saving.serialize_keras_object(layers.LSTM(2)) | {"registered_name": "no>LSTM"},
+        ),
         in_a_process(
             "  import tensorflow as tf, tf_cudnn_rnn\n"
             "  tf.config.experimental.enable_op_determinism()\n"

@@ -125,7 +125,8 @@ def test_no_held_out_string_is_trained_on():
             return np.zeros([len(symbols), 1])
 
     options = types.SimpleNamespace(steps=20, batch_size=8, max_pairs=4, learning_rate=0.1)
-    brackets.train(Model(), grammar, held_out, options)
+    curve = brackets.LearningCurve("right", 0.9)
+    brackets.train(Model(), grammar, held_out, options, curve)
     assert len(seen) == 160
     assert {"()", "[]", "(]"}.isdisjoint(seen)
     assert any(len(text) == 2 for text in seen)

@@ -152,13 +152,34 @@ def test_rates_by_cell():
     np.testing.assert_allclose(layer.params.numpy(), reference.params.numpy(), atol=1e-12)
 
 
-def test_constraints():
+def test_a_constraint_of_one_cell():
     model = model_of(separate(), keras.optimizers.SGD(0.5))
     cell = model.layers[0].cells[1]
     cell.recurrent_kernel.constraint = keras.constraints.MaxNorm(0.25, axis=1)
     model.fit(*data(), verbose=0)
     norms = np.linalg.norm(cell.recurrent_kernel.numpy(), axis=1)
     assert norms.max() <= 0.25 + 1e-6 < np.linalg.norm(cell.input_kernel.numpy(), axis=1).max()
+
+
+def test_constraints_are_those_of_keras():
+    options = {
+        "kernel_constraint": keras.constraints.MaxNorm(0.5),
+        "recurrent_constraint": "unit_norm",
+        "bias_constraint": keras.constraints.NonNeg(),
+    }
+    layers = [CudnnRNN.from_config(it.get_config()) for it in pair(dtype="float32", **options)]
+    models = [model_of(layer, keras.optimizers.SGD(0.5)) for layer in layers]
+    stacks.randomise(models[0])
+    layers[1].set_canonical_weights(layers[0].canonical_weights())
+    models[1].layers[1].set_weights(models[0].layers[1].get_weights())
+    stock = to_keras(models[0])
+    for model in (*models, stock):
+        model.fit(*data(), epochs=2, verbose=0)
+    assert_same_weights(*layers)
+    kernel = layers[1].cells[2].input_kernel.numpy()
+    np.testing.assert_array_less(np.linalg.norm(kernel, axis=1), 0.5 + 1e-5)
+    for one, other in zip(stock.get_weights(), to_keras(models[0]).get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
 
 
 def test_weight_decay_without_biases():

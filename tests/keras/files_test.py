@@ -1,6 +1,7 @@
 """Files go both ways between drop-ins and stock layers."""
 
 import pathlib
+import sys
 import zipfile
 
 import keras
@@ -88,6 +89,32 @@ y = np.load({path!r} + ".y.npy")
 np.testing.assert_allclose(model(np.load({path!r} + ".x.npy")), y, rtol=0, atol=2e-6)
 """
     subprocesses.run_code(code)
+
+
+def test_keras_files_say_what_they_need_where_the_library_is_missing(tmp_path):
+    """As far as Keras lets them: its sentence on the class goes on with the module to import."""
+    classes = [tf_cudnn_rnn.keras.LSTM, tf_cudnn_rnn.keras.CudnnGRU]
+    for cls in classes:
+        inputs = keras.Input([None, I])
+        model = keras.Model(inputs, keras.layers.TimeDistributed(keras.layers.Dense(2))(inputs))
+        model = keras.Sequential([model, cls(H)])
+        model.save(tmp_path / f"{cls.__name__}.keras")
+    code = f"""
+import keras, sys
+sys.modules["tf_cudnn_rnn"] = None  # not to be imported
+for name in {[cls.__name__ for cls in classes]!r}:
+    try:
+        keras.saving.load_model({str(tmp_path)!r} + f"/{{name}}.keras")
+    except Exception as error:
+        print("----", error)
+"""
+    _, *said = subprocesses.run_code(code).split("----")
+    assert len(said) == 2
+    for message, cls in zip(said, classes, strict=True):
+        lines = [line for line in message.splitlines() if f"class '{cls.__name__}'" in line]
+        assert any(f"'module': '{cls.__module__}', 'class_name'" in line for line in lines), message
+        assert keras.saving.get_registered_object(f"tf_cudnn_rnn>{cls.__name__}") is cls
+        assert cls.__module__ in sys.modules and "._" not in cls.__module__
 
 
 @pytest.mark.parametrize("name", LAYERS)

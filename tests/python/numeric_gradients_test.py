@@ -97,18 +97,6 @@ def test_rnn(name, op):
         assert bool(np.any(numeric)) == used, f"d{input_name} tests nothing: {case}"
 
 
-def _canonical_options(config: judge.Config) -> dict:
-    return {
-        "num_layers": config.num_layers,
-        "num_units": config.num_units,
-        "input_size": config.input_size,
-        "rnn_mode": config.rnn_mode,
-        "direction": config.direction,
-        "input_mode": config.input_mode,
-        "num_proj": config.num_proj,
-    }
-
-
 def _assert_gradients_agree(function, arrays, label):
     """Compares TensorFlow's gradients of a scalar function of arrays with differences."""
     tensors = [tf.constant(array) for array in arrays]
@@ -138,7 +126,7 @@ def test_params_to_canonical(name):
             params=params,
             num_params_weights=len(weights),
             num_params_biases=len(biases),
-            **_canonical_options(config),
+            **config.layout_options(),
         )
         tensors = [*outputs.weights, *outputs.biases]
         # A few tensors go unused: their gradients arrive as None or zeros.
@@ -167,7 +155,7 @@ def test_canonical_to_params(name, flatten):
         result = raw_ops.CudnnRNNCanonicalToParamsV2(
             weights=tensors[: len(weights)],
             biases=tensors[len(weights) :],
-            **_canonical_options(config),
+            **config.layout_options(),
         )
         return tf.reduce_sum(result * factor)
 
@@ -186,7 +174,7 @@ def test_second_derivatives_of_the_canonical_ops():
                 params=params,
                 num_params_weights=sizes[0],
                 num_params_biases=sizes[1],
-                **_canonical_options(config),
+                **config.layout_options(),
             )
             loss = tf.add_n([tf.reduce_sum(w**3) for w in [*weights, *biases]])
         first = inner.gradient(loss, params)

@@ -34,17 +34,6 @@ def _case(name: str) -> cases.Case:
     return cases.random_case(rng, CONFIGS[name], T, B, lengths).astype(np.float32)
 
 
-def _size_options(config: judge.Config) -> dict:
-    return {
-        "num_layers": config.num_layers,
-        "num_units": config.num_units,
-        "input_size": config.input_size,
-        "rnn_mode": config.rnn_mode,
-        "direction": config.direction,
-        "input_mode": config.input_mode,
-    }
-
-
 class _Model(tf.Module):
     """A network of built-in ops only, as a program for a GPU would have made it.
 
@@ -63,11 +52,11 @@ class _Model(tf.Module):
         self.biases = [tf.Variable(vector) for vector in biases]
 
     def _params(self):
-        options = _size_options(self._config)
-        op = tf.raw_ops.CudnnRNNCanonicalToParams
-        if self._name.startswith("V3"):
-            op = tf.raw_ops.CudnnRNNCanonicalToParamsV2
-            options["num_proj"] = self._config.num_proj
+        options = self._config.layout_options()
+        op = tf.raw_ops.CudnnRNNCanonicalToParamsV2
+        if not self._name.startswith("V3"):
+            op = tf.raw_ops.CudnnRNNCanonicalToParams
+            del options["num_proj"]
         with tf.device("/GPU:0"):
             return op(
                 weights=[matrix.value() for matrix in self.weights],
@@ -117,19 +106,17 @@ class _Model(tf.Module):
     def sizes(self, x):
         del x
         with tf.device("/GPU:0"):
-            options = _size_options(self._config)
-            size = tf.raw_ops.CudnnRNNParamsSize(
-                T=tf.float32, S=tf.int32, num_proj=self._config.num_proj, **options
-            )
+            options = self._config.layout_options()
+            size = tf.raw_ops.CudnnRNNParamsSize(T=tf.float32, S=tf.int32, **options)
             if self._name.startswith("V3"):
                 weights, biases = tf.raw_ops.CudnnRNNParamsToCanonicalV2(
                     params=self._params(),
                     num_params_weights=self._canonical[0],
                     num_params_biases=self._canonical[1],
-                    num_proj=self._config.num_proj,
                     **options,
                 )
             else:
+                del options["num_proj"]
                 weights, biases = tf.raw_ops.CudnnRNNParamsToCanonical(
                     params=self._params(), num_params=self._canonical[0], **options
                 )

@@ -73,6 +73,12 @@ class Config:
         )
         _require(0.0 <= self.dropout <= 1.0, f"dropout must be in [0, 1], got {self}")
 
+    def layout_options(self) -> dict:
+        """Those that say where weights lie, as ops on `params` take them."""
+        names = ("num_layers", "num_units", "input_size")
+        names += ("rnn_mode", "direction", "input_mode", "num_proj")
+        return {name: getattr(self, name) for name in names}
+
     @property
     def L(self) -> int:
         return self.num_layers

@@ -260,7 +260,8 @@ def keras_layer(G: int, I: int, H: int, *bias: int) -> list[np.ndarray]:
             [keras_layer(4, 5, 2), keras_layer(4, 2, 3)],
             "lstm",
             1,
-            "`layers[1] kernel` must have shape [H, 4H] = [2, 8]; got [2, 12].",
+            "All `layers` must have the same number of units, as cuDNN's networks have; layers[0] "
+            "has 2, layers[1] has 3. Read each of them alone.",
         ),
     ],
 )

@@ -146,6 +146,12 @@ def _read(
             kernel, recurrent, *bias = arrays[d * count : (d + 1) * count]
             kernel_name, recurrent_name, *bias_name = names[d * count : (d + 1) * count]
             letter = "I" if l == 0 else ("H" if D == 1 else "2H")
+            units = recurrent.shape[0] if recurrent.ndim else 0
+            if l and units != H and recurrent.shape == (units, G * units):
+                raise ValueError(
+                    "All `layers` must have the same number of units, as cuDNN's networks have; "
+                    f"layers[0] has {H}, layers[{l}] has {units}. Read each of them alone."
+                )
             base.check_shape(kernel_name, kernel, f"[{letter}, {GH}]", (columns, G * H))
             base.check_shape(recurrent_name, recurrent, f"[H, {GH}]", (H, G * H))
             W, R = (_legacy_blocks(m, H) if legacy else _blocks(m, H) for m in (kernel, recurrent))

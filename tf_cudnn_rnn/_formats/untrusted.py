@@ -16,6 +16,7 @@ import json
 import os
 import reprlib
 import stat
+import struct
 import zipfile
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -32,6 +33,13 @@ _MAX_JSON_DEPTH = 100
 MAX_DIMENSIONS = 32
 _MAX_MEMBERS = 10_000
 _DIRECTORY_ENTRY = b"PK\x01\x02"  # of a zip file; each member has one
+# What ends it: signature, four numbers of disks and members, the directory's size and place, and
+# the size of a comment.
+_END = struct.Struct("<4s4H2LH")
+_END_BEGINS = b"PK\x05\x06"
+# What may come before that, and leads to an end of 64 bits.
+_LOCATOR_BYTES = 20
+_LOCATOR_BEGINS = b"PK\x06\x07"
 _ENCRYPTED = 1
 _ZIP_BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
 _MAX_SHOWN = 200
@@ -170,16 +178,34 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _count(file: io.BufferedReader, signature: bytes) -> int:
-    """How often `signature` is in a file."""
+def _count(file: io.BufferedReader, signature: bytes, begin: int, end: int) -> int:
+    """How often `signature` is in a part of a file."""
     count = 0
     kept = b""
-    file.seek(0)
-    while piece := file.read(1 << 20):
+    file.seek(begin)
+    while begin < end and (piece := file.read(min(1 << 20, end - begin))):
+        begin += len(piece)
         piece = kept + piece
         count += piece.count(signature)
         kept = piece[1 - len(signature) :]
     return count
+
+
+def _directory_of(file: io.BufferedReader, size: int) -> tuple[int, int]:
+    """Where in a zip file zipfile looks for its members; all of the file if that is not clear.
+
+    A directory has no bounds of its own, and zipfile makes an object of each member.
+    """
+    end = size - _END.size
+    file.seek(max(0, end - _LOCATOR_BYTES))
+    last = file.read()
+    locator, last = last[:_LOCATOR_BYTES], last[_LOCATOR_BYTES:]
+    # Without a comment, as zipfile tries first; and without another end, of 64 bits, before it.
+    is_plain = last.startswith(_END_BEGINS) and last.endswith(b"\0\0")
+    if len(last) != _END.size or not is_plain or locator.startswith(_LOCATOR_BEGINS):
+        return 0, size
+    length = _END.unpack(last)[5]
+    return (end - length, end) if length <= end else (0, size)
 
 
 def open_zip(file: io.BufferedReader, size: int, path: str) -> zipfile.ZipFile:
@@ -194,7 +220,7 @@ def open_zip(file: io.BufferedReader, size: int, path: str) -> zipfile.ZipFile:
     file.seek(0)
     if file.read(4) not in _ZIP_BEGINS:
         raise ValueError(f"{path} is no zip file: it must begin with PK.")
-    count = _count(file, _DIRECTORY_ENTRY)
+    count = _count(file, _DIRECTORY_ENTRY, *_directory_of(file, size))
     if count > _MAX_MEMBERS:
         raise ValueError(f"{path} must hold at most {_MAX_MEMBERS} members; it holds {count}.")
     with read_by("zipfile", path):

@@ -31,13 +31,17 @@ class Cell(keras.layers.Layer):
         groups: Sequence[params_header.Group],
         initializers: Sequence[Callable[..., tf.Tensor]],
         regularizers: Sequence[Callable[[Any], tf.Tensor] | None],
+        constraints: Sequence[Callable[[Any], tf.Tensor] | None],
     ) -> None:
         """Makes a variable of each group."""
-        for group, initializer, regularizer in zip(groups, initializers, regularizers, strict=True):
+        for group, initializer, regularizer, constraint in zip(
+            groups, initializers, regularizers, constraints, strict=True
+        ):
             variable = self.add_weight(
                 shape=group.shape,
                 initializer=initializer,
                 regularizer=regularizer,
+                constraint=constraint,
                 name=group.name.kind,
             )
             setattr(self, group.name.kind, variable)
@@ -72,6 +76,7 @@ class Joined(tf.Module):
         cells: Sequence[Cell],
         initializers: Sequence[Callable[..., tf.Tensor]],
         regularizers: Sequence[Callable[[Any], tf.Tensor] | None],
+        constraints: Sequence[Callable[[Any], tf.Tensor] | None],
     ):
         super().__init__()
         groups = params_header.groups(layout)
@@ -89,6 +94,7 @@ class Joined(tf.Module):
                 [groups[i] for i in own],
                 [initializers[i] for i in own],
                 [regularizers[i] for i in own],
+                [constraints[i] for i in own],
             )
             parts += [(groups[i], cell) for i in own]
         parts.sort(key=lambda part: part[0].offset)

@@ -11,14 +11,15 @@ from tf_cudnn_rnn._types import Direction, InputMode, RnnMode
 
 _INITIALIZERS = ("kernel_initializer", "recurrent_initializer", "bias_initializer")
 _REGULARIZERS = ("kernel_regularizer", "recurrent_regularizer", "bias_regularizer")
+_CONSTRAINTS = ("kernel_constraint", "recurrent_constraint", "bias_constraint")
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
     """The arguments that are not of keras.layers.Layer, checked; `CudnnRNN` explains them.
 
-    Sizes are ints, and initialisers and regularisers objects, whatever came. The defaults
-    stand in the signature of the constructor alone.
+    Sizes are ints, and initialisers, regularisers and constraints objects, whatever came. The
+    defaults stand in the signature of the constructor alone.
 
     Raises:
       TypeError: a size is not an integer, or `dropout` is not a real number.
@@ -45,6 +46,9 @@ class Options:
     recurrent_regularizer: Any
     bias_regularizer: Any
     separate_weights: bool
+    kernel_constraint: Any
+    recurrent_constraint: Any
+    bias_constraint: Any
 
     def __post_init__(self) -> None:
         # All rules but those on the input size, which is not known yet.
@@ -59,6 +63,8 @@ class Options:
             checked[name] = keras.initializers.get(getattr(self, name))
         for name in _REGULARIZERS:
             checked[name] = keras.regularizers.get(getattr(self, name))
+        for name in _CONSTRAINTS:
+            checked[name] = keras.constraints.get(getattr(self, name))
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
@@ -95,6 +101,8 @@ def config_of(layer: keras.layers.Layer) -> dict[str, Any]:
             value = keras.initializers.serialize(value)
         elif field.name in _REGULARIZERS:
             value = keras.regularizers.serialize(value)
+        elif field.name in _CONSTRAINTS:
+            value = keras.constraints.serialize(value)
         config[field.name] = value
     return config
 

@@ -98,17 +98,40 @@ def regularizers_of(
       kernel, recurrent, bias: regularisers, or None, of input kernels and projections, recurrent
         kernels, and both biases.
     """
+
+    def of_columns(chosen: Any) -> Callable[[Any], tf.Tensor]:
+        return lambda matrix: chosen(tf.transpose(keras.ops.convert_to_tensor(matrix)))
+
+    return [
+        None if chosen is None else of_columns(chosen)
+        for chosen in _of_each(layout, kernel, recurrent, bias)
+    ]
+
+
+def constraints_of(
+    layout: Layout, kernel: Any, recurrent: Any, bias: Any
+) -> list[Callable[[Any], tf.Tensor] | None]:
+    """The same of constraints, each of which gets and returns a matrix as regularisers see it."""
+
+    def of_columns(chosen: Any) -> Callable[[Any], tf.Tensor]:
+        return lambda matrix: tf.transpose(
+            chosen(tf.transpose(keras.ops.convert_to_tensor(matrix)))
+        )
+
+    return [
+        None if chosen is None else of_columns(chosen)
+        for chosen in _of_each(layout, kernel, recurrent, bias)
+    ]
+
+
+def _of_each(layout: Layout, kernel: Any, recurrent: Any, bias: Any) -> list[Any]:
+    """Which of the three is for each group."""
     by_kind = {
         **dict.fromkeys(_KERNELS, kernel),
         **dict.fromkeys(_RECURRENT, recurrent),
         **dict.fromkeys(_BIASES, bias),
     }
-
-    def transposing(chosen: Any) -> Callable[[Any], tf.Tensor]:
-        return lambda matrix: chosen(tf.transpose(keras.ops.convert_to_tensor(matrix)))
-
-    chosen = [by_kind[group.name.kind] for group in params_header.groups(layout)]
-    return [None if one is None else transposing(one) for one in chosen]
+    return [by_kind[group.name.kind] for group in params_header.groups(layout)]
 
 
 def joined_initializer(
@@ -150,6 +173,29 @@ def joined_regularizer(
         return tf.add_n(terms)
 
     return penalty
+
+
+def joined_constraint(
+    layout: Layout, constraints: list[Callable[[Any], tf.Tensor] | None]
+) -> Callable[[Any], tf.Tensor] | None:
+    """A constraint of `params` that holds each group to its own; None if there is none."""
+    if all(constraint is None for constraint in constraints):
+        return None
+    groups = params_header.groups(layout)
+
+    def constrained(params: tf.Tensor) -> tf.Tensor:
+        parts = tf.split(keras.ops.convert_to_tensor(params), [group.size for group in groups])
+        return tf.concat(
+            [
+                part
+                if constraint is None or not group.size
+                else tf.reshape(constraint(tf.reshape(part, group.shape)), [-1])
+                for group, part, constraint in zip(groups, parts, constraints, strict=True)
+            ],
+            axis=0,
+        )
+
+    return constrained
 
 
 class Header(tf.train.experimental.PythonState):

@@ -129,6 +129,9 @@ def _stock_layer(layer: cudnn_rnn.CudnnRNN, l: int) -> keras.Layer:
         "kernel_regularizer": layer.kernel_regularizer,
         "recurrent_regularizer": layer.recurrent_regularizer,
         "bias_regularizer": layer.bias_regularizer,
+        "kernel_constraint": layer.kernel_constraint,
+        "recurrent_constraint": layer.recurrent_constraint,
+        "bias_constraint": layer.bias_constraint,
         "dtype": layer.dtype_policy,
         "name": _name(layer, l),
     }

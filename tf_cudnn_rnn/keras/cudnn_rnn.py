@@ -12,6 +12,7 @@ from tf_cudnn_rnn._formats import params_header
 from tf_cudnn_rnn._layout import Layout, ParamName
 from tf_cudnn_rnn._types import (
     Array,
+    Constraint,
     Direction,
     DType,
     Initializer,
@@ -126,6 +127,10 @@ class CudnnRNN(keras.layers.Layer):
       name: of the layer.
       separate_weights: whether each kernel and bias of each layer and direction is a variable of
         its own, for fine tuning; see `cells`. A call then joins them first.
+      kernel_constraint: for each input kernel and projection, as it is drawn; held after each
+        step of an optimiser.
+      recurrent_constraint: for each recurrent kernel.
+      bias_constraint: for each of the two biases.
       **kwargs: of keras.layers.Layer, such as `trainable` and `activity_regularizer`.
 
     Call arguments:
@@ -183,6 +188,9 @@ class CudnnRNN(keras.layers.Layer):
         dtype: DType | None = None,
         name: str | None = None,
         separate_weights: bool = False,
+        kernel_constraint: Constraint | None = None,
+        recurrent_constraint: Constraint | None = None,
+        bias_constraint: Constraint | None = None,
         **kwargs: Any,
     ) -> None:
         _options.check_go_backwards(type(self), kwargs)
@@ -208,6 +216,9 @@ class CudnnRNN(keras.layers.Layer):
             recurrent_regularizer=recurrent_regularizer,
             bias_regularizer=bias_regularizer,
             separate_weights=separate_weights,
+            kernel_constraint=kernel_constraint,
+            recurrent_constraint=recurrent_constraint,
+            bias_constraint=bias_constraint,
         )
         if dropout and options.num_layers == 1:
             _warnings.warn(
@@ -332,13 +343,22 @@ class CudnnRNN(keras.layers.Layer):
             self.recurrent_regularizer,
             self.bias_regularizer,
         )
+        constraints = _params.constraints_of(
+            self._layout,
+            self.kernel_constraint,
+            self.recurrent_constraint,
+            self.bias_constraint,
+        )
         if self.separate_weights:
-            self.params = _cells.Joined(self._layout, self._cells, initializers, regularizers)
+            self.params = _cells.Joined(
+                self._layout, self._cells, initializers, regularizers, constraints
+            )
         else:
             self.params = self.add_weight(
                 shape=(_params.size_of(self._layout, self.variable_dtype),),
                 initializer=_params.joined_initializer(self._layout, initializers),
                 regularizer=_params.joined_regularizer(self._layout, regularizers),
+                constraint=_params.joined_constraint(self._layout, constraints),
                 name="params",
             )
         if self.stateful:
@@ -625,6 +645,9 @@ class _OfOneMode(CudnnRNN):
             dtype: DType | None = None,
             name: str | None = None,
             separate_weights: bool = False,
+            kernel_constraint: Constraint | None = None,
+            recurrent_constraint: Constraint | None = None,
+            bias_constraint: Constraint | None = None,
             **kwargs: Any,
         ) -> None: ...
 
