@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "kernels/engine/plan/machine.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/team.h"
 

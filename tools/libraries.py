@@ -48,10 +48,10 @@ def build(startup: list[str], options: list[str], source: pathlib.Path = ROOT) -
 
 
 def install(bazel_bin: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
-    """Copies what Bazel made into a folder: the library of ops, named by the TensorFlow that it is
-    for, and that of the runtime, which is for none, with its header.
+    """Copies what Bazel made into a folder; returns the path of the library of ops.
 
-    A file that is there is replaced, never written over while a process has it mapped; an equal
+    That is named by the TensorFlow that it is for. The library of the runtime, which is for none,
+    has its header beside it. A file that is there is replaced, never written over while a process has it mapped; an equal
     one stays.
     """
     info = bazel_bin / "tf_cudnn_rnn" / "_tf_cudnn_rnn.json"

@@ -41,8 +41,9 @@ int main(int argc, char** argv) {
   rnn_config config = {.struct_size = sizeof(config)};
   Check(rnn_network_config(network, &config, &error), &error);
   if (config.type != RNN_FLOAT32 || steps < 1) {
-    fprintf(stderr, "This program streams a float32 network, for one step or "
-                    "more.\n");
+    fprintf(stderr,
+            "This program streams a float32 network, for one step or "
+            "more.\n");
     return 1;
   }
   rnn_stream* stream;
