@@ -8,6 +8,7 @@ graphs and SavedModels that hold such ops, to run on the CPU, gradients included
   params_to_canonical  takes the weight vector apart: named matrices (tensors)
   canonical_to_params  puts it together again
   weights              the same for NumPy arrays, without TensorFlow
+  runtime              networks on NumPy arrays, without TensorFlow: `import tf_cudnn_rnn.runtime`
   keras                Keras layers; imports Keras when it is first used
   library_path         where the shared library is, for programs in C, C++, Go or Java
   instruction_set      what the kernels use of the CPU: "avx512", "avx2", ...
@@ -39,7 +40,7 @@ __all__ = [
     "weights",
 ]
 
-if not _program.is_command_line():
+if not _program.is_command_line() and not _program.is_imported_for("tf_cudnn_rnn.runtime"):
     try:
         if _library.has_tensorflow():
             from tf_cudnn_rnn import _gradients, raw_ops  # noqa: F401
@@ -50,11 +51,13 @@ if not _program.is_command_line():
             raise
 
 if TYPE_CHECKING:
-    from tf_cudnn_rnn import keras  # noqa: F401
+    from tf_cudnn_rnn import keras, runtime  # noqa: F401
 
 else:  # or type checkers would believe in any name
 
     def __getattr__(name):
+        if name == "runtime":
+            return importlib.import_module("tf_cudnn_rnn.runtime")
         if name in __all__ or name == "keras":  # whose name a star import should leave alone
             if not _library.has_tensorflow():
                 raise _library.needs_tensorflow(f"tf_cudnn_rnn.{name}")

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 
+RUNTIME = "librnn_runtime.so"
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -47,10 +48,11 @@ def build(startup: list[str], options: list[str], source: pathlib.Path = ROOT) -
 
 
 def install(bazel_bin: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
-    """Copies what Bazel made into a folder, named by the TensorFlow that it is for.
+    """Copies what Bazel made into a folder; returns the path of the library of ops.
 
-    A file that is there is replaced, never written over while a process has it mapped; an equal
-    one stays.
+    That is named by the TensorFlow that it is for. The library of the runtime, which is for none,
+    has its header beside it. A file that is there is replaced, never written over while a process
+    has it mapped; an equal one stays.
     """
     info = bazel_bin / "tf_cudnn_rnn" / "_tf_cudnn_rnn.json"
     major, minor, *_ = json.loads(info.read_text(encoding="utf-8"))["tensorflow"].split(".")
@@ -59,6 +61,8 @@ def install(bazel_bin: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     for made, path in [
         (bazel_bin / "_tf_cudnn_rnn.so", library),
         (info, library.with_suffix(".json")),
+        (bazel_bin / "runtime" / RUNTIME, folder / RUNTIME),
+        (ROOT / "runtime" / "rnn_runtime.h", folder / "rnn_runtime.h"),
     ]:
         if path.exists() and path.read_bytes() == made.read_bytes():
             continue

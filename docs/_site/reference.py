@@ -20,6 +20,7 @@ _INTRODUCTIONS = {
     "tf_cudnn_rnn": "What `import tf_cudnn_rnn` gives.",
     "tf_cudnn_rnn.raw_ops": "The ops, called as those of `tf.raw_ops` are.",
     "tf_cudnn_rnn.weights": "Weights of other libraries, in and out. Needs NumPy alone.",
+    "tf_cudnn_rnn.runtime": "Networks on NumPy arrays, without TensorFlow.",
     "tf_cudnn_rnn.keras": "Keras layers, and whole Keras models.",
 }
 

@@ -15,7 +15,13 @@ import pathlib
 FILE = pathlib.Path(__file__).with_name("public_api.txt")
 COMMAND = ".venv/bin/python -m tests.api.public_api"
 PACKAGE = "tf_cudnn_rnn"
-MODULES = (PACKAGE, f"{PACKAGE}.raw_ops", f"{PACKAGE}.weights", f"{PACKAGE}.keras")
+MODULES = (
+    PACKAGE,
+    f"{PACKAGE}.raw_ops",
+    f"{PACKAGE}.weights",
+    f"{PACKAGE}.runtime",
+    f"{PACKAGE}.keras",
+)
 
 
 def describe() -> str:

@@ -34,7 +34,8 @@ FOLDERS = (
     "tools",
 )
 PATH = re.compile(rf"(?:{'|'.join(FOLDERS)})/[\w./*-]*")
-GENERATED = {"tf_cudnn_rnn/_libraries"}
+# And what is no path: the name of a format.
+GENERATED = {"tf_cudnn_rnn/_libraries", "tf_cudnn_rnn/params"}
 
 
 def relative(path: pathlib.Path) -> str:

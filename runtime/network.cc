@@ -1,0 +1,185 @@
+#include "runtime/network.h"
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "kernels/engine/threads/executor.h"
+#include "kernels/engine/threads/team.h"
+
+namespace rnn_runtime {
+
+using ::rnn::BFloat16;
+using ::rnn::ElementType;
+using ::rnn::ForwardPlan;
+using ::rnn::Half;
+using ::rnn::RnnDescriptor;
+using ::rnn::Sequences;
+using ::rnn::Status;
+using ::tf_cudnn_rnn::Scratch;
+
+namespace {
+
+constexpr int kMostThreads = 1024;
+
+int64_t BytesOf(ElementType type) {
+  return type == ElementType::kDouble ? 8 : type == ElementType::kFloat ? 4 : 2;
+}
+
+Status OutOfMemory(int64_t bytes) {
+  return Status::ResourceExhausted("There is no memory for the call's " +
+                                   std::to_string(bytes) + " bytes.");
+}
+
+// States that the caller does not give, or does not want: pieces of the memory
+// behind a call's scratch.
+class SpareStates {
+ public:
+  explicit SpareStates(int64_t first_byte) : bytes_(first_byte) {}
+
+  // Where the piece begins; -1 if the caller has it.
+  int64_t Take(bool is_missing, int64_t bytes) {
+    if (!is_missing || bytes == 0) return -1;
+    constexpr int64_t kLine = 64;
+    const int64_t begin = (bytes_ + kLine - 1) / kLine * kLine;
+    bytes_ = begin + bytes;
+    return begin;
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  int64_t bytes_;
+};
+
+}  // namespace
+
+Status Network::Create(const RnnDescriptor& descriptor, ElementType type,
+                       const void* params, int64_t num_params, int num_threads,
+                       std::unique_ptr<Network>* network) {
+  if (num_threads < 1 || num_threads > kMostThreads) {
+    return Status::InvalidArgument("num_threads must be in [1, " +
+                                   std::to_string(kMostThreads) + "], got " +
+                                   std::to_string(num_threads) + ".");
+  }
+  rnn::ParamsLayout layout;
+  if (Status s = rnn::ParamsLayout::Create(descriptor, &layout); !s.ok()) {
+    return s;
+  }
+  if (num_params != layout.size()) {
+    return Status::InvalidArgument(
+        "params must have the " + std::to_string(layout.size()) +
+        " elements of such a network, got " + std::to_string(num_params) +
+        "; rnn_params_size() tells.");
+  }
+  std::unique_ptr<Network> made(new Network);
+  made->descriptor_ = descriptor;
+  made->type_ = type;
+  made->num_threads_ = num_threads;
+  const int64_t bytes = num_params * BytesOf(type);
+  made->params_ = AlignedMemory(bytes);
+  std::memcpy(made->params_.data(), params, bytes);
+  made->limit_ = std::make_shared<rnn::ThreadLimit>(num_threads);
+  if (num_threads > 1) {
+    made->helpers_ = std::make_unique<ThreadPool>(num_threads - 1);
+  }
+  *network = std::move(made);
+  return Status();
+}
+
+int64_t Network::element_bytes() const { return BytesOf(type_); }
+
+Status Network::Plan(const Sequences& sequences, ForwardPlan* plan) const {
+  rnn::CallDescription call;
+  call.descriptor = descriptor_;
+  call.sequences = &sequences;
+  call.element_type = type_;
+  return ForwardPlan::Create(call, /*has_reserve=*/false,
+                             rnn::Machine::Here(num_threads_), plan);
+}
+
+Status Network::Run(const CallData& call) const {
+  Sequences sequences;
+  if (Status s =
+          Sequences::Create(call.steps, call.batch, call.lengths, &sequences);
+      !s.ok()) {
+    return s;
+  }
+  ForwardPlan plan;
+  if (Status s = Plan(sequences, &plan); !s.ok()) return s;
+  const int64_t h_bytes = call.batch * h_size() * element_bytes();
+  const int64_t c_bytes = call.batch * c_size() * element_bytes();
+  SpareStates spare(plan.scratch_bytes);
+  const int64_t h0 = spare.Take(call.h0 == nullptr, h_bytes);
+  const int64_t c0 = spare.Take(call.c0 == nullptr, c_bytes);
+  const int64_t h_n = spare.Take(call.h_n == nullptr, h_bytes);
+  const int64_t c_n = spare.Take(call.c_n == nullptr, c_bytes);
+  const Scratch scratch(spare.bytes(), scratch_);
+  char* const memory = static_cast<char*>(scratch.data());
+  if (memory == nullptr) return OutOfMemory(spare.bytes());
+  CallData whole = call;
+  if (h0 >= 0) whole.h0 = std::memset(memory + h0, 0, h_bytes);
+  if (c0 >= 0) whole.c0 = std::memset(memory + c0, 0, c_bytes);
+  if (h_n >= 0) whole.h_n = memory + h_n;
+  if (c_n >= 0) whole.c_n = memory + c_n;
+  Run(plan, whole, memory);
+  return Status();
+}
+
+void Network::Run(const ForwardPlan& plan, const CallData& call,
+                  void* scratch) const {
+  switch (type_) {
+    case ElementType::kFloat:
+      return RunElements<float>(plan, call, scratch);
+    case ElementType::kDouble:
+      return RunElements<double>(plan, call, scratch);
+    case ElementType::kHalf:
+      return RunElements<Half>(plan, call, scratch);
+    case ElementType::kBFloat16:
+      return RunElements<BFloat16>(plan, call, scratch);
+  }
+}
+
+template <typename Element>
+void Network::RunElements(const ForwardPlan& plan, const CallData& call,
+                          void* scratch) const {
+  const RnnDescriptor& d = descriptor_;
+  const auto sequence_strides = [&](int64_t features) {
+    return rnn::Strides::Of(call.time_major, call.steps, call.batch, features);
+  };
+  const auto state_strides = [&](int64_t features) {
+    return rnn::Strides::Of(/*outer_major=*/true, d.num_pseudo_layers(),
+                            call.batch, features);
+  };
+  rnn::ForwardArguments<Element> arguments{};
+  arguments.x = static_cast<const Element*>(call.x);
+  arguments.h0 = static_cast<const Element*>(call.h0);
+  arguments.weights.params = static_cast<const Element*>(params_.data());
+  arguments.y = static_cast<Element*>(call.y);
+  arguments.h_n = static_cast<Element*>(call.h_n);
+  if (is_lstm()) {
+    arguments.c0 = static_cast<const Element*>(call.c0);
+    arguments.c_n = static_cast<Element*>(call.c_n);
+  }
+  arguments.x_strides = sequence_strides(d.input_size);
+  arguments.y_strides = sequence_strides(d.num_directions * d.output_size());
+  arguments.h_strides = state_strides(d.output_size());
+  arguments.c_strides = state_strides(d.hidden_size);
+  arguments.layout = {call.time_major, /*states_outer_major=*/true};
+  if (plan.works_alone()) {
+    rnn::SerialExecutor alone;
+    rnn::Forward(plan, arguments, scratch, alone);
+    return;
+  }
+  rnn::Team team(
+      num_threads_,
+      [this](std::function<void()> work) {
+        helpers_->Schedule(std::move(work));
+      },
+      limit_);
+  rnn::Forward(plan, arguments, scratch, team);
+}
+
+}  // namespace rnn_runtime

@@ -1,0 +1,88 @@
+// A network and its weights, on the engine: what the interface in C is made of.
+#ifndef RUNTIME_NETWORK_H_
+#define RUNTIME_NETWORK_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/engine/engine.h"
+#include "kernels/engine/threads/thread_limit.h"
+#include "kernels/memory/scratch_pool.h"
+#include "network/descriptor.h"
+#include "network/element_types.h"
+#include "network/params_layout.h"
+#include "network/sequences.h"
+#include "network/status.h"
+#include "runtime/aligned_memory.h"
+#include "runtime/thread_pool.h"
+
+namespace rnn_runtime {
+
+// Data of a call; shapes as in rnn_call of rnn_runtime.h.
+struct CallData {
+  int64_t steps = 0;
+  int64_t batch = 0;
+  bool time_major = true;
+  const void* x = nullptr;
+  const int32_t* lengths = nullptr;
+  const void* h0 = nullptr;
+  const void* c0 = nullptr;
+  void* y = nullptr;
+  void* h_n = nullptr;
+  void* c_n = nullptr;
+};
+
+class Network {
+ public:
+  // Copies `params`, num_params elements. May throw std::bad_alloc, as all of
+  // its functions may.
+  static rnn::Status Create(const rnn::RnnDescriptor& descriptor,
+                            rnn::ElementType type, const void* params,
+                            int64_t num_params, int num_threads,
+                            std::unique_ptr<Network>* network);
+
+  const rnn::RnnDescriptor& descriptor() const { return descriptor_; }
+  rnn::ElementType type() const { return type_; }
+  int64_t element_bytes() const;
+  bool is_lstm() const { return descriptor_.mode == rnn::CellMode::kLstm; }
+  // Elements of all states of one row.
+  int64_t h_size() const {
+    return descriptor_.num_pseudo_layers() * descriptor_.output_size();
+  }
+  int64_t c_size() const {
+    return is_lstm() ? descriptor_.num_pseudo_layers() * descriptor_.hidden_size
+                     : 0;
+  }
+
+  // Any number of threads may call at the same time.
+  rnn::Status Run(const CallData& call) const;
+
+  // For those who plan once for many calls: the plan of such sequences, which
+  // must outlive it, ...
+  rnn::Status Plan(const rnn::Sequences& sequences,
+                   rnn::ForwardPlan* plan) const;
+  // ... and a call with it and plan.scratch_bytes of memory. All pointers are
+  // set, but for c0 and c_n where there is no LSTM.
+  void Run(const rnn::ForwardPlan& plan, const CallData& call,
+           void* scratch) const;
+
+ private:
+  Network() = default;
+
+  template <typename Element>
+  void RunElements(const rnn::ForwardPlan& plan, const CallData& call,
+                   void* scratch) const;
+
+  rnn::RnnDescriptor descriptor_;
+  rnn::ElementType type_ = rnn::ElementType::kFloat;
+  AlignedMemory params_;
+  int num_threads_ = 1;
+  // Of all calls.
+  mutable tf_cudnn_rnn::ScratchPool scratch_;
+  std::shared_ptr<rnn::ThreadLimit> limit_;
+  mutable std::unique_ptr<ThreadPool> helpers_;  // if there are several threads
+};
+
+}  // namespace rnn_runtime
+
+#endif  // RUNTIME_NETWORK_H_

@@ -1,0 +1,173 @@
+/* Recurrent networks of tf_cudnn_rnn for programs in C: inference without
+ * TensorFlow.
+ *
+ *   rnn_error error;
+ *   rnn_network* network;
+ *   if (rnn_network_load("speech.safetensors", 1, &network, &error) != RNN_OK)
+ * { fprintf(stderr, "%s\n", error.message); return 1;
+ *   }
+ *   rnn_stream* stream;
+ *   rnn_stream_create(network, 1, &stream, &error);
+ *   while (read_frame(x)) rnn_stream_step(stream, x, y, &error);
+ *   rnn_stream_free(stream);
+ *   rnn_network_free(network);
+ *
+ * Sizes are named as in cuDNN's and TensorFlow's documentation:
+ *
+ *   T  time steps      I  input features     L  layers
+ *   B  batch rows      H  hidden units       D  directions, 1 or 2
+ *   P  features that a direction emits: num_proj if the LSTM projects, else H
+ *
+ * Tensors are dense and row-major. Elements are of the network's type; those of
+ * float16 and bfloat16 are 16-bit numbers. No buffer may overlap another.
+ *
+ * Every function that can fail returns a status, and writes a message into
+ * `error` unless that is NULL; then it has written nothing else. Nothing
+ * throws, prints or ends the process, and there is no state but that of the
+ * handles.
+ */
+#ifndef RNN_RUNTIME_H_
+#define RNN_RUNTIME_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define RNN_EXPORT __attribute__((visibility("default")))
+#else
+#define RNN_EXPORT
+#endif
+
+/* Grows when something is added to this interface; what is there stays. */
+#define RNN_ABI_VERSION 1
+
+typedef enum rnn_status {
+  RNN_OK = 0,
+  RNN_INVALID_ARGUMENT = 1, /* the caller's mistake; the message says which */
+  RNN_OUT_OF_MEMORY = 2,
+  RNN_BAD_FILE = 3 /* it cannot be read, or is not what it should be */
+} rnn_status;
+
+typedef struct rnn_error {
+  char message[512]; /* ends with a zero, and is cut off if need be */
+} rnn_error;
+
+typedef enum rnn_mode {
+  RNN_MODE_RELU = 0,
+  RNN_MODE_TANH = 1,
+  RNN_MODE_LSTM = 2,
+  RNN_MODE_GRU = 3
+} rnn_mode;
+
+typedef enum rnn_type {
+  RNN_FLOAT32 = 0,
+  RNN_FLOAT64 = 1,
+  RNN_FLOAT16 = 2,
+  RNN_BFLOAT16 = 3
+} rnn_type;
+
+/* What a network is, apart from its weights. Set struct_size to
+ * sizeof(rnn_config) and the rest to zero before anything else. */
+typedef struct rnn_config {
+  uint32_t struct_size;
+  int32_t mode;          /* rnn_mode */
+  int32_t type;          /* rnn_type */
+  int32_t bidirectional; /* 0 or 1 */
+  int32_t skip_input;    /* 0 or 1: layer 0 adds x itself; needs I == H */
+  int32_t reserved;      /* 0 */
+  int64_t num_layers;    /* L */
+  int64_t num_units;     /* H */
+  int64_t input_size;    /* I */
+  int64_t num_proj;      /* 0: no projection; else below H, LSTM only */
+} rnn_config;
+
+/* A network and its weights, which do not change. Any number of threads may use
+ * one at the same time. */
+typedef struct rnn_network rnn_network;
+
+/* A sequence that comes a step at a time. One thread may use it at a time. */
+typedef struct rnn_stream rnn_stream;
+
+/* RNN_ABI_VERSION of the library. */
+RNN_EXPORT uint32_t rnn_abi_version(void);
+
+/* The instruction set that the library uses here: "avx2", "neon", ... */
+RNN_EXPORT rnn_status rnn_instruction_set(const char** name, rnn_error* error);
+
+/* The number of elements of `params`, the vector of all weights and biases in
+ * cuDNN's order. */
+RNN_EXPORT rnn_status rnn_params_size(const rnn_config* config, int64_t* size,
+                                      rnn_error* error);
+
+/* Makes a network of num_params elements of config->type, which are copied. Its
+ * calls have num_threads threads, the calling one included; all calls at once
+ * share num_threads - 1 helpers. */
+RNN_EXPORT rnn_status rnn_network_create(const rnn_config* config,
+                                         const void* params, int64_t num_params,
+                                         int32_t num_threads,
+                                         rnn_network** network,
+                                         rnn_error* error);
+
+/* The same of a file that tf_cudnn_rnn.runtime wrote: a safetensors file of one
+ * tensor, `params`, whose metadata say what network it is. */
+RNN_EXPORT rnn_status rnn_network_load(const char* path, int32_t num_threads,
+                                       rnn_network** network, rnn_error* error);
+
+/* `config->struct_size` says how much of it there is room for. */
+RNN_EXPORT rnn_status rnn_network_config(const rnn_network* network,
+                                         rnn_config* config, rnn_error* error);
+
+/* Streams of the network must have been freed before. NULL does nothing. */
+RNN_EXPORT void rnn_network_free(rnn_network* network);
+
+/* A batch of whole sequences. */
+typedef struct rnn_call {
+  uint32_t struct_size;   /* sizeof(rnn_call) */
+  int32_t time_major;     /* 1: x, y are [T, B, .]; 0: [B, T, .] */
+  int64_t steps;          /* T */
+  int64_t batch;          /* B */
+  const void* x;          /* [T, B, I] */
+  const int32_t* lengths; /* [B], 0 to T; NULL: all rows have T steps */
+  const void* h0;         /* [L*D, B, P]; NULL: zeros */
+  const void* c0;         /* [L*D, B, H], LSTM only; NULL: zeros */
+  void* y;                /* [T, B, D*P]; zeros behind the end of a row */
+  void* h_n;              /* [L*D, B, P]; NULL: not wanted */
+  void* c_n;              /* [L*D, B, H], LSTM only; NULL: not wanted */
+} rnn_call;
+
+RNN_EXPORT rnn_status rnn_network_run(const rnn_network* network,
+                                      const rnn_call* call, rnn_error* error);
+
+/* Starts `batch` sequences at once, with states of zeros. The network must have
+ * one direction, and outlive the stream. */
+RNN_EXPORT rnn_status rnn_stream_create(const rnn_network* network,
+                                        int64_t batch, rnn_stream** stream,
+                                        rnn_error* error);
+
+/* One step: from x [B, I] to y [B, P]. */
+RNN_EXPORT rnn_status rnn_stream_step(rnn_stream* stream, const void* x,
+                                      void* y, rnn_error* error);
+
+/* Sets the states of these rows to zeros, or of all rows if `rows` is NULL. */
+RNN_EXPORT rnn_status rnn_stream_reset(rnn_stream* stream, const int64_t* rows,
+                                       int64_t num_rows, rnn_error* error);
+
+/* Copies the states: h [L, B, P], and of an LSTM c [L, B, H]. NULL is left
+ * out. */
+RNN_EXPORT rnn_status rnn_stream_get_state(const rnn_stream* stream, void* h,
+                                           void* c, rnn_error* error);
+RNN_EXPORT rnn_status rnn_stream_set_state(rnn_stream* stream, const void* h,
+                                           const void* c, rnn_error* error);
+
+/* NULL does nothing. */
+RNN_EXPORT void rnn_stream_free(rnn_stream* stream);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* RNN_RUNTIME_H_ */

@@ -1,0 +1,364 @@
+// The interface in C: checks arguments, and turns statuses and exceptions into
+// codes and messages.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "kernels/engine/simd/instruction_set.h"
+#include "network/descriptor.h"
+#include "network/params_layout.h"
+#include "network/status.h"
+#include "runtime/network.h"
+#include "runtime/rnn_runtime.h"
+#include "runtime/stream.h"
+#include "runtime/weights_file.h"
+
+struct rnn_network {
+  std::unique_ptr<rnn_runtime::Network> network;
+};
+
+struct rnn_stream {
+  std::unique_ptr<rnn_runtime::Stream> stream;
+};
+
+namespace {
+
+using ::rnn::Status;
+using ::rnn_runtime::Network;
+using ::rnn_runtime::Stream;
+using ::rnn_runtime::WeightsFile;
+
+// Enumerations of both sides are equal.
+static_assert(static_cast<int>(rnn::CellMode::kRelu) == RNN_MODE_RELU);
+static_assert(static_cast<int>(rnn::CellMode::kTanh) == RNN_MODE_TANH);
+static_assert(static_cast<int>(rnn::CellMode::kLstm) == RNN_MODE_LSTM);
+static_assert(static_cast<int>(rnn::CellMode::kGru) == RNN_MODE_GRU);
+static_assert(static_cast<int>(rnn::ElementType::kFloat) == RNN_FLOAT32);
+static_assert(static_cast<int>(rnn::ElementType::kDouble) == RNN_FLOAT64);
+static_assert(static_cast<int>(rnn::ElementType::kHalf) == RNN_FLOAT16);
+static_assert(static_cast<int>(rnn::ElementType::kBFloat16) == RNN_BFLOAT16);
+
+rnn_status Fail(rnn_status status, const char* message, rnn_error* error) {
+  if (error != nullptr) {
+    std::snprintf(error->message, sizeof(error->message), "%s", message);
+  }
+  return status;
+}
+
+rnn_status Told(const Status& status, rnn_error* error) {
+  if (status.ok()) return RNN_OK;
+  return Fail(status.code() == rnn::StatusCode::kResourceExhausted
+                  ? RNN_OUT_OF_MEMORY
+                  : RNN_INVALID_ARGUMENT,
+              status.message().c_str(), error);
+}
+
+// Calls run(), which returns a status of either kind. Nothing that it throws
+// goes further.
+template <typename Run>
+rnn_status Guarded(rnn_error* error, const Run& run) {
+  try {
+    return run();
+  } catch (const std::bad_alloc&) {
+    return Fail(RNN_OUT_OF_MEMORY, "There is no memory for that.", error);
+  } catch (const std::exception& exception) {
+    return Fail(RNN_INVALID_ARGUMENT, exception.what(), error);
+  }
+}
+
+rnn_status IsNull(const char* name, rnn_error* error) {
+  return Fail(RNN_INVALID_ARGUMENT,
+              (std::string(name) + " must not be NULL.").c_str(), error);
+}
+
+Status CheckStructSize(const char* name, uint32_t size, size_t expected) {
+  if (size >= expected) return Status();
+  return Status::InvalidArgument(
+      std::string(name) + "->struct_size must be sizeof(" + name + "), " +
+      std::to_string(expected) + ", got " + std::to_string(size) + ".");
+}
+
+Status CheckInRange(const char* name, int64_t value, int64_t least,
+                    int64_t most) {
+  if (value >= least && value <= most) return Status();
+  return Status::InvalidArgument(
+      std::string(name) + " must be in [" + std::to_string(least) + ", " +
+      std::to_string(most) + "], got " + std::to_string(value) + ".");
+}
+
+Status ReadConfig(const rnn_config& config, rnn::RnnDescriptor* descriptor,
+                  rnn::ElementType* type) {
+  for (const Status& status : {
+           CheckStructSize("rnn_config", config.struct_size, sizeof(config)),
+           CheckInRange("mode", config.mode, RNN_MODE_RELU, RNN_MODE_GRU),
+           CheckInRange("type", config.type, RNN_FLOAT32, RNN_BFLOAT16),
+           CheckInRange("bidirectional", config.bidirectional, 0, 1),
+           CheckInRange("skip_input", config.skip_input, 0, 1),
+           CheckInRange("reserved", config.reserved, 0, 0),
+       }) {
+    if (!status.ok()) return status;
+  }
+  descriptor->mode = static_cast<rnn::CellMode>(config.mode);
+  descriptor->num_layers = config.num_layers;
+  descriptor->num_directions = config.bidirectional + 1;
+  descriptor->input_size = config.input_size;
+  descriptor->hidden_size = config.num_units;
+  descriptor->num_proj = config.num_proj;
+  descriptor->skip_input = config.skip_input != 0;
+  *type = static_cast<rnn::ElementType>(config.type);
+  return Status();
+}
+
+// Whether a tensor of these sizes can be there; and that it is, if it has
+// elements.
+Status CheckTensor(const char* name, const void* data, int64_t a, int64_t b,
+                   int64_t c, int64_t element_bytes) {
+  int64_t bytes;
+  if (__builtin_mul_overflow(a, b, &bytes) ||
+      __builtin_mul_overflow(bytes, c, &bytes) ||
+      __builtin_mul_overflow(bytes, element_bytes, &bytes)) {
+    return Status::InvalidArgument(
+        std::string(name) + " [" + std::to_string(a) + ", " +
+        std::to_string(b) + ", " + std::to_string(c) + "] is too large.");
+  }
+  if (data != nullptr || bytes == 0) return Status();
+  return Status::InvalidArgument(std::string(name) +
+                                 " must not be NULL: it has elements.");
+}
+
+// The largest numbers of steps and rows.
+constexpr int64_t kMost = INT32_MAX;
+
+Status CheckCall(const Network& network, const rnn_call& call) {
+  const rnn::RnnDescriptor& d = network.descriptor();
+  for (const Status& status : {
+           CheckStructSize("rnn_call", call.struct_size, sizeof(call)),
+           CheckInRange("time_major", call.time_major, 0, 1),
+           CheckInRange("steps", call.steps, 0, kMost),
+           CheckInRange("batch", call.batch, 0, kMost),
+       }) {
+    if (!status.ok()) return status;
+  }
+  for (const Status& status : {
+           CheckTensor("x", call.x, call.steps, call.batch, d.input_size,
+                       network.element_bytes()),
+           CheckTensor("y", call.y, call.steps, call.batch,
+                       d.num_directions * d.output_size(),
+                       network.element_bytes()),
+       }) {
+    if (!status.ok()) return status;
+  }
+  if (!network.is_lstm() && (call.c0 != nullptr || call.c_n != nullptr)) {
+    return Status::InvalidArgument(
+        "c0 and c_n must be NULL: only an LSTM has cell states.");
+  }
+  return Status();
+}
+
+// An instruction set by a wrong name would be the best one, silently.
+Status CheckInstructionSetVariable() {
+  const char* const name = std::getenv(rnn::kSimdTargetVariable);
+  if (name == nullptr || *name == '\0' || rnn::IsSimdTargetName(name)) {
+    return Status();
+  }
+  return Status::InvalidArgument(
+      std::string("The environment variable ") + rnn::kSimdTargetVariable +
+      " must be one of the instruction sets of this build, " +
+      rnn::SimdTargetNames() + "; got \"" + name +
+      "\". Unset it for the best one.");
+}
+
+rnn_status MakeNetwork(const rnn::RnnDescriptor& descriptor,
+                       rnn::ElementType type, const void* params,
+                       int64_t num_params, int32_t num_threads,
+                       rnn_network** handle, rnn_error* error) {
+  std::unique_ptr<Network> network;
+  Status status = CheckInstructionSetVariable();
+  if (status.ok()) {
+    status = Network::Create(descriptor, type, params, num_params, num_threads,
+                             &network);
+  }
+  if (!status.ok()) return Told(status, error);
+  *handle = new rnn_network{std::move(network)};
+  return RNN_OK;
+}
+
+}  // namespace
+
+uint32_t rnn_abi_version(void) { return RNN_ABI_VERSION; }
+
+rnn_status rnn_instruction_set(const char** name, rnn_error* error) {
+  if (name == nullptr) return IsNull("name", error);
+  return Guarded(error, [&] {
+    const Status status = CheckInstructionSetVariable();
+    if (status.ok()) *name = rnn::SelectedSimdTargetName();
+    return Told(status, error);
+  });
+}
+
+rnn_status rnn_params_size(const rnn_config* config, int64_t* size,
+                           rnn_error* error) {
+  if (config == nullptr) return IsNull("config", error);
+  if (size == nullptr) return IsNull("size", error);
+  return Guarded(error, [&] {
+    rnn::RnnDescriptor descriptor;
+    rnn::ElementType type;
+    rnn::ParamsLayout layout;
+    Status status = ReadConfig(*config, &descriptor, &type);
+    if (status.ok()) status = rnn::ParamsLayout::Create(descriptor, &layout);
+    if (status.ok()) *size = layout.size();
+    return Told(status, error);
+  });
+}
+
+rnn_status rnn_network_create(const rnn_config* config, const void* params,
+                              int64_t num_params, int32_t num_threads,
+                              rnn_network** network, rnn_error* error) {
+  if (config == nullptr) return IsNull("config", error);
+  if (params == nullptr) return IsNull("params", error);
+  if (network == nullptr) return IsNull("network", error);
+  return Guarded(error, [&] {
+    rnn::RnnDescriptor descriptor;
+    rnn::ElementType type;
+    const Status status = ReadConfig(*config, &descriptor, &type);
+    if (!status.ok()) return Told(status, error);
+    return MakeNetwork(descriptor, type, params, num_params, num_threads,
+                       network, error);
+  });
+}
+
+rnn_status rnn_network_load(const char* path, int32_t num_threads,
+                            rnn_network** network, rnn_error* error) {
+  if (path == nullptr) return IsNull("path", error);
+  if (network == nullptr) return IsNull("network", error);
+  return Guarded(error, [&] {
+    WeightsFile file;
+    if (const std::string fault = rnn_runtime::ReadWeightsFile(path, &file);
+        !fault.empty()) {
+      return Fail(RNN_BAD_FILE, fault.c_str(), error);
+    }
+    return MakeNetwork(file.descriptor, file.type, file.params.data(),
+                       file.num_params, num_threads, network, error);
+  });
+}
+
+rnn_status rnn_network_config(const rnn_network* network, rnn_config* config,
+                              rnn_error* error) {
+  if (network == nullptr) return IsNull("network", error);
+  if (config == nullptr) return IsNull("config", error);
+  return Guarded(error, [&] {
+    const Status status =
+        CheckStructSize("rnn_config", config->struct_size, sizeof(*config));
+    if (!status.ok()) return Told(status, error);
+    const rnn::RnnDescriptor& d = network->network->descriptor();
+    rnn_config values = {};
+    values.struct_size = config->struct_size;
+    values.mode = static_cast<int32_t>(d.mode);
+    values.type = static_cast<int32_t>(network->network->type());
+    values.bidirectional = static_cast<int32_t>(d.num_directions - 1);
+    values.skip_input = d.skip_input;
+    values.num_layers = d.num_layers;
+    values.num_units = d.hidden_size;
+    values.input_size = d.input_size;
+    values.num_proj = d.has_projection() ? d.num_proj : 0;
+    *config = values;
+    return RNN_OK;
+  });
+}
+
+void rnn_network_free(rnn_network* network) { delete network; }
+
+rnn_status rnn_network_run(const rnn_network* network, const rnn_call* call,
+                           rnn_error* error) {
+  if (network == nullptr) return IsNull("network", error);
+  if (call == nullptr) return IsNull("call", error);
+  return Guarded(error, [&] {
+    const Status status = CheckCall(*network->network, *call);
+    if (!status.ok()) return Told(status, error);
+    rnn_runtime::CallData data;
+    data.steps = call->steps;
+    data.batch = call->batch;
+    data.time_major = call->time_major != 0;
+    data.x = call->x;
+    data.lengths = call->lengths;
+    data.h0 = call->h0;
+    data.c0 = call->c0;
+    data.y = call->y;
+    data.h_n = call->h_n;
+    data.c_n = call->c_n;
+    return Told(network->network->Run(data), error);
+  });
+}
+
+rnn_status rnn_stream_create(const rnn_network* network, int64_t batch,
+                             rnn_stream** stream, rnn_error* error) {
+  if (network == nullptr) return IsNull("network", error);
+  if (stream == nullptr) return IsNull("stream", error);
+  return Guarded(error, [&] {
+    std::unique_ptr<Stream> made;
+    Status status = CheckInRange("batch", batch, 1, kMost);
+    if (status.ok()) status = Stream::Create(*network->network, batch, &made);
+    if (!status.ok()) return Told(status, error);
+    *stream = new rnn_stream{std::move(made)};
+    return RNN_OK;
+  });
+}
+
+rnn_status rnn_stream_step(rnn_stream* stream, const void* x, void* y,
+                           rnn_error* error) {
+  if (stream == nullptr) return IsNull("stream", error);
+  if (x == nullptr) return IsNull("x", error);
+  if (y == nullptr) return IsNull("y", error);
+  return Guarded(error, [&] {
+    stream->stream->Step(x, y);
+    return RNN_OK;
+  });
+}
+
+rnn_status rnn_stream_reset(rnn_stream* stream, const int64_t* rows,
+                            int64_t num_rows, rnn_error* error) {
+  if (stream == nullptr) return IsNull("stream", error);
+  return Guarded(error, [&] {
+    if (rows == nullptr) {
+      stream->stream->Reset();
+      return RNN_OK;
+    }
+    for (int64_t i = 0; i < num_rows; ++i) {
+      const Status status =
+          CheckInRange("rows", rows[i], 0, stream->stream->batch() - 1);
+      if (!status.ok()) return Told(status, error);
+    }
+    for (int64_t i = 0; i < num_rows; ++i) stream->stream->ResetRow(rows[i]);
+    return RNN_OK;
+  });
+}
+
+rnn_status rnn_stream_get_state(const rnn_stream* stream, void* h, void* c,
+                                rnn_error* error) {
+  if (stream == nullptr) return IsNull("stream", error);
+  if (c != nullptr && !stream->stream->network().is_lstm()) {
+    return Fail(RNN_INVALID_ARGUMENT,
+                "c must be NULL: only an LSTM has cell states.", error);
+  }
+  stream->stream->GetState(h, c);
+  return RNN_OK;
+}
+
+rnn_status rnn_stream_set_state(rnn_stream* stream, const void* h,
+                                const void* c, rnn_error* error) {
+  if (stream == nullptr) return IsNull("stream", error);
+  if (c != nullptr && !stream->stream->network().is_lstm()) {
+    return Fail(RNN_INVALID_ARGUMENT,
+                "c must be NULL: only an LSTM has cell states.", error);
+  }
+  stream->stream->SetState(h, c);
+  return RNN_OK;
+}
+
+void rnn_stream_free(rnn_stream* stream) { delete stream; }

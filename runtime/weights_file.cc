@@ -1,0 +1,275 @@
+#include "runtime/weights_file.h"
+
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "network/cell.h"
+#include "network/params_layout.h"
+#include "network/status.h"
+
+namespace rnn_runtime {
+
+namespace {
+
+constexpr int64_t kLengthBytes = 8;
+// The header of a network has some 400.
+constexpr int64_t kMaxHeaderBytes = int64_t{1} << 16;
+
+// The JSON that safetensors files of networks have: an object of objects, whose
+// values are texts or lists of sizes. Anything else fails, escapes in texts
+// too, which none of ours has.
+class HeaderParser {
+ public:
+  struct Value {
+    std::string_view text;
+    std::vector<int64_t> sizes;
+    bool is_text = false;
+  };
+  using Object = std::map<std::string_view, Value>;
+  using Objects = std::map<std::string_view, Object>;
+
+  explicit HeaderParser(std::string_view json) : rest_(json) {}
+
+  bool Parse(Objects* objects) {
+    return ParseObject([&](std::string_view name) {
+             Object object;
+             return ParseObject([&](std::string_view key) {
+                      return ParseValue(&object[key]);
+                    }) &&
+                    objects->emplace(name, std::move(object)).second;
+           }) &&
+           IsAtEnd();
+  }
+
+ private:
+  void SkipSpace() {
+    while (!rest_.empty() && (rest_[0] == ' ' || rest_[0] == '\n' ||
+                              rest_[0] == '\t' || rest_[0] == '\r')) {
+      rest_.remove_prefix(1);
+    }
+  }
+  bool IsAtEnd() {
+    SkipSpace();
+    return rest_.empty();
+  }
+  bool Take(char character) {
+    SkipSpace();
+    if (rest_.empty() || rest_[0] != character) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+  bool ParseText(std::string_view* text) {
+    if (!Take('"')) return false;
+    const size_t end = rest_.find_first_of("\"\\");
+    if (end == std::string_view::npos || rest_[end] == '\\') return false;
+    *text = rest_.substr(0, end);
+    rest_.remove_prefix(end + 1);
+    return true;
+  }
+  bool ParseSize(int64_t* size) {
+    SkipSpace();
+    const char* const begin = rest_.data();
+    const auto [end, error] =
+        std::from_chars(begin, begin + rest_.size(), *size);
+    if (error != std::errc() || *size < 0) return false;
+    rest_.remove_prefix(end - begin);
+    return true;
+  }
+  bool ParseValue(Value* value) {
+    if (ParseText(&value->text)) return value->is_text = true;
+    if (!Take('[')) return false;
+    if (Take(']')) return true;
+    do {
+      if (!ParseSize(&value->sizes.emplace_back())) return false;
+    } while (Take(','));
+    return Take(']');
+  }
+  template <typename Member>
+  bool ParseObject(Member parse_member) {
+    if (!Take('{')) return false;
+    if (Take('}')) return true;
+    do {
+      std::string_view name;
+      if (!ParseText(&name) || !Take(':') || !parse_member(name)) return false;
+    } while (Take(','));
+    return Take('}');
+  }
+
+  std::string_view rest_;
+};
+
+using Object = HeaderParser::Object;
+
+std::string_view TextOf(const Object& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found == object.end() ? std::string_view() : found->second.text;
+}
+
+bool SizeOf(const Object& object, std::string_view key, int64_t* size) {
+  const std::string_view text = TextOf(object, key);
+  const char* const end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, *size);
+  return error == std::errc() && parsed == end && !text.empty();
+}
+
+// Which of `names` the text is.
+template <typename Enum, size_t N>
+bool Choose(std::string_view text, const char* const (&names)[N],
+            Enum* choice) {
+  for (size_t i = 0; i < N; ++i) {
+    if (text == names[i]) {
+      *choice = static_cast<Enum>(i);
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string ReadDescriptor(const Object& metadata,
+                           rnn::RnnDescriptor* descriptor) {
+  rnn::RnnDescriptor& d = *descriptor;
+  if (TextOf(metadata, "format") != "tf_cudnn_rnn/params") {
+    return "its metadata do not say \"format\": \"tf_cudnn_rnn/params\"; "
+           "tf_cudnn_rnn.runtime writes such files.";
+  }
+  if (TextOf(metadata, "version") != "1") {
+    return "its metadata do not say \"version\": \"1\"; a later version needs "
+           "a "
+           "later library.";
+  }
+  constexpr const char* kModes[] = {"rnn_relu", "rnn_tanh", "lstm", "gru"};
+  constexpr const char* kDirections[] = {"unidirectional", "bidirectional"};
+  constexpr const char* kInputModes[] = {"linear_input", "skip_input"};
+  int direction = 0;
+  if (!Choose(TextOf(metadata, "rnn_mode"), kModes, &d.mode) ||
+      !Choose(TextOf(metadata, "direction"), kDirections, &direction) ||
+      !Choose(TextOf(metadata, "input_mode"), kInputModes, &d.skip_input) ||
+      !SizeOf(metadata, "num_layers", &d.num_layers) ||
+      !SizeOf(metadata, "num_units", &d.hidden_size) ||
+      !SizeOf(metadata, "input_size", &d.input_size) ||
+      !SizeOf(metadata, "num_proj", &d.num_proj)) {
+    return "its metadata do not say what network it is: rnn_mode, direction, "
+           "input_mode, num_layers, num_units, input_size and num_proj, as "
+           "texts.";
+  }
+  d.num_directions = direction + 1;
+  return "";
+}
+
+int64_t ElementBytes(rnn::ElementType type) {
+  constexpr int64_t kBytes[] = {4, 8, 2, 2};
+  return kBytes[static_cast<int>(type)];
+}
+
+}  // namespace
+
+std::string ParseWeightsHeader(const std::string& json, int64_t data_bytes,
+                               WeightsFile* file, int64_t* begin) {
+  HeaderParser::Objects objects;
+  if (!HeaderParser(json).Parse(&objects)) {
+    return "its header is not the JSON of such a file.";
+  }
+  if (objects.size() != 2 || objects.count("__metadata__") == 0 ||
+      objects.count("params") == 0) {
+    return "it does not hold one tensor, \"params\", and \"__metadata__\".";
+  }
+  if (std::string fault =
+          ReadDescriptor(objects["__metadata__"], &file->descriptor);
+      !fault.empty()) {
+    return fault;
+  }
+  const Object& params = objects["params"];
+  constexpr const char* kTypes[] = {"F32", "F64", "F16", "BF16"};
+  const auto shape = params.find("shape");
+  const auto offsets = params.find("data_offsets");
+  if (!Choose(TextOf(params, "dtype"), kTypes, &file->type) ||
+      shape == params.end() || shape->second.sizes.size() != 1 ||
+      offsets == params.end() || offsets->second.sizes.size() != 2) {
+    return "params are not a vector of F32, F64, F16 or BF16.";
+  }
+  file->num_params = shape->second.sizes[0];
+  *begin = offsets->second.sizes[0];
+  const int64_t end = offsets->second.sizes[1];
+  // In this order nothing overflows.
+  if (end > data_bytes || *begin > end || file->num_params > data_bytes ||
+      end - *begin != file->num_params * ElementBytes(file->type)) {
+    return "params must have " + std::to_string(file->num_params) +
+           " elements, but their bytes are [" + std::to_string(*begin) + ", " +
+           std::to_string(end) + ") of " + std::to_string(data_bytes) + ".";
+  }
+  rnn::ParamsLayout layout;
+  if (rnn::Status s = rnn::ParamsLayout::Create(file->descriptor, &layout);
+      !s.ok()) {
+    return "its network is none: " + s.message();
+  }
+  if (layout.size() != file->num_params) {
+    return "such a network has " + std::to_string(layout.size()) +
+           " params, but it holds " + std::to_string(file->num_params) + ".";
+  }
+  return "";
+}
+
+std::string ReadWeightsFile(const char* path, WeightsFile* file) {
+  struct Close {
+    void operator()(FILE* stream) const { std::fclose(stream); }
+  };
+  const std::unique_ptr<FILE, Close> stream(std::fopen(path, "rb"));
+  const auto fails = [&](const std::string& why) {
+    return std::string(path) + ": " + why;
+  };
+  if (!stream) return fails(std::generic_category().message(errno));
+  // A folder or a pipe has no size.
+  if (std::fseek(stream.get(), 0, SEEK_END) != 0) {
+    return fails("It is no file that can be read twice.");
+  }
+  const int64_t size = std::ftell(stream.get());
+  if (size < 0 || size == std::numeric_limits<long>::max()) {
+    return fails("It is no file.");
+  }
+  std::rewind(stream.get());
+  unsigned char length[kLengthBytes];
+  if (size < kLengthBytes ||
+      std::fread(length, kLengthBytes, 1, stream.get()) != 1) {
+    return fails("It is no safetensors file: it is too short.");
+  }
+  uint64_t header_bytes = 0;
+  for (int i = kLengthBytes - 1; i >= 0; --i) {
+    header_bytes = header_bytes << 8 | length[i];
+  }
+  const uint64_t rest = static_cast<uint64_t>(size - kLengthBytes);
+  if (header_bytes > rest || header_bytes > kMaxHeaderBytes) {
+    return fails("It is no file of a network: its header would have " +
+                 std::to_string(header_bytes) + " bytes.");
+  }
+  std::string json(header_bytes, '\0');
+  if (std::fread(json.data(), 1, header_bytes, stream.get()) != header_bytes) {
+    return fails("It became shorter while it was read.");
+  }
+  const int64_t data_bytes = static_cast<int64_t>(rest - header_bytes);
+  int64_t begin = 0;
+  if (std::string fault = ParseWeightsHeader(json, data_bytes, file, &begin);
+      !fault.empty()) {
+    return fails("It is no file of a network: " + fault);
+  }
+  const size_t bytes = file->num_params * ElementBytes(file->type);
+  file->params = AlignedMemory(bytes);
+  if (std::fseek(stream.get(), kLengthBytes + header_bytes + begin, SEEK_SET) !=
+          0 ||
+      std::fread(file->params.data(), 1, bytes, stream.get()) != bytes) {
+    return fails("It became shorter while it was read.");
+  }
+  return "";
+}
+
+}  // namespace rnn_runtime

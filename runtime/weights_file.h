@@ -1,0 +1,33 @@
+// The file of a network: a safetensors file of one tensor, `params`, whose
+// metadata say what network it is. docs/runtime.md describes it.
+#ifndef RUNTIME_WEIGHTS_FILE_H_
+#define RUNTIME_WEIGHTS_FILE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "network/descriptor.h"
+#include "network/element_types.h"
+#include "runtime/aligned_memory.h"
+
+namespace rnn_runtime {
+
+struct WeightsFile {
+  rnn::RnnDescriptor descriptor;
+  rnn::ElementType type = rnn::ElementType::kFloat;
+  AlignedMemory params;
+  int64_t num_params = 0;
+};
+
+// Returns what is wrong with the file, in a sentence, or "". Memory follows the
+// size of the file, whatever it says of itself.
+std::string ReadWeightsFile(const char* path, WeightsFile* file);
+
+// The same of the header alone, JSON text, whose numbers of bytes must fit
+// `data_bytes`; `begin` is where params begin behind it. For tests, too.
+std::string ParseWeightsHeader(const std::string& json, int64_t data_bytes,
+                               WeightsFile* file, int64_t* begin);
+
+}  // namespace rnn_runtime
+
+#endif  // RUNTIME_WEIGHTS_FILE_H_

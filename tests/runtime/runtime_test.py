@@ -1,0 +1,453 @@
+"""tf_cudnn_rnn.runtime: the ops' results on NumPy arrays, without TensorFlow."""
+
+import concurrent.futures
+import itertools
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from tests.python import running, subprocesses
+from tests.reference import judge
+from tf_cudnn_rnn import runtime, weights
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOC = ROOT / "docs" / "runtime.md"
+
+
+def layout_of(config: judge.Config) -> weights.Layout:
+    return weights.Layout(
+        config.rnn_mode,
+        config.num_layers,
+        config.num_units,
+        config.input_size,
+        config.direction,
+        config.input_mode,
+        config.num_proj,
+    )
+
+
+def network_of(case, **options) -> runtime.Network:
+    return runtime.Network(case.params, layout_of(case.config), **options)
+
+
+def small_case(rnn_mode="lstm", dtype=np.float32, T=5, B=3, **options):
+    config = judge.Config(rnn_mode, options.pop("num_layers", 2), 6, 4, **options)
+    return running.random_case(3, config, T, B, dtype)
+
+
+# ------------------------------------------------------------------------------------
+# Results
+# ------------------------------------------------------------------------------------
+
+
+def _configs():
+    for mode, direction, num_layers, time_major in itertools.product(
+        judge.RNN_MODES, ("unidirectional", "bidirectional"), (1, 2), (False, True)
+    ):
+        yield judge.Config(mode, num_layers, 24, 24, direction, time_major=time_major)
+        yield judge.Config(mode, num_layers, 24, 24, direction, "skip_input", time_major=time_major)
+    for direction in ("unidirectional", "bidirectional"):
+        yield judge.Config("lstm", 2, 37, 10, direction, num_proj=9)
+        yield judge.Config("gru", 1, 200, 65, direction)
+        yield judge.Config("lstm", 1, 200, 65, direction)
+
+
+# Few rows, one row and one step take other routes than many.
+SHAPES = [(7, 5), (1, 1), (20, 1), (1, 40), (40, 33)]
+
+
+@pytest.mark.parametrize("dtype", running.DTYPES)
+def test_the_bits_are_those_of_the_op(dtype):
+    number = 0
+    for config in _configs():
+        for T, B in SHAPES:
+            number += 1
+            ragged = number % 2 == 0
+            case = running.random_case(number, config, T, B, running.DTYPES[dtype], ragged=ragged)
+            expected = running.forward(running.OWN_V3, case, is_training=False)
+            network = network_of(case, num_threads=1 + number % 3)
+            state = runtime.State(case.h0, case.c0 if config.rnn_mode == "lstm" else None)
+            if not config.time_major:  # states of the op are batch-major then
+                state = runtime.State(
+                    *(np.swapaxes(s, 0, 1).copy() for s in state if s is not None)
+                )
+            lengths = case.sequence_lengths if ragged else None
+            y, after = network(case.x, lengths, state, time_major=config.time_major)
+            actual = {"y": y, "h_n": after.h}
+            if after.c is not None:
+                actual["c_n"] = after.c
+            if not config.time_major:
+                for name in actual.keys() - {"y"}:
+                    actual[name] = np.swapaxes(actual[name], 0, 1)
+            expected = {name: expected[name] for name in actual}
+            running.assert_same_bits(actual, expected, f"seed {number}: {case}")
+
+
+@pytest.mark.parametrize("rnn_mode", judge.RNN_MODES)
+def test_states_are_zeros_unless_given(rnn_mode):
+    case = small_case(rnn_mode, T=6, direction="bidirectional", time_major=False)
+    network = network_of(case)
+    y, after = network(case.x)
+    zeros = runtime.State(*(np.zeros_like(s) for s in after if s is not None))
+    again, after_again = network(case.x, state=zeros)
+    np.testing.assert_array_equal(y, again)
+    np.testing.assert_array_equal(after.h, after_again.h)
+    assert np.any(y)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("dtype", running.DTYPES)
+@pytest.mark.parametrize("rnn_mode", judge.RNN_MODES)
+def test_a_stream_gives_the_bits_of_calls_of_one_step(rnn_mode, dtype, batch):
+    options = {"num_proj": 5} if rnn_mode == "lstm" else {}
+    case = small_case(rnn_mode, running.DTYPES[dtype], B=batch, time_major=False, **options)
+    network = network_of(case)
+    stream = network.stream(batch)
+    state = None
+    for t in range(case.T):
+        y, state = network(case.x[:, t : t + 1], state=state)
+        np.testing.assert_array_equal(stream.step(case.x[:, t]), y[:, 0])
+    np.testing.assert_array_equal(stream.state.h, state.h)
+    if rnn_mode == "lstm":
+        np.testing.assert_array_equal(stream.state.c, state.c)
+    else:
+        assert stream.state.c is None
+
+
+def test_rows_of_a_stream_begin_anew():
+    case = small_case("lstm", time_major=False)
+    stream, fresh = network_of(case).stream(3), network_of(case).stream(3)
+    for t in range(2):
+        stream.step(case.x[:, t])
+    before = stream.state
+    stream.reset([1])
+    after = stream.state
+    for name in "hc":
+        old, new = getattr(before, name), getattr(after, name)
+        assert not new[:, 1].any() and old[:, 1].all()
+        np.testing.assert_array_equal(new[:, [0, 2]], old[:, [0, 2]])
+    stream.state = before
+    np.testing.assert_array_equal(stream.state.h, before.h)
+    stream.reset()
+    np.testing.assert_array_equal(stream.step(case.x[:, 0]), fresh.step(case.x[:, 0]))
+
+
+def test_a_frame_needs_no_batch():
+    case = small_case("gru", B=1, time_major=False)
+    one, other = network_of(case).stream(), network_of(case).stream()
+    y = one.step(case.x[0, 0])
+    assert y.shape == (6,)
+    np.testing.assert_array_equal(other.step(case.x[:, 0]), y[None])
+
+
+def test_many_threads_call_one_network():
+    case = running.random_case(
+        5, judge.Config("lstm", 1, 96, 64, "bidirectional", time_major=False), 30, 16, np.float32
+    )
+    network = network_of(case, num_threads=3)
+    expected, _ = network(case.x)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for y, _ in pool.map(lambda _: network(case.x), range(64)):
+            np.testing.assert_array_equal(y, expected)
+
+
+def test_nothing_is_computed_of_nothing():
+    case = small_case("lstm", time_major=False)
+    network = network_of(case)
+    y, after = network(case.x[:0])
+    assert y.shape == (0, 5, 6) and after.h.shape == (2, 0, 6)
+    y, after = network(case.x[:, :0])
+    assert y.shape == (3, 0, 6) and not after.h.any()
+    y, after = network(case.x, lengths=[0, 0, 0])
+    assert not y.any() and not after.c.any()
+
+
+# ------------------------------------------------------------------------------------
+# Without TensorFlow
+# ------------------------------------------------------------------------------------
+
+WITHOUT = """
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("tensorflow", "keras"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Hidden())
+"""
+USE = """
+import sys
+import numpy as np
+import tf_cudnn_rnn.runtime as runtime
+from tf_cudnn_rnn import weights
+layout = weights.Layout("gru", 1, 4, 3, "unidirectional", "linear_input", 0)
+network = runtime.Network(np.ones(layout.size, np.float32), layout)
+assert network(np.ones([1, 2, 3], np.float32))[0].shape == (1, 2, 4)
+assert "tensorflow" not in sys.modules
+"""
+
+
+@pytest.mark.parametrize("hidden", ["", WITHOUT], ids=["beside TensorFlow", "without TensorFlow"])
+def test_tensorflow_is_not_imported(hidden):
+    subprocesses.run_code(hidden + USE)
+
+
+def test_both_in_one_process():
+    code = """
+import tf_cudnn_rnn
+from tf_cudnn_rnn import runtime
+import tensorflow as tf
+assert runtime.instruction_set() == tf_cudnn_rnn.instruction_set()
+"""
+    subprocesses.run_code(code)
+
+
+def test_a_wrong_instruction_set_is_refused():
+    code = """
+import numpy as np
+import tf_cudnn_rnn.runtime as runtime
+from tf_cudnn_rnn import weights
+layout = weights.Layout("gru", 1, 4, 3, "unidirectional", "linear_input", 0)
+for call in (runtime.instruction_set,
+             lambda: runtime.Network(np.ones(layout.size, np.float32), layout)):
+    try:
+        call()
+    except ValueError as error:
+        print(error)
+"""
+    printed = subprocesses.run_code(code, environment={"TF_CUDNN_RNN_ISA": "avx521"})
+    assert printed.count("must be one of the instruction sets of this build") == 2
+
+
+# ------------------------------------------------------------------------------------
+# Files
+# ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", running.DTYPES)
+@pytest.mark.parametrize("rnn_mode", judge.RNN_MODES)
+def test_a_file_has_all_of_a_network(rnn_mode, dtype, tmp_path):
+    options = {"num_proj": 5} if rnn_mode == "lstm" else {}
+    case = small_case(
+        rnn_mode, running.DTYPES[dtype], direction="bidirectional", time_major=False, **options
+    )
+    network = network_of(case)
+    network.save(tmp_path / "network.safetensors")
+    loaded = runtime.Network.load(tmp_path / "network.safetensors", num_threads=2)
+    assert (loaded.layout, loaded.dtype) == (network.layout, network.dtype)
+    np.testing.assert_array_equal(loaded(case.x)[0], network(case.x)[0])
+    arrays = weights.read_safetensors(tmp_path / "network.safetensors")
+    np.testing.assert_array_equal(arrays["params"], case.params)
+    with pytest.raises(ValueError, match="loaded from a file: copy that"):
+        loaded.save(tmp_path / "again.safetensors")
+
+
+def test_networks_of_other_libraries():
+    golden = ROOT / "tests" / "golden" / "torch"
+    canonical = weights.from_torch(golden / "lstm.safetensors", "lstm")
+    calls = np.load(golden / "lstm_calls.npz")
+    network = runtime.Network(canonical)
+    state = runtime.State(calls["h0"], calls["c0"]) if "h0" in calls else None
+    y, _ = network(calls["x"], state=state, time_major=True)
+    np.testing.assert_allclose(y, calls["out_y"], rtol=0, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("files") / "network.safetensors"
+    network_of(small_case("lstm")).save(path)
+    return path
+
+
+def _with_header(content: bytes, change) -> bytes:
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    text = change(header)
+    text = (json.dumps(header) if text is None else text).encode()
+    return len(text).to_bytes(8, "little") + text + content[8 + size :]
+
+
+def _metadata(**values):
+    return lambda header: header["__metadata__"].update(values)
+
+
+def _params(**values):
+    return lambda header: header["params"].update(values)
+
+
+DAMAGED = {
+    "another format": (_metadata(format="others"), 'do not say "format"'),
+    "a later version": (_metadata(version="2"), "a later version needs a later library"),
+    "another network": (_metadata(num_units="7"), r"such a network has \d+ params"),
+    "no number": (_metadata(num_layers="two"), "do not say what network it is"),
+    "more than a number": (_metadata(num_layers="2 "), "do not say what network it is"),
+    "a huge network": (_metadata(num_layers=str(2**62)), "its network is none"),
+    "a huge number": (_metadata(num_layers="9" * 30), "do not say what network it is"),
+    "a negative number": (_metadata(num_units="-6"), "its network is none"),
+    "no metadata": (lambda header: header.pop("__metadata__") and None, "does not hold one tensor"),
+    "two tensors": (
+        lambda header: header.update(more=header["params"]),
+        "does not hold one tensor",
+    ),
+    "a matrix": (_params(shape=[10, 10]), "params are not a vector"),
+    "integers": (_params(dtype="I32"), "params are not a vector"),
+    "behind the end": (_params(data_offsets=[0, 2**40]), "but their bytes are"),
+    "backwards": (_params(data_offsets=[100, 50]), "but their bytes are"),
+    "an overflow": (_params(shape=[2**62]), "but their bytes are"),
+    "a negative offset": (_params(data_offsets=[-4, 0]), "is not the JSON"),
+    "an escape": (_metadata(format='tf"'), "is not the JSON"),
+    "deep": (lambda header: "[" * 1000, "is not the JSON"),
+    "nothing": (lambda header: "", "is not the JSON"),
+    "more behind it": (lambda header: json.dumps(header) + "{}", "is not the JSON"),
+    "twice": (lambda header: '{"params":{},"params":{}}', "is not the JSON"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_damaged_headers_are_refused(damage, file, tmp_path):
+    change, message = DAMAGED[damage]
+    path = tmp_path / "damaged.safetensors"
+    path.write_bytes(_with_header(file.read_bytes(), change))
+    with pytest.raises(
+        ValueError, match=f"damaged.safetensors: It is no file of a network: .*{message}"
+    ):
+        runtime.Network.load(path)
+
+
+def test_any_damage_ends_in_an_error(file, tmp_path):
+    content = file.read_bytes()
+    path = tmp_path / "damaged.safetensors"
+    for size in (*range(0, 600, 7), len(content) - 1):
+        path.write_bytes(content[:size])
+        with pytest.raises(ValueError, match="damaged.safetensors"):
+            runtime.Network.load(path)
+    rng = np.random.default_rng(8)
+    outcomes = set()
+    for _ in range(500):
+        spoilt = bytearray(content)
+        for place in rng.integers(0, 600, rng.integers(1, 4)):
+            spoilt[place] = rng.integers(0, 256)
+        path.write_bytes(spoilt)
+        try:
+            runtime.Network.load(path)
+            outcomes.add("loaded")
+        except ValueError as error:
+            assert "damaged.safetensors" in str(error)
+            outcomes.add("refused")
+    assert "refused" in outcomes
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(OSError, match="nowhere.safetensors: No such file"):
+        runtime.Network.load(tmp_path / "nowhere.safetensors")
+    with pytest.raises((OSError, ValueError), match=str(tmp_path)):
+        runtime.Network.load(tmp_path)
+    (tmp_path / "other").write_bytes(b"\x89PNG" + bytes(100))
+    with pytest.raises(ValueError, match="other: It is no file of a network"):
+        runtime.Network.load(tmp_path / "other")
+
+
+# ------------------------------------------------------------------------------------
+# Errors
+# ------------------------------------------------------------------------------------
+
+
+def test_what_does_not_fit_is_refused():
+    case = small_case("lstm", time_major=False)
+    network = network_of(case)
+    layout = layout_of(case.config)
+    h, c = np.zeros([2, 3, 6], np.float32), np.zeros([2, 3, 6], np.float32)
+    gru = network_of(small_case("gru", time_major=False))
+    bidirectional = network_of(small_case("gru", direction="bidirectional"))
+    stream = network.stream(3)
+    for call, kind, message in [
+        (lambda: network(case.x[0]), ValueError, r"`x` must have shape \[B, T, I\] with I = 4"),
+        (lambda: network(case.x[..., :3]), ValueError, "with I = 4; got"),
+        (lambda: network(case.x.astype(np.float64)), ValueError, "float32; got float64"),
+        (lambda: network(case.x, [5, 5]), ValueError, r"`lengths` must be integers \[B\] = \[3\]"),
+        (lambda: network(case.x, [5.0, 5, 5]), ValueError, "`lengths` must be integers"),
+        (lambda: network(case.x, [5, 6, 5]), ValueError, r"`lengths\[1\]` must be in \[0, T\]"),
+        (lambda: network(case.x, [5, -1, 5]), ValueError, r"`lengths\[1\]` must be in"),
+        (lambda: network(case.x, state=(h,)), ValueError, "must have h and c"),
+        (lambda: gru(case.x, state=(h, c)), ValueError, "must have h alone"),
+        (lambda: network(case.x, state=(h, c[:1])), ValueError, r"`state.c` must have shape"),
+        (lambda: runtime.Network(case.params), TypeError, "`layout` must say"),
+        (lambda: runtime.Network(case.params[1:], layout), ValueError, "params must have the"),
+        (lambda: runtime.Network(case.params[None], layout), ValueError, "must be a vector"),
+        (lambda: runtime.Network(case.params.astype(int), layout), TypeError, "must be of type"),
+        (
+            lambda: runtime.Network(case.params, layout, num_threads=0),
+            ValueError,
+            r"num_threads must be in \[1, 1024\]",
+        ),
+        (lambda: bidirectional.stream(), ValueError, "needs a network of one direction"),
+        (lambda: network.stream(0), ValueError, r"batch must be in \[1, "),
+        (lambda: stream.step(case.x[0, 0]), ValueError, r"\[B, I\] = \[3, 4\]"),
+        (lambda: stream.reset([3]), ValueError, r"rows must be in \[0, 2\], got 3"),
+    ]:
+        with pytest.raises(kind, match=message):
+            call()
+
+
+# ------------------------------------------------------------------------------------
+# In C
+# ------------------------------------------------------------------------------------
+
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+NAMES = set(
+    """
+    rnn_abi_version rnn_instruction_set rnn_params_size rnn_network_create rnn_network_load
+    rnn_network_config rnn_network_run rnn_network_free rnn_stream_create rnn_stream_step
+    rnn_stream_reset rnn_stream_get_state rnn_stream_set_state rnn_stream_free
+    """.split()
+)
+
+
+@needs_gcc
+def test_the_library_shows_its_interface_alone():
+    listed = subprocess.run(
+        ["nm", "-D", "--defined-only", runtime.library_path()],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert {line.split()[-1].partition("@")[0] for line in listed} == {*NAMES, "RNN_RUNTIME_1"}
+    assert all("@@RNN_RUNTIME_1" in line for line in listed if "rnn_" in line.split()[-1])
+
+
+@needs_gcc
+def test_the_example_in_c(tmp_path):
+    (command,) = [line for line in DOC.read_text().splitlines() if line.startswith("gcc ")]
+    command = command.replace("examples/", f"{ROOT}/examples/")
+    folder = os.path.dirname(runtime.library_path())
+    flags = "-std=c11 -Wall -Wextra -Werror -pedantic"
+    subprocess.run(
+        ["sh", "-c", f"{command} {flags}"],
+        cwd=tmp_path,
+        env={**os.environ, "RNN": folder},
+        check=True,
+    )
+    case = small_case("lstm", time_major=False)
+    network = network_of(case)
+    network.save(tmp_path / "network.safetensors")
+    result = subprocess.run(
+        ["./stream", "network.safetensors", "20"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "20 steps: median" in result.stderr
+    stream = network.stream()
+    for step in range(20):
+        angles = np.float32(0.1) * (step + np.arange(4, dtype=np.float32))
+        y = stream.step(np.sin(angles))
+    np.testing.assert_allclose(np.array(result.stdout.split(), float), y, rtol=0, atol=1e-6)
+    failed = subprocess.run(
+        ["./stream", "nowhere"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (failed.returncode, failed.stderr) == (1, "nowhere: No such file or directory\n")

@@ -1,0 +1,523 @@
+"""Recurrent networks on NumPy arrays, without TensorFlow: inference by the ops' own engine.
+
+    import tf_cudnn_rnn.runtime as runtime
+
+    network = runtime.Network.load("speech.safetensors")
+    y, state = network(x)  # whole sequences [B, T, I]
+
+    stream = network.stream()
+    for frame in frames:  # [I] each
+        y = stream.step(frame)
+
+A network comes from a file that `Network.save` wrote, or from whatever `weights` reads:
+
+    canonical = weights.from_torch("model.safetensors", "lstm")
+    runtime.Network(canonical).save("speech.safetensors")
+
+The results have the bits of the ops' on the same machine. Calls let other Python threads run,
+and any number of threads may call one network. The letters are those of the ops:
+
+  T  time steps       B  batch            I  input features
+  H  hidden units     P  features of h: `num_proj` if the LSTM projects, else H
+  L  layers           D  directions, 1 or 2
+
+Imported so, it takes no TensorFlow, and needs none to be installed. A program that wants both
+imports `tf_cudnn_rnn` before it.
+
+The library behind it, librnn_runtime.so, serves programs in C as well: `include_path` and
+`library_path` tell where it is.
+"""
+
+import ctypes
+import dataclasses
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tf_cudnn_rnn._formats import params_header
+from tf_cudnn_rnn._formats.canonical import Canonical
+from tf_cudnn_rnn._formats.safetensors import write_safetensors
+from tf_cudnn_rnn._layout import Layout
+from tf_cudnn_rnn._types import Array, RnnMode
+
+__all__ = ["Network", "State", "Stream", "include_path", "instruction_set", "library_path"]
+
+_ABI_VERSION = 1
+_FOLDER = pathlib.Path(__file__).with_name("_libraries")
+_MODES: tuple[RnnMode, ...] = ("rnn_relu", "rnn_tanh", "lstm", "gru")  # as rnn_mode numbers them
+_TYPES = ("float32", "float64", "float16", "bfloat16")  # as rnn_type does
+_OUT_OF_MEMORY, _BAD_FILE = 2, 3
+
+
+class _Error(ctypes.Structure):
+    _fields_ = [("message", ctypes.c_char * 512)]
+
+
+class _Config(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("mode", ctypes.c_int32),
+        ("type", ctypes.c_int32),
+        ("bidirectional", ctypes.c_int32),
+        ("skip_input", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+        ("num_layers", ctypes.c_int64),
+        ("num_units", ctypes.c_int64),
+        ("input_size", ctypes.c_int64),
+        ("num_proj", ctypes.c_int64),
+    ]
+
+
+class _Call(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("time_major", ctypes.c_int32),
+        ("steps", ctypes.c_int64),
+        ("batch", ctypes.c_int64),
+        ("x", ctypes.c_void_p),
+        ("lengths", ctypes.c_void_p),
+        ("h0", ctypes.c_void_p),
+        ("c0", ctypes.c_void_p),
+        ("y", ctypes.c_void_p),
+        ("h_n", ctypes.c_void_p),
+        ("c_n", ctypes.c_void_p),
+    ]
+
+
+def library_path() -> str:
+    """The path of librnn_runtime.so, for programs in C.
+
+    Raises:
+      ImportError: this package was built without it.
+    """
+    path = _FOLDER / "librnn_runtime.so"
+    if not path.exists():
+        raise ImportError(
+            f"tf_cudnn_rnn.runtime needs {path}, which is not there: in the source tree run "
+            "`make build`."
+        )
+    return str(path)
+
+
+def include_path() -> str:
+    """The folder of rnn_runtime.h, for `-I`."""
+    library_path()
+    return str(_FOLDER)
+
+
+def _load_library() -> ctypes.CDLL:
+    library = ctypes.CDLL(library_path())
+    found = library.rnn_abi_version()
+    if found < _ABI_VERSION:
+        raise ImportError(
+            f"{library_path()} has version {found} of its interface, but this package needs "
+            f"{_ABI_VERSION} at least: install both anew, or run `make build`."
+        )
+    pointer = ctypes.c_void_p
+    arguments_of: dict[str, list[Any]] = {
+        "rnn_instruction_set": [ctypes.POINTER(ctypes.c_char_p)],
+        "rnn_network_create": [
+            ctypes.POINTER(_Config),
+            pointer,
+            ctypes.c_int64,
+            ctypes.c_int32,
+            ctypes.POINTER(pointer),
+        ],
+        "rnn_network_load": [ctypes.c_char_p, ctypes.c_int32, ctypes.POINTER(pointer)],
+        "rnn_network_config": [pointer, ctypes.POINTER(_Config)],
+        "rnn_network_run": [pointer, ctypes.POINTER(_Call)],
+        "rnn_stream_create": [pointer, ctypes.c_int64, ctypes.POINTER(pointer)],
+        "rnn_stream_step": [pointer, pointer, pointer],
+        "rnn_stream_reset": [pointer, pointer, ctypes.c_int64],
+        "rnn_stream_get_state": [pointer, pointer, pointer],
+        "rnn_stream_set_state": [pointer, pointer, pointer],
+    }
+    for name, arguments in arguments_of.items():
+        function = getattr(library, name)
+        function.argtypes = [*arguments, ctypes.POINTER(_Error)]
+        function.restype = ctypes.c_int
+    for name in ("rnn_network_free", "rnn_stream_free"):
+        function = getattr(library, name)
+        function.argtypes = [pointer]
+        function.restype = None
+    return library
+
+
+_library = _load_library()
+
+
+def _call(name: str, *arguments: Any) -> None:
+    """Calls a function of the library, and raises what its status stands for."""
+    error = _Error()
+    status = getattr(_library, name)(*arguments, ctypes.byref(error))
+    if status == 0:
+        return
+    message = error.message.decode(errors="replace")
+    if status == _OUT_OF_MEMORY:
+        raise MemoryError(message)
+    raise (OSError if status == _BAD_FILE and _says_errno(message) else ValueError)(message)
+
+
+def _says_errno(message: str) -> bool:
+    return any(message.endswith(f": {os.strerror(number)}") for number in range(1, 50))
+
+
+def instruction_set() -> str:
+    """What the engine uses of this CPU: "avx512", "avx2", "neon", ... TF_CUDNN_RNN_ISA limits it.
+
+    Raises:
+      ValueError: TF_CUDNN_RNN_ISA names no instruction set of this build.
+    """
+    name = ctypes.c_char_p()
+    _call("rnn_instruction_set", ctypes.byref(name))
+    assert name.value is not None
+    return name.value.decode()
+
+
+class State(NamedTuple):
+    """States between steps, of all layers and directions.
+
+    Attributes:
+      h: [L*D, B, P].
+      c: [L*D, B, H] of an LSTM; None of others.
+    """
+
+    h: Array
+    c: Array | None = None
+
+
+class Network:
+    """A network with its weights, which do not change.
+
+    Attributes:
+      layout: the network; its fields go by the ops' names.
+      dtype: of its weights, and of what it takes and gives.
+    """
+
+    layout: Layout
+    dtype: np.dtype
+
+    def __init__(
+        self,
+        weights: Canonical | ArrayLike,
+        layout: Layout | None = None,
+        *,
+        num_threads: int = 1,
+    ) -> None:
+        """Copies the weights.
+
+        Args:
+          weights: what a `weights.from_*` returned, or the ops' vector `params` [N].
+          layout: of the vector.
+          num_threads: that a call may have, the calling one included. All calls at once share
+            the others.
+
+        Raises:
+          TypeError: `weights` are of no type that the ops have, or `layout` is missing.
+          ValueError: the vector is not one of such a network.
+        """
+        if isinstance(weights, Canonical):
+            if layout is not None:
+                raise TypeError("`layout` must be left out: `weights` say it.")
+            layout, params = weights.layout, weights.params
+        elif layout is None:
+            raise TypeError("`layout` must say what network the vector `weights` is of.")
+        else:
+            params = np.asarray(weights)
+        if params.dtype.name not in _TYPES:
+            raise TypeError(
+                f"`weights` must be of type {', '.join(_TYPES)}; got {params.dtype.name}."
+            )
+        if params.ndim != 1:
+            raise ValueError(f"`weights` must be a vector [N]; got shape {list(params.shape)}.")
+        params = np.ascontiguousarray(params)
+        config = _config_of(params_header.resolved(layout), params.dtype)
+        handle = ctypes.c_void_p()
+        _call(
+            "rnn_network_create",
+            ctypes.byref(config),
+            params.ctypes.data,
+            params.size,
+            _int32("num_threads", num_threads),
+            ctypes.byref(handle),
+        )
+        self._adopt(handle, params)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, num_threads: int = 1) -> "Network":
+        """Reads a file that `save` wrote.
+
+        Args:
+          path: of the file.
+          num_threads: see the constructor.
+
+        Raises:
+          OSError: it cannot be read.
+          ValueError: it is another kind of file, or damaged. Read those of other libraries by
+            `weights.from_torch`, `from_onnx`, `read_keras_h5` and so on.
+        """
+        handle = ctypes.c_void_p()
+        _call(
+            "rnn_network_load",
+            os.fsencode(path),
+            _int32("num_threads", num_threads),
+            ctypes.byref(handle),
+        )
+        network = cls.__new__(cls)
+        network._adopt(handle, None)
+        return network
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a safetensors file, for `load` and for rnn_network_load() of C.
+
+        It has one tensor, `params`, and the layout as metadata. Only a network that was made of
+        weights can be saved: one that was loaded is a file already.
+
+        Raises:
+          ValueError: the network was loaded.
+        """
+        if self._params is None:
+            raise ValueError("The network was loaded from a file: copy that.")
+        header = {
+            "format": params_header.FORMAT,
+            "version": str(params_header.VERSION),
+            **{key: str(value) for key, value in dataclasses.asdict(self.layout).items()},
+        }
+        write_safetensors(path, {"params": self._params}, header)
+
+    def __call__(
+        self,
+        x: ArrayLike,
+        lengths: ArrayLike | None = None,
+        state: State | None = None,
+        *,
+        time_major: bool = False,
+    ) -> tuple[Array, State]:
+        """Runs whole sequences.
+
+        Args:
+          x: [B, T, I], or [T, B, I] if `time_major`.
+          lengths: [B], the steps of each row, 0 to T; all T if None. What is behind them is
+            never read, and is zero in y.
+          state: where the sequences begin; zeros if None.
+          time_major: the order of x and y.
+
+        Returns:
+          y [B, T, D*P] (or [T, B, D*P]), and the states after the last step of each row.
+
+        Raises:
+          ValueError: a shape does not fit, or a length is out of range.
+        """
+        x = self._array("x", x)
+        if x.ndim != 3 or x.shape[2] != self.layout.input_size:
+            order = "[T, B, I]" if time_major else "[B, T, I]"
+            raise ValueError(
+                f"`x` must have shape {order} with I = {self.layout.input_size}; got "
+                f"{list(x.shape)}."
+            )
+        T, B = x.shape[:2] if time_major else x.shape[1::-1]
+        if lengths is not None:
+            lengths = _lengths(lengths, B, T)
+        before = self._checked(state, B) if state is not None else None
+        y = np.empty([*x.shape[:2], self._D * self._P], self.dtype)
+        after = self._empty_state(B)
+        call = _Call(
+            struct_size=ctypes.sizeof(_Call),
+            time_major=time_major,
+            steps=T,
+            batch=B,
+            x=x.ctypes.data,
+            lengths=None if lengths is None else lengths.ctypes.data,
+            h0=_address(before and before.h),
+            c0=_address(before and before.c),
+            y=y.ctypes.data,
+            h_n=_address(after.h),
+            c_n=_address(after.c),
+        )
+        _call("rnn_network_run", self._handle, ctypes.byref(call))
+        return y, after
+
+    def stream(self, batch: int = 1) -> "Stream":
+        """Starts `batch` sequences that come a step at a time, with states of zeros.
+
+        Raises:
+          ValueError: the network is bidirectional, or `batch` is below 1.
+        """
+        return Stream(self, batch)
+
+    def __repr__(self) -> str:
+        return f"<Network {self.dtype.name} {self.layout}>"
+
+    def __del__(self) -> None:
+        if handle := self.__dict__.get("_handle"):
+            _library.rnn_network_free(handle)
+
+    # ------------------------------------------------------------------------------------
+
+    def _adopt(self, handle: ctypes.c_void_p, params: Array | None) -> None:
+        self._handle = handle
+        self._params = params
+        config = _Config(struct_size=ctypes.sizeof(_Config))
+        _call("rnn_network_config", handle, ctypes.byref(config))
+        self.layout = Layout(
+            _MODES[config.mode],
+            config.num_layers,
+            config.num_units,
+            config.input_size,
+            "bidirectional" if config.bidirectional else "unidirectional",
+            "skip_input" if config.skip_input else "linear_input",
+            config.num_proj,
+        )
+        self.dtype = _dtype(_TYPES[config.type])
+        self._D = config.bidirectional + 1
+        self._P = config.num_proj or config.num_units
+
+    def _array(self, name: str, value: ArrayLike) -> Array:
+        array = np.asarray(value)
+        if array.dtype != self.dtype:
+            raise ValueError(
+                f"`{name}` must be of the network's type, {self.dtype.name}; got "
+                f"{array.dtype.name}. Convert it by `astype`."
+            )
+        return np.ascontiguousarray(array)
+
+    def _state_shapes(self, B: int) -> tuple[tuple[int, int, int], ...]:
+        L, H = self.layout.num_layers, self.layout.num_units
+        h, c = (L * self._D, B, self._P), (L * self._D, B, H)
+        return (h, c) if self.layout.rnn_mode == "lstm" else (h,)
+
+    def _empty_state(self, B: int) -> State:
+        return State(*(np.empty(shape, self.dtype) for shape in self._state_shapes(B)))
+
+    def _checked(self, state: Sequence[ArrayLike | None], B: int) -> State:
+        shapes = self._state_shapes(B)
+        given = [value for value in state if value is not None]
+        if len(given) != len(shapes):
+            raise ValueError(
+                f"`state` must have {'h and c' if len(shapes) == 2 else 'h alone'}; got "
+                f"{len(given)} arrays."
+            )
+        arrays = [
+            self._array(f"state.{name}", array) for name, array in zip("hc", given, strict=False)
+        ]
+        for name, array, shape in zip("hc", arrays, shapes, strict=False):
+            if array.shape != shape:
+                raise ValueError(
+                    f"`state.{name}` must have shape {list(shape)}; got {list(array.shape)}."
+                )
+        return State(*arrays)
+
+
+class Stream:
+    """Sequences of a network that come a step at a time. One thread may use it at a time."""
+
+    def __init__(self, network: Network, batch: int = 1) -> None:
+        """Use `network.stream(batch)`."""
+        self._network = network  # which must outlive it
+        self._batch = batch
+        handle = ctypes.c_void_p()
+        _call("rnn_stream_create", network._handle, batch, ctypes.byref(handle))
+        self._handle = handle
+        self._shape = (batch, network.layout.input_size)
+
+    def step(self, x: ArrayLike) -> Array:
+        """Runs the next step of each sequence.
+
+        Args:
+          x: [B, I], or [I] if B is 1.
+
+        Returns:
+          y [B, P], or [P] for an x of [I].
+
+        Raises:
+          ValueError: the shape does not fit.
+        """
+        array = self._network._array("x", x)
+        if array.shape != self._shape and (self._batch != 1 or array.shape != self._shape[1:]):
+            raise ValueError(
+                f"`x` must have shape [B, I] = {list(self._shape)}; got {list(array.shape)}."
+            )
+        y = np.empty([*array.shape[:-1], self._network._P], array.dtype)
+        _call("rnn_stream_step", self._handle, array.ctypes.data, y.ctypes.data)
+        return y
+
+    def reset(self, rows: Sequence[int] | None = None) -> None:
+        """Begins these rows anew, with states of zeros; all of them if None.
+
+        Raises:
+          ValueError: there is no such row.
+        """
+        if rows is None:
+            _call("rnn_stream_reset", self._handle, None, 0)
+            return
+        array = np.ascontiguousarray(rows, np.int64).reshape(-1)
+        _call("rnn_stream_reset", self._handle, array.ctypes.data, array.size)
+
+    @property
+    def state(self) -> State:
+        """A copy of the states; set it to go on from others.
+
+        Raises:
+          ValueError: a shape does not fit.
+        """
+        state = self._network._empty_state(self._batch)
+        _call("rnn_stream_get_state", self._handle, _address(state.h), _address(state.c))
+        return state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        checked = self._network._checked(state, self._batch)
+        _call("rnn_stream_set_state", self._handle, _address(checked.h), _address(checked.c))
+
+    def __del__(self) -> None:
+        if handle := self.__dict__.get("_handle"):
+            _library.rnn_stream_free(handle)
+
+
+def _address(array: Array | None) -> int | None:
+    return None if array is None else array.ctypes.data
+
+
+def _int32(name: str, value: int) -> int:
+    if not -(2**31) <= value < 2**31:
+        raise ValueError(f"`{name}` must be a 32-bit integer; got {value}.")
+    return value
+
+
+def _lengths(lengths: ArrayLike, B: int, T: int) -> Array:
+    array = np.asarray(lengths)
+    if array.shape != (B,) or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            f"`lengths` must be integers [B] = [{B}]; got {array.dtype.name} {list(array.shape)}."
+        )
+    wrong = np.flatnonzero((array < 0) | (array > T))
+    if wrong.size:
+        row = wrong[0]
+        raise ValueError(f"`lengths[{row}]` must be in [0, T] = [0, {T}]; got {array[row]}.")
+    return np.ascontiguousarray(array, np.int32)
+
+
+def _dtype(name: str) -> np.dtype:
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
+def _config_of(layout: Layout, dtype: np.dtype) -> _Config:
+    return _Config(
+        struct_size=ctypes.sizeof(_Config),
+        mode=_MODES.index(layout.rnn_mode),
+        type=_TYPES.index(dtype.name),
+        bidirectional=layout.direction == "bidirectional",
+        skip_input=layout.skips_input,
+        num_layers=layout.num_layers,
+        num_units=layout.num_units,
+        input_size=layout.input_size,
+        num_proj=layout.num_proj if layout.has_projection else 0,
+    )
