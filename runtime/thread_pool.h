@@ -30,16 +30,21 @@ class ThreadPool {
   void Schedule(std::function<void()> work);
 
  private:
+  // What its threads use.
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable has_news;
+    std::deque<std::function<void()>> queue;
+    bool ends = false;
+    std::vector<std::thread> threads;
+  };
+
   void StartThreads();
-  void RunThread();
+  static void RunThread(Shared* shared);
 
   const int num_threads_;
   const pid_t process_;
-  std::mutex mutex_;
-  std::condition_variable has_news_;
-  std::deque<std::function<void()>> queue_;
-  bool ends_ = false;
-  std::unique_ptr<std::vector<std::thread>> threads_;
+  std::unique_ptr<Shared> shared_;
 };
 
 }  // namespace rnn_runtime
