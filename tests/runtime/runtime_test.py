@@ -7,8 +7,8 @@ import itertools
 import json
 import os
 import pathlib
-import re
 import pickle
+import re
 import shutil
 import subprocess
 
