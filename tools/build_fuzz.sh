@@ -79,7 +79,7 @@ library=bazel-bin/kernels/engine/simd/_objs
 "$(tools/find_bazel.sh)" build //kernels/engine/simd $(printf '//kernels/engine/simd:simd_%s ' $isas)
 
 compile() {  # source, object, flags
-  [[ $2 -nt $1 && -z $(find kernels/engine network tests/engine tests/fuzz/engine "$out" -name '*.h' -newer "$2" \
+  [[ $2 -nt $1 && -z $(find kernels/engine network runtime tests/engine tests/fuzz/engine "$out" -name '*.h' -newer "$2" \
     -print -quit) ]] || "$compiler" "${@:3}" -c "$1" -o "$2"
 }
 
@@ -106,7 +106,7 @@ for isa in $isas; do
     objects+=("$library/simd_$isa/kernels_$isa.pic.o")
   fi
 done
-for source in network/*.cc kernels/engine/{elements,passes,plan,products,threads,weights}/*.cc; do
+for source in network/*.cc runtime/weights_file.cc kernels/engine/{elements,passes,plan,products,threads,weights}/*.cc; do
   object=$out/$(basename "${source%.cc}").o
   objects+=("$object")
   start "$source" "$object" "${flags[@]}" "${engine_flags[@]}"

@@ -31,12 +31,13 @@ for isa in "${isas[@]}"; do
   add engine "$isa" 6
   add packing "$isa" 2
 done
-for target in conversions descriptor layouts sequences; do add "$target" "${isas[0]}" 1; done
+for target in conversions descriptor layouts sequences weights_header; do add "$target" "${isas[0]}" 1; done
 
 fuzz() {  # target, instruction set, seconds
-  local new=build/fuzz/corpus/$1 kept=tests/fuzz/engine/corpus/$1
+  local new=build/fuzz/corpus/$1 kept=tests/fuzz/engine/corpus/$1 max_len=256
+  [[ $1 != weights_header ]] || max_len=512  # texts
   mkdir -p "$new" "$kept"
-  TF_CUDNN_RNN_ISA=$2 nice -n 5 "$bin/$1" -max_total_time="$3" -timeout=60 -report_slow_units=60 -rss_limit_mb=4096 -max_len=256 \
+  TF_CUDNN_RNN_ISA=$2 nice -n 5 "$bin/$1" -max_total_time="$3" -timeout=60 -report_slow_units=60 -rss_limit_mb=4096 -max_len="$max_len" \
     -len_control=0 -entropic=0 -print_final_stats=1 -artifact_prefix="$findings/$1-$2-" "$new" "$kept" \
     >"$logs/$1-$2" 2>&1
 }

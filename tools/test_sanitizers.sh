@@ -52,7 +52,7 @@ memory() {
   fi
   ((status == 0)) || return "$status"
   local bin=build/fuzz/memory
-  for target in conversions descriptor layouts sequences; do
+  for target in conversions descriptor layouts sequences weights_header; do
     "$bin/$target" --random=1000000 --seconds=30 "tests/fuzz/engine/corpus/$target"
   done
   for isa in $("$bin/isas"); do

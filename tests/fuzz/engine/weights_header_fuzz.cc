@@ -1,0 +1,41 @@
+// Headers of the runtime's files, of any bytes: what is taken describes a
+// network whose weights are there.
+
+#include <cstdint>
+#include <string>
+
+#include "network/params_layout.h"
+#include "runtime/weights_file.h"
+#include "tests/fuzz/engine/fuzz.h"
+
+namespace rnn {
+namespace fuzz {
+namespace {
+
+void Run(const std::string& json) {
+  // From none to more than any header here asks for.
+  for (const int64_t data_bytes : {int64_t{0}, int64_t{1000}, int64_t{1152},
+                                   int64_t{1} << 40, INT64_MAX - 8}) {
+    rnn_runtime::WeightsFile file;
+    int64_t begin = -1;
+    const std::string fault =
+        rnn_runtime::ParseWeightsHeader(json, data_bytes, &file, &begin);
+    if (!fault.empty()) continue;
+    constexpr int64_t kBytes[] = {4, 8, 2, 2};
+    ParamsLayout layout;
+    FUZZ_REQUIRE(ParamsLayout::Create(file.descriptor, &layout).ok());
+    FUZZ_REQUIRE(layout.size() == file.num_params);
+    FUZZ_REQUIRE(begin >= 0 && begin <= data_bytes);
+    FUZZ_REQUIRE(file.num_params <=
+                 (data_bytes - begin) / kBytes[static_cast<int>(file.type)]);
+  }
+}
+
+}  // namespace
+}  // namespace fuzz
+}  // namespace rnn
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  rnn::fuzz::Run(std::string(reinterpret_cast<const char*>(data), size));
+  return 0;
+}
