@@ -125,6 +125,13 @@ class WithoutConfig(InCode):
         raise NotImplementedError
 
 
+class WithoutArguments(InCode):
+    """As most people write it: its config has arguments that it does not take."""
+
+    def __init__(self):
+        super().__init__()
+
+
 class OwnLstm(keras.layers.LSTM):
     pass
 
@@ -134,14 +141,22 @@ class OwnLstm(keras.layers.LSTM):
     [
         (InCode(), "InCode makes inside in code, or of subclasses"),
         (WithoutConfig(), "must have a config of which to make another one; WithoutConfig has"),
+        (WithoutArguments(), "one that Keras can make again of its config; WithoutArguments is no"),
         (keras.Sequential([OwnLstm(H, name="own")]), "Sequential makes own in code, or of sub"),
     ],
-    ids=["in code", "without config", "a subclass"],
+    ids=["in code", "without config", "without arguments", "a subclass"],
 )
 def test_what_is_for_accelerate(model, message):
     model(tf.zeros([2, T, I]))
     with pytest.raises(ValueError, match=f"{message}.*Call tf_cudnn_rnn.keras.accelerate.model."):
         to_fused(model)
+
+
+def test_to_keras_of_a_model_that_cannot_be_made_again():
+    model = WithoutArguments()
+    model(tf.zeros([2, T, I]))
+    with pytest.raises(ValueError, match="WithoutArguments is not. Make its layers of keras"):
+        to_keras(model)
 
 
 def test_it_says_what_is_wrong():

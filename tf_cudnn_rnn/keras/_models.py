@@ -86,6 +86,11 @@ def load_model(
     path = pathlib.Path(os.fspath(filepath))
     if path.suffix == ".keras" and not path.exists():
         raise ValueError(f"`filepath` must name a file; there is no {path}.")
+    if (path / "saved_model.pb").exists():
+        raise ValueError(
+            f"`filepath` must be a .keras file; {path} is a folder with a SavedModel. For that "
+            "call tf.saved_model.load, after `import tf_cudnn_rnn` if it has CudnnRNN ops."
+        )
     if path.suffix != ".keras" or not _is_zip(path):
         raise ValueError(
             f"`filepath` must be a .keras file; got {path}. For other formats call "
@@ -153,7 +158,7 @@ def to_fused(model: keras.Layer) -> keras.Layer:
             f"`model` must have a config of which to make another one; {type(model).__name__} has "
             f"none. {way_out}."
         ) from error
-    fused = _made_of(_rename(config, _stock_key, _drop_in_key), model)
+    fused = _made_of(_rename(config, _stock_key, _drop_in_key), model, way_out)
     left = [layer for layer in layers_of(fused, STOCK_LAYERS) if not isinstance(layer, DropIn)]
     if left:
         raise ValueError(
@@ -191,7 +196,10 @@ def to_keras(model: keras.Layer) -> keras.Layer:
     """
     _check_built(model)
     config = _stock_stack.replace(keras.saving.serialize_keras_object(model))
-    stock = _made_of(_rename(config, _drop_in_key, _stock_key), model)
+    way_out = (
+        "Make its layers of keras.layers, and move the weights with save_weights and load_weights"
+    )
+    stock = _made_of(_rename(config, _drop_in_key, _stock_key), model, way_out)
     left = layers_of(stock, (DropIn, cudnn_rnn.CudnnRNN))
     if left:
         raise ValueError(
@@ -215,13 +223,23 @@ def _listed(layers: list[keras.Layer]) -> str:
     return ", ".join(layer.name for layer in layers)
 
 
-def _made_of(config: dict[str, Any], model: keras.Layer) -> keras.Layer:
-    """Makes a model of the changed config of `model`, whose own classes need no registration."""
+def _made_of(config: dict[str, Any], model: keras.Layer, way_out: str) -> keras.Layer:
+    """Makes a model of the changed config of `model`, whose own classes need no registration.
+
+    Raises:
+      ValueError: Keras cannot; it ends with `way_out`.
+    """
     classes = {type(layer) for layer in layers_of(model, (keras.Layer,))}
     own = {keras.saving.get_registered_name(cls): cls for cls in classes if _is_users(cls)}
     with keras.saving.custom_object_scope(own):
         # What is in memory is the user's own, functions in Lambda layers included.
-        return keras.saving.deserialize_keras_object(config, safe_mode=False)
+        try:
+            return keras.saving.deserialize_keras_object(config, safe_mode=False)
+        except TypeError as error:  # the class takes other arguments than its config has
+            raise ValueError(
+                f"`model` must be one that Keras can make again of its config; "
+                f"{type(model).__name__} is not. {way_out}."
+            ) from error
 
 
 def _is_users(cls: type) -> bool:
