@@ -31,7 +31,7 @@ ThreadPool::~ThreadPool() {
     const std::lock_guard<std::mutex> lock(shared_->mutex);
     shared_->ends = true;
   }
-  shared_->has_news.notify_all();
+  shared_->has_news.NotifyAll();
   for (std::thread& thread : shared_->threads) thread.join();
 }
 
@@ -42,7 +42,7 @@ void ThreadPool::Schedule(std::function<void()> work) {
     StartThreads();
     shared_->queue.push_back(std::move(work));
   }
-  shared_->has_news.notify_one();
+  shared_->has_news.NotifyOne();
 }
 
 void ThreadPool::StartThreads() {
@@ -60,8 +60,7 @@ void ThreadPool::StartThreads() {
 void ThreadPool::RunThread(Shared* shared) {
   std::unique_lock<std::mutex> lock(shared->mutex);
   while (true) {
-    shared->has_news.wait(
-        lock, [shared] { return shared->ends || !shared->queue.empty(); });
+    while (!shared->ends && shared->queue.empty()) shared->has_news.Wait(lock);
     if (shared->queue.empty()) return;
     const std::function<void()> work = std::move(shared->queue.front());
     shared->queue.pop_front();

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import pickle
+import re
 import shutil
 import subprocess
 
@@ -517,6 +518,26 @@ def test_the_library_shows_its_interface_alone():
     ).stdout.splitlines()
     assert {line.split()[-1].partition("@")[0] for line in listed} == {*NAMES, "RNN_RUNTIME_1"}
     assert all("@@RNN_RUNTIME_1" in line for line in listed if "rnn_" in line.split()[-1])
+
+
+# Of glibc 2.28 and GCC 8, which the wheels promise (tools/wheels.py).
+OLDEST = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 25)}
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    "library",
+    [runtime.library_path(), tf_cudnn_rnn.library_path()],
+    ids=["runtime", "ops"],
+)
+def test_older_systems_have_what_the_libraries_need(library):
+    listed = subprocess.run(
+        ["nm", "-D", "--undefined-only", library], capture_output=True, text=True, check=True
+    ).stdout
+    needed = re.findall(r"(\w+)@(GLIBC|GLIBCXX)_([\d.]+)", listed)
+    assert needed
+    for name, kind, version in needed:
+        assert tuple(map(int, version.split("."))) <= OLDEST[kind], name
 
 
 @needs_gcc
