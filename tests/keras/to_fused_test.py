@@ -222,6 +222,21 @@ def test_what_is_for_accelerate(model, message):
         to_fused(model)
 
 
+class WithoutArguments(InCode):
+    """As most people write it: its config has arguments that it does not take."""
+
+    def __init__(self):
+        super().__init__()
+
+
+def test_a_class_that_keras_cannot_make_again():
+    model = WithoutArguments()
+    model(tf.zeros([2, T, I]))
+    for make, way_out in ((to_fused, "Call .*accelerate"), (to_keras, "Register its own classes")):
+        with pytest.raises(ValueError, match=rf"WithoutArguments is not: .*\. {way_out}"):
+            make(model)
+
+
 def test_it_says_what_is_wrong():
     with pytest.raises(ValueError, match="`model` must be built, or it has no weights"):
         to_fused(keras.layers.LSTM(H))

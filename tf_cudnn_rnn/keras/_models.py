@@ -88,6 +88,11 @@ def load_model(
     path = pathlib.Path(os.fspath(filepath))
     if path.suffix == ".keras" and not path.exists():
         raise ValueError(f"`filepath` must name a file; there is no {path}.")
+    if (path / "saved_model.pb").exists():
+        raise ValueError(
+            f"`filepath` must be a .keras file; {path} is a folder with a SavedModel. For that "
+            "call tf.saved_model.load, after `import tf_cudnn_rnn` if it has CudnnRNN ops."
+        )
     if path.suffix != ".keras" or not _is_zip(path):
         raise ValueError(
             f"`filepath` must be a .keras file; got {path}. For other formats call "
