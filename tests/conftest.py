@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 
 from tests import names, times
 
@@ -9,6 +10,13 @@ RECORD = "TF_CUDNN_RNN_RECORD_CALLS"
 
 
 def pytest_configure(config):
+    # What runs in the background ignores some signals, and so would the processes that tests start.
+    for number, handler in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, handler)
     # Processes of pytest-xdist report to the one that started them, which alone prints.
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(times.Times(), "times")
