@@ -1,4 +1,6 @@
-"""Writes a SavedModel as a program on a GPU machine does: gpu_saved_model_writer.py PATH.
+"""Writes a SavedModel as a program on a GPU machine does.
+
+  python examples/gpu_saved_model_writer.py PATH
 
 It uses TensorFlow alone and has never heard of tf_cudnn_rnn. It needs no GPU either:
 making a graph runs none of its nodes. On a machine with a GPU it writes the same nodes,
@@ -10,7 +12,7 @@ The nodes are those that Keras makes for its layers where it finds a GPU: CudnnR
 time-major, with is_training=True even to predict.
 """
 
-import sys
+import argparse
 
 import tensorflow as tf
 
@@ -60,10 +62,15 @@ class Classifier(tf.Module):
         return {"logits": top @ self.kernel + self.bias}
 
 
-def main(path: str) -> None:
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("path", help="the folder to write")
+    path = parser.parse_args(arguments).path
     model = Classifier()
     tf.saved_model.save(model, path, signatures=model.predict)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -110,12 +110,13 @@ def time_with_a_phase(phases: list[Phase]) -> float:
 
 
 def _print(calls: dict[str, float], phases: list[Phase]) -> None:
+    print("This library's calls in the step took:")
     for name, time in calls.items():
         print(f"{time:9.2f} ms  {'forward' if name == 'training' else name}")
     milliseconds = collections.Counter()
     for phase in phases:
         milliseconds[phase.run, phase.name, phase.layer] += phase.milliseconds
-    print("\nof which (packing lies inside the products and gradients that it is for):")
+    print("\nThe phases in them (packing lies inside the products and gradients that it is for):")
     for (run, name, layer), time in milliseconds.most_common():
         run = "forward" if run == "training" else run
         print(f"{time:9.2f} ms  {run:8}  layer {layer}  {name}")

@@ -1,8 +1,12 @@
-// Lets the shared library load on systems whose glibc and libstdc++ are older
+// Lets the shared libraries load on systems whose glibc and libstdc++ are older
 // than those it was compiled with: back to glibc 2.28 (Debian 10, RHEL 8,
 // Ubuntu 20.04), as the wheels' platform tag promises. The headers of newer
 // ones refer to symbols that older ones lack. Each is defined here; nothing
-// outside the shared library sees it.
+// outside of them sees it.
+
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <new>
@@ -15,6 +19,12 @@
 // instructions where it is true. False is always right.
 extern "C" HIDDEN char __libc_single_threaded;
 char __libc_single_threaded = 0;
+
+// glibc 2.33: it was a function in headers before.
+extern "C" HIDDEN int fstat(int descriptor, struct stat* status) noexcept;
+int fstat(int descriptor, struct stat* status) noexcept {
+  return static_cast<int>(syscall(SYS_fstat, descriptor, status));
+}
 
 namespace std {
 

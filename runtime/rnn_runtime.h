@@ -3,8 +3,9 @@
  *
  *   rnn_error error;
  *   rnn_network* network;
- *   if (rnn_network_load("speech.safetensors", 1, &network, &error) != RNN_OK)
- * { fprintf(stderr, "%s\n", error.message); return 1;
+ *   if (rnn_network_load("a.safetensors", 1, &network, &error) != RNN_OK) {
+ *     fprintf(stderr, "%s\n", error.message);
+ *     return 1;
  *   }
  *   rnn_stream* stream;
  *   rnn_stream_create(network, 1, &stream, &error);
@@ -152,7 +153,8 @@ RNN_EXPORT rnn_status rnn_stream_create(const rnn_network* network,
 RNN_EXPORT rnn_status rnn_stream_step(rnn_stream* stream, const void* x,
                                       void* y, rnn_error* error);
 
-/* Sets the states of these rows to zeros, or of all rows if `rows` is NULL. */
+/* Sets the states of these rows, from 0, to zeros; of all rows if `rows` is
+ * NULL. */
 RNN_EXPORT rnn_status rnn_stream_reset(rnn_stream* stream, const int64_t* rows,
                                        int64_t num_rows, rnn_error* error);
 

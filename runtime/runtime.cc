@@ -329,6 +329,9 @@ rnn_status rnn_stream_reset(rnn_stream* stream, const int64_t* rows,
       stream->stream->Reset();
       return RNN_OK;
     }
+    if (num_rows < 0) {
+      return Told(CheckInRange("num_rows", num_rows, 0, INT64_MAX), error);
+    }
     for (int64_t i = 0; i < num_rows; ++i) {
       const Status status =
           CheckInRange("rows", rows[i], 0, stream->stream->batch() - 1);

@@ -16,52 +16,54 @@ namespace rnn_runtime {
 ThreadPool::ThreadPool(int num_threads)
     : num_threads_(num_threads),
       process_(getpid()),
-      threads_(std::make_unique<std::vector<std::thread>>()) {
-  threads_->reserve(num_threads);
+      shared_(std::make_unique<Shared>()) {
+  shared_->threads.reserve(num_threads);
 }
 
 ThreadPool::~ThreadPool() {
   if (process_ != getpid()) {
-    // They are the parent's, and neither end here nor can be waited for.
-    (void)threads_.release();
+    // A forked child has none of the threads. They can't be joined, and a
+    // condition variable would wait for those that slept at the fork.
+    (void)shared_.release();
     return;
   }
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    ends_ = true;
+    const std::lock_guard<std::mutex> lock(shared_->mutex);
+    shared_->ends = true;
   }
-  has_news_.notify_all();
-  for (std::thread& thread : *threads_) thread.join();
+  shared_->has_news.NotifyAll();
+  for (std::thread& thread : shared_->threads) thread.join();
 }
 
 void ThreadPool::Schedule(std::function<void()> work) {
   if (process_ != getpid()) throw std::bad_alloc();
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(shared_->mutex);
     StartThreads();
-    queue_.push_back(std::move(work));
+    shared_->queue.push_back(std::move(work));
   }
-  has_news_.notify_one();
+  shared_->has_news.NotifyOne();
 }
 
 void ThreadPool::StartThreads() {
-  while (static_cast<int>(threads_->size()) < num_threads_) {
+  std::vector<std::thread>& threads = shared_->threads;
+  while (static_cast<int>(threads.size()) < num_threads_) {
     try {
-      threads_->emplace_back([this] { RunThread(); });
+      threads.emplace_back(RunThread, shared_.get());
     } catch (const std::system_error&) {
-      if (threads_->empty()) throw std::bad_alloc();
+      if (threads.empty()) throw std::bad_alloc();
       return;
     }
   }
 }
 
-void ThreadPool::RunThread() {
-  std::unique_lock<std::mutex> lock(mutex_);
+void ThreadPool::RunThread(Shared* shared) {
+  std::unique_lock<std::mutex> lock(shared->mutex);
   while (true) {
-    has_news_.wait(lock, [this] { return ends_ || !queue_.empty(); });
-    if (queue_.empty()) return;
-    const std::function<void()> work = std::move(queue_.front());
-    queue_.pop_front();
+    while (!shared->ends && shared->queue.empty()) shared->has_news.Wait(lock);
+    if (shared->queue.empty()) return;
+    const std::function<void()> work = std::move(shared->queue.front());
+    shared->queue.pop_front();
     lock.unlock();
     work();
     lock.lock();

@@ -2,9 +2,9 @@
 #ifndef RUNTIME_THREAD_POOL_H_
 #define RUNTIME_THREAD_POOL_H_
 
+#include <pthread.h>
 #include <sys/types.h>
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -13,6 +13,25 @@
 #include <vector>
 
 namespace rnn_runtime {
+
+// std::condition_variable, whose wait() libstdc++ 3.4.30 has under a name that
+// older systems lack.
+class Condition {
+ public:
+  Condition() = default;
+  ~Condition() { pthread_cond_destroy(&condition_); }
+  Condition(const Condition&) = delete;
+  Condition& operator=(const Condition&) = delete;
+
+  void NotifyOne() { pthread_cond_signal(&condition_); }
+  void NotifyAll() { pthread_cond_broadcast(&condition_); }
+  void Wait(std::unique_lock<std::mutex>& lock) {
+    pthread_cond_wait(&condition_, lock.mutex()->native_handle());
+  }
+
+ private:
+  pthread_cond_t condition_ = PTHREAD_COND_INITIALIZER;
+};
 
 // Starts its threads when it first gets work, so that a network whose calls are
 // small never has any.
@@ -30,16 +49,21 @@ class ThreadPool {
   void Schedule(std::function<void()> work);
 
  private:
+  // What its threads use.
+  struct Shared {
+    std::mutex mutex;
+    Condition has_news;
+    std::deque<std::function<void()>> queue;
+    bool ends = false;
+    std::vector<std::thread> threads;
+  };
+
   void StartThreads();
-  void RunThread();
+  static void RunThread(Shared* shared);
 
   const int num_threads_;
   const pid_t process_;
-  std::mutex mutex_;
-  std::condition_variable has_news_;
-  std::deque<std::function<void()>> queue_;
-  bool ends_ = false;
-  std::unique_ptr<std::vector<std::thread>> threads_;
+  std::unique_ptr<Shared> shared_;
 };
 
 }  // namespace rnn_runtime

@@ -1,13 +1,17 @@
 #include "runtime/weights_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -145,8 +149,7 @@ std::string ReadDescriptor(const Object& metadata,
   }
   if (TextOf(metadata, "version") != "1") {
     return "its metadata do not say \"version\": \"1\"; a later version needs "
-           "a "
-           "later library.";
+           "a later library.";
   }
   constexpr const char* kModes[] = {"rnn_relu", "rnn_tanh", "lstm", "gru"};
   constexpr const char* kDirections[] = {"unidirectional", "bidirectional"};
@@ -170,6 +173,13 @@ std::string ReadDescriptor(const Object& metadata,
 int64_t ElementBytes(rnn::ElementType type) {
   constexpr int64_t kBytes[] = {4, 8, 2, 2};
   return kBytes[static_cast<int>(type)];
+}
+
+// The end of a long path, so that a message has room for what is wrong.
+std::string Shortened(const std::string& path) {
+  constexpr size_t kMost = 250;
+  if (path.size() <= kMost) return path;
+  return "..." + path.substr(path.size() - kMost);
 }
 
 }  // namespace
@@ -221,23 +231,25 @@ std::string ParseWeightsHeader(const std::string& json, int64_t data_bytes,
 }
 
 std::string ReadWeightsFile(const char* path, WeightsFile* file) {
+  const auto fails = [&](const std::string& why) {
+    return Shortened(path) + ": " + why;
+  };
+  // A pipe without a writer would block.
+  const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return fails(std::generic_category().message(errno));
   struct Close {
     void operator()(FILE* stream) const { std::fclose(stream); }
   };
-  const std::unique_ptr<FILE, Close> stream(std::fopen(path, "rb"));
-  const auto fails = [&](const std::string& why) {
-    return std::string(path) + ": " + why;
-  };
-  if (!stream) return fails(std::generic_category().message(errno));
-  // A folder or a pipe has no size.
-  if (std::fseek(stream.get(), 0, SEEK_END) != 0) {
-    return fails("It is no file that can be read twice.");
+  const std::unique_ptr<FILE, Close> stream(fdopen(descriptor, "rb"));
+  if (!stream) {
+    close(descriptor);
+    throw std::bad_alloc();
   }
-  const int64_t size = std::ftell(stream.get());
-  if (size < 0 || size == std::numeric_limits<long>::max()) {
-    return fails("It is no file.");
+  struct stat status;
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+    return fails("It must be a file; it is a folder, a pipe or a device.");
   }
-  std::rewind(stream.get());
+  const int64_t size = status.st_size;
   unsigned char length[kLengthBytes];
   if (size < kLengthBytes ||
       std::fread(length, kLengthBytes, 1, stream.get()) != 1) {

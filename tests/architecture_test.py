@@ -120,7 +120,7 @@ PYTHON_ARROWS = {
     "_machine": ("_elf", "_library"),
     "_library": ("_elf",),
     "raw_ops": ("_library", "_layout", "_op_results"),
-    "keras": ("_library", "_layout", "_formats", "weights", "raw_ops"),
+    "keras": ("_library", "_layout", "_formats", "weights", "raw_ops", "runtime"),
     "_cli": ("", "_program", "_library", "_layout", "_formats", "weights", "raw_ops", "keras"),
     "__main__": ("_cli",),
 }

@@ -29,7 +29,10 @@ READ_BY_THE_PACKAGE = {
     "tf_cudnn_rnn/keras/_files.py": {
         "_h5_entry_group": "Keras' stores read whatever size a file says, which has to be compared",
     },
-    "tf_cudnn_rnn/keras/_models.py": {"_flatten_layers": _DEPTH},
+    "tf_cudnn_rnn/keras/_models.py": {
+        "_compile_config": "what `compile` was told, of which Keras tells the names alone",
+        "_flatten_layers": _DEPTH,
+    },
     "tf_cudnn_rnn/keras/_stock_stack.py": {
         "_layers": "Keras' own children of a layer, of which to copy the weights one by one",
         "_non_trainable_variables": "a layer's own, without those of its children",
@@ -69,7 +72,10 @@ READ_BY_OTHERS = {
         "_cli": "lets a command fail",
         "_program": "tests who starts the command line",
     },
-    "tests/docs/troubleshooting_test.py": {"_library": "has messages of other installations"},
+    "tests/docs/troubleshooting_test.py": {
+        "_FOLDER": "pretends that the runtime was not built",
+        "_library": "has messages of other installations",
+    },
     "tests/fuzz/file_formats.py": {
         "_formats": "fuzzes headers, and HDF5 files without a process each"
     },

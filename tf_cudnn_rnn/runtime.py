@@ -38,10 +38,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tf_cudnn_rnn._formats import params_header
+from tf_cudnn_rnn._formats import bfloat16, params_header, untrusted
 from tf_cudnn_rnn._formats.canonical import Canonical
 from tf_cudnn_rnn._formats.safetensors import write_safetensors
-from tf_cudnn_rnn._layout import Layout
+from tf_cudnn_rnn._layout import Layout, integer
 from tf_cudnn_rnn._types import Array, RnnMode
 
 __all__ = ["Network", "State", "Stream", "include_path", "instruction_set", "library_path"]
@@ -50,7 +50,7 @@ _ABI_VERSION = 1
 _FOLDER = pathlib.Path(__file__).with_name("_libraries")
 _MODES: tuple[RnnMode, ...] = ("rnn_relu", "rnn_tanh", "lstm", "gru")  # as rnn_mode numbers them
 _TYPES = ("float32", "float64", "float16", "bfloat16")  # as rnn_type does
-_OUT_OF_MEMORY, _BAD_FILE = 2, 3
+_OUT_OF_MEMORY = 2  # of rnn_status
 
 
 class _Error(ctypes.Structure):
@@ -159,11 +159,7 @@ def _call(name: str, *arguments: Any) -> None:
     message = error.message.decode(errors="replace")
     if status == _OUT_OF_MEMORY:
         raise MemoryError(message)
-    raise (OSError if status == _BAD_FILE and _says_errno(message) else ValueError)(message)
-
-
-def _says_errno(message: str) -> bool:
-    return any(message.endswith(f": {os.strerror(number)}") for number in range(1, 50))
+    raise ValueError(message)
 
 
 def instruction_set() -> str:
@@ -190,7 +186,25 @@ class State(NamedTuple):
     c: Array | None = None
 
 
-class Network:
+class _Handled:
+    """What owns a handle of the library, which can be in one object and one process alone."""
+
+    _handle: ctypes.c_void_p
+    _free: str  # the function that frees it
+
+    def __del__(self) -> None:
+        if handle := self.__dict__.get("_handle"):
+            getattr(_library, self._free)(handle)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """What `copy` and `pickle` ask for: there is no such thing."""
+        raise TypeError(
+            f"A {type(self).__name__} can be neither copied nor pickled. Threads can share a "
+            "Network; another process makes its own: `Network.load(path)`."
+        )
+
+
+class Network(_Handled):
     """A network with its weights, which do not change.
 
     Attributes:
@@ -200,6 +214,7 @@ class Network:
 
     layout: Layout
     dtype: np.dtype
+    _free = "rnn_network_free"
 
     def __init__(
         self,
@@ -217,8 +232,9 @@ class Network:
             the others.
 
         Raises:
-          TypeError: `weights` are of no type that the ops have, or `layout` is missing.
-          ValueError: the vector is not one of such a network.
+          TypeError: `weights` are of no type that the ops have, `layout` is missing or no Layout,
+            or `num_threads` is no integer.
+          ValueError: the vector is not one of such a network, or `num_threads` is out of range.
         """
         if isinstance(weights, Canonical):
             if layout is not None:
@@ -228,13 +244,17 @@ class Network:
             raise TypeError("`layout` must say what network the vector `weights` is of.")
         else:
             params = np.asarray(weights)
+        if not isinstance(layout, Layout):
+            raise TypeError(
+                f"`layout` must be a weights.Layout; got {type(layout).__name__}, {layout!r}."
+            )
         if params.dtype.name not in _TYPES:
             raise TypeError(
                 f"`weights` must be of type {', '.join(_TYPES)}; got {params.dtype.name}."
             )
         if params.ndim != 1:
             raise ValueError(f"`weights` must be a vector [N]; got shape {list(params.shape)}.")
-        params = np.ascontiguousarray(params)
+        params = _dense(params)
         config = _config_of(params_header.resolved(layout), params.dtype)
         handle = ctypes.c_void_p()
         _call(
@@ -242,7 +262,7 @@ class Network:
             ctypes.byref(config),
             params.ctypes.data,
             params.size,
-            _int32("num_threads", num_threads),
+            _integer("num_threads", num_threads, 32),
             ctypes.byref(handle),
         )
         self._adopt(handle, params)
@@ -256,15 +276,18 @@ class Network:
           num_threads: see the constructor.
 
         Raises:
-          OSError: it cannot be read.
+          OSError: it cannot be opened.
+          ImportError: its weights are of bfloat16, and there is no ml_dtypes.
           ValueError: it is another kind of file, or damaged. Read those of other libraries by
             `weights.from_torch`, `from_onnx`, `read_keras_h5` and so on.
         """
+        with untrusted.opened(path):  # for Python's own errors
+            pass
         handle = ctypes.c_void_p()
         _call(
             "rnn_network_load",
             os.fsencode(path),
-            _int32("num_threads", num_threads),
+            _integer("num_threads", num_threads, 32),
             ctypes.byref(handle),
         )
         network = cls.__new__(cls)
@@ -345,16 +368,13 @@ class Network:
         """Starts `batch` sequences that come a step at a time, with states of zeros.
 
         Raises:
+          TypeError: `batch` is no integer.
           ValueError: the network is bidirectional, or `batch` is below 1.
         """
         return Stream(self, batch)
 
     def __repr__(self) -> str:
         return f"<Network {self.dtype.name} {self.layout}>"
-
-    def __del__(self) -> None:
-        if handle := self.__dict__.get("_handle"):
-            _library.rnn_network_free(handle)
 
     # ------------------------------------------------------------------------------------
 
@@ -372,18 +392,19 @@ class Network:
             "skip_input" if config.skip_input else "linear_input",
             config.num_proj,
         )
-        self.dtype = _dtype(_TYPES[config.type])
+        name = _TYPES[config.type]
+        self.dtype = bfloat16.dtype("The network") if name == "bfloat16" else np.dtype(name)
         self._D = config.bidirectional + 1
         self._P = config.num_proj or config.num_units
 
     def _array(self, name: str, value: ArrayLike) -> Array:
         array = np.asarray(value)
-        if array.dtype != self.dtype:
+        if array.dtype.name != self.dtype.name:
             raise ValueError(
                 f"`{name}` must be of the network's type, {self.dtype.name}; got "
                 f"{array.dtype.name}. Convert it by `astype`."
             )
-        return np.ascontiguousarray(array)
+        return _dense(array)
 
     def _state_shapes(self, B: int) -> tuple[tuple[int, int, int], ...]:
         L, H = self.layout.num_layers, self.layout.num_units
@@ -412,11 +433,14 @@ class Network:
         return State(*arrays)
 
 
-class Stream:
+class Stream(_Handled):
     """Sequences of a network that come a step at a time. One thread may use it at a time."""
+
+    _free = "rnn_stream_free"
 
     def __init__(self, network: Network, batch: int = 1) -> None:
         """Use `network.stream(batch)`."""
+        batch = _integer("batch", batch, 64)
         self._network = network  # which must outlive it
         self._batch = batch
         handle = ctypes.c_void_p()
@@ -449,12 +473,18 @@ class Stream:
         """Begins these rows anew, with states of zeros; all of them if None.
 
         Raises:
-          ValueError: there is no such row.
+          ValueError: there is no such row, or they are no integers.
         """
         if rows is None:
             _call("rnn_stream_reset", self._handle, None, 0)
             return
-        array = np.ascontiguousarray(rows, np.int64).reshape(-1)
+        array = np.asarray(rows)
+        if array.ndim != 1 or not (np.issubdtype(array.dtype, np.integer) or not array.size):
+            raise ValueError(
+                "`rows` must be a list of integers, such as [0, 2]; got "
+                f"{array.dtype.name} {list(array.shape)}."
+            )
+        array = np.ascontiguousarray(array, np.int64)
         _call("rnn_stream_reset", self._handle, array.ctypes.data, array.size)
 
     @property
@@ -473,19 +503,22 @@ class Stream:
         checked = self._network._checked(state, self._batch)
         _call("rnn_stream_set_state", self._handle, _address(checked.h), _address(checked.c))
 
-    def __del__(self) -> None:
-        if handle := self.__dict__.get("_handle"):
-            _library.rnn_stream_free(handle)
-
 
 def _address(array: Array | None) -> int | None:
     return None if array is None else array.ctypes.data
 
 
-def _int32(name: str, value: int) -> int:
-    if not -(2**31) <= value < 2**31:
-        raise ValueError(f"`{name}` must be a 32-bit integer; got {value}.")
+def _integer(name: str, value: int, bits: int) -> int:
+    """An integer for the library: ctypes would cut off what is larger."""
+    value = integer(name, value)
+    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        raise ValueError(f"`{name}` must be a {bits}-bit integer; got {value}.")
     return value
+
+
+def _dense(array: Array) -> Array:
+    """The values in the order of memory and of bytes that the library reads."""
+    return np.require(array, array.dtype.newbyteorder("="), ["C_CONTIGUOUS", "ALIGNED"])
 
 
 def _lengths(lengths: ArrayLike, B: int, T: int) -> Array:
@@ -501,23 +534,17 @@ def _lengths(lengths: ArrayLike, B: int, T: int) -> Array:
     return np.ascontiguousarray(array, np.int32)
 
 
-def _dtype(name: str) -> np.dtype:
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
-
-
 def _config_of(layout: Layout, dtype: np.dtype) -> _Config:
+    # The sizes have been seen to be positive.
+    sizes = {
+        name: _integer(name, getattr(layout, name), 64)
+        for name in ("num_layers", "num_units", "input_size", "num_proj")
+    }
     return _Config(
         struct_size=ctypes.sizeof(_Config),
         mode=_MODES.index(layout.rnn_mode),
         type=_TYPES.index(dtype.name),
         bidirectional=layout.direction == "bidirectional",
         skip_input=layout.skips_input,
-        num_layers=layout.num_layers,
-        num_units=layout.num_units,
-        input_size=layout.input_size,
-        num_proj=layout.num_proj if layout.has_projection else 0,
+        **sizes,
     )

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -284,6 +285,29 @@ def test_a_keras_model_computes_what_the_network_does(run, tmp_path):
     x = np.random.default_rng(1).normal(size=[5, 2, 3]).astype(np.float32)
     y = model(x.transpose(1, 0, 2)).numpy().transpose(1, 0, 2)
     np.testing.assert_allclose(golden.run(canonical, x).y, y, atol=2e-6)
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras' own
+def test_a_keras_model_of_bfloat16(run, tmp_path):
+    policy = {"dtype": "bfloat16", "recurrent_initializer": "glorot_uniform"}
+    model = keras.Sequential([keras.Input([None, 3]), keras.layers.GRU(4, **policy)])
+    model.save(tmp_path / "m.keras")
+    made = tmp_path / "o.safetensors"
+    assert run("convert", tmp_path / "m.keras", made, "--to", "torch").code == 0
+    kernel = weights.read_safetensors(made)["weight_ih_l0"]
+    assert kernel.dtype.name == "bfloat16"
+    z, r, n = np.split(model.get_weights()[0].T, 3)  # Keras' order of gates
+    np.testing.assert_array_equal(kernel, np.concatenate([r, z, n]))
+
+    # The same bytes without the text that says what they are.
+    model.save_weights(tmp_path / "m.weights.h5")
+    with h5py.File(tmp_path / "m.weights.h5", "a") as file:
+        arrays = []
+        file.visititems(lambda _, item: arrays.append(item) if "dtype" in item.attrs else None)
+        assert len(arrays) == 3
+        del arrays[0].attrs["dtype"]
+    result = run("convert", tmp_path / "m.weights.h5", tmp_path / "o.npz", "--to", "torch")
+    assert (result.code, "must hold numbers; it holds |V2" in result.err) == (2, True), result
 
 
 def test_onnx_files_hold_what_to_onnx_returns(run, tmp_path):

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import pathlib
 import pickle
 import shlex
 import struct
@@ -137,6 +138,36 @@ def test_convert_takes_the_names_that_inspect_shows(run, tmp_path, files, name):
         (converted,) = run("inspect", target, "--json").json["found"]
         for field in ("num_layers", "num_units", "input_size", "direction", "num_proj"):
             assert converted[field] == found[field]
+
+
+# Of each file of TensorFlow 1: mode, layers, units, input size, direction, projection.
+TF1 = {
+    "cudnn_lstm": ("lstm", 2, 4, 3, ONE, 0),
+    "cudnn_gru_bidirectional": ("gru", 2, 4, 3, BOTH, 0),
+    "cudnn_tanh": ("rnn_tanh or rnn_relu", 2, 4, 3, ONE, 0),
+    "basic_lstm_bidirectional": ("lstm", 1, 4, 3, BOTH, 0),
+    "lstm_proj": ("lstm", 2, 5, 3, BOTH, 2),
+}
+
+
+@pytest.mark.parametrize("name", TF1)
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_network_of_tensorflow_1_is_one_part(run, tmp_path, monkeypatch, name, twice):
+    """And the command that is shown converts it."""
+    golden = pathlib.Path(__file__).parents[1] / "golden" / "tf1" / f"{name}.npz"
+    with np.load(golden) as arrays:
+        variables = {k[10:]: arrays[k] for k in arrays if k.startswith("variables/")}
+    scopes = ["one", "two/inside"] if twice else [""]
+    monkeypatch.chdir(tmp_path)
+    np.savez("a.npz", **{f"{s}/{k}".lstrip("/"): v for s in scopes for k, v in variables.items()})
+    every = run("inspect", "a.npz", "--json").json["found"]
+    assert [found["name"] for found in every] == [scope or "(top level)" for scope in scopes]
+    for found in every:
+        assert tuple(found[field] for field in FIELDS[1:]) == TF1[name]
+        result = run(*shlex.split(found["how"])[1:], "--force")
+        assert result.code == 0, result.err
+        (converted,) = run("inspect", "params.npz", "--json").json["found"]
+        assert [converted[f] for f in FIELDS[2:]] == [found[f] for f in FIELDS[2:]]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tf_cudnn_rnn.keras
 from tests.docs import pages
 from tests.python import subprocesses
-from tf_cudnn_rnn import _library, raw_ops, weights
+from tf_cudnn_rnn import _library, raw_ops, runtime, weights
 
 PAGE = (pages.ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 # What stands in bold, as code, before an answer.
@@ -24,7 +24,7 @@ QUOTED = [
 ]
 
 
-def op(**changes):
+def op(ops=raw_ops, **changes):
     arguments = {
         "input": np.zeros([3, 2, 4], np.float32),
         "input_h": np.zeros([1, 2, 4], np.float32),
@@ -32,7 +32,7 @@ def op(**changes):
         "params": np.zeros([tf_cudnn_rnn.params_size("lstm", 1, 4, 4)], np.float32),
         "sequence_lengths": [3, 3],
     }
-    return raw_ops.CudnnRNNV3(**{**arguments, **changes})
+    return ops.CudnnRNNV3(**{**arguments, **changes})
 
 
 def backward_after_inference():
@@ -51,6 +51,29 @@ def backward_after_inference():
         output_h_backprop=forward.output_h,
         output_c_backprop=forward.output_c,
     )
+
+
+def gradient_after_inference():
+    x = tf.zeros([3, 2, 4])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = op(input=x, is_training=False).output
+    tape.gradient(y, x)
+
+
+def without_a_runtime(folder):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(runtime, "_FOLDER", folder)
+        return runtime.library_path()
+
+
+def call_by_position(folder):
+    """A signature of two inputs, called as if they had no names."""
+    model = tf.Module()
+    spec = tf.TensorSpec([2])
+    model.add = tf.function(lambda x, y: x + y, input_signature=[spec, spec])
+    tf.saved_model.save(model, str(folder), model.add)
+    return tf.saved_model.load(str(folder)).signatures["serving_default"](tf.zeros([2]))
 
 
 def in_a_process(*attempts, **environment):
@@ -117,6 +140,13 @@ def messages(folder):
     pickle = folder / "model.pt"
     pickle.write_bytes(b"\x80\x04.")
     x = tf.zeros([2, 5, 3])
+    states = tf.zeros([1, 2, 4])
+    two_types = {
+        "input": tf.zeros([3, 2, 4], tf.float64),
+        "input_h": states,
+        "input_c": states,
+        "params": tf.zeros([160]),
+    }
     layers = tf_cudnn_rnn.keras
     texts = [
         without_the_library_and_then_with_it(folder / "own"),
@@ -131,9 +161,19 @@ def messages(folder):
         said(op, sequence_lengths=[4, 3]),
         said(op, params=np.zeros([5], np.float32)),
         said(op, input=np.zeros([3, 4], np.float32)),
+        said(tf.function(op), ops=tf.raw_ops, input=np.zeros([3, 4], np.float32)),
+        *(
+            said(call, **wrong)
+            for call in (op, tf.function(op))
+            for wrong in ({"rnn_mode": "LSTM"}, two_types)
+        ),
         said(op, input_h=np.zeros([1, 3, 4], np.float32)),
         said(op, seed=1, rng_seed=[1, 2]),
+        said(gradient_after_inference),
         said(backward_after_inference),
+        said(without_a_runtime, folder),
+        said(call_by_position, folder / "signature"),
+        said(keras.saving.load_model, folder / "signature"),
         said(weights.from_torch, str(pickle), "lstm"),
         said(layers.load_model, str(folder / "model.h5")),
         # What Keras says of a class that nobody registered, as this library's are.

@@ -24,8 +24,14 @@ def test_it_fails_without_the_library_and_learns_with_it(capsys):
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     path = str(tmp_path_factory.mktemp("saved_model"))
-    gpu_saved_model_writer.main(path)
+    gpu_saved_model_writer.main([path])
     return path
+
+
+def test_the_writer_explains_itself(capsys):
+    with pytest.raises(SystemExit):
+        gpu_saved_model_writer.main(["--help"])
+    assert "frames float32 [B, T, 8]" in capsys.readouterr().out
 
 
 def test_the_graph_is_one_of_builtin_nodes(path):
@@ -59,7 +65,7 @@ def test_each_miss_is_a_failure(monkeypatch, capsys, fails_without, required, al
 
     def stand_in(*arguments):
         if arguments[0] == gpu_saved_model.WRITER:
-            gpu_saved_model_writer.main(arguments[1])
+            gpu_saved_model_writer.main([str(arguments[1])])
             return subprocess.CompletedProcess([], 0, "", "")
         return subprocess.CompletedProcess([], int(fails_without), "", "a message")
 

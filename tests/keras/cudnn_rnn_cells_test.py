@@ -232,6 +232,28 @@ def test_a_matrix_of_low_rank_beside_a_frozen_kernel():
     assert np.abs(model.predict(data()[0], verbose=0) - expected).max() > 1e-4
 
 
+def test_what_stands_in_a_variables_place_is_checked():
+    rnn = separate()
+    model = model_of(rnn)
+    variable = rnn.cells[1].input_kernel
+    rnn.cells[1].input_kernel = tf.transpose(variable)  # as many elements
+    with pytest.raises(
+        ValueError,
+        match=r"`input_kernel` of cell 'layer_0_backward' must have shape \[18, 3\]; got \[3, 18\]",
+    ):
+        model(data()[0])
+    weights = separate()
+    weights.build((None, None, I))
+    before = rnn.cells[0].get_weights()
+    with pytest.raises(ValueError, match="of cell 'layer_0_backward' must be a variable to be set"):
+        rnn.set_canonical_weights(weights.canonical_weights())
+    for one, other in zip(rnn.cells[0].get_weights(), before, strict=True):
+        np.testing.assert_array_equal(one, other)
+    rnn.cells[1].input_kernel = variable
+    rnn.set_canonical_weights(weights.canonical_weights())
+    assert_same_weights(rnn, weights)
+
+
 # ------------------------------------------------------------------------------------
 # Files
 # ------------------------------------------------------------------------------------
@@ -240,6 +262,17 @@ def test_a_matrix_of_low_rank_beside_a_frozen_kernel():
 def file_pair(optimizers=(None, None)) -> list[keras.Model]:
     layers = pair(dtype="float32")
     return [model_of(layer, it) for layer, it in zip(layers, optimizers, strict=True)]
+
+
+@pytest.mark.parametrize("separate_weights", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_files_of_other_types(dtype, separate_weights, tmp_path):
+    layer = stacks.built("gru", dtype=dtype, separate_weights=separate_weights)
+    model = model_of(layer, None)
+    model.save(tmp_path / "m.keras")
+    loaded = keras.saving.load_model(tmp_path / "m.keras").layers[0]
+    assert loaded.variable_dtype == dtype
+    assert_same_weights(loaded, layer)
 
 
 @pytest.mark.parametrize("source", [0, 1], ids=["from one variable", "from several"])

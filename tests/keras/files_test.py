@@ -149,6 +149,12 @@ def test_only_keras_files(tmp_path):
         load_model(path)
 
 
+def test_a_saved_model_is_for_tensorflow(tmp_path):
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    with pytest.raises(ValueError, match="must be a .keras file; .*tf.saved_model.load"):
+        load_model(tmp_path)
+
+
 def test_files_that_do_not_exist(tmp_path):
     with pytest.raises(ValueError, match=r"`filepath` must name a file; there is no .*a\.keras"):
         load_model(tmp_path / "a.keras")

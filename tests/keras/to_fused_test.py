@@ -70,6 +70,84 @@ def test_training_goes_on(optimizer):
     assert int(fused.optimizer.iterations) == 5
 
 
+def own_activation(x):
+    return keras.ops.tanh(x)
+
+
+def own_loss(y, predicted):
+    return keras.ops.mean((y - predicted) ** 2)
+
+
+class OwnLoss(keras.losses.Loss):
+    def call(self, y, predicted):
+        return own_loss(y, predicted)
+
+
+class OwnMetric(keras.metrics.MeanSquaredError):
+    pass
+
+
+class OwnSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    def __call__(self, step):
+        return 0.01
+
+    def get_config(self):
+        return {}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        lambda: {"loss": own_loss},
+        lambda: {"loss": lambda y, predicted: keras.ops.mean((y - predicted) ** 2)},
+        lambda: {"loss": OwnLoss()},
+        lambda: {"metrics": [OwnMetric(name="own"), own_loss]},
+        lambda: {"optimizer": keras.optimizers.SGD(OwnSchedule(), momentum=0.5)},
+    ],
+    ids=["loss", "lambda", "class of a loss", "metrics", "schedule"],
+)
+def test_own_objects_of_compile_need_no_registration(options):
+    model = trained(**options())
+    fused = to_fused(model)
+    back = to_keras(fused)
+    histories = [m.fit(*data(), epochs=2, verbose=0).history for m in (model, fused, back)]
+    for history in histories[1:]:
+        assert history.keys() == histories[0].keys()
+        np.testing.assert_allclose(history["loss"], histories[0]["loss"], rtol=1e-5)
+
+
+def _dense_between(*activations) -> keras.Model:
+    layers = [keras.layers.Dense(I, activation=activation) for activation in activations]
+    return keras.Sequential([keras.Input([T, I]), *layers, keras.layers.LSTM(H)])
+
+
+def test_own_functions_of_layers_need_no_registration():
+    model = _dense_between(own_activation)
+    assert_same_model(to_fused(model), model)
+    assert to_fused(model).layers[0].activation is own_activation
+
+
+def test_what_keras_cannot_make_again_is_said_with_the_way_out():
+    def another():
+        def own_activation(x):
+            return x
+
+        return own_activation
+
+    with pytest.raises(ValueError, match="two classes or functions.*own_activation.*accelerate"):
+        to_fused(_dense_between(own_activation, another()))
+    with pytest.raises(ValueError, match="two classes .*register_keras_serializable"):
+        to_keras(_dense_between(own_activation, another()))
+    model = keras.Sequential(
+        [
+            keras.Input([T, I]),
+            keras.layers.LSTM(H, kernel_initializer=lambda *_, **__: np.ones([I, 4 * H])),
+        ]
+    )
+    with pytest.raises(ValueError, match="`model` must be of what Keras can make again.*accelerat"):
+        to_fused(model)
+
+
 def test_a_model_that_has_not_been_trained_or_compiled():
     fused = to_fused(compiled())
     fused.fit(*data(), verbose=0)
@@ -142,6 +220,21 @@ def test_what_is_for_accelerate(model, message):
     model(tf.zeros([2, T, I]))
     with pytest.raises(ValueError, match=f"{message}.*Call tf_cudnn_rnn.keras.accelerate.model."):
         to_fused(model)
+
+
+class WithoutArguments(InCode):
+    """As most people write it: its config has arguments that it does not take."""
+
+    def __init__(self):
+        super().__init__()
+
+
+def test_a_class_that_keras_cannot_make_again():
+    model = WithoutArguments()
+    model(tf.zeros([2, T, I]))
+    for make, way_out in ((to_fused, "Call .*accelerate"), (to_keras, "Register its own classes")):
+        with pytest.raises(ValueError, match=rf"WithoutArguments is not: .*\. {way_out}"):
+            make(model)
 
 
 def test_it_says_what_is_wrong():

@@ -1,16 +1,21 @@
 """tf_cudnn_rnn.runtime: the ops' results on NumPy arrays, without TensorFlow."""
 
 import concurrent.futures
+import copy
+import dataclasses
 import itertools
 import json
 import os
 import pathlib
+import pickle
+import re
 import shutil
 import subprocess
 
 import numpy as np
 import pytest
 
+import tf_cudnn_rnn
 from tests.python import running, subprocesses
 from tests.reference import judge
 from tf_cudnn_rnn import runtime, weights
@@ -196,14 +201,8 @@ def test_tensorflow_is_not_imported(hidden):
     subprocesses.run_code(hidden + USE)
 
 
-def test_both_in_one_process():
-    code = """
-import tf_cudnn_rnn
-from tf_cudnn_rnn import runtime
-import tensorflow as tf
-assert runtime.instruction_set() == tf_cudnn_rnn.instruction_set()
-"""
-    subprocesses.run_code(code)
+def test_the_engine_is_one():
+    assert runtime.instruction_set() == tf_cudnn_rnn.instruction_set()
 
 
 def test_a_wrong_instruction_set_is_refused():
@@ -342,13 +341,95 @@ def test_any_damage_ends_in_an_error(file, tmp_path):
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(OSError, match="nowhere.safetensors: No such file"):
+    with pytest.raises(FileNotFoundError, match="nowhere.safetensors"):
         runtime.Network.load(tmp_path / "nowhere.safetensors")
-    with pytest.raises((OSError, ValueError), match=str(tmp_path)):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        runtime.Network.load(tmp_path / ("d/" * 300 + "nowhere"))
+    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
         runtime.Network.load(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe must be a file"):
+        runtime.Network.load(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="null byte"):
+        runtime.Network.load(f"{tmp_path / 'pipe'}\0")
     (tmp_path / "other").write_bytes(b"\x89PNG" + bytes(100))
     with pytest.raises(ValueError, match="other: It is no file of a network"):
         runtime.Network.load(tmp_path / "other")
+
+
+def test_bfloat16_needs_ml_dtypes(tmp_path):
+    network_of(small_case(dtype=running.DTYPES["bfloat16"])).save(tmp_path / "network.safetensors")
+    code = f"""
+import sys
+import tf_cudnn_rnn.runtime as runtime
+sys.modules["ml_dtypes"] = None
+try:
+    runtime.Network.load({str(tmp_path / "network.safetensors")!r})
+except ImportError as error:
+    print(error)
+"""
+    printed = subprocesses.run_code(code)
+    assert printed.startswith("The network is of type bfloat16, which needs ml_dtypes: run `pip")
+
+
+# ------------------------------------------------------------------------------------
+# Arrays and objects of all kinds
+# ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float", "double", "half"])
+def test_arrays_may_lie_as_they_like(dtype):
+    case = small_case(dtype=running.DTYPES[dtype], time_major=False)
+    network = network_of(case)
+    expected, _ = network(case.x)
+    other_order = case.x.dtype.newbyteorder()
+    odd = np.empty(case.x.nbytes + 1, np.uint8)[1:].view(case.x.dtype).reshape(case.x.shape)
+    odd[...] = case.x
+    for x in (case.x.astype(other_order), np.asfortranarray(case.x), case.x[::-1][::-1], odd):
+        np.testing.assert_array_equal(network(x)[0], expected)
+    swapped = runtime.Network(case.params.astype(other_order), layout_of(case.config))
+    np.testing.assert_array_equal(swapped(case.x)[0], expected)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_handles_are_not_copied(copied):
+    network = network_of(small_case())
+    with pytest.raises(TypeError, match="Network can be neither copied nor pickled. .*load"):
+        copied(network)
+    with pytest.raises(TypeError, match="Stream can be neither"):
+        copied(network.stream())
+
+
+def test_a_forked_process_uses_and_frees_a_network_with_threads():
+    code = """
+import os
+import signal
+import time
+import numpy as np
+import tf_cudnn_rnn.runtime as runtime
+from tf_cudnn_rnn import weights
+layout = weights.Layout("lstm", 1, 256, 256)
+network = runtime.Network(np.full(layout.size, 0.01, np.float32), layout, num_threads=2)
+x = np.ones([32, 20, 256], np.float32)
+expected, _ = network(x)
+def is_asleep(thread):
+    with open(f"/proc/self/task/{thread}/stat") as file:
+        return file.read().rpartition(") ")[2].startswith("S")
+helpers = [thread for thread in os.listdir("/proc/self/task") if int(thread) != os.getpid()]
+while not all(map(is_asleep, helpers)):  # waiting for work
+    time.sleep(0.01)
+assert helpers
+child = os.fork()
+if not child:
+    signal.alarm(60)  # ends it if it hangs
+    assert np.array_equal(network(x)[0], expected)
+    del network
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+    # Python 3.12 warns of forks where there are threads.
+    code = "import warnings; warnings.simplefilter('ignore')\n" + code
+    assert subprocesses.run_code(code) == "0\n"
 
 
 # ------------------------------------------------------------------------------------
@@ -388,6 +469,26 @@ def test_what_does_not_fit_is_refused():
         (lambda: network.stream(0), ValueError, r"batch must be in \[1, "),
         (lambda: stream.step(case.x[0, 0]), ValueError, r"\[B, I\] = \[3, 4\]"),
         (lambda: stream.reset([3]), ValueError, r"rows must be in \[0, 2\], got 3"),
+        (lambda: stream.reset([0.5]), ValueError, r"`rows` must be .* got float64 \[1\]"),
+        (
+            lambda: stream.reset([True, False, True]),
+            ValueError,
+            r"`rows` must be .* got bool \[3\]",
+        ),
+        (lambda: stream.reset(1), ValueError, r"`rows` must be a list .* got int64 \[\]"),
+        (lambda: network.stream(1.5), TypeError, "`batch` must be an integer; got 1.5"),
+        (lambda: network.stream(2**64 + 1), ValueError, "`batch` must be a 64-bit integer"),
+        (
+            lambda: runtime.Network(case.params, layout, num_threads=2.0),
+            TypeError,
+            "`num_threads` must be an integer; got 2.0",
+        ),
+        (
+            lambda: runtime.Network(case.params, dataclasses.replace(layout, num_units=2**64 + 6)),
+            ValueError,
+            "`num_units` must be a 64-bit integer",
+        ),
+        (lambda: runtime.Network(case.params, "lstm"), TypeError, "must be a weights.Layout; got"),
     ]:
         with pytest.raises(kind, match=message):
             call()
@@ -419,6 +520,26 @@ def test_the_library_shows_its_interface_alone():
     assert all("@@RNN_RUNTIME_1" in line for line in listed if "rnn_" in line.split()[-1])
 
 
+# Of glibc 2.28 and GCC 8, which the wheels promise (tools/wheels.py).
+OLDEST = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 25)}
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    "library",
+    [runtime.library_path(), tf_cudnn_rnn.library_path()],
+    ids=["runtime", "ops"],
+)
+def test_older_systems_have_what_the_libraries_need(library):
+    listed = subprocess.run(
+        ["nm", "-D", "--undefined-only", library], capture_output=True, text=True, check=True
+    ).stdout
+    needed = re.findall(r"(\w+)@(GLIBC|GLIBCXX)_([\d.]+)", listed)
+    assert needed
+    for name, kind, version in needed:
+        assert tuple(map(int, version.split("."))) <= OLDEST[kind], name
+
+
 @needs_gcc
 def test_the_example_in_c(tmp_path):
     (command,) = [line for line in DOC.read_text().splitlines() if line.startswith("gcc ")]
@@ -447,6 +568,21 @@ def test_the_example_in_c(tmp_path):
         angles = np.float32(0.1) * (step + np.arange(4, dtype=np.float32))
         y = stream.step(np.sin(angles))
     np.testing.assert_allclose(np.array(result.stdout.split(), float), y, rtol=0, atol=1e-6)
+    os.mkfifo(tmp_path / "pipe")
+    failed = subprocess.run(
+        ["./stream", "pipe"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert failed.stderr.startswith("pipe: It must be a file; it is a folder, a pipe or a device.")
+    far = "a/" * 400 + "nowhere"
+    failed = subprocess.run(
+        ["./stream", far], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert failed.stderr.endswith("a/a/nowhere: No such file or directory\n")
     failed = subprocess.run(
         ["./stream", "nowhere"], cwd=tmp_path, capture_output=True, text=True, check=False
     )

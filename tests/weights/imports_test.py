@@ -47,5 +47,7 @@ def test_numpy_is_enough():
     assert result.returncode == 0, result.stderr
     bfloat16, h5 = result.stdout.splitlines()
     assert bfloat16.startswith("bias_hh_l0 in ")
-    assert bfloat16.endswith("is of type BF16, which needs ml_dtypes.")
+    assert bfloat16.endswith(
+        "is of type bfloat16, which needs ml_dtypes: run `pip install ml_dtypes`."
+    )
     assert h5 == "read_keras_h5 needs h5py, which is not installed."

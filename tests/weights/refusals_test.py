@@ -349,6 +349,13 @@ def without(state: dict, *keys: str) -> dict:
             torch_state(3, 3, 2),
             "lstm",
             None,
+            "`weight_hh_l0` must have shape [4H, H] for `rnn_mode` lstm; got [6, 2]. 3 gates make "
+            "a GRU.",
+        ),
+        (
+            torch_state(4, 3, 2) | {"weight_ih_l0": zeros(6, 3)},
+            "lstm",
+            None,
             "`weight_ih_l0` must have shape [4H, I]; got [6, 3].",
         ),
         (

@@ -2,9 +2,8 @@
 
 import collections
 import dataclasses
-import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tf_cudnn_rnn import _library
@@ -19,6 +18,7 @@ from tf_cudnn_rnn._formats import (
     params_header,
     safetensors,
     saved_model,
+    tf1,
     untrusted,
 )
 from tf_cudnn_rnn._formats import torch as torch_format
@@ -38,11 +38,7 @@ _STACKS: dict[str, RnnMode] = {
     "CudnnRNNRelu": "rnn_relu",
 }
 _OTHER_CLASSES = ("RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
-_LSTM_CELL = re.compile(r"(?P<scope>.*?)(?:basic_lstm_cell|lstm_cell|lstm_fused_cell)[_\d]*/kernel")
-_TF1_CUDNN = re.compile(
-    r"(?P<scope>.*?)(?:(?P<lstm>cudnn_compatible_lstm_cell)/kernel"
-    r"|(?P<gru>cudnn_compatible_gru_cell)/gates/kernel|(?P<rnn>basic_rnn_cell)/kernel)"
-)
+_TF1_MODES = {"cudnn_compatible_gru_cell": "gru", "basic_rnn_cell": SIMPLE}  # others: lstm
 
 
 @dataclasses.dataclass
@@ -516,7 +512,7 @@ def _safetensors(path: str, shown_path: str) -> Iterator[Found]:
 def _npz(path: str, shown_path: str) -> Iterator[Found]:
     headers = npz.read_npz_headers(path)
     yield from _torch(headers, shown_path)
-    yield from _tf1(headers, shown_path)
+    yield from _tf1({key: header.shape for key, header in headers.items()}, shown_path)
     if params_header.NPZ_KEY in headers:
         # The header is an array, and they come together.
         header = npz.read_npz(path)[params_header.NPZ_KEY]
@@ -536,25 +532,36 @@ def _npz(path: str, shown_path: str) -> Iterator[Found]:
             yield found
 
 
-def _tf1(keys: Mapping[str, Any], shown_path: str) -> Iterator[Found]:
-    """Cells of TensorFlow 1, by the keys of their variables."""
-    seen = set()
-    for key in keys:
-        for pattern, kind in ((_TF1_CUDNN, "tf1-cudnn"), (_LSTM_CELL, "tf1-lstm-cell")):
-            match = pattern.fullmatch(key)
-            if not match or (match["scope"], kind) in seen:
-                continue
-            seen.add((match["scope"], kind))
-            found = Found(match["scope"].rstrip("/"), f"TensorFlow 1 ({kind})")
-            found.rnn_mode = "lstm"
-            if kind == "tf1-cudnn":
-                found.rnn_mode = "lstm" if match["lstm"] else "gru" if match["gru"] else SIMPLE
-            mode = "rnn_tanh" if found.rnn_mode == SIMPLE else found.rnn_mode
-            # Cells of the other kind are all LSTMs.
-            options = {"mode": mode} if kind == "tf1-cudnn" else {}
-            target = ("params.npz", "params")
-            found.how = _convert(shown_path, *target, source_format=kind, **options)
-            yield found
+def _tf1(shapes: Mapping[str, Sequence[int]], shown_path: str) -> Iterator[Found]:
+    """Networks of TensorFlow 1, by the keys of their variables."""
+    every = tf1.networks(shapes)
+    for network in every:
+        kind = "tf1-lstm-cell" if network.cell in tf1.LSTM_CELLS else "tf1-cudnn"
+        found = Found(network.scope or "(top level)", f"TensorFlow 1 ({kind})")
+        found.rnn_mode = _TF1_MODES.get(network.cell, "lstm")
+        found.num_layers = network.num_layers
+        found.direction = "bidirectional" if network.is_bidirectional else "unidirectional"
+        _take_tf1_sizes(found, {leaf: [*shapes[key]] for leaf, key in network.first.items()})
+        options = {"scope": network.scope if len(every) > 1 else ""}
+        if kind == "tf1-cudnn":
+            options["mode"] = "rnn_tanh" if found.rnn_mode == SIMPLE else found.rnn_mode
+        found.how = _convert(shown_path, "params.npz", "params", source_format=kind, **options)
+        yield found
+
+
+def _take_tf1_sizes(found: Found, leaves: Mapping[str, list[int]]) -> None:
+    """Takes over what the shapes of the first layer's variables tell, if they fit each other."""
+    # Of a GRU's three gates the last has variables of its own.
+    of, gates = {"lstm": ("", 4), "gru": ("gates/", 2)}.get(found.rnn_mode or "", ("", 1))
+    kernel, bias = leaves.get(f"{of}kernel"), leaves.get(f"{of}bias")
+    projection = leaves.get("projection/kernel")
+    if not kernel or not bias or len(kernel) != 2 or len(bias) != 1 or kernel[1] != bias[0]:
+        return
+    H = bias[0] // gates
+    P = H if projection is None else projection[-1] if len(projection) == 2 else 0
+    if bias[0] % gates == 0 and 0 < P < kernel[0] and H:
+        found.num_units, found.input_size = H, kernel[0] - P
+        found.num_proj = P if projection is not None else 0
 
 
 def _checkpoint(path: str, shown_path: str) -> Iterator[Found]:

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from tf_cudnn_rnn._formats import untrusted
+from tf_cudnn_rnn._formats import bfloat16, untrusted
 from tf_cudnn_rnn._types import Array
 
 # Of the processor, besides that for the bytes there are: some thousand arrays.
@@ -38,6 +38,8 @@ _PIECE = 4 << 20  # bytes that are handed over at once
 _MAX_NAMES = 10_000
 _MAX_DEPTH = 32
 _MAX_MEMBERS = 100_000
+# How NumPy sees bfloat16 in a file of Keras.
+_OPAQUE = "|V2"
 # What the other process hands over: layers of Keras 2 or arrays of Keras 3, or what they are.
 _LAYERS, _ARRAYS, _LAYER_HEADERS, _ARRAY_HEADERS = "layers", "arrays", "layer_headers", "headers"
 # Of a file of Keras 3, what the model's weights are in.
@@ -169,7 +171,7 @@ def receive(stream: io.BufferedIOBase, size: int) -> Iterator[tuple[str, str, li
     for name, class_name, arrays in json.loads(line):
         layer = []
         for dtype, shape in arrays:
-            array = np.empty(shape, dtype)
+            array = np.empty(shape, _dtype(dtype, name))
             allowance.take(array.nbytes, name)
             if array.size:
                 content = array.reshape(-1).view(np.uint8).data
@@ -184,7 +186,9 @@ def _receive_headers(stream: BinaryIO) -> Iterator[tuple[str, str, list[untruste
     if not line.endswith(b"\n"):
         raise EOFError
     for name, class_name, arrays in json.loads(line):
-        headers = [untrusted.ArrayHeader(np.dtype(dtype), tuple(shape)) for dtype, shape in arrays]
+        headers = [
+            untrusted.ArrayHeader(_dtype(dtype, name), tuple(shape)) for dtype, shape in arrays
+        ]
         yield name, class_name, headers
 
 
@@ -435,9 +439,30 @@ def sizes(dataset: Any, where: str) -> tuple[int, int | None]:
         raise ValueError(
             f"{where} must be stored as it is, or with gzip or lzf; it has the filters {filters}."
         )
-    if dtype.kind not in "biuf" or dtype.itemsize > 8 or shape is None:
+    is_number = (dtype.kind in "biuf" and dtype.itemsize <= 8) or _is_bfloat16(dataset, where)
+    if not is_number or shape is None:
         raise ValueError(f"{where} must hold numbers; it holds {untrusted.shown(str(dtype))}.")
     return math.prod(shape) * dtype.itemsize, None if filters else stored
+
+
+def _is_bfloat16(dataset: Any, where: str) -> bool:
+    """Whether it is what Keras makes of bfloat16: two bytes each, and a text that says so."""
+    return (
+        dataset.dtype.str == _OPAQUE
+        and dataset.dtype.names is None
+        and _has_attribute(dataset, "dtype", where)
+        and str(_attribute(dataset, "dtype", where)) == "bfloat16"
+    )
+
+
+def _dtype(text: str, name: str) -> np.dtype[Any]:
+    """The type that the other process tells of an array."""
+    # It hands over no others that are opaque.
+    return (
+        bfloat16.dtype(f"{untrusted.shown(name)} in the file")
+        if text == _OPAQUE
+        else np.dtype(text)
+    )
 
 
 def _pieces(dataset: Any) -> Iterator[Array]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tf_cudnn_rnn._formats import untrusted, wire
+from tf_cudnn_rnn._formats import bfloat16, untrusted, wire
 from tf_cudnn_rnn._formats.onnx import OPS, OnnxNode
 from tf_cudnn_rnn._types import Array
 
@@ -111,11 +111,7 @@ class FileNode(NamedTuple):
 def _numpy_dtype(name: str, where: str) -> np.dtype[Any]:
     if name != "bfloat16":
         return np.dtype(name)
-    try:
-        import ml_dtypes
-    except ImportError as error:
-        raise ImportError(f"Weights of {where} are bfloat16, which needs ml_dtypes.") from error
-    return np.dtype(ml_dtypes.bfloat16)
+    return bfloat16.dtype(f"A weight of {where}")
 
 
 def read_nodes(path: str | os.PathLike[str]) -> list[FileNode]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tf_cudnn_rnn._formats import untrusted
+from tf_cudnn_rnn._formats import bfloat16, untrusted
 from tf_cudnn_rnn._types import Array
 
 _DTYPES = {
@@ -33,11 +33,7 @@ _RANKS = ("BOOL", "U8", "I8", "I16", "U16", "F16", "BF16", "I32", "U32", "F32", 
 
 def _dtype(name: str, where: str) -> np.dtype[Any]:
     if name == "BF16":
-        try:
-            import ml_dtypes
-        except ImportError as error:
-            raise ImportError(f"{where} is of type BF16, which needs ml_dtypes.") from error
-        return np.dtype(ml_dtypes.bfloat16)
+        return bfloat16.dtype(where)
     if name not in _DTYPES:
         known = ", ".join([*_DTYPES, "BF16"])
         raise ValueError(

@@ -1,7 +1,7 @@
 """TensorFlow 1: variables of tf.contrib.cudnn_rnn and of the LSTM cells, by checkpoint key."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -63,6 +63,46 @@ class _Place(NamedTuple):
     backward: bool
 
 
+class Network(NamedTuple):
+    """What keys tell of a network: its scope and cell, and the keys of its first layer's leaves."""
+
+    scope: str
+    cell: str
+    num_layers: int
+    is_bidirectional: bool
+    first: dict[str, str]
+
+
+def networks(keys: Iterable[str]) -> list[Network]:
+    """The networks that the two readers can find by their scopes."""
+    key_pattern = re.compile(rf"(?P<path>.*?)/(?P<leaf>{_LEAVES})")
+    cells = (*CUDNN_CELLS.values(), *LSTM_CELLS)
+    found: dict[tuple[str, str], dict[_Place, dict[str, str]]] = {}
+    for key in sorted(keys):
+        match = key_pattern.fullmatch(key)
+        path = _PATH.fullmatch(match["path"]) if match else None
+        cell = re.sub(r"_\d+$", "", path["cell"]) if path else None
+        if match and path and cell in cells:
+            place = _place(path)
+            places = found.setdefault((place.scope, cell), {})
+            places.setdefault(place, {})[match["leaf"]] = key
+    return [
+        Network(
+            scope,
+            cell,
+            1 + max(place.layer for place in places),
+            any(place.backward for place in places),
+            places.get(_Place(scope, 0, False), {}),
+        )
+        for (scope, cell), places in found.items()
+    ]
+
+
+def _place(path: re.Match[str]) -> _Place:
+    way = path["way"] or path["only"]
+    return _Place(path["scope"] or "", int(path["stacked"] or path["layer"] or 0), way == "bw")
+
+
 def _find(
     variables: Mapping[str, ArrayLike], cells: tuple[str, ...], scope: str | None, slot: str | None
 ) -> dict[_Place, dict[str, str]]:
@@ -77,10 +117,7 @@ def _find(
         path = _PATH.fullmatch(match["path"]) if match else None
         if not match or not path or not re.fullmatch(rf"(?:{named})(?:_\d+)?", path["cell"]):
             continue
-        way = path["way"] or path["only"]
-        layer = int(path["stacked"] or path["layer"] or 0)
-        place = _Place(path["scope"] or "", layer, way == "bw")
-        found.setdefault(place, {})[match["leaf"]] = key
+        found.setdefault(_place(path), {})[match["leaf"]] = key
     scopes = sorted({place.scope for place in found})
     if scope is None and len(scopes) > 1:
         listed = base.listed(map(repr, scopes))

@@ -195,6 +195,12 @@ def _sizes(
     """Returns H, I and P, which the first layer's matrices tell."""
     G = base.check_mode(rnn_mode)
     GH = base.gate_letters(G)
+    if not projects:  # whose gates tell another cell apart
+        recurrent = arrays["weight_hh", 0, False]
+        if recurrent.ndim != 2 or recurrent.shape[0] != G * recurrent.shape[1]:
+            raise base.wrong_gates(
+                f"{prefix}weight_hh_l0", f"[{GH}, H]", recurrent.shape, rnn_mode, rows_first=True
+            )
     input_kernel = arrays["weight_ih", 0, False]
     if input_kernel.ndim != 2 or 0 in input_kernel.shape or input_kernel.shape[0] % G:
         raise ValueError(
@@ -202,11 +208,6 @@ def _sizes(
         )
     H, I = input_kernel.shape[0] // G, input_kernel.shape[1]
     if not projects:
-        recurrent = arrays["weight_hh", 0, False]
-        if recurrent.ndim != 2 or recurrent.shape[0] != G * recurrent.shape[1]:
-            raise base.wrong_gates(
-                f"{prefix}weight_hh_l0", f"[{GH}, H]", recurrent.shape, rnn_mode, rows_first=True
-            )
         return H, I, H
     projection = arrays["weight_hr", 0, False]
     if projection.ndim != 2 or projection.shape[1] != H or not 0 < projection.shape[0] < H:

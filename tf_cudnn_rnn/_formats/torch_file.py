@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tf_cudnn_rnn._formats import untrusted
+from tf_cudnn_rnn._formats import bfloat16, untrusted
 from tf_cudnn_rnn._types import Array
 
 ENDINGS = (".pt", ".pth")
@@ -48,13 +48,10 @@ def array(tensor: Any, name: str) -> Array:
     """
     tensor = tensor.detach()
     if str(tensor.dtype) == "torch.bfloat16":
-        try:
-            import ml_dtypes
-        except ImportError as error:
-            raise ImportError(f"`{name}` is of type bfloat16, which needs ml_dtypes.") from error
         import torch
 
-        return tensor.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        values = tensor.contiguous().view(torch.int16).numpy()
+        return values.view(bfloat16.dtype(f"`{untrusted.shown(name)}`"))
     try:
         return tensor.numpy()
     except (RuntimeError, TypeError) as error:  # quantised, sparse, or of 8 bits

@@ -100,13 +100,13 @@ class Joined(tf.Module):
         parts.sort(key=lambda part: part[0].offset)
 
     def tensor(self) -> tf.Tensor:
-        """The vector, of what the cells' attributes are now."""
+        """The vector, of what the cells' attributes are now.
+
+        Raises:
+          ValueError: one is of another shape.
+        """
         return tf.concat(
-            [
-                tf.reshape(keras.ops.convert_to_tensor(getattr(cell, group.name.kind)), [-1])
-                for group, cell in self._parts
-            ],
-            axis=0,
+            [tf.reshape(_matrix(group, cell), [-1]) for group, cell in self._parts], axis=0
         )
 
     def numpy(self) -> Array:
@@ -114,7 +114,18 @@ class Joined(tf.Module):
         return self.tensor().numpy()
 
     def assign(self, params: Any) -> None:
-        """Sets all variables."""
+        """Sets all variables.
+
+        Raises:
+          ValueError: a tensor stands in the place of one.
+        """
+        for group, cell in self._parts:
+            if not hasattr(getattr(cell, group.name.kind), "assign"):
+                raise ValueError(
+                    f"`{group.name.kind}` of cell {cell.name!r} must be a variable to be set; it "
+                    "is a tensor. Put the variable back into its place before, and the tensor "
+                    "afterwards."
+                )
         params = params if tf.is_tensor(params) else np.asarray(params)
         for group, cell in self._parts:
             values = params[group.offset : group.offset + group.size]
@@ -128,6 +139,17 @@ class Joined(tf.Module):
 
     def _restore_from_tensors(self, restored: Mapping[str, tf.Tensor]) -> None:
         self.assign(restored["VARIABLE_VALUE"])
+
+
+def _matrix(group: params_header.Group, cell: Cell) -> tf.Tensor:
+    """What stands in a variable's place, checked: the op sees a vector alone."""
+    matrix = keras.ops.convert_to_tensor(getattr(cell, group.name.kind))
+    if not matrix.shape.is_compatible_with(group.shape):
+        raise ValueError(
+            f"`{group.name.kind}` of cell {cell.name!r} must have shape {list(group.shape)}; got "
+            f"{matrix.shape.as_list()}. Kernels are [G*H, in], the transpose of Keras'."
+        )
+    return matrix
 
 
 tf.register_tensor_conversion_function(

@@ -5,6 +5,8 @@ import json
 import os
 import pathlib
 import tempfile
+import types
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
@@ -86,6 +88,11 @@ def load_model(
     path = pathlib.Path(os.fspath(filepath))
     if path.suffix == ".keras" and not path.exists():
         raise ValueError(f"`filepath` must name a file; there is no {path}.")
+    if (path / "saved_model.pb").exists():
+        raise ValueError(
+            f"`filepath` must be a .keras file; {path} is a folder with a SavedModel. For that "
+            "call tf.saved_model.load, after `import tf_cudnn_rnn` if it has CudnnRNN ops."
+        )
     if path.suffix != ".keras" or not _is_zip(path):
         raise ValueError(
             f"`filepath` must be a .keras file; got {path}. For other formats call "
@@ -120,7 +127,8 @@ def to_fused(model: keras.Layer) -> keras.Layer:
     It is for a model in memory; `load_model` does the same for a `.keras` file. LSTM, GRU and
     SimpleRNN of keras.layers become those of tf_cudnn_rnn.keras, wherever the model's config
     names them: inside Bidirectional and TimeDistributed, in nested models. Names, weights and
-    what `compile` was told are kept, and so is the optimiser's state. `model` stays as it is.
+    what `compile` was told are kept, your own losses and functions included, and so is the
+    optimiser's state. `model` stays as it is.
 
     What it does not replace: keras.layers.RNN with a cell, ConvLSTM, and layers that are not
     recurrent. Kept states of stateful layers start from zero.
@@ -135,7 +143,8 @@ def to_fused(model: keras.Layer) -> keras.Layer:
     Raises:
       TypeError: `model` is no Keras layer.
       ValueError: `model` has not been built; or it makes such layers in code, as subclassed
-        models do, or has subclasses of them. Call `accelerate(model)` for these.
+        models do, or has subclasses of them; or Keras cannot make it again of its config. Call
+        `accelerate(model)` for these.
     """
     if not isinstance(model, keras.Layer):
         raise TypeError(
@@ -147,13 +156,13 @@ def to_fused(model: keras.Layer) -> keras.Layer:
         "Call tf_cudnn_rnn.keras.accelerate(model) instead: it runs these layers fused as they are"
     )
     try:
-        config = keras.saving.serialize_keras_object(model)
+        config = _config_of(model)
     except NotImplementedError as error:
         raise ValueError(
             f"`model` must have a config of which to make another one; {type(model).__name__} has "
             f"none. {way_out}."
         ) from error
-    fused = _made_of(_rename(config, _stock_key, _drop_in_key), model)
+    fused = _made_of(_rename(config, _stock_key, _drop_in_key), model, way_out)
     left = [layer for layer in layers_of(fused, STOCK_LAYERS) if not isinstance(layer, DropIn)]
     if left:
         raise ValueError(
@@ -187,11 +196,12 @@ def to_keras(model: keras.Layer) -> keras.Layer:
 
     Raises:
       ValueError: `model` has not been built, makes such layers in code, or has what no stock
-        layer can do: a projection.
+        layer can do: a projection; or Keras cannot make it again of its config.
     """
     _check_built(model)
-    config = _stock_stack.replace(keras.saving.serialize_keras_object(model))
-    stock = _made_of(_rename(config, _drop_in_key, _stock_key), model)
+    config = _stock_stack.replace(_config_of(model))
+    way_out = "Register its own classes and functions: keras.saving.register_keras_serializable()"
+    stock = _made_of(_rename(config, _drop_in_key, _stock_key), model, way_out)
     left = layers_of(stock, (DropIn, cudnn_rnn.CudnnRNN))
     if left:
         raise ValueError(
@@ -215,17 +225,79 @@ def _listed(layers: list[keras.Layer]) -> str:
     return ", ".join(layer.name for layer in layers)
 
 
-def _made_of(config: dict[str, Any], model: keras.Layer) -> keras.Layer:
-    """Makes a model of the changed config of `model`, whose own classes need no registration."""
-    classes = {type(layer) for layer in layers_of(model, (keras.Layer,))}
-    own = {keras.saving.get_registered_name(cls): cls for cls in classes if _is_users(cls)}
-    with keras.saving.custom_object_scope(own):
-        # What is in memory is the user's own, functions in Lambda layers included.
-        return keras.saving.deserialize_keras_object(config, safe_mode=False)
+def _config_of(model: keras.Layer) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        # It's about files. Here lambdas of `compile` are kept, and those of layers are made again.
+        warnings.filterwarnings("ignore", "The object being serialized includes a `lambda`")
+        return keras.saving.serialize_keras_object(model)
 
 
-def _is_users(cls: type) -> bool:
-    return cls.__module__.split(".")[0] not in ("keras", "tf_cudnn_rnn")
+def _made_of(config: dict[str, Any], model: keras.Layer, way_out: str) -> keras.Layer:
+    """Makes a model of the changed config of `model`, whose own objects need no registration.
+
+    Raises:
+      ValueError: that cannot be; the message ends with `way_out`.
+    """
+    options = _compile_options(model)
+    if options is not None:  # Keras would make losses and the like of their names
+        config = {key: value for key, value in config.items() if key != "compile_config"}
+    try:
+        with keras.saving.custom_object_scope(_own_objects(model)):
+            # What is in memory is the user's own, functions in Lambda layers included.
+            made = keras.saving.deserialize_keras_object(config, safe_mode=False)
+            if options is not None:
+                made.compile(**{name: _anew(value) for name, value in options.items()})
+                if made.built and made.optimizer:
+                    made.optimizer.build(made.trainable_variables)
+            return made
+    except Exception as error:  # whatever somebody's from_config may raise
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(
+            f"`model` must be of what Keras can make again of a config; {type(model).__name__} "
+            f"is not: {untrusted.shown(reason.splitlines()[0])} {way_out}."
+        ) from error
+
+
+def _compile_options(model: keras.Layer) -> dict[str, Any] | None:
+    """What `compile` was told; None if it never was, or if the class has a `compile` of its own."""
+    if not getattr(model, "compiled", False) or type(model).compile is not keras.Model.compile:
+        return None
+    return getattr(getattr(model, "_compile_config", None), "config", None)
+
+
+def _anew(value: Any) -> Any:
+    """Optimisers and metrics like those of another model, which have a state; else the same."""
+    if isinstance(value, dict):
+        return {key: _anew(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_anew, value))
+    if isinstance(value, keras.optimizers.Optimizer | keras.metrics.Metric):
+        return type(value).from_config(value.get_config())
+    return value
+
+
+def _own_objects(model: keras.Layer) -> dict[str, Any]:
+    """The user's classes and functions in a model, by the names that they have in configs.
+
+    Raises:
+      ValueError: two have one name.
+    """
+    found: dict[str, Any] = {}
+    owners = layers_of(model, (keras.Layer,))
+    optimizers = [one.optimizer for one in owners if getattr(one, "optimizer", None)]
+    for value in (part for one in [*owners, *optimizers] for part in (one, *vars(one).values())):
+        is_function = isinstance(value, types.FunctionType) and value.__name__ != "<lambda>"
+        own = value if is_function else type(value)
+        if not (is_function or hasattr(own, "get_config")) or not _is_users(own):
+            continue
+        name = keras.saving.get_registered_name(own)
+        if found.setdefault(name, own) is not own:
+            raise ValueError(f"there are two classes or functions {name!r}.")
+    return found
+
+
+def _is_users(own: Any) -> bool:
+    return (own.__module__ or "").split(".")[0] not in ("keras", "tf_cudnn_rnn")
 
 
 def _copy_state(source: keras.Layer, target: keras.Layer) -> None:
