@@ -17,7 +17,7 @@ namespace tf_cudnn_rnn {
 // What the environment variable TF_CUDNN_RNN_LOG asks for.
 struct LogOptions {
   bool plans = false;  // a line for each new plan
-  bool calls = false;  // a line for each call that succeeds, with its time
+  bool calls = false;  // a line for each call that was planned, with its time
 };
 
 // Fails if the variable says anything but "plan", "calls", or both with a comma

@@ -66,10 +66,15 @@ class CudnnRNN(keras.layers.Layer):
     so are the initial weights, but for the second bias. The output of a bidirectional layer
     is that of both directions side by side, forward first; the layer above reads it so.
 
-    All weights are in one vector `params` [N], which cuDNN's ops take; `canonical_weights`
-    takes it apart. Its length is known, and it is made, when the layer first sees an input. With
-    `separate_weights` they are variables by layer, direction and kind, which can be frozen,
-    constrained and trained one by one: see `cells`. Files and checkpoints are the same.
+    All weights are in one vector `params` [N], as cuDNN's ops take them. `canonical_weights`
+    takes it apart by names. The layer makes it when it first sees an input, whose size it
+    depends on. With `separate_weights` the weights are variables by layer, direction and kind,
+    which can be frozen, constrained and trained one by one: see `cells`. Files and checkpoints
+    are the same.
+
+    In shapes, B stands for the rows of the batch, T for time steps, I for the input's features,
+    and G for the gates of a cell (4 of an LSTM, 3 of a GRU, else 1). H, L, D and P are among
+    the arguments.
 
     >>> layer = tf_cudnn_rnn.keras.CudnnLSTM(
     ...     32, num_layers=2, direction="bidirectional", dropout=0.2, return_sequences=True,

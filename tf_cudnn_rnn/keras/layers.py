@@ -12,9 +12,16 @@ from tf_cudnn_rnn.keras._drop_in import DropIn
 class LSTM(DropIn, keras.layers.LSTM):
     """keras.layers.LSTM, run by one fused op on the CPU.
 
-    All arguments are Keras', and so are variables, config, files and results. It falls back
-    to Keras' loop for an activation other than tanh, a recurrent_activation other than
-    sigmoid, unroll, and recurrent_dropout in training.
+    Put it where keras.layers.LSTM is. All arguments are Keras', and so are variables, config,
+    files and results.
+
+    >>> layer = tf_cudnn_rnn.keras.LSTM(32, return_sequences=True)
+    >>> layer(tf.zeros([8, 20, 16])).shape, layer.runs_fused
+    (TensorShape([8, 20, 32]), True)
+
+    The op lacks some options: an activation other than tanh, a recurrent_activation other than
+    sigmoid, unroll, and recurrent_dropout in training. A layer with one of these runs in Keras'
+    loop, as slowly as Keras' layer, and warns once. Its `fallback_reason` says why.
 
     Args:
       use_fused: "auto", True (raise where it would fall back) or False (always use Keras'
