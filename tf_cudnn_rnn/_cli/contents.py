@@ -333,7 +333,7 @@ def _keras_layer(outer: dict[str, Any], layer: dict[str, Any], shown_path: str) 
 
 
 def _obstacle(class_name: str, config: dict[str, Any]) -> str | None:
-    """What of a layer the op cannot do, as docs/keras.md says; None if nothing."""
+    """What of a layer the op cannot do, as docs/guide/keras.md says; None if nothing."""
     if class_name in _OTHER_CLASSES:
         return f"{class_name} has a cell of its own"
     if reason := keras_file.obstacle(class_name, config):
