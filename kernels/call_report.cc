@@ -70,20 +70,20 @@ CallReport::~CallReport() {
 }
 
 template <typename Plan>
-rnn::Observer* CallReport::BeginPass(const Plan& plan, const char* pass) {
+rnn::Observer* CallReport::BeginPass(const Plan& plan) {
   const bool is_traced = ProfilerRanges::AreRecorded();
   if (!log_.plans && !log_.calls && !is_traced) return nullptr;
   plan_ = Describe(plan);
   if (log_.plans) LogPlanOnce(plan_);
   if (!is_traced) return nullptr;
-  return &ranges_.emplace(plan_, pass);
+  return &ranges_.emplace(plan_, PassName(plan));
 }
 
 rnn::Observer* CallReport::Begin(const rnn::ForwardPlan& plan) {
-  return BeginPass(plan, plan.has_reserve ? "training" : "inference");
+  return BeginPass(plan);
 }
 rnn::Observer* CallReport::Begin(const rnn::BackwardPlan& plan) {
-  return BeginPass(plan, "backward");
+  return BeginPass(plan);
 }
 
 }  // namespace tf_cudnn_rnn

@@ -42,7 +42,7 @@ class CallReport {
 
  private:
   template <typename Plan>
-  rnn::Observer* BeginPass(const Plan& plan, const char* pass);
+  rnn::Observer* BeginPass(const Plan& plan);
 
   const LogOptions log_;
   std::chrono::steady_clock::time_point start_;  // if calls are logged

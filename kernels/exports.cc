@@ -1,6 +1,5 @@
 // What programs ask the library itself: the only names that it exports.
 #include <cstdint>
-#include <cstdlib>
 
 #include "kernels/engine/simd/instruction_set.h"
 #include "kernels/memory/scratch_pool.h"
@@ -11,10 +10,8 @@
 // if the environment now asks for one that this build does not have, which ops
 // refuse as they are made.
 TF_CUDNN_RNN_EXPORT const char* tf_cudnn_rnn_instruction_set() {
-  const char* limit = std::getenv(rnn::kSimdTargetVariable);
-  const bool is_known =
-      limit == nullptr || *limit == '\0' || rnn::IsSimdTargetName(limit);
-  return is_known ? rnn::SelectedSimdTargetName() : nullptr;
+  return rnn::SimdTargetVariableFault().empty() ? rnn::SelectedSimdTargetName()
+                                                : nullptr;
 }
 
 // Gives the scratch memory that is kept for the next calls back to the system;

@@ -151,32 +151,20 @@ absl::Status ReadStatesAsCudnn(bool* as_cudnn) {
                    "\"; unset it for the documented meaning."));
 }
 
-// An instruction set by a wrong name would be the best one, silently.
-absl::Status CheckSimdTargetVariable() {
-  std::string name;
-  TF_RETURN_IF_ERROR(
-      tensorflow::ReadStringFromEnvVar(rnn::kSimdTargetVariable, "", &name));
-  if (name.empty() || rnn::IsSimdTargetName(name.c_str())) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("The environment variable ", rnn::kSimdTargetVariable,
-                   " must be one of the instruction sets of this build, ",
-                   rnn::SimdTargetNames(), "; got \"", name,
-                   "\". Unset it for the best one."));
-}
-
 }  // namespace
 
 absl::Status ReadCallOptions(OpKernelConstruction* context,
                              const OpVersion& version, CallOptions* options) {
   options->version = version;
-  TF_RETURN_IF_ERROR(CheckSimdTargetVariable());
+  if (const std::string fault = rnn::SimdTargetVariableFault();
+      !fault.empty()) {
+    return absl::InvalidArgumentError(fault);
+  }
   TF_RETURN_IF_ERROR(ReadLogOptions(&options->log));
   TF_RETURN_IF_ERROR(ReadRnnAttributes(context, &options->attributes));
   options->states_outer_major = options->attributes.time_major;
   if (version.is_own || !version.has_sequence_lengths) return absl::OkStatus();
-  bool as_cudnn;
+  bool as_cudnn = false;
   TF_RETURN_IF_ERROR(ReadStatesAsCudnn(&as_cudnn));
   options->states_outer_major |= as_cudnn;
   return absl::OkStatus();

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "kernels/engine/threads/thread_limit.h"
+#include "kernels/profiler_ranges.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/lib/core/threadpool.h"
 #include "tensorflow/core/profiler/lib/traceme.h"
@@ -94,6 +95,10 @@ ThreadPoolExecutor::ThreadPoolExecutor(tensorflow::OpKernelContext* context)
     : Team(
           MaxThreads(context),
           [pool = Pool(context)](std::function<void()> work) {
+            if (!ProfilerRanges::AreRecorded()) {
+              pool->Schedule(std::move(work));
+              return;
+            }
             pool->Schedule([work = std::move(work)] {
               const TraceMe range("tf_cudnn_rnn helper",
                                   ::tsl::profiler::TraceMeLevel::kInfo);

@@ -40,6 +40,10 @@ inline constexpr ElementType kElementTypeOf<Half> = ElementType::kHalf;
 template <>
 inline constexpr ElementType kElementTypeOf<BFloat16> = ElementType::kBFloat16;
 
+constexpr int64_t ElementBytes(ElementType type) {
+  return type == ElementType::kFloat ? 4 : type == ElementType::kDouble ? 8 : 2;
+}
+
 // As TensorFlow names them.
 constexpr const char* ElementTypeName(ElementType type) {
   return type == ElementType::kFloat    ? "float32"

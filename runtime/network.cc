@@ -25,10 +25,6 @@ namespace {
 
 constexpr int kMostThreads = 1024;
 
-int64_t BytesOf(ElementType type) {
-  return type == ElementType::kDouble ? 8 : type == ElementType::kFloat ? 4 : 2;
-}
-
 Status OutOfMemory(int64_t bytes) {
   return Status::ResourceExhausted("There is no memory for the call's " +
                                    std::to_string(bytes) + " bytes.");
@@ -78,7 +74,7 @@ Status Network::Create(const RnnDescriptor& descriptor, ElementType type,
   made->descriptor_ = descriptor;
   made->type_ = type;
   made->num_threads_ = num_threads;
-  const int64_t bytes = num_params * BytesOf(type);
+  const int64_t bytes = num_params * rnn::ElementBytes(type);
   made->params_ = AlignedMemory(bytes);
   std::memcpy(made->params_.data(), params, bytes);
   made->limit_ = std::make_shared<rnn::ThreadLimit>(num_threads);
@@ -89,7 +85,7 @@ Status Network::Create(const RnnDescriptor& descriptor, ElementType type,
   return Status();
 }
 
-int64_t Network::element_bytes() const { return BytesOf(type_); }
+int64_t Network::element_bytes() const { return rnn::ElementBytes(type_); }
 
 Status Network::Plan(const Sequences& sequences, ForwardPlan* plan) const {
   rnn::CallDescription call;

@@ -2,7 +2,6 @@
 // codes and messages.
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -161,17 +160,15 @@ Status CheckCall(const Network& network, const rnn_call& call) {
   return Status();
 }
 
-// An instruction set by a wrong name would be the best one, silently.
 Status CheckInstructionSetVariable() {
-  const char* const name = std::getenv(rnn::kSimdTargetVariable);
-  if (name == nullptr || *name == '\0' || rnn::IsSimdTargetName(name)) {
-    return Status();
-  }
+  std::string fault = rnn::SimdTargetVariableFault();
+  return fault.empty() ? Status() : Status::InvalidArgument(std::move(fault));
+}
+
+Status CheckCellState(const Stream& stream, const void* c) {
+  if (c == nullptr || stream.network().is_lstm()) return Status();
   return Status::InvalidArgument(
-      std::string("The environment variable ") + rnn::kSimdTargetVariable +
-      " must be one of the instruction sets of this build, " +
-      rnn::SimdTargetNames() + "; got \"" + name +
-      "\". Unset it for the best one.");
+      "c must be NULL: only an LSTM has cell states.");
 }
 
 rnn_status MakeNetwork(const rnn::RnnDescriptor& descriptor,
@@ -345,9 +342,8 @@ rnn_status rnn_stream_reset(rnn_stream* stream, const int64_t* rows,
 rnn_status rnn_stream_get_state(const rnn_stream* stream, void* h, void* c,
                                 rnn_error* error) {
   if (stream == nullptr) return IsNull("stream", error);
-  if (c != nullptr && !stream->stream->network().is_lstm()) {
-    return Fail(RNN_INVALID_ARGUMENT,
-                "c must be NULL: only an LSTM has cell states.", error);
+  if (const Status status = CheckCellState(*stream->stream, c); !status.ok()) {
+    return Told(status, error);
   }
   stream->stream->GetState(h, c);
   return RNN_OK;
@@ -356,9 +352,8 @@ rnn_status rnn_stream_get_state(const rnn_stream* stream, void* h, void* c,
 rnn_status rnn_stream_set_state(rnn_stream* stream, const void* h,
                                 const void* c, rnn_error* error) {
   if (stream == nullptr) return IsNull("stream", error);
-  if (c != nullptr && !stream->stream->network().is_lstm()) {
-    return Fail(RNN_INVALID_ARGUMENT,
-                "c must be NULL: only an LSTM has cell states.", error);
+  if (const Status status = CheckCellState(*stream->stream, c); !status.ok()) {
+    return Told(status, error);
   }
   stream->stream->SetState(h, c);
   return RNN_OK;

@@ -38,7 +38,6 @@ class HeaderParser {
   struct Value {
     std::string_view text;
     std::vector<int64_t> sizes;
-    bool is_text = false;
   };
   using Object = std::map<std::string_view, Value>;
   using Objects = std::map<std::string_view, Object>;
@@ -91,7 +90,7 @@ class HeaderParser {
     return true;
   }
   bool ParseValue(Value* value) {
-    if (ParseText(&value->text)) return value->is_text = true;
+    if (ParseText(&value->text)) return true;
     if (!Take('[')) return false;
     if (Take(']')) return true;
     do {
@@ -170,11 +169,6 @@ std::string ReadDescriptor(const Object& metadata,
   return "";
 }
 
-int64_t ElementBytes(rnn::ElementType type) {
-  constexpr int64_t kBytes[] = {4, 8, 2, 2};
-  return kBytes[static_cast<int>(type)];
-}
-
 // The end of a long path, so that a message has room for what is wrong.
 std::string Shortened(const std::string& path) {
   constexpr size_t kMost = 250;
@@ -213,7 +207,7 @@ std::string ParseWeightsHeader(const std::string& json, int64_t data_bytes,
   const int64_t end = offsets->second.sizes[1];
   // In this order nothing overflows.
   if (end > data_bytes || *begin > end || file->num_params > data_bytes ||
-      end - *begin != file->num_params * ElementBytes(file->type)) {
+      end - *begin != file->num_params * rnn::ElementBytes(file->type)) {
     return "params must have " + std::to_string(file->num_params) +
            " elements, but their bytes are [" + std::to_string(*begin) + ", " +
            std::to_string(end) + ") of " + std::to_string(data_bytes) + ".";
@@ -274,7 +268,7 @@ std::string ReadWeightsFile(const char* path, WeightsFile* file) {
       !fault.empty()) {
     return fails("It is no file of a network: " + fault);
   }
-  const size_t bytes = file->num_params * ElementBytes(file->type);
+  const size_t bytes = file->num_params * rnn::ElementBytes(file->type);
   file->params = AlignedMemory(bytes);
   if (std::fseek(stream.get(), kLengthBytes + header_bytes + begin, SEEK_SET) !=
           0 ||

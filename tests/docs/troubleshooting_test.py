@@ -24,28 +24,23 @@ QUOTED = [
 ]
 
 
+ARGUMENTS = {
+    "input": np.zeros([3, 2, 4], np.float32),
+    "input_h": np.zeros([1, 2, 4], np.float32),
+    "input_c": np.zeros([1, 2, 4], np.float32),
+    "params": np.zeros([tf_cudnn_rnn.params_size("lstm", 1, 4, 4)], np.float32),
+    "sequence_lengths": [3, 3],
+}
+
+
 def op(ops=raw_ops, **changes):
-    arguments = {
-        "input": np.zeros([3, 2, 4], np.float32),
-        "input_h": np.zeros([1, 2, 4], np.float32),
-        "input_c": np.zeros([1, 2, 4], np.float32),
-        "params": np.zeros([tf_cudnn_rnn.params_size("lstm", 1, 4, 4)], np.float32),
-        "sequence_lengths": [3, 3],
-    }
-    return ops.CudnnRNNV3(**{**arguments, **changes})
+    return ops.CudnnRNNV3(**{**ARGUMENTS, **changes})
 
 
 def backward_after_inference():
-    arguments = {
-        "input": np.zeros([3, 2, 4], np.float32),
-        "input_h": np.zeros([1, 2, 4], np.float32),
-        "input_c": np.zeros([1, 2, 4], np.float32),
-        "params": np.zeros([tf_cudnn_rnn.params_size("lstm", 1, 4, 4)], np.float32),
-        "sequence_lengths": [3, 3],
-    }
     forward = op(is_training=False)
     raw_ops.CudnnRNNBackpropV3(
-        **arguments,
+        **ARGUMENTS,
         **forward._asdict(),
         output_backprop=forward.output,
         output_h_backprop=forward.output_h,

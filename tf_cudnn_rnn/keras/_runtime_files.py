@@ -12,6 +12,8 @@ from tf_cudnn_rnn.keras import _inner_loop, cudnn_rnn
 from tf_cudnn_rnn.keras._models import STOCK_LAYERS, layers_of
 from tf_cudnn_rnn.weights import Canonical, from_keras
 
+_NETWORKS = (*STOCK_LAYERS, cudnn_rnn.CudnnRNN, keras.layers.Bidirectional)
+
 
 def export_runtime(
     model: keras.Layer | Sequence[keras.Layer], path: str | os.PathLike[str]
@@ -49,17 +51,13 @@ def export_runtime(
             raise ValueError(
                 f"`model` must be built; {layer.name!r} is not. Call it on data first."
             )
-    if len(layers) == 1 and not _is_recurrent(layers[0]):
+    if len(layers) == 1 and not isinstance(layers[0], _NETWORKS):
         layers = _only_one_of(layers[0])
     runtime.Network(_canonical_of(layers)).save(pathlib.Path(path))
 
 
-def _is_recurrent(layer: keras.Layer) -> bool:
-    return isinstance(layer, (*STOCK_LAYERS, cudnn_rnn.CudnnRNN, keras.layers.Bidirectional))
-
-
 def _only_one_of(model: keras.Layer) -> list[keras.Layer]:
-    found = layers_of(model, (*STOCK_LAYERS, cudnn_rnn.CudnnRNN, keras.layers.Bidirectional))
+    found = layers_of(model, _NETWORKS)
     inner = {
         id(layer)
         for wrapper in found

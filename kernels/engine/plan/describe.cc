@@ -52,9 +52,14 @@ void DescribeScratch(const PassPlan& plan, std::ostringstream& out) {
 
 }  // namespace
 
+const char* PassName(const ForwardPlan& plan) {
+  return plan.has_reserve ? "training" : "inference";
+}
+const char* PassName(const BackwardPlan&) { return "backward"; }
+
 std::string Describe(const ForwardPlan& plan) {
   std::ostringstream out;
-  DescribeCall(plan, plan.has_reserve ? "training" : "inference", out);
+  DescribeCall(plan, PassName(plan), out);
   DescribeChoices(plan, out);
   if (plan.directions_together) out << " directions=together";
   if (plan.saves_past_caches) out << " activations=past_caches";
@@ -64,7 +69,7 @@ std::string Describe(const ForwardPlan& plan) {
 
 std::string Describe(const BackwardPlan& plan) {
   std::ostringstream out;
-  DescribeCall(plan, "backward", out);
+  DescribeCall(plan, PassName(plan), out);
   DescribeChoices(plan, out);
   out << " dW=";
   DescribeInputs(plan, plan.input_weights_gradient, out);

@@ -133,7 +133,13 @@ struct BackwardPlan : PassPlan {
                        const KernelShape& kernels, BackwardPlan* plan);
 };
 
-// A line for the log: mode, sizes, routes, threads, scratch.
+// What a pass is called where users see it; "training" is forward that keeps a
+// reserve.
+const char* PassName(const ForwardPlan& plan);
+const char* PassName(const BackwardPlan& plan);
+
+// A line for the log, which begins with that name: mode, sizes, routes,
+// threads, scratch.
 std::string Describe(const ForwardPlan& plan);
 std::string Describe(const BackwardPlan& plan);
 

@@ -1,6 +1,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <string>
+
 #include "kernels/engine/simd/cpu_features.h"
 #include "kernels/engine/simd/instruction_set.h"
 #include "kernels/engine/simd/simd_kernels.h"
@@ -36,6 +38,15 @@ const char* SimdTargetNames() {
 #undef RNN_ISA_ENTRY
       ;
   return kNames + strlen(", ");
+}
+
+std::string SimdTargetVariableFault() {
+  const char* const name = getenv(kSimdTargetVariable);
+  if (name == nullptr || *name == '\0' || IsSimdTargetName(name)) return "";
+  return std::string("The environment variable ") + kSimdTargetVariable +
+         " must be one of the instruction sets of this build, " +
+         SimdTargetNames() + "; got \"" + name +
+         "\". Unset it for the best one.";
 }
 
 const SimdTarget& ChooseSimdTarget([[maybe_unused]] const CpuFeatures& cpu,

@@ -21,13 +21,12 @@ void Run(const std::string& json) {
     const std::string fault =
         rnn_runtime::ParseWeightsHeader(json, data_bytes, &file, &begin);
     if (!fault.empty()) continue;
-    constexpr int64_t kBytes[] = {4, 8, 2, 2};
     ParamsLayout layout;
     FUZZ_REQUIRE(ParamsLayout::Create(file.descriptor, &layout).ok());
     FUZZ_REQUIRE(layout.size() == file.num_params);
     FUZZ_REQUIRE(begin >= 0 && begin <= data_bytes);
     FUZZ_REQUIRE(file.num_params <=
-                 (data_bytes - begin) / kBytes[static_cast<int>(file.type)]);
+                 (data_bytes - begin) / ElementBytes(file.type));
   }
 }
 
