@@ -5,7 +5,6 @@ import dataclasses
 import json
 import pickle
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -16,6 +15,11 @@ from tests.distribution import char_lm_teams, workers
 
 TOLERANCE = 1e-5
 PROGRAM = workers.EXAMPLES / "char_lm.py"
+_RUN_PROGRAM = """
+import runpy, sys
+sys.argv = {}
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 
 
 def assert_same_rows(rows, expected):
@@ -39,7 +43,7 @@ def facts(tmp_path_factory):
     code = (
         f"from tests.distribution import char_lm_teams\nchar_lm_teams.run_as_worker({str(path)!r})"
     )
-    for output in workers.run([[sys.executable, "-W", "error", "-c", code]] * 2):
+    for output in workers.run([code] * 2):
         assert output.returncode == 0, output.stderr
     return [pickle.loads((path / str(index)).read_bytes()) for index in range(2)]
 
@@ -50,9 +54,8 @@ def test_program_trains_as_one_process_does_and_the_chief_alone_speaks(in_one_pr
     options = dataclasses.asdict(char_lm_teams.TINY) | {"corpus": corpus}
     del options["dry_run"]
     flags = [f"--{name}={value}" for name, value in options.items()]
-    chief, other = workers.run(
-        [[sys.executable, str(PROGRAM), f"--save={tmp_path / str(i)}", *flags] for i in range(2)]
-    )
+    arguments = [[str(PROGRAM), f"--save={tmp_path / str(i)}", *flags] for i in range(2)]
+    chief, other = workers.run([_RUN_PROGRAM.format(argv) for argv in arguments])
     assert (chief.returncode, chief.stderr) == (0, "")
     assert other == (0, "", "")
     written = {path.name for path in tmp_path.glob("*/*")}

@@ -3,7 +3,6 @@
 import functools
 import pathlib
 import pickle
-import sys
 
 import numpy as np
 import pytest
@@ -32,7 +31,7 @@ def mirrored(tmp_path_factory) -> dict[tuple[str, ...], trainings.Outcome]:
 def of_workers(tmp_path_factory) -> list[dict[tuple[str, ...], trainings.Outcome]]:
     path = tmp_path_factory.mktemp("workers")
     code = f"from tests.distribution import trainings; trainings.run_as_worker({str(path)!r})"
-    for output in workers.run([[sys.executable, "-W", "error", "-c", code]] * 2):
+    for output in workers.run([code] * 2):
         assert output.returncode == 0, output.stderr
     return [pickle.loads(pathlib.Path(path, str(index)).read_bytes()) for index in range(2)]
 

@@ -16,4 +16,4 @@ def test_programs_print_the_numbers_of_the_text():
     loop, arithmetic = _blocks("python")
     [numbers] = _blocks("text")
     check = "assert len(losses) == 3 and losses[0] > 0\n"
-    assert subprocesses.run_code(loop + check + arithmetic) == numbers
+    assert subprocesses.run_code(loop + check + arithmetic, prepared=True) == numbers

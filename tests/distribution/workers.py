@@ -1,14 +1,13 @@
 """Runs processes that form a cluster by TF_CONFIG, on free ports of this machine."""
 
 import json
-import os
 import pathlib
-import signal
 import socket
-import subprocess
 import tempfile
 import time
 from typing import NamedTuple
+
+from tests.python import subprocesses
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = _ROOT / "examples"
@@ -25,14 +24,14 @@ class Output(NamedTuple):
     stderr: str
 
 
-def run(commands: list[list[str]], *, timeout: float = 1200.0) -> list[Output]:
-    """Runs one command for each worker, together, until all have ended.
+def run(codes: list[str], *, timeout: float = 1200.0) -> list[Output]:
+    """Runs one piece of Python code for each worker, together, until all have ended.
 
     None of them outlives the call: when one fails or time is up, the others are killed.
     Another program may take a port before the worker does, so then all start again.
     """
     for _ in range(_ATTEMPTS):
-        outputs = _run_once(commands, _free_addresses(len(commands)), timeout)
+        outputs = _run_once(codes, _free_addresses(len(codes)), timeout)
         if not any(_PORT_IS_TAKEN in output.stderr for output in outputs):
             break
     return outputs
@@ -46,39 +45,27 @@ def _free_addresses(count: int) -> list[str]:
     return addresses
 
 
-def _run_once(commands, addresses, timeout) -> list[Output]:
+def _run_once(codes, addresses, timeout) -> list[Output]:
     with tempfile.TemporaryDirectory() as directory:
         files = [
             [open(pathlib.Path(directory, f"{index}.{name}"), "w+") for name in ("out", "err")]
-            for index in range(len(commands))
+            for index in range(len(codes))
         ]
         processes = []
         try:
-            for index, (command, (out, err)) in enumerate(zip(commands, files, strict=True)):
+            for index, (code, (out, err)) in enumerate(zip(codes, files, strict=True)):
                 cluster = {
                     "cluster": {"worker": addresses},
                     "task": {"type": "worker", "index": index},
                 }
-                variables = {
-                    "TF_CONFIG": json.dumps(cluster),
-                    "TF_CPP_MIN_LOG_LEVEL": "2",
-                    "PYTHONPATH": str(EXAMPLES),
-                }
+                variables = {"TF_CONFIG": json.dumps(cluster), "PYTHONPATH": str(EXAMPLES)}
                 processes.append(
-                    subprocess.Popen(
-                        command,
-                        cwd=_ROOT,
-                        env={**os.environ, **variables},
-                        stdout=out,
-                        stderr=err,
-                        start_new_session=True,  # so that its children end with it
-                    )
+                    subprocesses.start(code, variables, _ROOT, out, err, prepared=True)
                 )
             _wait(processes, timeout)
         finally:
             for process in processes:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
+                process.kill()
                 process.wait()
             outputs = [
                 Output(process.returncode, *map(_content, pair))
@@ -87,7 +74,7 @@ def _run_once(commands, addresses, timeout) -> list[Output]:
         return outputs
 
 
-def _wait(processes: list[subprocess.Popen], timeout: float) -> None:
+def _wait(processes: list, timeout: float) -> None:
     """Returns when all have ended, some time after one has failed, or when time is up."""
     deadline = time.monotonic() + timeout
     while any(process.poll() is None for process in processes) and time.monotonic() < deadline:

@@ -39,12 +39,12 @@ def test_programs_run(tmp_path):
     assert len(programs) >= 4
     # The sources may not be installed, but nothing else of this folder is needed.
     root = {"PYTHONPATH": str(_README.parent)}
-    subprocesses.run_code(_EXPORT, cwd=tmp_path, environment=root)
+    subprocesses.run_code(_EXPORT, cwd=tmp_path, environment=root, prepared=True)
     # Those that begin with TensorFlow are whole programs; the others go on from one another.
     whole = [program for program in programs if program.startswith("import tensorflow")]
     rest = [program for program in programs if program not in whole]
     printed = [
-        subprocesses.run_code(code, cwd=tmp_path, environment=root)
+        subprocesses.run_code(code, cwd=tmp_path, environment=root, prepared=True)
         for code in [*whole, "\n".join([_BEFORE, *rest])]
     ]
     assert "'output_0': <tf.Tensor" in printed[0]  # the SavedModel's output

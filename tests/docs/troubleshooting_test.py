@@ -77,7 +77,7 @@ def in_a_process(*attempts, **environment):
         f"try:\n{textwrap.indent(attempt, '  ')}\nexcept Exception as e:\n  print(e)\n"
         for attempt in attempts
     )
-    return subprocesses.run_code(code, environment=environment)
+    return subprocesses.run_code(code, environment=environment, prepared=True)
 
 
 BUILTIN_CALL = """

@@ -51,7 +51,7 @@ for folder in map(pathlib.Path, {list(map(str, folders))!r}):
             model.serve(x[:batch]), y[:batch], rtol=0, atol=2e-6, err_msg=str(folder)
         )
 """
-    subprocesses.run_code(code)
+    subprocesses.run_code(code, prepared=True)
 
 
 def check_export(name, as_, folder) -> None:
@@ -108,7 +108,7 @@ try:
 except Exception as error:
     print(error)
 """
-    assert f"Op type not registered '{OWN}'" in subprocesses.run_code(code)
+    assert f"Op type not registered '{OWN}'" in subprocesses.run_code(code, prepared=True)
 
 
 def test_export_archive_and_saved_model(tmp_path):

@@ -88,7 +88,7 @@ assert "tf_cudnn_rnn" not in sys.modules
 y = np.load({path!r} + ".y.npy")
 np.testing.assert_allclose(model(np.load({path!r} + ".x.npy")), y, rtol=0, atol=2e-6)
 """
-    subprocesses.run_code(code)
+    subprocesses.run_code(code, prepared=True)
 
 
 def test_keras_files_say_what_they_need_where_the_library_is_missing(tmp_path):
@@ -108,7 +108,7 @@ for name in {[cls.__name__ for cls in classes]!r}:
     except Exception as error:
         print("----", error)
 """
-    _, *said = subprocesses.run_code(code).split("----")
+    _, *said = subprocesses.run_code(code, prepared=True).split("----")
     assert len(said) == 2
     for message, cls in zip(said, classes, strict=True):
         lines = [line for line in message.splitlines() if f"class '{cls.__name__}'" in line]

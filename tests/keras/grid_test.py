@@ -497,7 +497,7 @@ assert losses[-1] < 0.9 * losses[0]
 # In single, over twelve steps of Adam, which takes each gradient's sign first of all.
 np.testing.assert_allclose(losses, data["losses"], rtol=1e-3)
 """
-    subprocesses.run_code(code)
+    subprocesses.run_code(code, prepared=True)
 
 
 # ------------------------------------------------------------------------------------

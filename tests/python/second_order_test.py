@@ -480,7 +480,7 @@ def test_a_gradient_that_somebody_else_registered_stands():
         else:
             raise AssertionError("theirs was replaced")
         """
-    subprocesses.run_code(textwrap.dedent(code))
+    subprocesses.run_code(textwrap.dedent(code), prepared=True)
 
 
 # ------------------------------------------------------------------------------------

@@ -1,9 +1,15 @@
-"""Runs a test's function in a fresh process."""
+"""Runs a test's function or code in a fresh process."""
 
+import atexit
+import functools
+import json
 import os
 import pathlib
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -14,15 +20,22 @@ _TIMEOUT = 1200
 # What is done about warnings: "default" where another TensorFlow warns of matters of its own.
 _WARNINGS = os.environ.get("TF_CUDNN_RNN_TEST_WARNINGS", "error")
 
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
+
+# Variables that are read by nothing that `prepared` has imported.
+_READ_LATER = ("TF_CUDNN_RNN_", "TF_CONFIG", "PYTEST_", "PYTHONPATH")
+
+_REPLY = 100  # bytes, more than the longest number has
+
 
 def run(function, *arguments, environment=None) -> str:
     """Calls a top-level function with literal arguments; returns what it printed."""
-    return run_code(code_of(function, *arguments), environment=environment)
+    return run_code(code_of(function, *arguments), environment=environment, prepared=True)
 
 
-def run_code(code: str, environment=None, cwd=_ROOT) -> str:
+def run_code(code: str, environment=None, cwd=_ROOT, *, prepared=False) -> str:
     """Runs Python code; returns what it printed. Fails with all it said."""
-    result = result_of(code, environment, cwd)
+    result = result_of(code, environment, cwd, prepared=prepared)
     assert result.returncode == 0, f"{code}\n{result.stdout}\n{result.stderr}"
     return result.stdout
 
@@ -35,14 +48,103 @@ def code_of(function, *arguments) -> str:
     )
 
 
-def result_of(code: str, environment=None, cwd=_ROOT) -> subprocess.CompletedProcess:
-    """Runs Python code. A process that hangs ends with status 1 and the stacks of its threads."""
+def result_of(
+    code: str, environment=None, cwd=_ROOT, *, prepared=False
+) -> subprocess.CompletedProcess:
+    """Runs Python code. A process that hangs ends with status 1 and the stacks of its threads.
+
+    Args:
+      prepared: TensorFlow and Keras may have been imported before, which spares seconds. They
+        are not where a variable of `environment` must be there first.
+    """
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = start(code, environment, cwd, out, err, prepared=prepared)
+        try:
+            process.wait(_TIMEOUT + 60)  # if not even the watchdog ends it
+        finally:
+            process.kill()
+        for file in (out, err):
+            file.seek(0)
+        return subprocess.CompletedProcess(code, process.returncode, out.read(), err.read())
+
+
+def start(code: str, environment, cwd, out, err, *, prepared: bool):
+    """Starts Python code as `result_of` does; returns a Popen, or the like of one."""
+    variables = {**os.environ, **_QUIET, **(environment or {})}
+    if prepared and _has_what_is_read_early(variables):
+        return _Forked(code, variables, cwd, out, err)
     watchdog = f"import faulthandler; faulthandler.dump_traceback_later({_TIMEOUT}, exit=True)\n"
-    return subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-W", _WARNINGS, "-c", watchdog + code],
         cwd=cwd,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})},
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT + 60,  # if not even the watchdog ends it
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=err,
+        start_new_session=True,
     )
+
+
+def _has_what_is_read_early(variables) -> bool:
+    ours = _prepared()[1]
+    return all(
+        name.startswith(_READ_LATER)
+        for name in variables.keys() | ours.keys()
+        if variables.get(name) != ours.get(name)
+    )
+
+
+@functools.cache
+def _prepared() -> tuple[socket.socket, dict[str, str]]:
+    """Starts `prepared`; returns where it takes requests, and its environment."""
+    ours, theirs = _pair()
+    variables = {**os.environ, **_QUIET}
+    process = subprocess.Popen(
+        [sys.executable, "-W", _WARNINGS, "-m", "tests.python.prepared"],
+        cwd=_ROOT,
+        env=variables,
+        stdin=theirs,
+    )
+    theirs.close()
+
+    @atexit.register
+    def end():
+        ours.close()  # which it waits for
+        process.wait()
+
+    return ours, variables
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    """Two ends of a socket that keeps messages apart."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+class _Forked:
+    """A fork of `prepared`, with those methods of subprocess.Popen that tests call."""
+
+    def __init__(self, code, variables, cwd, out, err):
+        request = {"code": code, "environment": variables, "cwd": str(cwd), "seconds": _TIMEOUT}
+        self._replies, theirs = _pair()
+        descriptors = [out.fileno(), err.fileno(), theirs.fileno()]
+        socket.send_fds(_prepared()[0], [json.dumps(request).encode()], descriptors)
+        theirs.close()
+        self.pid = int(self._replies.recv(_REPLY))
+        self.returncode = None
+
+    def wait(self, timeout=None) -> int:
+        if self.returncode is None:
+            self._replies.settimeout(timeout)
+            self.returncode = int(self._replies.recv(_REPLY))
+            self._replies.close()
+        return self.returncode
+
+    def poll(self) -> int | None:
+        try:
+            return self.wait(timeout=0)
+        except BlockingIOError:
+            return None
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            os.killpg(self.pid, signal.SIGKILL)

@@ -89,7 +89,8 @@ class FailingInput {
   }
   void Set(const Bytes& bytes) {
     std::rewind(file_);
-    std::fwrite(bytes.data(), 1, bytes.size(), file_);
+    // An empty vector has no data that could be passed.
+    if (!bytes.empty()) std::fwrite(bytes.data(), 1, bytes.size(), file_);
     std::fflush(file_);
     if (bytes.size() < size_ && ftruncate(fileno(file_), bytes.size()) != 0) {
       std::exit(2);
