@@ -16,7 +16,7 @@ parts=("$@")
 bazel=$(tools/find_bazel.sh)
 
 asan() {
-  "$bazel" test --config=asan //tests/engine/... //tests/fuzz/engine/... //tests/kernels:scratch_pool_test
+  "$bazel" test --config=asan --keep_going //tests/engine/... //tests/fuzz/engine/... //tests/kernels:scratch_pool_test
 }
 
 # Python is not compiled with sanitizers: it loads theirs before the library. A copy of the package and of the tests has
