@@ -1,5 +1,6 @@
 """What all tests share: names of cases, the table of times, the record of op calls."""
 
+import gc
 import os
 import pathlib
 import signal
@@ -10,6 +11,8 @@ RECORD = "TF_CUDNN_RNN_RECORD_CALLS"
 
 
 def pytest_configure(config):
+    # Traces make objects by the million, which Python by default would look through again and again.
+    gc.set_threshold(200_000, 50, 1000)
     # What runs in the background ignores some signals, and so would the processes that tests start.
     for number, handler in (
         (signal.SIGINT, signal.default_int_handler),

@@ -42,7 +42,9 @@ def compiled(**options) -> keras.Model:
     layers = [keras.layers.LSTM(H, name="rnn"), keras.layers.Dense(1)]
     model = keras.Sequential([keras.Input([T, I]), *layers])
     optimizer = keras.optimizers.Adam(0.01)
-    model.compile(**{"optimizer": optimizer, "loss": "mse", "metrics": ["mae"], **options})
+    # Eagerly, for there is more to a graph than to these few steps.
+    defaults = {"optimizer": optimizer, "loss": "mse", "metrics": ["mae"], "run_eagerly": True}
+    model.compile(**{**defaults, **options})
     return model
 
 

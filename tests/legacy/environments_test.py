@@ -12,14 +12,13 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "tests/legacy/cudnn_layers
 
 
 @pytest.mark.parametrize(
-    ("use_legacy_keras", "which"),
+    ("environment", "which"),
     # The layers are the same ones in both; what may differ is how models and files find them.
-    [("0", "test"), ("1", "environment or models or golden")],
+    [({}, "test"), ({"TF_USE_LEGACY_KERAS": "1"}, "environment or models or golden")],
     ids=["beside Keras 3", "as tf.keras"],
 )
-def test_layers(use_legacy_keras, which):
-    environment = {"TF_USE_LEGACY_KERAS": use_legacy_keras}
-    subprocesses.run_code(RUN.format(repr(which)), environment=environment)
+def test_layers(environment, which):
+    subprocesses.run_code(RUN.format(repr(which)), environment=environment, prepared=True)
 
 
 # Programs of TensorFlow 1 build a graph first, and have their own training loop in Keras.
@@ -70,5 +69,5 @@ try:
 except Exception as error:
     print(type(error).__name__, error)
 """
-    message = subprocesses.run_code(code)
+    message = subprocesses.run_code(code, prepared=True)
     assert "Could not find device for node: {{node CudnnRNN" in message

@@ -100,13 +100,13 @@ def test_rnn(name, op):
 def _assert_gradients_agree(function, arrays, label):
     """Compares TensorFlow's gradients of a scalar function of arrays with differences."""
     tensors = [tf.constant(array) for array in arrays]
-    numeric = [
-        _central_differences(
-            lambda value, i=i: float(function(*tensors[:i], value, *tensors[i + 1 :])), array
-        )
-        for i, array in enumerate(arrays)
-    ]
-    for run in (function, tf.function(function)):
+    graph = tf.function(function)
+
+    def with_one_replaced(i: int):
+        return lambda value: float(graph(*tensors[:i], tf.constant(value), *tensors[i + 1 :]))
+
+    numeric = [_central_differences(with_one_replaced(i), arrays[i]) for i in range(len(arrays))]
+    for run in (function, graph):
         with tf.GradientTape() as tape:
             tape.watch(tensors)
             loss = run(*tensors)
