@@ -50,7 +50,8 @@ Status ReserveLayout::Create(const RnnDescriptor& descriptor,
   const RnnDescriptor& d = descriptor;
   const Wide rows = sequences.num_valid_rows();
   const Wide layer_output = rows * d.num_directions * d.output_size();
-  const Wide activations = rows * ReservedRowSize(d);
+  // Not ReservedRowSize, which may overflow where nothing has been checked.
+  const Wide activations = rows * NumReservedPerUnit(d.mode) * d.hidden_size;
   constexpr Wide kLimit = std::numeric_limits<int64_t>::max() / 16;
   const bool parts_fit = layer_output <= kLimit && activations <= kLimit;
   const Wide size = parts_fit ? ReserveHeader::kSize +

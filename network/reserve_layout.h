@@ -41,7 +41,8 @@ class ReserveHeader {
   std::array<uint8_t, kSize> bytes_{};
 };
 
-// Elements that a row of activations has: 5H, 4H or 0.
+// Elements that a row of activations has: 5H, 4H or 0. For a descriptor that
+// has a ReserveLayout.
 inline int64_t ReservedRowSize(const RnnDescriptor& descriptor) {
   return NumReservedPerUnit(descriptor.mode) * descriptor.hidden_size;
 }

@@ -479,7 +479,8 @@ class DotProducts {
         int64_t k = 0;
         do {
           sums_.push_back(
-              DotProduct<Operand>(target, &a[m * depth] + k, &b[j * depth] + k,
+              DotProduct<Operand>(target, a.data() + m * depth + k,
+                                  b.data() + j * depth + k,
                                   std::min(depth - k, kDepthBlock<Operand>)));
           k += kDepthBlock<Operand>;
         } while (k < depth);
