@@ -41,8 +41,7 @@ class ReserveHeader {
   std::array<uint8_t, kSize> bytes_{};
 };
 
-// Elements that a row of activations has: 5H, 4H or 0. For a descriptor that
-// has a ReserveLayout.
+// Elements that a row of activations has: 5H, 4H or 0.
 inline int64_t ReservedRowSize(const RnnDescriptor& descriptor) {
   return NumReservedPerUnit(descriptor.mode) * descriptor.hidden_size;
 }
