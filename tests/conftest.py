@@ -11,7 +11,7 @@ RECORD = "TF_CUDNN_RNN_RECORD_CALLS"
 
 
 def pytest_configure(config):
-    # Traces make objects by the million, which Python by default would look through again and again.
+    # Traces make objects by the million, which Python would look through again and again.
     gc.set_threshold(200_000, 50, 1000)
     # What runs in the background ignores some signals, and so would the processes that tests start.
     for number, handler in (

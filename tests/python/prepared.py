@@ -1,6 +1,6 @@
 """A process that has imported TensorFlow and Keras, and run nothing: its forks are fresh processes.
 
-Importing both takes some seconds, which is most of the time of a small test in a process of its own.
+Importing both takes some seconds, most of the time of a small test in a process of its own.
 This program reads requests from the socket that is its standard input, and forks for each of them.
 `subprocesses` is the other end.
 """
