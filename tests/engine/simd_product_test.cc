@@ -478,10 +478,9 @@ class DotProducts {
       for (int64_t j = 0; j < operands.columns; ++j) {
         int64_t k = 0;
         do {
-          sums_.push_back(
-              DotProduct<Operand>(target, a.data() + m * depth + k,
-                                  b.data() + j * depth + k,
-                                  std::min(depth - k, kDepthBlock<Operand>)));
+          sums_.push_back(DotProduct<Operand>(
+              target, a.data() + m * depth + k, b.data() + j * depth + k,
+              std::min(depth - k, kDepthBlock<Operand>)));
           k += kDepthBlock<Operand>;
         } while (k < depth);
       }
