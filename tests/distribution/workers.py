@@ -65,8 +65,7 @@ def _run_once(codes, addresses, timeout) -> list[Output]:
             _wait(processes, timeout)
         finally:
             for process in processes:
-                process.kill()
-                process.wait()
+                subprocesses.end(process)
             outputs = [
                 Output(process.returncode, *map(_content, pair))
                 for process, pair in zip(processes, files, strict=False)

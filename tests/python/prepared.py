@@ -5,7 +5,6 @@ This program reads requests from the socket that is its standard input, and fork
 `subprocesses` is the other end.
 """
 
-import faulthandler
 import gc
 import json
 import os
@@ -27,6 +26,7 @@ def fork_for_each_request() -> dict:
         # The one that waits for the child and tells its status.
         if os.fork() == 0:
             if (child := os.fork()) == 0:
+                os.setsid()  # whoever kills it kills its children, too
                 requests.detach()
                 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
                 os.dup2(out, 1)
@@ -53,13 +53,11 @@ def _reap() -> None:
 
 def become(request: dict) -> str:
     """Makes this process what the request says; returns the code that it is to run."""
-    os.setsid()  # whoever kills it kills its children, too
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["cwd"])
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:1] = ["", *filter(None, paths)]
-    faulthandler.dump_traceback_later(request["seconds"], exit=True)
     # As after `python -c`.
     sys.argv = ["-c"]
     sys.modules["__main__"] = types.ModuleType("__main__")

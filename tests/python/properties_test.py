@@ -279,11 +279,8 @@ def test_the_instruction_set_in_use_has_a_name():
 
 
 # Not bfloat16: TensorFlow's own check cannot look at a bfloat16 scalar of any op.
-@pytest.mark.parametrize(
-    ("graph", "dtype"),
-    [(False, "float"), (False, "double"), (False, "half"), (True, "float")],
-    ids=["eager-float", "eager-double", "eager-half", "graph-float"],
-)
+@pytest.mark.parametrize("dtype", ["float", "double", "half"])
+@pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
 def test_check_numerics_stays_quiet(graph, dtype):
     tf.debugging.enable_check_numerics()
     try:

@@ -62,20 +62,21 @@ def result_of(
         try:
             process.wait(_TIMEOUT + 60)  # if not even the watchdog ends it
         finally:
-            process.kill()
+            end(process)
         for file in (out, err):
             file.seek(0)
         return subprocess.CompletedProcess(code, process.returncode, out.read(), err.read())
 
 
 def start(code: str, environment, cwd, out, err, *, prepared: bool):
-    """Starts Python code as `result_of` does; returns a Popen, or the like of one."""
+    """Starts Python code as `result_of` does; returns a Popen, or the like of one, to `end`."""
     variables = {**os.environ, **_QUIET, **(environment or {})}
+    watchdog = f"import faulthandler; faulthandler.dump_traceback_later({_TIMEOUT}, exit=True)\n"
+    code = watchdog + code
     if prepared and _has_what_is_read_early(variables):
         return _Forked(code, variables, cwd, out, err)
-    watchdog = f"import faulthandler; faulthandler.dump_traceback_later({_TIMEOUT}, exit=True)\n"
     return subprocess.Popen(
-        [sys.executable, "-W", _WARNINGS, "-c", watchdog + code],
+        [sys.executable, "-W", _WARNINGS, "-c", code],
         cwd=cwd,
         env=variables,
         stdin=subprocess.DEVNULL,
@@ -83,6 +84,13 @@ def start(code: str, environment, cwd, out, err, *, prepared: bool):
         stderr=err,
         start_new_session=True,
     )
+
+
+def end(process) -> None:
+    """Kills what `start` started, if it still runs, and its children."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _has_what_is_read_early(variables) -> bool:
@@ -108,7 +116,7 @@ def _prepared() -> tuple[socket.socket, dict[str, str]]:
     theirs.close()
 
     @atexit.register
-    def end():
+    def finish():
         ours.close()  # which it waits for
         process.wait()
 
@@ -124,7 +132,7 @@ class _Forked:
     """A fork of `prepared`, with those methods of subprocess.Popen that tests call."""
 
     def __init__(self, code, variables, cwd, out, err):
-        request = {"code": code, "environment": variables, "cwd": str(cwd), "seconds": _TIMEOUT}
+        request = {"code": code, "environment": variables, "cwd": str(cwd)}
         self._replies, theirs = _pair()
         descriptors = [out.fileno(), err.fileno(), theirs.fileno()]
         socket.send_fds(_prepared()[0], [json.dumps(request).encode()], descriptors)
@@ -144,7 +152,3 @@ class _Forked:
             return self.wait(timeout=0)
         except BlockingIOError:
             return None
-
-    def kill(self) -> None:
-        if self.poll() is None:
-            os.killpg(self.pid, signal.SIGKILL)
