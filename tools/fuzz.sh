@@ -13,6 +13,8 @@ for name in files ops; do [ ! -e tests/fuzz/$name.py ] || python_fuzzers+=("$nam
 # A fifth of the time for each of those.
 cpp_seconds=$((seconds * (5 - ${#python_fuzzers[@]}) / 5))
 
+.venv/bin/python -c 'import atheris' 2>/dev/null ||
+  .venv/bin/python -m pip install --quiet --requirement tests/fuzz/requirements.txt || exit
 tools/build_fuzz.sh libfuzzer || exit
 bin=build/fuzz/libfuzzer
 mapfile -t isas < <("$bin/isas")
