@@ -7,6 +7,7 @@ Needs no TensorFlow, so that every peer's process can import it.
 
 import csv
 import dataclasses
+import functools
 import pathlib
 import zlib
 from typing import NamedTuple
@@ -74,7 +75,7 @@ class Case:
             raise ValueError(f"`num_dirs` must be 1 or 2; got {self.num_dirs}.")
         return ("unidirectional", "bidirectional")[self.num_dirs - 1]
 
-    @property
+    @functools.cached_property
     def layout(self) -> weights.Layout:
         """Where the weights lie in `params`."""
         return weights.Layout(
@@ -95,7 +96,7 @@ class Case:
     def is_ragged(self) -> bool:
         return self.fill < 1
 
-    @property
+    @functools.cached_property
     def lengths(self) -> np.ndarray:
         """int32 [B], unsorted; evenly spread, with the mean `fill` * T but for rounding."""
         low, high = (2 * self.fill - 1, 1) if self.fill >= 0.5 else (0, 2 * self.fill)
@@ -104,14 +105,15 @@ class Case:
         spread = np.linspace(low, high, self.batch) * self.seq_length
         lengths = np.clip(np.rint(spread), 1, self.seq_length).astype(np.int32)
         np.random.default_rng([self.seq_length, self.batch]).shuffle(lengths)
+        lengths.flags.writeable = False  # all who ask get this one
         return lengths
 
-    @property
+    @functools.cached_property
     def matrix_elements(self) -> int:
         """Elements of all matrices: what one step reads."""
         return sum(region.size for region in self.layout.weights)
 
-    @property
+    @functools.cached_property
     def recurrent_elements(self) -> int:
         """Elements of the matrices that must be read in every step, one after the other."""
         return sum(r.size for r in self.layout.weights if r.name.kind != "input_kernel")

@@ -29,6 +29,11 @@ def pytest_configure(config):
         config.pluginmanager.register(op_calls.Recorder(pathlib.Path(folder)), "op_calls")
 
 
+def pytest_collection_modifyitems(items):
+    # Some run for half a minute. At the end of a process all others would wait for it.
+    items.sort(key=lambda item: item.path.parent.name != "legacy")
+
+
 def pytest_make_parametrize_id(config, val, argname):
     del config, argname
     return names.name_of(val)

@@ -74,13 +74,11 @@ OPTIMIZERS = {
 }
 CASES = [
     ("LSTM", "SGD"),
-    ("LSTM", "Adam"),
     ("GRU", "Adam"),
     ("CudnnLSTM", "SGD"),
     ("own op, lstm", "SGD"),
     ("own op, gru", "Adam"),
     ("built-in op, lstm", "SGD"),
-    ("built-in op, lstm", "Adam"),
 ]
 FIT_CASES = [
     ("LSTM", "Adam"),

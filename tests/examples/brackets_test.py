@@ -12,7 +12,7 @@ from tests.examples import results
 
 
 def test_classifier_is_nearly_always_right(capsys):
-    assert brackets.main(["--kinds=2", "--steps=900"]) == 0
+    assert brackets.main(["--kinds=2", "--steps=900", "--batch_size=64", "--max_pairs=12"]) == 0
     result = {name: float(value) for name, value in results.of(capsys.readouterr().out).items()}
     assert result["accuracy"] >= 0.99
     assert result["longer_than_average"] >= 0.98

@@ -100,6 +100,7 @@ def _import_error_of_copy(directory, change) -> str:
     return subprocesses.run_code(
         "try:\n    import tf_cudnn_rnn\nexcept ImportError as error:\n    print(error)",
         cwd=directory,
+        prepared=True,
     )
 
 

@@ -1,18 +1,13 @@
 """TF_CUDNN_RNN_LOG: what a call decided and how long it took, on stderr."""
 
-import os
-import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
 
 import tf_cudnn_rnn
 from tests.ops import calls
-
-_ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests.python import subprocesses
 
 _CODE = """
 import tensorflow as tf
@@ -32,15 +27,8 @@ train(4)
 
 
 def _lines_of(code, **environment):
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=_ROOT,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
+    result = subprocesses.result_of(code, environment, prepared=True)
+    assert result.returncode == 0, result.stderr
     return [line for line in result.stderr.splitlines() if line.startswith("tf_cudnn_rnn ")]
 
 

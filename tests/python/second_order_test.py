@@ -28,6 +28,18 @@ CONFIGS = {
 }
 
 
+def _optimize_graphs(optimizes: bool) -> None:
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not optimizes})
+
+
+@pytest.fixture(autouse=True)
+def _graphs_as_they_were_traced():
+    """Graphs of derivatives are large, and run once here: optimising them takes longer."""
+    _optimize_graphs(False)
+    yield
+    _optimize_graphs(True)
+
+
 def _case(name: str, dtype=np.float64):
     # The seed keeps ReLU's sums away from 0.
     return running.random_case(50, CONFIGS[name], T, B, ragged=True).astype(dtype)
@@ -522,6 +534,7 @@ def _train_critic(layers, graph: bool) -> list[float]:
 
 @pytest.mark.parametrize(("layer", "graph"), [("LSTM", True), ("GRU", False), ("SimpleRNN", True)])
 def test_gradient_penalty(layer, graph):
+    _optimize_graphs(True)  # as users do
     losses = [
         _train_critic([library(H, dtype="float64")], graph)
         for library in (getattr(tf_cudnn_rnn.keras, layer), getattr(keras.layers, layer))

@@ -22,8 +22,16 @@ _WARNINGS = os.environ.get("TF_CUDNN_RNN_TEST_WARNINGS", "error")
 
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
 
-# Variables that are read by nothing that `prepared` has imported.
-_READ_LATER = ("TF_CUDNN_RNN_", "TF_CONFIG", "PYTEST_", "PYTHONPATH")
+# Beginnings of variables that nothing has read yet where TensorFlow has only been imported.
+_READ_LATER = (
+    "TF_CUDNN_RNN_",
+    "TF_NUM_INTRAOP_THREADS",
+    "TF_NUM_INTEROP_THREADS",
+    "TF_OVERRIDE_GLOBAL_THREADPOOL",
+    "TF_CONFIG",
+    "PYTEST_",
+    "PYTHONPATH",
+)
 
 _REPLY = 100  # bytes, more than the longest number has
 

@@ -28,6 +28,7 @@ def test_processes_and_pools_of_any_size_have_the_same_bits():
             "TF_OVERRIDE_GLOBAL_THREADPOOL": "1",
             "TF_CUDNN_RNN_LOG": "plan",
         },
+        prepared=True,
     )
     assert result.returncode == 0, result.stderr
     in_another, of_pools = json.loads(result.stdout)

@@ -382,9 +382,9 @@ void CompareWithReference(const Case& c, Call& call,
   const reference::Result expected = reference::Run(problem);
   const double tolerance = Tolerance<Element>(problem);
   const auto compare = [&](const char* name, auto& values, int64_t outer,
-                           const reference::Vector& wanted) {
+                           const reference::Vector& wanted, double scale = 1) {
     RequireNear(name, Dense(values, sizes.time_major, outer, sizes.batch),
-                wanted, tolerance);
+                wanted, tolerance, scale);
   };
   const int64_t states = sizes.descriptor.num_pseudo_layers();
   compare("y", call.y, sizes.max_time, expected.outputs.y);
@@ -395,12 +395,14 @@ void CompareWithReference(const Case& c, Call& call,
   if (expected.outputs.nearest_kink <= tolerance * Scale(expected.outputs.y)) {
     return;
   }
-  compare("dx", call.dx, sizes.max_time, expected.gradients.dx);
-  compare("dh0", call.dh0, states, expected.gradients.dh0);
-  compare("dc0", call.dc0, states, expected.gradients.dc0);
-  // Gradients of gates, which rounded activations give (1 - g^2 of a saturated
-  // one keeps few digits), times x and h.
-  const double scale = std::max(Scale(problem.x), Scale(problem.h0));
+  // A saturated gate g keeps few digits of 1 - g, which h or c is multiplied
+  // with for the gradient of the gate; x or h is then, for that of a weight.
+  const double gates = std::max(Scale(problem.h0), Scale(problem.c0));
+  const double weights =
+      gates * std::max(Scale(problem.x), Scale(problem.h0));
+  compare("dx", call.dx, sizes.max_time, expected.gradients.dx, gates);
+  compare("dh0", call.dh0, states, expected.gradients.dh0, gates);
+  compare("dc0", call.dc0, states, expected.gradients.dc0, gates);
   reference::Vector dparams;
   if (sizes.keras_weights) {
     dparams.resize(expected.gradients.dparams.size());
@@ -413,14 +415,14 @@ void CompareWithReference(const Case& c, Call& call,
                                      : tensor == 1 ? call.drecurrent_kernel
                                                    : call.dbias)[index]);
         });
-    RequireNear("dweights", dparams, wanted, tolerance, scale);
+    RequireNear("dweights", dparams, wanted, tolerance, weights);
     return;
   }
   for (int64_t i = 0; i < call.dparams.size(); ++i) {
     dparams.push_back(ToDouble(call.dparams[i]));
   }
   RequireNear("dparams", dparams, expected.gradients.dparams, tolerance,
-              scale);
+              weights);
 }
 
 template <typename Element, GuardedSide kSide>
