@@ -30,7 +30,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    # Some run for half a minute. At the end of a process all others would wait for it.
+    # Tests of `legacy` run for half a minute. At the end of a process all others would wait for it.
     items.sort(key=lambda item: item.path.parent.name != "legacy")
 
 

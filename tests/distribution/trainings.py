@@ -78,7 +78,7 @@ CASES = [
     ("CudnnLSTM", "SGD"),
     ("own op, lstm", "SGD"),
     ("own op, gru", "Adam"),
-    ("built-in op, lstm", "SGD"),
+    ("built-in op, lstm", "Adam"),
 ]
 FIT_CASES = [
     ("LSTM", "Adam"),

@@ -259,9 +259,11 @@ def _attribute_rules(call: dict) -> list[Broken]:
         elif name == "S" and value not in ("int32", "int64"):
             broken.append(Broken("S is int32 or int64", ()))
         elif name.startswith("num_params") and not (type(value) is int and value >= 1):
-            # TensorFlow itself refuses, in Python, numbers of outputs beyond 32 bits.
-            texts = ("num_params", "Number of outputs is too big")
-            broken.append(Broken(f"{name} is at least 1", texts, ("ValueError",)))
+            texts, eager = ("num_params",), ()
+            if type(value) is int and value < INT32[0]:
+                # TensorFlow itself says, in Python, that so many outputs are too many.
+                texts, eager = (*texts, "Number of outputs is too big"), ("ValueError",)
+            broken.append(Broken(f"{name} is at least 1", texts, eager))
     return broken
 
 
@@ -471,24 +473,27 @@ def _params_rules(call: dict, tensors: dict) -> list[Broken]:
     if "params" in tensors and len(tensors["params"]["shape"]) != 1:
         texts = ("RNN params must be a 1-D vector.", "Shape must be rank 1")
         rank_rules.append(Broken("params has rank 1", texts))
+    not_scalar = [name for name in SCALARS if len(tensors[name]["shape"]) != 0]
     broken = [
         Broken(f"{name} is a scalar", (f"{name} is not a scalar", "Shape must be rank 0"))
-        for name in SCALARS
-        if len(tensors[name]["shape"]) != 0
+        for name in not_scalar
     ]
     rnn_mode, num_proj = attribute(call, "rnn_mode"), attribute(call, "num_proj")
     has_num_proj = "num_proj" in attributes_of(call["op"])
     if has_num_proj and num_proj != 0 and rnn_mode != "lstm":
         text = 'num_proj must be 0 unless rnn_mode is "lstm"'
         broken.append(Broken("num_proj is for lstm alone", (text,)))
-    if any(len(tensors[name]["shape"]) != 0 for name in SCALARS):
+    out_of_range = Broken("num_proj is in [0, H]", ("num_proj must be in [0, num_units]",))
+    if not_scalar:
+        if has_num_proj and rnn_mode == "lstm" and num_proj < 0:
+            broken.append(out_of_range)
         return broken + rank_rules
     L, H, I = (tensors[name]["values"][0] for name in SCALARS)
     for name, value in zip(SCALARS, (L, H, I), strict=True):
         if value < 1:
             broken.append(Broken(f"{name} is at least 1", (f"{name} must be at least 1, got ",)))
     if has_num_proj and rnn_mode == "lstm" and not 0 <= num_proj <= H:
-        broken.append(Broken("num_proj is in [0, H]", ("num_proj must be in [0, num_units]",)))
+        broken.append(out_of_range)
     if broken:
         return broken + rank_rules
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.python import subprocesses
 
-# Each in a process of its own: what `tf.keras` is must be said before TensorFlow is imported.
+# Each in a process of its own, where TF_USE_LEGACY_KERAS can be set before TensorFlow is imported.
 RUN = """
 import sys, pytest
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "tests/legacy/cudnn_layers.py", "-k", {}]))

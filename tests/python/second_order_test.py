@@ -28,16 +28,14 @@ CONFIGS = {
 }
 
 
-def _optimize_graphs(optimizes: bool) -> None:
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not optimizes})
-
-
-@pytest.fixture(autouse=True)
-def _graphs_as_they_were_traced():
-    """Graphs of derivatives are large, and run once here: optimising them takes longer."""
-    _optimize_graphs(False)
+@pytest.fixture
+def graphs_as_traced():
+    """Graphs of derivatives are large, and run once here: optimising takes longer."""
+    options = tf.config.optimizer.get_experimental_options()
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     yield
-    _optimize_graphs(True)
+    before = options.get("disable_meta_optimizer", False)
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": before})
 
 
 def _case(name: str, dtype=np.float64):
@@ -110,6 +108,7 @@ SECOND = [(name, running.OWN_V3) for name in CONFIGS] + [
 
 
 @pytest.mark.parametrize(("name", "op"), SECOND)
+@pytest.mark.usefixtures("graphs_as_traced")
 def test_second_gradients(name, op):
     case = _case(name)
     inputs, output_gradients = list(running.tensors_of(case)[:4]), _output_gradients(case)
@@ -219,6 +218,7 @@ def _reverse_over_forward(op, case, inputs, direction):
         ("rnn_tanh", running.V3, True),
     ],
 )
+@pytest.mark.usefixtures("graphs_as_traced")
 def test_products_with_the_hessian(mode, op, graph):
     """The same, whatever mode follows which; and the Hessian is symmetric.
 
@@ -270,6 +270,7 @@ def test_forward_mode(name, op, graph):
 
 
 @pytest.mark.parametrize("mode", ["gru", "rnn_relu"])
+@pytest.mark.usefixtures("graphs_as_traced")
 def test_third_derivatives(mode):
     config = judge.Config(mode, 1, 2, 2)
     case = running.random_case(53, config, 3, 2, ragged=True)
@@ -534,7 +535,6 @@ def _train_critic(layers, graph: bool) -> list[float]:
 
 @pytest.mark.parametrize(("layer", "graph"), [("LSTM", True), ("GRU", False), ("SimpleRNN", True)])
 def test_gradient_penalty(layer, graph):
-    _optimize_graphs(True)  # as users do
     losses = [
         _train_critic([library(H, dtype="float64")], graph)
         for library in (getattr(tf_cudnn_rnn.keras, layer), getattr(keras.layers, layer))

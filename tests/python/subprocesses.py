@@ -1,6 +1,7 @@
 """Runs a test's function or code in a fresh process."""
 
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -22,7 +23,8 @@ _WARNINGS = os.environ.get("TF_CUDNN_RNN_TEST_WARNINGS", "error")
 
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
 
-# Beginnings of variables that nothing has read yet where TensorFlow has only been imported.
+# Beginnings of variables that nothing has read yet where TensorFlow has only been imported, or
+# that are read again (PYTHONPATH, by `prepared`).
 _READ_LATER = (
     "TF_CUDNN_RNN_",
     "TF_NUM_INTRAOP_THREADS",
@@ -63,7 +65,8 @@ def result_of(
 
     Args:
       prepared: TensorFlow and Keras may have been imported before, which spares seconds. They
-        are not where a variable of `environment` must be there first.
+        are not where a variable of `environment` must be there first. Processes that were
+        prepared share addresses, hash seeds and the states of generators.
     """
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = start(code, environment, cwd, out, err, prepared=prepared)
@@ -81,7 +84,7 @@ def start(code: str, environment, cwd, out, err, *, prepared: bool):
     variables = {**os.environ, **_QUIET, **(environment or {})}
     watchdog = f"import faulthandler; faulthandler.dump_traceback_later({_TIMEOUT}, exit=True)\n"
     code = watchdog + code
-    if prepared and _has_what_is_read_early(variables):
+    if prepared and _prepared_suits(variables):
         return _Forked(code, variables, cwd, out, err)
     return subprocess.Popen(
         [sys.executable, "-W", _WARNINGS, "-c", code],
@@ -96,12 +99,12 @@ def start(code: str, environment, cwd, out, err, *, prepared: bool):
 
 def end(process) -> None:
     """Kills what `start` started, if it still runs, and its children."""
-    if process.poll() is None:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
-def _has_what_is_read_early(variables) -> bool:
+def _prepared_suits(variables) -> bool:
     ours = _prepared()[1]
     return all(
         name.startswith(_READ_LATER)
@@ -120,6 +123,7 @@ def _prepared() -> tuple[socket.socket, dict[str, str]]:
         cwd=_ROOT,
         env=variables,
         stdin=theirs,
+        start_new_session=True,  # a Ctrl-C is for the tests
     )
     theirs.close()
 
@@ -145,13 +149,13 @@ class _Forked:
         descriptors = [out.fileno(), err.fileno(), theirs.fileno()]
         socket.send_fds(_prepared()[0], [json.dumps(request).encode()], descriptors)
         theirs.close()
-        self.pid = int(self._replies.recv(_REPLY))
+        self.pid = self._receive()
         self.returncode = None
 
     def wait(self, timeout=None) -> int:
         if self.returncode is None:
             self._replies.settimeout(timeout)
-            self.returncode = int(self._replies.recv(_REPLY))
+            self.returncode = self._receive()
             self._replies.close()
         return self.returncode
 
@@ -160,3 +164,9 @@ class _Forked:
             return self.wait(timeout=0)
         except BlockingIOError:
             return None
+
+    def _receive(self) -> int:
+        reply = self._replies.recv(_REPLY)
+        if not reply:
+            raise RuntimeError("The process that forks for tests has ended; see what it said.")
+        return int(reply)

@@ -69,20 +69,24 @@ class Crowd:
         return sum(self.check(way) for way in self.ways)
 
     def check_at_once(self, num_threads: int, rounds: int = sys.maxsize, seconds: float = 1e9):
-        """Each thread makes calls in an order of its own; returns how many they were in all.
+        """The threads take turns in all ways, again and again; returns how many calls they made.
 
         Args:
           rounds: each thread makes so many calls at most, ...
           seconds: ... and begins none when so many have passed.
         """
         end = time.monotonic() + seconds
+        # Dealt out, so that all are met as soon as there have been as many calls.
+        ways = _shuffled(np.random.default_rng(num_threads), list(self.ways))
+        lock = threading.Lock()
 
-        def work(thread):
-            rng = np.random.default_rng(thread)
+        def work(_):
             count = 0
-            for way in itertools.islice(_shuffled(rng, list(self.ways)), rounds):
+            for _ in range(rounds):
                 if time.monotonic() > end:
                     break
+                with lock:
+                    way = next(ways)
                 count += self.check(way)
             return count
 

@@ -15,9 +15,10 @@ _POOLS = (1, 2, 3, 4, 8, 128)
 
 
 def test_processes_and_pools_of_any_size_have_the_same_bits():
+    # One is no fork, or both would have the addresses and the hash seeds of the same parent.
     in_one_process = json.loads(
-        subprocesses.run(
-            determinism.print_digests,
+        subprocesses.run_code(
+            subprocesses.code_of(determinism.print_digests),
             environment={"TF_NUM_INTRAOP_THREADS": "3"},
         )
     )

@@ -1,5 +1,5 @@
-// The right operands of a call's products: their sizes, how they come, and how
-// much memory that takes.
+// The right operands of a call's products: their sizes, and how much memory
+// they take along a route. Which route they take, route_choices.cc decides.
 #ifndef KERNELS_ENGINE_PLAN_OPERAND_PLAN_H_
 #define KERNELS_ENGINE_PLAN_OPERAND_PLAN_H_
 

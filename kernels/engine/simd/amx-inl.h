@@ -7,6 +7,9 @@
 // floating-point environment says (Intel, "Intel 64 and IA-32 Architectures
 // Software Developer's Manual", volume 2, TDPBF16PS).
 //
+// Floats, in three bfloat16 parts each: amx_parts-inl.h. Which calls take these
+// products, plan/ decides.
+//
 // Products with B given by its columns stay dot products in vectors.
 #ifndef KERNELS_ENGINE_SIMD_AMX_INL_H_
 #define KERNELS_ENGINE_SIMD_AMX_INL_H_

@@ -1,3 +1,6 @@
+// Which instruction set this process uses. What a call does with what it has,
+// tile registers (AMX) say, is chosen in plan/.
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -395,11 +395,18 @@ void CompareWithReference(const Case& c, Call& call,
   if (expected.outputs.nearest_kink <= tolerance * Scale(expected.outputs.y)) {
     return;
   }
-  // A saturated gate g keeps few digits of 1 - g, which h or c is multiplied
-  // with for the gradient of the gate; x or h is then, for that of a weight.
-  const double gates = std::max(Scale(problem.h0), Scale(problem.c0));
+  // A saturated gate g keeps few digits of 1 - g. For the gate's gradient that
+  // is multiplied with what comes in and with h or c; for a weight's, that with
+  // x or h.
+  double gates = 1;
+  if (NumGates(sizes.descriptor.mode) > 1) {
+    for (const auto* incoming : {&problem.dy, &problem.dh_n, &problem.dc_n}) {
+      gates = std::max(gates, Scale(*incoming));
+    }
+    gates *= std::max(Scale(problem.h0), Scale(problem.c0));
+  }
   const double weights =
-      gates * std::max(Scale(problem.x), Scale(problem.h0));
+      gates > 1 ? gates * std::max(Scale(problem.x), Scale(problem.h0)) : 1;
   compare("dx", call.dx, sizes.max_time, expected.gradients.dx, gates);
   compare("dh0", call.dh0, states, expected.gradients.dh0, gates);
   compare("dc0", call.dc0, states, expected.gradients.dc0, gates);

@@ -1,0 +1,225 @@
+// Which route each operand of a pass takes: packed or not, in its turn, in
+// place, in bfloat16 parts.
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/engine/plan/choices.h"
+#include "kernels/engine/thresholds.h"
+
+namespace rnn {
+
+OperandPlan Choices::ForwardInput(int64_t layer) const {
+  const int64_t input_size = d_.layer_input_size(layer);
+  if (MayReadInputInPlace() && IsSmallCall()) {
+    return Operand(
+        gates_are_columns_ ? Route::kRowsInPlace : Route::kColumnsInPlace,
+        input_size, d_.gates_size());
+  }
+  const bool in_parts = MultipliesInParts(input_size, d_.gates_size());
+  return InTurnIfUsedOnce(Packed(in_parts, input_size, d_.gates_size()),
+                          sequences_.num_valid_rows());
+}
+
+OperandPlan Choices::BackwardInput(int64_t layer) const {
+  const int64_t input_size = d_.layer_input_size(layer);
+  const bool in_parts = MultipliesInParts(d_.gates_size(), input_size);
+  const int64_t rows = sequences_.num_valid_rows();
+  if (MayReadGatesInPlace() && rows <= MaxRowsInPlace(speed::kMaxRowsInPlace) &&
+      !in_parts) {
+    return Operand(Route::kRowsInPlace, d_.gates_size(), input_size);
+  }
+  return InTurnIfUsedOnce(
+      Packed(in_parts, d_.gates_size(), input_size, d_.num_gates()), rows);
+}
+
+OperandPlan Choices::ForwardRecurrent() const {
+  const int64_t P = d_.output_size();
+  OperandPlan r = Packed(RecursInParts(Pass::kForward), P, d_.gates_size());
+  if (IsInParts(r.route)) return r;
+  if (kernels_.operands_are_elements && P % kernels_.depth_step == 0 &&
+      RecurrentBytes(/*in_parts=*/false) > MaxPackedRecurrentBytes()) {
+    return Operand(
+        gates_are_columns_ ? Route::kRowsInPlace : Route::kColumnsInPlace, P,
+        d_.gates_size());
+  }
+  // One step needs R once. Rows of memory with a gate's columns would come in
+  // pieces of a panel: nothing gained.
+  if (!gates_are_columns_ && sequences_.num_steps() == 1) {
+    const CellPanelShape panels = CellPanelShape::Of(d_, kernels_);
+    if (FitsInTurn(sequences_.active(0), panels.depth * kernels_.operand_bytes,
+                   panels.num_panels)) {
+      r.route = Route::kPackedInTurn;
+    }
+  }
+  return r;
+}
+
+OperandPlan Choices::BackwardRecurrent() const {
+  const int64_t gates_size = d_.gates_size();
+  const int64_t P = d_.output_size();
+  const bool in_parts = RecursInParts(Pass::kBackward);
+  const int64_t rows = sequences_.num_valid_rows();
+  const int64_t steps = sequences_.num_steps();
+  const int64_t max_rows = MaxRowsInPlace(
+      steps == 1 ? speed::kMaxRowsInPlace : speed::kMaxRowsOfStepsInPlace);
+  if (!in_parts && MayReadGatesInPlace() &&
+      steps <= speed::kMaxBackwardStepsInPlace && rows <= max_rows) {
+    return Operand(Route::kRowsInPlace, gates_size, P);
+  }
+  const OperandPlan r = Packed(in_parts, gates_size, P, d_.num_gates());
+  // One step needs R once, for the gradient of the state before it.
+  return steps == 1 ? InTurnIfUsedOnce(r, rows) : r;
+}
+
+OperandPlan Choices::Projection(Pass pass) const {
+  const int64_t P = d_.output_size();
+  return pass == Pass::kForward ? Packed(/*in_parts=*/false, d_.hidden_size, P)
+                                : Packed(/*in_parts=*/false, P, d_.hidden_size);
+}
+
+OperandPlan Choices::GatesGradient(int64_t features) const {
+  const int64_t columns = gates_are_columns_ ? d_.gates_size() : features;
+  return Packed(MultipliesInParts(d_.gates_size(), features),
+                plan_.max_chunk_rows, columns);
+}
+
+OperandPlan Choices::ProjectionGradient() const {
+  return Packed(MultipliesInParts(d_.output_size(), d_.hidden_size),
+                plan_.max_chunk_rows, d_.hidden_size);
+}
+
+// About as long as there are chains, so that rounding errors grow with the
+// square root of the number of rows.
+int64_t Choices::GradientChain() const {
+  int64_t chain = bits::kMinGradientChain;
+  while (chain < kernels_.depth_block &&
+         chain * chain < sequences_.num_valid_rows()) {
+    chain *= 2;
+  }
+  return chain;
+}
+
+// ---- Conditions of routes ---------------------------------------------------
+
+// Whether a product with weights of such a size is made of parts.
+bool Choices::MultipliesInParts(int64_t weight_rows,
+                                int64_t weight_columns) const {
+  return kernels_.has_parts && sequences_.shape_rows() >= bits::kMinPartsRows &&
+         std::min(weight_rows, weight_columns) >= bits::kMinPartsWidth &&
+         weight_rows * weight_columns >= bits::kMinPartsElements;
+}
+
+// Whether the recurrent products, those of the steps, are made of parts.
+bool Choices::RecursInParts(Pass pass) const {
+  const int64_t elements = d_.gates_size() * d_.output_size();
+  int64_t max_elements = std::numeric_limits<int64_t>::max();
+  int64_t min_steps = bits::kMinPartsSteps;
+  if (sequences_.batch() < bits::kManyPartsBatch) {
+    if (pass == Pass::kForward) {
+      max_elements = bits::kMaxPartsElementsForward;
+    } else {
+      max_elements = d_.mode == CellMode::kGru
+                         ? bits::kMaxPartsElementsBackwardOfGru
+                         : bits::kMaxPartsElementsBackward;
+    }
+    min_steps = elements <= bits::kLargePartsElements
+                    ? bits::kMinPartsStepsOfFewRows
+                    : bits::kMinPartsStepsOfFewRowsIfLarge;
+  }
+  return sequences_.batch() >= bits::kMinPartsBatch &&
+         sequences_.max_time() >= min_steps &&
+         elements >= bits::kMinPartsRecurrentElements &&
+         elements <= max_elements &&
+         MultipliesInParts(d_.gates_size(), d_.output_size());
+}
+
+bool Choices::IsSmallCall() const {
+  return sequences_.shape_rows() <= bits::kMaxSmallCallRows;
+}
+
+// Rows must be of whole depth steps; upper layers' inputs are outputs. Where
+// gates are columns, the same weights as params are packed in other calls: so
+// must rows in place have the bits of packed ones.
+bool Choices::MayReadInputInPlace() const {
+  const int64_t depth_step = kernels_.depth_step;
+  return kernels_.operands_are_elements && d_.output_size() % depth_step == 0 &&
+         d_.input_size % depth_step == 0 &&
+         (!gates_are_columns_ || (kernels_.rows_have_bits_of_panels() &&
+                                  sequences_.num_valid_rows() <=
+                                      MaxRowsInPlace(bits::kMaxSmallCallRows)));
+}
+
+bool Choices::MayReadGatesInPlace() const {
+  return !gates_are_columns_ && kernels_.operands_are_elements &&
+         kernels_.rows_have_bits_of_panels() &&
+         d_.gates_size() % kernels_.depth_step == 0;
+}
+
+// The limit for rows of B that are read from end to end.
+int64_t Choices::MaxRowsInPlace(int64_t max_rows) const {
+  return kernels_.depth_step == 1
+             ? max_rows
+             : std::min(max_rows, speed::kMaxRowsInPlaceOfPairs);
+}
+
+int64_t Choices::RecurrentBytes(bool in_parts) const {
+  const OperandPlan r{in_parts ? Route::kParts : Route::kPacked};
+  return d_.gates_size() * d_.output_size() *
+         r.ElementBytes(kernels_.operand_bytes);
+}
+
+// R of so many bytes is packed forward. Few steps do not pay for packing; nor
+// do few rows a step, where packed weights, too, would come from beyond a
+// core's cache.
+int64_t Choices::MaxPackedRecurrentBytes() const {
+  if (IsSmallCall()) {
+    if (sequences_.max_time() <= bits::kMaxStepsInPlace) return 0;
+    return gates_are_columns_ ? bits::kMaxPackedKerasBytes
+                              : bits::kMaxPackedBytesOfFewRows;
+  }
+  if (gates_are_columns_ || sequences_.batch() > bits::kFewRows + 1) {
+    return std::numeric_limits<int64_t>::max();
+  }
+  return sequences_.batch() <= bits::kFewRows ? bits::kMaxPackedBytesOfFewRows
+                                              : bits::kMaxPackedBytesOfOneMore;
+}
+
+// ---- Plans of operands ------------------------------------------------------
+
+OperandPlan Choices::Operand(Route route, int64_t depth, int64_t columns,
+                             int depth_pieces) const {
+  return OperandPlan::Of(route, depth, columns, depth_pieces, kernels_,
+                         machine_.core_cache_bytes);
+}
+
+OperandPlan Choices::Packed(bool in_parts, int64_t depth, int64_t columns,
+                            int depth_pieces) const {
+  return Operand(in_parts ? Route::kParts : Route::kPacked, depth, columns,
+                 depth_pieces);
+}
+
+OperandPlan Choices::InTurnIfUsedOnce(OperandPlan b, int64_t rows) const {
+  if (!ChunkCuts(sequences_).is_single()) return b;
+  if (b.is_small && rows > speed::kMaxRowsPackingSmall) return b;
+  const int64_t block_depth =
+      std::min(b.PaddedDepth(kernels_.depth_step), kernels_.depth_block);
+  if (FitsInTurn(rows, block_depth * b.ElementBytes(kernels_.operand_bytes),
+                 kernels_.NumPanels(b.columns))) {
+    b.route = IsInParts(b.route) ? Route::kPartsInTurn : Route::kPackedInTurn;
+  }
+  return b;
+}
+
+// Whether panels that one product needs are worth packing when their turn
+// comes, by the thread that multiplies `rows` with them: `row_bytes` of each
+// have to stay in its cache meanwhile.
+bool Choices::FitsInTurn(int64_t rows, int64_t row_bytes,
+                         int64_t num_panels) const {
+  const bool has_enough_panels =
+      plan_.num_threads == 1 ||
+      num_panels >= speed::kMinPanelsPerThread * plan_.num_threads;
+  return has_enough_panels && rows * row_bytes <= machine_.core_cache_bytes;
+}
+
+}  // namespace rnn
