@@ -97,8 +97,8 @@ def library_path() -> str:
     path = _FOLDER / "librnn_runtime.so"
     if not path.exists():
         raise ImportError(
-            f"tf_cudnn_rnn.runtime needs {path}, which is not there: in the source tree run "
-            "`make build`."
+            f"tf_cudnn_rnn.runtime needs {path}, which is not there: install the wheel of "
+            "tf_cudnn_rnn anew, or run `make build` if this is a source tree."
         )
     return str(path)
 
@@ -115,7 +115,8 @@ def _load_library() -> ctypes.CDLL:
     if found < _ABI_VERSION:
         raise ImportError(
             f"{library_path()} has version {found} of its interface, but this package needs "
-            f"{_ABI_VERSION} at least: install both anew, or run `make build`."
+            f"{_ABI_VERSION} at least: install the wheel of tf_cudnn_rnn anew, or run `make build` "
+            "if this is a source tree."
         )
     pointer = ctypes.c_void_p
     arguments_of: dict[str, list[Any]] = {

@@ -1,6 +1,6 @@
 """The vector of weights of a CudnnRNN layer, seen as matrices."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -155,6 +155,12 @@ def joined_initializer(
     return draw
 
 
+def _parts(groups: Sequence[params_header.Group], params: tf.Tensor) -> list[tf.Tensor]:
+    """The groups of `params`, each in its shape."""
+    parts = tf.split(keras.ops.convert_to_tensor(params), [group.size for group in groups])
+    return [tf.reshape(part, group.shape) for part, group in zip(parts, groups, strict=True)]
+
+
 def joined_regularizer(
     layout: Layout, regularizers: list[Callable[[Any], tf.Tensor] | None]
 ) -> Callable[[Any], tf.Tensor] | None:
@@ -164,10 +170,11 @@ def joined_regularizer(
     groups = params_header.groups(layout)
 
     def penalty(params: tf.Tensor) -> tf.Tensor:
-        parts = tf.split(keras.ops.convert_to_tensor(params), [group.size for group in groups])
         terms = [
-            regularizer(tf.reshape(part, group.shape))
-            for group, part, regularizer in zip(groups, parts, regularizers, strict=True)
+            regularizer(part)
+            for group, part, regularizer in zip(
+                groups, _parts(groups, params), regularizers, strict=True
+            )
             if group.size and regularizer is not None
         ]
         return tf.add_n(terms)
@@ -184,16 +191,13 @@ def joined_constraint(
     groups = params_header.groups(layout)
 
     def constrained(params: tf.Tensor) -> tf.Tensor:
-        parts = tf.split(keras.ops.convert_to_tensor(params), [group.size for group in groups])
-        return tf.concat(
-            [
-                part
-                if constraint is None or not group.size
-                else tf.reshape(constraint(tf.reshape(part, group.shape)), [-1])
-                for group, part, constraint in zip(groups, parts, constraints, strict=True)
-            ],
-            axis=0,
-        )
+        held = [
+            part if constraint is None or not group.size else constraint(part)
+            for group, part, constraint in zip(
+                groups, _parts(groups, params), constraints, strict=True
+            )
+        ]
+        return tf.concat([tf.reshape(part, [-1]) for part in held], axis=0)
 
     return constrained
 
