@@ -37,9 +37,11 @@ def test_same_results(name, mask):
     mask = None if mask is None else tf.constant(mask)
     x = pairs.inputs()
     expected = pairs.outputs_and_gradients(stock, x, mask=mask)
-    with accelerate():  # a layer that exists
+    with accelerate() as acceleration:  # a layer that exists
         actual = pairs.outputs_and_gradients(stock, x, mask=mask)
         assert stock.runs_fused
+        assert repr(acceleration) == "<acceleration of all keras.layers.LSTM, GRU and SimpleRNN>"
+    assert repr(acceleration) == "<acceleration of no layers>"
     for one, other in zip(actual[0] + actual[1], expected[0] + expected[1], strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-11)
     after = pairs.outputs_and_gradients(stock, x, mask=mask)
@@ -212,12 +214,14 @@ def test_one_model():
     one.fit(x, y, verbose=0)
     expected = one.predict(x, verbose=0)
     acceleration = accelerate(one)
+    assert repr(acceleration) == f"<acceleration of {one.name!r}: {one.layers[0].name}>"
     np.testing.assert_allclose(one.predict(x, verbose=0), expected, atol=1e-6)
     assert one.layers[0].runs_fused
     other.fit(x, y, verbose=0)
     assert not hasattr(other.layers[0], "runs_fused")
     acceleration.undo()
     acceleration.undo()  # once more does nothing
+    assert repr(acceleration) == f"<acceleration of {one.name!r}: no layers>"
     one.layers[0].runs_fused = None
     np.testing.assert_array_equal(one.predict(x, verbose=0), expected)
     assert one.layers[0].runs_fused is None

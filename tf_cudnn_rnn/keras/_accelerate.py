@@ -125,6 +125,10 @@ class _OfModel(Acceleration):
             _forget_functions(self._model)
         self._layers = []
 
+    def __repr__(self) -> str:
+        layers = ", ".join(layer.name for layer in self._layers) or "no layers"
+        return f"<acceleration of {self._model.name!r}: {layers}>"
+
 
 _active: set[Acceleration] = set()
 _originals: dict[tuple[type, str], Any] = {}
@@ -156,6 +160,10 @@ class _OfAllLayers(Acceleration):
                     setattr(cls, name, original)
             _originals.clear()
             _renewed.clear()
+
+    def __repr__(self) -> str:
+        layers = "all keras.layers.LSTM, GRU and SimpleRNN" if self in _active else "no layers"
+        return f"<acceleration of {layers}>"
 
 
 def _replace(cls: type, name: str, method: Any) -> None:
