@@ -6,8 +6,8 @@ VENV_PYTHON := .venv/bin/python
 # Its name tells the interpreter, so that another PYTHON= makes another .venv.
 VENV_STAMP := .venv/installed-for-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
 
-.PHONY: build demo test test-quick test-arm test-amx test-avx512 test-sanitizers test-machines test-matrix test-matrix-arm \
-	test-systems test-writers release-check fuzz wheel wheels lint format docs bench results clean
+.PHONY: build demo test test-quick test-arm test-amx test-avx512 test-sanitizers test-machines test-slow test-matrix \
+	test-matrix-arm test-systems test-writers release-check fuzz wheel wheels lint format docs bench results clean
 
 # The shared library, in place: afterwards `import tf_cudnn_rnn` works in .venv.
 build: .tf_configure.bazelrc
@@ -44,6 +44,10 @@ test-avx512: .tf_configure.bazelrc
 # (tools/test_sanitizers.sh).
 test-sanitizers: .tf_configure.bazelrc
 	tools/test_sanitizers.sh $(PARTS)
+
+# Tests that take minutes, or tens of gigabytes.
+test-slow: build
+	$(VENV_PYTHON) -m pytest -m slow tests/reliability $(ARGS)
 
 # Looks for inputs that break the engine, files or ops, for so many SECONDS; what is found lies in runs/fuzz.
 SECONDS ?= 600

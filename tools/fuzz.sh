@@ -70,6 +70,8 @@ done
 echo "in all: $(cat "$logs"/* | sed -n 's/^stat::number_of_executed_units: *//p' | awk '{ sum += $1 } END { print sum }')"
 sed -n 's/^route //p' "$logs"/engine-* | sort
 for name in "${python_fuzzers[@]}"; do
-  .venv/bin/python -m "tests.fuzz.$name" --seconds $((seconds / 5)) || status=1
+  options=()
+  [[ $name != files ]] || options=(--mutations=10000)
+  .venv/bin/python -m "tests.fuzz.$name" --seconds $((seconds / 5)) "${options[@]}" || status=1
 done
 exit $status

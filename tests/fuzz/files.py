@@ -5,7 +5,8 @@
     .venv/bin/python -m tests.fuzz.files --replay=FILE --formats=npz
 
 --mutations changes each golden file, which other libraries wrote, so many times, and reads the
-corpus, tests/fuzz/corpus, as it is. --seconds runs atheris for so long in all, which needs
+corpus, tests/fuzz/corpus, as it is. --seconds runs atheris for so long in all (with --mutations,
+for half of it; these are then as many as the other half has time for), which needs
 tests/fuzz/requirements.txt; what reaches new lines of ours is put into build/fuzz, from where
 `--merge` takes it into the corpus. Every input must be read rightly, or be refused with a
 ValueError or an OSError that says where, within 2 seconds and 200 MB and twice its size. Exits
@@ -111,14 +112,17 @@ def _report(name: str, what: str, content: bytes, outcome: str) -> None:
     print(f"FOUND in {what}: {path}\n{outcome}", flush=True)
 
 
-def run_mutations(names: list[str], count: int, processes: int) -> int:
-    """Checks `count` mutations of each golden file; returns how many findings there are."""
+def run_mutations(names: list[str], count: int, processes: int, seconds: float) -> int:
+    """Checks `count` mutations of each golden file, or as many as there is time for, of all alike.
+
+    Returns how many findings there are.
+    """
     jobs = [(name, seed, 0, 1) for name in names for seed in file_formats.corpus(name)]
     jobs += [
         (name, seed, begin, min(begin + _BATCH, count + 1))
+        for begin in range(1, count + 1, _BATCH)
         for name in names
         for seed in file_formats.golden_files(name)
-        for begin in range(1, count + 1, _BATCH)
     ]
     start = time.monotonic()
     totals = collections.defaultdict(collections.Counter)
@@ -131,9 +135,11 @@ def run_mutations(names: list[str], count: int, processes: int) -> int:
                 found += 1
                 if found <= _MOST_FINDINGS:
                     _report(*finding)
-            if done % 50 == 0 or done == len(jobs):
-                seconds = time.monotonic() - start
-                print(f"{done} of {len(jobs)} batches, {seconds:.0f} s, {found} found", flush=True)
+            passed = time.monotonic() - start
+            if done % 50 == 0 or done == len(jobs) or passed > seconds:
+                print(f"{done} of {len(jobs)} batches, {passed:.0f} s, {found} found", flush=True)
+            if passed > seconds:
+                break
     for name, outcomes in totals.items():
         listed = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
         files = len(file_formats.golden_files(name))
@@ -213,7 +219,7 @@ def main() -> None:
     """Parses the flags."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--mutations", type=int, default=0, help="of each golden file")
-    parser.add_argument("--seconds", type=int, default=0, help="of atheris, for all formats")
+    parser.add_argument("--seconds", type=int, default=0, help="in all; half of them for mutations")
     parser.add_argument("--formats", nargs="*", default=list(file_formats.FORMATS))
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--merge", action="store_true", help="takes what is new into the corpus")
@@ -233,9 +239,11 @@ def main() -> None:
             print(f"{name}: {outcome}")
             found += not outcome.startswith(("read", "refused"))
     if flags.mutations:
-        found += run_mutations(flags.formats, flags.mutations, flags.processes)
+        limit = flags.seconds / 2 or float("inf")
+        found += run_mutations(flags.formats, flags.mutations, flags.processes, limit)
     if flags.seconds:
-        found += run_atheris(flags.formats, flags.seconds)
+        seconds = flags.seconds // 2 if flags.mutations else flags.seconds
+        found += run_atheris(flags.formats, seconds)
     if flags.merge:
         merge(flags.formats)
     print(f"{found} found" if found else "Nothing was found.")

@@ -45,7 +45,7 @@ class _Writer:
         self._thread.join()
 
 
-def _count(seconds: float, run) -> None:
+def _count(seconds: float, run, *, why: str = "sequence_lengths") -> None:
     """Prints how often run() came to an end, and how often it was refused."""
     done = refused = 0
     end = time.monotonic() + seconds
@@ -54,7 +54,7 @@ def _count(seconds: float, run) -> None:
             run()
             done += 1
         except tf.errors.InvalidArgumentError as error:
-            assert "sequence_lengths" in str(error), error
+            assert why in str(error), error
             refused += 1
     print(done, refused)
 
@@ -202,6 +202,61 @@ def lent_reserve(seconds: float) -> None:
     print(done, refused)
 
 
+def lent_sizes(seconds: float) -> None:
+    """Of ops that take the sizes of a network as tensors."""
+    sizes = np.array([1, H, H], np.int32)
+    num_layers, num_units, input_size = (_lend(sizes[k : k + 1].reshape([])) for k in range(3))
+    network = {"num_layers": num_layers, "num_units": num_units, "input_size": input_size}
+    size = tf_cudnn_rnn.params_size("lstm", 1, H, H)
+    weights = [tf.zeros([H, H])] * 8
+    biases = [tf.zeros([H])] * 8
+
+    def write():
+        for k, value in ((0, 2), (1, 2**31 - 1), (2, -1), (1, H + 1), (2, 2**30), (0, 0)):
+            before = sizes[k]
+            sizes[k] = value
+            sizes[k] = before
+
+    def run():
+        tf.raw_ops.CudnnRNNParamsSize(**network, T=tf.float32, S=tf.int64)
+        tf.raw_ops.CudnnRNNParamsToCanonicalV2(
+            **network, params=tf.zeros([size]), num_params_weights=8, num_params_biases=8
+        )
+        tf.raw_ops.CudnnRNNCanonicalToParamsV2(**network, weights=weights, biases=biases)
+
+    with _Writer(write):
+        _count(seconds, run, why="")  # any of the sizes may be wrong
+
+
+def lent_seeds(seconds: float) -> None:
+    """Any two numbers are seeds: no call is refused, and backward drops what forward dropped."""
+    seeds = np.array([1, 2], np.int64)
+    lent = _lend(seeds)
+    x = tf.ones([T, B, H])
+    states = tf.zeros([2, B, H])
+
+    def write():
+        for value in (0, -1, 2**63 - 1, -(2**63), 7):
+            seeds[:] = value
+
+    def run():
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf_cudnn_rnn.raw_ops.CudnnRNNV3(
+                input=x,
+                input_h=states,
+                input_c=states,
+                params=tf.ones([_PARAMS]),
+                sequence_lengths=tf.fill([B], T),
+                dropout=0.5,
+                rng_seed=lent,
+            ).output
+        tape.gradient(y, x)
+
+    with _Writer(write):
+        _count(seconds, run)
+
+
 _KINDS = {
     "other steps write a variable": lambda seconds: reference_variable(seconds, of_one_step=False),
     "one step writes a variable": lambda seconds: reference_variable(seconds, of_one_step=True),
@@ -209,6 +264,8 @@ _KINDS = {
     "a variable of other shapes": reference_variable_of_other_shapes,
     "lent lengths": lent_lengths,
     "a lent reserve": lent_reserve,
+    "lent sizes": lent_sizes,
+    "lent seeds": lent_seeds,
 }
 
 
@@ -222,10 +279,12 @@ def _assert_all_kinds_end_well(seconds: float) -> None:
     printed = subprocesses.run(all_kinds, seconds)
     counts = dict(line.split(": ") for line in printed.splitlines())
     assert list(counts) == list(_KINDS)
-    for kind in ("lent lengths", "a lent reserve"):
+    for kind in ("lent lengths", "a lent reserve", "lent sizes"):
         # Without both it would be no test. (Whether steps of a session meet, nobody knows.)
         done, refused = map(int, counts[kind].split())
         assert done > 0 and refused > 0, printed
+    done, refused = map(int, counts["lent seeds"].split())
+    assert done > 0 and refused == 0, printed
 
 
 def test_while_others_write():
