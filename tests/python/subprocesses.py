@@ -35,6 +35,13 @@ _READ_LATER = (
     "PYTHONPATH",
 )
 
+# A watchdog; and Ctrl-C, which a shell's background job ignores, and so would all that it starts.
+_BEGINNING = """\
+import faulthandler, signal
+faulthandler.dump_traceback_later({}, exit=True)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+
 _REPLY = 100  # bytes, more than the longest number has
 
 
@@ -82,8 +89,7 @@ def result_of(
 def start(code: str, environment, cwd, out, err, *, prepared: bool):
     """Starts Python code as `result_of` does; returns a Popen, or the like of one, to `end`."""
     variables = {**os.environ, **_QUIET, **(environment or {})}
-    watchdog = f"import faulthandler; faulthandler.dump_traceback_later({_TIMEOUT}, exit=True)\n"
-    code = watchdog + code
+    code = _BEGINNING.format(_TIMEOUT) + code
     if prepared and _prepared_suits(variables):
         return _Forked(code, variables, cwd, out, err)
     return subprocess.Popen(

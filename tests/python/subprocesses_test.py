@@ -1,6 +1,7 @@
 """Processes of tests end, and nothing that they started outlives them."""
 
 import os
+import signal
 import time
 
 import pytest
@@ -53,6 +54,19 @@ def test_a_prepared_process_is_like_another():
         for prepared in (False, True)
     }
     assert outputs == {"['-c'] __main__ / is set\n"}
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_a_background_job_does_not_hide_ctrl_c(prepared):
+    """A shell lets it ignore SIGINT, which children inherit."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        code = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nprint('goes on')"
+        result = subprocesses.result_of(code, prepared=prepared)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert result.returncode == -signal.SIGINT and not result.stdout
+    assert "KeyboardInterrupt" in result.stderr
 
 
 def test_a_ctrl_c_does_not_reach_what_forks():
