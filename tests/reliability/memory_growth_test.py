@@ -109,11 +109,15 @@ def _refuse(call) -> None:
 
 
 def failures() -> dict:
-    wrong = _inputs(lengths=[3, 9])
+    right, wrong = _inputs(), _inputs(lengths=[3, 9])
+    flat = right | {"input": tf.zeros([6])}
     matrix = tf.zeros([3, 4])
+    own = tf_cudnn_rnn.raw_ops.CudnnRNNV3
     return {
         "a length": lambda _: _refuse(lambda: tf.raw_ops.CudnnRNNV3(**wrong)),
-        "own": lambda _: _refuse(lambda: tf_cudnn_rnn.raw_ops.CudnnRNNV3(**wrong)),
+        "an attribute": lambda _: _refuse(lambda: tf.raw_ops.CudnnRNNV3(**right, dropout=2.0)),
+        "a rank": lambda _: _refuse(lambda: tf.raw_ops.CudnnRNNV3(**flat)),
+        "own": lambda _: _refuse(lambda: own(**wrong)),
         "TensorFlow's": lambda _: _refuse(lambda: tf.raw_ops.MatMul(a=matrix, b=matrix)),
     }
 
@@ -152,9 +156,12 @@ def _growths(kind: str, count: int) -> dict[str, int]:
 @pytest.mark.parametrize(
     "count", [1000, pytest.param(20_000, marks=pytest.mark.slow)], ids=["some", "many"]
 )
-def test_failures_leave_nothing(count):
-    for name, growth in _growths("failures", count).items():
-        assert growth < _NOISE, f"{name}: {growth} bytes after {count} failures"
+def test_failures_leave_what_tensorflow_keeps_of_them(count):
+    """TensorFlow keeps the text of each error. Ours are longer, by a third at most."""
+    growth = _growths("failures", count)
+    theirs = growth.pop("TensorFlow's")
+    for name, ours in growth.items():
+        assert ours < 1.5 * theirs + _NOISE, f"{name}: {ours} bytes, {theirs} of TensorFlow's op"
 
 
 @pytest.mark.parametrize(
