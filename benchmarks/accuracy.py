@@ -8,12 +8,14 @@
 
 The truth is what the judge (tests/reference/judge.py) computes in float64 of the same inputs. The
 error of a tensor is the root mean square of what it differs by, divided by that of the truth.
+Exits with 1 if one of this library's is more than twice that of Keras.
 """
 
 import argparse
 import datetime
 import pathlib
 import re
+import sys
 
 import numpy as np
 
@@ -30,6 +32,10 @@ SIDES = (
     Side("keras", "keras_function"),
     Side("torch", "torch"),
 )
+
+
+# Times Keras' error, what is promised.
+MOST = 2.0
 
 
 def truth(case: Case) -> dict[str, np.ndarray]:
@@ -96,6 +102,20 @@ def lines(errors: list[Error]) -> list[str]:
     return found
 
 
+def failures(errors: list[Error]) -> list[str]:
+    """A sentence for each error of this library's that is larger than promised."""
+    keras = {(error.case, error.tensor): error.value for error in errors if error.side == "keras"}
+    found = []
+    for error in errors:
+        theirs = keras.get((error.case, error.tensor))
+        if error.side in ("op", "layer") and theirs is not None and error.value > MOST * theirs:
+            found.append(
+                f"FAILED: {error.tensor} of {error.case}, {error.side}: the error must be at most "
+                f"{MOST:g} times Keras', {theirs:.2e}; it is {error.value:.2e}."
+            )
+    return found
+
+
 def _names(option: str, known: dict):
     """Returns the type of an option that is a list of these names, of which "" stands for all."""
 
@@ -109,8 +129,8 @@ def _names(option: str, known: dict):
     return values
 
 
-def main() -> None:
-    """Measures, prints, and publishes if it is asked to."""
+def main() -> int:
+    """Measures, prints, and publishes if it is asked to. Returns the status to exit with."""
     # Needs the built library, which nothing else here does.
     from benchmarks import machine
 
@@ -151,6 +171,9 @@ def main() -> None:
     if arguments.publish:
         preamble = machine.stamp(threads, []) | {"commit": commit}
         print(publish(preamble, list(notes), found, arguments.cpu))
+    failed = failures(found)
+    print(*failed, sep="\n", end="\n" if failed else "")
+    return 1 if failed else 0
 
 
 def publish(
@@ -169,4 +192,4 @@ def publish(
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -70,6 +70,17 @@ def test_lines_compare_with_the_op():
     assert accuracy.lines(errors[1:]) == [f"{GRU:<32}dW   keras 6.00e-07"]
 
 
+def test_more_than_twice_the_error_of_keras_is_a_failure():
+    keras = [Error(GRU, "keras", "dW", 1e-7), Error(GRU, "keras", "y", 3e-7)]
+    right = [Error(GRU, "op", "dW", 1.9e-7), Error(GRU, "torch", "dW", 9e-7)]
+    assert accuracy.failures(right + keras) == []
+    [failure] = accuracy.failures([Error(GRU, "layer", "dW", 2.1e-7), *keras])
+    assert failure == (
+        f"FAILED: dW of {GRU}, layer: the error must be at most 2 times Keras', 1.00e-07; "
+        "it is 2.10e-07."
+    )
+
+
 def test_cases_are_of_all_kinds():
     found = cases.accuracy_cases()
     assert len({case.name for case in found}) == len(found)
