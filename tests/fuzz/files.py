@@ -152,13 +152,15 @@ def run_mutations(names: list[str], count: int, processes: int, seconds: float) 
 # ------------------------------------------------------------------------------------
 
 
-def run_atheris(names: list[str], seconds: int) -> int:
+def run_atheris(names: list[str], seconds: float) -> int:
     """Lets atheris look for inputs of each format; returns how many formats have a finding."""
     found = 0
     # Coverage does not come home from a fork; --mutations has those formats.
     names = [name for name in names if not file_formats.FORMATS[name].forks]
     for name in names:
-        result = subprocess.run(_atheris_command(name, max(1, seconds // len(names))), cwd=_ROOT)
+        result = subprocess.run(
+            _atheris_command(name, max(1, int(seconds / len(names)))), cwd=_ROOT
+        )
         found += result.returncode != 0
         print(f"{name}: {'found' if result.returncode else 'nothing found'}", flush=True)
     return found
@@ -238,12 +240,12 @@ def main() -> None:
             outcome = check_apart(name, flags.replay, content)
             print(f"{name}: {outcome}")
             found += not outcome.startswith(("read", "refused"))
+    share = flags.seconds / (2 if flags.mutations else 1)
     if flags.mutations:
-        limit = flags.seconds / 2 or float("inf")
+        limit = share or float("inf")
         found += run_mutations(flags.formats, flags.mutations, flags.processes, limit)
     if flags.seconds:
-        seconds = flags.seconds // 2 if flags.mutations else flags.seconds
-        found += run_atheris(flags.formats, seconds)
+        found += run_atheris(flags.formats, share)
     if flags.merge:
         merge(flags.formats)
     print(f"{found} found" if found else "Nothing was found.")

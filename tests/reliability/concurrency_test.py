@@ -19,7 +19,7 @@ def test_calls_at_once_have_the_bits_of_calls_alone(function, num_threads):
         "TF_NUM_INTEROP_THREADS": str(num_threads),
         "TF_OVERRIDE_GLOBAL_THREADPOOL": "1",  # sessions may have other threads
     }
-    rounds = 3  # with 16 threads: each of the 38 ways once at least
+    rounds = 3
     assert int(subprocesses.run(function, rounds, environment=environment)) >= crowd.MANY * rounds
 
 

@@ -180,6 +180,7 @@ class Graph:
 def calls_at_once(rounds: int) -> None:
     """Prints how many calls were made, all of them with the bits that they give alone."""
     crowd = Crowd()
+    assert MANY * rounds >= len(crowd.ways), "too few for all ways"
     count = crowd.check_serially()
     count += crowd.check_at_once(MANY, rounds)
     count += crowd.check_at_once(FEW, 4 * rounds)

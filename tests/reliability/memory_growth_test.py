@@ -148,9 +148,13 @@ def growths(kind: str, count: int) -> None:
         print(name, _growth(call, count, warm_up=100), sep=": ")
 
 
-def _growths(kind: str, count: int) -> dict[str, int]:
+def _assert_about_as_of_tensorflow(kind: str, count: int) -> None:
+    """Calls leave hardly more than as many of an op of TensorFlow's."""
     printed = subprocesses.run(growths, kind, count)
-    return {name: int(growth) for name, growth in (p.split(": ") for p in printed.splitlines())}
+    growth = {name: int(number) for name, number in (p.split(": ") for p in printed.splitlines())}
+    theirs = growth.pop("TensorFlow's")
+    for name, ours in growth.items():
+        assert ours < 1.5 * theirs + _NOISE, f"{name}: {ours} bytes, {theirs} of TensorFlow's op"
 
 
 @pytest.mark.parametrize(
@@ -158,21 +162,15 @@ def _growths(kind: str, count: int) -> dict[str, int]:
 )
 def test_failures_leave_what_tensorflow_keeps_of_them(count):
     """TensorFlow keeps the text of each error. Ours are longer, by a third at most."""
-    growth = _growths("failures", count)
-    theirs = growth.pop("TensorFlow's")
-    for name, ours in growth.items():
-        assert ours < 1.5 * theirs + _NOISE, f"{name}: {ours} bytes, {theirs} of TensorFlow's op"
+    _assert_about_as_of_tensorflow("failures", count)
 
 
 @pytest.mark.parametrize(
     "count", [200, pytest.param(3000, marks=pytest.mark.slow)], ids=["some", "many"]
 )
 def test_new_attributes_leave_what_tensorflow_keeps_of_them(count):
-    growth = _growths("new_attributes", count)
-    theirs = growth.pop("TensorFlow's")
-    for name, ours in growth.items():
-        # BlockLSTM has about as many inputs, outputs and attributes, which is what is kept.
-        assert ours < 1.5 * theirs + _NOISE, f"{name}: {ours} bytes, {theirs} of TensorFlow's op"
+    """BlockLSTM has about as many inputs, outputs and attributes, which is what is kept."""
+    _assert_about_as_of_tensorflow("new_attributes", count)
 
 
 # ---- More than 2^31 elements -----------------------------------------------------------------
