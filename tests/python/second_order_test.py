@@ -353,8 +353,11 @@ def test_16_bits_round_what_float_computes(name, dtype):
         assert np.mean(error != 0) < 0.02
 
 
-@pytest.mark.parametrize("op", [running.OWN_V3, running.V3])
-@pytest.mark.parametrize("name", ["relu", "lstm", "gru"])
+# The ops share what is made of TensorFlow's ops: one network shows that both hand lengths on.
+@pytest.mark.parametrize(
+    ("name", "op"),
+    [*((name, running.OWN_V3) for name in ("relu", "lstm", "gru")), ("lstm", running.V3)],
+)
 def test_padding_is_not_read(name, op):
     results = []
     for value in (0.0, np.nan):
@@ -536,8 +539,9 @@ def _train_critic(layers, graph: bool) -> list[float]:
 @pytest.mark.parametrize(("layer", "graph"), [("LSTM", True), ("GRU", False), ("SimpleRNN", True)])
 def test_gradient_penalty(layer, graph):
     losses = [
-        _train_critic([library(H, dtype="float64")], graph)
-        for library in (getattr(tf_cudnn_rnn.keras, layer), getattr(keras.layers, layer))
+        _train_critic([getattr(tf_cudnn_rnn.keras, layer)(H, dtype="float64")], graph),
+        # Second derivatives of Keras' loop take long to trace.
+        _train_critic([getattr(keras.layers, layer)(H, dtype="float64")], graph=False),
     ]
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-9)
     assert losses[0][-1] != losses[0][0]

@@ -27,7 +27,7 @@ def test_cancelled_and_interrupted_calls_end_and_later_ones_work():
     subprocesses.run(interrupted.cancel_and_interrupt)
 
 
-# `stress.py` has more ways.
-@pytest.mark.parametrize("how", ["sys.exit", "SIGINT"])
-def test_a_process_ends_as_it_wants_while_calls_run(how):
-    interrupted.check_end(how)
+# `stress.py` has more ways. What an interpreter that ends takes apart, a fork has kept in part.
+@pytest.mark.parametrize(("how", "prepared"), [("sys.exit", False), ("SIGINT", True)])
+def test_a_process_ends_as_it_wants_while_calls_run(how, prepared):
+    interrupted.check_end(how, prepared=prepared)

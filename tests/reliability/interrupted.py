@@ -174,9 +174,9 @@ ENDS = {
 }
 
 
-def check_end(how: str) -> None:
+def check_end(how: str, *, prepared: bool = False) -> None:
     """Checks that a process that ends in the middle of calls does so with the right status."""
-    result = subprocesses.result_of(subprocesses.code_of(_end, how))
+    result = subprocesses.result_of(subprocesses.code_of(_end, how), prepared=prepared)
     assert (result.stdout, result.returncode) == ("calls run\n", ENDS[how]), result.stderr
     assert "Fatal" not in result.stderr, result.stderr
 

@@ -43,6 +43,11 @@ def serves(name: str, rnn_mode: str) -> bool:
     return name not in ("c0", "dc_n") or rnn_mode == "lstm"
 
 
+def in_both_types(case: cases.Case) -> list[cases.Case]:
+    """A case of single precision, and the same in double: the judge computes both in double."""
+    return [case, case.astype(np.float64)]
+
+
 def judged(case: cases.Case) -> dict:
     # The judge meets what it is asked about.
     with np.errstate(all="ignore"):
@@ -50,21 +55,21 @@ def judged(case: cases.Case) -> dict:
     return {name: results[name] for name in running.OUTPUTS + running.GRADIENTS}
 
 
-def assert_flows(actual: dict, case: cases.Case, label: str) -> None:
+def assert_flows(actual: dict, case: cases.Case, expected: dict, label: str) -> None:
     """Outputs are the judge's, infinities and NaN included; so are finite gradients.
 
     An infinite gradient times the derivative of a saturated gate, which is 0 or a number below the
     smallest normal one, is NaN or infinite: both tell of the same.
     """
-    for name, expected in judged(case).items():
+    for name, right in expected.items():
         where = f"{name} of {label}: {case}"
         value = actual[name].astype(np.float64)
-        finite = np.isfinite(expected)
+        finite = np.isfinite(right)
         np.testing.assert_array_equal(np.isfinite(value), finite, err_msg=where)
         if name in running.OUTPUTS:
-            np.testing.assert_array_equal(value[~finite], expected[~finite], err_msg=where)
-        error = np.max(np.abs(value[finite] - expected[finite]), initial=0)
-        assert error <= running.tolerance(case, name, expected[finite]), where
+            np.testing.assert_array_equal(value[~finite], right[~finite], err_msg=where)
+        error = np.max(np.abs(value[finite] - right[finite]), initial=0)
+        assert error <= running.tolerance(case, name, right[finite]), where
 
 
 # ------------------------------------------------------------------------------------
@@ -75,14 +80,14 @@ def assert_flows(actual: dict, case: cases.Case, label: str) -> None:
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("rnn_mode", MODES)
 def test_infinities_and_nan_flow_as_in_the_judge(rnn_mode, value):
-    for dtype in (np.float32, np.float64):
-        case = a_case(rnn_mode, dtype)
-        for name in (*INPUTS, "params"):
-            if not serves(name, rnn_mode):
-                continue
-            op = running.V3 if dtype == np.float64 else running.OWN_V3
-            sick = with_value(case, name, value)
-            assert_flows(running.forward_backward(op, sick), sick, f"{op}, {value} in {name}")
+    for name in (*INPUTS, "params"):
+        if not serves(name, rnn_mode):
+            continue
+        sick = with_value(a_case(rnn_mode), name, value)
+        expected = judged(sick)
+        for op, case in zip((running.OWN_V3, running.V3), in_both_types(sick), strict=True):
+            results = running.forward_backward(op, case)
+            assert_flows(results, case, expected, f"{op}, {value} in {name}")
 
 
 @pytest.mark.parametrize("dtype", running.DTYPES)
@@ -199,15 +204,15 @@ def test_denormals_of_float16_are_numbers(rnn_mode):
 @pytest.mark.parametrize("rnn_mode", [mode for mode in MODES if mode != "rnn_relu"])
 def test_saturated_gates_have_finite_gradients(rnn_mode, scale):
     """Their derivatives are 0, and 0 times a weight is no NaN."""
-    for dtype in (np.float32, np.float64):
-        case = a_case(rnn_mode, dtype)
-        case = dataclasses.replace(case, params=case.params * dtype(scale))
+    case = a_case(rnn_mode)
+    case = dataclasses.replace(case, params=case.params * np.float32(scale))
+    expected = judged(case)
+    for same in in_both_types(case):
         for op in (running.OWN_V3, running.V3):
-            results = running.forward_backward(op, case)
+            results = running.forward_backward(op, same)
             label = f"{op}, scale {scale}: {case}"
             for name, value in results.items():
                 assert np.isfinite(value).all(), f"{name}, {label}"
-            expected = judged(case)
             # A sum that comes near 0 is saturated in one precision and not in the other.
             for name in running.OUTPUTS:
                 off = np.abs(results[name] - expected[name]) > 1e-4
@@ -219,20 +224,21 @@ def test_saturated_gates_have_finite_gradients(rnn_mode, scale):
 @pytest.mark.parametrize("rnn_mode", [mode for mode in MODES if mode != "rnn_relu"])
 def test_gates_that_biases_saturate(rnn_mode, value):
     """Here nothing cancels, so that all gradients are the judge's, the smallest ones, too."""
-    for dtype in (np.float32, np.float64):
-        for sign in (1, -1):
-            case = a_case(rnn_mode, dtype)
-            params = case.params.copy()
-            for weights in judge.split_params(case.config, params):
-                weights.bW[:] = sign * value
-            case = dataclasses.replace(case, params=params)
-            results = running.forward_backward(running.OWN_V3, case)
-            smallest = np.finfo(dtype).smallest_normal
-            for name, expected in judged(case).items():
+    for sign in (1, -1):
+        case = a_case(rnn_mode)
+        params = case.params.copy()
+        for weights in judge.split_params(case.config, params):
+            weights.bW[:] = sign * value
+        case = dataclasses.replace(case, params=params)
+        right = judged(case)
+        for same in in_both_types(case):
+            results = running.forward_backward(running.OWN_V3, same)
+            smallest = np.finfo(same.x.dtype).smallest_normal
+            for name, expected in right.items():
                 error = np.max(np.abs(results[name] - expected), initial=0)
                 # What is below the smallest normal number becomes 0, and is summed.
-                allowed = running.tolerance(case, name, expected) + 1e3 * smallest
-                assert error <= allowed, f"{name}, biases of {sign * value}: {case}"
+                allowed = running.tolerance(same, name, expected) + 1e3 * smallest
+                assert error <= allowed, f"{name}, biases of {sign * value}: {same}"
 
 
 @pytest.mark.parametrize(
