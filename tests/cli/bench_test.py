@@ -22,11 +22,26 @@ SHORT = ("--seconds", "0.2", "--batch", "2", "--steps", "3")
 SMALL = (*SHORT, "--units", "5", "--input-size", "4")
 
 
-@pytest.mark.parametrize("rnn_mode", ["lstm", "gru", "rnn_tanh", "rnn_relu"])
-def test_a_network_of_given_sizes(run, rnn_mode):
-    result = run("bench", *SMALL, "--mode", rnn_mode, "--layers", "2", "--bidirectional")
+def save(model: keras.Model, path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what Keras calls in NumPy
+        model.save(path)
+
+
+# Each mode, and what sizes may ask for: layers and directions, together and alone.
+@pytest.mark.parametrize(
+    ("rnn_mode", "options", "title"),
+    [
+        ("lstm", ("--layers", "2", "--bidirectional"), "LSTM 2 x 5, bidirectional"),
+        ("gru", ("--bidirectional",), "GRU 5, bidirectional"),
+        ("rnn_tanh", ("--layers", "2"), "tanh RNN 2 x 5"),
+        ("rnn_relu", (), "ReLU RNN 5"),
+    ],
+)
+def test_a_network_of_given_sizes(run, rnn_mode, options, title):
+    result = run("bench", *SMALL, "--mode", rnn_mode, *options)
     assert result.code == 0, result.err
-    assert "2 x 5, bidirectional, input 4, batch 2, 3 steps" in result.out
+    assert f"{title}, input 4, batch 2, 3 steps" in result.out
     assert SENTENCE.search(result.out)
     assert max(map(len, result.out.splitlines())) <= 80
 
@@ -50,8 +65,14 @@ def test_networks_by_default(run):
     assert SENTENCE.search(facts["summary"] + "\n") and not facts["problems"]
 
 
-def test_a_model_with_an_embedding(run, files):
-    result = run("bench", files / "model.keras", *SHORT)
+def test_a_model_with_an_embedding(run, tmp_path):
+    layers = [
+        keras.layers.Embedding(20, 3, mask_zero=True),
+        keras.layers.SimpleRNN(4, return_sequences=True),
+        keras.layers.GRU(5, reset_after=False, name="other_gru"),
+    ]
+    save(keras.Sequential([keras.Input([None], dtype="int32"), *layers]), tmp_path / "a.keras")
+    result = run("bench", tmp_path / "a.keras", *SHORT)
     assert result.code == 0, result.err
     assert SENTENCE.search(result.out)
     assert "other_gru ran in Keras' loop: reset_after must be True; got False" in result.out
@@ -65,10 +86,7 @@ def test_a_model_with_several_inputs_and_outputs(run, tmp_path):
     x = layers.LSTM(4)(x)
     y = tf_cudnn_rnn.keras.GRU(3)(rest)
     inputs = {"words": words, "rest": rest}
-    model = keras.Model(inputs, {"x": layers.Dense(1)(x), "y": y})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what Keras calls in NumPy
-        model.save(tmp_path / "a.keras")
+    save(keras.Model(inputs, {"x": layers.Dense(1)(x), "y": y}), tmp_path / "a.keras")
     result = run("bench", tmp_path / "a.keras", *SHORT, "--json")
     assert result.code == 0, result.err
     assert result.json["results"][0]["rows"][1]["name"] == "Keras"
@@ -94,7 +112,9 @@ def test_wrong_outputs_are_found(run, monkeypatch):
     assert result.code == 1 and "computes other outputs than" in " ".join(result.out.split())
 
 
-def test_wrong_outputs_of_a_model_are_found(run, files, monkeypatch):
+def test_wrong_outputs_of_a_model_are_found(run, tmp_path, monkeypatch):
+    layer = keras.layers.GRU(4, return_sequences=True)
+    save(keras.Sequential([keras.Input([3, 2]), layer]), tmp_path / "model.keras")
     right = raw_ops.KerasRNN
 
     def op(**arguments):
@@ -102,7 +122,7 @@ def test_wrong_outputs_of_a_model_are_found(run, files, monkeypatch):
         return result._replace(output=result.output * 1.1)
 
     monkeypatch.setattr(raw_ops, "KerasRNN", op)
-    result = run("bench", files / "model.keras", *SHORT, "--json")
+    result = run("bench", tmp_path / "model.keras", *SHORT, "--json")
     assert result.code == 1 and "Predictions differ by" in result.json["problems"][0]
 
 
@@ -124,18 +144,12 @@ def test_nan_is_no_agreement():
 
 
 def without_recurrence(path):
-    model = keras.Sequential([keras.Input([3]), keras.layers.Dense(1)])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.save(path)
+    save(keras.Sequential([keras.Input([3]), keras.layers.Dense(1)]), path)
 
 
 def with_code(path):
     layer = keras.layers.Lambda(lambda x: x)
-    model = keras.Sequential([keras.Input([3, 2]), keras.layers.LSTM(2), layer])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.save(path)
+    save(keras.Sequential([keras.Input([3, 2]), keras.layers.LSTM(2), layer]), path)
 
 
 @pytest.mark.parametrize(

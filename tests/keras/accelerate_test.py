@@ -123,7 +123,7 @@ def test_fit():
     for accelerated in (False, True):
         keras.utils.set_random_seed(3)
         model = keras.Sequential([keras.layers.LSTM(H), keras.layers.Dense(1)])
-        model.compile("sgd", "mse")
+        model.compile("sgd", "mse", run_eagerly=not accelerated)  # the loop takes long to trace
         if accelerated:
             with accelerate():
                 history = model.fit(x, y, epochs=3, verbose=0)

@@ -121,6 +121,7 @@ def test_frozen_cells_stay_as_those_of_keras_do():
     layer.cells[0].trainable = layer.cells[3].trainable = False
     model.compile("adam", "mse")
     stock = to_keras(model)
+    stock.compile("adam", "mse", run_eagerly=True)  # Keras' loops take long to trace
     assert len(model.trainable_variables) == 2 * 4 + 2
     assert len(stock.trainable_variables) == 2 * 3 + 2
     before = [cell.get_weights() for cell in layer.cells]
@@ -173,6 +174,8 @@ def test_constraints_are_those_of_keras():
     layers[1].set_canonical_weights(layers[0].canonical_weights())
     models[1].layers[1].set_weights(models[0].layers[1].get_weights())
     stock = to_keras(models[0])
+    # Keras' loops take long to trace.
+    stock.compile(keras.optimizers.SGD(0.5), "mse", run_eagerly=True)
     for model in (*models, stock):
         model.fit(*data(), epochs=2, verbose=0)
     assert_same_weights(*layers)

@@ -461,11 +461,14 @@ def test_one_row_of_a_mask_is_for_all(name, go_backwards):
     np.testing.assert_allclose(expected, theirs(x, mask=row), rtol=0, atol=2e-6)
     for layer in (ours, theirs):
         for mask in (row, row[..., None]):
-            for call in (
-                layer,
-                tf.function(lambda x, mask, layer=layer: layer(x, mask=mask)),
-                lambda x, mask, layer=layer: _of_unknown_sizes(layer, mask.shape.rank)(x, mask),
-            ):
+            calls = [layer]
+            # All layers of Keras share the loop that reads masks, and it takes long to trace.
+            if layer is ours or name == "LSTM":
+                calls += [
+                    tf.function(lambda x, mask, layer=layer: layer(x, mask=mask)),
+                    lambda x, mask, layer=layer: _of_unknown_sizes(layer, mask.shape.rank)(x, mask),
+                ]
+            for call in calls:
                 np.testing.assert_allclose(call(x, mask=mask), expected, rtol=0, atol=2e-6)
     assert ours.runs_fused
     np.testing.assert_array_equal(_of_unknown_sizes(ours, None)(x, row), expected)
@@ -636,7 +639,9 @@ def test_fit(name):
     for module in (tf_cudnn_rnn.keras, keras.layers):
         model = _classifier(module, name)
         optimizer = keras.optimizers.SGD(0.1, momentum=0.9, clipnorm=1.0)
-        model.compile(optimizer, "sparse_categorical_crossentropy")
+        # To trace Keras' loop takes longer than these few steps.
+        eagerly = module is keras.layers
+        model.compile(optimizer, "sparse_categorical_crossentropy", run_eagerly=eagerly)
         history = model.fit(x, labels, batch_size=8, epochs=3, shuffle=False, verbose=0)
         histories.append(history.history["loss"])
         models.append(model)

@@ -59,9 +59,9 @@ def trained(**options) -> keras.Model:
     return model
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])
-def test_training_goes_on(optimizer):
-    model = trained(optimizer=optimizer, run_eagerly=False)
+@pytest.mark.parametrize(("optimizer", "eagerly"), [("adam", False), ("rmsprop", True)])
+def test_training_goes_on(optimizer, eagerly):
+    model = trained(optimizer=optimizer, run_eagerly=eagerly)
     fused = to_fused(model)
     back = to_keras(fused)
     assert type(back.layers[0]) is keras.layers.LSTM

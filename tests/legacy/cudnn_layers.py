@@ -43,13 +43,31 @@ def randomise(model) -> None:
     model.set_weights([rng.normal(scale=0.5, size=w.shape) for w in model.get_weights()])
 
 
+class OfOneLayer(tf_keras.Model):
+    """Gives a layer Keras' way of loading weights, without a graph, which takes long to trace."""
+
+    def __init__(self, layer, dtype):
+        super().__init__(dtype=dtype)
+        self.rnn = layer
+        self(tf.zeros([B, T, I], dtype))  # builds it
+
+    def call(self, x):
+        return self.rnn(x)
+
+
 def pair(mode, folder, *, wrap=lambda layer: layer, batch=None, dtype="float64", **options):
-    """Returns a model of the CuDNN layer and one of the plain layer, with the same weights."""
+    """Returns a model of the CuDNN layer and one of the plain layer, with the same weights.
+
+    Given the batch's size, both are graphs.
+    """
     models = []
     for make in LAYERS[mode]:
         layer = wrap(make(H, name="rnn", dtype=dtype, **options))
-        x = tf_keras.Input([T, I], batch_size=batch, dtype=dtype)
-        models.append(tf_keras.Model(x, layer(x)))
+        if batch is None:
+            models.append(OfOneLayer(layer, dtype))
+        else:
+            x = tf_keras.Input([T, I], batch_size=batch, dtype=dtype)
+            models.append(tf_keras.Model(x, layer(x)))
     randomise(models[0])
     move_weights(*models, folder)
     return models

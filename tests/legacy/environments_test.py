@@ -13,8 +13,9 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "tests/legacy/cudnn_layers
 
 @pytest.mark.parametrize(
     ("environment", "which"),
-    # The layers are the same ones in both; what may differ is how models and files find them.
-    [({}, "test"), ({"TF_USE_LEGACY_KERAS": "1"}, "environment or models or golden")],
+    # The layers are the same ones in both; what may differ is how models and files find them. The
+    # training of a graph is below.
+    [({}, "test"), ({"TF_USE_LEGACY_KERAS": "1"}, "environment or models and gru or golden")],
     ids=["beside Keras 3", "as tf.keras"],
 )
 def test_layers(environment, which):
