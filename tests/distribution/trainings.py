@@ -60,11 +60,11 @@ def _layer(name: str, **options):
     )
 
 
+# Each op and each kind of layer. CudnnLSTM calls the built-in op, so that two of them show it.
 RNNS = {
     "LSTM": lambda: _layer("LSTM", use_fused=True),
     "GRU": lambda: _layer("GRU", use_fused=True),
     "CudnnLSTM": lambda: _layer("CudnnLSTM", num_layers=2, direction="bidirectional"),
-    "own op, lstm": lambda: FusedOp(tf_cudnn_rnn.raw_ops.CudnnRNNV3, "lstm"),
     "own op, gru": lambda: FusedOp(tf_cudnn_rnn.raw_ops.CudnnRNNV3, "gru"),
     "built-in op, lstm": lambda: FusedOp(tf.raw_ops.CudnnRNNV3, "lstm"),
 }
@@ -76,21 +76,18 @@ CASES = [
     ("LSTM", "SGD"),
     ("GRU", "Adam"),
     ("CudnnLSTM", "SGD"),
-    ("own op, lstm", "SGD"),
     ("own op, gru", "Adam"),
     ("built-in op, lstm", "Adam"),
 ]
 FIT_CASES = [
     ("LSTM", "Adam"),
     ("CudnnLSTM", "SGD"),
-    ("own op, lstm", "SGD"),
-    ("built-in op, lstm", "Adam"),
+    ("own op, gru", "Adam"),
 ]
 WORKER_CASES = [
     ("LSTM", "SGD"),
     ("CudnnLSTM", "SGD"),
     ("own op, gru", "Adam"),
-    ("built-in op, lstm", "SGD"),
 ]
 
 

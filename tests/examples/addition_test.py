@@ -9,8 +9,8 @@ from tests.examples import results
 
 
 def test_held_out_sums_are_exact(capsys):
-    small = ["--digits=2", "--pairs=4000", "--units=64", "--batch_size=32"]
-    assert addition.main([*small, "--epochs=10", "--learning_rate=0.008"]) == 0
+    small = ["--digits=2", "--pairs=4000", "--units=64", "--batch_size=64"]
+    assert addition.main([*small, "--epochs=8", "--learning_rate=0.012"]) == 0
     assert float(results.of(capsys.readouterr().out)["exact"]) >= 0.95
 
 
