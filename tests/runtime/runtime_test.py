@@ -340,6 +340,22 @@ def test_any_damage_ends_in_an_error(file, tmp_path):
     assert "refused" in outcomes
 
 
+@pytest.mark.parametrize("where", ["before", "behind"])
+def test_bytes_that_are_no_params_are_refused(where, file, tmp_path):
+    """A file that is longer than its params was damaged, or written by somebody else."""
+    more = 8
+
+    def shift(header):
+        offsets = header["params"]["data_offsets"]
+        header["params"]["data_offsets"] = [offset + more for offset in offsets]
+
+    content = _with_header(file.read_bytes(), shift if where == "before" else lambda header: None)
+    path = tmp_path / "damaged.safetensors"
+    path.write_bytes(content + bytes(more))
+    with pytest.raises(ValueError, match=r"damaged.safetensors: .*in all of the \d+ bytes"):
+        runtime.Network.load(path)
+
+
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere.safetensors"):
         runtime.Network.load(tmp_path / "nowhere.safetensors")
