@@ -76,9 +76,18 @@ READ_BY_OTHERS = {
         "_FOLDER": "pretends that the runtime was not built",
         "_library": "has messages of other installations",
     },
-    "tests/fuzz/file_formats.py": {
-        "_formats": "fuzzes headers, and HDF5 files without a process each"
+    "tests/fuzz/file_formats/checkpoints.py": {"_formats": "fuzzes headers alone"},
+    "tests/fuzz/file_formats/command_line.py": {
+        "_cli": "calls commands without main(), which would catch what is a finding",
+        "_formats": "reads the header of what was converted",
     },
+    "tests/fuzz/file_formats/graphs.py": {
+        "_cli": "asks what `convert` asks of a graph",
+        "_formats": "compares what is read of a graph with protobuf",
+    },
+    "tests/fuzz/file_formats/hdf5.py": {"_formats": "reads HDF5 files without a process each"},
+    "tests/fuzz/file_formats/keras.py": {"_formats": "likewise"},
+    "tests/fuzz/write_seeds.py": {"_formats": "writes an ONNX model of a converter's nodes"},
     "tests/keras/accelerate_test.py": {"_accelerate": "pretends another version of Keras"},
     "tests/keras/cudnn_rnn_dropout_test.py": {
         "_dropout_seed": "what it keeps, and its threads, show nowhere else; checkpoints have the "
