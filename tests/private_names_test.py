@@ -51,7 +51,9 @@ READ_BY_OTHERS = {
         "_library": "stamps results with what the library was built for",
         "_machine": "and with the machine",
     },
+    "tests/cli/bundles.py": {"_formats": "reads the entries of an index to change them"},
     "tests/cli/bench_test.py": {"_cli": "tests it", "_machine": "pretends a busy machine"},
+    "tests/cli/checkpoints_test.py": {"_cli": "tests it", "_formats": "likewise"},
     "tests/cli/conftest.py": {
         "_cli": "calls the program without a process",
         "_formats": "writes files for it",

@@ -120,6 +120,21 @@ def _write_saved_models() -> None:
             _path(f"saved_model/{path.name}.pb").write_bytes(content)
 
 
+def _write_indexes() -> None:
+    """Of a few keys, and of many, which share their beginnings."""
+    with tempfile.TemporaryDirectory() as folder:
+        for count in (3, 40):
+            names = [f"{'long_' * (count > 3)}name_{number}" for number in range(count)]
+            tf.raw_ops.SaveV2(
+                prefix=f"{folder}/{count}",
+                tensor_names=names,
+                shape_and_slices=[""] * count,
+                tensors=[np.float32(1)] * count,
+            )
+            content = pathlib.Path(f"{folder}/{count}.index").read_bytes()
+            _path(f"index/{count}").write_bytes(content)
+
+
 def _write_runtime() -> None:
     for name, canonical in {
         "lstm": _canonical("lstm", num_proj=2),
@@ -133,6 +148,7 @@ def main() -> None:
     _write_onnx()
     _write_keras()
     _write_saved_models()
+    _write_indexes()
     _write_runtime()
     for name, steps in _OBJECTS.items():
         _path(f"h5_objects/{name}").write_bytes(bytes(steps))

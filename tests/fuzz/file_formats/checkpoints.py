@@ -1,13 +1,13 @@
-"""Object graphs of checkpoints, and the headers of layers in them."""
+"""Checkpoints: their index, their object graph, and the headers of layers in that."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from tests.fuzz.file_formats.format import Format, refuses
+from tests.fuzz.file_formats.format import Format, refuses, written
 from tf_cudnn_rnn import weights
-from tf_cudnn_rnn._formats import params_header
+from tf_cudnn_rnn._formats import bundle, params_header
 
 _WHERE = "params_header of a checkpoint"
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -57,4 +57,19 @@ def _read_header(content: bytes, seed: str) -> str:
     return "read"
 
 
-FORMATS = {"checkpoint": Format(_read_checkpoint), "header": Format(_read_header)}
+def _read_index(content: bytes, seed: str) -> str:
+    """Before TensorFlow does, which no fuzzer here has."""
+    path = written(content, "model.index")
+    try:
+        entries = bundle.entries(path)
+    except (ValueError, OSError) as error:
+        return refuses(error, path)
+    assert sum(len(value) for _, value in entries) <= len(content)
+    return "read"
+
+
+FORMATS = {
+    "index": Format(_read_index),
+    "checkpoint": Format(_read_checkpoint),
+    "header": Format(_read_header),
+}
