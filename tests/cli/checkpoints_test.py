@@ -132,6 +132,16 @@ def test_a_layer_without_its_arrays(run, prefix):
     refused(run, prefix, key.decode(), "is missing")
 
 
+def many_sizes() -> bytes:
+    """Shapes of as many sizes as TensorFlow takes, often."""
+    entry = tensor_bundle_pb2.BundleEntryProto(dtype=1)
+    for _ in range(254):
+        entry.shape.dim.add()
+    value = entry.SerializeToString()
+    entries = [(b"%05d" % number, value) for number in range(4000)]
+    return bundles.index(bundles.block(entries))
+
+
 HEADER = tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString()
 
 
@@ -147,6 +157,8 @@ HEADER = tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString()
         (bundles.index(bundles.block([(b"b", b""), (b"a", b"")])), "not in order"),
         (bundles.index(bundles.block([(b"a", b""), (b"a", b"")])), "not in order"),
         (bundles.index(bundles.block([(b"a" * 5000, b"")])), "a key of 0 and 5000 bytes"),
+        (bundles.index(bundles.block([(b"a", bytes(70_000))])), "an entry of 70000 bytes"),
+        (many_sizes(), "more than 1000000 sizes"),
     ],
 )
 def test_indexes(run, prefix, content, text):

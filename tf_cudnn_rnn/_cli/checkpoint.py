@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tf_cudnn_rnn import _library
 from tf_cudnn_rnn._cli import files, tensorflow
@@ -12,6 +12,7 @@ from tf_cudnn_rnn._types import Array
 _MAX_DIMENSIONS = 254  # of TensorFlow
 _MAX_ELEMENTS = 2**63
 _CHECKSUM_BYTES = 4
+_MAX_SIZES = 1_000_000  # in all shapes and slices of a checkpoint
 
 
 def _check_entry(entry: Any) -> None:
@@ -33,8 +34,17 @@ def _check_entry(entry: Any) -> None:
                 raise wire.Damage(f"it has a slice [{extent.start}, +{length}) of {size}")
 
 
-def _entries(prefix: str) -> tuple[dict[str, Any], int]:
-    """The entries of a checkpoint's index, which TensorFlow can read, and the number of shards.
+class _Place(NamedTuple):
+    """Where the bytes of a variable are: file, offset, size; and how many elements it has."""
+
+    shard_id: int
+    offset: int
+    size: int
+    elements: int
+
+
+def _entries(prefix: str) -> tuple[dict[str, _Place], int]:
+    """The places in a checkpoint's index, which TensorFlow can read, and the number of shards.
 
     Raises:
       OSError: it cannot be opened.
@@ -46,13 +56,22 @@ def _entries(prefix: str) -> tuple[dict[str, Any], int]:
     path = f"{prefix}.index"
     found = {}
     num_shards = 1
+    sizes = 0
     for key, value in bundle.entries(path):
         cls = tensor_bundle_pb2.BundleEntryProto if key else tensor_bundle_pb2.BundleHeaderProto
         try:
             entry = cls.FromString(bytes(value))
             if key:
+                sizes += 1 + len(entry.shape.dim) + len(entry.slices)
+                if sizes <= _MAX_SIZES:
+                    sizes += sum(len(part.extent) for part in entry.slices)
+                if sizes > _MAX_SIZES:
+                    raise wire.Damage(f"there are more than {_MAX_SIZES} sizes up to here")
                 _check_entry(entry)
-                found[key.decode(errors="surrogateescape")] = entry
+                # Not the message, which takes fifty times its bytes.
+                count = math.prod(dimension.size for dimension in entry.shape.dim)
+                place = _Place(entry.shard_id, entry.offset, entry.size, count)
+                found[key.decode(errors="surrogateescape")] = place
             else:
                 num_shards = entry.num_shards
         except (message.DecodeError, wire.Damage) as error:
@@ -116,9 +135,9 @@ class Variables(Mapping[str, Array]):
         if dtype == tf.string:
             self._check_texts(self._entries[key], where)
 
-    def _check_texts(self, entry: Any, where: str) -> None:
+    def _check_texts(self, entry: _Place, where: str) -> None:
         """Compares the lengths of texts, for which TensorFlow asks for memory, with their bytes."""
-        count = math.prod(dimension.size for dimension in entry.shape.dim)
+        count = entry.elements
         path = f"{self._path}.data-{entry.shard_id:05d}-of-{self._num_shards:05d}"
         with untrusted.opened(path) as (file, size):
             if entry.offset + entry.size > size or count > entry.size:

@@ -19,6 +19,7 @@ _STORED = 0
 _MAX_BYTES = 64 << 20
 _MAX_ENTRIES = 100_000
 _MAX_KEY_BYTES = 4096
+_MAX_VALUE_BYTES = 1 << 16  # of an entry, some hundred for most
 _MAX_ALL_KEY_BYTES = 32 << 20  # keys are stored without what they share with those before
 
 
@@ -52,6 +53,8 @@ def _entries(content: memoryview) -> list[tuple[bytes, memoryview]]:
         for key, entry in _block(content, _handle(value, 0)[0]):
             if found and key <= found[-1][0]:
                 raise wire.Damage("its keys are not in order")
+            if len(entry) > _MAX_VALUE_BYTES:
+                raise wire.Damage(f"it has an entry of {len(entry)} bytes")
             key_bytes += len(key)
             if len(found) >= _MAX_ENTRIES or key_bytes > _MAX_ALL_KEY_BYTES:
                 raise wire.Damage(
