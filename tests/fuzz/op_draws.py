@@ -190,10 +190,12 @@ def _change_forward(draw, call: dict) -> None:
         edit = {"header": _HEADER, "fill": draw(st.sampled_from(["normal", "nan"]))}
     elif kind == "header":
         elements = sorted(set(range(_HEADER)) - set(op_calls.KEY_ELEMENTS))
-        element = draw(st.sampled_from(elements))
-        edit = {"element": element, "more": draw(st.sampled_from([1, 1, 0.5, math.nan]))}
-        if draw(st.integers(0, 3)) == 0:
-            edit = dict(zip(edit, op_rules.STATES_OUTER_MAJOR, strict=True))
+        edits = [
+            (draw(st.sampled_from(elements)), draw(st.sampled_from([1, 1, 0.5, math.nan]))),
+            op_rules.STATES_OUTER_MAJOR,
+        ]
+        element, more = draw(st.sampled_from([edits[0], *edits]))
+        edit = {"element": element, "more": more}
     elif kind == "key":
         edit = {
             "element": draw(st.sampled_from(list(op_calls.KEY_ELEMENTS))),

@@ -151,9 +151,9 @@ def _type_rules(call: dict, tensors: dict) -> list[Broken]:
                 own_type = each["dtype"]
                 if own_type not in FLOATS:
                     broken.append(Broken(f"{name} has a float type", ()))
-    if call["op"] == calls.READ_RESERVE and not broken:
-        computed = "float64" if own_type == "float64" else "float32"
-        if call["attributes"].get("M", computed) != computed:
+    if call["op"] == calls.READ_RESERVE:
+        T = call["attributes"].get("T", tensors["input"]["dtype"])
+        if call["attributes"].get("M") != ("float64" if T == "float64" else "float32"):
             # There is no such kernel.
             errors = ("NotFoundError",)
             broken.append(Broken("M is what T is computed in", (), errors, is_static=False))

@@ -156,7 +156,7 @@ def _backprop_call(draw, op: str, network: dict, dtype: str, seed: int) -> dict:
 
 
 def _read_reserve_call(draw, network: dict, dtype: str, seed: int) -> dict:
-    """Of what any op returns that has dropout or could have it."""
+    """Of what a CudnnRNNV3, built-in or own, returned."""
     forward_op = draw(st.sampled_from(calls.V3))
     forward = _forward_call(draw, forward_op, network, dtype, seed)
     forward["attributes"].pop("is_training", None)
