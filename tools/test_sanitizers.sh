@@ -36,9 +36,9 @@ ops() {
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
     "$python" -m pytest -q -p no:cacheprovider \
     tests/ops/error_messages_test.py tests/python/{kernels,keras_weights}_test.py \
-    tests/reliability/{checks_once,known_attacks}_test.py \
+    tests/reliability/{checks_once,known_attacks,overflowing_sizes,forged_reserves,leftovers}_test.py \
     --deselect=tests/python/kernels_test.py::test_lesser_instruction_sets \
-    --deselect=tests/reliability/known_attacks_test.py::test_no_call_sees_what_another_left)
+    --deselect=tests/reliability/leftovers_test.py::test_no_call_sees_what_another_left)
 }
 
 tsan() {
