@@ -33,6 +33,7 @@ READ_BY_THE_PACKAGE = {
         "_compile_config": "what `compile` was told, of which Keras tells the names alone",
         "_flatten_layers": _DEPTH,
     },
+    "tf_cudnn_rnn/keras/_onnx_nodes.py": {"_getframe": _CALL_STACK},
     "tf_cudnn_rnn/keras/_stock_stack.py": {
         "_layers": "Keras' own children of a layer, of which to copy the weights one by one",
         "_non_trainable_variables": "a layer's own, without those of its children",
@@ -99,6 +100,7 @@ READ_BY_OTHERS = {
         "_formats": "where each matrix of `params` begins",
     },
     "tests/keras/environment_test.py": {"_environment": "calls it with other versions of Keras"},
+    "tests/ops/calls.py": {"_library": "calls an op that only gradients of gradients call"},
     "tests/python/import_test.py": {"_elf": "tests it", "_library": "tests it"},
     "tests/python/keras_weights_test.py": {
         "_layout": "where each weight lies is what is tested",
