@@ -42,7 +42,7 @@ def export_onnx(
       path: of the file, which is overwritten; nothing is written if something is refused.
       input_signature: a list of keras.InputSpec or tf.TensorSpec in the structure of the model's
         inputs: their shapes, types, and names in the file. By default those of the model.
-      opset_version: of ONNX; None for tf2onnx's choice.
+      opset_version: of ONNX; None for tf2onnx's choice. Masks need 12.
 
     Raises:
       ImportError: tf2onnx or onnx is missing, or Keras is too old to export to ONNX.
@@ -128,8 +128,8 @@ def _check(path: pathlib.Path, model: str) -> None:
     try:
         onnx.checker.check_model(path)
     except onnx.checker.ValidationError as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = str(error).strip().splitlines()[0].rstrip(".")
         raise ValueError(
             f"`model` must be of what tf2onnx converts; of {model!r} it wrote what ONNX does not "
-            f"know: {reason} What it could not convert stands in its log, above."
+            f"know: {reason}. What it could not convert stands in its log, above."
         ) from error
