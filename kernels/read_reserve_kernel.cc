@@ -7,6 +7,7 @@
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
 #include "network/reserve_layout.h"
+#include "ops/call_shapes.h"
 #include "ops/engine_status.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/errors.h"
@@ -54,6 +55,7 @@ class ReadReserveKernel : public GuardedKernel {
     OP_REQUIRES_OK(context, call.status());
     const Tensor* reserve;
     OP_REQUIRES_OK(context, context->input("reserve_space", &reserve));
+    OP_REQUIRES_OK(context, CheckReserveSpaceRank(PartialShape(*reserve)));
     rnn::PaddedLayout layout;
     uint64_t dropout_key;
     OP_REQUIRES_OK(

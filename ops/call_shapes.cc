@@ -312,16 +312,6 @@ class CallChecker {
         " as in the forward call, got ", shape.DebugString(), "."));
   }
 
-  absl::Status CheckReserveSpaceRank(const PartialTensorShape& reserve) {
-    if (HasRank(reserve, 1)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "reserve_space must have rank 1, got ", reserve.DebugString(),
-        reserve.dims() == 0
-            ? ": the forward op ran with is_training=False; run it with "
-              "is_training=True."
-            : "; pass what the forward op returned."));
-  }
-
   const RnnAttributes& attributes_;
   CallSizes& sizes_;
 };
@@ -349,6 +339,16 @@ absl::Status CheckBackpropShapes(const RnnAttributes& attributes,
   CallChecker checker(attributes, sizes);
   TF_RETURN_IF_ERROR(checker.CheckForward(shapes.forward));
   return checker.CheckBackprop(shapes);
+}
+
+absl::Status CheckReserveSpaceRank(const PartialTensorShape& shape) {
+  if (HasRank(shape, 1)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "reserve_space must have rank 1, got ", shape.DebugString(),
+      shape.dims() == 0
+          ? ": the forward op ran with is_training=False; run it with "
+            "is_training=True."
+          : "; pass what the forward op returned."));
 }
 
 absl::Status CheckRngSeedShape(const PartialTensorShape& shape) {

@@ -68,6 +68,9 @@ absl::Status CheckBackpropShapes(const RnnAttributes& attributes,
                                  const BackpropShapes& shapes,
                                  CallSizes* sizes);
 
+// reserve_space must have shape [R]; its size is checked with its contents.
+absl::Status CheckReserveSpaceRank(const tensorflow::PartialTensorShape& shape);
+
 // rng_seed, an input of our own forward op, must have shape [2].
 absl::Status CheckRngSeedShape(const tensorflow::PartialTensorShape& shape);
 

@@ -32,6 +32,9 @@ absl::Status ReadReserveShapeFunction(InferenceContext* c) {
       GetPartialShape(c, "sequence_lengths", &shapes.sequence_lengths));
   CallSizes sizes;
   TF_RETURN_IF_ERROR(CheckForwardShapes(attributes, shapes, &sizes));
+  PartialTensorShape reserve_space;
+  TF_RETURN_IF_ERROR(GetPartialShape(c, "reserve_space", &reserve_space));
+  TF_RETURN_IF_ERROR(CheckReserveSpaceRank(reserve_space));
 
   DimensionHandle boundaries = c->MakeDim(0), features;
   if (attributes.dropout > 0) {

@@ -92,6 +92,7 @@ Status Network::Plan(const Sequences& sequences, ForwardPlan* plan) const {
   call.descriptor = descriptor_;
   call.sequences = &sequences;
   call.element_type = type_;
+  call.weights_are_prepared = true;
   return ForwardPlan::Create(call, /*has_reserve=*/false,
                              rnn::Machine::Here(num_threads_), plan);
 }
@@ -120,27 +121,59 @@ Status Network::Run(const CallData& call) const {
   if (c0 >= 0) whole.c0 = std::memset(memory + c0, 0, c_bytes);
   if (h_n >= 0) whole.h_n = memory + h_n;
   if (c_n >= 0) whole.c_n = memory + c_n;
-  Run(plan, whole, memory);
+  Run(plan, PreparedWeights(plan), whole, memory);
   return Status();
 }
 
-void Network::Run(const ForwardPlan& plan, const CallData& call,
-                  void* scratch) const {
+const void* Network::PreparedWeights(const ForwardPlan& plan) const {
+  if (plan.prepared.bytes == 0) return nullptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const Prepared& prepared : prepared_) {
+    if (prepared.routes == plan.prepared_routes()) {
+      return prepared.memory.data();
+    }
+  }
+  prepared_.push_back({plan.prepared_routes(), Prepare(plan)});
+  return prepared_.back().memory.data();
+}
+
+// Calls use(Element{}) for the element type.
+template <typename Use>
+void Network::WithElement(Use use) const {
   switch (type_) {
     case ElementType::kFloat:
-      return RunElements<float>(plan, call, scratch);
+      return use(float{});
     case ElementType::kDouble:
-      return RunElements<double>(plan, call, scratch);
+      return use(double{});
     case ElementType::kHalf:
-      return RunElements<Half>(plan, call, scratch);
+      return use(Half{});
     case ElementType::kBFloat16:
-      return RunElements<BFloat16>(plan, call, scratch);
+      return use(BFloat16{});
   }
 }
 
+AlignedMemory Network::Prepare(const ForwardPlan& plan) const {
+  AlignedMemory memory(plan.prepared.bytes);
+  WithElement([&](auto element) {
+    using Element = decltype(element);
+    rnn::Weights<const Element> weights;
+    weights.params = static_cast<const Element*>(params_.data());
+    rnn::SerialExecutor alone;
+    rnn::PrepareWeights(plan, weights, memory.data(), alone);
+  });
+  return memory;
+}
+
+void Network::Run(const ForwardPlan& plan, const void* prepared_weights,
+                  const CallData& call, void* scratch) const {
+  WithElement([&](auto element) {
+    RunElements<decltype(element)>(plan, prepared_weights, call, scratch);
+  });
+}
+
 template <typename Element>
-void Network::RunElements(const ForwardPlan& plan, const CallData& call,
-                          void* scratch) const {
+void Network::RunElements(const ForwardPlan& plan, const void* prepared_weights,
+                          const CallData& call, void* scratch) const {
   const RnnDescriptor& d = descriptor_;
   const auto sequence_strides = [&](int64_t features) {
     return rnn::Strides::Of(call.time_major, call.steps, call.batch, features);
@@ -153,6 +186,7 @@ void Network::RunElements(const ForwardPlan& plan, const CallData& call,
   arguments.x = static_cast<const Element*>(call.x);
   arguments.h0 = static_cast<const Element*>(call.h0);
   arguments.weights.params = static_cast<const Element*>(params_.data());
+  arguments.prepared_weights = prepared_weights;
   arguments.y = static_cast<Element*>(call.y);
   arguments.h_n = static_cast<Element*>(call.h_n);
   if (is_lstm()) {

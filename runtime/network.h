@@ -3,7 +3,9 @@
 #define RUNTIME_NETWORK_H_
 
 #include <cstdint>
+#include <list>
 #include <memory>
+#include <mutex>
 
 #include "kernels/engine/engine.h"
 #include "kernels/engine/threads/thread_limit.h"
@@ -61,22 +63,36 @@ class Network {
   // must outlive it, ...
   rnn::Status Plan(const rnn::Sequences& sequences,
                    rnn::ForwardPlan* plan) const;
-  // ... and a call with it and plan.scratch_bytes of memory. All pointers are
-  // set, but for c0 and c_n where there is no LSTM.
-  void Run(const rnn::ForwardPlan& plan, const CallData& call,
-           void* scratch) const;
+  // ... the network's weights prepared for it, ...
+  const void* PreparedWeights(const rnn::ForwardPlan& plan) const;
+  // ... and a call with both, and plan.scratch_bytes of memory. All pointers
+  // are set, but for c0 and c_n where there is no LSTM.
+  void Run(const rnn::ForwardPlan& plan, const void* prepared_weights,
+           const CallData& call, void* scratch) const;
 
  private:
   Network() = default;
 
+  // Weights along the routes of some plans. There are few such ways, and each
+  // comes into being with the first call that needs it.
+  struct Prepared {
+    rnn::PreparedRoutes routes;
+    AlignedMemory memory;
+  };
+
+  AlignedMemory Prepare(const rnn::ForwardPlan& plan) const;
+  template <typename Use>
+  void WithElement(Use use) const;
   template <typename Element>
-  void RunElements(const rnn::ForwardPlan& plan, const CallData& call,
-                   void* scratch) const;
+  void RunElements(const rnn::ForwardPlan& plan, const void* prepared_weights,
+                   const CallData& call, void* scratch) const;
 
   rnn::RnnDescriptor descriptor_;
   rnn::ElementType type_ = rnn::ElementType::kFloat;
   AlignedMemory params_;
   int num_threads_ = 1;
+  mutable std::mutex mutex_;
+  mutable std::list<Prepared> prepared_;  // guarded by mutex_
   // Of all calls.
   mutable tf_cudnn_rnn::ScratchPool scratch_;
   std::shared_ptr<rnn::ThreadLimit> limit_;

@@ -87,7 +87,10 @@ typedef struct rnn_config {
 } rnn_config;
 
 /* A network and its weights, which do not change. Any number of threads may use
- * one at the same time. */
+ * one at the same time. Weights that the engine reads in another order are
+ * prepared by the first call or stream that needs them so, and kept: up to as
+ * many bytes again for each way of computing, of which most programs meet one
+ * or two. */
 typedef struct rnn_network rnn_network;
 
 /* A sequence that comes a step at a time. One thread may use it at a time. */

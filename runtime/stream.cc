@@ -27,6 +27,7 @@ Status Stream::Create(const Network& network, int64_t batch,
   if (Status s = network.Plan(made->sequences_, &made->plan_); !s.ok()) {
     return s;
   }
+  made->prepared_weights_ = network.PreparedWeights(made->plan_);
   made->scratch_ = AlignedMemory(made->plan_.scratch_bytes);
   for (States& states : made->states_) {
     states.h = AlignedMemory(made->h_bytes());
@@ -49,7 +50,7 @@ void Stream::Step(const void* x, void* y) {
   call.y = y;
   call.h_n = after.h.data();
   call.c_n = after.c.data();
-  network_.Run(plan_, call, scratch_.data());
+  network_.Run(plan_, prepared_weights_, call, scratch_.data());
   now_ = 1 - now_;
 }
 

@@ -58,6 +58,7 @@ class Stream {
   const Network& network_;
   rnn::Sequences sequences_;
   rnn::ForwardPlan plan_;
+  const void* prepared_weights_ = nullptr;  // the network's
   AlignedMemory scratch_;
   States states_[2];
   int now_ = 0;  // which of them are those of now

@@ -179,7 +179,7 @@ std::string Shortened(const std::string& path) {
 }  // namespace
 
 std::string ParseWeightsHeader(const std::string& json, int64_t data_bytes,
-                               WeightsFile* file, int64_t* begin) {
+                               WeightsFile* file) {
   HeaderParser::Objects objects;
   if (!HeaderParser(json).Parse(&objects)) {
     return "its header is not the JSON of such a file.";
@@ -203,14 +203,16 @@ std::string ParseWeightsHeader(const std::string& json, int64_t data_bytes,
     return "params are not a vector of F32, F64, F16 or BF16.";
   }
   file->num_params = shape->second.sizes[0];
-  *begin = offsets->second.sizes[0];
+  const int64_t begin = offsets->second.sizes[0];
   const int64_t end = offsets->second.sizes[1];
-  // In this order nothing overflows.
-  if (end > data_bytes || *begin > end || file->num_params > data_bytes ||
-      end - *begin != file->num_params * rnn::ElementBytes(file->type)) {
+  const int64_t element_bytes = rnn::ElementBytes(file->type);
+  // Bytes that nothing explains are damage, too. A product could overflow.
+  if (begin != 0 || end != data_bytes || data_bytes % element_bytes != 0 ||
+      data_bytes / element_bytes != file->num_params) {
     return "params must have " + std::to_string(file->num_params) +
-           " elements, but their bytes are [" + std::to_string(*begin) + ", " +
-           std::to_string(end) + ") of " + std::to_string(data_bytes) + ".";
+           " elements in all of the " + std::to_string(data_bytes) +
+           " bytes behind the header, but their bytes are [" +
+           std::to_string(begin) + ", " + std::to_string(end) + ").";
   }
   rnn::ParamsLayout layout;
   if (rnn::Status s = rnn::ParamsLayout::Create(file->descriptor, &layout);
@@ -263,16 +265,13 @@ std::string ReadWeightsFile(const char* path, WeightsFile* file) {
     return fails("It became shorter while it was read.");
   }
   const int64_t data_bytes = static_cast<int64_t>(rest - header_bytes);
-  int64_t begin = 0;
-  if (std::string fault = ParseWeightsHeader(json, data_bytes, file, &begin);
+  if (std::string fault = ParseWeightsHeader(json, data_bytes, file);
       !fault.empty()) {
     return fails("It is no file of a network: " + fault);
   }
   const size_t bytes = file->num_params * rnn::ElementBytes(file->type);
   file->params = AlignedMemory(bytes);
-  if (std::fseek(stream.get(), kLengthBytes + header_bytes + begin, SEEK_SET) !=
-          0 ||
-      std::fread(file->params.data(), 1, bytes, stream.get()) != bytes) {
+  if (std::fread(file->params.data(), 1, bytes, stream.get()) != bytes) {
     return fails("It became shorter while it was read.");
   }
   return "";

@@ -23,10 +23,10 @@ struct WeightsFile {
 // size of the file, whatever it says of itself.
 std::string ReadWeightsFile(const char* path, WeightsFile* file);
 
-// The same of the header alone, JSON text, whose numbers of bytes must fit
-// `data_bytes`; `begin` is where params begin behind it. For tests, too.
+// The same of the header alone, JSON text, behind which the `data_bytes` bytes
+// of params are. For tests, too.
 std::string ParseWeightsHeader(const std::string& json, int64_t data_bytes,
-                               WeightsFile* file, int64_t* begin);
+                               WeightsFile* file);
 
 }  // namespace rnn_runtime
 

@@ -33,6 +33,7 @@ READ_BY_THE_PACKAGE = {
         "_compile_config": "what `compile` was told, of which Keras tells the names alone",
         "_flatten_layers": _DEPTH,
     },
+    "tf_cudnn_rnn/keras/_onnx_nodes.py": {"_getframe": _CALL_STACK},
     "tf_cudnn_rnn/keras/_stock_stack.py": {
         "_layers": "Keras' own children of a layer, of which to copy the weights one by one",
         "_non_trainable_variables": "a layer's own, without those of its children",
@@ -51,7 +52,9 @@ READ_BY_OTHERS = {
         "_library": "stamps results with what the library was built for",
         "_machine": "and with the machine",
     },
+    "tests/cli/bundles.py": {"_formats": "reads the entries of an index to change them"},
     "tests/cli/bench_test.py": {"_cli": "tests it", "_machine": "pretends a busy machine"},
+    "tests/cli/checkpoints_test.py": {"_cli": "tests it", "_formats": "likewise"},
     "tests/cli/conftest.py": {
         "_cli": "calls the program without a process",
         "_formats": "writes files for it",
@@ -76,9 +79,18 @@ READ_BY_OTHERS = {
         "_FOLDER": "pretends that the runtime was not built",
         "_library": "has messages of other installations",
     },
-    "tests/fuzz/file_formats.py": {
-        "_formats": "fuzzes headers, and HDF5 files without a process each"
+    "tests/fuzz/file_formats/checkpoints.py": {"_formats": "fuzzes headers alone"},
+    "tests/fuzz/file_formats/command_line.py": {
+        "_cli": "calls commands without main(), which would catch what is a finding",
+        "_formats": "reads the header of what was converted",
     },
+    "tests/fuzz/file_formats/graphs.py": {
+        "_cli": "asks what `convert` asks of a graph",
+        "_formats": "compares what is read of a graph with protobuf",
+    },
+    "tests/fuzz/file_formats/hdf5.py": {"_formats": "reads HDF5 files without a process each"},
+    "tests/fuzz/file_formats/keras.py": {"_formats": "likewise"},
+    "tests/fuzz/write_seeds.py": {"_formats": "writes an ONNX model of a converter's nodes"},
     "tests/keras/accelerate_test.py": {"_accelerate": "pretends another version of Keras"},
     "tests/keras/cudnn_rnn_dropout_test.py": {
         "_dropout_seed": "what it keeps, and its threads, show nowhere else; checkpoints have the "
@@ -88,6 +100,7 @@ READ_BY_OTHERS = {
         "_formats": "where each matrix of `params` begins",
     },
     "tests/keras/environment_test.py": {"_environment": "calls it with other versions of Keras"},
+    "tests/ops/calls.py": {"_library": "calls an op that only gradients of gradients call"},
     "tests/python/import_test.py": {"_elf": "tests it", "_library": "tests it"},
     "tests/python/keras_weights_test.py": {
         "_layout": "where each weight lies is what is tested",

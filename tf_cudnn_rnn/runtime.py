@@ -104,7 +104,7 @@ def library_path() -> str:
 
 
 def include_path() -> str:
-    """The folder of rnn_runtime.h, for `-I`."""
+    """The folder of rnn_runtime.h, for `-I`, and of what pkg-config and CMake look for."""
     library_path()
     return str(_FOLDER)
 

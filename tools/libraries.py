@@ -11,6 +11,8 @@ import subprocess
 import sys
 
 RUNTIME = "librnn_runtime.so"
+# What programs that are linked with it need beside it.
+RUNTIME_SOURCES = ("rnn_runtime.h", "rnn_runtime.pc", "rnn_runtime-config.cmake")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -51,8 +53,8 @@ def install(bazel_bin: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     """Copies what Bazel made into a folder; returns the path of the library of ops.
 
     That is named by the TensorFlow that it is for. The library of the runtime, which is for none,
-    has its header beside it. A file that is there is replaced, never written over while a process
-    has it mapped; an equal one stays.
+    has beside it what compilers and build systems ask for. A file that is there is replaced, never
+    written over while a process has it mapped; an equal one stays.
     """
     info = bazel_bin / "tf_cudnn_rnn" / "_tf_cudnn_rnn.json"
     major, minor, *_ = json.loads(info.read_text(encoding="utf-8"))["tensorflow"].split(".")
@@ -62,7 +64,7 @@ def install(bazel_bin: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
         (bazel_bin / "_tf_cudnn_rnn.so", library),
         (info, library.with_suffix(".json")),
         (bazel_bin / "runtime" / RUNTIME, folder / RUNTIME),
-        (ROOT / "runtime" / "rnn_runtime.h", folder / "rnn_runtime.h"),
+        *((ROOT / "runtime" / name, folder / name) for name in RUNTIME_SOURCES),
     ]:
         if path.exists() and path.read_bytes() == made.read_bytes():
             continue

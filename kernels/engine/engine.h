@@ -60,9 +60,11 @@ struct ForwardArguments {
   const Element* h0;               // [L*D, B, P], h_strides
   const Element* c0;               // [L*D, B, H], c_strides
   Weights<const Element> weights;  // in the plan's order
-  Element* y;                      // [T, B, D*P], y_strides
-  Element* h_n;                    // [L*D, B, P], h_strides
-  Element* c_n;                    // [L*D, B, H], c_strides
+  // If the plan's weights are prepared: as PrepareWeights() left them.
+  const void* prepared_weights;
+  Element* y;    // [T, B, D*P], y_strides
+  Element* h_n;  // [L*D, B, P], h_strides
+  Element* c_n;  // [L*D, B, H], c_strides
   // [ReserveLayout::size()], if the plan has one.
   Element* reserve;
 
@@ -102,6 +104,16 @@ struct BackwardArguments {
 
   Observer* observer;  // nullptr: nobody watches
 };
+
+// Prepares the weights of all pseudo-layers for this plan, whose weights are to
+// be prepared, and for each of the same network and type that has its
+// prepared_routes(): `memory` has plan.prepared.bytes, and is aligned to 64
+// bytes. Where plan.prepared.bytes is 0, nothing need be prepared. Calls go on
+// reading `weights`, too: their biases, and what is multiplied in place.
+template <typename Element>
+void PrepareWeights(const ForwardPlan& plan,
+                    const Weights<const Element>& weights, void* memory,
+                    Executor& executor);
 
 // `scratch` has plan.scratch_bytes and is aligned to 64 bytes; its contents do
 // not matter. The plan is one for Element and the micro-kernels of this

@@ -146,4 +146,9 @@ def test_nothing_but_errors_on_stderr():
         text=True,
         check=False,
     )
-    assert (result.returncode, result.stderr) == (0, "")
+    assert result.returncode == 0
+    # On CPUs with AVX-512 VNNI, TensorFlow writes this whatever TF_CPP_MIN_LOG_LEVEL says.
+    stderr = [line for line in result.stderr.splitlines() if "oneDNN custom op" not in line]
+    assert set(stderr) <= {
+        "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR"
+    }

@@ -364,7 +364,8 @@ class ReverseExecutor : public Executor {
 
 struct RunOptions {
   bool time_major = true;
-  bool inference = false;  // Forward alone, and without reserve
+  bool inference = false;         // Forward alone, and without reserve
+  bool prepared_weights = false;  // before Forward
   int backward_runs = 1;
   // In place of params; what these do not have is zero in the problem.
   bool keras_weights = false;
@@ -580,8 +581,14 @@ class EngineRun {
     a.c_strides = c_strides_;
     a.apply_dropout = p_.apply_dropout;
     a.dropout_key = p_.dropout_key;
-    const ForwardPlan plan = MakeForwardPlan(Description(), !options_.inference,
-                                             executor.num_threads());
+    CallDescription call = Description();
+    call.weights_are_prepared = options_.prepared_weights;
+    const ForwardPlan plan =
+        MakeForwardPlan(call, !options_.inference, executor.num_threads());
+    Guarded<unsigned char> prepared(plan.prepared.bytes);
+    PrepareWeights(plan, a.weights, prepared.data(), executor);
+    EXPECT_TRUE(prepared.intact());
+    a.prepared_weights = prepared.data();
     Guarded<unsigned char> scratch(plan.scratch_bytes);
     rnn::Forward(plan, a, scratch.data(), executor);
     EXPECT_TRUE(scratch.intact());
@@ -835,6 +842,18 @@ TEST_P(EngineTest, BackwardTwiceGivesTheSameBits) {
     const Results<Element> results = RunEngine<Element>(problem, options);
     options.backward_runs = 2;
     ExpectSameResults(RunEngine<Element>(problem, options), results);
+  });
+}
+
+TEST_P(EngineTest, PreparedWeightsGiveTheSameBits) {
+  ForDraw([](auto element, const reference::Problem& problem) {
+    using Element = decltype(element);
+    RunOptions options = Options();
+    const Results<Element> results = RunEngine<Element>(problem, options);
+    options.prepared_weights = true;
+    ExpectSameResults(RunEngine<Element>(problem, options), results);
+    ThreadsExecutor executor(3);
+    ExpectSameResults(RunEngine<Element>(problem, executor, options), results);
   });
 }
 

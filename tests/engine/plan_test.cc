@@ -59,6 +59,7 @@ struct Sizes {
   int num_threads = 1;
   int64_t num_directions = 1;
   std::vector<int32_t> lengths = {};  // none: all are T
+  bool weights_are_prepared = false;
 };
 
 struct Plans {
@@ -74,6 +75,7 @@ struct Plans {
     call.sequences = &sequences;
     call.element_type = kernels.element_type;
     call.weight_order = s.order;
+    call.weights_are_prepared = s.weights_are_prepared;
     const Machine machine{s.num_threads, core_cache_bytes};
     EXPECT_TRUE(ForwardPlan::Create(call, /*has_reserve=*/true, machine,
                                     kernels, &forward)
@@ -471,6 +473,43 @@ TEST(PlanTest, RIsPackedInItsTurnByOneStepAlone) {
       EXPECT_EQ(plans.sequences.num_steps(), 1);
     }
   });
+}
+
+TEST(PlanTest, NothingThatIsPreparedBeforeIsPackedInItsTurn) {
+  ForCalls([](Sizes sizes, const KernelShape& kernels) {
+    const ForwardPlan plan = Plans(sizes, kernels).forward;
+    if (plan.chunks.empty()) return;  // no row is valid: nothing is chosen
+    sizes.weights_are_prepared = true;
+    const ForwardPlan prepared = Plans(sizes, kernels).forward;
+    EXPECT_EQ(prepared.input_weights.first.route,
+              WithoutTurn(plan.input_weights.first.route));
+    EXPECT_EQ(prepared.recurrent_weights.route,
+              WithoutTurn(plan.recurrent_weights.route));
+    EXPECT_EQ(prepared.prepared.bytes == 0,
+              IsInPlace(prepared.input_weights.first.route) &&
+                  IsInPlace(prepared.recurrent_weights.route));
+    // They are no part of scratch.
+    EXPECT_LE(prepared.scratch_bytes, plan.scratch_bytes);
+    EXPECT_EQ(plan.prepared.bytes, 0);
+  });
+}
+
+TEST(PlanTest, PreparedWeightsOfPseudoLayersComeOneAfterAnother) {
+  const Sequences sequences = MakeSequences(40, 32, nullptr);
+  RnnDescriptor d;
+  d.input_size = 32;
+  d.hidden_size = 64;
+  d.num_layers = 3;
+  d.num_directions = 2;
+  CallDescription call = CallOf<float>(d, sequences);
+  call.weights_are_prepared = true;
+  const PreparedNetwork prepared = MakeForwardPlan(call).prepared;
+  EXPECT_EQ(prepared.offset(0), 0);
+  EXPECT_EQ(prepared.offset(1), prepared.first_bytes);
+  EXPECT_EQ(prepared.offset(2), 2 * prepared.first_bytes);
+  EXPECT_EQ(prepared.offset(5) + prepared.upper_bytes, prepared.bytes);
+  // What enters the upper layers is wider.
+  EXPECT_LT(prepared.first_bytes, prepared.upper_bytes);
 }
 
 TEST(PlanTest, EveryRouteIsTaken) {

@@ -26,11 +26,13 @@ import sys
 import tempfile
 import time
 import traceback
+import types
 import warnings
 
 sys.modules.setdefault("tensorflow", None)  # the readers need none, and forks are cheaper without
 
 from tests.fuzz import file_formats  # noqa: E402
+from tests.fuzz.file_formats import Process  # noqa: E402
 from tests.weights import measured  # noqa: E402
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -65,7 +67,8 @@ def check(name: str, seed: str, content: bytes) -> str:
 
 
 def check_apart(name: str, seed: str, content: bytes) -> str:
-    """`check` in a forked process, for a format whose reader the library runs in another."""
+    """`check` in a forked process; see `Process`."""
+    process = file_formats.FORMATS[name].process
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -79,6 +82,8 @@ def check_apart(name: str, seed: str, content: bytes) -> str:
     _, status, usage = os.wait4(child, 0)
     if os.WIFSIGNALED(status):
         seconds = usage.ru_utime + usage.ru_stime
+        if process is not Process.LIMITED:
+            return f"it crashed with signal {os.WTERMSIG(status)}"
         if seconds > measured.SECONDS:
             return f"it took {seconds:.1f} s until signal {os.WTERMSIG(status)}"
         late = os.WTERMSIG(status) == signal.SIGPROF
@@ -91,7 +96,7 @@ def _batch(job: tuple[str, str, int, int]) -> tuple[collections.Counter, list]:
     name, seed, begin, end = job
     warnings.simplefilter("ignore")  # of zipfile and NumPy, about what we do on purpose
     content = {**file_formats.golden_files(name), **file_formats.corpus(name)}[seed]
-    one = check_apart if file_formats.FORMATS[name].forks else check
+    one = check if file_formats.FORMATS[name].process is Process.OWN else check_apart
     outcomes = collections.Counter()
     findings = []
     for number in range(begin, end):
@@ -155,8 +160,8 @@ def run_mutations(names: list[str], count: int, processes: int, seconds: float) 
 def run_atheris(names: list[str], seconds: float) -> int:
     """Lets atheris look for inputs of each format; returns how many formats have a finding."""
     found = 0
-    # Coverage does not come home from a fork; --mutations has those formats.
-    names = [name for name in names if not file_formats.FORMATS[name].forks]
+    # Coverage does not come home from a fork; --mutations has the others.
+    names = [name for name in names if file_formats.FORMATS[name].process is Process.OWN]
     for name in names:
         result = subprocess.run(
             _atheris_command(name, max(1, int(seconds / len(names)))), cwd=_ROOT
@@ -183,7 +188,7 @@ def _atheris_command(name: str, seconds: int) -> list[str]:
         (seeds / path.replace("/", "-")).write_bytes(content)
     options = [
         f"-max_total_time={seconds}",
-        "-max_len=20000",
+        "-max_len=40000",
         "-timeout=20",
         "-rss_limit_mb=1000",
         "-print_final_stats=1",
@@ -210,10 +215,14 @@ def run_target(name: str, options: list[str]) -> None:
 def instrument(atheris) -> None:
     """Counts the lines of all readers, which are loaded already."""
     for module_name, module in list(sys.modules.items()):
-        if module_name.startswith("tf_cudnn_rnn._formats.") or module_name == "json.decoder":
-            for function in vars(module).values():
-                if getattr(function, "__module__", None) == module_name and callable(function):
-                    if hasattr(function, "__code__"):
+        if not module_name.startswith(("tf_cudnn_rnn._formats.", "tf_cudnn_rnn._cli.")):
+            if module_name != "json.decoder":
+                continue
+        owners = [module, *(item for item in vars(module).values() if isinstance(item, type))]
+        for owner in owners:
+            for function in vars(owner).values():
+                if getattr(function, "__module__", None) == module_name:
+                    if isinstance(function, types.FunctionType):
                         atheris.instrument_func(function)
 
 

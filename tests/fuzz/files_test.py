@@ -26,7 +26,7 @@ def test_a_few_mutations():
 def test_mutations_are_read_and_refused(name):
     """A fuzzer whose inputs all end alike would see little."""
     outcomes = collections.Counter()
-    for seed, content in list(file_formats.golden_files(name).items())[:3]:
+    for seed, content in list(file_formats.golden_files(name).items())[:2]:
         for number in range(25):
             mutated = file_formats.mutation(name, seed, content, number)
             assert mutated == file_formats.mutation(name, seed, content, number)

@@ -1,16 +1,15 @@
-"""Hypothesis strategy for calls of an op, as op_rules.py describes them, right and wrong ones.
+"""Hypothesis strategy for calls of an op, as op_calls.py describes them, right and wrong ones.
 
 Each starts as a valid call. Then none to three things are changed, at random; whether it is still
 valid, op_rules.py says.
 """
 
-import copy
 import math
 
 import numpy as np
 from hypothesis import strategies as st
 
-from tests.fuzz import op_rules
+from tests.fuzz import op_calls, op_rules, valid_calls
 from tests.ops import calls
 
 # Elements of reserve_space in front of what a call saves.
@@ -19,192 +18,10 @@ _HEADER = 96
 _MOST_ELEMENTS = 50_000
 _ABSURD = (0, -1, 1, 2, 255, 2**16, 2**20, 2**30, 2**31 - 1, -(2**31))
 _ABSURD_64 = (*_ABSURD, 2**31, 2**32 + 1, 2**40, 2**62, 2**63 - 1, -(2**63))
-_SEEDS = (0, 1, -1, 2**31 - 1, -(2**31), 12345)
-_DROPOUTS = (0.0, 0.25, 0.5, 1.0)
 _ODD_DROPOUTS = (
     *(-1.0, -1e-45, 1.0 + 1e-9, 1.0 + 1e-7, 1.0 - 1e-9, 2.0, 1e-45, 1e-46, 1e38, 1e39),
     *(math.inf, -math.inf, math.nan),
 )
-
-
-# ------------------------------------------------------------------------------------
-# Valid calls
-# ------------------------------------------------------------------------------------
-
-
-def _network(draw, op: str, rows: bool = True) -> dict:
-    """Attributes and sizes that go together."""
-    has_projection = "num_proj" in op_rules.attributes_of(op)
-    most = draw(st.sampled_from([3, 9, 9, 9, 40]))
-    rnn_mode = draw(st.sampled_from(list(op_rules.MODES)))
-    H = draw(st.integers(1, most))
-    input_mode = draw(st.sampled_from(op_rules.INPUT_MODES))
-    I = H if input_mode == "skip_input" or draw(st.integers(0, 4)) == 0 else None
-    num_proj = 0
-    if has_projection and rnn_mode == "lstm" and draw(st.booleans()):
-        num_proj = draw(st.integers(1, H))
-    direction = draw(st.sampled_from(list(op_rules.DIRECTIONS)))
-    L = draw(st.integers(1, 3))
-    time_major = op not in (*calls.V3, *calls.BACKPROP_V3) or draw(st.booleans())
-    T, B = draw(st.integers(1, 6)), draw(st.integers(0, 5))
-    if B == 0 and draw(st.booleans()):
-        T = draw(st.sampled_from([1, 2**20, 2**31, 2**40]))
-    return {
-        "rnn_mode": rnn_mode,
-        "input_mode": input_mode,
-        "direction": direction,
-        "num_proj": num_proj,
-        "dropout": draw(st.sampled_from(_DROPOUTS)),
-        "time_major": time_major,
-        "sizes": op_rules.Sizes(
-            L=L,
-            D=op_rules.DIRECTIONS[direction],
-            I=draw(st.integers(1, most)) if I is None else I,
-            H=H,
-            P=num_proj or H,
-            T=T,
-            B=B,
-        ),
-        "lengths": [draw(st.integers(0, T)) for _ in range(B)] if draw(st.booleans()) else [T] * B,
-    }
-
-
-def _real(dtype: str, *shape: int) -> dict:
-    return {"dtype": dtype, "shape": list(shape)}
-
-
-def _numbers(dtype: str, shape: list, values: list) -> dict:
-    return {"dtype": dtype, "shape": shape, "values": values}
-
-
-def _ordered(network: dict, outer: int, features: int) -> list[int]:
-    B = network["sizes"].B
-    return [outer, B, features] if network["time_major"] else [B, outer, features]
-
-
-def _size(network: dict) -> int:
-    L, D, I, H, P = network["sizes"][:5]
-    skips = op_rules.skips_input(network["input_mode"], I, H)
-    return op_rules.params_size(network["rnn_mode"], L, D, I, H, P, skips)
-
-
-def _given_attributes(draw, op: str, network: dict) -> dict:
-    """Those of the network; now and then a default is left to itself."""
-    names = [name for name in op_rules.attributes_of(op) if name in network]
-    attributes = {name: network[name] for name in names}
-    if not op_rules.is_own(op) and draw(st.booleans()):
-        attributes |= {name: draw(st.sampled_from(_SEEDS)) for name in ("seed", "seed2")}
-    for name in names:
-        if attributes[name] == op_rules.DEFAULTS[name] and draw(st.integers(0, 3)) == 0:
-            del attributes[name]
-    return attributes
-
-
-def _states(network: dict, dtype: str) -> dict:
-    L, D, _, H, P = network["sizes"][:5]
-    lstm = network["rnn_mode"] == "lstm"
-    return {
-        "input_h": _real(dtype, *_ordered(network, L * D, P)),
-        "input_c": _real(dtype, *(_ordered(network, L * D, H) if lstm else [])),
-    }
-
-
-def _forward(draw, op: str, network: dict, dtype: str, seed: int) -> dict:
-    sizes = network["sizes"]
-    tensors = {
-        "input": _real(dtype, *_ordered(network, sizes.T, sizes.I)),
-        **_states(network, dtype),
-        "params": _real(dtype, _size(network)),
-    }
-    if network["rnn_mode"] != "lstm":
-        shape = draw(st.sampled_from([[], [], [0], [2, 3], tensors["input_h"]["shape"]]))
-        tensors["input_c"]["shape"] = shape
-    if op in calls.V3:
-        T = min(sizes.T, 2**31 - 1)
-        lengths = [min(length, T) for length in network["lengths"]]
-        tensors["sequence_lengths"] = _numbers("int32", [sizes.B], lengths)
-    attributes = _given_attributes(draw, op, network)
-    if op_rules.is_own(op):
-        values = [draw(st.integers(-(2**63), 2**63 - 1)) for _ in range(2)]
-        tensors["rng_seed"] = _numbers("int64", [2], values)
-    if draw(st.booleans()):
-        attributes["is_training"] = draw(st.booleans())
-    return {
-        "op": op,
-        "mode": "eager",
-        "known": "all",
-        "attributes": attributes,
-        "tensors": tensors,
-        "seed": seed,
-    }
-
-
-def _backprop(draw, op: str, network: dict, dtype: str, seed: int) -> dict:
-    forward_op = op.replace("Backprop", "")
-    forward = _forward(draw, forward_op, network, dtype, seed)
-    forward["attributes"].pop("is_training", None)
-    sizes = network["sizes"]
-    lstm = network["rnn_mode"] == "lstm"
-    tensors = {
-        name: copy.deepcopy(tensor)
-        for name, tensor in forward["tensors"].items()
-        if name != "rng_seed"
-    }
-    shapes = {
-        "output": _ordered(network, sizes.T, sizes.D * sizes.P),
-        "output_h": tensors["input_h"]["shape"],
-        "output_c": tensors["input_c"]["shape"] if lstm else [],
-    }
-    for name, shape in shapes.items():
-        tensors[name] = {"from": name, **_real(dtype, *shape)}
-    for name, shape in shapes.items():
-        tensors[f"{name}_backprop"] = _real(dtype, *shape)
-    tensors["reserve_space"] = {"from": "reserve_space", **_real(dtype, -1)}
-    if op != "CudnnRNNBackprop":
-        shape = [2] if op == "CudnnRNNBackpropV2" else []
-        tensors["host_reserved"] = _numbers("int8", shape, [0] * math.prod(shape))
-    return {
-        **forward,
-        "op": op,
-        "attributes": _given_attributes(draw, op, network),
-        "tensors": tensors,
-        "forward": forward,
-    }
-
-
-def _params_call(draw, op: str, network: dict, dtype: str, seed: int) -> dict:
-    sizes = network["sizes"]
-    attributes = _given_attributes(draw, op, network)
-    values = dict(zip(op_rules.SCALARS, (sizes.L, sizes.H, sizes.I), strict=True))
-    tensors = {name: _numbers("int32", [], [value]) for name, value in values.items()}
-    skips = op_rules.skips_input(network["input_mode"], sizes.I, sizes.H)
-    lists = op_rules.canonical_shapes(network["rnn_mode"], sizes, skips)
-    counts = dict(zip(("num_params_weights", "num_params_biases"), map(len, lists), strict=True))
-    if op in calls.PARAMS_SIZE:
-        attributes |= {"T": dtype, "S": draw(st.sampled_from(["int32", "int64"]))}
-        counts = {}
-    elif op in calls.TO_CANONICAL:
-        fill = draw(st.sampled_from(["normal", "bits"]))
-        tensors["params"] = {**_real(dtype, _size(network)), "fill": fill}
-    else:
-        flat = draw(st.booleans())
-        for name, shapes in zip(("weights", "biases"), lists, strict=True):
-            tensors[name] = [_real(dtype, *([math.prod(s)] if flat else s)) for s in shapes]
-    if counts and op not in (*calls.TO_CANONICAL_V2, *calls.TO_PARAMS_V2):
-        counts = {"num_params": counts["num_params_weights"]}
-    return {
-        "op": op,
-        "mode": "eager",
-        "known": "all",
-        "attributes": attributes | counts,
-        "tensors": tensors,
-        "seed": seed,
-    }
-
-
-# ------------------------------------------------------------------------------------
-# Changes
-# ------------------------------------------------------------------------------------
 
 
 def _pick(draw, call: dict) -> dict:
@@ -255,7 +72,7 @@ def _change_type(draw, call: dict) -> None:
             limits = np.iinfo(tensor["dtype"])
             tensor["values"] = [min(max(v, limits.min), limits.max) for v in tensor["values"]]
     elif "from" not in tensor:
-        tensor["dtype"] = draw(st.sampled_from([*op_rules.FLOATS, "int32"]))
+        tensor["dtype"] = draw(st.sampled_from([*op_calls.FLOATS, "int32"]))
 
 
 def _change_values(draw, call: dict) -> None:
@@ -278,7 +95,7 @@ def _change_values(draw, call: dict) -> None:
 
 def _change_sizes(draw, call: dict) -> None:
     """Absurd values of those inputs that are sizes."""
-    for name in op_rules.SCALARS:
+    for name in op_calls.SCALARS:
         tensor = call["tensors"].get(name)
         if tensor is not None and tensor["dtype"] == "int32" and tensor["values"]:
             if draw(st.booleans()):
@@ -286,35 +103,40 @@ def _change_sizes(draw, call: dict) -> None:
 
 
 def _change_attribute(draw, call: dict) -> None:
-    names = set(op_rules.attributes_of(call["op"])) | {"seed", "seed2"}
+    names = set(op_calls.attributes_of(call["op"]))
+    if call["op"] not in (*calls.KERAS, calls.READ_RESERVE):
+        names |= {"seed", "seed2"}
     has_type = call["op"] in calls.PARAMS_SIZE
     if not has_type:
         names -= {"T"}
     if call["op"] in calls.TO_PARAMS:
         # The lists tell them, but for GraphDefs, which _change_graph changes.
         names -= {"num_params", "num_params_weights", "num_params_biases"}
+    if call["op"] in op_calls.WITH_KERAS_WEIGHTS:
+        names -= {"num_biases"}
     name = draw(st.sampled_from(sorted(names)))
     values = {
-        "rnn_mode": [*op_rules.MODES, "", "LSTM", "rnn", "lstm\0"],
-        "input_mode": [*op_rules.INPUT_MODES, "linear", ""],
-        "direction": [*op_rules.DIRECTIONS, "backward", ""],
-        "dropout": [*_DROPOUTS, *_ODD_DROPOUTS],
+        "rnn_mode": [*op_calls.MODES, "", "LSTM", "rnn", "lstm\0"],
+        "input_mode": [*op_calls.INPUT_MODES, "linear", ""],
+        "direction": [*op_calls.DIRECTIONS, "backward", ""],
+        "dropout": [*valid_calls.DROPOUTS, *_ODD_DROPOUTS],
         "seed": _ABSURD_64,
         "seed2": _ABSURD_64,
         "num_proj": [*range(1, 10), *_ABSURD_64],
         "is_training": [True, False],
         "time_major": [True, False],
-        "T": [*op_rules.FLOATS, "int32", "string"],
+        "T": [*op_calls.FLOATS, "int32", "string"],
         "S": ["int32", "int64", "float32", "int8"],
+        "M": [*op_calls.FLOATS, "int32", "string"],
     }.get(name, [0, -1, 1, 2, 7, 8, 9, 16, 100, -(2**63)])
     call["attributes"][name] = draw(st.sampled_from(values))
 
 
 def _change_list(draw, call: dict) -> None:
     """The number of tensors in a list, or their order."""
-    name = draw(st.sampled_from(["weights", "biases"]))
-    tensors = call["tensors"].get(name)
-    if not isinstance(tensors, list) or not tensors:
+    lists = [tensors for tensors in call["tensors"].values() if isinstance(tensors, list)]
+    tensors = draw(st.sampled_from(lists)) if lists else []
+    if not tensors:
         return
     kind = draw(st.sampled_from(["fewer", "more", "order", "none"]))
     if kind == "fewer":
@@ -332,6 +154,15 @@ def _change_forward(draw, call: dict) -> None:
     if "forward" not in call:
         return
     op, forward = call["op"], call["forward"]
+
+    def other_forward() -> dict:
+        return valid_calls.valid_call(draw, op, dtype, call["seed"])["forward"]
+
+    def forget_outputs() -> None:
+        """So that shapes can be right all the same."""
+        for name in op_calls.RETURNED[:3]:
+            call["tensors"].get(name, {}).pop("from", None)
+
     reserve = call["tensors"]["reserve_space"]
     if reserve.get("from") != "reserve_space":
         return
@@ -346,15 +177,11 @@ def _change_forward(draw, call: dict) -> None:
     )
     edit = None
     if kind == "call":
-        network = _network(draw, op)
-        call["forward"] = _backprop(draw, op, network, dtype, call["seed"])["forward"]
-        for name in op_rules.RETURNED[:3]:
-            # So that shapes can be right all the same.
-            call["tensors"][name].pop("from", None)
+        call["forward"] = other_forward()
+        forget_outputs()
     elif kind == "lengths" and "sequence_lengths" in forward["tensors"]:
         forward["tensors"]["sequence_lengths"]["values"].reverse()
-        for name in op_rules.RETURNED[:3]:
-            call["tensors"][name].pop("from", None)
+        forget_outputs()
     elif kind == "all":
         edit = {"fill": draw(st.sampled_from(["bits", "bits", "nan", 0, 1, 255, 1e30]))}
         if dtype == "float16" and edit["fill"] == 1e30:
@@ -362,19 +189,20 @@ def _change_forward(draw, call: dict) -> None:
     elif kind == "body":
         edit = {"header": _HEADER, "fill": draw(st.sampled_from(["normal", "nan"]))}
     elif kind == "header":
-        elements = sorted(set(range(_HEADER)) - set(op_rules.KEY_ELEMENTS))
-        edit = {
-            "element": draw(st.sampled_from(elements)),
-            "more": draw(st.sampled_from([1, 1, 0.5, math.nan])),
-        }
+        elements = sorted(set(range(_HEADER)) - set(op_calls.KEY_ELEMENTS))
+        edits = [
+            (draw(st.sampled_from(elements)), draw(st.sampled_from([1, 1, 0.5, math.nan]))),
+            op_rules.STATES_OUTER_MAJOR,
+        ]
+        element, more = draw(st.sampled_from([edits[0], *edits]))
+        edit = {"element": element, "more": more}
     elif kind == "key":
         edit = {
-            "element": draw(st.sampled_from(list(op_rules.KEY_ELEMENTS))),
+            "element": draw(st.sampled_from(list(op_calls.KEY_ELEMENTS))),
             "value": draw(st.sampled_from([0, 7, 255, 256, -1, 0.5, math.nan, math.inf])),
         }
     elif kind == "other":
-        other = _backprop(draw, op, _network(draw, op), dtype, call["seed"])["forward"]
-        edit = {"forward": other, "header": draw(st.sampled_from([_HEADER, 2**20]))}
+        edit = {"forward": other_forward(), "header": draw(st.sampled_from([_HEADER, 2**20]))}
     elif kind == "size":
         edit = {"more": draw(st.sampled_from([-1, 1, 8, -97, -(2**30)]))}
     elif kind == "shape":
@@ -384,7 +212,7 @@ def _change_forward(draw, call: dict) -> None:
     elif kind == "own":
         # Neither length nor contents of a reserve_space.
         shape = draw(st.sampled_from([[], [0], [1], [95], [96], [97], [2, 3]]))
-        call["tensors"]["reserve_space"] = {**_real(dtype, *shape), "fill": "bits"}
+        call["tensors"]["reserve_space"] = {**valid_calls.real(dtype, *shape), "fill": "bits"}
     if edit is not None:
         reserve["edit"] = {"kind": kind, **edit}
 
@@ -392,9 +220,11 @@ def _change_forward(draw, call: dict) -> None:
 def _changes(op: str) -> list:
     """What can be changed in a call of `op`; more often what it has most rules for."""
     changes = [_change_shape, _change_attribute, _change_values, _change_type]
-    if op in calls.BACKPROP:
+    if op in calls.KERAS:
+        changes.append(_change_list)
+    if op in op_calls.READERS:
         return [*changes, _change_shape, *[_change_forward] * 3]
-    if op in calls.FORWARD:
+    if op in op_calls.FORWARD:
         return [*changes, _change_shape, _change_shape, _change_values]
     return [*changes, _change_sizes, _change_sizes, _change_list]
 
@@ -404,18 +234,20 @@ def _into_graph(draw, call: dict) -> None:
     op, attributes = call["op"], call["attributes"]
     floats = [
         tensor["dtype"]
-        for tensor in op_rules.flatten(call["tensors"]).values()
+        for tensor in op_calls.flatten(call["tensors"]).values()
         if "values" not in tensor
     ]
     attributes.setdefault("T", floats[0] if floats else "float32")
-    if op_rules.is_own(op) and draw(st.integers(0, 9)):
+    if op_calls.is_own(op) and draw(st.integers(0, 9)):
         for name in ("seed", "seed2"):
             attributes.pop(name, None)
     if op in calls.TO_PARAMS:
         for name in list(attributes):
             if name.startswith("num_params"):
                 attributes[name] = len(call["tensors"][name.partition("params_")[2] or "weights"])
-    call["order"] = list(op_rules.flatten(call["tensors"]))
+    if op in op_calls.WITH_KERAS_WEIGHTS:
+        attributes["num_biases"] = len(call["tensors"]["biases"])
+    call["order"] = list(op_calls.flatten(call["tensors"]))
     kind = draw(
         st.sampled_from(
             [
@@ -450,20 +282,14 @@ def _into_graph(draw, call: dict) -> None:
 
 
 @st.composite
-def op_calls(draw, op: str) -> dict:
+def calls_of(draw, op: str) -> dict:
     """Calls of `op`."""
     mode = draw(st.sampled_from(["eager", "function", "graph"]))
     dtype = draw(
         st.sampled_from(["float32", "float32", "float64", "float64", "float16", "bfloat16"])
     )
     seed = draw(st.integers(0, 2**32 - 1))
-    network = _network(draw, op)
-    if op in calls.FORWARD:
-        call = _forward(draw, op, network, dtype, seed)
-    elif op in calls.BACKPROP:
-        call = _backprop(draw, op, network, dtype, seed)
-    else:
-        call = _params_call(draw, op, network, dtype, seed)
+    call = valid_calls.valid_call(draw, op, dtype, seed)
     for _ in range(draw(st.sampled_from([1, 0, 1, 1, 2, 3]))):
         draw(st.sampled_from(_changes(op)))(draw, call)
     call["mode"] = mode
@@ -475,6 +301,6 @@ def op_calls(draw, op: str) -> dict:
         if op in calls.TO_PARAMS:
             for name in [name for name in call["attributes"] if name.startswith("num_params")]:
                 del call["attributes"][name]
-    if op in calls.FORWARD and mode != "eager" and draw(st.booleans()):
+    if op in op_calls.FORWARD and mode != "eager" and draw(st.booleans()):
         call["fetch"] = "outputs"
     return call

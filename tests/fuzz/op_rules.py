@@ -1,209 +1,47 @@
-"""Which calls of the 16 ops are valid, told from the documented rules alone.
+"""Which calls of the ops are valid, told from the documented rules alone.
 
 A second statement of the rules, on purpose: it knows none of the library's code, as the judge knows
 none of its kernels. What it says of a call holds: a valid call must return what the judge
 computes, and one that breaks rules must be refused in the words of one of them.
 
-A call is plain data, as JSON can hold it:
-
-  op          a name of tests/ops/calls.py, such as "own CudnnRNNV3"
-  mode        "eager", "function" (traced) or "graph" (a GraphDef written by hand)
-  known       what a graph knows of shapes: "nothing", "rank", "all", or "constants"
-  attributes  those that are given, by name
-  tensors     {"dtype", "shape", and "fill" or "values"} by name; lists of these for lists
-  order       in a GraphDef: the names of the inputs in their order
-  extra       in a GraphDef: attributes that the op does not have
-  forward     of a Backprop call: the forward call whose outputs it takes
-  seed        of all random values
-
-Tensors that the forward call returned are {"from": name, "dtype", "shape"}, where the shape of
-reserve_space is that it has rank 1. What was done to reserve_space says "edit", see op_worker.py.
+What a call is, op_calls.py says. The rules for Keras' weights are in keras_rules.py.
 """
 
 import math
-from typing import NamedTuple
 
-import numpy as np
-
+from tests.fuzz import keras_rules
+from tests.fuzz.op_calls import (
+    BACKPROP,
+    DEFAULTS,
+    DIRECTIONS,
+    FLOATS,
+    FORWARD,
+    INPUT_MODES,
+    INT32,
+    INTEGERS,
+    LONGEST,
+    MODES,
+    MOST_ELEMENTS,
+    READERS,
+    RETURNED,
+    SCALARS,
+    WITH_KERAS_WEIGHTS,
+    Broken,
+    Sizes,
+    attribute,
+    attributes_of,
+    count_of,
+    dropout_of,
+    flatten,
+    is_own,
+    params_size,
+    skips_input,
+    tensors_by_input,
+)
 from tests.ops import calls
 
-OPS = (*calls.FORWARD, *calls.BACKPROP, *calls.PARAMS_SIZE, *calls.TO_CANONICAL, *calls.TO_PARAMS)
-FLOATS = ("float16", "bfloat16", "float32", "float64")
-SCALARS = ("num_layers", "num_units", "input_size")
-CELL_STATES = ("input_c", "output_c", "output_c_backprop")
-RETURNED = ("output", "output_h", "output_c", "reserve_space")
-# Where reserve_space keeps the key of dropout, a byte an element.
-KEY_ELEMENTS = range(8, 16)
-
-# Steps that the judge's loop can take; more come with no rows.
-LONGEST = 100
-
-INT32 = (-(2**31), 2**31 - 1)
-# Elements of params that a size may count. Their bytes then fit in 63 bits in any type.
-MOST_ELEMENTS = (2**63 - 1) // 16
-
-MODES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}  # and their gates
-INPUT_MODES = ("linear_input", "skip_input", "auto_select")
-DIRECTIONS = {"unidirectional": 1, "bidirectional": 2}
-
-DEFAULTS = {
-    "rnn_mode": "lstm",
-    "input_mode": "linear_input",
-    "direction": "unidirectional",
-    "dropout": 0.0,
-    "seed": 0,
-    "seed2": 0,
-    "num_proj": 0,
-    "is_training": True,
-    "time_major": True,
-}
-
-
-class Broken(NamedTuple):
-    """A rule that a call breaks."""
-
-    rule: str
-    texts: tuple[str, ...]  # one of which the error must hold; of TensorFlow's own, none
-    # What Python, or TensorFlow's own code, raises in eager mode, if not InvalidArgumentError.
-    eager: tuple[str, ...] = ()
-    # Whether shapes, attributes and constants tell.
-    is_static: bool = True
-
-
-class Sizes(NamedTuple):
-    """The sizes of a call whose shapes are right."""
-
-    L: int
-    D: int
-    I: int
-    H: int
-    P: int
-    T: int
-    B: int
-
-
-def is_own(op: str) -> bool:
-    return op.startswith(calls.OWN)
-
-
-def has_lengths(op: str) -> bool:
-    return op in (*calls.V3, *calls.BACKPROP_V3)
-
-
-def inputs_of(op: str) -> tuple[str, ...]:
-    """The names of the op's inputs, in the op's order; lists count once."""
-    if op in calls.PARAMS_SIZE:
-        return SCALARS
-    if op in calls.TO_CANONICAL:
-        return (*SCALARS, "params")
-    if op in calls.TO_PARAMS:
-        return (*SCALARS, "weights", "biases")
-    names = ["input", "input_h", "input_c", "params"]
-    if has_lengths(op):
-        names.append("sequence_lengths")
-    if op in calls.BACKPROP:
-        names += ["output", "output_h", "output_c"]
-        names += ["output_backprop", "output_h_backprop", "output_c_backprop", "reserve_space"]
-        if op != "CudnnRNNBackprop":
-            names.append("host_reserved")
-    elif is_own(op):
-        names.append("rng_seed")
-    return tuple(names)
-
-
-def attributes_of(op: str) -> tuple[str, ...]:
-    """The names of the op's attributes in a graph."""
-    names = ["T", "rnn_mode", "input_mode", "direction", "dropout"]
-    if not is_own(op):
-        names += ["seed", "seed2"]
-    if op in (*calls.V3, *calls.BACKPROP_V3, *calls.PARAMS_SIZE):
-        names.append("num_proj")
-    if op in (*calls.TO_CANONICAL_V2, *calls.TO_PARAMS_V2):
-        names += ["num_proj", "num_params_weights", "num_params_biases"]
-    elif op in (*calls.TO_CANONICAL, *calls.TO_PARAMS):
-        names.append("num_params")
-    if op in calls.FORWARD:
-        names.append("is_training")
-    if has_lengths(op):
-        names.append("time_major")
-    if op in calls.PARAMS_SIZE:
-        names.append("S")
-    return tuple(names)
-
-
-_INTEGERS = {
-    **dict.fromkeys(SCALARS, "int32"),
-    "sequence_lengths": "int32",
-    "rng_seed": "int64",
-    "host_reserved": "int8",
-}
-
-
-def tensors_by_input(call: dict) -> dict | None:
-    """The tensors as the op sees them; None if a GraphDef names too few or too many."""
-    if call["mode"] != "graph":
-        return call["tensors"]
-    flat = flatten(call["tensors"])
-    order = list(call["order"])
-    result = {}
-    for name in inputs_of(call["op"]):
-        if name in ("weights", "biases"):
-            count = count_of(call, name)
-            if count is None or len(order) < count:
-                return None
-            result[name] = [flat[each] for each in order[:count]]
-            del order[:count]
-        elif not order:
-            return None
-        else:
-            result[name] = flat[order.pop(0)]
-    return None if order else result
-
-
-def count_of(call: dict, name: str) -> int | None:
-    """The attribute that says how long a list is; None if it is missing or impossible."""
-    short = call["op"] in (*calls.TO_CANONICAL_V2, *calls.TO_PARAMS_V2)
-    count = call["attributes"].get(f"num_params_{name}" if short else "num_params")
-    return count if type(count) is int and count >= 1 else None
-
-
-def flatten(tensors: dict) -> dict:
-    """Lists spread out: weights:0, weights:1, ..."""
-    flat = {}
-    for name, tensor in tensors.items():
-        if isinstance(tensor, list):
-            flat |= {f"{name}:{i}": each for i, each in enumerate(tensor)}
-        else:
-            flat[name] = tensor
-    return flat
-
-
-def attribute(call: dict, name: str):
-    """The value of an attribute, given or by default."""
-    return call["attributes"].get(name, DEFAULTS.get(name))
-
-
-def dropout_of(call: dict) -> np.float32:
-    with np.errstate(over="ignore"):
-        return np.float32(attribute(call, "dropout"))
-
-
-def params_size(rnn_mode: str, L: int, D: int, I: int, H: int, P: int, skips: bool) -> int:
-    """The number of elements of params, of any size."""
-    gates = MODES[rnn_mode]
-    projection = P * H if P != H else 0
-    first = gates * H * (0 if skips else I) + gates * H * P + projection
-    upper = gates * H * D * P + gates * H * P + projection
-    return D * (first + (L - 1) * upper + L * 2 * gates * H)
-
-
-def skips_input(input_mode: str, I: int, H: int) -> bool:
-    return input_mode == "skip_input" or (input_mode == "auto_select" and I == H)
-
-
-# ------------------------------------------------------------------------------------
-# The rules
-# ------------------------------------------------------------------------------------
+# What is added to which element of reserve_space to say that states are [L*D, B, .].
+STATES_OUTER_MAJOR = (2, 4)
 
 
 def broken_rules(call: dict) -> list[Broken]:
@@ -216,17 +54,24 @@ def broken_rules(call: dict) -> list[Broken]:
     if broken:
         return broken
     broken = _number_rules(call)
-    if call["op"] not in (*calls.FORWARD, *calls.BACKPROP):
+    op = call["op"]
+    if op == calls.KERAS_TO_PARAMS:
+        return broken + keras_rules.to_params_rules(call, tensors)
+    if op == calls.KERAS_TO_PARAMS_BACKPROP:
+        return broken + keras_rules.to_params_backprop_rules(call, tensors)
+    if op not in (*FORWARD, *READERS):
         return broken + _params_rules(call, tensors)
     rules, sizes = _call_rules(call, tensors)
     broken += rules
-    if call["op"] in calls.BACKPROP and sizes is not None:
-        broken += _backprop_rules(call, tensors, sizes, whole=not broken)
+    if op in BACKPROP and sizes is not None:
+        broken += _backprop_rules(call, tensors, sizes)
+    if op in READERS:
+        broken += _reserve_rules(call, tensors, sizes, whole=not broken)
     return broken
 
 
 def sizes_of(call: dict) -> Sizes:
-    """The sizes of a valid forward or Backprop call."""
+    """The sizes of a valid call that has an input."""
     _, sizes = _call_rules(call, tensors_by_input(call))
     return sizes
 
@@ -258,13 +103,24 @@ def _attribute_rules(call: dict) -> list[Broken]:
             broken.append(Broken("T is a float type", ()))
         elif name == "S" and value not in ("int32", "int64"):
             broken.append(Broken("S is int32 or int64", ()))
-        elif name.startswith("num_params") and not (type(value) is int and value >= 1):
-            texts, eager = ("num_params",), ()
-            if type(value) is int and value < INT32[0]:
-                # TensorFlow itself says, in Python, that so many outputs are too many.
-                texts, eager = (*texts, "Number of outputs is too big"), ("ValueError",)
-            broken.append(Broken(f"{name} is at least 1", texts, eager))
+        elif name == "M" and value not in ("float32", "float64"):
+            broken.append(Broken("M is float32 or float64", ()))
+        elif name.startswith("num_params"):
+            broken += _count_rules(name, value, least=1)
+        elif name == "num_biases":
+            broken += _count_rules(name, value, least=0)
     return broken
+
+
+def _count_rules(name: str, value, least: int) -> list[Broken]:
+    """Of the attribute that says how long a list is."""
+    if type(value) is int and value >= least:
+        return []
+    texts, eager = (name.partition("_params_")[0],), ()
+    if type(value) is int and value < INT32[0]:
+        # TensorFlow itself says, in Python, that so many outputs are too many.
+        texts, eager = (*texts, "Number of outputs is too big"), ("ValueError",)
+    return [Broken(f"{name} is at least {least}", texts, eager)]
 
 
 def _number_rules(call: dict) -> list[Broken]:
@@ -275,6 +131,8 @@ def _number_rules(call: dict) -> list[Broken]:
     for name in ("seed", "seed2"):
         if not is_own(call["op"]) and not INT32[0] <= attribute(call, name) <= INT32[1]:
             broken.append(Broken(f"{name} is an int32", (f"Attr {name} has value",), (), False))
+    if call["op"] in calls.KERAS:
+        broken += keras_rules.count_rules(call)
     return broken
 
 
@@ -283,16 +141,22 @@ def _type_rules(call: dict, tensors: dict) -> list[Broken]:
     own_type = call["attributes"].get("T") if call["mode"] == "graph" else None
     for name, tensor in tensors.items():
         for each in tensor if isinstance(tensor, list) else [tensor]:
-            if name in _INTEGERS:
-                if each["dtype"] != _INTEGERS[name]:
+            if name in INTEGERS:
+                if each["dtype"] != INTEGERS[name]:
                     errors = ("ValueError", "TypeError")
-                    broken.append(Broken(f"{name} has type {_INTEGERS[name]}", (), errors))
+                    broken.append(Broken(f"{name} has type {INTEGERS[name]}", (), errors))
             elif own_type is not None and each["dtype"] != own_type:
                 broken.append(Broken(f"{name} has type T", ()))
             else:
                 own_type = each["dtype"]
                 if own_type not in FLOATS:
                     broken.append(Broken(f"{name} has a float type", ()))
+    if call["op"] == calls.READ_RESERVE:
+        T = call["attributes"].get("T", tensors["input"]["dtype"])
+        if call["attributes"].get("M") != ("float64" if T == "float64" else "float32"):
+            # There is no such kernel.
+            errors = ("NotFoundError",)
+            broken.append(Broken("M is what T is computed in", (), errors, is_static=False))
     if call["op"] in calls.TO_PARAMS:
         lists = [tensors["weights"], tensors["biases"]]
         errors = ("ValueError", "TypeError", "IndexError")
@@ -304,7 +168,7 @@ def _type_rules(call: dict, tensors: dict) -> list[Broken]:
 
 
 def _call_rules(call: dict, tensors: dict) -> tuple[list[Broken], Sizes | None]:
-    """What holds for forward and Backprop, and the sizes, if their shapes tell them."""
+    """What holds for calls that have an input, and the sizes, if their shapes tell them."""
     shapes = {
         name: tensor.get("shape")
         for name, tensor in tensors.items()
@@ -352,7 +216,9 @@ def _call_rules(call: dict, tensors: dict) -> tuple[list[Broken], Sizes | None]:
         elif T is not None and any(not 0 <= length <= T for length in lengths["values"]):
             # A length out of range is told by its place.
             broken.append(Broken("lengths are in [0, T]", ("sequence_lengths[",), (), False))
-    rank("params", 1, "RNN params must be a 1-D vector.")
+    has_keras_weights = call["op"] in WITH_KERAS_WEIGHTS
+    if not has_keras_weights:
+        rank("params", 1, "RNN params must be a 1-D vector.")
     if "rng_seed" in shapes and list(shapes["rng_seed"]) != [2]:
         broken.append(Broken("rng_seed has shape [2]", ("rng_seed must have shape [2]",)))
     if T == 0:
@@ -362,12 +228,16 @@ def _call_rules(call: dict, tensors: dict) -> tuple[list[Broken], Sizes | None]:
     if P == 0 or H == 0:
         broken.append(Broken("H is at least 1", ("with H at least 1", "with P at least 1")))
     shapes_are_right = not any(each.is_static for each in broken)
+    if has_keras_weights:
+        broken += keras_rules.weights_rules(call, tensors)
     if not shapes_are_right:
         return broken, None
 
     sizes = Sizes(L // D, D, I, H, P, T, B)
     input_mode = attribute(call, "input_mode")
-    broken += _network_rules(attribute(call, "rnn_mode"), input_mode, sizes, shapes["params"])
+    broken += _network_rules(attribute(call, "rnn_mode"), input_mode, sizes, shapes.get("params"))
+    if has_keras_weights:
+        broken += keras_rules.rows_rules(tensors, sizes)
     return broken, sizes
 
 
@@ -383,8 +253,8 @@ def _network_rules(rnn_mode: str, input_mode: str, sizes: Sizes, params) -> list
     return []
 
 
-def _backprop_rules(call: dict, tensors: dict, sizes: Sizes, whole: bool) -> list[Broken]:
-    """What Backprop asks besides; `whole`: whether all else is right."""
+def _backprop_rules(call: dict, tensors: dict, sizes: Sizes) -> list[Broken]:
+    """What Backprop asks of the tensors that it has besides."""
     L, D, _, H, P, T, B = sizes
     time_major = attribute(call, "time_major")
 
@@ -407,6 +277,12 @@ def _backprop_rules(call: dict, tensors: dict, sizes: Sizes, whole: bool) -> lis
     if call["op"] == "CudnnRNNBackpropV2" and list(tensors["host_reserved"]["shape"]) != [2]:
         text = "host_reserved must have shape [2]"
         broken.append(Broken("host_reserved has shape [2]", (text,), (), False))
+    return broken
+
+
+def _reserve_rules(call: dict, tensors: dict, sizes: Sizes | None, whole: bool) -> list[Broken]:
+    """Those for reserve_space; `whole`: whether all else is right."""
+    broken = []
     reserve = tensors["reserve_space"]
     if len(reserve["shape"]) != 1:
         broken.append(Broken("reserve_space has rank 1", ("reserve_space must have rank 1",)))
@@ -442,18 +318,31 @@ def _is_reserve_of(call: dict, tensors: dict, reserve: dict, sizes: Sizes) -> bo
     if edit["kind"] == "other":
         other = edit["forward"]
         return made_for == identity(other, other["tensors"], sizes_of(other))
+    if follows_cudnn(call, edit):
+        return True
     return edit["kind"] == "key" and 0 <= edit["value"] <= 255 and edit["value"] % 1 == 0
+
+
+def follows_cudnn(call: dict, edit: dict | None) -> bool:
+    """Whether ReadReserve is told that a built-in op took batch-major states as cuDNN does."""
+    return (
+        call["op"] == calls.READ_RESERVE
+        and edit is not None
+        and edit["kind"] == "header"
+        and (edit["element"], edit["more"]) == STATES_OUTER_MAJOR
+        and not attribute(call, "time_major")
+    )
 
 
 def is_judged(call: dict) -> bool:
     """Whether the values that a valid call returns are known."""
     tensors = tensors_by_input(call)
     fills = {tensor.get("fill", "normal") for tensor in flatten(tensors).values()}
-    if call["op"] not in (*calls.FORWARD, *calls.BACKPROP):
-        return True  # nothing is computed
+    if call["op"] not in (*FORWARD, *BACKPROP):
+        return True  # nothing is computed of values
     if not fills <= {"normal", "zeros"} or sizes_of(call).T > LONGEST:
         return False
-    if call["op"] in calls.FORWARD:
+    if call["op"] in FORWARD:
         return True
     if call["mode"] == "graph" and list(call["order"]) != list(call["tensors"]):
         return False

@@ -1,4 +1,4 @@
-"""Fuzzes the 16 ops: draws calls, makes them in another process, and compares with the rules.
+"""Fuzzes all ops: draws calls, makes them in another process, and compares with the rules.
 
     .venv/bin/python -m tests.fuzz.ops --calls=20000
     .venv/bin/python -m tests.fuzz.ops --seconds=600 --seed=7 --ops CudnnRNNV3 "own CudnnRNNV3"
@@ -23,7 +23,7 @@ import time
 
 import hypothesis
 
-from tests.fuzz import op_draws, op_rules
+from tests.fuzz import op_calls, op_draws, op_rules
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 BATCH = 1000
@@ -86,7 +86,7 @@ class Worker:
 class Fuzzer:
     """Makes batches of calls, and counts them."""
 
-    def __init__(self, ops=op_rules.OPS):
+    def __init__(self, ops=op_calls.OPS):
         self._ops = ops
         self.calls = 0
         self.counts = collections.Counter()  # by (op, mode, outcome)
@@ -117,7 +117,7 @@ class Fuzzer:
             suppress_health_check=list(hypothesis.HealthCheck),
             verbosity=hypothesis.Verbosity.quiet,
         )
-        @hypothesis.given(op_draws.op_calls(op))
+        @hypothesis.given(op_draws.calls_of(op))
         def make_all(call):
             nonlocal failed, smallest_by
             if time.monotonic() > (deadline if failed is None else smallest_by):
@@ -147,7 +147,7 @@ def _summary(fuzzer: Fuzzer) -> str:
     modes = ("eager", "function", "graph")
     head = "".join(f"{title:>10}" for title in (*modes, "valid", "invalid", "all"))
     lines.append(f"{'op':32}{head}")
-    for op in op_rules.OPS:
+    for op in op_calls.OPS:
         counts = {key[1:]: n for key, n in fuzzer.counts.items() if key[0] == op}
         by_mode = [sum(n for (mode, _), n in counts.items() if mode == m) for m in modes]
         valid = sum(n for (_, outcome), n in counts.items() if outcome in ("judged", "accepted"))
@@ -177,7 +177,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=math.inf)
     parser.add_argument("--seed", type=int, default=1, help="of the first batch")
     parser.add_argument(
-        "--ops", nargs="+", metavar="OP", default=op_rules.OPS, choices=op_rules.OPS
+        "--ops", nargs="+", metavar="OP", default=op_calls.OPS, choices=op_calls.OPS
     )
     parser.add_argument("--replay", help="one call, as a finding prints it")
     arguments = parser.parse_args()

@@ -90,13 +90,13 @@ def test_models(tmp_path):
 def test_archives(tmp_path):
     path = tmp_path / "a.keras"
     config = json.dumps({}).encode()
-    wrong = hostile.stored("config.json", config)
+    wrong = hostile.npz.stored("config.json", config)
     for member, text in (
         (wrong._replace(crc=1), "CRC"),
         (wrong._replace(method=14), "method 14"),
         (wrong._replace(flags=1), "not encrypted"),
     ):
-        path.write_bytes(hostile.zip_bytes([member]))
+        path.write_bytes(hostile.npz.zip_bytes([member]))
         refused(str(path), "config.json", text)
-    path.write_bytes(hostile.zip_bytes([wrong, wrong]))
+    path.write_bytes(hostile.npz.zip_bytes([wrong, wrong]))
     refused(str(path), "config.json", "twice")

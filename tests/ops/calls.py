@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_cudnn_rnn
+from tf_cudnn_rnn import _library
 
 OWN = "own "  # begins the names of this library's own ops
 BUILT_IN_FORWARD = ("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3")
@@ -22,6 +23,11 @@ TO_CANONICAL_V2 = ("CudnnRNNParamsToCanonicalV2", OWN + "CudnnRNNParamsToCanonic
 TO_CANONICAL = ("CudnnRNNParamsToCanonical", *TO_CANONICAL_V2)
 TO_PARAMS_V2 = ("CudnnRNNCanonicalToParamsV2", OWN + "CudnnRNNCanonicalToParamsV2")
 TO_PARAMS = ("CudnnRNNCanonicalToParams", *TO_PARAMS_V2)
+# Those without a namesake in TensorFlow.
+KERAS_RNN, KERAS_RNN_BACKPROP = OWN + "KerasRNN", OWN + "KerasRNNBackprop"
+KERAS_TO_PARAMS, KERAS_TO_PARAMS_BACKPROP = OWN + "KerasToParams", OWN + "KerasToParamsBackprop"
+KERAS = (KERAS_RNN, KERAS_RNN_BACKPROP, KERAS_TO_PARAMS, KERAS_TO_PARAMS_BACKPROP)
+READ_RESERVE = OWN + "CudnnRNNReadReserve"
 
 
 def zeros(*shape, dtype=np.float32) -> np.ndarray:
@@ -30,6 +36,8 @@ def zeros(*shape, dtype=np.float32) -> np.ndarray:
 
 def function(op: str):
     """The raw op of that name."""
+    if op == READ_RESERVE:
+        return _library.load().tf_cudnn_rnn_cudnn_rnn_read_reserve
     if op.startswith(OWN):
         return getattr(tf_cudnn_rnn.raw_ops, op.removeprefix(OWN))
     return getattr(tf.raw_ops, op)
@@ -40,11 +48,11 @@ def forward_arguments(op: str, **changes) -> dict:
         "input": zeros(4, 3, 5),
         "input_h": zeros(1, 3, 4),
         "input_c": zeros(1, 3, 4),
-        "params": zeros(176),
     }
-    if op in V3:
+    arguments |= keras_weights() if op == KERAS_RNN else {"params": zeros(176)}
+    if op in (*V3, KERAS_RNN):
         arguments["sequence_lengths"] = np.array([4, 2, 1], np.int32)
-    if op.startswith(OWN):
+    if op.startswith(OWN) and op != KERAS_RNN:
         arguments["rng_seed"] = np.array([1, 2], np.int64)
     return arguments | changes
 
@@ -65,6 +73,23 @@ def backprop_arguments(op: str, forward_changes=(), **changes) -> dict:
     for name in ("rng_seed", "is_training"):
         forward.pop(name, None)
     return forward | outputs | gradients | changes
+
+
+def read_reserve_arguments(**changes) -> dict:
+    arguments = forward_arguments(OWN + "CudnnRNNV3")
+    reserve_space = function(OWN + "CudnnRNNV3")(**arguments).reserve_space
+    del arguments["rng_seed"]
+    return arguments | {"reserve_space": reserve_space, "M": tf.float32} | changes
+
+
+def keras_weights() -> dict:
+    return {"kernel": zeros(5, 16), "recurrent_kernel": zeros(4, 16), "biases": [zeros(16)]}
+
+
+def keras_to_params_arguments(op: str, **changes) -> dict:
+    if op == KERAS_TO_PARAMS:
+        return keras_weights() | changes
+    return {"params_backprop": zeros(176), "num_units": 4} | changes
 
 
 def canonical_arguments(op: str, **changes) -> dict:
@@ -94,10 +119,14 @@ def size_arguments(op: str, **changes) -> dict:
 
 def arguments(op: str, **changes) -> dict:
     """Valid arguments of `op`, except `changes`."""
-    if op in FORWARD:
+    if op in (*FORWARD, KERAS_RNN):
         return forward_arguments(op, **changes)
-    if op in BACKPROP:
+    if op in (*BACKPROP, KERAS_RNN_BACKPROP):
         return backprop_arguments(op, **changes)
+    if op == READ_RESERVE:
+        return read_reserve_arguments(**changes)
+    if op in KERAS:
+        return keras_to_params_arguments(op, **changes)
     if op in PARAMS_SIZE:
         return size_arguments(op, **changes)
     return canonical_arguments(op, **changes)
@@ -123,7 +152,7 @@ def run_in_graph(op: str, arguments: dict, specification=None):
     tensors = {
         name: value
         for name, value in arguments.items()
-        if _is_tensor(value) or (isinstance(value, list) and _is_tensor(value[0]))
+        if _is_tensor(value) or (isinstance(value, list) and value and _is_tensor(value[0]))
     }
     tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)
     others = {name: value for name, value in arguments.items() if name not in tensors}

@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import tf_cudnn_rnn
+from tests.ops import calls
 from tests.python import subprocesses
 
 T, B, H = 50, 64, 4
@@ -94,6 +95,52 @@ def _backward(lengths, forward, reserve_space=None):
     )
 
 
+def _inputs_of_keras(lengths) -> dict:
+    states = tf.zeros([1, B, H])
+    return {
+        "input": tf.zeros([T, B, H]),
+        "input_h": states,
+        "input_c": states,
+        "kernel": tf.zeros([H, 4 * H]),
+        "recurrent_kernel": tf.zeros([H, 4 * H]),
+        "biases": [tf.zeros([4 * H])],
+        "sequence_lengths": lengths,
+    }
+
+
+def _forward_of_keras(lengths):
+    return tf_cudnn_rnn.raw_ops.KerasRNN(**_inputs_of_keras(lengths))
+
+
+def _backward_of_keras(lengths, forward):
+    return tf_cudnn_rnn.raw_ops.KerasRNNBackprop(
+        **_inputs_of_keras(lengths),
+        output=forward.output,
+        output_h=forward.output_h,
+        output_c=forward.output_c,
+        output_backprop=forward.output,
+        output_h_backprop=forward.output_h,
+        output_c_backprop=forward.output_c,
+        reserve_space=forward.reserve_space,
+    )
+
+
+def _masks(lengths, reserve_space):
+    """Of what _forward() returned."""
+    states = tf.zeros([2, B, H])
+    masks, _ = calls.function(calls.READ_RESERVE)(
+        input=tf.zeros([T, B, H]),
+        input_h=states,
+        input_c=states,
+        params=tf.zeros([_PARAMS]),
+        sequence_lengths=lengths,
+        reserve_space=reserve_space,
+        M=tf.float32,
+        dropout=0.5,
+    )
+    return masks
+
+
 def reference_variable(seconds: float, of_one_step: bool) -> None:
     """Other steps write the lengths, or ops of the same one."""
     v1 = tf.compat.v1
@@ -161,26 +208,56 @@ def _lend(array: np.ndarray) -> tf.Tensor:
 
 
 def lent_lengths(seconds: float) -> None:
+    forward = _forward(tf.fill([B], T))
+
+    def run(lengths):
+        _forward(lengths)
+        _backward(lengths, forward)
+
+    _count_with_lent_lengths(seconds, run)
+
+
+def lent_lengths_beside_keras_weights(seconds: float) -> None:
+    forward = _forward_of_keras(tf.fill([B], T))
+
+    def run(lengths):
+        _forward_of_keras(lengths)
+        _backward_of_keras(lengths, forward)
+
+    _count_with_lent_lengths(seconds, run)
+
+
+def lent_lengths_of_a_reader(seconds: float) -> None:
+    forward = _forward(tf.fill([B], T))
+    _count_with_lent_lengths(seconds, lambda lengths: _masks(lengths, forward.reserve_space))
+
+
+def _count_with_lent_lengths(seconds: float, run) -> None:
     lengths = np.full(B + 1, T, np.int32)[1:]  # not at the beginning of a line
     lent = _lend(lengths)
-    forward = _forward(tf.fill([B], T))
 
     def write():
         for value in _VALUES:
             lengths[:] = value
 
-    def run():
-        _forward(lent)
-        _backward(lent, forward)
-
     with _Writer(write):
-        _count(seconds, run)
+        _count(seconds, lambda: run(lent))
 
 
 def lent_reserve(seconds: float) -> None:
-    """The header holds the dropout key, which must be bytes."""
     lengths = tf.fill([B], T)
     forward = _forward(lengths)
+    _count_with_lent_reserve(seconds, lambda lent: _backward(lengths, forward, lent))
+
+
+def lent_reserve_of_a_reader(seconds: float) -> None:
+    lengths = tf.fill([B], T)
+    _count_with_lent_reserve(seconds, lambda lent: _masks(lengths, lent))
+
+
+def _count_with_lent_reserve(seconds: float, run) -> None:
+    """The header holds the dropout key, which must be bytes."""
+    forward = _forward(tf.fill([B], T))
     reserve = forward.reserve_space.numpy().copy()
     key = reserve[8]
     lent = _lend(reserve)
@@ -190,7 +267,7 @@ def lent_reserve(seconds: float) -> None:
             reserve[8] = value
 
     with _Writer(write):
-        _count(seconds, lambda: _backward(lengths, forward, lent), why="reserve_space was made by")
+        _count(seconds, lambda: run(lent), why="reserve_space was made by")
 
 
 def lent_sizes(seconds: float) -> None:
@@ -217,6 +294,22 @@ def lent_sizes(seconds: float) -> None:
 
     with _Writer(write):
         _count(seconds, run, why="")  # any of the sizes may be wrong
+
+
+def lent_num_units(seconds: float) -> None:
+    num_units = np.array([H], np.int32)
+    lent = _lend(num_units.reshape([]))
+    gradient = tf.zeros([tf_cudnn_rnn.params_size("lstm", 1, H, H)])
+
+    def write():
+        for value in (H, 2**31 - 1, -1, H + 1, 2**30, 0, 1):
+            num_units[0] = value
+
+    def run():
+        tf_cudnn_rnn.raw_ops.KerasToParamsBackprop(params_backprop=gradient, num_units=lent)
+
+    with _Writer(write):
+        _count(seconds, run, why="")  # it may be no size, or one that does not fit
 
 
 def lent_seeds(seconds: float) -> None:
@@ -254,9 +347,23 @@ _KINDS = {
     "a signature writes a variable": signature_of_a_saved_model,
     "a variable of other shapes": reference_variable_of_other_shapes,
     "lent lengths": lent_lengths,
+    "lent lengths beside Keras' weights": lent_lengths_beside_keras_weights,
+    "lent lengths of a reader": lent_lengths_of_a_reader,
     "a lent reserve": lent_reserve,
+    "a lent reserve of a reader": lent_reserve_of_a_reader,
     "lent sizes": lent_sizes,
+    "a lent num_units": lent_num_units,
     "lent seeds": lent_seeds,
+}
+
+
+# Whether steps of a session meet, nobody knows; of seeds none is wrong.
+_WITHOUT_BOTH = {
+    "other steps write a variable",
+    "one step writes a variable",
+    "a signature writes a variable",
+    "a variable of other shapes",
+    "lent seeds",
 }
 
 
@@ -270,8 +377,8 @@ def _assert_all_kinds_end_well(seconds: float) -> None:
     printed = subprocesses.run(all_kinds, seconds)
     counts = dict(line.split(": ") for line in printed.splitlines())
     assert list(counts) == list(_KINDS)
-    for kind in ("lent lengths", "a lent reserve", "lent sizes"):
-        # Without both it would be no test. (Whether steps of a session meet, nobody knows.)
+    for kind in counts.keys() - _WITHOUT_BOTH:
+        # Without both it would be no test.
         done, refused = map(int, counts[kind].split())
         assert done > 0 and refused > 0, printed
     done, refused = map(int, counts["lent seeds"].split())

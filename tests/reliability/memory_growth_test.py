@@ -103,8 +103,8 @@ def test_release_scratch():
 # ---- Failures, and new attributes ------------------------------------------------------------
 
 
-def _refuse(call) -> None:
-    with pytest.raises(tf.errors.InvalidArgumentError):
+def _refuse(call, error=tf.errors.InvalidArgumentError) -> None:
+    with pytest.raises(error):
         call()
 
 
@@ -120,6 +120,25 @@ def failures() -> dict:
         "own": lambda _: _refuse(lambda: own(**wrong)),
         "TensorFlow's": lambda _: _refuse(lambda: tf.raw_ops.MatMul(a=matrix, b=matrix)),
     }
+
+
+def refused_graphs() -> dict:
+    """Traces that a shape function ends, each of a new graph."""
+    flat = _inputs() | {"input": tf.zeros([6])}
+    vector = tf.zeros([4])
+    matrix = tf.zeros([3, 4])
+    calls = {
+        "a rank": lambda: tf.raw_ops.CudnnRNNV3(**flat),
+        "own": lambda: tf_cudnn_rnn.raw_ops.CudnnRNNV3(**flat),
+        "own vector": lambda: tf_cudnn_rnn.params_to_canonical(vector, "lstm", 1, 2, 2),
+        "TensorFlow's": lambda: tf.raw_ops.MatMul(a=matrix, b=matrix),
+    }
+
+    def traced(call):
+        function = tf.function(call, autograph=False)
+        return lambda _: _refuse(function.get_concrete_function, ValueError)
+
+    return {name: traced(call) for name, call in calls.items()}
 
 
 def new_attributes() -> dict:
@@ -143,8 +162,15 @@ def new_attributes() -> dict:
     }
 
 
+KINDS = {
+    "failures": failures,
+    "refused_graphs": refused_graphs,
+    "new_attributes": new_attributes,
+}
+
+
 def growths(kind: str, count: int) -> None:
-    for name, call in {"failures": failures, "new_attributes": new_attributes}[kind]().items():
+    for name, call in KINDS[kind]().items():
         print(name, _growth(call, count, warm_up=100), sep=": ")
 
 
@@ -163,6 +189,14 @@ def _assert_about_as_of_tensorflow(kind: str, count: int) -> None:
 def test_failures_leave_what_tensorflow_keeps_of_them(count):
     """TensorFlow keeps the text of each error. Ours are longer, by a third at most."""
     _assert_about_as_of_tensorflow("failures", count)
+
+
+@pytest.mark.parametrize(
+    "count", [200, pytest.param(5000, marks=pytest.mark.slow)], ids=["some", "many"]
+)
+def test_refused_graphs_leave_what_tensorflow_keeps_of_them(count):
+    """A shape function refuses an op while a graph is traced, each time anew."""
+    _assert_about_as_of_tensorflow("refused_graphs", count)
 
 
 @pytest.mark.parametrize(

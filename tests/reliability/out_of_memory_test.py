@@ -138,9 +138,10 @@ def large_calls() -> None:
 def test_little_memory():
     printed = subprocesses.run(little_memory, environment=_ENVIRONMENT)
     outcomes = dict(line.split(": ", 1) for line in printed.splitlines())
-    # The process came to the end of its memory in each place where a call takes some.
+    # The process came to the end of its memory in each place where a call takes some. How much each
+    # takes depends on the instruction set, so a narrow place may lie between two limits.
     for name, places in {
-        "a large batch": ("tables", "tensor", "scratch", "done"),
+        "a large batch": ("tables", "scratch", "done"),
         "many steps": ("tables", "done"),
         "a team": ("tensor", "scratch", "done"),
     }.items():

@@ -340,6 +340,22 @@ def test_any_damage_ends_in_an_error(file, tmp_path):
     assert "refused" in outcomes
 
 
+@pytest.mark.parametrize("where", ["before", "behind"])
+def test_bytes_that_are_no_params_are_refused(where, file, tmp_path):
+    """A file that is longer than its params was damaged, or written by somebody else."""
+    more = 8
+
+    def shift(header):
+        offsets = header["params"]["data_offsets"]
+        header["params"]["data_offsets"] = [offset + more for offset in offsets]
+
+    content = _with_header(file.read_bytes(), shift if where == "before" else lambda header: None)
+    path = tmp_path / "damaged.safetensors"
+    path.write_bytes(content + bytes(more))
+    with pytest.raises(ValueError, match=r"damaged.safetensors: .*in all of the \d+ bytes"):
+        runtime.Network.load(path)
+
+
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere.safetensors"):
         runtime.Network.load(tmp_path / "nowhere.safetensors")
@@ -538,6 +554,64 @@ def test_older_systems_have_what_the_libraries_need(library):
     assert needed
     for name, kind, version in needed:
         assert tuple(map(int, version.split("."))) <= OLDEST[kind], name
+
+
+def _stream_program(tmp_path, build: list[str]) -> None:
+    """Builds examples/runtime/stream.* as ./stream, which must say what Python does."""
+    subprocess.run(build, cwd=tmp_path, check=True)
+    case = small_case("lstm", time_major=False)
+    network = network_of(case)
+    network.save(tmp_path / "network.safetensors")
+    stream = network.stream()
+    for step in range(20):
+        y = stream.step(np.sin(np.float32(0.1) * (step + np.arange(case.x.shape[-1], dtype="f4"))))
+    result = subprocess.run(
+        ["./stream", "network.safetensors", "20"], cwd=tmp_path, capture_output=True, check=True
+    )
+    printed = np.array(result.stdout.split(), np.float32)
+    # Sines of one library may be another's but for the last bit.
+    np.testing.assert_allclose(printed, y, rtol=1e-5, atol=1e-6)
+    failed = subprocess.run(["./stream", "nothing"], cwd=tmp_path, capture_output=True, text=True)
+    assert (failed.returncode, failed.stderr) == (1, "nothing: No such file or directory\n")
+
+
+@pytest.mark.skipif(shutil.which("rustc") is None, reason="rustc is not installed")
+def test_the_example_in_rust(tmp_path):
+    (command,) = [line for line in DOC.read_text().splitlines() if line.startswith("rustc ")]
+    command = command.replace("examples/", f"{ROOT}/examples/")
+    _stream_program(
+        tmp_path,
+        ["env", f"RNN={runtime.include_path()}", "sh", "-c", f"{command} -D warnings"],
+    )
+
+
+@needs_gcc
+@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="pkg-config is not installed")
+def test_pkg_config(tmp_path):
+    flags = subprocess.run(
+        ["pkg-config", "--cflags", "--libs", "rnn_runtime"],
+        env={**os.environ, "PKG_CONFIG_PATH": runtime.include_path()},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    source = str(ROOT / "examples" / "runtime" / "stream.c")
+    _stream_program(tmp_path, ["gcc", source, *flags, "-lm", "-o", "stream"])
+
+
+@needs_gcc
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+def test_cmake(tmp_path):
+    _, _, after = DOC.read_text().partition("```cmake\n")
+    documented, _, _ = after.partition("```")
+    source = ROOT / "examples" / "runtime" / "stream.c"
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.13)\nproject(stream C)\n"
+        f"add_executable(stream {source})\n{documented}"
+    )
+    configure = ["cmake", f"-Drnn_runtime_DIR={runtime.include_path()}", "."]
+    subprocess.run(configure, cwd=tmp_path, check=True)
+    _stream_program(tmp_path, ["cmake", "--build", "."])
 
 
 @needs_gcc

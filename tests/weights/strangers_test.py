@@ -38,13 +38,13 @@ def test_hostile(name, tmp_path):
 @pytest.mark.parametrize("layer", ["00", "9" * 5000, "١", "-1", " 0"])
 def test_names_that_nobody_writes_are_of_other_entries(layer):
     """They are not another spelling of a layer's name."""
-    state = hostile.state()
+    state = hostile.mappings.state()
     expected = weights.from_torch(state, "lstm").params
-    more = {f"weight_hh_l{layer}": np.ones_like(hostile.MATRIX)}
+    more = {f"weight_hh_l{layer}": np.ones_like(hostile.mappings.MATRIX)}
     np.testing.assert_array_equal(weights.from_torch(state | more, "lstm").params, expected)
-    variables = hostile.tf1(0)
+    variables = hostile.mappings.tf1(0)
     expected = weights.from_tf1_cudnn(variables, "lstm").params
-    more = {key: array + 1 for key, array in hostile.tf1(layer).items()}
+    more = {key: array + 1 for key, array in hostile.mappings.tf1(layer).items()}
     np.testing.assert_array_equal(weights.from_tf1_cudnn(variables | more, "lstm").params, expected)
 
 

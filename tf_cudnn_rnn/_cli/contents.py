@@ -572,7 +572,8 @@ def _checkpoint(path: str, shown_path: str) -> Iterator[Found]:
 
 def _parts(kind: Kind, path: str, shown_path: str, every: checkpoint.Variables) -> Iterator[Found]:
     """The weights of layers among variables."""
-    parts = variables.find(kind, path, every)
+    with untrusted.named(path):
+        parts = variables.find(kind, path, every)
     modes = variables.modes(path) if kind is Kind.SAVED_MODEL else set()
     for name, part in parts.items():
         found = Found(name, part.kind, layer=name)

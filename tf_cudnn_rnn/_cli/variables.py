@@ -85,6 +85,12 @@ def find(kind: Kind, path: str, variables: checkpoint.Variables) -> dict[str, Pa
         parts.append((layer.name, part))
     if kind is Kind.SAVED_MODEL:
         parts += _vectors(path, variables)
+    for key in (key for _, part in parts for key in part.keys):
+        if key not in variables:
+            raise ValueError(
+                f"{prefix_of(kind, path)} must hold {untrusted.shown(key)}, as its objects say; it "
+                "is missing."
+            )
     counts = collections.Counter(name for name, _ in parts)
     return {
         name if name and counts[name] == 1 else part.path: part._replace(

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -67,12 +67,12 @@ def read(path: str) -> list[tuple[str, str, list[Array]]]:
       OSError: the file cannot be opened.
       ValueError: it is no file of Keras 2, or is damaged.
     """
-    return _asked(path, _LAYERS)
+    return ask(path, _LAYERS)
 
 
 def read_headers(path: str) -> list[tuple[str, str, list[untrusted.ArrayHeader]]]:
     """Reads what `read` would, but for the arrays: their types and shapes."""
-    return _asked(path, _LAYER_HEADERS)
+    return ask(path, _LAYER_HEADERS)
 
 
 def read_arrays(path: str, names: Sequence[str] | None = None) -> dict[str, Array]:
@@ -84,12 +84,12 @@ def read_arrays(path: str, names: Sequence[str] | None = None) -> dict[str, Arra
 
     Raises: as `read`.
     """
-    return {name: arrays[0] for name, _, arrays in _asked(path, _ARRAYS, names)}
+    return {name: arrays[0] for name, _, arrays in ask(path, _ARRAYS, names)}
 
 
 def read_array_headers(path: str) -> dict[str, untrusted.ArrayHeader]:
     """Reads what `read_arrays` would, but for the arrays: their types and shapes."""
-    return {name: headers[0] for name, _, headers in _asked(path, _ARRAY_HEADERS)}
+    return {name: headers[0] for name, _, headers in ask(path, _ARRAY_HEADERS)}
 
 
 def is_of_keras_3(path: str) -> bool:
@@ -108,10 +108,10 @@ def is_of_keras_3(path: str) -> bool:
     return True
 
 
-def _asked(
+def ask(
     path: str, what: str, names: Sequence[str] | None = None
 ) -> list[tuple[str, str, list[Any]]]:
-    """Lets another process read a file, or what of it has these names."""
+    """Lets another process read a file, or what of it has these names; see `send`."""
     if not sys.executable:
         raise ImportError("HDF5 files are read by another Python; there is no sys.executable.")
     if importlib.util.find_spec("h5py") is None:
@@ -132,10 +132,7 @@ def _asked(
         ) as child:
             stdout: Any = child.stdout  # a pipe
             try:
-                if what in (_LAYERS, _ARRAYS):
-                    layers = list(receive(stdout, size))
-                else:
-                    layers = list(_receive_headers(stdout))
+                layers = received(stdout, what, size)
             except EOFError:
                 layers = None
             finally:
@@ -156,6 +153,17 @@ def _reason(path: str, status: int, errors: bytes) -> str:
     if status < 0:
         return f"{path} is damaged, or forged: HDF5's library crashed on it (signal {-status})."
     return f"{path} could not be read by {sys.executable}: {untrusted.shown(said[-200:])}"
+
+
+def received(stream: io.BufferedIOBase, what: str, size: int) -> list[tuple[str, str, list[Any]]]:
+    """Reads all that `send` wrote when it was asked for `what`, of a file of `size` bytes.
+
+    Raises:
+      EOFError: it ends too early.
+    """
+    if what in (_LAYERS, _ARRAYS):
+        return list(receive(stream, size))
+    return list(_receive_headers(stream))
 
 
 def receive(stream: io.BufferedIOBase, size: int) -> Iterator[tuple[str, str, list[Array]]]:
@@ -181,7 +189,9 @@ def receive(stream: io.BufferedIOBase, size: int) -> Iterator[tuple[str, str, li
         yield name, class_name, layer
 
 
-def _receive_headers(stream: BinaryIO) -> Iterator[tuple[str, str, list[untrusted.ArrayHeader]]]:
+def _receive_headers(
+    stream: io.BufferedIOBase,
+) -> Iterator[tuple[str, str, list[untrusted.ArrayHeader]]]:
     line = stream.readline()
     if not line.endswith(b"\n"):
         raise EOFError

@@ -14,7 +14,7 @@ from tf_cudnn_rnn._formats import untrusted
 MAX_BYTES = 2 << 30  # of any protocol buffer
 _MAX_FIELDS = 1_000_000  # two seconds, and 200 MB for their places
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_MAX_VARINT = 10  # bytes
+MAX_VARINT = 10  # bytes
 
 
 class Damage(ValueError):
@@ -61,14 +61,14 @@ class Fields:
             self._left -= 1
             if self._left < 0:
                 raise Damage(f"it has more than {_MAX_FIELDS} fields")
-            tag, position = _varint(message, position, end)
+            tag, position = varint(message, position, end)
             number, kind = tag >> 3, tag & 7
             if kind == _VARINT:
-                value, position = _varint(message, position, end)
+                value, position = varint(message, position, end)
                 yield number, value
                 continue
             if kind == _BYTES:
-                length, position = _varint(message, position, end)
+                length, position = varint(message, position, end)
             elif kind in (_FIXED32, _FIXED64):
                 length = 4 if kind == _FIXED32 else 8
             else:
@@ -102,15 +102,15 @@ class Fields:
                 self._left -= 1
                 if self._left < 0:
                     raise Damage(f"it has more than {_MAX_FIELDS} fields")
-                number, position = _varint(value, position, len(value))
+                number, position = varint(value, position, len(value))
                 found.append(signed(number))
         return found
 
 
-def _varint(message: memoryview, position: int, end: int) -> tuple[int, int]:
-    """Returns a number, and the position after it."""
+def varint(message: memoryview, position: int, end: int) -> tuple[int, int]:
+    """Returns a number of a message that ends at `end`, and the position after it."""
     value = shift = 0
-    for place in range(position, min(end, position + _MAX_VARINT)):
+    for place in range(position, min(end, position + MAX_VARINT)):
         byte = message[place]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:

@@ -8,6 +8,7 @@ to_fused              the same model of drop-ins, of one that is in memory
 load_model            the same, of a .keras file
 to_keras              the same model of stock layers, for everybody else
 export, export_as     what a SavedModel holds: own ops, built-in ops, or Keras' loop
+export_onnx           an ONNX file with nodes LSTM, GRU and RNN
 export_runtime        a file of recurrent layers for tf_cudnn_rnn.runtime, which needs no TensorFlow
 """
 
@@ -19,6 +20,7 @@ require_keras()
 
 from tf_cudnn_rnn.keras._accelerate import accelerate  # noqa: E402
 from tf_cudnn_rnn.keras._models import export, export_as, load_model, to_fused, to_keras  # noqa: E402
+from tf_cudnn_rnn.keras._onnx_files import export_onnx  # noqa: E402
 from tf_cudnn_rnn.keras._runtime_files import export_runtime  # noqa: E402
 from tf_cudnn_rnn.keras.cudnn_rnn import (  # noqa: E402
     CudnnGRU,
@@ -41,6 +43,7 @@ __all__ = [
     "accelerate",
     "export",
     "export_as",
+    "export_onnx",
     "export_runtime",
     "load_model",
     "to_fused",

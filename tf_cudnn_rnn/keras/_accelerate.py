@@ -78,10 +78,10 @@ def accelerate(model: keras.Layer | None = None) -> Acceleration:
 
 
 def _stock_layers(model: keras.Layer) -> list[keras.Layer]:
-    return [layer for layer in layers_of(model, STOCK_LAYERS) if _has_keras_loop(layer)]
+    return [layer for layer in layers_of(model, STOCK_LAYERS) if has_keras_loop(layer)]
 
 
-def _has_keras_loop(layer: keras.Layer) -> bool:
+def has_keras_loop(layer: keras.Layer) -> bool:
     """Whether its class inherits the loop: drop-ins, and some subclasses of users, do not."""
     owner = next(cls for cls in type(layer).__mro__ if "inner_loop" in vars(cls))
     return owner.__module__.split(".")[0] == "keras"

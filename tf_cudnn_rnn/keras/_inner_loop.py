@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tf_cudnn_rnn import raw_ops
 from tf_cudnn_rnn._types import RnnMode
-from tf_cudnn_rnn.keras import _graphs, _masks
+from tf_cudnn_rnn.keras import _graphs, _masks, _onnx_nodes, _warnings
 from tf_cudnn_rnn.keras._packing import pack
 
 try:
@@ -103,12 +104,18 @@ def _run_op(
     states: list[tf.Tensor],
     lengths: tf.Tensor,
     training: bool,
+    onnx: _onnx_nodes.Options | None,
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """Calls the op; returns its output, batch-major, and its final states."""
+    """Calls the op; returns its output, batch-major, and its final states.
+
+    With options for ONNX the op stands for a node, which may do what the op does not.
+    """
     dtype = sequences.dtype
     cell = layer.cell
 
     def value(variable: Any) -> tf.Tensor:
+        if onnx is not None:
+            return _onnx_nodes.constant(variable, dtype)
         return tf.cast(keras.ops.convert_to_tensor(variable), dtype)
 
     kernel, recurrent_kernel = value(cell.kernel), value(cell.recurrent_kernel)
@@ -121,7 +128,18 @@ def _run_op(
         rnn_mode=rnn_mode,
         time_major=False,
     )
-    if _graphs.builds_builtin_graph():
+    if onnx is not None:
+        if bias is not None and onnx.resets_before:  # one bias, and the op has two
+            bias = tf.constant(np.stack([bias, np.zeros_like(bias)]))
+        with _onnx_nodes.scope(onnx):
+            result = raw_ops.KerasRNN(
+                kernel=kernel,
+                recurrent_kernel=recurrent_kernel,
+                biases=[] if bias is None else [bias],
+                is_training=False,
+                **arguments,
+            )
+    elif _graphs.builds_builtin_graph():
         result = tf.raw_ops.CudnnRNNV3(
             params=pack(rnn_mode, kernel, recurrent_kernel, bias),
             # On GPUs the built-in op of inference is another, quicker one.
@@ -182,6 +200,7 @@ def _fused(
     initial_state: Sequence[tf.Tensor],
     mask: Any,
     training: bool,
+    for_onnx: bool,
 ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
     rnn_mode = rnn_mode_of(layer)
     dtype = layer.compute_dtype
@@ -193,17 +212,28 @@ def _fused(
     if _graphs.builds_builtin_graph():
         _graphs.warn_about_gpus(layer, _gpu_problems(layer, mask))
 
+    onnx = _onnx_nodes.options_of(layer) if for_onnx else None
     if mask is None:
-        if layer.go_backwards:
+        if onnx is not None:
+            onnx = onnx._replace(reverse=layer.go_backwards, all_steps=True)
+        elif layer.go_backwards:
             sequences = tf.reverse(sequences, [1])
         lengths = tf.fill([tf.shape(sequences)[0]], tf.shape(sequences)[1])
-        outputs, states = _run_op(layer, rnn_mode, sequences, states, lengths, training)
+        outputs, states = _run_op(layer, rnn_mode, sequences, states, lengths, training, onnx)
+        if onnx is not None and onnx.reverse:
+            outputs = tf.reverse(outputs, [1])
         last_output = states[0]
     else:
         mask = _masks.as_matrix(mask, sequences, layer.name, one_row_will_do=True)
         compaction = _masks.Compaction(mask, layer.go_backwards)
         outputs, states = _run_op(
-            layer, rnn_mode, compaction.compact(sequences), states, compaction.lengths, training
+            layer,
+            rnn_mode,
+            compaction.compact(sequences),
+            states,
+            compaction.lengths,
+            training,
+            onnx,
         )
         last_output = compaction.last_output(states[0], layer.zero_output_for_mask)
         if layer.return_sequences:
@@ -234,6 +264,14 @@ def inner_loop(
       ValueError: the layer must run fused, and cannot.
     """
     mask = _masks.single(mask)
+    if _onnx_nodes.builds_graph():
+        reason = _onnx_nodes.obstacle(layer) or _obstacle_of_input(sequences)
+        if reason is None:
+            return _fused(layer, sequences, initial_state, mask, bool(training), for_onnx=True)
+        if _onnx_nodes.is_exporting.get():
+            raise _onnx_nodes.cannot_be_node(layer, reason)
+        _warnings.warn(str(_onnx_nodes.cannot_be_node(layer, reason)))
+        return _keras_loop(layer, sequences, initial_state, mask, training)
     use_fused = getattr(layer, "use_cudnn", "auto")
     if use_fused is False:
         reason = "use_fused is False"
@@ -249,7 +287,17 @@ def inner_loop(
     layer.runs_fused = reason is None
     if reason is None:
         layer.supports_jit = False  # XLA knows no custom ops; Keras' cuDNN path says so here, too
-        return _fused(layer, sequences, initial_state, mask, training)
+        return _fused(layer, sequences, initial_state, mask, training, for_onnx=False)
+    return _keras_loop(layer, sequences, initial_state, mask, training)
+
+
+def _keras_loop(
+    layer: keras.layers.RNN,
+    sequences: tf.Tensor,
+    initial_state: Sequence[tf.Tensor],
+    mask: Any,
+    training: bool,
+) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
     # The loop itself: the methods of LSTM and GRU would look for a GPU first.
     return keras.layers.RNN.inner_loop(
         layer, sequences, initial_state, mask=mask, training=training

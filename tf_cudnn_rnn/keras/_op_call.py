@@ -1,12 +1,13 @@
 """The one op that a CudnnRNN runs: which it is, and the order of axes that it takes."""
 
+import contextlib
 from typing import Any
 
 import tensorflow as tf
 
 from tf_cudnn_rnn import raw_ops
 from tf_cudnn_rnn._layout import DIRECTIONS, Layout
-from tf_cudnn_rnn.keras import _graphs
+from tf_cudnn_rnn.keras import _graphs, _onnx_nodes
 from tf_cudnn_rnn.keras._shapes import swap
 
 
@@ -22,6 +23,7 @@ def run(
     training: Any,
     dropout: float,
     rng_seed: tf.Tensor | None,
+    for_onnx: bool,
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """Calls the op.
 
@@ -35,10 +37,12 @@ def run(
       training: of the layer's call.
       dropout: the probability with which it acts in this call.
       rng_seed: of its masks, int64 [2]; None where it does not act.
+      for_onnx: whether nodes of ONNX will take the place of the op.
 
     Returns:
       The output in the order of axes of `inputs`, the final states in that of `states`.
     """
+    has_lengths = lengths is not None
     if lengths is None:
         batch, time = (1, 0) if inputs_time_major else (0, 1)
         lengths = tf.fill([tf.shape(inputs)[batch]], tf.shape(inputs)[time])
@@ -48,7 +52,10 @@ def run(
         "input_mode": layout.input_mode,
         "num_proj": layout.num_proj,
     }
-    if dropout or _graphs.graph_contents.get() == "own":
+    if for_onnx:
+        op, time_major = raw_ops.CudnnRNNV3, inputs_time_major
+        options["is_training"] = False
+    elif dropout or _graphs.graph_contents.get() == "own":
         op, time_major = raw_ops.CudnnRNNV3, inputs_time_major
         options["is_training"] = dropout > 0 or _graphs.may_need_gradients()
         if dropout:
@@ -64,15 +71,17 @@ def run(
     swaps_inputs = time_major != inputs_time_major
     swaps_states = time_major != states_time_major
     states = [swap(state) for state in states] if swaps_states else states
-    result = op(
-        input=swap(inputs) if swaps_inputs else inputs,
-        input_h=states[0],
-        input_c=states[1] if layout.rnn_mode == "lstm" else tf.zeros([], inputs.dtype),
-        params=params,
-        sequence_lengths=lengths,
-        time_major=time_major,
-        **options,
-    )
+    onnx = _onnx_nodes.Options(all_steps=not has_lengths)
+    with _onnx_nodes.scope(onnx) if for_onnx else contextlib.nullcontext():
+        result = op(
+            input=swap(inputs) if swaps_inputs else inputs,
+            input_h=states[0],
+            input_c=states[1] if layout.rnn_mode == "lstm" else tf.zeros([], inputs.dtype),
+            params=params,
+            sequence_lengths=lengths,
+            time_major=time_major,
+            **options,
+        )
     finals = [result.output_h, result.output_c][: len(states)]
     return (
         swap(result.output) if swaps_inputs else result.output,

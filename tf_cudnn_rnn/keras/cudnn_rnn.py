@@ -29,6 +29,7 @@ from tf_cudnn_rnn.keras import (
     _graphs,
     _lengths,
     _masks,
+    _onnx_nodes,
     _op_call,
     _options,
     _params,
@@ -591,9 +592,17 @@ class CudnnRNN(keras.layers.Layer):
                 self.layout, self.compute_dtype, lengths is not None, dropout
             )
             _graphs.warn_about_gpus(self, problems)
+        for_onnx = _onnx_nodes.builds_graph()
+        if for_onnx:
+            reason = _onnx_nodes.obstacle_of_stack(self)
+            if reason is not None:
+                raise _onnx_nodes.cannot_be_node(self, reason)
+            params = _onnx_nodes.constant(self.params, inputs.dtype)
+        else:
+            params = self._as_tensor(self.params)
         return _op_call.run(
             self.layout,
-            self._as_tensor(self.params),
+            params,
             inputs,
             states,
             lengths,
@@ -602,6 +611,7 @@ class CudnnRNN(keras.layers.Layer):
             training=training,
             dropout=dropout,
             rng_seed=self._dropout_seed.next(self.name) if dropout else None,
+            for_onnx=for_onnx,
         )
 
 

@@ -9,6 +9,8 @@
 #include "kernels/engine/passes/forward_pseudo_layer.h"
 #include "kernels/engine/plan/plan.h"
 #include "kernels/engine/threads/executor.h"
+#include "kernels/engine/weights/forward_weights.h"
+#include "kernels/engine/weights/weight_sources.h"
 
 namespace rnn {
 
@@ -58,7 +60,38 @@ class ForwardPass {
   std::optional<ForwardPseudoLayer<Element, Operand>> second_;
 };
 
+template <typename Element, typename Operand>
+void PrepareWeightsOf(const ForwardPlan& plan,
+                      const Weights<const Element>& weights, void* memory,
+                      Executor& executor) {
+  const RnnDescriptor& d = plan.descriptor;
+  const WeightSources<Element> sources(d, plan.params, plan.weight_order,
+                                       weights);
+  ForwardWeights<Element, Operand> prepared(plan, sources);
+  for (int64_t k = 0; k < d.num_pseudo_layers(); ++k) {
+    const PreparedWeights& blocks = plan.prepared.blocks(k);
+    const Scratch of_layer(static_cast<char*>(memory) +
+                           plan.prepared.offset(k));
+    if (d.has_input_weights(k / d.num_directions)) {
+      prepared.PrepareInput(k, blocks, of_layer, executor);
+    }
+    prepared.PrepareRecurrent(k, blocks, of_layer, executor);
+  }
+}
+
 }  // namespace
+
+template <typename Element>
+void PrepareWeights(const ForwardPlan& plan,
+                    const Weights<const Element>& weights, void* memory,
+                    Executor& executor) {
+  if (!plan.is_for(kElementTypeOf<Element>)) std::abort();
+  if (plan.prepared.bytes == 0) return;
+  WithOperand<Element>([&](auto operand) {
+    PrepareWeightsOf<Element, decltype(operand)>(plan, weights, memory,
+                                                 executor);
+  });
+}
 
 template <typename Element>
 void Forward(const ForwardPlan& plan,
@@ -73,6 +106,8 @@ void Forward(const ForwardPlan& plan,
 }
 
 #define RNN_INSTANTIATE(Element)                                              \
+  template void PrepareWeights(                                               \
+      const ForwardPlan&, const Weights<const Element>&, void*, Executor&);   \
   template void Forward(const ForwardPlan&, const ForwardArguments<Element>&, \
                         void*, Executor&);
 RNN_INSTANTIATE(float)

@@ -41,6 +41,12 @@ class ForwardNetwork {
   const ForwardPlan& plan() const { return plan_; }
   const ForwardArguments<Element>& arguments() const { return arguments_; }
   const WeightSources<Element>& weights() const { return weights_; }
+  // Of pseudo-layer k, prepared before the pass; if they were.
+  Scratch PreparedMemory(int64_t k) const {
+    // Nobody writes what was prepared.
+    void* prepared = const_cast<void*>(arguments_.prepared_weights);
+    return Scratch(static_cast<char*>(prepared) + plan_.prepared.offset(k));
+  }
 
   // What enters `layer`.
   LayerInput<Element, Operand> Input(int64_t layer) const {

@@ -24,8 +24,8 @@
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
+#include "kernels/engine/weights/forward_weights.h"
 #include "kernels/engine/weights/parts.h"
-#include "kernels/engine/weights/right_operand.h"
 #include "network/cell.h"
 
 namespace rnn {
@@ -49,7 +49,8 @@ class ForwardPseudoLayer {
         arguments_(network.arguments()),
         blocks_(blocks),
         scratch_(scratch),
-        recurrent_(plan_, blocks, scratch),
+        weights_(plan_, network.weights()),
+        recurrent_(plan_, blocks, scratch, weights_),
         bias_(At<F>(blocks.bias)),
         recurrent_new_bias_(At<F>(blocks.recurrent_new_bias)),
         input_rows_(At<const Operand*>(blocks.input_rows)),
@@ -139,7 +140,10 @@ class ForwardPseudoLayer {
     const ChunkRows rows(sequences_, chunk.steps);
     ComputeInputGates(rows);
     // As late as that, so that steps find R where it was packed.
-    if (chunk.steps.begin == 0) PrepareRecurrentWeights();
+    if (chunk.steps.begin == 0) {
+      PrepareRecurrentWeights();
+      recurrent_.Begin();
+    }
     PointAtOutputs(rows);
     if (plan_.keeps_activations()) PointAtActivations(rows);
     RunAllSteps(chunk, rows);
@@ -170,21 +174,18 @@ class ForwardPseudoLayer {
       return;
     }
     if (rows.steps().begin == 0) {
-      const ObservedPhase packing = Enter(Phase::kPackWeights);
-      input_weights_.Prepare(network_.weights().Input(k()),
-                             plan_.input_weights.of_layer(layer_),
-                             At<void>(blocks_.input_weights), *executor_);
+      PrepareInputWeights();
     }
     RowsTimesMatrix<Operand> product;
     product.rows = rows.count();
     product.a = input_rows_;
-    if (input_weights_.in_parts()) {
+    if (weights_.input().in_parts()) {
       product.left_parts = LeftParts::In(At<BFloat16>(blocks_.input_parts),
-                                         input_weights_.depth());
+                                         weights_.input().depth());
     }
     product.c = input_gates_.rows;
     product.bias = bias_;
-    Multiply(product, input_weights_, *executor_);
+    Multiply(product, weights_.input(), *executor_);
   }
 
   // input_gates_ = the input, for each gate, + biases: the layer has no W.
@@ -205,12 +206,25 @@ class ForwardPseudoLayer {
                 });
   }
 
-  void PrepareRecurrentWeights() {
+  void PrepareInputWeights() {
+    if (plan_.weights_are_prepared) {
+      weights_.UseInput(k(), plan_.prepared.blocks(k()),
+                        network_.PreparedMemory(k()));
+      return;
+    }
     const ObservedPhase phase = Enter(Phase::kPackWeights);
-    recurrent_.Prepare(network_.weights().Recurrent(k()), *executor_);
-    if (!d_.has_projection()) return;
-    projection_.Prepare(network_.weights().Projection(k()), plan_.projection,
-                        At<void>(blocks_.projection), *executor_);
+    weights_.PrepareInput(k(), blocks_.weights, scratch_, *executor_);
+  }
+
+  // R and the projection.
+  void PrepareRecurrentWeights() {
+    if (plan_.weights_are_prepared) {
+      weights_.UseRecurrent(k(), plan_.prepared.blocks(k()),
+                            network_.PreparedMemory(k()));
+      return;
+    }
+    const ObservedPhase phase = Enter(Phase::kPackWeights);
+    weights_.PrepareRecurrent(k(), blocks_.weights, scratch_, *executor_);
   }
 
   // Where steps leave h.
@@ -315,14 +329,14 @@ class ForwardPseudoLayer {
       product.c = h;
     }
     AllPanels panels;
-    panels.count = projection_.num_panels();
+    panels.count = weights_.projection().num_panels();
     panels.order = PanelOrder(ranks.step);
     panels.row_begin = ranks.begin;
     panels.row_end = ranks.end;
     panels.work = 2 * ranks.count() * d_.hidden_size * P;
     const int64_t width = Kernels<Operand>().panel_columns;
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
-      MultiplyPanel(product, projection_, share);
+      MultiplyPanel(product, weights_.projection(), share);
       const int64_t column = share.panel * width;
       const int64_t count = std::min(width, P - column);
       if constexpr (kRoundsOperands) {
@@ -389,11 +403,10 @@ class ForwardPseudoLayer {
   int direction_ = 0;
   Executor* executor_ = nullptr;
   TimeRows<Element> outputs_;
-  RightOperand<Element, Operand> input_weights_;  // [in, G*H]
-  RecurrentProduct<Element, Operand> recurrent_;  // [P, G*H]
-  RightOperand<Element, Operand> projection_;     // [H, P]
-  F* bias_;                                       // [G*H]
-  F* recurrent_new_bias_;                         // [H]
+  ForwardWeights<Element, Operand> weights_;
+  RecurrentProduct<Element, Operand> recurrent_;
+  F* bias_;                // [G*H]
+  F* recurrent_new_bias_;  // [H]
 
   // Rows of the chunk at hand (ForwardScratch has their shapes).
   const Operand** input_rows_;

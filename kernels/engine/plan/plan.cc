@@ -154,6 +154,7 @@ Status ForwardPlan::Create(const CallDescription& call, bool has_reserve,
   }
   const Sequences& sequences = *plan->sequences;
   plan->has_reserve = has_reserve;
+  plan->weights_are_prepared = call.weights_are_prepared;
 
   const Choices choices(*plan, machine);
   plan->num_threads =
@@ -167,6 +168,10 @@ Status ForwardPlan::Create(const CallDescription& call, bool has_reserve,
     plan->chunks.push_back(
         {steps, choices.NumRankGroups(steps, plan->recurrent_weights.route,
                                       Pass::kForward)});
+  }
+  // Nothing is multiplied where there are no valid rows.
+  if (plan->weights_are_prepared && sequences.num_valid_rows() > 0) {
+    SizePreparedWeights(plan);
   }
   SizeScratch(plan);
   return Status();

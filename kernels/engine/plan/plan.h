@@ -34,6 +34,9 @@ struct CallDescription {
   // Weights in the order of Keras are those of one layer in one direction,
   // which neither projects nor skips its input.
   WeightOrder weight_order = WeightOrder::kParams;
+  // Forward: whether PrepareWeights() (engine.h) comes before the call, once
+  // for many of them. Results have the same bits.
+  bool weights_are_prepared = false;
 };
 
 // A chunk of time, and how its steps are shared.
@@ -49,6 +52,7 @@ struct PassPlan {
   RnnDescriptor descriptor;
   const Sequences* sequences = nullptr;
   WeightOrder weight_order = WeightOrder::kParams;
+  bool weights_are_prepared = false;  // forward alone
   KernelShape kernels{};
   ParamsLayout params;
   ReserveLayout reserve;
@@ -73,12 +77,27 @@ struct PassPlan {
   bool is_for(ElementType element_type) const;
 };
 
+// Routes along which weights were prepared, of W of the first and of upper
+// layers, and of R.
+struct PreparedRoutes {
+  Route first_input;
+  Route upper_input;
+  Route recurrent;
+
+  bool operator==(const PreparedRoutes& other) const {
+    return first_input == other.first_input &&
+           upper_input == other.upper_input && recurrent == other.recurrent;
+  }
+};
+
 struct ForwardPlan : PassPlan {
   bool has_reserve = false;
   // Each direction is a thread's, and both run at once.
   bool directions_together = false;
   // Whether activations are written past the caches, if they begin at lines.
   bool saves_past_caches = false;
+  // If weights are prepared: what PrepareWeights() takes.
+  PreparedNetwork prepared;
   ForwardScratch scratch;
 
   // `has_reserve`: whether there will be a backward pass. Fails if sizes are
@@ -92,6 +111,11 @@ struct ForwardPlan : PassPlan {
 
   // Whether the calling thread does all of it.
   bool works_alone() const { return num_threads == 1 && !directions_together; }
+  // What prepared weights of a network and a type depend on.
+  PreparedRoutes prepared_routes() const {
+    return {input_weights.first.route, input_weights.upper.route,
+            recurrent_weights.route};
+  }
   // In parts R is a matrix [P, H] for each gate.
   OperandPlan recurrent_gate() const {
     OperandPlan gate = recurrent_weights;

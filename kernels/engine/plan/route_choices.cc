@@ -45,7 +45,8 @@ OperandPlan Choices::ForwardRecurrent() const {
   }
   // One step needs R once. Rows of memory with a gate's columns would come in
   // pieces of a panel: nothing gained.
-  if (!gates_are_columns_ && sequences_.num_steps() == 1) {
+  if (!gates_are_columns_ && sequences_.num_steps() == 1 &&
+      !plan_.weights_are_prepared) {
     const CellPanelShape panels = CellPanelShape::Of(d_, kernels_);
     if (FitsInTurn(sequences_.active(0), panels.depth * kernels_.operand_bytes,
                    panels.num_panels)) {
@@ -200,7 +201,9 @@ OperandPlan Choices::Packed(bool in_parts, int64_t depth, int64_t columns,
 }
 
 OperandPlan Choices::InTurnIfUsedOnce(OperandPlan b, int64_t rows) const {
-  if (!ChunkCuts(sequences_).is_single()) return b;
+  if (plan_.weights_are_prepared || !ChunkCuts(sequences_).is_single()) {
+    return b;
+  }
   if (b.is_small && rows > speed::kMaxRowsPackingSmall) return b;
   const int64_t block_depth =
       std::min(b.PaddedDepth(kernels_.depth_step), kernels_.depth_block);

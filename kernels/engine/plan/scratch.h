@@ -76,6 +76,14 @@ class Scratch {
   char* base_;
 };
 
+// The weights of a forward pseudo-layer as products want them; those that are
+// read in place have no block.
+struct PreparedWeights {
+  Block input;         // W: [in, G*H]
+  Block recurrent[4];  // R: panels, or in parts a matrix for each gate
+  Block projection;    // [H, P]
+};
+
 // What a forward pass takes. Where the elements of tensors are not operands of
 // products, they are converted.
 struct ForwardScratch {
@@ -85,27 +93,46 @@ struct ForwardScratch {
   // What runs one pseudo-layer after another. Operands' rows are padded to
   // whole steps of depth; `chunk` counts the rows of the largest chunk.
   struct PseudoLayer {
-    Block input_weights;         // prepared: [in, G*H]
-    Block input_parts;           // in parts: [chunk, in]
-    Block recurrent_weights[4];  // prepared: panels, or a matrix for each gate
-    RowsBlock recurrent_sums;    // in place or in parts: [B, G*H]
-    Block state_parts[2];        // h before and after a step, in parts
-    Block projection;            // prepared: [H, P]
-    Block bias;                  // [G*H]
-    Block recurrent_new_bias;    // GRU: [H]
-    Block input_rows;            // [chunk] -> [in]
-    Block input_staging;         // [chunk, in]
-    RowsBlock input_gates;       // [chunk, G*H]
-    Block h_rows;                // [B + chunk] -> [P]
-    Block h_values;              // [B, P], or [B + chunk, P] (ForwardPlan)
-    Block c;                     // LSTM: [B, H]
-    RowsBlock m;                 // projection: [B, H]
-    RowsBlock projected;         // projection of rounded operands: [B, P]
-    Block saved_rows;            // [chunk] -> [reserved row]
-    Block saved;                 // converted: [chunk, reserved row]
+    PreparedWeights weights;   // none if they were prepared before the pass
+    Block input_parts;         // in parts: [chunk, in]
+    RowsBlock recurrent_sums;  // in place or in parts: [B, G*H]
+    Block state_parts[2];      // h before and after a step, in parts
+    Block bias;                // [G*H]
+    Block recurrent_new_bias;  // GRU: [H]
+    Block input_rows;          // [chunk] -> [in]
+    Block input_staging;       // [chunk, in]
+    RowsBlock input_gates;     // [chunk, G*H]
+    Block h_rows;              // [B + chunk] -> [P]
+    Block h_values;            // [B, P], or [B + chunk, P] (ForwardPlan)
+    Block c;                   // LSTM: [B, H]
+    RowsBlock m;               // projection: [B, H]
+    RowsBlock projected;       // projection of rounded operands: [B, P]
+    Block saved_rows;          // [chunk] -> [reserved row]
+    Block saved;               // converted: [chunk, reserved row]
   };
   // The second if both directions run at once.
   PseudoLayer pseudo_layers[2];
+};
+
+// Where the weights of all pseudo-layers lie that were prepared before the
+// pass, one pseudo-layer after another.
+struct PreparedNetwork {
+  PreparedWeights first;  // of a pseudo-layer of the first layer, ...
+  PreparedWeights upper;  // ... and of the others
+  int64_t first_bytes = 0;
+  int64_t upper_bytes = 0;
+  int64_t num_directions = 1;
+  int64_t bytes = 0;  // of all
+
+  const PreparedWeights& blocks(int64_t k) const {
+    return k < num_directions ? first : upper;
+  }
+  // Where pseudo-layer k begins.
+  int64_t offset(int64_t k) const {
+    return k < num_directions ? k * first_bytes
+                              : num_directions * first_bytes +
+                                    (k - num_directions) * upper_bytes;
+  }
 };
 
 // What a backward pass takes.

@@ -21,6 +21,43 @@ int64_t NumLayerBuffers(const RnnDescriptor& d) {
   return std::min<int64_t>(2, d.num_layers - 1);
 }
 
+void TakeInputWeights(int64_t bytes, ScratchBuilder& builder,
+                      PreparedWeights* w) {
+  if (bytes > 0) w->input = builder.Take(bytes, 1);
+}
+
+void TakeRecurrentWeights(const ForwardPlan& plan, ScratchBuilder& builder,
+                          PreparedWeights* w) {
+  const RnnDescriptor& d = plan.descriptor;
+  const KernelShape& k = plan.kernels;
+  if (IsInParts(plan.recurrent_weights.route)) {
+    const int64_t gate_bytes = plan.recurrent_gate().Bytes(k);
+    for (int gate = 0; gate < d.num_gates(); ++gate) {
+      w->recurrent[gate] = builder.Take(gate_bytes, 1);
+    }
+  } else if (!IsInPlace(plan.recurrent_weights.route)) {
+    const CellPanelShape panels = CellPanelShape::Of(d, k);
+    w->recurrent[0] = builder.Take(
+        panels.num_panels * panels.panel_size(d.num_gates()), k.operand_bytes);
+  }
+}
+
+void TakeProjection(const ForwardPlan& plan, ScratchBuilder& builder,
+                    PreparedWeights* w) {
+  if (!plan.descriptor.has_projection()) return;
+  w->projection = builder.Take(plan.projection.Bytes(plan.kernels), 1);
+}
+
+// All of a pseudo-layer with such a W; returns their bytes.
+int64_t TakeWeights(const ForwardPlan& plan, const OperandPlan& input,
+                    PreparedWeights* w) {
+  ScratchBuilder builder;
+  TakeInputWeights(input.Bytes(plan.kernels), builder, w);
+  TakeRecurrentWeights(plan, builder, w);
+  TakeProjection(plan, builder, w);
+  return builder.bytes();
+}
+
 void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
                             ScratchBuilder& builder,
                             ForwardScratch::PseudoLayer* s) {
@@ -33,25 +70,17 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
   const int64_t widest_input = plan.widest_input();
   const bool recurs_in_parts = IsInParts(plan.recurrent_weights.route);
 
-  // Of a single chunk the input product comes before all steps.
-  builder.TakeOverlaid(
-      is_single_chunk,
-      [&] {
-        s->input_weights = builder.Take(plan.input_weights.MaxBytes(k), 1);
-      },
-      [&] {
-        if (recurs_in_parts) {
-          const int64_t gate_bytes = plan.recurrent_gate().Bytes(k);
-          for (int gate = 0; gate < d.num_gates(); ++gate) {
-            s->recurrent_weights[gate] = builder.Take(gate_bytes, 1);
-          }
-        } else if (!IsInPlace(plan.recurrent_weights.route)) {
-          const CellPanelShape panels = CellPanelShape::Of(d, k);
-          s->recurrent_weights[0] =
-              builder.Take(panels.num_panels * panels.panel_size(d.num_gates()),
-                           k.operand_bytes);
-        }
-      });
+  if (!plan.weights_are_prepared) {
+    // Of a single chunk the input product comes before all steps.
+    builder.TakeOverlaid(
+        is_single_chunk,
+        [&] {
+          TakeInputWeights(plan.input_weights.MaxBytes(k), builder,
+                           &s->weights);
+        },
+        [&] { TakeRecurrentWeights(plan, builder, &s->weights); });
+    TakeProjection(plan, builder, &s->weights);
+  }
   if (plan.input_weights.is_any_in_parts()) {
     s->input_parts =
         builder.Take(LeftPartsBytes(chunk, PaddedPartsDepth(widest_input)), 1);
@@ -77,7 +106,6 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
       builder.Take(plan.num_h_rows() * k.PaddedDepth(P), k.operand_bytes);
   if (d.mode == CellMode::kLstm) s->c = builder.Take(B * H, k.compute_bytes);
   if (d.has_projection()) {
-    s->projection = builder.Take(plan.projection.Bytes(k), 1);
     s->m = builder.TakeRows(B, k.PaddedDepth(H), k.operand_bytes);
     if (k.rounds_operands()) {
       s->projected = builder.TakeRows(B, P, k.compute_bytes);
@@ -92,6 +120,17 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
 }
 
 }  // namespace
+
+void SizePreparedWeights(ForwardPlan* plan) {
+  PreparedNetwork& prepared = plan->prepared;
+  const RnnDescriptor& d = plan->descriptor;
+  prepared.num_directions = d.num_directions;
+  prepared.first_bytes =
+      TakeWeights(*plan, plan->input_weights.first, &prepared.first);
+  prepared.upper_bytes =
+      TakeWeights(*plan, plan->input_weights.upper, &prepared.upper);
+  prepared.bytes = prepared.offset(d.num_pseudo_layers());
+}
 
 void SizeScratch(ForwardPlan* plan) {
   ScratchBuilder builder;

@@ -10,6 +10,9 @@ namespace rnn {
 void SizeScratch(ForwardPlan* plan);
 void SizeScratch(BackwardPlan* plan);
 
+// Sets plan->prepared.
+void SizePreparedWeights(ForwardPlan* plan);
+
 }  // namespace rnn
 
 #endif  // KERNELS_ENGINE_PLAN_SCRATCH_SIZES_H_

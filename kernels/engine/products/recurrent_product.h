@@ -15,9 +15,8 @@
 #include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
 #include "kernels/engine/weights/cell_panels.h"
-#include "kernels/engine/weights/matrix_source.h"
+#include "kernels/engine/weights/forward_weights.h"
 #include "kernels/engine/weights/parts.h"
-#include "kernels/engine/weights/right_operand.h"
 #include "network/cell.h"
 
 namespace rnn {
@@ -29,20 +28,18 @@ class RecurrentProduct {
  public:
   using F = ComputeType<Operand>;
 
+  // `weights` must outlive the object, and have R of the pseudo-layer at hand.
   RecurrentProduct(const ForwardPlan& plan,
                    const ForwardScratch::PseudoLayer& blocks,
-                   const Scratch& scratch)
+                   const Scratch& scratch,
+                   const ForwardWeights<Element, Operand>& weights)
       : d_(plan.descriptor),
-        plan_(plan),
+        weights_(weights),
+        panels_(weights.cell_panels()),
         route_(plan.recurrent_weights.route),
         batch_(plan.sequences->batch()),
-        panels_(d_, CellPanelShape::Of(d_, plan.kernels),
-                scratch.At<Operand>(blocks.recurrent_weights[0])),
         sums_(scratch.At<F>(blocks.recurrent_sums.values)),
         sum_rows_(scratch.At<F*>(blocks.recurrent_sums.rows)) {
-    for (int gate = 0; gate < d_.num_gates(); ++gate) {
-      parts_memory_[gate] = scratch.At<void>(blocks.recurrent_weights[gate]);
-    }
     const int64_t depth = PaddedPartsDepth(d_.output_size());
     for (int i = 0; i < 2; ++i) {
       state_parts_[i] =
@@ -50,32 +47,9 @@ class RecurrentProduct {
     }
   }
 
-  // Prepares R [P, G*H]. Comes first for each pseudo-layer; only the states
-  // before its first step may be split earlier.
-  void Prepare(const MatrixSource<Element>& source, Executor& executor) {
-    source_ = source;
-    const int64_t H = d_.hidden_size;
-    switch (route_) {
-      case Route::kPacked:
-        panels_.Pack(source, executor);
-        break;
-      case Route::kParts:
-        if constexpr (std::is_same_v<Operand, float>) {
-          for (int gate = 0; gate < d_.num_gates(); ++gate) {
-            gates_in_parts_[gate].Prepare(source.ColumnRange(gate * H, H),
-                                          plan_.recurrent_gate(),
-                                          parts_memory_[gate], executor);
-          }
-        }
-        break;
-      case Route::kRowsInPlace:
-      case Route::kColumnsInPlace:
-        in_place_.Prepare(source, plan_.recurrent_weights, nullptr, executor);
-        break;
-      case Route::kPackedInTurn:  // RunCells() packs
-      case Route::kPartsInTurn:   // no plan has it for R
-        break;
-    }
+  // Comes first for each pseudo-layer; only the states before its first step
+  // may be split earlier.
+  void Begin() {
     if (!has_sums()) return;
     for (int64_t i = 0; i < batch_; ++i) {
       sum_rows_[i] = sums_ + i * d_.gates_size();
@@ -107,11 +81,12 @@ class RecurrentProduct {
         RunCellsOfPanels(executor, ranks, h_prev, run_cells);
         return;
       case Route::kPackedInTurn:
-        panels_.PackInTurn(
-            source_, executor, StepWork(ranks) / panels_.num_panels(),
-            [&](int64_t panel, const Operand* packed) {
-              RunCell(AllRanksOf(panel, ranks), packed, h_prev, run_cells);
-            });
+        panels_.PackInTurn(weights_.recurrent_source(), executor,
+                           StepWork(ranks) / panels_.num_panels(),
+                           [&](int64_t panel, const Operand* packed) {
+                             RunCell(AllRanksOf(panel, ranks), packed, h_prev,
+                                     run_cells);
+                           });
         return;
       case Route::kColumnsInPlace:
         ParallelPanels(executor, PanelsOf(ranks), [&](const PanelRows& share) {
@@ -247,7 +222,8 @@ class RecurrentProduct {
         product.c = sum_rows_;
         product.c_offset = gate * d_.hidden_size;
       }
-      MultiplyPanelsInParts(products, gates_in_parts_, d_.num_gates(), share);
+      MultiplyPanelsInParts(products, weights_.recurrent_gates_in_parts(),
+                            d_.num_gates(), share);
     }
   }
 
@@ -277,21 +253,16 @@ class RecurrentProduct {
       if (gate + 1 < d_.num_gates()) {
         share.next_column = share.column_begin + d_.hidden_size;
       }
-      MultiplyColumns(product, in_place_, share);
+      MultiplyColumns(product, weights_.recurrent_in_place(), share);
     }
   }
 
   const RnnDescriptor& d_;
-  const ForwardPlan& plan_;
+  const ForwardWeights<Element, Operand>& weights_;
+  const CellPanels<Operand>& panels_;
   const Route route_;
   const int64_t batch_;
-  MatrixSource<Element> source_;
-  CellPanels<Operand> panels_;
-  RightOperand<Element, Operand> in_place_;  // [P, G*H]
-  // In parts: a matrix [P, H] for each gate, and h before and after a step.
-  RightOperand<Element, Operand> gates_in_parts_[kMaxGates];
-  void* parts_memory_[kMaxGates] = {};
-  LeftParts state_parts_[2];  // [B, P]
+  LeftParts state_parts_[2];  // in parts: h before and after a step, [B, P]
   F* sums_;                   // in place or in parts: [B, G*H]
   F** sum_rows_;
 };

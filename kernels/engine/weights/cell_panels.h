@@ -22,11 +22,8 @@ namespace rnn {
 template <typename Operand>
 class CellPanels {
  public:
-  // `memory` has room for all panels; nullptr if nothing will be packed.
-  CellPanels(const RnnDescriptor& d, const CellPanelShape& shape,
-             Operand* memory)
-      : panels_(memory),
-        hidden_size_(d.hidden_size),
+  CellPanels(const RnnDescriptor& d, const CellPanelShape& shape)
+      : hidden_size_(d.hidden_size),
         output_size_(d.output_size()),
         num_gates_(d.num_gates()),
         num_panels_(shape.num_panels),
@@ -35,6 +32,10 @@ class CellPanels {
         panel_size_(shape.panel_size(num_gates_)),
         columns_together_(
             Kernels<Operand>().cell_columns[static_cast<int>(d.mode)]) {}
+
+  // `memory` has room for all panels, or holds what Pack() left there; nullptr
+  // if nothing will be packed.
+  void Use(Operand* memory) { panels_ = memory; }
 
   int64_t num_panels() const { return num_panels_; }
   int64_t depth() const { return depth_; }  // padded
@@ -140,7 +141,7 @@ class CellPanels {
     }
   }
 
-  Operand* panels_;
+  Operand* panels_ = nullptr;
   int64_t hidden_size_;
   int64_t output_size_;
   int num_gates_;

@@ -26,11 +26,7 @@ class RightOperand {
   // Element is Operand, and if rows of the left operand need no padding.
   void Prepare(const MatrixSource<Element>& source, const OperandPlan& plan,
                void* memory, Executor& executor) {
-    source_ = source;
-    plan_ = plan;
-    plan_.depth = source.depth;
-    padded_depth_ = plan_.PaddedDepth(kDepthStep<Operand>);
-    memory_ = memory;
+    Use(source, plan, memory);
     if (route() == Route::kPacked) {
       PackPanels(source, executor, panels());
     } else if (route() == Route::kParts) {
@@ -38,6 +34,16 @@ class RightOperand {
         PackPanelsInParts(source, parts_depth(), executor, parts_panels());
       }
     }
+  }
+
+  // As if prepared: `memory` holds what Prepare() left of such a source.
+  void Use(const MatrixSource<Element>& source, const OperandPlan& plan,
+           void* memory) {
+    source_ = source;
+    plan_ = plan;
+    plan_.depth = source.depth;
+    padded_depth_ = plan_.PaddedDepth(kDepthStep<Operand>);
+    memory_ = memory;
   }
 
   Route route() const { return plan_.route; }

@@ -1,0 +1,175 @@
+"""What one call leaves in memory is in no output of another one."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.ops import calls
+from tests.python import running, subprocesses
+from tests.reference import judge
+from tests.reliability import refusals
+
+
+def _all_outputs(dtype) -> dict:
+    """Bytes of every output of ops of each kind, by name; what padding holds is NaN."""
+    found = {}
+    for rnn_mode, time_major, training in itertools.product(
+        judge.RNN_MODES, (True, False), (True, False)
+    ):
+        num_proj = 3 if rnn_mode == "lstm" and not time_major else 0
+        config = judge.Config(
+            *(rnn_mode, 2, 7, 5, "bidirectional"),
+            num_proj=num_proj,
+            dropout=0.5,
+            time_major=time_major,
+        )
+        case = running.random_case(42, config, 6, 5, dtype, ragged=True).with_padding(np.nan)
+        for op in (running.OWN_V3, running.V3):
+            tensors = running.tensors_of(case)
+            with tf.GradientTape() as tape:
+                tape.watch(tensors[:4])
+                outputs = running.call(op, case, *tensors, is_training=training)
+            named = outputs._asdict()
+            if training:
+                gradients = [tf.constant(d) for d in (case.dy, case.dh_n, case.dc_n)]
+                sources = tape.gradient(list(outputs[:3]), tensors[:4], gradients)
+                named |= dict(zip(running.GRADIENTS, sources, strict=True))
+            for name, value in named.items():
+                label = f"{name} of {op}, {rnn_mode}, {time_major=}, {training=}"
+                found[label] = value.numpy().tobytes()
+    for rnn_mode, time_major, training in itertools.product(
+        judge.RNN_MODES, (True, False), (True, False)
+    ):
+        label = f"KerasRNN, {rnn_mode}, {time_major=}, {training=}"
+        outputs = _of_keras_rnn(rnn_mode, time_major, training, dtype)
+        found |= {f"{i} of {label}": value.numpy().tobytes() for i, value in enumerate(outputs)}
+    for op in calls.FORWARD[:2]:
+        arguments = calls.arguments(op)
+        for is_training in (True, False):
+            outputs = calls.function(op)(**arguments, is_training=is_training)
+            for name, value in outputs._asdict().items():
+                found[f"{name} of {op}, {is_training=}"] = value.numpy().tobytes()
+    for op in (*refusals.SIZED, *refusals.KERAS_PARAMS):
+        flat = tf.nest.flatten(calls.function(op)(**calls.arguments(op)))
+        found |= {f"output {i} of {op}": value.numpy().tobytes() for i, value in enumerate(flat)}
+    return found
+
+
+def _keras_case(rnn_mode: str, time_major: bool, dtype):
+    """What KerasRNN takes; what padding holds is NaN."""
+    config = judge.Config(rnn_mode, 1, 7, 5, time_major=time_major)
+    case = running.random_case(48, config, 6, 5, dtype, ragged=True).with_padding(np.nan)
+    columns = config.G * config.H
+    rng = np.random.default_rng(49)
+    bias = [2, columns] if rnn_mode == "gru" else [columns]
+    shapes = ([config.I, columns], [config.H, columns], bias)
+    return case, [tf.constant(rng.normal(size=shape) / 3, dtype) for shape in shapes]
+
+
+def _call_keras_rnn(case, weights, **options):
+    return calls.function(calls.KERAS_RNN)(
+        input=case.x,
+        input_h=case.h0,
+        input_c=case.c0,
+        kernel=weights[0],
+        recurrent_kernel=weights[1],
+        biases=weights[2:],
+        sequence_lengths=case.sequence_lengths,
+        rnn_mode=case.config.rnn_mode,
+        time_major=case.config.time_major,
+        **options,
+    )
+
+
+def _of_keras_rnn(rnn_mode: str, time_major: bool, training: bool, dtype) -> list:
+    """All outputs and gradients."""
+    case, weights = _keras_case(rnn_mode, time_major, dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        outputs = _call_keras_rnn(case, weights, is_training=training)
+    if not training:
+        return list(outputs)
+    gradients = [tf.constant(d) for d in (case.dy, case.dh_n, case.dc_n)]
+    return [*outputs, *tape.gradient(list(outputs[:3]), weights, gradients)]
+
+
+def _leave(value: float, dtype) -> None:
+    """Fills scratch, outputs and reserve_space of large calls with a value."""
+    for rnn_mode in judge.RNN_MODES:
+        config = judge.Config(rnn_mode, 3, 64, 48, "bidirectional", dropout=0.5)
+        case = running.random_case(43, config, 12, 16, dtype)
+        for name in case.TENSORS:
+            getattr(case, name)[...] = value
+        running.forward_backward(running.OWN_V3, case)
+        running.forward_backward(running.V3, case)
+
+
+def print_outputs(value: float) -> None:
+    """Prints what calls return in memory that was full of `value`, and how marked memory looks."""
+    results = {}
+    for name, dtype in running.DTYPES.items():
+        before = _all_outputs(dtype)
+        _leave(value, dtype)
+        after = _all_outputs(dtype)
+        reset = {k for k in before if before[k] != after[k]}
+        assert not reset, f"not the same after a call full of {value}: {sorted(reset)}"
+        results[name] = {label: outputs.hex() for label, outputs in after.items()}
+    unset = tf.raw_ops.Empty(shape=[64], dtype=tf.float32, init=False).numpy()
+    print(json.dumps([results, unset.tobytes().hex()]))
+
+
+def test_no_call_sees_what_another_left():
+    """Memory is marked, once so and once otherwise; not a bit of any output may tell."""
+    runs = []
+    for mark, value in (("1", 12345.678), ("170", float("nan"))):
+        # The second one makes the built-in ops drop the same in each call.
+        environment = {"MALLOC_PERTURB_": mark, "TF_CUDNN_RESET_RND_GEN_STATE": "1"}
+        printed = subprocesses.run_code(
+            f"from {__name__} import print_outputs\nprint_outputs(float('{value}'))",
+            environment=environment,
+        )
+        runs.append(json.loads(printed))
+    (one, one_mark), (other, other_mark) = runs
+    # What was never written does differ.
+    assert one_mark == "fe" * 256 and other_mark == "55" * 256
+    for dtype in running.DTYPES:
+        assert len(one[dtype]) > 100
+        assert one[dtype].keys() == other[dtype].keys()
+        differ = [label for label in one[dtype] if one[dtype][label] != other[dtype][label]]
+        assert not differ, f"{dtype}: {differ}"
+
+
+def _in_a_graph(op: str, case):
+    """All outputs of a call whose kernel is new, and drops what its first call does."""
+
+    def run(*tensors):
+        return running.call(op, case, *tensors)
+
+    return tf.function(run)(*running.tensors_of(case))
+
+
+@pytest.mark.parametrize("rnn_mode", judge.RNN_MODES)
+def test_padding_of_the_caller_is_in_no_output(rnn_mode):
+    secret = np.float32(54321.987)
+    config = judge.Config(rnn_mode, 2, 7, 5, "bidirectional")
+    case = running.random_case(44, config, 6, 5, np.float32, ragged=True).with_padding(secret)
+    assert (case.x == secret).sum() > 10
+    for op in (running.OWN_V3, running.V3):
+        outputs, without = (_in_a_graph(op, one) for one in (case, case.with_padding(0.0)))
+        for name, value in outputs._asdict().items():
+            assert not (value.numpy() == secret).any(), name
+            assert value.numpy().tobytes() == getattr(without, name).numpy().tobytes(), name
+
+
+@pytest.mark.parametrize("rnn_mode", judge.RNN_MODES)
+def test_padding_of_the_caller_is_in_no_output_of_keras_rnn(rnn_mode):
+    secret = np.float32(54321.987)
+    case, weights = _keras_case(rnn_mode, True, np.float32)
+    outputs = _call_keras_rnn(case.with_padding(secret), weights)
+    without = _call_keras_rnn(case.with_padding(0.0), weights)
+    for name, value in outputs._asdict().items():
+        assert not (value.numpy() == secret).any(), name
+        assert value.numpy().tobytes() == getattr(without, name).numpy().tobytes(), name
