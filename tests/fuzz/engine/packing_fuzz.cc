@@ -404,7 +404,8 @@ void CheckCellPanels(Input& input) {
   const int64_t size = shape.panel_size(d.num_gates());
   EndGuarded<Operand> panels(shape.num_panels * size);
   FillUnused(panels.data(), kPoison, panels.size() * int64_t{sizeof(Operand)});
-  const CellPanels<Operand> cell_panels(d, shape, panels.data());
+  CellPanels<Operand> cell_panels(d, shape);
+  cell_panels.Use(panels.data());
   constexpr int64_t kStep = kDepthStep<Operand>;
   const int64_t together =
       Kernels<Operand>().cell_columns[static_cast<int>(d.mode)];
