@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.cli import main_test
+from tests.cli import bundles, main_test
 from tests.cli.conftest import canonical_of
 from tests.weights import hostile
 from tf_cudnn_rnn import weights
@@ -473,7 +473,9 @@ STOCK = {"recurrent_activation": "sigmoid"}
 
 
 def attribute(key: bytes, number: int, value: bytes) -> bytes:
-    return field(5, field(1, key) + field(2, bytes([number << 3 | 2]) + varint(len(value)) + value))
+    return field(
+        5, field(1, key) + field(2, bytes([number << 3 | 2]) + bundles.varint(len(value)) + value)
+    )
 
 
 @pytest.mark.parametrize("op", [b"CudnnRNNV3", b"TfCudnnRnn>CudnnRNNV3", b"TfCudnnRnn>KerasRNN"])
@@ -490,7 +492,7 @@ def test_attributes_that_no_op_knows(run, tmp_path, op, key, value):
 
 
 def test_a_negative_projection(run, tmp_path):
-    projection = field(5, field(1, b"num_proj") + field(2, b"\x18" + varint(2**64 - 1)))
+    projection = field(5, field(1, b"num_proj") + field(2, b"\x18" + bundles.varint(2**64 - 1)))
     (tmp_path / "saved_model.pb").write_bytes(field(2, field(2, node(b"CudnnRNNV3", projection))))
     result = run("inspect", tmp_path)
     assert result.code == 1 and "num_proj must not be negative" in result.out
@@ -506,15 +508,7 @@ def test_every_field_is_printed_as_text(capsys):
 
 
 def field(number: int, content: bytes) -> bytes:
-    return bytes([number << 3 | 2]) + varint(len(content)) + content
-
-
-def varint(value: int) -> bytes:
-    content = bytearray()
-    while value >= 0x80:
-        content.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*content, value])
+    return bytes([number << 3 | 2]) + bundles.varint(len(content)) + content
 
 
 def node(op: bytes, *more: bytes) -> bytes:

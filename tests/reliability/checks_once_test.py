@@ -208,21 +208,19 @@ def _lend(array: np.ndarray) -> tf.Tensor:
 
 
 def lent_lengths(seconds: float) -> None:
-    forward = _forward(tf.fill([B], T))
-
-    def run(lengths):
-        _forward(lengths)
-        _backward(lengths, forward)
-
-    _count_with_lent_lengths(seconds, run)
+    _count_both_passes(seconds, _forward, _backward)
 
 
 def lent_lengths_beside_keras_weights(seconds: float) -> None:
-    forward = _forward_of_keras(tf.fill([B], T))
+    _count_both_passes(seconds, _forward_of_keras, _backward_of_keras)
+
+
+def _count_both_passes(seconds: float, forward, backward) -> None:
+    made = forward(tf.fill([B], T))
 
     def run(lengths):
-        _forward_of_keras(lengths)
-        _backward_of_keras(lengths, forward)
+        forward(lengths)
+        backward(lengths, made)
 
     _count_with_lent_lengths(seconds, run)
 
