@@ -8,7 +8,8 @@ namespace rnn {
 enum class CellMode { kRelu = 0, kTanh = 1, kLstm = 2, kGru = 3 };
 inline constexpr int kNumCellModes = 4;
 
-// Gates in the order in which params, pre-activations and reserve hold them.
+// Gates in the order in which params, pre-activations and reserve hold them;
+// Keras' weights have another (KerasGate() in network/weights.h).
 enum LstmGate { kInput, kForget, kCell, kOutput, kNumLstmGates };
 enum GruGate { kReset, kUpdate, kNew, kNumGruGates };
 

@@ -69,13 +69,13 @@ void PrepareWeightsOf(const ForwardPlan& plan,
                                        weights);
   ForwardWeights<Element, Operand> prepared(plan, sources);
   for (int64_t k = 0; k < d.num_pseudo_layers(); ++k) {
-    const PreparedWeights& blocks = plan.prepared.blocks(k);
-    const Scratch of_layer(static_cast<char*>(memory) +
-                           plan.prepared.offset(k));
+    const PreparedPlace place = plan.prepared.Place(k, memory);
     if (d.has_input_weights(k / d.num_directions)) {
-      prepared.PrepareInput(k, blocks, of_layer, executor);
+      prepared.UseInput(k, place);
+      prepared.PackInput(executor);
     }
-    prepared.PrepareRecurrent(k, blocks, of_layer, executor);
+    prepared.UseRecurrent(k, place);
+    prepared.PackRecurrent(executor);
   }
 }
 

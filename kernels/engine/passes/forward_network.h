@@ -42,10 +42,10 @@ class ForwardNetwork {
   const ForwardArguments<Element>& arguments() const { return arguments_; }
   const WeightSources<Element>& weights() const { return weights_; }
   // Of pseudo-layer k, prepared before the pass; if they were.
-  Scratch PreparedMemory(int64_t k) const {
+  PreparedPlace PreparedBefore(int64_t k) const {
     // Nobody writes what was prepared.
-    void* prepared = const_cast<void*>(arguments_.prepared_weights);
-    return Scratch(static_cast<char*>(prepared) + plan_.prepared.offset(k));
+    return plan_.prepared.Place(k,
+                                const_cast<void*>(arguments_.prepared_weights));
   }
 
   // What enters `layer`.

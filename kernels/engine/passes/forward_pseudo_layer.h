@@ -207,24 +207,24 @@ class ForwardPseudoLayer {
   }
 
   void PrepareInputWeights() {
-    if (plan_.weights_are_prepared) {
-      weights_.UseInput(k(), plan_.prepared.blocks(k()),
-                        network_.PreparedMemory(k()));
-      return;
-    }
+    weights_.UseInput(k(), WeightsPlace());
+    if (plan_.weights_are_prepared) return;
     const ObservedPhase phase = Enter(Phase::kPackWeights);
-    weights_.PrepareInput(k(), blocks_.weights, scratch_, *executor_);
+    weights_.PackInput(*executor_);
   }
 
   // R and the projection.
   void PrepareRecurrentWeights() {
-    if (plan_.weights_are_prepared) {
-      weights_.UseRecurrent(k(), plan_.prepared.blocks(k()),
-                            network_.PreparedMemory(k()));
-      return;
-    }
+    weights_.UseRecurrent(k(), WeightsPlace());
+    if (plan_.weights_are_prepared) return;
     const ObservedPhase phase = Enter(Phase::kPackWeights);
-    weights_.PrepareRecurrent(k(), blocks_.weights, scratch_, *executor_);
+    weights_.PackRecurrent(*executor_);
+  }
+
+  PreparedPlace WeightsPlace() const {
+    return plan_.weights_are_prepared
+               ? network_.PreparedBefore(k())
+               : PreparedPlace(blocks_.weights, scratch_);
   }
 
   // Where steps leave h.

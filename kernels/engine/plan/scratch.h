@@ -84,6 +84,23 @@ struct PreparedWeights {
   Block projection;    // [H, P]
 };
 
+// The same in memory.
+class PreparedPlace {
+ public:
+  PreparedPlace(const PreparedWeights& blocks, const Scratch& memory)
+      : blocks_(blocks), memory_(memory) {}
+
+  void* input() const { return memory_.At<void>(blocks_.input); }
+  void* recurrent(int gate) const {
+    return memory_.At<void>(blocks_.recurrent[gate]);
+  }
+  void* projection() const { return memory_.At<void>(blocks_.projection); }
+
+ private:
+  PreparedWeights blocks_;
+  Scratch memory_;
+};
+
 // What a forward pass takes. Where the elements of tensors are not operands of
 // products, they are converted.
 struct ForwardScratch {
@@ -124,14 +141,16 @@ struct PreparedNetwork {
   int64_t num_directions = 1;
   int64_t bytes = 0;  // of all
 
-  const PreparedWeights& blocks(int64_t k) const {
-    return k < num_directions ? first : upper;
-  }
   // Where pseudo-layer k begins.
   int64_t offset(int64_t k) const {
     return k < num_directions ? k * first_bytes
                               : num_directions * first_bytes +
                                     (k - num_directions) * upper_bytes;
+  }
+  // Of pseudo-layer k, in memory of all.
+  PreparedPlace Place(int64_t k, void* memory) const {
+    return {k < num_directions ? first : upper,
+            Scratch(static_cast<char*>(memory) + offset(k))};
   }
 };
 

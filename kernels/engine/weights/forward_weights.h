@@ -3,7 +3,6 @@
 #define KERNELS_ENGINE_WEIGHTS_FORWARD_WEIGHTS_H_
 
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
 #include "kernels/engine/plan/plan.h"
@@ -17,8 +16,7 @@
 
 namespace rnn {
 
-// Weights of one pseudo-layer after another, along the routes of the plan: in
-// memory where they have to be prepared, or where they were before the pass.
+// Weights of one pseudo-layer after another, along the routes of the plan.
 template <typename Element, typename Operand>
 class ForwardWeights {
  public:
@@ -29,45 +27,34 @@ class ForwardWeights {
         cell_panels_(plan.descriptor,
                      CellPanelShape::Of(plan.descriptor, plan.kernels)) {}
 
-  // W, R and the projection of pseudo-layer k, prepared into their blocks.
-  void PrepareInput(int64_t k, const PreparedWeights& blocks,
-                    const Scratch& memory, Executor& executor) {
-    input_.Prepare(sources_.Input(k), InputPlan(k),
-                   memory.At<void>(blocks.input), executor);
+  // W of pseudo-layer k; R and the projection. `place` is for what Pack...()
+  // leaves there, or holds what it left.
+  void UseInput(int64_t k, const PreparedPlace& place) {
+    input_.Use(sources_.Input(k), InputPlan(k), place.input());
   }
-  void PrepareRecurrent(int64_t k, const PreparedWeights& blocks,
-                        const Scratch& memory, Executor& executor) {
-    UseRecurrent(k, blocks, memory);
+  void UseRecurrent(int64_t k, const PreparedPlace& place) {
+    recurrent_source_ = sources_.Recurrent(k);
+    cell_panels_.Use(static_cast<Operand*>(place.recurrent(0)));
+    in_place_.Use(recurrent_source_, plan_.recurrent_weights, nullptr);
+    const int64_t H = plan_.descriptor.hidden_size;
+    for (int gate = 0; gate < NumGatesInParts(); ++gate) {
+      gates_in_parts_[gate].Use(recurrent_source_.ColumnRange(gate * H, H),
+                                plan_.recurrent_gate(), place.recurrent(gate));
+    }
+    if (!plan_.descriptor.has_projection()) return;
+    projection_.Use(sources_.Projection(k), plan_.projection,
+                    place.projection());
+  }
+
+  void PackInput(Executor& executor) const { input_.Pack(executor); }
+  void PackRecurrent(Executor& executor) const {
     if (plan_.recurrent_weights.route == Route::kPacked) {
       cell_panels_.Pack(recurrent_source_, executor);
     }
-    ForEachGateInParts([&](int gate, const MatrixSource<Element>& source) {
-      gates_in_parts_[gate].Prepare(source, plan_.recurrent_gate(),
-                                    memory.At<void>(blocks.recurrent[gate]),
-                                    executor);
-    });
-    if (!plan_.descriptor.has_projection()) return;
-    projection_.Prepare(sources_.Projection(k), plan_.projection,
-                        memory.At<void>(blocks.projection), executor);
-  }
-
-  // The same of blocks that hold what those left.
-  void UseInput(int64_t k, const PreparedWeights& blocks,
-                const Scratch& memory) {
-    input_.Use(sources_.Input(k), InputPlan(k), memory.At<void>(blocks.input));
-  }
-  void UseRecurrent(int64_t k, const PreparedWeights& blocks,
-                    const Scratch& memory) {
-    recurrent_source_ = sources_.Recurrent(k);
-    cell_panels_.Use(memory.At<Operand>(blocks.recurrent[0]));
-    in_place_.Use(recurrent_source_, plan_.recurrent_weights, nullptr);
-    ForEachGateInParts([&](int gate, const MatrixSource<Element>& source) {
-      gates_in_parts_[gate].Use(source, plan_.recurrent_gate(),
-                                memory.At<void>(blocks.recurrent[gate]));
-    });
-    if (!plan_.descriptor.has_projection()) return;
-    projection_.Use(sources_.Projection(k), plan_.projection,
-                    memory.At<void>(blocks.projection));
+    for (int gate = 0; gate < NumGatesInParts(); ++gate) {
+      gates_in_parts_[gate].Pack(executor);
+    }
+    if (plan_.descriptor.has_projection()) projection_.Pack(executor);
   }
 
   const RightOperand<Element, Operand>& input() const { return input_; }
@@ -91,16 +78,10 @@ class ForwardWeights {
     return plan_.input_weights.of_layer(k / plan_.descriptor.num_directions);
   }
 
-  // visit(gate, columns of R) if R is in parts.
-  template <typename Visit>
-  void ForEachGateInParts(Visit visit) const {
-    if constexpr (std::is_same_v<Operand, float>) {
-      if (!IsInParts(plan_.recurrent_weights.route)) return;
-      const int64_t H = plan_.descriptor.hidden_size;
-      for (int gate = 0; gate < plan_.descriptor.num_gates(); ++gate) {
-        visit(gate, recurrent_source_.ColumnRange(gate * H, H));
-      }
-    }
+  int NumGatesInParts() const {
+    return IsInParts(plan_.recurrent_weights.route)
+               ? plan_.descriptor.num_gates()
+               : 0;
   }
 
   const ForwardPlan& plan_;

@@ -21,22 +21,17 @@ namespace rnn {
 template <typename Element, typename Operand>
 class RightOperand {
  public:
-  // Packs `source` if the plan's route says so; it has the plan's columns, and
-  // no more depth. `memory` has plan.Bytes(). In place is possible only if
-  // Element is Operand, and if rows of the left operand need no padding.
+  // Use() and Pack().
   void Prepare(const MatrixSource<Element>& source, const OperandPlan& plan,
                void* memory, Executor& executor) {
     Use(source, plan, memory);
-    if (route() == Route::kPacked) {
-      PackPanels(source, executor, panels());
-    } else if (route() == Route::kParts) {
-      if constexpr (std::is_same_v<Operand, float>) {
-        PackPanelsInParts(source, parts_depth(), executor, parts_panels());
-      }
-    }
+    Pack(executor);
   }
 
-  // As if prepared: `memory` holds what Prepare() left of such a source.
+  // `source` has the plan's columns, and no more depth. `memory` has
+  // plan.Bytes(): for Pack(), or as it left them for such a source. In place is
+  // possible only if Element is Operand, and if rows of the left operand need
+  // no padding.
   void Use(const MatrixSource<Element>& source, const OperandPlan& plan,
            void* memory) {
     source_ = source;
@@ -44,6 +39,17 @@ class RightOperand {
     plan_.depth = source.depth;
     padded_depth_ = plan_.PaddedDepth(kDepthStep<Operand>);
     memory_ = memory;
+  }
+
+  // Packs the source if the plan's route says so.
+  void Pack(Executor& executor) const {
+    if (route() == Route::kPacked) {
+      PackPanels(source_, executor, panels());
+    } else if (route() == Route::kParts) {
+      if constexpr (std::is_same_v<Operand, float>) {
+        PackPanelsInParts(source_, parts_depth(), executor, parts_panels());
+      }
+    }
   }
 
   Route route() const { return plan_.route; }
