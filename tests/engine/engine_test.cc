@@ -134,7 +134,7 @@ const Case kCases[] = {
     // - or packed by the one step that uses them, if panels are enough,
     {"1_step_of_16_rows", 1, 16, 20, 48, 1, 2},
     {"1_step_of_17_rows", 1, 17, 20, 48, 1, 2},
-    {"1_step_of_40_rows_in_layers", 1, 40, 33, 150, 2, 2, Lengths::kRagged},
+    {"1_step_of_40_rows_in_layers", 1, 40, 33, 200, 2, 2, Lengths::kRagged},
     {"1_step_of_36_rows_projected", 1, 36, 20, 150, 1, 2, Lengths::kRagged,
      131},
     // - by two steps,
