@@ -114,6 +114,7 @@ PYTHON_ARROWS = {
     "_layout": (),
     "_program": (),
     "_formats": ("_layout",),
+    "_files": ("_formats", "_layout", "_library"),
     "weights": ("_formats", "_layout"),
     "runtime": ("_formats", "_layout"),
     "_elf": (),
@@ -124,7 +125,7 @@ PYTHON_ARROWS = {
     "_cli": ("", "_program", "_library", "_layout", "_formats", "weights", "raw_ops", "keras"),
     "__main__": ("_cli",),
 }
-PYTHON_ARROWS["_cli"] += ("_gradients", "_machine")
+PYTHON_ARROWS["_cli"] += ("_files", "_gradients", "_machine")
 # What has to be there, and what a command imports when it needs it.
 ALWAYS = {"numpy", *sys.stdlib_module_names}
 

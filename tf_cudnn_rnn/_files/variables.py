@@ -1,0 +1,144 @@
+"""The recurrent parts of a checkpoint, and of a SavedModel's variables, which are one, too."""
+
+import collections
+import dataclasses
+import os
+from typing import Any, NamedTuple
+
+from tf_cudnn_rnn._files import checkpoint
+from tf_cudnn_rnn._files.choices import Mistake
+from tf_cudnn_rnn._files.kinds import Kind
+from tf_cudnn_rnn._formats import checkpoint as checkpoint_format
+from tf_cudnn_rnn._formats import saved_model, untrusted
+from tf_cudnn_rnn._layout import Layout
+from tf_cudnn_rnn._types import Direction, RnnMode
+
+CUDNN_OPS = ("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3")
+OWN_OP = "TfCudnnRnn>CudnnRNNV3"
+KERAS_OP = "TfCudnnRnn>KerasRNN"
+_VARIABLES = os.path.join("variables", "variables")  # in a SavedModel's folder
+
+
+class Part(NamedTuple):
+    """A layer, or a vector of all weights of a network.
+
+    Attributes:
+      kind: "CudnnRNN", "Keras layer" or "params", the vector.
+      path: in the checkpoint.
+      aliases: what else it may be called.
+      layout: of a network; None of a layer of Keras.
+      direction: of it.
+      keys: of a layer of Keras, its arrays in the order of `layer.get_weights()`; else the vector.
+    """
+
+    kind: str
+    path: str
+    aliases: tuple[str, ...]
+    layout: Layout | None
+    direction: Direction
+    keys: list[str]
+
+
+def prefix_of(kind: Kind, path: str) -> str:
+    """What the names of a checkpoint's files begin with."""
+    if kind is not Kind.SAVED_MODEL:
+        return path
+    return os.path.join(os.path.dirname(path), _VARIABLES)
+
+
+def has_variables(kind: Kind, path: str) -> bool:
+    """Whether there is a checkpoint, which a SavedModel may lack."""
+    return os.path.exists(f"{prefix_of(kind, path)}.index")
+
+
+def opened(kind: Kind, path: str) -> checkpoint.Variables:
+    """The variables of a checkpoint or SavedModel.
+
+    Raises:
+      ImportError: there is no TensorFlow.
+      Mistake: a SavedModel has no variables.
+      ValueError: they cannot be read.
+    """
+    if not has_variables(kind, path):
+        raise Mistake(
+            f"{os.path.dirname(path) or '.'} is a SavedModel without variables: there is no "
+            f"{prefix_of(kind, path)}.index. Its weights, if any, are constants of the graph, "
+            "which are not read."
+        )
+    return checkpoint.Variables(prefix_of(kind, path))
+
+
+def find(kind: Kind, path: str, variables: checkpoint.Variables) -> dict[str, Part]:
+    """The recurrent parts, by the name that chooses one.
+
+    That is the layer's name, below those of its models, or the path in the checkpoint of one
+    that has none of its own. A checkpoint without objects, as TensorFlow 1 writes it, has none.
+    """
+    if checkpoint_format.OBJECT_GRAPH not in variables:
+        return {}
+    parts: list[tuple[str, Part]] = []
+    for place, (name, layout) in checkpoint_format.find_layers(variables).items():
+        part = Part("CudnnRNN", place, (name,), layout, layout.direction, [])
+        parts.append((name, part))
+    for layer in checkpoint_format.find_keras_layers(variables):
+        aliases = (layer.name.rpartition("/")[2],)
+        part = Part("Keras layer", layer.path, aliases, None, layer.direction, layer.keys)
+        parts.append((layer.name, part))
+    if kind is Kind.SAVED_MODEL:
+        parts += _vectors(path, variables)
+    for key in (key for _, part in parts for key in part.keys):
+        if key not in variables:
+            raise ValueError(
+                f"{prefix_of(kind, path)} must hold {untrusted.shown(key)}, as its objects say; it "
+                "is missing."
+            )
+    counts = collections.Counter(name for name, _ in parts)
+    return {
+        name if name and counts[name] == 1 else part.path: part._replace(
+            aliases=tuple(filter(None, (*part.aliases, part.path)))
+        )
+        for name, part in parts
+    }
+
+
+def _vectors(path: str, variables: checkpoint.Variables) -> list[tuple[str, Part]]:
+    """The variables that are all weights of a network in a SavedModel's graph, by their sizes."""
+    networks: dict[int, set[Layout]] = {}
+    for node in saved_model.read_nodes(path, frozenset((*CUDNN_OPS, OWN_OP))):
+        layout = saved_model.layout_of(node)
+        if layout is not None:
+            networks.setdefault(layout.size, set()).add(layout)
+    found = []
+    for name, key in checkpoint_format.find_vectors(variables).items():
+        shape = variables.shapes[key]
+        layouts = networks.get(shape[0], set()) if len(shape) == 1 else set()
+        if len(layouts) == 1:
+            (layout,) = layouts
+            layer = name.removesuffix("/params")
+            aliases = (layer.rpartition("/")[2],)
+            found.append((layer, Part("params", name, aliases, layout, layout.direction, [key])))
+    return found
+
+
+def modes(path: str) -> set[RnnMode]:
+    """The modes of the layers of tf_cudnn_rnn.keras in a SavedModel's graph."""
+    nodes = saved_model.read_nodes(path, frozenset((KERAS_OP,)))
+    return {node.attributes.get("rnn_mode", "lstm") for node in nodes}
+
+
+@dataclasses.dataclass
+class Shaped:
+    """What is known of an array before it is read."""
+
+    shape: tuple[int, ...]
+    nbytes: int
+
+
+def shaped(variables: checkpoint.Variables, keys: list[str]) -> list[Any]:
+    """The shapes of variables, in place of them."""
+    return [Shaped(tuple(variables.shapes[key]), variables.nbytes(key)) for key in keys]
+
+
+def where(part: Part, prefix: str) -> str:
+    """A part in words, for messages."""
+    return f"{untrusted.shown(part.path)} in {prefix}"
