@@ -73,6 +73,11 @@ READ_BY_OTHERS = {
         "_formats": "tests the readers of graphs",
         "_print": "texts that no reader lets through",
     },
+    "tests/cli/load_test.py": {
+        "_files": "compares what readers take with what type checkers are told",
+        "_formats": "writes files for it",
+        "_types": "likewise",
+    },
     "tests/cli/main_test.py": {
         "_cli": "lets a command fail",
         "_program": "tests who starts the command line",

@@ -26,6 +26,7 @@ from tf_cudnn_rnn._formats import torch as torch_format
 OPTIONS = {
     "params": (),
     "canonical": (),
+    "runtime": (),
     "torch": (),
     "keras": (),
     "keras-cudnn": ("--from", "keras-cudnn"),

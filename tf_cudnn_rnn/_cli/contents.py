@@ -17,6 +17,7 @@ from tf_cudnn_rnn._formats import (
     onnx,
     onnx_file,
     params_header,
+    runtime_file,
     safetensors,
     saved_model,
     tf1,
@@ -510,6 +511,15 @@ def _safetensors(path: str, shown_path: str) -> Iterator[Found]:
     yield from _torch(safetensors.read_safetensors_headers(path), shown_path)
 
 
+def _runtime(path: str, shown_path: str) -> Iterator[Found]:
+    layout, _ = runtime_file.read_header(path)
+    found = Found(runtime_file.ARRAY, "tf_cudnn_rnn.runtime")
+    found.take(layout)
+    call = "import tf_cudnn_rnn.runtime as runtime; runtime.Network.load({})"
+    found.how = _call(call, shown_path)
+    yield found
+
+
 def _npz(path: str, shown_path: str) -> Iterator[Found]:
     headers = npz.read_npz_headers(path)
     yield from _torch(headers, shown_path)
@@ -611,6 +621,7 @@ _FINDERS: dict[Kind, Callable[[str, str], Iterator[Found | Loop]]] = {
     Kind.KERAS_2_H5: _keras_2,
     Kind.KERAS_3_H5: _keras_3,
     Kind.SAFETENSORS: _safetensors,
+    Kind.RUNTIME: _runtime,
     Kind.NPZ: _npz,
     Kind.CHECKPOINT: _checkpoint,
 }

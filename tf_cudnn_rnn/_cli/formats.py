@@ -13,7 +13,7 @@ from tf_cudnn_rnn import weights
 from tf_cudnn_rnn._cli import output, tensorflow
 from tf_cudnn_rnn._files import choices, readers
 from tf_cudnn_rnn._files.choices import Choices
-from tf_cudnn_rnn._formats import hdf5, onnx_file, params_header
+from tf_cudnn_rnn._formats import hdf5, onnx_file, params_header, runtime_file
 from tf_cudnn_rnn._formats import keras as keras_format
 from tf_cudnn_rnn._layout import Layout
 from tf_cudnn_rnn._types import Array
@@ -103,6 +103,12 @@ def _write_canonical(
     layout = params_header.resolved(canonical.layout)
     named = {str(name): array for name, array in canonical.named.items()}
     _save_npz(path, {**named, _HEADER: _header(Canonical(layout, canonical.named))})
+    return ()
+
+
+def _write_runtime(path: str, canonical: Canonical, options: argparse.Namespace) -> tuple[str, ...]:
+    del options
+    runtime_file.write(path, canonical.params, canonical.layout)
     return ()
 
 
@@ -229,6 +235,11 @@ FORMATS = {
         "each gate's matrix and bias by name: an .npz with a header",
         write=_write_canonical,
         endings=_NPZ,
+    ),
+    "runtime": Format(
+        "the same vector for tf_cudnn_rnn.runtime and for programs in C: .safetensors",
+        write=_write_runtime,
+        endings=(".safetensors",),
     ),
     "torch": Format(
         "a state_dict of nn.LSTM, nn.GRU or nn.RNN: .safetensors or .npz; nn.RNN needs --mode, "

@@ -1,8 +1,8 @@
 """What a caller says of a file, and how messages call that where the caller stands."""
 
 import dataclasses
-from collections.abc import Container, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tf_cudnn_rnn._types import Direction, InputMode, RnnMode
 
@@ -77,3 +77,34 @@ class Choices:
 
 
 NAMES = tuple(field.name for field in dataclasses.fields(Choices)[1:])
+
+_PYTHON = Face(
+    names={name: f"{name}=" for name in NAMES},
+    value='"{}"',
+    file="The file",
+    inspect="tf-cudnn-rnn inspect",
+    convert="tf-cudnn-rnn convert ",
+    read="Load",
+)
+
+
+def in_python(layer: Any = None, **given: Any) -> Choices:
+    """The choices of a caller in Python.
+
+    Raises:
+      TypeError: there is no such choice, or `layer` is neither a text nor several.
+    """
+    if layer is not None:
+        names = (layer,) if isinstance(layer, str) else layer
+        is_list = isinstance(names, Sequence) and all(isinstance(name, str) for name in names)
+        if not is_list or not names:
+            raise TypeError(
+                f"`layer` must be the name of a layer, or a list of names; got {layer!r}."
+            )
+        layer = tuple(names)
+    if unknown := sorted(given.keys() - set(NAMES)):
+        raise TypeError(
+            f"There is no argument `{unknown[0]}` to say what to read of a file; there are "
+            f"{', '.join(NAMES)}."
+        )
+    return Choices(_PYTHON, layer=layer, **given)

@@ -7,7 +7,7 @@ import pathlib
 import re
 import zipfile
 
-from tf_cudnn_rnn._formats import hdf5, untrusted
+from tf_cudnn_rnn._formats import hdf5, runtime_file, untrusted
 
 _DATA = re.compile(r"\.data-\d{5}-of-\d{5}$")
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -51,6 +51,7 @@ class Kind(enum.Enum):
     KERAS_2_H5 = "HDF5 file of Keras"
     KERAS_3_H5 = "weights of Keras 3"
     SAFETENSORS = "safetensors file"
+    RUNTIME = "file of tf_cudnn_rnn.runtime"
     ONNX = "ONNX model"
     NPZ = "NumPy file"
 
@@ -78,6 +79,8 @@ def recognise(path: str) -> tuple[Kind, str]:
         if begin.startswith(b"PK"):
             return _zip(path, untrusted.open_zip(file, size, path)), path
     name = os.path.basename(path)
+    if runtime_file.is_one(path):  # whatever it is called
+        return Kind.RUNTIME, path
     if begin.startswith(_HDF5):
         return Kind.KERAS_3_H5 if hdf5.is_of_keras_3(path) else Kind.KERAS_2_H5, path
     if begin.startswith(b"\x80") and name.endswith((".pt", ".pth", ".bin", ".pkl", ".ckpt")):

@@ -1,14 +1,16 @@
 """What reads each format of files into Canonical, and which format a file has."""
 
+import contextlib
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tf_cudnn_rnn._files import checkpoint, variables
+from tf_cudnn_rnn._files import checkpoint, kinds, variables
 from tf_cudnn_rnn._files.choices import Choices, Face, Mistake
 from tf_cudnn_rnn._files.kinds import Kind
 from tf_cudnn_rnn._formats import canonical as base
@@ -20,6 +22,7 @@ from tf_cudnn_rnn._formats import (
     onnx,
     onnx_file,
     params_header,
+    runtime_file,
     safetensors,
     untrusted,
     vectors,
@@ -28,7 +31,7 @@ from tf_cudnn_rnn._formats import keras as keras_format
 from tf_cudnn_rnn._formats import tf1 as tf1_format
 from tf_cudnn_rnn._formats import torch as torch_format
 from tf_cudnn_rnn._formats.canonical import Canonical
-from tf_cudnn_rnn._layout import GATES, Layout, ParamName
+from tf_cudnn_rnn._layout import DIRECTIONS, GATES, INPUT_MODES, Layout, ParamName
 from tf_cudnn_rnn._types import Array, Direction, RnnMode
 
 _HEADER = params_header.NPZ_KEY
@@ -228,6 +231,16 @@ def _param_name(text: str, path: str) -> ParamName:
         )
     direction, *gate, kind = rest
     return ParamName(int(number), direction, gate[0] if gate else "", kind)
+
+
+def _read_runtime(kind: Kind, path: str, choices: Choices) -> Canonical:
+    _needs(kind, (Kind.RUNTIME,), "runtime", choices)
+    return runtime_file.read(path)
+
+
+def _measure_runtime(kind: Kind, path: str, choices: Choices) -> int:
+    _needs(kind, (Kind.RUNTIME,), "runtime", choices)
+    return _bytes_of([runtime_file.read_header(path)[1]])
 
 
 def _torch_network(
@@ -569,6 +582,7 @@ _NETWORK = ("rnn_mode", "num_layers", "num_units", "input_size", "direction")
 READERS = {
     "params": Reader(_read_params, (*_NETWORK, "input_mode", "num_proj"), _measure_npz),
     "canonical": Reader(_read_canonical, (), _measure_npz),
+    "runtime": Reader(_read_runtime, (), _measure_runtime),
     "torch": Reader(_read_torch, ("rnn_mode", "prefix"), _measure_torch),
     "keras": Reader(_read_keras, ("rnn_mode", "layer", "direction"), _measure_keras),
     "keras-cudnn": Reader(_read_keras_cudnn, ("rnn_mode", "layer", "direction")),
@@ -613,6 +627,8 @@ def guess(kind: Kind, path: str, choices: Choices) -> str:
         return "keras-cudnn" if legacy else "keras"
     if kind is Kind.SAFETENSORS:
         return "torch"
+    if kind is Kind.RUNTIME:
+        return "runtime"
     if kind is Kind.ONNX:
         return "onnx"
     if kind in (Kind.CHECKPOINT, Kind.SAVED_MODEL):
@@ -649,3 +665,71 @@ def is_legacy(class_name: str, arrays: list[Any]) -> bool:
 def _is_recurrent(class_name: str) -> bool:
     bare = class_name.removeprefix("Bidirectional(").removesuffix(")")
     return bare in keras_format.LAYERS.values()
+
+
+class Found(NamedTuple):
+    """A file, and how to read it.
+
+    Attributes:
+      kind, path: see `kinds.recognise`.
+      format: a name of READERS.
+      choices: all of which are of use.
+    """
+
+    kind: Kind
+    path: str
+    format: str
+    choices: Choices
+
+    @property
+    def is_of_the_runtime(self) -> bool:
+        """Whether the library of tf_cudnn_rnn.runtime reads it."""
+        return self.kind is Kind.RUNTIME and self.format == "runtime"
+
+    def read(self) -> Canonical:
+        """Reads the network that was chosen.
+
+        Raises:
+          ImportError: something that is needed for that is not installed.
+          OSError: it cannot be opened.
+          ValueError: it is damaged, or the choices do not fit it; the text names the file.
+        """
+        with _refusing(self.path):
+            return READERS[self.format].read(self.kind, self.path, self.choices)
+
+
+@contextlib.contextmanager
+def _refusing(path: str) -> Iterator[None]:
+    """Makes each Mistake a ValueError that names the file."""
+    with untrusted.named(path):
+        try:
+            yield
+        except Mistake as error:
+            raise ValueError(str(error)) from None
+
+
+def find(path: str | os.PathLike[str], choices: Choices) -> Found:
+    """Tells how to read a file.
+
+    Raises:
+      ImportError: something that is needed to tell is not installed.
+      OSError: it cannot be opened.
+      ValueError: it is of no kind that is known, or a choice has no such value, or would change
+        nothing.
+    """
+    known: dict[str, Collection[str]] = {
+        "format": READERS,
+        "rnn_mode": GATES,
+        "direction": DIRECTIONS,
+        "input_mode": INPUT_MODES,
+    }
+    for choice, values in known.items():
+        value = getattr(choices, choice)
+        if value is not None and value not in values:
+            raise ValueError(f"`{choice}` must be one of {', '.join(values)}; got {value!r}.")
+    kind, place = kinds.recognise(os.fsdecode(path))
+    with _refusing(place):
+        name = choices.format or guess(kind, place, choices)
+        used = choices_of(kind, place, name)
+        choices.face.check_used(choices.given(), used, f"{name} is read from this file")
+    return Found(kind, place, name, choices)
