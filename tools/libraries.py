@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-RUNTIME = "librnn_runtime.so"
+RUNTIME = ("librnn_runtime.so", "librnn_runtime.a")
 # What programs that are linked with it need beside it.
 RUNTIME_SOURCES = ("rnn_runtime.h", "rnn_runtime.pc", "rnn_runtime-config.cmake")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -52,8 +52,8 @@ def build(startup: list[str], options: list[str], source: pathlib.Path = ROOT) -
 def install(bazel_bin: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     """Copies what Bazel made into a folder; returns the path of the library of ops.
 
-    That is named by the TensorFlow that it is for. The library of the runtime, which is for none,
-    has beside it what compilers and build systems ask for. A file that is there is replaced, never
+    That is named by the TensorFlow that it is for. The libraries of the runtime, which is for none,
+    have beside them what compilers and build systems ask for. A file that is there is replaced, never
     written over while a process has it mapped; an equal one stays.
     """
     info = bazel_bin / "tf_cudnn_rnn" / "_tf_cudnn_rnn.json"
@@ -63,7 +63,7 @@ def install(bazel_bin: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     for made, path in [
         (bazel_bin / "_tf_cudnn_rnn.so", library),
         (info, library.with_suffix(".json")),
-        (bazel_bin / "runtime" / RUNTIME, folder / RUNTIME),
+        *((bazel_bin / "runtime" / name, folder / name) for name in RUNTIME),
         *((ROOT / "runtime" / name, folder / name) for name in RUNTIME_SOURCES),
     ]:
         if path.exists() and path.read_bytes() == made.read_bytes():

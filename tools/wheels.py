@@ -151,13 +151,15 @@ def check(wheel: pathlib.Path) -> None:
     """
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
-            if not name.endswith(".so"):
+            if not name.endswith((".so", ".a")):
                 continue
             content = archive.read(name)
-            if str(libraries.ROOT).encode() in content or b"\0.symtab\0" in content:
+            if str(libraries.ROOT).encode() in content:
                 raise libraries.BuildError(
-                    f"{name} of {wheel.name} must be stripped and name no folder of this machine."
+                    f"{name} of {wheel.name} must name no folder of this machine."
                 )
+            if name.endswith(".so") and b"\0.symtab\0" in content:
+                raise libraries.BuildError(f"{name} of {wheel.name} must be stripped.")
     glibcs = re.findall(r"manylinux_(\d+)_(\d+)_", wheel.name)
     if not any((int(major), int(minor)) <= OLDEST_GLIBC for major, minor in glibcs):
         raise libraries.BuildError(

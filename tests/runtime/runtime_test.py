@@ -556,8 +556,12 @@ def test_older_systems_have_what_the_libraries_need(library):
         assert tuple(map(int, version.split("."))) <= OLDEST[kind], name
 
 
-def _stream_program(tmp_path, build: list[str]) -> None:
-    """Builds examples/runtime/stream.* as ./stream, which must say what Python does."""
+def _stream_program(tmp_path, build: list[str]) -> str:
+    """Builds examples/runtime/stream.* as ./stream, which must say what Python does.
+
+    Returns:
+      What it says besides, of time.
+    """
     subprocess.run(build, cwd=tmp_path, check=True)
     case = small_case("lstm", time_major=False)
     network = network_of(case)
@@ -566,23 +570,41 @@ def _stream_program(tmp_path, build: list[str]) -> None:
     for step in range(20):
         y = stream.step(np.sin(np.float32(0.1) * (step + np.arange(case.x.shape[-1], dtype="f4"))))
     result = subprocess.run(
-        ["./stream", "network.safetensors", "20"], cwd=tmp_path, capture_output=True, check=True
+        ["./stream", "network.safetensors", "20"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    printed = np.array(result.stdout.split(), np.float32)
+    printed = np.array(result.stdout.split(), float)
     # Sines of one library may be another's but for the last bit.
-    np.testing.assert_allclose(printed, y, rtol=1e-5, atol=1e-6)
-    failed = subprocess.run(["./stream", "nothing"], cwd=tmp_path, capture_output=True, text=True)
-    assert (failed.returncode, failed.stderr) == (1, "nothing: No such file or directory\n")
+    np.testing.assert_allclose(printed, y, rtol=0, atol=1e-6)
+    assert _fails(tmp_path, "nothing") == "nothing: No such file or directory\n"
+    return result.stderr
+
+
+def _fails(tmp_path, file: str) -> str:
+    """Returns what the program says of a file that it cannot read."""
+    failed = subprocess.run(
+        ["./stream", file], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert failed.returncode == 1
+    return failed.stderr
+
+
+def _documented(begin: str) -> str:
+    """The command in the docs that begins so, with the example where it is."""
+    (command,) = [line for line in DOC.read_text().splitlines() if line.startswith(begin)]
+    return command.replace("examples/", f"{ROOT}/examples/")
+
+
+def _shell(command: str) -> list[str]:
+    return ["env", f"RNN={runtime.include_path()}", "sh", "-c", command]
 
 
 @pytest.mark.skipif(shutil.which("rustc") is None, reason="rustc is not installed")
 def test_the_example_in_rust(tmp_path):
-    (command,) = [line for line in DOC.read_text().splitlines() if line.startswith("rustc ")]
-    command = command.replace("examples/", f"{ROOT}/examples/")
-    _stream_program(
-        tmp_path,
-        ["env", f"RNN={runtime.include_path()}", "sh", "-c", f"{command} -D warnings"],
-    )
+    _stream_program(tmp_path, _shell(f"{_documented('rustc ')} -D warnings"))
 
 
 @needs_gcc
@@ -601,63 +623,58 @@ def test_pkg_config(tmp_path):
 
 @needs_gcc
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
-def test_cmake(tmp_path):
+@pytest.mark.parametrize(
+    "target", ["rnn_runtime::rnn_runtime m", "rnn_runtime::rnn_runtime_static"]
+)
+def test_cmake(target, tmp_path):
     _, _, after = DOC.read_text().partition("```cmake\n")
     documented, _, _ = after.partition("```")
     source = ROOT / "examples" / "runtime" / "stream.c"
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.13)\nproject(stream C)\n"
-        f"add_executable(stream {source})\n{documented}"
+        f"add_executable(stream {source})\n"
+        + documented.replace("rnn_runtime::rnn_runtime m", target)
     )
     configure = ["cmake", f"-Drnn_runtime_DIR={runtime.include_path()}", "."]
     subprocess.run(configure, cwd=tmp_path, check=True)
     _stream_program(tmp_path, ["cmake", "--build", "."])
 
 
+WARNINGS = "-std=c11 -Wall -Wextra -Werror -pedantic"
+
+
 @needs_gcc
 def test_the_example_in_c(tmp_path):
-    (command,) = [line for line in DOC.read_text().splitlines() if line.startswith("gcc ")]
-    command = command.replace("examples/", f"{ROOT}/examples/")
-    folder = os.path.dirname(runtime.library_path())
-    flags = "-std=c11 -Wall -Wextra -Werror -pedantic"
-    subprocess.run(
-        ["sh", "-c", f"{command} {flags}"],
-        cwd=tmp_path,
-        env={**os.environ, "RNN": folder},
-        check=True,
-    )
-    case = small_case("lstm", time_major=False)
-    network = network_of(case)
-    network.save(tmp_path / "network.safetensors")
-    result = subprocess.run(
-        ["./stream", "network.safetensors", "20"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "20 steps: median" in result.stderr
-    stream = network.stream()
-    for step in range(20):
-        angles = np.float32(0.1) * (step + np.arange(4, dtype=np.float32))
-        y = stream.step(np.sin(angles))
-    np.testing.assert_allclose(np.array(result.stdout.split(), float), y, rtol=0, atol=1e-6)
+    command = _documented('gcc -O2 -I"$RNN" examples/runtime/stream.c -L')
+    assert "20 steps: median" in _stream_program(tmp_path, _shell(f"{command} {WARNINGS}"))
     os.mkfifo(tmp_path / "pipe")
-    failed = subprocess.run(
-        ["./stream", "pipe"],
-        cwd=tmp_path,
+    said = _fails(tmp_path, "pipe")
+    assert said.startswith("pipe: It must be a file; it is a folder, a pipe or a device.")
+    said = _fails(tmp_path, "a/" * 400 + "nowhere")
+    assert said.endswith("a/a/nowhere: No such file or directory\n")
+
+
+@needs_gcc
+def test_the_library_as_a_part_of_a_program(tmp_path):
+    command = _documented('gcc -O2 -I"$RNN" examples/runtime/stream.c "$RNN/')
+    _stream_program(tmp_path, _shell(f"{command} {WARNINGS}"))
+    needed = subprocess.run(
+        ["readelf", "-d", "stream"], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    assert "libstdc++" in needed and "rnn_runtime" not in needed
+
+
+@needs_gcc
+def test_names_of_the_static_library():
+    """Those of a program must not be among them."""
+    archive = runtime.library_path().removesuffix(".so") + ".a"
+    listed = subprocess.run(
+        ["nm", "--defined-only", "--extern-only", "--demangle", archive],
         capture_output=True,
         text=True,
-        check=False,
-        timeout=60,
-    )
-    assert failed.stderr.startswith("pipe: It must be a file; it is a folder, a pipe or a device.")
-    far = "a/" * 400 + "nowhere"
-    failed = subprocess.run(
-        ["./stream", far], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert failed.stderr.endswith("a/a/nowhere: No such file or directory\n")
-    failed = subprocess.run(
-        ["./stream", "nowhere"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert (failed.returncode, failed.stderr) == (1, "nowhere: No such file or directory\n")
+        check=True,
+    ).stdout
+    # nm: "0000 T name"; "W" and the like are weak, as what headers of C++ instantiate is.
+    strong = re.findall(r"^[0-9a-f]+ [ABDGRSTi] (.*)$", listed, re.MULTILINE)
+    ours = re.compile(r"(.* )?(rnn|rnn_runtime|tf_cudnn_rnn)::")
+    assert {name for name in strong if not ours.match(name)} == NAMES
