@@ -1,5 +1,6 @@
 """Runs the ops on the judge's cases and compares the results with the judge's."""
 
+import contextlib
 import dataclasses
 
 import numpy as np
@@ -68,6 +69,18 @@ def tensors_of(case: cases.Case) -> tuple:
     """The inputs of the forward op: x, h0, c0, params, sequence_lengths."""
     names = ("x", "h0", "c0", "params", "sequence_lengths")
     return tuple(tf.constant(getattr(case, name)) for name in names)
+
+
+@contextlib.contextmanager
+def graphs_as_traced():
+    """Graphs run here as they were traced: to optimise a large one takes longer than to run it."""
+    options = tf.config.optimizer.get_experimental_options()
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    try:
+        yield
+    finally:
+        before = options.get("disable_meta_optimizer", False)
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": before})
 
 
 def forward(op: str, case: cases.Case, *, graph: bool = False, **options) -> dict:
