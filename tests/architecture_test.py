@@ -114,8 +114,9 @@ PYTHON_ARROWS = {
     "_layout": (),
     "_program": (),
     "_formats": ("_layout",),
-    "weights": ("_formats", "_layout"),
-    "runtime": ("_formats", "_layout"),
+    "_files": ("_formats", "_layout", "_library"),
+    "weights": ("_files", "_formats", "_layout"),
+    "runtime": ("_files", "_formats", "_layout"),
     "_elf": (),
     "_machine": ("_elf", "_library"),
     "_library": ("_elf",),
@@ -124,7 +125,7 @@ PYTHON_ARROWS = {
     "_cli": ("", "_program", "_library", "_layout", "_formats", "weights", "raw_ops", "keras"),
     "__main__": ("_cli",),
 }
-PYTHON_ARROWS["_cli"] += ("_gradients", "_machine")
+PYTHON_ARROWS["_cli"] += ("_files", "_gradients", "_machine")
 # What has to be there, and what a command imports when it needs it.
 ALWAYS = {"numpy", *sys.stdlib_module_names}
 
@@ -202,7 +203,12 @@ def test_every_room_of_the_engine_has_its_arrows():
 
 @pytest.mark.parametrize(
     "path",
-    sorted((ROOT / "kernels").glob("*.h")) + sorted((ROOT / "kernels").glob("*.cc")),
+    [
+        path
+        for room in ("kernels", "runtime")
+        for path in sources(ROOT / room)
+        if path.parent == ROOT / room
+    ],
     ids=relative,
 )
 def test_adapters_see_no_micro_kernels(path):

@@ -54,22 +54,29 @@ READ_BY_OTHERS = {
     },
     "tests/cli/bundles.py": {"_formats": "reads the entries of an index to change them"},
     "tests/cli/bench_test.py": {"_cli": "tests it", "_machine": "pretends a busy machine"},
-    "tests/cli/checkpoints_test.py": {"_cli": "tests it", "_formats": "likewise"},
+    "tests/cli/checkpoints_test.py": {"_files": "tests it", "_formats": "likewise"},
     "tests/cli/conftest.py": {
         "_cli": "calls the program without a process",
         "_formats": "writes files for it",
     },
     "tests/cli/convert_test.py": {
         "_cli": "fails in the middle of a write",
+        "_files": "fails where weights are read, which must not be",
         "_formats": "reads graphs of ONNX, where the package may not be installed",
         "_origin": "circles of nodes, which a file of ours cannot have",
     },
     "tests/cli/document_test.py": {"_cli": "asks for the formats that the page must name"},
     "tests/cli/info_test.py": {"_machine": "reads what the system says of a processor"},
     "tests/cli/inspect_test.py": {
-        "_cli": "asks for a variable that is not there",
+        "_cli": "texts of commands that nobody can paste",
+        "_files": "asks for a variable that is not there",
         "_formats": "tests the readers of graphs",
         "_print": "texts that no reader lets through",
+    },
+    "tests/cli/load_test.py": {
+        "_files": "compares what readers take with what type checkers are told",
+        "_formats": "writes files for it",
+        "_types": "likewise",
     },
     "tests/cli/main_test.py": {
         "_cli": "lets a command fail",
@@ -82,10 +89,11 @@ READ_BY_OTHERS = {
     "tests/fuzz/file_formats/checkpoints.py": {"_formats": "fuzzes headers alone"},
     "tests/fuzz/file_formats/command_line.py": {
         "_cli": "calls commands without main(), which would catch what is a finding",
+        "_files": "tells mistakes in what is asked from files that are refused",
         "_formats": "reads the header of what was converted",
     },
     "tests/fuzz/file_formats/graphs.py": {
-        "_cli": "asks what `convert` asks of a graph",
+        "_files": "asks what `convert` asks of a graph",
         "_formats": "compares what is read of a graph with protobuf",
     },
     "tests/fuzz/file_formats/hdf5.py": {"_formats": "reads HDF5 files without a process each"},

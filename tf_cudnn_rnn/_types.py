@@ -11,6 +11,21 @@ InputMode: TypeAlias = Literal["linear_input", "skip_input", "auto_select"]
 UseFused: TypeAlias = Literal["auto"] | bool
 Contents: TypeAlias = Literal["own", "builtin", "stock"]  # of graphs
 Of: TypeAlias = Literal["weights", "gradients"]
+# Of files that `weights.load` reads.
+FileFormat: TypeAlias = Literal[
+    "params",
+    "canonical",
+    "runtime",
+    "torch",
+    "keras",
+    "keras-cudnn",
+    "onnx",
+    "mxnet",
+    "cntk",
+    "tf1-cudnn",
+    "tf1-lstm-cell",
+    "checkpoint",
+]
 
 Array: TypeAlias = NDArray[Any]
 

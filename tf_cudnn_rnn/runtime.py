@@ -9,10 +9,10 @@
     for frame in frames:  # [I] each
         y = stream.step(frame)
 
-A network comes from a file that `Network.save` wrote, or from whatever `weights` reads:
+A network comes from any file of weights that `weights.load` reads, or from a Canonical. The file
+that `save` writes is for programs in C, too, and tells all of itself:
 
-    canonical = weights.from_torch("model.safetensors", "lstm")
-    runtime.Network(canonical).save("speech.safetensors")
+    runtime.Network.load("model.onnx").save("speech.safetensors")
 
 The results have the bits of the ops' on the same machine. Calls let other Python threads run,
 and any number of threads may call one network. The letters are those of the ops:
@@ -29,7 +29,6 @@ The library behind it, librnn_runtime.so, serves programs in C as well: `include
 """
 
 import ctypes
-import dataclasses
 import os
 import pathlib
 from collections.abc import Sequence
@@ -38,9 +37,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tf_cudnn_rnn._formats import bfloat16, params_header, untrusted
+from tf_cudnn_rnn._formats import bfloat16, params_header, runtime_file
 from tf_cudnn_rnn._formats.canonical import Canonical
-from tf_cudnn_rnn._formats.safetensors import write_safetensors
 from tf_cudnn_rnn._layout import Layout, integer
 from tf_cudnn_rnn._types import Array, RnnMode
 
@@ -49,7 +47,7 @@ __all__ = ["Network", "State", "Stream", "include_path", "instruction_set", "lib
 _ABI_VERSION = 1
 _FOLDER = pathlib.Path(__file__).with_name("_libraries")
 _MODES: tuple[RnnMode, ...] = ("rnn_relu", "rnn_tanh", "lstm", "gru")  # as rnn_mode numbers them
-_TYPES = ("float32", "float64", "float16", "bfloat16")  # as rnn_type does
+_TYPES = runtime_file.TYPES
 _OUT_OF_MEMORY = 2  # of rnn_status
 
 
@@ -269,28 +267,39 @@ class Network(_Handled):
         self._adopt(handle, params)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, num_threads: int = 1) -> "Network":
-        """Reads a file that `save` wrote.
+    def load(
+        cls, path: str | os.PathLike[str], *, num_threads: int = 1, **choices: Any
+    ) -> "Network":
+        """Reads a network from a file of any kind that `weights.load` reads.
+
+        The kind is told by what is in the file. Of one that `save` wrote, the library reads all:
+        it needs no other argument. TensorFlow is imported for checkpoints and SavedModels alone.
+
+        >>> network = runtime.Network.load("model.keras", layer="encoder", num_threads=2)
 
         Args:
           path: of the file.
           num_threads: see the constructor.
+          choices: what the file does not tell, such as `rnn_mode`, or which of several networks
+            to read, such as `layer`: see `weights.load`.
 
         Raises:
           OSError: it cannot be opened.
-          ImportError: its weights are of bfloat16, and there is no ml_dtypes.
-          ValueError: it is another kind of file, or damaged. Read those of other libraries by
-            `weights.from_torch`, `from_onnx`, `read_keras_h5` and so on.
+          ImportError: something that is needed to read it is not installed: h5py for HDF5,
+            ml_dtypes for bfloat16, TensorFlow for checkpoints.
+          TypeError: there is no such argument, or a size is no integer.
+          ValueError: it is damaged, or of no kind that is known; or the arguments do not fit it,
+            or would change nothing.
         """
-        with untrusted.opened(path):  # for Python's own errors
-            pass
+        from tf_cudnn_rnn._files import readers  # which a program without files does not need
+        from tf_cudnn_rnn._files.choices import in_python
+
+        num_threads = _integer("num_threads", num_threads, 32)
+        found = readers.find(path, in_python(**choices))
+        if not found.is_of_the_runtime:
+            return cls(found.read(), num_threads=num_threads)
         handle = ctypes.c_void_p()
-        _call(
-            "rnn_network_load",
-            os.fsencode(path),
-            _integer("num_threads", num_threads, 32),
-            ctypes.byref(handle),
-        )
+        _call("rnn_network_load", os.fsencode(found.path), num_threads, ctypes.byref(handle))
         network = cls.__new__(cls)
         network._adopt(handle, None)
         return network
@@ -299,19 +308,14 @@ class Network(_Handled):
         """Writes a safetensors file, for `load` and for rnn_network_load() of C.
 
         It has one tensor, `params`, and the layout as metadata. Only a network that was made of
-        weights can be saved: one that was loaded is a file already.
+        weights can be saved: one that was loaded from such a file is a file already.
 
         Raises:
-          ValueError: the network was loaded.
+          ValueError: the network was loaded from such a file.
         """
         if self._params is None:
             raise ValueError("The network was loaded from a file: copy that.")
-        header = {
-            "format": params_header.FORMAT,
-            "version": str(params_header.VERSION),
-            **{key: str(value) for key, value in dataclasses.asdict(self.layout).items()},
-        }
-        write_safetensors(path, {"params": self._params}, header)
+        runtime_file.write(path, self._params, self.layout)
 
     def __call__(
         self,

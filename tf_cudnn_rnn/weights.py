@@ -4,7 +4,8 @@ The ops keep all weights of a network in one vector, `params`: cuDNN's weight sp
 with two biases per gate. `params_to_canonical` takes it apart into named matrices and
 vectors, and `canonical_to_params` puts it together again.
 
-Every other format is read into a Canonical, and written from one:
+`load` reads a file of any kind into a Canonical. Of arrays, every format is read into one, and
+written from one:
 
   from_cudnn          to_cudnn          the ops' `params`
   from_keras          to_keras          LSTM, GRU, SimpleRNN, Bidirectional
@@ -22,6 +23,9 @@ Every other format is read into a Canonical, and written from one:
 A `to_*` returns the arrays and notes on what they could not keep. `convert_slots` takes an
 optimiser's moments along. docs/guide/weights.md has the order of gates and biases of each.
 """
+
+import os
+from collections.abc import Sequence
 
 from numpy.typing import ArrayLike
 
@@ -61,7 +65,7 @@ from tf_cudnn_rnn._formats.vectors import (
     to_mxnet,
 )
 from tf_cudnn_rnn._layout import Layout, ParamName
-from tf_cudnn_rnn._types import Array, Direction, InputMode, Named, RnnMode
+from tf_cudnn_rnn._types import Array, Direction, FileFormat, InputMode, Named, RnnMode
 
 __all__ = [
     "Canonical",
@@ -82,6 +86,7 @@ __all__ = [
     "from_tf1_cudnn",
     "from_tf1_lstm_cell",
     "from_torch",
+    "load",
     "params_size",
     "params_to_canonical",
     "read_keras_h5",
@@ -183,3 +188,76 @@ def canonical_to_params(
     """
     layout = Layout(rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj)
     return join(checked(named, layout))
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    format: FileFormat | None = None,
+    rnn_mode: RnnMode | None = None,
+    num_layers: int | None = None,
+    num_units: int | None = None,
+    input_size: int | None = None,
+    direction: Direction | None = None,
+    input_mode: InputMode | None = None,
+    num_proj: int | None = None,
+    layer: str | Sequence[str] | None = None,
+    prefix: str | None = None,
+    scope: str | None = None,
+    forget_bias: float | None = None,
+) -> Canonical:
+    """Reads the network in a file, which may be of any kind.
+
+    What is in the file tells its kind: `.keras`, `.h5`, `.weights.h5`, `.safetensors`, `.onnx`,
+    `.npz`, the folder of a SavedModel, or a checkpoint of TensorFlow, by its path without an
+    ending. It may come from anybody: no pickle is loaded, and nothing in it is run. Pass only what
+    the file does not tell. `tf-cudnn-rnn inspect` shows what is in one.
+
+    >>> canonical = weights.load("model.keras", layer="encoder")
+
+    Args:
+      path: of the file or folder.
+      format: how the weights lie in it, where that may be several things. "tf1-cudnn" and
+        "tf1-lstm-cell" of an `.npz` file, or of a checkpoint, are never told by the file.
+      rnn_mode: of a simple RNN, whose weights do not tell its activation; of a vector.
+      num_layers, num_units, input_size: of a vector, which tells nothing: the `params` of the ops
+        (unless a header is beside them), MXNet's `parameters` and CNTK's `matrix` in `.npz` files.
+      direction: of a vector, or of layers of Keras 2.
+      input_mode: of a vector of the ops.
+      num_proj: of a vector of the ops or of MXNet.
+      layer: the name of one of several layers, as `inspect` shows it; a list of names makes a
+        stack of them, the first one at the bottom.
+      prefix: what precedes the names of one of several networks of PyTorch, with its dot.
+      scope: the variable scope of one of several networks of TensorFlow 1.
+      forget_bias: what TensorFlow 1's cells add, 1.0 if None.
+
+    Returns:
+      The network and its weights. Its notes say what was assumed.
+
+    Raises:
+      ImportError: something that is needed to read it is not installed: h5py for HDF5, ml_dtypes
+        for bfloat16, TensorFlow for checkpoints and SavedModels.
+      OSError: it cannot be opened.
+      TypeError: a size is no integer.
+      ValueError: it is of no kind that is known, or damaged; or it has several networks, or does
+        not tell something that is to be passed; or an argument does not fit it, or would change
+        nothing. The text names the file, and the arguments.
+    """
+    from tf_cudnn_rnn._files import readers  # which most programs do not need
+    from tf_cudnn_rnn._files.choices import in_python
+
+    choices = in_python(
+        format=format,
+        rnn_mode=rnn_mode,
+        num_layers=num_layers,
+        num_units=num_units,
+        input_size=input_size,
+        direction=direction,
+        input_mode=input_mode,
+        num_proj=num_proj,
+        layer=layer,
+        prefix=prefix,
+        scope=scope,
+        forget_bias=forget_bias,
+    )
+    return readers.find(path, choices).read()

@@ -53,8 +53,8 @@ def install(bazel_bin: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     """Copies what Bazel made into a folder; returns the path of the library of ops.
 
     That is named by the TensorFlow that it is for. The libraries of the runtime, which is for none,
-    have beside them what compilers and build systems ask for. A file that is there is replaced, never
-    written over while a process has it mapped; an equal one stays.
+    have beside them what compilers and build systems ask for. A file that is there is replaced,
+    never written over while a process has it mapped; an equal one stays.
     """
     info = bazel_bin / "tf_cudnn_rnn" / "_tf_cudnn_rnn.json"
     major, minor, *_ = json.loads(info.read_text(encoding="utf-8"))["tensorflow"].split(".")

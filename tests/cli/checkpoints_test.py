@@ -12,7 +12,7 @@ from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import tensor_bundle_pb2
 
 from tests.cli import bundles
-from tf_cudnn_rnn._cli import checkpoint
+from tf_cudnn_rnn._files import checkpoint
 from tf_cudnn_rnn._formats import bundle
 
 ARRAY = b"model/_functional/_operations/2/cell/kernel/.ATTRIBUTES/VARIABLE_VALUE"

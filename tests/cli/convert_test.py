@@ -18,12 +18,15 @@ from tests.reference import judge
 from tests.weights import golden, hostile
 from tf_cudnn_rnn import weights
 from tf_cudnn_rnn._cli import formats, replacing
+from tf_cudnn_rnn._files import kinds, readers
 from tf_cudnn_rnn._formats import hdf5, onnx_file
+from tf_cudnn_rnn._formats import torch as torch_format
 
 # What each format needs to be read again, beside its file.
 OPTIONS = {
     "params": (),
     "canonical": (),
+    "runtime": (),
     "torch": (),
     "keras": (),
     "keras-cudnn": ("--from", "keras-cudnn"),
@@ -40,7 +43,7 @@ def write_params(path, canonical) -> None:
 
 
 def read_params(path) -> weights.Canonical:
-    return formats.FORMATS["params"].read(formats.Kind.NPZ, str(path), None)
+    return readers.READERS["params"].read(kinds.Kind.NPZ, str(path), None)
 
 
 def merged(canonical: weights.Canonical) -> weights.Canonical:
@@ -53,7 +56,7 @@ def merged(canonical: weights.Canonical) -> weights.Canonical:
 
 
 def test_every_format_is_tested():
-    assert set(OPTIONS) | {"checkpoint"} == set(formats.FORMATS)
+    assert set(OPTIONS) | {"checkpoint"} == set(formats.FORMATS) == set(readers.READERS)
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -230,7 +233,7 @@ def huge_safetensors(path) -> None:
 
 def test_weights_too_large_for_onnx_are_not_read(run, tmp_path, monkeypatch):
     huge_safetensors(tmp_path / "a.safetensors")
-    monkeypatch.setattr(weights, "from_torch", lambda *_, **__: pytest.fail("They were read."))
+    monkeypatch.setattr(torch_format, "from_torch", lambda *_, **__: pytest.fail("They were read."))
     result = run("convert", tmp_path / "a.safetensors", tmp_path / "a.onnx", "--to", "onnx")
     assert result.code == 2
     assert result.err == (
@@ -255,9 +258,9 @@ def test_weights_are_measured_before_they_are_read(
 ):
     onnx = formats.FORMATS["onnx"]._replace(max_bytes=500)
     monkeypatch.setitem(formats.FORMATS, "onnx", onnx)
-    for source, entry in formats.FORMATS.items():
+    for source, entry in readers.READERS.items():
         fail = entry._replace(read=lambda *_: pytest.fail("They were read."))
-        monkeypatch.setitem(formats.FORMATS, source, fail)
+        monkeypatch.setitem(readers.READERS, source, fail)
     result = run("convert", files / name, tmp_path / "a.onnx", "--to", "onnx", *options)
     assert result.code == 2 and "at most 500 bytes for --to onnx" in result.err
 

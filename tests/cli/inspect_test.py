@@ -20,8 +20,8 @@ from tests.cli import bundles, main_test
 from tests.cli.conftest import canonical_of
 from tests.weights import hostile
 from tf_cudnn_rnn import weights
-from tf_cudnn_rnn._cli import checkpoint, contents, inspect
-from tf_cudnn_rnn._cli import files as files_
+from tf_cudnn_rnn._cli import contents, inspect
+from tf_cudnn_rnn._files import checkpoint, kinds
 from tf_cudnn_rnn._formats import saved_model, wire
 
 BOTH = "bidirectional"
@@ -501,7 +501,7 @@ def test_a_negative_projection(run, tmp_path):
 def test_every_field_is_printed_as_text(capsys):
     """Whatever a reader lets through."""
     found = contents.Found("\x1b[1m", "\x1b[2m", "\x1b[3m", direction="\x1b[4m", how="\x1b[5m")
-    inspect._print("\x1b[6m", files_.Kind.NPZ, 3, [found])
+    inspect._print("\x1b[6m", kinds.Kind.NPZ, 3, [found])
     out = capsys.readouterr().out
     assert out.replace("\n", "").isprintable()
     assert all(f"x1b[{digit}m" in out for digit in range(1, 7))

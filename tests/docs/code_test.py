@@ -117,11 +117,25 @@ def weights_in_and_out() -> dict:
     }
 
 
+def runtime_files() -> dict:
+    """The files that a reader of runtime.md has."""
+    safetensors("")
+    arrays, _ = weights.to_torch(random_canonical(weights.Layout("rnn_tanh", 1, 8, 5)))
+    weights.write_safetensors("simple.safetensors", arrays)
+    layers = [
+        keras.layers.GRU(4, return_sequences=True, name=name) for name in ("encoder", "decoder")
+    ]
+    keras.Sequential([keras.Input([None, 3]), *layers]).save("model.keras")
+    legacy_h5("model.h5")
+    return {}
+
+
 # What readers of a page have before its first block: names and files.
 BEFORE = {
     "docs/guide/keras.md": keras_layers,
     "docs/guide/weights.md": weights_in_and_out,
     "docs/migration.md": migration,
+    "docs/runtime.md": runtime_files,
     "docs/start.md": lambda: exported_on_a_gpu() or {},
 }
 

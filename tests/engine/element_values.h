@@ -2,8 +2,10 @@
 #ifndef TESTS_ENGINE_ELEMENT_VALUES_H_
 #define TESTS_ENGINE_ELEMENT_VALUES_H_
 
+#include <cstdint>
 #include <limits>
 #include <type_traits>
+#include <vector>
 
 #include "kernels/engine/elements/elements.h"
 
@@ -21,6 +23,36 @@ double ToDouble(Element element) {
   ComputeType<Element> compute;
   Load(&element, &compute, 1);
   return compute;
+}
+
+// Many at once, in far less time.
+template <typename Element>
+std::vector<Element> FromDoubles(const std::vector<double>& values) {
+  std::vector<ComputeType<Element>> computed(values.begin(), values.end());
+  if constexpr (kElementIsOperand<Element>) {
+    return computed;
+  } else {
+    std::vector<Element> elements(values.size());
+    // A vector without values may have no memory to point into.
+    if (!elements.empty()) {
+      Store(computed.data(), elements.data(),
+            static_cast<int64_t>(elements.size()));
+    }
+    return elements;
+  }
+}
+template <typename Element>
+std::vector<double> ToDoubles(const std::vector<Element>& elements) {
+  if constexpr (kElementIsOperand<Element>) {
+    return {elements.begin(), elements.end()};
+  } else {
+    std::vector<ComputeType<Element>> computed(elements.size());
+    if (!elements.empty()) {
+      Load(elements.data(), computed.data(),
+           static_cast<int64_t>(elements.size()));
+    }
+    return {computed.begin(), computed.end()};
+  }
 }
 
 // Distance from 1 to the next number.

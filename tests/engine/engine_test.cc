@@ -221,9 +221,10 @@ std::vector<Draw> DrawsWhere(const std::function<bool(const Draw&)>& wanted) {
 
 // ---- Problems ---------------------------------------------------------------
 
+// Without weights where those of another problem are to be taken.
 template <typename Element>
-reference::Problem MakeProblem(const Case& sizes, CellMode mode,
-                               uint64_t seed) {
+reference::Problem MakeProblem(const Case& sizes, CellMode mode, uint64_t seed,
+                               bool with_weights = true) {
   reference::Problem p;
   RnnDescriptor& d = p.descriptor;
   d.mode = mode;
@@ -258,9 +259,7 @@ reference::Problem MakeProblem(const Case& sizes, CellMode mode,
     p.round = [](double value) { return ToDouble(FromDouble<Element>(value)); };
   }
   const auto values = [&](int64_t count, double bound) {
-    reference::Vector result = random.Reals(count, -bound, bound);
-    for (double& value : result) value = ToDouble(FromDouble<Element>(value));
-    return result;
+    return ToDoubles(FromDoubles<Element>(random.Reals(count, -bound, bound)));
   };
   ParamsLayout layout;
   EXPECT_TRUE(ParamsLayout::Create(d, &layout).ok());
@@ -273,6 +272,7 @@ reference::Problem MakeProblem(const Case& sizes, CellMode mode,
   p.dy = values(sizes.T * sizes.B * sizes.D * P, 1);
   p.dh_n = values(states * P, 1);
   p.dc_n = values(c_size, 1);
+  if (!with_weights) return p;
   p.params.resize(layout.size());
   // Sums of any depth come out about equally large.
   const auto fill = [&](const Region& region) {
@@ -367,8 +367,6 @@ struct RunOptions {
   bool inference = false;         // Forward alone, and without reserve
   bool prepared_weights = false;  // before Forward
   int backward_runs = 1;
-  // In place of params; what these do not have is zero in the problem.
-  bool keras_weights = false;
 };
 
 // Dense, time-major and with gradients of params, whatever the options.
@@ -379,12 +377,57 @@ struct Results {
   std::vector<Element> reserve;
 };
 
+// The weights of a problem, and of all others that have the same: converting
+// them can take longer than a run.
+template <typename Element>
+class EngineWeights {
+ public:
+  // With `keras_weights`, in place of params; what they do not have is zero in
+  // the problem.
+  EngineWeights(const reference::Problem& problem, bool keras_weights)
+      : params_(FromDoubles<Element>(problem.params)),
+        keras_weights_(keras_weights),
+        keras_{MakeKeras(KerasKernelSize(problem.descriptor)),
+               MakeKeras(KerasRecurrentKernelSize(problem.descriptor)),
+               MakeKeras(KerasBiasSize(problem.descriptor))} {
+    if (!keras_weights) return;
+    ForEachKerasWeight(problem.descriptor,
+                       [&](int tensor, int64_t index, int64_t place) {
+                         keras_[tensor][index] = params_[place];
+                       });
+  }
+
+  Weights<const Element> values() const {
+    Weights<const Element> weights;
+    if (keras_weights_) {
+      weights.keras = {keras_[0].data(), keras_[1].data(), keras_[2].data()};
+    } else {
+      weights.params = params_.data();
+    }
+    return weights;
+  }
+  bool keras_weights() const { return keras_weights_; }
+  int64_t params_size() const { return params_.size(); }
+  int64_t keras_size(int tensor) const { return keras_[tensor].size(); }
+
+ private:
+  Guarded<Element> MakeKeras(int64_t size) const {
+    return Guarded<Element>(keras_weights_ ? size : 0);
+  }
+
+  Guarded<Element> params_;
+  const bool keras_weights_;
+  Guarded<Element> keras_[3];
+};
+
 template <typename Element>
 class EngineRun {
  public:
-  EngineRun(const reference::Problem& problem, RunOptions options)
+  EngineRun(const reference::Problem& problem,
+            const EngineWeights<Element>& weights, RunOptions options)
       : p_(problem),
         d_(problem.descriptor),
+        weights_(weights),
         options_(options),
         lengths_(problem.lengths.begin(), problem.lengths.end()),
         sequences_(MakeSequences(problem.max_time, lengths_)),
@@ -399,26 +442,17 @@ class EngineRun {
         c0_(Arranged(p_.c0, c_features(), c_strides_)),
         dh_n_(Arranged(p_.dh_n, h_features(), h_strides_)),
         dc_n_(Arranged(p_.dc_n, c_features(), c_strides_)),
-        params_(Converted(p_.params)),
         y_(x_rows() * y_features()),
         h_n_(h0_.size()),
         c_n_(c0_.size()),
         dx_(x_.size()),
         dh0_(h0_.size()),
         dc0_(c0_.size()),
-        dparams_(params_.size()),
-        keras_{MakeKeras(KerasKernelSize(d_)),
-               MakeKeras(KerasRecurrentKernelSize(d_)),
-               MakeKeras(KerasBiasSize(d_))},
-        keras_gradients_{MakeKeras(keras_[0].size()),
-                         MakeKeras(keras_[1].size()),
-                         MakeKeras(keras_[2].size())},
-        reserve_(ReserveSize()) {
-    if (!options_.keras_weights) return;
-    ForEachKerasWeight(d_, [&](int tensor, int64_t index, int64_t place) {
-      keras_[tensor][index] = params_[place];
-    });
-  }
+        dparams_(weights_.params_size()),
+        keras_gradients_{Guarded<Element>(weights_.keras_size(0)),
+                         Guarded<Element>(weights_.keras_size(1)),
+                         Guarded<Element>(weights_.keras_size(2))},
+        reserve_(ReserveSize()) {}
 
   Results<Element> Run(Executor& executor) {
     Forward(executor);
@@ -436,8 +470,9 @@ class EngineRun {
                   y_features() * sizeof(Element));
     });
     const std::vector<Element> y = y_.values();
-    for (int run = 0; run < options_.backward_runs; ++run) {
-      for (Guarded<Element>* out : Gradients()) {
+    Backward(executor);
+    for (int run = 1; run < options_.backward_runs; ++run) {
+      for (Guarded<Element>* out : Gradients()) {  // as they were before
         std::memset(static_cast<void*>(out->data()), kPoison,
                     out->size() * sizeof(Element));
       }
@@ -449,8 +484,8 @@ class EngineRun {
     results.dx = Dense(dx_, p_.max_time, d_.input_size, x_strides_);
     results.dh0 = Dense(dh0_, d_.num_pseudo_layers(), h_features(), h_strides_);
     results.dc0 = Dense(dc0_, d_.num_pseudo_layers(), c_features(), c_strides_);
-    if (options_.keras_weights) {
-      results.dparams.resize(params_.size());
+    if (weights_.keras_weights()) {
+      results.dparams.resize(weights_.params_size());
       ForEachKerasWeight(d_, [&](int tensor, int64_t index, int64_t place) {
         results.dparams[place] = keras_gradients_[tensor][index];
       });
@@ -474,9 +509,6 @@ class EngineRun {
     return outer * strides.outer + b * strides.batch;
   }
 
-  Guarded<Element> MakeKeras(int64_t size) const {
-    return Guarded<Element>(options_.keras_weights ? size : 0);
-  }
   std::vector<Guarded<Element>*> Gradients() {
     std::vector<Guarded<Element>*> gradients = {&dx_, &dh0_, &dc0_, &dparams_};
     for (Guarded<Element>& values : keras_gradients_) {
@@ -492,16 +524,10 @@ class EngineRun {
     return layout.size();
   }
 
-  static std::vector<Element> Converted(const reference::Vector& values) {
-    std::vector<Element> result;
-    for (double value : values) result.push_back(FromDouble<Element>(value));
-    return result;
-  }
-
   // [outer, B, features] in the layout of this run.
   std::vector<Element> Arranged(const reference::Vector& dense,
                                 int64_t features, Strides strides) const {
-    const std::vector<Element> values = Converted(dense);
+    const std::vector<Element> values = FromDoubles<Element>(dense);
     std::vector<Element> result(values.size());
     const int64_t rows =
         features == 0 ? 0 : static_cast<int64_t>(values.size()) / features;
@@ -524,6 +550,7 @@ class EngineRun {
   std::vector<Element> Dense(Guarded<Element>& values, int64_t outer_size,
                              int64_t features, Strides strides) const {
     std::vector<Element> result;
+    result.reserve(values.size());
     for (int64_t i = 0; i < outer_size; ++i) {
       for (int64_t b = 0; b < p_.batch(); ++b) {
         const Element* row = values.data() + Index(i, b, strides);
@@ -541,10 +568,10 @@ class EngineRun {
   }
   void ExpectPaddingIsZero(const std::vector<Element>& dense,
                            int64_t features) const {
+    const Element zero = FromDouble<Element>(0);
     ForEachPadding([&](int64_t t, int64_t b) {
       for (int64_t j = 0; j < features; ++j) {
-        ASSERT_TRUE(SameBits(dense[(t * p_.batch() + b) * features + j],
-                             FromDouble<Element>(0)))
+        ASSERT_TRUE(SameBits(dense[(t * p_.batch() + b) * features + j], zero))
             << "padding of batch row " << b << " at time " << t;
       }
     });
@@ -552,17 +579,8 @@ class EngineRun {
 
   CallDescription Description() const {
     CallDescription call = CallOf<Element>(d_, sequences_);
-    if (options_.keras_weights) call.weight_order = WeightOrder::kKeras;
+    if (weights_.keras_weights()) call.weight_order = WeightOrder::kKeras;
     return call;
-  }
-  rnn::Weights<const Element> Weights() {
-    rnn::Weights<const Element> weights;
-    if (options_.keras_weights) {
-      weights.keras = {keras_[0].data(), keras_[1].data(), keras_[2].data()};
-    } else {
-      weights.params = params_.data();
-    }
-    return weights;
   }
 
   void Forward(Executor& executor) {
@@ -570,7 +588,7 @@ class EngineRun {
     a.x = x_.data();
     a.h0 = h0_.data();
     a.c0 = has_c() ? c0_.data() : nullptr;
-    a.weights = Weights();
+    a.weights = weights_.values();
     a.y = y_.data();
     a.h_n = h_n_.data();
     a.c_n = has_c() ? c_n_.data() : nullptr;
@@ -608,8 +626,8 @@ class EngineRun {
     a.x = x_.data();
     a.h0 = h0_.data();
     a.c0 = has_c() ? c0_.data() : nullptr;
-    a.weights = Weights();
-    if (options_.keras_weights) {
+    a.weights = weights_.values();
+    if (weights_.keras_weights()) {
       a.dweights.keras = {keras_gradients_[0].data(),
                           keras_gradients_[1].data(),
                           keras_gradients_[2].data()};
@@ -641,21 +659,37 @@ class EngineRun {
 
   const reference::Problem& p_;
   const RnnDescriptor& d_;
+  const EngineWeights<Element>& weights_;
   const RunOptions options_;
   const std::vector<int32_t> lengths_;
   const Sequences sequences_;
   const Strides x_strides_, y_strides_, h_strides_, c_strides_;
-  Guarded<Element> x_, dy_, h0_, c0_, dh_n_, dc_n_, params_;
+  Guarded<Element> x_, dy_, h0_, c0_, dh_n_, dc_n_;
   Guarded<Element> y_, h_n_, c_n_, dx_, dh0_, dc0_, dparams_;
-  Guarded<Element> keras_[3], keras_gradients_[3];
+  Guarded<Element> keras_gradients_[3];
   Guarded<Element> reserve_;
   uint64_t dropout_key_ = 0;  // from the reserve
 };
 
 template <typename Element>
 Results<Element> RunEngine(const reference::Problem& problem,
+                           const EngineWeights<Element>& weights,
                            Executor& executor, RunOptions options = {}) {
-  return EngineRun<Element>(problem, options).Run(executor);
+  return EngineRun<Element>(problem, weights, options).Run(executor);
+}
+template <typename Element>
+Results<Element> RunEngine(const reference::Problem& problem,
+                           const EngineWeights<Element>& weights,
+                           RunOptions options = {}) {
+  SerialExecutor executor;
+  return RunEngine(problem, weights, executor, options);
+}
+// With params.
+template <typename Element>
+Results<Element> RunEngine(const reference::Problem& problem,
+                           Executor& executor, RunOptions options = {}) {
+  const EngineWeights<Element> weights(problem, /*keras_weights=*/false);
+  return RunEngine(problem, weights, executor, options);
 }
 template <typename Element>
 Results<Element> RunEngine(const reference::Problem& problem,
@@ -672,10 +706,11 @@ void ExpectNear(const char* name, const std::vector<Element>& values,
   ASSERT_EQ(values.size(), expected.size()) << name;
   double largest = 1;
   for (double value : expected) largest = std::max(largest, std::abs(value));
-  for (size_t i = 0; i < values.size(); ++i) {
+  const reference::Vector numbers = ToDoubles(values);
+  for (size_t i = 0; i < numbers.size(); ++i) {
     // Written so that NaN fails.
-    ASSERT_LE(std::abs(ToDouble(values[i]) - expected[i]), tolerance * largest)
-        << name << '[' << i << "]: " << ToDouble(values[i]) << " instead of "
+    ASSERT_LE(std::abs(numbers[i] - expected[i]), tolerance * largest)
+        << name << '[' << i << "]: " << numbers[i] << " instead of "
         << expected[i];
   }
 }
@@ -683,9 +718,9 @@ void ExpectNear(const char* name, const std::vector<Element>& values,
 template <typename Element>
 void ExpectAgreesWithReference(const reference::Problem& problem,
                                const Results<Element>& results,
-                               const RunOptions& options) {
+                               bool keras_weights = false) {
   auto [outputs, gradients] = reference::Run(problem);
-  if (options.keras_weights) {
+  if (keras_weights) {
     gradients.dparams = WhatKerasHas(problem.descriptor, gradients.dparams);
   }
   const double tolerance = Tolerance<Element>(problem);
@@ -712,13 +747,6 @@ void ExpectSameResults(const Results<Element>& a, const Results<Element>& b) {
   EXPECT_TRUE(SameBits(a.dc0, b.dc0));
   EXPECT_TRUE(SameBits(a.dparams, b.dparams));
   EXPECT_TRUE(SameBits(a.reserve, b.reserve));
-}
-
-template <typename Element>
-reference::Vector ToDoubles(const std::vector<Element>& values) {
-  reference::Vector result;
-  for (Element value : values) result.push_back(ToDouble(value));
-  return result;
 }
 
 // The same bits; or nearly the same values, each within the tolerance of what
@@ -754,13 +782,7 @@ void WithElement(ElementType type, Function function) {
 
 class EngineTest : public testing::TestWithParam<Draw> {
  protected:
-  static RunOptions Options() {
-    RunOptions options;
-    options.keras_weights = GetParam().keras_weights;
-    return options;
-  }
-
-  // The body, as a function of Element{} and the draw's problem.
+  // The body, as a function of Element{}, the draw's problem and its weights.
   template <typename Body>
   static void ForDraw(Body body) {
     const Draw& draw = GetParam();
@@ -770,7 +792,9 @@ class EngineTest : public testing::TestWithParam<Draw> {
       if (draw.keras_weights) {
         problem.params = WhatKerasHas(problem.descriptor, problem.params);
       }
-      body(element, problem);
+      const EngineWeights<decltype(element)> weights(problem,
+                                                     draw.keras_weights);
+      body(element, problem, weights);
     });
   }
 
@@ -798,72 +822,61 @@ INSTANTIATE_TEST_SUITE_P(
     testing::ValuesIn(DrawsWhere([](const Draw&) { return true; })), DrawName);
 
 TEST_P(EngineTest, AgreesWithTheReference) {
-  ForDraw([](auto element, const reference::Problem& problem) {
-    using Element = decltype(element);
-    const RunOptions options = Options();
-    ExpectAgreesWithReference(problem, RunEngine<Element>(problem, options),
-                              options);
+  ForDraw([](auto /*element*/, const auto& problem, const auto& weights) {
+    ExpectAgreesWithReference(problem, RunEngine(problem, weights),
+                              GetParam().keras_weights);
   });
 }
 
-TEST_P(EngineTest, BitsDoNotDependOnThreads) {
-  ForDraw([](auto element, const reference::Problem& problem) {
+// Each run differs from the first in what its trace says.
+TEST_P(EngineTest, EveryWayToRunGivesTheSameBits) {
+  ForDraw([](auto element, const auto& problem, const auto& weights) {
     using Element = decltype(element);
-    const RunOptions options = Options();
-    const Results<Element> serial = RunEngine<Element>(problem, options);
+    const Results<Element> expected = RunEngine(problem, weights);
     for (int num_threads : {2, 3, 7}) {
       SCOPED_TRACE(testing::Message() << num_threads << " threads");
       ThreadsExecutor executor(num_threads);
-      ExpectSameResults(RunEngine<Element>(problem, executor, options), serial);
-      // Or this test would show nothing.
+      ExpectSameResults(RunEngine(problem, weights, executor), expected);
+      // Or this would show nothing.
       if (std::string(GetParam().sizes.name) == "hundreds") {
         EXPECT_GT(executor.runs(), problem.max_time);
       }
     }
-    ReverseExecutor executor;
-    ExpectSameResults(RunEngine<Element>(problem, executor, options), serial);
-  });
-}
-
-TEST_P(EngineTest, BitsDoNotDependOnLayout) {
-  ForDraw([](auto element, const reference::Problem& problem) {
-    using Element = decltype(element);
-    RunOptions options = Options();
-    const Results<Element> results = RunEngine<Element>(problem, options);
-    options.time_major = false;
-    ExpectSameResults(RunEngine<Element>(problem, options), results);
-  });
-}
-
-TEST_P(EngineTest, BackwardTwiceGivesTheSameBits) {
-  ForDraw([](auto element, const reference::Problem& problem) {
-    using Element = decltype(element);
-    RunOptions options = Options();
-    const Results<Element> results = RunEngine<Element>(problem, options);
-    options.backward_runs = 2;
-    ExpectSameResults(RunEngine<Element>(problem, options), results);
-  });
-}
-
-TEST_P(EngineTest, PreparedWeightsGiveTheSameBits) {
-  ForDraw([](auto element, const reference::Problem& problem) {
-    using Element = decltype(element);
-    RunOptions options = Options();
-    const Results<Element> results = RunEngine<Element>(problem, options);
-    options.prepared_weights = true;
-    ExpectSameResults(RunEngine<Element>(problem, options), results);
-    ThreadsExecutor executor(3);
-    ExpectSameResults(RunEngine<Element>(problem, executor, options), results);
-  });
-}
-
-TEST_P(EngineTest, InferenceGivesTheBitsOfTraining) {
-  ForDraw([](auto element, const reference::Problem& problem) {
-    using Element = decltype(element);
-    RunOptions options = Options();
-    const Results<Element> results = RunEngine<Element>(problem, options);
-    options.inference = true;
-    ExpectSameOutputs(RunEngine<Element>(problem, options), results);
+    {
+      SCOPED_TRACE("the last task first");
+      ReverseExecutor executor;
+      ExpectSameResults(RunEngine(problem, weights, executor), expected);
+    }
+    {
+      SCOPED_TRACE("batch-major tensors");
+      RunOptions batch_major;
+      batch_major.time_major = false;
+      ExpectSameResults(RunEngine(problem, weights, batch_major), expected);
+    }
+    {
+      SCOPED_TRACE("Backward twice");
+      RunOptions twice;
+      twice.backward_runs = 2;
+      ExpectSameResults(RunEngine(problem, weights, twice), expected);
+    }
+    RunOptions prepared;
+    prepared.prepared_weights = true;
+    {
+      SCOPED_TRACE("prepared weights");
+      ExpectSameResults(RunEngine(problem, weights, prepared), expected);
+    }
+    {
+      SCOPED_TRACE("weights prepared and used by 3 threads");
+      ThreadsExecutor executor(3);
+      ExpectSameResults(RunEngine(problem, weights, executor, prepared),
+                        expected);
+    }
+    {
+      SCOPED_TRACE("inference");
+      RunOptions inference;
+      inference.inference = true;
+      ExpectSameOutputs(RunEngine(problem, weights, inference), expected);
+    }
   });
 }
 
@@ -877,35 +890,38 @@ INSTANTIATE_TEST_SUITE_P(SeveralRows, EngineRowsTest,
                          DrawName);
 
 TEST_P(EngineRowsTest, NeitherValuesNorLengthsOfOtherRowsMatter) {
-  ForDraw([](auto element, const reference::Problem& problem) {
+  ForDraw([](auto element, const auto& problem, const auto& weights) {
     using Element = decltype(element);
-    const RunOptions options = Options();
-    const Results<Element> before = RunEngine<Element>(problem, options);
+    const Results<Element> before = RunEngine(problem, weights);
     const int64_t T = problem.max_time;
     const int64_t B = problem.batch();
     const int64_t LD = problem.descriptor.num_pseudo_layers();
     Case sizes = GetParam().sizes;
     sizes.lengths = Lengths::kRagged;
-    const reference::Problem other =
-        MakeProblem<Element>(sizes, GetParam().mode, /*seed=*/2);
+    const reference::Problem other = MakeProblem<Element>(
+        sizes, GetParam().mode, /*seed=*/2, /*with_weights=*/false);
+    reference::Problem p = other;
+    p.params = problem.params;
+    p.dropout_key = problem.dropout_key;
+    const auto copy_row = [&](const reference::Problem& from, int64_t b) {
+      CopyBatchRow(from.x, T, B, b, &p.x);
+      CopyBatchRow(from.dy, T, B, b, &p.dy);
+      CopyBatchRow(from.h0, LD, B, b, &p.h0);
+      CopyBatchRow(from.c0, LD, B, b, &p.c0);
+      CopyBatchRow(from.dh_n, LD, B, b, &p.dh_n);
+      CopyBatchRow(from.dc_n, LD, B, b, &p.dc_n);
+    };
     const std::vector<int64_t> empty(B, 0), full(B, T);
     for (const auto* lengths : {&empty, &other.lengths, &full}) {
       for (int64_t b : std::set<int64_t>{0, B / 2, B - 1}) {
         SCOPED_TRACE(testing::Message()
                      << "batch row " << b << ", lengths of others "
                      << testing::PrintToString(*lengths));
-        reference::Problem p = other;
-        p.params = problem.params;
-        p.dropout_key = problem.dropout_key;
         p.lengths = *lengths;
         p.lengths[b] = problem.lengths[b];
-        CopyBatchRow(problem.x, T, B, b, &p.x);
-        CopyBatchRow(problem.dy, T, B, b, &p.dy);
-        CopyBatchRow(problem.h0, LD, B, b, &p.h0);
-        CopyBatchRow(problem.c0, LD, B, b, &p.c0);
-        CopyBatchRow(problem.dh_n, LD, B, b, &p.dh_n);
-        CopyBatchRow(problem.dc_n, LD, B, b, &p.dc_n);
-        const Results<Element> after = RunEngine<Element>(p, options);
+        copy_row(problem, b);
+        const Results<Element> after = RunEngine(p, weights);
+        copy_row(other, b);
         const auto expect_same_row = [&](const char* name, const auto& now,
                                          const auto& then, int64_t outer_size) {
           EXPECT_TRUE(SameBits(BatchRow(now, outer_size, B, b),
@@ -932,17 +948,16 @@ INSTANTIATE_TEST_SUITE_P(SeveralRows, EngineRowTest,
                          DrawName);
 
 TEST_P(EngineRowTest, ARowAloneGivesTheSameBitsIfWeightsComeAlike) {
-  ForDraw([](auto element, const reference::Problem& problem) {
+  ForDraw([](auto element, const auto& problem, const auto& weights) {
     using Element = decltype(element);
-    const RunOptions options = Options();
-    const Results<Element> all = RunEngine<Element>(problem, options);
+    const Results<Element> all = RunEngine(problem, weights);
     const int64_t T = problem.max_time;
     const int64_t B = problem.batch();
     const int64_t LD = problem.descriptor.num_pseudo_layers();
     const double tolerance = Tolerance<Element>(problem);
-    for (int64_t b : {int64_t{0}, B / 2, B - 1}) {
+    reference::Problem row = problem;
+    for (int64_t b : std::set<int64_t>{0, B / 2, B - 1}) {
       SCOPED_TRACE(testing::Message() << "batch row " << b);
-      reference::Problem row = problem;
       row.lengths = {problem.lengths[b]};
       row.x = BatchRow(problem.x, T, B, b);
       row.dy = BatchRow(problem.dy, T, B, b);
@@ -950,7 +965,7 @@ TEST_P(EngineRowTest, ARowAloneGivesTheSameBitsIfWeightsComeAlike) {
       row.c0 = BatchRow(problem.c0, LD, B, b);
       row.dh_n = BatchRow(problem.dh_n, LD, B, b);
       row.dc_n = BatchRow(problem.dc_n, LD, B, b);
-      const Results<Element> alone = RunEngine<Element>(row, options);
+      const Results<Element> alone = RunEngine(row, weights);
       const bool same = WeightsComeAlike(row, problem);
       const auto expect_row = [&](const char* name, const auto& a,
                                   const auto& of_all, int64_t outer_size) {
@@ -980,10 +995,9 @@ INSTANTIATE_TEST_SUITE_P(OneDirection, EngineSplitTest,
                          DrawName);
 
 TEST_P(EngineSplitTest, TwoPartsInTurnGiveTheSameBitsIfWeightsComeAlike) {
-  ForDraw([](auto element, const reference::Problem& problem) {
+  ForDraw([](auto element, const auto& problem, const auto& weights) {
     using Element = decltype(element);
-    const RunOptions options = Options();
-    const Results<Element> whole = RunEngine<Element>(problem, options);
+    const Results<Element> whole = RunEngine(problem, weights);
     const int64_t T = problem.max_time;
     const int64_t T1 = T / 3 + 1;
     const auto part = [&](int64_t begin, int64_t end) {
@@ -999,13 +1013,13 @@ TEST_P(EngineSplitTest, TwoPartsInTurnGiveTheSameBitsIfWeightsComeAlike) {
     // Forward from left to right, then backward from right to left.
     reference::Problem first = part(0, T1);
     reference::Problem second = part(T1, T);
-    Results<Element> first_results = RunEngine<Element>(first, options);
+    Results<Element> first_results = RunEngine(first, weights);
     second.h0 = ToDoubles(first_results.h_n);
     second.c0 = ToDoubles(first_results.c_n);
-    const Results<Element> second_results = RunEngine<Element>(second, options);
+    const Results<Element> second_results = RunEngine(second, weights);
     first.dh_n = ToDoubles(second_results.dh0);
     first.dc_n = ToDoubles(second_results.dc0);
-    first_results = RunEngine<Element>(first, options);
+    first_results = RunEngine(first, weights);
 
     const auto joined = [](std::vector<Element> a,
                            const std::vector<Element>& b) {
@@ -1061,9 +1075,7 @@ template <typename Element>
 void ExpectLargeRInPlaceAgrees(const Case& sizes, CellMode mode) {
   SCOPED_TRACE(sizes.name);
   const auto problem = MakeProblem<Element>(sizes, mode, /*seed=*/1);
-  const RunOptions options;
-  ExpectAgreesWithReference(problem, RunEngine<Element>(problem, options),
-                            options);
+  ExpectAgreesWithReference(problem, RunEngine<Element>(problem));
 }
 TEST(EngineLargeWeightsTest, FewRowsAgreeWithTheReference) {
   ExpectLargeRInPlaceAgrees<float>({"chunks", 330, 2, 3, 430}, CellMode::kLstm);
@@ -1107,8 +1119,7 @@ TEST(EngineRandomTest, AnyCombinationAgreesWithTheReference) {
       const auto problem = MakeProblem<Element>(sizes, mode, seed);
       RunOptions options;
       options.time_major = random.Integer(0, 1) == 0;
-      ExpectAgreesWithReference(problem, RunEngine<Element>(problem, options),
-                                options);
+      ExpectAgreesWithReference(problem, RunEngine<Element>(problem, options));
     });
     if (testing::Test::HasFailure()) return;
   }
@@ -1140,15 +1151,14 @@ void ExpectSameBitsOfThreadsWhereForwardPacksNothing() {
                  << B << ", Keras " << keras_weights);
     const Case sizes{"", T, B, 384, 400};
     auto problem = MakeProblem<Element>(sizes, mode, 1);
-    RunOptions options;
     if (keras_weights) {
-      options.keras_weights = true;
       problem.params = WhatKerasHas(problem.descriptor, problem.params);
     }
-    const Results<Element> serial = RunEngine<Element>(problem, options);
+    const EngineWeights<Element> weights(problem, keras_weights);
+    const Results<Element> serial = RunEngine(problem, weights);
     for (int num_threads : {2, 3, 7}) {
       ThreadsExecutor executor(num_threads);
-      ExpectSameResults(RunEngine<Element>(problem, executor, options), serial);
+      ExpectSameResults(RunEngine(problem, weights, executor), serial);
       EXPECT_GT(executor.runs(), T);  // the input product, and each step
     }
   };

@@ -30,10 +30,13 @@ class Guarded {
   Guarded& operator=(const Guarded&) = delete;
 
   Value* data() { return reinterpret_cast<Value*>(bytes_.data() + begin_); }
+  const Value* data() const {
+    return reinterpret_cast<const Value*>(bytes_.data() + begin_);
+  }
   Value& operator[](int64_t i) { return data()[i]; }
   int64_t size() const { return size_; }
 
-  std::vector<Value> values() { return {data(), data() + size_}; }
+  std::vector<Value> values() const { return {data(), data() + size_}; }
 
   // Whether nobody wrote beyond the values.
   bool intact() const {

@@ -203,6 +203,28 @@ class Rnn {
     return values;
   }
 
+  // Adds the products of the weights of a hidden unit and `values` to `sums`,
+  // for each gate one after another. The gates go side by side, or most of the
+  // time would be spent on waiting for the addition before.
+  void AddProducts(const Matrix& weights, int64_t u, const double* values,
+                   Gates* sums) const {
+    std::array<const double*, 4> rows;
+    for (int gate = 0; gate < 4; ++gate) {  // those there are none of: any row
+      const int64_t row = gate < d_.num_gates() ? gate * H_ + u : u;
+      rows[gate] = p_.params.data() + weights.region.offset +
+                   row * weights.region.columns;
+    }
+    Gates added = *sums;
+    for (int64_t j = 0; j < weights.region.columns; ++j) {
+      for (int gate = 0; gate < 4; ++gate) {
+        added[gate] += rows[gate][j] * values[j];
+      }
+    }
+    for (int gate = 0; gate < d_.num_gates(); ++gate) {
+      (*sums)[gate] = added[gate];
+    }
+  }
+
   void RunRow(int64_t layer, int64_t direction, int64_t b, Vector* y,
               Outputs* out) {
     const int64_t k = layer * D_ + direction;
@@ -229,18 +251,13 @@ class Rnn {
         for (int gate = 0; gate < d_.num_gates(); ++gate) {
           const int64_t row = gate * H_ + u;
           input.w_x[gate] = w.bW.At(p_.params, row, 0);
-          if (d_.has_input_weights(layer)) {
-            for (int64_t j = 0; j < in; ++j) {
-              input.w_x[gate] += w.W.At(p_.params, row, j) * x_row[j];
-            }
-          } else {
-            input.w_x[gate] += x_row[u];
-          }
+          if (!d_.has_input_weights(layer)) input.w_x[gate] += x_row[u];
           input.r_h[gate] = w.bR.At(p_.params, row, 0);
-          for (int64_t j = 0; j < P_; ++j) {
-            input.r_h[gate] += w.R.At(p_.params, row, j) * h[j];
-          }
         }
+        if (d_.has_input_weights(layer)) {
+          AddProducts(w.W, u, x_row, &input.w_x);
+        }
+        AddProducts(w.R, u, h, &input.r_h);
         input.h = d_.mode == CellMode::kGru ? h[u] : 0;
         input.c = c[u];
         CellOutput output = CellForward(d_.mode, input);

@@ -215,7 +215,9 @@ def run_target(name: str, options: list[str]) -> None:
 def instrument(atheris) -> None:
     """Counts the lines of all readers, which are loaded already."""
     for module_name, module in list(sys.modules.items()):
-        if not module_name.startswith(("tf_cudnn_rnn._formats.", "tf_cudnn_rnn._cli.")):
+        if not module_name.startswith(
+            ("tf_cudnn_rnn._formats.", "tf_cudnn_rnn._files.", "tf_cudnn_rnn._cli.")
+        ):
             if module_name != "json.decoder":
                 continue
         owners = [module, *(item for item in vars(module).values() if isinstance(item, type))]

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import copy
+import ctypes
 import dataclasses
 import itertools
 import json
@@ -279,7 +280,6 @@ def _params(**values):
 
 
 DAMAGED = {
-    "another format": (_metadata(format="others"), 'do not say "format"'),
     "a later version": (_metadata(version="2"), "a later version needs a later library"),
     "another network": (_metadata(num_units="7"), r"such a network has \d+ params"),
     "no number": (_metadata(num_layers="two"), "do not say what network it is"),
@@ -287,7 +287,6 @@ DAMAGED = {
     "a huge network": (_metadata(num_layers=str(2**62)), "its network is none"),
     "a huge number": (_metadata(num_layers="9" * 30), "do not say what network it is"),
     "a negative number": (_metadata(num_units="-6"), "its network is none"),
-    "no metadata": (lambda header: header.pop("__metadata__") and None, "does not hold one tensor"),
     "two tensors": (
         lambda header: header.update(more=header["params"]),
         "does not hold one tensor",
@@ -298,11 +297,32 @@ DAMAGED = {
     "backwards": (_params(data_offsets=[100, 50]), "but their bytes are"),
     "an overflow": (_params(shape=[2**62]), "but their bytes are"),
     "a negative offset": (_params(data_offsets=[-4, 0]), "is not the JSON"),
-    "an escape": (_metadata(format='tf"'), "is not the JSON"),
-    "deep": (lambda header: "[" * 1000, "is not the JSON"),
-    "nothing": (lambda header: "", "is not the JSON"),
-    "more behind it": (lambda header: json.dumps(header) + "{}", "is not the JSON"),
-    "twice": (lambda header: '{"params":{},"params":{}}', "is not the JSON"),
+    "an escape": (_metadata(rnn_mode='ls"tm'), "is not the JSON"),
+}
+# What does not say that it is a file of a network: Python takes it for anybody's, C refuses it.
+OTHERS = {
+    "another format": (
+        _metadata(format="others"),
+        "it has no network of PyTorch",
+        'do not say "format"',
+    ),
+    "no metadata": (
+        lambda header: header.pop("__metadata__") and None,
+        "it has no network of PyTorch",
+        "does not hold one tensor",
+    ),
+    "deep": (lambda header: "[" * 1000, "has lists in lists of JSON", "is not the JSON"),
+    "nothing": (lambda header: "", "must tell the size of a header", "is not the JSON"),
+    "more behind it": (
+        lambda header: json.dumps(header) + "{}",
+        "is no JSON",
+        "is not the JSON",
+    ),
+    "twice": (
+        lambda header: '{"params":{},"params":{}}',
+        "has the key params twice",
+        "is not the JSON",
+    ),
 }
 
 
@@ -315,6 +335,20 @@ def test_damaged_headers_are_refused(damage, file, tmp_path):
         ValueError, match=f"damaged.safetensors: It is no file of a network: .*{message}"
     ):
         runtime.Network.load(path)
+
+
+@pytest.mark.parametrize("damage", OTHERS)
+def test_files_that_do_not_say_what_they_are(damage, file, tmp_path):
+    change, message, message_in_c = OTHERS[damage]
+    path = tmp_path / "damaged.safetensors"
+    path.write_bytes(_with_header(file.read_bytes(), change))
+    with pytest.raises(ValueError, match=f"damaged.safetensors .*{message}"):
+        runtime.Network.load(path)
+    error = ctypes.create_string_buffer(512)
+    load = ctypes.CDLL(runtime.library_path()).rnn_network_load
+    assert load(os.fsencode(path), 1, ctypes.byref(ctypes.c_void_p()), error) == 3  # RNN_BAD_FILE
+    said = error.value.decode()
+    assert "damaged.safetensors: It is no file of a network" in said and message_in_c in said
 
 
 def test_any_damage_ends_in_an_error(file, tmp_path):
@@ -361,7 +395,7 @@ def test_files_that_cannot_be_read(tmp_path):
         runtime.Network.load(tmp_path / "nowhere.safetensors")
     with pytest.raises(FileNotFoundError, match="nowhere"):
         runtime.Network.load(tmp_path / ("d/" * 300 + "nowhere"))
-    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
+    with pytest.raises(ValueError, match=f"{tmp_path} is a folder with neither"):
         runtime.Network.load(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="pipe must be a file"):
@@ -369,7 +403,7 @@ def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(ValueError, match="null byte"):
         runtime.Network.load(f"{tmp_path / 'pipe'}\0")
     (tmp_path / "other").write_bytes(b"\x89PNG" + bytes(100))
-    with pytest.raises(ValueError, match="other: It is no file of a network"):
+    with pytest.raises(ValueError, match="other is of no kind that is known here"):
         runtime.Network.load(tmp_path / "other")
 
 

@@ -32,6 +32,8 @@ legacy = weights.from_keras_cudnn(weights.read_keras_h5("old.h5")["lstm"], "lstm
 state = weights.from_torch({"weight_ih_l0": np.zeros([128, 16])}, "lstm")
 params: np.ndarray = weights.from_torch("model.safetensors", "gru").params
 back: tuple[str, ...] = weights.to_onnx(one).notes
+loaded = weights.load("model.keras", layer=["a", "b"], rnn_mode="rnn_tanh")
+vector_file = weights.load("a.npz", format="mxnet", num_layers=2, forget_bias=None)
 node = weights.OnnxNode("LSTM", {"hidden_size": 32}, np.zeros(1), np.zeros(1))
 nodes = weights.from_onnx(node), weights.from_onnx([node])
 read = functools.partial(weights.from_keras, rnn_mode="lstm")
@@ -65,6 +67,8 @@ tf_cudnn_rnn.params_size("lstm", 2.5, 32, 16)  # type: ignore[arg-type]
 tf_cudnn_rnn.params_size("lstm", 2, 32, 16, direction="both")  # type: ignore[arg-type]
 weights.to_keras(named)  # type: ignore[arg-type]
 weights.from_cudnn(vector, "lstm", 2, 32, 16, of="biases")  # type: ignore[arg-type]
+weights.load("model.h5", mode="lstm")  # type: ignore[call-arg]
+weights.load("model.h5", format="hdf5")  # type: ignore[arg-type]
 notes = weights.to_torch(canonical).remarks  # type: ignore[attr-defined]
 raw_ops.CudnnRNNV3(0, 0, 0, 0, [1])  # type: ignore[call-arg]
 raw_ops.CudnnRNNParamsSize(num_layers=1, num_units=1, input_size=1)  # type: ignore[call-arg]

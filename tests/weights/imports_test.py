@@ -21,6 +21,7 @@ from tf_cudnn_rnn import weights
 
 folder = pathlib.Path(sys.argv[1])
 canonical = weights.from_torch(folder / "torch" / "lstm.safetensors", "lstm")
+assert weights.load(folder / "torch" / "lstm.safetensors").layout == canonical.layout
 for write in (
     weights.to_cudnn, weights.to_keras, weights.to_keras_cudnn, weights.to_torch, weights.to_onnx,
     weights.to_mxnet, weights.to_cntk, weights.to_tf1_cudnn, weights.to_tf1_lstm_cell,

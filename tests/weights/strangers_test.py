@@ -35,6 +35,22 @@ def test_hostile(name, tmp_path):
     assert len(outcome.message) < 2000, cost
 
 
+# Of HDF5, what costs most: each takes a process.
+FILES = ["h5_bomb_in_a_small_chunk", "h5_of_texts_that_share_their_bytes"]
+FILES += [name for name in hostile.CASES if name.startswith(("npz", "safetensors"))]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_hostile_files_whose_kind_is_told_first(name, tmp_path):
+    attack = hostile.CASES[name](tmp_path)
+    outcome = measured.run(weights.load, attack.arguments[0])
+    cost = f"{outcome.seconds:.2f} s, {outcome.peak_bytes / 1e6:.0f} MB: {outcome.message[:500]}"
+    assert outcome.error in ("ValueError", "OSError"), (outcome.error, cost)
+    assert outcome.seconds < measured.SECONDS, cost
+    assert outcome.peak_bytes < measured.BASE_BYTES + 2 * attack.size, cost
+    assert str(attack.arguments[0]) in outcome.message and len(outcome.message) < 2000, cost
+
+
 @pytest.mark.parametrize("layer", ["00", "9" * 5000, "١", "-1", " 0"])
 def test_names_that_nobody_writes_are_of_other_entries(layer):
     """They are not another spelling of a layer's name."""

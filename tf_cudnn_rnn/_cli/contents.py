@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tf_cudnn_rnn import _library
-from tf_cudnn_rnn._cli import checkpoint, formats, output, tensorflow, variables
-from tf_cudnn_rnn._cli.files import Kind
+from tf_cudnn_rnn._cli import output
+from tf_cudnn_rnn._files import checkpoint, readers, variables
+from tf_cudnn_rnn._files.kinds import Kind
 from tf_cudnn_rnn._formats import (
     hdf5,
     keras_file,
@@ -16,6 +17,7 @@ from tf_cudnn_rnn._formats import (
     onnx,
     onnx_file,
     params_header,
+    runtime_file,
     safetensors,
     saved_model,
     tf1,
@@ -89,7 +91,7 @@ def find(kind: Kind, path: str, shown_path: str) -> tuple[list[Found], int]:
     """Returns everything recurrent in a file, and how many loops it has besides.
 
     Args:
-      kind, path: of the file; see `files.recognise`.
+      kind, path: of the file; see `kinds.recognise`.
       shown_path: what the user called it, for the calls that are recommended.
 
     Raises:
@@ -407,7 +409,7 @@ def _keras_2(path: str, shown_path: str) -> Iterator[Found]:
             if bare in _LEGACY_CLASSES:
                 found.rnn_mode = _LEGACY_CLASSES[bare]
             yield found
-        elif not class_name and _may_be_recurrent(headers) and formats.is_legacy("", headers):
+        elif not class_name and _may_be_recurrent(headers) and readers.is_legacy("", headers):
             found = Found(name, "CuDNNLSTM or CuDNNGRU", layer=name)
             _of_arrays(found, headers, "unidirectional" if len(headers) < 4 else "bidirectional")
             if found.runs:
@@ -509,6 +511,15 @@ def _safetensors(path: str, shown_path: str) -> Iterator[Found]:
     yield from _torch(safetensors.read_safetensors_headers(path), shown_path)
 
 
+def _runtime(path: str, shown_path: str) -> Iterator[Found]:
+    layout, _ = runtime_file.read_header(path)
+    found = Found(runtime_file.ARRAY, "tf_cudnn_rnn.runtime")
+    found.take(layout)
+    call = "import tf_cudnn_rnn.runtime as runtime; runtime.Network.load({})"
+    found.how = _call(call, shown_path)
+    yield found
+
+
 def _npz(path: str, shown_path: str) -> Iterator[Found]:
     headers = npz.read_npz_headers(path)
     yield from _torch(headers, shown_path)
@@ -522,7 +533,7 @@ def _npz(path: str, shown_path: str) -> Iterator[Found]:
         found.how = _convert(shown_path, "model.keras", "keras")
         yield found
         return
-    for name, kind in (("params", "params"), ("parameters", "mxnet"), ("matrix", "cntk")):
+    for kind, name in readers.VECTORS.items():
         if name in headers:
             found = Found(name, f"vector ({kind})")
             found.parameters = _product(headers[name].shape)
@@ -598,7 +609,6 @@ def weights(kind: Kind, path: str, shown_path: str) -> list[Found]:
     """
     if kind is not Kind.SAVED_MODEL or not variables.has_variables(kind, path):
         return []
-    tensorflow.quiet()
     if not _library.has_tensorflow():
         return []
     return list(_parts(kind, path, shown_path, variables.opened(kind, path)))
@@ -611,6 +621,7 @@ _FINDERS: dict[Kind, Callable[[str, str], Iterator[Found | Loop]]] = {
     Kind.KERAS_2_H5: _keras_2,
     Kind.KERAS_3_H5: _keras_3,
     Kind.SAFETENSORS: _safetensors,
+    Kind.RUNTIME: _runtime,
     Kind.NPZ: _npz,
     Kind.CHECKPOINT: _checkpoint,
 }

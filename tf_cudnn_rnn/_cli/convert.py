@@ -5,7 +5,8 @@ import math
 import os
 import textwrap
 
-from tf_cudnn_rnn._cli import files, formats, output, replacing
+from tf_cudnn_rnn._cli import formats, output, replacing, tensorflow
+from tf_cudnn_rnn._files import kinds, readers
 from tf_cudnn_rnn._layout import DIRECTIONS, GATES, INPUT_MODES
 
 
@@ -54,34 +55,20 @@ def _finite(text: str) -> float:
 
 _finite.__name__ = "finite number"
 
-# Of the options that not every format has, what stands for one that is not given.
-_DEFAULTS = {
-    "mode": None,
-    "layers": None,
-    "units": None,
-    "input_size": None,
-    "direction": "unidirectional",
-    "input_mode": "linear_input",
-    "projection": 0,
-    "layer": None,
-    "prefix": None,
-    "scope": None,
-    "to_prefix": "",
-    "forget_bias": 1.0,
-    "without_bias": False,
-}
+# What stands for an option of a writer that is not given.
+_DEFAULTS = {"to_prefix": "", "forget_bias": 1.0, "without_bias": False}
 
 
-def _settle(options: argparse.Namespace, kind: files.Kind, path: str, name: str) -> None:
-    """Gives options that are not there their defaults; UserError if one would change nothing."""
-    used = formats.options_of(kind, path, name) | set(formats.FORMATS[options.to].write_options)
-    given = [option for option in _DEFAULTS if getattr(options, option) is not None]
-    wrong = [f"--{option.replace('_', '-')}" for option in given if option not in used]
-    if wrong:
-        raise output.UserError(
-            f"{', '.join(wrong)} would change nothing when {name} is read from this file and "
-            f"{options.to} is written."
-        )
+def _settle(options: argparse.Namespace, used: set[str], name: str) -> None:
+    """Gives options of writers that are not there their defaults.
+
+    Raises:
+      Mistake: one would change nothing.
+    """
+    used = used | set(formats.FORMATS[options.to].write_options)
+    given = [option for option in formats.OPTIONS if getattr(options, option) is not None]
+    what = f"{name} is read from this file and {options.to} is written"
+    formats.FACE.check_used(given, used, what)
     for option, value in _DEFAULTS.items():
         if option not in given:
             setattr(options, option, value)
@@ -97,16 +84,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--from",
-        dest="source_format",
+        dest="format",
         choices=list(formats.FORMATS),
         metavar="FORMAT",
         help="the format of SRC, if the file does not tell",
     )
     parser.add_argument("--force", action="store_true", help="replace DST if it exists")
     network = parser.add_argument_group("the network, where the file does not tell")
-    network.add_argument("--mode", choices=GATES, metavar="MODE", help=", ".join(GATES))
-    network.add_argument("--layers", type=_positive, metavar="L", help="number of layers")
-    network.add_argument("--units", type=_positive, metavar="H", help="hidden units")
+    modes = ", ".join(GATES)
+    network.add_argument("--mode", dest="rnn_mode", choices=GATES, metavar="MODE", help=modes)
+    network.add_argument(
+        "--layers", dest="num_layers", type=_positive, metavar="L", help="number of layers"
+    )
+    network.add_argument(
+        "--units", dest="num_units", type=_positive, metavar="H", help="hidden units"
+    )
     network.add_argument("--input-size", type=_positive, metavar="I", help="features of the input")
     network.add_argument(
         "--direction",
@@ -120,7 +112,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="M",
         help=f"{', '.join(INPUT_MODES)} (params)",
     )
-    network.add_argument("--projection", type=_positive, metavar="P", help="num_proj of an LSTM")
+    network.add_argument(
+        "--projection", dest="num_proj", type=_positive, metavar="P", help="num_proj of an LSTM"
+    )
     part = parser.add_argument_group("which of several networks, and names")
     part.add_argument(
         "--layer", action="append", metavar="NAME", help="of SRC; several times for a stack"
@@ -153,15 +147,17 @@ def run(options: argparse.Namespace) -> int:
         raise output.UserError(f"DST must end with {endings} for --to {options.to}.")
     # Before minutes are spent.
     replacing.check(options.target, options.force)
-    kind, path = files.recognise(options.source)
-    nbytes = files.size_of(kind, path)
+    tensorflow.quiet()
+    kind, path = kinds.recognise(options.source)
+    nbytes = kinds.size_of(kind, path)
+    choices = formats.choices_of(options)
     with output.progress_of(f"Reading {options.source}", nbytes):
-        name = options.source_format or formats.guess(kind, path, options)
-        _settle(options, kind, path, name)
-        measure = formats.FORMATS[name].measure
-        if measure is not None and target_format.max_bytes is not None:
-            formats.check_size(options.to, measure(kind, path, options))
-        canonical = formats.FORMATS[name].read(kind, path, options)
+        name = options.format or readers.guess(kind, path, choices)
+        _settle(options, readers.choices_of(kind, path, name), name)
+        reader = readers.READERS[name]
+        if reader.measure is not None and target_format.max_bytes is not None:
+            formats.check_size(options.to, reader.measure(kind, path, choices))
+        canonical = reader.read(kind, path, choices)
     weight_bytes = canonical.layout.size * canonical.dtype.itemsize
     with output.progress_of(f"Writing {options.target}", weight_bytes):
         with replacing.replacing(options.target, options.force) as new:

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Sequence
 
 from tf_cudnn_rnn import _program
-from tf_cudnn_rnn._cli import contents, files, output
+from tf_cudnn_rnn._cli import contents, output, tensorflow
+from tf_cudnn_rnn._files import kinds
 from tf_cudnn_rnn._formats import untrusted
 
 EPILOG = """\
@@ -77,12 +78,12 @@ def _print_items(found: list[contents.Found]) -> None:
 
 def _print(
     path: str,
-    kind: files.Kind,
+    kind: kinds.Kind,
     nbytes: int,
     found: list[contents.Found],
     weights: Sequence[contents.Found] = (),
 ) -> None:
-    nothing = "no recurrent op" if kind is files.Kind.SAVED_MODEL else "nothing recurrent"
+    nothing = "no recurrent op" if kind is kinds.Kind.SAVED_MODEL else "nothing recurrent"
     number = output.count(len(found), "recurrent part") if found else nothing
     print(output.wrapped(f"{path}: {kind.value}, {output.size(nbytes)}, {number}"))
     _print_items(found)
@@ -94,8 +95,9 @@ def _print(
 
 def run(options: argparse.Namespace) -> int:
     """Prints what is in a file; returns the exit code."""
-    kind, path = files.recognise(options.path)
-    nbytes = files.size_of(kind, path)
+    tensorflow.quiet()
+    kind, path = kinds.recognise(options.path)
+    nbytes = kinds.size_of(kind, path)
     with output.progress_of(f"Reading {options.path}", nbytes):
         found, loops = contents.find(kind, path, options.path)
         weights = contents.weights(kind, path, options.path)

@@ -75,15 +75,32 @@ def read_safetensors_headers(path: str | os.PathLike[str]) -> dict[str, untruste
         return _headers(file, size, path)
 
 
-def _headers(file: io.BufferedReader, size: int, path: str) -> dict[str, untrusted.ArrayHeader]:
-    """Reads the header of a file: its arrays, in the order in which they come next."""
+def read_metadata(path: str | os.PathLike[str], max_bytes: int) -> dict[str, str]:
+    """Reads the texts about a file, whose header has so many bytes at most.
+
+    Raises:
+      OSError: it cannot be opened.
+      ValueError: its header is damaged, or larger, or it is no such file.
+    """
+    path = os.fspath(path)
+    with untrusted.opened(path) as (file, size):
+        return _read_header(file, _header_size(file, size, path), path, max_bytes)[1]
+
+
+def _header_size(file: io.BufferedReader, size: int, path: str) -> int:
     header_size = int.from_bytes(file.read(8), "little")
     if size < 8 or not 2 <= header_size <= size - 8:
         raise ValueError(
             f"{path} is no safetensors file: its first 8 bytes must tell the size of a header "
             f"within its {size} bytes; they say {header_size}."
         )
-    header = _read_header(file, header_size, path)
+    return header_size
+
+
+def _headers(file: io.BufferedReader, size: int, path: str) -> dict[str, untrusted.ArrayHeader]:
+    """Reads the header of a file: its arrays, in the order in which they come next."""
+    header_size = _header_size(file, size, path)
+    header, _ = _read_header(file, header_size, path)
     data_size = size - 8 - header_size
     arrays = {}
     covered = 0
@@ -108,12 +125,13 @@ def _headers(file: io.BufferedReader, size: int, path: str) -> dict[str, untrust
     return arrays
 
 
-def _read_header(file: io.BufferedReader, size: int, path: str) -> dict[str, Any]:
+def _read_header(
+    file: io.BufferedReader, size: int, path: str, max_bytes: int = untrusted.MAX_JSON_BYTES
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Reads the header that comes next: what it says of each array, and its metadata."""
     what = f"{path} is no safetensors file: its header"
-    if size > untrusted.MAX_JSON_BYTES:
-        raise ValueError(
-            f"{what} has {size} bytes; it must have {untrusted.MAX_JSON_BYTES} at most."
-        )
+    if size > max_bytes:
+        raise ValueError(f"{what} has {size} bytes; it must have {max_bytes} at most.")
     header = untrusted.load_json(file.read(size), what)
     if not isinstance(header, dict):
         raise ValueError(f"{what} is no JSON object.")
@@ -122,7 +140,7 @@ def _read_header(file: io.BufferedReader, size: int, path: str) -> dict[str, Any
         raise ValueError(
             f"{what} must have texts in __metadata__; it has {untrusted.shown(metadata)}."
         )
-    return header
+    return header, metadata
 
 
 def _read_array(file: io.BufferedReader, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:

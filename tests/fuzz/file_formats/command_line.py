@@ -10,6 +10,7 @@ import numpy as np
 
 from tests.fuzz.file_formats.format import refuses, scratch
 from tf_cudnn_rnn._cli import convert, inspect, output
+from tf_cudnn_rnn._files import choices
 from tf_cudnn_rnn._formats import params_header
 
 _MOST_CONVERTED = 3  # parts of a file
@@ -52,7 +53,7 @@ def read(path: str, *options: str) -> str:
     """
     try:
         found = inspected(path)
-    except output.UserError as error:
+    except (output.UserError, choices.Mistake) as error:
         return refuses(error, "")
     except (ValueError, OSError) as error:
         return refuses(error, path)
@@ -67,7 +68,7 @@ def _converted(path: str, options: list[str]) -> str:
     target = scratch("converted.npz")
     try:
         _run("convert", path, target, "--to", "params", "--force", *options)
-    except output.UserError as error:  # which is about the only file there is
+    except (output.UserError, choices.Mistake) as error:  # which is about the only file there is
         return refuses(error, "")
     except (ValueError, OSError) as error:
         return refuses(error, path)

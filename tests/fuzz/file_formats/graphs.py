@@ -2,7 +2,7 @@
 
 from tests.fuzz.file_formats import command_line, protobufs
 from tests.fuzz.file_formats.format import Format, refuses, written
-from tf_cudnn_rnn._cli import variables
+from tf_cudnn_rnn._files import variables
 from tf_cudnn_rnn._formats import onnx, onnx_file, saved_model
 
 _RECURRENT = frozenset((*variables.CUDNN_OPS, variables.OWN_OP, variables.KERAS_OP))

@@ -1,9 +1,14 @@
-"""The runtime's files, read whole by its library in C++; the reference of safetensors judges."""
+"""The runtime's files, read whole by its library in C++, and in Python.
+
+The reference of safetensors judges.
+"""
 
 import numpy as np
 import safetensors
 
+from tests.fuzz.file_formats import command_line
 from tests.fuzz.file_formats.format import Format, Process, refuses, written
+from tf_cudnn_rnn import weights
 
 _MOST = 1000  # units of a network that is run
 
@@ -13,9 +18,21 @@ def _read(content: bytes, seed: str) -> str:
 
     path = written(content, "model.safetensors")
     try:
+        command_line.inspected(path)
+    except (ValueError, OSError) as error:
+        refuses(error, path)
+    canonical = None
+    try:
+        canonical = weights.load(path)
+    except (ValueError, OSError) as error:
+        refuses(error, path)
+    try:
         network = runtime.Network.load(path)
     except (ValueError, OSError) as error:
         return refuses(error, path)
+    # The reader in Python is the stricter one, of JSON and of what tensors may be called.
+    if canonical is not None:
+        assert canonical.layout == network.layout
     ((name, entry),) = safetensors.deserialize(content)
     assert (name, entry["shape"]) == ("params", [network.layout.size])
     assert len(entry["data"]) == network.layout.size * network.dtype.itemsize

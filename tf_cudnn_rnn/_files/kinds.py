@@ -7,8 +7,7 @@ import pathlib
 import re
 import zipfile
 
-from tf_cudnn_rnn._cli import output
-from tf_cudnn_rnn._formats import hdf5, untrusted
+from tf_cudnn_rnn._formats import hdf5, runtime_file, untrusted
 
 _DATA = re.compile(r"\.data-\d{5}-of-\d{5}$")
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -52,6 +51,7 @@ class Kind(enum.Enum):
     KERAS_2_H5 = "HDF5 file of Keras"
     KERAS_3_H5 = "weights of Keras 3"
     SAFETENSORS = "safetensors file"
+    RUNTIME = "file of tf_cudnn_rnn.runtime"
     ONNX = "ONNX model"
     NPZ = "NumPy file"
 
@@ -79,26 +79,28 @@ def recognise(path: str) -> tuple[Kind, str]:
         if begin.startswith(b"PK"):
             return _zip(path, untrusted.open_zip(file, size, path)), path
     name = os.path.basename(path)
+    if runtime_file.is_one(path):  # whatever it is called
+        return Kind.RUNTIME, path
     if begin.startswith(_HDF5):
         return Kind.KERAS_3_H5 if hdf5.is_of_keras_3(path) else Kind.KERAS_2_H5, path
     if begin.startswith(b"\x80") and name.endswith((".pt", ".pth", ".bin", ".pkl", ".ckpt")):
-        raise output.UserError(f"{path} {_PICKLE}")
+        raise ValueError(f"{path} {_PICKLE}")
     # A header's size may look like anything; what follows it does not.
     is_safetensors = name.endswith(".safetensors") and begin[8:9] == b"{"
     if (other := _other(begin)) and not is_safetensors:
-        raise output.UserError(f"{path} is {other}. It must be {_KNOWN}.")
+        raise ValueError(f"{path} is {other}. It must be {_KNOWN}.")
     if name.endswith(".safetensors"):
         return Kind.SAFETENSORS, path
     if name.endswith(".onnx"):
         return Kind.ONNX, path
     if name.endswith(".pb"):
         if name != "saved_model.pb":
-            raise output.UserError(
+            raise ValueError(
                 f"{path} is a protocol buffer, of a frozen graph perhaps, which does not tell what "
                 f"its weights are. It must be a SavedModel's saved_model.pb, or {_KNOWN}."
             )
         return Kind.SAVED_MODEL, path
-    raise output.UserError(f"{path} is {_unknown(begin)}. It must be {_KNOWN}.")
+    raise ValueError(f"{path} is {_unknown(begin)}. It must be {_KNOWN}.")
 
 
 def _other(begin: bytes) -> str | None:
@@ -136,7 +138,7 @@ def _folder(path: str) -> tuple[Kind, str]:
         # A name in this folder; a path could lead anywhere.
         if match and os.path.exists(os.path.join(path, f"{match[1]}.index")):
             return Kind.CHECKPOINT, os.path.join(path, match[1])
-    raise output.UserError(
+    raise ValueError(
         f"{path} is a folder with neither a saved_model.pb nor a checkpoint in it; it must be "
         f"{_KNOWN}."
     )
@@ -149,10 +151,10 @@ def _zip(path: str, archive: zipfile.ZipFile) -> Kind:
     if names and all(name.endswith(".npy") for name in names):
         return Kind.NPZ
     if any(name.endswith("data.pkl") for name in names):
-        raise output.UserError(f"{path} {_PICKLE}")
+        raise ValueError(f"{path} {_PICKLE}")
     first = ", ".join(map(untrusted.shown, names[:4])) or "nothing"
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    raise output.UserError(f"{path} is a zip archive of {first}{more}. It must be {_KNOWN}.")
+    raise ValueError(f"{path} is a zip archive of {first}{more}. It must be {_KNOWN}.")
 
 
 def size_of(kind: Kind, path: str) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tf_cudnn_rnn import _library
-from tf_cudnn_rnn._cli import files, tensorflow
+from tf_cudnn_rnn._files import kinds
 from tf_cudnn_rnn._formats import bundle, untrusted, wire
 from tf_cudnn_rnn._types import Array
 
@@ -90,7 +90,6 @@ class Variables(Mapping[str, Array]):
           ImportError: there is no TensorFlow.
           ValueError: it cannot be read.
         """
-        tensorflow.quiet()
         if not _library.has_tensorflow():
             raise _library.needs_tensorflow("A checkpoint")
         import tensorflow as tf
@@ -101,7 +100,7 @@ class Variables(Mapping[str, Array]):
             self._reader = tf.train.load_checkpoint(path)
             self._shapes = self._reader.get_variable_to_shape_map()
             self._dtypes = self._reader.get_variable_to_dtype_map()
-        self._size = files.size_of(files.Kind.CHECKPOINT, path)
+        self._size = kinds.size_of(kinds.Kind.CHECKPOINT, path)
 
     @property
     def shapes(self) -> dict[str, list[int]]:

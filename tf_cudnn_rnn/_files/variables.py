@@ -5,8 +5,9 @@ import dataclasses
 import os
 from typing import Any, NamedTuple
 
-from tf_cudnn_rnn._cli import checkpoint, output
-from tf_cudnn_rnn._cli.files import Kind
+from tf_cudnn_rnn._files import checkpoint
+from tf_cudnn_rnn._files.choices import Mistake
+from tf_cudnn_rnn._files.kinds import Kind
 from tf_cudnn_rnn._formats import checkpoint as checkpoint_format
 from tf_cudnn_rnn._formats import saved_model, untrusted
 from tf_cudnn_rnn._layout import Layout
@@ -55,11 +56,11 @@ def opened(kind: Kind, path: str) -> checkpoint.Variables:
 
     Raises:
       ImportError: there is no TensorFlow.
-      UserError: a SavedModel has no variables.
+      Mistake: a SavedModel has no variables.
       ValueError: they cannot be read.
     """
     if not has_variables(kind, path):
-        raise output.UserError(
+        raise Mistake(
             f"{os.path.dirname(path) or '.'} is a SavedModel without variables: there is no "
             f"{prefix_of(kind, path)}.index. Its weights, if any, are constants of the graph, "
             "which are not read."
@@ -68,7 +69,7 @@ def opened(kind: Kind, path: str) -> checkpoint.Variables:
 
 
 def find(kind: Kind, path: str, variables: checkpoint.Variables) -> dict[str, Part]:
-    """The recurrent parts, by the name that `convert --layer` takes.
+    """The recurrent parts, by the name that chooses one.
 
     That is the layer's name, below those of its models, or the path in the checkpoint of one
     that has none of its own. A checkpoint without objects, as TensorFlow 1 writes it, has none.
