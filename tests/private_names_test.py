@@ -82,6 +82,8 @@ READ_BY_OTHERS = {
         "_cli": "lets a command fail",
         "_program": "tests who starts the command line",
     },
+    "tests/cli/readers.py": {"_cli": "calls a command where there may be no TensorFlow"},
+    "tests/cli/strangers_test.py": {"_files": "opens a checkpoint that `inspect` would refuse too"},
     "tests/docs/troubleshooting_test.py": {
         "_FOLDER": "pretends that the runtime was not built",
         "_library": "has messages of other installations",

@@ -4,6 +4,7 @@ Nothing is built of it: a config is JSON, and weights are arrays in HDF5.
 """
 
 import contextlib
+import math
 import os
 import pathlib
 import re
@@ -21,6 +22,9 @@ _CONFIG = "config.json"
 _METADATA = "metadata.json"
 _WEIGHTS = "model.weights.h5"
 _PIECE = 1 << 20
+_MAX_PACKED = 1 << 18  # bytes of JSON, besides those of the file
+_MAX_METADATA = 1 << 12  # three short texts
+_MAX_ALL_HEADERS = 1 << 20  # bytes; one has some 300
 _HEADER = "header"
 _CELL = re.compile(
     r"(?P<layer>.+?)(?:/(?P<way>forward_layer|backward_layer))?/cell/vars/(?P<index>[0-2])"
@@ -46,10 +50,16 @@ def _pieces(path: str, name: str) -> Iterator[bytes]:
                 yield piece
 
 
-def _read_json(path: str, name: str) -> Any:
+def _read_json(path: str, name: str, most: int) -> Any:
+    """Reads JSON of at most so many bytes."""
     content = bytearray()
     for piece in _pieces(path, name):
         content += piece
+        if len(content) > most:
+            raise ValueError(
+                f"{name} in {path} must unpack to at most {most} bytes of JSON; it has more. If "
+                "it is to be trusted, write the file without compression."
+            )
         if len(content) > untrusted.MAX_JSON_BYTES:
             break  # which load_json refuses
     return untrusted.load_json(bytes(content), f"{name} in {path}")
@@ -63,29 +73,29 @@ def read_config(path: str | os.PathLike[str]) -> tuple[Any, str]:
       ValueError: it is no such file, or is damaged.
     """
     path = os.fspath(path)
-    config = _read_json(path, _CONFIG)
     version = ""
     with contextlib.suppress(ValueError):
-        metadata = _read_json(path, _METADATA)
+        metadata = _read_json(path, _METADATA, _MAX_METADATA)
         if isinstance(metadata, dict) and isinstance(metadata.get("keras_version"), str):
             version = untrusted.shown(metadata["keras_version"])
-    return config, version
+    # Keras does not pack it; and a few bytes could unpack to what takes much memory.
+    return _read_json(path, _CONFIG, untrusted.stored_bytes(path) + _MAX_PACKED), version
 
 
 @contextlib.contextmanager
-def _weights_of(path: str) -> Iterator[str]:
-    """The HDF5 file of a model, which in a `.keras` file is packed: yields its path."""
+def _weights_of(path: str) -> Iterator[tuple[str, str | None]]:
+    """The HDF5 file of a model: yields its path, and that of the archive that it is packed in."""
     with untrusted.opened(path) as (file, _):
         is_packed = file.read(2) == b"PK"
     if not is_packed:
-        yield path
+        yield path, None
         return
     with tempfile.TemporaryDirectory() as folder:
         unpacked = pathlib.Path(folder) / _WEIGHTS
         with open(unpacked, "wb") as file:
             file.writelines(_pieces(path, _WEIGHTS))
         try:
-            yield str(unpacked)
+            yield str(unpacked), path
         except ValueError as error:
             text = str(error).replace(str(unpacked), f"{_WEIGHTS} in {path}")
             raise ValueError(text) from error
@@ -105,14 +115,14 @@ def read_arrays(
       OSError: it cannot be opened.
       ValueError: it is no such file, or is damaged.
     """
-    with _weights_of(os.fspath(path)) as weights:
-        return hdf5.read_arrays(weights, names)
+    with _weights_of(os.fspath(path)) as (weights, archive):
+        return hdf5.read_arrays(weights, names, archive)
 
 
 def read_array_headers(path: str | os.PathLike[str]) -> dict[str, untrusted.ArrayHeader]:
     """Reads what `read_arrays` would, but for the arrays: their types and shapes."""
-    with _weights_of(os.fspath(path)) as weights:
-        return hdf5.read_array_headers(weights)
+    with _weights_of(os.fspath(path)) as (weights, archive):
+        return hdf5.read_array_headers(weights, archive)
 
 
 class Named(NamedTuple):
@@ -205,12 +215,27 @@ def networks(arrays: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The layers tf_cudnn_rnn.keras.CudnnRNN among the arrays of a file, by path.
 
     Their arrays go by the names in docs/guide/weights.md, of which "header" tells the network.
+
+    Raises:
+      ValueError: the headers are long.
     """
     found: dict[str, dict[str, Any]] = {}
     for name, array in arrays.items():
         if match := _NETWORK.fullmatch(name):
             found.setdefault(match["layer"], {})[match["name"]] = array
-    return {path: named for path, named in found.items() if _HEADER in named}
+    found = {path: named for path, named in found.items() if _HEADER in named}
+    nbytes = sum(_nbytes(named[_HEADER]) for named in found.values())
+    if nbytes > _MAX_ALL_HEADERS:
+        raise ValueError(
+            f"The headers of all CudnnRNN layers must have at most {_MAX_ALL_HEADERS} bytes; they "
+            f"have {nbytes}."
+        )
+    return found
+
+
+def _nbytes(array: Any) -> int:
+    """Of an array or its header."""
+    return int(math.prod(array.shape)) * int(array.dtype.itemsize)
 
 
 def header_names(paths: Iterable[str]) -> list[str]:
