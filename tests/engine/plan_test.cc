@@ -461,8 +461,8 @@ TEST(PlanTest, BitsDoNotDependOnLengths) {
   });
 }
 
-// What the passes rely on: R that steps use again is there before the first,
-// and nothing packs it in parts in its turn.
+// What the passes rely on (route.h): R that steps use again is there before the
+// first, and nothing packs it in parts in its turn.
 TEST(PlanTest, RIsPackedInItsTurnByOneStepAlone) {
   ForCalls([](const Sizes& sizes, const KernelShape& kernels) {
     const Plans plans(sizes, kernels);
@@ -473,6 +473,57 @@ TEST(PlanTest, RIsPackedInItsTurnByOneStepAlone) {
       EXPECT_EQ(plans.sequences.num_steps(), 1);
     }
   });
+}
+
+// The rest of it: a pass has no other way for these operands.
+TEST(PlanTest, RoutesThatAPassDoesNotKnowNeverCome) {
+  ForCalls([](const Sizes& sizes, const KernelShape& kernels) {
+    const Plans plans(sizes, kernels);
+    const BackwardPlan& backward = plans.backward;
+    for (const OperandPlan& b :
+         {backward.input_weights.first, backward.recurrent_weights}) {
+      EXPECT_NE(b.route, kColumns);
+    }
+    for (const OperandPlan& b : {backward.input_weights_gradient.first,
+                                 backward.recurrent_weights_gradient}) {
+      EXPECT_TRUE(b.route == kPacked || b.route == kParts);
+    }
+    for (const OperandPlan& b :
+         {plans.forward.input_weights.first, plans.forward.recurrent_weights,
+          backward.input_weights.first, backward.recurrent_weights,
+          backward.input_weights_gradient.first,
+          backward.recurrent_weights_gradient}) {
+      EXPECT_TRUE(!IsInParts(b.route) || kernels.has_parts);
+      EXPECT_TRUE(!IsInPlace(b.route) || kernels.operands_are_elements);
+    }
+  });
+}
+
+TEST(PlanTest, ProjectionsArePacked) {
+  RnnDescriptor d;
+  d.input_size = 128;
+  d.hidden_size = 256;
+  d.num_proj = 128;
+  for (int64_t T : {1, 40}) {
+    for (int64_t B : {1, 100}) {
+      const Sequences sequences = MakeSequences(T, B, nullptr);
+      CallDescription call;
+      call.descriptor = d;
+      call.sequences = &sequences;
+      const Machine machine{1, kCoreCacheBytes};
+      const KernelShape kernels = Tiles(ElementType::kFloat);
+      ForwardPlan forward;
+      ASSERT_TRUE(ForwardPlan::Create(call, /*has_reserve=*/true, machine,
+                                      kernels, &forward)
+                      .ok());
+      EXPECT_EQ(forward.projection.route, kPacked);
+      BackwardPlan backward;
+      ASSERT_TRUE(BackwardPlan::Create(call, machine, kernels, &backward).ok());
+      EXPECT_EQ(backward.projection.route, kPacked);
+      EXPECT_FALSE(IsInTurn(backward.projection_gradient.route) ||
+                   IsInPlace(backward.projection_gradient.route));
+    }
+  }
 }
 
 TEST(PlanTest, NothingThatIsPreparedBeforeIsPackedInItsTurn) {

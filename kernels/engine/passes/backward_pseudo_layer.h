@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
@@ -476,6 +477,8 @@ class BackwardPseudoLayer {
       if (d_.mode == CellMode::kGru) {
         split(recurrent_dgates_, recurrent_dgates_parts_);
       }
+    } else {
+      std::abort();  // nothing is in parts
     }
   }
 

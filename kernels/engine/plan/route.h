@@ -4,6 +4,21 @@
 
 namespace rnn {
 
+// Not every route comes to every operand. What the passes rely on, and abort
+// without:
+//
+//   W              any; backward, where all weights are transposed, none that
+//                  reads columns in place
+//   R              as W, but never kPartsInTurn, and kPackedInTurn only if
+//   there
+//                  is one step: what several steps use is there before the
+//                  first
+//   projection     kPacked
+//   gradients of   kPacked or kParts
+//   weights
+//
+// In parts are operands that are float alone, and in place those alone that
+// tensors hold.
 enum class Route {
   kPacked,          // in panels, once for all products that use it
   kPackedInTurn,    // panel by panel, by the one product that uses it

@@ -1,6 +1,7 @@
 #include "kernels/engine/products/matrix_product.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <type_traits>
 
 #include "kernels/engine/simd/simd_kernels.h"
@@ -331,6 +332,8 @@ void MultiplyColumns(const RowsTimesMatrix<Operand>& p,
     } else {
       MultiplyColumnsOfColumns(p, b.source(), share);
     }
+  } else {
+    std::abort();  // nothing is in place
   }
 }
 

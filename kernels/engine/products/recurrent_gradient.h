@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 
 #include "kernels/engine/plan/plan.h"
 #include "kernels/engine/products/matrix_product.h"
@@ -29,7 +30,11 @@ class RecurrentGradient {
                     const Scratch& scratch)
       : d_(plan.descriptor),
         plan_(plan.recurrent_weights),
-        memory_(scratch.At<void>(blocks.recurrent_weights)) {}
+        memory_(scratch.At<void>(blocks.recurrent_weights)) {
+    // Packed in its turn R is there within Multiply() alone. One step has no
+    // other product: no step after it hands a gradient over.
+    if (IsInTurn(plan_.route) && plan.sequences->num_steps() > 1) std::abort();
+  }
 
   // Prepares R [P, G*H]. Comes first for each pseudo-layer.
   void Prepare(const MatrixSource<Element>& source, Executor& executor) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
@@ -45,6 +46,8 @@ class RecurrentProduct {
       state_parts_[i] =
           LeftParts::In(scratch.At<BFloat16>(blocks.state_parts[i]), depth);
     }
+    // Steps, and groups of ranks, would pack into the same memory.
+    if (IsInTurn(route_) && plan.sequences->num_steps() > 1) std::abort();
   }
 
   // Comes first for each pseudo-layer; only the states before its first step
@@ -104,10 +107,12 @@ class RecurrentProduct {
         RunCellsOfRows(executor, ranks, h_prev, run_cells);
         return;
       case Route::kParts:
-      case Route::kPartsInTurn:
         RunCellsInParts(executor, ranks, h_prev, h, run_cells);
         return;
+      case Route::kPartsInTurn:
+        break;  // R never comes so
     }
+    std::abort();
   }
 
  private:
@@ -224,6 +229,8 @@ class RecurrentProduct {
       }
       MultiplyPanelsInParts(products, weights_.recurrent_gates_in_parts(),
                             d_.num_gates(), share);
+    } else {
+      std::abort();  // R is not in parts
     }
   }
 

@@ -33,8 +33,8 @@ class CellPanels {
         columns_together_(
             Kernels<Operand>().cell_columns[static_cast<int>(d.mode)]) {}
 
-  // `memory` has room for all panels, or holds what Pack() left there; nullptr
-  // if nothing will be packed.
+  // `memory` has room for all panels, or holds what Pack() left there. Comes
+  // before all that packs, or reads what is packed.
   void Use(Operand* memory) { panels_ = memory; }
 
   int64_t num_panels() const { return num_panels_; }
