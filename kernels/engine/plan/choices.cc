@@ -11,13 +11,15 @@
 
 namespace rnn {
 
-Choices::Choices(const PassPlan& plan, const Machine& machine)
-    : plan_(plan),
-      d_(plan.descriptor),
-      sequences_(*plan.sequences),
-      kernels_(plan.kernels),
+Choices::Choices(const CallDescription& call, const KernelShape& kernels,
+                 const Machine& machine)
+    : call_(call),
+      d_(call.descriptor),
+      sequences_(*call.sequences),
+      cuts_(sequences_),
+      kernels_(kernels),
       machine_(machine),
-      gates_are_columns_(GatesAreColumns(plan.weight_order)) {}
+      gates_are_columns_(GatesAreColumns(call.weight_order)) {}
 
 // ---- Threads ----------------------------------------------------------------
 
@@ -39,7 +41,7 @@ bool Choices::RunsDirectionsTogether(int num_threads) const {
 // ---- Choices that change speed only -----------------------------------------
 
 int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
-                           Pass pass) const {
+                           Pass pass, int num_threads) const {
   // A step that packs R itself does so once, for all ranks.
   if (pass == Pass::kForward && IsInTurn(recurrent_route)) return 1;
   const bool in_parts = IsInParts(recurrent_route);
@@ -63,9 +65,9 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
   const int64_t rows =
       sequences_.offset(steps.end) - sequences_.offset(steps.begin);
   const int64_t ranks = sequences_.active(steps.begin);
-  const int64_t num_tasks = NumTasks(
-      plan_.num_threads, 2.0 * rows * d_.gates_size() * d_.output_size());
-  const int64_t threads = std::min<int64_t>(num_tasks, plan_.num_threads);
+  const int64_t num_tasks =
+      NumTasks(num_threads, 2.0 * rows * d_.gates_size() * d_.output_size());
+  const int64_t threads = std::min<int64_t>(num_tasks, num_threads);
   if (weights_bytes > speed::kMaxGroupedBytes || ranks < threads * min_ranks) {
     return 1;
   }

@@ -1,6 +1,7 @@
 #include "kernels/engine/plan/operand_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/thresholds.h"
@@ -47,6 +48,18 @@ int64_t OperandPlan::Bytes(const KernelShape& kernels) const {
 
 int64_t LayerOperands::MaxBytes(const KernelShape& kernels) const {
   return std::max(first.Bytes(kernels), upper.Bytes(kernels));
+}
+
+GatesGradientShape GatesGradientShape::Of(const RnnDescriptor& descriptor,
+                                          WeightOrder order, int64_t features) {
+  GatesGradientShape shape;
+  shape.features_are_left = GatesAreColumns(order);
+  shape.left_columns = descriptor.gates_size();
+  shape.right_columns = features;
+  if (shape.features_are_left) {
+    std::swap(shape.left_columns, shape.right_columns);
+  }
+  return shape;
 }
 
 CellPanelShape CellPanelShape::Of(const RnnDescriptor& descriptor,

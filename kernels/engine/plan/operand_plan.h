@@ -8,6 +8,7 @@
 #include "kernels/engine/plan/kernel_shape.h"
 #include "kernels/engine/plan/route.h"
 #include "network/descriptor.h"
+#include "network/weights.h"
 
 namespace rnn {
 
@@ -66,6 +67,19 @@ struct LayerOperands {
   }
   // Bytes of memory that the larger takes.
   int64_t MaxBytes(const KernelShape& kernels) const;
+};
+
+// The gradient of a matrix of gates that multiplied `features`: the transpose
+// of a left operand times a right one, both by row. One of them is the
+// features, the other the gates' gradients; which one is left gives the rows of
+// the gradient, as the matrix lies in memory.
+struct GatesGradientShape {
+  bool features_are_left = false;
+  int64_t left_columns = 0;
+  int64_t right_columns = 0;
+
+  static GatesGradientShape Of(const RnnDescriptor& descriptor,
+                               WeightOrder order, int64_t features);
 };
 
 // R [P, G*H] as the cells of forward multiply by it: in panels of columns

@@ -9,19 +9,21 @@
 
 namespace rnn {
 
-OperandPlan Choices::ForwardInput(int64_t layer) const {
+OperandPlan Choices::ForwardInput(int64_t layer, int num_threads) const {
   const int64_t input_size = d_.layer_input_size(layer);
   if (MayReadInputInPlace() && IsSmallCall()) {
     return Operand(
         gates_are_columns_ ? Route::kRowsInPlace : Route::kColumnsInPlace,
         input_size, d_.gates_size());
   }
-  const bool in_parts = MultipliesInParts(input_size, d_.gates_size());
-  return InTurnIfUsedOnce(Packed(in_parts, input_size, d_.gates_size()),
-                          sequences_.num_valid_rows());
+  const OperandPlan w = Packed(MultipliesInParts(input_size, d_.gates_size()),
+                               input_size, d_.gates_size());
+  return call_.weights_are_prepared
+             ? w
+             : InTurnIfUsedOnce(w, sequences_.num_valid_rows(), num_threads);
 }
 
-OperandPlan Choices::BackwardInput(int64_t layer) const {
+OperandPlan Choices::BackwardInput(int64_t layer, int num_threads) const {
   const int64_t input_size = d_.layer_input_size(layer);
   const bool in_parts = MultipliesInParts(d_.gates_size(), input_size);
   const int64_t rows = sequences_.num_valid_rows();
@@ -30,10 +32,11 @@ OperandPlan Choices::BackwardInput(int64_t layer) const {
     return Operand(Route::kRowsInPlace, d_.gates_size(), input_size);
   }
   return InTurnIfUsedOnce(
-      Packed(in_parts, d_.gates_size(), input_size, d_.num_gates()), rows);
+      Packed(in_parts, d_.gates_size(), input_size, d_.num_gates()), rows,
+      num_threads);
 }
 
-OperandPlan Choices::ForwardRecurrent() const {
+OperandPlan Choices::ForwardRecurrent(int num_threads) const {
   const int64_t P = d_.output_size();
   OperandPlan r = Packed(RecursInParts(Pass::kForward), P, d_.gates_size());
   if (IsInParts(r.route)) return r;
@@ -46,17 +49,17 @@ OperandPlan Choices::ForwardRecurrent() const {
   // One step needs R once. Rows of memory with a gate's columns would come in
   // pieces of a panel: nothing gained.
   if (!gates_are_columns_ && sequences_.num_steps() == 1 &&
-      !plan_.weights_are_prepared) {
+      !call_.weights_are_prepared) {
     const CellPanelShape panels = CellPanelShape::Of(d_, kernels_);
     if (FitsInTurn(sequences_.active(0), panels.depth * kernels_.operand_bytes,
-                   panels.num_panels)) {
+                   panels.num_panels, num_threads)) {
       r.route = Route::kPackedInTurn;
     }
   }
   return r;
 }
 
-OperandPlan Choices::BackwardRecurrent() const {
+OperandPlan Choices::BackwardRecurrent(int num_threads) const {
   const int64_t gates_size = d_.gates_size();
   const int64_t P = d_.output_size();
   const bool in_parts = RecursInParts(Pass::kBackward);
@@ -70,7 +73,7 @@ OperandPlan Choices::BackwardRecurrent() const {
   }
   const OperandPlan r = Packed(in_parts, gates_size, P, d_.num_gates());
   // One step needs R once, for the gradient of the state before it.
-  return steps == 1 ? InTurnIfUsedOnce(r, rows) : r;
+  return steps == 1 ? InTurnIfUsedOnce(r, rows, num_threads) : r;
 }
 
 OperandPlan Choices::Projection(Pass pass) const {
@@ -80,14 +83,14 @@ OperandPlan Choices::Projection(Pass pass) const {
 }
 
 OperandPlan Choices::GatesGradient(int64_t features) const {
-  const int64_t columns = gates_are_columns_ ? d_.gates_size() : features;
-  return Packed(MultipliesInParts(d_.gates_size(), features),
-                plan_.max_chunk_rows, columns);
+  return Packed(
+      MultipliesInParts(d_.gates_size(), features), cuts_.max_rows(),
+      GatesGradientShape::Of(d_, call_.weight_order, features).right_columns);
 }
 
 OperandPlan Choices::ProjectionGradient() const {
   return Packed(MultipliesInParts(d_.output_size(), d_.hidden_size),
-                plan_.max_chunk_rows, d_.hidden_size);
+                cuts_.max_rows(), d_.hidden_size);
 }
 
 // About as long as there are chains, so that rounding errors grow with the
@@ -200,15 +203,14 @@ OperandPlan Choices::Packed(bool in_parts, int64_t depth, int64_t columns,
                  depth_pieces);
 }
 
-OperandPlan Choices::InTurnIfUsedOnce(OperandPlan b, int64_t rows) const {
-  if (plan_.weights_are_prepared || !ChunkCuts(sequences_).is_single()) {
-    return b;
-  }
+OperandPlan Choices::InTurnIfUsedOnce(OperandPlan b, int64_t rows,
+                                      int num_threads) const {
+  if (!cuts_.is_single()) return b;
   if (b.is_small && rows > speed::kMaxRowsPackingSmall) return b;
   const int64_t block_depth =
       std::min(b.PaddedDepth(kernels_.depth_step), kernels_.depth_block);
   if (FitsInTurn(rows, block_depth * b.ElementBytes(kernels_.operand_bytes),
-                 kernels_.NumPanels(b.columns))) {
+                 kernels_.NumPanels(b.columns), num_threads)) {
     b.route = IsInParts(b.route) ? Route::kPartsInTurn : Route::kPackedInTurn;
   }
   return b;
@@ -217,11 +219,11 @@ OperandPlan Choices::InTurnIfUsedOnce(OperandPlan b, int64_t rows) const {
 // Whether panels that one product needs are worth packing when their turn
 // comes, by the thread that multiplies `rows` with them: `row_bytes` of each
 // have to stay in its cache meanwhile.
-bool Choices::FitsInTurn(int64_t rows, int64_t row_bytes,
-                         int64_t num_panels) const {
+bool Choices::FitsInTurn(int64_t rows, int64_t row_bytes, int64_t num_panels,
+                         int num_threads) const {
   const bool has_enough_panels =
-      plan_.num_threads == 1 ||
-      num_panels >= speed::kMinPanelsPerThread * plan_.num_threads;
+      num_threads == 1 ||
+      num_panels >= speed::kMinPanelsPerThread * num_threads;
   return has_enough_panels && rows * row_bytes <= machine_.core_cache_bytes;
 }
 
