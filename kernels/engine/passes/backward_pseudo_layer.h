@@ -284,7 +284,7 @@ class BackwardPseudoLayer {
     rows.count = chunk.count();
     rows.is_first_chunk = is_first;
     rows.dgates = &dgates_;
-    rows.recurrent_dgates = &recurrent_dgates();
+    rows.recurrent_dgates = &recurrent_dgates_;
     if (d_.has_input_weights(layer_)) {
       const auto input_rows = At<const Operand*>(blocks_.input_rows);
       network_.Input(layer_).Gather(direction_, chunk, *executor_,
@@ -352,11 +352,6 @@ class BackwardPseudoLayer {
 
   // ---- A step ---------------------------------------------------------------
 
-  // dgates as the recurrent product saw them.
-  const GateGradients<Operand>& recurrent_dgates() const {
-    return d_.mode == CellMode::kGru ? recurrent_dgates_ : dgates_;
-  }
-
   // dh_ of the rows active in `step` = R^T dgates of that step, for use in the
   // step before. The GRU adds: its cell has left there what passes by.
   RowsTimesMatrix<Operand> ProductOfStep(const ChunkRows& rows,
@@ -367,7 +362,7 @@ class BackwardPseudoLayer {
     if (recurs_in_parts()) {
       product.left_parts = recurrent_dgates_parts_.From(row);
     } else {
-      product.a = recurrent_dgates().operands() + row;
+      product.a = recurrent_dgates_.operands() + row;
     }
     product.c = dh_.rows;
     product.accumulate = d_.mode == CellMode::kGru;
@@ -390,7 +385,7 @@ class BackwardPseudoLayer {
             RunCell(rows, share, unit);
           }
         });
-    if (d_.has_projection()) RunCellsOfProjection(executor, rows, ranks);
+    if (d_.has_projection()) ProjectStep(executor, rows, ranks);
   }
 
   // dh_total_ = dh_ + dy.
@@ -411,9 +406,9 @@ class BackwardPseudoLayer {
     }
   }
 
-  // Through the projection, and the cells behind it.
-  void RunCellsOfProjection(Executor& executor, const ChunkRows& rows,
-                            const StepRanks& ranks) {
+  // dm_ = dh_total_ times the projection, and the cells that gave m.
+  void ProjectStep(Executor& executor, const ChunkRows& rows,
+                   const StepRanks& ranks) {
     const int64_t H = d_.hidden_size;
     RowsTimesMatrix<Operand> product;
     product.a = dh_total_.rows + rows.RowOf(ranks.step);
@@ -426,7 +421,7 @@ class BackwardPseudoLayer {
     panels.work = ranks.count() * (2 * d_.output_size() + speed::kCellWork) * H;
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
       MultiplyPanel(product, projection_, share);
-      RunCell(rows, {ranks.step, share.row_begin, share.row_end},
+      RunCell(rows, ranks.Of(share),
               share.panel * Kernels<Operand>().panel_columns);
     });
   }
@@ -458,7 +453,7 @@ class BackwardPseudoLayer {
     }
     if constexpr (GateGradients<Operand>::kIsRounded) {
       cell.rounded_dgates = dgates_.rounded.rows + row;
-      cell.rounded_recurrent_dgates = recurrent_dgates().rounded.rows + row;
+      cell.rounded_recurrent_dgates = recurrent_dgates_.rounded.rows + row;
     }
     Kernels<Operand>().cell_backward[static_cast<int>(d_.mode)](cell);
     if (recurs_in_parts()) SplitGateGradients(row, cell.rows, unit, cell.units);
@@ -519,7 +514,8 @@ class BackwardPseudoLayer {
   const F** dy_rows_;
   GateGradients<Operand> dgates_;
   LeftParts dgates_parts_;
-  // As the recurrent product saw them; a GRU's are its own.
+  // The gates' gradients as the recurrent product saw them: other ones in a
+  // GRU, else the same memory.
   GateGradients<Operand> recurrent_dgates_;
   LeftParts recurrent_dgates_parts_;
   // Gradients of the states, by rank.

@@ -131,7 +131,10 @@ class ForwardPseudoLayer {
       LoadOperands(h0.Row(rank), h_rows_[rank], P);
       if (d_.mode == CellMode::kLstm) Load(c0.Row(rank), c_ + rank * H, H);
     }
-    recurrent_.SplitStates({/*step=*/-1, 0, B}, h_rows_, 0, P);
+    StepRanks before_first;
+    before_first.step = -1;
+    before_first.end = B;
+    recurrent_.SplitStates(before_first, h_rows_, 0, P);
   }
 
   // ---- A chunk --------------------------------------------------------------
@@ -144,8 +147,8 @@ class ForwardPseudoLayer {
       PrepareRecurrentWeights();
       recurrent_.Begin();
     }
-    PointAtOutputs(rows);
     if (plan_.keeps_activations()) PointAtActivations(rows);
+    PointAtOutputs(rows);
     RunAllSteps(chunk, rows);
     if constexpr (!kOperandsAreElements) {
       if (plan_.keeps_activations()) StoreActivations(rows);
@@ -227,6 +230,21 @@ class ForwardPseudoLayer {
                : PreparedPlace(blocks_.weights, scratch_);
   }
 
+  // Where steps leave what backward needs.
+  void PointAtActivations(const ChunkRows& rows) {
+    const int64_t size = ReservedRowSize(d_);
+    Operand* values = saved_;
+    if constexpr (kOperandsAreElements) {
+      constexpr uintptr_t kLine = 64;
+      values = network_.Activations(k()) + rows.first() * size;
+      saves_past_caches_ = plan_.saves_past_caches &&
+                           reinterpret_cast<uintptr_t>(values) % kLine == 0;
+    }
+    for (int64_t i = 0; i < rows.count(); ++i) {
+      saved_rows_[i] = values + i * size;
+    }
+  }
+
   // Where steps leave h.
   void PointAtOutputs(const ChunkRows& rows) {
     Operand** h_rows = h_rows_ + sequences_.batch();
@@ -241,21 +259,6 @@ class ForwardPseudoLayer {
     Operand* values = h_values_ + sequences_.batch() * padded_output_size();
     for (int64_t i = 0; i < rows.count(); ++i) {
       h_rows[i] = values + i * padded_output_size();
-    }
-  }
-
-  // Where they leave what backward needs.
-  void PointAtActivations(const ChunkRows& rows) {
-    const int64_t size = ReservedRowSize(d_);
-    Operand* values = saved_;
-    if constexpr (kOperandsAreElements) {
-      constexpr uintptr_t kLine = 64;
-      values = network_.Activations(k()) + rows.first() * size;
-      saves_past_caches_ = plan_.saves_past_caches &&
-                           reinterpret_cast<uintptr_t>(values) % kLine == 0;
-    }
-    for (int64_t i = 0; i < rows.count(); ++i) {
-      saved_rows_[i] = values + i * size;
     }
   }
 
@@ -309,11 +312,10 @@ class ForwardPseudoLayer {
       cell_forward(cells, count);
       if (d_.has_projection()) return;
       for (int i = 0; i < count; ++i) {
-        EmitOutputs({ranks.step, shares[i].row_begin, shares[i].row_end},
-                    cells[i].unit, cells[i].units, h);
+        EmitOutputs(ranks.Of(shares[i]), cells[i].unit, cells[i].units, h);
       }
     };
-    recurrent_.RunCells(executor, ranks, h_prev, h, run_cells);
+    recurrent_.RunPanels(executor, ranks, h_prev, h, run_cells);
     if (d_.has_projection()) ProjectStep(executor, ranks, h);
   }
 
@@ -344,7 +346,7 @@ class ForwardPseudoLayer {
           Store(projected_.rows[i] + column, h[i] + column, count);
         }
       }
-      const StepRanks share_ranks{ranks.step, share.row_begin, share.row_end};
+      const StepRanks share_ranks = ranks.Of(share);
       EmitOutputs(share_ranks, column, count, h);
       recurrent_.SplitStates(share_ranks, h, column, column + count);
     });

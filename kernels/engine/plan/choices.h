@@ -78,11 +78,14 @@ class Choices {
   int64_t RecurrentBytes(bool in_parts) const;
   int64_t MaxPackedRecurrentBytes() const;
 
-  OperandPlan Operand(Route route, int64_t depth, int64_t columns,
-                      int depth_pieces = 1) const;
+  // W or R, by what it multiplies forward: [features, G*H], or transposed.
+  OperandSize GatesForward(int64_t features) const;
+  OperandSize GatesBackward(int64_t features) const;
+  // By row of a chunk: [chunk, columns].
+  OperandSize ChunkOf(int64_t columns) const;
+  OperandPlan Operand(Route route, const OperandSize& size) const;
   // One that is packed, perhaps in parts.
-  OperandPlan Packed(bool in_parts, int64_t depth, int64_t columns,
-                     int depth_pieces = 1) const;
+  OperandPlan Packed(bool in_parts, const OperandSize& size) const;
   // `b`, packed in its turn if that is better for the product of `rows` with
   // it, which is the only one in a chunk.
   OperandPlan InTurnIfUsedOnce(OperandPlan b, int64_t rows,

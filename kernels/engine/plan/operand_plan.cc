@@ -10,17 +10,17 @@ namespace rnn {
 
 int64_t PartsDepth::padded_width() const { return PaddedPartsDepth(width); }
 
-OperandPlan OperandPlan::Of(Route route, int64_t depth, int64_t columns,
-                            int depth_pieces, const KernelShape& kernels,
+OperandPlan OperandPlan::Of(Route route, const OperandSize& size,
+                            const KernelShape& kernels,
                             int64_t core_cache_bytes) {
   OperandPlan b;
+  b.depth = size.depth;
+  b.columns = size.columns;
+  b.depth_pieces = size.depth_pieces;
   b.route = route;
-  b.depth = depth;
-  b.columns = columns;
-  b.depth_pieces = depth_pieces;
   const int64_t padded_depth = b.PaddedDepth(kernels.depth_step);
   const int64_t element_bytes = b.ElementBytes(kernels.operand_bytes);
-  b.is_small = padded_depth * columns * element_bytes <=
+  b.is_small = padded_depth * size.columns * element_bytes <=
                core_cache_bytes / speed::kSmallOperandShare;
   const int64_t row_bytes =
       std::min(padded_depth, kernels.depth_block) * element_bytes;
@@ -65,8 +65,11 @@ GatesGradientShape GatesGradientShape::Of(const RnnDescriptor& descriptor,
 CellPanelShape CellPanelShape::Of(const RnnDescriptor& descriptor,
                                   const KernelShape& kernels) {
   const int64_t units = kernels.cell_units[static_cast<int>(descriptor.mode)];
-  return {(descriptor.hidden_size + units - 1) / units, units,
-          kernels.PaddedDepth(descriptor.output_size())};
+  CellPanelShape shape;
+  shape.num_panels = (descriptor.hidden_size + units - 1) / units;
+  shape.units = units;
+  shape.depth = kernels.PaddedDepth(descriptor.output_size());
+  return shape;
 }
 
 int64_t LeftPartsStride(int64_t padded_depth) {

@@ -24,12 +24,15 @@ struct PartsDepth {
   int64_t padded() const { return num_pieces * padded_width(); }
 };
 
-// B [depth, columns]; empty if there is no such product.
-struct OperandPlan {
-  Route route = Route::kPacked;
+// Of B [depth, columns]; empty if there is no such product.
+struct OperandSize {
   int64_t depth = 0;  // if it counts rows of a chunk: of the largest one
   int64_t columns = 0;
   int depth_pieces = 1;  // in parts
+};
+
+struct OperandPlan : OperandSize {
+  Route route = Route::kPacked;
 
   // Speed only: whether B stays in a core's cache while several rows at a time
   // are multiplied by all of it; if not, how many rows of the left operand,
@@ -38,9 +41,8 @@ struct OperandPlan {
   int64_t cached_rows = 1;
 
   // B along this route, for a machine whose cores have such a cache.
-  static OperandPlan Of(Route route, int64_t depth, int64_t columns,
-                        int depth_pieces, const KernelShape& kernels,
-                        int64_t core_cache_bytes);
+  static OperandPlan Of(Route route, const OperandSize& size,
+                        const KernelShape& kernels, int64_t core_cache_bytes);
 
   PartsDepth parts_depth() const {
     return {depth_pieces, depth / depth_pieces};
@@ -85,9 +87,9 @@ struct GatesGradientShape {
 // R [P, G*H] as the cells of forward multiply by it: in panels of columns
 // [G][units], of which the last is filled up with zeros.
 struct CellPanelShape {
-  int64_t num_panels;
-  int64_t units;  // of a panel
-  int64_t depth;  // P, padded
+  int64_t num_panels = 0;
+  int64_t units = 0;  // of a panel
+  int64_t depth = 0;  // P, padded
 
   static CellPanelShape Of(const RnnDescriptor& descriptor,
                            const KernelShape& kernels);

@@ -80,9 +80,9 @@ struct PassPlan {
 // Routes along which weights were prepared, of W of the first and of upper
 // layers, and of R.
 struct PreparedRoutes {
-  Route first_input;
-  Route upper_input;
-  Route recurrent;
+  Route first_input = Route::kPacked;
+  Route upper_input = Route::kPacked;
+  Route recurrent = Route::kPacked;
 
   bool operator==(const PreparedRoutes& other) const {
     return first_input == other.first_input &&
@@ -113,8 +113,11 @@ struct ForwardPlan : PassPlan {
   bool works_alone() const { return num_threads == 1 && !directions_together; }
   // What prepared weights of a network and a type depend on.
   PreparedRoutes prepared_routes() const {
-    return {input_weights.first.route, input_weights.upper.route,
-            recurrent_weights.route};
+    PreparedRoutes routes;
+    routes.first_input = input_weights.first.route;
+    routes.upper_input = input_weights.upper.route;
+    routes.recurrent = recurrent_weights.route;
+    return routes;
   }
   // In parts R is a matrix [P, H] for each gate.
   OperandPlan recurrent_gate() const {

@@ -14,10 +14,10 @@ OperandPlan Choices::ForwardInput(int64_t layer, int num_threads) const {
   if (MayReadInputInPlace() && IsSmallCall()) {
     return Operand(
         gates_are_columns_ ? Route::kRowsInPlace : Route::kColumnsInPlace,
-        input_size, d_.gates_size());
+        GatesForward(input_size));
   }
   const OperandPlan w = Packed(MultipliesInParts(input_size, d_.gates_size()),
-                               input_size, d_.gates_size());
+                               GatesForward(input_size));
   return call_.weights_are_prepared
              ? w
              : InTurnIfUsedOnce(w, sequences_.num_valid_rows(), num_threads);
@@ -29,22 +29,21 @@ OperandPlan Choices::BackwardInput(int64_t layer, int num_threads) const {
   const int64_t rows = sequences_.num_valid_rows();
   if (MayReadGatesInPlace() && rows <= MaxRowsInPlace(speed::kMaxRowsInPlace) &&
       !in_parts) {
-    return Operand(Route::kRowsInPlace, d_.gates_size(), input_size);
+    return Operand(Route::kRowsInPlace, GatesBackward(input_size));
   }
-  return InTurnIfUsedOnce(
-      Packed(in_parts, d_.gates_size(), input_size, d_.num_gates()), rows,
-      num_threads);
+  return InTurnIfUsedOnce(Packed(in_parts, GatesBackward(input_size)), rows,
+                          num_threads);
 }
 
 OperandPlan Choices::ForwardRecurrent(int num_threads) const {
   const int64_t P = d_.output_size();
-  OperandPlan r = Packed(RecursInParts(Pass::kForward), P, d_.gates_size());
+  OperandPlan r = Packed(RecursInParts(Pass::kForward), GatesForward(P));
   if (IsInParts(r.route)) return r;
   if (kernels_.operands_are_elements && P % kernels_.depth_step == 0 &&
       RecurrentBytes(/*in_parts=*/false) > MaxPackedRecurrentBytes()) {
     return Operand(
-        gates_are_columns_ ? Route::kRowsInPlace : Route::kColumnsInPlace, P,
-        d_.gates_size());
+        gates_are_columns_ ? Route::kRowsInPlace : Route::kColumnsInPlace,
+        GatesForward(P));
   }
   // One step needs R once. Rows of memory with a gate's columns would come in
   // pieces of a panel: nothing gained.
@@ -60,7 +59,6 @@ OperandPlan Choices::ForwardRecurrent(int num_threads) const {
 }
 
 OperandPlan Choices::BackwardRecurrent(int num_threads) const {
-  const int64_t gates_size = d_.gates_size();
   const int64_t P = d_.output_size();
   const bool in_parts = RecursInParts(Pass::kBackward);
   const int64_t rows = sequences_.num_valid_rows();
@@ -69,28 +67,29 @@ OperandPlan Choices::BackwardRecurrent(int num_threads) const {
       steps == 1 ? speed::kMaxRowsInPlace : speed::kMaxRowsOfStepsInPlace);
   if (!in_parts && MayReadGatesInPlace() &&
       steps <= speed::kMaxBackwardStepsInPlace && rows <= max_rows) {
-    return Operand(Route::kRowsInPlace, gates_size, P);
+    return Operand(Route::kRowsInPlace, GatesBackward(P));
   }
-  const OperandPlan r = Packed(in_parts, gates_size, P, d_.num_gates());
+  const OperandPlan r = Packed(in_parts, GatesBackward(P));
   // One step needs R once, for the gradient of the state before it.
   return steps == 1 ? InTurnIfUsedOnce(r, rows, num_threads) : r;
 }
 
 OperandPlan Choices::Projection(Pass pass) const {
-  const int64_t P = d_.output_size();
-  return pass == Pass::kForward ? Packed(/*in_parts=*/false, d_.hidden_size, P)
-                                : Packed(/*in_parts=*/false, P, d_.hidden_size);
+  OperandSize size;
+  size.depth = pass == Pass::kForward ? d_.hidden_size : d_.output_size();
+  size.columns = pass == Pass::kForward ? d_.output_size() : d_.hidden_size;
+  return Packed(/*in_parts=*/false, size);
 }
 
 OperandPlan Choices::GatesGradient(int64_t features) const {
-  return Packed(
-      MultipliesInParts(d_.gates_size(), features), cuts_.max_rows(),
-      GatesGradientShape::Of(d_, call_.weight_order, features).right_columns);
+  const auto shape = GatesGradientShape::Of(d_, call_.weight_order, features);
+  return Packed(MultipliesInParts(d_.gates_size(), features),
+                ChunkOf(shape.right_columns));
 }
 
 OperandPlan Choices::ProjectionGradient() const {
   return Packed(MultipliesInParts(d_.output_size(), d_.hidden_size),
-                cuts_.max_rows(), d_.hidden_size);
+                ChunkOf(d_.hidden_size));
 }
 
 // About as long as there are chains, so that rounding errors grow with the
@@ -168,7 +167,8 @@ int64_t Choices::MaxRowsInPlace(int64_t max_rows) const {
 }
 
 int64_t Choices::RecurrentBytes(bool in_parts) const {
-  const OperandPlan r{in_parts ? Route::kParts : Route::kPacked};
+  OperandPlan r;
+  r.route = in_parts ? Route::kParts : Route::kPacked;
   return d_.gates_size() * d_.output_size() *
          r.ElementBytes(kernels_.operand_bytes);
 }
@@ -191,16 +191,34 @@ int64_t Choices::MaxPackedRecurrentBytes() const {
 
 // ---- Plans of operands ------------------------------------------------------
 
-OperandPlan Choices::Operand(Route route, int64_t depth, int64_t columns,
-                             int depth_pieces) const {
-  return OperandPlan::Of(route, depth, columns, depth_pieces, kernels_,
-                         machine_.core_cache_bytes);
+OperandSize Choices::GatesForward(int64_t features) const {
+  OperandSize size;
+  size.depth = features;
+  size.columns = d_.gates_size();
+  return size;
 }
 
-OperandPlan Choices::Packed(bool in_parts, int64_t depth, int64_t columns,
-                            int depth_pieces) const {
-  return Operand(in_parts ? Route::kParts : Route::kPacked, depth, columns,
-                 depth_pieces);
+OperandSize Choices::GatesBackward(int64_t features) const {
+  OperandSize size;
+  size.depth = d_.gates_size();
+  size.columns = features;
+  size.depth_pieces = d_.num_gates();
+  return size;
+}
+
+OperandSize Choices::ChunkOf(int64_t columns) const {
+  OperandSize size;
+  size.depth = cuts_.max_rows();
+  size.columns = columns;
+  return size;
+}
+
+OperandPlan Choices::Operand(Route route, const OperandSize& size) const {
+  return OperandPlan::Of(route, size, kernels_, machine_.core_cache_bytes);
+}
+
+OperandPlan Choices::Packed(bool in_parts, const OperandSize& size) const {
+  return Operand(in_parts ? Route::kParts : Route::kPacked, size);
 }
 
 OperandPlan Choices::InTurnIfUsedOnce(OperandPlan b, int64_t rows,

@@ -56,7 +56,7 @@ class RecurrentGradient {
   void RunPanels(Executor& executor, const StepRanks& ranks,
                  const RowsTimesMatrix<Operand>& dgates, Finish finish) const {
     if (IsInPlace(plan_.route)) {
-      RunRowsOfR(executor, ranks, dgates, finish);
+      RunPanelsOfRows(executor, ranks, dgates, finish);
     } else {
       RunPackedPanels(executor, ranks, dgates, finish);
     }
@@ -99,15 +99,15 @@ class RecurrentGradient {
       if (product.row_begin < product.row_end) {
         MultiplyPanel(dgates, transposed_, product);
       }
-      FinishPanel({ranks.step, share.row_begin, share.row_end}, share.panel,
-                  finish);
+      FinishPanel(ranks.Of(share), share.panel, finish);
     });
   }
 
   // On few ranges of panels, for rows of R had better be read in long pieces.
   template <typename Finish>
-  void RunRowsOfR(Executor& executor, const StepRanks& ranks,
-                  const RowsTimesMatrix<Operand>& dgates, Finish finish) const {
+  void RunPanelsOfRows(Executor& executor, const StepRanks& ranks,
+                       const RowsTimesMatrix<Operand>& dgates,
+                       Finish finish) const {
     ParallelFewRanges(executor, transposed_.num_panels(),
                       StepWork(ranks, dgates), [&](int64_t begin, int64_t end) {
                         ColumnRows share;

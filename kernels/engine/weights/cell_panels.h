@@ -102,10 +102,12 @@ class CellPanels {
                                       : nullptr;
       }
     }
+    ColumnBlock block;
+    block.columns = columns_together_;
+    block.k_end = output_size_;
     for (int64_t column = 0; column < num_gates_ * units_;
          column += columns_together_) {
-      PackColumns(rows + column, columns_together_, 0, output_size_, 0,
-                  out + column * depth_);
+      PackColumns(rows + column, block, out + column * depth_);
     }
   }
 
