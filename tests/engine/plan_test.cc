@@ -142,10 +142,12 @@ TEST(PlanTest, SmallCallsReadWeightsInPlace) {
   const auto backward_recurrent = [&](int64_t T, int64_t B) {
     return Plans({T, B, 64, 64}, floats).backward.recurrent_weights.route;
   };
-  EXPECT_EQ(backward_recurrent(1, speed::kMaxRowsInPlace), kRows);
-  EXPECT_EQ(backward_recurrent(1, speed::kMaxRowsInPlace + 1), kPackedInTurn);
-  EXPECT_EQ(backward_recurrent(2, speed::kMaxRowsOfStepsInPlace / 2), kRows);
-  EXPECT_EQ(backward_recurrent(2, speed::kMaxRowsOfStepsInPlace / 2 + 1),
+  EXPECT_EQ(backward_recurrent(1, speed::kMaxLeftRowsInPlace), kRows);
+  EXPECT_EQ(backward_recurrent(1, speed::kMaxLeftRowsInPlace + 1),
+            kPackedInTurn);
+  EXPECT_EQ(backward_recurrent(2, speed::kMaxLeftRowsOfStepsInPlace / 2),
+            kRows);
+  EXPECT_EQ(backward_recurrent(2, speed::kMaxLeftRowsOfStepsInPlace / 2 + 1),
             kPacked);
 }
 
@@ -230,7 +232,7 @@ TEST(PlanTest, PairsAreReadInPlaceIfRowsAreWholeSteps) {
 // Rows of pairs are woven into steps by each tile of rows that reads them.
 TEST(PlanTest, ManyRowsPackPairs) {
   const KernelShape pairs = Vectors(ElementType::kBFloat16);
-  const int64_t rows = speed::kMaxRowsInPlaceOfPairs;
+  const int64_t rows = speed::kMaxLeftRowsInPlaceOfPairs;
   ExpectRoutes("few", {1, rows, 64, 64}, pairs,
                {kColumns, kColumns, kRows, kRows});
   ExpectRoutes("more", {1, rows + 1, 64, 64}, pairs,
@@ -264,7 +266,7 @@ TEST(PlanTest, LargeRIsReadInPlaceByFewRows) {
   for (const Case& c :
        {Case{1, bits::kMaxPackedBytesOfFewRows},
         Case{bits::kFewRows, bits::kMaxPackedBytesOfFewRows},
-        Case{bits::kFewRows + 1, bits::kMaxPackedBytesOfOneMore}}) {
+        Case{bits::kFewRowsAndOne, bits::kMaxPackedBytesOfOneMore}}) {
     SCOPED_TRACE(testing::Message() << "batch " << c.batch);
     const int64_t H = UnitsOf(c.max_bytes, sizeof(float));
     EXPECT_EQ(Plans({T, c.batch, 8, H}, floats).forward.recurrent_weights.route,
@@ -273,7 +275,7 @@ TEST(PlanTest, LargeRIsReadInPlaceByFewRows) {
         Plans({T, c.batch, 8, H + 16}, floats).forward.recurrent_weights.route,
         kColumns);
   }
-  EXPECT_EQ(Plans({T, bits::kFewRows + 2, 8, 2000}, floats)
+  EXPECT_EQ(Plans({T, bits::kFewRowsAndOne + 1, 8, 2000}, floats)
                 .forward.recurrent_weights.route,
             kPacked);
 }

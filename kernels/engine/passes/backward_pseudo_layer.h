@@ -261,7 +261,7 @@ class BackwardPseudoLayer {
         });
   }
 
-  // Of what the chunk computes.
+  // Lays out the rows of what the chunk computes.
   void SetRows(const ChunkRows& rows) {
     const int64_t P = d_.output_size();
     dgates_.SetRows(rows.count(), d_.gates_size());
@@ -394,7 +394,7 @@ class BackwardPseudoLayer {
     const int64_t row = rows.RowOf(ranks.step);
     for (int64_t rank = ranks.begin; rank < ranks.end; ++rank) {
       const F* dy = dy_rows_[row + rank];
-      constexpr int64_t kBlock = 64;
+      constexpr int64_t kBlock = speed::kAddedColumns;
       for (int64_t j = column_begin; j < column_end; j += kBlock) {
         const int64_t count = std::min(kBlock, column_end - j);
         F sums[kBlock];
@@ -459,7 +459,8 @@ class BackwardPseudoLayer {
     if (recurs_in_parts()) SplitGateGradients(row, cell.rows, unit, cell.units);
   }
 
-  // For the product of the step before.
+  // Splits the gates' gradients of these rows and units, for the product that
+  // hands them to the step before.
   void SplitGateGradients(int64_t row, int64_t count, int64_t unit,
                           int64_t units) {
     if constexpr (std::is_same_v<Operand, float>) {

@@ -49,14 +49,14 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
   const int64_t core_cache_bytes = machine_.core_cache_bytes;
   const int64_t rows_together =
       in_parts ? kPartsRowsTogether : kernels_.rows_together;
-  const bool is_far = weights_bytes > core_cache_bytes;
-  int64_t min_ranks =
-      is_far || in_parts ? speed::kManyRowsOfGroup : speed::kFewRowsOfGroup;
+  const bool is_beyond_cache = weights_bytes > core_cache_bytes;
+  int64_t min_ranks = is_beyond_cache || in_parts ? speed::kManyRowsOfGroup
+                                                  : speed::kFewRowsOfGroup;
   int64_t good_ranks = in_parts ? rows_together : speed::kManyRowsOfGroup;
   if (!in_parts && kernels_.has_tile_registers) {
     // They multiply faster than weights come.
     good_ranks = speed::kTilesOfGroup * rows_together;
-    if (is_far) {
+    if (is_beyond_cache) {
       min_ranks = good_ranks;
     } else if (weights_bytes > core_cache_bytes * speed::kNearlyFullShare) {
       min_ranks = speed::kManyRowsOfGroup;
@@ -73,7 +73,7 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
   }
   // Forward, where panels are many, in parts: their weights come from far more
   // slowly than they are multiplied.
-  if (in_parts && pass == Pass::kForward && is_far) return 1;
+  if (in_parts && pass == Pass::kForward && is_beyond_cache) return 1;
   // As many for each thread.
   const int64_t groups_per_thread = std::clamp<int64_t>(
       ranks / (threads * good_ranks), 1, num_tasks / threads);

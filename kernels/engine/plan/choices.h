@@ -10,6 +10,7 @@
 #include "kernels/engine/plan/machine.h"
 #include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/plan/plan.h"
+#include "kernels/engine/plan/step_range.h"
 #include "network/descriptor.h"
 #include "network/sequences.h"
 
@@ -63,9 +64,9 @@ class Choices {
   int NumRankGroups(const StepRange& steps, Route recurrent_route, Pass pass,
                     int num_threads) const;
 
-  // Between products in parts the cells of many rows come in a burst, and wait
-  // for the lines that they write. If so: `num_values` activations are written
-  // past the caches.
+  // Whether `num_values` activations are written past the caches: between
+  // products in parts the cells of many rows come in a burst, and would wait
+  // for the lines that they write.
   bool SavesPastCaches(int64_t num_values) const;
 
  private:
@@ -74,7 +75,7 @@ class Choices {
   bool IsSmallCall() const;
   bool MayReadInputInPlace() const;
   bool MayReadGatesInPlace() const;
-  int64_t MaxRowsInPlace(int64_t max_rows) const;
+  int64_t MaxLeftRowsInPlace(int64_t max_rows) const;
   int64_t RecurrentBytes(bool in_parts) const;
   int64_t MaxPackedRecurrentBytes() const;
 

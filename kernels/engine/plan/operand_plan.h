@@ -31,6 +31,7 @@ struct OperandSize {
   int depth_pieces = 1;  // in parts
 };
 
+// How B comes to its products.
 struct OperandPlan : OperandSize {
   Route route = Route::kPacked;
 

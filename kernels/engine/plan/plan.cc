@@ -1,9 +1,11 @@
 #include "kernels/engine/plan/plan.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 
 #include "kernels/engine/plan/choices.h"
+#include "kernels/engine/plan/chunks.h"
 #include "kernels/engine/plan/scratch_sizes.h"
 
 namespace rnn {
@@ -54,6 +56,7 @@ Status CheckSizes(const PassPlan& plan) {
 // All but threads, operands, chunks and scratch.
 Status Begin(const CallDescription& call, const KernelShape& kernels,
              bool has_reserve, PassPlan* plan) {
+  if (kernels.element_type != call.element_type) std::abort();
   const RnnDescriptor& d = call.descriptor;
   Status status = ParamsLayout::Create(d, &plan->params);
   if (!status.ok()) return status;

@@ -1,7 +1,8 @@
 // All choices of a call, made once, before anything runs, but for how each
 // product is shared among the threads that have come (threads/parallel.h).
 //
-// A plan is a value. It follows from the network, the sequences, the type of
+// A plan is a value, but for the sequences, which it borrows: they must outlive
+// it, and its copies. It follows from the network, the sequences, the type of
 // elements, the order of weights, the instruction set and the machine; it reads
 // no data. Making one may fail; running it cannot.
 #ifndef KERNELS_ENGINE_PLAN_PLAN_H_
@@ -11,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "kernels/engine/plan/chunks.h"
 #include "kernels/engine/plan/kernel_shape.h"
 #include "kernels/engine/plan/machine.h"
 #include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/plan/scratch.h"
+#include "kernels/engine/plan/step_range.h"
 #include "network/descriptor.h"
 #include "network/element_types.h"
 #include "network/params_layout.h"
@@ -50,7 +51,7 @@ struct ChunkPlan {
 // What both passes have.
 struct PassPlan {
   RnnDescriptor descriptor;
-  const Sequences* sequences = nullptr;
+  const Sequences* sequences = nullptr;  // the call's
   WeightOrder weight_order = WeightOrder::kParams;
   bool weights_are_prepared = false;  // forward alone
   KernelShape kernels{};
@@ -104,7 +105,8 @@ struct ForwardPlan : PassPlan {
   // invalid, or so large that no machine has the memory.
   static Status Create(const CallDescription& call, bool has_reserve,
                        const Machine& machine, ForwardPlan* plan);
-  // For micro-kernels other than those that run here.
+  // For micro-kernels other than those that run here, which are of the call's
+  // type of elements.
   static Status Create(const CallDescription& call, bool has_reserve,
                        const Machine& machine, const KernelShape& kernels,
                        ForwardPlan* plan);
@@ -156,6 +158,7 @@ struct BackwardPlan : PassPlan {
 
   static Status Create(const CallDescription& call, const Machine& machine,
                        BackwardPlan* plan);
+  // For other micro-kernels, as of ForwardPlan.
   static Status Create(const CallDescription& call, const Machine& machine,
                        const KernelShape& kernels, BackwardPlan* plan);
 };

@@ -27,8 +27,8 @@ OperandPlan Choices::BackwardInput(int64_t layer, int num_threads) const {
   const int64_t input_size = d_.layer_input_size(layer);
   const bool in_parts = MultipliesInParts(d_.gates_size(), input_size);
   const int64_t rows = sequences_.num_valid_rows();
-  if (MayReadGatesInPlace() && rows <= MaxRowsInPlace(speed::kMaxRowsInPlace) &&
-      !in_parts) {
+  if (MayReadGatesInPlace() &&
+      rows <= MaxLeftRowsInPlace(speed::kMaxLeftRowsInPlace) && !in_parts) {
     return Operand(Route::kRowsInPlace, GatesBackward(input_size));
   }
   return InTurnIfUsedOnce(Packed(in_parts, GatesBackward(input_size)), rows,
@@ -63,8 +63,9 @@ OperandPlan Choices::BackwardRecurrent(int num_threads) const {
   const bool in_parts = RecursInParts(Pass::kBackward);
   const int64_t rows = sequences_.num_valid_rows();
   const int64_t steps = sequences_.num_steps();
-  const int64_t max_rows = MaxRowsInPlace(
-      steps == 1 ? speed::kMaxRowsInPlace : speed::kMaxRowsOfStepsInPlace);
+  const int64_t max_rows =
+      MaxLeftRowsInPlace(steps == 1 ? speed::kMaxLeftRowsInPlace
+                                    : speed::kMaxLeftRowsOfStepsInPlace);
   if (!in_parts && MayReadGatesInPlace() &&
       steps <= speed::kMaxBackwardStepsInPlace && rows <= max_rows) {
     return Operand(Route::kRowsInPlace, GatesBackward(P));
@@ -148,9 +149,10 @@ bool Choices::MayReadInputInPlace() const {
   const int64_t depth_step = kernels_.depth_step;
   return kernels_.operands_are_elements && d_.output_size() % depth_step == 0 &&
          d_.input_size % depth_step == 0 &&
-         (!gates_are_columns_ || (kernels_.rows_have_bits_of_panels() &&
-                                  sequences_.num_valid_rows() <=
-                                      MaxRowsInPlace(bits::kMaxSmallCallRows)));
+         (!gates_are_columns_ ||
+          (kernels_.rows_have_bits_of_panels() &&
+           sequences_.num_valid_rows() <=
+               MaxLeftRowsInPlace(bits::kMaxSmallCallRows)));
 }
 
 bool Choices::MayReadGatesInPlace() const {
@@ -160,10 +162,10 @@ bool Choices::MayReadGatesInPlace() const {
 }
 
 // The limit for rows of B that are read from end to end.
-int64_t Choices::MaxRowsInPlace(int64_t max_rows) const {
+int64_t Choices::MaxLeftRowsInPlace(int64_t max_rows) const {
   return kernels_.depth_step == 1
              ? max_rows
-             : std::min(max_rows, speed::kMaxRowsInPlaceOfPairs);
+             : std::min(max_rows, speed::kMaxLeftRowsInPlaceOfPairs);
 }
 
 int64_t Choices::RecurrentBytes(bool in_parts) const {
@@ -182,7 +184,7 @@ int64_t Choices::MaxPackedRecurrentBytes() const {
     return gates_are_columns_ ? bits::kMaxPackedKerasBytes
                               : bits::kMaxPackedBytesOfFewRows;
   }
-  if (gates_are_columns_ || sequences_.batch() > bits::kFewRows + 1) {
+  if (gates_are_columns_ || sequences_.batch() > bits::kFewRowsAndOne) {
     return std::numeric_limits<int64_t>::max();
   }
   return sequences_.batch() <= bits::kFewRows ? bits::kMaxPackedBytesOfFewRows

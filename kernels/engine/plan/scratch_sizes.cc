@@ -99,7 +99,7 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
   s->input_rows = builder.TakePointers(chunk);
   s->input_staging =
       builder.Take(chunk * k.PaddedDepth(widest_input), k.operand_bytes);
-  s->input_gates = builder.TakeRows(chunk, d.gates_size(), k.compute_bytes);
+  s->input_sums = builder.TakeRows(chunk, d.gates_size(), k.compute_bytes);
   s->h_rows = builder.TakePointers(B + chunk);
   s->h_values =
       builder.Take(plan.num_h_rows() * k.PaddedDepth(P), k.operand_bytes);

@@ -92,8 +92,7 @@ class CellPanels {
   template <typename Element>
   void PackPanelOfColumns(const MatrixSource<Element>& source, int64_t panel,
                           Operand* out) const {
-    constexpr int kMaxColumns = 256;
-    const Element* rows[kMaxColumns];
+    const Element* rows[kMaxPanelColumns];
     for (int gate = 0; gate < num_gates_; ++gate) {
       for (int64_t u = 0; u < units_; ++u) {
         const int64_t unit = panel * units_ + u;

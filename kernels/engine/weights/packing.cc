@@ -10,8 +10,6 @@ namespace rnn {
 
 namespace {
 
-constexpr int64_t kMaxPanelColumns = 256;
-
 static_assert(speed::kRowsPackedTogether % kDepthStep<BFloat16> == 0);
 
 // Starts to fetch `count` values.
