@@ -241,18 +241,22 @@ def _shares_of_least_time(experiment: str, side: str, where: Callable[[Case], bo
     return values
 
 
-def _streaming_shares(results: Results):
+def _streaming_shares(names: tuple[str, ...], microseconds: float):
     """The time allowed for one step of one sequence over the time it took."""
-    for sides in results.rows("streaming", INFERENCE):
-        for name in ("op", "op_from_c"):
-            record = sides.get(name)
-            if record is None or record.median is None:
-                continue
-            size = 4 * record.to_case().matrix_elements
-            bandwidth = results.bandwidth(size)
-            if bandwidth is not None:
-                allowed = size / bandwidth * 1e-6 + 0.015
-                yield Value(f"{record.case} {name}", allowed / record.median)
+
+    def values(results: Results):
+        for sides in results.rows("streaming", INFERENCE):
+            for name in names:
+                record = sides.get(name)
+                if record is None or record.median is None:
+                    continue
+                size = 4 * record.to_case().matrix_elements
+                bandwidth = results.bandwidth(size)
+                if bandwidth is not None:
+                    allowed = size / bandwidth * 1e-6 + microseconds * 1e-3
+                    yield Value(f"{record.case} {name}", allowed / record.median)
+
+    return values
 
 
 def doublings(results: Results, varied: str):
@@ -385,7 +389,32 @@ BARS = (
         _ratios("layer", None, "layer", "two_halves"),
         1 / 1.15,
     ),
-    Bar("streaming, (weights / bandwidth + 15 us) / time", _streaming_shares, 1.0),
+    Bar(
+        "streaming, op, (weights / bandwidth + 15 us) / time",
+        _streaming_shares(("op", "op_from_c"), 15),
+        1.0,
+    ),
+    Bar(
+        "streaming, runtime in C, (weights / bandwidth + 3 us) / time",
+        _streaming_shares(("stream_from_c",), 3),
+        1.0,
+    ),
+    Bar(
+        "streaming, runtime in C against ONNX Runtime",
+        _ratios("streaming", INFERENCE, "stream_from_c", "onnx"),
+        1.0,
+    ),
+    Bar(
+        "streaming, runtime in Python against ONNX Runtime",
+        _ratios("streaming", INFERENCE, "stream", "onnx"),
+        1.0,
+    ),
+    Bar(
+        "runtime, random shapes, against the faster of ONNX Runtime and PyTorch",
+        _ratios("runtime", INFERENCE, "runtime", "onnx", "torch"),
+        1.0,
+        1.5,
+    ),
     Bar(
         "a SavedModel with is_training=True against one without",
         _ratios("training_flag", None, "is_training", "is_inference"),

@@ -21,6 +21,7 @@ def check_cases() -> list[Case]:
         Case("gru_both_ways", (), "gru", 2, 2, 8, 0, 5, 4, 3, 0.0),
         Case("lstm_both_ways", (), "lstm", 1, 2, 8, 0, 5, 4, 3, 0.0),
         Case("lstm_projection", (), "lstm", 1, 1, 12, 5, 7, 5, 3, 0.0),
+        Case("one_step", (), "lstm", 2, 1, 11, 0, 7, 1, 3, 0.0),
     ]
     names = ("lstm", "gru_both_ways", "lstm_projection")
     return full + [case.ragged() for case in full if case.name in names]

@@ -111,11 +111,17 @@ def _streaming(_) -> list[Row]:
     some = [
         Case(f"stream_{mode}_{H}", (), mode, 1, 1, H, 0, H, 1, 1, 0.0)
         for mode in ("lstm", "gru")
-        for H in (64, 128, 256, 512)
+        for H in (64, 128, 256, 512, 1024)
     ]
     empty = Side("empty_call", drivers.EMPTY_CALL)
-    sides = (OP, Side("op_from_c", "own_c"), empty, KERAS, TORCH, ONNX)
+    streams = (Side("stream", "own_stream"), Side("stream_from_c", "own_stream_c"))
+    sides = (OP, Side("op_from_c", "own_c"), *streams, empty, KERAS, TORCH, ONNX)
     return _rows("streaming", some, sides, (INFERENCE,))
+
+
+def _runtime(_) -> list[Row]:
+    sides = (Side("runtime", "own_runtime"), TORCH, ONNX)
+    return _rows("runtime", cases.random_cases(200), sides, (INFERENCE,))
 
 
 def _training_flag(_) -> list[Row]:
@@ -160,6 +166,7 @@ EXPERIMENTS = {
     "scaling": _scaling,
     "avx2": _avx2,
     "streaming": _streaming,
+    "runtime": _runtime,
     "training_flag": _training_flag,
     "layer": _layer,
     "memory": _memory,

@@ -1,5 +1,5 @@
-// Lets libraries load, and be linked, on systems whose glibc and libstdc++ are older
-// than those it was compiled with: back to glibc 2.28 (Debian 10, RHEL 8,
+// Lets libraries load, and be linked, on systems whose glibc and libstdc++ are
+// older than those it was compiled with: back to glibc 2.28 (Debian 10, RHEL 8,
 // Ubuntu 20.04), as the wheels' platform tag promises. The headers of newer
 // ones refer to symbols that older ones lack. Each is defined here. Nothing
 // outside of a shared library sees it; in a program that has the static one, a

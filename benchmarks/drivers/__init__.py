@@ -38,6 +38,9 @@ DRIVERS = {
         "SavedModel, is_training=True", LIBRARY, "benchmarks.drivers.own", "SavedTraining"
     ),
     "own_c": Entry("op, from C", LIBRARY, "benchmarks.drivers.c_program", "CProgram"),
+    "own_runtime": Entry("runtime", LIBRARY, "benchmarks.drivers.runtime", "Runtime"),
+    "own_stream": Entry("stream", LIBRARY, "benchmarks.drivers.runtime", "Stream"),
+    "own_stream_c": Entry("stream, from C", LIBRARY, "benchmarks.drivers.runtime", "CStream"),
     EMPTY_CALL: Entry("empty tf.function", LIBRARY, "benchmarks.drivers.own", "EmptyCall"),
     "keras_function": Entry(
         "Keras, tf.function", LIBRARY, "benchmarks.drivers.keras_layers", "Function"

@@ -26,10 +26,16 @@ TRIED = {
     "own_saved": ("lstm_ragged",),
     "own_saved_training": ("lstm_ragged",),
     "own_c": ("lstm",),
+    "own_runtime": tuple(CASES),
+    "own_stream": ("one_step",),
+    "own_stream_c": ("one_step",),
     "torch": tuple(CASES),
     "onnxruntime": tuple(name for name in CASES if "projection" not in name),
 }
-INFER_ONLY = ("own_saved", "own_saved_training", "own_c", "onnxruntime")
+INFER_ONLY = (
+    *("own_saved", "own_saved_training", "own_c", "onnxruntime"),
+    *("own_runtime", "own_stream", "own_stream_c"),
+)
 
 # (driver, case, pass) and what it says to it.
 REFUSED = [
@@ -44,6 +50,8 @@ REFUSED = [
     ("own_saved", "lstm", TRAINING, "a SavedModel predicts"),
     ("empty_call", "lstm", TRAINING, "an empty call has no gradients"),
     ("own_c", "lstm", TRAINING, "the program infers"),
+    ("own_runtime", "lstm", TRAINING, "the runtime infers"),
+    ("own_stream", "lstm", INFERENCE, "a stream takes one step at a time"),
 ]
 
 

@@ -18,10 +18,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_cudnn_rnn._layout import DIRECTIONS, Layout
+from tf_cudnn_rnn._layout import DIRECTIONS
 from tf_cudnn_rnn._types import Array
 from tf_cudnn_rnn.keras import _graphs
-from tf_cudnn_rnn.weights import Canonical, OnnxNode, from_keras, params_to_canonical, to_onnx
+from tf_cudnn_rnn.weights import OnnxNode, from_cudnn, from_keras, to_onnx
 
 # The module of Keras whose functions run while model.export(format="onnx") does.
 _KERAS_EXPORT = "keras.src.export.onnx"
@@ -269,26 +269,17 @@ def _convert_cudnn_rnn(ctx: Any, node: Any) -> None:
     direction = _text(node, "direction")
     state_shape = ctx.get_shape(node.input[1])
     axis = 0 if node.get_attr_value("time_major") else 1
-    layout = Layout(
+    canonical = from_cudnn(
+        _array(node, 3),
         _text(node, "rnn_mode"),
         state_shape[axis] // len(DIRECTIONS[direction]),
         state_shape[2],
         ctx.get_shape(node.input[0])[2],
-        direction,
-        _text(node, "input_mode"),
-        node.get_attr_value("num_proj") or 0,
+        direction=direction,
+        input_mode=_text(node, "input_mode"),
+        num_proj=node.get_attr_value("num_proj") or 0,
     )
-    params = params_to_canonical(
-        _array(node, 3),
-        layout.rnn_mode,
-        layout.num_layers,
-        layout.num_units,
-        layout.input_size,
-        direction=layout.direction,
-        input_mode=layout.input_mode,
-        num_proj=layout.num_proj,
-    )
-    nodes = to_onnx(Canonical(layout, dict(params))).arrays
+    nodes = to_onnx(canonical).arrays
     _replace(ctx, node, nodes, lengths=node.input[4])
 
 
