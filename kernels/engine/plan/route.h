@@ -9,13 +9,11 @@ namespace rnn {
 //
 //   W              any; backward, where all weights are transposed, none that
 //                  reads columns in place
-//   R              as W, but never kPartsInTurn, and kPackedInTurn only if
-//   there
-//                  is one step: what several steps use is there before the
-//                  first
+//   R              as W, but never kPartsInTurn; kPackedInTurn for one step
+//                  alone: several steps find R as the first one found it
 //   projection     kPacked
-//   gradients of   kPacked or kParts
-//   weights
+//   in gradients   kPacked or kParts
+//   of weights
 //
 // In parts are operands that are float alone, and in place those alone that
 // tensors hold.
