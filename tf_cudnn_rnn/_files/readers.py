@@ -1,5 +1,6 @@
 """What reads each format of files into Canonical, and which format a file has."""
 
+import collections
 import contextlib
 import dataclasses
 import itertools
@@ -264,6 +265,9 @@ def _torch_network(
             f"{f'networks at {found}' if networks else 'no network of PyTorch'}."
         )
     prefix = next(iter(networks)) if prefix is None else prefix
+    with untrusted.named(path):
+        layers = {layer for _, layer, _ in networks[prefix]}
+        untrusted.check_layers(len(layers), "The network of PyTorch")
     return prefix, networks[prefix]
 
 
@@ -278,7 +282,7 @@ def _read_torch(kind: Kind, path: str, choices: Choices) -> Canonical:
     if kind is Kind.SAFETENSORS:
         arrays = safetensors.read_some_safetensors(path, lambda name: name.startswith(prefix))
     else:
-        arrays = npz.read_npz(path)
+        arrays = npz.read_some_npz(path, lambda name: name.startswith(prefix))
     mode = mode or _mode(choices)
     with untrusted.named(path):
         return torch_format.from_torch(arrays, mode, prefix=prefix)
@@ -295,7 +299,7 @@ def _bytes_of(headers: Iterable[untrusted.ArrayHeader]) -> int:
 def _simple_modes(path: str) -> set[RnnMode]:
     """The modes of the simple RNNs that the config of a `.keras` file has, by their activations."""
     modes: dict[Any, RnnMode] = {"tanh": "rnn_tanh", "relu": "rnn_relu"}
-    config, _ = keras_file.read_config(path)
+    config = keras_file.read_config(path)
     found = set()
     left = [config]
     while left:
@@ -395,7 +399,7 @@ def _keras_parts(kind: Kind, path: str, choices: Choices) -> _KerasParts:
     named: dict[str, keras_file.Named] = {}
     aliases: dict[str, set[str]] = {}
     if kind is Kind.KERAS:
-        for name, layer in keras_file.named_layers(keras_file.read_config(path)[0]):
+        for name, layer in keras_file.named_layers(keras_file.read_config(path)):
             if layer.path in every:
                 named[layer.path] = layer
                 aliases.setdefault(name, set()).add(layer.path)
@@ -478,7 +482,8 @@ def _read_onnx(kind: Kind, path: str, choices: Choices) -> Canonical:
     every = onnx_file.read_nodes(path)
     nodes = {node.name: node for node in every}
     if len(nodes) < len(every):
-        twice = next(name for name in nodes if sum(node.name == name for node in every) > 1)
+        counts = collections.Counter(node.name for node in every)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise Mistake(
             f"The nodes of {path} must have names of their own; several have the name "
             f"{untrusted.shown(twice) or '(empty)'}."
@@ -725,7 +730,7 @@ def find(path: str | os.PathLike[str], choices: Choices) -> Found:
     }
     for choice, values in known.items():
         value = getattr(choices, choice)
-        if value is not None and value not in values:
+        if value is not None and (not isinstance(value, str) or value not in values):
             raise ValueError(f"`{choice}` must be one of {', '.join(values)}; got {value!r}.")
     kind, place = kinds.recognise(os.fsdecode(path))
     with _refusing(place):
