@@ -79,6 +79,9 @@ def _rng_seed(seed: int, seed2: int) -> list[int]:
     return [(integer("seed", seed) << 32) | integer("seed2", seed2), 0]
 
 
+_INT64 = np.dtype(np.int64)
+
+
 def _lengths(sequence_lengths: TensorLike) -> TensorLike:
     """Returns them, of a type that the ops take; TensorFlow would not name the argument.
 
@@ -96,11 +99,14 @@ def _lengths(sequence_lengths: TensorLike) -> TensorLike:
             _check_lengths(sequence_lengths.dtype, sequence_lengths.ravel().tolist())
     elif isinstance(sequence_lengths, list | tuple):
         kinds = set(map(type, sequence_lengths))
+        if kinds == {int}:  # most lists
+            _check_lengths(_INT64, sequence_lengths)
+            return sequence_lengths
         if wrong := [kind for kind in kinds if issubclass(kind, float | np.floating)]:
             _check_lengths(np.dtype(wrong[0]), [])
         if any(issubclass(kind, int | np.integer) for kind in kinds):
             numbers = [int(n) for n in sequence_lengths if isinstance(n, int | np.integer)]
-            _check_lengths(np.dtype(np.int64), numbers)
+            _check_lengths(_INT64, numbers)
     return sequence_lengths
 
 
