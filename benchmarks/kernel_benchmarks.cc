@@ -148,7 +148,7 @@ void RunCellForward(benchmark::State& state, const SimdTarget& target,
   const int64_t H = std::max(units, depth);
   Weights<Operand> weights(PanelKind::kPacked, depth, columns);
   Matrix<Operand> h_prev(rows, H), h(rows, H);
-  Matrix<F> input_gates(rows, NumGates(mode) * H), new_bias(1, H), c(rows, H);
+  Matrix<F> input_sums(rows, NumGates(mode) * H), new_bias(1, H), c(rows, H);
   Matrix<Operand> saved(rows, NumReservedPerUnit(mode) * H);
   CellForwardStep<Operand> step{};
   step.rows = rows;
@@ -157,7 +157,7 @@ void RunCellForward(benchmark::State& state, const SimdTarget& target,
   step.depth = depth;
   step.recurrent = weights.panel.packed;
   step.h_prev = h_prev.rows();
-  step.input_gates = input_gates.data();
+  step.input_sums = input_sums.data();
   step.recurrent_new_bias = new_bias.data();
   step.c = c.data();
   step.h = h.rows();

@@ -52,7 +52,11 @@ ARROWS = {
     "kernels/memory": (),
     "kernels/engine/simd": ("network",),
     "kernels/engine/threads": ("kernels/engine/thresholds.h",),
-    "kernels/engine/elements": ("network", "kernels/engine/simd"),
+    "kernels/engine/elements": (
+        "network",
+        "kernels/engine/simd",
+        "kernels/engine/thresholds.h",
+    ),
     "kernels/engine/plan": (
         "network",
         "kernels/engine/simd",

@@ -34,9 +34,9 @@ _SIGMOID_COMMENT = """\
 // sigmoid(-x), x >= 0. Piece p: |x - p / 2| <= 1 / 4. Coefficients of the powers
 // of the distance to a piece's center, lowest first, of all pieces."""
 _TANH_COMMENT = """\
-// tanh(x), x >= 0, likewise. Pieces are the quarters of each power of two from
-// 1/16 to 16, piece (4 * biased exponent + quarter) % 32; the first one begins
-// at 0."""
+// tanh(x), x >= 0: coefficients as in kSigmoidPieces. Pieces are the quarters of
+// each power of two from 1/16 to 16, piece (4 * biased exponent + quarter) % 32;
+// the first one begins at 0."""
 
 _FOOTER = """
 }  // namespace rnn

@@ -4,7 +4,8 @@
 // logistic function, . the elementwise product):
 //
 //   rnn_relu, rnn_tanh:  h' = act(W x + bW + R h + bR)
-//   lstm:  i, f, o = sigma(W x + bW + R h + bR)     g = tanh(likewise)
+//   lstm:  i, f, o = sigma(W x + bW + R h + bR)
+//          g = tanh(W x + bW + R h + bR)
 //          c' = f.c + i.g     m = o.tanh(c')     h' = m, or Pr m if projecting
 //   gru:   r, z = sigma(W x + bW + R h + bR)
 //          n = tanh(W_n x + bW_n + r.(R_n h + bR_n))     h' = (1-z).n + z.h
@@ -41,8 +42,8 @@ namespace rnn {
 // Element (i, b, feature) of a tensor lies at i * outer + b * batch + feature,
 // where i is the time step or the pseudo-layer.
 struct Strides {
-  int64_t outer;
-  int64_t batch;
+  int64_t outer = 0;
+  int64_t batch = 0;
 
   // [outer, B, features], or [B, outer, features].
   static Strides Of(bool outer_major, int64_t outer_size, int64_t batch_size,
@@ -56,53 +57,53 @@ struct Strides {
 // be nullptr in other modes.
 template <typename Element>
 struct ForwardArguments {
-  const Element* x;                // [T, B, I], x_strides
-  const Element* h0;               // [L*D, B, P], h_strides
-  const Element* c0;               // [L*D, B, H], c_strides
+  const Element* x = nullptr;      // [T, B, I], x_strides
+  const Element* h0 = nullptr;     // [L*D, B, P], h_strides
+  const Element* c0 = nullptr;     // [L*D, B, H], c_strides
   Weights<const Element> weights;  // in the plan's order
   // If the plan's weights are prepared: as PrepareWeights() left them.
-  const void* prepared_weights;
-  Element* y;    // [T, B, D*P], y_strides
-  Element* h_n;  // [L*D, B, P], h_strides
-  Element* c_n;  // [L*D, B, H], c_strides
+  const void* prepared_weights = nullptr;
+  Element* y = nullptr;    // [T, B, D*P], y_strides
+  Element* h_n = nullptr;  // [L*D, B, P], h_strides
+  Element* c_n = nullptr;  // [L*D, B, H], c_strides
   // [ReserveLayout::size()], if the plan has one.
-  Element* reserve;
+  Element* reserve = nullptr;
 
   Strides x_strides, y_strides, h_strides, c_strides;
-  PaddedLayout layout;  // that gave the strides; noted in the reserve
+  PaddedLayout layout{};  // that gave the strides; noted in the reserve
 
   // Whether dropout acts, and its key. It does in training only, and always if
   // there is a reserve: backward takes it that it did.
-  bool apply_dropout;
-  uint64_t dropout_key;
+  bool apply_dropout = false;
+  uint64_t dropout_key = 0;
 
-  Observer* observer;  // nullptr: nobody watches
+  Observer* observer = nullptr;  // nullptr: nobody watches
 };
 
 // Inputs of Forward, its outputs, their gradients; all `d` fields below the
 // line are written. Strides hold for a tensor and its gradient alike.
 template <typename Element>
 struct BackwardArguments {
-  const Element* x;
-  const Element* h0;
-  const Element* c0;
+  const Element* x = nullptr;
+  const Element* h0 = nullptr;
+  const Element* c0 = nullptr;
   Weights<const Element> weights;  // in the plan's order
-  const Element* y;
+  const Element* y = nullptr;
   // As Forward left it, and the key in its header, which CheckReserve() read.
-  const Element* reserve;
-  uint64_t dropout_key;
-  const Element* dy;
-  const Element* dh_n;
-  const Element* dc_n;
+  const Element* reserve = nullptr;
+  uint64_t dropout_key = 0;
+  const Element* dy = nullptr;
+  const Element* dh_n = nullptr;
+  const Element* dc_n = nullptr;
   // ---
-  Element* dx;
-  Element* dh0;
-  Element* dc0;
-  Weights<Element> dweights;  // in the same order
+  Element* dx = nullptr;
+  Element* dh0 = nullptr;
+  Element* dc0 = nullptr;
+  Weights<Element> dweights;  // in the plan's order
 
   Strides x_strides, y_strides, h_strides, c_strides;
 
-  Observer* observer;  // nullptr: nobody watches
+  Observer* observer = nullptr;  // nullptr: nobody watches
 };
 
 // Prepares the weights of all pseudo-layers for this plan, whose weights are to
@@ -116,9 +117,10 @@ void PrepareWeights(const ForwardPlan& plan,
                     Executor& executor);
 
 // `scratch` has plan.scratch_bytes and is aligned to 64 bytes; its contents do
-// not matter. The plan is one for Element and the micro-kernels of this
-// machine, best for as many threads as the executor has; with any other the
-// process is aborted, for memory would be overrun.
+// not matter. The plan is one for Element and the micro-kernels that run here;
+// with any other memory would be overrun, so the process is aborted. It should
+// be one for as many threads as the executor has; with another number results
+// are the same, but come later.
 template <typename Element>
 void Forward(const ForwardPlan& plan,
              const ForwardArguments<Element>& arguments, void* scratch,

@@ -52,8 +52,10 @@ inline constexpr int64_t kMaxStepsInPlace = 8;
 
 // R of more bytes is read in place forward: packed, it would come from beyond a
 // core's cache no faster. In params' order, for batches of up to so few rows,
-// and of one more; larger ones always pack. [engine]
+// and of one more, which share what packing costs; larger ones always pack.
+// [engine]
 inline constexpr int64_t kFewRows = 3;
+inline constexpr int64_t kFewRowsAndOne = kFewRows + 1;
 inline constexpr int64_t kMaxPackedBytesOfFewRows = 2 * kMegabyte;
 inline constexpr int64_t kMaxPackedBytesOfOneMore = 12 * kMegabyte;
 // R in the order of Keras, of whose rows each thread needs some columns, is
@@ -75,15 +77,16 @@ inline constexpr int64_t kMinPartsRecurrentElements = int64_t{1} << 16;
 inline constexpr int64_t kMinPartsSteps = 3;
 // Parts take half as much memory again as floats. The more of R comes from
 // beyond a core's cache, the more rows have to share it: with a batch below
-// this, R may not have more elements, and there must be more steps. [engine]
+// this, there must be more steps, the more so if R is large, and R may not have
+// more elements. [engine]
 inline constexpr int64_t kManyPartsBatch = 64;
+inline constexpr int64_t kMinPartsStepsOfFewRows = 6;
+inline constexpr int64_t kLargePartsElements = int64_t{1} << 20;
+inline constexpr int64_t kMinPartsStepsOfFewRowsIfLarge = 16;
 inline constexpr int64_t kMaxPartsElementsForward = int64_t{1} << 22;
 inline constexpr int64_t kMaxPartsElementsBackward = int64_t{1} << 18;
 // None at all in a GRU, which splits two gradients at each step. [engine]
 inline constexpr int64_t kMaxPartsElementsBackwardOfGru = 0;
-inline constexpr int64_t kLargePartsElements = int64_t{1} << 20;
-inline constexpr int64_t kMinPartsStepsOfFewRows = 6;
-inline constexpr int64_t kMinPartsStepsOfFewRowsIfLarge = 16;
 
 }  // namespace bits
 
@@ -139,12 +142,12 @@ inline constexpr int64_t kMaxRowsPackingSmall = 192;
 // Backward reads params in place for so many rows of W; for R of so many steps,
 // and so many rows in all: more read them more often than packing would. It
 // gives the bits of packed ones. [engine]
-inline constexpr int64_t kMaxRowsInPlace = 16;
+inline constexpr int64_t kMaxLeftRowsInPlace = 16;
 inline constexpr int64_t kMaxBackwardStepsInPlace = 2;
-inline constexpr int64_t kMaxRowsOfStepsInPlace = 32;
+inline constexpr int64_t kMaxLeftRowsOfStepsInPlace = 32;
 // Rows of pairs, of bfloat16, are woven into steps each time they are read: for
 // no more than one tile of rows, forward in the order of Keras, too. [bfloat16]
-inline constexpr int64_t kMaxRowsInPlaceOfPairs = 4;
+inline constexpr int64_t kMaxLeftRowsInPlaceOfPairs = 4;
 
 // Activations of so many bytes are written past the caches where steps are in
 // parts: backward would not find them there, least of all if R fills a core's
@@ -178,13 +181,17 @@ inline constexpr int64_t kRowsPackedTogether = 8;
 // in turn fills so many bytes of a row at a time. [engine]
 inline constexpr int64_t kFetchedRowBytes = 512;
 inline constexpr int64_t kRowBytesTogether = 256;
-// What is transposed, split or converted on its way stays in L1 meanwhile: rows
-// and columns of a block of weights, columns and depth of a left operand that
-// is split, depth of columns that are converted. [engine]
+// What is transposed, split, converted or added up on its way stays in L1
+// meanwhile: rows and columns of a block of weights, columns and depth of a
+// left operand that is split, depth of columns that are converted, features of
+// a row that dropout converts, columns of two gradients that are added up.
+// [engine]
 inline constexpr int64_t kTransposedBlock = 64;
 inline constexpr int64_t kSplitColumns = 16;
 inline constexpr int64_t kSplitDepth = 256;
 inline constexpr int64_t kConvertedDepth = 16;
+inline constexpr int64_t kDroppedFeatures = 512;
+inline constexpr int64_t kAddedColumns = 64;
 // Columns that a thread sums over all rows of a chunk at a time. [engine]
 inline constexpr int64_t kSummedColumns = 128;
 

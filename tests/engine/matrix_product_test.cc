@@ -52,11 +52,20 @@ struct GuardedOperand {
   GuardedOperand(const MatrixSource<Element>& source, Route route,
                  Executor& executor, int depth_pieces = 1,
                  int64_t core_cache_bytes = CoreCacheBytes())
-      : plan(OperandPlan::Of(route, source.depth, source.columns, depth_pieces,
+      : plan(OperandPlan::Of(route, SizeOf(source, depth_pieces),
                              KernelShape::Of(kElementTypeOf<Operand>),
                              core_cache_bytes)),
         memory(plan.Bytes(KernelShape::Of(kElementTypeOf<Operand>))) {
     operand.Prepare(source, plan, memory.data(), executor);
+  }
+
+  static OperandSize SizeOf(const MatrixSource<Element>& source,
+                            int depth_pieces) {
+    OperandSize size;
+    size.depth = source.depth;
+    size.columns = source.columns;
+    size.depth_pieces = depth_pieces;
+    return size;
   }
 
   const OperandPlan plan;

@@ -142,10 +142,12 @@ TEST(PlanTest, SmallCallsReadWeightsInPlace) {
   const auto backward_recurrent = [&](int64_t T, int64_t B) {
     return Plans({T, B, 64, 64}, floats).backward.recurrent_weights.route;
   };
-  EXPECT_EQ(backward_recurrent(1, speed::kMaxRowsInPlace), kRows);
-  EXPECT_EQ(backward_recurrent(1, speed::kMaxRowsInPlace + 1), kPackedInTurn);
-  EXPECT_EQ(backward_recurrent(2, speed::kMaxRowsOfStepsInPlace / 2), kRows);
-  EXPECT_EQ(backward_recurrent(2, speed::kMaxRowsOfStepsInPlace / 2 + 1),
+  EXPECT_EQ(backward_recurrent(1, speed::kMaxLeftRowsInPlace), kRows);
+  EXPECT_EQ(backward_recurrent(1, speed::kMaxLeftRowsInPlace + 1),
+            kPackedInTurn);
+  EXPECT_EQ(backward_recurrent(2, speed::kMaxLeftRowsOfStepsInPlace / 2),
+            kRows);
+  EXPECT_EQ(backward_recurrent(2, speed::kMaxLeftRowsOfStepsInPlace / 2 + 1),
             kPacked);
 }
 
@@ -230,7 +232,7 @@ TEST(PlanTest, PairsAreReadInPlaceIfRowsAreWholeSteps) {
 // Rows of pairs are woven into steps by each tile of rows that reads them.
 TEST(PlanTest, ManyRowsPackPairs) {
   const KernelShape pairs = Vectors(ElementType::kBFloat16);
-  const int64_t rows = speed::kMaxRowsInPlaceOfPairs;
+  const int64_t rows = speed::kMaxLeftRowsInPlaceOfPairs;
   ExpectRoutes("few", {1, rows, 64, 64}, pairs,
                {kColumns, kColumns, kRows, kRows});
   ExpectRoutes("more", {1, rows + 1, 64, 64}, pairs,
@@ -264,7 +266,7 @@ TEST(PlanTest, LargeRIsReadInPlaceByFewRows) {
   for (const Case& c :
        {Case{1, bits::kMaxPackedBytesOfFewRows},
         Case{bits::kFewRows, bits::kMaxPackedBytesOfFewRows},
-        Case{bits::kFewRows + 1, bits::kMaxPackedBytesOfOneMore}}) {
+        Case{bits::kFewRowsAndOne, bits::kMaxPackedBytesOfOneMore}}) {
     SCOPED_TRACE(testing::Message() << "batch " << c.batch);
     const int64_t H = UnitsOf(c.max_bytes, sizeof(float));
     EXPECT_EQ(Plans({T, c.batch, 8, H}, floats).forward.recurrent_weights.route,
@@ -273,7 +275,7 @@ TEST(PlanTest, LargeRIsReadInPlaceByFewRows) {
         Plans({T, c.batch, 8, H + 16}, floats).forward.recurrent_weights.route,
         kColumns);
   }
-  EXPECT_EQ(Plans({T, bits::kFewRows + 2, 8, 2000}, floats)
+  EXPECT_EQ(Plans({T, bits::kFewRowsAndOne + 1, 8, 2000}, floats)
                 .forward.recurrent_weights.route,
             kPacked);
 }
@@ -461,8 +463,8 @@ TEST(PlanTest, BitsDoNotDependOnLengths) {
   });
 }
 
-// What the passes rely on: R that steps use again is there before the first,
-// and nothing packs it in parts in its turn.
+// What the passes rely on (route.h): R that steps use again is there before the
+// first, and nothing packs it in parts in its turn.
 TEST(PlanTest, RIsPackedInItsTurnByOneStepAlone) {
   ForCalls([](const Sizes& sizes, const KernelShape& kernels) {
     const Plans plans(sizes, kernels);
@@ -473,6 +475,57 @@ TEST(PlanTest, RIsPackedInItsTurnByOneStepAlone) {
       EXPECT_EQ(plans.sequences.num_steps(), 1);
     }
   });
+}
+
+// The rest of it: a pass has no other way for these operands.
+TEST(PlanTest, RoutesThatAPassDoesNotKnowNeverCome) {
+  ForCalls([](const Sizes& sizes, const KernelShape& kernels) {
+    const Plans plans(sizes, kernels);
+    const BackwardPlan& backward = plans.backward;
+    for (const OperandPlan& b :
+         {backward.input_weights.first, backward.recurrent_weights}) {
+      EXPECT_NE(b.route, kColumns);
+    }
+    for (const OperandPlan& b : {backward.input_weights_gradient.first,
+                                 backward.recurrent_weights_gradient}) {
+      EXPECT_TRUE(b.route == kPacked || b.route == kParts);
+    }
+    for (const OperandPlan& b :
+         {plans.forward.input_weights.first, plans.forward.recurrent_weights,
+          backward.input_weights.first, backward.recurrent_weights,
+          backward.input_weights_gradient.first,
+          backward.recurrent_weights_gradient}) {
+      EXPECT_TRUE(!IsInParts(b.route) || kernels.has_parts);
+      EXPECT_TRUE(!IsInPlace(b.route) || kernels.operands_are_elements);
+    }
+  });
+}
+
+TEST(PlanTest, ProjectionsArePacked) {
+  RnnDescriptor d;
+  d.input_size = 128;
+  d.hidden_size = 256;
+  d.num_proj = 128;
+  for (int64_t T : {1, 40}) {
+    for (int64_t B : {1, 100}) {
+      const Sequences sequences = MakeSequences(T, B, nullptr);
+      CallDescription call;
+      call.descriptor = d;
+      call.sequences = &sequences;
+      const Machine machine{1, kCoreCacheBytes};
+      const KernelShape kernels = Tiles(ElementType::kFloat);
+      ForwardPlan forward;
+      ASSERT_TRUE(ForwardPlan::Create(call, /*has_reserve=*/true, machine,
+                                      kernels, &forward)
+                      .ok());
+      EXPECT_EQ(forward.projection.route, kPacked);
+      BackwardPlan backward;
+      ASSERT_TRUE(BackwardPlan::Create(call, machine, kernels, &backward).ok());
+      EXPECT_EQ(backward.projection.route, kPacked);
+      EXPECT_FALSE(IsInTurn(backward.projection_gradient.route) ||
+                   IsInPlace(backward.projection_gradient.route));
+    }
+  }
 }
 
 TEST(PlanTest, NothingThatIsPreparedBeforeIsPackedInItsTurn) {

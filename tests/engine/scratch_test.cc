@@ -49,7 +49,7 @@ struct Bounds {
     forward =
         together * (panels + rows * (X + gates + kPointers) + B * (P + 2 * H));
     const int64_t products = rows * (std::max(X, H) + gates);
-    const bool takes_turns = cuts.is_single() && N > speed::kMaxRowsInPlace;
+    const bool takes_turns = cuts.is_single() && N > speed::kMaxLeftRowsInPlace;
     backward = takes_turns
                    ? std::max({X * gates, P * gates, products}) + projection
                    : weights + products;

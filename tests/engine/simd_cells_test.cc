@@ -111,7 +111,7 @@ struct ForwardCall {
         depth(PaddedDepth<Operand>(s.depth)),
         panel(depth * s.G() * s.cell_units),
         h_prev(s.rows, depth),
-        input_gates(s.rows * s.G() * s.H()),
+        input_sums(s.rows * s.G() * s.H()),
         recurrent_new_bias(s.H()),
         c(s.rows * s.H()),
         h(s.rows, s.H()),
@@ -127,7 +127,7 @@ struct ForwardCall {
     for (int64_t m = 0; m < s.rows; ++m) {
       std::fill(h_prev[m] + s.depth, h_prev[m] + depth, Operand{});
     }
-    FillDense(input_gates, random);
+    FillDense(input_sums, random);
     FillDense(recurrent_new_bias, random);
     // Neighbours of the panel stay poison, to show that they stay.
     for (int64_t m = 0; m < s.rows; ++m) {
@@ -198,7 +198,7 @@ struct ForwardCall {
     step.recurrent = recurrent;
     if (sums.has_value()) step.recurrent_sums = sums->pointers.data();
     step.h_prev = h_prev.pointers.data();
-    step.input_gates = input_gates.data();
+    step.input_sums = input_sums.data();
     step.recurrent_new_bias = s.is_gru() ? recurrent_new_bias.data() : nullptr;
     step.c = s.is_lstm() ? c.data() : nullptr;
     step.h = h.mutable_pointers.data();
@@ -209,7 +209,7 @@ struct ForwardCall {
   reference::CellInput Input(int64_t m, int64_t u) {
     reference::CellInput in;
     for (int64_t gate = 0; gate < s.G(); ++gate) {
-      in.w_x[gate] = input_gates[(m * s.G() + gate) * s.H() + kBefore + u];
+      in.w_x[gate] = input_sums[(m * s.G() + gate) * s.H() + kBefore + u];
       if (s.is_gru() && gate == kNew) {
         in.r_h[gate] = recurrent_new_bias[kBefore + u];
       }
@@ -233,7 +233,7 @@ struct ForwardCall {
   int64_t depth;  // of whole steps
   Guarded<Operand> panel;
   Rows<Operand> h_prev;
-  Guarded<F> input_gates;
+  Guarded<F> input_sums;
   Guarded<F> recurrent_new_bias;
   Guarded<F> c;
   Rows<Operand> h;
@@ -386,8 +386,8 @@ TYPED_TEST(SimdCellsTest, ForwardBitsOfARowDoNotDependOnTheOthers) {
           one.rows = 1;
           ForwardCall<Operand> alone(one, 2);  // of the same seed: the panel
           std::copy_n(all.h_prev[m], all.depth, alone.h_prev[0]);
-          std::copy_n(all.input_gates.data() + m * s.G() * s.H(), s.G() * s.H(),
-                      alone.input_gates.data());
+          std::copy_n(all.input_sums.data() + m * s.G() * s.H(), s.G() * s.H(),
+                      alone.input_sums.data());
           std::copy_n(all.recurrent_new_bias.data(), s.H(),
                       alone.recurrent_new_bias.data());
           std::copy_n(all.c_before.data() + m * s.H(), s.H(), alone.c.data());
@@ -723,7 +723,7 @@ TYPED_TEST(SimdCellsTest, NanStaysNan) {
       s.depth = s.H();
       ForwardCall<Operand> call(s, 5);
       // Of unit 1 of row 1, first gate.
-      call.input_gates[s.G() * s.H() + kBefore + 1] =
+      call.input_sums[s.G() * s.H() + kBefore + 1] =
           std::numeric_limits<ComputeType<Operand>>::quiet_NaN();
       call.Run(KernelsOf<Operand>(*target), /*save=*/false);
       for (int64_t m = 0; m < s.rows; ++m) {

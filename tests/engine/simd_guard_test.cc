@@ -341,7 +341,7 @@ TYPED_TEST(SimdProductGuardTest, CellForward) {
   WeightPanels<Element> weights;
   OperandRows<Element> h_prev(kMostRows, kMaxHidden), h(kMostRows, kMaxHidden);
   OperandRows<Element> saved(kMostRows, (kMaxGates + 1) * kMaxHidden);
-  Operand<F> input_gates(kMostRows * kMaxGates * kMaxHidden);
+  Operand<F> input_sums(kMostRows * kMaxGates * kMaxHidden);
   Operand<F> new_bias(kMaxHidden), c(kMostRows * kMaxHidden);
   OperandRows<F> sums(kMostRows, kMaxGates * kMaxHidden);
   for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
@@ -383,7 +383,7 @@ TYPED_TEST(SimdProductGuardTest, CellForward) {
                                        .packed;
                 }
                 step.h_prev = h_prev.Random(side, rows, depth);
-                step.input_gates = input_gates.Random(side, rows * G * H);
+                step.input_sums = input_sums.Random(side, rows * G * H);
                 if (is_gru) step.recurrent_new_bias = new_bias.Random(side, H);
                 if (mode == CellMode::kLstm) step.c = c.Random(side, rows * H);
                 step.h = h.Poisoned(side, rows, H);

@@ -66,7 +66,7 @@ struct Operands {
       kernels.split_row(a.data() + i * depth, depth, a_parts + i * a_stride);
     }
     for (int64_t k = 0; k < depth; k += kPartsDepth) {
-      kernels.split_chunk(b.data() + k * columns,
+      kernels.split_group(b.data() + k * columns,
                           std::min(kPartsDepth, depth - k),
                           b_parts + k * kNumParts * columns);
     }
@@ -185,8 +185,8 @@ TEST_F(SimdPartsTest, EveryElementIsTheSumOfItsProducts) {
                                               : 0;
             const double exact =
                 operands.Exact(i / columns, i % columns, &magnitude) + first;
-            // Products err by 2^-23; chains are of 16 pairs, 6 a chunk, and of
-            // a block's chunks.
+            // Products err by 2^-23; chains are of 16 pairs, 6 a group, and of
+            // a block's groups.
             const double additions = 2 + 16 + 6 * 16 + 4;
             ASSERT_NEAR(result[i], exact,
                         additions * std::numeric_limits<float>::epsilon() / 2 *

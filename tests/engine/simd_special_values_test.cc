@@ -90,7 +90,7 @@ TYPED_TEST(SimdSpecialValuesTest, Forward) {
         const auto values = [&](int64_t count) {
           return Values<F>(random, count, AnyValue);
         };
-        std::vector<F> input_gates = values(kRows * G * H);
+        std::vector<F> input_sums = values(kRows * G * H);
         std::vector<F> new_bias = values(H), c = values(kRows * H);
         std::vector<F> h_prev = values(kRows * H), h(kRows * H);
         const std::vector<F> c_before = c;
@@ -104,7 +104,7 @@ TYPED_TEST(SimdSpecialValuesTest, Forward) {
         const F nothing = 0;
         step.recurrent = &nothing;
         step.h_prev = h_prev_rows.data();
-        step.input_gates = input_gates.data();
+        step.input_sums = input_sums.data();
         step.recurrent_new_bias = new_bias.data();
         step.c = c.data();
         step.h = h_rows.data();
@@ -113,7 +113,7 @@ TYPED_TEST(SimdSpecialValuesTest, Forward) {
           const int64_t row = i / H, unit = i % H;
           reference::CellInput input;
           for (int64_t gate = 0; gate < G; ++gate) {
-            input.w_x[gate] = input_gates[(row * G + gate) * H + unit];
+            input.w_x[gate] = input_sums[(row * G + gate) * H + unit];
           }
           if (mode == CellMode::kGru) input.r_h[kNew] = new_bias[unit];
           input.h = h_prev[i];

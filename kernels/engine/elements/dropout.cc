@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/engine/elements/elements.h"
+#include "kernels/engine/thresholds.h"
 
 namespace rnn {
 
@@ -27,7 +28,7 @@ void Dropout::Apply(int64_t layer, int64_t time, int64_t batch_row,
     row.out = out;
     Kernels<F>().drop_out(row);
   } else {
-    constexpr int64_t kBlock = 512;
+    constexpr int64_t kBlock = speed::kDroppedFeatures;
     F values[kBlock];
     row.in = row.out = values;
     for (int64_t j = 0; j < count; j += kBlock) {

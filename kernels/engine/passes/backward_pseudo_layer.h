@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
@@ -260,7 +261,7 @@ class BackwardPseudoLayer {
         });
   }
 
-  // Of what the chunk computes.
+  // Lays out the rows of what the chunk computes.
   void SetRows(const ChunkRows& rows) {
     const int64_t P = d_.output_size();
     dgates_.SetRows(rows.count(), d_.gates_size());
@@ -283,7 +284,7 @@ class BackwardPseudoLayer {
     rows.count = chunk.count();
     rows.is_first_chunk = is_first;
     rows.dgates = &dgates_;
-    rows.recurrent_dgates = &recurrent_dgates();
+    rows.recurrent_dgates = &recurrent_dgates_;
     if (d_.has_input_weights(layer_)) {
       const auto input_rows = At<const Operand*>(blocks_.input_rows);
       network_.Input(layer_).Gather(direction_, chunk, *executor_,
@@ -351,11 +352,6 @@ class BackwardPseudoLayer {
 
   // ---- A step ---------------------------------------------------------------
 
-  // dgates as the recurrent product saw them.
-  const GateGradients<Operand>& recurrent_dgates() const {
-    return d_.mode == CellMode::kGru ? recurrent_dgates_ : dgates_;
-  }
-
   // dh_ of the rows active in `step` = R^T dgates of that step, for use in the
   // step before. The GRU adds: its cell has left there what passes by.
   RowsTimesMatrix<Operand> ProductOfStep(const ChunkRows& rows,
@@ -366,7 +362,7 @@ class BackwardPseudoLayer {
     if (recurs_in_parts()) {
       product.left_parts = recurrent_dgates_parts_.From(row);
     } else {
-      product.a = recurrent_dgates().operands() + row;
+      product.a = recurrent_dgates_.operands() + row;
     }
     product.c = dh_.rows;
     product.accumulate = d_.mode == CellMode::kGru;
@@ -389,7 +385,7 @@ class BackwardPseudoLayer {
             RunCell(rows, share, unit);
           }
         });
-    if (d_.has_projection()) RunCellsOfProjection(executor, rows, ranks);
+    if (d_.has_projection()) ProjectStep(executor, rows, ranks);
   }
 
   // dh_total_ = dh_ + dy.
@@ -398,7 +394,7 @@ class BackwardPseudoLayer {
     const int64_t row = rows.RowOf(ranks.step);
     for (int64_t rank = ranks.begin; rank < ranks.end; ++rank) {
       const F* dy = dy_rows_[row + rank];
-      constexpr int64_t kBlock = 64;
+      constexpr int64_t kBlock = speed::kAddedColumns;
       for (int64_t j = column_begin; j < column_end; j += kBlock) {
         const int64_t count = std::min(kBlock, column_end - j);
         F sums[kBlock];
@@ -410,9 +406,9 @@ class BackwardPseudoLayer {
     }
   }
 
-  // Through the projection, and the cells behind it.
-  void RunCellsOfProjection(Executor& executor, const ChunkRows& rows,
-                            const StepRanks& ranks) {
+  // dm_ = dh_total_ times the projection, and the cells that gave m.
+  void ProjectStep(Executor& executor, const ChunkRows& rows,
+                   const StepRanks& ranks) {
     const int64_t H = d_.hidden_size;
     RowsTimesMatrix<Operand> product;
     product.a = dh_total_.rows + rows.RowOf(ranks.step);
@@ -425,7 +421,7 @@ class BackwardPseudoLayer {
     panels.work = ranks.count() * (2 * d_.output_size() + speed::kCellWork) * H;
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
       MultiplyPanel(product, projection_, share);
-      RunCell(rows, {ranks.step, share.row_begin, share.row_end},
+      RunCell(rows, ranks.Of(share),
               share.panel * Kernels<Operand>().panel_columns);
     });
   }
@@ -457,13 +453,14 @@ class BackwardPseudoLayer {
     }
     if constexpr (GateGradients<Operand>::kIsRounded) {
       cell.rounded_dgates = dgates_.rounded.rows + row;
-      cell.rounded_recurrent_dgates = recurrent_dgates().rounded.rows + row;
+      cell.rounded_recurrent_dgates = recurrent_dgates_.rounded.rows + row;
     }
     Kernels<Operand>().cell_backward[static_cast<int>(d_.mode)](cell);
     if (recurs_in_parts()) SplitGateGradients(row, cell.rows, unit, cell.units);
   }
 
-  // For the product of the step before.
+  // Splits the gates' gradients of these rows and units, for the product that
+  // hands them to the step before.
   void SplitGateGradients(int64_t row, int64_t count, int64_t unit,
                           int64_t units) {
     if constexpr (std::is_same_v<Operand, float>) {
@@ -476,6 +473,8 @@ class BackwardPseudoLayer {
       if (d_.mode == CellMode::kGru) {
         split(recurrent_dgates_, recurrent_dgates_parts_);
       }
+    } else {
+      std::abort();  // nothing is in parts
     }
   }
 
@@ -516,7 +515,8 @@ class BackwardPseudoLayer {
   const F** dy_rows_;
   GateGradients<Operand> dgates_;
   LeftParts dgates_parts_;
-  // As the recurrent product saw them; a GRU's are its own.
+  // The gates' gradients as the recurrent product saw them: other ones in a
+  // GRU, else the same memory.
   GateGradients<Operand> recurrent_dgates_;
   LeftParts recurrent_dgates_parts_;
   // Gradients of the states, by rank.

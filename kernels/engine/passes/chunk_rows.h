@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/engine/plan/chunks.h"
+#include "kernels/engine/plan/step_range.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
 #include "network/sequences.h"

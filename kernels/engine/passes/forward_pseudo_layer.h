@@ -54,7 +54,7 @@ class ForwardPseudoLayer {
         bias_(At<F>(blocks.bias)),
         recurrent_new_bias_(At<F>(blocks.recurrent_new_bias)),
         input_rows_(At<const Operand*>(blocks.input_rows)),
-        input_gates_(RowBuffer<F>::In(scratch, blocks.input_gates)),
+        input_sums_(RowBuffer<F>::In(scratch, blocks.input_sums)),
         h_rows_(At<Operand*>(blocks.h_rows)),
         h_values_(At<Operand>(blocks.h_values)),
         saved_rows_(At<Operand*>(blocks.saved_rows)),
@@ -100,7 +100,7 @@ class ForwardPseudoLayer {
   void LoadBiases() {
     const int64_t gates_size = d_.gates_size();
     const int64_t H = d_.hidden_size;
-    F* recurrent_bias = input_gates_.values;  // free until the first chunk
+    F* recurrent_bias = input_sums_.values;  // free until the first chunk
     network_.weights().LoadBiases(k(), bias_, recurrent_bias);
     const bool is_gru = d_.mode == CellMode::kGru;
     const int64_t summed = is_gru ? gates_size - H : gates_size;
@@ -131,21 +131,24 @@ class ForwardPseudoLayer {
       LoadOperands(h0.Row(rank), h_rows_[rank], P);
       if (d_.mode == CellMode::kLstm) Load(c0.Row(rank), c_ + rank * H, H);
     }
-    recurrent_.SplitStates({/*step=*/-1, 0, B}, h_rows_, 0, P);
+    StepRanks before_first;
+    before_first.step = -1;
+    before_first.end = B;
+    recurrent_.SplitStates(before_first, h_rows_, 0, P);
   }
 
   // ---- A chunk --------------------------------------------------------------
 
   void RunChunk(const ChunkPlan& chunk) {
     const ChunkRows rows(sequences_, chunk.steps);
-    ComputeInputGates(rows);
+    ComputeInputSums(rows);
     // As late as that, so that steps find R where it was packed.
     if (chunk.steps.begin == 0) {
       PrepareRecurrentWeights();
       recurrent_.Begin();
     }
-    PointAtOutputs(rows);
     if (plan_.keeps_activations()) PointAtActivations(rows);
+    PointAtOutputs(rows);
     RunAllSteps(chunk, rows);
     if constexpr (!kOperandsAreElements) {
       if (plan_.keeps_activations()) StoreActivations(rows);
@@ -161,14 +164,14 @@ class ForwardPseudoLayer {
              });
   }
 
-  // input_gates_ = W x + biases for all rows of a chunk.
-  void ComputeInputGates(const ChunkRows& rows) {
+  // input_sums_ = W x + biases for all rows of a chunk.
+  void ComputeInputSums(const ChunkRows& rows) {
     const ObservedPhase phase = Enter(Phase::kInputProduct);
     const int64_t gates_size = d_.gates_size();
     network_.Input(layer_).Gather(direction_, rows, *executor_,
                                   At<Operand>(blocks_.input_staging),
                                   input_rows_);
-    input_gates_.SetRows(rows.count(), gates_size);
+    input_sums_.SetRows(rows.count(), gates_size);
     if (!d_.has_input_weights(layer_)) {
       AddInputToAllGates(rows);
       return;
@@ -183,12 +186,12 @@ class ForwardPseudoLayer {
       product.left_parts = LeftParts::In(At<BFloat16>(blocks_.input_parts),
                                          weights_.input().depth());
     }
-    product.c = input_gates_.rows;
+    product.c = input_sums_.rows;
     product.bias = bias_;
     Multiply(product, weights_.input(), *executor_);
   }
 
-  // input_gates_ = the input, for each gate, + biases: the layer has no W.
+  // input_sums_ = the input, for each gate, + biases: the layer has no W.
   void AddInputToAllGates(const ChunkRows& rows) {
     const int64_t gates_size = d_.gates_size();
     const int64_t H = d_.hidden_size;
@@ -197,7 +200,7 @@ class ForwardPseudoLayer {
                   for (int64_t i = begin; i < end; ++i) {
                     // The first gate's place holds the input until its turn,
                     // the last.
-                    F* gates = input_gates_.rows[i];
+                    F* gates = input_sums_.rows[i];
                     Load(input_rows_[i], gates, H);
                     for (int64_t j = gates_size - 1; j >= 0; --j) {
                       gates[j] = gates[j % H] + bias_[j];
@@ -227,6 +230,21 @@ class ForwardPseudoLayer {
                : PreparedPlace(blocks_.weights, scratch_);
   }
 
+  // Where steps leave what backward needs.
+  void PointAtActivations(const ChunkRows& rows) {
+    const int64_t size = ReservedRowSize(d_);
+    Operand* values = saved_;
+    if constexpr (kOperandsAreElements) {
+      constexpr uintptr_t kLine = 64;
+      values = network_.Activations(k()) + rows.first() * size;
+      saves_past_caches_ = plan_.saves_past_caches &&
+                           reinterpret_cast<uintptr_t>(values) % kLine == 0;
+    }
+    for (int64_t i = 0; i < rows.count(); ++i) {
+      saved_rows_[i] = values + i * size;
+    }
+  }
+
   // Where steps leave h.
   void PointAtOutputs(const ChunkRows& rows) {
     Operand** h_rows = h_rows_ + sequences_.batch();
@@ -241,21 +259,6 @@ class ForwardPseudoLayer {
     Operand* values = h_values_ + sequences_.batch() * padded_output_size();
     for (int64_t i = 0; i < rows.count(); ++i) {
       h_rows[i] = values + i * padded_output_size();
-    }
-  }
-
-  // Where they leave what backward needs.
-  void PointAtActivations(const ChunkRows& rows) {
-    const int64_t size = ReservedRowSize(d_);
-    Operand* values = saved_;
-    if constexpr (kOperandsAreElements) {
-      constexpr uintptr_t kLine = 64;
-      values = network_.Activations(k()) + rows.first() * size;
-      saves_past_caches_ = plan_.saves_past_caches &&
-                           reinterpret_cast<uintptr_t>(values) % kLine == 0;
-    }
-    for (int64_t i = 0; i < rows.count(); ++i) {
-      saved_rows_[i] = values + i * size;
     }
   }
 
@@ -298,7 +301,7 @@ class ForwardPseudoLayer {
       for (int i = 0; i < count; ++i) {
         const int64_t rank = shares[i].row_begin;
         CellForwardStep<Operand>& cell = cells[i];
-        cell.input_gates = input_gates_.rows[row + rank];
+        cell.input_sums = input_sums_.rows[row + rank];
         cell.recurrent_new_bias = recurrent_new_bias_;
         cell.c = c_ == nullptr ? nullptr : c_ + rank * H;
         cell.h = cell_outputs + rank;
@@ -309,11 +312,10 @@ class ForwardPseudoLayer {
       cell_forward(cells, count);
       if (d_.has_projection()) return;
       for (int i = 0; i < count; ++i) {
-        EmitOutputs({ranks.step, shares[i].row_begin, shares[i].row_end},
-                    cells[i].unit, cells[i].units, h);
+        EmitOutputs(ranks.Of(shares[i]), cells[i].unit, cells[i].units, h);
       }
     };
-    recurrent_.RunCells(executor, ranks, h_prev, h, run_cells);
+    recurrent_.RunPanels(executor, ranks, h_prev, h, run_cells);
     if (d_.has_projection()) ProjectStep(executor, ranks, h);
   }
 
@@ -344,7 +346,7 @@ class ForwardPseudoLayer {
           Store(projected_.rows[i] + column, h[i] + column, count);
         }
       }
-      const StepRanks share_ranks{ranks.step, share.row_begin, share.row_end};
+      const StepRanks share_ranks = ranks.Of(share);
       EmitOutputs(share_ranks, column, count, h);
       recurrent_.SplitStates(share_ranks, h, column, column + count);
     });
@@ -410,7 +412,7 @@ class ForwardPseudoLayer {
 
   // Rows of the chunk at hand (ForwardScratch has their shapes).
   const Operand** input_rows_;
-  RowBuffer<F> input_gates_;
+  RowBuffer<F> input_sums_;
   Operand** h_rows_;
   Operand* h_values_;
   Operand** saved_rows_;  // nullptr if nothing is kept

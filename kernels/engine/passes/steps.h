@@ -37,10 +37,11 @@ void RunSteps(const Sequences& sequences, const ChunkPlan& chunk,
               StepOrder order, Executor& executor, RunStep run_step) {
   const auto run = [&](Executor& step_executor, int64_t begin, int64_t end) {
     for (int64_t i = 0; i < chunk.steps.count(); ++i) {
-      const int64_t step = order == StepOrder::kForward
-                               ? chunk.steps.begin + i
-                               : chunk.steps.end - 1 - i;
-      const StepRanks ranks{step, begin, std::min(end, sequences.active(step))};
+      StepRanks ranks;
+      ranks.step = order == StepOrder::kForward ? chunk.steps.begin + i
+                                                : chunk.steps.end - 1 - i;
+      ranks.begin = begin;
+      ranks.end = std::min(end, sequences.active(ranks.step));
       if (ranks.count() > 0) run_step(step_executor, ranks);
     }
   };

@@ -9,6 +9,7 @@
 #include "kernels/engine/elements/elements.h"
 #include "kernels/engine/passes/gate_gradient_rows.h"
 #include "kernels/engine/passes/rows.h"
+#include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/plan/plan.h"
 #include "kernels/engine/products/outer_products.h"
 #include "kernels/engine/simd/simd_kernels.h"
@@ -107,13 +108,15 @@ class WeightGradients {
   void AddMatrix(const Rows& rows, const GateGradients<Operand>& dgates,
                  const Operand* const* features, const OperandPlan& plan,
                  const GatesMatrix<F>& matrix, Executor& executor) {
-    if (matrix.gates_are_columns) {
-      products_.SetLeft(features, rows.count, matrix.features);
+    const GatesGradientShape shape =
+        GatesGradientShape::Of(d_, plan_.weight_order, matrix.features);
+    if (shape.features_are_left) {
+      products_.SetLeft(features, rows.count, shape.left_columns);
       products_.Multiply(dgates.operands(), matrix.gates, plan,
                          !rows.is_first_chunk, executor, matrix.values);
     } else {
-      products_.SetLeft(dgates.operands(), rows.count, d_.gates_size());
-      products_.Multiply(features, Pieces::Whole(matrix.features), plan,
+      products_.SetLeft(dgates.operands(), rows.count, shape.left_columns);
+      products_.Multiply(features, Pieces::Whole(shape.right_columns), plan,
                          !rows.is_first_chunk, executor, matrix.values);
     }
   }

@@ -11,13 +11,15 @@
 
 namespace rnn {
 
-Choices::Choices(const PassPlan& plan, const Machine& machine)
-    : plan_(plan),
-      d_(plan.descriptor),
-      sequences_(*plan.sequences),
-      kernels_(plan.kernels),
+Choices::Choices(const CallDescription& call, const KernelShape& kernels,
+                 const Machine& machine)
+    : call_(call),
+      d_(call.descriptor),
+      sequences_(*call.sequences),
+      cuts_(sequences_),
+      kernels_(kernels),
       machine_(machine),
-      gates_are_columns_(GatesAreColumns(plan.weight_order)) {}
+      gates_are_columns_(GatesAreColumns(call.weight_order)) {}
 
 // ---- Threads ----------------------------------------------------------------
 
@@ -39,7 +41,7 @@ bool Choices::RunsDirectionsTogether(int num_threads) const {
 // ---- Choices that change speed only -----------------------------------------
 
 int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
-                           Pass pass) const {
+                           Pass pass, int num_threads) const {
   // A step that packs R itself does so once, for all ranks.
   if (pass == Pass::kForward && IsInTurn(recurrent_route)) return 1;
   const bool in_parts = IsInParts(recurrent_route);
@@ -47,14 +49,14 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
   const int64_t core_cache_bytes = machine_.core_cache_bytes;
   const int64_t rows_together =
       in_parts ? kPartsRowsTogether : kernels_.rows_together;
-  const bool is_far = weights_bytes > core_cache_bytes;
-  int64_t min_ranks =
-      is_far || in_parts ? speed::kManyRowsOfGroup : speed::kFewRowsOfGroup;
+  const bool is_beyond_cache = weights_bytes > core_cache_bytes;
+  int64_t min_ranks = is_beyond_cache || in_parts ? speed::kManyRowsOfGroup
+                                                  : speed::kFewRowsOfGroup;
   int64_t good_ranks = in_parts ? rows_together : speed::kManyRowsOfGroup;
   if (!in_parts && kernels_.has_tile_registers) {
     // They multiply faster than weights come.
     good_ranks = speed::kTilesOfGroup * rows_together;
-    if (is_far) {
+    if (is_beyond_cache) {
       min_ranks = good_ranks;
     } else if (weights_bytes > core_cache_bytes * speed::kNearlyFullShare) {
       min_ranks = speed::kManyRowsOfGroup;
@@ -63,15 +65,15 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
   const int64_t rows =
       sequences_.offset(steps.end) - sequences_.offset(steps.begin);
   const int64_t ranks = sequences_.active(steps.begin);
-  const int64_t num_tasks = NumTasks(
-      plan_.num_threads, 2.0 * rows * d_.gates_size() * d_.output_size());
-  const int64_t threads = std::min<int64_t>(num_tasks, plan_.num_threads);
+  const int64_t num_tasks =
+      NumTasks(num_threads, 2.0 * rows * d_.gates_size() * d_.output_size());
+  const int64_t threads = std::min<int64_t>(num_tasks, num_threads);
   if (weights_bytes > speed::kMaxGroupedBytes || ranks < threads * min_ranks) {
     return 1;
   }
   // Forward, where panels are many, in parts: their weights come from far more
   // slowly than they are multiplied.
-  if (in_parts && pass == Pass::kForward && is_far) return 1;
+  if (in_parts && pass == Pass::kForward && is_beyond_cache) return 1;
   // As many for each thread.
   const int64_t groups_per_thread = std::clamp<int64_t>(
       ranks / (threads * good_ranks), 1, num_tasks / threads);

@@ -1,4 +1,5 @@
-// The choices of a pass, each a function of the plan as far as it is made.
+// The choices of a pass, each a function of the call, the machine and its own
+// arguments. Where one choice depends on another, it is an argument.
 #ifndef KERNELS_ENGINE_PLAN_CHOICES_H_
 #define KERNELS_ENGINE_PLAN_CHOICES_H_
 
@@ -9,6 +10,7 @@
 #include "kernels/engine/plan/machine.h"
 #include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/plan/plan.h"
+#include "kernels/engine/plan/step_range.h"
 #include "network/descriptor.h"
 #include "network/sequences.h"
 
@@ -16,12 +18,12 @@ namespace rnn {
 
 enum class Pass { kForward, kBackward };
 
-// The plan must have all but its threads, operands and chunks when a choice is
-// asked for, and its threads for all that come after that one; it must outlive
-// the object. What is chosen about operands holds where there are valid rows.
+// What is chosen about operands holds where there are valid rows.
 class Choices {
  public:
-  Choices(const PassPlan& plan, const Machine& machine);
+  // `call`, which has sequences, and `kernels` must outlive the object.
+  Choices(const CallDescription& call, const KernelShape& kernels,
+          const Machine& machine);
 
   // ---- Threads --------------------------------------------------------------
 
@@ -35,14 +37,14 @@ class Choices {
   // ---- Operands -------------------------------------------------------------
   // What of their routes changes bits follows from shapes and the instruction
   // set. Between routes of equal bits, packed or in turn and, backward, in
-  // place, caches and threads decide, too.
+  // place, caches and the threads of a pseudo-layer decide, too.
 
   // W of a layer: [in, G*H] forward, transposed backward.
-  OperandPlan ForwardInput(int64_t layer) const;
-  OperandPlan BackwardInput(int64_t layer) const;
+  OperandPlan ForwardInput(int64_t layer, int num_threads) const;
+  OperandPlan BackwardInput(int64_t layer, int num_threads) const;
   // R: [P, G*H] forward, transposed backward.
-  OperandPlan ForwardRecurrent() const;
-  OperandPlan BackwardRecurrent() const;
+  OperandPlan ForwardRecurrent(int num_threads) const;
+  OperandPlan BackwardRecurrent(int num_threads) const;
   // The projection: [H, P] forward, transposed backward.
   OperandPlan Projection(Pass pass) const;
   // What the gradient of a matrix of gates that multiplies `features` is made
@@ -59,12 +61,12 @@ class Choices {
   // large enough is split once and its groups never wait for each other.
   // Otherwise, or if weights outgrow the caches and each group would fetch all
   // of them at each step, the steps themselves are split.
-  int NumRankGroups(const StepRange& steps, Route recurrent_route,
-                    Pass pass) const;
+  int NumRankGroups(const StepRange& steps, Route recurrent_route, Pass pass,
+                    int num_threads) const;
 
-  // Between products in parts the cells of many rows come in a burst, and wait
-  // for the lines that they write. If so: `num_values` activations are written
-  // past the caches.
+  // Whether `num_values` activations are written past the caches: between
+  // products in parts the cells of many rows come in a burst, and would wait
+  // for the lines that they write.
   bool SavesPastCaches(int64_t num_values) const;
 
  private:
@@ -73,23 +75,29 @@ class Choices {
   bool IsSmallCall() const;
   bool MayReadInputInPlace() const;
   bool MayReadGatesInPlace() const;
-  int64_t MaxRowsInPlace(int64_t max_rows) const;
+  int64_t MaxLeftRowsInPlace(int64_t max_rows) const;
   int64_t RecurrentBytes(bool in_parts) const;
   int64_t MaxPackedRecurrentBytes() const;
 
-  OperandPlan Operand(Route route, int64_t depth, int64_t columns,
-                      int depth_pieces = 1) const;
+  // W or R, by what it multiplies forward: [features, G*H], or transposed.
+  OperandSize GatesForward(int64_t features) const;
+  OperandSize GatesBackward(int64_t features) const;
+  // By row of a chunk: [chunk, columns].
+  OperandSize ChunkOf(int64_t columns) const;
+  OperandPlan Operand(Route route, const OperandSize& size) const;
   // One that is packed, perhaps in parts.
-  OperandPlan Packed(bool in_parts, int64_t depth, int64_t columns,
-                     int depth_pieces = 1) const;
+  OperandPlan Packed(bool in_parts, const OperandSize& size) const;
   // `b`, packed in its turn if that is better for the product of `rows` with
   // it, which is the only one in a chunk.
-  OperandPlan InTurnIfUsedOnce(OperandPlan b, int64_t rows) const;
-  bool FitsInTurn(int64_t rows, int64_t row_bytes, int64_t num_panels) const;
+  OperandPlan InTurnIfUsedOnce(OperandPlan b, int64_t rows,
+                               int num_threads) const;
+  bool FitsInTurn(int64_t rows, int64_t row_bytes, int64_t num_panels,
+                  int num_threads) const;
 
-  const PassPlan& plan_;
+  const CallDescription& call_;
   const RnnDescriptor& d_;
   const Sequences& sequences_;
+  const ChunkCuts cuts_;
   const KernelShape& kernels_;
   const Machine machine_;
   // Keras' kernels: rows of memory hold a feature's weights for all gates.

@@ -5,17 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/engine/plan/step_range.h"
 #include "kernels/engine/thresholds.h"
 #include "network/sequences.h"
 
 namespace rnn {
-
-struct StepRange {
-  int64_t begin;
-  int64_t end;
-
-  int64_t count() const { return end - begin; }
-};
 
 // How the valid rows of a call are cut into chunks: each has as many as the
 // others, as far as whole steps allow, for a few rows at the end would cost a

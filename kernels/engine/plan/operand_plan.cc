@@ -1,6 +1,7 @@
 #include "kernels/engine/plan/operand_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/thresholds.h"
@@ -9,17 +10,17 @@ namespace rnn {
 
 int64_t PartsDepth::padded_width() const { return PaddedPartsDepth(width); }
 
-OperandPlan OperandPlan::Of(Route route, int64_t depth, int64_t columns,
-                            int depth_pieces, const KernelShape& kernels,
+OperandPlan OperandPlan::Of(Route route, const OperandSize& size,
+                            const KernelShape& kernels,
                             int64_t core_cache_bytes) {
   OperandPlan b;
+  b.depth = size.depth;
+  b.columns = size.columns;
+  b.depth_pieces = size.depth_pieces;
   b.route = route;
-  b.depth = depth;
-  b.columns = columns;
-  b.depth_pieces = depth_pieces;
   const int64_t padded_depth = b.PaddedDepth(kernels.depth_step);
   const int64_t element_bytes = b.ElementBytes(kernels.operand_bytes);
-  b.is_small = padded_depth * columns * element_bytes <=
+  b.is_small = padded_depth * size.columns * element_bytes <=
                core_cache_bytes / speed::kSmallOperandShare;
   const int64_t row_bytes =
       std::min(padded_depth, kernels.depth_block) * element_bytes;
@@ -49,11 +50,26 @@ int64_t LayerOperands::MaxBytes(const KernelShape& kernels) const {
   return std::max(first.Bytes(kernels), upper.Bytes(kernels));
 }
 
+GatesGradientShape GatesGradientShape::Of(const RnnDescriptor& descriptor,
+                                          WeightOrder order, int64_t features) {
+  GatesGradientShape shape;
+  shape.features_are_left = GatesAreColumns(order);
+  shape.left_columns = descriptor.gates_size();
+  shape.right_columns = features;
+  if (shape.features_are_left) {
+    std::swap(shape.left_columns, shape.right_columns);
+  }
+  return shape;
+}
+
 CellPanelShape CellPanelShape::Of(const RnnDescriptor& descriptor,
                                   const KernelShape& kernels) {
   const int64_t units = kernels.cell_units[static_cast<int>(descriptor.mode)];
-  return {(descriptor.hidden_size + units - 1) / units, units,
-          kernels.PaddedDepth(descriptor.output_size())};
+  CellPanelShape shape;
+  shape.num_panels = (descriptor.hidden_size + units - 1) / units;
+  shape.units = units;
+  shape.depth = kernels.PaddedDepth(descriptor.output_size());
+  return shape;
 }
 
 int64_t LeftPartsStride(int64_t padded_depth) {

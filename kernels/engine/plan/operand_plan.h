@@ -8,6 +8,7 @@
 #include "kernels/engine/plan/kernel_shape.h"
 #include "kernels/engine/plan/route.h"
 #include "network/descriptor.h"
+#include "network/weights.h"
 
 namespace rnn {
 
@@ -23,12 +24,16 @@ struct PartsDepth {
   int64_t padded() const { return num_pieces * padded_width(); }
 };
 
-// B [depth, columns]; empty if there is no such product.
-struct OperandPlan {
-  Route route = Route::kPacked;
+// Of B [depth, columns]; empty if there is no such product.
+struct OperandSize {
   int64_t depth = 0;  // if it counts rows of a chunk: of the largest one
   int64_t columns = 0;
   int depth_pieces = 1;  // in parts
+};
+
+// How B comes to its products.
+struct OperandPlan : OperandSize {
+  Route route = Route::kPacked;
 
   // Speed only: whether B stays in a core's cache while several rows at a time
   // are multiplied by all of it; if not, how many rows of the left operand,
@@ -37,9 +42,8 @@ struct OperandPlan {
   int64_t cached_rows = 1;
 
   // B along this route, for a machine whose cores have such a cache.
-  static OperandPlan Of(Route route, int64_t depth, int64_t columns,
-                        int depth_pieces, const KernelShape& kernels,
-                        int64_t core_cache_bytes);
+  static OperandPlan Of(Route route, const OperandSize& size,
+                        const KernelShape& kernels, int64_t core_cache_bytes);
 
   PartsDepth parts_depth() const {
     return {depth_pieces, depth / depth_pieces};
@@ -68,12 +72,25 @@ struct LayerOperands {
   int64_t MaxBytes(const KernelShape& kernels) const;
 };
 
+// The gradient of a matrix of gates that multiplied `features`: the transpose
+// of a left operand times a right one, both by row. One of them is the
+// features, the other the gates' gradients; which one is left gives the rows of
+// the gradient, as the matrix lies in memory.
+struct GatesGradientShape {
+  bool features_are_left = false;
+  int64_t left_columns = 0;
+  int64_t right_columns = 0;
+
+  static GatesGradientShape Of(const RnnDescriptor& descriptor,
+                               WeightOrder order, int64_t features);
+};
+
 // R [P, G*H] as the cells of forward multiply by it: in panels of columns
 // [G][units], of which the last is filled up with zeros.
 struct CellPanelShape {
-  int64_t num_panels;
-  int64_t units;  // of a panel
-  int64_t depth;  // P, padded
+  int64_t num_panels = 0;
+  int64_t units = 0;  // of a panel
+  int64_t depth = 0;  // P, padded
 
   static CellPanelShape Of(const RnnDescriptor& descriptor,
                            const KernelShape& kernels);

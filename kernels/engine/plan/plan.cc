@@ -1,9 +1,11 @@
 #include "kernels/engine/plan/plan.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 
 #include "kernels/engine/plan/choices.h"
+#include "kernels/engine/plan/chunks.h"
 #include "kernels/engine/plan/scratch_sizes.h"
 
 namespace rnn {
@@ -54,6 +56,7 @@ Status CheckSizes(const PassPlan& plan) {
 // All but threads, operands, chunks and scratch.
 Status Begin(const CallDescription& call, const KernelShape& kernels,
              bool has_reserve, PassPlan* plan) {
+  if (kernels.element_type != call.element_type) std::abort();
   const RnnDescriptor& d = call.descriptor;
   Status status = ParamsLayout::Create(d, &plan->params);
   if (!status.ok()) return status;
@@ -96,9 +99,11 @@ void ChooseOperands(const Choices& choices, ForwardPlan* plan) {
   const RnnDescriptor& d = plan->descriptor;
   const int64_t valid_rows = plan->sequences->num_valid_rows();
   if (valid_rows == 0) return;
-  plan->input_weights =
-      OfLayers(d, [&](int64_t layer) { return choices.ForwardInput(layer); });
-  plan->recurrent_weights = choices.ForwardRecurrent();
+  const int num_threads = plan->num_threads;
+  plan->input_weights = OfLayers(d, [&](int64_t layer) {
+    return choices.ForwardInput(layer, num_threads);
+  });
+  plan->recurrent_weights = choices.ForwardRecurrent(num_threads);
   if (d.has_projection()) {
     plan->projection = choices.Projection(Pass::kForward);
   }
@@ -110,9 +115,11 @@ void ChooseOperands(const Choices& choices, ForwardPlan* plan) {
 void ChooseOperands(const Choices& choices, BackwardPlan* plan) {
   const RnnDescriptor& d = plan->descriptor;
   if (plan->sequences->num_valid_rows() == 0) return;
-  plan->input_weights =
-      OfLayers(d, [&](int64_t layer) { return choices.BackwardInput(layer); });
-  plan->recurrent_weights = choices.BackwardRecurrent();
+  const int num_threads = plan->num_threads;
+  plan->input_weights = OfLayers(d, [&](int64_t layer) {
+    return choices.BackwardInput(layer, num_threads);
+  });
+  plan->recurrent_weights = choices.BackwardRecurrent(num_threads);
   plan->input_weights_gradient = OfLayers(d, [&](int64_t layer) {
     return choices.GatesGradient(d.layer_input_size(layer));
   });
@@ -156,7 +163,7 @@ Status ForwardPlan::Create(const CallDescription& call, bool has_reserve,
   plan->has_reserve = has_reserve;
   plan->weights_are_prepared = call.weights_are_prepared;
 
-  const Choices choices(*plan, machine);
+  const Choices choices(call, kernels, machine);
   plan->num_threads =
       choices.NumThreads(ForwardWork(plan->descriptor, sequences));
   plan->directions_together = choices.RunsDirectionsTogether(plan->num_threads);
@@ -167,7 +174,7 @@ Status ForwardPlan::Create(const CallDescription& call, bool has_reserve,
     steps = cuts.From(steps.end);
     plan->chunks.push_back(
         {steps, choices.NumRankGroups(steps, plan->recurrent_weights.route,
-                                      Pass::kForward)});
+                                      Pass::kForward, plan->num_threads)});
   }
   // Nothing is multiplied where there are no valid rows.
   if (plan->weights_are_prepared && sequences.num_valid_rows() > 0) {
@@ -191,7 +198,7 @@ Status BackwardPlan::Create(const CallDescription& call, const Machine& machine,
   }
   const Sequences& sequences = *plan->sequences;
 
-  const Choices choices(*plan, machine);
+  const Choices choices(call, kernels, machine);
   plan->num_threads =
       choices.NumThreads(2 * ForwardWork(plan->descriptor, sequences));
   ChooseOperands(choices, plan);
@@ -200,7 +207,7 @@ Status BackwardPlan::Create(const CallDescription& call, const Machine& machine,
     steps = cuts.Until(steps.begin);
     plan->chunks.push_back(
         {steps, choices.NumRankGroups(steps, plan->recurrent_weights.route,
-                                      Pass::kBackward)});
+                                      Pass::kBackward, plan->num_threads)});
   }
   SizeScratch(plan);
   return Status();

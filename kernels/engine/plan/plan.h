@@ -1,7 +1,8 @@
 // All choices of a call, made once, before anything runs, but for how each
 // product is shared among the threads that have come (threads/parallel.h).
 //
-// A plan is a value. It follows from the network, the sequences, the type of
+// A plan is a value, but for the sequences, which it borrows: they must outlive
+// it, and its copies. It follows from the network, the sequences, the type of
 // elements, the order of weights, the instruction set and the machine; it reads
 // no data. Making one may fail; running it cannot.
 #ifndef KERNELS_ENGINE_PLAN_PLAN_H_
@@ -11,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "kernels/engine/plan/chunks.h"
 #include "kernels/engine/plan/kernel_shape.h"
 #include "kernels/engine/plan/machine.h"
 #include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/plan/scratch.h"
+#include "kernels/engine/plan/step_range.h"
 #include "network/descriptor.h"
 #include "network/element_types.h"
 #include "network/params_layout.h"
@@ -50,7 +51,7 @@ struct ChunkPlan {
 // What both passes have.
 struct PassPlan {
   RnnDescriptor descriptor;
-  const Sequences* sequences = nullptr;
+  const Sequences* sequences = nullptr;  // the call's
   WeightOrder weight_order = WeightOrder::kParams;
   bool weights_are_prepared = false;  // forward alone
   KernelShape kernels{};
@@ -80,9 +81,9 @@ struct PassPlan {
 // Routes along which weights were prepared, of W of the first and of upper
 // layers, and of R.
 struct PreparedRoutes {
-  Route first_input;
-  Route upper_input;
-  Route recurrent;
+  Route first_input = Route::kPacked;
+  Route upper_input = Route::kPacked;
+  Route recurrent = Route::kPacked;
 
   bool operator==(const PreparedRoutes& other) const {
     return first_input == other.first_input &&
@@ -104,7 +105,8 @@ struct ForwardPlan : PassPlan {
   // invalid, or so large that no machine has the memory.
   static Status Create(const CallDescription& call, bool has_reserve,
                        const Machine& machine, ForwardPlan* plan);
-  // For micro-kernels other than those that run here.
+  // For micro-kernels other than those that run here, which are of the call's
+  // type of elements.
   static Status Create(const CallDescription& call, bool has_reserve,
                        const Machine& machine, const KernelShape& kernels,
                        ForwardPlan* plan);
@@ -113,8 +115,11 @@ struct ForwardPlan : PassPlan {
   bool works_alone() const { return num_threads == 1 && !directions_together; }
   // What prepared weights of a network and a type depend on.
   PreparedRoutes prepared_routes() const {
-    return {input_weights.first.route, input_weights.upper.route,
-            recurrent_weights.route};
+    PreparedRoutes routes;
+    routes.first_input = input_weights.first.route;
+    routes.upper_input = input_weights.upper.route;
+    routes.recurrent = recurrent_weights.route;
+    return routes;
   }
   // In parts R is a matrix [P, H] for each gate.
   OperandPlan recurrent_gate() const {
@@ -153,6 +158,7 @@ struct BackwardPlan : PassPlan {
 
   static Status Create(const CallDescription& call, const Machine& machine,
                        BackwardPlan* plan);
+  // For other micro-kernels, as of ForwardPlan.
   static Status Create(const CallDescription& call, const Machine& machine,
                        const KernelShape& kernels, BackwardPlan* plan);
 };

@@ -4,6 +4,19 @@
 
 namespace rnn {
 
+// Not every route comes to every operand. What the passes rely on, and abort
+// without:
+//
+//   W              any; backward, where all weights are transposed, none that
+//                  reads columns in place
+//   R              as W, but never kPartsInTurn; kPackedInTurn for one step
+//                  alone: several steps find R as the first one found it
+//   projection     kPacked
+//   in gradients   kPacked or kParts
+//   of weights
+//
+// In parts are operands that are float alone, and in place those alone that
+// tensors hold.
 enum class Route {
   kPacked,          // in panels, once for all products that use it
   kPackedInTurn,    // panel by panel, by the one product that uses it

@@ -9,85 +9,88 @@
 
 namespace rnn {
 
-OperandPlan Choices::ForwardInput(int64_t layer) const {
+OperandPlan Choices::ForwardInput(int64_t layer, int num_threads) const {
   const int64_t input_size = d_.layer_input_size(layer);
   if (MayReadInputInPlace() && IsSmallCall()) {
     return Operand(
         gates_are_columns_ ? Route::kRowsInPlace : Route::kColumnsInPlace,
-        input_size, d_.gates_size());
+        GatesForward(input_size));
   }
-  const bool in_parts = MultipliesInParts(input_size, d_.gates_size());
-  return InTurnIfUsedOnce(Packed(in_parts, input_size, d_.gates_size()),
-                          sequences_.num_valid_rows());
+  const OperandPlan w = Packed(MultipliesInParts(input_size, d_.gates_size()),
+                               GatesForward(input_size));
+  return call_.weights_are_prepared
+             ? w
+             : InTurnIfUsedOnce(w, sequences_.num_valid_rows(), num_threads);
 }
 
-OperandPlan Choices::BackwardInput(int64_t layer) const {
+OperandPlan Choices::BackwardInput(int64_t layer, int num_threads) const {
   const int64_t input_size = d_.layer_input_size(layer);
   const bool in_parts = MultipliesInParts(d_.gates_size(), input_size);
   const int64_t rows = sequences_.num_valid_rows();
-  if (MayReadGatesInPlace() && rows <= MaxRowsInPlace(speed::kMaxRowsInPlace) &&
-      !in_parts) {
-    return Operand(Route::kRowsInPlace, d_.gates_size(), input_size);
+  if (MayReadGatesInPlace() &&
+      rows <= MaxLeftRowsInPlace(speed::kMaxLeftRowsInPlace) && !in_parts) {
+    return Operand(Route::kRowsInPlace, GatesBackward(input_size));
   }
-  return InTurnIfUsedOnce(
-      Packed(in_parts, d_.gates_size(), input_size, d_.num_gates()), rows);
+  return InTurnIfUsedOnce(Packed(in_parts, GatesBackward(input_size)), rows,
+                          num_threads);
 }
 
-OperandPlan Choices::ForwardRecurrent() const {
+OperandPlan Choices::ForwardRecurrent(int num_threads) const {
   const int64_t P = d_.output_size();
-  OperandPlan r = Packed(RecursInParts(Pass::kForward), P, d_.gates_size());
+  OperandPlan r = Packed(RecursInParts(Pass::kForward), GatesForward(P));
   if (IsInParts(r.route)) return r;
   if (kernels_.operands_are_elements && P % kernels_.depth_step == 0 &&
       RecurrentBytes(/*in_parts=*/false) > MaxPackedRecurrentBytes()) {
     return Operand(
-        gates_are_columns_ ? Route::kRowsInPlace : Route::kColumnsInPlace, P,
-        d_.gates_size());
+        gates_are_columns_ ? Route::kRowsInPlace : Route::kColumnsInPlace,
+        GatesForward(P));
   }
   // One step needs R once. Rows of memory with a gate's columns would come in
   // pieces of a panel: nothing gained.
   if (!gates_are_columns_ && sequences_.num_steps() == 1 &&
-      !plan_.weights_are_prepared) {
+      !call_.weights_are_prepared) {
     const CellPanelShape panels = CellPanelShape::Of(d_, kernels_);
     if (FitsInTurn(sequences_.active(0), panels.depth * kernels_.operand_bytes,
-                   panels.num_panels)) {
+                   panels.num_panels, num_threads)) {
       r.route = Route::kPackedInTurn;
     }
   }
   return r;
 }
 
-OperandPlan Choices::BackwardRecurrent() const {
-  const int64_t gates_size = d_.gates_size();
+OperandPlan Choices::BackwardRecurrent(int num_threads) const {
   const int64_t P = d_.output_size();
   const bool in_parts = RecursInParts(Pass::kBackward);
   const int64_t rows = sequences_.num_valid_rows();
   const int64_t steps = sequences_.num_steps();
-  const int64_t max_rows = MaxRowsInPlace(
-      steps == 1 ? speed::kMaxRowsInPlace : speed::kMaxRowsOfStepsInPlace);
+  const int64_t max_rows =
+      MaxLeftRowsInPlace(steps == 1 ? speed::kMaxLeftRowsInPlace
+                                    : speed::kMaxLeftRowsOfStepsInPlace);
   if (!in_parts && MayReadGatesInPlace() &&
       steps <= speed::kMaxBackwardStepsInPlace && rows <= max_rows) {
-    return Operand(Route::kRowsInPlace, gates_size, P);
+    return Operand(Route::kRowsInPlace, GatesBackward(P));
   }
-  const OperandPlan r = Packed(in_parts, gates_size, P, d_.num_gates());
+  const OperandPlan r = Packed(in_parts, GatesBackward(P));
   // One step needs R once, for the gradient of the state before it.
-  return steps == 1 ? InTurnIfUsedOnce(r, rows) : r;
+  return steps == 1 ? InTurnIfUsedOnce(r, rows, num_threads) : r;
 }
 
 OperandPlan Choices::Projection(Pass pass) const {
-  const int64_t P = d_.output_size();
-  return pass == Pass::kForward ? Packed(/*in_parts=*/false, d_.hidden_size, P)
-                                : Packed(/*in_parts=*/false, P, d_.hidden_size);
+  OperandSize size;
+  size.depth = pass == Pass::kForward ? d_.hidden_size : d_.output_size();
+  size.columns = pass == Pass::kForward ? d_.output_size() : d_.hidden_size;
+  return Packed(/*in_parts=*/false, size);
 }
 
 OperandPlan Choices::GatesGradient(int64_t features) const {
-  const int64_t columns = gates_are_columns_ ? d_.gates_size() : features;
+  const auto shape = GatesGradientShape::Of(d_, call_.weight_order, features);
   return Packed(MultipliesInParts(d_.gates_size(), features),
-                plan_.max_chunk_rows, columns);
+                ChunkOf(shape.right_columns));
 }
 
 OperandPlan Choices::ProjectionGradient() const {
   return Packed(MultipliesInParts(d_.output_size(), d_.hidden_size),
-                plan_.max_chunk_rows, d_.hidden_size);
+                ChunkOf(d_.hidden_size));
 }
 
 // About as long as there are chains, so that rounding errors grow with the
@@ -146,9 +149,10 @@ bool Choices::MayReadInputInPlace() const {
   const int64_t depth_step = kernels_.depth_step;
   return kernels_.operands_are_elements && d_.output_size() % depth_step == 0 &&
          d_.input_size % depth_step == 0 &&
-         (!gates_are_columns_ || (kernels_.rows_have_bits_of_panels() &&
-                                  sequences_.num_valid_rows() <=
-                                      MaxRowsInPlace(bits::kMaxSmallCallRows)));
+         (!gates_are_columns_ ||
+          (kernels_.rows_have_bits_of_panels() &&
+           sequences_.num_valid_rows() <=
+               MaxLeftRowsInPlace(bits::kMaxSmallCallRows)));
 }
 
 bool Choices::MayReadGatesInPlace() const {
@@ -158,14 +162,15 @@ bool Choices::MayReadGatesInPlace() const {
 }
 
 // The limit for rows of B that are read from end to end.
-int64_t Choices::MaxRowsInPlace(int64_t max_rows) const {
+int64_t Choices::MaxLeftRowsInPlace(int64_t max_rows) const {
   return kernels_.depth_step == 1
              ? max_rows
-             : std::min(max_rows, speed::kMaxRowsInPlaceOfPairs);
+             : std::min(max_rows, speed::kMaxLeftRowsInPlaceOfPairs);
 }
 
 int64_t Choices::RecurrentBytes(bool in_parts) const {
-  const OperandPlan r{in_parts ? Route::kParts : Route::kPacked};
+  OperandPlan r;
+  r.route = in_parts ? Route::kParts : Route::kPacked;
   return d_.gates_size() * d_.output_size() *
          r.ElementBytes(kernels_.operand_bytes);
 }
@@ -179,7 +184,7 @@ int64_t Choices::MaxPackedRecurrentBytes() const {
     return gates_are_columns_ ? bits::kMaxPackedKerasBytes
                               : bits::kMaxPackedBytesOfFewRows;
   }
-  if (gates_are_columns_ || sequences_.batch() > bits::kFewRows + 1) {
+  if (gates_are_columns_ || sequences_.batch() > bits::kFewRowsAndOne) {
     return std::numeric_limits<int64_t>::max();
   }
   return sequences_.batch() <= bits::kFewRows ? bits::kMaxPackedBytesOfFewRows
@@ -188,27 +193,44 @@ int64_t Choices::MaxPackedRecurrentBytes() const {
 
 // ---- Plans of operands ------------------------------------------------------
 
-OperandPlan Choices::Operand(Route route, int64_t depth, int64_t columns,
-                             int depth_pieces) const {
-  return OperandPlan::Of(route, depth, columns, depth_pieces, kernels_,
-                         machine_.core_cache_bytes);
+OperandSize Choices::GatesForward(int64_t features) const {
+  OperandSize size;
+  size.depth = features;
+  size.columns = d_.gates_size();
+  return size;
 }
 
-OperandPlan Choices::Packed(bool in_parts, int64_t depth, int64_t columns,
-                            int depth_pieces) const {
-  return Operand(in_parts ? Route::kParts : Route::kPacked, depth, columns,
-                 depth_pieces);
+OperandSize Choices::GatesBackward(int64_t features) const {
+  OperandSize size;
+  size.depth = d_.gates_size();
+  size.columns = features;
+  size.depth_pieces = d_.num_gates();
+  return size;
 }
 
-OperandPlan Choices::InTurnIfUsedOnce(OperandPlan b, int64_t rows) const {
-  if (plan_.weights_are_prepared || !ChunkCuts(sequences_).is_single()) {
-    return b;
-  }
+OperandSize Choices::ChunkOf(int64_t columns) const {
+  OperandSize size;
+  size.depth = cuts_.max_rows();
+  size.columns = columns;
+  return size;
+}
+
+OperandPlan Choices::Operand(Route route, const OperandSize& size) const {
+  return OperandPlan::Of(route, size, kernels_, machine_.core_cache_bytes);
+}
+
+OperandPlan Choices::Packed(bool in_parts, const OperandSize& size) const {
+  return Operand(in_parts ? Route::kParts : Route::kPacked, size);
+}
+
+OperandPlan Choices::InTurnIfUsedOnce(OperandPlan b, int64_t rows,
+                                      int num_threads) const {
+  if (!cuts_.is_single()) return b;
   if (b.is_small && rows > speed::kMaxRowsPackingSmall) return b;
   const int64_t block_depth =
       std::min(b.PaddedDepth(kernels_.depth_step), kernels_.depth_block);
   if (FitsInTurn(rows, block_depth * b.ElementBytes(kernels_.operand_bytes),
-                 kernels_.NumPanels(b.columns))) {
+                 kernels_.NumPanels(b.columns), num_threads)) {
     b.route = IsInParts(b.route) ? Route::kPartsInTurn : Route::kPackedInTurn;
   }
   return b;
@@ -217,11 +239,11 @@ OperandPlan Choices::InTurnIfUsedOnce(OperandPlan b, int64_t rows) const {
 // Whether panels that one product needs are worth packing when their turn
 // comes, by the thread that multiplies `rows` with them: `row_bytes` of each
 // have to stay in its cache meanwhile.
-bool Choices::FitsInTurn(int64_t rows, int64_t row_bytes,
-                         int64_t num_panels) const {
+bool Choices::FitsInTurn(int64_t rows, int64_t row_bytes, int64_t num_panels,
+                         int num_threads) const {
   const bool has_enough_panels =
-      plan_.num_threads == 1 ||
-      num_panels >= speed::kMinPanelsPerThread * plan_.num_threads;
+      num_threads == 1 ||
+      num_panels >= speed::kMinPanelsPerThread * num_threads;
   return has_enough_panels && rows * row_bytes <= machine_.core_cache_bytes;
 }
 

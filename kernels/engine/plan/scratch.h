@@ -84,7 +84,7 @@ struct PreparedWeights {
   Block projection;    // [H, P]
 };
 
-// The same in memory.
+// Where PreparedWeights lie in memory.
 class PreparedPlace {
  public:
   PreparedPlace(const PreparedWeights& blocks, const Scratch& memory)
@@ -118,7 +118,7 @@ struct ForwardScratch {
     Block recurrent_new_bias;  // GRU: [H]
     Block input_rows;          // [chunk] -> [in]
     Block input_staging;       // [chunk, in]
-    RowsBlock input_gates;     // [chunk, G*H]
+    RowsBlock input_sums;      // [chunk, G*H]
     Block h_rows;              // [B + chunk] -> [P]
     Block h_values;            // [B, P], or [B + chunk, P] (ForwardPlan)
     Block c;                   // LSTM: [B, H]
@@ -161,7 +161,8 @@ struct BackwardScratch {
   Block weight_gradients;  // if they are rounded in the end: [params]
   Block input_gradient;    // if it is rounded in the end: [valid rows, I]
 
-  // What runs one pseudo-layer after another, as above.
+  // What runs one pseudo-layer after another. `chunk` counts the rows of the
+  // largest chunk; operands' rows are padded to whole steps of depth.
   struct PseudoLayer {
     Block input_weights;         // prepared: [G*H, in]
     Block recurrent_weights;     // prepared: [G*H, P]

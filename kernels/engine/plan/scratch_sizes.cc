@@ -9,7 +9,6 @@
 #include "kernels/engine/simd/simd_kernels.h"
 #include "network/descriptor.h"
 #include "network/reserve_layout.h"
-#include "network/weights.h"
 
 namespace rnn {
 
@@ -100,7 +99,7 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
   s->input_rows = builder.TakePointers(chunk);
   s->input_staging =
       builder.Take(chunk * k.PaddedDepth(widest_input), k.operand_bytes);
-  s->input_gates = builder.TakeRows(chunk, d.gates_size(), k.compute_bytes);
+  s->input_sums = builder.TakeRows(chunk, d.gates_size(), k.compute_bytes);
   s->h_rows = builder.TakePointers(B + chunk);
   s->h_values =
       builder.Take(plan.num_h_rows() * k.PaddedDepth(P), k.operand_bytes);
@@ -160,10 +159,11 @@ void TakeGradientProducts(const BackwardPlan& plan, ScratchBuilder& builder,
   const RnnDescriptor& d = plan.descriptor;
   const KernelShape& k = plan.kernels;
   const int64_t chunk = plan.max_chunk_rows;
+  // A projection's gradient has no more: it has P of them, and params' order.
   const int64_t left_columns =
-      GatesAreColumns(plan.weight_order)
-          ? std::max(plan.widest_input(), d.output_size())
-          : d.gates_size();
+      GatesGradientShape::Of(d, plan.weight_order,
+                             std::max(plan.widest_input(), d.output_size()))
+          .left_columns;
   s->product_right =
       builder.Take(std::max({plan.input_weights_gradient.MaxBytes(k),
                              plan.recurrent_weights_gradient.Bytes(k),

@@ -1,6 +1,7 @@
 #include "kernels/engine/products/matrix_product.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <type_traits>
 
 #include "kernels/engine/simd/simd_kernels.h"
@@ -130,10 +131,13 @@ void MultiplyRowBlocks(const RowsTimesMatrix<Operand>& p,
               2 * row_block * b.depth() * b.columns(),
               [&](int64_t begin, int64_t end) {
                 for (int64_t block = begin; block < end; ++block) {
-                  const int64_t row = block * row_block;
-                  const int64_t row_end = std::min(row + row_block, p.rows);
+                  PanelRows share;
+                  share.row_begin = block * row_block;
+                  share.row_end = std::min(share.row_begin + row_block, p.rows);
+                  share.next_panel = PanelRows::kNone;
                   for (int64_t i = 0; i < num_panels; ++i) {
-                    MultiplyPanel(p, b, {i, row, row_end, PanelRows::kNone});
+                    share.panel = i;
+                    MultiplyPanel(p, b, share);
                   }
                 }
               });
@@ -184,7 +188,12 @@ void PackAndMultiplyBlocks(const RowsTimesMatrix<Operand>& p,
                            int64_t begin, int64_t end, int64_t k, int64_t k_end,
                            int64_t depth_block) {
   const auto all_rows_of = [&](int64_t panel) {
-    return PanelRows{panel, 0, p.rows, PanelRows::kNone};
+    PanelRows share;
+    share.panel = panel;
+    share.row_begin = 0;
+    share.row_end = p.rows;
+    share.next_panel = PanelRows::kNone;
+    return share;
   };
   if constexpr (std::is_same_v<Operand, float>) {
     if (b.in_parts()) {
@@ -206,9 +215,12 @@ void PackAndMultiplyBlocks(const RowsTimesMatrix<Operand>& p,
   Operand* blocks = b.panels() + begin * block_size;
   for (; begin < end; begin += panels_together) {
     const int64_t group_end = std::min(begin + panels_together, end);
-    PackBlocks(b.source(),
-               {begin, group_end, k, std::min(k_end, b.source().depth)}, blocks,
-               block_size);
+    PanelBlocks group;
+    group.begin = begin;
+    group.end = group_end;
+    group.k_begin = k;
+    group.k_end = std::min(k_end, b.source().depth);
+    PackBlocks(b.source(), group, blocks, block_size);
     for (int64_t panel = begin; panel < group_end; ++panel) {
       MultiplyPacked<Operand>(p, b.columns(), all_rows_of(panel), k, k_end,
                               blocks + (panel - begin) * block_size, nullptr);
@@ -331,6 +343,8 @@ void MultiplyColumns(const RowsTimesMatrix<Operand>& p,
     } else {
       MultiplyColumnsOfColumns(p, b.source(), share);
     }
+  } else {
+    std::abort();  // nothing is in place
   }
 }
 

@@ -3,6 +3,7 @@
 #define KERNELS_ENGINE_PRODUCTS_OUTER_PRODUCTS_H_
 
 #include <cstdint>
+#include <cstdlib>
 #include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
@@ -96,6 +97,8 @@ class OuterProducts {
     if constexpr (std::is_same_v<Operand, float>) {
       if (!is_split_) SplitColumns(source_, rows_, columns_, executor, parts);
       is_split_ = true;
+    } else {
+      std::abort();  // nothing is in parts
     }
     return parts;
   }

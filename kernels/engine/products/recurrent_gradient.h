@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 
 #include "kernels/engine/plan/plan.h"
 #include "kernels/engine/products/matrix_product.h"
@@ -29,7 +30,11 @@ class RecurrentGradient {
                     const Scratch& scratch)
       : d_(plan.descriptor),
         plan_(plan.recurrent_weights),
-        memory_(scratch.At<void>(blocks.recurrent_weights)) {}
+        memory_(scratch.At<void>(blocks.recurrent_weights)) {
+    // Packed in its turn R is there within Multiply() alone. One step has no
+    // other product: no step after it hands a gradient over.
+    if (IsInTurn(plan_.route) && plan.sequences->num_steps() > 1) std::abort();
+  }
 
   // Prepares R [P, G*H]. Comes first for each pseudo-layer.
   void Prepare(const MatrixSource<Element>& source, Executor& executor) {
@@ -51,7 +56,7 @@ class RecurrentGradient {
   void RunPanels(Executor& executor, const StepRanks& ranks,
                  const RowsTimesMatrix<Operand>& dgates, Finish finish) const {
     if (IsInPlace(plan_.route)) {
-      RunRowsOfR(executor, ranks, dgates, finish);
+      RunPanelsOfRows(executor, ranks, dgates, finish);
     } else {
       RunPackedPanels(executor, ranks, dgates, finish);
     }
@@ -94,15 +99,15 @@ class RecurrentGradient {
       if (product.row_begin < product.row_end) {
         MultiplyPanel(dgates, transposed_, product);
       }
-      FinishPanel({ranks.step, share.row_begin, share.row_end}, share.panel,
-                  finish);
+      FinishPanel(ranks.Of(share), share.panel, finish);
     });
   }
 
   // On few ranges of panels, for rows of R had better be read in long pieces.
   template <typename Finish>
-  void RunRowsOfR(Executor& executor, const StepRanks& ranks,
-                  const RowsTimesMatrix<Operand>& dgates, Finish finish) const {
+  void RunPanelsOfRows(Executor& executor, const StepRanks& ranks,
+                       const RowsTimesMatrix<Operand>& dgates,
+                       Finish finish) const {
     ParallelFewRanges(executor, transposed_.num_panels(),
                       StepWork(ranks, dgates), [&](int64_t begin, int64_t end) {
                         ColumnRows share;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
@@ -45,6 +46,8 @@ class RecurrentProduct {
       state_parts_[i] =
           LeftParts::In(scratch.At<BFloat16>(blocks.state_parts[i]), depth);
     }
+    // Steps, and groups of ranks, would pack into the same memory.
+    if (IsInTurn(route_) && plan.sequences->num_steps() > 1) std::abort();
   }
 
   // Comes first for each pseudo-layer; only the states before its first step
@@ -64,21 +67,22 @@ class RecurrentProduct {
       if (!IsInParts(route_)) return;
       SplitDepthOfRows(h + ranks.begin, ranks.count(), {1, d_.output_size()},
                        begin, end,
-                       state_parts_[(ranks.step + 2) % 2].From(ranks.begin));
+                       StatePartsAfter(ranks.step).From(ranks.begin));
     }
   }
 
-  // The cells of a step's ranks, with what R adds to them. run_cells(cells,
-  // shares, count) gets cells that know R, their units and h_prev, each for the
-  // rows of its share; it sets the rest and calls the micro-kernel. Splits h,
-  // which is what the cells leave, unless they leave what is projected.
+  // The cells of a step's ranks panel by panel, with what R adds to them.
+  // run_cells(cells, shares, count) gets cells that know R, their units and
+  // h_prev, each for the rows of its share; it sets the rest and calls the
+  // micro-kernel. Splits h, which is what the cells leave, unless they leave
+  // what is projected.
   template <typename Run>
-  void RunCells(Executor& executor, const StepRanks& ranks,
-                const Operand* const* h_prev, const Operand* const* h,
-                Run run_cells) {
+  void RunPanels(Executor& executor, const StepRanks& ranks,
+                 const Operand* const* h_prev, const Operand* const* h,
+                 Run run_cells) const {
     switch (route_) {
       case Route::kPacked:
-        RunCellsOfPanels(executor, ranks, h_prev, run_cells);
+        RunPackedPanels(executor, ranks, h_prev, run_cells);
         return;
       case Route::kPackedInTurn:
         panels_.PackInTurn(weights_.recurrent_source(), executor,
@@ -91,8 +95,7 @@ class RecurrentProduct {
       case Route::kColumnsInPlace:
         ParallelPanels(executor, PanelsOf(ranks), [&](const PanelRows& share) {
           ColumnRows units =
-              UnitsOf(share.panel, share.panel + 1,
-                      {ranks.step, share.row_begin, share.row_end});
+              UnitsOf(share.panel, share.panel + 1, ranks.Of(share));
           if (share.next_panel != PanelRows::kNone) {
             units.next_column = share.next_panel * panels_.units();
           }
@@ -101,16 +104,24 @@ class RecurrentProduct {
         });
         return;
       case Route::kRowsInPlace:
-        RunCellsOfRows(executor, ranks, h_prev, run_cells);
+        RunPanelsOfRows(executor, ranks, h_prev, run_cells);
         return;
       case Route::kParts:
-      case Route::kPartsInTurn:
-        RunCellsInParts(executor, ranks, h_prev, h, run_cells);
+        RunPanelsInParts(executor, ranks, h_prev, h, run_cells);
         return;
+      case Route::kPartsInTurn:
+        break;  // R never comes so
     }
+    std::abort();
   }
 
  private:
+  // In parts: the h that a step leaves, which the next one reads; that before
+  // the first step is left by step -1.
+  const LeftParts& StatePartsAfter(int64_t step) const {
+    return state_parts_[(step + 2) % 2];
+  }
+
   bool has_sums() const { return IsInPlace(route_) || IsInParts(route_); }
 
   // Floating-point operations.
@@ -130,7 +141,12 @@ class RecurrentProduct {
   }
 
   static PanelRows AllRanksOf(int64_t panel, const StepRanks& ranks) {
-    return {panel, ranks.begin, ranks.end, PanelRows::kNone};
+    PanelRows share;
+    share.panel = panel;
+    share.row_begin = ranks.begin;
+    share.row_end = ranks.end;
+    share.next_panel = PanelRows::kNone;
+    return share;
   }
 
   // Sets what a cell knows of R, of which `packed` is the share's panel;
@@ -159,8 +175,8 @@ class RecurrentProduct {
   }
 
   template <typename Run>
-  void RunCellsOfPanels(Executor& executor, const StepRanks& ranks,
-                        const Operand* const* h_prev, Run run_cells) const {
+  void RunPackedPanels(Executor& executor, const StepRanks& ranks,
+                       const Operand* const* h_prev, Run run_cells) const {
     ParallelPanelGroups(
         executor, PanelsOf(ranks), [&](const PanelRows* shares, int count) {
           CellForwardStep<Operand> cells[speed::kMaxPanelsTogether];
@@ -177,8 +193,8 @@ class RecurrentProduct {
 
   // On few ranges of panels, for rows of R had better be read in long pieces.
   template <typename Run>
-  void RunCellsOfRows(Executor& executor, const StepRanks& ranks,
-                      const Operand* const* h_prev, Run run_cells) const {
+  void RunPanelsOfRows(Executor& executor, const StepRanks& ranks,
+                       const Operand* const* h_prev, Run run_cells) const {
     ParallelFewRanges(executor, panels_.num_panels(), StepWork(ranks),
                       [&](int64_t begin, int64_t end) {
                         MultiplyGates(h_prev, UnitsOf(begin, end, ranks));
@@ -190,9 +206,9 @@ class RecurrentProduct {
   }
 
   template <typename Run>
-  void RunCellsInParts(Executor& executor, const StepRanks& ranks,
-                       const Operand* const* h_prev, const Operand* const* h,
-                       Run run_cells) const {
+  void RunPanelsInParts(Executor& executor, const StepRanks& ranks,
+                        const Operand* const* h_prev, const Operand* const* h,
+                        Run run_cells) const {
     const int64_t width = Kernels<Operand>().panel_columns;
     AllPanels panels = PanelsOf(ranks);
     panels.count = NumPanels<Operand>(d_.hidden_size);
@@ -200,7 +216,7 @@ class RecurrentProduct {
     panels.are_far = true;
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
       MultiplyGatesInParts(ranks.step, share);
-      const StepRanks share_ranks{ranks.step, share.row_begin, share.row_end};
+      const StepRanks share_ranks = ranks.Of(share);
       const int64_t unit = share.panel * width;
       const int64_t unit_end = std::min(unit + width, d_.hidden_size);
       for (int64_t u = unit; u < unit_end; u += panels_.units()) {
@@ -218,12 +234,14 @@ class RecurrentProduct {
       RowsTimesMatrix<float> products[kMaxGates];
       for (int gate = 0; gate < d_.num_gates(); ++gate) {
         RowsTimesMatrix<float>& product = products[gate];
-        product.left_parts = state_parts_[(step + 1) % 2];
+        product.left_parts = StatePartsAfter(step - 1);
         product.c = sum_rows_;
         product.c_offset = gate * d_.hidden_size;
       }
       MultiplyPanelsInParts(products, weights_.recurrent_gates_in_parts(),
                             d_.num_gates(), share);
+    } else {
+      std::abort();  // R is not in parts
     }
   }
 

@@ -5,16 +5,25 @@
 #include <cstdint>
 
 #include "kernels/engine/threads/executor.h"
+#include "kernels/engine/threads/parallel.h"
 
 namespace rnn {
 
 // Ranks [begin, end) of a step.
 struct StepRanks {
-  int64_t step;
-  int64_t begin;
-  int64_t end;
+  int64_t step = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
 
   int64_t count() const { return end - begin; }
+  // Those of the step that a share has.
+  StepRanks Of(const PanelRows& share) const {
+    StepRanks ranks;
+    ranks.step = step;
+    ranks.begin = share.row_begin;
+    ranks.end = share.row_end;
+    return ranks;
+  }
 };
 
 // Steps use the same panels, so every other one begins with those that the one

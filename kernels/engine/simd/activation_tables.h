@@ -69,9 +69,9 @@ alignas(64) inline constexpr float kSigmoidPieces[6][kActivationPieces] = {
      -5.13060142e-08f, -3.11210945e-08f, -1.88767897e-08f, -1.14496797e-08f,
      -6.94470249e-09f, -4.21221938e-09f, -2.55485653e-09f, -1.54960483e-09f},};
 
-// tanh(x), x >= 0, likewise. Pieces are the quarters of each power of two from
-// 1/16 to 16, piece (4 * biased exponent + quarter) % 32; the first one begins
-// at 0.
+// tanh(x), x >= 0: coefficients as in kSigmoidPieces. Pieces are the quarters of
+// each power of two from 1/16 to 16, piece (4 * biased exponent + quarter) % 32;
+// the first one begins at 0.
 alignas(64) inline constexpr float kTanhPieces[6][kActivationPieces] = {
     {0.978026109f, 0.99185972f, 0.996997634f, 0.998894442f, 0.9997532f,
      0.999966596f, 0.999995479f, 0.999999388f, 0.999999969f, 0.999999999f, 1.0f,

@@ -1,7 +1,7 @@
 // Products of bfloat16 on tile registers (AMX): matrices of 16 rows, which one
 // instruction multiplies and adds up. Include vec_avx512_bf16.h first.
 //
-// In a chunk of 32 of the depth, the first of all pairs are a chain of
+// In a group of 32 of the depth, the first of all pairs are a chain of
 // multiply-adds from zero, the second another; their sum is added to the
 // element. Denormals are zeros and sums round to nearest even, whatever the
 // floating-point environment says (Intel, "Intel 64 and IA-32 Architectures
@@ -152,7 +152,7 @@ class RowsInRegisters {
   }
 
   // sums [rows][kMaxVectors vectors] = the rows times the first `vectors` of B.
-  // Calls between() num_chunks(vectors) times.
+  // Calls between() num_groups(vectors) times.
   template <int kMaxVectors, typename RegistersOfB, typename Between>
   void Multiply(const RegistersOfB& b, int vectors, RegisterShapes* shapes,
                 FetchAhead* ahead, float* sums, Between between) const {
@@ -170,7 +170,7 @@ class RowsInRegisters {
       }
     });
   }
-  int num_chunks(int vectors) const {
+  int num_groups(int vectors) const {
     const int together = kNumSums / num_blocks_;
     return static_cast<int>((depth_ + kRegisterDepth - 1) / kRegisterDepth) *
            ((vectors + together - 1) / together);
@@ -182,7 +182,7 @@ class RowsInRegisters {
   void AddProducts(const RegistersOfB& b, int vector, FetchAhead* ahead,
                    Between between) const {
     static_assert(kBlocks * kVectors <= kNumSums);
-    const auto multiply_chunk = [&](auto load_a,
+    const auto multiply_group = [&](auto load_a,
                                     auto load_b) RNN_ALWAYS_INLINE {
       FetchAhead lines = ahead->Take(kRegisterRows, &b);
       Unroll<kRegisterRows>([&](auto) RNN_ALWAYS_INLINE { lines.Next(); });
@@ -219,7 +219,7 @@ class RowsInRegisters {
         a_tiles[i.value] = rows_[i.value * block_rows_] + offset_;
       });
       for (; k < whole_depth; k += kRegisterDepth) {
-        multiply_chunk(
+        multiply_group(
             [&](auto i) RNN_ALWAYS_INLINE {
               LoadRegister<kFirstA + i.value>(
                   a_tiles[i.value],
@@ -231,11 +231,11 @@ class RowsInRegisters {
       }
     }
     for (; k < whole_depth; k += kRegisterDepth) {
-      multiply_chunk(copy_a, load_b);
+      multiply_group(copy_a, load_b);
       b_tile += kRegisterRows * b.stride();
     }
     for (; k < depth_; k += kRegisterDepth) {
-      multiply_chunk(copy_a, [&](auto j) RNN_ALWAYS_INLINE {
+      multiply_group(copy_a, [&](auto j) RNN_ALWAYS_INLINE {
         constexpr int kSlot = j.value % 2;
         b.Copy(k, vector + j.value, b_copies[kSlot]);
         LoadRegister<kFirstB + kSlot>(b_copies[kSlot], kCopyBytes);
@@ -346,12 +346,12 @@ void CellForwardInRegisters(const CellForwardStep<BFloat16>* panels,
     FetchAhead ahead = AheadOfPanel<Cell, kRowsTogether>(s);
     ForEachPart<kRowsTogether>(s.rows, [&](int64_t row, int num_rows) {
       const RowsInRegisters a(s.h_prev + row, num_rows, 0, s.depth);
-      const int chunks = a.num_chunks(kVectors);
-      const int rows_per_chunk =
-          chunks == 0 ? 0 : (kRowsTogether + chunks - 1) / chunks;
+      const int groups = a.num_groups(kVectors);
+      const int rows_per_group =
+          groups == 0 ? 0 : (kRowsTogether + groups - 1) / groups;
       a.Multiply<kVectors>(b, kVectors, &shapes, &ahead, multiplied->sums(),
-                           [&]() { waiting->Compute(rows_per_chunk); });
-      waiting->Compute(kRowsTogether);  // a depth of 0 has no chunks
+                           [&]() { waiting->Compute(rows_per_group); });
+      waiting->Compute(kRowsTogether);  // a depth of 0 has no groups
       multiplied->Set(s, row, num_rows);
       WaitingCells<Cell>* const next = waiting;
       waiting = multiplied;

@@ -16,11 +16,11 @@ static_assert(kPartsDepth == kRegisterDepth && kPartsRows == kRegisterRows);
 static_assert(kPartsRowsTogether == kRowsTogether);
 static_assert(kTileVectors * kRegisterLanes <= kMaxPartsColumns);
 
-// In elements of a chunk: of a row of A, and of a panel of B.
-constexpr int64_t kChunkOfA = kNumParts * kPartsDepth;
+// In elements of a group: of a row of A, and of a panel of B.
+constexpr int64_t kGroupOfA = kNumParts * kPartsDepth;
 constexpr int64_t kBlockOfB = kPartsDepth * kRegisterLanes;
 constexpr int64_t kPartOfB = kTileVectors * kBlockOfB;
-constexpr int64_t kChunkOfB = kNumParts * kPartOfB;
+constexpr int64_t kGroupOfB = kNumParts * kPartOfB;
 
 constexpr int kNaN = 0x81;
 constexpr int kNaNOrInfinity = kNaN | 0x18;
@@ -72,10 +72,10 @@ void SplitRow(const float* row, int64_t depth, BFloat16* out) {
   constexpr int kLanes = Vec<float>::kLanes;
   const auto split = [&](Vec<float> values, int64_t k) RNN_ALWAYS_INLINE {
     const Parts parts = Parts::Of(values);
-    BFloat16* chunk = out + k / kPartsDepth * kChunkOfA + k % kPartsDepth;
+    BFloat16* group = out + k / kPartsDepth * kGroupOfA + k % kPartsDepth;
     Unroll<kNumParts>([&](auto part) RNN_ALWAYS_INLINE {
       _mm256_storeu_si256(
-          reinterpret_cast<__m256i*>(chunk + part.value * kPartsDepth),
+          reinterpret_cast<__m256i*>(group + part.value * kPartsDepth),
           parts.values[part.value]);
     });
   };
@@ -86,7 +86,7 @@ void SplitRow(const float* row, int64_t depth, BFloat16* out) {
   }
 }
 
-void SplitChunk(const float* rows, int64_t depth, BFloat16* out) {
+void SplitGroup(const float* rows, int64_t depth, BFloat16* out) {
   constexpr int kLanes = Vec<float>::kLanes;
   for (int64_t k = 0; k < kPartsDepth; k += 2) {
     for (int v = 0; v < kTileVectors; ++v) {
@@ -137,7 +137,7 @@ class SpecialSums {
     __mmask16 lanes = 0;
     for (int64_t k = 0; k < depth_; k += Vec<float>::kLanes) {
       lanes |= _mm512_fpclass_ps_mask(
-          Widen(a + k / kPartsDepth * kChunkOfA + k % kPartsDepth).v, kNaN);
+          Widen(a + k / kPartsDepth * kGroupOfA + k % kPartsDepth).v, kNaN);
     }
     return lanes != 0;
   }
@@ -154,7 +154,7 @@ class SpecialSums {
   }
 
   Vec<float> PartOfColumns(int v, int64_t k, int part) const {
-    const BFloat16* pairs = b_ + k / kPartsDepth * kChunkOfB + part * kPartOfB +
+    const BFloat16* pairs = b_ + k / kPartsDepth * kGroupOfB + part * kPartOfB +
                             v * kBlockOfB +
                             k % kPartsDepth / 2 * 2 * kRegisterLanes;
     const __m512i bits = _mm512_loadu_si512(pairs);
@@ -166,7 +166,7 @@ class SpecialSums {
   Vec<float> Chains(const BFloat16* a, int v) const {
     Vec<float> sums = Vec<float>::Broadcast(0);
     for (int64_t k = 0; k < depth_; ++k) {
-      const BFloat16* parts = a + k / kPartsDepth * kChunkOfA + k % kPartsDepth;
+      const BFloat16* parts = a + k / kPartsDepth * kGroupOfA + k % kPartsDepth;
       const auto part_of_a = [&](int part) {
         return Vec<float>{_mm512_castsi512_ps(_mm512_set1_epi32(
             static_cast<int32_t>(parts[part * kPartsDepth].bits) << 16))};
@@ -250,7 +250,7 @@ class BlockSums {
 // Registers of sums = some blocks of rows of A, of block_rows each, times
 // blocks of columns of B. Parts come in an order in which those of one operand
 // stay where they are. Calls between() once and fetch() four times for each
-// chunk of the depth.
+// group of the depth.
 template <int kRowBlocks, int kColumnBlocks, typename Between, typename Fetch>
 inline void MultiplyParts(const BFloat16* a, int64_t a_stride, int block_rows,
                           const BFloat16* b, int64_t depth, Between between,
@@ -300,8 +300,8 @@ inline void MultiplyParts(const BFloat16* a, int64_t a_stride, int block_rows,
     load_b(Constant<0>());
     multiply();
     if (k % kDepthOfStore == 0) idle_stores.Store<kFirstA>();
-    a += kChunkOfA;
-    b += kChunkOfB;
+    a += kGroupOfA;
+    b += kGroupOfB;
   }
 }
 
@@ -315,11 +315,11 @@ inline FetchAhead AheadOfParts(const PartsProduct& p, int64_t k_end) {
                             ? p.depth - begin
                             : kDepthBlock<float>;
   return FetchAhead(
-      panel + begin / kPartsDepth * kChunkOfB,
-      depth / kPartsDepth * kChunkOfB * int64_t{sizeof(BFloat16)});
+      panel + begin / kPartsDepth * kGroupOfB,
+      depth / kPartsDepth * kGroupOfB * int64_t{sizeof(BFloat16)});
 }
 
-// Lines that are fetched ahead between products, four times a chunk. More at a
+// Lines that are fetched ahead between products, four times a group. More at a
 // time would be in the way of what is loaded.
 constexpr int kLinesTogether = 8;
 
@@ -333,7 +333,7 @@ class ProductsByParts {
     ForEachDepthBlock<float>(p.depth, [&](int64_t k, int64_t k_end) {
       // The finished block may still be of the one before.
       SpecialSums* const special = &special_[num_depth_blocks_++ % 2];
-      *special = SpecialSums(p.b + k / kPartsDepth * kChunkOfB, k_end - k);
+      *special = SpecialSums(p.b + k / kPartsDepth * kGroupOfB, k_end - k);
       MultiplyBlockOfDepth(p, k, k_end - k, special);
     });
   }
@@ -345,14 +345,14 @@ class ProductsByParts {
                             SpecialSums* special) {
     using V = Vec<float>;
     const int vectors = (p.columns + V::kLanes - 1) / V::kLanes;
-    const int64_t chunks = depth / kPartsDepth;
-    const int rows_per_chunk = (kRowsTogether + chunks - 1) / chunks;
-    const BFloat16* b = p.b + k / kPartsDepth * kChunkOfB;
+    const int64_t groups = depth / kPartsDepth;
+    const int rows_per_group = (kRowsTogether + groups - 1) / groups;
+    const BFloat16* b = p.b + k / kPartsDepth * kGroupOfB;
     FetchAhead ahead = AheadOfParts(p, k + depth);
     for (int64_t row = 0; row < p.rows; row += kRowsTogether) {
       const int num_rows =
           p.rows - row < kRowsTogether ? p.rows - row : kRowsTogether;
-      const BFloat16* a = p.a + row * p.a_stride + k / kPartsDepth * kChunkOfA;
+      const BFloat16* a = p.a + row * p.a_stride + k / kPartsDepth * kGroupOfA;
       // Products of fewer rows take less time.
       const int num_blocks = num_rows > kPartsRows ? 2 : 1;
       const int block_rows = (num_rows + num_blocks - 1) / num_blocks;
@@ -364,10 +364,10 @@ class ProductsByParts {
           Unroll<kLinesTogether>([&](auto) RNN_ALWAYS_INLINE { lines.Next(); });
         };
         const auto between = [&]() RNN_ALWAYS_INLINE {
-          for (int i = 0; i < rows_per_chunk && fetched < num_rows; ++i) {
+          for (int i = 0; i < rows_per_group && fetched < num_rows; ++i) {
             FetchTile<1, kBlockVectors, V>(p, row + fetched++, v);
           }
-          finished_->Add(rows_per_chunk);
+          finished_->Add(rows_per_group);
         };
         WithConstant<2>(num_blocks, [&](auto row_blocks) {
           WithConstant<kBlockVectors>(vectors - v, [&](auto column_blocks) {
@@ -404,7 +404,7 @@ void MultiplyPanelsByParts(const PartsProduct* products, int count) {
 }
 
 constexpr PartsKernels MakePartsKernels() {
-  return {MultiplyPanelsByParts, SplitRow, SplitChunk};
+  return {MultiplyPanelsByParts, SplitRow, SplitGroup};
 }
 
 }  // namespace

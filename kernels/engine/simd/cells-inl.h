@@ -112,7 +112,7 @@ struct LstmCell {
                           int64_t unit, Lanes<V> lanes, const F* r_h,
                           int64_t gate_stride) {
     const int64_t H = s.hidden_size;
-    const F* w_x = s.input_gates + row * kGates * H + unit;
+    const F* w_x = s.input_sums + row * kGates * H + unit;
     const auto sum = [&](int gate) {
       return lanes.Load(w_x + gate * H) + lanes.Load(r_h + gate * gate_stride);
     };
@@ -179,7 +179,7 @@ struct GruCell {
                           int64_t unit, Lanes<V> lanes, const F* r_h,
                           int64_t gate_stride) {
     const int64_t H = s.hidden_size;
-    const F* w_x = s.input_gates + row * kGates * H + unit;
+    const F* w_x = s.input_sums + row * kGates * H + unit;
     const auto sum = [&](int gate) {
       return lanes.Load(w_x + gate * H) + lanes.Load(r_h + gate * gate_stride);
     };
@@ -248,7 +248,7 @@ struct VanillaCell {
   static Started<V> Start(const CellForwardStep<Operand>& s, int64_t row,
                           int64_t unit, Lanes<V> lanes, const F* r_h,
                           int64_t /*gate_stride*/) {
-    return {lanes.Load(s.input_gates + row * s.hidden_size + unit) +
+    return {lanes.Load(s.input_sums + row * s.hidden_size + unit) +
             lanes.Load(r_h)};
   }
 
@@ -278,8 +278,8 @@ constexpr int kVectorsTogether =
     : kCellVectors<Cell> < kTileVectors ? kCellVectors<Cell>
                                         : kTileVectors;
 
-// The same of one or two rows, which leave registers free: sums of few vectors
-// would wait for each other.
+// Vectors of a panel that so many rows are multiplied by together. One or two
+// leave registers free, and sums of few vectors would wait for each other.
 template <typename Cell, int kRows>
 constexpr int kVectorsOfRows =
     kRows <= 2 &&

@@ -34,7 +34,7 @@ struct Lanes {
     }
   }
 
-  // The same of narrower values, for which the target has functions.
+  // Loads and stores of narrower values, for which the target has functions.
   template <typename Narrow>
   V Load(const Narrow* p) const {
     return count >= V::kLanes ? Widen(p) : Widen(p, count);
@@ -73,7 +73,7 @@ inline void ForEachPart(int64_t rows, Part part) {
   }
 }
 
-// The same with the number of rows as a Constant.
+// ForEachPart() whose part gets its number of rows as a Constant.
 template <int kMaxRows, typename Tile>
 inline void ForEachTile(int64_t rows, Tile tile) {
   ForEachPart<kMaxRows>(rows, [&](int64_t row, int num_rows) {

@@ -44,12 +44,16 @@ constexpr int64_t PaddedDepth(int64_t depth) {
 
 // A panel is no wider than so many vectors.
 inline constexpr int kMaxPanelVectors = 4;
+// Nor a panel, or that of a CellForwardStep with its gates, than so many
+// columns.
+inline constexpr int kMaxPanelColumns = 256;
 
 // A panel of B as it is used: packed, or B's columns where the caller keeps
 // them.
 template <typename Operand>
 struct Panel {
-  const Operand* packed;  // as above, or nullptr
+  // [depth / kDepthStep][panel columns][kDepthStep], or nullptr.
+  const Operand* packed;
   // The panel that will be used after this one, packed or transposed as it is,
   // or nullptr.
   const Operand* next;
@@ -81,8 +85,8 @@ struct PanelProduct {
   bool accumulate;
 };
 
-// The same with B's rows as the caller keeps them, of any number of columns:
-// few rows of A, which read B from end to end.
+// c as of a PanelProduct, with B's rows as the caller keeps them, of any number
+// of columns: few rows of A, which read B from end to end.
 template <typename Operand>
 struct RowsProduct {
   using F = ComputeType<Operand>;
@@ -115,7 +119,7 @@ struct CellForwardStep {
   // In place of it: what h_prev times R is, [rows] -> [G*H].
   const F* const* recurrent_sums;
   const Operand* const* h_prev;  // [rows] -> [P]
-  const F* input_gates;          // [rows][G*H]: W x + biases
+  const F* input_sums;           // [rows][G*H]: W x + biases
   const F* recurrent_new_bias;   // GRU: bR_n [H]
   F* c;                          // LSTM: [rows][H], updated in place
   Operand* const* h;             // [rows] -> [H], out
@@ -143,8 +147,8 @@ struct CellBackwardStep {
   F* dc;                // LSTM: [rows][H], in: of c', out: of c
   F* dgates;            // [rows][G*H], out
   F* recurrent_dgates;  // GRU: [rows][G*H], out: as R h sees them
-  // The same, rounded, as products take them: [rows] -> [G*H]. Only if Operand
-  // is not F.
+  // The gates' gradients rounded, as products take them: [rows] -> [G*H]. Only
+  // if Operand is not F.
   Operand* const* rounded_dgates;
   Operand* const* rounded_recurrent_dgates;
   Operand* m;  // LSTM: [rows][H], out: o.tanh(c'); or nullptr
@@ -227,8 +231,8 @@ struct SimdKernels {
 // ARITH 2019). A sum that comes out infinite or NaN is computed again, as a
 // chain of multiply-adds of floats.
 //
-// The depth is cut into chunks of kPartsDepth, the last of them filled with
-// zeros. A row of A is [chunk][part][kPartsDepth], a panel of B [chunk][part]
+// The depth is cut into groups of kPartsDepth, the last of them filled with
+// zeros. A row of A is [group][part][kPartsDepth], a panel of B [group][part]
 // [panel_columns / 16][kPartsDepth / 2][16][2].
 inline constexpr int kNumParts = 3;
 inline constexpr int64_t kPartsDepth = 32;
@@ -264,9 +268,9 @@ struct PartsKernels {
   void (*multiply_panels)(const PartsProduct* products, int count);
   // out: a row of A.
   void (*split_row)(const float* row, int64_t depth, BFloat16* out);
-  // out: a chunk of a panel of B, of rows [depth][panel_columns], depth being
+  // out: a group of a panel of B, of rows [depth][panel_columns], depth being
   // at most kPartsDepth.
-  void (*split_chunk)(const float* rows, int64_t depth, BFloat16* out);
+  void (*split_group)(const float* rows, int64_t depth, BFloat16* out);
 };
 
 // 16-bit elements by their bits, round to nearest even.

@@ -20,6 +20,8 @@ namespace {
 
 template <typename Cell, typename Operand>
 constexpr void SetCell(CellMode mode, SimdKernels<Operand>* kernels) {
+  static_assert(kCellVectors<Cell> * Vec<ComputeType<Operand>>::kLanes <=
+                kMaxPanelColumns);
   const int i = static_cast<int>(mode);
   kernels->cell_units[i] = Cell::kUnitVectors * kernels->lanes;
   kernels->cell_columns[i] = kVectorsTogether<Cell> * kernels->lanes;
@@ -31,6 +33,7 @@ template <typename Operand>
 constexpr SimdKernels<Operand> MakeKernels() {
   constexpr int kLanes = Vec<ComputeType<Operand>>::kLanes;
   static_assert(kTileVectors <= kMaxPanelVectors);
+  static_assert(kTileVectors * kLanes <= kMaxPanelColumns);
   SimdKernels<Operand> kernels{};
   kernels.lanes = kLanes;
   kernels.panel_columns = kTileVectors * kLanes;

@@ -33,8 +33,8 @@ class CellPanels {
         columns_together_(
             Kernels<Operand>().cell_columns[static_cast<int>(d.mode)]) {}
 
-  // `memory` has room for all panels, or holds what Pack() left there; nullptr
-  // if nothing will be packed.
+  // `memory` has room for all panels, or holds what Pack() left there. Comes
+  // before all that packs, or reads what is packed.
   void Use(Operand* memory) { panels_ = memory; }
 
   int64_t num_panels() const { return num_panels_; }
@@ -92,8 +92,7 @@ class CellPanels {
   template <typename Element>
   void PackPanelOfColumns(const MatrixSource<Element>& source, int64_t panel,
                           Operand* out) const {
-    constexpr int kMaxColumns = 256;
-    const Element* rows[kMaxColumns];
+    const Element* rows[kMaxPanelColumns];
     for (int gate = 0; gate < num_gates_; ++gate) {
       for (int64_t u = 0; u < units_; ++u) {
         const int64_t unit = panel * units_ + u;
@@ -102,10 +101,12 @@ class CellPanels {
                                       : nullptr;
       }
     }
+    ColumnBlock block;
+    block.columns = columns_together_;
+    block.k_end = output_size_;
     for (int64_t column = 0; column < num_gates_ * units_;
          column += columns_together_) {
-      PackColumns(rows + column, columns_together_, 0, output_size_, 0,
-                  out + column * depth_);
+      PackColumns(rows + column, block, out + column * depth_);
     }
   }
 

@@ -34,12 +34,17 @@ class ForwardWeights {
   }
   void UseRecurrent(int64_t k, const PreparedPlace& place) {
     recurrent_source_ = sources_.Recurrent(k);
-    cell_panels_.Use(static_cast<Operand*>(place.recurrent(0)));
-    in_place_.Use(recurrent_source_, plan_.recurrent_weights, nullptr);
-    const int64_t H = plan_.descriptor.hidden_size;
-    for (int gate = 0; gate < NumGatesInParts(); ++gate) {
-      gates_in_parts_[gate].Use(recurrent_source_.ColumnRange(gate * H, H),
-                                plan_.recurrent_gate(), place.recurrent(gate));
+    if (IsInPlace(plan_.recurrent_weights.route)) {
+      in_place_.Use(recurrent_source_, plan_.recurrent_weights, nullptr);
+    } else if (IsInParts(plan_.recurrent_weights.route)) {
+      const int64_t H = plan_.descriptor.hidden_size;
+      for (int gate = 0; gate < NumGatesInParts(); ++gate) {
+        gates_in_parts_[gate].Use(recurrent_source_.ColumnRange(gate * H, H),
+                                  plan_.recurrent_gate(),
+                                  place.recurrent(gate));
+      }
+    } else {
+      cell_panels_.Use(static_cast<Operand*>(place.recurrent(0)));
     }
     if (!plan_.descriptor.has_projection()) return;
     projection_.Use(sources_.Projection(k), plan_.projection,
@@ -61,7 +66,8 @@ class ForwardWeights {
   const RightOperand<Element, Operand>& projection() const {
     return projection_;
   }
-  // R [P, G*H]: packed, in place, or in parts a matrix [P, H] for each gate.
+  // R [P, G*H]. Along its route it is one of the next three: packed, in place,
+  // or in parts a matrix [P, H] for each gate.
   const MatrixSource<Element>& recurrent_source() const {
     return recurrent_source_;
   }

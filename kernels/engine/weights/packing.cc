@@ -10,8 +10,6 @@ namespace rnn {
 
 namespace {
 
-constexpr int64_t kMaxPanelColumns = 256;
-
 static_assert(speed::kRowsPackedTogether % kDepthStep<BFloat16> == 0);
 
 // Starts to fetch `count` values.
@@ -97,8 +95,12 @@ void FillFromColumns(const MatrixSource<Element>& source, int64_t panel,
     const int64_t end = std::min(k_end, piece_begin + pieces.width);
     if (begin >= end) continue;
     const int64_t shift = pieces.begins[piece] - piece_begin;
-    PackColumns(rows, panel_columns, begin + shift, end + shift,
-                begin - k_begin, out);
+    ColumnBlock block;
+    block.columns = panel_columns;
+    block.k_begin = begin + shift;
+    block.k_end = end + shift;
+    block.k_out = begin - k_begin;
+    PackColumns(rows, block, out);
   }
 }
 
@@ -123,9 +125,12 @@ void PackPanels(const MatrixSource<Element>& source, Executor& executor,
         for (; begin < end; begin += panels_together) {
           const int64_t group_end = std::min(begin + panels_together, end);
           for (int64_t k = 0; k < source.depth; k += depth_together) {
-            PackBlocks(source,
-                       {begin, group_end, k,
-                        std::min(k + depth_together, source.depth)},
+            PanelBlocks blocks;
+            blocks.begin = begin;
+            blocks.end = group_end;
+            blocks.k_begin = k;
+            blocks.k_end = std::min(k + depth_together, source.depth);
+            PackBlocks(source, blocks,
                        panels + begin * panel_size + k * kernels.panel_columns,
                        panel_size);
           }
@@ -167,15 +172,23 @@ void PackBlockInParts(const MatrixSource<Element>& source,
                       int64_t k_end, BFloat16* out) {
   SplitPanel(depth, k_begin, k_end, out,
              [&](int64_t k, int64_t k_last, float* rows) {
-               PackBlocks(source, {panel, panel + 1, k, k_last}, rows,
-                          /*out_stride=*/0);
+               PanelBlocks block;
+               block.begin = panel;
+               block.end = panel + 1;
+               block.k_begin = k;
+               block.k_end = k_last;
+               PackBlocks(source, block, rows, /*out_stride=*/0);
              });
 }
 
 template <typename Element, typename Operand>
-void PackColumns(const Element* const* rows, int64_t columns, int64_t k_begin,
-                 int64_t k_end, int64_t k_out, Operand* out) {
+void PackColumns(const Element* const* rows, const ColumnBlock& block,
+                 Operand* out) {
   constexpr int64_t kStep = kDepthStep<Operand>;
+  const int64_t columns = block.columns;
+  const int64_t k_begin = block.k_begin;
+  const int64_t k_end = block.k_end;
+  const int64_t k_out = block.k_out;
   if constexpr (kElementIsOperand<Element, Operand>) {
     out += k_out / kStep * kStep * columns;
     int64_t k = k_begin;
@@ -204,11 +217,13 @@ void PackColumns(const Element* const* rows, int64_t columns, int64_t k_begin,
     out += k_out * columns;
     for (int64_t k = k_begin; k < k_end; k += kBlock) {
       const int64_t count = std::min(kBlock, k_end - k);
-      Operand* block = out + (k - k_begin) * columns;
+      Operand* converted = out + (k - k_begin) * columns;
       for (int64_t j = 0; j < columns; ++j) {
         Operand values[kBlock] = {};
         if (rows[j] != nullptr) Load(rows[j] + k, values, count);
-        for (int64_t i = 0; i < count; ++i) block[i * columns + j] = values[i];
+        for (int64_t i = 0; i < count; ++i) {
+          converted[i * columns + j] = values[i];
+        }
       }
     }
   }
@@ -218,8 +233,8 @@ void PackColumns(const Element* const* rows, int64_t columns, int64_t k_begin,
   template void PackPanels(const MatrixSource<Element>&, Executor&, Operand*); \
   template void PackBlocks(const MatrixSource<Element>&, const PanelBlocks&,   \
                            Operand*, int64_t);                                 \
-  template void PackColumns(const Element* const*, int64_t, int64_t, int64_t,  \
-                            int64_t, Operand*);
+  template void PackColumns(const Element* const*, const ColumnBlock&,         \
+                            Operand*);
 RNN_INSTANTIATE(float, float)
 RNN_INSTANTIATE(double, double)
 RNN_INSTANTIATE(Half, float)

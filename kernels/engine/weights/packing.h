@@ -36,10 +36,10 @@ void PackPanelsInParts(const MatrixSource<Element>& source,
 
 // [k_begin, k_end) of the depth of panels [begin, end).
 struct PanelBlocks {
-  int64_t begin;
-  int64_t end;
-  int64_t k_begin;  // the first of a step
-  int64_t k_end;
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t k_begin = 0;  // the first of a step
+  int64_t k_end = 0;
 };
 
 // Packs `blocks` of the source into `out`, where each panel's begins
@@ -72,12 +72,21 @@ void PackStepOf(int64_t k, int64_t depth, int64_t offset, int64_t columns,
   }
 }
 
-// As SimdKernels::pack_columns, from any element type. `k_out` is where
-// `k_begin` comes in the depth that `out` begins with 0 of: a step may end with
-// one call and begin with the one before.
+// [k_begin, k_end) of columns of B.
+struct ColumnBlock {
+  int64_t columns = 0;
+  int64_t k_begin = 0;
+  int64_t k_end = 0;
+  // Where `k_begin` comes in the depth that is packed: a step may end with one
+  // block and begin with the one before.
+  int64_t k_out = 0;
+};
+
+// As SimdKernels::pack_columns, from any element type; `out` begins with depth
+// 0 of what is packed.
 template <typename Element, typename Operand>
-void PackColumns(const Element* const* rows, int64_t columns, int64_t k_begin,
-                 int64_t k_end, int64_t k_out, Operand* out);
+void PackColumns(const Element* const* rows, const ColumnBlock& block,
+                 Operand* out);
 
 }  // namespace rnn
 

@@ -47,7 +47,7 @@ void SplitColumns(const float* const* rows, int64_t depth, int64_t columns,
 // Elements of a panel of the right operand.
 int64_t PartsPanelSize(int64_t padded_depth);
 
-// [begin, end) of the padded depth of a panel, whole chunks. fill(first k, last
+// [begin, end) of the padded depth of a panel, whole groups. fill(first k, last
 // k, rows) writes that of it, seen without what pads it, into rows [][panel
 // columns].
 template <typename Fill>
@@ -60,7 +60,7 @@ void SplitPanel(const PartsDepth& depth, int64_t begin, int64_t end,
     const int64_t count = std::min(kPartsDepth, depth.width - first);
     const int64_t k_begin = piece * depth.width + first;
     fill(k_begin, k_begin + count, rows);
-    KernelsOfParts().split_chunk(rows, count, out);
+    KernelsOfParts().split_group(rows, count, out);
     out += PartsPanelSize(kPartsDepth);
   }
 }

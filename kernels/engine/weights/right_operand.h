@@ -4,6 +4,7 @@
 #define KERNELS_ENGINE_WEIGHTS_RIGHT_OPERAND_H_
 
 #include <cstdint>
+#include <cstdlib>
 #include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
@@ -29,11 +30,11 @@ class RightOperand {
   }
 
   // `source` has the plan's columns, and no more depth. `memory` has
-  // plan.Bytes(): for Pack(), or as it left them for such a source. In place is
-  // possible only if Element is Operand, and if rows of the left operand need
-  // no padding.
+  // plan.Bytes(): for Pack(), or as it left them for such a source. In place,
+  // rows of the left operand must need no padding.
   void Use(const MatrixSource<Element>& source, const OperandPlan& plan,
            void* memory) {
+    if (!IsPossible(plan.route)) std::abort();
     source_ = source;
     plan_ = plan;
     plan_.depth = source.depth;
@@ -41,13 +42,16 @@ class RightOperand {
     memory_ = memory;
   }
 
-  // Packs the source if the plan's route says so.
+  // Packs the source if the plan's route says so: in turn the product does it,
+  // and in place nobody.
   void Pack(Executor& executor) const {
     if (route() == Route::kPacked) {
       PackPanels(source_, executor, panels());
     } else if (route() == Route::kParts) {
       if constexpr (std::is_same_v<Operand, float>) {
         PackPanelsInParts(source_, parts_depth(), executor, parts_panels());
+      } else {
+        std::abort();  // Use() did
       }
     }
   }
@@ -75,6 +79,12 @@ class RightOperand {
   Operand* panels() const { return static_cast<Operand*>(memory_); }
 
  private:
+  // Whether these types can come along it.
+  static constexpr bool IsPossible(Route route) {
+    return (!IsInParts(route) || std::is_same_v<Operand, float>) &&
+           (!IsInPlace(route) || std::is_same_v<Element, Operand>);
+  }
+
   BFloat16* parts_panels() const { return static_cast<BFloat16*>(memory_); }
 
   MatrixSource<Element> source_;

@@ -14,13 +14,13 @@
 namespace rnn {
 
 // The gradient of a matrix of gates [G*H, features] or, if the gates are its
-// columns, [features, G*H].
+// columns (GatesAreColumns()), [features, G*H].
 template <typename F>
 struct GatesMatrix {
-  F* values;
-  int64_t features;
-  bool gates_are_columns;
-  Pieces gates;  // the gates of params as pieces of its columns
+  F* values = nullptr;
+  int64_t features = 0;
+  // The gates of params as pieces of its columns, if they are.
+  Pieces gates;
 };
 
 template <typename F>
@@ -92,11 +92,17 @@ class WeightTargets {
   bool is_keras() const { return order_ == WeightOrder::kKeras; }
 
   GatesMatrix<F> OfKernel(F* kernel, int64_t features) const {
-    return {kernel, features, /*gates_are_columns=*/true, gates()};
+    GatesMatrix<F> matrix;
+    matrix.values = kernel;
+    matrix.features = features;
+    matrix.gates = gates();
+    return matrix;
   }
   GatesMatrix<F> OfParams(const Region& region) const {
-    return {memory_.params + region.offset, region.columns,
-            /*gates_are_columns=*/false, Pieces{}};
+    GatesMatrix<F> matrix;
+    matrix.values = memory_.params + region.offset;
+    matrix.features = region.columns;
+    return matrix;
   }
 
   const RnnDescriptor& d_;
