@@ -72,7 +72,7 @@ READ_BY_OTHERS = {
         "_formats": "writes a header",
     },
     "tests/weights/hostile/worst.py": {"_formats": "writes headers, and files of the runtime"},
-    "tests/weights/worst_files_test.py": {"_cli": "measures it"},
+    "tests/weights/calls.py": {"_cli": "measures it"},
     "tests/cli/inspect_test.py": {
         "_cli": "texts of commands that nobody can paste",
         "_files": "asks for a variable that is not there",
@@ -88,6 +88,8 @@ READ_BY_OTHERS = {
         "_cli": "lets a command fail",
         "_program": "tests who starts the command line",
     },
+    "tests/cli/readers.py": {"_cli": "calls a command where there may be no TensorFlow"},
+    "tests/cli/strangers_test.py": {"_files": "opens a checkpoint that `inspect` would refuse too"},
     "tests/docs/troubleshooting_test.py": {
         "_FOLDER": "pretends that the runtime was not built",
         "_library": "has messages of other installations",

@@ -293,11 +293,14 @@ class Network(_Handled):
         """
         from tf_cudnn_rnn._files import readers  # which a program without files does not need
         from tf_cudnn_rnn._files.choices import in_python
+        from tf_cudnn_rnn._formats import hdf5
 
         num_threads = _integer("num_threads", num_threads, 32)
-        found = readers.find(path, in_python(**choices))
-        if not found.is_of_the_runtime:
-            return cls(found.read(), num_threads=num_threads)
+        with hdf5.one_call():
+            found = readers.find(path, in_python(**choices))
+            canonical = None if found.is_of_the_runtime else found.read()
+        if canonical is not None:
+            return cls(canonical, num_threads=num_threads)
         handle = ctypes.c_void_p()
         _call("rnn_network_load", os.fsencode(found.path), num_threads, ctypes.byref(handle))
         network = cls.__new__(cls)

@@ -245,6 +245,7 @@ def load(
     """
     from tf_cudnn_rnn._files import readers  # which most programs do not need
     from tf_cudnn_rnn._files.choices import in_python
+    from tf_cudnn_rnn._formats import hdf5
 
     choices = in_python(
         format=format,
@@ -260,4 +261,5 @@ def load(
         scope=scope,
         forget_bias=forget_bias,
     )
-    return readers.find(path, choices).read()
+    with hdf5.one_call():
+        return readers.find(path, choices).read()

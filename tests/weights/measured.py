@@ -1,6 +1,7 @@
 """Runs a reader in a process of its own, and tells what it cost and how it ended.
 
-A small process without TensorFlow forks for each call: what is measured then is the reader alone.
+A small process, mostly without TensorFlow, forks for each call: what is measured then is the reader
+alone.
 """
 
 import atexit
@@ -82,23 +83,30 @@ def _run(read: Callable[..., Any], arguments: tuple, keep: bool) -> Outcome:
     return Outcome(error, message, value if keep else None, seconds, peak)
 
 
-def run(read: Callable[..., Any], *arguments: Any, keep: bool = False) -> Outcome:
+def run(
+    read: Callable[..., Any], *arguments: Any, keep: bool = False, with_tensorflow: bool = False
+) -> Outcome:
     """Calls `read(*arguments)` in a process of its own.
 
     Args:
       read: can be pickled, as can its arguments.
       arguments: of `read`.
       keep: whether to bring home what it returns.
+      with_tensorflow: whether that process has imported TensorFlow.
     """
-    process = _server()
+    process = _server(with_tensorflow)
     pickle.dump((read, arguments, keep), process.stdin)
     process.stdin.flush()
     return pickle.load(process.stdout)
 
 
 @functools.cache
-def _server() -> subprocess.Popen:
-    code = "import sys; sys.modules['tensorflow'] = None\n"
+def _server(with_tensorflow: bool) -> subprocess.Popen:
+    code = (
+        "import tensorflow\n"
+        if with_tensorflow
+        else "import sys; sys.modules['tensorflow'] = None\n"
+    )
     code += "from tests.weights import measured; measured.serve()"
     process = subprocess.Popen(
         [sys.executable, "-c", code],

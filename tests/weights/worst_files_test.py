@@ -3,41 +3,13 @@
 SECURITY.md says how much that is.
 """
 
-import contextlib
-import io
-
 import pytest
 
 from tests.weights import measured
+from tests.weights.calls import inspect, inspect_json, load
 from tests.weights.hostile import worst
-from tf_cudnn_rnn import weights
-from tf_cudnn_rnn._cli import inspect as _inspect  # noqa: F401 now, and not in each process
-from tf_cudnn_rnn._cli import main
 
 pytestmark = pytest.mark.filterwarnings("default")
-# Of characters, beyond four times the file: a command shows names, and JSON has each twice.
-MOST_PRINTED = 1_500_000
-
-
-def load(path, choices):
-    weights.load(path, **choices)
-
-
-def inspect(path, choices, *options):
-    del choices
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main.main(["inspect", str(path), *options])
-    printed = len(out.getvalue())
-    assert printed < MOST_PRINTED + 4 * path.stat().st_size, printed
-    if code == 2:
-        raise ValueError(err.getvalue())
-
-
-def inspect_json(path, choices):
-    inspect(path, choices, "--json")
-
-
 CALLS = [(read, name) for name in worst.FILES for read in (load, inspect)]
 # Of JSON, what it has most of.
 CALLS += [

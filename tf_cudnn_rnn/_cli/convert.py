@@ -7,6 +7,7 @@ import textwrap
 
 from tf_cudnn_rnn._cli import formats, output, replacing, tensorflow
 from tf_cudnn_rnn._files import kinds, readers
+from tf_cudnn_rnn._formats import hdf5
 from tf_cudnn_rnn._layout import DIRECTIONS, GATES, INPUT_MODES
 
 
@@ -136,6 +137,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@hdf5.one_call()
 def run(options: argparse.Namespace) -> int:
     """Converts a file; returns the exit code."""
     target_format = formats.FORMATS[options.to]

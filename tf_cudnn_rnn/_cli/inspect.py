@@ -7,7 +7,7 @@ import shlex
 from tf_cudnn_rnn import _program
 from tf_cudnn_rnn._cli import contents, output, tensorflow
 from tf_cudnn_rnn._files import kinds
-from tf_cudnn_rnn._formats import untrusted
+from tf_cudnn_rnn._formats import hdf5, untrusted
 
 EPILOG = """\
 examples:
@@ -98,6 +98,7 @@ def _print(
         _print_items(weights)
 
 
+@hdf5.one_call()
 def run(options: argparse.Namespace) -> int:
     """Prints what is in a file; returns the exit code."""
     tensorflow.quiet()

@@ -1,6 +1,9 @@
 """The variables of a TensorFlow checkpoint, read by TensorFlow one by one."""
 
 import math
+import os
+import stat
+import types
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -12,6 +15,7 @@ from tf_cudnn_rnn._types import Array
 _MAX_DIMENSIONS = 254  # of TensorFlow
 _MAX_ELEMENTS = 2**63
 _CHECKSUM_BYTES = 4
+_PATTERN = frozenset("[\\")
 _MAX_SIZES = 1_000_000  # in all shapes and slices of a checkpoint
 
 
@@ -80,11 +84,43 @@ def _entries(prefix: str) -> tuple[dict[str, _Place], int]:
     return found, num_shards
 
 
+def _check_files(prefix: str, folder: str) -> None:
+    """Raises ValueError if TensorFlow would open another file than those of a checkpoint.
+
+    Args:
+      prefix: what the names of its files begin with.
+      folder: what they must be in.
+    """
+    if os.path.isdir(prefix):
+        raise ValueError(
+            f"{prefix} must be no more than what the names of a checkpoint's files begin with; "
+            "there is a folder of this name, in which TensorFlow looks for others. Copy "
+            f"{prefix}.index and its data to an empty folder."
+        )
+    if not _PATTERN.isdisjoint(prefix):
+        raise ValueError(
+            f"{prefix}.index must have a path without [ and \\, which TensorFlow takes for a "
+            "pattern of other paths. Copy it and its data to another one."
+        )
+    parent, name = os.path.split(prefix)
+    kinds.check_inside(folder, f"{prefix}.index")
+    for other in os.listdir(parent or "."):
+        if other.startswith(f"{name}.data-"):
+            path = os.path.join(parent, other)
+            kinds.check_inside(folder, path)
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise ValueError(f"{path} must be a file; it is a pipe or a device.")
+
+
 class Variables(Mapping[str, Array]):
     """A mapping of keys to arrays, each of which is read when it is asked for."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, folder: str | None = None) -> None:
         """Opens the checkpoint whose files begin with `path`.
+
+        Args:
+          path: of the files, without their endings.
+          folder: what they must be in, and not only links; None for the one that `path` names.
 
         Raises:
           ImportError: there is no TensorFlow.
@@ -95,17 +131,21 @@ class Variables(Mapping[str, Array]):
         import tensorflow as tf
 
         self._path = path
+        _check_files(path, os.path.dirname(path) if folder is None else folder)
         self._entries, self._num_shards = _entries(path)
+        # load_checkpoint() would follow a file "checkpoint"; and a path that begins with a scheme
+        # would be that of another file system.
+        prefix = os.path.join(os.getcwd(), path)
         with untrusted.named(path), untrusted.read_by("TensorFlow", path):
-            self._reader = tf.train.load_checkpoint(path)
+            self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
             self._shapes = self._reader.get_variable_to_shape_map()
             self._dtypes = self._reader.get_variable_to_dtype_map()
         self._size = kinds.size_of(kinds.Kind.CHECKPOINT, path)
 
     @property
-    def shapes(self) -> dict[str, list[int]]:
+    def shapes(self) -> Mapping[str, list[int]]:
         """The shape of each."""
-        return dict(self._shapes)
+        return types.MappingProxyType(self._shapes)
 
     def nbytes(self, key: str) -> int:
         """The bytes of one."""

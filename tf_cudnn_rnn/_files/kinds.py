@@ -60,9 +60,9 @@ def recognise(path: str) -> tuple[Kind, str]:
     """Returns the kind of a file, and the path to read: of a checkpoint that without an ending.
 
     Raises:
+      ImportError: something that is needed to tell is not installed.
       OSError: there is none.
-      UserError: it is of no kind that is known here.
-      ValueError: it is damaged.
+      ValueError: it is of no kind that is known here, or damaged.
     """
     if os.path.isdir(path):
         return _folder(path)
@@ -126,12 +126,24 @@ def _unknown(begin: bytes) -> str:
     return f"of no kind that is known here; it begins with {begin[:4]!r}"
 
 
+def check_inside(folder: str, path: str) -> None:
+    """Raises ValueError if a link leads from a path in a folder to a file that is not in it."""
+    real, found = os.path.realpath(folder), os.path.realpath(path)
+    if os.path.commonpath([real, found]) != real:
+        raise ValueError(
+            f"{path} must be in {folder or '.'} itself; a link leads elsewhere. If it is to be "
+            "trusted, copy what it leads to: `cp -rL` does."
+        )
+
+
 def _folder(path: str) -> tuple[Kind, str]:
     graph = os.path.join(path, "saved_model.pb")
     if os.path.exists(graph):
+        check_inside(path, graph)
         return Kind.SAVED_MODEL, graph
     state = pathlib.Path(path) / "checkpoint"
     if state.is_file():
+        check_inside(path, str(state))
         with untrusted.opened(state) as (file, _):
             text = file.read(1 << 16).decode(errors="replace")
         match = re.search(r'^model_checkpoint_path: "([^"/\\]+)"', text, re.MULTILINE)

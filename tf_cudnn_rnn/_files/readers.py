@@ -15,7 +15,6 @@ from tf_cudnn_rnn._files import checkpoint, kinds, variables
 from tf_cudnn_rnn._files.choices import Choices, Face, Mistake
 from tf_cudnn_rnn._files.kinds import Kind
 from tf_cudnn_rnn._formats import canonical as base
-from tf_cudnn_rnn._formats import checkpoint as checkpoint_format
 from tf_cudnn_rnn._formats import (
     hdf5,
     keras_file,
@@ -296,10 +295,9 @@ def _bytes_of(headers: Iterable[untrusted.ArrayHeader]) -> int:
     return sum(math.prod(header.shape) * header.dtype.itemsize for header in headers)
 
 
-def _simple_modes(path: str) -> set[RnnMode]:
+def _simple_modes(config: Any) -> set[RnnMode]:
     """The modes of the simple RNNs that the config of a `.keras` file has, by their activations."""
     modes: dict[Any, RnnMode] = {"tanh": "rnn_tanh", "relu": "rnn_relu"}
-    config = keras_file.read_config(path)
     found = set()
     left = [config]
     while left:
@@ -384,33 +382,35 @@ class _KerasParts(NamedTuple):
       chosen: the paths of the layers.
       headers: of the arrays of these, by their paths.
       is_network: whether it is one CudnnRNN layer.
+      config: of the model; None if there is none.
     """
 
     chosen: list[str]
     headers: dict[str, untrusted.ArrayHeader]
     is_network: bool
+    config: Any
 
 
 def _keras_parts(kind: Kind, path: str, choices: Choices) -> _KerasParts:
+    config = keras_file.read_config(path) if kind is Kind.KERAS else None
+    names = keras_file.named_layers(config)
     headers = keras_file.read_array_headers(path)
     layers = keras_file.layers(headers)
     networks = keras_file.networks(headers)
     every = {**layers, **networks}
     named: dict[str, keras_file.Named] = {}
     aliases: dict[str, set[str]] = {}
-    if kind is Kind.KERAS:
-        for name, layer in keras_file.named_layers(keras_file.read_config(path)):
-            if layer.path in every:
-                named[layer.path] = layer
-                aliases.setdefault(name, set()).add(layer.path)
+    for name, layer in names:
+        if layer.path in every:
+            named[layer.path] = layer
+            aliases.setdefault(name, set()).add(layer.path)
     chosen = _chosen(every, choices, "recurrent layer", aliases)
     for name in chosen:
         if name in named:
             _check_config(name, named[name].config, path)
     wanted = [array for name in chosen for array in keras_file.names_of(name, headers)]
-    return _KerasParts(
-        chosen, {name: headers[name] for name in wanted}, _alone(chosen, set(networks))
-    )
+    some = {name: headers[name] for name in wanted}
+    return _KerasParts(chosen, some, _alone(chosen, set(networks)), config)
 
 
 def _check_config(name: str, config: Mapping[str, Any], path: str) -> None:
@@ -442,7 +442,7 @@ def _read_keras(kind: Kind, path: str, choices: Choices) -> Canonical:
         layout, params = keras_file.params_of(keras_file.networks(arrays)[name], where)
         return vectors.from_cudnn(params, **dataclasses.asdict(layout))
     layers = keras_file.layers(arrays)
-    modes = _simple_modes(path) if kind is Kind.KERAS else set()
+    modes = _simple_modes(parts.config)
     return _read_stack({name: layers[name] for name in parts.chosen}, choices, modes, path)
 
 
@@ -453,15 +453,16 @@ def _measure_keras(kind: Kind, path: str, choices: Choices) -> int:
 
 
 def _read_keras_2(path: str, choices: Choices, legacy: bool) -> Canonical:
-    layers = keras_format.read_keras_h5(path)
     known = set((keras_format.LEGACY_LAYERS if legacy else keras_format.LAYERS).values())
     found = {}
-    for name, layer in layers.items():
-        bare = layer.class_name.removeprefix("Bidirectional(").removesuffix(")")
+    for name, class_name, _ in hdf5.read_headers(path):
+        bare = class_name.removeprefix("Bidirectional(").removesuffix(")")
         # A file of weights alone does not tell classes.
         if bare in known or (not bare and name in (choices.layer or [name])):
-            found[name] = layer
-    stack = [found[name] for name in _chosen(found, choices, "such layer")]
+            found[name] = class_name
+    chosen = _chosen(found, choices, "such layer")
+    arrays = {name: arrays for name, _, arrays in hdf5.read(path, chosen)}
+    stack = [keras_format.KerasLayer(found[name], arrays[name]) for name in chosen]
     # Where no class is told, the number of arrays is.
     is_wrapped = stack[0].class_name.startswith("Bidirectional(") or len(stack[0].arrays) > 3
     direction: Direction = "bidirectional" if is_wrapped else _direction(choices)
@@ -545,10 +546,8 @@ def _read_checkpoint(kind: Kind, path: str, choices: Choices) -> Canonical:
     every, parts = _checkpoint_parts(kind, path, choices)
     first = next(iter(parts.values()))
     with untrusted.named(path):
-        if first.layout is not None and first.keys:
-            return vectors.from_cudnn(every[first.keys[0]], **dataclasses.asdict(first.layout))
         if first.layout is not None:
-            return checkpoint_format.checkpoint_to_canonical(every, first.path)
+            return vectors.from_cudnn(every[first.keys[0]], **dataclasses.asdict(first.layout))
         stack = {
             name: keras_file.Layer(part.direction, [every[key] for key in part.keys])
             for name, part in parts.items()
@@ -559,10 +558,7 @@ def _read_checkpoint(kind: Kind, path: str, choices: Choices) -> Canonical:
 
 def _measure_checkpoint(kind: Kind, path: str, choices: Choices) -> int:
     every, parts = _checkpoint_parts(kind, path, choices)
-    return sum(
-        sum(map(every.nbytes, part.keys)) if part.keys or not part.layout else 4 * part.layout.size
-        for part in parts.values()
-    )
+    return sum(every.nbytes(key) for part in parts.values() for key in part.keys)
 
 
 def _read_tf1_cudnn(kind: Kind, path: str, choices: Choices) -> Canonical:

@@ -28,7 +28,8 @@ class Part(NamedTuple):
       aliases: what else it may be called.
       layout: of a network; None of a layer of Keras.
       direction: of it.
-      keys: of a layer of Keras, its arrays in the order of `layer.get_weights()`; else the vector.
+      keys: of a layer of Keras, its arrays in the order of `layer.get_weights()`; else the vector
+        of all weights.
     """
 
     kind: str
@@ -65,7 +66,8 @@ def opened(kind: Kind, path: str) -> checkpoint.Variables:
             f"{prefix_of(kind, path)}.index. Its weights, if any, are constants of the graph, "
             "which are not read."
         )
-    return checkpoint.Variables(prefix_of(kind, path))
+    folder = os.path.dirname(path) if kind is Kind.SAVED_MODEL else None
+    return checkpoint.Variables(prefix_of(kind, path), folder)
 
 
 def find(kind: Kind, path: str, variables: checkpoint.Variables) -> dict[str, Part]:
@@ -77,15 +79,16 @@ def find(kind: Kind, path: str, variables: checkpoint.Variables) -> dict[str, Pa
     if checkpoint_format.OBJECT_GRAPH not in variables:
         return {}
     parts: list[tuple[str, Part]] = []
-    for place, (name, layout) in checkpoint_format.find_layers(variables).items():
-        part = Part("CudnnRNN", place, (name,), layout, layout.direction, [])
+    graph = checkpoint_format.read_graph(variables)
+    for place, (name, layout, key) in checkpoint_format.find_layers(variables, graph).items():
+        part = Part("CudnnRNN", place, (name,), layout, layout.direction, [key])
         parts.append((name, part))
-    for layer in checkpoint_format.find_keras_layers(variables):
+    for layer in checkpoint_format.find_keras_layers(graph):
         aliases = (layer.name.rpartition("/")[2],)
         part = Part("Keras layer", layer.path, aliases, None, layer.direction, layer.keys)
         parts.append((layer.name, part))
     if kind is Kind.SAVED_MODEL:
-        parts += _vectors(path, variables)
+        parts += _vectors(path, variables, graph)
     for key in (key for _, part in parts for key in part.keys):
         if key not in variables:
             raise ValueError(
@@ -101,22 +104,26 @@ def find(kind: Kind, path: str, variables: checkpoint.Variables) -> dict[str, Pa
     }
 
 
-def _vectors(path: str, variables: checkpoint.Variables) -> list[tuple[str, Part]]:
+def _vectors(
+    path: str, variables: checkpoint.Variables, graph: checkpoint_format.Graph
+) -> list[tuple[str, Part]]:
     """The variables that are all weights of a network in a SavedModel's graph, by their sizes."""
     networks: dict[int, set[Layout]] = {}
     for node in saved_model.read_nodes(path, frozenset((*CUDNN_OPS, OWN_OP))):
         layout = saved_model.layout_of(node)
         if layout is not None:
             networks.setdefault(layout.size, set()).add(layout)
+    layouts: dict[str, Layout] = {}  # of each variable that may be a vector of weights
+    for key, shape in variables.shapes.items():
+        fitting = networks.get(shape[0], set()) if len(shape) == 1 else set()
+        if len(fitting) == 1:
+            (layouts[key],) = fitting
     found = []
-    for name, key in checkpoint_format.find_vectors(variables).items():
-        shape = variables.shapes[key]
-        layouts = networks.get(shape[0], set()) if len(shape) == 1 else set()
-        if len(layouts) == 1:
-            (layout,) = layouts
-            layer = name.removesuffix("/params")
-            aliases = (layer.rpartition("/")[2],)
-            found.append((layer, Part("params", name, aliases, layout, layout.direction, [key])))
+    for name, key in checkpoint_format.find_vectors(graph, layouts).items():
+        layer = name.removesuffix("/params")
+        aliases = (layer.rpartition("/")[2],)
+        layout = layouts[key]
+        found.append((layer, Part("params", name, aliases, layout, layout.direction, [key])))
     return found
 
 

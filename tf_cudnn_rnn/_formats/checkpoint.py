@@ -9,7 +9,7 @@ import collections
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +32,8 @@ _MAX_GRAPH_BYTES = 4 << 20
 _MAX_OBJECTS = 200_000  # nodes and their children
 _MAX_PATH = 4096  # characters
 _MAX_LAYERS = 1000
+_MAX_ALL_PATHS = 1 << 20  # characters of the paths to what is chosen
+_MAX_ALL_HEADERS = 1 << 20  # bytes; one has some 300
 
 # Of a variable of Keras: the layer's name below those of its models, the cell's, and its own.
 _KERNEL = re.compile(r"(?P<layer>.+)/[^/]+/kernel")
@@ -55,7 +57,7 @@ class _Node:
     name: str
 
 
-class _Graph(NamedTuple):
+class Graph:
     """The objects of a checkpoint.
 
     Attributes:
@@ -64,11 +66,24 @@ class _Graph(NamedTuple):
         and the name there; None for the root.
     """
 
-    nodes: list[_Node]
-    parents: dict[int, tuple[int, str] | None]
+    def __init__(self, nodes: list[_Node]):
+        self.nodes = nodes
+        self.parents, self._lengths = _parents(nodes)
+        self._left = _MAX_ALL_PATHS
 
     def path(self, index: int) -> str:
-        """The shortest path to a node that can be reached."""
+        """The shortest path to a node that can be reached.
+
+        Raises:
+          ValueError: the paths that were asked for are longer than those of any model. Objects
+            share the beginnings of theirs, so that they could be longer than the file by far.
+        """
+        self._left -= self._lengths[index]
+        if self._left < 0:
+            raise ValueError(
+                f"`variables`[{OBJECT_GRAPH!r}] must give its layers and variables paths of at "
+                f"most {_MAX_ALL_PATHS} characters together; they have more."
+            )
         names = []
         while (parent := self.parents[index]) is not None:
             index, name = parent
@@ -112,8 +127,16 @@ def _protobuf() -> tuple[Any, type[Exception]]:
     return graph, message.DecodeError
 
 
-def _object_graph(variables: Mapping[str, Any]) -> _Graph:
-    """Reads the objects of a checkpoint."""
+def read_graph(variables: Mapping[str, Any]) -> Graph:
+    """Reads the objects of a checkpoint.
+
+    Args:
+      variables: as of `checkpoint_to_canonical`; no other values are asked for.
+
+    Raises:
+      ImportError: protobuf is missing.
+      ValueError: the checkpoint is damaged.
+    """
     what = f"`variables`[{OBJECT_GRAPH!r}]"
     content = _scalar(variables[OBJECT_GRAPH], what)
     if len(content) > _MAX_GRAPH_BYTES:
@@ -122,8 +145,7 @@ def _object_graph(variables: Mapping[str, Any]) -> _Graph:
         )
     graph, decode_error = _protobuf()
     try:
-        nodes = _nodes(graph.FromString(content))
-        return _Graph(nodes, _parents(nodes))
+        return Graph(_nodes(graph.FromString(content)))
     except (decode_error, _Damage) as error:
         reason = untrusted.shown(str(error))
         raise ValueError(
@@ -150,7 +172,10 @@ def _nodes(graph: Any) -> list[_Node]:
     return nodes
 
 
-def _parents(nodes: list[_Node]) -> dict[int, tuple[int, str] | None]:
+def _parents(
+    nodes: list[_Node],
+) -> tuple[dict[int, tuple[int, str] | None], dict[int, int]]:
+    """The parents of `Graph`, and the lengths of the paths."""
     if not nodes:
         raise _Damage("no objects")
     parents: dict[int, tuple[int, str] | None] = {0: None}
@@ -165,23 +190,29 @@ def _parents(nodes: list[_Node]) -> dict[int, tuple[int, str] | None]:
                 if lengths[child] > _MAX_PATH:
                     raise _Damage(f"a path of more than {_MAX_PATH} characters")
                 queue.append(child)
-    return parents
+    return parents, lengths
 
 
-def _slots_of(graph: _Graph, params: int) -> dict[str, dict[str, int]]:
+def _slots_of(graph: Graph, params: int) -> dict[str, dict[str, int]]:
     """What optimisers keep for a variable: by name, without underscores, and optimiser's path."""
     slots: dict[str, dict[str, int]] = collections.defaultdict(dict)
     optimizers = 0
+    positions: dict[int, str | None] = {}  # of the variable in each list, which many may share
     for index in graph.parents:
-        lists = {
-            name: graph.nodes[child].children for name, child in graph.nodes[index].children.items()
-        }
-        trained = lists.pop("_trainable_variables", {})
-        lists.pop("_variables", None)
-        # It is there once, if at all.
-        position = next((position for position, node in trained.items() if node == params), None)
+        children = graph.nodes[index].children
+        trained = children.get("_trainable_variables")
+        if trained is None:
+            continue
+        if trained not in positions:
+            # It is there once, if at all.
+            items = graph.nodes[trained].children.items()
+            positions[trained] = next((place for place, node in items if node == params), None)
+        position = positions[trained]
         if position is None:
             continue
+        lists = {name: graph.nodes[child].children for name, child in children.items()}
+        lists.pop("_trainable_variables")
+        lists.pop("_variables", None)
         optimizers += 1
         if optimizers > _MAX_LAYERS:
             raise ValueError(f"`variables` must hold at most {_MAX_LAYERS} optimisers of a layer.")
@@ -225,38 +256,52 @@ def _slot(slots: dict[str, dict[str, int]], slot: str, what: str) -> int:
 
 
 def _layers(
-    variables: Mapping[str, Any],
-) -> tuple[_Graph, dict[str, tuple[str | None, Layout, int]]]:
-    """The objects, and of each CudnnRNN layer, by path, its name, network and `params` node."""
-    graph = _object_graph(variables)
-    found = {}
+    variables: Mapping[str, Any], graph: Graph
+) -> dict[str, tuple[str | None, Layout, int]]:
+    """Of each CudnnRNN layer, by path, its name, network and `params` node."""
+    found: dict[str, tuple[str | None, Layout, int]] = {}
+    headers: dict[str, tuple[Layout, str | None]] = {}  # by key, which many may share
+    header_bytes = 0
     for index in graph.parents:
         children = graph.nodes[index].children
-        if HEADER in children and PARAMS in children:
-            path = graph.path(index)
-            where = f"{untrusted.shown(path)}/{HEADER}"
-            header = _value(variables, graph.nodes[children[HEADER]], where)
+        if HEADER not in children or PARAMS not in children:
+            continue
+        if len(found) == _MAX_LAYERS:
+            raise ValueError(f"`variables` must hold at most {_MAX_LAYERS} CudnnRNN layers.")
+        path = graph.path(index)
+        where = f"{untrusted.shown(path)}/{HEADER}"
+        key = _key(variables, graph.nodes[children[HEADER]], where)
+        if key not in headers:
             where = f"`variables` has {where}, which"
-            layout, name = params_header.from_text(_scalar(header, where), where)
-            found[path] = name, layout, children[PARAMS]
-            if len(found) > _MAX_LAYERS:
-                raise ValueError(f"`variables` must hold at most {_MAX_LAYERS} CudnnRNN layers.")
-    return graph, found
+            text = _scalar(variables[key], where)
+            header_bytes += len(text)
+            # One that is too long alone is refused as such.
+            if header_bytes > _MAX_ALL_HEADERS and len(text) <= params_header.MAX_BYTES:
+                raise ValueError(
+                    f"`variables` must hold at most {_MAX_ALL_HEADERS} bytes of headers in all; "
+                    f"there are more up to {untrusted.shown(path)}/{HEADER}."
+                )
+            headers[key] = params_header.from_text(text, where)
+        layout, name = headers[key]
+        found[path] = name, layout, children[PARAMS]
+    return found
 
 
-def find_layers(variables: Mapping[str, Any]) -> dict[str, tuple[str, Layout]]:
-    """The names ("" if unknown) and networks of the CudnnRNN layers in a checkpoint, by path.
+def find_layers(variables: Mapping[str, Any], graph: Graph) -> dict[str, tuple[str, Layout, str]]:
+    """The CudnnRNN layers in a checkpoint, by path: name ("" if unknown), network, and key.
 
     Args:
-      variables: as of `checkpoint_to_canonical`; of its values only the object graph and headers
-        are asked for.
+      variables: as of `checkpoint_to_canonical`; of its values only headers are asked for.
+      graph: of its objects.
 
     Raises:
-      ImportError: protobuf is missing.
       ValueError: the checkpoint is damaged.
     """
-    found = sorted(_layers(variables)[1].items())
-    return {path: (name or "", layout) for path, (name, layout, _) in found}
+    found: dict[str, tuple[str, Layout, str]] = {}
+    for path, (name, layout, params) in sorted(_layers(variables, graph).items()):
+        key = _key(variables, graph.nodes[params], f"{untrusted.shown(path)}/{PARAMS}")
+        found[path] = name or "", layout, key
+    return found
 
 
 class Layer(NamedTuple):
@@ -275,14 +320,14 @@ class Layer(NamedTuple):
     keys: list[str]
 
 
-def find_keras_layers(variables: Mapping[str, Any]) -> list[Layer]:
+def find_keras_layers(graph: Graph) -> list[Layer]:
     """The recurrent layers of Keras in a checkpoint, or among a SavedModel's variables.
 
     What `model.export` writes has no layers, only a list of variables, whose names tell.
 
-    Args: and Raises: as of `find_layers`; no values but the object graph are asked for.
+    Raises:
+      ValueError: there are too many, or their paths are too long.
     """
-    graph = _object_graph(variables)
     parts: dict[str, dict[str, Layer]] = {}
     for count, (place, cell) in enumerate(_cells(graph)):
         if count >= 2 * _MAX_LAYERS:
@@ -314,7 +359,7 @@ def _joined(parts: dict[str, dict[str, Layer]]) -> Iterator[Layer]:
             yield ways[""]
 
 
-def _cells(graph: _Graph) -> Iterator[tuple[str, list[_Node]]]:
+def _cells(graph: Graph) -> Iterator[tuple[str, list[_Node]]]:
     """The path, and the variables kernel, recurrent_kernel and, if any, bias of each cell."""
     seen = set()
     lists = []
@@ -351,18 +396,31 @@ def _number(item: tuple[str, int]) -> tuple[int, str]:
     return (int(name) if name.isdecimal() and len(name) < 10 else 0), name
 
 
-def find_vectors(variables: Mapping[str, Any]) -> dict[str, str]:
-    """The keys of all variables, by Keras' names, or else their paths."""
-    graph = _object_graph(variables)
+def find_vectors(graph: Graph, keys: Container[str]) -> dict[str, str]:
+    """The keys of variables, by Keras' names, or else their paths.
+
+    Args:
+      graph: of a checkpoint.
+      keys: of the variables that may be asked for; of no others a name is made.
+
+    Raises:
+      ValueError: there are too many, or their paths are too long.
+    """
+    wanted = [
+        index
+        for index in graph.parents
+        if len(graph.nodes[index].keys) == 1 and graph.nodes[index].keys[0] in keys
+    ]
+    # What `model.export` writes has them twice.
+    if len(wanted) > 2 * _MAX_LAYERS:
+        raise ValueError(f"`variables` must hold at most {_MAX_LAYERS} vectors of weights.")
     found: dict[str, str] = {}
-    for index in graph.parents:
+    for index in wanted:
         node = graph.nodes[index]
-        if len(node.keys) == 1 and node.keys[0] in variables:
-            path = graph.path(index)
-            # What `model.export` writes has them twice.
-            if not path.startswith("_all_variables/"):
-                is_of_keras = "/" in node.name and node.name not in found
-                found[node.name if is_of_keras else path] = node.keys[0]
+        path = graph.path(index)
+        if not path.startswith("_all_variables/"):
+            is_of_keras = "/" in node.name and node.name not in found
+            found[node.name if is_of_keras else path] = node.keys[0]
     return found
 
 
@@ -380,7 +438,8 @@ def checkpoint_to_canonical(
     Args:
       variables: a mapping of checkpoint keys to arrays, such as
         `{key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}` of
-        `reader = tf.train.load_checkpoint(path)`. It must have the key
+        `reader = tf.train.load_checkpoint(path)`. (Of one from a stranger, see `load`, which reads
+        it as a whole.) It must have the key
         "_CHECKPOINTABLE_OBJECT_GRAPH", which that has.
       layer: the layer's name, or its path in the checkpoint; None if there is one.
       slot: an optimiser's list of slots, "momentums" or "velocities" of Keras' Adam for example,
@@ -406,7 +465,8 @@ def checkpoint_to_canonical(
             f"`variables` must be all of a checkpoint that tf.train.Checkpoint wrote, with "
             f"{OBJECT_GRAPH}; found {some}."
         )
-    graph, every = _layers(variables)
+    graph = read_graph(variables)
+    every = _layers(variables, graph)
     found = {path: every[path] for path in sorted(every) if layer in (None, every[path][0], path)}
     if len(found) != 1:
         listed = base.listed(f"{name!r} ({path})" for path, (name, *_) in found.items()) or "none"
@@ -419,7 +479,7 @@ def checkpoint_to_canonical(
     what = f"{untrusted.shown(path)}/{PARAMS}"
     if slot is not None:
         params = _slot(_slots_of(graph, params), slot, what)
-    vector = _value(variables, graph.nodes[params], what)
+    vector = variables[_key(variables, graph.nodes[params], what)]
     with untrusted.named(f"`variables`, {what}"):
         return vectors.from_cudnn(vector, **dataclasses.asdict(layout), of=of)
 
@@ -434,7 +494,8 @@ def _scalar(value: Any, what: str) -> bytes:
     return value
 
 
-def _value(variables: Mapping[str, Any], node: _Node, what: str) -> Any:
+def _key(variables: Mapping[str, Any], node: _Node, what: str) -> str:
+    """The key of a value, which must be there."""
     if not node.keys or node.keys[0] not in variables:
         raise ValueError(f"`variables` must hold {what}, the key {base.listed(node.keys) or '-'}.")
-    return variables[node.keys[0]]
+    return node.keys[0]

@@ -10,6 +10,7 @@ or a dataset names, and believes what the file says of its sizes.
 """
 
 import contextlib
+import contextvars
 import importlib.util
 import io
 import itertools
@@ -22,6 +23,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -30,8 +32,10 @@ import numpy as np
 from tf_cudnn_rnn._formats import bfloat16, untrusted
 from tf_cudnn_rnn._types import Array
 
-# Of the processor, besides that for the bytes there are: some thousand arrays.
-_SECONDS = 1.4
+# Of the processor, besides that for the bytes there are, for all that a call asks: some thousand
+# arrays. What is left of it may be less than another process needs to tell that.
+_SECONDS = 1.0
+_LEAST_SECONDS = 0.1
 _BYTES_PER_SECOND = 20e6  # fewer than any machine reads
 _MEMORY = 48 << 20  # bytes, besides half the file
 _PIECE = 4 << 20  # bytes that are handed over at once
@@ -42,8 +46,13 @@ _MAX_MEMBERS = 100_000
 _OPAQUE = "|V2"
 # What the other process hands over: layers of Keras 2 or arrays of Keras 3, or what they are.
 _LAYERS, _ARRAYS, _LAYER_HEADERS, _ARRAY_HEADERS = "layers", "arrays", "layer_headers", "headers"
+# Which of the headers a file has, and those.
+_HEADERS = "either"
 # Of a file of Keras 3, what the model's weights are in.
 _MODEL_GROUPS = ("layers", "_layer_checkpoint_dependencies", "vars")
+# Of one of Keras 2 that holds a model and not only its weights, what the weights are in.
+_WHOLE_MODEL = "model_weights"
+_MAX_NUMBER = 40  # characters
 # gzip, shuffle, fletcher32 and h5py's lzf. For others the library would look for plug-ins.
 _FILTERS = (1, 2, 3, 32000)
 
@@ -59,15 +68,48 @@ hdf5.main(*sys.argv[2:])
 _ERROR = "\n--- "
 
 
-def read(path: str) -> list[tuple[str, str, list[Array]]]:
+class _Call:
+    """What is asked of files until a caller has what it wants.
+
+    Attributes:
+      seconds: of processors' time that other processes have used.
+      headers: that are known, by the file and what was asked.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.headers: dict[tuple[str, str], list[tuple[str, str, list[Any]]]] = {}
+
+
+_CALL: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("_CALL", default=None)
+
+
+@contextlib.contextmanager
+def one_call() -> Iterator[None]:
+    """Bounds the time of all that is asked in it together, and asks nothing twice."""
+    if _CALL.get() is not None:
+        yield
+        return
+    token = _CALL.set(_Call())
+    try:
+        yield
+    finally:
+        _CALL.reset(token)
+
+
+def read(path: str, names: Sequence[str] | None = None) -> list[tuple[str, str, list[Array]]]:
     """Returns the name, the class ("" if unknown) and the arrays of each layer with weights.
+
+    Args:
+      path: of the file.
+      names: of the layers to read; None for all.
 
     Raises:
       ImportError: there is no Python to start, or h5py is missing.
       OSError: the file cannot be opened.
       ValueError: it is no file of Keras 2, or is damaged.
     """
-    return ask(path, _LAYERS)
+    return ask(path, _LAYERS, names)
 
 
 def read_headers(path: str) -> list[tuple[str, str, list[untrusted.ArrayHeader]]]:
@@ -75,55 +117,63 @@ def read_headers(path: str) -> list[tuple[str, str, list[untrusted.ArrayHeader]]
     return ask(path, _LAYER_HEADERS)
 
 
-def read_arrays(path: str, names: Sequence[str] | None = None) -> dict[str, Array]:
+def read_arrays(
+    path: str, names: Sequence[str] | None = None, packed_in: str | None = None
+) -> dict[str, Array]:
     """Returns the model's arrays in a file of Keras 3, by their paths in it.
 
     Args:
       path: of the file.
       names: of those to read; None for all.
+      packed_in: the archive that the file comes from, if it does.
 
     Raises: as `read`.
     """
-    return {name: arrays[0] for name, _, arrays in ask(path, _ARRAYS, names)}
+    return {name: arrays[0] for name, _, arrays in ask(path, _ARRAYS, names, packed_in)}
 
 
-def read_array_headers(path: str) -> dict[str, untrusted.ArrayHeader]:
+def read_array_headers(path: str, packed_in: str | None = None) -> dict[str, untrusted.ArrayHeader]:
     """Reads what `read_arrays` would, but for the arrays: their types and shapes."""
-    return {name: headers[0] for name, _, headers in ask(path, _ARRAY_HEADERS)}
+    found = ask(path, _ARRAY_HEADERS, packed_in=packed_in)
+    return {name: headers[0] for name, _, headers in found}
 
 
 def is_of_keras_3(path: str) -> bool:
-    """Whether a file may be one of Keras 3, judged by a name that those of Keras 2 have.
+    """Whether a file has the arrays of a model of Keras 3, and not layers of Keras 2.
 
-    Raises:
-      OSError: the file cannot be opened.
-      ValueError: it is a pipe or a device.
+    In `one_call`, the headers of either need not be read again.
+
+    Raises: as `read`.
     """
-    with untrusted.opened(path) as (file, _):
-        kept = b""
-        while piece := file.read(1 << 20):
-            if b"layer_names" in kept + piece:
-                return False
-            kept = piece[-16:]
-    return True
+    (what, _, _), *found = ask(path, _HEADERS)
+    call = _CALL.get()
+    if call is not None:
+        call.headers[path, what] = found
+    return what == _ARRAY_HEADERS
 
 
 def ask(
-    path: str, what: str, names: Sequence[str] | None = None
+    path: str, what: str, names: Sequence[str] | None = None, packed_in: str | None = None
 ) -> list[tuple[str, str, list[Any]]]:
     """Lets another process read a file, or what of it has these names; see `send`."""
+    call = _CALL.get() or _Call()
+    source = packed_in or path
+    if (source, what) in call.headers:
+        return call.headers[source, what]
     if not sys.executable:
         raise ImportError("HDF5 files are read by another Python; there is no sys.executable.")
     if importlib.util.find_spec("h5py") is None:
         raise ImportError("HDF5 files need h5py, which is not installed: run `pip install h5py`.")
     with contextlib.ExitStack() as stack:
         _, size = stack.enter_context(untrusted.opened(path))
+        seconds = _SECONDS + untrusted.stored_bytes(source) / _BYTES_PER_SECOND - call.seconds
+        seconds = max(_LEAST_SECONDS, seconds)
         errors, wanted = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(2))
         wanted.write(json.dumps(names).encode())
         wanted.seek(0)
         paths = [os.path.abspath(entry) for entry in sys.path]
         with subprocess.Popen(
-            [sys.executable, "-I", "-c", _CODE, json.dumps(paths), path, what],
+            [sys.executable, "-I", "-c", _CODE, json.dumps(paths), path, what, str(seconds)],
             stdin=wanted,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -133,13 +183,17 @@ def ask(
             stdout: Any = child.stdout  # a pipe
             try:
                 layers = received(stdout, what, size)
+                call.seconds += float(stdout.read(_MAX_NUMBER) or _SECONDS)
             except EOFError:
                 layers = None
+                call.seconds += seconds
             finally:
                 stdout.close()
         if layers is None or child.returncode:
             errors.seek(0)
             raise ValueError(_reason(path, child.returncode, errors.read()))
+    if what in (_LAYER_HEADERS, _ARRAY_HEADERS):
+        call.headers[source, what] = layers
     return layers
 
 
@@ -163,7 +217,10 @@ def received(stream: io.BufferedIOBase, what: str, size: int) -> list[tuple[str,
     """
     if what in (_LAYERS, _ARRAYS):
         return list(receive(stream, size))
-    return list(_receive_headers(stream))
+    found = list(_receive_headers(stream))
+    if what == _HEADERS:
+        found[:0] = _receive_headers(stream)
+    return found
 
 
 def receive(stream: io.BufferedIOBase, size: int) -> Iterator[tuple[str, str, list[Array]]]:
@@ -207,15 +264,17 @@ def _receive_headers(
 # ------------------------------------------------------------------------------------
 
 
-def main(path: str, what: str) -> None:
+def main(path: str, what: str, seconds: str) -> None:
     """Reads the file under limits, and writes what of it is asked for to stdout."""
     import h5py  # noqa: F401 before the limits
 
     names = json.load(sys.stdin)
-    limit(os.stat(path).st_size)
+    begin = time.process_time()
+    limit(untrusted.stored_bytes(path), float(seconds))
     try:
         with open(sys.stdout.fileno(), "wb", closefd=False) as out:
             send(path, out, what, names)
+            out.write(str(time.process_time() - begin).encode())
     except BrokenPipeError:
         pass
     except ValueError as error:
@@ -223,17 +282,27 @@ def main(path: str, what: str) -> None:
         sys.exit(1)
 
 
-def limit(size: int) -> None:
-    """Bounds what this process can take from now on to read a file of `size` bytes."""
+def limit(size: int, seconds: float | None = None) -> None:
+    """Bounds what this process can take from now on to read a file of `size` bytes.
+
+    Args:
+      size: of the file.
+      seconds: of the processor; None for those of a call that asks for nothing else.
+    """
     with open("/proc/self/statm") as file:
         memory = int(file.read().split()[0]) * resource.getpagesize()
     memory += _MEMORY + size // 2
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    if most != resource.RLIM_INFINITY:
+        memory = min(memory, most)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Ends the process, wherever it is.
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
-    signal.setitimer(signal.ITIMER_PROF, _SECONDS + size / _BYTES_PER_SECOND)
+    if seconds is None:
+        seconds = _SECONDS + size / _BYTES_PER_SECOND
+    signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def send(
@@ -243,6 +312,8 @@ def send(
     names: Sequence[str] | None = None,
 ) -> None:
     """Writes a line of JSON about all layers, and then, if they are asked for, their arrays.
+
+    If either headers are asked for, which ones these are comes last, as a line of its own.
 
     Args:
       path, what: of the file, and of what is asked for.
@@ -259,16 +330,20 @@ def send(
     with untrusted.read_by("h5py", path):
         file = h5py.File(path, "r")
     with file, untrusted.named(path):
-        find = _layers if what in (_LAYERS, _LAYER_HEADERS) else _arrays
-        layers = find(file, path)
-        if names is not None:
-            wanted = set(names)
-            layers = [layer for layer in layers if layer[0] in wanted]
+        is_either = what == _HEADERS
+        if is_either:
+            what = _LAYER_HEADERS if _is_of_keras_2(file, path) else _ARRAY_HEADERS
+        if what in (_LAYERS, _LAYER_HEADERS):
+            layers = _layers(file, path, names)
+        else:
+            layers = _arrays(file, path) if names is None else _named_arrays(file, path, names)
         about = [
             (name, class_name, [(dataset.dtype.str, dataset.shape) for dataset in datasets])
             for name, class_name, datasets in layers
         ]
         out.write(json.dumps(about).encode() + b"\n")
+        if is_either:
+            out.write(json.dumps([(what, "", [])]).encode() + b"\n")
         for name, _, datasets in layers if what in (_LAYERS, _ARRAYS) else []:
             for dataset in datasets:
                 with untrusted.read_by("h5py", f"{untrusted.shown(name)} in {path}"):
@@ -276,11 +351,18 @@ def send(
                         out.write(np.ascontiguousarray(piece).data)
 
 
-def _layers(file: Any, path: str) -> list[tuple[str, str, list[Any]]]:
-    """Finds all layers with weights: name, class, and datasets, which are known to be sound."""
+def _is_of_keras_2(file: Any, path: str) -> bool:
+    """Judged by what those of Keras 2 have."""
+    if _has_link(file, _WHOLE_MODEL, path):
+        return True
+    return _has_attribute(file, "layer_names", path)
+
+
+def _layers(file: Any, path: str, names: Sequence[str] | None) -> list[tuple[str, str, list[Any]]]:
+    """Finds layers with weights: name, class, and datasets, which are known to be sound."""
     group = file
-    if _link(file, "model_weights", path) is not None:
-        group = member(file, "model_weights", path, "Group")
+    if _has_link(file, _WHOLE_MODEL, path):
+        group = member(file, _WHOLE_MODEL, path, "Group")
     if not _has_attribute(group, "layer_names", path):
         raise ValueError(
             f"{path} must be an .h5 file of Keras 2, with `layer_names`; found "
@@ -290,7 +372,10 @@ def _layers(file: Any, path: str) -> list[tuple[str, str, list[Any]]]:
     class_names = _class_names(file, path)
     bounds = _Bounds(path)
     layers = []
+    wanted = None if names is None else set(names)
     for name in _once(_texts(group, "layer_names", path), f"`layer_names` in {path}"):
+        if wanted is not None and name not in wanted:
+            continue
         where = f"{untrusted.shown(name)} in {path}"
         layer = member(group, name, where, "Group")
         datasets = []
@@ -325,7 +410,7 @@ class _Bounds:
 
 def _arrays(file: Any, path: str) -> list[tuple[str, str, list[Any]]]:
     """Finds the arrays of a model of Keras 3: path, "", and a dataset that is known to be sound."""
-    groups = [name for name in _MODEL_GROUPS if _link(file, name, path) is not None]
+    groups = [name for name in _MODEL_GROUPS if _has_link(file, name, path)]
     if not groups:
         raise ValueError(
             f"{path} must be a file of Keras, with `layers` or `layer_names`; found "
@@ -334,13 +419,14 @@ def _arrays(file: Any, path: str) -> list[tuple[str, str, list[Any]]]:
     bounds = _Bounds(path)
     found = []
     members = 0
-    pending = [(name, 1) for name in reversed(groups)]
+    # Each with the group that it is in, as to look it up from the top takes as long as it is deep.
+    pending = [(file, name, name, 1) for name in reversed(groups)]
     while pending:
-        name, depth = pending.pop()
+        group, key, name, depth = pending.pop()
         where = f"{untrusted.shown(name)} in {path}"
         if depth > _MAX_DEPTH:
             raise ValueError(f"{where} must have a path of at most {_MAX_DEPTH} names.")
-        item = member(file, name, where, "Group or Dataset")
+        item = member(group, key, where, "Group or Dataset")
         if _is_dataset(item):
             bounds.check(item, where)
             found.append((name, "", [item]))
@@ -350,7 +436,19 @@ def _arrays(file: Any, path: str) -> list[tuple[str, str, list[Any]]]:
         members += len(inner)
         if members > _MAX_MEMBERS:
             raise ValueError(f"{path} must have at most {_MAX_MEMBERS} groups and arrays.")
-        pending += [(f"{name}/{key}", depth + 1) for key in reversed(inner)]
+        pending += [(item, key, f"{name}/{key}", depth + 1) for key in reversed(inner)]
+    return found
+
+
+def _named_arrays(file: Any, path: str, names: Sequence[str]) -> list[tuple[str, str, list[Any]]]:
+    """Finds some of what `_arrays` does, and looks at no others."""
+    bounds = _Bounds(path)
+    found = []
+    for name in names:
+        where = f"{untrusted.shown(name)} in {path}"
+        item = member(file, name, where, "Dataset")
+        bounds.check(item, where)
+        found.append((name, "", [item]))
     return found
 
 
@@ -374,20 +472,22 @@ def _some(group: Any, where: str) -> str:
         return ", ".join(sorted(map(untrusted.shown, itertools.islice(group, 8))))
 
 
-def _link(group: Any, name: str, where: str) -> Any:
-    """Returns the link of this name, None if there is none. Follows no link."""
+def _has_link(group: Any, name: str, where: str) -> bool:
+    """Whether there is a link of this name, which it does not follow; it must be a hard one."""
     import h5py
 
     with untrusted.read_by("h5py", where):
-        if not group.id.links.exists(name.encode()):
-            return None
-        link = group.get(name, getlink=True)
-    if not isinstance(link, h5py.HardLink):
+        links, encoded = group.id.links, name.encode()
+        if not links.exists(encoded):
+            return False
+        kind = links.get_info(encoded).type
+    if kind != h5py.h5l.TYPE_HARD:
+        names = {h5py.h5l.TYPE_SOFT: "SoftLink", h5py.h5l.TYPE_EXTERNAL: "ExternalLink"}
         raise ValueError(
             f"{where} must be in the file itself; {untrusted.shown(name)} is a "
-            f"{type(link).__name__}, which leads elsewhere."
+            f"{names.get(kind, 'link of another kind')}, which leads elsewhere."
         )
-    return link
+    return True
 
 
 def member(group: Any, name: str, where: str, kind: str) -> Any:
@@ -410,7 +510,7 @@ def member(group: Any, name: str, where: str, kind: str) -> Any:
     for part in parts:
         if part in ("", ".") or not isinstance(group, h5py.Group):
             raise ValueError(f"{where} must be a path of groups; {untrusted.shown(part)} is none.")
-        if _link(group, part, where) is None:
+        if not _has_link(group, part, where):
             raise ValueError(f"{where} must be there; there is no {untrusted.shown(part)}.")
         with untrusted.read_by("h5py", where):
             group = group[part]

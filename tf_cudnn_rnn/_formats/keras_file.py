@@ -5,6 +5,7 @@ Nothing is built of it: a config is JSON, and weights are arrays in HDF5.
 
 import contextlib
 import functools
+import math
 import os
 import pathlib
 import re
@@ -21,9 +22,12 @@ from tf_cudnn_rnn._types import Array, Direction
 _CONFIG = "config.json"
 _WEIGHTS = "model.weights.h5"
 _PIECE = 1 << 20
+_MAX_PACKED = 1 << 18  # bytes of JSON, besides those of the file
+_MAX_ALL_HEADERS = 1 << 20  # bytes; one has some 300
 _HEADER = "header"
 # Of the names of a config's layers. Each layer in a model has the path of that model in its own.
 _MAX_NAME = 1000
+_MAX_LAYERS = 20_000
 _MAX_PATHS = 4 << 20  # characters of all paths together
 _CELL = re.compile(
     r"(?P<layer>.+?)(?:/(?P<way>forward_layer|backward_layer))?/cell/vars/(?P<index>[0-2])"
@@ -49,10 +53,16 @@ def _pieces(path: str, name: str) -> Iterator[bytes]:
                 yield piece
 
 
-def _read_json(path: str, name: str) -> Any:
+def _read_json(path: str, name: str, most: int) -> Any:
+    """Reads JSON of at most so many bytes."""
     content = bytearray()
     for piece in _pieces(path, name):
         content += piece
+        if len(content) > most:
+            raise ValueError(
+                f"{name} in {path} must unpack to at most {most} bytes of JSON; it has more. If "
+                "it is to be trusted, write the file without compression."
+            )
         if len(content) > untrusted.MAX_JSON_BYTES:
             break  # which load_json refuses
     return untrusted.load_json(bytes(content), f"{name} in {path}")
@@ -65,23 +75,25 @@ def read_config(path: str | os.PathLike[str]) -> Any:
       OSError: it cannot be opened.
       ValueError: it is no such file, or is damaged.
     """
-    return _read_json(os.fspath(path), _CONFIG)
+    path = os.fspath(path)
+    # Keras does not pack it; and a few bytes could unpack to what takes much memory.
+    return _read_json(path, _CONFIG, untrusted.stored_bytes(path) + _MAX_PACKED)
 
 
 @contextlib.contextmanager
-def _weights_of(path: str) -> Iterator[str]:
-    """The HDF5 file of a model, which in a `.keras` file is packed: yields its path."""
+def _weights_of(path: str) -> Iterator[tuple[str, str | None]]:
+    """The HDF5 file of a model: yields its path, and that of the archive that it is packed in."""
     with untrusted.opened(path) as (file, _):
         is_packed = file.read(2) == b"PK"
     if not is_packed:
-        yield path
+        yield path, None
         return
     with tempfile.TemporaryDirectory() as folder:
         unpacked = pathlib.Path(folder) / _WEIGHTS
         with open(unpacked, "wb") as file:
             file.writelines(_pieces(path, _WEIGHTS))
         try:
-            yield str(unpacked)
+            yield str(unpacked), path
         except ValueError as error:
             text = str(error).replace(str(unpacked), f"{_WEIGHTS} in {path}")
             raise ValueError(text) from error
@@ -101,14 +113,14 @@ def read_arrays(
       OSError: it cannot be opened.
       ValueError: it is no such file, or is damaged.
     """
-    with _weights_of(os.fspath(path)) as weights:
-        return hdf5.read_arrays(weights, names)
+    with _weights_of(os.fspath(path)) as (weights, archive):
+        return hdf5.read_arrays(weights, names, archive)
 
 
 def read_array_headers(path: str | os.PathLike[str]) -> dict[str, untrusted.ArrayHeader]:
     """Reads what `read_arrays` would, but for the arrays: their types and shapes."""
-    with _weights_of(os.fspath(path)) as weights:
-        return hdf5.read_array_headers(weights)
+    with _weights_of(os.fspath(path)) as (weights, archive):
+        return hdf5.read_array_headers(weights, archive)
 
 
 class Named(NamedTuple):
@@ -142,6 +154,8 @@ def named_layers(config: Any) -> list[tuple[str, Named]]:
             )
         if isinstance(name, str):
             found.append((name, layer))
+        if len(found) > _MAX_LAYERS:
+            raise ValueError(f"A model must have at most {_MAX_LAYERS} layers with names.")
     return found
 
 
@@ -223,12 +237,27 @@ def networks(arrays: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The layers tf_cudnn_rnn.keras.CudnnRNN among the arrays of a file, by path.
 
     Their arrays go by the names in docs/guide/weights.md, of which "header" tells the network.
+
+    Raises:
+      ValueError: the headers are long.
     """
     found: dict[str, dict[str, Any]] = {}
     for name, array in arrays.items():
         if match := _NETWORK.fullmatch(name):
             found.setdefault(match["layer"], {})[match["name"]] = array
-    return {path: named for path, named in found.items() if _HEADER in named}
+    found = {path: named for path, named in found.items() if _HEADER in named}
+    nbytes = sum(_nbytes(named[_HEADER]) for named in found.values())
+    if nbytes > _MAX_ALL_HEADERS:
+        raise ValueError(
+            f"The headers of all CudnnRNN layers must have at most {_MAX_ALL_HEADERS} bytes; they "
+            f"have {nbytes}."
+        )
+    return found
+
+
+def _nbytes(array: Any) -> int:
+    """Of an array or its header."""
+    return int(math.prod(array.shape)) * int(array.dtype.itemsize)
 
 
 def header_names(paths: Iterable[str]) -> list[str]:

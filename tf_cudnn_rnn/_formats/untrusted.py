@@ -92,6 +92,12 @@ def opened(path: str | os.PathLike[str]) -> Iterator[tuple[io.BufferedReader, in
             yield file, status.st_size
 
 
+def stored_bytes(path: str | os.PathLike[str]) -> int:
+    """The bytes of a file, without holes, as far as the file system tells."""
+    status = os.stat(path)
+    return min(status.st_size, 512 * status.st_blocks) if status.st_blocks else status.st_size
+
+
 @contextlib.contextmanager
 def named(path: str | os.PathLike[str]) -> Iterator[None]:
     """Puts the name of the file before errors that do not have it."""

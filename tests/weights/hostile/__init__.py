@@ -5,8 +5,10 @@ many bytes the reader is honestly given. There is a module for each format.
 """
 
 from tests.weights.hostile import (  # noqa: F401 which have the cases
+    bundles,
     checkpoints,
     h5,
+    keras_files,
     mappings,
     npz,
     safetensors,
@@ -15,4 +17,15 @@ from tests.weights.hostile import (  # noqa: F401 which have the cases
 from tests.weights.hostile.attack import CASES
 from tests.weights.hostile.messages import said_of
 
-__all__ = ["CASES", "checkpoints", "h5", "mappings", "npz", "safetensors", "said_of", "sizes"]
+__all__ = [
+    "CASES",
+    "bundles",
+    "checkpoints",
+    "h5",
+    "keras_files",
+    "mappings",
+    "npz",
+    "safetensors",
+    "said_of",
+    "sizes",
+]

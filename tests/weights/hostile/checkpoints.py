@@ -205,6 +205,31 @@ def checkpoint_whose_slots_multiply(folder):
     return attack._replace(read=read)
 
 
+@case
+def checkpoint_of_optimizers_that_share_a_list(folder):
+    """A list of 60,000 objects, which 20,000 objects call that of their variables."""
+    count = 20_000
+    graph = [node({"layer": 1, "all": 4}), node({"params": 2, "params_header": 3})]
+    graph += [node({}, "params"), node({}, "header")]
+    graph += [node({f"{i:x}": 6 + i for i in range(count)})]
+    graph += [node({f"{i:x}": 0 for i in range(60_000)})]
+    graph += [node({"_trainable_variables": 5})] * count
+    variables = {GRAPH: b"".join(graph), "params": np.zeros(4), "header": json.dumps(HEADER)}
+    attack = of_mapping(weights.checkpoint_to_canonical, variables, names=("params",))
+    return attack._replace(read=functools.partial(attack.read, None, "nothing"))
+
+
+@case
+def checkpoint_of_layers_that_share_a_header(folder):
+    """Of 64 KB, valid, which is read again for each of 1000 layers."""
+    count = 1000
+    header = json.dumps({**HEADER, "x": [0] * 32_000}, separators=(",", ":"))
+    nodes = [node({f"l{i}": i + 3 for i in range(count)}), node({}, "params"), node({}, "header")]
+    nodes += [node({"params": 1, "params_header": 2})] * count
+    variables = {GRAPH: b"".join(nodes), "params": np.zeros(4), "header": header}
+    return of_mapping(weights.checkpoint_to_canonical, variables, names=("variables",))
+
+
 def header(change: dict, names=("layer/params_header",)) -> Attack:
     return checkpoint(header={**HEADER, **change}, names=names)
 

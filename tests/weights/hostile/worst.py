@@ -338,7 +338,7 @@ def keras(folder: pathlib.Path, config: str, metadata: str = "{}") -> pathlib.Pa
         group = content.create_group("layers/lstm/cell/vars")
         for i, shape in enumerate([(3, 16), (4, 16), (16,)]):
             group[str(i)] = np.zeros(shape, np.float32)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(path, "w") as archive:  # Keras does not pack them either
         archive.writestr("config.json", config)
         archive.writestr("metadata.json", metadata)
         archive.write(arrays, "model.weights.h5")
