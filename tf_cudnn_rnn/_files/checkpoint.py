@@ -91,12 +91,6 @@ def _check_files(prefix: str, folder: str) -> None:
       prefix: what the names of its files begin with.
       folder: what they must be in.
     """
-    if os.path.isdir(prefix):
-        raise ValueError(
-            f"{prefix} must be no more than what the names of a checkpoint's files begin with; "
-            "there is a folder of this name, in which TensorFlow looks for others. Copy "
-            f"{prefix}.index and its data to an empty folder."
-        )
     if not _PATTERN.isdisjoint(prefix):
         raise ValueError(
             f"{prefix}.index must have a path without [ and \\, which TensorFlow takes for a "

@@ -56,7 +56,7 @@ def of_a_model(folder: pathlib.Path, variables: dict | None = None) -> pathlib.P
 
 
 def _lead_elsewhere(prefix: pathlib.Path, target: str) -> None:
-    """Makes a folder of a checkpoint's name, which TensorFlow looks into first."""
+    """Makes a folder of a checkpoint's name, where `tf.train.load_checkpoint` looks first."""
     prefix.mkdir()
     (prefix / "checkpoint").write_text(
         f'model_checkpoint_path: "{target}"\nall_model_checkpoint_paths: "{target}"\n'
@@ -115,11 +115,17 @@ def model_with_a_link_for_its_graph(folder, secret):
     return path
 
 
-LEADING_ELSEWHERE = {
+# Nothing wrong is read of these: what is beside a checkpoint is none of its files.
+WITH_A_FOLDER_OF_THE_NAME = {
     build.__name__: build
     for build in (
         model_with_a_folder_of_the_name_of_its_variables,
         checkpoint_with_a_folder_of_its_name,
+    )
+}
+LEADING_ELSEWHERE = {
+    build.__name__: build
+    for build in (
         model_with_a_folder_of_links,
         model_with_a_link_for_an_index,
         checkpoint_with_a_link_for_its_data,
