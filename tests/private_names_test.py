@@ -67,6 +67,12 @@ READ_BY_OTHERS = {
     },
     "tests/cli/document_test.py": {"_cli": "asks for the formats that the page must name"},
     "tests/cli/info_test.py": {"_machine": "reads what the system says of a processor"},
+    "tests/cli/inspect_damaged_test.py": {
+        "_cli": "counts the parts that it shows",
+        "_formats": "writes a header",
+    },
+    "tests/weights/hostile/worst.py": {"_formats": "writes headers, and files of the runtime"},
+    "tests/weights/calls.py": {"_cli": "measures it"},
     "tests/cli/inspect_test.py": {
         "_cli": "texts of commands that nobody can paste",
         "_files": "asks for a variable that is not there",

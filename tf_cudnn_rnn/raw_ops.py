@@ -33,6 +33,8 @@ vectors. W, R, bW, bR are a gate's input kernel, recurrent kernel and two biases
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tf_cudnn_rnn import _library
 from tf_cudnn_rnn._layout import integer
 from tf_cudnn_rnn._types import Direction, DType, InputMode, RnnMode, TensorLike
@@ -77,15 +79,58 @@ def _rng_seed(seed: int, seed2: int) -> list[int]:
     return [(integer("seed", seed) << 32) | integer("seed2", seed2), 0]
 
 
+_INT64 = np.dtype(np.int64)
+
+
 def _lengths(sequence_lengths: TensorLike) -> TensorLike:
-    """Returns them, of a type that the ops take; TensorFlow would not name the argument."""
+    """Returns them, of a type that the ops take; TensorFlow would not name the argument.
+
+    Of arrays and lists it would drop fractions, and what does not fit in 32 bits.
+    """
     dtype = getattr(getattr(sequence_lengths, "dtype", None), "base_dtype", None)  # a tensor's
-    if dtype is not None and dtype.name != "int32":
+    if dtype is not None:
+        if dtype.name != "int32":
+            raise TypeError(
+                f"`sequence_lengths` must be int32; got {dtype.name}. Pass "
+                "tf.cast(sequence_lengths, tf.int32)."
+            )
+    elif isinstance(sequence_lengths, np.ndarray | np.generic):
+        if sequence_lengths.dtype != np.int32:
+            _check_lengths(sequence_lengths.dtype, sequence_lengths.ravel().tolist())
+    elif isinstance(sequence_lengths, list | tuple):
+        kinds = set(map(type, sequence_lengths))
+        if kinds == {int}:  # most lists
+            _check_lengths(_INT64, sequence_lengths)
+            return sequence_lengths
+        if wrong := [kind for kind in kinds if issubclass(kind, float | np.floating)]:
+            _check_lengths(np.dtype(wrong[0]), [])
+        if any(issubclass(kind, int | np.integer) for kind in kinds):
+            numbers = [int(n) for n in sequence_lengths if isinstance(n, int | np.integer)]
+            _check_lengths(_INT64, numbers)
+    return sequence_lengths
+
+
+def _check_lengths(dtype: np.dtype, lengths: Sequence[int]) -> None:
+    """Checks lengths that are no tensor."""
+    if dtype.kind not in "iu":
         raise TypeError(
             f"`sequence_lengths` must be int32; got {dtype.name}. Pass "
-            "tf.cast(sequence_lengths, tf.int32)."
+            "np.asarray(sequence_lengths, np.int32)."
         )
-    return sequence_lengths
+    if lengths and not -(2**31) <= min(lengths) <= max(lengths) < 2**31:
+        raise ValueError(
+            f"`sequence_lengths` must fit in an int32; got numbers from {min(lengths)} to "
+            f"{max(lengths)}."
+        )
+
+
+def _dropout(dropout: float) -> float:
+    """Returns it; the op checks the rest."""
+    if isinstance(dropout, int) and not -(2**63) <= dropout < 2**63:
+        raise ValueError(
+            f"`dropout` must be in [0, 1]; got an integer of {dropout.bit_length()} bits."
+        )
+    return dropout
 
 
 def CudnnRNNV3(
@@ -155,7 +200,8 @@ def CudnnRNNV3(
 
     Raises:
       TypeError: `num_proj` or a seed is not an integer, or `sequence_lengths` not int32.
-      ValueError: a seed does not fit in an int32, or comes along with `rng_seed`.
+      ValueError: a seed or a length does not fit in an int32, or a seed comes along with
+        `rng_seed`.
     """
     if rng_seed is None:
         rng_seed = _rng_seed(seed, seed2)
@@ -174,7 +220,7 @@ def CudnnRNNV3(
         rnn_mode=rnn_mode,
         input_mode=input_mode,
         direction=direction,
-        dropout=dropout,
+        dropout=_dropout(dropout),
         num_proj=integer("num_proj", num_proj),
         is_training=is_training,
         time_major=time_major,
@@ -248,7 +294,7 @@ def CudnnRNNBackpropV3(
         rnn_mode=rnn_mode,
         input_mode=input_mode,
         direction=direction,
-        dropout=dropout,
+        dropout=_dropout(dropout),
         num_proj=integer("num_proj", num_proj),
         time_major=time_major,
         name=name,
@@ -299,7 +345,7 @@ def CudnnRNNParamsSize(
         rnn_mode=rnn_mode,
         input_mode=input_mode,
         direction=direction,
-        dropout=dropout,
+        dropout=_dropout(dropout),
         num_proj=integer("num_proj", num_proj),
         name=name,
     )
@@ -357,7 +403,7 @@ def CudnnRNNParamsToCanonicalV2(
         rnn_mode=rnn_mode,
         input_mode=input_mode,
         direction=direction,
-        dropout=dropout,
+        dropout=_dropout(dropout),
         num_proj=integer("num_proj", num_proj),
         name=name,
     )
@@ -406,7 +452,7 @@ def CudnnRNNCanonicalToParamsV2(
         rnn_mode=rnn_mode,
         input_mode=input_mode,
         direction=direction,
-        dropout=dropout,
+        dropout=_dropout(dropout),
         num_proj=integer("num_proj", num_proj),
         name=name,
     )

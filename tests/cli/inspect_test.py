@@ -409,7 +409,7 @@ LAYER = {
             json.dumps(
                 {"class_name": "CudnnLSTM", "config": {"num_units": 2**62, "num_layers": 2**62}}
             ).encode(),
-            0,
+            1,
         ),
     ],
 )
@@ -501,7 +501,8 @@ def test_a_negative_projection(run, tmp_path):
 def test_every_field_is_printed_as_text(capsys):
     """Whatever a reader lets through."""
     found = contents.Found("\x1b[1m", "\x1b[2m", "\x1b[3m", direction="\x1b[4m", how="\x1b[5m")
-    inspect._print("\x1b[6m", kinds.Kind.NPZ, 3, [found])
+    every = contents.Contents([found])
+    inspect._print("\x1b[6m", kinds.Kind.NPZ, 3, every, contents.Contents([]))
     out = capsys.readouterr().out
     assert out.replace("\n", "").isprintable()
     assert all(f"x1b[{digit}m" in out for digit in range(1, 7))

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import pickle
+import re
 import typing
 import warnings
 
@@ -335,7 +336,7 @@ def test_types_of_the_file_of_the_runtime(run, tmp_path, dtype):
         ({"num_units": "0"}, "`num_units` must be positive"),
         ({"num_layers": "two"}, "a number as num_layers in its metadata; it has two"),
         ({"num_layers": "9" * 30}, "a number as num_layers in its metadata"),
-        ({"num_layers": "9" * 10}, "must have shape"),
+        ({"num_layers": "9" * 10}, "must have at most 2000 layers; it has 9999999999"),
         ({"input_mode": "auto_select"}, "one of linear_input, skip_input as input_mode"),
         ({"direction": "x" * 5000}, "one of unidirectional, bidirectional as direction"),
         ({"rnn_mode": None}, "one of .* as rnn_mode in its metadata; it has nothing"),
@@ -380,3 +381,28 @@ def test_a_file_of_the_runtime_with_other_arrays(tmp_path, arrays_of, says):
     weights.write_safetensors(path, arrays_of, metadata)
     with pytest.raises(ValueError, match=f"{path}.*{says}"):
         weights.load(path)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+def test_names_that_no_file_has(name):
+    for read in (weights.load, weights.read_npz, weights.read_safetensors, weights.read_keras_h5):
+        with pytest.raises(ValueError) as raised:
+            read(name)
+        assert ascii(name) in str(raised.value)
+
+
+def test_a_file_that_cannot_be_read():
+    """Of which the system does not tell the name."""
+    for read in (weights.load, weights.read_npz):
+        with pytest.raises(OSError) as raised:
+            read("/proc/self/mem")
+        assert raised.value.filename == "/proc/self/mem"
+
+
+@pytest.mark.parametrize("choice", ["rnn_mode", "format", "direction", "input_mode"])
+@pytest.mark.parametrize("value", [["lstm"], 3, {}])
+def test_choices_that_are_no_text(choice, value):
+    with pytest.raises(
+        ValueError, match=f"`{choice}` must be one of .*; got {re.escape(str(value))}"
+    ):
+        weights.load("a.npz", **{choice: value})

@@ -744,3 +744,47 @@ def test_lengths_of_another_type(dtype):
     message = rf"`sequence_lengths` must be int32; got {dtype.name}. Pass tf.cast"
     with pytest.raises(TypeError, match=message):
         calls.function("own CudnnRNNV3")(**{**arguments, "sequence_lengths": lengths})
+
+
+@pytest.mark.parametrize(
+    "lengths, error, says",
+    [
+        (np.array([1.5, 2, 1]), TypeError, "must be int32; got float64. Pass np.asarray"),
+        (np.array([True, True, True]), TypeError, "must be int32; got bool"),
+        (np.array([1, 2, 1], object), TypeError, "must be int32; got object"),
+        ([1, 2.5, 1], TypeError, "must be int32; got float64"),
+        ([1, np.float32(2.5), 1], TypeError, "must be int32; got float32"),
+        (np.array([2**32 + 3, 1, 1]), ValueError, "must fit in an int32; got numbers from 1 to"),
+        (np.array([-(2**31) - 1, 1, 1]), ValueError, "must fit in an int32"),
+        (np.array([2**31, 1, 1], np.uint32), ValueError, "must fit in an int32"),
+        ([2**32 + 3, 1, 1], ValueError, "must fit in an int32"),
+        ((np.int64(2**32 + 3), 1, 1), ValueError, "must fit in an int32"),
+    ],
+)
+@pytest.mark.parametrize("is_graph", [False, True])
+def test_lengths_that_tensorflow_would_change(lengths, error, says, is_graph):
+    arguments = {**calls.arguments("own CudnnRNNV3"), "sequence_lengths": lengths}
+
+    def call():
+        return calls.function("own CudnnRNNV3")(**arguments)
+
+    with pytest.raises(error, match=f"`sequence_lengths` {says}"):
+        (tf.function(call, autograph=False) if is_graph else call)()
+
+
+@pytest.mark.parametrize(
+    "kind", [list, tuple, np.array, tf.constant, np.int64, np.uint8, lambda x: list(np.array(x))]
+)
+def test_lengths_of_every_kind_that_is_right(kind):
+    arguments = calls.arguments("own CudnnRNNV3")
+    function = calls.function("own CudnnRNNV3")
+    expected = function(**{**arguments, "sequence_lengths": np.array([4, 2, 1], np.int32)}).output
+    found = function(**{**arguments, "sequence_lengths": kind([4, 2, 1])}).output
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dropout", [10**400, -(10**400)])
+def test_dropout_beyond_any_float(dropout):
+    arguments = calls.arguments("own CudnnRNNV3")
+    with pytest.raises(ValueError, match=r"`dropout` must be in \[0, 1\]; got an integer of 1329"):
+        calls.function("own CudnnRNNV3")(**{**arguments, "dropout": dropout})

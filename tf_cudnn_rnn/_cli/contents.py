@@ -1,15 +1,18 @@
 """The recurrent nodes, layers and sets of weights in a file. Nothing is loaded or run."""
 
 import collections
+import contextlib
 import dataclasses
+import functools
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tf_cudnn_rnn import _library
 from tf_cudnn_rnn._cli import output
 from tf_cudnn_rnn._files import checkpoint, readers, variables
 from tf_cudnn_rnn._files.kinds import Kind
+from tf_cudnn_rnn._formats import canonical as base
 from tf_cudnn_rnn._formats import (
     hdf5,
     keras_file,
@@ -22,10 +25,14 @@ from tf_cudnn_rnn._formats import (
     saved_model,
     tf1,
     untrusted,
+    vectors,
 )
 from tf_cudnn_rnn._formats import torch as torch_format
 from tf_cudnn_rnn._layout import DIRECTIONS, GATES, INPUT_MODES, Layout
 from tf_cudnn_rnn._types import Direction, RnnMode
+
+MOST = 1000  # parts that are looked at; a file may have as many as it likes
+_MAX_SIZE = 2**31  # the ops take 32-bit integers
 
 # A simple RNN's weights do not tell which.
 SIMPLE = "rnn_tanh or rnn_relu"
@@ -87,8 +94,41 @@ class Loop(NamedTuple):
     key: tuple[Any, ...]
 
 
-def find(kind: Kind, path: str, shown_path: str) -> tuple[list[Found], int]:
-    """Returns everything recurrent in a file, and how many loops it has besides.
+class Contents(NamedTuple):
+    """What is in a file.
+
+    Attributes:
+      found: the first parts that are recurrent, MOST at most.
+      more: how many come after these.
+      loops: how many loops of small ops there are besides.
+    """
+
+    found: list[Found]
+    more: int = 0
+    loops: int = 0
+
+
+_TorchNetwork: TypeAlias = Mapping[tuple[str, int, bool], untrusted.ArrayHeader]
+# What looks at a part, which takes longer than to count it.
+_Look: TypeAlias = Callable[[], Found]
+
+
+def _looked_at(items: Iterable[_Look | Loop]) -> Contents:
+    found: list[Found] = []
+    more = 0
+    loops = set()
+    for item in items:
+        if isinstance(item, Loop):
+            loops.add(item.key)
+        elif len(found) < MOST:
+            found.append(item())
+        else:
+            more += 1
+    return Contents(found, more, len(loops))
+
+
+def find(kind: Kind, path: str, shown_path: str) -> Contents:
+    """Returns what is recurrent in a file.
 
     Args:
       kind, path: of the file; see `kinds.recognise`.
@@ -99,14 +139,8 @@ def find(kind: Kind, path: str, shown_path: str) -> tuple[list[Found], int]:
       OSError: it cannot be opened.
       ValueError: it is damaged.
     """
-    found = []
-    loops = set()
-    for item in _FINDERS[kind](path, shown_path):
-        if isinstance(item, Loop):
-            loops.add(item.key)
-        else:
-            found.append(item)
-    return found, len(loops)
+    with untrusted.named(path):
+        return _looked_at(_FINDERS[kind](path, shown_path))
 
 
 # ------------------------------------------------------------------------------------
@@ -143,7 +177,7 @@ def _call(text: str, argument: str) -> str:
 # ------------------------------------------------------------------------------------
 
 
-def _saved_model(path: str, shown_path: str) -> Iterator[Found | Loop]:
+def _saved_model(path: str, shown_path: str) -> Iterator[_Look | Loop]:
     folder = shown_path.removesuffix("saved_model.pb")
     call = _call("import tf_cudnn_rnn; tf.saved_model.load({})", folder or ".")
     recurrent = (*variables.CUDNN_OPS, variables.OWN_OP, variables.KERAS_OP)
@@ -157,15 +191,19 @@ def _saved_model(path: str, shown_path: str) -> Iterator[Found | Loop]:
         if node.key in seen:
             continue
         seen.add(node.key)
-        found = Found(node.name, node.op, how=call)
-        if node.op in _OTHER_OPS:
-            found.how = "TensorFlow's own CPU kernel runs it, as it does without this library"
-            found.runs = False
-        elif node.op == variables.KERAS_OP:
-            _take_keras_node(found, node)
-        else:
-            _take_cudnn_node(found, node)
-        yield found
+        yield functools.partial(_graph_node, node, call)
+
+
+def _graph_node(node: saved_model.Node, call: str) -> Found:
+    found = Found(node.name, node.op, how=call)
+    if node.op in _OTHER_OPS:
+        found.how = "TensorFlow's own CPU kernel runs it, as it does without this library"
+        found.runs = False
+    elif node.op == variables.KERAS_OP:
+        _take_keras_node(found, node)
+    else:
+        _take_cudnn_node(found, node)
+    return found
 
 
 def _known(
@@ -212,8 +250,8 @@ def _take_keras_node(found: Found, node: saved_model.Node) -> None:
 def _num_biases(recurrent: Iterable[int], *bias: Iterable[int]) -> int | None:
     """The biases of each gate, by the shapes of a layer's recurrent kernel, and bias if any."""
     columns = [*recurrent][-1]
-    number = _product(bias[0]) / columns if bias and columns else 0
-    return int(number) if number in (0, 1, 2) else None
+    number, rest = divmod(_product(bias[0]), columns) if bias and columns else (0, 0)
+    return number if not rest and number in (0, 1, 2) else None
 
 
 def _product(shape: Iterable[int]) -> int:
@@ -223,25 +261,30 @@ def _product(shape: Iterable[int]) -> int:
     return result
 
 
-def _onnx(path: str, shown_path: str) -> Iterator[Found]:
+def _onnx(path: str, shown_path: str) -> Iterator[_Look]:
     for node in onnx_file.read_nodes(path):
-        found = Found(node.name, node.op_type, layer=node.name)
-        direction = node.attributes.get("direction", "forward")
-        found.direction = "bidirectional" if direction == "bidirectional" else "unidirectional"
-        found.num_layers, found.num_proj = 1, 0
-        try:
-            arrays = node.as_arrays()
-            found.rnn_mode = onnx.mode_of(arrays, "It")
-            if arrays.W.ndim == arrays.R.ndim == 3:
-                found.input_size, found.num_units = arrays.W.shape[2], arrays.R.shape[2]
-            weights = (array for array in arrays[2:] if array is not None)
-            found.parameters = sum(array.size for array in weights)
-            found.biases = 2 if arrays.B is not None else 0
-            found.how = _convert(shown_path, "model.keras", "keras")
-        except (ImportError, ValueError) as error:
-            found.runs = False
-            found.how = str(error)
-        yield found
+        yield functools.partial(_onnx_node, node, shown_path)
+
+
+def _onnx_node(node: onnx_file.FileNode, shown_path: str) -> Found:
+    found = Found(node.name, node.op_type, layer=node.name)
+    direction = node.attributes.get("direction", "forward")
+    found.direction = "bidirectional" if direction == "bidirectional" else "unidirectional"
+    found.num_layers, found.num_proj = 1, 0
+    try:
+        arrays = node.as_arrays()
+        found.rnn_mode = onnx.mode_of(arrays, "It")
+        if arrays.W.ndim == arrays.R.ndim == 3:
+            found.input_size, found.num_units = arrays.W.shape[2], arrays.R.shape[2]
+        weights = (array for array in arrays[2:] if array is not None)
+        found.parameters = sum(array.size for array in weights)
+        found.biases = 2 if arrays.B is not None else 0
+        onnx.check_alone(arrays)
+        found.how = _convert(shown_path, "model.keras", "keras")
+    except (ImportError, ValueError) as error:
+        found.runs = False
+        found.how = str(error)
+    return found
 
 
 # ------------------------------------------------------------------------------------
@@ -249,38 +292,51 @@ def _onnx(path: str, shown_path: str) -> Iterator[Found]:
 # ------------------------------------------------------------------------------------
 
 
-def _keras(path: str, shown_path: str) -> Iterator[Found]:
-    config, _ = keras_file.read_config(path)
-    named = list(keras_file.named_layers(config))
+def _keras(path: str, shown_path: str) -> Iterator[_Look]:
+    config = keras_file.read_config(path)
+    named = keras_file.named_layers(config)
     counts = collections.Counter(name for name, _ in named)
     names = {id(layer.config): name if counts[name] == 1 else layer.path for name, layer in named}
-    for entry, found in _layers_of(config, shown_path):
-        found.layer = names.get(id(entry))
-        yield found
+    for look in _layers_of(config, shown_path):
+        # Of what looks at a layer the first argument is the layer's config.
+        yield functools.partial(_with_layer, look, names.get(id(look.args[0])))
 
 
-def _layers_of(config: Any, shown_path: str) -> Iterator[tuple[dict[str, Any], Found]]:
-    """The recurrent layers that a config names, at any depth, which JSON's bounds limit."""
-    if isinstance(config, list):
-        for item in config:
-            yield from _layers_of(item, shown_path)
-    if not isinstance(config, dict):
-        return
+def _with_layer(look: _Look, layer: str | None) -> Found:
+    found = look()
+    found.layer = layer
+    return found
+
+
+def _layers_of(config: Any, shown_path: str) -> Iterator[functools.partial[Found]]:
+    """The recurrent layers that a config names, at any depth."""
+    left = [config]
+    while left:
+        value = left.pop()
+        if isinstance(value, list):
+            left += reversed(value)
+        elif isinstance(value, dict):
+            look = _look_of(value, shown_path)
+            if look is None:
+                left += reversed(value.values())
+            else:
+                yield look
+
+
+def _look_of(config: dict[str, Any], shown_path: str) -> functools.partial[Found] | None:
+    """What looks at a recurrent layer; None if a config is that of something else."""
     name, inner = config.get("class_name"), config.get("config")
-    if isinstance(name, str) and isinstance(inner, dict):
-        layer = inner.get("layer")
-        if name == "Bidirectional" and isinstance(layer, dict):
-            if layer.get("class_name") in _KERAS_CLASSES:
-                yield config, _keras_layer(config, layer, shown_path)
-                return
-        if name in (*_KERAS_CLASSES, *_OTHER_CLASSES):
-            yield config, _keras_layer(config, config, shown_path)
-            return
-        if name in _STACKS or name == "CudnnRNN":
-            yield config, _stack(config, shown_path)
-            return
-    for value in config.values():
-        yield from _layers_of(value, shown_path)
+    if not isinstance(name, str) or not isinstance(inner, dict):
+        return None
+    layer = inner.get("layer")
+    if name == "Bidirectional" and isinstance(layer, dict):
+        if layer.get("class_name") in _KERAS_CLASSES:
+            return functools.partial(_keras_layer, config, layer, shown_path)
+    if name in (*_KERAS_CLASSES, *_OTHER_CLASSES):
+        return functools.partial(_keras_layer, config, config, shown_path)
+    if name in _STACKS or name == "CudnnRNN":
+        return functools.partial(_stack, config, shown_path)
+    return None
 
 
 def _text(value: Any, otherwise: str = "") -> str:
@@ -352,15 +408,21 @@ def _stack(layer: dict[str, Any], shown_path: str) -> Found:
     found.how = _call("import tf_cudnn_rnn.keras; keras.saving.load_model({})", shown_path)
     # Layout checks all that the file says.
     rnn_mode: Any = _STACKS.get(layer["class_name"]) or _text(config.get("rnn_mode"))
+    sizes = {
+        "num_layers": config.get("num_layers", 1),
+        "num_units": config.get("num_units"),
+        "input_size": _input_size(layer) or config.get("num_units"),
+        "num_proj": config.get("num_proj") or 0,
+    }
     try:
+        for name, size in sizes.items():
+            if isinstance(size, int) and size >= _MAX_SIZE:
+                raise ValueError(f"`{name}` must be below {_MAX_SIZE}; got {untrusted.shown(size)}")
         layout = Layout(
             rnn_mode,
-            config.get("num_layers", 1),
-            config.get("num_units"),
-            _input_size(layer) or config.get("num_units"),
-            config.get("direction", "unidirectional"),
-            config.get("input_mode", "linear_input"),
-            config.get("num_proj") or 0,
+            direction=config.get("direction", "unidirectional"),
+            input_mode=config.get("input_mode", "linear_input"),
+            **sizes,
         )
     except (TypeError, ValueError) as error:
         found.runs, found.how = False, f"its config is damaged: {untrusted.shown(str(error))}"
@@ -393,35 +455,44 @@ def _of_arrays(found: Found, arrays: list[Any], direction: Direction) -> None:
     found.how = "its arrays have other shapes than a Keras layer's"
 
 
-def _keras_2(path: str, shown_path: str) -> Iterator[Found]:
+def _keras_2(path: str, shown_path: str) -> Iterator[_Look]:
     for name, class_name, headers in hdf5.read_headers(path):
         bare = class_name.removeprefix("Bidirectional(").removesuffix(")")
-        known = (*_KERAS_CLASSES, *_LEGACY_CLASSES)
-        if bare in known:
-            is_wrapped = class_name.startswith("Bidirectional(")
-            found = Found(name, class_name, layer=name)
-            if bare in _LEGACY_CLASSES:
-                found.how = _call("import tf_cudnn_rnn; tf_keras.models.load_model({})", shown_path)
-            else:
-                call = "with tf_cudnn_rnn.keras.accelerate(): keras.saving.load_model({})"
-                found.how = _call(call, shown_path)
-            _of_arrays(found, headers, "bidirectional" if is_wrapped else "unidirectional")
-            if bare in _LEGACY_CLASSES:
-                found.rnn_mode = _LEGACY_CLASSES[bare]
-            yield found
-        elif not class_name and _may_be_recurrent(headers) and readers.is_legacy("", headers):
-            found = Found(name, "CuDNNLSTM or CuDNNGRU", layer=name)
-            _of_arrays(found, headers, "unidirectional" if len(headers) < 4 else "bidirectional")
-            if found.runs:
-                options = {"source_format": "keras-cudnn", "layer": name}
-                found.how = _convert(shown_path, "model.keras", "keras", **options)
-            yield found
+        if bare in (*_KERAS_CLASSES, *_LEGACY_CLASSES):
+            yield functools.partial(_keras_2_layer, name, class_name, headers, shown_path)
         elif not class_name and _may_be_recurrent(headers):
-            found = Found(name, "layer with recurrent weights", layer=name)
-            direction: Direction = "unidirectional" if len(headers) < 4 else "bidirectional"
-            found.how = _call(_LOAD_WEIGHTS, shown_path)
-            _of_arrays(found, headers, direction)
-            yield found
+            yield functools.partial(_keras_2_weights, name, headers, shown_path)
+
+
+def _keras_2_layer(name: str, class_name: str, headers: list[Any], shown_path: str) -> Found:
+    is_wrapped = class_name.startswith("Bidirectional(")
+    bare = class_name.removeprefix("Bidirectional(").removesuffix(")")
+    found = Found(name, class_name, layer=name)
+    if bare in _LEGACY_CLASSES:
+        found.how = _call("import tf_cudnn_rnn; tf_keras.models.load_model({})", shown_path)
+    else:
+        call = "with tf_cudnn_rnn.keras.accelerate(): keras.saving.load_model({})"
+        found.how = _call(call, shown_path)
+    _of_arrays(found, headers, "bidirectional" if is_wrapped else "unidirectional")
+    if bare in _LEGACY_CLASSES:
+        found.rnn_mode = _LEGACY_CLASSES[bare]
+    return found
+
+
+def _keras_2_weights(name: str, headers: list[Any], shown_path: str) -> Found:
+    """A layer in a file of weights alone, which tells no class."""
+    direction: Direction = "unidirectional" if len(headers) < 4 else "bidirectional"
+    if readers.is_legacy("", headers):
+        found = Found(name, "CuDNNLSTM or CuDNNGRU", layer=name)
+        _of_arrays(found, headers, direction)
+        if found.runs:
+            options = {"source_format": "keras-cudnn", "layer": name}
+            found.how = _convert(shown_path, "model.keras", "keras", **options)
+    else:
+        found = Found(name, "layer with recurrent weights", layer=name)
+        found.how = _call(_LOAD_WEIGHTS, shown_path)
+        _of_arrays(found, headers, direction)
+    return found
 
 
 def _may_be_recurrent(headers: list[Any]) -> bool:
@@ -433,19 +504,28 @@ def _may_be_recurrent(headers: list[Any]) -> bool:
     return columns == recurrent_columns and H > 0 and columns in (H, 3 * H, 4 * H)
 
 
-def _keras_3(path: str, shown_path: str) -> Iterator[Found]:
+def _keras_3(path: str, shown_path: str) -> Iterator[_Look]:
     headers = keras_file.read_array_headers(path)
     how = _call(_LOAD_WEIGHTS, shown_path)
     for name, layer in keras_file.layers(headers).items():
-        found = Found(name, "Keras layer", layer=name, how=how)
-        _of_arrays(found, layer.arrays, layer.direction)
-        yield found
+        yield functools.partial(_keras_3_layer, name, layer, how)
     if paths := keras_file.networks(headers):  # of which a header, an array, tells the sizes
         arrays = keras_file.read_arrays(path, keras_file.header_names(paths))
         for name, network in keras_file.networks(arrays).items():
-            found = Found(name, "CudnnRNN", layer=name, how=how)
-            found.take(keras_file.layout_of(network, f"{untrusted.shown(name)} in {path}"))
-            yield found
+            where = f"{untrusted.shown(name)} in {path}"
+            yield functools.partial(_keras_3_network, name, network, how, where)
+
+
+def _keras_3_layer(name: str, layer: keras_file.Layer, how: str) -> Found:
+    found = Found(name, "Keras layer", layer=name, how=how)
+    _of_arrays(found, layer.arrays, layer.direction)
+    return found
+
+
+def _keras_3_network(name: str, network: Mapping[str, Any], how: str, where: str) -> Found:
+    found = Found(name, "CudnnRNN", layer=name, how=how)
+    found.take(keras_file.layout_of(network, where))
+    return found
 
 
 # ------------------------------------------------------------------------------------
@@ -453,38 +533,42 @@ def _keras_3(path: str, shown_path: str) -> Iterator[Found]:
 # ------------------------------------------------------------------------------------
 
 
-def _torch(headers: Mapping[str, Any], shown_path: str) -> Iterator[Found]:
+def _torch(headers: Mapping[str, Any], shown_path: str) -> Iterator[_Look]:
     """The networks of PyTorch among arrays, by the names and shapes of these."""
     for prefix, network in torch_format.networks(headers).items():
-        found = Found(prefix.removesuffix(".") or "(top level)", "PyTorch")
-        found.num_layers = 1 + max(layer for _, layer, _ in network)
-        found.direction = (
-            "bidirectional" if any(reverse for *_, reverse in network) else "unidirectional"
-        )
-        found.parameters = sum(_product(header.shape) for header in network.values())
-        found.biases = 2 if ("bias_ih", 0, False) in network else 0
-        W, R, projection = (
-            network.get((kind, 0, False)) for kind in ("weight_ih", "weight_hh", "weight_hr")
-        )
-        gates = 0
-        if W is not None and R is not None and len(W.shape) == len(R.shape) == 2 and R.shape[1]:
-            H = R.shape[1] if projection is None else projection.shape[-1]
-            found.num_proj = 0 if projection is None else R.shape[1]
-            found.input_size, found.num_units = W.shape[1], H
-            gates = W.shape[0] // H if H and not W.shape[0] % H else 0
-        found.rnn_mode = _MODE_OF_GATES.get(gates)
-        if problem := _problem_of_torch(found, network):
-            found.runs, found.how = False, problem
-        else:
-            target = ("params.npz", "params") if found.num_proj else ("model.keras", "keras")
-            mode = "rnn_tanh" if found.rnn_mode == SIMPLE else ""
-            found.how = _convert(shown_path, *target, prefix=prefix, mode=mode)
-        yield found
+        yield functools.partial(_torch_network, prefix, network, shown_path)
 
 
-def _problem_of_torch(
-    found: Found, network: Mapping[tuple[str, int, bool], untrusted.ArrayHeader]
-) -> str | None:
+def _torch_network(prefix: str, network: _TorchNetwork, shown_path: str) -> Found:
+    found = Found(prefix.removesuffix(".") or "(top level)", "PyTorch")
+    found.num_layers = 1 + max(layer for _, layer, _ in network)
+    found.direction = (
+        "bidirectional" if any(reverse for *_, reverse in network) else "unidirectional"
+    )
+    found.parameters = sum(_product(header.shape) for header in network.values())
+    found.biases = 2 if ("bias_ih", 0, False) in network else 0
+    W, R, projection = (
+        network.get((kind, 0, False)) for kind in ("weight_ih", "weight_hh", "weight_hr")
+    )
+    gates = 0
+    matrices = [header for header in (W, R, projection) if header is not None]
+    are_matrices = all(len(header.shape) == 2 for header in matrices)
+    if W is not None and R is not None and are_matrices and R.shape[1]:
+        H = R.shape[1] if projection is None else projection.shape[1]
+        found.num_proj = 0 if projection is None else R.shape[1]
+        found.input_size, found.num_units = W.shape[1], H
+        gates = W.shape[0] // H if H and not W.shape[0] % H else 0
+    found.rnn_mode = _MODE_OF_GATES.get(gates)
+    if problem := _problem_of_torch(found, network):
+        found.runs, found.how = False, problem
+    else:
+        target = ("params.npz", "params") if found.num_proj else ("model.keras", "keras")
+        mode = "rnn_tanh" if found.rnn_mode == SIMPLE else ""
+        found.how = _convert(shown_path, *target, prefix=prefix, mode=mode)
+    return found
+
+
+def _problem_of_torch(found: Found, network: _TorchNetwork) -> str | None:
     """What keeps a network from being read, as far as headers tell."""
     for (kind, layer, reverse), header in sorted(network.items()):
         name = f"{kind}_l{layer}{'_reverse' if reverse else ''}"
@@ -502,62 +586,110 @@ def _problem_of_torch(
     if found.rnn_mode is None:
         return (
             "weight_ih_l0 and weight_hh_l0 must be matrices of 1, 3 or 4 times as many rows as "
-            "there are units; they have other shapes"
+            "there are units, and weight_hr_l0 a matrix; they have other shapes"
         )
-    return None
+    rnn_mode: Any = "rnn_tanh" if found.rnn_mode == SIMPLE else found.rnn_mode
+    with _told() as told:
+        torch_format.check(network, rnn_mode)
+    return told.problem
 
 
-def _safetensors(path: str, shown_path: str) -> Iterator[Found]:
+class _Told:
+    """What a reader said of headers; None if it would read what they describe."""
+
+    problem: str | None = None
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[_Told]:
+    told = _Told()
+    try:
+        yield told
+    except (ImportError, ValueError) as error:
+        told.problem = str(error)
+
+
+def _safetensors(path: str, shown_path: str) -> Iterator[_Look]:
     yield from _torch(safetensors.read_safetensors_headers(path), shown_path)
 
 
-def _runtime(path: str, shown_path: str) -> Iterator[Found]:
+def _runtime(path: str, shown_path: str) -> Iterator[_Look]:
+    yield functools.partial(_runtime_network, path, shown_path)
+
+
+def _runtime_network(path: str, shown_path: str) -> Found:
     layout, _ = runtime_file.read_header(path)
     found = Found(runtime_file.ARRAY, "tf_cudnn_rnn.runtime")
     found.take(layout)
     call = "import tf_cudnn_rnn.runtime as runtime; runtime.Network.load({})"
     found.how = _call(call, shown_path)
-    yield found
+    return found
 
 
-def _npz(path: str, shown_path: str) -> Iterator[Found]:
+def _npz(path: str, shown_path: str) -> Iterator[_Look]:
     headers = npz.read_npz_headers(path)
     yield from _torch(headers, shown_path)
     yield from _tf1({key: header.shape for key, header in headers.items()}, shown_path)
     if params_header.NPZ_KEY in headers:
-        # The header is an array, and they come together.
-        header = npz.read_npz(path)[params_header.NPZ_KEY]
-        layout, name = params_header.from_text(header.tobytes(), f"header in {path}")
-        found = Found(name or "params", "tf_cudnn_rnn")
-        found.take(layout)
-        found.how = _convert(shown_path, "model.keras", "keras")
-        yield found
+        yield functools.partial(_npz_network, path, headers, shown_path)
         return
     for kind, name in readers.VECTORS.items():
         if name in headers:
-            found = Found(name, f"vector ({kind})")
-            found.parameters = _product(headers[name].shape)
-            sizes = {"mode": "MODE", "layers": "L", "units": "H", "input_size": "I"}
-            target = ("model.keras", "keras")
-            found.how = _convert(shown_path, *target, source_format=kind, **sizes)
-            yield found
+            yield functools.partial(_npz_vector, kind, name, headers[name], shown_path)
 
 
-def _tf1(shapes: Mapping[str, Sequence[int]], shown_path: str) -> Iterator[Found]:
+def _npz_network(path: str, headers: Mapping[str, Any], shown_path: str) -> Found:
+    key = params_header.NPZ_KEY
+    header = npz.read_some_npz(path, lambda name: name == key)[key]
+    layout, name = params_header.from_text(header.tobytes(), f"header in {path}")
+    found = Found(name or "params", "tf_cudnn_rnn")
+    found.take(layout)
+    found.how = _convert(shown_path, "model.keras", "keras")
+    arrays = {name: header for name, header in headers.items() if name != key}
+    vector = arrays.get(readers.VECTORS["params"])
+    with _told() as told:
+        if vector is None:
+            base.check_dtypes(arrays)
+        else:
+            vectors.check_vector(vector, "params", "cuDNN's weight space", layout)
+    if told.problem:
+        found.runs, found.how = False, told.problem
+    return found
+
+
+def _npz_vector(kind: str, name: str, header: untrusted.ArrayHeader, shown_path: str) -> Found:
+    found = Found(name, f"vector ({kind})")
+    found.parameters = _product(header.shape)
+    sizes = {"mode": "MODE", "layers": "L", "units": "H", "input_size": "I"}
+    found.how = _convert(shown_path, "model.keras", "keras", source_format=kind, **sizes)
+    with _told() as told:
+        base.check_dtypes({name: header})
+    if told.problem:
+        found.runs, found.how = False, told.problem
+    return found
+
+
+def _tf1(shapes: Mapping[str, Sequence[int]], shown_path: str) -> Iterator[_Look]:
     """Networks of TensorFlow 1, by the keys of their variables."""
     every = tf1.networks(shapes)
     for network in every:
-        kind = "tf1-lstm-cell" if network.cell in tf1.LSTM_CELLS else "tf1-cudnn"
-        found = Found(network.scope or "(top level)", f"TensorFlow 1 ({kind})")
-        found.rnn_mode = _TF1_MODES.get(network.cell, "lstm")
-        found.num_layers = network.num_layers
-        found.direction = "bidirectional" if network.is_bidirectional else "unidirectional"
-        _take_tf1_sizes(found, {leaf: [*shapes[key]] for leaf, key in network.first.items()})
-        options = {"scope": network.scope if len(every) > 1 else ""}
-        if kind == "tf1-cudnn":
-            options["mode"] = "rnn_tanh" if found.rnn_mode == SIMPLE else found.rnn_mode
-        found.how = _convert(shown_path, "params.npz", "params", source_format=kind, **options)
-        yield found
+        yield functools.partial(_tf1_network, network, shapes, len(every) > 1, shown_path)
+
+
+def _tf1_network(
+    network: tf1.Network, shapes: Mapping[str, Sequence[int]], needs_scope: bool, shown_path: str
+) -> Found:
+    kind = "tf1-lstm-cell" if network.cell in tf1.LSTM_CELLS else "tf1-cudnn"
+    found = Found(network.scope or "(top level)", f"TensorFlow 1 ({kind})")
+    found.rnn_mode = _TF1_MODES.get(network.cell, "lstm")
+    found.num_layers = network.num_layers
+    found.direction = "bidirectional" if network.is_bidirectional else "unidirectional"
+    _take_tf1_sizes(found, {leaf: [*shapes[key]] for leaf, key in network.first.items()})
+    options = {"scope": network.scope if needs_scope else ""}
+    if kind == "tf1-cudnn":
+        options["mode"] = "rnn_tanh" if found.rnn_mode == SIMPLE else found.rnn_mode
+    found.how = _convert(shown_path, "params.npz", "params", source_format=kind, **options)
+    return found
 
 
 def _take_tf1_sizes(found: Found, leaves: Mapping[str, list[int]]) -> None:
@@ -575,46 +707,58 @@ def _take_tf1_sizes(found: Found, leaves: Mapping[str, list[int]]) -> None:
         found.num_proj = P if projection is not None else 0
 
 
-def _checkpoint(path: str, shown_path: str) -> Iterator[Found]:
+def _checkpoint(path: str, shown_path: str) -> Iterator[_Look]:
     every = variables.opened(Kind.CHECKPOINT, path)
     yield from _parts(Kind.CHECKPOINT, path, shown_path, every)
     yield from _tf1(every.shapes, shown_path)
 
 
-def _parts(kind: Kind, path: str, shown_path: str, every: checkpoint.Variables) -> Iterator[Found]:
+def _parts(kind: Kind, path: str, shown_path: str, every: checkpoint.Variables) -> Iterator[_Look]:
     """The weights of layers among variables."""
     with untrusted.named(path):
         parts = variables.find(kind, path, every)
     modes = variables.modes(path) if kind is Kind.SAVED_MODEL else set()
+    simple = [mode for mode in modes if GATES[mode] == ("",)]
     for name, part in parts.items():
-        found = Found(name, part.kind, layer=name)
-        if part.layout is not None:
-            found.take(part.layout)
-        else:
-            _of_arrays(found, variables.shaped(every, part.keys), part.direction)
-            simple = [mode for mode in modes if GATES[mode] == ("",)]
-            if found.rnn_mode == SIMPLE and len(simple) == 1:
-                found.rnn_mode = simple[0]
-        if found.runs:
-            options = {"layer": name} if len(parts) > 1 else {}
-            options["mode"] = "rnn_tanh" if found.rnn_mode == SIMPLE else ""
-            found.how = _convert(shown_path, "params.npz", "params", **options)
-        yield found
+        options = {"layer": name} if len(parts) > 1 else {}
+        yield functools.partial(_part, name, part, every, simple, options, shown_path)
 
 
-def weights(kind: Kind, path: str, shown_path: str) -> list[Found]:
+def _part(
+    name: str,
+    part: variables.Part,
+    every: checkpoint.Variables,
+    simple: Sequence[RnnMode],
+    options: Mapping[str, str],
+    shown_path: str,
+) -> Found:
+    found = Found(name, part.kind, layer=name)
+    if part.layout is not None:
+        found.take(part.layout)
+    else:
+        _of_arrays(found, variables.shaped(every, part.keys), part.direction)
+        if found.rnn_mode == SIMPLE and len(simple) == 1:
+            found.rnn_mode = simple[0]
+    if found.runs:
+        mode = "rnn_tanh" if found.rnn_mode == SIMPLE else ""
+        found.how = _convert(shown_path, "params.npz", "params", **options, mode=mode)
+    return found
+
+
+def weights(kind: Kind, path: str, shown_path: str) -> Contents:
     """The weights beside a graph, which `convert` reads; none where TensorFlow is not installed.
 
     Raises: as `find`.
     """
     if kind is not Kind.SAVED_MODEL or not variables.has_variables(kind, path):
-        return []
+        return Contents([])
     if not _library.has_tensorflow():
-        return []
-    return list(_parts(kind, path, shown_path, variables.opened(kind, path)))
+        return Contents([])
+    with untrusted.named(path):
+        return _looked_at(_parts(kind, path, shown_path, variables.opened(kind, path)))
 
 
-_FINDERS: dict[Kind, Callable[[str, str], Iterator[Found | Loop]]] = {
+_FINDERS: dict[Kind, Callable[[str, str], Iterator[_Look] | Iterator[_Look | Loop]]] = {
     Kind.SAVED_MODEL: _saved_model,
     Kind.ONNX: _onnx,
     Kind.KERAS: _keras,

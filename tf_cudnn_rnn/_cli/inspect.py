@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 import shlex
-from collections.abc import Sequence
 
 from tf_cudnn_rnn import _program
 from tf_cudnn_rnn._cli import contents, output, tensorflow
@@ -27,7 +26,8 @@ A layer that has a name to tell it from others can be converted by it: see
 `tf-cudnn-rnn convert --help`, --layer.
 
 The exit code is 0 if this library runs all that was found, and 1 if not, or
-if there was nothing.
+if there was nothing. Of a file with more than 1,000 parts the first ones are
+shown, and the exit code is 1.
 """
 
 
@@ -64,7 +64,8 @@ def _label(found: contents.Found) -> str:
     return "its weights" if found.how.startswith(_program.NAME) else "runs here"
 
 
-def _print_items(found: list[contents.Found]) -> None:
+def _print_items(every: contents.Contents) -> None:
+    found = every.found
     for item in found:
         print()
         print(f"{untrusted.shown(item.name)} ({untrusted.shown(item.kind)})")
@@ -74,23 +75,27 @@ def _print_items(found: list[contents.Found]) -> None:
         # Commands that are shown have it already, if it is needed.
         if item.layer is not None and item.runs and len(found) > 1 and "--layer" not in item.how:
             print(output.wrapped(f"convert it alone: --layer {shlex.quote(item.layer)}", 2))
+    if every.more:
+        print()
+        print(f"And {output.count(every.more, 'more part')}, which nothing here looked at.")
 
 
 def _print(
     path: str,
     kind: kinds.Kind,
     nbytes: int,
-    found: list[contents.Found],
-    weights: Sequence[contents.Found] = (),
+    every: contents.Contents,
+    weights: contents.Contents,
 ) -> None:
     nothing = "no recurrent op" if kind is kinds.Kind.SAVED_MODEL else "nothing recurrent"
-    number = output.count(len(found), "recurrent part") if found else nothing
+    parts = len(every.found) + every.more
+    number = output.count(parts, "recurrent part") if parts else nothing
     print(output.wrapped(f"{path}: {kind.value}, {output.size(nbytes)}, {number}"))
-    _print_items(found)
-    if weights:
+    _print_items(every)
+    if weights.found:
         print()
         print(output.wrapped("Weights in its variables, which convert reads:"))
-        _print_items(list(weights))
+        _print_items(weights)
 
 
 @hdf5.one_call()
@@ -100,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
     kind, path = kinds.recognise(options.path)
     nbytes = kinds.size_of(kind, path)
     with output.progress_of(f"Reading {options.path}", nbytes):
-        found, loops = contents.find(kind, path, options.path)
+        every = contents.find(kind, path, options.path)
         weights = contents.weights(kind, path, options.path)
     if options.json:
         output.print_json(
@@ -108,21 +113,24 @@ def run(options: argparse.Namespace) -> int:
                 "path": options.path,
                 "kind": kind.value,
                 "bytes": nbytes,
-                "loops": loops,
-                "found": [dataclasses.asdict(item) for item in found],
-                "weights": [dataclasses.asdict(item) for item in weights],
+                "loops": every.loops,
+                "found": [dataclasses.asdict(item) for item in every.found],
+                "more": every.more,
+                "weights": [dataclasses.asdict(item) for item in weights.found],
+                "more_weights": weights.more,
             }
         )
     else:
-        _print(options.path, kind, nbytes, found, weights)
-        if loops:
+        _print(options.path, kind, nbytes, every, weights)
+        if every.loops:
             print()
             print(
                 output.wrapped(
-                    f"The graph has {output.count(loops, 'loop')} of small ops, which is how Keras "
-                    "exports its LSTM, GRU and SimpleRNN. TensorFlow runs them as it does without "
-                    "this library. To make them fast, load the model with "
+                    f"The graph has {output.count(every.loops, 'loop')} of small ops, which is how "
+                    "Keras exports its LSTM, GRU and SimpleRNN. TensorFlow runs them as it does "
+                    "without this library. To make them fast, load the model with "
                     "tf_cudnn_rnn.keras.load_model, and export it with tf_cudnn_rnn.keras.export."
                 )
             )
-    return output.GOOD if found and all(item.runs for item in found) else output.FAILED
+    runs = every.found and not every.more and all(item.runs for item in every.found)
+    return output.GOOD if runs else output.FAILED

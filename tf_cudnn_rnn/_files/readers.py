@@ -1,5 +1,6 @@
 """What reads each format of files into Canonical, and which format a file has."""
 
+import collections
 import contextlib
 import dataclasses
 import itertools
@@ -263,6 +264,9 @@ def _torch_network(
             f"{f'networks at {found}' if networks else 'no network of PyTorch'}."
         )
     prefix = next(iter(networks)) if prefix is None else prefix
+    with untrusted.named(path):
+        layers = {layer for _, layer, _ in networks[prefix]}
+        untrusted.check_layers(len(layers), "The network of PyTorch")
     return prefix, networks[prefix]
 
 
@@ -277,7 +281,7 @@ def _read_torch(kind: Kind, path: str, choices: Choices) -> Canonical:
     if kind is Kind.SAFETENSORS:
         arrays = safetensors.read_some_safetensors(path, lambda name: name.startswith(prefix))
     else:
-        arrays = npz.read_npz(path)
+        arrays = npz.read_some_npz(path, lambda name: name.startswith(prefix))
     mode = mode or _mode(choices)
     with untrusted.named(path):
         return torch_format.from_torch(arrays, mode, prefix=prefix)
@@ -388,14 +392,15 @@ class _KerasParts(NamedTuple):
 
 
 def _keras_parts(kind: Kind, path: str, choices: Choices) -> _KerasParts:
-    config = keras_file.read_config(path)[0] if kind is Kind.KERAS else None
+    config = keras_file.read_config(path) if kind is Kind.KERAS else None
+    names = keras_file.named_layers(config)
     headers = keras_file.read_array_headers(path)
     layers = keras_file.layers(headers)
     networks = keras_file.networks(headers)
     every = {**layers, **networks}
     named: dict[str, keras_file.Named] = {}
     aliases: dict[str, set[str]] = {}
-    for name, layer in keras_file.named_layers(config):
+    for name, layer in names:
         if layer.path in every:
             named[layer.path] = layer
             aliases.setdefault(name, set()).add(layer.path)
@@ -478,7 +483,8 @@ def _read_onnx(kind: Kind, path: str, choices: Choices) -> Canonical:
     every = onnx_file.read_nodes(path)
     nodes = {node.name: node for node in every}
     if len(nodes) < len(every):
-        twice = next(name for name in nodes if sum(node.name == name for node in every) > 1)
+        counts = collections.Counter(node.name for node in every)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise Mistake(
             f"The nodes of {path} must have names of their own; several have the name "
             f"{untrusted.shown(twice) or '(empty)'}."
@@ -720,7 +726,7 @@ def find(path: str | os.PathLike[str], choices: Choices) -> Found:
     }
     for choice, values in known.items():
         value = getattr(choices, choice)
-        if value is not None and value not in values:
+        if value is not None and (not isinstance(value, str) or value not in values):
             raise ValueError(f"`{choice}` must be one of {', '.join(values)}; got {value!r}.")
     kind, place = kinds.recognise(os.fsdecode(path))
     with _refusing(place):

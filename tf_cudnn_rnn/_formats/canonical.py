@@ -212,8 +212,8 @@ def check_shape(
         )
 
 
-def check_dtypes(arrays: Mapping[str, Array]) -> np.dtype:
-    """Returns the one dtype, a floating-point one, of all arrays."""
+def check_dtypes(arrays: Mapping[str, Any]) -> np.dtype:
+    """Returns the one dtype, a floating-point one, of all arrays, or of their headers."""
     dtypes = {array.dtype: name for name, array in arrays.items()}
     if len(dtypes) > 1:
         found = listed(f"{dtype} (`{name}`)" for dtype, name in dtypes.items())
@@ -288,6 +288,7 @@ def from_cells(
     rnn_mode: RnnMode, cells: Sequence[Sequence[Cell]], of: Of, notes: Sequence[str] = ()
 ) -> Canonical:
     """Names the weights of `cells` [L][D]. Readers have checked all shapes."""
+    untrusted.check_layers(len(cells), "The network")
     first = cells[0][0]
     num_proj = 0 if first.projection is None else first.projection.shape[0]
     layout = Layout(

@@ -4,6 +4,7 @@ Nothing is built of it: a config is JSON, and weights are arrays in HDF5.
 """
 
 import contextlib
+import functools
 import math
 import os
 import pathlib
@@ -19,13 +20,15 @@ from tf_cudnn_rnn._layout import Layout
 from tf_cudnn_rnn._types import Array, Direction
 
 _CONFIG = "config.json"
-_METADATA = "metadata.json"
 _WEIGHTS = "model.weights.h5"
 _PIECE = 1 << 20
 _MAX_PACKED = 1 << 18  # bytes of JSON, besides those of the file
-_MAX_METADATA = 1 << 12  # three short texts
 _MAX_ALL_HEADERS = 1 << 20  # bytes; one has some 300
 _HEADER = "header"
+# Of the names of a config's layers. Each layer in a model has the path of that model in its own.
+_MAX_NAME = 1000
+_MAX_LAYERS = 20_000
+_MAX_PATHS = 4 << 20  # characters of all paths together
 _CELL = re.compile(
     r"(?P<layer>.+?)(?:/(?P<way>forward_layer|backward_layer))?/cell/vars/(?P<index>[0-2])"
 )
@@ -65,21 +68,16 @@ def _read_json(path: str, name: str, most: int) -> Any:
     return untrusted.load_json(bytes(content), f"{name} in {path}")
 
 
-def read_config(path: str | os.PathLike[str]) -> tuple[Any, str]:
-    """Returns the config of the model in a `.keras` file, and the version of Keras; "" if unknown.
+def read_config(path: str | os.PathLike[str]) -> Any:
+    """Returns the config of the model in a `.keras` file.
 
     Raises:
       OSError: it cannot be opened.
       ValueError: it is no such file, or is damaged.
     """
     path = os.fspath(path)
-    version = ""
-    with contextlib.suppress(ValueError):
-        metadata = _read_json(path, _METADATA, _MAX_METADATA)
-        if isinstance(metadata, dict) and isinstance(metadata.get("keras_version"), str):
-            version = untrusted.shown(metadata["keras_version"])
     # Keras does not pack it; and a few bytes could unpack to what takes much memory.
-    return _read_json(path, _CONFIG, untrusted.stored_bytes(path) + _MAX_PACKED), version
+    return _read_json(path, _CONFIG, untrusted.stored_bytes(path) + _MAX_PACKED)
 
 
 @contextlib.contextmanager
@@ -137,11 +135,31 @@ class Named(NamedTuple):
     config: dict[str, Any]
 
 
-def named_layers(config: Any, path: str = "layers") -> Iterator[tuple[str, Named]]:
+def named_layers(config: Any) -> list[tuple[str, Named]]:
     """The names of the layers in a model's config, and of those in its models, with their places.
 
     Models of classes that are not Keras' own may keep layers elsewhere, and have none here.
+
+    Raises:
+      ValueError: the names are longer than anybody's; the text does not name the file.
     """
+    found = []
+    left = _MAX_PATHS
+    for name, layer in _named_layers(config, "layers"):
+        left -= len(layer.path)
+        if left < 0:
+            raise ValueError(
+                f"The paths of its layers must have at most {_MAX_PATHS} characters together; "
+                f"they have more up to {untrusted.shown(name)}."
+            )
+        if isinstance(name, str):
+            found.append((name, layer))
+        if len(found) > _MAX_LAYERS:
+            raise ValueError(f"A model must have at most {_MAX_LAYERS} layers with names.")
+    return found
+
+
+def _named_layers(config: Any, path: str) -> Iterator[tuple[Any, Named]]:
     inner = config.get("config") if isinstance(config, dict) else None
     entries = inner.get("layers") if isinstance(inner, dict) else None
     counts: dict[str, int] = {}
@@ -149,16 +167,20 @@ def named_layers(config: Any, path: str = "layers") -> Iterator[tuple[str, Named
         class_name = entry.get("class_name") if isinstance(entry, dict) else None
         if not isinstance(class_name, str) or not isinstance(entry.get("config"), dict):
             continue
+        if len(class_name) > _MAX_NAME:
+            raise ValueError(
+                f"The name of a layer's class must have at most {_MAX_NAME} characters; "
+                f"{untrusted.shown(class_name)} has {len(class_name)}."
+            )
         base_name = _snake_case(class_name)
         number = counts.get(base_name, 0)
         counts[base_name] = number + 1
         place = f"{path}/{base_name}{f'_{number}' if number else ''}"
-        name = entry["config"].get("name")
-        if isinstance(name, str):
-            yield name, Named(place, entry)
-        yield from named_layers(entry, f"{place}/layers")
+        yield entry["config"].get("name"), Named(place, entry)
+        yield from _named_layers(entry, f"{place}/layers")
 
 
+@functools.lru_cache(maxsize=256)
 def _snake_case(name: str) -> str:
     """As Keras writes names of classes."""
     name = re.sub(r"\W+", "", name)

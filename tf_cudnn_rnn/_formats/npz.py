@@ -1,11 +1,13 @@
 """NumPy's .npz files: zip files of .npy files."""
 
 import contextlib
+import functools
+import io
 import math
 import os
 import zipfile
 from collections.abc import Callable, Iterator
-from typing import IO, TypeVar
+from typing import IO, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -15,11 +17,13 @@ from tf_cudnn_rnn._types import Array
 _Item = TypeVar("_Item")  # what is read of each array
 
 _PIECE = 1 << 20  # bytes
-_NOTHING = ((), False, np.dtype(np.uint8))
-_HEADERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
+# Of a header's length, by the version.
+_LENGTHS = {(1, 0): 2, (2, 0): 4}
+# NumPy reads one as Python does, which takes a microsecond for a byte or two. Spaces at its end
+# are left out: writers make room for arrays that grow.
+_MAX_HEADER_BYTES = 1024
+_MAX_HEADERS_BYTES = 1 << 20  # of all together
+_MAX_SPACES = 1 << 16
 
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
@@ -36,16 +40,77 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
     return _read_all(path, _read)
 
 
+def read_some_npz(
+    path: str | os.PathLike[str], is_wanted: Callable[[str], bool]
+) -> dict[str, Array]:
+    """Reads the arrays of some names, and passes the others over. Raises: as `read_npz`."""
+    return _read_all(path, _read, is_wanted)
+
+
 def read_npz_headers(path: str | os.PathLike[str]) -> dict[str, untrusted.ArrayHeader]:
     """Reads what `read_npz` would, but for the arrays: their types and shapes."""
     return _read_all(path, _read_header)
 
 
+class _Headers:
+    """Reads the headers of a file, and knows how many bytes of them it has parsed."""
+
+    def __init__(self) -> None:
+        self._left = _MAX_HEADERS_BYTES
+
+    def read(self, file: IO[bytes], where: str) -> tuple[untrusted.ArrayHeader, bool]:
+        """Reads what an .npy file begins with, and whether the first axis is the fastest."""
+        length = 0
+        text = b""
+        with untrusted.read_by("NumPy", where):
+            version = np.lib.format.read_magic(file)
+            if version in _LENGTHS:
+                length = int.from_bytes(_exactly(file, _LENGTHS[version]), "little")
+            if length <= _MAX_SPACES:
+                text = _exactly(file, length).rstrip()
+        if version not in _LENGTHS:
+            raise ValueError(f"{where} must be of version 1 or 2 of .npy; it is of {version}.")
+        if length > _MAX_SPACES or len(text) > _MAX_HEADER_BYTES:
+            raise ValueError(
+                f"{where} must have a header of at most {_MAX_HEADER_BYTES} bytes; it has "
+                f"{len(text) or length}."
+            )
+        self._left -= len(text)
+        if self._left < 0:
+            raise ValueError(
+                f"The headers of all arrays must have at most {_MAX_HEADERS_BYTES} bytes together; "
+                f"they have more up to {where}."
+            )
+        with untrusted.read_by("NumPy", where):
+            return _parsed(text)
+
+
+def _exactly(file: IO[bytes], size: int) -> bytes:
+    content = file.read(size)
+    if len(content) != size:
+        raise ValueError("EOF: the header is cut off")
+    return content
+
+
+@functools.lru_cache(maxsize=10_000)  # as many as members, as a file is read more than once
+def _parsed(header: bytes) -> tuple[untrusted.ArrayHeader, bool]:
+    """What NumPy says of a header."""
+    file = io.BytesIO((len(header) + 1).to_bytes(4, "little") + header + b"\n")
+    shape, is_fortran, dtype = np.lib.format.read_array_header_2_0(file)
+    return untrusted.ArrayHeader(dtype, shape), is_fortran
+
+
+_Read: TypeAlias = Callable[[zipfile.ZipFile, zipfile.ZipInfo, _Headers, str], _Item]
+
+
 def _read_all(
-    path: str | os.PathLike[str], read: Callable[[zipfile.ZipFile, zipfile.ZipInfo, str], _Item]
+    path: str | os.PathLike[str],
+    read: _Read[_Item],
+    is_wanted: Callable[[str], bool] = lambda name: True,
 ) -> dict[str, _Item]:
     path = os.fspath(path)
     arrays = {}
+    headers = _Headers()
     with untrusted.opened(path) as (file, size):
         archive = untrusted.open_zip(file, size, path)
         for member in archive.infolist():
@@ -53,19 +118,22 @@ def _read_all(
             where = f"{untrusted.shown(name)} in {path}"
             if name == member.filename:
                 raise ValueError(f"{where} must be an array, whose name ends with .npy.")
-            arrays[name] = read(archive, member, where)
+            if is_wanted(name):
+                arrays[name] = read(archive, member, headers, where)
     return arrays
 
 
 def _read_header(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, headers: _Headers, where: str
 ) -> untrusted.ArrayHeader:
-    with _opened(archive, member, where) as (_, header, _):
+    with _opened(archive, member, headers, where) as (_, header, _):
         return header
 
 
-def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> Array:
-    with _opened(archive, member, where) as (file, (dtype, shape), is_fortran):
+def _read(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, headers: _Headers, where: str
+) -> Array:
+    with _opened(archive, member, headers, where) as (file, (dtype, shape), is_fortran):
         with untrusted.read_by("zipfile", where):
             array = np.empty(math.prod(shape), dtype)
             content = array.view(np.uint8) if array.size else array
@@ -78,7 +146,7 @@ def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> Arra
 
 @contextlib.contextmanager
 def _opened(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, headers: _Headers, where: str
 ) -> Iterator[tuple[IO[bytes], untrusted.ArrayHeader, bool]]:
     """Opens a member whose size is one that it may have, and reads its header.
 
@@ -88,12 +156,8 @@ def _opened(
     with contextlib.ExitStack() as stack:
         with untrusted.read_by("NumPy", where):
             file = stack.enter_context(archive.open(member))
-            version = np.lib.format.read_magic(file)
-            read_header = _HEADERS.get(version)
-            shape, is_fortran, dtype = read_header(file) if read_header else _NOTHING
-            found = member.file_size - file.tell()
-        if read_header is None:
-            raise ValueError(f"{where} must be of version 1 or 2 of .npy; it is of {version}.")
+        (dtype, shape), is_fortran = headers.read(file, where)
+        found = member.file_size - file.tell()
         if dtype.kind not in "biufcSUV" or dtype.names or dtype.subdtype or not dtype.itemsize:
             raise ValueError(
                 f"{where} must hold numbers or texts; it holds {untrusted.shown(str(dtype))}."

@@ -155,55 +155,81 @@ def from_onnx(nodes: OnnxNode | Iterable[OnnxNode], *, of: Of = "weights") -> Ca
     nodes = [nodes] if isinstance(nodes, OnnxNode) else list(nodes)
     if not nodes:
         raise ValueError("`nodes` must hold at least one node; got none.")
-    modes = [mode_of(node, f"`nodes`[{l}]") for l, node in enumerate(nodes)]
+    untrusted.check_layers(len(nodes), "`nodes`")
+    rnn_mode, D = _check(nodes, "`nodes`[{}]", "nodes[{}].")
+    G = base.check_mode(rnn_mode)
+    H = np.shape(nodes[0].R)[2]
+    order = GATE_ORDER[rnn_mode]
+    cells: list[list[Cell]] = []
+    for node in nodes:
+        W, R = np.asarray(node.W), np.asarray(node.R)
+        B = np.zeros([D, 2 * G * H], W.dtype) if node.B is None else np.asarray(node.B)
+        cells.append([])
+        for d in range(D):
+            bW, bR = B[d].reshape(2, G, H)
+            blocks = (W[d].reshape(G, H, -1), R[d].reshape(G, H, H), bW, bR)
+            cells[-1].append(Cell(*(base.from_order(block, order, rnn_mode) for block in blocks)))
+    notes = (base.NO_BIAS,) if any(node.B is None for node in nodes) else ()
+    return base.from_cells(rnn_mode, cells, of, notes)
+
+
+def check_alone(node: OnnxNode) -> None:
+    """Raises ValueError unless `from_onnx` reads a node; computes nothing."""
+    _check([node], "It", "")
+
+
+def _check(nodes: list[OnnxNode], where: str, arrays: str) -> tuple[RnnMode, int]:
+    """Checks that nodes are a stack, and that their arrays fit.
+
+    Args:
+      nodes: at least one.
+      where: what a node is called, where {} stands for its number.
+      arrays: what precedes the names of its arrays.
+
+    Returns:
+      The mode, and the number of directions.
+    """
+    modes = [mode_of(node, where.format(l)) for l, node in enumerate(nodes)]
     rnn_mode = modes[0]
     directions = [
-        _text(node.attributes, "direction", "forward", f"`nodes`[{l}]")
+        _text(node.attributes, "direction", "forward", where.format(l))
         for l, node in enumerate(nodes)
     ]
     for what, values in (("kind and activations", modes), ("direction", directions)):
         if len(set(values)) > 1:
-            raise ValueError(f"All `nodes` must have the same {what}; got {', '.join(values)}.")
+            found = base.listed(dict.fromkeys(values))
+            raise ValueError(f"All `nodes` must have the same {what}; got {found}.")
     D = 2 if directions[0] == "bidirectional" else 1
     G = base.check_mode(rnn_mode)
     GH = base.gate_letters(G)
-    order = GATE_ORDER[rnn_mode]
-
+    first = arrays.format(0)
     shape = np.shape(nodes[0].R)
     if len(shape) != 3 or not 0 < shape[2] * G == shape[1]:
-        raise base.wrong_gates("nodes[0].R", f"[{D}, {GH}, H]", shape, rnn_mode, rows_first=True)
+        raise base.wrong_gates(f"{first}R", f"[{D}, {GH}, H]", shape, rnn_mode, rows_first=True)
     H = shape[2]
     if np.ndim(nodes[0].W) != 3 or np.shape(nodes[0].W)[2] == 0:
-        base.check_shape("nodes[0].W", np.asarray(nodes[0].W), f"[D, {GH}, I]", (D, G * H, -1))
+        base.check_shape(f"{first}W", np.asarray(nodes[0].W), f"[D, {GH}, I]", (D, G * H, -1))
     columns = np.shape(nodes[0].W)[2]
-    cells: list[list[Cell]] = []
     every: dict[str, Array] = {}
-    notes: tuple[str, ...] = ()
     for l, node in enumerate(nodes):
         hidden_size = _integer(
-            node.attributes.get("hidden_size", H), "hidden_size", f"`nodes`[{l}]"
+            node.attributes.get("hidden_size", H), "hidden_size", where.format(l)
         )
         if hidden_size != H:
-            raise ValueError(f"`nodes`[{l}] must have hidden_size {H}; got {hidden_size}.")
+            raise ValueError(f"{where.format(l)} must have hidden_size {H}; got {hidden_size}.")
+        name = arrays.format(l)
         W, R = np.asarray(node.W), np.asarray(node.R)
         letter = "I" if l == 0 else ("H" if D == 1 else "2H")
-        base.check_shape(f"nodes[{l}].W", W, f"[D, {GH}, {letter}]", (D, G * H, columns))
-        base.check_shape(f"nodes[{l}].R", R, f"[D, {GH}, H]", (D, G * H, H))
-        if node.B is None:
-            B = np.zeros([D, 2 * G * H], W.dtype)
-            notes = (base.NO_BIAS,)
-        else:
+        base.check_shape(f"{name}W", W, f"[D, {GH}, {letter}]", (D, G * H, columns))
+        base.check_shape(f"{name}R", R, f"[D, {GH}, H]", (D, G * H, H))
+        every |= {f"{name}W": W, f"{name}R": R}
+        if node.B is not None:
             B = np.asarray(node.B)
-        base.check_shape(f"nodes[{l}].B", B, f"[D, {2 * G}H]", (D, 2 * G * H))
-        every |= {f"nodes[{l}].W": W, f"nodes[{l}].R": R, f"nodes[{l}].B": B}
-        cells.append([])
-        for d in range(D):
-            bW, bR = B[d].reshape(2, G, H)
-            blocks = (W[d].reshape(G, H, columns), R[d].reshape(G, H, H), bW, bR)
-            cells[-1].append(Cell(*(base.from_order(block, order, rnn_mode) for block in blocks)))
+            base.check_shape(f"{name}B", B, f"[D, {2 * G}H]", (D, 2 * G * H))
+            every[f"{name}B"] = B
         columns = D * H
     base.check_dtypes(every)
-    return base.from_cells(rnn_mode, cells, of, notes)
+    return rnn_mode, D
 
 
 def to_onnx(canonical: Canonical) -> Exported:

@@ -26,6 +26,7 @@ _ATTRIBUTE_INTS, _ATTRIBUTE_STRINGS, _ATTRIBUTE_TYPE = 8, 9, 20
 _TYPE_FLOAT, _TYPE_INT, _TYPE_STRING, _TYPE_INTS, _TYPE_STRINGS = 1, 2, 3, 7, 8
 _DIMS, _DATA_TYPE, _FLOAT_DATA, _TENSOR_NAME, _RAW_DATA, _DOUBLE_DATA = 1, 2, 4, 8, 9, 10
 _EXTERNAL_DATA = 13
+_MAX_NODES = 20_000  # that are recurrent
 _FLOAT, _INT64, _FLOAT16, _DOUBLE, _BFLOAT16 = 1, 7, 10, 11, 16
 _DTYPES = {_FLOAT: "<f4", _FLOAT16: "<f2", _DOUBLE: "<f8"}
 _CODES = {"float32": _FLOAT, "float16": _FLOAT16, "float64": _DOUBLE}
@@ -130,9 +131,13 @@ def read_nodes(path: str | os.PathLike[str]) -> list[FileNode]:
         graph = fields.last(message, _MODEL_GRAPH)
         if graph is None:
             raise wire.Damage("it has no graph")
-        return _nodes(fields, wire.part(graph))
+        nodes = _nodes(fields, wire.part(graph))
     except wire.Damage as error:
         raise ValueError(f"{path} is no ONNX model, or is damaged: {error}.") from None
+    used = [tensor for node in nodes for tensor in node.tensors.values() if tensor is not None]
+    used_bytes = sum(len(tensor.content) for tensor in used if tensor.content is not None)
+    untrusted.check_shared(used_bytes, len(message), f"The recurrent nodes of {path}")
+    return nodes
 
 
 def _nodes(fields: wire.Fields, graph: memoryview) -> list[FileNode]:
@@ -149,6 +154,8 @@ def _nodes(fields: wire.Fields, graph: memoryview) -> list[FileNode]:
             op = b"" if op is None else bytes(wire.part(op)[:100])
             if op in ops:
                 wanted.append(wire.part(value))
+                if len(wanted) > _MAX_NODES:
+                    raise wire.Damage(f"it has more than {_MAX_NODES} recurrent nodes")
             elif op == b"Constant":
                 tensors |= _constant(fields, wire.part(value))
             elif op in _MOVERS:

@@ -137,6 +137,7 @@ def from_text(text: str | bytes, where: str) -> tuple[Layout, str | None]:
         layer = header.get("layer")
         if not isinstance(layer, str | None):
             raise ValueError(f"`layer` must be a text; got {untrusted.shown(layer)}.")
+        untrusted.check_layers(layout.num_layers, "Its network")
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{where} has a damaged header: {error}") from error
     if said != implied:

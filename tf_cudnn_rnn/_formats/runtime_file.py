@@ -87,6 +87,7 @@ def _layout_of(metadata: dict[str, str], path: str) -> Layout:
                 f"{untrusted.shown(text) or 'nothing'}."
             )
     with untrusted.named(path):
+        untrusted.check_layers(fields["num_layers"], "Its network")
         return Layout(**fields)
 
 

@@ -95,6 +95,7 @@ class _Graph:
         self.nodes = nodes
         self.arguments = shapes
         self._by_name: dict[str, memoryview] | None = None
+        self._shapes: dict[str, Shape] = {}
 
     def shape_of(self, tensor: str) -> Shape:
         """The shape of "node", "node:0" or "node:output:0"; None if the file does not tell."""
@@ -106,8 +107,10 @@ class _Graph:
         node = self._by_name.get(name)
         if node is None or (place and place[-1] != "0"):
             return None
-        shapes = _attributes(self.fields, node).get(_SHAPES) or [None]
-        return shapes[0]
+        if name not in self._shapes:
+            shapes = _attributes(self.fields, node).get(_SHAPES) or [None]
+            self._shapes[name] = shapes[0]
+        return self._shapes[name]
 
 
 def read_nodes(path: str | os.PathLike[str], ops: frozenset[str]) -> list[Node]:

@@ -106,7 +106,6 @@ def networks(state: Mapping[str, Any]) -> dict[str, dict[tuple[str, int, bool], 
 def _from_mapping(
     state: Mapping[str, ArrayLike], rnn_mode: RnnMode, prefix: str | None, of: Of
 ) -> Canonical:
-    G = base.check_mode(rnn_mode)
     prefix = _find_prefix(state, prefix)
     arrays = {}
     for key in state:
@@ -115,6 +114,44 @@ def _from_mapping(
             arrays[match["kind"], int(match["layer"]), bool(match["reverse"])] = np.asarray(
                 state[key]
             )
+    L, D, wanted = check(arrays, rnn_mode, prefix)
+    G = base.check_mode(rnn_mode)
+    H, _, P = _sizes(arrays, rnn_mode, prefix, "weight_hr" in wanted)
+    cells: list[list[Cell]] = []
+    for layer in range(L):
+        cells.append([])
+        for d in range(D):
+            cell = {kind: arrays[kind, layer, bool(d)] for kind in wanted}
+            zeros = np.zeros([G * H], cell["weight_ih"].dtype)
+            blocks = (
+                cell["weight_ih"].reshape(G, H, -1),
+                cell["weight_hh"].reshape(G, H, P),
+                cell.get("bias_ih", zeros).reshape(G, H),
+                cell.get("bias_hh", zeros).reshape(G, H),
+            )
+            order = GATE_ORDER[rnn_mode]
+            W, R, bW, bR = (base.from_order(block, order, rnn_mode) for block in blocks)
+            cells[-1].append(Cell(W, R, bW, bR, cell.get("weight_hr")))
+    return base.from_cells(rnn_mode, cells, of, () if "bias_ih" in wanted else (base.NO_BIAS,))
+
+
+def check(
+    arrays: Mapping[tuple[str, int, bool], Any], rnn_mode: RnnMode, prefix: str = ""
+) -> tuple[int, int, list[str]]:
+    """Checks that the arrays of an RNN, or their headers, fit each other.
+
+    Args:
+      arrays: as of `networks`.
+      rnn_mode: of the RNN.
+      prefix: for messages.
+
+    Returns:
+      How many layers and directions it has, and the kinds of arrays of each.
+
+    Raises:
+      ValueError: arrays are missing, or have other shapes or types.
+    """
+    G = base.check_mode(rnn_mode)
     base.check_dtypes({_key(prefix, *name): array for name, array in arrays.items()})
     L = 1 + max(layer for _, layer, _ in arrays)
     D = 2 if any(reverse for *_, reverse in arrays) else 1
@@ -136,18 +173,16 @@ def _from_mapping(
             f"missing {missing}. The last layer is that of "
             f"{untrusted.shown(_key(prefix, *max(arrays, key=lambda name: name[1])))}."
         )
+    untrusted.check_layers(L, "`state`")
     projects = "weight_hr" in kinds
     if projects and rnn_mode != "lstm":
         raise ValueError(f"Only an LSTM projects; got weight_hr for `rnn_mode` {rnn_mode}.")
     H, I, P = _sizes(arrays, rnn_mode, prefix, projects)
     GH = base.gate_letters(G)
-    cells: list[list[Cell]] = []
     for layer in range(L):
-        cells.append([])
         columns = I if layer == 0 else D * P
         letter = "I" if layer == 0 else ("P" if D == 1 else "2P")
         for d in range(D):
-            cell = {kind: arrays[kind, layer, bool(d)] for kind in wanted}
             for kind, letters, shape in (
                 ("weight_ih", f"[{GH}, {letter}]", (G * H, columns)),
                 ("weight_hh", f"[{GH}, P]", (G * H, P)),
@@ -155,19 +190,10 @@ def _from_mapping(
                 ("bias_hh", f"[{GH}]", (G * H,)),
                 ("weight_hr", "[P, H]", (P, H)),
             ):
-                if kind in cell:
-                    base.check_shape(_key(prefix, kind, layer, d), cell[kind], letters, shape)
-            zeros = np.zeros([G * H], cell["weight_ih"].dtype)
-            blocks = (
-                cell["weight_ih"].reshape(G, H, columns),
-                cell["weight_hh"].reshape(G, H, P),
-                cell.get("bias_ih", zeros).reshape(G, H),
-                cell.get("bias_hh", zeros).reshape(G, H),
-            )
-            order = GATE_ORDER[rnn_mode]
-            W, R, bW, bR = (base.from_order(block, order, rnn_mode) for block in blocks)
-            cells[-1].append(Cell(W, R, bW, bR, cell.get("weight_hr")))
-    return base.from_cells(rnn_mode, cells, of, () if bias else (base.NO_BIAS,))
+                if kind in wanted:
+                    array = arrays[kind, layer, bool(d)]
+                    base.check_shape(_key(prefix, kind, layer, d), array, letters, shape)
+    return L, D, wanted
 
 
 def _key(prefix: str, kind: str, layer: int, reverse: int) -> str:
@@ -190,7 +216,7 @@ def _find_prefix(state: Mapping[str, ArrayLike], prefix: str | None) -> str:
 
 
 def _sizes(
-    arrays: Mapping[tuple[str, int, bool], Array], rnn_mode: RnnMode, prefix: str, projects: bool
+    arrays: Mapping[tuple[str, int, bool], Any], rnn_mode: RnnMode, prefix: str, projects: bool
 ) -> tuple[int, int, int]:
     """Returns H, I and P, which the first layer's matrices tell."""
     G = base.check_mode(rnn_mode)

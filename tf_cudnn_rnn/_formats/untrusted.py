@@ -31,6 +31,8 @@ _MAX_JSON_VALUES = 1_000_000
 _MAX_JSON_DEPTH = 100
 # NumPy 1 has no more.
 MAX_DIMENSIONS = 32
+# Of a network. One of float32 and one unit takes 64 bytes of a file, and 16 arrays here.
+MAX_LAYERS = 2000
 _MAX_MEMBERS = 10_000
 _DIRECTORY_ENTRY = b"PK\x01\x02"  # of a zip file; each member has one
 # What ends it: signature, four numbers of disks and members, the directory's size and place, and
@@ -50,6 +52,11 @@ class ArrayHeader(NamedTuple):
 
     dtype: np.dtype
     shape: tuple[int, ...]
+
+    @property
+    def ndim(self) -> int:
+        """As an array has it."""
+        return len(self.shape)
 
 
 def shown(value: Any) -> str:
@@ -71,11 +78,13 @@ def opened(path: str | os.PathLike[str]) -> Iterator[tuple[io.BufferedReader, in
     """Opens a file to read: yields it, and its size in bytes.
 
     Raises:
-      OSError: it cannot be opened.
-      ValueError: it is a pipe or a device, which may have no end.
+      OSError: it cannot be opened, or read.
+      ValueError: it is a pipe or a device, which may have no end; or no file can have that name.
     """
-    # A pipe without a writer would block.
-    with open(path, "rb", opener=lambda p, flags: os.open(p, flags | os.O_NONBLOCK)) as file:
+    with named(path):
+        # A pipe without a writer would block.
+        opened_file = open(path, "rb", opener=lambda p, flags: os.open(p, flags | os.O_NONBLOCK))
+    with opened_file as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ValueError(f"{os.fspath(path)} must be a file; it is a pipe or a device.")
@@ -92,13 +101,18 @@ def stored_bytes(path: str | os.PathLike[str]) -> int:
 @contextlib.contextmanager
 def named(path: str | os.PathLike[str]) -> Iterator[None]:
     """Puts the name of the file before errors that do not have it."""
-    path = os.fspath(path)
+    path = os.fsdecode(path)
+    name = path if path.isprintable() else ascii(path)  # which any stream takes
     try:
         yield
     except ValueError as error:
-        if path in str(error):
+        if path in str(error) or name in str(error):
             raise
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(f"{name}: {error}") from error
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, path) from error
     except MemoryError as error:
         raise OSError(errno.ENOMEM, "It does not fit into memory", path) from error
 
@@ -246,6 +260,28 @@ def open_zip(file: io.BufferedReader, size: int, path: str) -> zipfile.ZipFile:
             )
         allowance.take(member.file_size, where)
     return archive
+
+
+def check_layers(number: int, where: str) -> None:
+    """Raises ValueError if a file says that a network has more layers than anybody's."""
+    if number > MAX_LAYERS:
+        raise ValueError(f"{where} must have at most {MAX_LAYERS} layers; it has {number}.")
+
+
+def check_shared(used: int, size: int, where: str) -> None:
+    """Raises ValueError if what refers to arrays of a file has far more bytes than the file.
+
+    Args:
+      used: the bytes of all arrays, each counted as often as something refers to it.
+      size: of the file.
+      where: for the message.
+    """
+    most = _ALLOWANCE_BYTES + size
+    if used > most:
+        raise ValueError(
+            f"{where} must have at most {most} bytes of weights, as the file has {size}; they "
+            f"refer to {used}, the same arrays again and again."
+        )
 
 
 class Allowance:

@@ -1,5 +1,7 @@
 """Formats that are cuDNN's vector, in other hands: cuDNN itself, MXNet, CNTK."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -22,13 +24,18 @@ def read_vector(vector: Array, name: str, what: str, layout: Layout, of: Of) -> 
     Raises:
       ValueError: it has another length.
     """
+    check_vector(vector, name, what, layout)
+    return Canonical(layout, base.split(vector, layout), of)
+
+
+def check_vector(vector: Any, name: str, what: str, layout: Layout) -> None:
+    """Raises ValueError unless a vector, or its header, fits `read_vector`."""
     base.check_dtypes({name: vector})
     if vector.shape != (layout.size,):
         raise ValueError(
             f"`{name}` must have shape [{layout.size}], {what} of {layout}; "
             f"got {list(vector.shape)}."
         )
-    return Canonical(layout, base.split(vector, layout), of)
 
 
 def from_cudnn(

@@ -61,14 +61,22 @@ class Fields:
             self._left -= 1
             if self._left < 0:
                 raise Damage(f"it has more than {_MAX_FIELDS} fields")
-            tag, position = varint(message, position, end)
+            tag = message[position]
+            if tag < 0x80:  # which most are
+                position += 1
+            else:
+                tag, position = varint(message, position, end)
             number, kind = tag >> 3, tag & 7
             if kind == _VARINT:
                 value, position = varint(message, position, end)
                 yield number, value
                 continue
             if kind == _BYTES:
-                length, position = varint(message, position, end)
+                length = message[position] if position < end else 0x80
+                if length < 0x80:
+                    position += 1
+                else:
+                    length, position = varint(message, position, end)
             elif kind in (_FIXED32, _FIXED64):
                 length = 4 if kind == _FIXED32 else 8
             else:

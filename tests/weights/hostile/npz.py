@@ -146,7 +146,7 @@ def npz_of_elements_without_size(folder):
 
 @case
 def npz_of_many_dimensions(folder):
-    return npz_of(folder, npy("(" + "1," * 3000 + ")", data=b"\0" * 4))
+    return npz_of(folder, npy("(" + "1," * 300 + ")", data=b"\0" * 4))
 
 
 @case
@@ -171,7 +171,7 @@ def npz_of_a_type_that_is_none(folder):
 
 @case
 def npz_with_a_deep_header(folder):
-    return npz_of(folder, npy("(" * 3000))
+    return npz_of(folder, npy("(" * 400))
 
 
 @case

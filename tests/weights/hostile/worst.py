@@ -1,0 +1,469 @@
+"""Files that cost most for their size: many items, long names, and references to one thing.
+
+Each builder takes an empty folder and returns the path of a file. A reader may read it or refuse
+it; what it takes stays within bounds either way.
+"""
+
+import json
+import os
+import pathlib
+import struct
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from tests.weights.hostile import npz as npz_files
+from tf_cudnn_rnn import weights
+from tf_cudnn_rnn._formats import params_header, runtime_file
+
+FILES: dict[str, Callable[[pathlib.Path], pathlib.Path]] = {}
+
+
+def file(build: Callable[[pathlib.Path], pathlib.Path]) -> Callable:
+    FILES[build.__name__] = build
+    return build
+
+
+# ------------------------------------------------------------------------------------
+# Protocol buffers
+# ------------------------------------------------------------------------------------
+
+
+def _varint(value: int) -> bytes:
+    value &= 2**64 - 1
+    content = bytearray()
+    while value >= 0x80:
+        content.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*content, value])
+
+
+def field(number: int, value: int | str | bytes) -> bytes:
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def onnx(folder: pathlib.Path, parts: Iterable[bytes]) -> pathlib.Path:
+    """A model of a graph with such fields."""
+    path = folder / "model.onnx"
+    path.write_bytes(field(7, b"".join(parts)))
+    return path
+
+
+def onnx_node(name: str = "", inputs: str = "", output: str = "", *attributes: bytes) -> bytes:
+    """An LSTM; each character of `inputs` is the name of one, and a space that of none."""
+    return field(
+        1,
+        field(4, "LSTM")
+        + b"".join(field(1, letter.strip()) for letter in inputs)
+        + (field(2, output) if output else b"")
+        + (field(3, name) if name else b"")
+        + b"".join(field(5, each) for each in attributes),
+    )
+
+
+def onnx_tensor(name: str, *shape: int) -> bytes:
+    """An initializer of zeros."""
+    dims = b"".join(field(1, size) for size in shape)
+    content = bytes(4 * int(np.prod(shape)))
+    return field(5, dims + field(2, 1) + field(8, name) + field(9, content))
+
+
+@file
+def onnx_of_one_name_twice(folder):
+    return onnx(folder, (onnx_node(str(i)) for i in [*range(19_999), 19_998]))
+
+
+@file
+def onnx_of_more_nodes_with_one_name_twice(folder):
+    return onnx(folder, (onnx_node(f"{i:x}") for i in [*range(150_000), 149_999]))
+
+
+@file
+def onnx_of_empty_nodes(folder):
+    return onnx(folder, (onnx_node(f"{i:x}") for i in range(150_000)))
+
+
+@file
+def onnx_of_long_names(folder):
+    return onnx(folder, (onnx_node(f"{i:04}" + "a" * 4000) for i in range(9000)))
+
+
+@file
+def onnx_of_shared_weights(folder):
+    tensors = [onnx_tensor("W", 1, 256, 64), onnx_tensor("R", 1, 256, 64)]
+    nodes = (_link(i) for i in range(10_000))
+    return onnx(folder, [*tensors, *nodes])
+
+
+@file
+def onnx_of_shared_peepholes(folder):
+    tensors = [onnx_tensor("W", 1, 4, 1), onnx_tensor("R", 1, 4, 1), onnx_tensor("P", 10_000_000)]
+    nodes = (_link(i, "    P") for i in range(1000))
+    return onnx(folder, [*tensors, *nodes])
+
+
+def _link(i: int, more: str = "") -> bytes:
+    """One of a stack of nodes."""
+    content = field(4, "LSTM") + field(1, f"y{i - 1}") + field(1, "W") + field(1, "R")
+    content += b"".join(field(1, letter.strip()) for letter in more)
+    return field(1, content + field(2, f"y{i}"))
+
+
+@file
+def onnx_of_many_layers(folder):
+    tensors = [onnx_tensor("W", 1, 4, 1), onnx_tensor("R", 1, 4, 1)]
+    return onnx(folder, [*tensors, *(_link(i) for i in range(50_000))])
+
+
+@file
+def onnx_of_as_many_layers_as_may_be(folder):
+    tensors = [onnx_tensor("W", 1, 4, 1), onnx_tensor("R", 1, 4, 1)]
+    return onnx(folder, [*tensors, *(_link(i) for i in range(2000))])
+
+
+@file
+def onnx_of_other_nodes(folder):
+    nodes = (
+        field(1, field(4, "Identity") + field(1, f"{i:x}") + field(2, f"{i + 1:x}"))
+        for i in range(120_000)
+    )
+    return onnx(folder, [*nodes, *(onnx_node(f"a{i}", f"{120_000 - i:x}") for i in range(10_000))])
+
+
+@file
+def onnx_of_more_fields_than_may_be(folder):
+    return onnx(folder, [b"\x0a\x00" * 2_000_000])
+
+
+@file
+def onnx_of_many_activations(folder):
+    activations = field(1, "activations") + field(9, "Tanh") * 400_000
+    return onnx(folder, [onnx_node("a", "", "", activations)])
+
+
+def saved_model(folder: pathlib.Path, nodes: Iterable[bytes]) -> pathlib.Path:
+    path = folder / "saved_model.pb"
+    path.write_bytes(field(2, field(2, b"".join(nodes))))
+    return path
+
+
+def constant(name: str, *shape: int) -> bytes:
+    sizes = field(7, b"".join(field(2, field(1, size)) for size in shape))
+    value = field(2, field(1, sizes))
+    return field(
+        1, field(1, name) + field(2, "Const") + field(5, field(1, "_output_shapes") + value)
+    )
+
+
+@file
+def saved_model_of_many_nodes(folder):
+    nodes = (field(1, field(1, f"{i}") + field(2, "CudnnRNNV3")) for i in range(20_000))
+    return saved_model(folder, nodes)
+
+
+@file
+def saved_model_of_shared_shapes(folder):
+    inputs = b"".join(field(3, "a") for _ in range(6))
+    nodes = (
+        field(1, field(1, f"{i}") + field(2, "TfCudnnRnn>KerasRNN") + inputs) for i in range(20_000)
+    )
+    return saved_model(folder, [constant("a", *[2**62] * 32), *nodes])
+
+
+@file
+def saved_model_of_more_fields_than_may_be(folder):
+    return saved_model(folder, [b"\x0a\x00" * 2_000_000])
+
+
+@file
+def saved_model_of_long_names(folder):
+    nodes = (field(1, field(1, f"{i:05}" + "a" * 4000) + field(2, "While")) for i in range(10_000))
+    return saved_model(folder, nodes)
+
+
+# ------------------------------------------------------------------------------------
+# NumPy
+# ------------------------------------------------------------------------------------
+
+
+def npz(folder: pathlib.Path, arrays: Iterable[tuple[str, bytes]]) -> pathlib.Path:
+    path = folder / "model.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in arrays:
+            archive.writestr(f"{name}.npy", content)
+    return path
+
+
+NOTHING = npz_files.npy("(0,)", data=b"")
+
+
+def slow_header(dimensions: int, end: str = "") -> bytes:
+    """NumPy parses all of it, and keeps the last shape."""
+    shape = "1," * dimensions
+    header = f"{{'descr':'<f4','fortran_order':False,'shape':({shape}),'shape':(0,{end})}}"
+    return npz_files.npy_of_header(header.encode())
+
+
+@file
+def npz_of_slow_headers(folder):
+    header = slow_header(4800)
+    return npz(folder, ((f"weight_ih_l{i}", header) for i in range(400)))
+
+
+@file
+def npz_of_more_slow_headers(folder):
+    header = slow_header(4800)
+    return npz(folder, ((f"weight_ih_l{i}", header) for i in range(4500)))
+
+
+@file
+def npz_of_the_slowest_headers_allowed(folder):
+    """As long as an honest one may be, and no two alike."""
+    return npz(folder, ((f"weight_ih_l{i}", slow_header(460, f"{i}")) for i in range(1050)))
+
+
+@file
+def npz_of_many_other_headers(folder):
+    """As many as may be, and no two alike."""
+    return npz(folder, ((f"weight_ih_l{i}", slow_header(10, f"{i}")) for i in range(9999)))
+
+
+@file
+def npz_of_many_prefixes(folder):
+    return npz(folder, ((f"{i}.weight_ih_l0", NOTHING) for i in range(9999)))
+
+
+@file
+def npz_of_many_layers(folder):
+    matrix = npz_files.npy("(4,1)", data=bytes(16))
+    names = (f"{kind}_l{i}" for i in range(5000) for kind in ("weight_ih", "weight_hh"))
+    return npz(folder, ((name, matrix) for name in names))
+
+
+@file
+def npz_of_params_of_many_layers(folder):
+    """A network of one unit, packed to nothing."""
+    return npz_of_params(folder, 700_000)
+
+
+@file
+def npz_of_params_of_as_many_layers_as_may_be(folder):
+    return npz_of_params(folder, 2000, "bidirectional")
+
+
+def npz_of_params(folder: pathlib.Path, layers: int, direction="unidirectional") -> pathlib.Path:
+    layout = weights.Layout("lstm", layers, 1, 1, direction)
+    text = params_header.to_text(layout).encode()
+    np.savez_compressed(
+        folder / "model.npz",
+        **{params_header.NPZ_KEY: np.frombuffer(text, np.uint8)},
+        params=np.zeros(layout.size, np.float32),
+    )
+    return folder / "model.npz"
+
+
+@file
+def npz_of_long_names(folder):
+    return npz(folder, (("a." * 30_000 + f"{i}.weight_ih_l0", NOTHING) for i in range(200)))
+
+
+@file
+def npz_of_many_scopes_of_tensorflow_1(folder):
+    leaf = "rnn/multi_rnn_cell/cell_0/basic_lstm_cell/kernel"
+    return npz(folder, ((f"s{i}/{leaf}", NOTHING) for i in range(9999)))
+
+
+@file
+def npz_of_many_cells_of_tensorflow_1(folder):
+    name = "rnn/multi_rnn_cell/cell_{}/basic_lstm_cell/kernel"
+    return npz(folder, ((name.format(i), NOTHING) for i in range(9999)))
+
+
+@file
+def npz_of_many_layers_of_tensorflow_1(folder):
+    return npz(folder, _of_tensorflow_1("basic_lstm_cell"))
+
+
+@file
+def npz_of_many_layers_of_tensorflow_1_and_cudnn(folder):
+    return npz(folder, _of_tensorflow_1("cudnn_compatible_lstm_cell"))
+
+
+def _of_tensorflow_1(cell: str) -> Iterator[tuple[str, bytes]]:
+    kernel, bias = npz_files.npy("(2,4)", data=bytes(32)), npz_files.npy("(4,)", data=bytes(16))
+    for i in range(5000):
+        yield f"rnn/multi_rnn_cell/cell_{i}/{cell}/kernel", kernel
+        yield f"rnn/multi_rnn_cell/cell_{i}/{cell}/bias", bias
+
+
+# What the files do not tell.
+CHOICES = {
+    "npz_of_many_layers_of_tensorflow_1": {"format": "tf1-lstm-cell"},
+    "npz_of_many_cells_of_tensorflow_1": {"format": "tf1-lstm-cell"},
+    "npz_of_many_scopes_of_tensorflow_1": {"format": "tf1-lstm-cell"},
+    "npz_of_many_layers_of_tensorflow_1_and_cudnn": {"format": "tf1-cudnn"},
+    "npz_of_many_other_headers": {"rnn_mode": "lstm"},
+    "npz_of_the_slowest_headers_allowed": {"rnn_mode": "lstm"},
+    "safetensors_of_many_layers_of_nothing": {"rnn_mode": "lstm"},
+}
+
+
+@file
+def npz_of_many_canonical_weights(folder):
+    path = folder / "model.npz"
+    layout = weights.Layout("lstm", 1, 1, 1)
+    text = params_header.to_text(layout).encode()
+    np.savez(path, **{params_header.NPZ_KEY: np.frombuffer(text, np.uint8)})
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        for i in range(9998):
+            archive.writestr(f"layer_{i}/forward/input/input_kernel.npy", NOTHING)
+    return path
+
+
+# ------------------------------------------------------------------------------------
+# Keras
+# ------------------------------------------------------------------------------------
+
+
+def keras(folder: pathlib.Path, config: str, metadata: str = "{}") -> pathlib.Path:
+    import h5py
+
+    path = folder / "model.keras"
+    arrays = folder / "arrays.h5"
+    with h5py.File(arrays, "w") as content:
+        group = content.create_group("layers/lstm/cell/vars")
+        for i, shape in enumerate([(3, 16), (4, 16), (16,)]):
+            group[str(i)] = np.zeros(shape, np.float32)
+    with zipfile.ZipFile(path, "w") as archive:  # Keras does not pack them either
+        archive.writestr("config.json", config)
+        archive.writestr("metadata.json", metadata)
+        archive.write(arrays, "model.weights.h5")
+    os.remove(arrays)
+    return path
+
+
+def model_of(class_name: str, layers: Iterable[str]) -> str:
+    return f'{{"class_name":"{class_name}","config":{{"layers":[{",".join(layers)}]}}}}'
+
+
+def layer_of(name: str, class_name: str = "A") -> str:
+    return f'{{"class_name":"{class_name}","config":{{"name":"{name}"}}}}'
+
+
+@file
+def keras_of_a_long_class(folder):
+    inner = model_of("C" * 400_000, [layer_of("b")] * 2000)
+    return keras(folder, model_of("F", [inner]))
+
+
+@file
+def keras_of_a_longer_class(folder):
+    inner = model_of("C" * 2_000_000, [layer_of("b")] * 30_000)
+    return keras(folder, model_of("F", [inner]))
+
+
+@file
+def keras_of_deep_classes(folder):
+    inner = model_of("C" * 400, [layer_of("b")] * 100_000)
+    for _ in range(30):
+        inner = model_of("C" * 400, [inner])
+    return keras(folder, inner)
+
+
+@file
+def keras_of_many_layers(folder):
+    return keras(folder, model_of("F", [layer_of("b", "LSTM")] * 140_000))
+
+
+@file
+def keras_of_many_layers_that_no_model_lists(folder):
+    layers = ",".join(['{"class_name":"LSTM","config":{}}'] * 160_000)
+    return keras(folder, "[" * 90 + layers + "]" * 90)
+
+
+@file
+def keras_of_many_layers_of_other_names(folder):
+    return keras(folder, model_of("F", (layer_of(f"{i:x}", "LSTM") for i in range(140_000))))
+
+
+@file
+def keras_of_two_long_texts(folder):
+    text = '{"config":[' + ",".join(['{"a":0}'] * 240_000) + "]}"
+    return keras(folder, text, text)
+
+
+@file
+def keras_of_many_stacks(folder):
+    layer = '{"class_name":"CudnnLSTM","config":{"num_units":%s}}' % ("9" * 4000)
+    return keras(folder, "[" + ",".join([layer] * 2000) + "]")
+
+
+# ------------------------------------------------------------------------------------
+# safetensors
+# ------------------------------------------------------------------------------------
+
+
+def safetensors(folder: pathlib.Path, shapes: Iterable[tuple[str, list[int]]]) -> pathlib.Path:
+    """A file of arrays of zeros."""
+    path = folder / "model.safetensors"
+    header = {}
+    end = 0
+    for name, shape in shapes:
+        begin, end = end, end + 4 * int(np.prod(shape))
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(end))
+    return path
+
+
+@file
+def safetensors_of_many_prefixes(folder):
+    return safetensors(folder, ((f"{i:x}.weight_ih_l0", [0]) for i in range(75_000)))
+
+
+@file
+def safetensors_of_many_layers_of_nothing(folder):
+    return safetensors(folder, ((f"weight_ih_l{i}", [0]) for i in range(75_000)))
+
+
+@file
+def safetensors_of_many_layers(folder):
+    return safetensors(folder, _layers(40_000))
+
+
+def _layers(count: int) -> Iterator[tuple[str, list[int]]]:
+    for i in range(count):
+        yield f"weight_ih_l{i}", [4, 1]
+        yield f"weight_hh_l{i}", [4, 1]
+
+
+@file
+def safetensors_of_as_many_layers_as_may_be(folder):
+    return safetensors(folder, _layers(2000))
+
+
+@file
+def runtime_of_many_layers(folder):
+    return runtime(folder, 500_000)
+
+
+@file
+def runtime_of_as_many_layers_as_may_be(folder):
+    return runtime(folder, 2000)
+
+
+def runtime(folder: pathlib.Path, layers: int) -> pathlib.Path:
+    layout = weights.Layout("lstm", layers, 1, 1)
+    path = folder / "model.safetensors"
+    runtime_file.write(path, np.zeros(layout.size, np.float32), layout)
+    return path
+
+
+@file
+def safetensors_of_long_names(folder):
+    name = "a." * 20_000
+    return safetensors(folder, ((f"{name}{i}.weight_ih_l0", [0]) for i in range(200)))
