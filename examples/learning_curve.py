@@ -30,13 +30,10 @@ class LearningCurve:
         """Draws the curve and the levels; prints where, or why not."""
         if not path:
             return
-        try:
-            import matplotlib
-        except ImportError:
-            print("There is no picture: matplotlib is not installed.")
+        pyplot = drawing_by()
+        if pyplot is None:
             return
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
+        from matplotlib import ticker
 
         figure, axes = pyplot.subplots(figsize=(8.0, 4.5), layout="constrained")
         if self._points:
@@ -46,14 +43,34 @@ class LearningCurve:
         axes.set_xlim(left=0.0)
         axes.set_xlabel("seconds of training")
         axes.set_ylabel(self._score)
-        axes.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0, decimals=0))
+        axes.yaxis.set_major_formatter(ticker.PercentFormatter(1.0, decimals=0))
         axes.set_title(title)
         axes.grid(alpha=0.3)
         axes.legend(loc="lower right")
-        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=120)
-        pyplot.close(figure)
-        print(f"Picture: {path}")
+        save(figure, path)
+
+
+def drawing_by():
+    """matplotlib.pyplot, that needs no screen; None, and says so, if it is not installed."""
+    try:
+        import matplotlib
+    except ImportError:
+        print("There is no picture: matplotlib is not installed.")
+        return None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def save(figure, path: str) -> None:
+    """Writes a figure of pyplot's, closes it, and prints where it is."""
+    from matplotlib import pyplot
+
+    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+    print(f"Picture: {path}")
 
 
 def add_option(parser: argparse.ArgumentParser, name: str) -> None:

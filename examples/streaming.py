@@ -30,6 +30,7 @@ import time
 from typing import NamedTuple
 
 import keras
+import learning_curve
 import numpy as np
 import tensorflow as tf
 
@@ -250,13 +251,10 @@ def draw(latencies: list[Latency], units: int, path: str) -> None:
     """Draws the percentiles of each; prints where, or why not."""
     if not path:
         return
-    try:
-        import matplotlib
-    except ImportError:
-        print("There is no picture: matplotlib is not installed.")
+    pyplot = learning_curve.drawing_by()
+    if pyplot is None:
         return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import ticker
 
     figure, axes = pyplot.subplots(figsize=(8, 1.4 + 0.5 * len(latencies)), layout="constrained")
     markers = dict(zip(PERCENTS, "o|x", strict=True))
@@ -271,15 +269,12 @@ def draw(latencies: list[Latency], units: int, path: str) -> None:
     axes.set_yticks(range(len(latencies)), [latency.name for latency in reversed(latencies)])
     axes.set_ylim(-0.6, len(latencies) - 0.4)
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_xlabel("microseconds")
     axes.set_title(f"One step of an LSTM of {units} units, batch 1")
     axes.grid(alpha=0.3, axis="x", which="both")
     figure.legend(loc="outside lower center", ncols=len(PERCENTS), frameon=False)
-    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
-    print(f"Picture: {path}")
+    learning_curve.save(figure, path)
 
 
 # ------------------------------------------------------------------------------------
