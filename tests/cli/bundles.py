@@ -3,6 +3,7 @@
 import functools
 import struct
 
+from tests.weights.protobufs import varint
 from tf_cudnn_rnn._formats import bundle
 
 
@@ -23,14 +24,6 @@ def checksum(content: bytes) -> bytes:
         value = table[(value ^ byte) & 255] ^ value >> 8
     value ^= 0xFFFFFFFF
     return (((value >> 15 | value << 17) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")
-
-
-def varint(value: int) -> bytes:
-    content = bytearray()
-    while value >= 0x80:
-        content.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*content, value])
 
 
 def block(entries: list[tuple[bytes, bytes]], restarts: tuple[int, ...] = (0,), kind: int = 0):

@@ -12,6 +12,7 @@ from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import tensor_bundle_pb2
 
 from tests.cli import bundles
+from tests.weights import protobufs
 from tf_cudnn_rnn._files import checkpoint
 from tf_cudnn_rnn._formats import bundle
 
@@ -110,7 +111,7 @@ def test_types(prefix, dtype):
 def test_texts_longer_than_the_file(run, prefix, length):
     """TensorFlow asks for the memory before it reads."""
     path = pathlib.Path(f"{prefix}.data-00000-of-00001")
-    text = bundles.varint(length)
+    text = protobufs.varint(length)
     lengths = struct.pack("<Q" if length >= 1 << 32 else "<I", length)
     place = path.stat().st_size
     path.write_bytes(path.read_bytes() + text + bundles.checksum(lengths) + b"text")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.weights.hostile import worst
-from tests.weights.hostile.worst import field
+from tests.weights.protobufs import field
 from tf_cudnn_rnn import weights
 from tf_cudnn_rnn._cli import contents
 from tf_cudnn_rnn._formats import params_header

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.cli import bundles, main_test
+from tests.cli import main_test
 from tests.cli.conftest import canonical_of
 from tests.weights import hostile
+from tests.weights.protobufs import field, varint
 from tf_cudnn_rnn import weights
 from tf_cudnn_rnn._cli import contents, inspect
 from tf_cudnn_rnn._files import checkpoint, kinds
@@ -136,8 +137,8 @@ def test_convert_takes_the_names_that_inspect_shows(run, tmp_path, files, name):
         result = run("convert", files / name, target, "--to", "params", "--force", *layer, *mode)
         assert result.code == 0, result.err
         (converted,) = run("inspect", target, "--json").json["found"]
-        for field in ("num_layers", "num_units", "input_size", "direction", "num_proj"):
-            assert converted[field] == found[field]
+        for option in ("num_layers", "num_units", "input_size", "direction", "num_proj"):
+            assert converted[option] == found[option]
 
 
 # Of each file of TensorFlow 1: mode, layers, units, input size, direction, projection.
@@ -473,9 +474,7 @@ STOCK = {"recurrent_activation": "sigmoid"}
 
 
 def attribute(key: bytes, number: int, value: bytes) -> bytes:
-    return field(
-        5, field(1, key) + field(2, bytes([number << 3 | 2]) + bundles.varint(len(value)) + value)
-    )
+    return field(5, field(1, key) + field(2, bytes([number << 3 | 2]) + varint(len(value)) + value))
 
 
 @pytest.mark.parametrize("op", [b"CudnnRNNV3", b"TfCudnnRnn>CudnnRNNV3", b"TfCudnnRnn>KerasRNN"])
@@ -492,7 +491,7 @@ def test_attributes_that_no_op_knows(run, tmp_path, op, key, value):
 
 
 def test_a_negative_projection(run, tmp_path):
-    projection = field(5, field(1, b"num_proj") + field(2, b"\x18" + bundles.varint(2**64 - 1)))
+    projection = field(5, field(1, b"num_proj") + field(2, b"\x18" + varint(2**64 - 1)))
     (tmp_path / "saved_model.pb").write_bytes(field(2, field(2, node(b"CudnnRNNV3", projection))))
     result = run("inspect", tmp_path)
     assert result.code == 1 and "num_proj must not be negative" in result.out
@@ -506,10 +505,6 @@ def test_every_field_is_printed_as_text(capsys):
     out = capsys.readouterr().out
     assert out.replace("\n", "").isprintable()
     assert all(f"x1b[{digit}m" in out for digit in range(1, 7))
-
-
-def field(number: int, content: bytes) -> bytes:
-    return bytes([number << 3 | 2]) + bundles.varint(len(content)) + content
 
 
 def node(op: bytes, *more: bytes) -> bytes:

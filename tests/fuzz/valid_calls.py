@@ -90,6 +90,18 @@ def _states(network: dict, dtype: str) -> dict:
     }
 
 
+def _eager(op: str, attributes: dict, tensors: dict, seed: int) -> dict:
+    """A call as it is drawn; op_draws.py takes some elsewhere, such as into graphs."""
+    return {
+        "op": op,
+        "mode": "eager",
+        "known": "all",
+        "attributes": attributes,
+        "tensors": tensors,
+        "seed": seed,
+    }
+
+
 def _forward_call(draw, op: str, network: dict, dtype: str, seed: int) -> dict:
     sizes = network["sizes"]
     tensors = {
@@ -112,14 +124,7 @@ def _forward_call(draw, op: str, network: dict, dtype: str, seed: int) -> dict:
         tensors["rng_seed"] = _numbers("int64", [2], values)
     if draw(st.booleans()):
         attributes["is_training"] = draw(st.booleans())
-    return {
-        "op": op,
-        "mode": "eager",
-        "known": "all",
-        "attributes": attributes,
-        "tensors": tensors,
-        "seed": seed,
-    }
+    return _eager(op, attributes, tensors, seed)
 
 
 def _backprop_call(draw, op: str, network: dict, dtype: str, seed: int) -> dict:
@@ -202,14 +207,7 @@ def _keras_to_params_call(draw, op: str, network: dict, dtype: str, seed: int) -
         }
         if draw(st.booleans()):
             attributes["num_biases"] = draw(st.integers(0, 1))
-    return {
-        "op": op,
-        "mode": "eager",
-        "known": "all",
-        "attributes": attributes,
-        "tensors": tensors,
-        "seed": seed,
-    }
+    return _eager(op, attributes, tensors, seed)
 
 
 def _params_call(draw, op: str, network: dict, dtype: str, seed: int) -> dict:
@@ -232,14 +230,7 @@ def _params_call(draw, op: str, network: dict, dtype: str, seed: int) -> dict:
             tensors[name] = [real(dtype, *([math.prod(s)] if flat else s)) for s in shapes]
     if counts and op not in (*calls.TO_CANONICAL_V2, *calls.TO_PARAMS_V2):
         counts = {"num_params": counts["num_params_weights"]}
-    return {
-        "op": op,
-        "mode": "eager",
-        "known": "all",
-        "attributes": attributes | counts,
-        "tensors": tensors,
-        "seed": seed,
-    }
+    return _eager(op, attributes | counts, tensors, seed)
 
 
 def valid_call(draw, op: str, dtype: str, seed: int) -> dict:

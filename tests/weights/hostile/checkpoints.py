@@ -7,24 +7,11 @@ from typing import Any
 import numpy as np
 
 from tests.weights.hostile.attack import MB, Attack, case, of_mapping
+from tests.weights.protobufs import field
 from tf_cudnn_rnn import weights
 
 GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 ATTRIBUTE = "/.ATTRIBUTES/VARIABLE_VALUE"
-
-
-def varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value >= 0x80:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*encoded, value])
-
-
-def field(number: int, content: bytes | int) -> bytes:
-    if isinstance(content, int):
-        return varint(number << 3) + varint(content)
-    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def node(children: dict[str, int], key: str = "") -> bytes:

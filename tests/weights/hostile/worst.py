@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from tests.weights.hostile import npz as npz_files
+from tests.weights.protobufs import field
 from tf_cudnn_rnn import weights
 from tf_cudnn_rnn._formats import params_header, runtime_file
 
@@ -28,22 +29,6 @@ def file(build: Callable[[pathlib.Path], pathlib.Path]) -> Callable:
 # ------------------------------------------------------------------------------------
 # Protocol buffers
 # ------------------------------------------------------------------------------------
-
-
-def _varint(value: int) -> bytes:
-    value &= 2**64 - 1
-    content = bytearray()
-    while value >= 0x80:
-        content.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*content, value])
-
-
-def field(number: int, value: int | str | bytes) -> bytes:
-    if isinstance(value, int):
-        return _varint(number << 3) + _varint(value)
-    value = value.encode() if isinstance(value, str) else value
-    return _varint(number << 3 | 2) + _varint(len(value)) + value
 
 
 def onnx(folder: pathlib.Path, parts: Iterable[bytes]) -> pathlib.Path:
