@@ -165,7 +165,7 @@ def build_info() -> BuildInfo:
 def instruction_set() -> str:
     """The instruction set that the kernels of this process use, for reports and logs.
 
-    It is the best one of this CPU that the environment variable TF_CUDNN_RNN_ISA allows. It is
+    It is the fastest one of this CPU that the environment variable TF_CUDNN_RNN_ISA allows. It is
     chosen when the first op runs or this function is first called, and stays.
 
     Returns:

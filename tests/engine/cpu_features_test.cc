@@ -36,6 +36,7 @@ bool Refuse() { return ++num_requests < 0; }
 // One that has everything.
 CpuFeatures Everything() {
   CpuFeatures cpu;
+  cpu.is_amd = true;
   cpu.leaf1_ecx = ~uint32_t{0};
   cpu.leaf7_ebx = ~uint32_t{0};
   cpu.leaf7_edx = ~uint32_t{0};
@@ -55,6 +56,7 @@ TEST(CpuFeaturesTest, ACpuThatSaysNothingIsTheBaseline) {
 
 TEST(CpuFeaturesTest, EachTakesWhatItNeedsAndNoMore) {
   CpuFeatures cpu;
+  cpu.is_amd = true;
   cpu.leaf1_ecx = kFma | kOsXsave | kAvx | kF16c;
   cpu.xcr0 = kXmm | kYmm;
   EXPECT_EQ(Chosen(cpu), "scalar");  // AVX alone
@@ -145,6 +147,20 @@ TEST(CpuFeaturesTest, TheSystemIsAskedForTileRegistersOnlyIfTheyWouldBeUsed) {
   EXPECT_EQ(num_requests, 1);
 }
 
+// Their products of bfloat16 take longer than those of floats.
+TEST(CpuFeaturesTest,
+     Bfloat16OfOtherMakesThanAmdIsUsedByNameOrInTileRegisters) {
+  CpuFeatures cpu = Everything();
+  cpu.is_amd = false;
+  EXPECT_EQ(Chosen(cpu), "avx512_amx");
+  EXPECT_EQ(Chosen(cpu, "avx512_bf16"), "avx512_bf16");
+  cpu.request_tile_registers = Refuse;
+  EXPECT_EQ(Chosen(cpu), "avx512");
+  EXPECT_EQ(Chosen(cpu, "avx512_amx"), "avx512");
+  EXPECT_EQ(Chosen(cpu, "avx512_bf16"), "avx512_bf16");
+  EXPECT_EQ(Chosen(cpu, "no such set"), "avx512");
+}
+
 TEST(CpuFeaturesTest, ALimitIsNoPromise) {
   CpuFeatures cpu = Everything();
   cpu.leaf7_ebx &= ~kAvx512f;
@@ -158,6 +174,7 @@ TEST(CpuFeaturesTest, ALimitIsNoPromise) {
 // What the compiler's library makes of the same facts.
 TEST(CpuFeaturesTest, AgreesWithTheCompilerOnThisMachine) {
   const CpuFeatures cpu = CpuFeatures::Here();
+  EXPECT_EQ(cpu.is_amd, __builtin_cpu_is("amd"));
   EXPECT_EQ(cpu.HasAvx2(), __builtin_cpu_supports("avx2") &&
                                __builtin_cpu_supports("fma") &&
                                __builtin_cpu_supports("f16c"));

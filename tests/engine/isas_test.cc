@@ -20,7 +20,7 @@ namespace {
 
 std::vector<std::string> IsasOfEngine() {
   return {
-#define RNN_ISA_ENTRY(isa, supported) #isa,
+#define RNN_ISA_ENTRY(isa, supported, is_faster) #isa,
 #include "kernels/engine/simd/isa.inc"
 #undef RNN_ISA_ENTRY
   };

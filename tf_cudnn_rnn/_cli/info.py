@@ -64,7 +64,7 @@ def _instruction_set() -> dict[str, str]:
     if wanted:
         reason = f"TF_CUDNN_RNN_ISA={wanted} allows no better one"
     else:
-        reason = "the best one that this CPU has and the library knows"
+        reason = "the fastest one of this CPU that the library knows"
     return {"name": name, "reason": reason}
 
 

@@ -44,6 +44,10 @@ CpuFeatures CpuFeatures::Here() {
   CpuFeatures cpu;
 #if defined(__x86_64__)
   uint32_t eax, ebx, ecx, edx;
+  if (__get_cpuid(0, &eax, &ebx, &ecx, &edx)) {
+    cpu.is_amd = ebx == signature_AMD_ebx && ecx == signature_AMD_ecx &&
+                 edx == signature_AMD_edx;
+  }
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx)) cpu.leaf1_ecx = ecx;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) {
     const uint32_t last_subleaf = eax;
@@ -87,6 +91,10 @@ bool CpuFeatures::HasAvx512() const {
 
 bool CpuFeatures::HasAvx512Bf16() const {
   return HasAvx512() && HasAll(leaf7_1_eax, kAvx512Bf16);
+}
+
+bool CpuFeatures::HasFastAvx512Bf16() const {
+  return HasAvx512Bf16() && is_amd;
 }
 
 bool CpuFeatures::HasAmx() const {

@@ -10,6 +10,7 @@ namespace rnn {
 // counts only if the system saves the registers that go with it: otherwise
 // their instructions are illegal, or lose values when threads take turns.
 struct CpuFeatures {
+  bool is_amd = false;  // who made it, by leaf 0 of CPUID
   // Words of CPUID; 0 if the CPU does not have that leaf.
   uint32_t leaf1_ecx = 0;
   uint32_t leaf7_ebx = 0;
@@ -27,6 +28,11 @@ struct CpuFeatures {
   bool HasAvx512() const;      // F, VL, DQ and BW
   bool HasAvx512Bf16() const;  // products of bfloat16
   bool HasAmx() const;         // with products of bfloat16; may ask the system
+
+  // Whether the products of HasAvx512Bf16() are faster than those of floats
+  // that bfloat16 is widened to: on Zen 4 and later. Intel's run at half the
+  // speed of floats (docs/decisions/bfloat16.md). Others are not known.
+  bool HasFastAvx512Bf16() const;
 };
 
 }  // namespace rnn

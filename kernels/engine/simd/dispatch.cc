@@ -12,14 +12,15 @@
 
 namespace rnn {
 
-#define RNN_ISA_ENTRY(isa, supported) extern const SimdTarget kSimdTarget_##isa;
+#define RNN_ISA_ENTRY(isa, supported, is_faster) \
+  extern const SimdTarget kSimdTarget_##isa;
 #include "kernels/engine/simd/isa.inc"
 #undef RNN_ISA_ENTRY
 
 int SupportedSimdTargets(const SimdTarget** targets, int capacity) {
   [[maybe_unused]] const CpuFeatures cpu = CpuFeatures::Here();
   int count = 0;
-#define RNN_ISA_ENTRY(isa, supported) \
+#define RNN_ISA_ENTRY(isa, supported, is_faster) \
   if ((supported) && count < capacity) targets[count++] = &kSimdTarget_##isa;
 #include "kernels/engine/simd/isa.inc"
 #undef RNN_ISA_ENTRY
@@ -27,7 +28,7 @@ int SupportedSimdTargets(const SimdTarget** targets, int capacity) {
 }
 
 bool IsSimdTargetName(const char* name) {
-#define RNN_ISA_ENTRY(isa, supported) \
+#define RNN_ISA_ENTRY(isa, supported, is_faster) \
   if (strcmp(name, #isa) == 0) return true;
 #include "kernels/engine/simd/isa.inc"
 #undef RNN_ISA_ENTRY
@@ -36,7 +37,7 @@ bool IsSimdTargetName(const char* name) {
 
 const char* SimdTargetNames() {
   static constexpr char kNames[] =
-#define RNN_ISA_ENTRY(isa, supported) ", " #isa
+#define RNN_ISA_ENTRY(isa, supported, is_faster) ", " #isa
 #include "kernels/engine/simd/isa.inc"
 #undef RNN_ISA_ENTRY
       ;
@@ -55,10 +56,16 @@ std::string SimdTargetVariableFault() {
 const SimdTarget& ChooseSimdTarget([[maybe_unused]] const CpuFeatures& cpu,
                                    const char* limit) {
   // Whoever takes the variable from a user says so if it names no target.
-  bool reached = limit == nullptr || !IsSimdTargetName(limit);
-#define RNN_ISA_ENTRY(isa, supported)            \
-  reached = reached || strcmp(limit, #isa) == 0; \
-  if (reached && (supported)) return kSimdTarget_##isa;
+  const bool is_limited = limit != nullptr && IsSimdTargetName(limit);
+  const auto is_named = [&](const char* name) {
+    return is_limited && strcmp(limit, name) == 0;
+  };
+  bool reached = !is_limited;
+#define RNN_ISA_ENTRY(isa, supported, is_faster)                   \
+  reached = reached || is_named(#isa);                             \
+  if (reached && (supported) && ((is_faster) || is_named(#isa))) { \
+    return kSimdTarget_##isa;                                      \
+  }
 #include "kernels/engine/simd/isa.inc"
 #undef RNN_ISA_ENTRY
   return kSimdTarget_scalar;  // isa.inc ends with it

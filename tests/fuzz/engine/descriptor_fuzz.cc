@@ -19,7 +19,7 @@
 
 namespace rnn {
 
-#define RNN_ISA_ENTRY(isa, supported) extern const SimdTarget kSimdTarget_##isa;
+#define RNN_ISA_ENTRY(isa, supported, is_faster) extern const SimdTarget kSimdTarget_##isa;
 #include "kernels/engine/simd/isa.inc"
 #undef RNN_ISA_ENTRY
 
@@ -29,7 +29,7 @@ namespace {
 __extension__ typedef __int128 Wide;
 
 const SimdTarget* const kAllTargets[] = {
-#define RNN_ISA_ENTRY(isa, supported) &kSimdTarget_##isa,
+#define RNN_ISA_ENTRY(isa, supported, is_faster) &kSimdTarget_##isa,
 #include "kernels/engine/simd/isa.inc"
 #undef RNN_ISA_ENTRY
 };
