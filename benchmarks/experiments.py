@@ -115,7 +115,8 @@ def _streaming(_) -> list[Row]:
     ]
     empty = Side("empty_call", drivers.EMPTY_CALL)
     streams = (Side("stream", "own_stream"), Side("stream_from_c", "own_stream_c"))
-    sides = (OP, Side("op_from_c", "own_c"), *streams, empty, KERAS, TORCH, ONNX)
+    eager = (Side("eager", "own_eager"), Side("eager_built_in", "built_in_eager"))
+    sides = (OP, *eager, Side("op_from_c", "own_c"), *streams, empty, KERAS, TORCH, ONNX)
     return _rows("streaming", some, sides, (INFERENCE,))
 
 
@@ -149,7 +150,7 @@ def _sweep(_) -> list[Row]:
     rows = []
     for case in cases.random_cases(200):
         projects = case.output_size != case.num_units
-        sides = (OP, TORCH) if projects else (OP, LAYER, KERAS, TORCH)
+        sides = (OP, TORCH) if projects else (OP, LAYER, KERAS, TORCH, ONNX)
         rows += _rows("sweep", [case], sides)
     return rows
 

@@ -72,6 +72,7 @@ def stamp(threads: int, groups: list[str]) -> dict[str, str]:
         "groups": ", ".join(groups),
         "cpu": _machine.cpu_name(),
         "isa": " ".join(isa_flags()),
+        "instruction_set": tf_cudnn_rnn.instruction_set(),
         "cpus": str(num_cpus()),
         "threads": str(threads),
         "caches": ", ".join(f"{level}={size}" for level, size in caches().items()),

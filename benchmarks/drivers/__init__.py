@@ -27,6 +27,10 @@ EMPTY_CALL = "empty_call"
 
 DRIVERS = {
     "own_op": Entry("op", LIBRARY, "benchmarks.drivers.own", "Op"),
+    "own_eager": Entry("op, eager", LIBRARY, "benchmarks.drivers.own", "EagerOp"),
+    "built_in_eager": Entry(
+        "built-in op, eager", LIBRARY, "benchmarks.drivers.own", "EagerBuiltInOp"
+    ),
     "own_layer": Entry("drop-in layer", LIBRARY, "benchmarks.drivers.keras_layers", "DropIn"),
     "own_halves": Entry(
         "two drop-in layers", LIBRARY, "benchmarks.drivers.keras_layers", "DropInHalves"

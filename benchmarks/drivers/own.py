@@ -1,4 +1,4 @@
-"""This library's op: in a tf.function, and in SavedModels; and a tf.function without it."""
+"""This library's op: in a tf.function, eager, in SavedModels; and a tf.function without it."""
 
 import tempfile
 
@@ -63,6 +63,33 @@ class Op(Driver):
             return named
 
         return Step(lambda: step(*tensors), as_arrays)
+
+
+class EagerOp(Driver):
+    """tf_cudnn_rnn.raw_ops.CudnnRNNV3, called without a tf.function."""
+
+    op = staticmethod(tf_cudnn_rnn.raw_ops.CudnnRNNV3)
+
+    def __init__(self, threads: int):
+        tensorflow.set_threads(threads)
+
+    def build(self, case: Case, pass_: str, dtype: str) -> Step:
+        if pass_ != cases.INFERENCE:
+            raise Unsupported("what is measured is the call")
+        arrays = cases.arrays_of(case)
+        lengths = tf.constant(arrays.lengths)
+        tensors = _tensors(case, arrays, dtype)
+
+        def call():
+            return _call(self.op, case, False, lengths, *tensors)
+
+        return Step(call, lambda results: {"y": tensorflow.to_array(results[0])})
+
+
+class EagerBuiltInOp(EagerOp):
+    """tf.raw_ops.CudnnRNNV3, likewise, by this library's kernel."""
+
+    op = staticmethod(tf.raw_ops.CudnnRNNV3)
 
 
 class EmptyCall(Driver):

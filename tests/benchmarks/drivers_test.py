@@ -18,6 +18,8 @@ CASES = {case.name: case for case in check.check_cases()}
 SOME = ("lstm", "gru_both_ways_ragged", "relu", "lstm_stack")
 TRIED = {
     "own_layer": SOME,
+    "own_eager": ("lstm_ragged",),
+    "built_in_eager": ("lstm_ragged",),
     "keras_function": SOME,
     "keras_xla": ("lstm",),
     "keras_eager": ("gru_both_ways_ragged",),
@@ -33,7 +35,7 @@ TRIED = {
     "onnxruntime": tuple(name for name in CASES if "projection" not in name),
 }
 INFER_ONLY = (
-    *("own_saved", "own_saved_training", "own_c", "onnxruntime"),
+    *("own_eager", "built_in_eager", "own_saved", "own_saved_training", "own_c", "onnxruntime"),
     *("own_runtime", "own_stream", "own_stream_c"),
 )
 

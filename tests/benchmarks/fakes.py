@@ -16,6 +16,7 @@ PREAMBLE = {
     "date": "2026-01-02 03:04 UTC",
     "cpu": "A processor",
     "isa": "avx2 avx512_bf16 avx512f fma",
+    "instruction_set": "avx512_bf16",
     "threads": "2",
     "caches": "l1=32768, l2=1048576, l3 (shared)=33554432",
     "tf_cudnn_rnn": "0.1.0, commit 0123456789ab",
