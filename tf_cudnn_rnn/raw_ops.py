@@ -31,6 +31,7 @@ vectors. W, R, bW, bR are a gate's input kernel, recurrent kernel and two biases
                        h' = (1 - z) * n + z * h
 """
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -65,7 +66,7 @@ __all__ = [
 ]
 
 
-def _rng_seed(seed: int, seed2: int) -> list[int]:
+def _rng_seed(seed: int, seed2: int) -> TensorLike:
     """Returns the `rng_seed` of TensorFlow's two seed attributes.
 
     A built-in op with these attributes uses the same mask in its first call. The
@@ -76,7 +77,15 @@ def _rng_seed(seed: int, seed2: int) -> list[int]:
         if not -(2**31) <= integer(name, value) < 2**31:
             raise ValueError(f"`{name}` must fit in an int32; got {value}.")
     # As Python's integers are signed and unbounded, so is this; it fits in an int64.
-    return [(integer("seed", seed) << 32) | integer("seed2", seed2), 0]
+    key = (integer("seed", seed) << 32) | integer("seed2", seed2)
+    # A graph has it as a constant, of which no tensor from outside would be one.
+    return _eager_rng_seed(key) if tf.executing_eagerly() else [key, 0]
+
+
+@functools.lru_cache(maxsize=16)
+def _eager_rng_seed(key: int) -> tf.Tensor:
+    """A tensor that is at hand: TensorFlow's fast way for eager ops takes no list in its place."""
+    return tf.constant([key, 0], tf.int64)
 
 
 _INT64 = np.dtype(np.int64)
@@ -125,12 +134,14 @@ def _check_lengths(dtype: np.dtype, lengths: Sequence[int]) -> None:
 
 
 def _dropout(dropout: float) -> float:
-    """Returns it; the op checks the rest."""
-    if isinstance(dropout, int) and not -(2**63) <= dropout < 2**63:
+    """Returns it as TensorFlow's fast way for eager ops takes it; the op checks the rest."""
+    if not isinstance(dropout, int):
+        return dropout
+    if not -(2**63) <= dropout < 2**63:
         raise ValueError(
             f"`dropout` must be in [0, 1]; got an integer of {dropout.bit_length()} bits."
         )
-    return dropout
+    return float(dropout)
 
 
 def CudnnRNNV3(

@@ -17,6 +17,7 @@ from tf_cudnn_rnn import raw_ops
 from tf_cudnn_rnn._types import RnnMode
 from tf_cudnn_rnn.keras import _graphs, _masks, _onnx_nodes, _warnings
 from tf_cudnn_rnn.keras._packing import pack
+from tf_cudnn_rnn.keras._shapes import full_lengths
 
 try:
     from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext as _is_for_xla
@@ -122,8 +123,8 @@ def _run_op(
     bias = None if cell.bias is None else value(cell.bias)
     arguments = dict(
         input=sequences,
-        input_h=states[0][:, None],  # [B, 1, H]
-        input_c=states[1][:, None] if rnn_mode == "lstm" else tf.zeros([], dtype),
+        input_h=tf.expand_dims(states[0], 1),  # [B, 1, H]
+        input_c=tf.expand_dims(states[1], 1) if rnn_mode == "lstm" else tf.zeros([], dtype),
         sequence_lengths=lengths,
         rnn_mode=rnn_mode,
         time_major=False,
@@ -157,7 +158,7 @@ def _run_op(
     output = result.output
     output.set_shape([*sequences.shape[:2], layer.units])
     finals = [result.output_h, result.output_c] if rnn_mode == "lstm" else [result.output_h]
-    return output, [final[:, 0] for final in finals]
+    return output, [tf.squeeze(final, 1) for final in finals]
 
 
 def _gpu_problems(layer: keras.layers.RNN, mask: Any) -> list[str]:
@@ -218,7 +219,7 @@ def _fused(
             onnx = onnx._replace(reverse=layer.go_backwards, all_steps=True)
         elif layer.go_backwards:
             sequences = tf.reverse(sequences, [1])
-        lengths = tf.fill([tf.shape(sequences)[0]], tf.shape(sequences)[1])
+        lengths = full_lengths(sequences, batch_axis=0)
         outputs, states = _run_op(layer, rnn_mode, sequences, states, lengths, training, onnx)
         if onnx is not None and onnx.reverse:
             outputs = tf.reverse(outputs, [1])
@@ -239,7 +240,7 @@ def _fused(
         if layer.return_sequences:
             outputs = compaction.expand(outputs, layer.zero_output_for_mask)
     if not layer.return_sequences:
-        outputs = last_output[:, None]  # what Keras' loop gives; nobody reads it
+        outputs = tf.expand_dims(last_output, 1)  # what Keras' loop gives; nobody reads it
     return last_output, outputs, states
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tf_cudnn_rnn import raw_ops
 from tf_cudnn_rnn._layout import DIRECTIONS, Layout
 from tf_cudnn_rnn.keras import _graphs, _onnx_nodes
-from tf_cudnn_rnn.keras._shapes import swap
+from tf_cudnn_rnn.keras._shapes import full_lengths, swap
 
 
 def run(
@@ -44,8 +44,7 @@ def run(
     """
     has_lengths = lengths is not None
     if lengths is None:
-        batch, time = (1, 0) if inputs_time_major else (0, 1)
-        lengths = tf.fill([tf.shape(inputs)[batch]], tf.shape(inputs)[time])
+        lengths = full_lengths(inputs, batch_axis=1 if inputs_time_major else 0)
     options: dict[str, Any] = {
         "rnn_mode": layout.rnn_mode,
         "direction": layout.direction,

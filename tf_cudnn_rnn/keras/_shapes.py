@@ -80,3 +80,17 @@ class Shapes:
 def swap(tensor: tf.Tensor) -> tf.Tensor:
     """Exchanges the first two axes."""
     return tf.transpose(tensor, [1, 0, *range(2, tensor.shape.rank)])
+
+
+def full_lengths(sequences: tf.Tensor, batch_axis: int) -> tf.Tensor:
+    """The lengths, int32 [B], of rows that have all steps: [B, T, I], or [T, B, I] with axis 1.
+
+    What is known of the shape is not asked of the tensor, for in eager mode each op is a call.
+    """
+    known = sequences.shape
+    shape = None if known[0] is not None and known[1] is not None else tf.shape(sequences)
+    batch, steps = (
+        known[axis] if known[axis] is not None else shape[axis]
+        for axis in (batch_axis, 1 - batch_axis)
+    )
+    return tf.fill([batch], steps)
