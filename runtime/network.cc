@@ -7,9 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "kernels/engine/threads/executor.h"
-#include "kernels/engine/threads/team.h"
-
 namespace rnn_runtime {
 
 using ::rnn::BFloat16;
@@ -87,14 +84,16 @@ Status Network::Create(const RnnDescriptor& descriptor, ElementType type,
 
 int64_t Network::element_bytes() const { return rnn::ElementBytes(type_); }
 
-Status Network::Plan(const Sequences& sequences, ForwardPlan* plan) const {
+Status Network::Plan(const Sequences& sequences, bool has_crew,
+                     ForwardPlan* plan) const {
   rnn::CallDescription call;
   call.descriptor = descriptor_;
   call.sequences = &sequences;
   call.element_type = type_;
   call.weights_are_prepared = true;
-  return ForwardPlan::Create(call, /*has_reserve=*/false,
-                             rnn::Machine::Here(num_threads_), plan);
+  rnn::Machine machine = rnn::Machine::Here(num_threads_);
+  machine.has_crew = has_crew;
+  return ForwardPlan::Create(call, /*has_reserve=*/false, machine, plan);
 }
 
 Status Network::Run(const CallData& call) const {
@@ -105,7 +104,7 @@ Status Network::Run(const CallData& call) const {
     return s;
   }
   ForwardPlan plan;
-  if (Status s = Plan(sequences, &plan); !s.ok()) return s;
+  if (Status s = Plan(sequences, /*has_crew=*/false, &plan); !s.ok()) return s;
   const int64_t h_bytes = call.batch * h_size() * element_bytes();
   const int64_t c_bytes = call.batch * c_size() * element_bytes();
   SpareStates spare(plan.scratch_bytes);
@@ -121,8 +120,18 @@ Status Network::Run(const CallData& call) const {
   if (c0 >= 0) whole.c0 = std::memset(memory + c0, 0, c_bytes);
   if (h_n >= 0) whole.h_n = memory + h_n;
   if (c_n >= 0) whole.c_n = memory + c_n;
-  Run(plan, PreparedWeights(plan), whole, memory);
+  rnn::Team team = MakeTeam();
+  Run(plan, PreparedWeights(plan), whole, memory, team);
   return Status();
+}
+
+rnn::Team Network::MakeTeam(rnn::Team::Crew* crew) const {
+  return rnn::Team(
+      num_threads_,
+      [this](std::function<void()> work) {
+        helpers_->Schedule(std::move(work));
+      },
+      limit_, crew);
 }
 
 const void* Network::PreparedWeights(const ForwardPlan& plan) const {
@@ -165,15 +174,18 @@ AlignedMemory Network::Prepare(const ForwardPlan& plan) const {
 }
 
 void Network::Run(const ForwardPlan& plan, const void* prepared_weights,
-                  const CallData& call, void* scratch) const {
+                  const CallData& call, void* scratch,
+                  rnn::Executor& executor) const {
   WithElement([&](auto element) {
-    RunElements<decltype(element)>(plan, prepared_weights, call, scratch);
+    RunElements<decltype(element)>(plan, prepared_weights, call, scratch,
+                                   executor);
   });
 }
 
 template <typename Element>
 void Network::RunElements(const ForwardPlan& plan, const void* prepared_weights,
-                          const CallData& call, void* scratch) const {
+                          const CallData& call, void* scratch,
+                          rnn::Executor& executor) const {
   const RnnDescriptor& d = descriptor_;
   const auto sequence_strides = [&](int64_t features) {
     return rnn::Strides::Of(call.time_major, call.steps, call.batch, features);
@@ -198,18 +210,7 @@ void Network::RunElements(const ForwardPlan& plan, const void* prepared_weights,
   arguments.h_strides = state_strides(d.output_size());
   arguments.c_strides = state_strides(d.hidden_size);
   arguments.layout = {call.time_major, /*states_outer_major=*/true};
-  if (plan.works_alone()) {
-    rnn::SerialExecutor alone;
-    rnn::Forward(plan, arguments, scratch, alone);
-    return;
-  }
-  rnn::Team team(
-      num_threads_,
-      [this](std::function<void()> work) {
-        helpers_->Schedule(std::move(work));
-      },
-      limit_);
-  rnn::Forward(plan, arguments, scratch, team);
+  rnn::Forward(plan, arguments, scratch, executor);
 }
 
 }  // namespace rnn_runtime

@@ -8,6 +8,8 @@
 #include <mutex>
 
 #include "kernels/engine/engine.h"
+#include "kernels/engine/threads/executor.h"
+#include "kernels/engine/threads/team.h"
 #include "kernels/engine/threads/thread_limit.h"
 #include "kernels/memory/scratch_pool.h"
 #include "network/descriptor.h"
@@ -60,15 +62,17 @@ class Network {
   rnn::Status Run(const CallData& call) const;
 
   // For those who plan once for many calls: the plan of such sequences, which
-  // must outlive it, ...
-  rnn::Status Plan(const rnn::Sequences& sequences,
+  // must outlive it, for calls that may have a crew, ...
+  rnn::Status Plan(const rnn::Sequences& sequences, bool has_crew,
                    rnn::ForwardPlan* plan) const;
   // ... the network's weights prepared for it, ...
   const void* PreparedWeights(const rnn::ForwardPlan& plan) const;
   // ... and a call with both, and plan.scratch_bytes of memory. All pointers
   // are set, but for c0 and c_n where there is no LSTM.
   void Run(const rnn::ForwardPlan& plan, const void* prepared_weights,
-           const CallData& call, void* scratch) const;
+           const CallData& call, void* scratch, rnn::Executor& executor) const;
+  // The network's threads for a call, which work alone if the plan does.
+  rnn::Team MakeTeam(rnn::Team::Crew* crew = nullptr) const;
 
  private:
   Network() = default;
@@ -85,7 +89,8 @@ class Network {
   void WithElement(Use use) const;
   template <typename Element>
   void RunElements(const rnn::ForwardPlan& plan, const void* prepared_weights,
-                   const CallData& call, void* scratch) const;
+                   const CallData& call, void* scratch,
+                   rnn::Executor& executor) const;
 
   rnn::RnnDescriptor descriptor_;
   rnn::ElementType type_ = rnn::ElementType::kFloat;

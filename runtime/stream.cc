@@ -1,9 +1,13 @@
 #include "runtime/stream.h"
 
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <utility>
+
+#include "kernels/engine/threads/executor.h"
+#include "kernels/engine/thresholds.h"
 
 namespace rnn_runtime {
 
@@ -24,8 +28,12 @@ Status Stream::Create(const Network& network, int64_t batch,
       !s.ok()) {
     return s;
   }
-  if (Status s = network.Plan(made->sequences_, &made->plan_); !s.ok()) {
-    return s;
+  for (const bool has_crew : {false, true}) {
+    if (Status s = network.Plan(made->sequences_, has_crew, &made->plan_);
+        !s.ok()) {
+      return s;
+    }
+    if (!has_crew) made->always_calls_helpers_ = !made->plan_.works_alone();
   }
   made->prepared_weights_ = network.PreparedWeights(made->plan_);
   made->scratch_ = AlignedMemory(made->plan_.scratch_bytes);
@@ -50,8 +58,22 @@ void Stream::Step(const void* x, void* y) {
   call.y = y;
   call.h_n = after.h.data();
   call.c_n = after.c.data();
-  network_.Run(plan_, prepared_weights_, call, scratch_.data());
+  if (CallsHelpers()) {
+    rnn::Team team = network_.MakeTeam(&crew_);
+    network_.Run(plan_, prepared_weights_, call, scratch_.data(), team);
+  } else {
+    rnn::SerialExecutor alone;
+    network_.Run(plan_, prepared_weights_, call, scratch_.data(), alone);
+  }
+  if (!plan_.works_alone()) last_step_end_ = std::chrono::steady_clock::now();
   now_ = 1 - now_;
+}
+
+bool Stream::CallsHelpers() const {
+  if (plan_.works_alone()) return false;
+  return always_calls_helpers_ ||
+         std::chrono::steady_clock::now() - last_step_end_ <
+             std::chrono::microseconds(rnn::speed::kSoonMicroseconds);
 }
 
 void Stream::Reset() {

@@ -10,6 +10,7 @@
 //
 //   [calls]     make bench CASES=sweep, and the rows of `gate` that it concerns
 //   [bfloat16]  make bench CASES=bfloat16
+//   [streams]   make bench CASES=streaming
 //   [engine]    bazel run //benchmarks:engine_benchmark --
 //                   --cases=PATH --benchmark_filter='^Engine/NAME/'
 //               PATH is the path from the root of a list like cases.csv, with
@@ -102,6 +103,12 @@ inline constexpr int64_t kMinTaskWork = int64_t{1} << 18;
 inline constexpr int kTasksPerThread = 4;
 // What is less, some 50 microseconds, is done before helpers have come. [calls]
 inline constexpr double kMinTeamWork = 4e6;
+// The same of helpers who wait for the next step of a stream. They are called
+// if it comes so soon after the one before, in microseconds: else they would
+// sleep again before the next, and waking them costs more than they do.
+// [streams]
+inline constexpr double kMinCrewWork = 1e6;
+inline constexpr int kSoonMicroseconds = 100;
 
 // What other work costs, in floating-point operations: moving an element from
 // one buffer to another, the elementwise work of a step per hidden unit, and

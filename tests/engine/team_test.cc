@@ -107,7 +107,6 @@ TEST(TeamTest, FinishesIfWorkIsRunAtOnce) {
   EXPECT_EQ(num_calls, 3 * kRounds);
 }
 
-// Another caller comes while the team has all the threads there are.
 // What calling a helper takes may be more memory than there is.
 TEST(TeamTest, FinishesWithoutHelpersWhoCannotBeCalled) {
   ThreadPool pool(2);
@@ -127,6 +126,7 @@ TEST(TeamTest, FinishesWithoutHelpersWhoCannotBeCalled) {
   while (limit->count() > 0) std::this_thread::yield();  // all are gone
 }
 
+// Another caller comes while the team has all the threads there are.
 TEST(TeamTest, HelpersMakeWayForCallers) {
   ThreadPool pool(1);
   auto limit = std::make_shared<ThreadLimit>(2);
@@ -212,6 +212,98 @@ TEST(TeamTest, IdleHelpersLeaveAndAreRecruitedAgain) {
   EXPECT_TRUE(is_free);
   ExpectRunsEachTaskOnce(team, 2);
   EXPECT_EQ(pool.num_scheduled(), 3);
+}
+
+std::chrono::steady_clock::time_point In60Seconds() {
+  return std::chrono::steady_clock::now() + std::chrono::seconds(60);
+}
+
+// Whether a helper has run a task of a new team with this crew.
+bool AHelperTakesPart(ThreadPool& pool, std::shared_ptr<ThreadLimit> limit,
+                      Team::Crew* crew) {
+  Team team(2, pool.AsSchedule(), std::move(limit), crew);
+  std::atomic<bool> is_there{false};
+  const auto caller = std::this_thread::get_id();
+  team.Run(8, Order::kAscending, [&](int) {
+    if (std::this_thread::get_id() != caller) is_there = true;
+    for (int i = 0; i < 100 && !is_there; ++i) std::this_thread::yield();
+  });
+  return is_there;
+}
+
+TEST(TeamTest, TheNextTeamFindsTheCrewAtHand) {
+  ThreadPool pool(1);
+  const auto limit = std::make_shared<ThreadLimit>(2);
+  Team::Crew crew;
+  bool found = false;
+  // A busy machine may keep the next team waiting until the helper has left.
+  for (const auto deadline = In60Seconds();
+       !found && std::chrono::steady_clock::now() < deadline;) {
+    while (!AHelperTakesPart(pool, limit, &crew)) {
+    }
+    const int num_scheduled = pool.num_scheduled();
+    found = AHelperTakesPart(pool, limit, &crew) &&
+            pool.num_scheduled() == num_scheduled;
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST(TeamTest, AnIdleCrewLeaves) {
+  ThreadPool pool(1);
+  const auto limit = std::make_shared<ThreadLimit>(2);
+  Team::Crew crew;
+  for (int round = 0; round < 3; ++round) {
+    while (!AHelperTakesPart(pool, limit, &crew)) {
+    }
+    for (const auto deadline = In60Seconds();
+         limit->count() > 0 && std::chrono::steady_clock::now() < deadline;) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(limit->count(), 0);
+  }
+}
+
+TEST(TeamTest, ACrewMayGoBeforeItsHelpersCome) {
+  std::vector<std::function<void()>> helpers;
+  const auto limit = std::make_shared<ThreadLimit>(3);
+  {
+    Team::Crew crew;
+    for (int call = 0; call < 3; ++call) {
+      Team team(
+          3, [&](std::function<void()> help) { helpers.push_back(help); },
+          limit, &crew);
+      ExpectRunsEachTaskOnce(team, 9);
+    }
+    EXPECT_EQ(helpers.size(), 2);  // nobody is asked twice
+  }
+  EXPECT_EQ(limit->count(), 2);
+  std::thread([&] {
+    for (const auto& help : helpers) help();
+  }).join();
+  EXPECT_EQ(limit->count(), 0);
+}
+
+TEST(TeamTest, CrewsMakeWayForEachOther) {
+  constexpr int kCallers = 4;
+  ThreadPool pool(kCallers);
+  const auto limit = std::make_shared<ThreadLimit>(2);
+  std::vector<std::thread> callers;
+  for (int i = 0; i < kCallers; ++i) {
+    callers.emplace_back([&] {
+      Team::Crew crew;
+      for (int call = 0; call < 300; ++call) {
+        Team team(2, pool.AsSchedule(), limit, &crew);
+        ExpectRunsEachTaskOnce(team, 7);
+        ExpectRunsEachTaskOnce(team, 7, Order::kDescending);
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  for (const auto deadline = In60Seconds();
+       limit->count() > 0 && std::chrono::steady_clock::now() < deadline;) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(limit->count(), 0);
 }
 
 TEST(TeamTest, TasksSeeWhatEarlierOnesWrote) {

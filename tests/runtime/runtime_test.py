@@ -162,6 +162,37 @@ def test_many_threads_call_one_network():
             np.testing.assert_array_equal(y, expected)
 
 
+# So large that helpers wait from one step to the next, and so large that they are called whenever.
+@pytest.mark.parametrize("num_units", [256, 512])
+def test_many_threads_stream_through_one_network(num_units):
+    config = judge.Config("lstm", 1, num_units, num_units, time_major=False)
+    case = running.random_case(5, config, 20, 1, np.float32)
+    alone = network_of(case).stream()
+    expected = [alone.step(x) for x in case.x[0]]
+    network = network_of(case, num_threads=2)
+
+    def run(_) -> list[np.ndarray]:
+        stream = network.stream()
+        for _ in range(20):
+            stream.reset()
+            outputs = [stream.step(x) for x in case.x[0]]
+        return outputs
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for outputs in pool.map(run, range(8)):
+            np.testing.assert_array_equal(outputs, expected)
+
+
+def test_a_stream_goes_from_thread_to_thread():
+    config = judge.Config("lstm", 1, 256, 256, time_major=False)
+    case = running.random_case(5, config, 40, 1, np.float32)
+    alone = network_of(case).stream()
+    stream = network_of(case, num_threads=2).stream()
+    for x in case.x[0]:
+        with concurrent.futures.ThreadPoolExecutor(1) as other:
+            np.testing.assert_array_equal(other.submit(stream.step, x).result(), alone.step(x))
+
+
 def test_nothing_is_computed_of_nothing():
     case = small_case("lstm", time_major=False)
     network = network_of(case)

@@ -24,7 +24,9 @@ Choices::Choices(const CallDescription& call, const KernelShape& kernels,
 // ---- Threads ----------------------------------------------------------------
 
 int Choices::NumThreads(double work) const {
-  return work < speed::kMinTeamWork ? 1 : machine_.num_threads;
+  const double min_work =
+      machine_.has_crew ? speed::kMinCrewWork : speed::kMinTeamWork;
+  return work < min_work ? 1 : machine_.num_threads;
 }
 
 bool Choices::RunsDirectionsTogether(int num_threads) const {

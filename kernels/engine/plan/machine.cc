@@ -14,7 +14,10 @@ int64_t CoreCacheBytes() {
 }
 
 Machine Machine::Here(int num_threads) {
-  return {num_threads, CoreCacheBytes()};
+  Machine machine;
+  machine.num_threads = num_threads;
+  machine.core_cache_bytes = CoreCacheBytes();
+  return machine;
 }
 
 }  // namespace rnn

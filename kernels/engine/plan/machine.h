@@ -9,6 +9,8 @@ namespace rnn {
 struct Machine {
   int num_threads = 1;           // that a call may have
   int64_t core_cache_bytes = 0;  // of the second level, which a core has alone
+  // Whether the other threads wait for calls, as a crew does (threads/team.h).
+  bool has_crew = false;
 
   // This one.
   static Machine Here(int num_threads);

@@ -87,10 +87,10 @@ class Team::Job {
     limit_->Remove();
   }
 
-  // All that a helper does.
-  void Help() {
+  // All that a helper does whom `caller` asked.
+  void Help(std::thread::id caller) {
     // A pool that is full may run what it is given at once, on the caller.
-    const bool is_other_thread = std::this_thread::get_id() != caller_;
+    const bool is_other_thread = std::this_thread::get_id() != caller;
     const bool is_recalled = is_other_thread && HelpUntilIdle();
     num_recruited_.fetch_sub(1, std::memory_order_release);
     if (!is_recalled) limit_->Remove();
@@ -189,7 +189,6 @@ class Team::Job {
     return is_recalled;
   }
 
-  const std::thread::id caller_ = std::this_thread::get_id();
   const std::shared_ptr<ThreadLimit> limit_;
   alignas(kCacheLine) std::atomic<uint32_t> generation_{0};
   const FunctionRef<void(int)>* task_ = nullptr;
@@ -200,11 +199,16 @@ class Team::Job {
   std::vector<Share> shares_;
 };
 
+Team::Crew::~Crew() {
+  if (job_) job_->Dismiss();
+}
+
 Team::Team(int num_threads, Schedule schedule,
-           std::shared_ptr<ThreadLimit> limit)
+           std::shared_ptr<ThreadLimit> limit, Crew* crew)
     : num_threads_(num_threads),
       schedule_(std::move(schedule)),
-      limit_(std::move(limit)) {
+      limit_(std::move(limit)),
+      crew_(crew != nullptr ? *crew : own_crew_) {
   limit_->Add();
 }
 
@@ -212,10 +216,7 @@ Team::Team(int num_threads, Schedule schedule)
     : Team(num_threads, std::move(schedule),
            std::make_shared<ThreadLimit>(num_threads)) {}
 
-Team::~Team() {
-  limit_->Remove();
-  if (job_) job_->Dismiss();
-}
+Team::~Team() { limit_->Remove(); }
 
 void Team::Run(int num_tasks, Order order, FunctionRef<void(int)> task) {
   if (num_threads_ <= 1 || num_tasks <= 1) {
@@ -223,25 +224,27 @@ void Team::Run(int num_tasks, Order order, FunctionRef<void(int)> task) {
     return;
   }
   Recruit();
-  if (!job_) {
+  if (!crew_.job_) {
     SerialExecutor().Run(num_tasks, order, task);
     return;
   }
-  job_->Run(num_tasks, order, task);
+  crew_.job_->Run(num_tasks, order, task);
 }
 
 void Team::Recruit() {
+  std::shared_ptr<Job>& job = crew_.job_;
   try {
-    if (!job_) job_ = std::make_shared<Job>(num_threads_, limit_);
+    if (!job) job = std::make_shared<Job>(num_threads_, limit_);
   } catch (const std::bad_alloc&) {
     return;
   }
   // As often as there are places: one that came may be gone already.
-  for (int i = 1; i < num_threads_ && job_->TryRecruit(); ++i) {
+  for (int i = 1; i < num_threads_ && job->TryRecruit(); ++i) {
     try {
-      schedule_([job = job_] { job->Help(); });
+      schedule_(
+          [job, caller = std::this_thread::get_id()] { job->Help(caller); });
     } catch (const std::bad_alloc&) {
-      job_->Unrecruit();
+      job->Unrecruit();
       return;
     }
   }

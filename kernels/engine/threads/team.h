@@ -20,20 +20,40 @@ namespace rnn {
 // as many tasks to the same one as before, as long as the team stays the same:
 // what a thread has in its cache it works on again.
 class Team : public Executor {
+  class Job;
+
  public:
   // Has `work` run exactly once, perhaps late: on some other thread, or, as a
   // pool does whose queue is full, at once on this one. Where memory runs out,
   // it may throw std::bad_alloc instead, and the team does without a helper.
   using Schedule = std::function<void(std::function<void()> work)>;
 
+  // Helpers who stay when a team goes: the next one that has this crew finds
+  // them at hand, until they have waited for about a millisecond. They count as
+  // threads meanwhile. Of one team at a time; all have as many threads and the
+  // same limit.
+  class Crew {
+   public:
+    Crew() = default;
+    ~Crew();
+    Crew(const Crew&) = delete;
+    Crew& operator=(const Crew&) = delete;
+
+   private:
+    friend class Team;
+    std::shared_ptr<Job> job_;  // made when first needed, if memory allows
+  };
+
   // `num_threads` includes the calling one, which must be the only one to call
   // Run(), and counts from now on whatever `limit` says. Helpers keep to it:
   // where teams share a limit, one that comes later gets its caller's place
   // from another's helper, who leaves after the task that it is at.
-  Team(int num_threads, Schedule schedule, std::shared_ptr<ThreadLimit> limit);
+  // `crew` is nullptr, or must outlive the team.
+  Team(int num_threads, Schedule schedule, std::shared_ptr<ThreadLimit> limit,
+       Crew* crew = nullptr);
   // With all its threads, whatever others do.
   Team(int num_threads, Schedule schedule);
-  // Dismisses the team; threads that come later find nothing to do.
+  // Dismisses helpers but a crew's; threads that come later find nothing to do.
   ~Team() override;
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -42,14 +62,13 @@ class Team : public Executor {
   void Run(int num_tasks, Order order, FunctionRef<void(int)> task) override;
 
  private:
-  class Job;
-
   void Recruit();
 
   const int num_threads_;
   const Schedule schedule_;
   const std::shared_ptr<ThreadLimit> limit_;
-  std::shared_ptr<Job> job_;  // made when first needed, if memory allows
+  Crew own_crew_;
+  Crew& crew_;
 };
 
 }  // namespace rnn
