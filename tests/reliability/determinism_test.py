@@ -1,8 +1,12 @@
 """The same call gives the same bits, and rows have nothing to do with each other."""
 
+import contextlib
 import dataclasses
 import json
+import os
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -14,7 +18,20 @@ from tests.reliability import determinism
 _POOLS = (1, 2, 3, 4, 8, 128)
 
 
-def test_processes_and_pools_of_any_size_have_the_same_bits():
+@contextlib.contextmanager
+def _other_work():
+    """Twice as many processes as CPUs that only take time."""
+    command = [sys.executable, "-c", "while True: pass"]
+    processes = [subprocess.Popen(command) for _ in range(2 * len(os.sched_getaffinity(0)))]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_processes_and_pools_of_any_size_have_the_same_bits_also_under_load():
     # One is no fork, or both would have the addresses and the hash seeds of the same parent.
     in_one_process = json.loads(
         subprocesses.run_code(
@@ -22,15 +39,16 @@ def test_processes_and_pools_of_any_size_have_the_same_bits():
             environment={"TF_NUM_INTRAOP_THREADS": "3"},
         )
     )
-    result = subprocesses.result_of(
-        subprocesses.code_of(determinism.print_digests_of_pools, _POOLS),
-        {
-            "TF_NUM_INTRAOP_THREADS": "1",
-            "TF_OVERRIDE_GLOBAL_THREADPOOL": "1",
-            "TF_CUDNN_RNN_LOG": "plan",
-        },
-        prepared=True,
-    )
+    with _other_work():
+        result = subprocesses.result_of(
+            subprocesses.code_of(determinism.print_digests_of_pools, _POOLS),
+            {
+                "TF_NUM_INTRAOP_THREADS": "1",
+                "TF_OVERRIDE_GLOBAL_THREADPOOL": "1",
+                "TF_CUDNN_RNN_LOG": "plan",
+            },
+            prepared=True,
+        )
     assert result.returncode == 0, result.stderr
     in_another, of_pools = json.loads(result.stdout)
     assert in_another == in_one_process

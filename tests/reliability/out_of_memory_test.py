@@ -154,15 +154,18 @@ def test_large_calls():
     subprocesses.run(large_calls)
 
 
-def huge_batch(rows: int) -> None:
+def huge_call(num_steps: int, batch: int, call: str) -> None:
     """More rows than the machine has memory for, or they work."""
     # Or the system, which promises more than it has, ends a process, this one or another.
     with open("/proc/meminfo") as file:
         [available] = [int(line.split()[1]) for line in file if line.startswith("MemAvailable:")]
     room = available * 1024 * 3 // 4
-    print(_outcome(lambda: _Rnn(tf_cudnn_rnn.raw_ops, 1, rows).infer(), room))
+    rnn = _Rnn(tf_cudnn_rnn.raw_ops, num_steps, batch)
+    print(_outcome(getattr(rnn, call), room))
 
 
 @pytest.mark.slow
-def test_a_huge_batch():
-    subprocesses.run(huge_batch, 300_000_000)
+@pytest.mark.parametrize("call", ["infer", "backward"])
+@pytest.mark.parametrize(("num_steps", "batch"), [(1, 300_000_000), (300_000_000, 1)])
+def test_huge_calls(num_steps, batch, call):
+    subprocesses.run(huge_call, num_steps, batch, call)

@@ -26,8 +26,8 @@
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
+#include "kernels/engine/weights/backward_weights.h"
 #include "kernels/engine/weights/parts.h"
-#include "kernels/engine/weights/right_operand.h"
 #include "network/cell.h"
 
 namespace rnn {
@@ -51,7 +51,8 @@ class BackwardPseudoLayer {
         arguments_(network.arguments()),
         blocks_(blocks),
         scratch_(scratch),
-        recurrent_(plan_, blocks, scratch),
+        weights_(plan_, network.weights(), blocks, scratch),
+        recurrent_(plan_, weights_),
         saved_rows_(At<const Operand*>(blocks.saved_rows)),
         c_prev_rows_(At<const Operand*>(blocks.c_prev_rows)),
         h_rows_(At<const Operand*>(blocks.h_rows)),
@@ -148,11 +149,7 @@ class BackwardPseudoLayer {
 
   void PrepareRecurrentWeights() {
     const ObservedPhase phase = Enter(Phase::kPackWeights);
-    recurrent_.Prepare(network_.weights().Recurrent(k()), *executor_);
-    if (!d_.has_projection()) return;
-    projection_.Prepare(network_.weights().Projection(k()).Transposed(),
-                        plan_.projection, At<void>(blocks_.projection),
-                        *executor_);
+    weights_.PrepareRecurrent(k(), *executor_);
   }
 
   // Points saved_rows_ at the chunk's activations, and c_prev_rows_ at the
@@ -317,20 +314,18 @@ class BackwardPseudoLayer {
     }
     if (is_first) {
       const ObservedPhase packing = Enter(Phase::kPackWeights);
-      input_weights_.Prepare(network_.weights().Input(k()).Transposed(),
-                             plan_.input_weights.of_layer(layer_),
-                             At<void>(blocks_.input_weights), *executor_);
+      weights_.PrepareInput(k(), *executor_);
     }
     RowsTimesMatrix<Operand> product;
     product.rows = rows.count();
     // Where steps were in parts, the left operand is already.
-    if (!recurs_in_parts() || !input_weights_.in_parts()) {
+    if (!recurs_in_parts() || !weights_.input().in_parts()) {
       product.a = dgates_.operands();
     }
     product.left_parts = dgates_parts_;
     product.c = dx_rows;
     product.accumulate = direction_ == 1;
-    Multiply(product, input_weights_, *executor_);
+    Multiply(product, weights_.input(), *executor_);
   }
 
   // dx_rows (+)= the sum of the gates' gradients: the layer has no W.
@@ -414,13 +409,13 @@ class BackwardPseudoLayer {
     product.a = dh_total_.rows + rows.RowOf(ranks.step);
     product.c = dm_.rows;
     AllPanels panels;
-    panels.count = projection_.num_panels();
+    panels.count = weights_.projection().num_panels();
     panels.order = PanelOrder(ranks.step);
     panels.row_begin = ranks.begin;
     panels.row_end = ranks.end;
     panels.work = ranks.count() * (2 * d_.output_size() + speed::kCellWork) * H;
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
-      MultiplyPanel(product, projection_, share);
+      MultiplyPanel(product, weights_.projection(), share);
       RunCell(rows, ranks.Of(share),
               share.panel * Kernels<Operand>().panel_columns);
     });
@@ -504,9 +499,8 @@ class BackwardPseudoLayer {
   int direction_ = 0;
   Executor* executor_ = nullptr;
   TimeRows<const Element> outputs_;
-  RightOperand<Element, Operand> input_weights_;   // [G*H, in]
-  RecurrentGradient<Element, Operand> recurrent_;  // [G*H, P]
-  RightOperand<Element, Operand> projection_;      // [P, H]
+  BackwardWeights<Element, Operand> weights_;
+  RecurrentGradient<Element, Operand> recurrent_;
 
   // Rows of the chunk at hand (BackwardScratch has their shapes).
   const Operand** saved_rows_;   // nullptr if nothing is kept

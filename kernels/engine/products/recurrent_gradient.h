@@ -13,7 +13,7 @@
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
-#include "kernels/engine/weights/matrix_source.h"
+#include "kernels/engine/weights/backward_weights.h"
 #include "kernels/engine/weights/right_operand.h"
 #include "network/descriptor.h"
 
@@ -25,20 +25,15 @@ namespace rnn {
 template <typename Element, typename Operand>
 class RecurrentGradient {
  public:
+  // `weights` must outlive the object, and have R of the pseudo-layer at hand.
   RecurrentGradient(const BackwardPlan& plan,
-                    const BackwardScratch::PseudoLayer& blocks,
-                    const Scratch& scratch)
+                    const BackwardWeights<Element, Operand>& weights)
       : d_(plan.descriptor),
-        plan_(plan.recurrent_weights),
-        memory_(scratch.At<void>(blocks.recurrent_weights)) {
+        route_(plan.recurrent_weights.route),
+        transposed_(weights.recurrent()) {
     // Packed in its turn R is there within Multiply() alone. One step has no
     // other product: no step after it hands a gradient over.
-    if (IsInTurn(plan_.route) && plan.sequences->num_steps() > 1) std::abort();
-  }
-
-  // Prepares R [P, G*H]. Comes first for each pseudo-layer.
-  void Prepare(const MatrixSource<Element>& source, Executor& executor) {
-    transposed_.Prepare(source.Transposed(), plan_, memory_, executor);
+    if (IsInTurn(route_) && plan.sequences->num_steps() > 1) std::abort();
   }
 
   // All rows of `dgates`, a step's gates' gradients, at once. If steps are in
@@ -55,7 +50,7 @@ class RecurrentGradient {
   template <typename Finish>
   void RunPanels(Executor& executor, const StepRanks& ranks,
                  const RowsTimesMatrix<Operand>& dgates, Finish finish) const {
-    if (IsInPlace(plan_.route)) {
+    if (IsInPlace(route_)) {
       RunPanelsOfRows(executor, ranks, dgates, finish);
     } else {
       RunPackedPanels(executor, ranks, dgates, finish);
@@ -125,9 +120,8 @@ class RecurrentGradient {
   }
 
   const RnnDescriptor& d_;
-  const OperandPlan& plan_;
-  void* memory_;
-  RightOperand<Element, Operand> transposed_;  // [G*H, P]
+  const Route route_;
+  const RightOperand<Element, Operand>& transposed_;  // [G*H, P]
 };
 
 }  // namespace rnn
