@@ -213,32 +213,32 @@ def in_tensorflow(
     one = tf_cudnn_rnn.keras.LSTM(layer.units, return_state=True)
     one.build([1, 1, SENSORS])
     one.set_weights(layer.get_weights())
-    vector = tf.constant(params)
+    vector, lengths = tf.constant(params), tf.constant([1])
 
     def eager(x, h, c):
         return one(x, initial_state=[h, c])[1:]
 
     def eager_op(x, h, c):
-        result = tf.raw_ops.CudnnRNNV3(
-            input=tf.reshape(x, [1, 1, SENSORS]),
-            input_h=h[tf.newaxis],
-            input_c=c[tf.newaxis],
+        result = tf_cudnn_rnn.raw_ops.CudnnRNNV3(
+            input=x,
+            input_h=h,
+            input_c=c,
             params=vector,
-            sequence_lengths=[1],
+            sequence_lengths=lengths,
             is_training=False,
         )
-        return result.output_h[0], result.output_c[0]
+        return result.output_h, result.output_c
 
     state = tf.TensorSpec([1, layer.units])
     function = tf.function(eager, input_signature=[tf.TensorSpec([1, 1, SENSORS]), state, state])
     latencies = []
-    for name, call in [
-        ("concrete function", function.get_concrete_function()),
-        ("tf.function", function),
-        ("op called eagerly", eager_op),
-        ("layer called eagerly", eager),
+    for name, call, shape in [
+        ("op called eagerly", eager_op, [1, 1, layer.units]),
+        ("concrete function", function.get_concrete_function(), [1, layer.units]),
+        ("tf.function", function, [1, layer.units]),
+        ("layer called eagerly", eager, [1, layer.units]),
     ]:
-        states = [tf.zeros([1, layer.units])] * 2
+        states = [tf.zeros(shape)] * 2
 
         def step(frame, call=call, states=states):
             states[:] = call(tf.constant(frame[np.newaxis, np.newaxis]), *states)

@@ -24,6 +24,7 @@ _VALUES = (T, 10**9, -(10**9), T + 1)
 # A call that writes out of bounds ends the process within these.
 SECONDS = 1
 LONG_SECONDS = 60
+PATIENT_SECONDS = 60
 
 
 class _Writer:
@@ -46,11 +47,16 @@ class _Writer:
         self._thread.join()
 
 
-def _count(seconds: float, run, *, why: str = "sequence_lengths") -> None:
-    """Prints how often run() came to an end, and how often it was refused."""
+def _count(seconds: float, run, *, why: str = "sequence_lengths", until_both: bool = False) -> None:
+    """Prints how often run() came to an end, and how often it was refused.
+
+    Args:
+      until_both: goes on until there was one of each, for as long as a busy machine may need.
+    """
     done = refused = 0
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    last_end = end + PATIENT_SECONDS if until_both else end
+    while (now := time.monotonic()) < end or (now < last_end and not (done and refused)):
         try:
             run()
             done += 1
@@ -244,7 +250,7 @@ def _count_with_lent_lengths(seconds: float, run) -> None:
         time.sleep(0.01)
 
     with _Writer(write):
-        _count(seconds, lambda: run(lent))
+        _count(seconds, lambda: run(lent), until_both=True)
 
 
 def lent_reserve(seconds: float) -> None:
@@ -270,7 +276,7 @@ def _count_with_lent_reserve(seconds: float, run) -> None:
             reserve[8] = value
 
     with _Writer(write):
-        _count(seconds, lambda: run(lent), why="reserve_space was made by")
+        _count(seconds, lambda: run(lent), why="reserve_space was made by", until_both=True)
 
 
 def lent_sizes(seconds: float) -> None:
@@ -296,7 +302,7 @@ def lent_sizes(seconds: float) -> None:
         tf.raw_ops.CudnnRNNCanonicalToParamsV2(**network, weights=weights, biases=biases)
 
     with _Writer(write):
-        _count(seconds, run, why="")  # any of the sizes may be wrong
+        _count(seconds, run, why="", until_both=True)  # any of the sizes may be wrong
 
 
 def lent_num_units(seconds: float) -> None:
@@ -312,7 +318,7 @@ def lent_num_units(seconds: float) -> None:
         tf_cudnn_rnn.raw_ops.KerasToParamsBackprop(params_backprop=gradient, num_units=lent)
 
     with _Writer(write):
-        _count(seconds, run, why="")  # it may be no size, or one that does not fit
+        _count(seconds, run, why="", until_both=True)  # it may be no size, or one that does not fit
 
 
 def lent_seeds(seconds: float) -> None:
