@@ -228,9 +228,7 @@ def least_milliseconds(
     return seconds * 1e-6  # of 1e-9 s
 
 
-def _shares_of_least_time(
-    experiment: str, pass_: str, side: str, where: Callable[[Case], bool]
-):
+def _shares_of_least_time(experiment: str, pass_: str, side: str, where: Callable[[Case], bool]):
     """What the least time is of the time that a pass took."""
 
     def values(results: Results):

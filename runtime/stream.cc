@@ -7,12 +7,20 @@
 #include <utility>
 
 #include "kernels/engine/threads/executor.h"
-#include "kernels/engine/thresholds.h"
 
 namespace rnn_runtime {
 
 using ::rnn::Sequences;
 using ::rnn::Status;
+
+namespace {
+
+// A step that comes so soon after the one before calls helpers, who wait for
+// the next. Later, they would sleep again before it, and waking them costs more
+// than they do.
+constexpr std::chrono::microseconds kSoon(100);
+
+}  // namespace
 
 Status Stream::Create(const Network& network, int64_t batch,
                       std::unique_ptr<Stream>* stream) {
@@ -72,8 +80,7 @@ void Stream::Step(const void* x, void* y) {
 bool Stream::CallsHelpers() const {
   if (plan_.works_alone()) return false;
   return always_calls_helpers_ ||
-         std::chrono::steady_clock::now() - last_step_end_ <
-             std::chrono::microseconds(rnn::speed::kSoonMicroseconds);
+         std::chrono::steady_clock::now() - last_step_end_ < kSoon;
 }
 
 void Stream::Reset() {

@@ -103,12 +103,9 @@ inline constexpr int64_t kMinTaskWork = int64_t{1} << 17;
 inline constexpr int kTasksPerThread = 4;
 // What is less, some 50 microseconds, is done before helpers have come. [calls]
 inline constexpr double kMinTeamWork = 4e6;
-// The same of helpers who wait for the next step of a stream: a few tasks. They
-// are called if it comes so soon after the one before, in microseconds: else
-// they would sleep again before the next, and waking them costs more than they
-// do. [streams]
+// The same of helpers who wait for the next step of a stream: a few tasks.
+// [streams]
 inline constexpr double kMinCrewWork = 5e5;
-inline constexpr int kSoonMicroseconds = 100;
 
 // What other work costs, in floating-point operations: moving an element from
 // one buffer to another, the elementwise work of a step per hidden unit, and

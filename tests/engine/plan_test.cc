@@ -59,6 +59,7 @@ struct Sizes {
   int num_threads = 1;
   int64_t num_directions = 1;
   std::vector<int32_t> lengths = {};  // none: all are T
+  bool has_crew = false;
   bool weights_are_prepared = false;
 };
 
@@ -76,7 +77,10 @@ struct Plans {
     call.element_type = kernels.element_type;
     call.weight_order = s.order;
     call.weights_are_prepared = s.weights_are_prepared;
-    const Machine machine{s.num_threads, core_cache_bytes};
+    Machine machine;
+    machine.num_threads = s.num_threads;
+    machine.core_cache_bytes = core_cache_bytes;
+    machine.has_crew = s.has_crew;
     EXPECT_TRUE(ForwardPlan::Create(call, /*has_reserve=*/true, machine,
                                     kernels, &forward)
                     .ok());
@@ -690,6 +694,19 @@ TEST(PlanTest, LittleWorkIsDoneByTheCaller) {
   --sizes.I;
   EXPECT_TRUE(Plans(sizes, floats).forward.works_alone());
   EXPECT_FALSE(Plans(sizes, floats).backward.works_alone());
+}
+
+TEST(PlanTest, ACrewHelpsWithShorterCalls) {
+  // 2 (I + 1) operations.
+  Sizes sizes{1, 1, static_cast<int64_t>(speed::kMinCrewWork / 2) - 1, 1};
+  sizes.mode = CellMode::kTanh;
+  sizes.num_threads = 8;
+  const KernelShape floats = Vectors(ElementType::kFloat);
+  EXPECT_TRUE(Plans(sizes, floats).forward.works_alone());
+  sizes.has_crew = true;
+  EXPECT_FALSE(Plans(sizes, floats).forward.works_alone());
+  --sizes.I;
+  EXPECT_TRUE(Plans(sizes, floats).forward.works_alone());
 }
 
 // Whole lines of many values, between products in parts.

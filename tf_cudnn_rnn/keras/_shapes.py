@@ -87,10 +87,7 @@ def full_lengths(sequences: tf.Tensor, batch_axis: int) -> tf.Tensor:
 
     What is known of the shape is not asked of the tensor, for in eager mode each op is a call.
     """
-    known = sequences.shape
-    shape = None if known[0] is not None and known[1] is not None else tf.shape(sequences)
-    batch, steps = (
-        known[axis] if known[axis] is not None else shape[axis]
-        for axis in (batch_axis, 1 - batch_axis)
-    )
-    return tf.fill([batch], steps)
+    shape: Any = sequences.shape[:2].as_list()
+    if None in shape:
+        shape = tf.shape(sequences)
+    return tf.fill([shape[batch_axis]], shape[1 - batch_axis])
