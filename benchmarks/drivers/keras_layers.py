@@ -47,13 +47,14 @@ def _state_count(case: Case) -> int:
     return 2 if case.rnn_mode == "lstm" else 1
 
 
-def _run_stack(layers, dropouts, case: Case, mask, training: bool, x, *states):
-    """Returns y and all final states, of `states` h0 and for an LSTM c0, [L*D, B, H] each."""
+def _run_stack(layers, dropouts, mask, training: bool, x, *states):
+    """Returns y and all final states, of the first ones, [B, H] each, as the layers take them."""
     final = []
+    per_layer = len(states) // len(layers)
     for l, layer in enumerate(layers):
         if l > 0 and dropouts:
             x = dropouts[l - 1](x, training=training)
-        initial = [state[l * case.num_dirs + d] for d in range(case.num_dirs) for state in states]
+        initial = list(states[l * per_layer : (l + 1) * per_layer])
         x, *after = layer(x, initial_state=initial, mask=mask, training=training)
         final += after
     return x, final
@@ -82,7 +83,7 @@ class _Keras(Driver):
         training = pass_ == cases.TRAINING
 
         def forward(x, *states):
-            return _run_stack(layers, dropouts, case, mask, training, x, *states)
+            return _run_stack(layers, dropouts, mask, training, x, *states)
 
         step = self.wrap(
             tensorflow.step_function(
@@ -92,16 +93,23 @@ class _Keras(Driver):
                 [variable.value for layer in layers for variable in layer.trainable_variables],
             )
         )
-        states = (arrays.h0, arrays.c0)[: _state_count(case)]
+        # Layers have states of their own, not pieces of those of all: for each layer and direction
+        # h and, for an LSTM, c.
+        kinds = (arrays.h0, arrays.c0)[: _state_count(case)]
+        states = [kind[k] for k in range(len(arrays.h0)) for kind in kinds]
         tensors = [tf.cast(a, dtype) for a in (arrays.x.transpose(1, 0, 2), *states)]
 
         def as_arrays(results) -> dict:
             y, _, *gradients = results
             named = {"y": _time_major(y)}
             if gradients:
-                dx, dh0, *_ = gradients[0]
-                named |= {"dx": _time_major(dx), "dh0": tensorflow.to_array(dh0)}
-                named |= _weight_gradients(case, gradients[0][1 + len(states) :])
+                dx, *others = gradients[0]
+                dh0 = others[: len(states) : len(kinds)]
+                named |= {
+                    "dx": _time_major(dx),
+                    "dh0": np.stack(list(map(tensorflow.to_array, dh0))),
+                }
+                named |= _weight_gradients(case, others[len(states) :])
             return named
 
         return Step(lambda: step(*tensors), as_arrays)

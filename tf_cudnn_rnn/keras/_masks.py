@@ -5,7 +5,7 @@ zeros). So masked steps do not exist for the recurrence, which may as well run o
 valid ones alone, moved to the front:
 
   mask    0 1 0 1 1      x  . a . b c      y  0 A A B C    or zeros: 0 A 0 B C
-  length  3              ->  a b c . .      <-  A B C 0 0
+  length  3              ->  a b c . .      <-  A B C 0 0, of whose zeros masked steps take one
 
 This has neither a condition nor a second path, and costs a gather in and one out.
 """
@@ -123,11 +123,16 @@ class Compaction:
         return tf.gather(sequences, self._order, axis=1, batch_dims=1)
 
     def expand(self, outputs: tf.Tensor, zero_output: bool) -> tf.Tensor:
-        """Gives each step of `outputs` [B, T, H] its place, and masked ones their value."""
-        index = tf.maximum(self._count - 1, 0)
+        """Gives each step of `outputs` [B, T, H] its place, and masked ones their value.
+
+        Args:
+          outputs: zeros from each row's length on, as the ops leave them. A row with a masked step
+            has at least one such step, of which zeros are taken.
+          zero_output: whether masked steps have zeros, or what the step before has.
+        """
         has_output = self._mask if zero_output else self._count > 0
-        spread = tf.gather(outputs, index, axis=1, batch_dims=1)
-        return tf.where(has_output[:, :, None], spread, tf.zeros_like(spread))
+        index = tf.where(has_output, self._count - 1, self.lengths[:, None])
+        return tf.gather(outputs, index, axis=1, batch_dims=1)
 
     def last_output(self, output_h: tf.Tensor, zero_output: bool) -> tf.Tensor:
         """The output [B, H] of the last step, masked or not, given the final state."""
