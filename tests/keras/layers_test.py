@@ -3,6 +3,7 @@
 In double, unless a type is the subject, so that any difference but rounding shows.
 """
 
+import collections
 import functools
 import logging
 
@@ -272,25 +273,78 @@ def test_bidirectional_hands_use_fused_on(name, use_fused):
         assert half.runs_fused is (use_fused is not False)
 
 
-def _operations(function) -> set[str]:
+def _operations(function) -> collections.Counter[str]:
+    """How often each op is in a graph and the functions that it calls."""
     graph = function.graph
     nodes = list(graph.as_graph_def().node)
     for definition in graph.as_graph_def().library.function:
         nodes += definition.node_def
-    return {node.op for node in nodes}
+    return collections.Counter(node.op for node in nodes)
 
 
-def test_a_masked_layer_is_one_straight_graph():
+_CONDITIONS = {"If", "StatelessIf", "Case"}
+_LOOPS = {"While", "StatelessWhile"}
+
+
+def _masked_operations(layer) -> collections.Counter[str]:
+    function = tf.function(lambda x, mask: layer(x, mask=mask))
+    return _operations(function.get_concrete_function(pairs.inputs(), tf.constant(MASK)))
+
+
+def test_a_masked_layer_has_one_op_and_no_loop():
     layer, theirs = pairs.pair("LSTM", return_sequences=True)
+    assert _masked_operations(layer)["TfCudnnRnn>KerasRNN"] == 1
+    assert not _masked_operations(layer).keys() & _LOOPS
+    assert _masked_operations(theirs).keys() & _LOOPS
 
-    def graph_of(layer):
-        function = tf.function(lambda x, mask: layer(x, mask=mask))
-        return _operations(function.get_concrete_function(pairs.inputs(), tf.constant(MASK)))
 
-    conditions = {"If", "StatelessIf", "While", "StatelessWhile", "Case"}
-    assert not graph_of(layer) & conditions
-    assert "TfCudnnRnn>KerasRNN" in graph_of(layer)
-    assert graph_of(theirs) & conditions
+def test_a_masked_layer_has_no_condition_in_a_graph_for_gpus():
+    layer, _ = pairs.pair("LSTM", return_sequences=True)
+    with tf_cudnn_rnn.keras.export_as("builtin"), pytest.warns(UserWarning, match="has a mask"):
+        found = _masked_operations(layer)
+    assert found["CudnnRNNV3"] == 1
+    assert not found.keys() & (_CONDITIONS | _LOOPS)
+
+
+# Keras' default, and what Bidirectional sets.
+@pytest.mark.parametrize("zero_output", [False, True])
+@pytest.mark.parametrize("name", ["LSTM", "CudnnLSTM"])
+def test_padding_moves_nothing(name, zero_output, monkeypatch):
+    layer = getattr(tf_cudnn_rnn.keras, name)(H, return_sequences=True)
+    if name == "LSTM":
+        layer.zero_output_for_mask = zero_output
+    x = tf.constant(pairs.inputs())
+    padded, general = tf.sequence_mask(np.arange(B) % (T + 1), T), tf.constant(MASK)
+    expected = [layer(x, mask=mask) for mask in (padded, general)]
+    moved = []
+    gather = tf.gather
+    monkeypatch.setattr(tf, "gather", lambda *args, **kw: moved.append(0) or gather(*args, **kw))
+    np.testing.assert_array_equal(layer(x, mask=padded), expected[0])
+    # Repeating the last output takes a gather.
+    assert len(moved) == (1 if name == "LSTM" and not zero_output else 0)
+    np.testing.assert_array_equal(layer(x, mask=general), expected[1])
+    assert len(moved) >= 2
+
+
+def test_padding_in_a_graph_has_the_same_gradients():
+    layer, theirs = pairs.pair("GRU", return_sequences=True)
+    layer.zero_output_for_mask = theirs.zero_output_for_mask = True
+    x = tf.constant(pairs.inputs())
+    for mask in (tf.sequence_mask(np.arange(B) % (T + 1), T), tf.constant(MASK)):
+
+        def gradients(layer, mask=mask):
+            @tf.function
+            def run(x, mask):
+                with tf.GradientTape() as tape:
+                    tape.watch(x)
+                    y = layer(x, mask=mask)
+                    loss = tf.reduce_sum(y * y)
+                return tape.gradient(loss, [x, *layer.trainable_weights])
+
+            return run(x, mask)
+
+        for ours, expected in zip(gradients(layer), gradients(theirs), strict=True):
+            np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_what_is_kept_for_gradients(monkeypatch):

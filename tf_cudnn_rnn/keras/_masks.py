@@ -7,9 +7,11 @@ valid ones alone, moved to the front:
   mask    0 1 0 1 1      x  . a . b c      y  0 A A B C    or zeros: 0 A 0 B C
   length  3              ->  a b c . .      <-  A B C 0 0, of whose zeros masked steps take one
 
-This has neither a condition nor a second path, and costs a gather in and one out.
+That costs a gather in and one out. Padding at the end of rows, by far the commonest mask, needs
+neither: the valid steps are at the front already. Whether it is so is seen when the call runs.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -103,24 +105,34 @@ class Compaction:
       lengths: int32 [B], the number of valid steps of each row.
     """
 
-    def __init__(self, mask: tf.Tensor, go_backwards: bool = False):
+    def __init__(self, mask: tf.Tensor, go_backwards: bool = False, looks_first: bool = True):
         """Plans for `mask` [B, T], boolean.
 
         Args:
           mask: True where a step is valid.
           go_backwards: take the steps from the last to the first.
+          looks_first: whether the call may see if the mask is padding at the end of rows, and then
+            move nothing. That is a condition in a graph, of which some readers make little.
         """
         # From here on "time" is the order in which Keras goes through the steps.
         self._mask = tf.reverse(mask, [1]) if go_backwards else mask
-        count = tf.cumsum(tf.cast(self._mask, tf.int32), axis=1)  # valid steps up to this one
-        self._count = count
+        self._go_backwards = go_backwards
         self.lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
-        order = tf.argsort(tf.cast(~self._mask, tf.int32), axis=1, stable=True)
-        self._order = tf.shape(mask)[1] - 1 - order if go_backwards else order
+        self._is_padding = None
+        if looks_first and not go_backwards:
+            padding = tf.sequence_mask(self.lengths, tf.shape(mask)[1])
+            self._is_padding = tf.reduce_all(tf.equal(mask, padding))
 
     def compact(self, sequences: tf.Tensor) -> tf.Tensor:
         """Moves the valid steps of `sequences` [B, T, I] to the front."""
-        return tf.gather(sequences, self._order, axis=1, batch_dims=1)
+
+        def gather() -> tf.Tensor:
+            order = tf.argsort(tf.cast(~self._mask, tf.int32), axis=1, stable=True)
+            if self._go_backwards:
+                order = tf.shape(order)[1] - 1 - order
+            return tf.gather(sequences, order, axis=1, batch_dims=1)
+
+        return self._unless_padding(sequences, gather)
 
     def expand(self, outputs: tf.Tensor, zero_output: bool) -> tf.Tensor:
         """Gives each step of `outputs` [B, T, H] its place, and masked ones their value.
@@ -130,9 +142,22 @@ class Compaction:
             has at least one such step, of which zeros are taken.
           zero_output: whether masked steps have zeros, or what the step before has.
         """
-        has_output = self._mask if zero_output else self._count > 0
-        index = tf.where(has_output, self._count - 1, self.lengths[:, None])
-        return tf.gather(outputs, index, axis=1, batch_dims=1)
+
+        def gather() -> tf.Tensor:
+            # Valid steps up to this one.
+            count = tf.cumsum(tf.cast(self._mask, tf.int32), axis=1)
+            has_output = self._mask if zero_output else count > 0
+            index = tf.where(has_output, count - 1, self.lengths[:, None])
+            return tf.gather(outputs, index, axis=1, batch_dims=1)
+
+        return self._unless_padding(outputs, gather) if zero_output else gather()
+
+    def _unless_padding(self, tensor: tf.Tensor, gather: Callable[[], tf.Tensor]) -> tf.Tensor:
+        if self._is_padding is None:
+            return gather()
+        result = tf.cond(self._is_padding, lambda: tensor, gather)
+        result.set_shape(tensor.shape)
+        return result
 
     def last_output(self, output_h: tf.Tensor, zero_output: bool) -> tf.Tensor:
         """The output [B, H] of the last step, masked or not, given the final state."""
