@@ -4,7 +4,8 @@
 
 namespace rnn {
 
-#define RNN_ISA_ENTRY(isa, supported, is_faster) extern const Probes kProbes_##isa;
+#define RNN_ISA_ENTRY(isa, supported, is_faster) \
+  extern const Probes kProbes_##isa;
 #include "kernels/engine/simd/isa.inc"
 #undef RNN_ISA_ENTRY
 

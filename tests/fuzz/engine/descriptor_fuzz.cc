@@ -19,7 +19,8 @@
 
 namespace rnn {
 
-#define RNN_ISA_ENTRY(isa, supported, is_faster) extern const SimdTarget kSimdTarget_##isa;
+#define RNN_ISA_ENTRY(isa, supported, is_faster) \
+  extern const SimdTarget kSimdTarget_##isa;
 #include "kernels/engine/simd/isa.inc"
 #undef RNN_ISA_ENTRY
 
