@@ -73,7 +73,8 @@ memory() {
   fi
   ((status == 0)) || return "$status"
   local bin=build/fuzz/memory
-  for target in conversions descriptor layouts sequences weights_header; do
+  # Not weights_header: a std::map is put together in libstdc++.so, where MemorySanitizer does not see what is written.
+  for target in conversions descriptor layouts sequences; do
     "$bin/$target" --random=1000000 --seconds=30 "tests/fuzz/engine/corpus/$target"
   done
   for isa in $("$bin/isas"); do
