@@ -431,8 +431,7 @@ def _arrays(file: Any, path: str) -> list[tuple[str, str, list[Any]]]:
             bounds.check(item, where)
             found.append((name, "", [item]))
             continue
-        with untrusted.read_by("h5py", where):
-            inner = list(itertools.islice(item, _MAX_MEMBERS + 1))
+        inner = _names(item, _MAX_MEMBERS + 1, where)
         members += len(inner)
         if members > _MAX_MEMBERS:
             raise ValueError(f"{path} must have at most {_MAX_MEMBERS} groups and arrays.")
@@ -463,6 +462,15 @@ def _once(names: list[str], where: str) -> list[str]:
         raise ValueError(
             f"{where} must name each layer once; {len(names)} names are those of {len(set(names))}."
         )
+    return names
+
+
+def _names(group: Any, limit: int, where: str) -> list[str]:
+    """The first names in a group. h5py gives bytes for those that are not UTF-8."""
+    with untrusted.read_by("h5py", where):
+        names = list(itertools.islice(group, limit))
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise ValueError(f"{where} must have names in UTF-8; it has {untrusted.shown(wrong[0])}.")
     return names
 
 

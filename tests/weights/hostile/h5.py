@@ -290,6 +290,14 @@ def h5_with_a_number_for_names(folder):
 
 
 @case
+def h5_of_keras_3_with_a_name_that_is_no_text(folder):
+    path = folder / "model.weights.h5"
+    with h5py.File(path, "w") as file:
+        file.create_group("layers/lstm").create_group(b"\xff")
+    return of_file(weights.load, path, names=("names in UTF-8",))
+
+
+@case
 def h5_with_names_that_are_no_text(folder):
     return attribute(folder, "/", "layer_names", np.array([b"\xff\xfe"]))
 
