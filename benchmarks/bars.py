@@ -204,11 +204,16 @@ def least_milliseconds(
 ) -> float | None:
     """The least time that a pass can take on the machine, None if its peaks are not known.
 
+    Args:
+      pass_: INFERENCE, or "forward" or "backward" of the engine.
+
     Forward, the input product of all valid steps is at the peak, or reads its matrix once. A step
     of the recurrence does the arithmetic of the rows that are active in it at the peak, or reads
     the recurrent matrices at the bandwidth of the level of memory that holds them. "backward" does
     the same with the matrices transposed, and the products that are their gradients, at the peak.
     """
+    if pass_ not in (INFERENCE, "forward", "backward"):
+        raise ValueError(f"`pass_` must be inference, forward or backward; got {pass_!r}.")
     recurrent_bytes = 4 * case.recurrent_elements
     input_elements = case.matrix_elements - case.recurrent_elements
     peak = results.peak(isa)

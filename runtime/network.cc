@@ -1,5 +1,6 @@
 #include "runtime/network.h"
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -120,8 +121,14 @@ Status Network::Run(const CallData& call) const {
   if (c0 >= 0) whole.c0 = std::memset(memory + c0, 0, c_bytes);
   if (h_n >= 0) whole.h_n = memory + h_n;
   if (c_n >= 0) whole.c_n = memory + c_n;
-  rnn::Team team = MakeTeam();
-  Run(plan, PreparedWeights(plan), whole, memory, team);
+  const void* const prepared_weights = PreparedWeights(plan);
+  if (plan.works_alone()) {
+    rnn::SerialExecutor alone;
+    Run(plan, prepared_weights, whole, memory, alone);
+  } else {
+    rnn::Team team = MakeTeam(/*crew=*/nullptr);
+    Run(plan, prepared_weights, whole, memory, team);
+  }
   return Status();
 }
 
@@ -132,6 +139,16 @@ rnn::Team Network::MakeTeam(rnn::Team::Crew* crew) const {
         helpers_->Schedule(std::move(work));
       },
       limit_, crew);
+}
+
+rnn::Team::Crew* Network::TryTakeCrew() const {
+  const bool was_taken =
+      crew_is_taken_.exchange(true, std::memory_order_acquire);
+  return was_taken ? nullptr : &crew_;
+}
+
+void Network::GiveCrewBack() const {
+  crew_is_taken_.store(false, std::memory_order_release);
 }
 
 const void* Network::PreparedWeights(const ForwardPlan& plan) const {

@@ -2,6 +2,7 @@
 #ifndef RUNTIME_NETWORK_H_
 #define RUNTIME_NETWORK_H_
 
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -71,8 +72,13 @@ class Network {
   // are set, but for c0 and c_n where there is no LSTM.
   void Run(const rnn::ForwardPlan& plan, const void* prepared_weights,
            const CallData& call, void* scratch, rnn::Executor& executor) const;
-  // The network's threads for a call, which work alone if the plan does.
-  rnn::Team MakeTeam(rnn::Team::Crew* crew = nullptr) const;
+  // The calling thread and the network's helpers, for the length of a call.
+  // `crew` is nullptr or TryTakeCrew()'s.
+  rnn::Team MakeTeam(rnn::Team::Crew* crew) const;
+  // The network's one crew, whose helpers stay for the next call that has it;
+  // nullptr while another call has it. Each is to be given back.
+  rnn::Team::Crew* TryTakeCrew() const;
+  void GiveCrewBack() const;
 
  private:
   Network() = default;
@@ -102,6 +108,8 @@ class Network {
   mutable tf_cudnn_rnn::ScratchPool scratch_;
   std::shared_ptr<rnn::ThreadLimit> limit_;
   mutable std::unique_ptr<ThreadPool> helpers_;  // if there are several threads
+  mutable rnn::Team::Crew crew_;  // goes before the pool, which waits for it
+  mutable std::atomic<bool> crew_is_taken_{false};
 };
 
 }  // namespace rnn_runtime

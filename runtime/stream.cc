@@ -15,9 +15,9 @@ using ::rnn::Status;
 
 namespace {
 
-// A step that comes so soon after the one before calls helpers, who wait for
-// the next. Later, they would sleep again before it, and waking them costs more
-// than they do.
+// A step that comes so soon after the one before has helpers who then wait for
+// the next, up to a millisecond. At longer intervals they would keep a core
+// busy for most of the time to help for little of it.
 constexpr std::chrono::microseconds kSoon(100);
 
 }  // namespace
@@ -36,12 +36,17 @@ Status Stream::Create(const Network& network, int64_t batch,
       !s.ok()) {
     return s;
   }
-  for (const bool has_crew : {false, true}) {
-    if (Status s = network.Plan(made->sequences_, has_crew, &made->plan_);
-        !s.ok()) {
-      return s;
-    }
-    if (!has_crew) made->always_calls_helpers_ = !made->plan_.works_alone();
+  rnn::ForwardPlan plan_without_crew;
+  if (Status s = network.Plan(made->sequences_, /*has_crew=*/false,
+                              &plan_without_crew);
+      !s.ok()) {
+    return s;
+  }
+  made->is_long_ = !plan_without_crew.works_alone();
+  if (Status s =
+          network.Plan(made->sequences_, /*has_crew=*/true, &made->plan_);
+      !s.ok()) {
+    return s;
   }
   made->prepared_weights_ = network.PreparedWeights(made->plan_);
   made->scratch_ = AlignedMemory(made->plan_.scratch_bytes);
@@ -66,21 +71,30 @@ void Stream::Step(const void* x, void* y) {
   call.y = y;
   call.h_n = after.h.data();
   call.c_n = after.c.data();
-  if (CallsHelpers()) {
-    rnn::Team team = network_.MakeTeam(&crew_);
-    network_.Run(plan_, prepared_weights_, call, scratch_.data(), team);
-  } else {
-    rnn::SerialExecutor alone;
-    network_.Run(plan_, prepared_weights_, call, scratch_.data(), alone);
-  }
-  if (!plan_.works_alone()) last_step_end_ = std::chrono::steady_clock::now();
+  Run(call);
   now_ = 1 - now_;
 }
 
-bool Stream::CallsHelpers() const {
-  if (plan_.works_alone()) return false;
-  return always_calls_helpers_ ||
-         std::chrono::steady_clock::now() - last_step_end_ < kSoon;
+void Stream::Run(const CallData& call) {
+  const auto run = [&](rnn::Executor& executor) {
+    network_.Run(plan_, prepared_weights_, call, scratch_.data(), executor);
+  };
+  rnn::SerialExecutor alone;
+  if (plan_.works_alone()) {
+    run(alone);
+    return;
+  }
+  const bool is_soon =
+      std::chrono::steady_clock::now() - last_step_end_ < kSoon;
+  rnn::Team::Crew* const crew = is_soon ? network_.TryTakeCrew() : nullptr;
+  if (crew != nullptr || is_long_) {
+    rnn::Team team = network_.MakeTeam(crew);
+    run(team);
+  } else {
+    run(alone);
+  }
+  if (crew != nullptr) network_.GiveCrewBack();
+  last_step_end_ = std::chrono::steady_clock::now();
 }
 
 void Stream::Reset() {

@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "kernels/engine/plan/plan.h"
-#include "kernels/engine/threads/team.h"
 #include "network/sequences.h"
 #include "network/status.h"
 #include "runtime/aligned_memory.h"
@@ -54,8 +53,7 @@ class Stream {
   int64_t c_bytes() const {
     return batch() * network_.c_size() * network_.element_bytes();
   }
-  // Whether the step at hand is worth calling the network's other threads.
-  bool CallsHelpers() const;
+  void Run(const CallData& call);
   // Zeros of one row, in memory of [L, B, features].
   void ClearRow(int64_t row, int64_t features, void* states) const;
 
@@ -63,8 +61,7 @@ class Stream {
   rnn::Sequences sequences_;
   rnn::ForwardPlan plan_;
   // A step is so long that helpers are worth calling however late they come.
-  bool always_calls_helpers_ = false;
-  rnn::Team::Crew crew_;
+  bool is_long_ = false;
   std::chrono::steady_clock::time_point last_step_end_;
   const void* prepared_weights_ = nullptr;  // the network's
   AlignedMemory scratch_;

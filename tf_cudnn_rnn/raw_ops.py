@@ -32,6 +32,7 @@ vectors. W, R, bW, bR are a gate's input kernel, recurrent kernel and two biases
 """
 
 import functools
+import numbers
 from collections.abc import Sequence
 
 import numpy as np
@@ -85,7 +86,8 @@ def _rng_seed(seed: int, seed2: int) -> TensorLike:
 @functools.lru_cache(maxsize=16)
 def _eager_rng_seed(key: int) -> tf.Tensor:
     """A tensor that is at hand: TensorFlow's fast way for eager ops takes no list in its place."""
-    return tf.constant([key, 0], tf.int64)
+    with tf.device("/cpu:0"):  # whichever device the first call was to be on
+        return tf.constant([key, 0], tf.int64)
 
 
 _INT64 = np.dtype(np.int64)
@@ -135,9 +137,9 @@ def _check_lengths(dtype: np.dtype, lengths: Sequence[int]) -> None:
 
 def _dropout(dropout: float) -> float:
     """Returns it as TensorFlow's fast way for eager ops takes it; the op checks the rest."""
-    if not isinstance(dropout, int):
+    if not isinstance(dropout, numbers.Real):
         return dropout
-    if not -(2**63) <= dropout < 2**63:
+    if isinstance(dropout, int) and not -(2**63) <= dropout < 2**63:
         raise ValueError(
             f"`dropout` must be in [0, 1]; got an integer of {dropout.bit_length()} bits."
         )

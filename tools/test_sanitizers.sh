@@ -5,7 +5,6 @@
 #            machine
 #   ops      the same of the whole library, which tests of ops in Python load
 #   tsan     ThreadSanitizer: where threads of the engine meet
-#   crowd    the same of the whole library, which many threads call through TensorFlow; not run unless it is named
 #   memory   MemorySanitizer: fuzz targets, which need no GoogleTest; where there is Clang
 #
 # test_sanitizers.sh [PART...] runs some of them. The configurations are in .bazelrc.
@@ -53,17 +52,6 @@ tsan() {
     //tests/engine:matrix_product_test //tests/engine:checks_once_test //tests/kernels:scratch_pool_test
 }
 
-# TensorFlow has locks that ThreadSanitizer does not see, so that reports which begin in it are left out. Addresses are
-# not shuffled: libtsan of GCC 12 cannot place its shadow among those of newer systems.
-crowd() {
-  local copy=build/sanitized-threads python=$PWD/.venv/bin/python
-  copy_with_library tsan "$copy"
-  cp tests/reliability/tensorflow.supp "$copy"
-  (cd "$copy" && setarch -R env LD_PRELOAD="$(library_of_gcc libtsan.so)" \
-    TSAN_OPTIONS="suppressions=$PWD/tensorflow.supp exitcode=66" TF_ENABLE_ONEDNN_OPTS=0 \
-    "$python" -c "from tests.reliability import crowd; crowd.calls_for(${SECONDS_OF_CROWD:-300})")
-}
-
 memory() {
   local status=0 target isa
   tools/build_fuzz.sh memory || status=$?
@@ -86,9 +74,9 @@ memory() {
 
 for part in "${parts[@]}"; do
   case $part in
-    asan | ops | tsan | crowd | memory) ;;
+    asan | ops | tsan | memory) ;;
     *)
-      echo "There is no part $part: asan, ops, tsan, crowd, memory." >&2
+      echo "There is no part $part: asan, ops, tsan, memory." >&2
       exit 2
       ;;
   esac

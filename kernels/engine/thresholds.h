@@ -95,16 +95,16 @@ inline constexpr int64_t kMaxPartsElementsBackwardOfGru = 0;
 
 namespace speed {
 
-// Floating-point operations that are worth a task: a few microseconds, some ten
-// times what handing it to a team costs. [engine]
+// Floating-point operations that are worth a task: one or two microseconds,
+// several times what handing it to a team costs. [engine], [streams]
 inline constexpr int64_t kMinTaskWork = int64_t{1} << 17;
 // Several per thread, so that a thread that comes late, or is taken away for a
 // while, leaves its share to the others. [calls]
 inline constexpr int kTasksPerThread = 4;
 // What is less, some 50 microseconds, is done before helpers have come. [calls]
 inline constexpr double kMinTeamWork = 4e6;
-// The same of helpers who wait for the next step of a stream: a few tasks.
-// [streams]
+// What is less, four tasks, is done by the calling thread even if helpers wait
+// for it, as those of a stream do. [streams]
 inline constexpr double kMinCrewWork = 5e5;
 
 // What other work costs, in floating-point operations: moving an element from

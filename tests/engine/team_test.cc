@@ -231,6 +231,14 @@ bool AHelperTakesPart(ThreadPool& pool, std::shared_ptr<ThreadLimit> limit,
   return is_there;
 }
 
+void WaitForAHelper(ThreadPool& pool, const std::shared_ptr<ThreadLimit>& limit,
+                    Team::Crew* crew) {
+  const auto deadline = In60Seconds();
+  while (!AHelperTakesPart(pool, limit, crew)) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "no helper came";
+  }
+}
+
 TEST(TeamTest, TheNextTeamFindsTheCrewAtHand) {
   ThreadPool pool(1);
   const auto limit = std::make_shared<ThreadLimit>(2);
@@ -239,8 +247,7 @@ TEST(TeamTest, TheNextTeamFindsTheCrewAtHand) {
   // A busy machine may keep the next team waiting until the helper has left.
   for (const auto deadline = In60Seconds();
        !found && std::chrono::steady_clock::now() < deadline;) {
-    while (!AHelperTakesPart(pool, limit, &crew)) {
-    }
+    WaitForAHelper(pool, limit, &crew);
     const int num_scheduled = pool.num_scheduled();
     found = AHelperTakesPart(pool, limit, &crew) &&
             pool.num_scheduled() == num_scheduled;
@@ -253,8 +260,7 @@ TEST(TeamTest, AnIdleCrewLeaves) {
   const auto limit = std::make_shared<ThreadLimit>(2);
   Team::Crew crew;
   for (int round = 0; round < 3; ++round) {
-    while (!AHelperTakesPart(pool, limit, &crew)) {
-    }
+    WaitForAHelper(pool, limit, &crew);
     for (const auto deadline = In60Seconds();
          limit->count() > 0 && std::chrono::steady_clock::now() < deadline;) {
       std::this_thread::yield();
@@ -283,7 +289,7 @@ TEST(TeamTest, ACrewMayGoBeforeItsHelpersCome) {
   EXPECT_EQ(limit->count(), 0);
 }
 
-TEST(TeamTest, CrewsMakeWayForEachOther) {
+TEST(TeamTest, CrewsOfManyCallersFinish) {
   constexpr int kCallers = 4;
   ThreadPool pool(kCallers);
   const auto limit = std::make_shared<ThreadLimit>(2);

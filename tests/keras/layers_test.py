@@ -306,45 +306,62 @@ def test_a_masked_layer_has_no_condition_in_a_graph_for_gpus():
     assert not found.keys() & (_CONDITIONS | _LOOPS)
 
 
+_PADDING = np.arange(T) < (np.arange(B) % (T + 1))[:, None]
+
+
+def _count_gathers(monkeypatch) -> list:
+    found = []
+    gather = tf.gather
+    monkeypatch.setattr(tf, "gather", lambda *args, **kw: found.append(0) or gather(*args, **kw))
+    return found
+
+
 # Keras' default, and what Bidirectional sets.
 @pytest.mark.parametrize("zero_output", [False, True])
-@pytest.mark.parametrize("name", ["LSTM", "CudnnLSTM"])
-def test_padding_moves_nothing(name, zero_output, monkeypatch):
-    layer = getattr(tf_cudnn_rnn.keras, name)(H, return_sequences=True)
-    if name == "LSTM":
+def test_padding_moves_nothing(zero_output, monkeypatch):
+    layer, theirs = pairs.pair("LSTM", return_sequences=True)
+    layer.zero_output_for_mask = theirs.zero_output_for_mask = zero_output
+    x = tf.constant(pairs.inputs())
+    expected = [theirs(x, mask=tf.constant(mask)) for mask in (_PADDING, MASK)]
+    gathers = _count_gathers(monkeypatch)
+    np.testing.assert_allclose(layer(x, mask=tf.constant(_PADDING)), expected[0])
+    assert len(gathers) == (0 if zero_output else 1)  # to repeat the last output
+    np.testing.assert_allclose(layer(x, mask=tf.constant(MASK)), expected[1])
+    assert len(gathers) == (2 if zero_output else 3)
+
+
+def test_padding_moves_nothing_in_a_stack(monkeypatch):
+    layer = tf_cudnn_rnn.keras.CudnnLSTM(H, num_layers=2, return_sequences=True)
+    x = tf.constant(pairs.inputs("float32"))
+    expected = layer(x, sequence_lengths=tf.constant(_PADDING.sum(axis=1), tf.int32))
+    gathers = _count_gathers(monkeypatch)
+    np.testing.assert_array_equal(layer(x, mask=tf.constant(_PADDING)), expected)
+    assert not gathers
+
+
+@pytest.mark.parametrize("zero_output", [False, True])
+def test_one_graph_has_the_gradients_of_all_masks(zero_output):
+    both = pairs.pair("GRU", return_sequences=True)
+    functions = []
+    for layer in both:
         layer.zero_output_for_mask = zero_output
+
+        @tf.function(
+            input_signature=[tf.TensorSpec([B, T, I], "float64"), tf.TensorSpec([B, T], bool)]
+        )
+        def gradients(x, mask, layer=layer):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = layer(x, mask=mask)
+                loss = tf.reduce_sum(y * y)
+            return tape.gradient(loss, [x, *layer.trainable_weights])
+
+        functions.append(gradients)
     x = tf.constant(pairs.inputs())
-    padded, general = tf.sequence_mask(np.arange(B) % (T + 1), T), tf.constant(MASK)
-    expected = [layer(x, mask=mask) for mask in (padded, general)]
-    moved = []
-    gather = tf.gather
-    monkeypatch.setattr(tf, "gather", lambda *args, **kw: moved.append(0) or gather(*args, **kw))
-    np.testing.assert_array_equal(layer(x, mask=padded), expected[0])
-    # Repeating the last output takes a gather.
-    assert len(moved) == (1 if name == "LSTM" and not zero_output else 0)
-    np.testing.assert_array_equal(layer(x, mask=general), expected[1])
-    assert len(moved) >= 2
-
-
-def test_padding_in_a_graph_has_the_same_gradients():
-    layer, theirs = pairs.pair("GRU", return_sequences=True)
-    layer.zero_output_for_mask = theirs.zero_output_for_mask = True
-    x = tf.constant(pairs.inputs())
-    for mask in (tf.sequence_mask(np.arange(B) % (T + 1), T), tf.constant(MASK)):
-
-        def gradients(layer, mask=mask):
-            @tf.function
-            def run(x, mask):
-                with tf.GradientTape() as tape:
-                    tape.watch(x)
-                    y = layer(x, mask=mask)
-                    loss = tf.reduce_sum(y * y)
-                return tape.gradient(loss, [x, *layer.trainable_weights])
-
-            return run(x, mask)
-
-        for ours, expected in zip(gradients(layer), gradients(theirs), strict=True):
-            np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5)
+    for mask in (_PADDING, MASK, np.ones_like(MASK), np.zeros_like(MASK)):
+        ours, theirs = (function(x, tf.constant(mask)) for function in functions)
+        for gradient, expected in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(gradient, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_what_is_kept_for_gradients(monkeypatch):

@@ -155,7 +155,7 @@ def test_large_calls():
 
 
 def huge_call(num_steps: int, batch: int, call: str) -> None:
-    """More rows than the machine has memory for, or they work."""
+    """More rows, or steps, than the machine has memory for, or they work."""
     # Or the system, which promises more than it has, ends a process, this one or another.
     with open("/proc/meminfo") as file:
         [available] = [int(line.split()[1]) for line in file if line.startswith("MemAvailable:")]

@@ -183,14 +183,55 @@ def test_many_threads_stream_through_one_network(num_units):
             np.testing.assert_array_equal(outputs, expected)
 
 
-def test_a_stream_goes_from_thread_to_thread():
-    config = judge.Config("lstm", 1, 256, 256, time_major=False)
+@pytest.mark.parametrize("num_units", [256, 512])
+def test_a_stream_goes_from_thread_to_thread(num_units):
+    config = judge.Config("lstm", 1, num_units, num_units, time_major=False)
     case = running.random_case(5, config, 40, 1, np.float32)
     alone = network_of(case).stream()
     stream = network_of(case, num_threads=2).stream()
     for x in case.x[0]:
         with concurrent.futures.ThreadPoolExecutor(1) as other:
             np.testing.assert_array_equal(other.submit(stream.step, x).result(), alone.step(x))
+
+
+def test_helpers_of_short_steps_come_while_these_follow_one_another():
+    code = """
+import os
+import signal
+import time
+import numpy as np
+import tf_cudnn_rnn.runtime as runtime
+from tf_cudnn_rnn import weights
+layout = weights.Layout("lstm", 1, 256, 256)
+params = np.full(layout.size, 0.01, np.float32)
+network, alone = (runtime.Network(params, layout, num_threads=n) for n in (2, 1))
+first, second, expected = network.stream(), network.stream(), alone.stream()
+x = np.ones(256, np.float32)
+def num_threads():
+    return len(os.listdir("/proc/self/task"))
+before = num_threads()
+for _ in range(20):
+    time.sleep(0.001)
+    first.step(x)
+assert num_threads() == before, "at intervals there is nobody to help"
+deadline = time.monotonic() + 60
+while num_threads() == before and time.monotonic() < deadline:
+    first.step(x)
+assert num_threads() == before + 1, "a helper comes"
+first.reset()
+for _ in range(100):  # one crew, in turn
+    y = expected.step(x)
+    assert np.array_equal(first.step(x), y) and np.array_equal(second.step(x), y)
+child = os.fork()  # the helper still waits
+if not child:
+    signal.alarm(60)  # ends it if it hangs
+    y = expected.step(x)
+    assert np.array_equal(first.step(x), y) and np.array_equal(second.step(x), y)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    # Python 3.12 warns of forks where there are threads.
+    subprocesses.run_code("import warnings; warnings.simplefilter('ignore')\n" + code)
 
 
 def test_nothing_is_computed_of_nothing():

@@ -62,7 +62,7 @@ def _instruction_set() -> dict[str, str]:
     name = _library.instruction_set()
     wanted = os.environ.get("TF_CUDNN_RNN_ISA")
     if wanted:
-        reason = f"TF_CUDNN_RNN_ISA={wanted} allows no better one"
+        reason = f"the fastest one of this CPU that TF_CUDNN_RNN_ISA={wanted} allows"
     else:
         reason = "the fastest one of this CPU that the library knows"
     return {"name": name, "reason": reason}

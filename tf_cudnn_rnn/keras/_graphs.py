@@ -42,6 +42,11 @@ def builds_builtin_graph() -> bool:
     return graph_contents.get() == "builtin" and not tf.executing_eagerly()
 
 
+def is_for_own_kernel(for_onnx: bool) -> bool:
+    """Whether this library computes what is being built: no graph for GPUs, nor for ONNX."""
+    return not for_onnx and not builds_builtin_graph()
+
+
 def warn_about_gpus(layer: keras.layers.Layer, problems: Iterable[str]) -> None:
     """Warns, once for each layer and problem, of a graph that may be meant for GPUs.
 

@@ -226,8 +226,8 @@ def _fused(
         last_output = states[0]
     else:
         mask = _masks.as_matrix(mask, sequences, layer.name, one_row_will_do=True)
-        looks_first = not for_onnx and not _graphs.builds_builtin_graph()
-        compaction = _masks.Compaction(mask, layer.go_backwards, looks_first)
+        is_own = _graphs.is_for_own_kernel(for_onnx)
+        compaction = _masks.Compaction(mask, layer.go_backwards, is_own)
         outputs, states = _run_op(
             layer,
             rnn_mode,

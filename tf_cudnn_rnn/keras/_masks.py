@@ -7,8 +7,9 @@ valid ones alone, moved to the front:
   mask    0 1 0 1 1      x  . a . b c      y  0 A A B C    or zeros: 0 A 0 B C
   length  3              ->  a b c . .      <-  A B C 0 0, of whose zeros masked steps take one
 
-That costs a gather in and one out. Padding at the end of rows, by far the commonest mask, needs
-neither: the valid steps are at the front already. Whether it is so is seen when the call runs.
+That costs a gather in and one out. Where the mask is padding at the end of rows, by far the
+commonest one, the valid steps are at the front already, and zeros are where they have to be. Whether
+it is so is seen when the call runs.
 """
 
 from collections.abc import Callable
@@ -105,21 +106,22 @@ class Compaction:
       lengths: int32 [B], the number of valid steps of each row.
     """
 
-    def __init__(self, mask: tf.Tensor, go_backwards: bool = False, looks_first: bool = True):
+    def __init__(self, mask: tf.Tensor, go_backwards: bool = False, is_for_own_kernel: bool = True):
         """Plans for `mask` [B, T], boolean.
 
         Args:
           mask: True where a step is valid.
           go_backwards: take the steps from the last to the first.
-          looks_first: whether the call may see if the mask is padding at the end of rows, and then
-            move nothing. That is a condition in a graph, of which some readers make little.
+          is_for_own_kernel: whether this library computes what the graph says. Graphs for GPUs and
+            for ONNX have no condition, and rely on nothing in padding.
         """
-        # From here on "time" is the order in which Keras goes through the steps.
+        # "Time" is the order in which Keras goes through the steps.
         self._mask = tf.reverse(mask, [1]) if go_backwards else mask
         self._go_backwards = go_backwards
+        self._is_for_own_kernel = is_for_own_kernel
         self.lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         self._is_padding = None
-        if looks_first and not go_backwards:
+        if is_for_own_kernel and not go_backwards:
             padding = tf.sequence_mask(self.lengths, tf.shape(mask)[1])
             self._is_padding = tf.reduce_all(tf.equal(mask, padding))
 
@@ -138,8 +140,8 @@ class Compaction:
         """Gives each step of `outputs` [B, T, H] its place, and masked ones their value.
 
         Args:
-          outputs: zeros from each row's length on, as the ops leave them. A row with a masked step
-            has at least one such step, of which zeros are taken.
+          outputs: zeros from each row's length on, as this library's kernels leave them. A row with
+            a masked step has at least one such step, of which zeros are taken.
           zero_output: whether masked steps have zeros, or what the step before has.
         """
 
@@ -147,8 +149,11 @@ class Compaction:
             # Valid steps up to this one.
             count = tf.cumsum(tf.cast(self._mask, tf.int32), axis=1)
             has_output = self._mask if zero_output else count > 0
-            index = tf.where(has_output, count - 1, self.lengths[:, None])
-            return tf.gather(outputs, index, axis=1, batch_dims=1)
+            if self._is_for_own_kernel:
+                index = tf.where(has_output, count - 1, self.lengths[:, None])
+                return tf.gather(outputs, index, axis=1, batch_dims=1)
+            spread = tf.gather(outputs, tf.maximum(count - 1, 0), axis=1, batch_dims=1)
+            return tf.where(has_output[:, :, None], spread, tf.zeros_like(spread))
 
         return self._unless_padding(outputs, gather) if zero_output else gather()
 

@@ -559,9 +559,9 @@ class CudnnRNN(keras.layers.Layer):
     ) -> tuple[tf.Tensor, list[tf.Tensor], tf.Tensor]:
         """Runs the valid steps of any mask; returns outputs, states and lengths."""
         mask = _masks.as_matrix(mask, inputs, self.name)
-        looks_first = not _onnx_nodes.builds_graph() and not _graphs.builds_builtin_graph()
         compaction = _masks.Compaction(
-            swap(mask) if self.time_major else mask, looks_first=looks_first
+            swap(mask) if self.time_major else mask,
+            is_for_own_kernel=_graphs.is_for_own_kernel(_onnx_nodes.builds_graph()),
         )
         sequences = compaction.compact(swap(inputs) if self.time_major else inputs)
         outputs, states = self._run(sequences, False, states, compaction.lengths, training)

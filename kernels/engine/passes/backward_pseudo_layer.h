@@ -73,6 +73,9 @@ class BackwardPseudoLayer {
     recurrent_dgates_parts_ = PartsIn(blocks.recurrent_dgates_parts);
   }
 
+  BackwardPseudoLayer(const BackwardPseudoLayer&) = delete;
+  BackwardPseudoLayer& operator=(const BackwardPseudoLayer&) = delete;
+
   void Run(int64_t layer, int direction, Executor& executor) {
     layer_ = layer;
     direction_ = direction;

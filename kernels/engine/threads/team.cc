@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <thread>
@@ -69,6 +70,10 @@ class Team::Job {
          num_done_.load(std::memory_order_acquire) < num_tasks;) {
       backoff.Wait();
     }
+  }
+
+  bool IsFor(int num_threads, const ThreadLimit* limit) const {
+    return num_threads == num_places() && limit == limit_.get();
   }
 
   // Keeps a place for one more helper, who is to call Help(); or returns false,
@@ -238,6 +243,7 @@ void Team::Recruit() {
   } catch (const std::bad_alloc&) {
     return;
   }
+  if (!job->IsFor(num_threads_, limit_.get())) std::abort();  // another crew's
   // As often as there are places: one that came may be gone already.
   for (int i = 1; i < num_threads_ && job->TryRecruit(); ++i) {
     try {

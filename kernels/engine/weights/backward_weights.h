@@ -24,13 +24,14 @@ class BackwardWeights {
                   const Scratch& scratch)
       : plan_(plan), sources_(sources), blocks_(blocks), scratch_(scratch) {}
 
-  // W of pseudo-layer k; R and the projection.
+  // W of pseudo-layer k, [G*H, in].
   void PrepareInput(int64_t k, Executor& executor) {
     input_.Prepare(
         sources_.Input(k).Transposed(),
         plan_.input_weights.of_layer(k / plan_.descriptor.num_directions),
         scratch_.At<void>(blocks_.input_weights), executor);
   }
+  // R, [G*H, P], and the projection, [P, H].
   void PrepareRecurrent(int64_t k, Executor& executor) {
     recurrent_.Prepare(sources_.Recurrent(k).Transposed(),
                        plan_.recurrent_weights,
