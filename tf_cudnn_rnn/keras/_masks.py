@@ -8,8 +8,8 @@ valid ones alone, moved to the front:
   length  3              ->  a b c . .      <-  A B C 0 0, of whose zeros masked steps take one
 
 That costs a gather in and one out. Where the mask is padding at the end of rows, by far the
-commonest one, the valid steps are at the front already, and zeros are where they have to be. Whether
-it is so is seen when the call runs.
+commonest one, the valid steps are at the front already, and zeros are where they have to be.
+Whether it is so is seen when the call runs.
 """
 
 from collections.abc import Callable
