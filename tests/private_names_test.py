@@ -117,6 +117,7 @@ READ_BY_OTHERS = {
     },
     "tests/keras/environment_test.py": {"_environment": "calls it with other versions of Keras"},
     "tests/ops/calls.py": {"_library": "calls an op that only gradients of gradients call"},
+    "tests/python/eager_calls_test.py": {"_library": "looks at how TensorFlow makes the calls"},
     "tests/python/import_test.py": {"_elf": "tests it", "_library": "tests it"},
     "tests/python/keras_weights_test.py": {
         "_layout": "where each weight lies is what is tested",
