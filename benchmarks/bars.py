@@ -1,6 +1,7 @@
 """What this library must reach, and whether the figures of a run do."""
 
 import collections
+import functools
 import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -159,11 +160,22 @@ def _ratios(
     base: str,
     *others: str,
     where: Callable[[Case], bool] = lambda case: True,
+    least_op_milliseconds: float = 0.0,
 ):
+    """How many times as long the fastest of `others` took as `base`.
+
+    Args:
+      where: of which cases.
+      least_op_milliseconds: leaves out rows in which the op took less. If it is not 0, the op is
+        one of the sides.
+    """
+
     def values(results: Results):
         for sides in results.rows(experiment, pass_):
             value = ratio(sides.get(base), (sides.get(other) for other in others))
-            if value is not None and where(sides[base].to_case()):
+            if value is None or not where(sides[base].to_case()):
+                continue
+            if not least_op_milliseconds or sides["op"].median >= least_op_milliseconds:
                 yield Value(_label(sides[base]), value)
 
     return values
@@ -298,39 +310,12 @@ def sweep_ratios(results: Results):
                     yield sides[own], sides[peer], value
 
 
-def _takes_long(record: Record) -> bool:
-    """Whether a call is so long that TensorFlow's part of it hardly counts."""
-    return record.median is not None and record.median >= _LONG_MILLISECONDS
-
-
-def _sweep(pass_: str, *peers: str):
-    """The ratios of random shapes that are no short calls."""
-
-    def values(results: Results):
-        for sides in results.rows("sweep", pass_):
-            op = sides.get("op")
-            value = ratio(op, (sides.get(peer) for peer in peers))
-            if value is not None and _takes_long(op):
-                yield Value(_label(op), value)
-
-    return values
+# Of random shapes that are no short calls.
+_sweep = functools.partial(_ratios, "sweep", least_op_milliseconds=_LONG_MILLISECONDS)
 
 
 def _is_one_layer(case: Case) -> bool:
     return case.num_layers * case.num_dirs == 1
-
-
-def _op_against_layer(where: Callable[[Case], bool]):
-    """The time of the op over that of the layer; random shapes that are no short calls."""
-
-    def values(results: Results):
-        for sides in results.rows("sweep"):
-            layer = sides.get("layer")
-            value = ratio(layer, [sides.get("op")])
-            if value is not None and _takes_long(sides["op"]) and where(layer.to_case()):
-                yield Value(_label(layer), value)
-
-    return values
 
 
 def _eager_calls(results: Results):
@@ -365,13 +350,13 @@ def _fast_bfloat16(results: Results):
 BARS = (
     Bar(
         "random shapes of 1 ms and more, training against PyTorch",
-        _sweep(TRAINING, "torch"),
+        _sweep(TRAINING, "op", "torch"),
         1.0,
         2.0,
     ),
     Bar(
         "random shapes of 1 ms and more, inference against the faster of PyTorch and ONNX Runtime",
-        _sweep(INFERENCE, "torch", "onnx"),
+        _sweep(INFERENCE, "op", "torch", "onnx"),
         0.95,
         1.3,
     ),
@@ -401,13 +386,13 @@ BARS = (
     ),
     Bar(
         "op against drop-in layer, random shapes of 1 ms and more, one layer",
-        _op_against_layer(_is_one_layer),
+        _sweep(None, "layer", "op", where=_is_one_layer),
         1 / 1.15,
         1 / 1.05,
     ),
     Bar(
         "op against drop-in layers, the same, stacks and Bidirectional",
-        _op_against_layer(lambda case: not _is_one_layer(case)),
+        _sweep(None, "layer", "op", where=lambda case: not _is_one_layer(case)),
         mean=1 / 1.1,
     ),
     Bar(

@@ -116,8 +116,8 @@ def _lengths(sequence_lengths: TensorLike) -> TensorLike:
         if wrong := [kind for kind in kinds if issubclass(kind, float | np.floating)]:
             _check_lengths(np.dtype(wrong[0]), [])
         if any(issubclass(kind, int | np.integer) for kind in kinds):
-            numbers = [int(n) for n in sequence_lengths if isinstance(n, int | np.integer)]
-            _check_lengths(_INT64, numbers)
+            integers = [int(n) for n in sequence_lengths if isinstance(n, int | np.integer)]
+            _check_lengths(_INT64, integers)
     return sequence_lengths
 
 

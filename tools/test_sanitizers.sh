@@ -19,26 +19,20 @@ asan() {
   "$bazel" test --config=asan --keep_going //tests/engine/... //tests/fuzz/engine/... //tests/kernels:scratch_pool_test
 }
 
-# A copy of the package and of the tests, with the library of a kind.
-copy_with_library() {  # configuration, folder
-  local bin
-  "$bazel" build "--config=$1" //:_tf_cudnn_rnn.so //tf_cudnn_rnn
-  bin=$("$bazel" info "--config=$1" bazel-bin)
-  rm -rf "$2"
-  mkdir -p "$2"
-  cp -r tf_cudnn_rnn tests pyproject.toml "$2"
-  .venv/bin/python tools/libraries.py install "$bin" "$2/tf_cudnn_rnn/_libraries"
-}
-
-library_of_gcc() { "${CC:-gcc}" "-print-file-name=$1"; }
-
-# Python is not compiled with sanitizers: it loads theirs before the library.
+# Python is not compiled with sanitizers: it loads theirs before the library. A copy of the package and of the tests has
+# the library of this kind.
 ops() {
-  local copy=build/sanitized python=$PWD/.venv/bin/python
-  copy_with_library asan "$copy"
+  "$bazel" build --config=asan //:_tf_cudnn_rnn.so //tf_cudnn_rnn
+  local bin copy=build/sanitized
+  bin=$("$bazel" info --config=asan bazel-bin)
+  rm -rf "$copy"
+  mkdir -p "$copy"
+  cp -r tf_cudnn_rnn tests pyproject.toml "$copy"
+  .venv/bin/python tools/libraries.py install "$bin" "$copy/tf_cudnn_rnn/_libraries"
+  local python=$PWD/.venv/bin/python
   # TensorFlow never gives back some of its memory, and GCC's libasan alone stops at the first exception of C++.
   # AddressSanitizer's malloc knows no MALLOC_PERTURB_, by which one test marks memory.
-  (cd "$copy" && LD_PRELOAD="$(library_of_gcc libasan.so) $(library_of_gcc libstdc++.so)" \
+  (cd "$copy" && LD_PRELOAD="$("${CC:-gcc}" -print-file-name=libasan.so) $("${CC:-gcc}" -print-file-name=libstdc++.so)" \
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
     "$python" -m pytest -q -p no:cacheprovider \
     tests/ops/error_messages_test.py tests/python/{kernels,keras_weights}_test.py \

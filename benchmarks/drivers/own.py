@@ -8,7 +8,7 @@ import tf_cudnn_rnn
 from benchmarks import cases
 from benchmarks.cases import Case
 from benchmarks.drivers import tensorflow
-from benchmarks.drivers.interface import Driver, Step, Unsupported
+from benchmarks.drivers.interface import Driver, Step, require
 
 
 def _call(op, case: Case, is_training: bool, lengths, x, h0, c0, params):
@@ -74,8 +74,7 @@ class EagerOp(Driver):
         tensorflow.set_threads(threads)
 
     def build(self, case: Case, pass_: str, dtype: str) -> Step:
-        if pass_ != cases.INFERENCE:
-            raise Unsupported("what is measured is the call")
+        require(pass_ == cases.INFERENCE, "what is measured is the call")
         arrays = cases.arrays_of(case)
         lengths = tf.constant(arrays.lengths)
         tensors = _tensors(case, arrays, dtype)
@@ -99,8 +98,7 @@ class EmptyCall(Driver):
         tensorflow.set_threads(threads)
 
     def build(self, case: Case, pass_: str, dtype: str) -> Step:
-        if pass_ != cases.INFERENCE:
-            raise Unsupported("an empty call has no gradients")
+        require(pass_ == cases.INFERENCE, "an empty call has no gradients")
 
         def add_one(x, h0, c0, params):
             del params
@@ -120,8 +118,7 @@ class _Saved(Driver):
         tensorflow.set_threads(threads)
 
     def build(self, case: Case, pass_: str, dtype: str) -> Step:
-        if pass_ != cases.INFERENCE:
-            raise Unsupported("a SavedModel predicts")
+        require(pass_ == cases.INFERENCE, "a SavedModel predicts")
         arrays = cases.arrays_of(case)
         x, h0, c0, params = _tensors(case, arrays, dtype)
         with tempfile.TemporaryDirectory() as folder:

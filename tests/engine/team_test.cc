@@ -28,6 +28,19 @@ void ExpectRunsEachTaskOnce(Team& team, int num_tasks,
   }
 }
 
+std::chrono::steady_clock::time_point In60Seconds() {
+  return std::chrono::steady_clock::now() + std::chrono::seconds(60);
+}
+
+// Helpers leave when they like.
+void ExpectAllLeave(const ThreadLimit& limit) {
+  for (const auto deadline = In60Seconds();
+       limit.count() > 0 && std::chrono::steady_clock::now() < deadline;) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(limit.count(), 0);
+}
+
 TEST(TeamTest, RunsEachTaskOnce) {
   ThreadPool pool(6);
   for (int num_threads : {1, 2, 3, 7}) {
@@ -62,8 +75,7 @@ TEST(TeamTest, HelpersTakePart) {
   // Three tasks that wait for each other need three threads; until these have
   // come, they do not wait.
   std::atomic<int> meeting{0};
-  const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto deadline = In60Seconds();
   while (threads.size() < 3 && std::chrono::steady_clock::now() < deadline) {
     meeting = 0;
     team.Run(3, Order::kAscending, [&](int) {
@@ -123,7 +135,7 @@ TEST(TeamTest, FinishesWithoutHelpersWhoCannotBeCalled) {
     for (int round = 0; round < 300; ++round) ExpectRunsEachTaskOnce(team, 5);
     EXPECT_GE(num_asked, 2);
   }
-  while (limit->count() > 0) std::this_thread::yield();  // all are gone
+  ExpectAllLeave(*limit);
 }
 
 // Another caller comes while the team has all the threads there are.
@@ -137,8 +149,7 @@ TEST(TeamTest, HelpersMakeWayForCallers) {
     std::lock_guard<std::mutex> lock(mutex);
     threads.insert(std::this_thread::get_id());
   };
-  const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto deadline = In60Seconds();
   const auto is_in_time = [&] {
     return std::chrono::steady_clock::now() < deadline;
   };
@@ -204,18 +215,13 @@ TEST(TeamTest, IdleHelpersLeaveAndAreRecruitedAgain) {
   // The pool's only thread is free again once the helper has left.
   std::atomic<bool> is_free{false};
   pool.Schedule([&] { is_free = true; });
-  const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto deadline = In60Seconds();
   while (!is_free && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::yield();
   }
   EXPECT_TRUE(is_free);
   ExpectRunsEachTaskOnce(team, 2);
   EXPECT_EQ(pool.num_scheduled(), 3);
-}
-
-std::chrono::steady_clock::time_point In60Seconds() {
-  return std::chrono::steady_clock::now() + std::chrono::seconds(60);
 }
 
 // Whether a helper has run a task of a new team with this crew.
@@ -261,11 +267,7 @@ TEST(TeamTest, AnIdleCrewLeaves) {
   Team::Crew crew;
   for (int round = 0; round < 3; ++round) {
     WaitForAHelper(pool, limit, &crew);
-    for (const auto deadline = In60Seconds();
-         limit->count() > 0 && std::chrono::steady_clock::now() < deadline;) {
-      std::this_thread::yield();
-    }
-    EXPECT_EQ(limit->count(), 0);
+    ExpectAllLeave(*limit);
   }
 }
 
@@ -305,11 +307,7 @@ TEST(TeamTest, CrewsOfManyCallersFinish) {
     });
   }
   for (std::thread& caller : callers) caller.join();
-  for (const auto deadline = In60Seconds();
-       limit->count() > 0 && std::chrono::steady_clock::now() < deadline;) {
-    std::this_thread::yield();
-  }
-  EXPECT_EQ(limit->count(), 0);
+  ExpectAllLeave(*limit);
 }
 
 TEST(TeamTest, TasksSeeWhatEarlierOnesWrote) {

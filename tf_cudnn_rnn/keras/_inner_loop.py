@@ -226,8 +226,11 @@ def _fused(
         last_output = states[0]
     else:
         mask = _masks.as_matrix(mask, sequences, layer.name, one_row_will_do=True)
-        is_own = _graphs.is_for_own_kernel(for_onnx)
-        compaction = _masks.Compaction(mask, layer.go_backwards, is_own)
+        compaction = _masks.Compaction(
+            mask,
+            is_for_own_kernel=_graphs.is_for_own_kernel(for_onnx),
+            go_backwards=layer.go_backwards,
+        )
         outputs, states = _run_op(
             layer,
             rnn_mode,

@@ -106,14 +106,14 @@ class Compaction:
       lengths: int32 [B], the number of valid steps of each row.
     """
 
-    def __init__(self, mask: tf.Tensor, go_backwards: bool = False, is_for_own_kernel: bool = True):
+    def __init__(self, mask: tf.Tensor, *, is_for_own_kernel: bool, go_backwards: bool = False):
         """Plans for `mask` [B, T], boolean.
 
         Args:
           mask: True where a step is valid.
-          go_backwards: take the steps from the last to the first.
           is_for_own_kernel: whether this library computes what the graph says. Graphs for GPUs and
             for ONNX have no condition, and rely on nothing in padding.
+          go_backwards: take the steps from the last to the first.
         """
         # "Time" is the order in which Keras goes through the steps.
         self._mask = tf.reverse(mask, [1]) if go_backwards else mask
