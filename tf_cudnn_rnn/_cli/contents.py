@@ -127,6 +127,15 @@ def _looked_at(items: Iterable[_Look | Loop]) -> Contents:
     return Contents(found, more, len(loops))
 
 
+@contextlib.contextmanager
+def _runs_unless_refused(found: Found) -> Iterator[None]:
+    """If a reader refuses what is read of a part, it does not run, and tells why."""
+    try:
+        yield
+    except (ImportError, ValueError) as error:
+        found.runs, found.how = False, str(error)
+
+
 def find(kind: Kind, path: str, shown_path: str) -> Contents:
     """Returns what is recurrent in a file.
 
@@ -271,7 +280,7 @@ def _onnx_node(node: onnx_file.FileNode, shown_path: str) -> Found:
     direction = node.attributes.get("direction", "forward")
     found.direction = "bidirectional" if direction == "bidirectional" else "unidirectional"
     found.num_layers, found.num_proj = 1, 0
-    try:
+    with _runs_unless_refused(found):
         arrays = node.as_arrays()
         found.rnn_mode = onnx.mode_of(arrays, "It")
         if arrays.W.ndim == arrays.R.ndim == 3:
@@ -281,9 +290,6 @@ def _onnx_node(node: onnx_file.FileNode, shown_path: str) -> Found:
         found.biases = 2 if arrays.B is not None else 0
         onnx.check_alone(arrays)
         found.how = _convert(shown_path, "model.keras", "keras")
-    except (ImportError, ValueError) as error:
-        found.runs = False
-        found.how = str(error)
     return found
 
 
@@ -559,54 +565,36 @@ def _torch_network(prefix: str, network: _TorchNetwork, shown_path: str) -> Foun
         found.input_size, found.num_units = W.shape[1], H
         gates = W.shape[0] // H if H and not W.shape[0] % H else 0
     found.rnn_mode = _MODE_OF_GATES.get(gates)
-    if problem := _problem_of_torch(found, network):
-        found.runs, found.how = False, problem
-    else:
-        target = ("params.npz", "params") if found.num_proj else ("model.keras", "keras")
-        mode = "rnn_tanh" if found.rnn_mode == SIMPLE else ""
-        found.how = _convert(shown_path, *target, prefix=prefix, mode=mode)
+    target = ("params.npz", "params") if found.num_proj else ("model.keras", "keras")
+    mode = "rnn_tanh" if found.rnn_mode == SIMPLE else ""
+    found.how = _convert(shown_path, *target, prefix=prefix, mode=mode)
+    with _runs_unless_refused(found):
+        _check_torch(found, network)
     return found
 
 
-def _problem_of_torch(found: Found, network: _TorchNetwork) -> str | None:
-    """What keeps a network from being read, as far as headers tell."""
+def _check_torch(found: Found, network: _TorchNetwork) -> None:
+    """Raises ValueError if headers tell that a network cannot be read."""
     for (kind, layer, reverse), header in sorted(network.items()):
         name = f"{kind}_l{layer}{'_reverse' if reverse else ''}"
         # ml_dtypes' bfloat16 is of kind V.
         if header.dtype.kind not in "fV" or header.dtype.itemsize > 8:
-            return f"{name} must be of floats; it is of {header.dtype}"
+            raise ValueError(f"{name} must be of floats; it is of {header.dtype}")
     ways = 2 if found.direction == "bidirectional" else 1
     expected = ways * (found.num_layers or 0)
     for kind in ("weight_ih", "weight_hh"):
         if sum(key[0] == kind for key in network) != expected:
-            return (
+            raise ValueError(
                 "there must be weight_ih and weight_hh of all of its "
                 f"{output.count(found.num_layers or 0, 'layer')} and directions; some are missing"
             )
     if found.rnn_mode is None:
-        return (
+        raise ValueError(
             "weight_ih_l0 and weight_hh_l0 must be matrices of 1, 3 or 4 times as many rows as "
             "there are units, and weight_hr_l0 a matrix; they have other shapes"
         )
     rnn_mode: Any = "rnn_tanh" if found.rnn_mode == SIMPLE else found.rnn_mode
-    with _told() as told:
-        torch_format.check(network, rnn_mode)
-    return told.problem
-
-
-class _Told:
-    """What a reader said of headers; None if it would read what they describe."""
-
-    problem: str | None = None
-
-
-@contextlib.contextmanager
-def _told() -> Iterator[_Told]:
-    told = _Told()
-    try:
-        yield told
-    except (ImportError, ValueError) as error:
-        told.problem = str(error)
+    torch_format.check(network, rnn_mode)
 
 
 def _safetensors(path: str, shown_path: str) -> Iterator[_Look]:
@@ -647,13 +635,11 @@ def _npz_network(path: str, headers: Mapping[str, Any], shown_path: str) -> Foun
     found.how = _convert(shown_path, "model.keras", "keras")
     arrays = {name: header for name, header in headers.items() if name != key}
     vector = arrays.get(readers.VECTORS["params"])
-    with _told() as told:
+    with _runs_unless_refused(found):
         if vector is None:
             base.check_dtypes(arrays)
         else:
             vectors.check_vector(vector, "params", "cuDNN's weight space", layout)
-    if told.problem:
-        found.runs, found.how = False, told.problem
     return found
 
 
@@ -662,10 +648,8 @@ def _npz_vector(kind: str, name: str, header: untrusted.ArrayHeader, shown_path:
     found.parameters = _product(header.shape)
     sizes = {"mode": "MODE", "layers": "L", "units": "H", "input_size": "I"}
     found.how = _convert(shown_path, "model.keras", "keras", source_format=kind, **sizes)
-    with _told() as told:
+    with _runs_unless_refused(found):
         base.check_dtypes({name: header})
-    if told.problem:
-        found.runs, found.how = False, told.problem
     return found
 
 
