@@ -5,6 +5,7 @@ it; what it takes stays within bounds either way.
 """
 
 import json
+import math
 import os
 import pathlib
 import struct
@@ -53,7 +54,7 @@ def onnx_node(name: str = "", inputs: str = "", output: str = "", *attributes: b
 def onnx_tensor(name: str, *shape: int) -> bytes:
     """An initializer of zeros."""
     dims = b"".join(field(1, size) for size in shape)
-    content = bytes(4 * int(np.prod(shape)))
+    content = bytes(4 * math.prod(shape))
     return field(5, dims + field(2, 1) + field(8, name) + field(9, content))
 
 
@@ -398,7 +399,7 @@ def safetensors(folder: pathlib.Path, shapes: Iterable[tuple[str, list[int]]]) -
     header = {}
     end = 0
     for name, shape in shapes:
-        begin, end = end, end + 4 * int(np.prod(shape))
+        begin, end = end, end + 4 * math.prod(shape)
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(end))
