@@ -4,9 +4,6 @@ import contextlib
 import hashlib
 import itertools
 import json
-import os
-import subprocess
-import sys
 
 import keras
 
@@ -25,16 +22,15 @@ def print_digests() -> None:
 def print_digests_of_pools(sizes) -> None:
     """The same, and those of some ops in sessions with so many threads each, by op and size.
 
-    All cores have other work meanwhile. TF_OVERRIDE_GLOBAL_THREADPOOL must be set.
+    TF_OVERRIDE_GLOBAL_THREADPOOL must be set.
     """
     alone = _digests()
     of_pools = {}
     graphs = {name: crowd.Graph(calls.make(name)) for name in _OF_POOLS}
-    with _load():
-        for size, (name, graph) in itertools.product(sizes, graphs.items()):
-            with contextlib.closing(graph.session(intra_op_parallelism_threads=size)) as session:
-                [arrays] = graph.run(session)
-            of_pools.setdefault(name, {})[size] = _digest(arrays)
+    for size, (name, graph) in itertools.product(sizes, graphs.items()):
+        with contextlib.closing(graph.session(intra_op_parallelism_threads=size)) as session:
+            [arrays] = graph.run(session)
+        of_pools.setdefault(name, {})[size] = _digest(arrays)
     print(json.dumps([alone, of_pools]))
 
 
@@ -61,17 +57,3 @@ def _digests() -> dict[str, str]:
 
 def _digest(tensors) -> str:
     return hashlib.sha256(b"".join(calls.bits(tensors))).hexdigest()
-
-
-@contextlib.contextmanager
-def _load():
-    """Keeps all cores busy."""
-    processes = [
-        subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count())
-    ]
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()

@@ -125,9 +125,8 @@ def _logged_threads(function) -> set[str]:
         "os.dup2(1, 2)\n"  # where the log goes
         f"fork_test.{function.__name__}()\n"
     )
-    log = subprocesses.run_code(
-        code, environment={"TF_CUDNN_RNN_LOG": "plan", "TF_NUM_INTRAOP_THREADS": "2"}
-    )
+    environment = {"TF_CUDNN_RNN_LOG": "plan", "TF_NUM_INTRAOP_THREADS": "2"}
+    log = subprocesses.run_code(code, environment=environment, prepared=True)
     return set(re.findall(r" threads=(\d+) ", log))
 
 
