@@ -1,5 +1,6 @@
 """A SavedModel made for GPUs, on the CPU."""
 
+import shutil
 import subprocess
 
 import gpu_saved_model
@@ -9,9 +10,43 @@ import pytest
 import tensorflow as tf
 
 from tests.examples import results
+from tests.python import subprocesses
 
 
-def test_it_fails_without_the_library_and_learns_with_it(capsys):
+RUN_THE_WRITER = """
+import runpy, sys
+sys.argv = {!r}
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+finally:
+    assert "tf_cudnn_rnn" not in sys.modules
+"""
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """The model, written by a process with TensorFlow alone."""
+    path = str(tmp_path_factory.mktemp("saved_model"))
+    code = RUN_THE_WRITER.format([str(gpu_saved_model.WRITER), path])
+    subprocesses.run_code(code, prepared=True)
+    return path
+
+
+def with_what_is_written(path, run):
+    """`with_tensorflow_alone` where the model is written already; all else is for `run`."""
+
+    def stand_in(*arguments):
+        if arguments[0] != gpu_saved_model.WRITER:
+            return run(*arguments)
+        shutil.copytree(path, arguments[1], dirs_exist_ok=True)
+        return subprocess.CompletedProcess([], 0, "", "")
+
+    return stand_in
+
+
+def test_it_fails_without_the_library_and_learns_with_it(path, monkeypatch, capsys):
+    alone = with_what_is_written(path, gpu_saved_model.with_tensorflow_alone)
+    monkeypatch.setattr(gpu_saved_model, "with_tensorflow_alone", alone)
     assert gpu_saved_model.main([]) == 0
     out = capsys.readouterr().out
     assert "No OpKernel was registered to support Op 'CudnnRNNV3'" in out
@@ -19,13 +54,6 @@ def test_it_fails_without_the_library_and_learns_with_it(capsys):
     assert result["fails_without_the_library"] == "True"
     assert float(result["accuracy"]) >= 0.99
     assert float(result["difference"]) <= 1e-5
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("saved_model"))
-    gpu_saved_model_writer.main([path])
-    return path
 
 
 def test_the_writer_explains_itself(capsys):
@@ -60,16 +88,14 @@ def test_the_twin_has_the_weights_of_the_model(path):
     ("fails_without", "required", "allowed", "status"),
     [(True, 0.0, 1e-5, 0), (False, 0.0, 1e-5, 1), (True, 0.99, 1e-5, 1), (True, 0.0, 0.0, 1)],
 )
-def test_each_miss_is_a_failure(monkeypatch, capsys, fails_without, required, allowed, status):
-    """Untrained, and without the other processes."""
-
-    def stand_in(*arguments):
-        if arguments[0] == gpu_saved_model.WRITER:
-            gpu_saved_model_writer.main([str(arguments[1])])
-            return subprocess.CompletedProcess([], 0, "", "")
-        return subprocess.CompletedProcess([], int(fails_without), "", "a message")
-
-    monkeypatch.setattr(gpu_saved_model, "with_tensorflow_alone", stand_in)
+def test_each_miss_is_a_failure(
+    path, monkeypatch, capsys, fails_without, required, allowed, status
+):
+    """Untrained, and without the other processes and the twin."""
+    attempt = subprocess.CompletedProcess([], int(fails_without), "", "a message")
+    alone = with_what_is_written(path, lambda *_: attempt)
+    monkeypatch.setattr(gpu_saved_model, "with_tensorflow_alone", alone)
+    monkeypatch.setattr(gpu_saved_model, "largest_difference", lambda *_: 1e-6)
     monkeypatch.setattr(gpu_saved_model, "REQUIRED", required)
     monkeypatch.setattr(gpu_saved_model, "CLOSE", allowed)
     assert gpu_saved_model.main(["--steps=0"]) == status
