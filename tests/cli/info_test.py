@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import tf_cudnn_rnn
 from tests.cli import main_test
+from tests.python import subprocesses
 from tf_cudnn_rnn import _machine
 
 
@@ -67,6 +68,15 @@ def test_the_self_test_can_fail(run, monkeypatch, wrong):
     assert not run("info", "--json").json["self_test"]["passed"]
 
 
+# As Python begins `python -m tf_cudnn_rnn info`.
+RUN_INFO = """
+import runpy, sys
+sys.orig_argv = [sys.executable, "-m", "tf_cudnn_rnn", "info"]
+sys.argv = ["-m", "info"]
+runpy.run_module("tf_cudnn_rnn", run_name="__main__", alter_sys=True)
+"""
+
+
 def test_a_tensorflow_that_it_was_not_built_for(tmp_path):
     """When it is needed most; `import tf_cudnn_rnn` raises there."""
     copy = tmp_path / "tf_cudnn_rnn"
@@ -75,13 +85,7 @@ def test_a_tensorflow_that_it_was_not_built_for(tmp_path):
     shutil.rmtree(copy / "_libraries")
     (copy / "_libraries").mkdir()
     (copy / "_libraries" / "tensorflow_2_7.so").touch()
-    result = subprocess.run(
-        [sys.executable, "-m", "tf_cudnn_rnn", "info"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = subprocesses.result_of(RUN_INFO, cwd=tmp_path, prepared=True)
     assert result.returncode == 1
     assert "Traceback" not in result.stderr
     text = " ".join(result.stdout.split())

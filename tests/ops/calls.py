@@ -142,8 +142,6 @@ def run_in_graph(op: str, arguments: dict, specification=None):
     Args:
       specification: tensor -> tf.TensorSpec; by default nothing is known of shapes.
     """
-    if specification is None:
-        specification = _unknown_shape
     scalars = ("num_layers", "num_units", "input_size")
     arguments = {
         name: np.asarray(value, np.int32) if name in scalars else value
@@ -156,12 +154,27 @@ def run_in_graph(op: str, arguments: dict, specification=None):
     }
     tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)
     others = {name: value for name, value in arguments.items() if name not in tensors}
+    signature = tf.nest.map_structure(specification or _unknown_shape, tensors)
+    if specification is not None:
+        return _graph(op, signature, others)(tensors)
+    # Tensors of all shapes can go through the same one, which takes long to trace.
+    key = repr((op, signature, others))
+    if key not in _GRAPHS:
+        _GRAPHS[key] = _graph(op, signature, others)
+    return _GRAPHS[key](tensors)
 
-    @functools.partial(tf.function, input_signature=[tf.nest.map_structure(specification, tensors)])
+
+_GRAPHS = {}  # that know no shapes, by all that they do know
+
+
+def _graph(op: str, signature: dict, others: dict):
+    """A function of `op` that takes tensors as `signature` tells."""
+
+    @functools.partial(tf.function, input_signature=[signature])
     def run(tensors):
         return function(op)(**tensors, **others)
 
-    return run(tensors)
+    return run
 
 
 def _unknown_shape(tensor) -> tf.TensorSpec:
