@@ -22,8 +22,8 @@ from tests.keras.covering import covering_array
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden" / "tf_keras"
 T, B, I, H = 5, 4, 3, 6
 LAYERS = {
-    "lstm": (CuDNNLSTM, tf_keras.layers.LSTM),
-    "gru": (CuDNNGRU, functools.partial(tf_keras.layers.GRU, reset_after=True)),
+    "lstm": (CuDNNLSTM, functools.partial(tf_keras.layers.LSTM, unroll=True)),
+    "gru": (CuDNNGRU, functools.partial(tf_keras.layers.GRU, reset_after=True, unroll=True)),
 }
 
 # Keras 2 and h5py call NumPy, and Keras 2 calls itself, in ways that are outdated.
