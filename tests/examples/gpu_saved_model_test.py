@@ -12,7 +12,6 @@ import tensorflow as tf
 from tests.examples import results
 from tests.python import subprocesses
 
-
 RUN_THE_WRITER = """
 import runpy, sys
 sys.argv = {!r}
