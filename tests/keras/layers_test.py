@@ -537,8 +537,8 @@ def test_one_row_of_a_mask_is_for_all(name, go_backwards):
     for layer in (ours, theirs):
         for mask in (row, row[..., None]):
             calls = [layer]
-            # All layers of Keras, of either direction, share the loop that reads masks, and it takes
-            # long to trace.
+            # All layers of Keras share the loop that reads masks, forwards and backwards, and it
+            # takes long to trace.
             if layer is ours or (name == "LSTM" and not go_backwards):
                 calls += [
                     tf.function(lambda x, mask, layer=layer: layer(x, mask=mask)),
