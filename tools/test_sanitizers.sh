@@ -43,7 +43,8 @@ ops() {
 
 tsan() {
   "$bazel" test --config=tsan //tests/engine:team_test //tests/engine:engine_executor_test //tests/engine:parallel_test \
-    //tests/engine:matrix_product_test //tests/engine:checks_once_test //tests/kernels:scratch_pool_test
+    //tests/engine:matrix_product_test //tests/engine:checks_once_test //tests/kernels:scratch_pool_test \
+    //tests/runtime:threads_test
 }
 
 memory() {
