@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import functools
 import json
 
 import numpy as np
@@ -10,18 +9,7 @@ import pytest
 from absl import app, flags
 from absl.testing import flagsaver
 
-from benchmarks import (
-    bars,
-    cases,
-    charts,
-    check,
-    engine,
-    experiments,
-    machine,
-    records,
-    report,
-    run,
-)
+from benchmarks import bars, cases, charts, check, engine, experiments, records, report, run
 from benchmarks.bars import Results
 from benchmarks.experiments import MEMORY, Row
 from benchmarks.processes import Pool, Side, SideError
@@ -180,14 +168,13 @@ def test_threads_are_those_of_the_machine():
 # ------------------------------------------------------------------------------------
 
 
-@functools.cache
-def everything(speed=fakes.varied_speed, share=0.9) -> tuple[records.Record, ...]:
+def everything(speed=fakes.varied_speed, share=0.9) -> list[records.Record]:
     rows, _ = experiments.plan(["all"], 2)
-    return (*fakes.engine_figures(share), *fakes.figures_of(rows, speed))
+    return fakes.engine_figures(share) + fakes.figures_of(rows, speed)
 
 
 def test_files_come_back(tmp_path):
-    some = [*everything()[::23], *[record for record in everything() if record.error][:3]]
+    some = everything()[::23] + [record for record in everything() if record.error][:3]
     path = tmp_path / "folder" / "run.csv"
     writer = records.Writer(path, {**fakes.PREAMBLE, "text": "two\nlines: and more"})
     for record in some:
@@ -239,7 +226,7 @@ def test_summary():
 
 
 def verdicts(speed, share=0.9) -> dict[str, str]:
-    results = Results(fakes.PREAMBLE, [*everything(speed, share)])
+    results = Results(fakes.PREAMBLE, everything(speed, share))
     return {each.bar.what: each.text for each in bars.verdicts(results)}
 
 
@@ -289,7 +276,7 @@ def test_bars_that_were_not_measured():
     results = Results(fakes.PREAMBLE, [])
     assert {each.text for each in bars.verdicts(results)} == {"not measured"}
     assert report.summary(results) == ""
-    without = Results({**fakes.PREAMBLE, "instruction_set": "avx512"}, [*everything(fast)])
+    without = Results({**fakes.PREAMBLE, "instruction_set": "avx512"}, everything(fast))
     bfloat16 = [each for each in bars.verdicts(without) if "bfloat16" in each.bar.what]
     assert [each.text for each in bfloat16] == ["pass", "not measured"]
 
@@ -472,9 +459,6 @@ def program():
 def test_a_small_run(program, tmp_path, capsys, monkeypatch):
     """The op beside Keras on one case, as `make bench` calls it."""
     monkeypatch.delenv("PYTHONPATH")
-    # Before and after the run it watches for a second what others do.
-    watch = machine.busy_cpus
-    monkeypatch.setattr(machine, "busy_cpus", lambda: watch(0.1))
     path = tmp_path / "run.csv"
     program(
         "--cases=bgru_64_b8",

@@ -54,7 +54,7 @@ def test_layers_to_come_wrapped_ones_and_subclasses():
 
     x = pairs.inputs("float32")
     with accelerate():
-        wrapped = keras.layers.Bidirectional(keras.layers.SimpleRNN(H))
+        wrapped = keras.layers.Bidirectional(keras.layers.GRU(H))
         wrapped(x)
         subclass = Subclass(H)
         subclass(x)

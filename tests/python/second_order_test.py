@@ -17,11 +17,10 @@ from tf_cudnn_rnn import _library, _second_order
 
 I, H, B, T = 3, 4, 3, 4
 
-# Traces take their time by layers and directions: two of each are where the two meet options.
 CONFIGS = {
-    "relu": judge.Config("rnn_relu", 1, H, I, "bidirectional"),
+    "relu": judge.Config("rnn_relu", 2, H, I, "bidirectional"),
     "tanh_skip": judge.Config("rnn_tanh", 2, H, H, "bidirectional", "skip_input"),
-    "lstm": judge.Config("lstm", 1, H, I, "bidirectional", time_major=False),
+    "lstm": judge.Config("lstm", 2, H, I, "bidirectional", time_major=False),
     "lstm_projected": judge.Config("lstm", 2, H, I, "bidirectional", num_proj=2),
     "lstm_dropout": judge.Config("lstm", 3, H, I, dropout=0.4, num_proj=3),
     "gru": judge.Config("gru", 2, H, H, input_mode="auto_select", time_major=False),
