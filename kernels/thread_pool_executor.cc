@@ -18,6 +18,13 @@
 #include "tensorflow/core/profiler/lib/traceme.h"
 #include "tensorflow/core/util/work_sharder.h"
 
+#ifdef RNN_THREAD_SANITIZER  // --config=tsan
+extern "C" {
+void __tsan_release(void* address);
+void __tsan_acquire(void* address);
+}
+#endif
+
 namespace tf_cudnn_rnn {
 
 using ::rnn::ThreadLimit;
@@ -89,6 +96,23 @@ int MaxThreads(tensorflow::OpKernelContext* context) {
                tensorflow::GetPerThreadMaxParallelism()));
 }
 
+// Work for a pool. ThreadSanitizer does not see the pool's locks, for
+// TensorFlow is compiled without it, and is told that work begins after it was
+// handed over.
+std::function<void()> HandedOver(std::function<void()> work) {
+#ifdef RNN_THREAD_SANITIZER
+  static char order;
+  std::function<void()> handed_over = [work = std::move(work)] {
+    __tsan_acquire(&order);
+    work();
+  };
+  __tsan_release(&order);
+  return handed_over;
+#else
+  return work;
+#endif
+}
+
 }  // namespace
 
 ThreadPoolExecutor::ThreadPoolExecutor(tensorflow::OpKernelContext* context)
@@ -96,14 +120,14 @@ ThreadPoolExecutor::ThreadPoolExecutor(tensorflow::OpKernelContext* context)
           MaxThreads(context),
           [pool = Pool(context)](std::function<void()> work) {
             if (!ProfilerRanges::AreRecorded()) {
-              pool->Schedule(std::move(work));
+              pool->Schedule(HandedOver(std::move(work)));
               return;
             }
-            pool->Schedule([work = std::move(work)] {
+            pool->Schedule(HandedOver([work = std::move(work)] {
               const TraceMe range("tf_cudnn_rnn helper",
                                   ::tsl::profiler::TraceMeLevel::kInfo);
               work();
-            });
+            }));
           },
           LimitOf(Pool(context))) {}
 

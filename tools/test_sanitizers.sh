@@ -5,6 +5,7 @@
 #            machine
 #   ops      the same of the whole library, which tests of ops in Python load
 #   tsan     ThreadSanitizer: where threads of the engine meet
+#   crowd    the same of the whole library, which many threads call through TensorFlow
 #   memory   MemorySanitizer: fuzz targets, which need no GoogleTest; where there is Clang
 #
 # test_sanitizers.sh [PART...] runs some of them. The configurations are in .bazelrc.
@@ -12,27 +13,33 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 parts=("$@")
-((${#parts[@]})) || parts=(asan ops tsan memory)
+((${#parts[@]})) || parts=(asan ops tsan crowd memory)
 bazel=$(tools/find_bazel.sh)
 
 asan() {
   "$bazel" test --config=asan --keep_going //tests/engine/... //tests/fuzz/engine/... //tests/kernels:scratch_pool_test
 }
 
-# Python is not compiled with sanitizers: it loads theirs before the library. A copy of the package and of the tests has
-# the library of this kind.
+# A copy of the package and of the tests, with the library of a kind.
+copy_with_library() {  # configuration, folder
+  local bin
+  "$bazel" build "--config=$1" //:_tf_cudnn_rnn.so //tf_cudnn_rnn
+  bin=$("$bazel" info "--config=$1" bazel-bin)
+  rm -rf "$2"
+  mkdir -p "$2"
+  cp -r tf_cudnn_rnn tests pyproject.toml "$2"
+  .venv/bin/python tools/libraries.py install "$bin" "$2/tf_cudnn_rnn/_libraries"
+}
+
+library_of_gcc() { "${CC:-gcc}" "-print-file-name=$1"; }
+
+# Python is not compiled with sanitizers: it loads theirs before the library.
 ops() {
-  "$bazel" build --config=asan //:_tf_cudnn_rnn.so //tf_cudnn_rnn
-  local bin copy=build/sanitized
-  bin=$("$bazel" info --config=asan bazel-bin)
-  rm -rf "$copy"
-  mkdir -p "$copy"
-  cp -r tf_cudnn_rnn tests pyproject.toml "$copy"
-  .venv/bin/python tools/libraries.py install "$bin" "$copy/tf_cudnn_rnn/_libraries"
-  local python=$PWD/.venv/bin/python
+  local copy=build/sanitized python=$PWD/.venv/bin/python
+  copy_with_library asan "$copy"
   # TensorFlow never gives back some of its memory, and GCC's libasan alone stops at the first exception of C++.
   # AddressSanitizer's malloc knows no MALLOC_PERTURB_, by which one test marks memory.
-  (cd "$copy" && LD_PRELOAD="$("${CC:-gcc}" -print-file-name=libasan.so) $("${CC:-gcc}" -print-file-name=libstdc++.so)" \
+  (cd "$copy" && LD_PRELOAD="$(library_of_gcc libasan.so) $(library_of_gcc libstdc++.so)" \
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
     "$python" -m pytest -q -p no:cacheprovider \
     tests/ops/error_messages_test.py tests/python/{kernels,keras_weights}_test.py \
@@ -43,7 +50,23 @@ ops() {
 
 tsan() {
   "$bazel" test --config=tsan //tests/engine:team_test //tests/engine:engine_executor_test //tests/engine:parallel_test \
-    //tests/engine:matrix_product_test //tests/engine:checks_once_test //tests/kernels:scratch_pool_test
+    //tests/engine:matrix_product_test //tests/engine:checks_once_test //tests/kernels:scratch_pool_test \
+    //tests/runtime:threads_test
+}
+
+# Reports of TensorFlow, of which there are always some, are told apart afterwards. Addresses are not shuffled: libtsan of
+# GCC 12 cannot place its shadow among those of newer systems.
+crowd() {
+  local copy=build/sanitized-threads python=$PWD/.venv/bin/python status=0
+  copy_with_library tsan "$copy"
+  cd "$copy"
+  setarch -R env LD_PRELOAD="$(library_of_gcc libtsan.so)" TF_ENABLE_ONEDNN_OPTS=0 TF_CPP_MIN_LOG_LEVEL=3 \
+    TSAN_OPTIONS="symbolize=0 exitcode=0 report_mutex_bugs=0 detect_deadlocks=0 history_size=7 log_path=report
+      suppressions=tests/reliability/thread_sanitizer.supp" \
+    "$python" -c "from tests.reliability import crowd; crowd.calls_for(120, rounds_of_masks=5)" || status=$?
+  "$python" -m tests.reliability.thread_reports tf_cudnn_rnn/_libraries/tensorflow_*.so report.* || status=$?
+  cd - >/dev/null
+  return "$status"
 }
 
 memory() {
@@ -68,9 +91,9 @@ memory() {
 
 for part in "${parts[@]}"; do
   case $part in
-    asan | ops | tsan | memory) ;;
+    asan | ops | tsan | crowd | memory) ;;
     *)
-      echo "There is no part $part: asan, ops, tsan, memory." >&2
+      echo "There is no part $part: asan, ops, tsan, crowd, memory." >&2
       exit 2
       ;;
   esac

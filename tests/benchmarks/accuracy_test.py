@@ -56,7 +56,7 @@ def test_relative_errors():
 def test_sides_are_measured(tmp_path):
     case = SMALL["lstm"]
     sides = [Side("op", "inexact"), Side("keras", "raiser")]
-    with Pool(1, tmp_path, registry=fakes.DRIVERS) as pool:
+    with fakes.without_tensorflow(), Pool(1, tmp_path, registry=fakes.DRIVERS) as pool:
         found, refused = accuracy.measure(pool, case, sides)
     assert {error[:-1] for error in found} == {("lstm", "op", name) for name in files.TENSORS}
     # Half the elements: a thousandth, divided by about the root of two.

@@ -174,7 +174,7 @@ def test_lengths_are_those_of_the_case():
 
 @pytest.mark.parametrize("key", ["own_op", "own_layer", "keras_function", "torch"])
 def test_float64_is_float64(key, pool):
-    for name, array in results(pool, key, "gru_both_ways_ragged", TRAINING, "float64").items():
+    for name, array in results(pool, key, "gru", TRAINING, "float64").items():
         assert array.dtype == np.float64, name
         # Rounded to float32, it would be the same.
         assert np.any(array != array.astype(np.float32)), name

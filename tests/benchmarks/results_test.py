@@ -388,7 +388,9 @@ def test_a_run_without_peers(root):
         rendering.render(root)
 
 
-def test_what_is_not_published(root):
+def test_what_is_not_published(root, monkeypatch):
+    # That charts are drawn is tested above, and takes most of the time.
+    monkeypatch.setattr("benchmarks.charts.draw_speed", lambda *_, **__: None)
     folder = root / "docs" / "results"
     for commit in ("0123456789ab with changes", "unknown"):
         run = run_file(root / "run.csv", tf_cudnn_rnn=f"0.1.0, commit {commit}")

@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -22,9 +21,7 @@ GRU = dataclasses.replace(LSTM, name="tiny_gru", rnn_mode="gru")
 
 @pytest.fixture(scope="module", autouse=True)
 def without_tensorflow():
-    """Processes of made-up drivers start in a tenth of the time without it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(pathlib.Path(__file__).parent / "without_tensorflow"))
+    with fakes.without_tensorflow():
         yield
 
 

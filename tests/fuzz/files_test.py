@@ -27,10 +27,10 @@ def test_mutations_are_read_and_refused(name):
     """A fuzzer whose inputs all end alike would see little."""
     outcomes = collections.Counter()
     for seed, content in list(file_formats.golden_files(name).items())[:2]:
-        for number in range(25):
+        for number in range(15):
             mutated = file_formats.mutation(name, seed, content, number)
             assert mutated == file_formats.mutation(name, seed, content, number)
             outcome = measured.run(file_formats.FORMATS[name].read, mutated, seed, keep=True)
             outcomes[outcome.value] += 1
-    assert outcomes["read"] >= 3 and outcomes["refused"] >= 10, outcomes
+    assert outcomes["read"] >= 3 and outcomes["refused"] >= 6, outcomes
     assert set(outcomes) <= {"read", "refused"}

@@ -6,7 +6,14 @@ import pytest
 from tests.python import subprocesses
 from tf_cudnn_rnn.keras._environment import require_keras
 
+# TensorFlow is there already. It imports Keras, as is done here anew, for another backend.
 IMPORT = """
+import contextlib, importlib, os, sys
+os.environ["KERAS_BACKEND"] = {backend!r}
+for name in [name for name in sys.modules if name.partition(".")[0] == "keras"]:
+    del sys.modules[name]
+with contextlib.suppress(ImportError):
+    importlib.import_module("keras.src.optimizers")
 import {first}
 try:
     import tf_cudnn_rnn.keras
@@ -19,9 +26,8 @@ except ImportError as error:
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 @pytest.mark.parametrize("first", ["sys", "tf_cudnn_rnn"])
 def test_another_backend(backend, first):
-    message = subprocesses.run_code(
-        IMPORT.format(first=first), environment={"KERAS_BACKEND": backend}
-    )
+    code = IMPORT.format(backend=backend, first=first)
+    message = subprocesses.run_code(code, prepared=True)
     assert message.startswith("tf_cudnn_rnn.keras needs Keras 3 with the TensorFlow backend")
     assert backend in message
     assert "Set KERAS_BACKEND=tensorflow before Keras is first imported." in message

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 import tf_cudnn_rnn.keras
-from tests.keras import covering
+from tests.keras import beginnings, covering
 from tests.keras.pairs import LAYERS
 from tests.python import running, subprocesses
 from tf_cudnn_rnn.keras import accelerate
@@ -184,8 +184,8 @@ def make_layer(case: covering.Case, module) -> keras.layers.Layer:
             options |= GROUPS[option].get(value, {})
         elif option not in ("layer", "wrapper", *OF_THE_CALL):
             options[option] = value
-    keras.utils.clear_session(free_memory=False)  # names of seed generators are counted
-    keras.utils.set_random_seed(4)
+    beginnings.reset_names()  # those of seed generators are counted
+    beginnings.seed(4)
     layer = getattr(module, case["layer"])(name="rnn", **options)
     wrapper = case["wrapper"]
     if wrapper == "TimeDistributed":
@@ -405,8 +405,8 @@ def contents(path) -> dict[str, np.ndarray]:
 
 def load(path, case: covering.Case, module, custom_objects=None) -> keras.Model:
     """Loads a `.keras` file as one of layers of `module`."""
-    keras.utils.clear_session(free_memory=False)
-    keras.utils.set_random_seed(4)
+    beginnings.reset_names()
+    beginnings.seed(4)
     load_model = keras.saving.load_model
     if module is tf_cudnn_rnn.keras:
         load_model = tf_cudnn_rnn.keras.load_model
@@ -553,7 +553,7 @@ FAILS_IN_THE_LOOP = {
 def test_fails_like_its_parent(case, name):
     messages = []
     for module in (keras.layers, tf_cudnn_rnn.keras):
-        keras.utils.clear_session(free_memory=False)
+        beginnings.reset_names()
         with pytest.raises(Exception) as error:  # noqa: B017, PT011
             FAILS_IN_KERAS[case](getattr(module, name))
         messages.append(f"{type(error.value).__name__}: {error.value}")

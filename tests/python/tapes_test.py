@@ -91,8 +91,16 @@ def test_persistent_tape(name, around_graph):
             _assert_same([tape.gradient(loss, x) for x in inputs], expected)
 
 
+# Graphs of second gradients are large, and run once here: optimising takes longer.
+@pytest.fixture
+def graphs_as_traced():
+    with running.graphs_as_traced():
+        yield
+
+
 @pytest.mark.parametrize("around_graph", [False, True], ids=["op", "function"])
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.usefixtures("graphs_as_traced")
 def test_persistent_tape_of_its_own_gradients(name, around_graph):
     """A persistent tape that is asked within its context records the backward pass."""
     function, inputs = _call(name)
@@ -107,6 +115,7 @@ def test_persistent_tape_of_its_own_gradients(name, around_graph):
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.usefixtures("graphs_as_traced")
 def test_second_gradients_of_graphs(name):
     """All of it in one graph, or tapes around a graph."""
     function, inputs = _call(name)

@@ -194,13 +194,13 @@ def calls_on_one_core(rounds: int) -> None:
     calls_at_once(rounds)
 
 
-def calls_for(seconds: float) -> None:
+def calls_for(seconds: float, rounds_of_masks: int = 50) -> None:
     """The same for some time."""
     crowd = Crowd()
     count = crowd.check_serially()
     for num_threads in (MANY, FEW):
         count += crowd.check_at_once(num_threads, seconds=seconds / 2)
-    _check_that_each_call_has_its_own_masks(50)
+    _check_that_each_call_has_its_own_masks(rounds_of_masks)
     print(count)
 
 

@@ -1,0 +1,174 @@
+// Threads that use one network at the same time, in every way that the
+// interface has: run under ThreadSanitizer, too (tools/test_sanitizers.sh).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/rnn_runtime.h"
+#include "tests/engine/guarded.h"
+#include "tests/engine/random_values.h"
+
+namespace {
+
+using Values = std::vector<float>;
+
+// Steps of a stream follow one another at once, so that helpers stay for them.
+constexpr int kStreamSteps = 12;
+constexpr int kCallers = 6;
+constexpr int kRounds = 4;
+
+// What the network computes, and with which helpers.
+struct Case {
+  const char* name;
+  rnn_mode mode;
+  int64_t num_layers, num_units, input_size, num_proj;
+  bool bidirectional;
+  int64_t steps, batch;
+};
+
+const Case kCases[] = {
+    // Small enough for the caller alone.
+    {"alone", RNN_MODE_GRU, 2, 6, 4, 0, false, 5, 3},
+    // A step of one row is cut in pieces for the crew.
+    {"a_crew", RNN_MODE_LSTM, 1, 320, 64, 0, false, 6, 1},
+    // Rows are cut in groups, and weights are packed for many rows.
+    {"many_rows", RNN_MODE_GRU, 1, 96, 40, 0, false, 12, 40},
+    {"projected", RNN_MODE_LSTM, 2, 130, 48, 67, false, 9, 7},
+    // Directions run at the same time.
+    {"both_directions", RNN_MODE_TANH, 2, 64, 33, 0, true, 40, 6},
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class Network {
+ public:
+  Network(const Case& c, int num_threads) : case_(c) {
+    rnn_config config{};
+    config.struct_size = sizeof config;
+    config.mode = c.mode;
+    config.type = RNN_FLOAT32;
+    config.bidirectional = c.bidirectional;
+    config.num_layers = c.num_layers;
+    config.num_units = c.num_units;
+    config.input_size = c.input_size;
+    config.num_proj = c.num_proj;
+    int64_t size = 0;
+    Expect(rnn_params_size(&config, &size, &error_));
+    const Values params = rnn::RandomValues(1).Reals<float>(size, -0.1, 0.1);
+    Expect(rnn_network_create(&config, params.data(), size, num_threads,
+                              &network_, &error_));
+  }
+  ~Network() { rnn_network_free(network_); }
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
+
+  // All outputs of a call: y, then h_n. Lengths fall from row to row.
+  Values Run(bool is_ragged) const {
+    const Case& c = case_;
+    const Values x = Inputs(c.steps);
+    std::vector<int32_t> lengths(c.batch);
+    for (int64_t b = 0; b < c.batch; ++b) {
+      lengths[b] = static_cast<int32_t>(std::max<int64_t>(c.steps - b, 0));
+    }
+    Values y(c.steps * c.batch * directions() * outputs());
+    Values h_n(c.num_layers * directions() * c.batch * outputs());
+    rnn_call call{};
+    call.struct_size = sizeof call;
+    call.time_major = 1;
+    call.steps = c.steps;
+    call.batch = c.batch;
+    call.x = x.data();
+    call.lengths = is_ragged ? lengths.data() : nullptr;
+    call.y = y.data();
+    call.h_n = h_n.data();
+    rnn_error error;
+    EXPECT_EQ(rnn_network_run(network_, &call, &error), RNN_OK)
+        << error.message;
+    y.insert(y.end(), h_n.begin(), h_n.end());
+    return y;
+  }
+
+  // The outputs of all steps of a stream, which begins anew in the middle.
+  Values Stream() const {
+    const Case& c = case_;
+    rnn_error error;
+    rnn_stream* stream = nullptr;
+    EXPECT_EQ(rnn_stream_create(network_, c.batch, &stream, &error), RNN_OK)
+        << error.message;
+    const Values x = Inputs(1);
+    Values y(c.batch * outputs()), all;
+    for (int i = 0; i < kStreamSteps; ++i) {
+      EXPECT_EQ(rnn_stream_step(stream, x.data(), y.data(), &error), RNN_OK)
+          << error.message;
+      all.insert(all.end(), y.begin(), y.end());
+      if (i == kStreamSteps / 2) rnn_stream_reset(stream, nullptr, 0, &error);
+    }
+    rnn_stream_free(stream);
+    return all;
+  }
+
+ private:
+  int64_t directions() const { return case_.bidirectional ? 2 : 1; }
+  int64_t outputs() const {
+    return case_.num_proj > 0 ? case_.num_proj : case_.num_units;
+  }
+  Values Inputs(int64_t steps) const {
+    return rnn::RandomValues(2).Reals<float>(
+        steps * case_.batch * case_.input_size, -1, 1);
+  }
+  void Expect(rnn_status status) {
+    ASSERT_EQ(status, RNN_OK) << error_.message;
+  }
+
+  const Case case_;
+  rnn_network* network_ = nullptr;
+  rnn_error error_;
+};
+
+class RuntimeThreadsTest : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(All, RuntimeThreadsTest, testing::ValuesIn(kCases),
+                         [](const testing::TestParamInfo<Case>& info) {
+                           return std::string(info.param.name);
+                         });
+
+// The first calls of a network prepare its weights: each round has a new one,
+// which goes while helpers may still wait for work.
+TEST_P(RuntimeThreadsTest, CallsAndStreamsAtOnceGiveTheBitsThatOneAloneGives) {
+  const bool has_streams = !GetParam().bidirectional;
+  const Network alone(GetParam(), /*num_threads=*/1);
+  const Values full = alone.Run(/*is_ragged=*/false);
+  const Values ragged = alone.Run(/*is_ragged=*/true);
+  const Values streamed = has_streams ? alone.Stream() : Values();
+  std::atomic<int> num_calls{0};
+  for (int round = 0; round < kRounds; ++round) {
+    const Network network(GetParam(), /*num_threads=*/3);
+    std::vector<std::thread> callers;
+    for (int caller = 0; caller < kCallers; ++caller) {
+      callers.emplace_back([&, caller] {
+        for (int i = 0; i < 3; ++i, ++num_calls) {
+          switch ((caller + i) % 3) {
+            case 0:
+              EXPECT_TRUE(rnn::SameBits(network.Run(false), full));
+              break;
+            case 1:
+              EXPECT_TRUE(rnn::SameBits(network.Run(true), ragged));
+              break;
+            case 2:
+              if (!has_streams) break;
+              EXPECT_TRUE(rnn::SameBits(network.Stream(), streamed));
+              break;
+          }
+        }
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+  }
+  EXPECT_EQ(num_calls, kRounds * kCallers * 3);
+}
+
+}  // namespace
