@@ -33,6 +33,7 @@
 #include "tests/engine/random_values.h"
 #include "tests/engine/reference_rnn.h"
 #include "tests/engine/simd_targets.h"
+#include "tests/engine/thread_pool.h"
 #include "tests/engine/tolerance.h"
 
 namespace rnn {
@@ -324,10 +325,11 @@ void CopyBatchRow(const std::vector<Value>& from, int64_t outer_size,
 
 // ---- Running the engine -----------------------------------------------------
 
-// A thread for each, which take the tasks as they come.
+// The caller and threads of its own, which take the tasks as they come.
 class ThreadsExecutor : public Executor {
  public:
-  explicit ThreadsExecutor(int num_threads) : num_threads_(num_threads) {}
+  explicit ThreadsExecutor(int num_threads)
+      : num_threads_(num_threads), helpers_(num_threads - 1) {}
 
   int num_threads() const override { return num_threads_; }
 
@@ -339,16 +341,22 @@ class ThreadsExecutor : public Executor {
     const auto work = [&] {
       for (int i = next++; i < num_tasks; i = next++) task(i);
     };
-    std::vector<std::thread> threads;
-    for (int i = 1; i < num_threads_; ++i) threads.emplace_back(work);
+    std::atomic<int> num_working{helpers_.num_threads()};
+    for (int i = 0; i < helpers_.num_threads(); ++i) {
+      helpers_.Schedule([&] {
+        work();
+        --num_working;
+      });
+    }
     work();
-    for (std::thread& thread : threads) thread.join();
+    while (num_working > 0) std::this_thread::yield();
   }
 
   int64_t runs() const { return runs_; }
 
  private:
   const int num_threads_;
+  ThreadPool helpers_;
   int64_t runs_ = 0;
 };
 
@@ -828,12 +836,27 @@ TEST_P(EngineTest, AgreesWithTheReference) {
   });
 }
 
+// ---- Some cases -------------------------------------------------------------
+
+// Whether the draw shows how work is cut in a way that no other does. Where
+// bfloat16 is multiplied as float, float16 goes the same ways: they differ in
+// how values are converted, which every case compares with the reference.
+bool IsCutAsNoOther(const Draw& draw) {
+  return draw.element != ElementType::kHalf ||
+         SelectSimdTarget().bfloat16_kernels != nullptr;
+}
+
+class EngineWaysTest : public EngineTest {};
+INSTANTIATE_TEST_SUITE_P(All, EngineWaysTest,
+                         testing::ValuesIn(DrawsWhere(IsCutAsNoOther)),
+                         DrawName);
+
 // Each run differs from the first in what its trace says.
-TEST_P(EngineTest, EveryWayToRunGivesTheSameBits) {
+TEST_P(EngineWaysTest, EveryWayToRunGivesTheSameBits) {
   ForDraw([](auto element, const auto& problem, const auto& weights) {
     using Element = decltype(element);
     const Results<Element> expected = RunEngine(problem, weights);
-    for (int num_threads : {2, 3, 7}) {
+    for (int num_threads : {2, 3}) {
       SCOPED_TRACE(testing::Message() << num_threads << " threads");
       ThreadsExecutor executor(num_threads);
       ExpectSameResults(RunEngine(problem, weights, executor), expected);
@@ -843,21 +866,16 @@ TEST_P(EngineTest, EveryWayToRunGivesTheSameBits) {
       }
     }
     {
-      SCOPED_TRACE("the last task first");
+      SCOPED_TRACE("seven threads, the last task first");
       ReverseExecutor executor;
       ExpectSameResults(RunEngine(problem, weights, executor), expected);
     }
     {
-      SCOPED_TRACE("batch-major tensors");
-      RunOptions batch_major;
-      batch_major.time_major = false;
-      ExpectSameResults(RunEngine(problem, weights, batch_major), expected);
-    }
-    {
-      SCOPED_TRACE("Backward twice");
-      RunOptions twice;
-      twice.backward_runs = 2;
-      ExpectSameResults(RunEngine(problem, weights, twice), expected);
+      SCOPED_TRACE("batch-major tensors, and Backward twice");
+      RunOptions options;
+      options.time_major = false;
+      options.backward_runs = 2;
+      ExpectSameResults(RunEngine(problem, weights, options), expected);
     }
     RunOptions prepared;
     prepared.prepared_weights = true;
@@ -880,12 +898,10 @@ TEST_P(EngineTest, EveryWayToRunGivesTheSameBits) {
   });
 }
 
-// ---- Some cases -------------------------------------------------------------
-
 class EngineRowsTest : public EngineTest {};
 INSTANTIATE_TEST_SUITE_P(SeveralRows, EngineRowsTest,
                          testing::ValuesIn(DrawsWhere([](const Draw& draw) {
-                           return draw.sizes.B > 1;
+                           return draw.sizes.B > 1 && IsCutAsNoOther(draw);
                          })),
                          DrawName);
 
@@ -943,7 +959,8 @@ TEST_P(EngineRowsTest, NeitherValuesNorLengthsOfOtherRowsMatter) {
 class EngineRowTest : public EngineTest {};
 INSTANTIATE_TEST_SUITE_P(SeveralRows, EngineRowTest,
                          testing::ValuesIn(DrawsWhere([](const Draw& draw) {
-                           return draw.sizes.B > 1 && draw.sizes.dropout == 0;
+                           return draw.sizes.B > 1 && draw.sizes.dropout == 0 &&
+                                  IsCutAsNoOther(draw);
                          })),
                          DrawName);
 
