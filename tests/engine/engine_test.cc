@@ -72,7 +72,9 @@ struct Case {
   int64_t num_proj = 0;  // if not 0, for the LSTM only
   bool skip_input = false;
   float dropout = 0;
+  bool for_parts = false;  // shows nothing where no step is in parts
 };
+constexpr bool kForParts = true;
 
 // Names say why.
 const Case kCases[] = {
@@ -113,9 +115,12 @@ const Case kCases[] = {
     // split among threads, in several chunks of time, and in layers.
     {"hundreds_of_many_rows_projected", 3, 66, 70, 264, 1, 1, Lengths::kRagged,
      131},
-    {"hundreds_of_many_rows_in_chunks", 5, 130, 20, 150, 1, 1, Lengths::kFull},
-    {"hundreds_of_many_rows_in_layers", 3, 70, 20, 150, 2, 2, Lengths::kRagged},
-    {"hundreds_of_not_so_many_rows", 7, 45, 20, 150, 1, 2, Lengths::kRagged},
+    {"hundreds_of_many_rows_in_chunks", 5, 130, 20, 150, 1, 1, Lengths::kFull,
+     0, false, 0, kForParts},
+    {"hundreds_of_many_rows_in_layers", 3, 70, 20, 150, 2, 2, Lengths::kRagged,
+     0, false, 0, kForParts},
+    {"hundreds_of_not_so_many_rows", 7, 45, 20, 150, 1, 2, Lengths::kRagged, 0,
+     false, 0, kForParts},
     {"hundreds_of_just_so_many_rows_projected", 6, 32, 20, 170, 1, 1,
      Lengths::kFull, 131},
     // Of one row alone, or of a third of the time, all weights are still
@@ -186,6 +191,11 @@ struct Draw {
     return sizes.L * sizes.D == 1 && sizes.num_proj == 0 && !sizes.skip_input &&
            sizes.H < 500;
   }
+  // Those of float are, and 16-bit ones that are multiplied as float.
+  bool may_be_in_parts() const {
+    return element != ElementType::kDouble &&
+           SelectSimdTarget().parts_kernels != nullptr;
+  }
   std::string name() const {
     return std::string(kModeNames[static_cast<int>(mode)]) + "_" +
            kElementNames[static_cast<int>(element)] + "_" + sizes.name +
@@ -210,6 +220,7 @@ std::vector<Draw> DrawsWhere(const std::function<bool(const Draw&)>& wanted) {
       for (int element = 0; element < 4; ++element) {
         Draw draw{sizes, static_cast<CellMode>(mode),
                   static_cast<ElementType>(element)};
+        if (sizes.for_parts && !draw.may_be_in_parts()) continue;
         if (!wanted(draw)) continue;
         draws.push_back(draw);
         draw.keras_weights = true;
