@@ -186,6 +186,8 @@ struct Draw {
   ElementType element;
   bool keras_weights = false;
 
+  // Large ones take long, and tanh layers go where ReLU layers do.
+  bool may_be_large() const { return sizes.H < 400 || mode != CellMode::kTanh; }
   // Whether Keras has such layers. Large ones take long.
   bool may_be_keras() const {
     return sizes.L * sizes.D == 1 && sizes.num_proj == 0 && !sizes.skip_input &&
@@ -221,6 +223,7 @@ std::vector<Draw> DrawsWhere(const std::function<bool(const Draw&)>& wanted) {
         Draw draw{sizes, static_cast<CellMode>(mode),
                   static_cast<ElementType>(element)};
         if (sizes.for_parts && !draw.may_be_in_parts()) continue;
+        if (!draw.may_be_large()) continue;
         if (!wanted(draw)) continue;
         draws.push_back(draw);
         draw.keras_weights = true;
