@@ -50,9 +50,10 @@ test-slow: build
 	$(VENV_PYTHON) -m pytest -m slow tests/reliability $(ARGS)
 
 # Looks for inputs that break the engine, files or ops, for so many SECONDS; what is found lies in runs/fuzz.
+# CONFIG=emulated_amx fuzzes the engine on tile registers that are emulated.
 SECONDS ?= 600
 fuzz: build
-	tools/fuzz.sh $(SECONDS)
+	tools/fuzz.sh $(SECONDS) $(CONFIG)
 
 # The engine's tests on CPUs without AVX, without AVX2 and the like, emulated; on one core, and on half a core.
 test-machines: .tf_configure.bazelrc

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# build_fuzz.sh libfuzzer|memory: compiles the engine's fuzz targets with Clang into build/fuzz/KIND.
+# build_fuzz.sh libfuzzer|memory [CONFIG]: compiles the engine's fuzz targets with Clang into build/fuzz/KIND[-CONFIG].
 #   libfuzzer  with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer, but for micro-kernels, and with small
 #              thresholds, so that small calls take every route
 #   memory     with MemorySanitizer, a plain main() and the thresholds as they are
+# Micro-kernels are those of bazel build --config=CONFIG, such as emulated_amx.
 # Bazel would need a second toolchain for it. Ends with 69 if there is no Clang.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kind=$1
+config=${2:-}
 engine_flags=()
 
 find_clang() {
@@ -24,7 +26,7 @@ compiler=$(find_clang || { tools/apt_install.sh clang libclang-rt-dev >&2 && fin
   exit 69
 }
 
-out=build/fuzz/$kind
+out=build/fuzz/$kind${config:+-$config}
 mkdir -p "$out"
 flags=(-std=c++17 -g1 -fno-omit-frame-pointer -Wall -Wextra -Werror)
 case $kind in
@@ -74,9 +76,11 @@ isas="scalar $(isa_bzl "ISAS_OF_CPU.get('@platforms//cpu:$(uname -m)', [])")"
 
 # Micro-kernels, and what chooses among them, as Bazel makes them for the library: Clang knows fewer names of CPU features.
 # Guard pages watch over them.
-library=bazel-bin/kernels/engine/simd/_objs
+bazel=$(tools/find_bazel.sh)
+bazel_flags=(${config:+"--config=$config"})
 # shellcheck disable=SC2046  # words
-"$(tools/find_bazel.sh)" build //kernels/engine/simd $(printf '//kernels/engine/simd:simd_%s ' $isas)
+"$bazel" build "${bazel_flags[@]}" //kernels/engine/simd $(printf '//kernels/engine/simd:simd_%s ' $isas)
+library=$("$bazel" info "${bazel_flags[@]}" bazel-bin)/kernels/engine/simd/_objs
 
 compile() {  # source, object, flags
   [[ $2 -nt $1 && -z $(find kernels/engine network runtime tests/engine tests/fuzz/engine "$out" -name '*.h' -newer "$2" \

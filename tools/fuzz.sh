@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# fuzz.sh SECONDS: lets libFuzzer look for inputs that break the engine, for so long in all, with as many targets at a time
-# as there are cores; then fuzzes files of weights and op calls. The engine and what it packs run on each instruction set
-# of this machine. What is found lies in runs/fuzz; new inputs that go new ways in build/fuzz/corpus.
+# fuzz.sh SECONDS [CONFIG]: lets libFuzzer look for inputs that break the engine, for so long in all, with as many targets
+# at a time as there are cores; then fuzzes files of weights and op calls. The engine and what it packs run on each
+# instruction set of this machine. With CONFIG, such as emulated_amx, nothing else runs, and they run on the best one alone
+# that there is then. What is found lies in runs/fuzz; new inputs that go new ways in build/fuzz/corpus.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 seconds=$1
+config=${2:-}
 cores=$(nproc)
 logs=build/fuzz/logs
 findings=runs/fuzz
 python_fuzzers=()
-for name in files ops; do [ ! -e tests/fuzz/$name.py ] || python_fuzzers+=("$name"); done
+for name in files ops; do [[ -n $config || ! -e tests/fuzz/$name.py ]] || python_fuzzers+=("$name"); done
 status=0
-if ! .venv/bin/python -m pip install --quiet --requirement tests/fuzz/requirements.txt; then
+if [[ -z $config ]] && ! .venv/bin/python -m pip install --quiet --requirement tests/fuzz/requirements.txt; then
   echo "Readers of files are not fuzzed: atheris (tests/fuzz/requirements.txt) cannot be installed."
   python_fuzzers=(${python_fuzzers[@]/files/})
   status=1
@@ -19,9 +21,10 @@ fi
 # A fifth of the time for each of those.
 cpp_seconds=$((seconds * (5 - ${#python_fuzzers[@]}) / 5))
 
-tools/build_fuzz.sh libfuzzer || exit
-bin=build/fuzz/libfuzzer
+tools/build_fuzz.sh libfuzzer "$config" || exit
+bin=build/fuzz/libfuzzer${config:+-$config}
 mapfile -t isas < <("$bin/isas")
+[[ -z $config ]] || isas=("${isas[0]}")
 mkdir -p "$findings"
 rm -rf "$logs"
 mkdir -p "$logs"
@@ -37,7 +40,9 @@ for isa in "${isas[@]}"; do
   add engine "$isa" 6
   add packing "$isa" 2
 done
-for target in conversions descriptor layouts sequences weights_header; do add "$target" "${isas[0]}" 1; done
+if [[ -z $config ]]; then
+  for target in conversions descriptor layouts sequences weights_header; do add "$target" "${isas[0]}" 1; done
+fi
 
 fuzz() {  # target, instruction set, seconds
   local new=build/fuzz/corpus/$1 kept=tests/fuzz/engine/corpus/$1 max_len=256

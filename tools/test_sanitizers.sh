@@ -17,7 +17,8 @@ parts=("$@")
 bazel=$(tools/find_bazel.sh)
 
 asan() {
-  "$bazel" test --config=asan --keep_going //tests/engine/... //tests/fuzz/engine/... //tests/kernels:scratch_pool_test
+  "$bazel" test --config=asan --keep_going //tests/engine/... //tests/fuzz/engine/... //tests/kernels:scratch_pool_test \
+    //tests/runtime:threads_test
 }
 
 # A copy of the package and of the tests, with the library of a kind.
@@ -28,6 +29,7 @@ copy_with_library() {  # configuration, folder
   rm -rf "$2"
   mkdir -p "$2"
   cp -r tf_cudnn_rnn tests pyproject.toml "$2"
+  rm -rf "$2/tf_cudnn_rnn/_libraries"  # of other TensorFlows, too
   .venv/bin/python tools/libraries.py install "$bin" "$2/tf_cudnn_rnn/_libraries"
 }
 
@@ -59,13 +61,11 @@ tsan() {
 crowd() {
   local copy=build/sanitized-threads python=$PWD/.venv/bin/python status=0
   copy_with_library tsan "$copy"
-  cd "$copy"
-  setarch -R env LD_PRELOAD="$(library_of_gcc libtsan.so)" TF_ENABLE_ONEDNN_OPTS=0 TF_CPP_MIN_LOG_LEVEL=3 \
+  (cd "$copy" && setarch -R env LD_PRELOAD="$(library_of_gcc libtsan.so)" TF_ENABLE_ONEDNN_OPTS=0 TF_CPP_MIN_LOG_LEVEL=3 \
     TSAN_OPTIONS="symbolize=0 exitcode=0 report_mutex_bugs=0 detect_deadlocks=0 history_size=7 log_path=report
       suppressions=tests/reliability/thread_sanitizer.supp" \
-    "$python" -c "from tests.reliability import crowd; crowd.calls_for(120, rounds_of_masks=5)" || status=$?
-  "$python" -m tests.reliability.thread_reports tf_cudnn_rnn/_libraries/tensorflow_*.so report.* || status=$?
-  cd - >/dev/null
+    "$python" -c "from tests.reliability import crowd; crowd.calls_for(120, rounds_of_masks=5)") || status=$?
+  (cd "$copy" && "$python" -m tests.reliability.thread_reports tf_cudnn_rnn/_libraries/tensorflow_*.so report.*) || status=$?
   return "$status"
 }
 

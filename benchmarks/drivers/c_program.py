@@ -27,7 +27,7 @@ def _build(folder: pathlib.Path) -> pathlib.Path:
     command = ["gcc", "-O2", *sorted(_SOURCES.glob("*.c")), "-o", program]
     command += ["-isystem", f"{tensorflow}/include", "-L", tensorflow]
     command += ["-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2"]
-    # The usual linker takes six seconds for TensorFlow's symbols.
+    # The usual linker takes six seconds for TensorFlow's symbols, and tests link each time.
     if shutil.which("ld.gold"):
         command.append("-fuse-ld=gold")
     subprocess.run([*command, f"-Wl,-rpath,{tensorflow}"], check=True, capture_output=True)

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "kernels/engine/elements/elements.h"
+#include "kernels/engine/plan/kernel_shape.h"
 #include "kernels/engine/simd/instruction_set.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "network/params_layout.h"
@@ -72,9 +73,11 @@ struct Case {
   int64_t num_proj = 0;  // if not 0, for the LSTM only
   bool skip_input = false;
   float dropout = 0;
-  bool for_parts = false;  // shows nothing where no step is in parts
+
+  bool has_many_rows() const {
+    return std::string(name).find("many_rows") != std::string::npos;
+  }
 };
-constexpr bool kForParts = true;
 
 // Names say why.
 const Case kCases[] = {
@@ -115,12 +118,9 @@ const Case kCases[] = {
     // split among threads, in several chunks of time, and in layers.
     {"hundreds_of_many_rows_projected", 3, 66, 70, 264, 1, 1, Lengths::kRagged,
      131},
-    {"hundreds_of_many_rows_in_chunks", 5, 130, 20, 150, 1, 1, Lengths::kFull,
-     0, false, 0, kForParts},
-    {"hundreds_of_many_rows_in_layers", 3, 70, 20, 150, 2, 2, Lengths::kRagged,
-     0, false, 0, kForParts},
-    {"hundreds_of_not_so_many_rows", 7, 45, 20, 150, 1, 2, Lengths::kRagged, 0,
-     false, 0, kForParts},
+    {"hundreds_of_many_rows_in_chunks", 5, 130, 20, 150, 1, 1, Lengths::kFull},
+    {"hundreds_of_many_rows_in_layers", 3, 70, 20, 150, 2, 2, Lengths::kRagged},
+    {"hundreds_of_not_so_many_rows", 7, 45, 20, 150, 1, 2, Lengths::kRagged},
     {"hundreds_of_just_so_many_rows_projected", 6, 32, 20, 170, 1, 1,
      Lengths::kFull, 131},
     // Of one row alone, or of a third of the time, all weights are still
@@ -186,17 +186,23 @@ struct Draw {
   ElementType element;
   bool keras_weights = false;
 
-  // Large ones take long, and tanh layers go where ReLU layers do.
-  bool may_be_large() const { return sizes.H < 400 || mode != CellMode::kTanh; }
+  // Takes long, and another draw goes the same ways: large layers of tanh go
+  // where those of ReLU do, and many rows, where none of their steps is in
+  // parts, where those of a GRU in float do.
+  bool is_spared() const {
+    if (sizes.H >= 400) return mode == CellMode::kTanh;
+    const KernelShape kernels = KernelShape::Of(element);
+    if (!sizes.has_many_rows() || sizes.num_proj != 0 || kernels.has_parts) {
+      return false;
+    }
+    const bool is_converted_to_float =
+        kernels.element_bytes == 2 && kernels.operand_bytes == 4;
+    return mode != CellMode::kGru || is_converted_to_float;
+  }
   // Whether Keras has such layers. Large ones take long.
   bool may_be_keras() const {
     return sizes.L * sizes.D == 1 && sizes.num_proj == 0 && !sizes.skip_input &&
            sizes.H < 500;
-  }
-  // Those of float are, and 16-bit ones that are multiplied as float.
-  bool may_be_in_parts() const {
-    return element != ElementType::kDouble &&
-           SelectSimdTarget().parts_kernels != nullptr;
   }
   std::string name() const {
     return std::string(kModeNames[static_cast<int>(mode)]) + "_" +
@@ -222,8 +228,7 @@ std::vector<Draw> DrawsWhere(const std::function<bool(const Draw&)>& wanted) {
       for (int element = 0; element < 4; ++element) {
         Draw draw{sizes, static_cast<CellMode>(mode),
                   static_cast<ElementType>(element)};
-        if (sizes.for_parts && !draw.may_be_in_parts()) continue;
-        if (!draw.may_be_large()) continue;
+        if (draw.is_spared()) continue;
         if (!wanted(draw)) continue;
         draws.push_back(draw);
         draw.keras_weights = true;
@@ -339,7 +344,8 @@ void CopyBatchRow(const std::vector<Value>& from, int64_t outer_size,
 
 // ---- Running the engine -----------------------------------------------------
 
-// The caller and threads of its own, which take the tasks as they come.
+// The caller and threads of its own, which take the tasks as they come. No task
+// may call Run().
 class ThreadsExecutor : public Executor {
  public:
   explicit ThreadsExecutor(int num_threads)
@@ -1086,8 +1092,7 @@ TEST(EngineCasesTest, ManyRowsRecurInParts) {
   }
   int count = 0;
   for (const Case& sizes : kCases) {
-    if (std::string(sizes.name).find("many_rows") == std::string::npos)
-      continue;
+    if (!sizes.has_many_rows()) continue;
     ++count;
     const auto problem = MakeProblem<float>(sizes, CellMode::kLstm, 1);
     const Sequences sequences =

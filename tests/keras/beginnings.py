@@ -15,5 +15,8 @@ def reset_names() -> None:
 
 
 def seed(number: int) -> None:
-    """What initialisers and seed generators draw: from Python's generator come all their seeds."""
+    """What Keras' initialisers and seed generators draw: their seeds come from Python's generator.
+
+    NumPy's and TensorFlow's own generators are left as they are.
+    """
     random.seed(number)

@@ -195,7 +195,7 @@ def calls_on_one_core(rounds: int) -> None:
 
 
 def calls_for(seconds: float, rounds_of_masks: int = 50) -> None:
-    """The same for some time."""
+    """The same for some time, and then rounds of calls that draw masks."""
     crowd = Crowd()
     count = crowd.check_serially()
     for num_threads in (MANY, FEW):

@@ -17,7 +17,7 @@ _CONFIG = judge.Config("lstm", 1, 256, 256)
 
 
 def _long_call(num_steps: int = 150) -> calls.Call:
-    """Some tenths of a second on two cores, so that whatever happens does so during a call."""
+    """By default some tenths of a second on two cores: what happens does so during a call."""
     case = running.random_case(3, _CONFIG, num_steps, 64, running.DTYPES["float"])
     tensors = running.tensors_of(case)
     return calls.Call(

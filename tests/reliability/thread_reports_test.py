@@ -9,7 +9,10 @@ import pytest
 from tests.reliability import thread_reports
 
 LIBRARY = "library.so"
-_OWN = "    #0 <null> <null> (/a/libtsan.so+0x1)\n    #1 <null> <null> (/b/library.so+0x20)"
+_OWN = (
+    "    #0 <null> <null> (libtsan.so+0x1)\n    #1 <null> <null> (libstdc++.so.6+0xa741c)\n"
+    "    #2 <null> <null> (library.so+0x20)"
+)
 _KERNEL = "    #0 Forward::~ForwardKernel() at a.cc:1 (/b/library.so+0x30)"
 _TENSORFLOW = "    #0 <null> <null> (/c/libtensorflow_framework.so.2+0x40)"
 _UNKNOWN = "    [failed to restore the stack]"

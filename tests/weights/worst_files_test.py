@@ -15,6 +15,7 @@ AS_JSON = (
     *("onnx_of_long_names", "saved_model_of_shared_shapes", "npz_of_long_names"),
     *("keras_of_many_layers", "safetensors_of_many_prefixes"),
 )
+assert set(AS_JSON) <= set(worst.FILES)
 CALLS = [
     (name, read)
     for name in worst.FILES

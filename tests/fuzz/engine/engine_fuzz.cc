@@ -395,14 +395,17 @@ void CompareWithReference(const Case& c, Call& call,
   if (expected.outputs.nearest_kink <= tolerance * Scale(expected.outputs.y)) {
     return;
   }
-  // A saturated gate g keeps few digits of 1 - g. For the gate's gradient that
-  // is multiplied with what comes in and with h or c; for a weight's, that with
-  // x or h.
+  // A saturated gate g keeps few digits of 1 - g, and a saturated tanh of its
+  // derivative. For the gate's gradient that is multiplied with what comes in,
+  // and with h or c where there are several gates; for a weight's, that with x
+  // or h.
   double gates = 1;
-  if (NumGates(sizes.descriptor.mode) > 1) {
+  if (sizes.descriptor.mode != CellMode::kRelu) {
     for (const auto* incoming : {&problem.dy, &problem.dh_n, &problem.dc_n}) {
       gates = std::max(gates, Scale(*incoming));
     }
+  }
+  if (NumGates(sizes.descriptor.mode) > 1) {
     gates *= std::max(Scale(problem.h0), Scale(problem.c0));
   }
   const double weights =
