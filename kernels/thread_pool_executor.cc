@@ -122,15 +122,14 @@ ThreadPoolExecutor::ThreadPoolExecutor(tensorflow::OpKernelContext* context)
     : Team(
           MaxThreads(context),
           [pool = Pool(context)](std::function<void()> work) {
-            if (!ProfilerRanges::AreRecorded()) {
-              pool->Schedule(HandedOver(std::move(work)));
-              return;
+            if (ProfilerRanges::AreRecorded()) {
+              work = [work = std::move(work)] {
+                const TraceMe range("tf_cudnn_rnn helper",
+                                    ::tsl::profiler::TraceMeLevel::kInfo);
+                work();
+              };
             }
-            pool->Schedule(HandedOver([work = std::move(work)] {
-              const TraceMe range("tf_cudnn_rnn helper",
-                                  ::tsl::profiler::TraceMeLevel::kInfo);
-              work();
-            }));
+            pool->Schedule(HandedOver(std::move(work)));
           },
           LimitOf(Pool(context))) {}
 

@@ -11,9 +11,13 @@ cores=$(nproc)
 logs=build/fuzz/logs
 findings=runs/fuzz
 python_fuzzers=()
-for name in files ops; do [[ -n $config || ! -e tests/fuzz/$name.py ]] || python_fuzzers+=("$name"); done
+other_targets=()
+if [[ -z $config ]]; then
+  for name in files ops; do [ ! -e tests/fuzz/$name.py ] || python_fuzzers+=("$name"); done
+  other_targets=(conversions descriptor layouts sequences weights_header)
+fi
 status=0
-if [[ -z $config ]] && ! .venv/bin/python -m pip install --quiet --requirement tests/fuzz/requirements.txt; then
+if ((${#python_fuzzers[@]})) && ! .venv/bin/python -m pip install --quiet --requirement tests/fuzz/requirements.txt; then
   echo "Readers of files are not fuzzed: atheris (tests/fuzz/requirements.txt) cannot be installed."
   python_fuzzers=(${python_fuzzers[@]/files/})
   status=1
@@ -40,9 +44,7 @@ for isa in "${isas[@]}"; do
   add engine "$isa" 6
   add packing "$isa" 2
 done
-if [[ -z $config ]]; then
-  for target in conversions descriptor layouts sequences weights_header; do add "$target" "${isas[0]}" 1; done
-fi
+for target in "${other_targets[@]}"; do add "$target" "${isas[0]}" 1; done
 
 fuzz() {  # target, instruction set, seconds
   local new=build/fuzz/corpus/$1 kept=tests/fuzz/engine/corpus/$1 max_len=256

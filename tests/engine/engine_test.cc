@@ -860,7 +860,7 @@ TEST_P(EngineTest, AgreesWithTheReference) {
 
 // Whether the draw shows how work is cut in a way that no other does. Where
 // bfloat16 is multiplied as float, float16 goes the same ways: they differ in
-// how values are converted, which every case compares with the reference.
+// how values are converted, which is compared with the reference.
 bool IsCutAsNoOther(const Draw& draw) {
   return draw.element != ElementType::kHalf ||
          SelectSimdTarget().bfloat16_kernels != nullptr;

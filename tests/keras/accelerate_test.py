@@ -54,7 +54,7 @@ def test_layers_to_come_wrapped_ones_and_subclasses():
 
     x = pairs.inputs("float32")
     with accelerate():
-        wrapped = keras.layers.Bidirectional(keras.layers.GRU(H))
+        wrapped = keras.layers.Bidirectional(keras.layers.SimpleRNN(H))
         wrapped(x)
         subclass = Subclass(H)
         subclass(x)
@@ -242,7 +242,7 @@ def test_one_model_twice():
 
 def test_layers_at_any_depth_and_models_inside():
     inner = keras.Sequential(
-        [keras.layers.Bidirectional(keras.layers.SimpleRNN(H)), keras.layers.Dense(1)]
+        [keras.layers.Bidirectional(keras.layers.GRU(H)), keras.layers.Dense(1)]
     )
     inner.compile("sgd", "mse")
     x, y = _x_and_y()

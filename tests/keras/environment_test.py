@@ -6,7 +6,8 @@ import pytest
 from tests.python import subprocesses
 from tf_cudnn_rnn.keras._environment import require_keras
 
-# TensorFlow is there already. It imports Keras, as is done here anew, for another backend.
+# A process that has imported TensorFlow and Keras forgets Keras, and imports it for another
+# backend, beginning with the part that TensorFlow begins with.
 IMPORT = """
 import contextlib, importlib, os, sys
 os.environ["KERAS_BACKEND"] = {backend!r}

@@ -1,4 +1,8 @@
-"""Derivatives of the gradients: second and third ones, and forward mode."""
+"""Derivatives of the gradients: second and third ones, and forward mode.
+
+Not all use graphs_as_traced: graphs of unknown sizes, of forward mode and of a gradient penalty are
+optimised.
+"""
 
 import dataclasses
 import functools
@@ -26,14 +30,6 @@ CONFIGS = {
     "gru": judge.Config("gru", 2, H, H, input_mode="auto_select", time_major=False),
     "gru_dropout": judge.Config("gru", 2, H, I, "bidirectional", dropout=0.4),
 }
-
-
-# Graphs of derivatives are large, and run once here: optimising takes longer. Those of unknown
-# sizes, of forward mode and of a gradient penalty are optimised.
-@pytest.fixture
-def graphs_as_traced():
-    with running.graphs_as_traced():
-        yield
 
 
 def _case(name: str, dtype=np.float64):

@@ -91,13 +91,6 @@ def test_persistent_tape(name, around_graph):
             _assert_same([tape.gradient(loss, x) for x in inputs], expected)
 
 
-# Graphs of second gradients are large, and run once here: optimising takes longer.
-@pytest.fixture
-def graphs_as_traced():
-    with running.graphs_as_traced():
-        yield
-
-
 @pytest.mark.parametrize("around_graph", [False, True], ids=["op", "function"])
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.usefixtures("graphs_as_traced")

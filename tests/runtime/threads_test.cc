@@ -65,11 +65,14 @@ class Network {
     config.num_units = c.num_units;
     config.input_size = c.input_size;
     config.num_proj = c.num_proj;
+    rnn_error error;
     int64_t size = 0;
-    Expect(rnn_params_size(&config, &size, &error_));
+    EXPECT_EQ(rnn_params_size(&config, &size, &error), RNN_OK) << error.message;
     const Values params = rnn::RandomValues(1).Reals<float>(size, -0.1, 0.1);
-    Expect(rnn_network_create(&config, params.data(), size, num_threads,
-                              &network_, &error_));
+    EXPECT_EQ(rnn_network_create(&config, params.data(), size, num_threads,
+                                 &network_, &error),
+              RNN_OK)
+        << error.message;
   }
   ~Network() { rnn_network_free(network_); }
   Network(const Network&) = delete;
@@ -132,13 +135,9 @@ class Network {
     return rnn::RandomValues(2).Reals<float>(
         steps * case_.batch * case_.input_size, -1, 1);
   }
-  void Expect(rnn_status status) {
-    ASSERT_EQ(status, RNN_OK) << error_.message;
-  }
 
   const Case case_;
   rnn_network* network_ = nullptr;
-  rnn_error error_;
 };
 
 class RuntimeThreadsTest : public testing::TestWithParam<Case> {};
