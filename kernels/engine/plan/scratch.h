@@ -21,6 +21,12 @@ struct RowsBlock {
   Block rows;
 };
 
+// Rows of a left operand of int8 weights, and the scale of each.
+struct IntegersBlock {
+  Block values;
+  Block scales;
+};
+
 // Hands out pieces one after another. Sizes are such as pass
 // CheckSizes() (plan.cc): no product or sum of theirs overflows.
 class ScratchBuilder {
@@ -35,6 +41,10 @@ class ScratchBuilder {
   Block TakePointers(int64_t count) { return Take(count, sizeof(void*)); }
   RowsBlock TakeRows(int64_t count, int64_t row_size, int64_t value_bytes) {
     return {Take(count * row_size, value_bytes), TakePointers(count)};
+  }
+
+  IntegersBlock TakeIntegers(int64_t count, int64_t stride) {
+    return {Take(count * stride, sizeof(int16_t)), Take(count, sizeof(float))};
   }
 
   // Calls `takes`, which take pieces. If `in_one_place`, those of each lie
@@ -114,6 +124,9 @@ struct ForwardScratch {
     Block input_parts;         // in parts: [chunk, in]
     RowsBlock recurrent_sums;  // in place or in parts: [B, G*H]
     Block state_parts[2];      // h before and after a step, in parts
+    IntegersBlock input_integers;  // int8: [chunk, in]
+    IntegersBlock state_integers;  // int8: h before a step, [B, P]
+    IntegersBlock m_integers;      // int8 and projection: [B, H]
     Block bias;                // [G*H]
     Block recurrent_new_bias;  // GRU: [H]
     Block input_rows;          // [chunk] -> [in]
