@@ -117,10 +117,11 @@ RNN_EXPORT rnn_status rnn_network_create(const rnn_config* config,
                                          rnn_error* error);
 
 /* Weights in int8: a quarter of the bytes of float32, for networks whose steps
- * wait for their weights. Matrices lie one after another as in `params`, without
- * gaps, and so do the scales of their rows: a weight is its integer times the
- * scale of its row. Biases are those at the end of `params`. Set struct_size to
- * sizeof(rnn_int8_weights) and the rest to zero before anything else. */
+ * wait for their weights. Matrices lie one after another as in `params`,
+ * without gaps, and so do the scales of their rows: a weight is its integer
+ * times the scale of its row. Biases are those at the end of `params`. Set
+ * struct_size to sizeof(rnn_int8_weights) and the rest to zero before anything
+ * else. */
 typedef struct rnn_int8_weights {
   uint32_t struct_size;
   int32_t reserved; /* 0 */
@@ -133,10 +134,10 @@ typedef struct rnn_int8_weights {
 } rnn_int8_weights;
 
 /* Makes a network of such weights, which are copied. config->int8_weights must
- * be 1, and config->type RNN_FLOAT32, the type of all tensors. In products, rows
- * of x and h are rounded to integers of 10 bits or more, and summed up
- * exactly. A row with an element that is not finite gives NaN. Since ABI version
- * 2. */
+ * be 1, and config->type RNN_FLOAT32, the type of all tensors. In products,
+ * rows of x and h are rounded to integers of 10 bits or more, and summed up
+ * exactly. A row with an element that is not finite gives NaN. Since ABI
+ * version 2. */
 RNN_EXPORT rnn_status rnn_network_create_int8(const rnn_config* config,
                                               const rnn_int8_weights* weights,
                                               int32_t num_threads,

@@ -1,6 +1,6 @@
-// The file of a network: a safetensors file of one tensor, `params`, or of three,
-// `weights` in int8, `scales` and `biases`, whose metadata say what network it
-// is. docs/runtime.md describes it.
+// The file of a network: a safetensors file of one tensor, `params`, or of
+// three, `weights` in int8, `scales` and `biases`, whose metadata say what
+// network it is. docs/runtime.md describes it.
 #ifndef RUNTIME_WEIGHTS_FILE_H_
 #define RUNTIME_WEIGHTS_FILE_H_
 

@@ -191,9 +191,9 @@ TEST(CpuFeaturesTest, AgreesWithTheCompilerOnThisMachine) {
                                  __builtin_cpu_supports("avx512vl") &&
                                  __builtin_cpu_supports("avx512dq") &&
                                  __builtin_cpu_supports("avx512bw"));
-  EXPECT_EQ(cpu.HasAvx512Bf16(),
-            cpu.HasAvx512() && __builtin_cpu_supports("avx512vnni") &&
-                __builtin_cpu_supports("avx512bf16"));
+  EXPECT_EQ(cpu.HasAvx512Bf16(), cpu.HasAvx512() &&
+                                     __builtin_cpu_supports("avx512vnni") &&
+                                     __builtin_cpu_supports("avx512bf16"));
 #endif
 }
 

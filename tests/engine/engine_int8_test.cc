@@ -55,7 +55,8 @@ struct Weights8 {
       values[i] = static_cast<int8_t>(random.Integer(-127, 127));
     }
     // Rows differ, so that a wrong row's scale shows.
-    const double bound = 3.0 / 127 / std::sqrt(std::max(d.hidden_size, d.input_size));
+    const double bound =
+        3.0 / 127 / std::sqrt(std::max(d.hidden_size, d.input_size));
     for (int64_t i = 0; i < scales.size(); ++i) {
       scales[i] = static_cast<float>(random.Real(0.1 * bound, bound));
     }
@@ -77,7 +78,7 @@ struct Weights8 {
     const auto add_rows = [&](int64_t rows, int64_t columns) {
       for (int64_t i = 0; i < rows; ++i, ++row) {
         for (int64_t j = 0; j < columns; ++j) {
-          params.push_back(double{values[static_cast<int64_t>(params.size())]} *
+          params.push_back(static_cast<double>(values[params.size()]) *
                            scales[row]);
         }
       }
@@ -132,9 +133,9 @@ CallDescription CallOf(const Sizes& sizes, const Sequences& sequences) {
   return call;
 }
 
-Outputs Run(const Sizes& sizes, Weights8& weights, const Inputs& inputs,
-            Executor& executor, bool are_prepared = false,
-            int64_t core_cache_bytes = 1 << 20) {
+Outputs RunForward(const Sizes& sizes, Weights8& weights, const Inputs& inputs,
+                   Executor& executor, bool are_prepared = false,
+                   int64_t core_cache_bytes = 1 << 20) {
   const RnnDescriptor& d = sizes.descriptor;
   const int64_t B = sizes.batch();
   const Sequences sequences = MakeSequences(sizes.max_time, sizes.lengths);
@@ -176,9 +177,10 @@ Outputs Run(const Sizes& sizes, Weights8& weights, const Inputs& inputs,
   return outputs;
 }
 
-Outputs Run(const Sizes& sizes, Weights8& weights, const Inputs& inputs) {
+Outputs RunForward(const Sizes& sizes, Weights8& weights,
+                   const Inputs& inputs) {
   SerialExecutor alone;
-  return Run(sizes, weights, inputs, alone);
+  return RunForward(sizes, weights, inputs, alone);
 }
 
 void ExpectNear(const char* name, const std::vector<float>& values,
@@ -195,7 +197,7 @@ void ExpectNear(const char* name, const std::vector<float>& values,
 void ExpectAgreesWithTheReference(const Sizes& sizes) {
   Weights8 weights(sizes.descriptor, 1);
   const Inputs inputs(sizes, 2);
-  const Outputs outputs = Run(sizes, weights, inputs);
+  const Outputs outputs = RunForward(sizes, weights, inputs);
   reference::Problem problem;
   problem.descriptor = sizes.descriptor;
   problem.max_time = sizes.max_time;
@@ -263,12 +265,14 @@ TEST(EngineInt8Test, ThreadsAndCachesDoNotChangeBits) {
     SCOPED_TRACE(NameOf(sizes));
     Weights8 weights(sizes.descriptor, 1);
     const Inputs inputs(sizes, 2);
-    const Outputs base = Run(sizes, weights, inputs);
+    const Outputs base = RunForward(sizes, weights, inputs);
     for (int num_threads : {1, 2, 3, 7}) {
       ThreadsInTurn threads(num_threads);
-      EXPECT_EQ(base, Run(sizes, weights, inputs, threads)) << num_threads;
-      EXPECT_EQ(base, Run(sizes, weights, inputs, threads,
-                          /*are_prepared=*/true, /*core_cache_bytes=*/1 << 14))
+      EXPECT_EQ(base, RunForward(sizes, weights, inputs, threads))
+          << num_threads;
+      EXPECT_EQ(base,
+                RunForward(sizes, weights, inputs, threads,
+                           /*are_prepared=*/true, /*core_cache_bytes=*/1 << 14))
           << num_threads;
     }
   }
@@ -282,10 +286,11 @@ TEST(EngineInt8Test, SplitWorkDoesNotChangeBits) {
     const Sizes sizes{d, 4, AllOf(4, batch)};
     Weights8 weights(d, 1);
     const Inputs inputs(sizes, 2);
-    const Outputs base = Run(sizes, weights, inputs);
+    const Outputs base = RunForward(sizes, weights, inputs);
     for (int num_threads : {2, 5}) {
       ThreadsInTurn threads(num_threads);
-      EXPECT_EQ(base, Run(sizes, weights, inputs, threads)) << num_threads;
+      EXPECT_EQ(base, RunForward(sizes, weights, inputs, threads))
+          << num_threads;
     }
   }
 }
@@ -298,7 +303,7 @@ TEST(EngineInt8Test, StepsOneByOneHaveTheBitsOfAllAtOnce) {
     const Sizes sizes{d, 30, AllOf(30, 17)};
     Weights8 weights(d, 1);
     const Inputs inputs(sizes, 2);
-    const Outputs whole = Run(sizes, weights, inputs);
+    const Outputs whole = RunForward(sizes, weights, inputs);
     // The last row alone, one step after another.
     const Sizes step{d, 1, AllOf(1, 1)};
     const int64_t row = 16;
@@ -311,7 +316,7 @@ TEST(EngineInt8Test, StepsOneByOneHaveTheBitsOfAllAtOnce) {
     }
     for (int64_t t = 0; t < 30; ++t) {
       std::copy_n(inputs.x.begin() + (t * 17 + row) * 45, 45, at.x.begin());
-      const Outputs now = Run(step, weights, at);
+      const Outputs now = RunForward(step, weights, at);
       for (int64_t u = 0; u < 70; ++u) {
         ASSERT_EQ(now.y[u], whole.y[(t * 17 + row) * 70 + u])
             << static_cast<int>(mode) << " step " << t;
@@ -328,9 +333,9 @@ TEST(EngineInt8Test, NanStaysInItsRow) {
   const Sizes sizes{Network(CellMode::kGru, 12, 20), 5, AllOf(5, 3)};
   Weights8 weights(sizes.descriptor, 1);
   Inputs inputs(sizes, 2);
-  const Outputs before = Run(sizes, weights, inputs);
+  const Outputs before = RunForward(sizes, weights, inputs);
   inputs.x[(2 * 3 + 1) * 12 + 7] = std::numeric_limits<float>::infinity();
-  const Outputs after = Run(sizes, weights, inputs);
+  const Outputs after = RunForward(sizes, weights, inputs);
   for (int64_t t = 0; t < 5; ++t) {
     for (int64_t b = 0; b < 3; ++b) {
       for (int64_t u = 0; u < 20; ++u) {
@@ -373,9 +378,9 @@ TEST(EngineInt8Test, PlansSayThatWeightsAreInt8) {
   const Sizes sizes{d, 3, AllOf(3, 2)};
   const Sequences sequences = MakeSequences(3, sizes.lengths);
   ForwardPlan plan;
-  ASSERT_TRUE(ForwardPlan::Create(CallOf(sizes, sequences), false,
-                                  {1, 1 << 20}, &plan)
-                  .ok());
+  ASSERT_TRUE(
+      ForwardPlan::Create(CallOf(sizes, sequences), false, {1, 1 << 20}, &plan)
+          .ok());
   EXPECT_NE(Describe(plan).find("weights=int8 | W=int8,int8 R=int8"),
             std::string::npos)
       << Describe(plan);

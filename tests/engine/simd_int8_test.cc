@@ -99,10 +99,10 @@ TEST(SimdInt8Test, RowsOfSpecialValues) {
 // Halves go to even numbers, on both sides of zero.
 TEST(SimdInt8Test, HalvesAreRoundedToEven) {
   const float limit = static_cast<float>(Int8RowLimit(8));
-  const std::vector<float> row = {limit, 0.5f, 1.5f, 2.5f,
+  const std::vector<float> row = {limit, 0.5f,  1.5f,  2.5f,
                                   -0.5f, -1.5f, -2.5f, 3.0f};
-  const int16_t kExpected[] = {static_cast<int16_t>(limit), 0, 2, 2, 0, -2, -2,
-                               3};
+  const int16_t kExpected[] = {
+      static_cast<int16_t>(limit), 0, 2, 2, 0, -2, -2, 3};
   for (const SimdTarget* target : TestedSimdTargets()) {
     std::vector<int16_t> out(PaddedInt8Depth(8));
     float scale = 0;
@@ -163,7 +163,7 @@ struct Operands {
       sum += int64_t{a[m * a_stride + k]} * b[j * depth + k];
     }
     const float product = static_cast<float>(sum) * (a_scales[m] * b_scales[j]);
-    return start == Start::kZero ? product
+    return start == Start::kZero   ? product
            : start == Start::kBias ? bias[j] + product
                                    : c[m * columns + j] + product;
   }

@@ -364,8 +364,7 @@ class ForwardPseudoLayer {
     if constexpr (std::is_same_v<Operand, float>) {
       if (!network_.weights().is_int8()) return;
       const int64_t H = d_.hidden_size;
-      product.left_integers =
-          LeftIntegers::In(scratch_, blocks_.m_integers, H);
+      product.left_integers = LeftIntegers::In(scratch_, blocks_.m_integers, H);
       RoundRows(m_.rows + ranks.begin, ranks.count(), H, executor,
                 product.left_integers.From(ranks.begin));
     }

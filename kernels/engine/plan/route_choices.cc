@@ -173,7 +173,7 @@ int64_t Choices::MaxLeftRowsInPlace(int64_t max_rows) const {
 
 int64_t Choices::RecurrentBytes(bool in_parts) const {
   OperandPlan r;
-  r.route = are_int8_ ? Route::kInt8
+  r.route = are_int8_  ? Route::kInt8
             : in_parts ? Route::kParts
                        : Route::kPacked;
   return d_.gates_size() * d_.output_size() *

@@ -120,25 +120,25 @@ struct ForwardScratch {
   // What runs one pseudo-layer after another. Operands' rows are padded to
   // whole steps of depth; `chunk` counts the rows of the largest chunk.
   struct PseudoLayer {
-    PreparedWeights weights;   // none if they were prepared before the pass
-    Block input_parts;         // in parts: [chunk, in]
-    RowsBlock recurrent_sums;  // in place or in parts: [B, G*H]
-    Block state_parts[2];      // h before and after a step, in parts
+    PreparedWeights weights;       // none if they were prepared before the pass
+    Block input_parts;             // in parts: [chunk, in]
+    RowsBlock recurrent_sums;      // in place or in parts: [B, G*H]
+    Block state_parts[2];          // h before and after a step, in parts
     IntegersBlock input_integers;  // int8: [chunk, in]
     IntegersBlock state_integers;  // int8: h before a step, [B, P]
     IntegersBlock m_integers;      // int8 and projection: [B, H]
-    Block bias;                // [G*H]
-    Block recurrent_new_bias;  // GRU: [H]
-    Block input_rows;          // [chunk] -> [in]
-    Block input_staging;       // [chunk, in]
-    RowsBlock input_sums;      // [chunk, G*H]
-    Block h_rows;              // [B + chunk] -> [P]
-    Block h_values;            // [B, P], or [B + chunk, P] (ForwardPlan)
-    Block c;                   // LSTM: [B, H]
-    RowsBlock m;               // projection: [B, H]
-    RowsBlock projected;       // projection of rounded operands: [B, P]
-    Block saved_rows;          // [chunk] -> [reserved row]
-    Block saved;               // converted: [chunk, reserved row]
+    Block bias;                    // [G*H]
+    Block recurrent_new_bias;      // GRU: [H]
+    Block input_rows;              // [chunk] -> [in]
+    Block input_staging;           // [chunk, in]
+    RowsBlock input_sums;          // [chunk, G*H]
+    Block h_rows;                  // [B + chunk] -> [P]
+    Block h_values;                // [B, P], or [B + chunk, P] (ForwardPlan)
+    Block c;                       // LSTM: [B, H]
+    RowsBlock m;                   // projection: [B, H]
+    RowsBlock projected;           // projection of rounded operands: [B, P]
+    Block saved_rows;              // [chunk] -> [reserved row]
+    Block saved;                   // converted: [chunk, reserved row]
   };
   // The second if both directions run at once.
   PseudoLayer pseudo_layers[2];

@@ -289,8 +289,7 @@ void MultiplyInPlace(const RowsTimesMatrix<Operand>& p,
     ColumnRows columns = ColumnsOf(b, share.panel, share.panel + 1,
                                    share.row_begin, share.row_end);
     if (share.next_panel != PanelRows::kNone) {
-      columns.next_column =
-          share.next_panel * Kernels<Operand>().panel_columns;
+      columns.next_column = share.next_panel * Kernels<Operand>().panel_columns;
     }
     MultiplyColumns(p, b, columns);
   });

@@ -40,8 +40,8 @@ class RecurrentProduct {
         panels_(weights.cell_panels()),
         route_(plan.recurrent_weights.route),
         batch_(plan.sequences->batch()),
-        state_integers_(LeftIntegers::In(scratch, blocks.state_integers,
-                                         d_.output_size())),
+        state_integers_(
+            LeftIntegers::In(scratch, blocks.state_integers, d_.output_size())),
         sums_(scratch.At<F>(blocks.recurrent_sums.values)),
         sum_rows_(scratch.At<F*>(blocks.recurrent_sums.rows)) {
     const int64_t depth = PaddedPartsDepth(d_.output_size());
@@ -298,9 +298,9 @@ class RecurrentProduct {
   const CellPanels<Operand>& panels_;
   const Route route_;
   const int64_t batch_;
-  LeftParts state_parts_[2];  // in parts: h before and after a step, [B, P]
+  LeftParts state_parts_[2];     // in parts: h before and after a step, [B, P]
   LeftIntegers state_integers_;  // int8: h before a step, [B, P]
-  F* sums_;                   // in place or in parts: [B, G*H]
+  F* sums_;                      // in place or in parts: [B, G*H]
   F** sum_rows_;
 };
 

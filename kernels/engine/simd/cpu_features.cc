@@ -25,7 +25,7 @@ constexpr uint32_t kAvx512dq = Bit(17);
 constexpr uint32_t kAvx512bw = Bit(30);
 constexpr uint32_t kAvx512vl = Bit(31);
 constexpr uint32_t kAvx512Vnni = Bit(11);  // leaf 7, ecx
-constexpr uint32_t kAmxBf16 = Bit(22);  // leaf 7, edx
+constexpr uint32_t kAmxBf16 = Bit(22);     // leaf 7, edx
 constexpr uint32_t kAmxTile = Bit(24);
 constexpr uint32_t kAvx512Bf16 = Bit(5);  // leaf 7, subleaf 1, eax
 

@@ -54,9 +54,7 @@ void RoundRow(const float* row, int64_t depth, int16_t* out, float* scale) {
 // A tile is so many sums of integers: 4 rows of A or fewer, and 4 or 8 columns
 // of B, each a stream of memory.
 constexpr int kInt8Rows = kIntegerSums / 4 < 4 ? kIntegerSums / 4 : 4;
-constexpr int Int8Columns(int rows) {
-  return 8 * rows <= kIntegerSums ? 8 : 4;
-}
+constexpr int Int8Columns(int rows) { return 8 * rows <= kIntegerSums ? 8 : 4; }
 
 // c of a row of A and columns [column, column + kColumns), of which there are
 // `count`.
@@ -64,9 +62,9 @@ template <int kColumns>
 inline void StoreInt8(const Int8Product& p, int64_t row, int64_t column,
                       int count, const int32_t (&sums)[kColumns]) {
   float* c = p.c[row] + p.c_offset + column;
-  const float* first = p.accumulate         ? c
+  const float* first = p.accumulate        ? c
                        : p.bias != nullptr ? p.bias + column
-                                            : nullptr;
+                                           : nullptr;
   const float row_scale = p.a_scales[row];
   const float* scales = p.b_scales + column;
   const auto store = [&](int columns) RNN_ALWAYS_INLINE {
@@ -76,8 +74,7 @@ inline void StoreInt8(const Int8Product& p, int64_t row, int64_t column,
       }
     } else {
       for (int j = 0; j < columns; ++j) {
-        c[j] =
-            first[j] + static_cast<float>(sums[j]) * (row_scale * scales[j]);
+        c[j] = first[j] + static_cast<float>(sums[j]) * (row_scale * scales[j]);
       }
     }
   };
@@ -123,9 +120,8 @@ inline void MultiplyInt8Tile(const Int8Product& p, int64_t row,
       });
     });
   };
-  const auto load_all = [](const int8_t* b) RNN_ALWAYS_INLINE {
-    return IntegerSums::Load(b);
-  };
+  const auto load_all = [](const int8_t* b)
+                            RNN_ALWAYS_INLINE { return IntegerSums::Load(b); };
   // A line of each column at a time, and of the columns of the next tile, which
   // the first rows fetch for all. Behind B nothing is read.
   constexpr int64_t kLine = 64;
@@ -135,16 +131,14 @@ inline void MultiplyInt8Tile(const Int8Product& p, int64_t row,
     Unroll<kColumns>([&](auto j) RNN_ALWAYS_INLINE {
       __builtin_prefetch(columns[j.value] + ahead + k);
     });
-    Unroll<kLine / kStep>([&](auto i) RNN_ALWAYS_INLINE {
-      add(k + i.value * kStep, load_all);
-    });
+    Unroll<kLine / kStep>(
+        [&](auto i) RNN_ALWAYS_INLINE { add(k + i.value * kStep, load_all); });
   }
   for (; k + kStep <= p.depth; k += kStep) add(k, load_all);
   if (k < p.depth) {
     const int64_t rest = p.depth - k;
-    add(k, [&](const int8_t* b) RNN_ALWAYS_INLINE {
-      return IntegerSums::Load(b, rest);
-    });
+    add(k, [&](const int8_t* b)
+               RNN_ALWAYS_INLINE { return IntegerSums::Load(b, rest); });
   }
   Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
     int32_t totals[kColumns];

@@ -276,8 +276,8 @@ struct PartsKernels {
 // Products of floats with int8 weights, each of whose columns has a scale.
 //
 // A row of A is rounded to integers before: its largest magnitude becomes
-// Int8RowLimit(depth), for which sums of products have room in 32 bits. They are
-// exact, so that all instruction sets give the same bits. A row that has an
+// Int8RowLimit(depth), for which sums of products have room in 32 bits. They
+// are exact, so that all instruction sets give the same bits. A row that has an
 // infinity or NaN gives NaN, and one below 2^-100 zeros.
 inline constexpr int64_t kInt8DepthStep = 32;
 

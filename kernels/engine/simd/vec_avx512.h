@@ -291,9 +291,9 @@ struct IntegerSums {
       return _mm256_add_epi32(_mm512_castsi512_si256(s.v),
                               _mm512_extracti64x4_epi64(s.v, 1));
     };
-    const __m256i pairs = _mm256_hadd_epi32(
-        _mm256_hadd_epi32(halves(sums[0]), halves(sums[1])),
-        _mm256_hadd_epi32(halves(sums[2]), halves(sums[3])));
+    const __m256i pairs =
+        _mm256_hadd_epi32(_mm256_hadd_epi32(halves(sums[0]), halves(sums[1])),
+                          _mm256_hadd_epi32(halves(sums[2]), halves(sums[3])));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(totals),
                      _mm_add_epi32(_mm256_castsi256_si128(pairs),
                                    _mm256_extracti128_si256(pairs, 1)));
