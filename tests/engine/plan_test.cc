@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <iostream>
 #include <set>
 #include <string>
 #include <vector>
@@ -646,13 +647,14 @@ TEST(NumRankGroupsTest, GroupsAreLargerWhereWeightsComeSlowly) {
       static_cast<int64_t>(speed::kRowsOfGroupPerFarFlop * kSlow);
   EXPECT_EQ(NumGroups(2 * min_rows - 1, far, floats, 2, kSlow), 1);
   EXPECT_EQ(NumGroups(2 * min_rows, far, floats, 2, kSlow), 2);
-  EXPECT_EQ(NumGroups(2 * min_rows - 1, far, floats, 2, 1), 2);
+  EXPECT_GT(NumGroups(2 * min_rows - 1, far, floats, 2, 1), 2);
   // R that stays in a core's cache does not come from there.
   EXPECT_GT(NumGroups(2 * min_rows - 1, near, floats, 2, kSlow), 1);
 }
 
 TEST(MachineTest, IsMeasuredOnce) {
   const Machine machine = Machine::Here(2);
+  std::cout << "flops_per_far_byte=" << machine.flops_per_far_byte << std::endl;
   EXPECT_EQ(machine.num_threads, 2);
   EXPECT_GT(machine.core_cache_bytes, 0);
   EXPECT_GT(machine.flops_per_far_byte, 0);

@@ -68,6 +68,7 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
     min_ranks =
         std::max(min_ranks, static_cast<int64_t>(speed::kRowsOfGroupPerFarFlop *
                                                  machine_.flops_per_far_byte));
+    good_ranks = min_ranks;
   }
   const int64_t rows =
       sequences_.offset(steps.end) - sequences_.offset(steps.begin);

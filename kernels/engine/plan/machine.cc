@@ -34,8 +34,10 @@ class ProbeProduct {
     product_.depth = depth;
     product_.columns = kernels_.panel_columns;
     std::fill_n(left_, kMaxDepth, 1.0f);
-    std::fill_n(a_, kMaxRows, left_);
-    std::fill_n(c_, kMaxRows, sums_);
+    for (int64_t i = 0; i < kMaxRows; ++i) {
+      a_[i] = left_;
+      c_[i] = sums_;
+    }
     product_.a = a_;
     product_.c = c_;
   }
