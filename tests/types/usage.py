@@ -46,6 +46,9 @@ y, h, c, *_ = raw_ops.CudnnRNNV3(input=0, input_h=0, input_c=0, params=0, sequen
 reserve_space = raw_ops.KerasRNN(
     input=0, input_h=0, input_c=0, kernel=0, recurrent_kernel=0, sequence_lengths=[1]
 ).reserve_space
+y_of_int8 = raw_ops.CudnnRNNInt8(
+    input=0, input_h=0, input_c=0, weights=[1], scales=[1], biases=[1], sequence_lengths=[1]
+).output
 
 layers = [
     LSTM(32, "tanh", return_sequences=True, use_fused=True),
