@@ -10,8 +10,9 @@ import pathlib
 import numpy as np
 import pytest
 
-from tests.python import running, subprocesses
+from tests.python import running, running_int8, subprocesses
 from tests.reference import cases, judge
+from tests.reference import int8 as reference
 from tests.runtime.runtime_test import layout_of
 from tests.weights import golden, hostile
 from tf_cudnn_rnn import runtime, weights
@@ -30,12 +31,17 @@ def random_case(number: int, config: judge.Config, T: int, B: int, ragged=False)
 
 def judged(case: cases.Case, int8: weights.Int8Weights) -> dict:
     """The judge's results, batch-major or time-major as the runtime has them."""
-    params = int8.dequantized().params
-    results = dataclasses.replace(case, params=params).forward()
-    found = {"y": results.y, "h": results.h_n}
+    arrays = reference.Int8(int8.weights, int8.scales, int8.biases)
+    params = reference.params_of(case.config, arrays)
+    return named(case, dataclasses.replace(case, params=params).forward()._asdict())
+
+
+def named(case: cases.Case, results: dict) -> dict:
+    """Results of the judge or of an op, as `run` returns them."""
+    found = {"y": results["y"], "h": states_of(case, results["h_n"])}
     if case.config.rnn_mode == "lstm":
-        found["c"] = results.c_n
-    return {name: array if name == "y" else states_of(case, array) for name, array in found.items()}
+        found["c"] = states_of(case, results["c_n"])
+    return found
 
 
 def states_of(case: cases.Case, array) -> np.ndarray:
@@ -106,6 +112,18 @@ def test_results_are_those_of_the_floats_that_weights_stand_for(rnn_mode):
                 network = runtime.Network(int8, num_threads=num_threads)
                 label = f"seed {number}, {num_threads} threads: {case}"
                 assert_close(run(network, case), expected, label)
+
+
+def test_the_bits_are_those_of_the_op():
+    for number, config in enumerate(_configs()):
+        T, B = SHAPES[number % len(SHAPES)]
+        case = random_case(number, config, T, B, ragged=number % 2 == 0)
+        int8, of_op = int8_of(case), running_int8.quantized(case)
+        for name, array in of_op.weights._asdict().items():
+            golden.assert_bits(getattr(int8, name), array)
+        expected = named(case, running_int8.forward(of_op))
+        network = runtime.Network(int8, num_threads=1 + number % 3)
+        running.assert_same_bits(run(network, case), expected, f"seed {number}: {case}")
 
 
 def test_threads_change_no_bit():

@@ -74,7 +74,7 @@ tf_cudnn_rnn.params_size("lstm", 2, 32, 16, direction="both")  # type: ignore[ar
 weights.to_keras(named)  # type: ignore[arg-type]
 weights.from_cudnn(vector, "lstm", 2, 32, 16, of="biases")  # type: ignore[arg-type]
 weights.load("model.h5", mode="lstm")  # type: ignore[call-arg]
-weights.quantize("model.h5")  # type: ignore[arg-type]
+weights.quantize(loaded, bits=4)  # type: ignore[call-arg]
 weights.load("model.h5", format="hdf5")  # type: ignore[arg-type]
 notes = weights.to_torch(canonical).remarks  # type: ignore[attr-defined]
 raw_ops.CudnnRNNV3(0, 0, 0, 0, [1])  # type: ignore[call-arg]
