@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/engine/engine.h"
 #include "kernels/engine/simd/instruction_set.h"
 #include "kernels/tf_adapter.h"
 #include "ops/engine_status.h"
@@ -156,9 +157,9 @@ absl::Status ReadStatesAsCudnn(bool* as_cudnn) {
 absl::Status ReadCallOptions(OpKernelConstruction* context,
                              const OpVersion& version, CallOptions* options) {
   options->version = version;
-  if (const std::string fault = rnn::SimdTargetVariableFault();
-      !fault.empty()) {
-    return absl::InvalidArgumentError(fault);
+  for (const std::string& fault :
+       {rnn::SimdTargetVariableFault(), rnn::MachineVariableFault()}) {
+    if (!fault.empty()) return absl::InvalidArgumentError(fault);
   }
   TF_RETURN_IF_ERROR(ReadLogOptions(&options->log));
   TF_RETURN_IF_ERROR(ReadRnnAttributes(context, &options->attributes));
