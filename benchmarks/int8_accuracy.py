@@ -9,6 +9,7 @@ stands how far the network's outputs are from those of float32, in the mean squa
 """
 
 import argparse
+import dataclasses
 import json
 import pathlib
 import subprocess
@@ -66,7 +67,7 @@ def _of_peers(canonical: weights.Canonical, x: np.ndarray) -> dict[str, np.ndarr
         return {}
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "arrays.npz"
-        np.savez(path, params=canonical.params, x=x, layout=json.dumps(vars(canonical.layout)))
+        np.savez(path, params=canonical.params, x=x, layout=json.dumps(dataclasses.asdict(canonical.layout)))
         command = [peers.python(), "-m", "benchmarks.int8_accuracy", f"--peers={path}"]
         subprocess.run(command, check=True, cwd=_ROOT)
         with np.load(path) as arrays:
