@@ -35,6 +35,7 @@ struct ForwardInputs {
   const Tensor* input_c;
   const Tensor* params = nullptr;  // if the op has them
   KerasWeightTensors keras_weights;
+  Int8WeightTensors int8_weights;
   const Tensor* sequence_lengths = nullptr;  // if the op has them
 };
 
@@ -47,7 +48,7 @@ absl::Status GetForwardInputs(OpKernelContext* context,
       GetInput(context, "input_h", &inputs->input_h, &shapes->input_h));
   TF_RETURN_IF_ERROR(
       GetInput(context, "input_c", &inputs->input_c, &shapes->input_c));
-  if (!version.has_keras_weights) {
+  if (version.has_params()) {
     TF_RETURN_IF_ERROR(
         GetInput(context, "params", &inputs->params, &shapes->params));
   }
@@ -64,6 +65,22 @@ absl::Status CheckKerasWeights(OpKernelContext* context,
   TF_RETURN_IF_ERROR(
       GetKerasWeights(context, &inputs->keras_weights, &weights));
   return CheckKerasCall(attributes, shapes, weights, sizes);
+}
+
+absl::Status CheckInt8Weights(OpKernelContext* context,
+                              const RnnAttributes& attributes,
+                              const ForwardShapes& shapes,
+                              ForwardInputs* inputs, CallSizes* sizes) {
+  Int8Shapes weights;
+  TF_RETURN_IF_ERROR(GetInt8Weights(context, &inputs->int8_weights, &weights));
+  TF_RETURN_IF_ERROR(CheckInt8Call(attributes, shapes, weights, sizes));
+  return inputs->int8_weights.CheckScales();
+}
+
+rnn::WeightOrder WeightOrderOf(const OpVersion& version) {
+  return version.has_keras_weights  ? rnn::WeightOrder::kKeras
+         : version.has_int8_weights ? rnn::WeightOrder::kInt8
+                                    : rnn::WeightOrder::kParams;
 }
 
 absl::Status GetBackpropInputs(OpKernelContext* context, BackpropInputs* inputs,
@@ -100,8 +117,7 @@ absl::Status CheckHostReserved(OpKernelContext* context) {
 
 // The last step of validation, after the shapes.
 absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
-                                 const ForwardInputs& inputs,
-                                 const CallSizes& sizes) {
+                                 ForwardInputs inputs, const CallSizes& sizes) {
   RnnCall call;
   const int32_t* lengths = inputs.sequence_lengths == nullptr
                                ? nullptr
@@ -124,8 +140,10 @@ absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
   call.input = inputs.input;
   call.input_h = inputs.input_h;
   call.input_c = inputs.input_c;
+  call.weight_order = WeightOrderOf(options.version);
   call.params = inputs.params;
   call.keras_weights = inputs.keras_weights;
+  call.int8_weights = std::move(inputs.int8_weights);
   call.output_shape = std::move(output_shape);
   call.descriptor = MakeDescriptor(attributes, sizes.network(attributes));
   call.layout = {attributes.time_major, options.states_outer_major};
@@ -181,10 +199,13 @@ absl::StatusOr<RnnCall> ReadForwardCall(OpKernelContext* context,
   if (options.version.has_keras_weights) {
     TF_RETURN_IF_ERROR(CheckKerasWeights(context, options.attributes, shapes,
                                          &inputs, &sizes));
+  } else if (options.version.has_int8_weights) {
+    TF_RETURN_IF_ERROR(
+        CheckInt8Weights(context, options.attributes, shapes, &inputs, &sizes));
   } else {
     TF_RETURN_IF_ERROR(CheckForwardShapes(options.attributes, shapes, &sizes));
   }
-  return MakeCall(options, inputs, sizes);
+  return MakeCall(options, std::move(inputs), sizes);
 }
 
 absl::StatusOr<RnnCall> ReadBackpropCall(OpKernelContext* context,
@@ -204,7 +225,7 @@ absl::StatusOr<RnnCall> ReadBackpropCall(OpKernelContext* context,
   if (options.version.fills_host_reserved) {
     TF_RETURN_IF_ERROR(CheckHostReserved(context));
   }
-  return MakeCall(options, inputs, sizes);
+  return MakeCall(options, std::move(inputs), sizes);
 }
 
 }  // namespace tf_cudnn_rnn

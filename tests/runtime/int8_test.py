@@ -10,8 +10,9 @@ import pathlib
 import numpy as np
 import pytest
 
-from tests.python import running, subprocesses
+from tests.python import running, running_int8, subprocesses
 from tests.reference import cases, judge
+from tests.reference import int8 as reference
 from tests.runtime.runtime_test import layout_of
 from tests.weights import golden, hostile
 from tf_cudnn_rnn import runtime, weights
@@ -30,12 +31,17 @@ def random_case(number: int, config: judge.Config, T: int, B: int, ragged=False)
 
 def judged(case: cases.Case, int8: weights.Int8Weights) -> dict:
     """The judge's results, batch-major or time-major as the runtime has them."""
-    params = int8.dequantized().params
-    results = dataclasses.replace(case, params=params).forward()
-    found = {"y": results.y, "h": results.h_n}
+    arrays = reference.Int8(int8.weights, int8.scales, int8.biases)
+    params = reference.params_of(case.config, arrays)
+    return named(case, dataclasses.replace(case, params=params).forward()._asdict())
+
+
+def named(case: cases.Case, results: dict) -> dict:
+    """Results of the judge or of an op, as `run` returns them."""
+    found = {"y": results["y"], "h": states_of(case, results["h_n"])}
     if case.config.rnn_mode == "lstm":
-        found["c"] = results.c_n
-    return {name: array if name == "y" else states_of(case, array) for name, array in found.items()}
+        found["c"] = states_of(case, results["c_n"])
+    return found
 
 
 def states_of(case: cases.Case, array) -> np.ndarray:
@@ -57,14 +63,13 @@ def run(network: runtime.Network, case: cases.Case) -> dict:
     return {name: array for name, array in found.items() if array is not None}
 
 
-def assert_judged(found: dict, case: cases.Case, int8: weights.Int8Weights, label="") -> None:
-    expected = judged(case, int8)
+def assert_close(found: dict, expected: dict, label: str) -> None:
     assert found.keys() == expected.keys()
     for name, array in found.items():
         assert array.dtype == np.float32 and array.shape == expected[name].shape
         error = np.max(np.abs(array - expected[name]), initial=0)
         allowed = TOLERANCE * max(1, np.max(np.abs(expected[name]), initial=0))
-        assert error <= allowed, f"{name} is off by {error:.3g} ({allowed:.3g}): {label} {case}"
+        assert error <= allowed, f"{name} is off by {error:.3g} ({allowed:.3g}): {label}"
 
 
 # ------------------------------------------------------------------------------------
@@ -82,6 +87,7 @@ def _configs():
         yield judge.Config(mode, num_layers, 1, 1, direction, time_major=time_major)
     for direction in judge.DIRECTIONS:
         yield judge.Config("lstm", 2, 37, 10, direction, num_proj=9)
+        yield judge.Config("lstm", 1, 8, 5, direction, num_proj=8)  # which is none
         yield judge.Config("lstm", 3, 16, 16, direction, "skip_input", num_proj=5)
         yield judge.Config("gru", 1, 200, 65, direction)
         yield judge.Config("lstm", 1, 200, 65, direction)
@@ -91,9 +97,8 @@ def _configs():
 SHAPES = [(7, 5), (1, 1), (9, 1), (1, 40), (10, 33)]
 
 
-@pytest.mark.parametrize("num_threads", [1, 2])
 @pytest.mark.parametrize("rnn_mode", judge.RNN_MODES)
-def test_results_are_those_of_the_floats_that_weights_stand_for(rnn_mode, num_threads):
+def test_results_are_those_of_the_floats_that_weights_stand_for(rnn_mode):
     number = 0
     for config in _configs():
         if config.rnn_mode != rnn_mode:
@@ -102,8 +107,23 @@ def test_results_are_those_of_the_floats_that_weights_stand_for(rnn_mode, num_th
             number += 1
             case = random_case(number, config, T, B, ragged=number % 2 == 0)
             int8 = int8_of(case)
-            network = runtime.Network(int8, num_threads=num_threads)
-            assert_judged(run(network, case), case, int8, f"seed {number}, {num_threads} threads")
+            expected = judged(case, int8)
+            for num_threads in (1, 2):
+                network = runtime.Network(int8, num_threads=num_threads)
+                label = f"seed {number}, {num_threads} threads: {case}"
+                assert_close(run(network, case), expected, label)
+
+
+def test_the_bits_are_those_of_the_op():
+    for number, config in enumerate(_configs()):
+        T, B = SHAPES[number % len(SHAPES)]
+        case = random_case(number, config, T, B, ragged=number % 2 == 0)
+        int8, of_op = int8_of(case), running_int8.quantized(case)
+        for name, array in of_op.weights._asdict().items():
+            golden.assert_bits(getattr(int8, name), array)
+        expected = named(case, running_int8.forward(of_op))
+        network = runtime.Network(int8, num_threads=1 + number % 3)
+        running.assert_same_bits(run(network, case), expected, f"seed {number}: {case}")
 
 
 def test_threads_change_no_bit():
