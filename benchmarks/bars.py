@@ -349,7 +349,7 @@ def _int8(results: Results):
         "int8",
         INFERENCE,
         "stream_int8",
-        "stream",
+        "stream_float32",
         where=lambda case: results.level_of(4 * case.matrix_elements) not in ("l1", "l2"),
     )
     yield from ratios(results)

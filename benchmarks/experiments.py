@@ -137,8 +137,8 @@ def _int8(_) -> list[Row]:
         Side("torch_int8", "torch", "int8"),
         TORCH,
     )
-    streams = (Side("stream_int8", "own_stream_c", "int8"), Side("stream", "own_stream_c"))
-    networks = (Side("runtime_int8", "own_runtime", "int8"), Side("runtime", "own_runtime"))
+    streams = (Side("stream_int8", "own_stream_c", "int8"), Side("stream_float32", "own_stream_c"))
+    networks = (Side("runtime_int8", "own_runtime", "int8"), Side("runtime_float32", "own_runtime"))
     return _rows("int8", steps, (*streams, *peers), (INFERENCE,)) + _rows(
         "int8", sequences, (*networks, *peers), (INFERENCE,)
     )
