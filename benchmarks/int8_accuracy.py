@@ -67,7 +67,12 @@ def _of_peers(canonical: weights.Canonical, x: np.ndarray) -> dict[str, np.ndarr
         return {}
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "arrays.npz"
-        np.savez(path, params=canonical.params, x=x, layout=json.dumps(dataclasses.asdict(canonical.layout)))
+        np.savez(
+            path,
+            params=canonical.params,
+            x=x,
+            layout=json.dumps(dataclasses.asdict(canonical.layout)),
+        )
         command = [peers.python(), "-m", "benchmarks.int8_accuracy", f"--peers={path}"]
         subprocess.run(command, check=True, cwd=_ROOT)
         with np.load(path) as arrays:
