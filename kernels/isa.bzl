@@ -6,8 +6,8 @@ ISA_COPTS = {
     "scalar": [],
     "avx2": ["-mavx2", "-mfma", "-mf16c"],
     "avx512": _AVX512,
-    "avx512_bf16": _AVX512 + ["-mavx512bf16"],
-    "avx512_amx": _AVX512 + ["-mavx512bf16"],  # tile registers are used in assembler
+    "avx512_bf16": _AVX512 + ["-mavx512bf16", "-mavx512vnni"],
+    "avx512_amx": _AVX512 + ["-mavx512bf16", "-mavx512vnni"],  # tile registers are used in assembler
     "neon": [],  # part of the baseline
 }
 

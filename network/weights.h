@@ -1,5 +1,6 @@
-// The two orders in which a call may have its weights: that of params
-// (params_layout.h), and that of a Keras layer.
+// The orders in which a call may have its weights: that of params
+// (params_layout.h), of float or in int8 (int8_weights.h), and that of a Keras
+// layer.
 //
 // Keras keeps one column per unit of a gate, gates side by side. Its order of
 // gates is that of params but for the GRU, whose update gate comes before the
@@ -12,11 +13,13 @@
 
 #include "network/cell.h"
 #include "network/descriptor.h"
+#include "network/int8_weights.h"
 
 namespace rnn {
 
-// In which of the two orders the weights of a call are.
-enum class WeightOrder { kParams, kKeras };
+// In which order the weights of a call are. kInt8 is that of params, for
+// inference in float.
+enum class WeightOrder { kParams, kKeras, kInt8 };
 
 // Whether the rows of W and R in memory are features, and hold their weights
 // for all gates; otherwise they are the units of gates, and hold theirs for all
@@ -34,11 +37,12 @@ struct KerasWeights {
   Value* bias;              // [G*H], GRU [2, G*H]; nullptr: none, zeros
 };
 
-// The weights of a call, or their gradients, in the one order or the other.
+// The weights of a call in one of the orders, or their gradients.
 template <typename Value>
 struct Weights {
   Value* params = nullptr;  // [ParamsLayout::size()]
   KerasWeights<Value> keras{};
+  Int8Weights int8;
 };
 
 // The place in Keras' order of the gate that params call `gate`, and the other

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "network/weights.h"
+
 namespace rnn_runtime {
 
 using ::rnn::BFloat16;
@@ -26,6 +28,13 @@ constexpr int kMostThreads = 1024;
 Status OutOfMemory(int64_t bytes) {
   return Status::ResourceExhausted("There is no memory for the call's " +
                                    std::to_string(bytes) + " bytes.");
+}
+
+Status CheckCount(const char* name, int64_t count, int64_t expected) {
+  if (count == expected) return Status();
+  return Status::InvalidArgument(
+      std::string(name) + " must have the " + std::to_string(expected) +
+      " elements of such a network, got " + std::to_string(count) + ".");
 }
 
 // States that the caller does not give, or does not want: pieces of the memory
@@ -50,14 +59,28 @@ class SpareStates {
 
 }  // namespace
 
-Status Network::Create(const RnnDescriptor& descriptor, ElementType type,
-                       const void* params, int64_t num_params, int num_threads,
-                       std::unique_ptr<Network>* network) {
+Status Network::Begin(const RnnDescriptor& descriptor, ElementType type,
+                      int num_threads, std::unique_ptr<Network>* network) {
   if (num_threads < 1 || num_threads > kMostThreads) {
     return Status::InvalidArgument("num_threads must be in [1, " +
                                    std::to_string(kMostThreads) + "], got " +
                                    std::to_string(num_threads) + ".");
   }
+  std::unique_ptr<Network> made(new Network);
+  made->descriptor_ = descriptor;
+  made->type_ = type;
+  made->num_threads_ = num_threads;
+  made->limit_ = std::make_shared<rnn::ThreadLimit>(num_threads);
+  if (num_threads > 1) {
+    made->helpers_ = std::make_unique<ThreadPool>(num_threads - 1);
+  }
+  *network = std::move(made);
+  return Status();
+}
+
+Status Network::Create(const RnnDescriptor& descriptor, ElementType type,
+                       const void* params, int64_t num_params, int num_threads,
+                       std::unique_ptr<Network>* network) {
   rnn::ParamsLayout layout;
   if (Status s = rnn::ParamsLayout::Create(descriptor, &layout); !s.ok()) {
     return s;
@@ -68,16 +91,52 @@ Status Network::Create(const RnnDescriptor& descriptor, ElementType type,
         " elements of such a network, got " + std::to_string(num_params) +
         "; rnn_params_size() tells.");
   }
-  std::unique_ptr<Network> made(new Network);
-  made->descriptor_ = descriptor;
-  made->type_ = type;
-  made->num_threads_ = num_threads;
+  std::unique_ptr<Network> made;
+  if (Status s = Begin(descriptor, type, num_threads, &made); !s.ok()) return s;
   const int64_t bytes = num_params * rnn::ElementBytes(type);
   made->params_ = AlignedMemory(bytes);
   std::memcpy(made->params_.data(), params, bytes);
-  made->limit_ = std::make_shared<rnn::ThreadLimit>(num_threads);
-  if (num_threads > 1) {
-    made->helpers_ = std::make_unique<ThreadPool>(num_threads - 1);
+  *network = std::move(made);
+  return Status();
+}
+
+Status Network::CreateInt8(const RnnDescriptor& descriptor,
+                           const Int8Data& weights, int num_threads,
+                           std::unique_ptr<Network>* network) {
+  rnn::Int8Layout layout;
+  if (Status s = rnn::Int8Layout::Create(descriptor, &layout); !s.ok()) {
+    return s;
+  }
+  for (const Status& s : {
+           CheckCount("weights", weights.num_values, layout.num_values()),
+           CheckCount("scales", weights.num_scales, layout.num_scales()),
+           CheckCount("biases", weights.num_biases, layout.num_biases()),
+       }) {
+    if (!s.ok()) return s;
+  }
+  std::unique_ptr<Network> made;
+  if (Status s = Begin(descriptor, ElementType::kFloat, num_threads, &made);
+      !s.ok()) {
+    return s;
+  }
+  const int64_t scales_bytes = weights.num_scales * int64_t{sizeof(float)};
+  const int64_t biases_bytes = weights.num_biases * int64_t{sizeof(float)};
+  // Floats first: these have to be aligned.
+  made->int8_memory_ =
+      AlignedMemory(scales_bytes + biases_bytes + weights.num_values);
+  char* const memory = static_cast<char*>(made->int8_memory_.data());
+  std::memcpy(memory, weights.scales, scales_bytes);
+  std::memcpy(memory + scales_bytes, weights.biases, biases_bytes);
+  std::memcpy(memory + scales_bytes + biases_bytes, weights.values,
+              weights.num_values);
+  made->int8_.scales = reinterpret_cast<const float*>(memory);
+  made->int8_.biases = reinterpret_cast<const float*>(memory + scales_bytes);
+  made->int8_.values =
+      reinterpret_cast<const int8_t*>(memory + scales_bytes + biases_bytes);
+  // Of the copy, which nobody else writes.
+  if (Status s = rnn::CheckInt8Scales(made->int8_.scales, layout.num_scales());
+      !s.ok()) {
+    return s;
   }
   *network = std::move(made);
   return Status();
@@ -91,6 +150,7 @@ Status Network::Plan(const Sequences& sequences, bool has_crew,
   call.descriptor = descriptor_;
   call.sequences = &sequences;
   call.element_type = type_;
+  if (has_int8_weights()) call.weight_order = rnn::WeightOrder::kInt8;
   call.weights_are_prepared = true;
   rnn::Machine machine = rnn::Machine::Here(num_threads_);
   machine.has_crew = has_crew;
@@ -215,6 +275,7 @@ void Network::RunElements(const ForwardPlan& plan, const void* prepared_weights,
   arguments.x = static_cast<const Element*>(call.x);
   arguments.h0 = static_cast<const Element*>(call.h0);
   arguments.weights.params = static_cast<const Element*>(params_.data());
+  arguments.weights.int8 = int8_;
   arguments.prepared_weights = prepared_weights;
   arguments.y = static_cast<Element*>(call.y);
   arguments.h_n = static_cast<Element*>(call.h_n);

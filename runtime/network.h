@@ -15,6 +15,7 @@
 #include "kernels/memory/scratch_pool.h"
 #include "network/descriptor.h"
 #include "network/element_types.h"
+#include "network/int8_weights.h"
 #include "network/params_layout.h"
 #include "network/sequences.h"
 #include "network/status.h"
@@ -37,6 +38,17 @@ struct CallData {
   void* c_n = nullptr;
 };
 
+// Weights in int8; rnn_int8_weights has their shapes. Addresses need no
+// alignment.
+struct Int8Data {
+  const void* values = nullptr;
+  int64_t num_values = 0;
+  const void* scales = nullptr;
+  int64_t num_scales = 0;
+  const void* biases = nullptr;
+  int64_t num_biases = 0;
+};
+
 class Network {
  public:
   // Copies `params`, num_params elements. May throw std::bad_alloc, as all of
@@ -46,9 +58,15 @@ class Network {
                             int64_t num_params, int num_threads,
                             std::unique_ptr<Network>* network);
 
+  // The same of int8 weights, for tensors of float.
+  static rnn::Status CreateInt8(const rnn::RnnDescriptor& descriptor,
+                                const Int8Data& weights, int num_threads,
+                                std::unique_ptr<Network>* network);
+
   const rnn::RnnDescriptor& descriptor() const { return descriptor_; }
   rnn::ElementType type() const { return type_; }
   int64_t element_bytes() const;
+  bool has_int8_weights() const { return int8_.values != nullptr; }
   bool is_lstm() const { return descriptor_.mode == rnn::CellMode::kLstm; }
   // Elements of all states of one row.
   int64_t h_size() const {
@@ -83,6 +101,11 @@ class Network {
  private:
   Network() = default;
 
+  // All but weights.
+  static rnn::Status Begin(const rnn::RnnDescriptor& descriptor,
+                           rnn::ElementType type, int num_threads,
+                           std::unique_ptr<Network>* network);
+
   // Weights along the routes of some plans. There are few such ways, and each
   // comes into being with the first call that needs it.
   struct Prepared {
@@ -100,7 +123,9 @@ class Network {
 
   rnn::RnnDescriptor descriptor_;
   rnn::ElementType type_ = rnn::ElementType::kFloat;
-  AlignedMemory params_;
+  AlignedMemory params_;  // unless weights are int8
+  AlignedMemory int8_memory_;
+  rnn::Int8Weights int8_;  // in that memory
   int num_threads_ = 1;
   mutable std::mutex mutex_;
   mutable std::list<Prepared> prepared_;  // guarded by mutex_

@@ -44,7 +44,7 @@ extern "C" {
 #endif
 
 /* Grows when something is added to this interface; what is there stays. */
-#define RNN_ABI_VERSION 1
+#define RNN_ABI_VERSION 2
 
 typedef enum rnn_status {
   RNN_OK = 0,
@@ -79,7 +79,7 @@ typedef struct rnn_config {
   int32_t type;          /* rnn_type */
   int32_t bidirectional; /* 0 or 1 */
   int32_t skip_input;    /* 0 or 1: layer 0 adds x itself; needs I == H */
-  int32_t reserved;      /* 0 */
+  int32_t int8_weights;  /* 0 or 1: see rnn_network_create_int8() */
   int64_t num_layers;    /* L */
   int64_t num_units;     /* H */
   int64_t input_size;    /* I */
@@ -116,8 +116,37 @@ RNN_EXPORT rnn_status rnn_network_create(const rnn_config* config,
                                          rnn_network** network,
                                          rnn_error* error);
 
+/* Weights in int8: a quarter of the bytes of float32, for networks whose steps
+ * wait for their weights. Matrices lie one after another as in `params`,
+ * without gaps, and so do the scales of their rows: a weight is its integer
+ * times the scale of its row. Biases are those at the end of `params`. Set
+ * struct_size to sizeof(rnn_int8_weights) and the rest to zero before anything
+ * else. */
+typedef struct rnn_int8_weights {
+  uint32_t struct_size;
+  int32_t reserved; /* 0 */
+  const int8_t* weights;
+  int64_t num_weights;
+  const float* scales; /* finite, and not negative */
+  int64_t num_scales;
+  const float* biases;
+  int64_t num_biases;
+} rnn_int8_weights;
+
+/* Makes a network of such weights, which are copied. config->int8_weights must
+ * be 1, and config->type RNN_FLOAT32, the type of all tensors. In products,
+ * rows of x and h are rounded to integers of 10 bits or more, and summed up
+ * exactly. A row with an element that is not finite gives NaN. Since ABI
+ * version 2. */
+RNN_EXPORT rnn_status rnn_network_create_int8(const rnn_config* config,
+                                              const rnn_int8_weights* weights,
+                                              int32_t num_threads,
+                                              rnn_network** network,
+                                              rnn_error* error);
+
 /* The same of a file that tf_cudnn_rnn.runtime wrote: a safetensors file of one
- * tensor, `params`, whose metadata say what network it is. */
+ * tensor, `params`, or of `weights`, `scales` and `biases`, whose metadata say
+ * what network it is. */
 RNN_EXPORT rnn_status rnn_network_load(const char* path, int32_t num_threads,
                                        rnn_network** network, rnn_error* error);
 

@@ -99,7 +99,7 @@ Status ReadConfig(const rnn_config& config, rnn::RnnDescriptor* descriptor,
            CheckInRange("type", config.type, RNN_FLOAT32, RNN_BFLOAT16),
            CheckInRange("bidirectional", config.bidirectional, 0, 1),
            CheckInRange("skip_input", config.skip_input, 0, 1),
-           CheckInRange("reserved", config.reserved, 0, 0),
+           CheckInRange("int8_weights", config.int8_weights, 0, 1),
        }) {
     if (!status.ok()) return status;
   }
@@ -171,16 +171,13 @@ Status CheckCellState(const Stream& stream, const void* c) {
       "c must be NULL: only an LSTM has cell states.");
 }
 
-rnn_status MakeNetwork(const rnn::RnnDescriptor& descriptor,
-                       rnn::ElementType type, const void* params,
-                       int64_t num_params, int32_t num_threads,
-                       rnn_network** handle, rnn_error* error) {
+// create(&network) makes the network.
+template <typename Create>
+rnn_status MakeNetwork(rnn_network** handle, rnn_error* error,
+                       const Create& create) {
   std::unique_ptr<Network> network;
   Status status = CheckInstructionSetVariable();
-  if (status.ok()) {
-    status = Network::Create(descriptor, type, params, num_params, num_threads,
-                             &network);
-  }
+  if (status.ok()) status = create(&network);
   if (!status.ok()) return Told(status, error);
   *handle = new rnn_network{std::move(network)};
   return RNN_OK;
@@ -225,8 +222,52 @@ rnn_status rnn_network_create(const rnn_config* config, const void* params,
     rnn::ElementType type;
     const Status status = ReadConfig(*config, &descriptor, &type);
     if (!status.ok()) return Told(status, error);
-    return MakeNetwork(descriptor, type, params, num_params, num_threads,
-                       network, error);
+    if (config->int8_weights != 0) {
+      return Fail(RNN_INVALID_ARGUMENT,
+                  "int8_weights must be 0 for a network of params; "
+                  "rnn_network_create_int8() makes one of int8 weights.",
+                  error);
+    }
+    return MakeNetwork(network, error, [&](std::unique_ptr<Network>* made) {
+      return Network::Create(descriptor, type, params, num_params, num_threads,
+                             made);
+    });
+  });
+}
+
+rnn_status rnn_network_create_int8(const rnn_config* config,
+                                   const rnn_int8_weights* weights,
+                                   int32_t num_threads, rnn_network** network,
+                                   rnn_error* error) {
+  if (config == nullptr) return IsNull("config", error);
+  if (weights == nullptr) return IsNull("weights", error);
+  if (network == nullptr) return IsNull("network", error);
+  return Guarded(error, [&] {
+    rnn::RnnDescriptor descriptor;
+    rnn::ElementType type;
+    for (const Status& status : {
+             ReadConfig(*config, &descriptor, &type),
+             CheckInRange("int8_weights", config->int8_weights, 1, 1),
+             CheckInRange("type", config->type, RNN_FLOAT32, RNN_FLOAT32),
+             CheckStructSize("rnn_int8_weights", weights->struct_size,
+                             sizeof(*weights)),
+             CheckInRange("reserved", weights->reserved, 0, 0),
+         }) {
+      if (!status.ok()) return Told(status, error);
+    }
+    if (weights->weights == nullptr) return IsNull("weights->weights", error);
+    if (weights->scales == nullptr) return IsNull("weights->scales", error);
+    if (weights->biases == nullptr) return IsNull("weights->biases", error);
+    rnn_runtime::Int8Data data;
+    data.values = weights->weights;
+    data.num_values = weights->num_weights;
+    data.scales = weights->scales;
+    data.num_scales = weights->num_scales;
+    data.biases = weights->biases;
+    data.num_biases = weights->num_biases;
+    return MakeNetwork(network, error, [&](std::unique_ptr<Network>* made) {
+      return Network::CreateInt8(descriptor, data, num_threads, made);
+    });
   });
 }
 
@@ -240,8 +281,13 @@ rnn_status rnn_network_load(const char* path, int32_t num_threads,
         !fault.empty()) {
       return Fail(RNN_BAD_FILE, fault.c_str(), error);
     }
-    return MakeNetwork(file.descriptor, file.type, file.params.data(),
-                       file.num_params, num_threads, network, error);
+    return MakeNetwork(network, error, [&](std::unique_ptr<Network>* made) {
+      return file.is_int8
+                 ? Network::CreateInt8(file.descriptor, file.Int8(),
+                                       num_threads, made)
+                 : Network::Create(file.descriptor, file.type, file.data.data(),
+                                   file.num_params, num_threads, made);
+    });
   });
 }
 
@@ -260,6 +306,7 @@ rnn_status rnn_network_config(const rnn_network* network, rnn_config* config,
     values.type = static_cast<int32_t>(network->network->type());
     values.bidirectional = static_cast<int32_t>(d.num_directions - 1);
     values.skip_input = d.skip_input;
+    values.int8_weights = network->network->has_int8_weights();
     values.num_layers = d.num_layers;
     values.num_units = d.hidden_size;
     values.input_size = d.input_size;

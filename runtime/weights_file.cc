@@ -4,11 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <new>
@@ -19,6 +21,7 @@
 #include <vector>
 
 #include "network/cell.h"
+#include "network/int8_weights.h"
 #include "network/params_layout.h"
 #include "network/status.h"
 
@@ -139,12 +142,12 @@ bool Choose(std::string_view text, const char* const (&names)[N],
   return false;
 }
 
-std::string ReadDescriptor(const Object& metadata,
+std::string ReadDescriptor(const Object& metadata, const char* format,
                            rnn::RnnDescriptor* descriptor) {
   rnn::RnnDescriptor& d = *descriptor;
-  if (TextOf(metadata, "format") != "tf_cudnn_rnn/params") {
-    return "its metadata do not say \"format\": \"tf_cudnn_rnn/params\"; "
-           "tf_cudnn_rnn.runtime writes such files.";
+  if (TextOf(metadata, "format") != format) {
+    return std::string("its metadata do not say \"format\": \"") + format +
+           "\"; tf_cudnn_rnn.runtime writes such files.";
   }
   if (TextOf(metadata, "version") != "1") {
     return "its metadata do not say \"version\": \"1\"; a later version needs "
@@ -176,7 +179,135 @@ std::string Shortened(const std::string& path) {
   return "..." + path.substr(path.size() - kMost);
 }
 
+// A vector of the file: which of some types its elements are of, and where it
+// lies behind the header.
+struct VectorHeader {
+  int type = 0;
+  int64_t size = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+template <size_t N>
+bool ReadVector(const Object& tensor, const char* const (&types)[N],
+                VectorHeader* vector) {
+  const auto shape = tensor.find("shape");
+  const auto offsets = tensor.find("data_offsets");
+  if (!Choose(TextOf(tensor, "dtype"), types, &vector->type) ||
+      shape == tensor.end() || shape->second.sizes.size() != 1 ||
+      offsets == tensor.end() || offsets->second.sizes.size() != 2) {
+    return false;
+  }
+  vector->size = shape->second.sizes[0];
+  vector->begin = offsets->second.sizes[0];
+  vector->end = offsets->second.sizes[1];
+  return true;
+}
+
+// What is wrong with where a vector lies, which has to begin at `begin`; or "".
+std::string CheckPlace(const char* name, const VectorHeader& vector,
+                       int64_t element_bytes, int64_t begin) {
+  // Ends are not negative, and a product could overflow.
+  const int64_t bytes = vector.end - begin;
+  if (vector.begin == begin && bytes % element_bytes == 0 &&
+      bytes / element_bytes == vector.size) {
+    return "";
+  }
+  return std::string(name) + " must have " + std::to_string(vector.size) +
+         " elements from byte " + std::to_string(begin) +
+         " behind the header on, but their bytes are [" +
+         std::to_string(vector.begin) + ", " + std::to_string(vector.end) +
+         ").";
+}
+
+// Bytes that nothing explains are damage, too.
+std::string CheckEnd(int64_t end, int64_t data_bytes) {
+  if (end == data_bytes) return "";
+  return "there are " + std::to_string(data_bytes) +
+         " bytes behind the header, but its tensors end at " +
+         std::to_string(end) + ".";
+}
+
+std::string CheckSize(const char* name, int64_t size, int64_t expected) {
+  if (size == expected) return "";
+  return "such a network has " + std::to_string(expected) + " " + name +
+         ", but it holds " + std::to_string(size) + ".";
+}
+
+std::string ParseParams(HeaderParser::Objects& objects, int64_t data_bytes,
+                        WeightsFile* file) {
+  std::string fault = ReadDescriptor(objects["__metadata__"],
+                                     "tf_cudnn_rnn/params", &file->descriptor);
+  if (!fault.empty()) return fault;
+  constexpr const char* kTypes[] = {"F32", "F64", "F16", "BF16"};
+  VectorHeader params;
+  if (!ReadVector(objects["params"], kTypes, &params)) {
+    return "params are not a vector of F32, F64, F16 or BF16.";
+  }
+  file->type = static_cast<rnn::ElementType>(params.type);
+  file->num_params = params.size;
+  fault = CheckPlace("params", params, rnn::ElementBytes(file->type), 0);
+  if (fault.empty()) fault = CheckEnd(params.end, data_bytes);
+  if (!fault.empty()) return fault;
+  rnn::ParamsLayout layout;
+  if (rnn::Status s = rnn::ParamsLayout::Create(file->descriptor, &layout);
+      !s.ok()) {
+    return "its network is none: " + s.message();
+  }
+  return CheckSize("params", params.size, layout.size());
+}
+
+// The three vectors follow each other in the order in which they are named.
+std::string ParseInt8(HeaderParser::Objects& objects, int64_t data_bytes,
+                      WeightsFile* file) {
+  std::string fault = ReadDescriptor(objects["__metadata__"],
+                                     "tf_cudnn_rnn/int8", &file->descriptor);
+  if (!fault.empty()) return fault;
+  rnn::Int8Layout layout;
+  if (rnn::Status s = rnn::Int8Layout::Create(file->descriptor, &layout);
+      !s.ok()) {
+    return "its network is none: " + s.message();
+  }
+  constexpr const char* kIntegers[] = {"I8"};
+  constexpr const char* kFloats[] = {"F32"};
+  VectorHeader weights, scales, biases;
+  if (!ReadVector(objects["weights"], kIntegers, &weights) ||
+      !ReadVector(objects["scales"], kFloats, &scales) ||
+      !ReadVector(objects["biases"], kFloats, &biases)) {
+    return "weights, scales and biases are not vectors of I8, F32 and F32.";
+  }
+  constexpr int64_t kFloatBytes = sizeof(float);
+  for (const std::string& found : {
+           CheckPlace("weights", weights, 1, 0),
+           CheckPlace("scales", scales, kFloatBytes, weights.end),
+           CheckPlace("biases", biases, kFloatBytes, scales.end),
+           CheckEnd(biases.end, data_bytes),
+           CheckSize("weights", weights.size, layout.num_values()),
+           CheckSize("scales", scales.size, layout.num_scales()),
+           CheckSize("biases", biases.size, layout.num_biases()),
+       }) {
+    if (!found.empty()) return found;
+  }
+  file->is_int8 = true;
+  file->num_values = weights.size;
+  file->num_scales = scales.size;
+  file->num_biases = biases.size;
+  return "";
+}
+
 }  // namespace
+
+Int8Data WeightsFile::Int8() const {
+  const char* const begin = static_cast<const char*>(data.data());
+  Int8Data weights;
+  weights.values = begin;
+  weights.num_values = num_values;
+  weights.scales = begin + num_values;
+  weights.num_scales = num_scales;
+  weights.biases = begin + num_values + num_scales * sizeof(float);
+  weights.num_biases = num_biases;
+  return weights;
+}
 
 std::string ParseWeightsHeader(const std::string& json, int64_t data_bytes,
                                WeightsFile* file) {
@@ -184,46 +315,20 @@ std::string ParseWeightsHeader(const std::string& json, int64_t data_bytes,
   if (!HeaderParser(json).Parse(&objects)) {
     return "its header is not the JSON of such a file.";
   }
-  if (objects.size() != 2 || objects.count("__metadata__") == 0 ||
-      objects.count("params") == 0) {
-    return "it does not hold one tensor, \"params\", and \"__metadata__\".";
+  const auto holds = [&](std::initializer_list<const char*> names) {
+    return objects.size() == names.size() &&
+           std::all_of(names.begin(), names.end(), [&](const char* name) {
+             return objects.count(name) != 0;
+           });
+  };
+  if (holds({"__metadata__", "params"})) {
+    return ParseParams(objects, data_bytes, file);
   }
-  if (std::string fault =
-          ReadDescriptor(objects["__metadata__"], &file->descriptor);
-      !fault.empty()) {
-    return fault;
+  if (holds({"__metadata__", "weights", "scales", "biases"})) {
+    return ParseInt8(objects, data_bytes, file);
   }
-  const Object& params = objects["params"];
-  constexpr const char* kTypes[] = {"F32", "F64", "F16", "BF16"};
-  const auto shape = params.find("shape");
-  const auto offsets = params.find("data_offsets");
-  if (!Choose(TextOf(params, "dtype"), kTypes, &file->type) ||
-      shape == params.end() || shape->second.sizes.size() != 1 ||
-      offsets == params.end() || offsets->second.sizes.size() != 2) {
-    return "params are not a vector of F32, F64, F16 or BF16.";
-  }
-  file->num_params = shape->second.sizes[0];
-  const int64_t begin = offsets->second.sizes[0];
-  const int64_t end = offsets->second.sizes[1];
-  const int64_t element_bytes = rnn::ElementBytes(file->type);
-  // Bytes that nothing explains are damage, too. A product could overflow.
-  if (begin != 0 || end != data_bytes || data_bytes % element_bytes != 0 ||
-      data_bytes / element_bytes != file->num_params) {
-    return "params must have " + std::to_string(file->num_params) +
-           " elements in all of the " + std::to_string(data_bytes) +
-           " bytes behind the header, but their bytes are [" +
-           std::to_string(begin) + ", " + std::to_string(end) + ").";
-  }
-  rnn::ParamsLayout layout;
-  if (rnn::Status s = rnn::ParamsLayout::Create(file->descriptor, &layout);
-      !s.ok()) {
-    return "its network is none: " + s.message();
-  }
-  if (layout.size() != file->num_params) {
-    return "such a network has " + std::to_string(layout.size()) +
-           " params, but it holds " + std::to_string(file->num_params) + ".";
-  }
-  return "";
+  return "it holds neither one tensor, \"params\", nor three, \"weights\", "
+         "\"scales\" and \"biases\", and \"__metadata__\".";
 }
 
 std::string ReadWeightsFile(const char* path, WeightsFile* file) {
@@ -269,9 +374,9 @@ std::string ReadWeightsFile(const char* path, WeightsFile* file) {
       !fault.empty()) {
     return fails("It is no file of a network: " + fault);
   }
-  const size_t bytes = file->num_params * rnn::ElementBytes(file->type);
-  file->params = AlignedMemory(bytes);
-  if (std::fread(file->params.data(), 1, bytes, stream.get()) != bytes) {
+  const size_t bytes = data_bytes;
+  file->data = AlignedMemory(data_bytes);
+  if (std::fread(file->data.data(), 1, bytes, stream.get()) != bytes) {
     return fails("It became shorter while it was read.");
   }
   return "";

@@ -1,5 +1,6 @@
-// The file of a network: a safetensors file of one tensor, `params`, whose
-// metadata say what network it is. docs/runtime.md describes it.
+// The file of a network: a safetensors file of one tensor, `params`, or of
+// three, `weights` in int8, `scales` and `biases`, whose metadata say what
+// network it is. docs/runtime.md describes it.
 #ifndef RUNTIME_WEIGHTS_FILE_H_
 #define RUNTIME_WEIGHTS_FILE_H_
 
@@ -9,14 +10,23 @@
 #include "network/descriptor.h"
 #include "network/element_types.h"
 #include "runtime/aligned_memory.h"
+#include "runtime/network.h"
 
 namespace rnn_runtime {
 
 struct WeightsFile {
   rnn::RnnDescriptor descriptor;
   rnn::ElementType type = rnn::ElementType::kFloat;
-  AlignedMemory params;
-  int64_t num_params = 0;
+  AlignedMemory data;      // all that is behind the header
+  int64_t num_params = 0;  // unless int8
+
+  bool is_int8 = false;
+  int64_t num_values = 0;
+  int64_t num_scales = 0;
+  int64_t num_biases = 0;
+
+  // In `data`; if they are int8.
+  Int8Data Int8() const;
 };
 
 // Returns what is wrong with the file, in a sentence, or "". Memory follows the
@@ -24,7 +34,7 @@ struct WeightsFile {
 std::string ReadWeightsFile(const char* path, WeightsFile* file);
 
 // The same of the header alone, JSON text, behind which the `data_bytes` bytes
-// of params are. For tests, too.
+// of its tensors are. For tests, too.
 std::string ParseWeightsHeader(const std::string& json, int64_t data_bytes,
                                WeightsFile* file);
 

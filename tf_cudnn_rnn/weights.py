@@ -20,6 +20,8 @@ written from one:
 
 `read_keras_h5`, `read_npz` and `read_safetensors` read files, whoever wrote them.
 
+`quantize` rounds the matrices of a network to int8, for tf_cudnn_rnn.runtime.
+
 A `to_*` returns the arrays and notes on what they could not keep. `convert_slots` takes an
 optimiser's moments along. docs/guide/weights.md has the order of gates and biases of each.
 """
@@ -38,6 +40,7 @@ from tf_cudnn_rnn._formats.canonical import (
     split,
 )
 from tf_cudnn_rnn._formats.checkpoint import checkpoint_to_canonical
+from tf_cudnn_rnn._formats.int8 import Int8Weights, quantize
 from tf_cudnn_rnn._formats.keras import (
     KerasLayer,
     from_keras,
@@ -70,6 +73,7 @@ from tf_cudnn_rnn._types import Array, Direction, FileFormat, InputMode, Named, 
 __all__ = [
     "Canonical",
     "Exported",
+    "Int8Weights",
     "KerasLayer",
     "Layout",
     "OnnxNode",
@@ -89,6 +93,7 @@ __all__ = [
     "load",
     "params_size",
     "params_to_canonical",
+    "quantize",
     "read_keras_h5",
     "read_npz",
     "read_safetensors",

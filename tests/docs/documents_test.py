@@ -35,7 +35,7 @@ FOLDERS = (
 )
 PATH = re.compile(rf"(?:{'|'.join(FOLDERS)})/[\w./*-]*")
 # And what is no path: the name of a format.
-GENERATED = {"tf_cudnn_rnn/_libraries", "tf_cudnn_rnn/params"}
+GENERATED = {"tf_cudnn_rnn/_libraries", "tf_cudnn_rnn/params", "tf_cudnn_rnn/int8"}
 
 
 def relative(path: pathlib.Path) -> str:

@@ -23,6 +23,7 @@ constexpr uint32_t kFma = Bit(12), kOsXsave = Bit(27), kAvx = Bit(28),
                    kF16c = Bit(29);  // leaf 1, ecx
 constexpr uint32_t kAvx2 = Bit(5), kAvx512f = Bit(16), kAvx512dq = Bit(17),
                    kAvx512bw = Bit(30), kAvx512vl = Bit(31);  // leaf 7, ebx
+constexpr uint32_t kAvx512Vnni = Bit(11);                     // leaf 7, ecx
 constexpr uint32_t kAmxBf16 = Bit(22), kAmxTile = Bit(24);    // leaf 7, edx
 constexpr uint32_t kAvx512Bf16 = Bit(5);  // leaf 7, subleaf 1, eax
 constexpr uint64_t kXmm = Bit(1), kYmm = Bit(2), kMasks = Bit(5),
@@ -39,6 +40,7 @@ CpuFeatures Everything() {
   cpu.is_amd = true;
   cpu.leaf1_ecx = ~uint32_t{0};
   cpu.leaf7_ebx = ~uint32_t{0};
+  cpu.leaf7_ecx = ~uint32_t{0};
   cpu.leaf7_edx = ~uint32_t{0};
   cpu.leaf7_1_eax = ~uint32_t{0};
   cpu.xcr0 = ~uint64_t{0};
@@ -66,6 +68,8 @@ TEST(CpuFeaturesTest, EachTakesWhatItNeedsAndNoMore) {
   cpu.xcr0 |= kMasks | kLowZmm | kHighZmm;
   EXPECT_EQ(Chosen(cpu), "avx512");
   cpu.leaf7_1_eax = kAvx512Bf16;
+  EXPECT_EQ(Chosen(cpu), "avx512");  // without VNNI
+  cpu.leaf7_ecx = kAvx512Vnni;
   EXPECT_EQ(Chosen(cpu), "avx512_bf16");
   cpu.leaf7_edx = kAmxTile | kAmxBf16;
   cpu.xcr0 |= kTileConfig | kTileData;
@@ -92,6 +96,7 @@ TEST(CpuFeaturesTest, WithoutOneOfItsFlagsAnInstructionSetIsNotUsed) {
       {"avx512dq", &CpuFeatures::leaf7_ebx, kAvx512dq, "avx2"},
       {"avx512bw", &CpuFeatures::leaf7_ebx, kAvx512bw, "avx2"},
       {"avx512vl", &CpuFeatures::leaf7_ebx, kAvx512vl, "avx2"},
+      {"avx512_vnni", &CpuFeatures::leaf7_ecx, kAvx512Vnni, "avx512"},
       {"avx512_bf16", &CpuFeatures::leaf7_1_eax, kAvx512Bf16, "avx512"},
       {"amx_tile", &CpuFeatures::leaf7_edx, kAmxTile, "avx512_bf16"},
       {"amx_bf16", &CpuFeatures::leaf7_edx, kAmxBf16, "avx512_bf16"},
@@ -186,8 +191,9 @@ TEST(CpuFeaturesTest, AgreesWithTheCompilerOnThisMachine) {
                                  __builtin_cpu_supports("avx512vl") &&
                                  __builtin_cpu_supports("avx512dq") &&
                                  __builtin_cpu_supports("avx512bw"));
-  EXPECT_EQ(cpu.HasAvx512Bf16(),
-            cpu.HasAvx512() && __builtin_cpu_supports("avx512bf16"));
+  EXPECT_EQ(cpu.HasAvx512Bf16(), cpu.HasAvx512() &&
+                                     __builtin_cpu_supports("avx512vnni") &&
+                                     __builtin_cpu_supports("avx512bf16"));
 #endif
 }
 

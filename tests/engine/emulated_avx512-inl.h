@@ -195,6 +195,14 @@ inline __m256i _mm256_maskz_loadu_epi16(__mmask16 mask, const void* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(lanes));
 }
 
+inline __m256i _mm256_maskz_loadu_epi8(__mmask32 mask, const void* p) {
+  uint8_t lanes[32] = {};
+  for (int i = 0; i < 32; ++i) {
+    if (mask >> i & 1) lanes[i] = static_cast<const uint8_t*>(p)[i];
+  }
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(lanes));
+}
+
 RNN_ALWAYS_INLINE inline void _mm512_storeu_ps(float* p, __m512 a) {
   _mm256_storeu_ps(p, a.low);
   _mm256_storeu_ps(p + 8, a.high);
@@ -362,6 +370,24 @@ RNN_ALWAYS_INLINE inline __m512i _mm512_cvtepu16_epi32(__m256i a) {
   return {_mm256_cvtepu16_epi32(_mm256_castsi256_si128(a)),
           _mm256_cvtepu16_epi32(_mm256_extracti128_si256(a, 1))};
 }
+
+// ---- Integers ---------------------------------------------------------------
+
+RNN_ALWAYS_INLINE inline __m512i _mm512_cvtepi8_epi16(__m256i a) {
+  return {_mm256_cvtepi8_epi16(_mm256_castsi256_si128(a)),
+          _mm256_cvtepi8_epi16(_mm256_extracti128_si256(a, 1))};
+}
+RNN_ALWAYS_INLINE inline __m512i _mm512_add_epi32(__m512i a, __m512i b) {
+  return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
+}
+RNN_ALWAYS_INLINE inline __m512i _mm512_madd_epi16(__m512i a, __m512i b) {
+  return {_mm256_madd_epi16(a.low, b.low), _mm256_madd_epi16(a.high, b.high)};
+}
+RNN_ALWAYS_INLINE inline __m256i _mm512_castsi512_si256(__m512i a) {
+  return a.low;
+}
+#undef _mm512_extracti64x4_epi64
+#define _mm512_extracti64x4_epi64(a, half) ((half) == 0 ? (a).low : (a).high)
 
 // ---- bfloat16 ---------------------------------------------------------------
 

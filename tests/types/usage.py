@@ -34,6 +34,8 @@ params: np.ndarray = weights.from_torch("model.safetensors", "gru").params
 back: tuple[str, ...] = weights.to_onnx(one).notes
 loaded = weights.load("model.keras", layer=["a", "b"], rnn_mode="rnn_tanh")
 vector_file = weights.load("a.npz", format="mxnet", num_layers=2, forget_bias=None)
+small: weights.Int8Weights = weights.quantize(loaded)
+rounded: np.ndarray = weights.quantize(vector, layout).dequantized().params
 node = weights.OnnxNode("LSTM", {"hidden_size": 32}, np.zeros(1), np.zeros(1))
 nodes = weights.from_onnx(node), weights.from_onnx([node])
 read = functools.partial(weights.from_keras, rnn_mode="lstm")

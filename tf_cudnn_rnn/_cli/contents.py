@@ -606,9 +606,11 @@ def _runtime(path: str, shown_path: str) -> Iterator[_Look]:
 
 
 def _runtime_network(path: str, shown_path: str) -> Found:
-    layout, _ = runtime_file.read_header(path)
+    header = runtime_file.read_header(path)
     found = Found(runtime_file.ARRAY, "tf_cudnn_rnn.runtime")
-    found.take(layout)
+    if header.has_int8_weights:
+        found = Found("weights", "tf_cudnn_rnn.runtime, int8 weights")
+    found.take(header.layout)
     call = "import tf_cudnn_rnn.runtime as runtime; runtime.Network.load({})"
     found.how = _call(call, shown_path)
     return found

@@ -7,7 +7,7 @@ import textwrap
 
 from tf_cudnn_rnn._cli import formats, output, replacing, tensorflow
 from tf_cudnn_rnn._files import kinds, readers
-from tf_cudnn_rnn._formats import hdf5
+from tf_cudnn_rnn._formats import hdf5, runtime_file
 from tf_cudnn_rnn._layout import DIRECTIONS, GATES, INPUT_MODES
 
 
@@ -28,6 +28,7 @@ examples:
   tf-cudnn-rnn convert torch.safetensors model.keras --to keras
   tf-cudnn-rnn convert model.keras lstm.safetensors --to torch --layer lstm
   tf-cudnn-rnn convert model.onnx params.npz --to params
+  tf-cudnn-rnn convert model.onnx int8.safetensors --to runtime --int8
   tf-cudnn-rnn convert old.npz new.onnx --from mxnet --to onnx \\
       --mode gru --layers 2 --units 128 --input-size 40
 
@@ -57,7 +58,7 @@ def _finite(text: str) -> float:
 _finite.__name__ = "finite number"
 
 # What stands for an option of a writer that is not given.
-_DEFAULTS = {"to_prefix": "", "forget_bias": 1.0, "without_bias": False}
+_DEFAULTS = {"to_prefix": "", "forget_bias": 1.0, "without_bias": False, "int8": False}
 
 
 def _settle(options: argparse.Namespace, used: set[str], name: str) -> None:
@@ -135,6 +136,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="write no biases, which must be 0 (torch, keras)",
     )
+    parser.add_argument(
+        "--int8",
+        action="store_true",
+        default=None,
+        help="round matrices to int8, a quarter of float32 (runtime)",
+    )
 
 
 @hdf5.one_call()
@@ -156,6 +163,10 @@ def run(options: argparse.Namespace) -> int:
     with output.progress_of(f"Reading {options.source}", nbytes):
         name = options.format or readers.guess(kind, path, choices)
         _settle(options, readers.choices_of(kind, path, name), name)
+        # Rounded again, a scale may differ in its last bit.
+        if options.int8 and kind is kinds.Kind.RUNTIME:
+            if runtime_file.read_header(path).has_int8_weights:
+                raise output.UserError("SRC has int8 weights already: copy it, or omit --int8.")
         reader = readers.READERS[name]
         if reader.measure is not None and target_format.max_bytes is not None:
             formats.check_size(options.to, reader.measure(kind, path, choices))

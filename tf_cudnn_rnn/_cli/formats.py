@@ -35,6 +35,7 @@ OPTIONS = {
     "to_prefix": "--to-prefix",
     "forget_bias": "--forget-bias",
     "without_bias": "--without-bias",
+    "int8": "--int8",
 }
 FACE = choices.Face(
     names={"format": "--from", **OPTIONS},
@@ -107,9 +108,14 @@ def _write_canonical(
 
 
 def _write_runtime(path: str, canonical: Canonical, options: argparse.Namespace) -> tuple[str, ...]:
-    del options
-    runtime_file.write(path, canonical.params, canonical.layout)
-    return ()
+    if not options.int8:
+        runtime_file.write(path, canonical.params, canonical.layout)
+        return ()
+    runtime_file.write_int8(path, weights.quantize(canonical))
+    return (
+        "Each weight of a matrix was rounded to int8: by 1/254 of the largest one of its row, at "
+        "most. Biases are of float32.",
+    )
 
 
 def _write_torch(path: str, canonical: Canonical, options: argparse.Namespace) -> tuple[str, ...]:
@@ -237,9 +243,11 @@ FORMATS = {
         endings=_NPZ,
     ),
     "runtime": Format(
-        "the same vector for tf_cudnn_rnn.runtime and for programs in C: .safetensors",
+        "the same vector for tf_cudnn_rnn.runtime and for programs in C: .safetensors; --int8 "
+        "writes one of int8 weights",
         write=_write_runtime,
         endings=(".safetensors",),
+        write_options=("int8",),
     ),
     "torch": Format(
         "a state_dict of nn.LSTM, nn.GRU or nn.RNN: .safetensors or .npz; nn.RNN needs --mode, "

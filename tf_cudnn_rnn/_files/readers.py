@@ -240,7 +240,8 @@ def _read_runtime(kind: Kind, path: str, choices: Choices) -> Canonical:
 
 def _measure_runtime(kind: Kind, path: str, choices: Choices) -> int:
     _needs(kind, (Kind.RUNTIME,), "runtime", choices)
-    return _bytes_of([runtime_file.read_header(path)[1]])
+    header = runtime_file.read_header(path)
+    return header.layout.size * header.dtype.itemsize
 
 
 def _torch_network(

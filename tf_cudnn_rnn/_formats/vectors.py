@@ -38,6 +38,32 @@ def check_vector(vector: Any, name: str, what: str, layout: Layout) -> None:
         )
 
 
+def check_layout(layout: Any) -> None:
+    """Raises TypeError unless `layout` is one."""
+    if not isinstance(layout, Layout):
+        raise TypeError(
+            f"`layout` must be a weights.Layout; got {type(layout).__name__}, {layout!r}."
+        )
+
+
+def with_layout(
+    weights: Canonical | ArrayLike, layout: Layout | None = None
+) -> tuple[Array, Layout]:
+    """The vector, and its layout, of the argument `weights`, which may be a Canonical.
+
+    Raises:
+      TypeError: there is a layout with a Canonical, or none with a vector, or it is no Layout.
+    """
+    if isinstance(weights, Canonical):
+        if layout is not None:
+            raise TypeError("`layout` must be left out: `weights` say it.")
+        return weights.params, weights.layout
+    if layout is None:
+        raise TypeError("`layout` must say what network the vector `weights` is of.")
+    check_layout(layout)
+    return np.asarray(weights), layout
+
+
 def from_cudnn(
     params: ArrayLike,
     rnn_mode: RnnMode,

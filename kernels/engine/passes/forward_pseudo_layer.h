@@ -25,6 +25,7 @@
 #include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
 #include "kernels/engine/weights/forward_weights.h"
+#include "kernels/engine/weights/int8_matrix.h"
 #include "kernels/engine/weights/parts.h"
 #include "network/cell.h"
 
@@ -186,6 +187,10 @@ class ForwardPseudoLayer {
       product.left_parts = LeftParts::In(At<BFloat16>(blocks_.input_parts),
                                          weights_.input().depth());
     }
+    if (network_.weights().is_int8()) {
+      product.left_integers = LeftIntegers::In(scratch_, blocks_.input_integers,
+                                               plan_.widest_input());
+    }
     product.c = input_sums_.rows;
     product.bias = bias_;
     Multiply(product, weights_.input(), *executor_);
@@ -325,6 +330,7 @@ class ForwardPseudoLayer {
     const int64_t P = d_.output_size();
     RowsTimesMatrix<Operand> product;
     product.a = m_.rows;
+    RoundCellOutputs(executor, ranks, product);
     if constexpr (kRoundsOperands) {
       product.c = projected_.rows;
     } else {
@@ -350,6 +356,18 @@ class ForwardPseudoLayer {
       EmitOutputs(share_ranks, column, count, h);
       recurrent_.SplitStates(share_ranks, h, column, column + count);
     });
+  }
+
+  // Rounds m for a product with an int8 projection.
+  void RoundCellOutputs(Executor& executor, const StepRanks& ranks,
+                        RowsTimesMatrix<Operand>& product) const {
+    if constexpr (std::is_same_v<Operand, float>) {
+      if (!network_.weights().is_int8()) return;
+      const int64_t H = d_.hidden_size;
+      product.left_integers = LeftIntegers::In(scratch_, blocks_.m_integers, H);
+      RoundRows(m_.rows + ranks.begin, ranks.count(), H, executor,
+                product.left_integers.From(ranks.begin));
+    }
   }
 
   // Outputs that did not come into their place are put there at once, rounded:

@@ -19,7 +19,8 @@ Choices::Choices(const CallDescription& call, const KernelShape& kernels,
       cuts_(sequences_),
       kernels_(kernels),
       machine_(machine),
-      gates_are_columns_(GatesAreColumns(call.weight_order)) {}
+      gates_are_columns_(GatesAreColumns(call.weight_order)),
+      are_int8_(call.weight_order == WeightOrder::kInt8) {}
 
 // ---- Threads ----------------------------------------------------------------
 

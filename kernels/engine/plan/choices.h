@@ -103,6 +103,7 @@ class Choices {
   // Keras' kernels: rows of memory hold a feature's weights for all gates.
   // Those of params hold a gate's weights for all features.
   const bool gates_are_columns_;
+  const bool are_int8_;  // weights
 };
 
 }  // namespace rnn

@@ -23,8 +23,8 @@ void DescribeCall(const PassPlan& plan, const char* pass,
   if (d.has_projection()) out << " P=" << d.output_size();
   out << " L=" << d.num_layers << " D=" << d.num_directions;
   if (d.skip_input) out << " skip_input";
-  out << " weights="
-      << (plan.weight_order == WeightOrder::kKeras ? "keras" : "params");
+  constexpr const char* kOrderNames[] = {"params", "keras", "int8"};
+  out << " weights=" << kOrderNames[static_cast<int>(plan.weight_order)];
 }
 
 // Of the first layer, and of the others.

@@ -36,6 +36,7 @@ int64_t OperandPlan::PaddedDepth(int64_t depth_step) const {
 }
 
 int64_t OperandPlan::ElementBytes(int64_t operand_bytes) const {
+  if (route == Route::kInt8) return 1;
   return IsInParts(route) ? kNumParts * int64_t{sizeof(BFloat16)}
                           : operand_bytes;
 }
@@ -81,6 +82,12 @@ int64_t LeftPartsStride(int64_t padded_depth) {
 int64_t LeftPartsBytes(int64_t rows, int64_t padded_depth) {
   return (rows + kPartsRows - 1) / kPartsRows * kPartsRows *
          LeftPartsStride(padded_depth) * int64_t{sizeof(BFloat16)};
+}
+
+int64_t LeftIntegersStride(int64_t depth) {
+  constexpr int64_t kLine = 64 / sizeof(int16_t);
+  static_assert(kLine % kInt8DepthStep == 0);
+  return ((depth + kLine - 1) / kLine | 1) * kLine;
 }
 
 }  // namespace rnn

@@ -103,6 +103,9 @@ struct CellPanelShape {
 int64_t LeftPartsStride(int64_t padded_depth);
 int64_t LeftPartsBytes(int64_t rows, int64_t padded_depth);
 
+// Left operands of int8 weights: from row to row, in integers.
+int64_t LeftIntegersStride(int64_t depth);
+
 }  // namespace rnn
 
 #endif  // KERNELS_ENGINE_PLAN_OPERAND_PLAN_H_

@@ -11,12 +11,12 @@ namespace rnn {
 //                  reads columns in place
 //   R              as W, but never kPartsInTurn; kPackedInTurn for one step
 //                  alone: several steps find R as the first one found it
-//   projection     kPacked
+//   projection     kPacked or kInt8
 //   in gradients   kPacked or kParts
 //   of weights
 //
 // In parts are operands that are float alone, and in place those alone that
-// tensors hold.
+// tensors hold. Weights in int8 all come along kInt8, and no others.
 enum class Route {
   kPacked,          // in panels, once for all products that use it
   kPackedInTurn,    // panel by panel, by the one product that uses it
@@ -24,6 +24,7 @@ enum class Route {
   kPartsInTurn,     // as kPackedInTurn, in parts
   kRowsInPlace,     // its rows are rows of memory: read from end to end
   kColumnsInPlace,  // its columns are rows of memory: dot products
+  kInt8,            // so are they, in int8
 };
 
 constexpr bool IsInParts(Route route) {
@@ -33,7 +34,8 @@ constexpr bool IsInTurn(Route route) {
   return route == Route::kPackedInTurn || route == Route::kPartsInTurn;
 }
 constexpr bool IsInPlace(Route route) {
-  return route == Route::kRowsInPlace || route == Route::kColumnsInPlace;
+  return route == Route::kRowsInPlace || route == Route::kColumnsInPlace ||
+         route == Route::kInt8;
 }
 
 // As the log of plans names it.
@@ -51,6 +53,8 @@ constexpr const char* RouteName(Route route) {
       return "rows_in_place";
     case Route::kColumnsInPlace:
       return "columns_in_place";
+    case Route::kInt8:
+      return "int8";
   }
   return "";
 }

@@ -11,6 +11,7 @@ namespace rnn {
 
 OperandPlan Choices::ForwardInput(int64_t layer, int num_threads) const {
   const int64_t input_size = d_.layer_input_size(layer);
+  if (are_int8_) return Operand(Route::kInt8, GatesForward(input_size));
   if (MayReadInputInPlace() && IsSmallCall()) {
     return Operand(
         gates_are_columns_ ? Route::kRowsInPlace : Route::kColumnsInPlace,
@@ -37,6 +38,7 @@ OperandPlan Choices::BackwardInput(int64_t layer, int num_threads) const {
 
 OperandPlan Choices::ForwardRecurrent(int num_threads) const {
   const int64_t P = d_.output_size();
+  if (are_int8_) return Operand(Route::kInt8, GatesForward(P));
   OperandPlan r = Packed(RecursInParts(Pass::kForward), GatesForward(P));
   if (IsInParts(r.route)) return r;
   if (kernels_.operands_are_elements && P % kernels_.depth_step == 0 &&
@@ -79,6 +81,7 @@ OperandPlan Choices::Projection(Pass pass) const {
   OperandSize size;
   size.depth = pass == Pass::kForward ? d_.hidden_size : d_.output_size();
   size.columns = pass == Pass::kForward ? d_.output_size() : d_.hidden_size;
+  if (are_int8_) return Operand(Route::kInt8, size);
   return Packed(/*in_parts=*/false, size);
 }
 
@@ -170,7 +173,9 @@ int64_t Choices::MaxLeftRowsInPlace(int64_t max_rows) const {
 
 int64_t Choices::RecurrentBytes(bool in_parts) const {
   OperandPlan r;
-  r.route = in_parts ? Route::kParts : Route::kPacked;
+  r.route = are_int8_  ? Route::kInt8
+            : in_parts ? Route::kParts
+                       : Route::kPacked;
   return d_.gates_size() * d_.output_size() *
          r.ElementBytes(kernels_.operand_bytes);
 }

@@ -21,6 +21,12 @@ struct RowsBlock {
   Block rows;
 };
 
+// Rows of a left operand of int8 weights, and the scale of each.
+struct IntegersBlock {
+  Block values;
+  Block scales;
+};
+
 // Hands out pieces one after another. Sizes are such as pass
 // CheckSizes() (plan.cc): no product or sum of theirs overflows.
 class ScratchBuilder {
@@ -35,6 +41,10 @@ class ScratchBuilder {
   Block TakePointers(int64_t count) { return Take(count, sizeof(void*)); }
   RowsBlock TakeRows(int64_t count, int64_t row_size, int64_t value_bytes) {
     return {Take(count * row_size, value_bytes), TakePointers(count)};
+  }
+
+  IntegersBlock TakeIntegers(int64_t count, int64_t stride) {
+    return {Take(count * stride, sizeof(int16_t)), Take(count, sizeof(float))};
   }
 
   // Calls `takes`, which take pieces. If `in_one_place`, those of each lie
@@ -110,22 +120,25 @@ struct ForwardScratch {
   // What runs one pseudo-layer after another. Operands' rows are padded to
   // whole steps of depth; `chunk` counts the rows of the largest chunk.
   struct PseudoLayer {
-    PreparedWeights weights;   // none if they were prepared before the pass
-    Block input_parts;         // in parts: [chunk, in]
-    RowsBlock recurrent_sums;  // in place or in parts: [B, G*H]
-    Block state_parts[2];      // h before and after a step, in parts
-    Block bias;                // [G*H]
-    Block recurrent_new_bias;  // GRU: [H]
-    Block input_rows;          // [chunk] -> [in]
-    Block input_staging;       // [chunk, in]
-    RowsBlock input_sums;      // [chunk, G*H]
-    Block h_rows;              // [B + chunk] -> [P]
-    Block h_values;            // [B, P], or [B + chunk, P] (ForwardPlan)
-    Block c;                   // LSTM: [B, H]
-    RowsBlock m;               // projection: [B, H]
-    RowsBlock projected;       // projection of rounded operands: [B, P]
-    Block saved_rows;          // [chunk] -> [reserved row]
-    Block saved;               // converted: [chunk, reserved row]
+    PreparedWeights weights;       // none if they were prepared before the pass
+    Block input_parts;             // in parts: [chunk, in]
+    RowsBlock recurrent_sums;      // in place or in parts: [B, G*H]
+    Block state_parts[2];          // h before and after a step, in parts
+    IntegersBlock input_integers;  // int8: [chunk, in]
+    IntegersBlock state_integers;  // int8: h before a step, [B, P]
+    IntegersBlock m_integers;      // int8 and projection: [B, H]
+    Block bias;                    // [G*H]
+    Block recurrent_new_bias;      // GRU: [H]
+    Block input_rows;              // [chunk] -> [in]
+    Block input_staging;           // [chunk, in]
+    RowsBlock input_sums;          // [chunk, G*H]
+    Block h_rows;                  // [B + chunk] -> [P]
+    Block h_values;                // [B, P], or [B + chunk, P] (ForwardPlan)
+    Block c;                       // LSTM: [B, H]
+    RowsBlock m;                   // projection: [B, H]
+    RowsBlock projected;           // projection of rounded operands: [B, P]
+    Block saved_rows;              // [chunk] -> [reserved row]
+    Block saved;                   // converted: [chunk, reserved row]
   };
   // The second if both directions run at once.
   PseudoLayer pseudo_layers[2];

@@ -9,6 +9,7 @@
 #include "kernels/engine/simd/simd_kernels.h"
 #include "network/descriptor.h"
 #include "network/reserve_layout.h"
+#include "network/weights.h"
 
 namespace rnn {
 
@@ -89,6 +90,14 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
     for (Block& parts : s->state_parts) {
       parts =
           builder.Take(LeftPartsBytes(B + kPartsRows, PaddedPartsDepth(P)), 1);
+    }
+  }
+  if (plan.weight_order == WeightOrder::kInt8) {
+    s->input_integers =
+        builder.TakeIntegers(chunk, LeftIntegersStride(widest_input));
+    s->state_integers = builder.TakeIntegers(B, LeftIntegersStride(P));
+    if (d.has_projection()) {
+      s->m_integers = builder.TakeIntegers(B, LeftIntegersStride(H));
     }
   }
   if (recurs_in_parts || IsInPlace(plan.recurrent_weights.route)) {

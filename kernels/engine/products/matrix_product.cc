@@ -249,39 +249,47 @@ void PackAndMultiply(const RowsTimesMatrix<Operand>& p,
 
 // ---- Operands in place ------------------------------------------------------
 
+// Panels [begin, end) of b as columns.
+template <typename Element, typename Operand>
+ColumnRows ColumnsOf(const RightOperand<Element, Operand>& b, int64_t begin,
+                     int64_t end, int64_t row_begin, int64_t row_end) {
+  const int64_t width = Kernels<Operand>().panel_columns;
+  ColumnRows columns;
+  columns.column_begin = begin * width;
+  columns.column_end = std::min(end * width, b.columns());
+  columns.row_begin = row_begin;
+  columns.row_end = row_end;
+  return columns;
+}
+
 template <typename Element, typename Operand>
 void MultiplyInPlace(const RowsTimesMatrix<Operand>& p,
                      const RightOperand<Element, Operand>& b,
                      Executor& executor) {
-  const int64_t width = Kernels<Operand>().panel_columns;
   const int64_t num_panels = b.num_panels();
   const int64_t work =
       2 * (speed::kFarWeightRows + p.rows) * b.depth() * b.columns();
-  const auto columns_of = [&](int64_t begin, int64_t end, int64_t row_begin,
-                              int64_t row_end) {
-    ColumnRows columns;
-    columns.column_begin = begin * width;
-    columns.column_end = std::min(end * width, b.columns());
-    columns.row_begin = row_begin;
-    columns.row_end = row_end;
-    return columns;
-  };
   if (b.route() == Route::kRowsInPlace) {
     ParallelFor(executor, num_panels, work / num_panels,
                 [&](int64_t begin, int64_t end) {
-                  MultiplyColumns(p, b, columns_of(begin, end, 0, p.rows));
+                  MultiplyColumns(p, b, ColumnsOf(b, begin, end, 0, p.rows));
                 });
     return;
+  }
+  if constexpr (std::is_same_v<Element, float>) {
+    if (b.route() == Route::kInt8) {
+      RoundRows(p.a, p.rows, b.depth(), executor, p.left_integers);
+    }
   }
   AllPanels panels;
   panels.count = num_panels;
   panels.row_end = p.rows;
   panels.work = work;
   ParallelPanels(executor, panels, [&](const PanelRows& share) {
-    ColumnRows columns = columns_of(share.panel, share.panel + 1,
-                                    share.row_begin, share.row_end);
+    ColumnRows columns = ColumnsOf(b, share.panel, share.panel + 1,
+                                   share.row_begin, share.row_end);
     if (share.next_panel != PanelRows::kNone) {
-      columns.next_column = share.next_panel * width;
+      columns.next_column = share.next_panel * Kernels<Operand>().panel_columns;
     }
     MultiplyColumns(p, b, columns);
   });
@@ -331,12 +339,38 @@ void MultiplyColumnsOfColumns(const RowsTimesMatrix<Operand>& p,
   Kernels<Operand>().multiply_panel(product);
 }
 
+void MultiplyColumnsOfInt8(const RowsTimesMatrix<float>& p, const Int8Matrix& b,
+                           const ColumnRows& share) {
+  const LeftIntegers left = p.left_integers.From(share.row_begin);
+  const int64_t column = share.column_begin;
+  Int8Product product{};
+  product.rows = share.row_end - share.row_begin;
+  product.depth = b.depth;
+  product.columns = share.column_end - column;
+  product.a = left.values;
+  product.a_stride = left.stride;
+  product.a_scales = left.scales;
+  product.b = b.values + column * b.depth;
+  product.b_scales = b.scales + column;
+  product.c = p.c + share.row_begin;
+  product.c_offset = p.c_offset + column;
+  product.bias = p.bias == nullptr ? nullptr : p.bias + column;
+  product.accumulate = p.accumulate;
+  KernelsOfInt8().multiply(product);
+}
+
 }  // namespace
 
 template <typename Element, typename Operand>
 void MultiplyColumns(const RowsTimesMatrix<Operand>& p,
                      const RightOperand<Element, Operand>& b,
                      const ColumnRows& share) {
+  if constexpr (std::is_same_v<Element, float>) {
+    if (b.route() == Route::kInt8) {
+      MultiplyColumnsOfInt8(p, b.int8(), share);
+      return;
+    }
+  }
   if constexpr (std::is_same_v<Element, Operand>) {
     if (b.route() == Route::kRowsInPlace) {
       MultiplyColumnsOfRows(p, b.source(), share);
@@ -352,7 +386,13 @@ template <typename Element, typename Operand>
 void MultiplyPanel(const RowsTimesMatrix<Operand>& p,
                    const RightOperand<Element, Operand>& b,
                    const PanelRows& share) {
-  MultiplyPacked(p, b, share, 0, b.depth());
+  if (b.route() == Route::kInt8) {
+    MultiplyColumns(p, b,
+                    ColumnsOf(b, share.panel, share.panel + 1, share.row_begin,
+                              share.row_end));
+  } else {
+    MultiplyPacked(p, b, share, 0, b.depth());
+  }
 }
 
 template <typename Element>

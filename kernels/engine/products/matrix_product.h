@@ -8,6 +8,7 @@
 #include "kernels/engine/elements/elements.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
+#include "kernels/engine/weights/int8_matrix.h"
 #include "kernels/engine/weights/parts.h"
 #include "kernels/engine/weights/right_operand.h"
 
@@ -21,6 +22,8 @@ struct RowsTimesMatrix {
   const Operand* const* a = nullptr;  // [rows] -> [depth]
   // If B is in parts: memory for those of a or, if `a` is nullptr, a itself.
   LeftParts left_parts;
+  // If B is int8: memory for a, rounded, which only Multiply() does itself.
+  LeftIntegers left_integers;
   F* const* c = nullptr;  // [rows] -> row; columns start at c_offset
   int64_t c_offset = 0;
   const F* bias = nullptr;  // [columns]
@@ -35,8 +38,8 @@ template <typename Element, typename Operand>
 void Multiply(const RowsTimesMatrix<Operand>& product,
               const RightOperand<Element, Operand>& b, Executor& executor);
 
-// What one panel of B contributes to some rows, B being packed. If it is in
-// parts, so must be the left operand.
+// What one panel of B contributes to some rows, B being packed or int8. If it
+// is in parts or int8, so must be the left operand.
 template <typename Element, typename Operand>
 void MultiplyPanel(const RowsTimesMatrix<Operand>& product,
                    const RightOperand<Element, Operand>& b,
@@ -62,7 +65,8 @@ struct ColumnRows {
   int64_t next_column = kNone;
 };
 
-// What these columns of B contribute, B being in place.
+// What these columns of B contribute, B being in place. If it is int8, the left
+// operand must be rounded.
 template <typename Element, typename Operand>
 void MultiplyColumns(const RowsTimesMatrix<Operand>& product,
                      const RightOperand<Element, Operand>& b,

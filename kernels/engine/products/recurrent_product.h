@@ -17,6 +17,7 @@
 #include "kernels/engine/thresholds.h"
 #include "kernels/engine/weights/cell_panels.h"
 #include "kernels/engine/weights/forward_weights.h"
+#include "kernels/engine/weights/int8_matrix.h"
 #include "kernels/engine/weights/parts.h"
 #include "network/cell.h"
 
@@ -39,6 +40,8 @@ class RecurrentProduct {
         panels_(weights.cell_panels()),
         route_(plan.recurrent_weights.route),
         batch_(plan.sequences->batch()),
+        state_integers_(
+            LeftIntegers::In(scratch, blocks.state_integers, d_.output_size())),
         sums_(scratch.At<F>(blocks.recurrent_sums.values)),
         sum_rows_(scratch.At<F*>(blocks.recurrent_sums.rows)) {
     const int64_t depth = PaddedPartsDepth(d_.output_size());
@@ -92,6 +95,9 @@ class RecurrentProduct {
                                      run_cells);
                            });
         return;
+      case Route::kInt8:
+        RoundStates(executor, ranks, h_prev);
+        [[fallthrough]];
       case Route::kColumnsInPlace:
         ParallelPanels(executor, PanelsOf(ranks), [&](const PanelRows& share) {
           ColumnRows units =
@@ -116,6 +122,17 @@ class RecurrentProduct {
   }
 
  private:
+  // Rounds the h before a step, for products with int8.
+  void RoundStates(Executor& executor, const StepRanks& ranks,
+                   const Operand* const* h_prev) const {
+    if constexpr (std::is_same_v<Operand, float>) {
+      RoundRows(h_prev + ranks.begin, ranks.count(), d_.output_size(), executor,
+                state_integers_.From(ranks.begin));
+    } else {
+      std::abort();  // R is not int8
+    }
+  }
+
   // In parts: the h that a step leaves, which the next one reads; that before
   // the first step is left by step -1.
   const LeftParts& StatePartsAfter(int64_t step) const {
@@ -261,6 +278,7 @@ class RecurrentProduct {
                      const ColumnRows& units) const {
     RowsTimesMatrix<Operand> product;
     product.a = h_prev;
+    product.left_integers = state_integers_;
     product.c = sum_rows_;
     for (int gate = 0; gate < d_.num_gates(); ++gate) {
       const int64_t first = gate * d_.hidden_size;
@@ -280,8 +298,9 @@ class RecurrentProduct {
   const CellPanels<Operand>& panels_;
   const Route route_;
   const int64_t batch_;
-  LeftParts state_parts_[2];  // in parts: h before and after a step, [B, P]
-  F* sums_;                   // in place or in parts: [B, G*H]
+  LeftParts state_parts_[2];     // in parts: h before and after a step, [B, P]
+  LeftIntegers state_integers_;  // int8: h before a step, [B, P]
+  F* sums_;                      // in place or in parts: [B, G*H]
   F** sum_rows_;
 };
 

@@ -24,7 +24,8 @@ constexpr uint32_t kAvx512f = Bit(16);
 constexpr uint32_t kAvx512dq = Bit(17);
 constexpr uint32_t kAvx512bw = Bit(30);
 constexpr uint32_t kAvx512vl = Bit(31);
-constexpr uint32_t kAmxBf16 = Bit(22);  // leaf 7, edx
+constexpr uint32_t kAvx512Vnni = Bit(11);  // leaf 7, ecx
+constexpr uint32_t kAmxBf16 = Bit(22);     // leaf 7, edx
 constexpr uint32_t kAmxTile = Bit(24);
 constexpr uint32_t kAvx512Bf16 = Bit(5);  // leaf 7, subleaf 1, eax
 
@@ -52,6 +53,7 @@ CpuFeatures CpuFeatures::Here() {
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) {
     const uint32_t last_subleaf = eax;
     cpu.leaf7_ebx = ebx;
+    cpu.leaf7_ecx = ecx;
     cpu.leaf7_edx = edx;
     if (last_subleaf >= 1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx)) {
       cpu.leaf7_1_eax = eax;
@@ -66,6 +68,7 @@ CpuFeatures CpuFeatures::Here() {
   // By AVX2: as if all that HasAvx512Bf16() looks for were there.
   if (cpu.HasAvx2()) {
     cpu.leaf7_ebx |= kAvx512f | kAvx512dq | kAvx512bw | kAvx512vl;
+    cpu.leaf7_ecx |= kAvx512Vnni;
     cpu.leaf7_1_eax |= kAvx512Bf16;
     cpu.xcr0 |= kZmmState;
   }
@@ -90,7 +93,8 @@ bool CpuFeatures::HasAvx512() const {
 }
 
 bool CpuFeatures::HasAvx512Bf16() const {
-  return HasAvx512() && HasAll(leaf7_1_eax, kAvx512Bf16);
+  return HasAvx512() && HasAll(leaf7_ecx, kAvx512Vnni) &&
+         HasAll(leaf7_1_eax, kAvx512Bf16);
 }
 
 bool CpuFeatures::HasFastAvx512Bf16() const {

@@ -14,6 +14,7 @@ struct CpuFeatures {
   // Words of CPUID; 0 if the CPU does not have that leaf.
   uint32_t leaf1_ecx = 0;
   uint32_t leaf7_ebx = 0;
+  uint32_t leaf7_ecx = 0;
   uint32_t leaf7_edx = 0;
   uint32_t leaf7_1_eax = 0;
   uint64_t xcr0 = 0;  // which registers the system saves; 0 if it does not say
@@ -26,7 +27,7 @@ struct CpuFeatures {
   // Each includes those above it: their code is compiled for all of them.
   bool HasAvx2() const;        // FMA and F16C, too
   bool HasAvx512() const;      // F, VL, DQ and BW
-  bool HasAvx512Bf16() const;  // products of bfloat16
+  bool HasAvx512Bf16() const;  // products of bfloat16; VNNI, too
   bool HasAmx() const;         // with products of bfloat16; may ask the system
 
   // Whether the products of HasAvx512Bf16() are faster than those of floats

@@ -273,6 +273,48 @@ struct PartsKernels {
   void (*split_group)(const float* rows, int64_t depth, BFloat16* out);
 };
 
+// Products of floats with int8 weights, each of whose columns has a scale.
+//
+// A row of A is rounded to integers before: its largest magnitude becomes
+// Int8RowLimit(depth), for which sums of products have room in 32 bits. They
+// are exact, so that all instruction sets give the same bits. A row that has an
+// infinity or NaN gives NaN, and one below 2^-100 zeros.
+inline constexpr int64_t kInt8DepthStep = 32;
+
+// Rows of A are filled up with zeros to whole steps.
+constexpr int64_t PaddedInt8Depth(int64_t depth) {
+  return (depth + kInt8DepthStep - 1) / kInt8DepthStep * kInt8DepthStep;
+}
+
+constexpr int64_t Int8RowLimit(int64_t depth) {
+  const int64_t limit = INT32_MAX / (128 * (depth > 0 ? depth : 1));
+  return limit < INT16_MAX ? limit : INT16_MAX;
+}
+
+// c[m][j] = (accumulate ? c[m][j] : bias ? bias[j] : 0)
+//         + (sum over k of a[m][k] * b[j][k]) * (a_scales[m] * b_scales[j])
+struct Int8Product {
+  int64_t rows;
+  int64_t depth;
+  int64_t columns;
+  const int16_t* a;  // [rows][padded depth], a_stride apart
+  int64_t a_stride;
+  const float* a_scales;
+  const int8_t* b;  // B transposed: [columns][depth]
+  const float* b_scales;
+  float* const* c;  // [rows] -> row; columns start at c_offset
+  int64_t c_offset;
+  const float* bias;  // [columns], or nullptr
+  bool accumulate;
+};
+
+struct Int8Kernels {
+  void (*multiply)(const Int8Product&);
+  // out: a row of A, padded; *scale times it is the row.
+  void (*round_row)(const float* row, int64_t depth, int16_t* out,
+                    float* scale);
+};
+
 // 16-bit elements by their bits, round to nearest even.
 struct SimdConversions {
   void (*half_to_float)(const uint16_t* in, float* out, int64_t count);
@@ -296,6 +338,7 @@ struct SimdTarget {
   const SimdKernels<BFloat16>* bfloat16_kernels;
   // nullptr if products of floats are best multiplied as such.
   const PartsKernels* parts_kernels;
+  Int8Kernels int8_kernels;
   SimdConversions conversions;
   SimdMath<float> float_math;
   SimdMath<double> double_math;

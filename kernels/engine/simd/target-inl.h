@@ -5,6 +5,7 @@
 #include "kernels/engine/simd/cells-inl.h"
 #include "kernels/engine/simd/conversions-inl.h"
 #include "kernels/engine/simd/dropout-inl.h"
+#include "kernels/engine/simd/int8_product-inl.h"
 #include "kernels/engine/simd/lanes-inl.h"
 #include "kernels/engine/simd/math-inl.h"
 #include "kernels/engine/simd/panel_product-inl.h"
@@ -77,6 +78,7 @@ constexpr SimdTarget MakeTarget(
           MakeKernels<double>(),
           bfloat16_kernels,
           parts_kernels,
+          {MultiplyInt8, RoundRow},
           {HalfToFloat, FloatToHalf, BFloat16ToFloat, FloatToBFloat16},
           {SigmoidArray<float>, TanhArray<float>},
           {SigmoidArray<double>, TanhArray<double>}};

@@ -5,6 +5,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "kernels/engine/simd/unroll-inl.h"
 
@@ -206,6 +207,42 @@ RNN_ALWAYS_INLINE inline Vec<double> SumLanes(const Vec<double> (&vectors)[4]) {
   return {_mm256_add_pd(_mm256_permute2f128_pd(low, high, 0x20),
                         _mm256_permute2f128_pd(low, high, 0x31))};
 }
+
+// Sums of products of 16-bit integers, and of 8-bit ones that are widened:
+// exact, as long as they have room.
+constexpr int kIntegerSums = 8;  // that the registers have room for
+
+struct IntegerSums {
+  static constexpr int kDepth = 16;
+  using Wide = __m256i;
+  __m256i v;
+
+  static IntegerSums Zero() { return {_mm256_setzero_si256()}; }
+  static Wide Load(const int16_t* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  static Wide Load(const int8_t* p) {
+    return _mm256_cvtepi8_epi16(
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static Wide Load(const int8_t* p, int64_t count) {
+    int8_t values[kDepth] = {};
+    memcpy(values, p, count);
+    return Load(values);
+  }
+  void MulAdd(Wide a, Wide b) {
+    v = _mm256_add_epi32(v, _mm256_madd_epi16(a, b));
+  }
+  // totals[i] = the sum of all lanes of sums[i].
+  static void SumLanes(const IntegerSums* sums, int32_t* totals) {
+    const __m256i pairs =
+        _mm256_hadd_epi32(_mm256_hadd_epi32(sums[0].v, sums[1].v),
+                          _mm256_hadd_epi32(sums[2].v, sums[3].v));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(totals),
+                     _mm_add_epi32(_mm256_castsi256_si128(pairs),
+                                   _mm256_extracti128_si256(pairs, 1)));
+  }
+};
 
 }  // namespace
 }  // namespace RNN_ISA

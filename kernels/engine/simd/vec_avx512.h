@@ -259,6 +259,47 @@ RNN_ALWAYS_INLINE inline Vec<double> SumLanes(const Vec<double> (&vectors)[8]) {
       add_parts(add_parts(pairs[0], pairs[1]), add_parts(pairs[2], pairs[3]))};
 }
 
+// Sums of products of 16-bit integers, and of 8-bit ones that are widened:
+// exact, as long as they have room.
+constexpr int kIntegerSums = 16;  // that the registers have room for
+
+struct IntegerSums {
+  static constexpr int kDepth = 32;
+  using Wide = __m512i;
+  __m512i v;
+
+  static IntegerSums Zero() { return {_mm512_set1_epi32(0)}; }
+  static Wide Load(const int16_t* p) { return _mm512_loadu_si512(p); }
+  static Wide Load(const int8_t* p) {
+    return _mm512_cvtepi8_epi16(
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static Wide Load(const int8_t* p, int64_t count) {
+    return _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(
+        static_cast<__mmask32>((uint32_t{1} << count) - 1), p));
+  }
+  void MulAdd(Wide a, Wide b) {
+#if defined(__AVX512VNNI__)
+    v = _mm512_dpwssd_epi32(v, a, b);
+#else
+    v = _mm512_add_epi32(v, _mm512_madd_epi16(a, b));
+#endif
+  }
+  // totals[i] = the sum of all lanes of sums[i].
+  static void SumLanes(const IntegerSums* sums, int32_t* totals) {
+    const auto halves = [](IntegerSums s) RNN_ALWAYS_INLINE {
+      return _mm256_add_epi32(_mm512_castsi512_si256(s.v),
+                              _mm512_extracti64x4_epi64(s.v, 1));
+    };
+    const __m256i pairs =
+        _mm256_hadd_epi32(_mm256_hadd_epi32(halves(sums[0]), halves(sums[1])),
+                          _mm256_hadd_epi32(halves(sums[2]), halves(sums[3])));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(totals),
+                     _mm_add_epi32(_mm256_castsi256_si128(pairs),
+                                   _mm256_extracti128_si256(pairs, 1)));
+  }
+};
+
 }  // namespace
 }  // namespace RNN_ISA
 }  // namespace rnn

@@ -164,6 +164,34 @@ inline Vec<double> SumLanes(const Vec<double> (&vectors)[2]) {
   return {vpaddq_f64(vectors[0].v, vectors[1].v)};
 }
 
+// Sums of products of 16-bit integers, and of 8-bit ones that are widened:
+// exact, as long as they have room.
+constexpr int kIntegerSums = 16;  // that the registers have room for
+
+struct IntegerSums {
+  static constexpr int kDepth = 8;
+  using Wide = int16x8_t;
+  int32x4_t v;
+
+  static IntegerSums Zero() { return {vdupq_n_s32(0)}; }
+  static Wide Load(const int16_t* p) { return vld1q_s16(p); }
+  static Wide Load(const int8_t* p) { return vmovl_s8(vld1_s8(p)); }
+  static Wide Load(const int8_t* p, int64_t count) {
+    int8_t values[kDepth] = {};
+    memcpy(values, p, count);
+    return Load(values);
+  }
+  void MulAdd(Wide a, Wide b) {
+    v = vmlal_s16(v, vget_low_s16(a), vget_low_s16(b));
+    v = vmlal_high_s16(v, a, b);
+  }
+  // totals[i] = the sum of all lanes of sums[i].
+  static void SumLanes(const IntegerSums* sums, int32_t* totals) {
+    vst1q_s32(totals, vpaddq_s32(vpaddq_s32(sums[0].v, sums[1].v),
+                                 vpaddq_s32(sums[2].v, sums[3].v)));
+  }
+};
+
 }  // namespace
 }  // namespace RNN_ISA
 }  // namespace rnn

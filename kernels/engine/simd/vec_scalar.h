@@ -135,6 +135,26 @@ inline Vec<F> SumLanes(const Vec<F> (&vectors)[Vec<F>::kLanes]) {
   return sums;
 }
 
+// Sums of products of 16-bit integers, and of 8-bit ones that are widened:
+// exact, as long as they have room.
+constexpr int kIntegerSums = 8;  // that the registers have room for
+
+struct IntegerSums {
+  static constexpr int kDepth = 1;
+  using Wide = int32_t;
+  int32_t v;
+
+  static IntegerSums Zero() { return {0}; }
+  static Wide Load(const int16_t* p) { return *p; }
+  static Wide Load(const int8_t* p) { return *p; }
+  static Wide Load(const int8_t* p, int64_t /*count*/) { return *p; }
+  void MulAdd(Wide a, Wide b) { v += a * b; }
+  // totals[i] = the sum of all lanes of sums[i].
+  static void SumLanes(const IntegerSums* sums, int32_t* totals) {
+    for (int i = 0; i < 4; ++i) totals[i] = sums[i].v;
+  }
+};
+
 }  // namespace
 }  // namespace RNN_ISA
 }  // namespace rnn

@@ -30,9 +30,20 @@ class ForwardWeights {
   // W of pseudo-layer k; R and the projection. `place` is for what Pack...()
   // leaves there, or holds what it left.
   void UseInput(int64_t k, const PreparedPlace& place) {
-    input_.Use(sources_.Input(k), InputPlan(k), place.input());
+    if (sources_.is_int8()) {
+      input_.Use(sources_.Int8Input(k), InputPlan(k));
+    } else {
+      input_.Use(sources_.Input(k), InputPlan(k), place.input());
+    }
   }
   void UseRecurrent(int64_t k, const PreparedPlace& place) {
+    if (sources_.is_int8()) {
+      in_place_.Use(sources_.Int8Recurrent(k), plan_.recurrent_weights);
+      if (plan_.descriptor.has_projection()) {
+        projection_.Use(sources_.Int8Projection(k), plan_.projection);
+      }
+      return;
+    }
     recurrent_source_ = sources_.Recurrent(k);
     if (IsInPlace(plan_.recurrent_weights.route)) {
       in_place_.Use(recurrent_source_, plan_.recurrent_weights, nullptr);

@@ -11,6 +11,7 @@
 #include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/plan/route.h"
 #include "kernels/engine/threads/executor.h"
+#include "kernels/engine/weights/int8_matrix.h"
 #include "kernels/engine/weights/matrix_source.h"
 #include "kernels/engine/weights/packing.h"
 #include "kernels/engine/weights/parts.h"
@@ -42,6 +43,15 @@ class RightOperand {
     memory_ = memory;
   }
 
+  // Of int8 weights, which have the plan's columns and no more depth.
+  void Use(const Int8Matrix& matrix, const OperandPlan& plan) {
+    if (plan.route != Route::kInt8) std::abort();
+    int8_ = matrix;
+    plan_ = plan;
+    plan_.depth = matrix.depth;
+    padded_depth_ = matrix.depth;
+  }
+
   // Packs the source if the plan's route says so: in turn the product does it,
   // and in place nobody.
   void Pack(Executor& executor) const {
@@ -59,6 +69,7 @@ class RightOperand {
   Route route() const { return plan_.route; }
   bool in_parts() const { return IsInParts(route()); }
   const MatrixSource<Element>& source() const { return source_; }
+  const Int8Matrix& int8() const { return int8_; }  // along that route
 
   int64_t columns() const { return plan_.columns; }
   int64_t num_panels() const { return NumPanels<Operand>(columns()); }
@@ -88,6 +99,7 @@ class RightOperand {
   BFloat16* parts_panels() const { return static_cast<BFloat16*>(memory_); }
 
   MatrixSource<Element> source_;
+  Int8Matrix int8_;
   OperandPlan plan_;
   int64_t padded_depth_ = 0;
   void* memory_ = nullptr;

@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 
 #include "kernels/engine/elements/elements.h"
+#include "kernels/engine/weights/int8_matrix.h"
 #include "kernels/engine/weights/matrix_source.h"
 #include "network/cell.h"
 #include "network/descriptor.h"
+#include "network/int8_weights.h"
 #include "network/params_layout.h"
 #include "network/weights.h"
 
@@ -37,10 +40,15 @@ class WeightSources {
   // All of these must outlive the object.
   WeightSources(const RnnDescriptor& d, const ParamsLayout& layout,
                 WeightOrder order, const Weights<const Element>& weights)
-      : d_(d), layout_(layout), weights_(weights), order_(order) {}
+      : d_(d), layout_(layout), weights_(weights), order_(order) {
+    // Plans have seen that there is such a layout.
+    if (is_int8() && !Int8Layout::Create(d, &int8_layout_).ok()) std::abort();
+  }
+
+  bool is_int8() const { return order_ == WeightOrder::kInt8; }
 
   // Of pseudo-layer k, as forward multiplies by them; gates are in the order of
-  // params.
+  // params. Those of int8 weights are the second three.
   MatrixSource<Element> Input(int64_t k) const {  // W: [in, G*H]
     return is_keras() ? OfKernel(weights_.keras.kernel, d_.input_size)
                       : OfParams(layout_.InputWeights(k));
@@ -54,9 +62,25 @@ class WeightSources {
     return OfParams(layout_.Projection(k));
   }
 
+  Int8Matrix Int8Input(int64_t k) const {
+    return OfInt8(layout_.InputWeights(k), int8_layout_.InputScales(k));
+  }
+  Int8Matrix Int8Recurrent(int64_t k) const {
+    return OfInt8(layout_.RecurrentWeights(k), int8_layout_.RecurrentScales(k));
+  }
+  Int8Matrix Int8Projection(int64_t k) const {
+    return OfInt8(layout_.Projection(k), int8_layout_.ProjectionScales(k));
+  }
+
   // Both biases of pseudo-layer k, [G*H] each.
   void LoadBiases(int64_t k, F* input, F* recurrent) const {
     const int64_t size = d_.gates_size();
+    if (is_int8()) {
+      const float* biases = weights_.int8.biases;
+      std::copy_n(biases + int8_layout_.InputBias(k), size, input);
+      std::copy_n(biases + int8_layout_.RecurrentBias(k), size, recurrent);
+      return;
+    }
     if (!is_keras()) {
       Load(weights_.params + layout_.InputBias(k).offset, input, size);
       Load(weights_.params + layout_.RecurrentBias(k).offset, recurrent, size);
@@ -88,10 +112,20 @@ class WeightSources {
                                           region.rows);
   }
 
+  Int8Matrix OfInt8(const Region& region, int64_t first_scale) const {
+    Int8Matrix matrix;
+    matrix.values = weights_.int8.values + region.offset;
+    matrix.scales = weights_.int8.scales + first_scale;
+    matrix.depth = region.columns;
+    matrix.columns = region.rows;
+    return matrix;
+  }
+
   const RnnDescriptor& d_;
   const ParamsLayout& layout_;
   const Weights<const Element>& weights_;
   const WeightOrder order_;
+  Int8Layout int8_layout_;  // if that is the order
 };
 
 }  // namespace rnn

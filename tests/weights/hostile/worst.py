@@ -17,6 +17,7 @@ import numpy as np
 from tests.weights.hostile import npz as npz_files
 from tests.weights.protobufs import field
 from tf_cudnn_rnn import weights
+from tf_cudnn_rnn._formats import int8 as int8_format
 from tf_cudnn_rnn._formats import params_header, runtime_file
 
 FILES: dict[str, Callable[[pathlib.Path], pathlib.Path]] = {}
@@ -446,6 +447,26 @@ def runtime(folder: pathlib.Path, layers: int) -> pathlib.Path:
     layout = weights.Layout("lstm", layers, 1, 1)
     path = folder / "model.safetensors"
     runtime_file.write(path, np.zeros(layout.size, np.float32), layout)
+    return path
+
+
+@file
+def int8_of_many_layers(folder):
+    return int8(folder, weights.Layout("lstm", 500_000, 1, 1))
+
+
+@file
+def int8_of_as_many_layers_as_may_be(folder):
+    return int8(folder, weights.Layout("lstm", 2000, 2, 2, "bidirectional", num_proj=1))
+
+
+def int8(folder: pathlib.Path, layout: weights.Layout) -> pathlib.Path:
+    arrays = {
+        name: np.zeros(size, int8_format.DTYPES[name])
+        for name, size in int8_format.sizes(layout)._asdict().items()
+    }
+    path = folder / "model.safetensors"
+    runtime_file.write_int8(path, weights.Int8Weights(layout, **arrays))
     return path
 
 

@@ -1,0 +1,74 @@
+#include "network/int8_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+namespace rnn {
+
+Status Int8Layout::Create(const RnnDescriptor& descriptor, Int8Layout* layout) {
+  ParamsLayout params;
+  if (Status s = ParamsLayout::Create(descriptor, &params); !s.ok()) return s;
+  const RnnDescriptor& d = descriptor;
+  const int64_t depth =
+      std::max({d.layer_input_size(0), d.layer_input_size(d.num_layers - 1),
+                d.hidden_size});
+  if (depth > kMaxDepth) {
+    return Status::InvalidArgument(
+        "int8 weights can have rows of at most " + std::to_string(kMaxDepth) +
+        " elements, got " + std::to_string(depth) +
+        " (the larger of num_units and of what enters a layer); use weights of "
+        "float.");
+  }
+  layout->descriptor_ = d;
+  layout->num_biases_ = d.num_pseudo_layers() * 2 * d.gates_size();
+  layout->num_values_ = params.size() - layout->num_biases_;
+  layout->num_scales_ = layout->InputScales(d.num_pseudo_layers());
+  return Status();
+}
+
+int64_t Int8Layout::NumInputRows(int64_t k) const {
+  const int64_t layer = k / descriptor_.num_directions;
+  return descriptor_.has_input_weights(layer) ? descriptor_.gates_size() : 0;
+}
+
+int64_t Int8Layout::NumOtherRows() const {
+  return descriptor_.gates_size() +
+         (descriptor_.has_projection() ? descriptor_.output_size() : 0);
+}
+
+int64_t Int8Layout::InputScales(int64_t k) const {
+  const int64_t first = std::min(k, descriptor_.num_directions);
+  return first * NumInputRows(0) + (k - first) * descriptor_.gates_size() +
+         k * NumOtherRows();
+}
+
+int64_t Int8Layout::RecurrentScales(int64_t k) const {
+  return InputScales(k) + NumInputRows(k);
+}
+
+int64_t Int8Layout::ProjectionScales(int64_t k) const {
+  return RecurrentScales(k) + descriptor_.gates_size();
+}
+
+int64_t Int8Layout::InputBias(int64_t k) const {
+  return k * 2 * descriptor_.gates_size();
+}
+
+int64_t Int8Layout::RecurrentBias(int64_t k) const {
+  return InputBias(k) + descriptor_.gates_size();
+}
+
+Status CheckInt8Scales(const float* scales, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (!(scales[i] >= 0) || std::isinf(scales[i])) {
+      return Status::InvalidArgument(
+          "scales must be finite and not negative, got scales[" +
+          std::to_string(i) + "] = " + std::to_string(scales[i]) + ".");
+    }
+  }
+  return Status();
+}
+
+}  // namespace rnn
