@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from tests.python.keras_weights_test import EPSILONS, random_weights
+from tests.reference.judge import RNN_MODES
 from tf_cudnn_rnn import raw_ops
-from tf_cudnn_rnn._layout import GATES
 
 T, I, H = 6, 3, 5
 MASK = np.array(
@@ -128,7 +128,7 @@ CASES = {
 
 @pytest.mark.parametrize("zero_output", [True, False])
 @pytest.mark.parametrize("go_backwards", [False, True])
-@pytest.mark.parametrize("rnn_mode", GATES)
+@pytest.mark.parametrize("rnn_mode", RNN_MODES)
 @pytest.mark.parametrize("case", CASES)
 def test_values_and_gradients(case, rnn_mode, go_backwards, zero_output):
     options = dict(go_backwards=go_backwards, zero_output_for_mask=zero_output)
@@ -142,7 +142,7 @@ def test_values_and_gradients(case, rnn_mode, go_backwards, zero_output):
 
 
 @pytest.mark.parametrize("dtype", EPSILONS)
-@pytest.mark.parametrize("rnn_mode", GATES)
+@pytest.mark.parametrize("rnn_mode", RNN_MODES)
 def test_types(rnn_mode, dtype):
     for go_backwards in (False, True):
         inputs = inputs_of(rnn_mode, dtype, time_major=False, has_bias=not go_backwards)
@@ -155,7 +155,7 @@ def test_types(rnn_mode, dtype):
 
 
 @pytest.mark.parametrize("go_backwards", [False, True])
-@pytest.mark.parametrize("rnn_mode", GATES)
+@pytest.mark.parametrize("rnn_mode", RNN_MODES)
 def test_second_derivatives(rnn_mode, go_backwards):
     def second(run, inputs, *arguments, **options):
         with tf.GradientTape() as tape:
