@@ -132,10 +132,9 @@ absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
                                  const CallSizes& sizes) {
   RnnCall call;
   const RnnAttributes& attributes = options.attributes;
-  TF_RETURN_IF_ERROR(FromEngine(
-      rnn::Sequences::Create(sizes.time, sizes.batch,
-                             GetValidSteps(options, inputs, sizes),
-                             &call.sequences)));
+  TF_RETURN_IF_ERROR(FromEngine(rnn::Sequences::Create(
+      sizes.time, sizes.batch, GetValidSteps(options, inputs, sizes),
+      &call.sequences)));
   const int64_t output_features = attributes.num_directions * sizes.output_size;
   TensorShape output_shape = inputs.input->shape();
   TF_RETURN_IF_ERROR(output_shape.SetDimWithStatus(2, output_features));

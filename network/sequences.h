@@ -93,8 +93,7 @@ class Sequences {
     if (go_backwards_) {
       return {is_last ? 0 : place(time + 1, rank) + 1, place(time, rank)};
     }
-    return {place(time, rank) + 1,
-            is_last ? max_time_ : place(time + 1, rank)};
+    return {place(time, rank) + 1, is_last ? max_time_ : place(time + 1, rank)};
   }
   // Calls gap(StepGap, place) for all places of `rank` without a valid step;
   // `place` is that of the valid step before them, in the order of steps, or

@@ -29,8 +29,8 @@ absl::Status GetKerasShapes(InferenceContext* c,
 }
 
 // Of the mask, if there is one.
-absl::Status GetKerasMaskShape(
-    InferenceContext* c, std::optional<PartialTensorShape>* mask) {
+absl::Status GetKerasMaskShape(InferenceContext* c,
+                               std::optional<PartialTensorShape>* mask) {
   int64_t num_masks;
   TF_RETURN_IF_ERROR(c->GetAttr("num_masks", &num_masks));
   TF_RETURN_IF_ERROR(CheckNumMasks(num_masks));

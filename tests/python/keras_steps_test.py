@@ -314,3 +314,27 @@ def test_a_graph_of_unknown_shapes_learns_from_the_mask():
         return result.output
 
     run.get_concrete_function()
+
+
+def test_graphs_of_before_load():
+    """Their nodes lack the attributes that came with masks."""
+    inputs = inputs_of("lstm", "float32", time_major=True)
+
+    def run(*inputs):
+        return values_and_gradients(of_op, list(inputs), None, LENGTHS, "lstm", True)
+
+    specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs]
+    graph = tf.function(run, autograph=False).get_concrete_function(*specs).graph
+    definition = graph.as_graph_def()
+    ours = [node for node in definition.node if node.op.startswith("TfCudnnRnn>KerasRNN")]
+    assert len(ours) == 2
+    for node in ours:
+        for name in ("num_masks", "go_backwards", "zero_output_for_mask"):
+            del node.attr[name]
+    sources = [tensor.name for tensor in graph.inputs]
+    targets = [tensor.name for tensor in graph.outputs]
+    loaded = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(definition, name=""), []).prune(
+        sources, targets
+    )
+    for mine, expected in zip(loaded(*inputs), run(*inputs), strict=True):
+        np.testing.assert_array_equal(mine.numpy(), expected.numpy())

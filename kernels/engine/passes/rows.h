@@ -118,10 +118,10 @@ void FillPadding(const Sequences& sequences, Element* data, Strides strides,
               sequences.max_time() * features * speed::kMoveWork,
               [&](int64_t begin, int64_t end) {
                 for (int64_t rank = begin; rank < end; ++rank) {
-                  sequences.ForEachGap(
-                      rank, [&](const StepGap& gap, int64_t before) {
-                        fill(rank, gap, before);
-                      });
+                  sequences.ForEachGap(rank,
+                                       [&](const StepGap& gap, int64_t before) {
+                                         fill(rank, gap, before);
+                                       });
                 }
               });
 }
