@@ -1,4 +1,4 @@
-// CudnnRNN, V2, V3, our own CudnnRNNV3, and KerasRNN.
+// CudnnRNN, V2, V3, our own CudnnRNNV3, KerasRNN, and CudnnRNNInt8.
 #include <cstdint>
 #include <optional>
 
@@ -31,7 +31,9 @@ class ForwardKernel : public GuardedKernel {
   ForwardKernel(OpKernelConstruction* context, const OpVersion& version)
       : GuardedKernel(context) {
     OP_REQUIRES_OK(context, ReadCallOptions(context, version, &options_));
-    OP_REQUIRES_OK(context, context->GetAttr("is_training", &is_training_));
+    if (!version.has_int8_weights) {
+      OP_REQUIRES_OK(context, context->GetAttr("is_training", &is_training_));
+    }
     if (!version.is_own) {
       OP_REQUIRES_OK(context, built_in_keys_.Initialize(context));
     }
@@ -83,7 +85,7 @@ class ForwardKernel : public GuardedKernel {
                              const rnn::RnnDescriptor& descriptor,
                              uint64_t* key) {
     *key = 0;
-    if (options_.version.has_keras_weights) return absl::OkStatus();
+    if (!options_.version.has_params()) return absl::OkStatus();
     if (options_.version.is_own) {
       const Tensor* rng_seed;
       TF_RETURN_IF_ERROR(context->input("rng_seed", &rng_seed));
@@ -133,6 +135,7 @@ class ForwardKernel : public GuardedKernel {
                                const rnn::ForwardPlan& plan,
                                Element<T>** reserve) {
     *reserve = nullptr;
+    if (options_.version.has_int8_weights) return absl::OkStatus();
     if (!is_training_) {
       return AllocateZeros(context, "reserve_space", TensorShape());
     }
@@ -145,7 +148,7 @@ class ForwardKernel : public GuardedKernel {
   }
 
   CallOptions options_;
-  bool is_training_;
+  bool is_training_ = false;  // nor are ops that have no such attribute
   BuiltInKeys built_in_keys_;
 };
 

@@ -22,6 +22,7 @@ OpKernel* Create(OpKernelConstruction* context) {
 struct Registration {
   const char* op;
   OpKernel* (*create)(OpKernelConstruction*);
+  bool has_type = true;  // the attribute T; otherwise tensors are float
 };
 
 constexpr Registration kRegistrations[] = {
@@ -48,6 +49,9 @@ constexpr Registration kRegistrations[] = {
     {"TfCudnnRnn>CudnnRNNCanonicalToParamsV2",
      Create<NewCanonicalToParamsKernel, kOwn>},
 
+    {"TfCudnnRnn>CudnnRNNInt8", Create<NewForwardKernel, kInt8>,
+     /*has_type=*/false},
+
     {"TfCudnnRnn>KerasRNN", Create<NewForwardKernel, kKeras>},
     {"TfCudnnRnn>KerasRNNBackprop", Create<NewBackpropKernel, kKeras>},
     {"TfCudnnRnn>KerasToParams", Create<NewKerasToParamsKernel, kOwn>},
@@ -67,14 +71,16 @@ bool HasCpuKernel(const char* op) {
 }
 
 void Register(const Registration& registration) {
+  tensorflow::KernelDefBuilder definition(registration.op);
+  definition.Device(tensorflow::DEVICE_CPU);
+  if (registration.has_type) {
+    definition.TypeConstraint("T",
+                              {tensorflow::DT_HALF, tensorflow::DT_BFLOAT16,
+                               tensorflow::DT_FLOAT, tensorflow::DT_DOUBLE});
+  }
   // The registrar takes the definition and needs nothing to stay alive.
   tensorflow::kernel_factory::OpKernelRegistrar(
-      tensorflow::KernelDefBuilder(registration.op)
-          .Device(tensorflow::DEVICE_CPU)
-          .TypeConstraint("T", {tensorflow::DT_HALF, tensorflow::DT_BFLOAT16,
-                                tensorflow::DT_FLOAT, tensorflow::DT_DOUBLE})
-          .Build(),
-      registration.op, registration.create);
+      definition.Build(), registration.op, registration.create);
 }
 
 [[maybe_unused]] const bool kRegistered = [] {

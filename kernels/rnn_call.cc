@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/engine/engine.h"
 #include "kernels/engine/simd/instruction_set.h"
 #include "kernels/tf_adapter.h"
 #include "ops/engine_status.h"
@@ -35,6 +36,7 @@ struct ForwardInputs {
   const Tensor* input_c;
   const Tensor* params = nullptr;  // if the op has them
   KerasWeightTensors keras_weights;
+  Int8WeightTensors int8_weights;
   const Tensor* sequence_lengths = nullptr;  // if the op has them
   const Tensor* mask = nullptr;              // if there is one
 };
@@ -48,7 +50,7 @@ absl::Status GetForwardInputs(OpKernelContext* context,
       GetInput(context, "input_h", &inputs->input_h, &shapes->input_h));
   TF_RETURN_IF_ERROR(
       GetInput(context, "input_c", &inputs->input_c, &shapes->input_c));
-  if (!version.has_keras_weights) {
+  if (version.has_params()) {
     TF_RETURN_IF_ERROR(
         GetInput(context, "params", &inputs->params, &shapes->params));
   }
@@ -73,6 +75,22 @@ absl::Status CheckKerasWeights(OpKernelContext* context,
     mask = PartialShape(masks[0]);
   }
   return CheckKerasCall(attributes, shapes, weights, mask, sizes);
+}
+
+absl::Status CheckInt8Weights(OpKernelContext* context,
+                              const RnnAttributes& attributes,
+                              const ForwardShapes& shapes,
+                              ForwardInputs* inputs, CallSizes* sizes) {
+  Int8Shapes weights;
+  TF_RETURN_IF_ERROR(GetInt8Weights(context, &inputs->int8_weights, &weights));
+  TF_RETURN_IF_ERROR(CheckInt8Call(attributes, shapes, weights, sizes));
+  return inputs->int8_weights.CheckScales();
+}
+
+rnn::WeightOrder WeightOrderOf(const OpVersion& version) {
+  return version.has_keras_weights  ? rnn::WeightOrder::kKeras
+         : version.has_int8_weights ? rnn::WeightOrder::kInt8
+                                    : rnn::WeightOrder::kParams;
 }
 
 absl::Status GetBackpropInputs(OpKernelContext* context, BackpropInputs* inputs,
@@ -128,8 +146,7 @@ rnn::ValidSteps GetValidSteps(const CallOptions& options,
 
 // The last step of validation, after the shapes.
 absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
-                                 const ForwardInputs& inputs,
-                                 const CallSizes& sizes) {
+                                 ForwardInputs inputs, const CallSizes& sizes) {
   RnnCall call;
   const RnnAttributes& attributes = options.attributes;
   TF_RETURN_IF_ERROR(FromEngine(rnn::Sequences::Create(
@@ -150,8 +167,10 @@ absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
   call.input = inputs.input;
   call.input_h = inputs.input_h;
   call.input_c = inputs.input_c;
+  call.weight_order = WeightOrderOf(options.version);
   call.params = inputs.params;
   call.keras_weights = inputs.keras_weights;
+  call.int8_weights = std::move(inputs.int8_weights);
   call.output_shape = std::move(output_shape);
   call.descriptor = MakeDescriptor(attributes, sizes.network(attributes));
   call.layout = {attributes.time_major, options.states_outer_major};
@@ -188,9 +207,9 @@ absl::Status ReadStatesAsCudnn(bool* as_cudnn) {
 absl::Status ReadCallOptions(OpKernelConstruction* context,
                              const OpVersion& version, CallOptions* options) {
   options->version = version;
-  if (const std::string fault = rnn::SimdTargetVariableFault();
-      !fault.empty()) {
-    return absl::InvalidArgumentError(fault);
+  for (const std::string& fault :
+       {rnn::SimdTargetVariableFault(), rnn::MachineVariableFault()}) {
+    if (!fault.empty()) return absl::InvalidArgumentError(fault);
   }
   TF_RETURN_IF_ERROR(ReadLogOptions(&options->log));
   TF_RETURN_IF_ERROR(ReadRnnAttributes(context, &options->attributes));
@@ -218,10 +237,13 @@ absl::StatusOr<RnnCall> ReadForwardCall(OpKernelContext* context,
   if (options.version.has_keras_weights) {
     TF_RETURN_IF_ERROR(CheckKerasWeights(context, options.attributes, shapes,
                                          &inputs, &sizes));
+  } else if (options.version.has_int8_weights) {
+    TF_RETURN_IF_ERROR(
+        CheckInt8Weights(context, options.attributes, shapes, &inputs, &sizes));
   } else {
     TF_RETURN_IF_ERROR(CheckForwardShapes(options.attributes, shapes, &sizes));
   }
-  return MakeCall(options, inputs, sizes);
+  return MakeCall(options, std::move(inputs), sizes);
 }
 
 absl::StatusOr<RnnCall> ReadBackpropCall(OpKernelContext* context,
@@ -241,7 +263,7 @@ absl::StatusOr<RnnCall> ReadBackpropCall(OpKernelContext* context,
   if (options.version.fills_host_reserved) {
     TF_RETURN_IF_ERROR(CheckHostReserved(context));
   }
-  return MakeCall(options, inputs, sizes);
+  return MakeCall(options, std::move(inputs), sizes);
 }
 
 }  // namespace tf_cudnn_rnn

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/call_report.h"
 #include "kernels/engine/engine.h"
+#include "kernels/int8_weight_tensors.h"
 #include "kernels/keras_weight_tensors.h"
 #include "kernels/tf_adapter.h"
 #include "network/descriptor.h"
@@ -31,7 +32,13 @@ struct OpVersion {
   // KerasRNN: kernel, recurrent_kernel and biases instead of params; no dropout
   // and so no seeds.
   bool has_keras_weights = false;
+  // CudnnRNNInt8: weights, scales and biases instead of params; inference
+  // alone, and so no reserve_space and no seeds.
+  bool has_int8_weights = false;
 
+  constexpr bool has_params() const {
+    return !has_keras_weights && !has_int8_weights;
+  }
   constexpr OpVersion With(bool OpVersion::* trait) const {
     OpVersion version = *this;
     version.*trait = true;
@@ -47,6 +54,9 @@ inline constexpr OpVersion kOwn = kV3.With(&OpVersion::is_own);
 inline constexpr OpVersion kKeras = kV1.With(&OpVersion::has_sequence_lengths)
                                         .With(&OpVersion::is_own)
                                         .With(&OpVersion::has_keras_weights);
+inline constexpr OpVersion kInt8 = kV1.With(&OpVersion::has_sequence_lengths)
+                                       .With(&OpVersion::is_own)
+                                       .With(&OpVersion::has_int8_weights);
 
 // What a forward or backward kernel knows before its first call.
 struct CallOptions {
@@ -68,8 +78,11 @@ struct RnnCall {
   const tensorflow::Tensor* input = nullptr;
   const tensorflow::Tensor* input_h = nullptr;
   const tensorflow::Tensor* input_c = nullptr;
-  const tensorflow::Tensor* params = nullptr;  // or the weights are Keras'
+  // Those of the order, which the op's version tells.
+  rnn::WeightOrder weight_order = rnn::WeightOrder::kParams;
+  const tensorflow::Tensor* params = nullptr;
   KerasWeightTensors keras_weights;
+  Int8WeightTensors int8_weights;
 
   tensorflow::TensorShape output_shape;
   rnn::RnnDescriptor descriptor;
@@ -88,18 +101,23 @@ struct RnnCall {
     call.descriptor = descriptor;
     call.sequences = &sequences;
     call.element_type = rnn::kElementTypeOf<Element<T>>;
-    call.weight_order = params == nullptr ? rnn::WeightOrder::kKeras
-                                          : rnn::WeightOrder::kParams;
+    call.weight_order = weight_order;
     call.repeats_outputs = repeats_outputs;
     return call;
   }
   template <typename T>
   rnn::Weights<const Element<T>> Weights() const {
     rnn::Weights<const Element<T>> weights;
-    if (params == nullptr) {
-      weights.keras = keras_weights.Data<T>();
-    } else {
-      weights.params = Data<T>(*params);
+    switch (weight_order) {
+      case rnn::WeightOrder::kParams:
+        weights.params = Data<T>(*params);
+        break;
+      case rnn::WeightOrder::kKeras:
+        weights.keras = keras_weights.Data<T>();
+        break;
+      case rnn::WeightOrder::kInt8:
+        weights.int8 = int8_weights.Data();
+        break;
     }
     return weights;
   }

@@ -1,11 +1,25 @@
 #include "network/int8_weights.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <sstream>
 #include <string>
 
 namespace rnn {
+
+namespace {
+
+// Whether `value` is finite and not negative, told by its bits: threads that
+// take tiny numbers for 0, as TensorFlow's do, would take -1e-45 for it.
+bool IsScale(float value) {
+  constexpr uint32_t kInfinity = 0x7f800000, kMinusZero = 0x80000000;
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits < kInfinity || bits == kMinusZero;
+}
+
+}  // namespace
 
 Status Int8Layout::Create(const RnnDescriptor& descriptor, Int8Layout* layout) {
   ParamsLayout params;
@@ -62,10 +76,12 @@ int64_t Int8Layout::RecurrentBias(int64_t k) const {
 
 Status CheckInt8Scales(const float* scales, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    if (!(scales[i] >= 0) || std::isinf(scales[i])) {
-      return Status::InvalidArgument(
-          "scales must be finite and not negative, got scales[" +
-          std::to_string(i) + "] = " + std::to_string(scales[i]) + ".");
+    if (!IsScale(scales[i])) {
+      std::ostringstream message;
+      message << "scales must be finite and not negative, got scales[" << i
+              << "] = " << scales[i]
+              << "; that of a row is its largest magnitude, divided by 127.";
+      return Status::InvalidArgument(message.str());
     }
   }
   return Status();

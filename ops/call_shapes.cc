@@ -291,10 +291,7 @@ class CallChecker {
       status =
           CheckParamsLength(shapes.params, network.descriptor, *network.layout);
     }
-    if (status.ok()) return status;
-    return absl::InvalidArgumentError(absl::StrCat(
-        status.message(), " (input has shape ", shapes.input.DebugString(),
-        ", input_h ", shapes.input_h.DebugString(), ")"));
+    return WithInputShapes(status, shapes);
   }
 
   absl::Status CheckEqual(absl::string_view name,
@@ -326,6 +323,14 @@ NetworkSizes CallSizes::network(const RnnAttributes& attributes) const {
   if (input_size != kUnknownSize) sizes.input_size = input_size;
   if (hidden_size != kUnknownSize) sizes.hidden_size = hidden_size;
   return sizes;
+}
+
+absl::Status WithInputShapes(const absl::Status& status,
+                             const ForwardShapes& shapes) {
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(absl::StrCat(
+      status.message(), " (input has shape ", shapes.input.DebugString(),
+      ", input_h ", shapes.input_h.DebugString(), ")"));
 }
 
 absl::Status CheckForwardShapes(const RnnAttributes& attributes,

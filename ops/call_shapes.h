@@ -68,6 +68,10 @@ absl::Status CheckBackpropShapes(const RnnAttributes& attributes,
                                  const BackpropShapes& shapes,
                                  CallSizes* sizes);
 
+// An error about a network, with the shapes that tell its sizes.
+absl::Status WithInputShapes(const absl::Status& status,
+                             const ForwardShapes& shapes);
+
 // reserve_space must have shape [R]; its size is checked with its contents.
 absl::Status CheckReserveSpaceRank(const tensorflow::PartialTensorShape& shape);
 

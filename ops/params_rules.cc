@@ -7,11 +7,10 @@
 #include "tensorflow/core/platform/errors.h"
 
 namespace tf_cudnn_rnn {
-namespace {
 
 using ::tensorflow::PartialTensorShape;
 
-std::string DebugString(const rnn::RnnDescriptor& d) {
+std::string DescribeNetwork(const rnn::RnnDescriptor& d) {
   std::string text = absl::StrCat(
       "rnn_mode = ", RnnModeName(d.mode), ", num_layers = ", d.num_layers,
       ", directions = ", d.num_directions, ", num_units = ", d.hidden_size,
@@ -20,8 +19,6 @@ std::string DebugString(const rnn::RnnDescriptor& d) {
   if (d.skip_input) absl::StrAppend(&text, ", skipped input");
   return text;
 }
-
-}  // namespace
 
 absl::Status MakeNetwork(const RnnAttributes& attributes,
                          const NetworkSizes& sizes, Network* network) {
@@ -64,7 +61,7 @@ absl::Status CheckParamsLength(const PartialTensorShape& params,
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "Mismatching RNN parameter size. params must have shape [N] = [",
-      layout.size(), "] for ", DebugString(descriptor), ", got ",
+      layout.size(), "] for ", DescribeNetwork(descriptor), ", got ",
       params.DebugString(),
       "; tf_cudnn_rnn.params_size and CudnnRNNParamsSize tell N for the same "
       "options."));
@@ -81,7 +78,7 @@ absl::Status CheckCanonicalCounts(const CanonicalCounts& counts,
                             absl::string_view letters, int64_t required) {
     return absl::InvalidArgumentError(absl::StrCat(
         tensorflow_text, " ", attribute, " must be L*D*", letters, " = ",
-        required, " for ", DebugString(descriptor), ", got ", given, "."));
+        required, " for ", DescribeNetwork(descriptor), ", got ", given, "."));
   };
   const auto wrong_weights = [&](absl::string_view tensorflow_text) {
     return mismatch(tensorflow_text, counts.weights_attribute, counts.weights,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -23,6 +24,9 @@ struct Network {
 // Fails if what is known breaks a rule.
 absl::Status MakeNetwork(const RnnAttributes& attributes,
                          const NetworkSizes& sizes, Network* network);
+
+// A network as messages name it.
+std::string DescribeNetwork(const rnn::RnnDescriptor& descriptor);
 
 // `name` is num_layers, num_units or input_size.
 absl::Status CheckScalar(absl::string_view name,

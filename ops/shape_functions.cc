@@ -5,6 +5,7 @@
 
 #include "ops/attributes.h"
 #include "ops/call_shapes.h"
+#include "ops/int8_rules.h"
 #include "ops/params_rules.h"
 #include "ops/partial_shapes.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -88,6 +89,20 @@ absl::Status SetOutput(InferenceContext* c, const char* name,
   return c->set_output(name, {shape});
 }
 
+// Those that every forward op has.
+absl::Status SetForwardOutputs(InferenceContext* c,
+                               const RnnAttributes& attributes,
+                               const CallSizes& sizes) {
+  const RefinedShapes refined(c, attributes, sizes);
+  ShapeHandle output, output_h, output_c = c->Scalar();
+  TF_RETURN_IF_ERROR(refined.Output(&output));
+  TF_RETURN_IF_ERROR(refined.InputH(&output_h));
+  if (attributes.is_lstm()) TF_RETURN_IF_ERROR(refined.InputC(&output_c));
+  TF_RETURN_IF_ERROR(SetOutput(c, "output", output));
+  TF_RETURN_IF_ERROR(SetOutput(c, "output_h", output_h));
+  return SetOutput(c, "output_c", output_c);
+}
+
 // The network that num_layers, num_units and input_size describe, as far as
 // they are constants.
 absl::Status GetNetwork(InferenceContext* c, const RnnAttributes& attributes,
@@ -136,19 +151,30 @@ absl::Status ForwardShapeFunction(InferenceContext* c) {
   TF_RETURN_IF_ERROR(GetPartialShape(c, "rng_seed", &rng_seed));
   TF_RETURN_IF_ERROR(CheckRngSeedShape(rng_seed));
 
-  const RefinedShapes refined(c, attributes, sizes);
-  ShapeHandle output, output_h, output_c = c->Scalar();
-  TF_RETURN_IF_ERROR(refined.Output(&output));
-  TF_RETURN_IF_ERROR(refined.InputH(&output_h));
-  if (attributes.is_lstm()) TF_RETURN_IF_ERROR(refined.InputC(&output_c));
-  TF_RETURN_IF_ERROR(SetOutput(c, "output", output));
-  TF_RETURN_IF_ERROR(SetOutput(c, "output_h", output_h));
-  TF_RETURN_IF_ERROR(SetOutput(c, "output_c", output_c));
+  TF_RETURN_IF_ERROR(SetForwardOutputs(c, attributes, sizes));
   // The length of reserve_space depends on the values of sequence_lengths.
   TF_RETURN_IF_ERROR(
       SetOutput(c, "reserve_space",
                 is_training ? c->Vector(c->UnknownDim()) : c->Scalar()));
   return SetOutput(c, "host_reserved", c->Scalar());
+}
+
+absl::Status Int8ShapeFunction(InferenceContext* c) {
+  RnnAttributes attributes;
+  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, &attributes));
+  ForwardShapes shapes;
+  Int8Shapes weights;
+  TF_RETURN_IF_ERROR(
+      GetPartialShapes(c, {{"input", &shapes.input},
+                           {"input_h", &shapes.input_h},
+                           {"input_c", &shapes.input_c},
+                           {"weights", &weights.weights},
+                           {"scales", &weights.scales},
+                           {"biases", &weights.biases},
+                           {"sequence_lengths", &shapes.sequence_lengths}}));
+  CallSizes sizes;
+  TF_RETURN_IF_ERROR(CheckInt8Call(attributes, shapes, weights, &sizes));
+  return SetForwardOutputs(c, attributes, sizes);
 }
 
 absl::Status BackpropShapeFunction(InferenceContext* c) {

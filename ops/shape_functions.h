@@ -10,6 +10,8 @@ namespace tf_cudnn_rnn {
 
 absl::Status ForwardShapeFunction(
     tensorflow::shape_inference::InferenceContext* context);
+absl::Status Int8ShapeFunction(
+    tensorflow::shape_inference::InferenceContext* context);
 absl::Status BackpropShapeFunction(
     tensorflow::shape_inference::InferenceContext* context);
 absl::Status ParamsSizeShapeFunction(

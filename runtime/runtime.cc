@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/engine/engine.h"
 #include "kernels/engine/simd/instruction_set.h"
 #include "network/descriptor.h"
 #include "network/params_layout.h"
@@ -160,8 +161,9 @@ Status CheckCall(const Network& network, const rnn_call& call) {
   return Status();
 }
 
-Status CheckInstructionSetVariable() {
+Status CheckVariables() {
   std::string fault = rnn::SimdTargetVariableFault();
+  if (fault.empty()) fault = rnn::MachineVariableFault();
   return fault.empty() ? Status() : Status::InvalidArgument(std::move(fault));
 }
 
@@ -176,7 +178,7 @@ template <typename Create>
 rnn_status MakeNetwork(rnn_network** handle, rnn_error* error,
                        const Create& create) {
   std::unique_ptr<Network> network;
-  Status status = CheckInstructionSetVariable();
+  Status status = CheckVariables();
   if (status.ok()) status = create(&network);
   if (!status.ok()) return Told(status, error);
   *handle = new rnn_network{std::move(network)};
@@ -190,7 +192,7 @@ uint32_t rnn_abi_version(void) { return RNN_ABI_VERSION; }
 rnn_status rnn_instruction_set(const char** name, rnn_error* error) {
   if (name == nullptr) return IsNull("name", error);
   return Guarded(error, [&] {
-    const Status status = CheckInstructionSetVariable();
+    const Status status = CheckVariables();
     if (status.ok()) *name = rnn::SelectedSimdTargetName();
     return Told(status, error);
   });

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <new>
@@ -257,7 +258,8 @@ std::string ParseParams(HeaderParser::Objects& objects, int64_t data_bytes,
   return CheckSize("params", params.size, layout.size());
 }
 
-// The three vectors follow each other in the order in which they are named.
+// The three vectors follow each other in any order: safetensors has the one of
+// the widest elements first.
 std::string ParseInt8(HeaderParser::Objects& objects, int64_t data_bytes,
                       WeightsFile* file) {
   std::string fault = ReadDescriptor(objects["__metadata__"],
@@ -276,12 +278,26 @@ std::string ParseInt8(HeaderParser::Objects& objects, int64_t data_bytes,
       !ReadVector(objects["biases"], kFloats, &biases)) {
     return "weights, scales and biases are not vectors of I8, F32 and F32.";
   }
-  constexpr int64_t kFloatBytes = sizeof(float);
+  struct Part {
+    const char* name;
+    const VectorHeader* vector;
+    int64_t element_bytes;
+  };
+  Part parts[] = {{"weights", &weights, 1},
+                  {"scales", &scales, sizeof(float)},
+                  {"biases", &biases, sizeof(float)}};
+  std::sort(std::begin(parts), std::end(parts),
+            [](const Part& a, const Part& b) {
+              return a.vector->begin < b.vector->begin;
+            });
+  int64_t end = 0;
+  for (const Part& part : parts) {
+    fault = CheckPlace(part.name, *part.vector, part.element_bytes, end);
+    if (!fault.empty()) return fault;
+    end = part.vector->end;
+  }
   for (const std::string& found : {
-           CheckPlace("weights", weights, 1, 0),
-           CheckPlace("scales", scales, kFloatBytes, weights.end),
-           CheckPlace("biases", biases, kFloatBytes, scales.end),
-           CheckEnd(biases.end, data_bytes),
+           CheckEnd(end, data_bytes),
            CheckSize("weights", weights.size, layout.num_values()),
            CheckSize("scales", scales.size, layout.num_scales()),
            CheckSize("biases", biases.size, layout.num_biases()),
@@ -292,7 +308,19 @@ std::string ParseInt8(HeaderParser::Objects& objects, int64_t data_bytes,
   file->num_values = weights.size;
   file->num_scales = scales.size;
   file->num_biases = biases.size;
+  file->values_begin = weights.begin;
+  file->scales_begin = scales.begin;
+  file->biases_begin = biases.begin;
   return "";
+}
+
+// What is wrong with the scales, which may lie where no float may; or "".
+std::string CheckScales(const Int8Data& weights) {
+  std::vector<float> scales(weights.num_scales);
+  std::memcpy(scales.data(), weights.scales, scales.size() * sizeof(float));
+  const rnn::Status status =
+      rnn::CheckInt8Scales(scales.data(), weights.num_scales);
+  return status.ok() ? "" : "its " + status.message();
 }
 
 }  // namespace
@@ -300,11 +328,11 @@ std::string ParseInt8(HeaderParser::Objects& objects, int64_t data_bytes,
 Int8Data WeightsFile::Int8() const {
   const char* const begin = static_cast<const char*>(data.data());
   Int8Data weights;
-  weights.values = begin;
+  weights.values = begin + values_begin;
   weights.num_values = num_values;
-  weights.scales = begin + num_values;
+  weights.scales = begin + scales_begin;
   weights.num_scales = num_scales;
-  weights.biases = begin + num_values + num_scales * sizeof(float);
+  weights.biases = begin + biases_begin;
   weights.num_biases = num_biases;
   return weights;
 }
@@ -379,7 +407,8 @@ std::string ReadWeightsFile(const char* path, WeightsFile* file) {
   if (std::fread(file->data.data(), 1, bytes, stream.get()) != bytes) {
     return fails("It became shorter while it was read.");
   }
-  return "";
+  const std::string fault = file->is_int8 ? CheckScales(file->Int8()) : "";
+  return fault.empty() ? "" : fails("It is no file of a network: " + fault);
 }
 
 }  // namespace rnn_runtime

@@ -24,6 +24,10 @@ struct WeightsFile {
   int64_t num_values = 0;
   int64_t num_scales = 0;
   int64_t num_biases = 0;
+  // Where they begin in `data`, in bytes.
+  int64_t values_begin = 0;
+  int64_t scales_begin = 0;
+  int64_t biases_begin = 0;
 
   // In `data`; if they are int8.
   Int8Data Int8() const;

@@ -52,6 +52,18 @@ def _rnn_gradient(op, *output_gradients):
     return [*backprop, None, None]  # None for sequence_lengths and rng_seed
 
 
+@tf.RegisterGradient("TfCudnnRnn>CudnnRNNInt8")
+def _int8_gradient(op, *output_gradients):
+    """An error of the type that TensorFlow raises where there is no gradient."""
+    del output_gradients
+    raise LookupError(
+        f"{op.type} has no gradient: weights in int8 are for inference. Train with "
+        "tf_cudnn_rnn.raw_ops.CudnnRNNV3 and weights of float, and quantize these with "
+        "tf_cudnn_rnn.weights.quantize afterwards. If nothing in front of the op is to learn, "
+        "pass its outputs on through tf.stop_gradient."
+    )
+
+
 # The inputs of the backward ops.
 _BACKPROP_INPUTS = (
     "input",

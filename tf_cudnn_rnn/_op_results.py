@@ -18,6 +18,14 @@ class CudnnRNNV3Result(NamedTuple):
     host_reserved: tf.Tensor
 
 
+class CudnnRNNInt8Result(NamedTuple):
+    """Of CudnnRNNInt8."""
+
+    output: tf.Tensor
+    output_h: tf.Tensor
+    output_c: tf.Tensor
+
+
 class CudnnRNNBackpropV3Result(NamedTuple):
     """Of CudnnRNNBackpropV3."""
 

@@ -47,6 +47,7 @@ import tensorflow as tf  # noqa: E402
 
 from tf_cudnn_rnn._op_results import (  # noqa: E402
     CudnnRNNBackpropV3Result,
+    CudnnRNNInt8Result,
     CudnnRNNParamsToCanonicalV2Result,
     CudnnRNNV3Result,
     KerasRNNBackpropResult,
@@ -57,6 +58,7 @@ from tf_cudnn_rnn._op_results import (  # noqa: E402
 __all__ = [
     "CudnnRNNBackpropV3",
     "CudnnRNNCanonicalToParamsV2",
+    "CudnnRNNInt8",
     "CudnnRNNParamsSize",
     "CudnnRNNParamsToCanonicalV2",
     "CudnnRNNV3",
@@ -133,6 +135,26 @@ def _check_lengths(dtype: np.dtype, lengths: Sequence[int]) -> None:
             f"`sequence_lengths` must fit in an int32; got numbers from {min(lengths)} to "
             f"{max(lengths)}."
         )
+
+
+def _int8_weights(weights: TensorLike) -> TensorLike:
+    """Returns them, of the type that the op takes.
+
+    Of arrays and lists TensorFlow would drop fractions, and so all of weights that nobody has
+    quantized; and what does not fit in 8 bits.
+    """
+    dtype = getattr(weights, "dtype", None)
+    if dtype is None:  # a list
+        array = np.asarray(weights)
+        dtype = array.dtype
+        if dtype.kind in "iu" and (not array.size or -128 <= array.min() <= array.max() <= 127):
+            return array.astype(np.int8)
+    elif tf.as_dtype(dtype).base_dtype == tf.int8:
+        return weights
+    raise TypeError(
+        f"`weights` must be int8; got {tf.as_dtype(dtype).name}. tf_cudnn_rnn.weights.quantize "
+        "makes such weights, and the `scales` and `biases` that go with them."
+    )
 
 
 def _dropout(dropout: float) -> float:
@@ -236,6 +258,72 @@ def CudnnRNNV3(
         dropout=_dropout(dropout),
         num_proj=integer("num_proj", num_proj),
         is_training=is_training,
+        time_major=time_major,
+        name=name,
+    )
+
+
+def CudnnRNNInt8(
+    *,
+    input: TensorLike,
+    input_h: TensorLike,
+    input_c: TensorLike,
+    weights: TensorLike,
+    scales: TensorLike,
+    biases: TensorLike,
+    sequence_lengths: TensorLike,
+    rnn_mode: RnnMode = "lstm",
+    input_mode: InputMode = "linear_input",
+    direction: Direction = "unidirectional",
+    num_proj: int = 0,
+    time_major: bool = True,
+    name: str | None = None,
+) -> CudnnRNNInt8Result:
+    """Runs a recurrent network over a batch of sequences, with weights of one byte each.
+
+    It is CudnnRNNV3 for inference, with matrices in int8: a weight is its integer times the scale
+    of its row. Inputs, states, gates and biases are float32. `tf_cudnn_rnn.weights.quantize` makes
+    `weights`, `scales` and `biases` of the weights of a network.
+
+    In products each row of x or h is rounded, too: to integers of 14 bits and a sign, in rows of
+    more than 1024 of fewer. Their sums are exact. So nearly all that is lost is what int8 loses of
+    the weights. A row of the batch with a value that is not finite becomes NaN.
+
+    There is no gradient: asking for one is a LookupError.
+
+    Args:
+      input: float32 [T, B, I], T > 0; as of CudnnRNNV3, and so are the next two.
+      input_h: float32 [L*D, B, P].
+      input_c: float32 [L*D, B, H]; not read in modes other than lstm, which take any shape.
+      weights: int8 [N], all matrices in the order that they have in `params`, without the biases.
+      scales: float32 [M], one for each row of each matrix, in the same order: by k, G*H for W (none
+        in layer 0 with skip input), G*H for R, and P for the projection if there is one. Finite,
+        and not negative.
+      biases: float32 [2*G*H*L*D], those at the end of `params`.
+      sequence_lengths: int32 [B], each in [0, T].
+      rnn_mode, input_mode, direction, num_proj, time_major: as in CudnnRNNV3.
+      name: a name for the operation.
+
+    Returns:
+      A named tuple: output, output_h and output_c, as of CudnnRNNV3.
+
+    Raises:
+      TypeError: `weights` are not int8, `sequence_lengths` not int32, or `num_proj` is not an
+        integer.
+      ValueError: a length does not fit in an int32.
+    """
+    return _ops.tf_cudnn_rnn_cudnn_rnn_int8(
+        input=input,
+        input_h=input_h,
+        input_c=input_c,
+        weights=_int8_weights(weights),
+        scales=scales,
+        biases=biases,
+        sequence_lengths=_lengths(sequence_lengths),
+        rnn_mode=rnn_mode,
+        input_mode=input_mode,
+        direction=direction,
+        num_proj=integer("num_proj", num_proj),
         time_major=time_major,
         name=name,
     )

@@ -14,6 +14,10 @@ that `save` writes is for programs in C, too, and tells all of itself:
 
     runtime.Network.load("model.onnx").save("speech.safetensors")
 
+`weights.quantize` makes weights of int8, a quarter of float32, which a network takes likewise:
+
+    runtime.Network(weights.quantize(canonical)).save("int8.safetensors")
+
 The results have the bits of the ops' on the same machine. Calls let other Python threads run,
 and any number of threads may call one network. The letters are those of the ops:
 
@@ -37,14 +41,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tf_cudnn_rnn._formats import bfloat16, params_header, runtime_file
+from tf_cudnn_rnn._formats import bfloat16, params_header, runtime_file, vectors
 from tf_cudnn_rnn._formats.canonical import Canonical
+from tf_cudnn_rnn._formats.int8 import Int8Weights
 from tf_cudnn_rnn._layout import Layout, integer
 from tf_cudnn_rnn._types import Array, RnnMode
 
 __all__ = ["Network", "State", "Stream", "include_path", "instruction_set", "library_path"]
 
-_ABI_VERSION = 1
+_ABI_VERSION = 2
 _FOLDER = pathlib.Path(__file__).with_name("_libraries")
 _MODES: tuple[RnnMode, ...] = ("rnn_relu", "rnn_tanh", "lstm", "gru")  # as rnn_mode numbers them
 _TYPES = runtime_file.TYPES
@@ -62,11 +67,24 @@ class _Config(ctypes.Structure):
         ("type", ctypes.c_int32),
         ("bidirectional", ctypes.c_int32),
         ("skip_input", ctypes.c_int32),
-        ("reserved", ctypes.c_int32),
+        ("int8_weights", ctypes.c_int32),
         ("num_layers", ctypes.c_int64),
         ("num_units", ctypes.c_int64),
         ("input_size", ctypes.c_int64),
         ("num_proj", ctypes.c_int64),
+    ]
+
+
+class _Int8Weights(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("reserved", ctypes.c_int32),
+        ("weights", ctypes.c_void_p),
+        ("num_weights", ctypes.c_int64),
+        ("scales", ctypes.c_void_p),
+        ("num_scales", ctypes.c_int64),
+        ("biases", ctypes.c_void_p),
+        ("num_biases", ctypes.c_int64),
     ]
 
 
@@ -123,6 +141,12 @@ def _load_library() -> ctypes.CDLL:
             ctypes.POINTER(_Config),
             pointer,
             ctypes.c_int64,
+            ctypes.c_int32,
+            ctypes.POINTER(pointer),
+        ],
+        "rnn_network_create_int8": [
+            ctypes.POINTER(_Config),
+            ctypes.POINTER(_Int8Weights),
             ctypes.c_int32,
             ctypes.POINTER(pointer),
         ],
@@ -208,16 +232,18 @@ class Network(_Handled):
 
     Attributes:
       layout: the network; its fields go by the ops' names.
-      dtype: of its weights, and of what it takes and gives.
+      dtype: of what it takes and gives, and of its weights unless they are of int8; float32 then.
+      has_int8_weights: whether its matrices are of int8, as `weights.quantize` makes them.
     """
 
     layout: Layout
     dtype: np.dtype
+    has_int8_weights: bool
     _free = "rnn_network_free"
 
     def __init__(
         self,
-        weights: Canonical | ArrayLike,
+        weights: Canonical | Int8Weights | ArrayLike,
         layout: Layout | None = None,
         *,
         num_threads: int = 1,
@@ -225,7 +251,8 @@ class Network(_Handled):
         """Copies the weights.
 
         Args:
-          weights: what a `weights.from_*` returned, or the ops' vector `params` [N].
+          weights: what `weights.load` or a `weights.from_*` returned, or `weights.quantize`; or the
+            ops' vector `params` [N].
           layout: of the vector.
           num_threads: that a call may have, the calling one included. All calls at once share
             the others.
@@ -235,18 +262,13 @@ class Network(_Handled):
             or `num_threads` is no integer.
           ValueError: the vector is not one of such a network, or `num_threads` is out of range.
         """
-        if isinstance(weights, Canonical):
+        num_threads = _integer("num_threads", num_threads, 32)
+        if isinstance(weights, Int8Weights):
             if layout is not None:
                 raise TypeError("`layout` must be left out: `weights` say it.")
-            layout, params = weights.layout, weights.params
-        elif layout is None:
-            raise TypeError("`layout` must say what network the vector `weights` is of.")
-        else:
-            params = np.asarray(weights)
-        if not isinstance(layout, Layout):
-            raise TypeError(
-                f"`layout` must be a weights.Layout; got {type(layout).__name__}, {layout!r}."
-            )
+            self._adopt(_created_of_int8(weights, num_threads), weights)
+            return
+        params, layout = vectors.with_layout(weights, layout)
         if params.dtype.name not in _TYPES:
             raise TypeError(
                 f"`weights` must be of type {', '.join(_TYPES)}; got {params.dtype.name}."
@@ -261,7 +283,7 @@ class Network(_Handled):
             ctypes.byref(config),
             params.ctypes.data,
             params.size,
-            _integer("num_threads", num_threads, 32),
+            num_threads,
             ctypes.byref(handle),
         )
         self._adopt(handle, params)
@@ -310,15 +332,19 @@ class Network(_Handled):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a safetensors file, for `load` and for rnn_network_load() of C.
 
-        It has one tensor, `params`, and the layout as metadata. Only a network that was made of
-        weights can be saved: one that was loaded from such a file is a file already.
+        It has one tensor, `params`, and the layout as metadata; or the three of Int8Weights. Only
+        a network that was made of weights can be saved: one that was loaded from such a file is a
+        file already.
 
         Raises:
           ValueError: the network was loaded from such a file.
         """
-        if self._params is None:
+        if self._weights is None:
             raise ValueError("The network was loaded from a file: copy that.")
-        runtime_file.write(path, self._params, self.layout)
+        if isinstance(self._weights, Int8Weights):
+            runtime_file.write_int8(path, self._weights)
+        else:
+            runtime_file.write(path, self._weights, self.layout)
 
     def __call__(
         self,
@@ -382,13 +408,14 @@ class Network(_Handled):
         return Stream(self, batch)
 
     def __repr__(self) -> str:
-        return f"<Network {self.dtype.name} {self.layout}>"
+        kind = "int8 weights, " if self.has_int8_weights else ""
+        return f"<Network {kind}{self.dtype.name} {self.layout}>"
 
     # ------------------------------------------------------------------------------------
 
-    def _adopt(self, handle: ctypes.c_void_p, params: Array | None) -> None:
+    def _adopt(self, handle: ctypes.c_void_p, weights: Array | Int8Weights | None) -> None:
         self._handle = handle
-        self._params = params
+        self._weights = weights
         config = _Config(struct_size=ctypes.sizeof(_Config))
         _call("rnn_network_config", handle, ctypes.byref(config))
         self.layout = Layout(
@@ -400,6 +427,7 @@ class Network(_Handled):
             "skip_input" if config.skip_input else "linear_input",
             config.num_proj,
         )
+        self.has_int8_weights = bool(config.int8_weights)
         name = _TYPES[config.type]
         self.dtype = bfloat16.dtype("The network") if name == "bfloat16" else np.dtype(name)
         self._D = config.bidirectional + 1
@@ -543,6 +571,30 @@ def _lengths(lengths: ArrayLike, B: int, T: int) -> Array:
         row = wrong[0]
         raise ValueError(f"`lengths[{row}]` must be in [0, T] = [0, {T}]; got {array[row]}.")
     return np.ascontiguousarray(array, np.int32)
+
+
+def _created_of_int8(weights: Int8Weights, num_threads: int) -> ctypes.c_void_p:
+    """The handle of a network, which copies its weights."""
+    config = _config_of(params_header.resolved(weights.layout), weights.biases.dtype)
+    config.int8_weights = 1
+    arrays = _Int8Weights(
+        struct_size=ctypes.sizeof(_Int8Weights),
+        weights=weights.weights.ctypes.data,
+        num_weights=weights.weights.size,
+        scales=weights.scales.ctypes.data,
+        num_scales=weights.scales.size,
+        biases=weights.biases.ctypes.data,
+        num_biases=weights.biases.size,
+    )
+    handle = ctypes.c_void_p()
+    _call(
+        "rnn_network_create_int8",
+        ctypes.byref(config),
+        ctypes.byref(arrays),
+        num_threads,
+        ctypes.byref(handle),
+    )
+    return handle
 
 
 def _config_of(layout: Layout, dtype: np.dtype) -> _Config:

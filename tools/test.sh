@@ -15,7 +15,7 @@ if [ "${1:-}" = --quick ]; then
     tests/architecture_test.py
     tests/reference
     tests/ops
-    tests/python/{kernels,keras_weights,layout}_test.py
+    tests/python/{int8,kernels,keras_weights,layout}_test.py
     tests/weights/{golden,refusals,slots}_test.py
     tests/keras/{accelerate,cudnn_rnn_api,cudnn_rnn_equality}_test.py
     # Starts other processes.

@@ -128,6 +128,11 @@ inline constexpr int64_t kMaxGroupedBytes = 14 * kMegabyte;
 // cache. [engine]
 inline constexpr int64_t kFewRowsOfGroup = 8;
 inline constexpr int64_t kManyRowsOfGroup = 16;
+// If it comes from beyond, and slowly, more: so many for each floating-point
+// operation that a core does while a byte comes. A float takes four bytes, and
+// a row two operations: multiplying then takes twice as long as reading.
+// [engine], with TF_CUDNN_RNN_MACHINE=flops_per_far_byte=1 and =100
+inline constexpr double kRowsOfGroupPerFarFlop = 4;
 // On tile registers so many times the rows that are multiplied at a time, for
 // they multiply faster than weights come. [engine]
 inline constexpr int64_t kTilesOfGroup = 2;

@@ -116,6 +116,12 @@ def test_ops_return_the_fields_that_are_told():
         "CudnnRNNParamsToCanonicalV2": raw_ops.CudnnRNNParamsToCanonicalV2(
             **sizes, params=params, num_params_weights=8, num_params_biases=8
         ),
+        "CudnnRNNInt8": raw_ops.CudnnRNNInt8(
+            **given,
+            weights=tf.zeros([4 * H * (I + H)], tf.int8),
+            scales=tf.zeros([8 * H]),
+            biases=tf.zeros([8 * H]),
+        ),
         "KerasRNN": keras_forward,
         "KerasRNNBackprop": raw_ops.KerasRNNBackprop(
             **given,

@@ -20,7 +20,7 @@ from tests.cli import main_test
 from tests.cli.conftest import canonical_of
 from tests.weights import hostile
 from tests.weights.protobufs import field, varint
-from tf_cudnn_rnn import weights
+from tf_cudnn_rnn import raw_ops, weights
 from tf_cudnn_rnn._cli import contents, inspect
 from tf_cudnn_rnn._files import checkpoint, kinds
 from tf_cudnn_rnn._formats import saved_model, wire
@@ -192,6 +192,33 @@ def test_parameters_are_those_of_the_file(run, files):
     # Directions times gates times units times (columns and two biases), by layer.
     assert found["parameters"] == 2 * 4 * 4 * ((3 + 4 + 2) + (8 + 4 + 2))
     assert other["parameters"] == 2 * 3 * 4 * ((3 + 4 + 2) + (8 + 4 + 2))
+
+
+def test_a_saved_model_of_int8_weights(run, tmp_path):
+    module = tf.Module()
+    module.weights = tf.Variable(tf.zeros([2 * 4 * 5 * 3 + 2 * 4 * 5 * 2 + 2 * 2 * 5], tf.int8))
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 4, 3])])
+    def call(x):
+        return raw_ops.CudnnRNNInt8(
+            input=x,
+            input_h=tf.zeros([2, 4, 2]),
+            input_c=tf.zeros([2, 4, 5]),
+            weights=module.weights,
+            scales=tf.zeros([2 * 4 * 5 * 2 + 2 * 2]),
+            biases=tf.zeros([2 * 4 * 5 * 2]),
+            sequence_lengths=[1] * 4,
+            direction="bidirectional",
+            num_proj=2,
+        ).output
+
+    module.call = call
+    tf.saved_model.save(module, tmp_path)
+    (found,) = run("inspect", tmp_path, "--json").json["found"]
+    expected = ["TfCudnnRnn>CudnnRNNInt8", "lstm", 1, 5, 3, BOTH, 2]
+    assert [found[field] for field in FIELDS] == expected and found["runs"]
+    assert found["parameters"] == 2 * 4 * 5 * (3 + 2 + 2) + 2 * 2 * 5
+    assert found["how"].startswith("import tf_cudnn_rnn")
 
 
 def test_nothing_recurrent(run, tmp_path):
@@ -477,7 +504,10 @@ def attribute(key: bytes, number: int, value: bytes) -> bytes:
     return field(5, field(1, key) + field(2, bytes([number << 3 | 2]) + varint(len(value)) + value))
 
 
-@pytest.mark.parametrize("op", [b"CudnnRNNV3", b"TfCudnnRnn>CudnnRNNV3", b"TfCudnnRnn>KerasRNN"])
+OWN_OPS = [b"TfCudnnRnn>CudnnRNNV3", b"TfCudnnRnn>CudnnRNNInt8", b"TfCudnnRnn>KerasRNN"]
+
+
+@pytest.mark.parametrize("op", [b"CudnnRNNV3", *OWN_OPS])
 @pytest.mark.parametrize("key", [b"rnn_mode", b"direction", b"input_mode"])
 @pytest.mark.parametrize("value", [b"\x1b[31mlstm", b"LSTM", b"", b"x" * 4000, b"a\nb"])
 def test_attributes_that_no_op_knows(run, tmp_path, op, key, value):

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <iostream>
 #include <set>
 #include <string>
 #include <vector>
@@ -61,6 +62,7 @@ struct Sizes {
   std::vector<int32_t> lengths = {};  // none: all are T
   bool has_crew = false;
   bool weights_are_prepared = false;
+  double flops_per_far_byte = 1;
 };
 
 struct Plans {
@@ -81,6 +83,7 @@ struct Plans {
     machine.num_threads = s.num_threads;
     machine.core_cache_bytes = core_cache_bytes;
     machine.has_crew = s.has_crew;
+    machine.flops_per_far_byte = s.flops_per_far_byte;
     EXPECT_TRUE(ForwardPlan::Create(call, /*has_reserve=*/true, machine,
                                     kernels, &forward)
                     .ok());
@@ -592,9 +595,10 @@ TEST(PlanTest, EveryRouteIsTaken) {
 // ---- How steps are shared ---------------------------------------------------
 
 int NumGroups(int64_t batch, int64_t H, const KernelShape& kernels,
-              int num_threads = 2) {
+              int num_threads = 2, double flops_per_far_byte = 1) {
   Sizes sizes{4, batch, 8, H};
   sizes.num_threads = num_threads;
+  sizes.flops_per_far_byte = flops_per_far_byte;
   return Plans(sizes, kernels).backward.chunks.front().num_rank_groups;
 }
 
@@ -629,6 +633,54 @@ TEST(NumRankGroupsTest, EachGroupHasRowsEnough) {
     const int64_t H = UnitsOf(c.bytes, c.kernels.operand_bytes);
     EXPECT_EQ(NumGroups(2 * c.min_rows - 1, H, c.kernels), 1);
     EXPECT_EQ(NumGroups(2 * c.min_rows, H, c.kernels), 2);
+  }
+}
+
+// Where the third level is slow, fewer rows than it takes to hide that had
+// better share what they read of R.
+TEST(NumRankGroupsTest, GroupsAreLargerWhereWeightsComeSlowly) {
+  const KernelShape floats = Vectors(ElementType::kFloat);
+  const int64_t far = UnitsOf(2 * kCoreCacheBytes, sizeof(float));
+  const int64_t near = UnitsOf(kCoreCacheBytes / 4, sizeof(float));
+  constexpr double kSlow = 14;
+  const auto min_rows =
+      static_cast<int64_t>(speed::kRowsOfGroupPerFarFlop * kSlow);
+  EXPECT_EQ(NumGroups(2 * min_rows - 1, far, floats, 2, kSlow), 1);
+  EXPECT_EQ(NumGroups(2 * min_rows, far, floats, 2, kSlow), 2);
+  EXPECT_GT(NumGroups(2 * min_rows - 1, far, floats, 2, 1), 2);
+  // R that stays in a core's cache does not come from there.
+  EXPECT_GT(NumGroups(2 * min_rows - 1, near, floats, 2, kSlow), 1);
+}
+
+TEST(MachineTest, IsMeasuredOnce) {
+  const Machine machine = Machine::Here(2);
+  std::cout << "flops_per_far_byte=" << machine.flops_per_far_byte << std::endl;
+  EXPECT_EQ(machine.num_threads, 2);
+  EXPECT_GT(machine.core_cache_bytes, 0);
+  EXPECT_GT(machine.flops_per_far_byte, 0);
+  EXPECT_EQ(machine.flops_per_far_byte, Machine::Here(3).flops_per_far_byte);
+  // Nobody shares anything with one thread.
+  EXPECT_EQ(Machine::Here(1).flops_per_far_byte, Machine().flops_per_far_byte);
+}
+
+TEST(MachineTest, TheVariableSetsFields) {
+  Machine machine;
+  EXPECT_EQ(ParseMachine("", &machine), "");
+  EXPECT_EQ(ParseMachine("flops_per_far_byte=13.5", &machine), "");
+  EXPECT_EQ(machine.flops_per_far_byte, 13.5);
+  EXPECT_EQ(machine.core_cache_bytes, 0);
+  EXPECT_EQ(
+      ParseMachine("core_cache_bytes=2097152,flops_per_far_byte=2", &machine),
+      "");
+  EXPECT_EQ(machine.core_cache_bytes, 2097152);
+  EXPECT_EQ(machine.flops_per_far_byte, 2);
+  for (const char* text :
+       {"x", "core_cache_bytes", "core_cache_bytes=", "core_cache_bytes=0",
+        "core_cache_bytes=1x", "core_cache_bytes=nan", "cores=2",
+        "flops_per_far_byte=1e99", "flops_per_far_byte=2;core_cache_bytes=3",
+        ",core_cache_bytes=3"}) {
+    EXPECT_NE(ParseMachine(text, &machine).find(text), std::string::npos)
+        << text;
   }
 }
 

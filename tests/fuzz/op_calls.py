@@ -20,17 +20,19 @@ import numpy as np
 
 from tests.ops import calls
 
-FORWARD = (*calls.FORWARD, calls.KERAS_RNN)
+FORWARD = (*calls.FORWARD, calls.KERAS_RNN, calls.INT8)
 BACKPROP = (*calls.BACKPROP, calls.KERAS_RNN_BACKPROP)
 # Those that take a reserve_space.
 READERS = (*BACKPROP, calls.READ_RESERVE)
-WITH_LENGTHS = (*calls.V3, *calls.BACKPROP_V3, calls.KERAS_RNN, *READERS[-2:])
+WITH_LENGTHS = (*calls.V3, *calls.BACKPROP_V3, calls.KERAS_RNN, calls.INT8, *READERS[-2:])
 # Those that take one layer's weights as Keras keeps them.
 WITH_KERAS_WEIGHTS = (calls.KERAS_RNN, calls.KERAS_RNN_BACKPROP, calls.KERAS_TO_PARAMS)
 OPS = (
     *(*FORWARD, *READERS, *calls.PARAMS_SIZE, *calls.TO_CANONICAL, *calls.TO_PARAMS),
     *(calls.KERAS_TO_PARAMS, calls.KERAS_TO_PARAMS_BACKPROP),
 )
+# What CudnnRNNInt8 has in the place of params.
+INT8_WEIGHTS = ("weights", "scales", "biases")
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 SCALARS = ("num_layers", "num_units", "input_size")
 CELL_STATES = ("input_c", "output_c", "output_c_backprop")
@@ -104,7 +106,10 @@ def inputs_of(op: str) -> tuple[str, ...]:
     if op == calls.KERAS_TO_PARAMS_BACKPROP:
         return ("params_backprop", "num_units")
     names = ["input", "input_h", "input_c"]
-    names += weights if op in WITH_KERAS_WEIGHTS else ["params"]
+    if op in WITH_KERAS_WEIGHTS:
+        names += weights
+    else:
+        names += INT8_WEIGHTS if op == calls.INT8 else ["params"]
     if op in WITH_LENGTHS:
         names.append("sequence_lengths")
     if op in BACKPROP:
@@ -121,6 +126,8 @@ def inputs_of(op: str) -> tuple[str, ...]:
 
 def attributes_of(op: str) -> tuple[str, ...]:
     """The names of the op's attributes in a graph."""
+    if op == calls.INT8:
+        return ("rnn_mode", "input_mode", "direction", "num_proj", "time_major")
     names = ["T", "rnn_mode"]
     names += ["num_biases"] if op in calls.KERAS else ["input_mode", "direction", "dropout"]
     if not is_own(op):
@@ -142,12 +149,24 @@ def attributes_of(op: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-INTEGERS = {
+_INTEGERS = {
     **dict.fromkeys(SCALARS, "int32"),
     "sequence_lengths": "int32",
     "rng_seed": "int64",
     "host_reserved": "int8",
 }
+
+
+def type_of(op: str, name: str) -> str | None:
+    """The type that an input must have; None if the op takes several."""
+    if op == calls.INT8:
+        return {"sequence_lengths": "int32", "weights": "int8"}.get(name, "float32")
+    return _INTEGERS.get(name)
+
+
+def is_list(op: str, name: str) -> bool:
+    """Whether an input is a list of tensors."""
+    return name in ("weights", "biases") and op != calls.INT8
 
 
 def tensors_by_input(call: dict) -> dict | None:
@@ -158,7 +177,7 @@ def tensors_by_input(call: dict) -> dict | None:
     order = list(call["order"])
     result = {}
     for name in inputs_of(call["op"]):
-        if name in ("weights", "biases"):
+        if is_list(call["op"], name):
             count = count_of(call, name)
             if count is None or len(order) < count:
                 return None
@@ -211,6 +230,15 @@ def params_size(rnn_mode: str, L: int, D: int, I: int, H: int, P: int, skips: bo
     first = gates * H * (0 if skips else I) + gates * H * P + projection
     upper = gates * H * D * P + gates * H * P + projection
     return D * (first + (L - 1) * upper + L * 2 * gates * H)
+
+
+def int8_sizes(rnn_mode: str, L: int, D: int, I: int, H: int, P: int, skips: bool) -> dict:
+    """The numbers of elements of INT8_WEIGHTS, of any size."""
+    gates = MODES[rnn_mode]
+    biases = 2 * gates * H * L * D
+    rows = gates * H * (2 * L - skips) + (P * L if P != H else 0)
+    weights = params_size(rnn_mode, L, D, I, H, P, skips) - biases
+    return {"weights": weights, "scales": D * rows, "biases": biases}
 
 
 def skips_input(input_mode: str, I: int, H: int) -> bool:

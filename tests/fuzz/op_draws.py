@@ -87,6 +87,8 @@ def _change_values(draw, call: dict) -> None:
     if "values" not in tensor:
         if "from" not in tensor:
             fills = ["zeros", "nan", "inf", "huge", "bits"]
+            if tensor.get("fill") in ("positive", *op_rules.WRONG_SCALES):
+                fills[-1] = "negative"  # bits may be right or wrong
             tensor["fill"] = draw(st.sampled_from(fills))
     elif tensor["values"] and tensor["dtype"] != "float32":
         place = draw(st.integers(0, len(tensor["values"]) - 1))
@@ -107,7 +109,7 @@ def _change_sizes(draw, call: dict) -> None:
 
 def _change_attribute(draw, call: dict) -> None:
     names = set(op_calls.attributes_of(call["op"]))
-    if call["op"] not in (*calls.KERAS, calls.READ_RESERVE):
+    if call["op"] not in (*calls.KERAS, calls.READ_RESERVE, calls.INT8):
         names |= {"seed", "seed2"}
     has_type = call["op"] in calls.PARAMS_SIZE
     if not has_type:
@@ -240,7 +242,8 @@ def _into_graph(draw, call: dict) -> None:
         for tensor in op_calls.flatten(call["tensors"]).values()
         if "values" not in tensor
     ]
-    attributes.setdefault("T", floats[0] if floats else "float32")
+    if "T" in op_calls.attributes_of(op):
+        attributes.setdefault("T", floats[0] if floats else "float32")
     if op_calls.is_own(op) and draw(st.integers(0, 9)):
         for name in ("seed", "seed2"):
             attributes.pop(name, None)
@@ -267,9 +270,9 @@ def _into_graph(draw, call: dict) -> None:
         del order[draw(st.integers(0, len(order) - 1))]
     elif kind == "repeat":
         order.insert(draw(st.integers(0, len(order))), draw(st.sampled_from(order)))
-    elif kind == "attribute":
+    elif kind == "attribute" and attributes:
         attributes.pop(draw(st.sampled_from(list(attributes))))
-    elif kind == "type":
+    elif kind == "type" and attributes:
         name = draw(st.sampled_from(list(attributes)))
         values = ["lstm", 1, True, 0.5]
         attributes[name] = draw(

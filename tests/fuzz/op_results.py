@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tests.fuzz import keras_weights, op_calls, op_rules, op_runs, op_values
+from tests.fuzz import keras_weights, op_calls, op_rules, op_values
 from tests.ops import calls
-from tests.python import running
-from tests.reference import cases, judge
+from tests.python import running, running_int8
+from tests.reference import cases, int8, judge
 
 # What malloc fills memory with if MALLOC_PERTURB_ is 1, as ops.py has it. Far from all results.
 _MARK = 0xFE
@@ -20,7 +20,7 @@ class Finding(Exception):
 
 
 def _key(call: dict, arrays: dict) -> int | None:
-    if not op_calls.attribute(call, "is_training"):
+    if call["op"] == calls.INT8 or not op_calls.attribute(call, "is_training"):
         return None
     if "rng_seed" in arrays:
         return judge.own_key(arrays["rng_seed"])
@@ -79,6 +79,9 @@ def _check_call(call: dict, arrays: dict, outputs: dict) -> None:
         expected = running.judged(case)["dparams"].astype(dtype)
         outputs = {**outputs, "params_backprop": _gradients_in_place(call, expected, outputs)}
     actual = {names[name]: outputs[name] for name in names}
+    if call["op"] == calls.INT8:
+        running_int8.assert_judged(actual, case, "this call")
+        return
     key = _key(forward, op_values.arrays_of(forward, is_valid=True))
     # Gradients of a few elements may be what larger terms leave of each other. Those are as
     # large as what came in; padding may be anything.
@@ -88,6 +91,9 @@ def _check_call(call: dict, arrays: dict, outputs: dict) -> None:
 
 
 def _params(call: dict, tensors: dict) -> np.ndarray:
+    if call["op"] == calls.INT8:
+        weights = int8.Int8(*(tensors[name] for name in op_calls.INT8_WEIGHTS))
+        return int8.params_of(op_values.config_of(call), weights)
     if call["op"] not in op_calls.WITH_KERAS_WEIGHTS:
         return tensors["params"]
     names = ("kernel", "recurrent_kernel", "biases")
@@ -106,7 +112,7 @@ def _gradients_in_place(call: dict, expected: np.ndarray, outputs: dict) -> np.n
 
 
 def _check_other_outputs(call: dict, outputs: dict) -> None:
-    if op_runs.wanted(call) == 3:
+    if "reserve_space" not in outputs:
         return
     is_training = op_calls.attribute(call, "is_training")
     reserve = outputs["reserve_space"]

@@ -17,8 +17,8 @@ from tests.fuzz.op_calls import (
     FLOATS,
     FORWARD,
     INPUT_MODES,
+    INT8_WEIGHTS,
     INT32,
-    INTEGERS,
     LONGEST,
     MODES,
     MOST_ELEMENTS,
@@ -33,15 +33,21 @@ from tests.fuzz.op_calls import (
     count_of,
     dropout_of,
     flatten,
+    int8_sizes,
     is_own,
     params_size,
     skips_input,
     tensors_by_input,
+    type_of,
 )
 from tests.ops import calls
 
 # What is added to which element of reserve_space to say that states are [L*D, B, .].
 STATES_OUTER_MAJOR = (2, 4)
+# How `scales` are filled to be wrong.
+WRONG_SCALES = ("nan", "inf", "negative")
+# Elements of a row of weights in int8.
+MOST_OF_A_ROW = 2**17
 
 
 def broken_rules(call: dict) -> list[Broken]:
@@ -141,10 +147,10 @@ def _type_rules(call: dict, tensors: dict) -> list[Broken]:
     own_type = call["attributes"].get("T") if call["mode"] == "graph" else None
     for name, tensor in tensors.items():
         for each in tensor if isinstance(tensor, list) else [tensor]:
-            if name in INTEGERS:
-                if each["dtype"] != INTEGERS[name]:
+            if required := type_of(call["op"], name):
+                if each["dtype"] != required:
                     errors = ("ValueError", "TypeError")
-                    broken.append(Broken(f"{name} has type {INTEGERS[name]}", (), errors))
+                    broken.append(Broken(f"{name} has type {required}", (), errors))
             elif own_type is not None and each["dtype"] != own_type:
                 broken.append(Broken(f"{name} has type T", ()))
             else:
@@ -217,7 +223,13 @@ def _call_rules(call: dict, tensors: dict) -> tuple[list[Broken], Sizes | None]:
             # A length out of range is told by its place.
             broken.append(Broken("lengths are in [0, T]", ("sequence_lengths[",), (), False))
     has_keras_weights = call["op"] in WITH_KERAS_WEIGHTS
-    if not has_keras_weights:
+    if call["op"] == calls.INT8:
+        for name in INT8_WEIGHTS:
+            rank(name, 1, f"{name} must have shape [")
+        if tensors["scales"].get("fill") in WRONG_SCALES and math.prod(shapes["scales"]) > 0:
+            text = "scales must be finite and not negative"
+            broken.append(Broken("scales are finite and not negative", (text,), (), False))
+    elif not has_keras_weights:
         rank("params", 1, "RNN params must be a 1-D vector.")
     if "rng_seed" in shapes and list(shapes["rng_seed"]) != [2]:
         broken.append(Broken("rng_seed has shape [2]", ("rng_seed must have shape [2]",)))
@@ -236,6 +248,8 @@ def _call_rules(call: dict, tensors: dict) -> tuple[list[Broken], Sizes | None]:
     sizes = Sizes(L // D, D, I, H, P, T, B)
     input_mode = attribute(call, "input_mode")
     broken += _network_rules(attribute(call, "rnn_mode"), input_mode, sizes, shapes.get("params"))
+    if call["op"] == calls.INT8:
+        broken += _int8_rules(call, shapes, sizes)
     if has_keras_weights:
         broken += keras_rules.rows_rules(tensors, sizes)
     return broken, sizes
@@ -251,6 +265,20 @@ def _network_rules(rnn_mode: str, input_mode: str, sizes: Sizes, params) -> list
     if params is not None and list(params) != [size]:
         return [Broken("params has N elements", ("Mismatching RNN parameter size.",))]
     return []
+
+
+def _int8_rules(call: dict, shapes: dict, sizes: Sizes) -> list[Broken]:
+    L, D, I, H, P = sizes[:5]
+    if max(I, H, D * P if L > 1 else 0) > MOST_OF_A_ROW:
+        text = f"int8 weights can have rows of at most {MOST_OF_A_ROW} elements"
+        return [Broken("rows are short enough for int8", (text,))]
+    skips = skips_input(attribute(call, "input_mode"), I, H)
+    required = int8_sizes(attribute(call, "rnn_mode"), L, D, I, H, P, skips)
+    return [
+        Broken(f"{name} has its size", (f"{name} must have shape [",))
+        for name, size in required.items()
+        if list(shapes[name]) != [size]
+    ]
 
 
 def _backprop_rules(call: dict, tensors: dict, sizes: Sizes) -> list[Broken]:
@@ -340,7 +368,7 @@ def is_judged(call: dict) -> bool:
     fills = {tensor.get("fill", "normal") for tensor in flatten(tensors).values()}
     if call["op"] not in (*FORWARD, *BACKPROP):
         return True  # nothing is computed of values
-    if not fills <= {"normal", "zeros"} or sizes_of(call).T > LONGEST:
+    if not fills <= {"normal", "zeros", "positive"} or sizes_of(call).T > LONGEST:
         return False
     if call["op"] in FORWARD:
         return True

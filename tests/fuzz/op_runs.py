@@ -23,6 +23,8 @@ class Refused(Exception):
 def _output_names(call: dict) -> list[str]:
     op = call["op"]
     if op in op_calls.FORWARD:
+        if op == calls.INT8:
+            return list(_FORWARD_OUTPUTS[:3])
         has_host_reserved = op not in ("CudnnRNN", calls.KERAS_RNN)
         return list(_FORWARD_OUTPUTS[: 4 + has_host_reserved])
     if op in calls.BACKPROP:

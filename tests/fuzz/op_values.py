@@ -20,12 +20,18 @@ def _values(call: dict, name: str, tensor: dict, params_of: judge.Config | None)
     if "values" in tensor:
         return np.array(tensor["values"], dtype).reshape(shape)
     fill = tensor.get("fill", "normal")
+    if dtype == np.int8 and fill != "zeros":
+        fill = "bits"
     rng = np.random.default_rng([call["seed"], zlib.crc32(name.encode())])
     if fill == "bits":
         size = int(np.prod(shape)) * dtype.itemsize
         return np.frombuffer(rng.bytes(size), dtype).reshape(shape)
+    if fill == "positive":
+        # Weights in int8, times such a scale, are as small as those of random_params().
+        return rng.uniform(0.5 / 460, 1.5 / 460, shape).astype(dtype)
     if fill != "normal":
-        value = {"zeros": 0, "nan": np.nan, "inf": np.inf, "huge": 1e38}[fill]
+        fills = {"zeros": 0, "nan": np.nan, "inf": np.inf, "huge": 1e38, "negative": -1}
+        value = fills[fill]
         with np.errstate(over="ignore"):
             return np.full(shape, value).astype(dtype)
     if name == "params" and params_of is not None:

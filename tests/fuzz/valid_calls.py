@@ -108,8 +108,9 @@ def _forward_call(draw, op: str, network: dict, dtype: str, seed: int) -> dict:
         "input": real(dtype, *_ordered(network, sizes.T, sizes.I)),
         **_states(network, dtype),
         **(_keras_weights(draw, network, dtype) if op in calls.KERAS else {}),
+        **(_int8_weights(network) if op == calls.INT8 else {}),
     }
-    if op not in calls.KERAS:
+    if op not in (*calls.KERAS, calls.INT8):
         tensors["params"] = real(dtype, _size(network))
     if network["rnn_mode"] != "lstm":
         shape = draw(st.sampled_from([[], [], [0], [2, 3], tensors["input_h"]["shape"]]))
@@ -122,7 +123,7 @@ def _forward_call(draw, op: str, network: dict, dtype: str, seed: int) -> dict:
     if "rng_seed" in op_calls.inputs_of(op):
         values = [draw(st.integers(-(2**63), 2**63 - 1)) for _ in range(2)]
         tensors["rng_seed"] = _numbers("int64", [2], values)
-    if draw(st.booleans()):
+    if op != calls.INT8 and draw(st.booleans()):
         attributes["is_training"] = draw(st.booleans())
     return _eager(op, attributes, tensors, seed)
 
@@ -182,6 +183,18 @@ def _read_reserve_call(draw, network: dict, dtype: str, seed: int) -> dict:
     }
 
 
+def _int8_weights(network: dict) -> dict:
+    L, D, I, H, P = network["sizes"][:5]
+    skips = op_calls.skips_input(network["input_mode"], I, H)
+    sizes = op_calls.int8_sizes(network["rnn_mode"], L, D, I, H, P, skips)
+    return {
+        "weights": real("int8", sizes["weights"]),
+        "scales": {**real("float32", sizes["scales"]), "fill": "positive"},
+        # As scales: a graph may have either in the place of the other.
+        "biases": {**real("float32", sizes["biases"]), "fill": "positive"},
+    }
+
+
 def _keras_weights(draw, network: dict, dtype: str) -> dict:
     I, H = network["sizes"].I, network["sizes"].H
     columns = op_calls.MODES[network["rnn_mode"]] * H
@@ -236,6 +249,8 @@ def _params_call(draw, op: str, network: dict, dtype: str, seed: int) -> dict:
 def valid_call(draw, op: str, dtype: str, seed: int) -> dict:
     """A valid eager call of `op`."""
     network = _network(draw, op)
+    if op == calls.INT8:
+        dtype = "float32"
     if op in op_calls.FORWARD:
         return _forward_call(draw, op, network, dtype, seed)
     if op in op_calls.BACKPROP:

@@ -141,6 +141,8 @@ def _write_runtime() -> None:
         "gru": _canonical("gru", 2, np.float16, direction="bidirectional"),
     }.items():
         runtime.Network(canonical).save(_path(f"runtime/{name}.safetensors"))
+        int8 = weights.quantize(canonical)
+        runtime.Network(int8).save(_path(f"runtime_int8/{name}.safetensors"))
 
 
 def main() -> None:

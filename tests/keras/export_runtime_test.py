@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tf_cudnn_rnn.keras
-from tf_cudnn_rnn import runtime
+from tf_cudnn_rnn import runtime, weights
 
 B, T, I, H = 3, 6, 4, 5
 LIBRARIES = {"stock": keras.layers, "drop-in": tf_cudnn_rnn.keras}
@@ -91,6 +91,50 @@ def test_a_network_of_our_own(dtype, tmp_path):
     network = _exported(layer, tmp_path)
     assert network.dtype.name == dtype
     np.testing.assert_array_equal(network(x)[0], np.asarray(layer(x, training=False)))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "SimpleRNN"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_int8(name, library, dtype, tmp_path):
+    layer = keras.layers.Bidirectional(
+        getattr(LIBRARIES[library], name)(H, return_sequences=True, dtype=dtype), dtype=dtype
+    )
+    model = keras.Sequential([keras.Input([T, I], dtype=dtype), layer, keras.layers.Dense(1)])
+    _with_random_weights(layer)
+    path = tmp_path / "int8.safetensors"
+    tf_cudnn_rnn.keras.export_runtime(model, path, int8=True)
+    network = runtime.Network.load(path)
+    assert network.has_int8_weights and network.dtype == np.float32
+    rnn_mode = {"LSTM": "lstm", "GRU": "gru", "SimpleRNN": "rnn_tanh"}[name]
+    exact = weights.from_keras(layer.get_weights(), rnn_mode, direction="bidirectional")
+    np.testing.assert_array_equal(
+        weights.load(path).params, weights.quantize(exact).dequantized().params
+    )
+    expected = np.asarray(layer(_x(dtype)))
+    error = np.abs(network(_x())[0] - expected).max()
+    assert 1e-5 < error < 0.02 < 0.1 < np.abs(expected).max()
+
+
+def test_int8_of_a_network_of_our_own(tmp_path):
+    layer = tf_cudnn_rnn.keras.CudnnRNN(H, 2, "lstm", num_proj=3, return_sequences=True)
+    x = _x()
+    expected = np.asarray(layer(x))
+    tf_cudnn_rnn.keras.export_runtime(layer, tmp_path / "int8.safetensors", int8=True)
+    network = runtime.Network.load(tmp_path / "int8.safetensors")
+    assert network.has_int8_weights and network.layout.num_proj == 3
+    np.testing.assert_allclose(network(x)[0], expected, rtol=0, atol=0.02)
+
+
+def test_int8_of_what_is_not_finite(tmp_path):
+    layer = keras.layers.GRU(H)
+    layer(_x())
+    kernel, *others = layer.get_weights()
+    kernel[1, 2] = np.nan
+    layer.set_weights([kernel, *others])
+    with pytest.raises(ValueError, match="layer_0/forward/update/input_kernel has nan"):
+        tf_cudnn_rnn.keras.export_runtime(layer, tmp_path / "int8.safetensors", int8=True)
+    assert not (tmp_path / "int8.safetensors").exists()
 
 
 def _built(layer):

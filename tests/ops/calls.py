@@ -28,6 +28,7 @@ KERAS_RNN, KERAS_RNN_BACKPROP = OWN + "KerasRNN", OWN + "KerasRNNBackprop"
 KERAS_TO_PARAMS, KERAS_TO_PARAMS_BACKPROP = OWN + "KerasToParams", OWN + "KerasToParamsBackprop"
 KERAS = (KERAS_RNN, KERAS_RNN_BACKPROP, KERAS_TO_PARAMS, KERAS_TO_PARAMS_BACKPROP)
 READ_RESERVE = OWN + "CudnnRNNReadReserve"
+INT8 = OWN + "CudnnRNNInt8"
 
 
 def zeros(*shape, dtype=np.float32) -> np.ndarray:
@@ -49,10 +50,11 @@ def forward_arguments(op: str, **changes) -> dict:
         "input_h": zeros(1, 3, 4),
         "input_c": zeros(1, 3, 4),
     }
-    arguments |= keras_weights() if op == KERAS_RNN else {"params": zeros(176)}
-    if op in (*V3, KERAS_RNN):
+    weights = {KERAS_RNN: keras_weights, INT8: int8_weights}
+    arguments |= weights[op]() if op in weights else {"params": zeros(176)}
+    if op in (*V3, *weights):
         arguments["sequence_lengths"] = np.array([4, 2, 1], np.int32)
-    if op.startswith(OWN) and op != KERAS_RNN:
+    if op.startswith(OWN) and op not in weights:
         arguments["rng_seed"] = np.array([1, 2], np.int64)
     return arguments | changes
 
@@ -84,6 +86,10 @@ def read_reserve_arguments(**changes) -> dict:
 
 def keras_weights() -> dict:
     return {"kernel": zeros(5, 16), "recurrent_kernel": zeros(4, 16), "biases": [zeros(16)]}
+
+
+def int8_weights() -> dict:
+    return {"weights": zeros(144, dtype=np.int8), "scales": zeros(32), "biases": zeros(32)}
 
 
 def keras_to_params_arguments(op: str, **changes) -> dict:
@@ -119,7 +125,7 @@ def size_arguments(op: str, **changes) -> dict:
 
 def arguments(op: str, **changes) -> dict:
     """Valid arguments of `op`, except `changes`."""
-    if op in (*FORWARD, KERAS_RNN):
+    if op in (*FORWARD, KERAS_RNN, INT8):
         return forward_arguments(op, **changes)
     if op in (*BACKPROP, KERAS_RNN_BACKPROP):
         return backprop_arguments(op, **changes)

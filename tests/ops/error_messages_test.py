@@ -299,6 +299,99 @@ FORWARD_ONLY = [
 ]
 
 
+# What breaks these rules are weights, which are other tensors here, or dropout, which is none.
+_OTHERWISE_IN_INT8 = ("params", "dropout")
+INT8_NETWORK = "for rnn_mode = lstm, num_layers = 1, directions = 1, num_units = 4, input_size = "
+INT8_SHAPES = (
+    "; tf_cudnn_rnn.weights.quantize returns weights, scales and biases that go together. (input "
+    "has shape [4,3,5], input_h [1,3,4])"
+)
+SCALES = "scales must be finite and not negative, got scales"
+PROJECTED = {"input_h": zeros(1, 3, 2), "num_proj": 2}
+
+
+def int8(*shape: int) -> np.ndarray:
+    return zeros(*shape, dtype=np.int8)
+
+
+def _scales(place: int, value: float) -> dict:
+    scales = zeros(32)
+    scales[place] = value
+    return {"scales": scales}
+
+
+def _int8_case(name: str, message: str, changes: dict) -> Case:
+    return Case(name, (calls.INT8,), message, changes)
+
+
+INT8 = [
+    *(
+        dataclasses.replace(case, ops=(calls.INT8,))
+        for case in FORWARD
+        if not case.name.startswith(_OTHERWISE_IN_INT8) or case.name == "params_overflow"
+    ),
+    *(
+        _int8_case(
+            f"{name}_rank",
+            f"{name} must have shape [{letter}], got {shape}; flatten it.",
+            {name: wrong},
+        )
+        for name, letter, shape, wrong in (
+            ("weights", "N", "[9,16]", int8(9, 16)),
+            ("scales", "M", "[]", zeros()),
+            ("biases", "K", "[8,4]", zeros(8, 4)),
+        )
+    ),
+    *(
+        _int8_case(
+            f"{name}_{what}",
+            f"{name} must have shape [{letter}] = [{size}] {INT8_NETWORK}5, got [{size + more}]"
+            f"{INT8_SHAPES}",
+            {name: zeros(size + more, dtype=dtype)},
+        )
+        for name, letter, size, dtype in (
+            ("weights", "N", 144, np.int8),
+            ("scales", "M", 32, np.float32),
+            ("biases", "K", 32, np.float32),
+        )
+        for what, more in (("too_few", -1), ("too_many", 1))
+    ),
+    _int8_case(
+        "weights_of_another_projection",
+        f"weights must have shape [N] = [120] {INT8_NETWORK}5, num_proj = 2, got [144];",
+        PROJECTED,
+    ),
+    _int8_case(
+        "scales_of_another_projection",
+        f"scales must have shape [M] = [34] {INT8_NETWORK}5, num_proj = 2, got [32];",
+        {"weights": int8(120), **PROJECTED},
+    ),
+    _int8_case(
+        "scales_of_linear_input",
+        f"scales must have shape [M] = [16] {INT8_NETWORK}4, skipped input, got [32];",
+        {"input": zeros(4, 3, 4), "weights": int8(64), "input_mode": "auto_select"},
+    ),
+    _int8_case(
+        "rows_too_long",
+        "int8 weights can have rows of at most 131072 elements, got 131073 ",
+        {
+            "input": zeros(4, 0, 2**17 + 1),
+            "input_h": zeros(1, 0, 4),
+            "input_c": zeros(1, 0, 4),
+            "sequence_lengths": int32(),
+        },
+    ),
+    _int8_case("scales_nan", f"{SCALES}[31] = nan", _scales(31, NAN)),
+    _int8_case("scales_below_zero", f"{SCALES}[3] = -", _scales(3, -1e-45)),
+    _int8_case("scales_infinite", f"{SCALES}[0] = inf", _scales(0, float("inf"))),
+    _int8_case(
+        "scales_negative",
+        f"{SCALES}[7] = -1e-09; that of a row is its largest magnitude, divided by 127.",
+        _scales(7, -1e-9),
+    ),
+]
+
+
 def _of_forward(name: str, required: str, letters: str) -> list[Case]:
     """The rules for a tensor that the forward op returned, or its gradient."""
     return [
@@ -530,6 +623,7 @@ CANONICAL = [
 
 TABLES = {
     "forward": FORWARD + FORWARD_ONLY,
+    "int8": INT8,
     "backprop": BACKPROP,
     "sizes": SIZES,
     "canonical": CANONICAL,
@@ -546,7 +640,7 @@ CALLS = [
 
 def _arguments(op: str, case: Case) -> dict:
     changes = dict(case.changes)
-    if op not in (*calls.V3, *calls.BACKPROP_V3):
+    if op not in (*calls.V3, *calls.BACKPROP_V3, calls.INT8):
         changes.pop("sequence_lengths", None)
     return calls.arguments(op, **changes)
 
@@ -568,7 +662,7 @@ def test_graph_that_runs(op, case):
     assert case.message in str(error.value)
 
 
-@pytest.mark.parametrize("op", calls.FORWARD + calls.BACKPROP)
+@pytest.mark.parametrize("op", (*calls.FORWARD, *calls.BACKPROP, calls.INT8))
 def test_unchanged_calls_are_valid(op):
     calls.function(op)(**calls.arguments(op))
     calls.run_in_graph(op, calls.arguments(op))
@@ -715,7 +809,7 @@ def test_batch_major_states_of_another_name(op, monkeypatch):
         ({"direction": "backward"}, "direction"),
     ],
 )
-@pytest.mark.parametrize("op", calls.FORWARD)
+@pytest.mark.parametrize("op", (*calls.FORWARD, calls.INT8))
 def test_attributes_of_unknown_value(op, attribute, message):
     with pytest.raises((tf.errors.InvalidArgumentError, ValueError), match=message):
         calls.function(op)(**calls.arguments(op, **attribute))

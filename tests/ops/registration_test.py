@@ -41,6 +41,9 @@ def test_there_are_eleven_built_in_ops_and_five_namesakes():
 @pytest.mark.parametrize("op", STATEFUL + STATELESS + OWN)
 def test_one_cpu_kernel_for_all_types(op):
     (kernel,) = _cpu_kernels(op)
+    if op == "TfCudnnRnn>CudnnRNNInt8":
+        assert not kernel.constraint  # its tensors are float
+        return
     (constraint,) = kernel.constraint
     assert constraint.name == "T"
     assert set(constraint.allowed_values.list.type) == {t.as_datatype_enum for t in TYPES}

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tests.ops import calls
 
 V3 = "own CudnnRNNV3"
+INT8 = calls.INT8
 BACKPROP = "own CudnnRNNBackpropV3"
 SIZE = "own CudnnRNNParamsSize"
 TO_CANONICAL = "own CudnnRNNParamsToCanonicalV2"
@@ -30,21 +31,26 @@ INPUTS = {
     "output_c_backprop": (tf.float32, [1, 3, 4]),
     "reserve_space": (tf.float32, [404]),
     "host_reserved": (tf.int8, []),
+    "weights": (tf.int8, [144]),
+    "scales": (tf.float32, [32]),
+    "biases": (tf.float32, [32]),
 }
 V3_INPUTS = tuple(INPUTS)[:6]
-BACKPROP_INPUTS = (*tuple(INPUTS)[:5], *tuple(INPUTS)[6:])
+BACKPROP_INPUTS = (*tuple(INPUTS)[:5], *tuple(INPUTS)[6:-3])
+INT8_INPUTS = (*V3_INPUTS[:3], *tuple(INPUTS)[-3:], "sequence_lengths")
+NAMES = {V3: V3_INPUTS, BACKPROP: BACKPROP_INPUTS, INT8: INT8_INPUTS}
 UNKNOWN = {name: None for name in INPUTS}
 GRU = {"rnn_mode": "gru"}
+GRU_WEIGHTS = {"weights": [108], "scales": [24]}
 BIDIRECTIONAL = {"direction": "bidirectional"}
 BATCH_MAJOR = {"time_major": False}
 
 
 def _infer(op: str, shapes: dict, attributes: dict) -> list:
     """The static shapes of the outputs of `op`; lists stand for unknown dimensions."""
-    names = V3_INPUTS if op == V3 else BACKPROP_INPUTS
     with tf.Graph().as_default():
         tensors = {}
-        for name in names:
+        for name in NAMES[op]:
             dtype, shape = INPUTS[name]
             tensors[name] = tf.compat.v1.placeholder(dtype, shapes.get(name, shape))
         outputs = calls.function(op)(**tensors, **attributes)
@@ -243,6 +249,55 @@ def test_forward_errors(name):
     shapes, attributes, message = FORWARD_ERRORS[name]
     with pytest.raises(ValueError) as error:
         _infer(V3, shapes, attributes)
+    assert message in str(error.value)
+
+
+NO_WEIGHTS = {"weights": None, "scales": None, "biases": None}
+
+
+@pytest.mark.parametrize("name", FORWARD_OK)
+def test_int8_infers_what_forward_does(name):
+    shapes, attributes, expected = FORWARD_OK[name]
+    attributes = {key: value for key, value in attributes.items() if key != "is_training"}
+    assert _infer(INT8, {**shapes, **NO_WEIGHTS}, attributes) == expected[:3]
+
+
+def test_int8_of_weights_that_fit():
+    assert _infer(INT8, {}, {}) == [[4, 3, 4], [1, 3, 4], [1, 3, 4]]
+    partly = {"weights": [None], "scales": None, "input": [None, 3, 5]}
+    assert _infer(INT8, partly, {}) == [[None, 3, 4], [1, 3, 4], [1, 3, 4]]
+
+
+@pytest.mark.parametrize("name", FORWARD_ERRORS)
+def test_int8_errors_are_those_of_forward(name):
+    shapes, attributes, message = FORWARD_ERRORS[name]
+    if not {"params_rank", "params_length", "dropout", "rng_seed"} & {name}:
+        with pytest.raises(ValueError) as error:
+            _infer(INT8, {**shapes, **NO_WEIGHTS}, attributes)
+        assert message in str(error.value)
+
+
+# name -> changed shapes, attributes, message
+INT8_ERRORS = {
+    "weights_rank": ({"weights": [9, None]}, {}, "weights must have shape [N], got [9,?];"),
+    "scales_rank": ({**UNKNOWN, "scales": []}, {}, "scales must have shape [M], got [];"),
+    "biases_rank": ({"biases": [8, 4]}, {}, "biases must have shape [K], got [8,4]; flatten it."),
+    "weights_length": (
+        {"weights": [143]},
+        {},
+        "weights must have shape [N] = [144] for rnn_mode = lstm, num_layers = 1, directions = 1, "
+        "num_units = 4, input_size = 5, got [143];",
+    ),
+    "scales_length": ({"scales": [33], "weights": None}, {}, "[M] = [32] for rnn_mode = lstm,"),
+    "biases_length": ({"biases": [31], **GRU_WEIGHTS}, GRU, "[K] = [24] for rnn_mode = gru,"),
+}
+
+
+@pytest.mark.parametrize("name", INT8_ERRORS)
+def test_int8_errors(name):
+    shapes, attributes, message = INT8_ERRORS[name]
+    with pytest.raises(ValueError) as error:
+        _infer(INT8, shapes, attributes)
     assert message in str(error.value)
 
 

@@ -1,4 +1,4 @@
-"""TF_CUDNN_RNN_LOG: what a call decided and how long it took, on stderr."""
+"""Variables: TF_CUDNN_RNN_LOG, what a call decided and how long it took; TF_CUDNN_RNN_MACHINE."""
 
 import re
 
@@ -75,3 +75,16 @@ def test_another_word_is_refused(monkeypatch):
         'The environment variable TF_CUDNN_RNN_LOG must be "plan", "calls" or "plan,calls", got '
         '"plans"; unset it for no log.' in error.value.message
     )
+
+
+def test_a_wrong_machine_is_refused():
+    code = (
+        "import tensorflow as tf\n"
+        "from tests.ops import calls\n"
+        "try:\n"
+        "  calls.function('CudnnRNNV3')(**calls.arguments('CudnnRNNV3'))\n"
+        "except tf.errors.InvalidArgumentError as error:\n"
+        "  print(error.message)\n"
+    )
+    said = subprocesses.run_code(code, {"TF_CUDNN_RNN_MACHINE": "cores=2"}, prepared=True)
+    assert 'TF_CUDNN_RNN_MACHINE must be "core_cache_bytes=NUMBER' in said

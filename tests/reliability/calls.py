@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from tests.python import running
+from tests.python import running, running_int8
 from tests.reference import judge
 from tf_cudnn_rnn import keras
 
@@ -33,12 +33,12 @@ _CASES = {
     "bfloat16": (Config("lstm", 1, 128, 64), 16, 24, "bfloat16", True),
     "alone": (Config("gru", 1, 7, 5), 6, 3, "float", True),
 }
-NAMES = (*_CASES, "builtin", "layer")
+NAMES = (*_CASES, "builtin", "layer", "int8")
 
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A forward and backward pass with inputs of its own."""
+    """A forward and backward pass, or inference, with inputs of its own."""
 
     name: str
     compute: Callable[..., list[tf.Tensor]]  # traced or run eagerly
@@ -53,6 +53,8 @@ def make(name: str) -> Call:
     """Makes the call of NAMES, with the same numbers in every process."""
     if name == "layer":
         return _layer_call()
+    if name == "int8":
+        return _int8_call()
     if name == "builtin":
         return _op_call(name, running.V3, "groups")
     options = {"rng_seed": [3, 4]} if _CASES[name][0].dropout else {}
@@ -88,6 +90,17 @@ def _layer_call() -> Call:
         return [y, *tape.gradient(y, [x, *[weight.value for weight in layer.weights]])]
 
     return Call("layer", compute, (x,))
+
+
+def _int8_call() -> Call:
+    config = judge.Config("lstm", 2, 192, 64, "bidirectional", num_proj=96)
+    case = running_int8.random_case(3, config, 12, 9, ragged=True)
+    tensors = running_int8.tensors_of(case)
+
+    def compute(*values):
+        return list(running_int8.call(case, dict(zip(tensors, values, strict=True))))
+
+    return Call("int8", compute, tuple(tensors.values()))
 
 
 def bits(tensors) -> list[bytes]:

@@ -131,6 +131,19 @@ def _backward_of_keras(lengths, forward):
     )
 
 
+def _int8(lengths, scales=None):
+    states = tf.zeros([1, B, H])
+    return tf_cudnn_rnn.raw_ops.CudnnRNNInt8(
+        input=tf.ones([T, B, H]),
+        input_h=states,
+        input_c=states,
+        weights=tf.ones([8 * H * H], tf.int8),
+        scales=tf.ones([8 * H]) if scales is None else scales,
+        biases=tf.zeros([8 * H]),
+        sequence_lengths=lengths,
+    )
+
+
 def _masks(lengths, reserve_space):
     """Of what _forward() returned."""
     states = tf.zeros([2, B, H])
@@ -234,6 +247,28 @@ def _count_both_passes(seconds: float, forward, backward) -> None:
 def lent_lengths_of_a_reader(seconds: float) -> None:
     forward = _forward(tf.fill([B], T))
     _count_with_lent_lengths(seconds, lambda lengths: _masks(lengths, forward.reserve_space))
+
+
+def lent_lengths_beside_int8_weights(seconds: float) -> None:
+    _count_with_lent_lengths(seconds, _int8)
+
+
+def lent_scales(seconds: float) -> None:
+    """A call that was not refused has used what was checked."""
+    scales = np.full(8 * H, 0.1, np.float32)
+    lent = _lend(scales)
+    lengths = tf.fill([B], T)
+
+    def write():
+        for value in (np.nan, 0.2, np.inf, 0.3, -1, 0.1):
+            scales[-1] = value
+
+    def run():
+        output = _int8(lengths, lent).output
+        assert np.isfinite(output).all()
+
+    with _Writer(write):
+        _count(seconds, run, why="scales must be finite", until_both=True)
 
 
 def _count_with_lent_lengths(seconds: float, run) -> None:
@@ -357,7 +392,9 @@ _KINDS = {
     "a variable of other shapes": reference_variable_of_other_shapes,
     "lent lengths": lent_lengths,
     "lent lengths beside Keras' weights": lent_lengths_beside_keras_weights,
+    "lent lengths beside int8 weights": lent_lengths_beside_int8_weights,
     "lent lengths of a reader": lent_lengths_of_a_reader,
+    "lent scales": lent_scales,
     "a lent reserve": lent_reserve,
     "a lent reserve of a reader": lent_reserve_of_a_reader,
     "lent sizes": lent_sizes,

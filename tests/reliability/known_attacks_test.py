@@ -48,8 +48,8 @@ def test_cve_2021_41221_every_rank(op, name):
         assert_refused(op, f"RNN {name} must be a {right}-D vector", **{name: zeros(*[1] * rank)})
 
 
-@pytest.mark.parametrize("op", [calls.KERAS_RNN, calls.KERAS_RNN_BACKPROP])
-def test_cve_2021_41221_every_rank_beside_keras_weights(op):
+@pytest.mark.parametrize("op", [calls.KERAS_RNN, calls.KERAS_RNN_BACKPROP, calls.INT8])
+def test_cve_2021_41221_every_rank_beside_other_weights(op):
     for name in ("input", "input_h", "input_c"):
         for rank in (0, 1, 2, 4, 8):
             message = f"RNN {name} must be a 3-D vector"
@@ -90,7 +90,7 @@ def test_cve_2020_26270_an_input_of_no_length_ended_the_process(op):
     assert calls.function(op)(**calls.arguments(op, **nobody)).output.shape == (4, 0, 4)
 
 
-@pytest.mark.parametrize("op", (*calls.V3, calls.KERAS_RNN))
+@pytest.mark.parametrize("op", (*calls.V3, calls.KERAS_RNN, calls.INT8))
 def test_issues_33148_and_33069_and_43103_sequences_of_no_length(op):
     """cuDNN refused a batch if any sequence was empty."""
     for lengths in ([0, 0, 0], [4, 0, 1]):
@@ -158,6 +158,14 @@ def test_states_without_three_dimensions(op, shape):
     """The CHECK of Tensor::dim_size() ends the process: input_c's rank was not looked at."""
     assert_refused(op, "RNN input_c must be a 3-D vector", input_c=zeros(*shape))
     assert_refused(op, "RNN input_h must be a 3-D vector", input_h=zeros(*shape))
+
+
+@pytest.mark.parametrize("name", calls.int8_weights())
+def test_int8_weights_of_another_size(name):
+    right = calls.int8_weights()[name]
+    for size in (0, 1, 16, right.size - 1, right.size + 1, 1000):
+        wrong = np.zeros(size, right.dtype)
+        assert_refused(calls.INT8, rf"{name} must have shape \[.\] = \[", **{name: wrong})
 
 
 @pytest.mark.parametrize("op", calls.TO_PARAMS)
@@ -276,7 +284,7 @@ def test_types_whose_size_ended_the_process(op, T):
 @pytest.mark.parametrize(
     "dropout", [-1.0, -1e-45, -(2.0**-126), 1.0 + 2**-23, 1e39, -np.inf, np.inf, np.nan]
 )
-@pytest.mark.parametrize("op", [op for op in refusals.ALL if op not in calls.KERAS])
+@pytest.mark.parametrize("op", sorted({*refusals.ALL} - {*calls.KERAS, calls.INT8}))
 def test_dropout_out_of_range(op, dropout):
     graphs = dropout in (-1.0, -1e-45)
     assert_refused(op, r"dropout must be in \[0, 1\], got ", graphs, dropout=dropout)

@@ -1,5 +1,6 @@
 """What one call leaves in memory is in no output of another one."""
 
+import dataclasses
 import itertools
 import json
 
@@ -8,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.ops import calls
-from tests.python import running, subprocesses
+from tests.python import running, running_int8, subprocesses
 from tests.reference import judge
 from tests.reliability import refusals
 
@@ -46,6 +47,10 @@ def _all_outputs(dtype) -> dict:
         label = f"KerasRNN, {rnn_mode}, {time_major=}, {training=}"
         outputs = _of_keras_rnn(rnn_mode, time_major, training, dtype)
         found |= {f"{i} of {label}": value.numpy().tobytes() for i, value in enumerate(outputs)}
+    for rnn_mode, time_major in itertools.product(judge.RNN_MODES, (True, False)):
+        outputs = _of_int8(rnn_mode, time_major)
+        label = f"CudnnRNNInt8, {rnn_mode}, {time_major=}"
+        found |= {f"{name} of {label}": value.tobytes() for name, value in outputs.items()}
     for op in calls.FORWARD[:2]:
         arguments = calls.arguments(op)
         for is_training in (True, False):
@@ -56,6 +61,18 @@ def _all_outputs(dtype) -> dict:
         flat = tf.nest.flatten(calls.function(op)(**calls.arguments(op)))
         found |= {f"output {i} of {op}": value.numpy().tobytes() for i, value in enumerate(flat)}
     return found
+
+
+def _int8_case(rnn_mode: str, time_major: bool = True) -> running_int8.Int8Case:
+    """What padding holds is NaN."""
+    config = judge.Config(rnn_mode, 2, 7, 5, "bidirectional", time_major=time_major)
+    case = running.random_case(50, config, 6, 5, np.float32, ragged=True)
+    return running_int8.quantized(case.with_padding(np.nan))
+
+
+def _of_int8(rnn_mode: str, time_major: bool) -> dict:
+    """All outputs."""
+    return running_int8.forward(_int8_case(rnn_mode, time_major))
 
 
 def _keras_case(rnn_mode: str, time_major: bool, dtype):
@@ -173,3 +190,16 @@ def test_padding_of_the_caller_is_in_no_output_of_keras_rnn(rnn_mode):
     for name, value in outputs._asdict().items():
         assert not (value.numpy() == secret).any(), name
         assert value.numpy().tobytes() == getattr(without, name).numpy().tobytes(), name
+
+
+@pytest.mark.parametrize("rnn_mode", judge.RNN_MODES)
+def test_padding_of_the_caller_is_in_no_output_of_int8_weights(rnn_mode):
+    secret = np.float32(54321.987)
+    case = _int8_case(rnn_mode)
+    filled, without = (
+        dataclasses.replace(case, case=case.case.with_padding(value)) for value in (secret, 0.0)
+    )
+    expected = running_int8.forward(without)
+    for name, value in running_int8.forward(filled).items():
+        assert not (value == secret).any(), name
+        assert value.tobytes() == expected[name].tobytes(), name

@@ -87,6 +87,22 @@ class _Rnn:
         )
 
 
+def _int8(T: int, B: int, I: int, H: int, num_proj: int = 0):
+    """Inference with weights in int8."""
+    P = num_proj or H
+    inputs = {
+        "input": tf.zeros([T, B, I]),
+        "input_h": tf.zeros([1, B, P]),
+        "input_c": tf.zeros([1, B, H]),
+        "weights": tf.zeros([4 * H * (I + P) + num_proj * H], tf.int8),
+        "scales": tf.zeros([8 * H + num_proj]),
+        "biases": tf.zeros([8 * H]),
+        "sequence_lengths": tf.fill([B], T),
+        "num_proj": num_proj,
+    }
+    return lambda: tf_cudnn_rnn.raw_ops.CudnnRNNInt8(**inputs)
+
+
 def _calls(rows: int) -> dict:
     """Calls by name; the largest tables have so many rows."""
     own, built_in = tf_cudnn_rnn.raw_ops, tf.raw_ops
@@ -106,6 +122,9 @@ def _calls(rows: int) -> dict:
         "a team": _Rnn(own, 20, 32, 256, 256).infer,
         "a team, backward": _Rnn(built_in, 20, 32, 256, 256).backward,
         "layers": _Rnn(own, 4, 16, 16, 16, layers=64, direction="bidirectional").train,
+        "int8, a large batch": _int8(1, rows // 4, 1, 1),
+        "int8, a team": _int8(20, 32, 256, 256),
+        "int8, scales": _int8(1, 1, 1, min(rows, 1 << 17), num_proj=1),
         "a layer": lambda: layer(batch),
         "params": lambda: tf_cudnn_rnn.params_to_canonical(params, "lstm", 1, 128, 128),
         "matrices": lambda: tf_cudnn_rnn.canonical_to_params(matrices, "lstm", 1, 128, 128),
@@ -143,9 +162,9 @@ def test_little_memory():
     # comes to its end where depends on the instruction set, and on what the process has left over.
     places = {place for text in outcomes.values() for place in ast.literal_eval(text)}
     assert places == {*_REFUSALS, "done"}, printed
-    for name in ("a large batch", "many steps"):
+    for name in ("a large batch", "many steps", "int8, a large batch", "int8, scales"):
         assert all(place in outcomes[name] for place in ("tables", "done")), printed
-    for name in ("a large batch", "a team"):
+    for name in ("a large batch", "a team", "int8, a large batch", "int8, a team"):
         assert all(place in outcomes[name] for place in ("scratch", "done")), printed
 
 

@@ -6,6 +6,7 @@ import pathlib
 import re
 import time
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -73,14 +74,16 @@ def test_no_params_for_shapes_that_overflow(op):
             D = 1 + bidirectional
             states = {name: zeros(D, 0, H) for name in ("input_h", "input_c")}
             changes = {"input": zeros(4, 0, I), **states}
-            if op != calls.KERAS_RNN:
+            if op == calls.INT8:
+                changes["weights"] = zeros(0, dtype=np.int8)
+            elif op != calls.KERAS_RNN:
                 changes["params"] = zeros(0)
             if bidirectional:
                 changes |= BIDIRECTIONAL
             if op in refusals.WITH_LENGTHS:
                 changes["sequence_lengths"] = int32()
             message = "the size of params overflows|Mismatching RNN parameter size"
-            message += "|kernel must have I = "
+            message += "|kernel must have I = |weights must have shape|rows of at most 131072"
             with pytest.raises(INVALID, match=message):
                 calls.function(op)(**calls.arguments(op, **changes))
 
@@ -144,6 +147,8 @@ def print_memory_of_absurd_calls() -> None:
 
 
 def _wrong(op: str) -> dict:
+    if op == calls.INT8:
+        return {"scales": zeros(1)}
     if op not in calls.KERAS:
         return {"dropout": 2.0}
     return {"num_units": -1} if op == calls.KERAS_TO_PARAMS_BACKPROP else {"kernel": zeros(1)}

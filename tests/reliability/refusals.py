@@ -12,9 +12,9 @@ _INVALID_IN_A_GRAPH = (INVALID, ValueError)
 MOST = 2**31 - 1
 
 # Those that take a sequence, and those of them that take a reserve_space.
-FORWARD = (*calls.FORWARD, calls.KERAS_RNN)
+FORWARD = (*calls.FORWARD, calls.KERAS_RNN, calls.INT8)
 READERS = (*calls.BACKPROP, calls.KERAS_RNN_BACKPROP, calls.READ_RESERVE)
-WITH_LENGTHS = (*calls.V3, *calls.BACKPROP_V3, calls.KERAS_RNN, *READERS[-2:])
+WITH_LENGTHS = (*calls.V3, *calls.BACKPROP_V3, calls.KERAS_RNN, calls.INT8, *READERS[-2:])
 WITH_KERAS_WEIGHTS = (calls.KERAS_RNN, calls.KERAS_RNN_BACKPROP, calls.KERAS_TO_PARAMS)
 WITH_PARAMS = (*calls.FORWARD, *calls.BACKPROP, calls.READ_RESERVE)
 # Those that take the sizes of a network, and those on one layer's weights as Keras keeps them.

@@ -9,7 +9,7 @@ import functools
 import numpy as np
 
 import tf_cudnn_rnn
-from tf_cudnn_rnn import raw_ops, weights
+from tf_cudnn_rnn import raw_ops, runtime, weights
 from tf_cudnn_rnn.keras import GRU, LSTM, CudnnLSTM, CudnnRNN, accelerate, export, export_as
 
 # What is right.
@@ -36,6 +36,7 @@ loaded = weights.load("model.keras", layer=["a", "b"], rnn_mode="rnn_tanh")
 vector_file = weights.load("a.npz", format="mxnet", num_layers=2, forget_bias=None)
 small: weights.Int8Weights = weights.quantize(loaded)
 rounded: np.ndarray = weights.quantize(vector, layout).dequantized().params
+is_small: bool = runtime.Network(small, num_threads=2).has_int8_weights
 node = weights.OnnxNode("LSTM", {"hidden_size": 32}, np.zeros(1), np.zeros(1))
 nodes = weights.from_onnx(node), weights.from_onnx([node])
 read = functools.partial(weights.from_keras, rnn_mode="lstm")
@@ -45,6 +46,9 @@ y, h, c, *_ = raw_ops.CudnnRNNV3(input=0, input_h=0, input_c=0, params=0, sequen
 reserve_space = raw_ops.KerasRNN(
     input=0, input_h=0, input_c=0, kernel=0, recurrent_kernel=0, sequence_lengths=[1]
 ).reserve_space
+y_of_int8 = raw_ops.CudnnRNNInt8(
+    input=0, input_h=0, input_c=0, weights=[1], scales=[1], biases=[1], sequence_lengths=[1]
+).output
 
 layers = [
     LSTM(32, "tanh", return_sequences=True, use_fused=True),
@@ -70,6 +74,7 @@ tf_cudnn_rnn.params_size("lstm", 2, 32, 16, direction="both")  # type: ignore[ar
 weights.to_keras(named)  # type: ignore[arg-type]
 weights.from_cudnn(vector, "lstm", 2, 32, 16, of="biases")  # type: ignore[arg-type]
 weights.load("model.h5", mode="lstm")  # type: ignore[call-arg]
+weights.quantize(loaded, bits=4)  # type: ignore[call-arg]
 weights.load("model.h5", format="hdf5")  # type: ignore[arg-type]
 notes = weights.to_torch(canonical).remarks  # type: ignore[attr-defined]
 raw_ops.CudnnRNNV3(0, 0, 0, 0, [1])  # type: ignore[call-arg]

@@ -2,6 +2,7 @@
 
 import sys
 import types
+import zipfile
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ STATE = weights.to_torch(
     weights.from_cudnn(np.linspace(-1, 1, 128, dtype=np.float32), "lstm", 1, 4, 2)
 ).arrays
 EVIL = "Weights only load failed. GLOBAL os.system was not an allowed global by default."
+NO_ARRAY = np.zeros([0], np.int8)
 
 
 class Tensor:
@@ -24,6 +26,12 @@ class Tensor:
 
     def detach(self):
         return self
+
+    def numel(self):
+        return self.values.size
+
+    def element_size(self):
+        return self.values.itemsize
 
     def contiguous(self):
         return self
@@ -78,7 +86,7 @@ def assert_read(path, **options):
 
 @pytest.mark.parametrize("ending", ["pt", "pth"])
 def test_a_state_dict(pytorch, path, ending):
-    pytorch.holds = tensors() | {"head.weight": Tensor(None, "torch.qint8"), "epoch": 3}
+    pytorch.holds = tensors() | {"head.weight": Tensor(NO_ARRAY, "torch.qint8"), "epoch": 3}
     assert_read(path.rename(path.with_suffix(f".{ending}")))
 
 
@@ -100,6 +108,44 @@ def test_bfloat16(pytorch, path):
     np.testing.assert_array_equal(found.params, weights.from_torch(state, "lstm").params)
 
 
+def test_views_of_few_numbers(pytorch, path, monkeypatch):
+    """Such as those that one number, again and again, makes in a file of 900 bytes."""
+    H, columns = 1200, 1500  # weight_ih of 29 MB
+    shapes = {"weight_ih_l0": (4 * H, columns), "weight_hh_l0": (4 * H, H)}
+    number = np.zeros([], np.float32)
+    pytorch.holds = {name: Tensor(np.broadcast_to(number, shape)) for name, shape in shapes.items()}
+    monkeypatch.setattr(Tensor, "numpy", lambda self: pytest.fail("it was read"))
+    monkeypatch.setattr(Tensor, "contiguous", lambda self: pytest.fail("it was copied"))
+    message = (
+        r"The tensors of the RNN in .*model.pt must have at most 50331650 bytes of weights, as the "
+        "file has 2; they refer to 51840000, the same bytes again and again"
+    )
+    for dtype in ("torch.float32", "torch.bfloat16"):
+        for tensor in pytorch.holds.values():
+            tensor.dtype = dtype
+        with pytest.raises(ValueError, match=message):
+            weights.from_torch(path, "lstm")
+
+
+def test_an_rnn_under_two_names(pytorch, path):
+    """Only the one that is read counts, and so do tensors that are no RNN's."""
+    numbers = np.broadcast_to(np.zeros([], np.float32), (20_000_000,))
+    pytorch.holds = tensors() | {
+        "embedding": Tensor(numbers),
+        "other.weight_ih_l0": Tensor(numbers),
+    }
+    assert_read(path, prefix="")
+
+
+def test_a_zip_bomb(pytorch, path):
+    """PyTorch would unpack it, as it does what it never writes."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model/data/0", bytes(60_000_000))
+    pytorch.holds = AssertionError("it was loaded")
+    with pytest.raises(ValueError, match="model/data/0 in .*model.pt would take 60000000 bytes"):
+        weights.from_torch(path, "lstm")
+
+
 @pytest.mark.parametrize(
     ("holds", "message"),
     [
@@ -115,7 +161,7 @@ def test_what_is_refused(pytorch, path, holds, message):
 
 
 def test_a_quantised_weight(pytorch, path):
-    pytorch.holds = tensors() | {"weight_ih_l0": Tensor(None, "torch.qint8")}
+    pytorch.holds = tensors() | {"weight_ih_l0": Tensor(NO_ARRAY, "torch.qint8")}
     message = "model.pt: `weight_ih_l0` must be an array of floats; got torch.qint8, torch.strided"
     with pytest.raises(ValueError, match=message):
         weights.from_torch(path, "lstm")

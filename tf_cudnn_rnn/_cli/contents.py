@@ -189,7 +189,8 @@ def _call(text: str, argument: str) -> str:
 def _saved_model(path: str, shown_path: str) -> Iterator[_Look | Loop]:
     folder = shown_path.removesuffix("saved_model.pb")
     call = _call("import tf_cudnn_rnn; tf.saved_model.load({})", folder or ".")
-    recurrent = (*variables.CUDNN_OPS, variables.OWN_OP, variables.KERAS_OP)
+    own = (variables.OWN_OP, variables.KERAS_OP, variables.INT8_OP)
+    recurrent = (*variables.CUDNN_OPS, *own)
     nodes = saved_model.read_nodes(path, frozenset((*recurrent, *_OTHER_OPS, *saved_model.LOOPS)))
     seen = set()
     for node in nodes:
@@ -243,6 +244,9 @@ def _take_cudnn_node(found: Found, node: saved_model.Node) -> None:
     if states and found.direction:
         found.num_layers = states // len(DIRECTIONS[found.direction])
     found.parameters, found.biases = node.size(3, 0), 2
+    if node.op == variables.INT8_OP:  # whose matrices and biases are two inputs
+        counts = [found.parameters, node.size(5, 0)]
+        found.parameters = None if None in counts else sum(filter(None, counts))
 
 
 def _take_keras_node(found: Found, node: saved_model.Node) -> None:

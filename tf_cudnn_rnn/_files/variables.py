@@ -16,6 +16,7 @@ from tf_cudnn_rnn._types import Direction, RnnMode
 CUDNN_OPS = ("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3")
 OWN_OP = "TfCudnnRnn>CudnnRNNV3"
 KERAS_OP = "TfCudnnRnn>KerasRNN"
+INT8_OP = "TfCudnnRnn>CudnnRNNInt8"
 _VARIABLES = os.path.join("variables", "variables")  # in a SavedModel's folder
 
 

@@ -30,14 +30,18 @@ _KEY = re.compile(
 )
 
 
-def _load(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Reads a file by its ending: the arrays of RNNs in it, and other things by their names."""
+def _load(path: str | os.PathLike[str], prefix: str | None) -> dict[str, Any]:
+    """Reads a file by its ending: the arrays of the RNN at `prefix`, and maybe others."""
     path = os.fspath(path)
     if path.endswith(torch_file.ENDINGS):
-        return {
-            name: torch_file.array(tensor, name) if _KEY.fullmatch(name) else tensor
-            for name, tensor in torch_file.read(path).items()
+        tensors, size = torch_file.read(path)
+        prefix = _find_prefix(tensors, prefix)
+        chosen = {
+            name: tensor
+            for name, tensor in tensors.items()
+            if (match := _KEY.fullmatch(name)) and match["prefix"] == prefix
         }
+        return torch_file.arrays(chosen, size, path)
     if path.endswith(".safetensors"):
         return read_safetensors(path)
     if path.endswith(".npz") and _begins_like_zip(path):
@@ -78,13 +82,13 @@ def from_torch(
       ImportError: `state` is a `.pt` or `.pth` file, and there is no PyTorch 2.6 or later.
       OSError: the file cannot be opened.
       ValueError: there is none or more than one RNN, arrays are missing, shapes do not fit, or
-        the file is damaged.
+        the file is damaged, or forged.
     """
     base.check_mode(rnn_mode)
     base.check_of(of)
     path = state if isinstance(state, str | os.PathLike) else None
     with contextlib.nullcontext() if path is None else untrusted.named(path):
-        state = state if path is None else _load(path)
+        state = state if path is None else _load(path, prefix)
         if not isinstance(state, Mapping):
             raise TypeError(f"`state` must be a mapping or a path; got {type(state).__name__}.")
         return _from_mapping(state, rnn_mode, prefix, of)

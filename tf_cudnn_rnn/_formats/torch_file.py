@@ -10,10 +10,11 @@ from tf_cudnn_rnn._types import Array
 ENDINGS = (".pt", ".pth")
 # Before it, files could run code in spite of weights_only=True (CVE-2025-32434).
 _SAFE = (2, 6)
+_ZIP_BEGINS = b"PK\x03\x04"
 
 
-def read(path: str) -> dict[str, Any]:
-    """Returns the tensors of a file by name, without running code from it.
+def read(path: str) -> tuple[dict[str, Any], int]:
+    """Returns the tensors of a file by name, and its size, without running code from it.
 
     Those of a mapping inside, such as a checkpoint's "state_dict", have its name and a dot in
     front. What is no tensor is left out.
@@ -23,8 +24,12 @@ def read(path: str) -> dict[str, Any]:
       OSError: the file cannot be opened.
       ValueError: it is damaged, or needs code, or is no mapping.
     """
-    with untrusted.opened(path) as (file, _):
+    with untrusted.opened(path) as (file, size):
         torch = _pytorch(path)
+        if file.read(len(_ZIP_BEGINS)) == _ZIP_BEGINS:  # and not of a PyTorch before 1.6
+            # Refuses what PyTorch would unpack to any size, though it writes all as it is.
+            untrusted.open_zip(file, size, path)
+        file.seek(0)
         with untrusted.read_by("torch.load", path):
             state = torch.load(file, map_location="cpu", weights_only=True)
     if not isinstance(state, Mapping):
@@ -36,10 +41,31 @@ def read(path: str) -> dict[str, Any]:
     for name, value in state.items():
         if isinstance(value, Mapping):
             named |= {f"{name}.{inner}": tensor for inner, tensor in value.items()}
-    return {str(name): value for name, value in named.items() if torch.is_tensor(value)}
+    tensors = {str(name): value for name, value in named.items() if torch.is_tensor(value)}
+    return tensors, size
 
 
-def array(tensor: Any, name: str) -> Array:
+def arrays(tensors: Mapping[str, Any], size: int, path: str) -> dict[str, Array]:
+    """The values of the tensors of an RNN.
+
+    A tensor may be a view that has a few numbers of the file again and again, and would become
+    an array of any size. So their bytes are compared with the file's before one is copied.
+
+    Args:
+      tensors: by name.
+      size: of their file.
+      path: of it, for messages.
+
+    Raises:
+      ImportError: one is of bfloat16, and there is no ml_dtypes.
+      ValueError: they have far more bytes than the file, or NumPy has no such type or layout.
+    """
+    used = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    untrusted.check_shared(used, size, f"The tensors of the RNN in {path}")
+    return {name: _array(tensor, name) for name, tensor in tensors.items()}
+
+
+def _array(tensor: Any, name: str) -> Array:
     """The values of a tensor.
 
     Raises:

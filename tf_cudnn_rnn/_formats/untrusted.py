@@ -280,7 +280,7 @@ def check_shared(used: int, size: int, where: str) -> None:
     if used > most:
         raise ValueError(
             f"{where} must have at most {most} bytes of weights, as the file has {size}; they "
-            f"refer to {used}, the same arrays again and again."
+            f"refer to {used}, the same bytes again and again."
         )
 
 

@@ -10,13 +10,16 @@ import keras
 from tf_cudnn_rnn._types import Direction, RnnMode
 from tf_cudnn_rnn.keras import _inner_loop, cudnn_rnn
 from tf_cudnn_rnn.keras._models import STOCK_LAYERS, layers_of
-from tf_cudnn_rnn.weights import Canonical, from_keras
+from tf_cudnn_rnn.weights import Canonical, from_keras, quantize
 
 _NETWORKS = (*STOCK_LAYERS, cudnn_rnn.CudnnRNN, keras.layers.Bidirectional)
 
 
 def export_runtime(
-    model: keras.Layer | Sequence[keras.Layer], path: str | os.PathLike[str]
+    model: keras.Layer | Sequence[keras.Layer],
+    path: str | os.PathLike[str],
+    *,
+    int8: bool = False,
 ) -> None:
     """Writes recurrent layers as one file for `tf_cudnn_rnn.runtime` and for programs in C.
 
@@ -31,12 +34,14 @@ def export_runtime(
         (merge_mode="concat"); or a CudnnRNN; or several of these in a list, each of which takes
         all steps of the one before; or a model that has just one of them.
       path: of the file, which is overwritten.
+      int8: rounds the matrices to int8, a quarter of float32: see `weights.quantize`.
 
     Raises:
       TypeError: `model` is no Keras layer.
       ValueError: a layer is not built, or does what the runtime does not: other activations,
         `go_backwards`, another `merge_mode`, GRU with reset_after=False. Or the model has no
-        recurrent layer, or several; or the layers of a list differ in kind or size.
+        recurrent layer, or several; or the layers of a list differ in kind or size. Or a weight
+        is not finite, with `int8`.
     """
     from tf_cudnn_rnn import runtime  # a library of its own, which nothing else here needs
 
@@ -53,7 +58,8 @@ def export_runtime(
             )
     if len(layers) == 1 and not isinstance(layers[0], _NETWORKS):
         layers = _only_one_of(layers[0])
-    runtime.Network(_canonical_of(layers)).save(pathlib.Path(path))
+    canonical = _canonical_of(layers)
+    runtime.Network(quantize(canonical) if int8 else canonical).save(pathlib.Path(path))
 
 
 def _only_one_of(model: keras.Layer) -> list[keras.Layer]:

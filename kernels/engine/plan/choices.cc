@@ -64,6 +64,11 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
     } else if (weights_bytes > core_cache_bytes * speed::kNearlyFullShare) {
       min_ranks = speed::kManyRowsOfGroup;
     }
+  } else if (!in_parts && is_beyond_cache) {
+    min_ranks =
+        std::max(min_ranks, static_cast<int64_t>(speed::kRowsOfGroupPerFarFlop *
+                                                 machine_.flops_per_far_byte));
+    good_ranks = min_ranks;
   }
   const int64_t rows =
       sequences_.offset(steps.end) - sequences_.offset(steps.begin);

@@ -2,7 +2,167 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "kernels/engine/simd/simd_kernels.h"
+
 namespace rnn {
+
+namespace {
+
+constexpr char kVariable[] = "TF_CUDNN_RNN_MACHINE";
+
+// ---- Measurement ------------------------------------------------------------
+
+// Rows [rows, depth] of ones by panels of B [depth, panel columns] that lie one
+// after another.
+class ProbeProduct {
+ public:
+  ProbeProduct(int64_t rows, int64_t depth, const float* panels)
+      : kernels_(SelectSimdTarget().float_kernels),
+        depth_(depth),
+        panels_(panels) {
+    product_.rows = rows;
+    product_.depth = depth;
+    product_.columns = kernels_.panel_columns;
+    std::fill_n(left_, kMaxDepth, 1.0f);
+    for (int64_t i = 0; i < kMaxRows; ++i) {
+      a_[i] = left_;
+      c_[i] = sums_;
+    }
+    product_.a = a_;
+    product_.c = c_;
+  }
+
+  int64_t panel_size() const { return depth_ * kernels_.panel_columns; }
+
+  // Multiplies by panels [0, count).
+  void Run(int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      product_.b.packed = panels_ + i * panel_size();
+      kernels_.multiply_panel(product_);
+    }
+  }
+
+  static constexpr int64_t kMaxRows = 16;
+  static constexpr int64_t kMaxDepth = 128;
+
+ private:
+  const SimdKernels<float>& kernels_;
+  const int64_t depth_;
+  const float* const panels_;
+  PanelProduct<float> product_{};
+  float left_[kMaxDepth];
+  float sums_[kMaxPanelColumns];
+  const float* a_[kMaxRows];
+  float* c_[kMaxRows];
+};
+
+// Of several runs, for others may have the core meanwhile.
+template <typename Run>
+double LeastSeconds(Run run) {
+  constexpr int kRuns = 5;
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kRuns; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    run();
+    const std::chrono::duration<double> seconds =
+        std::chrono::steady_clock::now() - begin;
+    least = std::min(least, seconds.count());
+  }
+  return std::max(least, 1e-9);
+}
+
+double MeasureFlopsPerFarByte(double otherwise) {
+  const SimdKernels<float>& kernels = SelectSimdTarget().float_kernels;
+  const int64_t rows =
+      std::min<int64_t>(kernels.rows_together, ProbeProduct::kMaxRows);
+  constexpr int64_t kDepth = ProbeProduct::kMaxDepth;
+  // More than a core's caches hold, and less than those that cores share.
+  const int64_t panel_size = kDepth * kernels.panel_columns;
+  const int64_t panel_bytes = panel_size * int64_t{sizeof(float)};
+  const int64_t num_panels =
+      std::max<int64_t>(4 * CoreCacheBytes() / panel_bytes, 1);
+  const std::unique_ptr<float[]> panels(
+      new (std::nothrow) float[num_panels * panel_size]);
+  if (panels == nullptr) return otherwise;
+  std::fill_n(panels.get(), num_panels * panel_size, 1.0f);
+
+  // One panel stays in the first-level cache; one row waits for its panels.
+  ProbeProduct near(rows, kDepth, panels.get());
+  constexpr int64_t kNearRuns = 200;
+  const double near_seconds = LeastSeconds([&] {
+    for (int64_t i = 0; i < kNearRuns; ++i) near.Run(1);
+  });
+  ProbeProduct far(1, kDepth, panels.get());
+  const double far_seconds = LeastSeconds([&] { far.Run(num_panels); });
+
+  const double flops =
+      2.0 * kNearRuns * rows * static_cast<double>(panel_size) / near_seconds;
+  const double far_bytes =
+      static_cast<double>(num_panels) * panel_bytes / far_seconds;
+  return flops / far_bytes;
+}
+
+// ---- The variable -----------------------------------------------------------
+
+// "" where there is none.
+const std::string& VariableText() {
+  static const std::string* const text = [] {
+    const char* const value = std::getenv(kVariable);
+    return new std::string(value == nullptr ? "" : value);
+  }();
+  return *text;
+}
+
+// Whether a field of the variable is "name=number", with a number in [1,
+// most].
+bool ReadField(const std::string& field, const char* name, double most,
+               double* number) {
+  const size_t length = std::strlen(name);
+  if (field.compare(0, length, name) != 0 || field[length] != '=') {
+    return false;
+  }
+  const char* const begin = field.c_str() + length + 1;
+  char* end = nullptr;
+  *number = std::strtod(begin, &end);
+  return end != begin && *end == '\0' && *number >= 1 && *number <= most;
+}
+
+}  // namespace
+
+std::string ParseMachine(const std::string& text, Machine* machine) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string field = text.substr(begin, end - begin);
+    double number = 0;
+    if (ReadField(field, "core_cache_bytes", 0x1p40, &number)) {
+      machine->core_cache_bytes = static_cast<int64_t>(number);
+    } else if (ReadField(field, "flops_per_far_byte", 1e6, &number)) {
+      machine->flops_per_far_byte = number;
+    } else {
+      return std::string("The environment variable ") + kVariable +
+             " must be \"core_cache_bytes=NUMBER,flops_per_far_byte=NUMBER\", "
+             "or one of the two, with numbers of 1 or more; got \"" +
+             text + "\". Unset it for what this machine has.";
+    }
+    begin = end + 1;
+  }
+  return "";
+}
+
+std::string MachineVariableFault() {
+  Machine machine;
+  return ParseMachine(VariableText(), &machine);
+}
 
 int64_t CoreCacheBytes() {
   constexpr int64_t kUsual = int64_t{1} << 20;
@@ -17,6 +177,14 @@ Machine Machine::Here(int num_threads) {
   Machine machine;
   machine.num_threads = num_threads;
   machine.core_cache_bytes = CoreCacheBytes();
+  if (num_threads > 1 &&
+      VariableText().find("flops_per_far_byte=") == std::string::npos) {
+    // What it is taken to be if there is no memory for measuring.
+    static const double measured =
+        MeasureFlopsPerFarByte(Machine().flops_per_far_byte);
+    machine.flops_per_far_byte = measured;
+  }
+  ParseMachine(VariableText(), &machine);
   return machine;
 }
 

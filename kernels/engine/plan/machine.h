@@ -3,21 +3,36 @@
 #define KERNELS_ENGINE_PLAN_MACHINE_H_
 
 #include <cstdint>
+#include <string>
 
 namespace rnn {
 
 struct Machine {
   int num_threads = 1;           // that a call may have
   int64_t core_cache_bytes = 0;  // of the second level, which a core has alone
+  // Floating-point operations that a core does in a product of floats while a
+  // byte comes from beyond its own caches: few where the third level is fast.
+  double flops_per_far_byte = 3;
   // Whether the other threads wait for calls, as a crew does (threads/team.h).
   bool has_crew = false;
 
-  // This one.
+  // This one. What the system does not tell is measured by the first call for
+  // several threads, which takes some milliseconds. TF_CUDNN_RNN_MACHINE may
+  // say other numbers (MachineVariableFault()).
   static Machine Here(int num_threads);
 };
 
 // Bytes of this machine's second-level cache.
 int64_t CoreCacheBytes();
+
+// What is wrong with the environment variable TF_CUDNN_RNN_MACHINE, in a
+// sentence, or "". It pins fields of Here(), for tests and reports:
+// "core_cache_bytes=2097152,flops_per_far_byte=14", or one of the two. It is
+// read once.
+std::string MachineVariableFault();
+
+// The same of a text; for tests. Writes the fields that it names.
+std::string ParseMachine(const std::string& text, Machine* machine);
 
 }  // namespace rnn
 

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
+#include "network/int8_weights.h"
 #include "network/params_layout.h"
 #include "runtime/weights_file.h"
 #include "tests/fuzz/engine/fuzz.h"
@@ -20,6 +22,22 @@ void Run(const std::string& json) {
     const std::string fault =
         rnn_runtime::ParseWeightsHeader(json, data_bytes, &file);
     if (!fault.empty()) continue;
+    if (file.is_int8) {
+      Int8Layout layout;
+      FUZZ_REQUIRE(Int8Layout::Create(file.descriptor, &layout).ok());
+      FUZZ_REQUIRE(layout.num_values() == file.num_values);
+      FUZZ_REQUIRE(layout.num_scales() == file.num_scales);
+      FUZZ_REQUIRE(layout.num_biases() == file.num_biases);
+      constexpr int64_t kFloatBytes = sizeof(float);
+      for (const auto& [begin, bytes] :
+           {std::pair(file.values_begin, file.num_values),
+            std::pair(file.scales_begin, kFloatBytes * file.num_scales),
+            std::pair(file.biases_begin, kFloatBytes * file.num_biases)}) {
+        FUZZ_REQUIRE(begin >= 0);
+        FUZZ_REQUIRE(bytes <= data_bytes - begin);
+      }
+      continue;
+    }
     ParamsLayout layout;
     FUZZ_REQUIRE(ParamsLayout::Create(file.descriptor, &layout).ok());
     FUZZ_REQUIRE(layout.size() == file.num_params);

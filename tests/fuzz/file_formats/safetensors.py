@@ -31,7 +31,7 @@ def _read(content: bytes, seed: str) -> str:
     return "read"
 
 
-def _mutate(rng: random.Random, content: bytes) -> bytes:
+def mutate(rng: random.Random, content: bytes) -> bytes:
     """Changes the header's text, or a value in it."""
     size = int.from_bytes(content[:8], "little")
     text, data = content[8 : 8 + size], content[8 + size :]
@@ -49,4 +49,4 @@ def _mutate(rng: random.Random, content: bytes) -> bytes:
     return len(text).to_bytes(8, "little") + text + data
 
 
-FORMATS = {"safetensors": Format(_read, ("torch/*.safetensors",), _mutate)}
+FORMATS = {"safetensors": Format(_read, ("torch/*.safetensors",), mutate)}
