@@ -50,10 +50,11 @@ test-slow: build
 	$(VENV_PYTHON) -m pytest -m slow tests/reliability $(ARGS)
 
 # Looks for inputs that break the engine, files or ops, for so many SECONDS; what is found lies in runs/fuzz.
-# CONFIG=emulated_amx fuzzes the engine on tile registers that are emulated.
+# CONFIG=emulated_amx fuzzes the engine on tile registers that are emulated. MUTATIONS=10000 makes so many of each golden
+# file, hours beyond SECONDS; otherwise as many as there is time for.
 SECONDS ?= 600
 fuzz: build
-	tools/fuzz.sh $(SECONDS) $(CONFIG)
+	MUTATIONS="$(MUTATIONS)" tools/fuzz.sh $(SECONDS) $(CONFIG)
 
 # The engine's tests on CPUs without AVX, without AVX2 and the like, emulated; on one core, and on half a core.
 test-machines: .tf_configure.bazelrc

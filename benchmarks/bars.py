@@ -343,6 +343,18 @@ def _fast_bfloat16(results: Results):
         yield from _bfloat16(results)
 
 
+def _int8(results: Results):
+    """Of streams whose weights in float fill no core's cache."""
+    ratios = _ratios(
+        "int8",
+        INFERENCE,
+        "stream_int8",
+        "stream_float32",
+        where=lambda case: results.level_of(4 * case.matrix_elements) not in ("l1", "l2"),
+    )
+    yield from ratios(results)
+
+
 # ------------------------------------------------------------------------------------
 # The bars
 # ------------------------------------------------------------------------------------
@@ -459,6 +471,7 @@ BARS = (
         _ratios("streaming", INFERENCE, "stream", "onnx"),
         1.0,
     ),
+    Bar("int8 against float32, one row, weights beyond the second-level cache", _int8, 2.0),
     Bar(
         "runtime, random shapes, against the faster of ONNX Runtime and PyTorch",
         _ratios("runtime", INFERENCE, "runtime", "onnx", "torch"),

@@ -120,6 +120,30 @@ def _streaming(_) -> list[Row]:
     return _rows("streaming", some, sides, (INFERENCE,))
 
 
+def _int8(_) -> list[Row]:
+    steps = [
+        Case(f"stream_{mode}_{H}", (), mode, 1, 1, H, 0, H, 1, 1, 0.0)
+        for mode in ("lstm", "gru")
+        for H in (128, 256, 512, 1024, 2048)
+    ]
+    sequences = [
+        Case(f"lstm_{H}_b{B}", (), "lstm", 1, 1, H, 0, H, 50, B, 0.0)
+        for H in (128, 512)
+        for B in (1, 16)
+    ]
+    peers = (
+        Side("onnx_int8", "onnxruntime", "int8"),
+        ONNX,
+        Side("torch_int8", "torch", "int8"),
+        TORCH,
+    )
+    streams = (Side("stream_int8", "own_stream_c", "int8"), Side("stream_float32", "own_stream_c"))
+    networks = (Side("runtime_int8", "own_runtime", "int8"), Side("runtime_float32", "own_runtime"))
+    return _rows("int8", steps, (*streams, *peers), (INFERENCE,)) + _rows(
+        "int8", sequences, (*networks, *peers), (INFERENCE,)
+    )
+
+
 def _runtime(_) -> list[Row]:
     sides = (Side("runtime", "own_runtime"), TORCH, ONNX)
     return _rows("runtime", cases.random_cases(200), sides, (INFERENCE,))
@@ -168,6 +192,7 @@ EXPERIMENTS = {
     "avx2": _avx2,
     "streaming": _streaming,
     "runtime": _runtime,
+    "int8": _int8,
     "training_flag": _training_flag,
     "layer": _layer,
     "memory": _memory,

@@ -36,7 +36,7 @@ class Side:
     Attributes:
       name: of the column.
       driver: a key of drivers.DRIVERS.
-      dtype: "float32" or "bfloat16".
+      dtype: "float32", "bfloat16", or "int8": float32 with weights in int8.
       threads: 0 for as many as the run has.
       environment: of its process.
     """

@@ -103,11 +103,13 @@ class KerasToParamsBackpropKernel : public GuardedKernel {
       OP_REQUIRES_OK(context, biases.allocate(0, shape, &bias));
     }
     ThreadPoolExecutor executor(context);
-    rnn::KerasToParamsBackward<Element<T>>(
-        descriptor, *network.layout, Data<T>(*params_backprop),
-        {MutableData<T>(kernel), MutableData<T>(recurrent_kernel),
-         bias == nullptr ? nullptr : MutableData<T>(bias)},
-        executor);
+    rnn::KerasWeights<Element<T>> gradients;
+    gradients.kernel = MutableData<T>(kernel);
+    gradients.recurrent_kernel = MutableData<T>(recurrent_kernel);
+    gradients.bias = bias == nullptr ? nullptr : MutableData<T>(bias);
+    rnn::KerasToParamsBackward<Element<T>>(descriptor, *network.layout,
+                                           Data<T>(*params_backprop), gradients,
+                                           executor);
   }
 
  private:

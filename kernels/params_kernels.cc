@@ -90,15 +90,16 @@ class ParamsSizeKernel : public ParamsKernel {
   }
 };
 
-// Both directions between params and the lists of its parts.
+// Both directions between params and the lists of its weights and biases.
 class CanonicalKernel : public ParamsKernel {
  public:
   CanonicalKernel(OpKernelConstruction* context, const OpVersion& version)
       : ParamsKernel(context, version) {
     const bool has_one_count = !context->HasAttr("num_params_weights");
-    counts_ = has_one_count ? CanonicalCounts{"num_params", "num_params", 0, 0}
-                            : CanonicalCounts{"num_params_weights",
-                                              "num_params_biases", 0, 0};
+    counts_.weights_attribute =
+        has_one_count ? "num_params" : "num_params_weights";
+    counts_.biases_attribute =
+        has_one_count ? "num_params" : "num_params_biases";
     OP_REQUIRES_OK(
         context, context->GetAttr(counts_.weights_attribute, &counts_.weights));
     OP_REQUIRES_OK(context,

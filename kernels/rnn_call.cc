@@ -173,7 +173,8 @@ absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
   call.int8_weights = std::move(inputs.int8_weights);
   call.output_shape = std::move(output_shape);
   call.descriptor = MakeDescriptor(attributes, sizes.network(attributes));
-  call.layout = {attributes.time_major, options.states_outer_major};
+  call.layout.time_major = attributes.time_major;
+  call.layout.states_outer_major = options.states_outer_major;
   call.x_strides = sequence_strides(sizes.input_size);
   call.y_strides = sequence_strides(output_features);
   if (options.go_backwards) {  // output begins with the last step

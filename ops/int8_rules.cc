@@ -54,10 +54,11 @@ absl::Status CheckInt8Call(const RnnAttributes& attributes,
       {"weights", "N", weights.weights, &Layout::num_values},
       {"scales", "M", weights.scales, &Layout::num_scales},
       {"biases", "K", weights.biases, &Layout::num_biases}};
-  TF_RETURN_IF_ERROR(CheckForwardShapes(attributes, shapes, sizes));
+  // Ranks come before what the sizes of the network tell, as that of params.
   for (const NamedVector& vector : vectors) {
     TF_RETURN_IF_ERROR(CheckRank(vector));
   }
+  TF_RETURN_IF_ERROR(CheckForwardShapes(attributes, shapes, sizes));
   Network network;
   TF_RETURN_IF_ERROR(
       MakeNetwork(attributes, sizes->network(attributes), &network));

@@ -1,4 +1,4 @@
-// The rules for `params` and for the canonical lists of its parts.
+// The rules for `params` and for the canonical lists of its weights and biases.
 #ifndef OPS_PARAMS_RULES_H_
 #define OPS_PARAMS_RULES_H_
 

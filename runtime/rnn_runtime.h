@@ -144,9 +144,10 @@ RNN_EXPORT rnn_status rnn_network_create_int8(const rnn_config* config,
                                               rnn_network** network,
                                               rnn_error* error);
 
-/* The same of a file that tf_cudnn_rnn.runtime wrote: a safetensors file of one
- * tensor, `params`, or of `weights`, `scales` and `biases`, whose metadata say
- * what network it is. */
+/* Makes the network of a file that tf_cudnn_rnn.runtime wrote: a safetensors
+ * file of one tensor, `params`, or of `weights`, `scales` and `biases`, whose
+ * metadata say what network it is. Its calls have num_threads threads, the
+ * calling one included. */
 RNN_EXPORT rnn_status rnn_network_load(const char* path, int32_t num_threads,
                                        rnn_network** network, rnn_error* error);
 

@@ -37,8 +37,9 @@ struct WeightsFile {
 // size of the file, whatever it says of itself.
 std::string ReadWeightsFile(const char* path, WeightsFile* file);
 
-// The same of the header alone, JSON text, behind which the `data_bytes` bytes
-// of its tensors are. For tests, too.
+// Returns what is wrong with a file's header, in a sentence, or "", and fills
+// `file` but for its data. The header is JSON text, behind which the
+// `data_bytes` bytes of its tensors are. For tests, too.
 std::string ParseWeightsHeader(const std::string& json, int64_t data_bytes,
                                WeightsFile* file);
 

@@ -64,6 +64,12 @@ ARROWS = {
         "kernels/engine/elements",
         "kernels/engine/thresholds.h",
     ),
+    # The engine's face, and what all of its rooms may know.
+    "kernels/engine": (
+        "network",
+        "kernels/engine/plan/plan.h",
+        "kernels/engine/threads/executor.h",
+    ),
     # Adapters know the engine's face, and the threads that work for it.
     "kernels": (
         "network",

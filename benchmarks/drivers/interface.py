@@ -64,7 +64,7 @@ class Driver(abc.ABC):
         Args:
           case: the network and the batch.
           pass_: cases.INFERENCE or cases.TRAINING.
-          dtype: "float32", "bfloat16" or "float64".
+          dtype: "float32", "bfloat16" or "float64"; "int8" is float32 with weights in int8.
 
         Raises:
           Unsupported: the library lacks something that the case needs.

@@ -1,5 +1,9 @@
 """ONNX Runtime, which infers: a graph of ONNX's LSTM, GRU and RNN nodes."""
 
+import logging
+import pathlib
+import tempfile
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -14,7 +18,7 @@ _OPSET = 17
 _IR_VERSION = 8
 
 
-def _model(case: Case, params: np.ndarray) -> onnx.ModelProto:
+def model_of(case: Case, params: np.ndarray) -> onnx.ModelProto:
     """A graph from x [T, B, I], h0, c0 and lengths [B] to y [T, B, D*H] and the final states."""
     T, B, H, D = case.seq_length, case.batch, case.num_units, case.num_dirs
     state_names = ("h", "c") if case.rnn_mode == "lstm" else ("h",)
@@ -62,6 +66,22 @@ def _model(case: Case, params: np.ndarray) -> onnx.ModelProto:
     )
 
 
+def with_int8_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same with DynamicQuantizeLSTM in place of LSTM."""
+    from onnxruntime import quantization
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "model.onnx"
+        logging.disable(logging.WARNING)  # it says what else one might do before
+        try:
+            quantization.quantize_dynamic(
+                model, path, per_channel=True, weight_type=quantization.QuantType.QInt8
+            )
+        finally:
+            logging.disable(logging.NOTSET)
+        return onnx.load(path)
+
+
 class OnnxRuntime(Driver):
     """A session whose inputs are bound, so that no call copies them."""
 
@@ -72,10 +92,13 @@ class OnnxRuntime(Driver):
 
     def build(self, case: Case, pass_: str, dtype: str) -> Step:
         require(pass_ == cases.INFERENCE, "ONNX Runtime infers")
-        require(dtype == "float32", f"ONNX Runtime's CPU kernels do not take {dtype}")
+        require(dtype in ("float32", "int8"), f"ONNX Runtime's CPU kernels do not take {dtype}")
+        require(dtype != "int8" or case.rnn_mode == "lstm", "ONNX Runtime quantizes LSTM alone")
         require(case.output_size == case.num_units, "ONNX's LSTM does not project")
         arrays = cases.arrays_of(case)
-        model = _model(case, arrays.params)
+        model = model_of(case, arrays.params)
+        if dtype == "int8":
+            model = with_int8_weights(model)
         session = onnxruntime.InferenceSession(
             model.SerializeToString(), self._options, providers=["CPUExecutionProvider"]
         )

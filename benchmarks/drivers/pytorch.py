@@ -1,17 +1,19 @@
 """PyTorch: nn.LSTM, nn.GRU and nn.RNN."""
 
+import warnings
+
 import numpy as np
 import torch
 
 from benchmarks import cases
 from benchmarks.cases import Case
-from benchmarks.drivers.interface import Driver, Step
+from benchmarks.drivers.interface import Driver, Step, require
 from tf_cudnn_rnn import weights
 
 _CLASSES = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"}
 
 
-def _module(case: Case, dtype: torch.dtype, params: np.ndarray) -> torch.nn.Module:
+def module_of(case: Case, dtype: torch.dtype, params: np.ndarray) -> torch.nn.Module:
     options = {"nonlinearity": case.rnn_mode[4:]} if case.rnn_mode.startswith("rnn_") else {}
     if case.output_size != case.num_units:
         options["proj_size"] = case.num_proj
@@ -28,6 +30,16 @@ def _module(case: Case, dtype: torch.dtype, params: np.ndarray) -> torch.nn.Modu
     return module.to(dtype)
 
 
+def with_int8_weights(module: torch.nn.Module) -> torch.nn.Module:
+    """The same, quantized "dynamically": rows of x and h are rounded to 8 bits as they come."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is to move to another package
+        quantized = torch.ao.quantization.quantize_dynamic(
+            torch.nn.Sequential(module.eval()), {type(module)}, dtype=torch.qint8
+        )
+    return quantized[0]
+
+
 def _to_array(tensor: torch.Tensor) -> np.ndarray:
     """The tensor as float64 if it is, else as float32."""
     tensor = tensor.detach()
@@ -42,8 +54,13 @@ class PyTorch(Driver):
 
     def build(self, case: Case, pass_: str, dtype: str) -> Step:
         arrays = cases.arrays_of(case)
-        torch_dtype = getattr(torch, dtype)
-        module = _module(case, torch_dtype, arrays.params)
+        torch_dtype = torch.float32 if dtype == "int8" else getattr(torch, dtype)
+        module = module_of(case, torch_dtype, arrays.params)
+        if dtype == "int8":
+            require(pass_ == cases.INFERENCE, "weights in int8 infer")
+            require(case.rnn_mode in ("lstm", "gru"), "PyTorch quantizes LSTM and GRU alone")
+            require(case.output_size == case.num_units, "PyTorch quantizes no projection")
+            module = with_int8_weights(module)
         x, h0, c0, dy = (
             torch.from_numpy(array).to(torch_dtype)
             for array in (arrays.x, arrays.h0, arrays.c0, arrays.dy)

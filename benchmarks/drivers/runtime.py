@@ -11,6 +11,7 @@ import tf_cudnn_rnn.runtime as runtime
 from benchmarks import cases
 from benchmarks.cases import Case
 from benchmarks.drivers.interface import Driver, Step, require
+from tf_cudnn_rnn import weights
 
 _PROGRAM = pathlib.Path(__file__).with_name("runtime_stream.c")
 
@@ -19,10 +20,11 @@ def _network(
     case: Case, pass_: str, dtype: str, threads: int
 ) -> tuple[runtime.Network, cases.Arrays]:
     require(pass_ == cases.INFERENCE, "the runtime infers")
-    require(dtype == "float32", f"this driver does not take {dtype}")
+    require(dtype in ("float32", "int8"), f"this driver does not take {dtype}")
     arrays = cases.arrays_of(case)
     canonical = cases.canonical_of(case, arrays.params)
-    return runtime.Network(canonical, num_threads=threads), arrays
+    of_network = weights.quantize(canonical) if dtype == "int8" else canonical
+    return runtime.Network(of_network, num_threads=threads), arrays
 
 
 def _require_one_step(case: Case) -> None:

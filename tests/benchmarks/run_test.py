@@ -239,6 +239,7 @@ FASTER = {  # than the op or the layer is, the others at 100
     "eager": 500,
     "stream": 500,
     "stream_from_c": 500,
+    "stream_int8": 500,
     "runtime": 500,
     "is_training": 100,
     "two_halves": 500,

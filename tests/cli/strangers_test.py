@@ -32,7 +32,7 @@ def check(outcome: measured.Outcome, path: pathlib.Path) -> None:
     print(cost)
     assert outcome.error in ("", "ValueError", "OSError"), (outcome.error, cost)
     assert not outcome.error or str(path.parent) in outcome.message, cost
-    assert outcome.seconds < measured.SECONDS, cost
+    assert outcome.seconds < outcome.seconds_allowed, cost
     assert outcome.peak_bytes < measured.BASE_BYTES + 2 * size_of(path), cost
 
 

@@ -58,3 +58,29 @@ def test_every_topic_has_its_question():
     for topic in TOPICS:
         assert sum(topic in text for text in questions) == 1, topic
     assert len(questions) == len(TOPICS)
+
+
+def _thresholds() -> dict[str, float]:
+    """The constants of kernels/engine/thresholds.h."""
+    text = (FAQ.parents[2] / "kernels" / "engine" / "thresholds.h").read_text()
+    found = {}
+    for name, value in re.findall(r"^inline constexpr \w+ (k\w+) = ([^;]+);", text, re.MULTILINE):
+        found[name] = eval(value.replace("int64_t{1}", "1"), {}, found)
+    return found
+
+
+def test_where_bits_change_it_says_what_the_engine_does():
+    k = _thresholds()
+    few, more = (k[f"kMaxPackedBytesOf{rows}"] // k["kMegabyte"] for rows in ("FewRows", "OneMore"))
+    text = " ".join(FAQ.read_text().split())
+    for says in (
+        f"calls of at most {k['kMaxSmallCallRows']} rows",
+        f"of these, calls of at most {k['kMaxStepsInPlace']} time steps",
+        f"of more than {few} MB, batches of up to {k['kFewRows']} from larger ones; with more than "
+        f"{more} MB, also those of {k['kFewRowsAndOne']}.",
+        f"calls of {k['kMinPartsRows']} rows and more from smaller ones, batches of "
+        f"{k['kMinPartsBatch']} and more, and of {k['kManyPartsBatch']} and more, and calls of "
+        f"fewer than {k['kMinPartsSteps']}, {k['kMinPartsStepsOfFewRows']} or "
+        f"{k['kMinPartsStepsOfFewRowsIfLarge']} time steps",
+    ):
+        assert says in text, says

@@ -1,5 +1,7 @@
 // What the engine checks is what it then uses, whoever writes the memory
-// meanwhile. AddressSanitizer and ThreadSanitizer run this, too.
+// meanwhile: it reads each element once, which is counted, and writers on
+// another thread change none of it. AddressSanitizer and ThreadSanitizer run
+// this, too.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -14,6 +16,7 @@
 #include "network/reserve_layout.h"
 #include "network/sequences.h"
 #include "network/shared_memory.h"
+#include "tests/engine/counted_reads.h"
 #include "tests/engine/element_values.h"
 #include "tests/engine/engine_call.h"
 
@@ -52,6 +55,44 @@ bool IsWrong(int64_t i) { return i / 400 % 4 == 0; }
 // So often at least, and until both were seen: on a busy machine the writer may
 // wait for a core.
 constexpr int kTries = 20000;
+
+#ifdef RNN_COUNTS_READS
+
+// Whether this machine counts: an emulator of CPUs may not do single steps.
+bool CountsReads() {
+  static const bool counts = [] {
+    const uint32_t content[] = {7, 8};
+    const CountedReads counted(content, sizeof content);
+    const auto* const values =
+        static_cast<const volatile uint32_t*>(counted.data());
+    const bool is_right = values[1] + values[1] == 16 && values[0] == 7;
+    return is_right && counted.count(0) == 1 && counted.count(4) == 2;
+  }();
+  return counts;
+}
+
+TEST(ChecksOnceTest, EachLengthIsReadOnce) {
+  if (!CountsReads()) GTEST_SKIP() << "reads cannot be counted here";
+  constexpr int64_t kTime = 9;
+  std::vector<int32_t> lengths(40);
+  for (int32_t i = 0; i < 40; ++i) lengths[i] = i * 7 % (kTime + 1);
+  for (const int64_t wrong_row : {-1, 17}) {
+    SCOPED_TRACE(wrong_row);
+    if (wrong_row >= 0) lengths[wrong_row] = kTime + 1;
+    const CountedReads counted(lengths.data(), 40 * sizeof(int32_t));
+    Sequences s;
+    const Status status = Sequences::Create(
+        kTime, 40, static_cast<const int32_t*>(counted.data()), &s);
+    EXPECT_EQ(status.ok(), wrong_row < 0);
+    for (int64_t row = 0; row < 40; ++row) {
+      EXPECT_EQ(counted.count(row * sizeof(int32_t)),
+                wrong_row < 0 || row <= wrong_row ? 1 : 0)
+          << "row " << row;
+    }
+  }
+}
+
+#endif  // RNN_COUNTS_READS
 
 TEST(ChecksOnceTest, LengthsThatChangeAreRefusedOrUsedAsTheyWere) {
   constexpr int64_t kTime = 9;
@@ -102,7 +143,7 @@ struct Values : std::vector<Element> {
   }
 };
 
-TYPED_TEST(ReserveChecksOnceTest, AHeaderThatChangesIsRefusedOrUsedAsItWas) {
+EngineSizes SizesOfACall() {
   EngineSizes sizes;
   sizes.descriptor.mode = CellMode::kGru;
   sizes.descriptor.num_layers = 2;
@@ -110,6 +151,43 @@ TYPED_TEST(ReserveChecksOnceTest, AHeaderThatChangesIsRefusedOrUsedAsItWas) {
   sizes.descriptor.dropout = 0.5f;
   sizes.max_time = 2;
   sizes.batch = 2;
+  return sizes;
+}
+
+#ifdef RNN_COUNTS_READS
+
+TYPED_TEST(ReserveChecksOnceTest, EachElementOfAHeaderIsReadOnce) {
+  if (!CountsReads()) GTEST_SKIP() << "reads cannot be counted here";
+  const EngineSizes sizes = SizesOfACall();
+  EngineCall<TypeParam, Values> call(sizes);
+  SerialExecutor executor;
+  call.Forward(executor);
+  ReserveLayout layout;
+  ASSERT_TRUE(
+      ReserveLayout::Create(sizes.descriptor, call.sequences(), &layout).ok());
+  const int64_t bytes = call.reserve.size() * sizeof(TypeParam);
+  for (const bool is_forged : {false, true}) {
+    SCOPED_TRACE(is_forged);
+    if (is_forged) call.reserve[0] = FromDouble<TypeParam>(3);
+    const CountedReads counted(call.reserve.data(), bytes);
+    uint64_t dropout_key = 0;
+    const Status status =
+        CheckReserve(sizes.descriptor, call.sequences(), layout, PaddedLayout{},
+                     static_cast<const TypeParam*>(counted.data()),
+                     call.reserve.size(), &dropout_key);
+    EXPECT_EQ(status.ok(), !is_forged) << status.message();
+    for (int64_t i = 0; i < call.reserve.size(); ++i) {
+      EXPECT_EQ(counted.count(i * sizeof(TypeParam)),
+                i < ReserveHeader::kSize ? 1 : 0)
+          << "element " << i;
+    }
+  }
+}
+
+#endif  // RNN_COUNTS_READS
+
+TYPED_TEST(ReserveChecksOnceTest, AHeaderThatChangesIsRefusedOrUsedAsItWas) {
+  const EngineSizes sizes = SizesOfACall();
   using Call = EngineCall<TypeParam, Values>;
   Call call(sizes);
   SerialExecutor executor;

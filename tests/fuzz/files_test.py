@@ -2,9 +2,11 @@
 
 import collections
 import pathlib
+import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from tests.fuzz import file_formats
@@ -34,3 +36,28 @@ def test_mutations_are_read_and_refused(name):
             outcomes[outcome.value] += 1
     assert outcomes["read"] >= 3 and outcomes["refused"] >= 6, outcomes
     assert set(outcomes) <= {"read", "refused"}
+
+
+def _check_some_that_take_much() -> list[str]:
+    from tests.fuzz import files  # which does without TensorFlow, as the process of this does
+
+    def read(content, seed):
+        np.ones({b"large": 400_000_000, b"small": 300_000_000}.get(content, 1), np.uint8)
+        return "read"
+
+    file_formats.FORMATS["npz"] = file_formats.FORMATS["npz"]._replace(read=read)
+    return [files.check("npz", "", content) for content in (b"large", b"", b"small", b"large")]
+
+
+def test_each_input_that_takes_much_memory_is_found():
+    """Also after one that took more, in the same process."""
+    outcome = measured.run(_check_some_that_take_much, keep=True)
+    sizes = [re.sub(r"\d\d MB", "xx MB", found) for found in outcome.value]
+    assert sizes == ["it took 4xx MB", "read", "it took 3xx MB", "it took 4xx MB"]
+
+
+def test_a_core_that_is_slow_may_take_longer(monkeypatch):
+    monkeypatch.setattr(measured, "loop_seconds", lambda: 0.08)
+    assert measured.seconds_allowed(2.5) == 4.0
+    monkeypatch.setattr(measured, "loop_seconds", lambda: 0.01)
+    assert measured.seconds_allowed(2.5) == measured.seconds_allowed(1.5) == 2.0

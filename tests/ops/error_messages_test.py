@@ -342,6 +342,11 @@ INT8 = [
             ("biases", "K", "[8,4]", zeros(8, 4)),
         )
     ),
+    _int8_case(
+        "weights_rank_beside_skip_input",
+        "weights must have shape [N], got [];",
+        {"weights": int8(), "input_mode": "skip_input"},
+    ),
     *(
         _int8_case(
             f"{name}_{what}",

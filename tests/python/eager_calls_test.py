@@ -45,7 +45,10 @@ def _with_tensors(arguments: dict) -> dict:
 
 OWN_OPS = [
     op
-    for op in (*calls.FORWARD, *calls.BACKPROP, *calls.TO_CANONICAL, *calls.TO_PARAMS, *calls.KERAS)
+    for op in (
+        *(*calls.FORWARD, calls.INT8, *calls.BACKPROP),
+        *(*calls.TO_CANONICAL, *calls.TO_PARAMS, *calls.KERAS),
+    )
     if op.startswith(calls.OWN)
 ]
 

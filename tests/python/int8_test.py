@@ -15,6 +15,7 @@ import tf_cudnn_rnn
 from tests.ops import calls
 from tests.python import running, running_int8, subprocesses
 from tests.reference import cases, int8, judge
+from tf_cudnn_rnn import runtime, weights
 
 # Sizes: I, H, B, T, L and D*P all differ, so that no two can be mixed up.
 I, H, B, T = 3, 5, 4, 6
@@ -109,6 +110,25 @@ def test_padding_is_not_read_and_a_sick_row_touches_no_other(rnn_mode):
         assert np.isnan(results["h_n"][:, sick]).all()
 
 
+@pytest.mark.parametrize("rnn_mode", judge.RNN_MODES)
+def test_weights_that_the_package_quantizes_and_the_bits_of_its_runtime(rnn_mode):
+    config = judge.Config(rnn_mode, 2, 33, 17, "bidirectional")
+    drawn = running.random_case(7, config, T, B, np.float32, ragged=True)
+    case = running_int8.quantized(drawn)
+    layout = weights.Layout(rnn_mode, 2, 33, 17, "bidirectional")
+    found = weights.quantize(drawn.params, layout)
+    for name, expected in case.weights._asdict().items():
+        np.testing.assert_array_equal(getattr(found, name), expected, err_msg=name)
+    results = running_int8.forward(case)
+    x, h0, c0, lengths = (getattr(case.case, n) for n in ("x", "h0", "c0", "sequence_lengths"))
+    state = runtime.State(h0, c0 if rnn_mode == "lstm" else None)
+    y, state = runtime.Network(found)(x, lengths, state, time_major=True)
+    np.testing.assert_array_equal(y, results["y"])
+    np.testing.assert_array_equal(state.h, results["h_n"])
+    if rnn_mode == "lstm":
+        np.testing.assert_array_equal(state.c, results["c_n"])
+
+
 # ------------------------------------------------------------------------------------
 # Gradients
 # ------------------------------------------------------------------------------------
@@ -167,6 +187,7 @@ def test_a_tape_that_needs_no_gradient_of_it_is_not_disturbed():
         ([0.5] * 144, "float64"),
         ([128] * 144, "int64"),
     ],
+    ids=["array", "tensor", "integers", "unsigned", "list", "list of large integers"],
 )
 @pytest.mark.parametrize("is_graph", [False, True])
 def test_weights_that_tensorflow_would_change(weights, dtype, is_graph):

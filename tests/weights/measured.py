@@ -20,11 +20,13 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-SECONDS = 2.0
+SECONDS = 2.0  # of a core as fast as that of `_LOOP_SECONDS`, or faster; see `seconds_allowed`
 BASE_BYTES = 200_000_000
 # Beyond this a reader is taken to hang. It is far above SECONDS, as the machine may have other
 # work; SECONDS is compared with the processors' time.
 _PATIENCE = 60.0
+# What `loop_seconds` takes on an AMD EPYC (Zen 3) of 2 cores without other work, in Python 3.11.
+_LOOP_SECONDS = 0.04
 
 
 class Outcome(NamedTuple):
@@ -36,6 +38,7 @@ class Outcome(NamedTuple):
       value: what it returned.
       seconds: of processors' time, its child processes included.
       peak_bytes: of memory beyond what there was before, that of a child process included.
+      seconds_allowed: what a call may take on a core that is as slow as this one was.
     """
 
     error: str
@@ -43,6 +46,7 @@ class Outcome(NamedTuple):
     value: Any
     seconds: float
     peak_bytes: int
+    seconds_allowed: float = SECONDS
 
 
 def _status(field: str) -> int:
@@ -54,9 +58,21 @@ def _status(field: str) -> int:
     raise LookupError(field)
 
 
-def _reset_peak() -> None:
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")
+class Meter:
+    """What this process takes from now on. A process has one at a time."""
+
+    def __init__(self) -> None:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")  # lets the peak begin anew, which would never fall
+        self._bytes, self._seconds = _status("VmRSS"), _seconds()
+
+    def seconds(self) -> float:
+        """Of processors' time, child processes included."""
+        return _seconds() - self._seconds
+
+    def peak_bytes(self) -> int:
+        """Of memory beyond what there was, without child processes."""
+        return _status("VmHWM") - self._bytes
 
 
 def _seconds() -> float:
@@ -66,9 +82,29 @@ def _seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in (own, children))
 
 
+def loop_seconds() -> float:
+    """Seconds that some plain Python takes."""
+    start = time.process_time()
+    counts: dict[str, int] = {}
+    for number in range(100_000):
+        text = str(number)
+        counts[text[-3:]] = counts.get(text[-3:], 0) + len(text)
+    return time.process_time() - start
+
+
+def seconds_allowed(seconds: float) -> float:
+    """What may be taken by a call of this process that has just taken `seconds`.
+
+    On a slow core, or one that shares its caches with other work, it is more than `SECONDS`, by
+    as much as this core is slower for plain Python. Where that does not matter, it is not asked.
+    """
+    if seconds < SECONDS:
+        return SECONDS
+    return SECONDS * max(1.0, *(loop_seconds() / _LOOP_SECONDS for _ in range(5)))
+
+
 def _run(read: Callable[..., Any], arguments: tuple, keep: bool) -> Outcome:
-    _reset_peak()
-    before, start = _status("VmRSS"), _seconds()
+    meter = Meter()
     error, message, value = "", "", None
     try:
         value = read(*arguments)
@@ -77,10 +113,11 @@ def _run(read: Callable[..., Any], arguments: tuple, keep: bool) -> Outcome:
         for kind in (ValueError, OSError):  # subclasses will do
             if isinstance(raised, kind):
                 error = kind.__name__
-    seconds = _seconds() - start
+    seconds = meter.seconds()
     children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    peak = _status("VmHWM") - before + children
-    return Outcome(error, message, value if keep else None, seconds, peak)
+    peak = meter.peak_bytes() + children
+    allowed = seconds_allowed(seconds)
+    return Outcome(error, message, value if keep else None, seconds, peak, allowed)
 
 
 def run(

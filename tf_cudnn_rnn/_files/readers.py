@@ -249,10 +249,12 @@ def _torch_network(
 ) -> tuple[str, dict[tuple[str, int, bool], untrusted.ArrayHeader]]:
     """The prefix of the network that was chosen, or of the only one; and its headers."""
     _needs(kind, (Kind.SAFETENSORS, Kind.NPZ), "torch", choices)
-    read = (
-        safetensors.read_safetensors_headers if kind is Kind.SAFETENSORS else npz.read_npz_headers
-    )
-    networks = torch_format.networks(read(path))
+    in_file: Mapping[str, Any]
+    if kind is Kind.SAFETENSORS:
+        in_file = safetensors.read_safetensors_headers(path)
+    else:  # whose headers take time
+        in_file = dict.fromkeys(npz.read_npz_names(path))
+    networks = torch_format.networks(in_file)
     prefix = choices.prefix
     found = base.listed(map(repr, networks))
     if prefix is None and len(networks) > 1:
@@ -268,6 +270,9 @@ def _torch_network(
     with untrusted.named(path):
         layers = {layer for _, layer, _ in networks[prefix]}
         untrusted.check_layers(len(layers), "The network of PyTorch")
+    if kind is Kind.NPZ:
+        headers = npz.read_npz_headers(path, lambda name: name.startswith(prefix))
+        networks = torch_format.networks(headers)
     return prefix, networks[prefix]
 
 
@@ -600,7 +605,7 @@ READERS = {
 def choices_of(kind: Kind, path: str, name: str) -> set[str]:
     """The choices that a format's reader uses for this file."""
     used = set(READERS[name].choices)
-    if kind is Kind.NPZ and name == "params" and _HEADER in npz.read_npz_headers(path):
+    if kind is Kind.NPZ and name == "params" and _HEADER in npz.read_npz_names(path):
         return set()  # the header tells all
     if name == "keras" and kind is not Kind.KERAS_2_H5:
         used.discard("direction")  # which these files tell
@@ -636,17 +641,17 @@ def guess(kind: Kind, path: str, choices: Choices) -> str:
     if kind in (Kind.CHECKPOINT, Kind.SAVED_MODEL):
         return "checkpoint"
     if kind is Kind.NPZ:
-        headers = npz.read_npz_headers(path)
-        if _HEADER in headers:
-            return "params" if VECTORS["params"] in headers else "canonical"
-        if torch_format.networks(headers):
+        names = npz.read_npz_names(path)
+        if _HEADER in names:
+            return "params" if VECTORS["params"] in names else "canonical"
+        if torch_format.networks(dict.fromkeys(names)):
             return "torch"
         for name, key in VECTORS.items():
-            if key in headers:
+            if key in names:
                 return name
         raise Mistake(
             f"Pass {choices.face.names['format']}; {path} holds "
-            f"{base.listed(headers) or 'nothing'}, which may be anything."
+            f"{base.listed(names) or 'nothing'}, which may be anything."
         )
     raise AssertionError(kind)
 

@@ -42,8 +42,10 @@ _WAY = re.compile(r"(?P<layer>.+)/(?P<way>forward|backward)_(?P<inner>[^/]+)")
 _WAYS = ("forward", "backward")
 
 
-@dataclasses.dataclass
-class _Node:
+_NO_CHILDREN: Mapping[str, int] = {}
+
+
+class _Node(NamedTuple):
     """A TrackableObject.
 
     Attributes:
@@ -52,8 +54,8 @@ class _Node:
       name: of a variable; "" if it is none, or has none.
     """
 
-    children: dict[str, int]
-    keys: list[str]
+    children: Mapping[str, int]
+    keys: tuple[str, ...]
     name: str
 
 
@@ -160,15 +162,25 @@ class _Damage(Exception):
 
 def _nodes(graph: Any) -> list[_Node]:
     count = len(graph.nodes)
-    if count + sum(len(node.children) for node in graph.nodes) > _MAX_OBJECTS:
-        raise _Damage(f"more than {_MAX_OBJECTS} objects and children")
+    left = _MAX_OBJECTS - count
     nodes = []
     for node in graph.nodes:
-        children = {child.local_name: child.node_id for child in node.children}
-        if any(not 0 <= child < count for child in children.values()):
-            raise _Damage(f"a child that is none of its {count} objects")
-        keys = [value.checkpoint_key for value in node.attributes]
-        nodes.append(_Node(children, keys, node.attributes[0].full_name if keys else ""))
+        # Each look at a field costs as much as all else: most nodes have neither or one.
+        references, attributes = node.children, node.attributes
+        left -= len(references)
+        if left < 0:
+            raise _Damage(f"more than {_MAX_OBJECTS} objects and children")
+        children = _NO_CHILDREN
+        if references:
+            children = {child.local_name: child.node_id for child in references}
+            if min(children.values()) < 0 or max(children.values()) >= count:
+                raise _Damage(f"a child that is none of its {count} objects")
+        keys: tuple[str, ...] = ()
+        name = ""
+        if attributes:
+            keys = tuple([value.checkpoint_key for value in attributes])
+            name = attributes[0].full_name
+        nodes.append(_Node(children, keys, name))
     return nodes
 
 

@@ -166,7 +166,8 @@ struct BackwardPlan : PassPlan {
 
   static Status Create(const CallDescription& call, const Machine& machine,
                        BackwardPlan* plan);
-  // For other micro-kernels, as of ForwardPlan.
+  // For micro-kernels other than those that run here, which are of the call's
+  // type of elements.
   static Status Create(const CallDescription& call, const Machine& machine,
                        const KernelShape& kernels, BackwardPlan* plan);
 };

@@ -121,7 +121,7 @@ struct CellForwardStep {
   const Operand* const* h_prev;  // [rows] -> [P]
   const F* input_sums;           // [rows][G*H]: W x + biases
   const F* recurrent_new_bias;   // GRU: bR_n [H]
-  F* c;                          // LSTM: [rows][H], updated in place
+  F* c;                          // LSTM: [rows][H], in: the step before, out
   Operand* const* h;             // [rows] -> [H], out
   Operand* const* saved;  // [rows] -> reserve row, out; nullptr: keep nothing
   // Whether `saved`, whose gates then begin at cache lines, is written past the
@@ -178,7 +178,7 @@ struct SimdKernels {
   int lanes;  // of a vector of F
   int panel_columns;
   int rows_together;  // that products with whole panels multiply at a time
-  // A product may be cut at multiples of this depth: its parts, one after
+  // A product may be cut at multiples of this depth: its pieces, one after
   // another and accumulating, give the same bits.
   int64_t depth_block;
   // Whether panels are multiplied on tile registers, as AMX has them. Vectors

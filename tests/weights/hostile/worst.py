@@ -116,9 +116,9 @@ def onnx_of_as_many_layers_as_may_be(folder):
 def onnx_of_other_nodes(folder):
     nodes = (
         field(1, field(4, "Identity") + field(1, f"{i:x}") + field(2, f"{i + 1:x}"))
-        for i in range(120_000)
+        for i in range(60_000)
     )
-    return onnx(folder, [*nodes, *(onnx_node(f"a{i}", f"{120_000 - i:x}") for i in range(10_000))])
+    return onnx(folder, [*nodes, *(onnx_node(f"a{i}", f"{60_000 - i:x}") for i in range(5000))])
 
 
 @file
@@ -128,7 +128,7 @@ def onnx_of_more_fields_than_may_be(folder):
 
 @file
 def onnx_of_many_activations(folder):
-    activations = field(1, "activations") + field(9, "Tanh") * 400_000
+    activations = field(1, "activations") + field(9, "Tanh") * 390_000
     return onnx(folder, [onnx_node("a", "", "", activations)])
 
 
@@ -210,12 +210,17 @@ def npz_of_more_slow_headers(folder):
 @file
 def npz_of_the_slowest_headers_allowed(folder):
     """As long as an honest one may be, and no two alike."""
-    return npz(folder, ((f"weight_ih_l{i}", slow_header(460, f"{i}")) for i in range(1050)))
+    return npz(folder, ((f"weight_ih_l{i}", slow_header(460, f"{i}")) for i in range(260)))
 
 
 @file
 def npz_of_many_other_headers(folder):
     """As many as may be, and no two alike."""
+    return npz(folder, ((f"{i}.weight_ih_l0", slow_header(10, f"{i}")) for i in range(2700)))
+
+
+@file
+def npz_of_more_other_headers_than_may_be(folder):
     return npz(folder, ((f"weight_ih_l{i}", slow_header(10, f"{i}")) for i in range(9999)))
 
 
@@ -294,6 +299,7 @@ CHOICES = {
     "npz_of_many_scopes_of_tensorflow_1": {"format": "tf1-lstm-cell"},
     "npz_of_many_layers_of_tensorflow_1_and_cudnn": {"format": "tf1-cudnn"},
     "npz_of_many_other_headers": {"rnn_mode": "lstm"},
+    "npz_of_more_other_headers_than_may_be": {"rnn_mode": "lstm"},
     "npz_of_the_slowest_headers_allowed": {"rnn_mode": "lstm"},
     "safetensors_of_many_layers_of_nothing": {"rnn_mode": "lstm"},
 }

@@ -1,0 +1,37 @@
+"""tools/release_check.py: what it says of the table of long runs."""
+
+import importlib.util
+import pathlib
+
+import pytest
+
+_TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
+ROW = "| `make fuzz` | 2026-11-25, {} | clean |"
+
+
+@pytest.fixture
+def release_check(monkeypatch):
+    monkeypatch.syspath_prepend(_TOOLS)
+    spec = importlib.util.spec_from_file_location("release_check", _TOOLS / "release_check.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def page(*rows: str) -> str:
+    return "\n".join(
+        ["## Long runs", "", "| a | b | c |", "| --- | --- | --- |", *rows, "", "## End"]
+    )
+
+
+def test_runs_that_are_whole(release_check):
+    rows = [ROW.format(text) for text in ("2 cores", "in parts", "in two parts. Before, in parts")]
+    assert "from 2026-11-25 to 2026-11-25" in release_check.long_runs(page(*rows))
+
+
+@pytest.mark.parametrize("text", ["in part: the rest needs 20 GB", "not run yet", "not yet"])
+def test_runs_that_are_not(release_check, text):
+    with pytest.raises(release_check.Failure, match="`make fuzz` has not run as a whole"):
+        release_check.long_runs(page(ROW.format(text)))
+    with pytest.raises(release_check.Failure, match="no date"):
+        release_check.long_runs(page("| `make fuzz` | never | |"))
