@@ -57,6 +57,13 @@ def _all_outputs(dtype) -> dict:
             outputs = calls.function(op)(**arguments, is_training=is_training)
             for name, value in outputs._asdict().items():
                 found[f"{name} of {op}, {is_training=}"] = value.numpy().tobytes()
+    for op in calls.BACKPROP[:2]:
+        for name, value in _gradients_of_first_versions(op).items():
+            found[f"{name} of {op}"] = value.numpy().tobytes()
+    for rnn_mode in judge.RNN_MODES:
+        label = f"{calls.READ_RESERVE}, {rnn_mode}"
+        for i, value in enumerate(_kept_by(rnn_mode, dtype)):
+            found[f"output {i} of {label}"] = value.numpy().tobytes()
     for op in (*refusals.SIZED, *refusals.KERAS_PARAMS):
         flat = tf.nest.flatten(calls.function(op)(**calls.arguments(op)))
         found |= {f"output {i} of {op}": value.numpy().tobytes() for i, value in enumerate(flat)}
@@ -73,6 +80,37 @@ def _int8_case(rnn_mode: str, time_major: bool = True) -> running_int8.Int8Case:
 def _of_int8(rnn_mode: str, time_major: bool) -> dict:
     """All outputs."""
     return running_int8.forward(_int8_case(rnn_mode, time_major))
+
+
+def _gradients_of_first_versions(op: str) -> dict:
+    """Those of CudnnRNN or CudnnRNNV2, which have no sequence_lengths."""
+    rng = np.random.default_rng(50)
+    arguments = calls.forward_arguments(op.replace("Backprop", ""))
+    forward = [(name, rng.normal(size=array.shape)) for name, array in arguments.items()]
+    forward = [(name, array.astype(np.float32)) for name, array in forward]
+    gradients = {"output": (4, 3, 4), "output_h": (1, 3, 4), "output_c": (1, 3, 4)}
+    changes = {
+        f"{name}_backprop": rng.normal(size=shape).astype(np.float32)
+        for name, shape in gradients.items()
+    }
+    return calls.function(op)(**calls.backprop_arguments(op, forward, **changes))._asdict()
+
+
+def _kept_by(rnn_mode: str, dtype) -> list:
+    """The masks and activations in a reserve; what padding holds is NaN."""
+    config = judge.Config(rnn_mode, 3, 7, 5, "bidirectional", dropout=0.5)
+    case = running.random_case(51, config, 6, 5, dtype, ragged=True).with_padding(np.nan)
+    tensors = running.tensors_of(case)
+    outputs = running.call(running.OWN_V3, case, *tensors, rng_seed=[7, 8])
+    kept = calls.function(calls.READ_RESERVE)(
+        **dict(zip(calls.forward_arguments("CudnnRNNV3"), tensors, strict=True)),
+        reserve_space=outputs.reserve_space,
+        M=tf.float64 if dtype == np.float64 else tf.float32,
+        rnn_mode=rnn_mode,
+        direction="bidirectional",
+        dropout=0.5,
+    )
+    return tf.nest.flatten(kept)
 
 
 def _keras_case(rnn_mode: str, time_major: bool, dtype):

@@ -25,7 +25,7 @@ BASE_BYTES = 200_000_000
 # Beyond this a reader is taken to hang. It is far above SECONDS, as the machine may have other
 # work; SECONDS is compared with the processors' time.
 _PATIENCE = 60.0
-# What `loop_seconds` takes on an AMD EPYC (Zen 3) of 2 cores without other work, in Python 3.11.
+# What `loop_seconds` took on an AMD EPYC (Zen 3), beside other work, in Python 3.11.
 _LOOP_SECONDS = 0.04
 
 
