@@ -57,11 +57,11 @@ class BackpropKernel : public GuardedKernel {
     arguments.h0 = Data<T>(*call->input_h);
     arguments.c0 = LstmData(*call->input_c);
     arguments.weights = call->Weights<T>();
-    arguments.y = Data<T>(*inputs.output);
+    arguments.y = Data<T>(*inputs.output) + call->y_offset;
     arguments.reserve = Data<T>(*inputs.reserve_space);
     arguments.dropout_key = dropout_key;
     arguments.observer = report.Begin(plan);
-    arguments.dy = Data<T>(*inputs.output_backprop);
+    arguments.dy = Data<T>(*inputs.output_backprop) + call->y_offset;
     arguments.dh_n = Data<T>(*inputs.output_h_backprop);
     arguments.dc_n = LstmData(*inputs.output_c_backprop);
     arguments.x_strides = call->x_strides;

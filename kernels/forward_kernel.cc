@@ -107,7 +107,7 @@ class ForwardKernel : public GuardedKernel {
     Tensor* output = nullptr;
     TF_RETURN_IF_ERROR(
         AllocateOutput(context, "output", call.output_shape, &output));
-    arguments->y = MutableData<T>(output);
+    arguments->y = MutableData<T>(output) + call.y_offset;
     TF_RETURN_IF_ERROR(
         AllocateOutput(context, "output_h", call.input_h->shape(), &output));
     arguments->h_n = MutableData<T>(output);

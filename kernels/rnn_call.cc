@@ -1,5 +1,6 @@
 #include "kernels/rnn_call.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -37,6 +38,7 @@ struct ForwardInputs {
   KerasWeightTensors keras_weights;
   Int8WeightTensors int8_weights;
   const Tensor* sequence_lengths = nullptr;  // if the op has them
+  const Tensor* mask = nullptr;              // if there is one
 };
 
 absl::Status GetForwardInputs(OpKernelContext* context,
@@ -64,7 +66,15 @@ absl::Status CheckKerasWeights(OpKernelContext* context,
   KerasShapes weights;
   TF_RETURN_IF_ERROR(
       GetKerasWeights(context, &inputs->keras_weights, &weights));
-  return CheckKerasCall(attributes, shapes, weights, sizes);
+  tensorflow::OpInputList masks;
+  TF_RETURN_IF_ERROR(context->input_list("masks", &masks));
+  TF_RETURN_IF_ERROR(CheckNumMasks(masks.size()));
+  std::optional<tensorflow::PartialTensorShape> mask;
+  if (masks.size() > 0) {
+    inputs->mask = &masks[0];
+    mask = PartialShape(masks[0]);
+  }
+  return CheckKerasCall(attributes, shapes, weights, mask, sizes);
 }
 
 absl::Status CheckInt8Weights(OpKernelContext* context,
@@ -115,16 +125,33 @@ absl::Status CheckHostReserved(OpKernelContext* context) {
                    "; pass what CudnnRNNV2 returned with is_training=True."));
 }
 
+rnn::ValidSteps GetValidSteps(const CallOptions& options,
+                              const ForwardInputs& inputs,
+                              const CallSizes& sizes) {
+  rnn::ValidSteps steps;
+  steps.go_backwards = options.go_backwards;
+  if (inputs.sequence_lengths != nullptr) {
+    steps.lengths = Data<int32_t>(*inputs.sequence_lengths);
+  }
+  if (inputs.mask != nullptr) {
+    steps.mask = reinterpret_cast<const uint8_t*>(Data<bool>(*inputs.mask));
+    const auto strides =
+        rnn::Strides::Of(options.attributes.time_major, sizes.time, sizes.batch,
+                         /*features=*/1);
+    steps.mask_time = strides.outer;
+    steps.mask_batch = strides.batch;
+  }
+  return steps;
+}
+
 // The last step of validation, after the shapes.
 absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
                                  ForwardInputs inputs, const CallSizes& sizes) {
   RnnCall call;
-  const int32_t* lengths = inputs.sequence_lengths == nullptr
-                               ? nullptr
-                               : Data<int32_t>(*inputs.sequence_lengths);
-  TF_RETURN_IF_ERROR(FromEngine(rnn::Sequences::Create(
-      sizes.time, sizes.batch, lengths, &call.sequences)));
   const RnnAttributes& attributes = options.attributes;
+  TF_RETURN_IF_ERROR(FromEngine(rnn::Sequences::Create(
+      sizes.time, sizes.batch, GetValidSteps(options, inputs, sizes),
+      &call.sequences)));
   const int64_t output_features = attributes.num_directions * sizes.output_size;
   TensorShape output_shape = inputs.input->shape();
   TF_RETURN_IF_ERROR(output_shape.SetDimWithStatus(2, output_features));
@@ -150,6 +177,11 @@ absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
   call.layout.states_outer_major = options.states_outer_major;
   call.x_strides = sequence_strides(sizes.input_size);
   call.y_strides = sequence_strides(output_features);
+  if (options.go_backwards) {  // output begins with the last step
+    call.y_offset = (sizes.time - 1) * call.y_strides.outer;
+    call.y_strides.outer = -call.y_strides.outer;
+  }
+  call.repeats_outputs = !options.zero_output_for_mask;
   call.h_strides = state_strides(sizes.output_size);
   call.c_strides = state_strides(sizes.hidden_size);
   return call;
@@ -183,6 +215,12 @@ absl::Status ReadCallOptions(OpKernelConstruction* context,
   TF_RETURN_IF_ERROR(ReadLogOptions(&options->log));
   TF_RETURN_IF_ERROR(ReadRnnAttributes(context, &options->attributes));
   options->states_outer_major = options->attributes.time_major;
+  if (version.has_keras_weights) {
+    TF_RETURN_IF_ERROR(
+        context->GetAttr("go_backwards", &options->go_backwards));
+    TF_RETURN_IF_ERROR(context->GetAttr("zero_output_for_mask",
+                                        &options->zero_output_for_mask));
+  }
   if (version.is_own || !version.has_sequence_lengths) return absl::OkStatus();
   bool as_cudnn = false;
   TF_RETURN_IF_ERROR(ReadStatesAsCudnn(&as_cudnn));

@@ -64,6 +64,9 @@ struct CallOptions {
   RnnAttributes attributes;
   // Whether states are [L*D, B, ...], else [B, L*D, ...].
   bool states_outer_major = true;
+  // Of KerasRNN: the attributes of these names.
+  bool go_backwards = false;
+  bool zero_output_for_mask = true;
   LogOptions log;
 };
 
@@ -86,6 +89,9 @@ struct RnnCall {
   rnn::Sequences sequences;
   rnn::PaddedLayout layout;
   rnn::Strides x_strides{}, y_strides{}, h_strides{}, c_strides{};
+  // Where in the tensors output and output_backprop y_strides begin.
+  int64_t y_offset = 0;
+  bool repeats_outputs = false;
 
   // For the engine, with elements of TensorFlow's type T. The sequences are
   // those of this object, which must outlive what is returned.
@@ -96,6 +102,7 @@ struct RnnCall {
     call.sequences = &sequences;
     call.element_type = rnn::kElementTypeOf<Element<T>>;
     call.weight_order = weight_order;
+    call.repeats_outputs = repeats_outputs;
     return call;
   }
   template <typename T>

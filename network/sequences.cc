@@ -21,11 +21,12 @@ Status CheckLength(int64_t row, int64_t length, int64_t max_time) {
            : "; a row cannot be longer than the time dimension of input."));
 }
 
-// A hash, FNV-1a.
-uint64_t Fingerprint(const std::vector<int64_t>& lengths) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (int64_t length : lengths) {
-    hash ^= static_cast<uint64_t>(length);
+// A hash, FNV-1a, of these numbers after those that gave `hash`.
+constexpr uint64_t kNothingHashed = 0xcbf29ce484222325u;
+
+uint64_t Fingerprint(const std::vector<int64_t>& numbers, uint64_t hash) {
+  for (int64_t number : numbers) {
+    hash ^= static_cast<uint64_t>(number);
     hash *= 0x100000001b3u;
   }
   return hash;
@@ -35,6 +36,14 @@ uint64_t Fingerprint(const std::vector<int64_t>& lengths) {
 
 Status Sequences::Create(int64_t max_time, int64_t batch,
                          const int32_t* lengths, Sequences* sequences) {
+  ValidSteps steps;
+  steps.lengths = lengths;
+  return Create(max_time, batch, steps, sequences);
+}
+
+Status Sequences::Create(int64_t max_time, int64_t batch,
+                         const ValidSteps& steps, Sequences* sequences) {
+  const int32_t* lengths = steps.lengths;
   Sequences& s = *sequences;
   s.max_time_ = max_time;
   s.batch_ = batch;
@@ -48,10 +57,34 @@ Status Sequences::Create(int64_t max_time, int64_t batch,
       s.lengths_[row] = length;
     }
   }
-  s.fingerprint_ = Fingerprint(s.lengths_);
+  s.places_.clear();
+  if (steps.mask != nullptr) s.ReadMask(steps);
+  s.go_backwards_ = steps.go_backwards;
+  s.times_are_places_ = !s.go_backwards_ && s.places_.empty();
+  s.fingerprint_ = Fingerprint(s.lengths_, kNothingHashed);
+  if (!s.times_are_places_) {
+    s.fingerprint_ = Fingerprint(s.places_, s.fingerprint_ + s.go_backwards_);
+  }
   s.RankRows();
   s.NumberRows();
   return Status();
+}
+
+void Sequences::ReadMask(const ValidSteps& steps) {
+  places_.assign(batch_ * max_time_, 0);
+  bool are_at_front = true;
+  for (int64_t row = 0; row < batch_; ++row) {
+    int64_t* places = places_.data() + row * max_time_;
+    const uint8_t* mask = steps.mask + row * steps.mask_batch;
+    int64_t count = 0;
+    for (int64_t place = 0; place < lengths_[row]; ++place) {
+      if (ReadOnce(mask + place * steps.mask_time) == 0) continue;
+      places[count++] = place;
+    }
+    if (count > 0 && places[count - 1] != count - 1) are_at_front = false;
+    lengths_[row] = count;
+  }
+  if (are_at_front) places_.clear();
 }
 
 void Sequences::RankRows() {

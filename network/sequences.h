@@ -21,12 +21,35 @@ struct PaddedLayout {
   bool states_outer_major = true;  // h, c: [L*D, B, .], else [B, L*D, .]
 };
 
+// Which steps of the caller's rows are valid, and in which order they come.
+struct ValidSteps {
+  // [B]: so many at the front of a row; nullptr: every row has all.
+  const int32_t* lengths = nullptr;
+  // Of these the ones that are not 0, at time * mask_time + row * mask_batch;
+  // nullptr: all.
+  const uint8_t* mask = nullptr;
+  int64_t mask_time = 0;
+  int64_t mask_batch = 0;
+  // Whether the last one comes first.
+  bool go_backwards = false;
+};
+
+// Places of a row from `begin` to before `end`.
+struct StepGap {
+  int64_t begin;
+  int64_t end;
+};
+
 class Sequences {
  public:
   // `lengths` holds B values; nullptr means that every row has max_time steps.
   // Fails unless all are in [0, max_time]. Others may write them meanwhile:
   // each is read once.
   static Status Create(int64_t max_time, int64_t batch, const int32_t* lengths,
+                       Sequences* sequences);
+  // The same of any steps. "Time" is then a valid step's number in its row, in
+  // their order, and place() says where in the row it is.
+  static Status Create(int64_t max_time, int64_t batch, const ValidSteps& steps,
                        Sequences* sequences);
 
   // None yet: Create() makes them.
@@ -57,16 +80,67 @@ class Sequences {
     return direction == 0 ? step : lengths_[rank] - 1 - step;
   }
 
-  // A hash of all (row, length) pairs; differs if any length differs.
+  // Where in a padded tensor `time` of `rank` is.
+  int64_t place(int64_t time, int64_t rank) const {
+    if (times_are_places_) return time;
+    const int64_t i = go_backwards_ ? lengths_[rank] - 1 - time : time;
+    return places_.empty() ? i : PlacesOf(rank)[i];
+  }
+  // The places [begin, end) without a valid step that come after that of
+  // `time`, in the order of steps, and before the next valid one.
+  StepGap GapAfter(int64_t time, int64_t rank) const {
+    const bool is_last = time + 1 == lengths_[rank];
+    if (go_backwards_) {
+      return {is_last ? 0 : place(time + 1, rank) + 1, place(time, rank)};
+    }
+    return {place(time, rank) + 1, is_last ? max_time_ : place(time + 1, rank)};
+  }
+  // Calls gap(StepGap, place) for all places of `rank` without a valid step;
+  // `place` is that of the valid step before them, in the order of steps, or
+  // -1.
+  template <typename Gap>
+  void ForEachGap(int64_t rank, Gap gap) const {
+    const int64_t length = lengths_[rank];
+    int64_t begin = 0;
+    const auto until = [&](int64_t end) {
+      if (begin < end) gap(StepGap{begin, end}, PlaceBefore({begin, end}));
+      begin = end + 1;
+    };
+    if (places_.empty()) {
+      begin = length;
+    } else {
+      for (int64_t i = 0; i < length; ++i) until(PlacesOf(rank)[i]);
+    }
+    until(max_time_);
+  }
+
+  // A hash of all (row, length) pairs, and of places; differs if any of them
+  // differs.
   uint64_t fingerprint() const { return fingerprint_; }
 
  private:
+  // From what is valid within lengths by row to lengths and places of that.
+  void ReadMask(const ValidSteps& steps);
   // From lengths by row to rows and lengths by rank; and the offsets of steps.
   void RankRows();
   void NumberRows();
 
+  const int64_t* PlacesOf(int64_t rank) const {
+    return places_.data() + batch_rows_[rank] * max_time_;
+  }
+  int64_t PlaceBefore(const StepGap& gap) const {
+    if (!go_backwards_) return gap.begin - 1;
+    return gap.end < max_time_ ? gap.end : -1;
+  }
+
   int64_t max_time_ = 0;
   int64_t batch_ = 0;
+  bool go_backwards_ = false;
+  // Whether place() is the identity.
+  bool times_are_places_ = true;
+  // [B, T] by row, ascending, as many as it has valid steps; nothing if they
+  // are at the front of all rows.
+  std::vector<int64_t> places_;
   std::vector<int64_t> batch_rows_;  // [B] by rank
   std::vector<int64_t> lengths_;     // [B] by rank, descending
   std::vector<int64_t> offsets_;     // [num_steps + 1]

@@ -18,6 +18,10 @@ inline constexpr char kNumProj[] = "num_proj: int = 0";
 inline constexpr char kIsTraining[] = "is_training: bool = true";
 inline constexpr char kTimeMajor[] = "time_major: bool = true";
 inline constexpr char kNumBiases[] = "num_biases: int >= 0 = 1";
+inline constexpr char kNumMasks[] = "num_masks: int >= 0 = 0";
+inline constexpr char kGoBackwards[] = "go_backwards: bool = false";
+inline constexpr char kZeroOutputForMask[] =
+    "zero_output_for_mask: bool = true";
 inline constexpr char kNumParamsWeights[] = "num_params_weights: int >= 1";
 inline constexpr char kNumParamsBiases[] = "num_params_biases: int >= 1";
 

@@ -28,6 +28,16 @@ absl::Status GetKerasShapes(InferenceContext* c,
   return GetPartialShape(c, "biases", &shapes->bias.emplace());
 }
 
+// Of the mask, if there is one.
+absl::Status GetKerasMaskShape(InferenceContext* c,
+                               std::optional<PartialTensorShape>* mask) {
+  int64_t num_masks;
+  TF_RETURN_IF_ERROR(c->GetAttr("num_masks", &num_masks));
+  TF_RETURN_IF_ERROR(CheckNumMasks(num_masks));
+  if (num_masks == 0) return absl::OkStatus();
+  return GetPartialShape(c, "masks", &mask->emplace());
+}
+
 absl::Status GetKerasCallShapes(InferenceContext* c, ForwardShapes* shapes) {
   return GetPartialShapes(c, {{"input", &shapes->input},
                               {"input_h", &shapes->input_h},
@@ -46,8 +56,10 @@ absl::Status KerasRnnShapeFunction(InferenceContext* c) {
   TF_RETURN_IF_ERROR(GetKerasCallShapes(c, &shapes));
   KerasShapes weights;
   TF_RETURN_IF_ERROR(GetKerasShapes(c, weights_attributes, &weights));
+  std::optional<PartialTensorShape> mask;
+  TF_RETURN_IF_ERROR(GetKerasMaskShape(c, &mask));
   CallSizes sizes;
-  TF_RETURN_IF_ERROR(CheckKerasCall(attributes, shapes, weights, &sizes));
+  TF_RETURN_IF_ERROR(CheckKerasCall(attributes, shapes, weights, mask, &sizes));
 
   const auto shape = [&](int64_t outer) {
     std::vector<DimensionHandle> dimensions;
@@ -78,9 +90,11 @@ absl::Status KerasRnnBackpropShapeFunction(InferenceContext* c) {
   TF_RETURN_IF_ERROR(GetBackpropOnlyShapes(c, &shapes));
   KerasShapes weights;
   TF_RETURN_IF_ERROR(GetKerasShapes(c, weights_attributes, &weights));
+  std::optional<PartialTensorShape> mask;
+  TF_RETURN_IF_ERROR(GetKerasMaskShape(c, &mask));
   CallSizes sizes;
   TF_RETURN_IF_ERROR(
-      CheckKerasCall(attributes, shapes.forward, weights, &sizes));
+      CheckKerasCall(attributes, shapes.forward, weights, mask, &sizes));
   TF_RETURN_IF_ERROR(CheckBackpropShapes(attributes, shapes, &sizes));
   // Every gradient has the shape of its tensor, and all of these come first.
   for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->input(i));
@@ -142,6 +156,7 @@ REGISTER_OP("TfCudnnRnn>KerasRNN")
     .Input("recurrent_kernel: T")      // [H, G*H]
     .Input("biases: num_biases * T")   // [G*H]; [2, 3*H] of a GRU
     .Input("sequence_lengths: int32")  // [B]
+    .Input("masks: num_masks * bool")  // [T, B]
     .Output("output: T")               // [T, B, H]
     .Output("output_h: T")             // [1, B, H]
     .Output("output_c: T")             // [1, B, H]; [] unless lstm
@@ -151,13 +166,25 @@ REGISTER_OP("TfCudnnRnn>KerasRNN")
     .Attr(kRnnMode)
     .Attr(kIsTraining)
     .Attr(kTimeMajor)
+    .Attr(kNumMasks)
+    .Attr(kGoBackwards)
+    .Attr(kZeroOutputForMask)
     .SetShapeFn(KerasRnnShapeFunction)
     .Doc(R"doc(
 One recurrent layer in one direction, with the weights of a Keras layer.
 
 As CudnnRNNV3 on the params that KerasToParams returns, which it need not make.
+As in a layer of Keras, any steps of a row may be valid, and be taken from the
+last to the first.
 
 kernel: As of KerasToParams, and so are recurrent_kernel and biases.
+masks: None, or one: [T,B], or [B,T] unless time_major. Of the steps within
+  sequence_lengths those are valid where it is true.
+go_backwards: Whether steps are taken from the last to the first. `output` then
+  begins with the last step of `input`.
+zero_output_for_mask: Whether `output` is zero at steps that are not valid.
+  Otherwise it is there what it is at the step before, and zero before the first
+  valid one.
 reserve_space: As CudnnRNNV3 would return it, for CudnnRNNBackpropV3.
 )doc");
 
@@ -176,6 +203,7 @@ REGISTER_OP("TfCudnnRnn>KerasRNNBackprop")
     .Input("output_h_backprop: T")           // [1, B, H]
     .Input("output_c_backprop: T")           // [1, B, H]; any unless lstm
     .Input("reserve_space: T")               // [R]
+    .Input("masks: num_masks * bool")        // [T, B]
     .Output("input_backprop: T")             // like input
     .Output("input_h_backprop: T")           // like input_h
     .Output("input_c_backprop: T")           // like input_c; zeros unless lstm
@@ -186,6 +214,9 @@ REGISTER_OP("TfCudnnRnn>KerasRNNBackprop")
     .Attr(kNumBiases)
     .Attr(kRnnMode)
     .Attr(kTimeMajor)
+    .Attr(kNumMasks)
+    .Attr(kGoBackwards)
+    .Attr(kZeroOutputForMask)
     .SetShapeFn(KerasRnnBackpropShapeFunction)
     .Doc(R"doc(
 Gradients of KerasRNN.

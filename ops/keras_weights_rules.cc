@@ -34,6 +34,27 @@ absl::Status ParamsSize(rnn::CellMode mode, int64_t input_size,
   return absl::OkStatus();
 }
 
+absl::Status CheckMask(const RnnAttributes& attributes,
+                       const PartialTensorShape& mask, CallSizes* sizes) {
+  const int time_index = attributes.time_major ? 0 : 1;
+  int64_t required[2];  // -1 is what both types call unknown
+  required[time_index] = sizes->time;
+  required[1 - time_index] = sizes->batch;
+  const PartialTensorShape shape({required[0], required[1]});
+  if (!mask.IsCompatibleWith(shape)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "masks[0] must have shape ", attributes.time_major ? "[T,B]" : "[B,T]",
+        " = ", shape.DebugString(), ", got ", mask.DebugString(),
+        "; pass one value for each step of each row of input."));
+  }
+  if (mask.unknown_rank()) return absl::OkStatus();
+  if (sizes->time == kUnknownSize) sizes->time = mask.dim_size(time_index);
+  if (sizes->batch == kUnknownSize) {
+    sizes->batch = mask.dim_size(1 - time_index);
+  }
+  return absl::OkStatus();
+}
+
 std::string GatesSize(rnn::CellMode mode) {
   const int num_gates = rnn::NumGates(mode);
   return num_gates == 1 ? "H" : absl::StrCat(num_gates, "*H");
@@ -46,6 +67,13 @@ absl::Status CheckNumBiases(int64_t num_biases) {
   return absl::InvalidArgumentError(
       absl::StrCat("num_biases must be 0 or 1, got ", num_biases,
                    "; the two biases of a GRU are one tensor [2, 3*H]."));
+}
+
+absl::Status CheckNumMasks(int64_t num_masks) {
+  if (num_masks == 0 || num_masks == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("num_masks must be 0 or 1, got ", num_masks,
+                   "; combine masks into one."));
 }
 
 absl::Status ParseKerasWeightsAttributes(const std::string& rnn_mode,
@@ -111,8 +139,11 @@ absl::Status CheckKerasShapes(rnn::CellMode mode, const KerasShapes& shapes,
 
 absl::Status CheckKerasCall(const RnnAttributes& attributes,
                             const ForwardShapes& shapes,
-                            const KerasShapes& weights, CallSizes* sizes) {
+                            const KerasShapes& weights,
+                            const std::optional<PartialTensorShape>& mask,
+                            CallSizes* sizes) {
   TF_RETURN_IF_ERROR(CheckForwardShapes(attributes, shapes, sizes));
+  if (mask) TF_RETURN_IF_ERROR(CheckMask(attributes, *mask, sizes));
   KerasSizes known;
   TF_RETURN_IF_ERROR(CheckKerasShapes(attributes.mode, weights, &known));
   if (sizes->pseudo_layers != kUnknownSize && sizes->pseudo_layers != 1) {

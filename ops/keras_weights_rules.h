@@ -26,6 +26,9 @@ struct KerasWeightsAttributes {
 // How many tensors the list `biases` may have: none or one.
 absl::Status CheckNumBiases(int64_t num_biases);
 
+// The same of `masks`.
+absl::Status CheckNumMasks(int64_t num_masks);
+
 absl::Status ParseKerasWeightsAttributes(const std::string& rnn_mode,
                                          int64_t num_biases,
                                          KerasWeightsAttributes* attributes);
@@ -60,10 +63,13 @@ struct KerasShapes {
 absl::Status CheckKerasShapes(rnn::CellMode mode, const KerasShapes& shapes,
                               KerasSizes* sizes);
 
-// Checks a call of KerasRNN; `shapes.params` is of unknown rank.
-absl::Status CheckKerasCall(const RnnAttributes& attributes,
-                            const ForwardShapes& shapes,
-                            const KerasShapes& weights, CallSizes* sizes);
+// Checks a call of KerasRNN; `shapes.params` is of unknown rank. There may be
+// no mask.
+absl::Status CheckKerasCall(
+    const RnnAttributes& attributes, const ForwardShapes& shapes,
+    const KerasShapes& weights,
+    const std::optional<tensorflow::PartialTensorShape>& mask,
+    CallSizes* sizes);
 
 // The sizes that a params_backprop of this shape belongs to. `num_units` may be
 // unknown.

@@ -194,7 +194,10 @@ def _keras_rnn_gradient(op, *output_gradients):
         raise ValueError(f"To use {op.type} in gradients, is_training must be set to True.")
     if all(gradient is None for gradient in output_gradients[:3]):
         return [None] * len(op.inputs)
-    sequences, input_h, input_c, kernel, recurrent_kernel, *biases, lengths = op.inputs
+    num_biases = op.get_attr("num_biases")
+    sequences, input_h, input_c, kernel, recurrent_kernel = op.inputs[:5]
+    biases = op.inputs[5 : 5 + num_biases]
+    lengths, *masks = op.inputs[5 + num_biases :]
     outputs = list(op.outputs)
     gradients = _zeros_for_none(output_gradients[:3], outputs[:3])
     *backprop, dbiases = raw_ops.KerasRNNBackprop(
@@ -214,18 +217,27 @@ def _keras_rnn_gradient(op, *output_gradients):
         reserve_space=outputs[3],
         rnn_mode=op.get_attr("rnn_mode"),
         time_major=op.get_attr("time_major"),
+        masks=masks,
+        **_keras_steps(op),
     )
-    return [*backprop, *dbiases, None]  # None for sequence_lengths
+    return [*backprop, *dbiases, None, *[None] * len(masks)]  # None for sequence_lengths
+
+
+def _keras_steps(op) -> dict:
+    """The attributes of which steps are valid, and of what is put out at others."""
+    return {name: op.get_attr(name) for name in ("go_backwards", "zero_output_for_mask")}
 
 
 @tf.RegisterGradient("TfCudnnRnn>KerasRNNBackprop")
 def _keras_rnn_backprop_gradient(op, *upstream):
     """By way of the backward op that takes params, whose gradient is known."""
-    num_biases = op.get_attr("num_biases")
+    num_biases, num_masks = op.get_attr("num_biases"), op.get_attr("num_masks")
     if all(gradient is None for gradient in upstream):
         return [None] * len(op.inputs)
     rnn_mode, time_major = op.get_attr("rnn_mode"), op.get_attr("time_major")
     weights_end = 5 + num_biases
+    if num_masks or _keras_steps(op) != {"go_backwards": False, "zero_output_for_mask": True}:
+        return _masked_keras_rnn_backprop_gradient(op, upstream)
     lengths, y, h_n, c_n, *incoming, reserve_space = op.inputs[weights_end:]
     # One tensor may be several inputs, and a tape tells tensors apart, not inputs.
     differentiated = list(map(tf.identity, [*op.inputs[:weights_end], *incoming]))
@@ -258,6 +270,64 @@ def _keras_rnn_backprop_gradient(op, *upstream):
     weights, incoming = gradients[:weights_end], gradients[weights_end:]
     # The outputs of the forward op have none of their own; see _backprop_gradient.
     return [*weights, None, None, None, None, *incoming, None]
+
+
+def _masked_keras_rnn_backprop_gradient(op, upstream) -> list:
+    """The same of any steps, which are moved to the front around the op that takes params."""
+    weights_end = 5 + op.get_attr("num_biases")
+    lengths, *_ = op.inputs[weights_end:]
+    incoming = op.inputs[weights_end + 4 : weights_end + 7]
+    masks = op.inputs[weights_end + 8 :]
+    # One tensor may be several inputs, and a tape tells tensors apart, not inputs.
+    differentiated = list(map(tf.identity, [*op.inputs[:weights_end], *incoming]))
+    inputs = differentiated[:weights_end]
+    with tf.GradientTape() as tape:
+        tape.watch(differentiated)
+        with tf.GradientTape() as inner:
+            inner.watch(inputs)
+            outputs = _run_valid_steps(op, inputs, lengths, masks)
+        gradients = differentiated[weights_end:][: len(outputs)]
+        results = _zeros_for_none(inner.gradient(outputs, inputs, gradients), inputs)
+    gradients = tape.gradient(results, differentiated, _zeros_for_none(upstream, results))
+    weights, incoming = gradients[:weights_end], gradients[weights_end:]
+    return [*weights, None, None, None, None, *incoming, None, *[None] * len(masks)]
+
+
+def _run_valid_steps(op, inputs, lengths, masks) -> list:
+    """What KerasRNN puts out, and its final states, by an op that knows lengths alone."""
+    sequences, input_h, input_c, kernel, recurrent_kernel = inputs[:5]
+    rnn_mode, time_major = tf.compat.as_str(op.get_attr("rnn_mode")), op.get_attr("time_major")
+    go_backwards = op.get_attr("go_backwards")
+
+    def swap(tensor):
+        return tf.transpose(tensor, [1, 0, 2]) if time_major else tensor
+
+    sequences = swap(sequences)  # [B, T, I]
+    valid = tf.sequence_mask(lengths, tf.shape(sequences)[1])
+    if masks:
+        valid &= tf.transpose(masks[0]) if time_major else masks[0]
+    if go_backwards:
+        sequences, valid = (tf.reverse(tensor, [1]) for tensor in (sequences, valid))
+    order = tf.argsort(tf.cast(~valid, tf.int32), axis=1, stable=True)
+    output, *states, _, _ = raw_ops.CudnnRNNV3(
+        input=tf.gather(sequences, order, axis=1, batch_dims=1),
+        input_h=swap(input_h),
+        input_c=swap(input_c) if rnn_mode == "lstm" else input_c,
+        params=raw_ops.KerasToParams(
+            kernel=kernel,
+            recurrent_kernel=recurrent_kernel,
+            biases=inputs[5:],
+            rnn_mode=rnn_mode,
+        ),
+        sequence_lengths=tf.reduce_sum(tf.cast(valid, tf.int32), axis=1),
+        rnn_mode=rnn_mode,
+        time_major=False,
+    )
+    count = tf.cumsum(tf.cast(valid, tf.int32), axis=1)
+    has_output = valid if op.get_attr("zero_output_for_mask") else count > 0
+    spread = tf.gather(output, tf.maximum(count - 1, 0), axis=1, batch_dims=1)
+    output = tf.where(has_output[:, :, None], spread, tf.zeros_like(spread))
+    return list(map(swap, [output, *states][: 3 if rnn_mode == "lstm" else 2]))
 
 
 def _keras_weight_gradients(dparams, recurrent_kernel, num_biases, rnn_mode) -> list:

@@ -571,17 +571,27 @@ def KerasRNN(
     rnn_mode: RnnMode = "lstm",
     is_training: bool = True,
     time_major: bool = True,
+    masks: Sequence[TensorLike] = (),
+    go_backwards: bool = False,
+    zero_output_for_mask: bool = True,
     name: str | None = None,
 ) -> KerasRNNResult:
     """Runs one recurrent layer in one direction, with the weights of a Keras layer.
 
     It computes what CudnnRNNV3 computes with the `params` that KerasToParams returns, without
-    making them. The drop-in Keras layers call it.
+    making them, and knows masks and directions as layers of Keras do. The drop-in Keras layers
+    call it.
 
     Args:
       input, input_h, input_c, sequence_lengths, is_training, time_major: as in CudnnRNNV3;
         the states are those of one layer, T [1, B, H].
       kernel, recurrent_kernel, biases, rnn_mode: as in KerasToParams.
+      masks: none or one, bool [T, B], or [B, T] unless `time_major`: of the steps within
+        `sequence_lengths` those are valid where it is true.
+      go_backwards: whether steps are taken from the last to the first. `output` then begins with
+        the last step of `input`.
+      zero_output_for_mask: whether `output` is zero at steps that are not valid. Otherwise it is
+        there what it is at the step before, and zero before the first valid one.
       name: a name for the operation.
 
     Returns:
@@ -598,6 +608,9 @@ def KerasRNN(
         rnn_mode=rnn_mode,
         is_training=is_training,
         time_major=time_major,
+        masks=masks,
+        go_backwards=go_backwards,
+        zero_output_for_mask=zero_output_for_mask,
         name=name,
     )
 
@@ -620,6 +633,9 @@ def KerasRNNBackprop(
     biases: Sequence[TensorLike] = (),
     rnn_mode: RnnMode = "lstm",
     time_major: bool = True,
+    masks: Sequence[TensorLike] = (),
+    go_backwards: bool = False,
+    zero_output_for_mask: bool = True,
     name: str | None = None,
 ) -> KerasRNNBackpropResult:
     """The gradient of KerasRNN; tf.GradientTape and tf.gradients call it.
@@ -629,7 +645,7 @@ def KerasRNNBackprop(
         was given.
       output, output_h, output_c, reserve_space: what it returned, with is_training=True.
       output_backprop, output_h_backprop, output_c_backprop: the gradients of its outputs.
-      rnn_mode, time_major: as KerasRNN was given.
+      rnn_mode, time_major, masks, go_backwards, zero_output_for_mask: as KerasRNN was given.
       name: a name for the operation.
 
     Returns:
@@ -654,6 +670,9 @@ def KerasRNNBackprop(
         reserve_space=reserve_space,
         rnn_mode=rnn_mode,
         time_major=time_major,
+        masks=masks,
+        go_backwards=go_backwards,
+        zero_output_for_mask=zero_output_for_mask,
         name=name,
     )
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "kernels/engine/plan/chunks.h"
@@ -44,6 +45,100 @@ TEST(SequencesTest, BackwardDirectionBeginsAtARowsOwnEnd) {
   EXPECT_EQ(s.time(1, 4, 0), 0);
   EXPECT_EQ(s.time(1, 0, 1), 1);
   EXPECT_EQ(s.time(1, 1, 1), 0);
+}
+
+// Rows of a mask as text, 1 where a step is valid.
+Sequences WithMask(const std::vector<std::string>& rows, bool go_backwards,
+                   const int32_t* lengths = nullptr) {
+  const int64_t max_time = static_cast<int64_t>(rows[0].size());
+  std::vector<uint8_t> mask;
+  for (const std::string& row : rows) {
+    for (char valid : row) mask.push_back(valid == '1');
+  }
+  ValidSteps steps;
+  steps.lengths = lengths;
+  steps.mask = mask.data();
+  steps.mask_time = 1;
+  steps.mask_batch = max_time;
+  steps.go_backwards = go_backwards;
+  Sequences sequences;
+  const Status status = Sequences::Create(
+      max_time, static_cast<int64_t>(rows.size()), steps, &sequences);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return sequences;
+}
+
+// The places of a rank's steps, in their order.
+std::vector<int64_t> Places(const Sequences& s, int64_t rank) {
+  std::vector<int64_t> places;
+  for (int64_t step = 0; step < s.length(rank); ++step) {
+    places.push_back(s.place(s.time(/*direction=*/0, step, rank), rank));
+  }
+  return places;
+}
+
+// "begin-end<before" for each gap of a rank.
+std::string Gaps(const Sequences& s, int64_t rank) {
+  std::string text;
+  s.ForEachGap(rank, [&](const StepGap& gap, int64_t before) {
+    text += std::to_string(gap.begin) + "-" + std::to_string(gap.end) + "<" +
+            std::to_string(before) + " ";
+  });
+  return text;
+}
+
+using Steps = std::vector<int64_t>;
+
+TEST(SequencesTest, ValidStepsMayLieAnywhere) {
+  const Sequences s = WithMask({"01001", "11110", "00000"}, false);
+  EXPECT_EQ(s.num_valid_rows(), 6);
+  EXPECT_EQ(s.batch_row(0), 1);
+  EXPECT_EQ(Places(s, 0), (Steps{0, 1, 2, 3}));
+  EXPECT_EQ(Places(s, 1), (Steps{1, 4}));
+  EXPECT_EQ(Places(s, 2), Steps());
+  EXPECT_EQ(Gaps(s, 0), "4-5<3 ");
+  EXPECT_EQ(Gaps(s, 1), "0-1<-1 2-4<1 ");
+  EXPECT_EQ(Gaps(s, 2), "0-5<-1 ");
+  EXPECT_EQ(s.GapAfter(0, 1).begin, 2);
+  EXPECT_EQ(s.GapAfter(0, 1).end, 4);
+  EXPECT_EQ(s.GapAfter(1, 1).begin, 5);
+  EXPECT_EQ(s.GapAfter(1, 1).end, 5);
+}
+
+TEST(SequencesTest, TheLastValidStepMayComeFirst) {
+  const Sequences s = WithMask({"01001", "11110"}, true);
+  EXPECT_EQ(Places(s, 0), (Steps{3, 2, 1, 0}));
+  EXPECT_EQ(Places(s, 1), (Steps{4, 1}));
+  EXPECT_EQ(Gaps(s, 0), "4-5<-1 ");
+  EXPECT_EQ(Gaps(s, 1), "0-1<1 2-4<4 ");
+  EXPECT_EQ(s.GapAfter(0, 1).begin, 2);
+  EXPECT_EQ(s.GapAfter(0, 1).end, 4);
+  EXPECT_EQ(s.GapAfter(1, 1).begin, 0);
+  EXPECT_EQ(s.GapAfter(1, 1).end, 1);
+}
+
+TEST(SequencesTest, AMaskActsWithinLengths) {
+  const int32_t lengths[] = {2, 4};
+  const Sequences s = WithMask({"11111", "01101"}, false, lengths);
+  EXPECT_EQ(Places(s, 0), (Steps{0, 1}));
+  EXPECT_EQ(Places(s, 1), (Steps{1, 2}));
+}
+
+TEST(SequencesTest, PaddingIsWhatLengthsSay) {
+  const Sequences padding = WithMask({"11100", "10000"}, false);
+  EXPECT_EQ(padding.fingerprint(), MakeSequences(5, {3, 1}).fingerprint());
+  EXPECT_EQ(Places(padding, 1), Steps{0});
+  EXPECT_EQ(Gaps(padding, 1), "1-5<0 ");
+}
+
+TEST(SequencesTest, FingerprintsTellPlacesApart) {
+  const std::set<uint64_t> fingerprints = {
+      WithMask({"0110", "1111"}, false).fingerprint(),
+      WithMask({"1010", "1111"}, false).fingerprint(),
+      WithMask({"1100", "1111"}, false).fingerprint(),
+      WithMask({"0110", "1111"}, true).fingerprint(),
+      WithMask({"1100", "1111"}, true).fingerprint()};
+  EXPECT_EQ(fingerprints.size(), 5u);
 }
 
 TEST(SequencesTest, NoLengthsMeansAllSteps) {

@@ -316,18 +316,40 @@ def _count_gathers(monkeypatch) -> list:
     return found
 
 
-# Keras' default, and what Bidirectional sets.
-@pytest.mark.parametrize("zero_output", [False, True])
-def test_padding_moves_nothing(zero_output, monkeypatch):
-    layer, theirs = pairs.pair("LSTM", return_sequences=True)
-    layer.zero_output_for_mask = theirs.zero_output_for_mask = zero_output
-    x = tf.constant(pairs.inputs())
-    expected = [theirs(x, mask=tf.constant(mask)) for mask in (_PADDING, MASK)]
-    gathers = _count_gathers(monkeypatch)
-    np.testing.assert_allclose(layer(x, mask=tf.constant(_PADDING)), expected[0])
-    assert len(gathers) == (0 if zero_output else 1)  # to repeat the last output
-    np.testing.assert_allclose(layer(x, mask=tf.constant(MASK)), expected[1])
-    assert len(gathers) == (2 if zero_output else 3)
+_MOVES = {"GatherV2", "GatherNd", "ReverseV2", "ReverseSequence", "Transpose", "ScatterNd"}
+
+
+def _training_operations(layer, mask) -> collections.Counter[str]:
+    """Of a call and its gradients."""
+
+    @tf.function(autograph=False)
+    def gradients(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = sum(tf.reduce_sum(y) for y in tf.nest.flatten(layer(x, mask=mask)))
+        return tape.gradient(loss, [x, *layer.trainable_variables])
+
+    return _operations(gradients.get_concrete_function(pairs.inputs()))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("mask", [None, MASK])
+def test_nothing_is_moved_around_the_op(name, mask):
+    mask = None if mask is None else tf.constant(mask)
+    for chosen in pairs.all_options("return_sequences", "go_backwards", "zero_output_for_mask"):
+        layer, _ = pairs.pair(name, **chosen, return_state=True)
+        found = _training_operations(layer, mask)
+        assert found["TfCudnnRnn>KerasRNN"] == found["TfCudnnRnn>KerasRNNBackprop"] == 1
+        assert not found.keys() & (_MOVES | _CONDITIONS | _LOOPS), chosen
+
+
+@pytest.mark.parametrize("mask", [None, MASK])
+def test_bidirectional_reverses_outputs_and_nothing_else(mask):
+    layer, _ = pairs.pair("LSTM", return_sequences=True, wrap=keras.layers.Bidirectional)
+    found = _training_operations(layer, None if mask is None else tf.constant(mask))
+    assert {op: found[op] for op in found.keys() & (_MOVES | _CONDITIONS | _LOOPS)} == {
+        "ReverseV2": 2  # Keras' own, and its gradient
+    }
 
 
 def test_padding_moves_nothing_in_a_stack(monkeypatch):
@@ -337,6 +359,27 @@ def test_padding_moves_nothing_in_a_stack(monkeypatch):
     gathers = _count_gathers(monkeypatch)
     np.testing.assert_array_equal(layer(x, mask=tf.constant(_PADDING)), expected)
     assert not gathers
+
+
+def test_a_time_major_stack_moves_masked_steps_alone():
+    """Those of a mask that is no padding, in the branches of its conditions."""
+    layer = tf_cudnn_rnn.keras.CudnnLSTM(H, num_layers=2, return_sequences=True, time_major=True)
+    x = tf.constant(pairs.inputs("float32").transpose(1, 0, 2))
+    function = tf.function(lambda x, mask: layer(x, mask=mask))
+    mask = tf.constant(_PADDING.T)
+    graph = function.get_concrete_function(x, mask).graph.as_graph_def()
+    assert not {node.op for node in graph.node} & _MOVES
+    np.testing.assert_array_equal(
+        function(x, mask),
+        layer(x, sequence_lengths=tf.constant(_PADDING.sum(axis=1), tf.int32)),
+    )
+    other = tf_cudnn_rnn.keras.CudnnLSTM(H, num_layers=2, return_sequences=True)
+    other.build([B, T, I])
+    other.set_weights(layer.get_weights())
+    expected = other(tf.transpose(x, [1, 0, 2]), mask=tf.constant(MASK))
+    np.testing.assert_array_equal(
+        function(x, tf.constant(MASK.T)), tf.transpose(expected, [1, 0, 2])
+    )
 
 
 @pytest.mark.parametrize("zero_output", [False, True])

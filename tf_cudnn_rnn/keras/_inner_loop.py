@@ -104,12 +104,15 @@ def _run_op(
     sequences: tf.Tensor,
     states: list[tf.Tensor],
     lengths: tf.Tensor,
+    mask: tf.Tensor | None,
     training: bool,
     onnx: _onnx_nodes.Options | None,
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """Calls the op; returns its output, batch-major, and its final states.
 
-    With options for ONNX the op stands for a node, which may do what the op does not.
+    The own op knows masks and goes backwards; for the built-in one, and for nodes of ONNX, `mask`
+    is None and the caller does what the layer's options say of both. With options for ONNX the op
+    stands for a node, which may do what the op does not.
     """
     dtype = sequences.dtype
     cell = layer.cell
@@ -153,6 +156,12 @@ def _run_op(
             recurrent_kernel=recurrent_kernel,
             biases=[] if bias is None else [bias],
             is_training=_graphs.may_need_gradients(),
+            masks=[] if mask is None else [mask],
+            go_backwards=layer.go_backwards,
+            # Nobody reads what stands in padding if only the last output is returned.
+            zero_output_for_mask=(
+                mask is None or not layer.return_sequences or bool(layer.zero_output_for_mask)
+            ),
             **arguments,
         )
     output = result.output
@@ -214,22 +223,21 @@ def _fused(
         _graphs.warn_about_gpus(layer, _gpu_problems(layer, mask))
 
     onnx = _onnx_nodes.options_of(layer) if for_onnx else None
-    if mask is None:
+    if mask is not None:
+        mask = _masks.as_matrix(mask, sequences, layer.name, one_row_will_do=True)
+    is_for_own_kernel = _graphs.is_for_own_kernel(for_onnx)
+    if mask is None or is_for_own_kernel:
         if onnx is not None:
             onnx = onnx._replace(reverse=layer.go_backwards, all_steps=True)
-        elif layer.go_backwards:
+        elif layer.go_backwards and not is_for_own_kernel:
             sequences = tf.reverse(sequences, [1])
         lengths = full_lengths(sequences, batch_axis=0)
-        outputs, states = _run_op(layer, rnn_mode, sequences, states, lengths, training, onnx)
+        outputs, states = _run_op(layer, rnn_mode, sequences, states, lengths, mask, training, onnx)
         if onnx is not None and onnx.reverse:
             outputs = tf.reverse(outputs, [1])
-        last_output = states[0]
     else:
-        mask = _masks.as_matrix(mask, sequences, layer.name, one_row_will_do=True)
         compaction = _masks.Compaction(
-            mask,
-            is_for_own_kernel=_graphs.is_for_own_kernel(for_onnx),
-            go_backwards=layer.go_backwards,
+            mask, is_for_own_kernel=False, go_backwards=layer.go_backwards
         )
         outputs, states = _run_op(
             layer,
@@ -237,12 +245,17 @@ def _fused(
             compaction.compact(sequences),
             states,
             compaction.lengths,
+            None,
             training,
             onnx,
         )
-        last_output = compaction.last_output(states[0], layer.zero_output_for_mask)
         if layer.return_sequences:
             outputs = compaction.expand(outputs, layer.zero_output_for_mask)
+    last_output = states[0]
+    if mask is not None:
+        last_output = _masks.last_output(
+            last_output, mask, layer.go_backwards, layer.zero_output_for_mask
+        )
     if not layer.return_sequences:
         outputs = tf.expand_dims(last_output, 1)  # what Keras' loop gives; nobody reads it
     return last_output, outputs, states

@@ -1,10 +1,12 @@
 """Checks masks, and runs any of them through ops that know lengths only.
 
-Keras' rule for a masked step is: hold the states, and repeat the last output (or put
-zeros). So masked steps do not exist for the recurrence, which may as well run over the
-valid ones alone, moved to the front:
+The drop-ins' op takes masks as they are. For the built-in ops, and for ONNX, this helps.
 
-  mask    0 1 0 1 1      x  . a . b c      y  0 A A B C    or zeros: 0 A 0 B C
+The rule for a masked step is: hold the states, and put zeros out; or, as Keras has it by
+default, the output of the step before. So masked steps do not exist for the recurrence, which
+may as well run over the valid ones alone, moved to the front:
+
+  mask    0 1 0 1 1      x  . a . b c      y  0 A 0 B C    or repeated: 0 A A B C
   length  3              ->  a b c . .      <-  A B C 0 0, of whose zeros masked steps take one
 
 That costs a gather in and one out. Where the mask is padding at the end of rows, by far the
@@ -16,6 +18,8 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+
+from tf_cudnn_rnn.keras._shapes import swap
 
 
 def single(mask: Any) -> Any:
@@ -99,6 +103,24 @@ def _checked_as_it_runs(
         return tf.identity(mask)
 
 
+def last_output(
+    output_h: tf.Tensor, mask: tf.Tensor, go_backwards: bool, zero_output: bool
+) -> tf.Tensor:
+    """The output [B, H] of the last step that a layer of Keras takes, masked or not.
+
+    Args:
+      output_h: the final state [B, H].
+      mask: [B, T], boolean.
+      go_backwards: whether steps are taken from the last to the first.
+      zero_output: whether masked steps have zeros, or what the step before has.
+    """
+    if zero_output:
+        has_output = mask[:, 0 if go_backwards else -1]
+    else:
+        has_output = tf.reduce_any(mask, axis=1)
+    return tf.where(has_output[:, None], output_h, tf.zeros_like(output_h))
+
+
 class Compaction:
     """Where the valid steps go, and where their outputs come back.
 
@@ -106,30 +128,41 @@ class Compaction:
       lengths: int32 [B], the number of valid steps of each row.
     """
 
-    def __init__(self, mask: tf.Tensor, *, is_for_own_kernel: bool, go_backwards: bool = False):
-        """Plans for `mask` [B, T], boolean.
+    def __init__(
+        self,
+        mask: tf.Tensor,
+        *,
+        is_for_own_kernel: bool,
+        go_backwards: bool = False,
+        time_major: bool = False,
+    ):
+        """Plans for `mask` [B, T], boolean, or [T, B] if `time_major`.
 
         Args:
           mask: True where a step is valid.
           is_for_own_kernel: whether this library computes what the graph says. Graphs for GPUs and
             for ONNX have no condition, and rely on nothing in padding.
-          go_backwards: take the steps from the last to the first.
+          go_backwards: take the steps from the last to the first; not with an own kernel.
+          time_major: whether sequences are [T, B, .], too.
         """
         # "Time" is the order in which Keras goes through the steps.
         self._mask = tf.reverse(mask, [1]) if go_backwards else mask
         self._go_backwards = go_backwards
         self._is_for_own_kernel = is_for_own_kernel
-        self.lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
+        self._time_major = time_major
+        time_axis = 0 if time_major else 1
+        self.lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=time_axis)
         self._is_padding = None
-        if is_for_own_kernel and not go_backwards:
-            padding = tf.sequence_mask(self.lengths, tf.shape(mask)[1])
+        if is_for_own_kernel:
+            steps = tf.range(tf.shape(mask)[time_axis])
+            padding = steps[:, None] < self.lengths if time_major else steps < self.lengths[:, None]
             self._is_padding = tf.reduce_all(tf.equal(mask, padding))
 
     def compact(self, sequences: tf.Tensor) -> tf.Tensor:
         """Moves the valid steps of `sequences` [B, T, I] to the front."""
 
-        def gather() -> tf.Tensor:
-            order = tf.argsort(tf.cast(~self._mask, tf.int32), axis=1, stable=True)
+        def gather(sequences: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+            order = tf.argsort(tf.cast(~mask, tf.int32), axis=1, stable=True)
             if self._go_backwards:
                 order = tf.shape(order)[1] - 1 - order
             return tf.gather(sequences, order, axis=1, batch_dims=1)
@@ -142,29 +175,34 @@ class Compaction:
         Args:
           outputs: zeros from each row's length on, as this library's kernels leave them. A row with
             a masked step has at least one such step, of which zeros are taken.
-          zero_output: whether masked steps have zeros, or what the step before has.
+          zero_output: whether masked steps have zeros, as they must with an own kernel, or what the
+            step before has.
         """
 
-        def gather() -> tf.Tensor:
+        def gather(outputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
             # Valid steps up to this one.
-            count = tf.cumsum(tf.cast(self._mask, tf.int32), axis=1)
-            has_output = self._mask if zero_output else count > 0
+            count = tf.cumsum(tf.cast(mask, tf.int32), axis=1)
             if self._is_for_own_kernel:
-                index = tf.where(has_output, count - 1, self.lengths[:, None])
+                index = tf.where(mask, count - 1, self.lengths[:, None])
                 return tf.gather(outputs, index, axis=1, batch_dims=1)
+            has_output = mask if zero_output else count > 0
             spread = tf.gather(outputs, tf.maximum(count - 1, 0), axis=1, batch_dims=1)
             return tf.where(has_output[:, :, None], spread, tf.zeros_like(spread))
 
-        return self._unless_padding(outputs, gather) if zero_output else gather()
+        return self._unless_padding(outputs, gather)
 
-    def _unless_padding(self, tensor: tf.Tensor, gather: Callable[[], tf.Tensor]) -> tf.Tensor:
+    def _unless_padding(
+        self, tensor: tf.Tensor, gather: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+    ) -> tf.Tensor:
+        """gather(sequences, mask), both batch-major, where that is more than the sequences."""
+
+        def gathered() -> tf.Tensor:
+            if self._time_major:
+                return swap(gather(swap(tensor), swap(self._mask)))
+            return gather(tensor, self._mask)
+
         if self._is_padding is None:
-            return gather()
-        result = tf.cond(self._is_padding, lambda: tensor, gather)
+            return gathered()
+        result = tf.cond(self._is_padding, lambda: tensor, gathered)
         result.set_shape(tensor.shape)
         return result
-
-    def last_output(self, output_h: tf.Tensor, zero_output: bool) -> tf.Tensor:
-        """The output [B, H] of the last step, masked or not, given the final state."""
-        has_output = self._mask[:, -1] if zero_output else self.lengths > 0
-        return tf.where(has_output[:, None], output_h, tf.zeros_like(output_h))

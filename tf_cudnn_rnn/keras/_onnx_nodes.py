@@ -259,6 +259,11 @@ def _array(node: Any, k: int) -> Array:
 
 
 def _convert_keras_rnn(ctx: Any, node: Any) -> None:
+    if node.get_attr_value("num_masks") or node.get_attr_value("go_backwards"):
+        raise ValueError(
+            f"{node.name} has a mask or goes backwards, which its node could not do. Write the "
+            "file by tf_cudnn_rnn.keras.export_onnx, whose graph has nodes for that."
+        )
     num_biases = node.get_attr_value("num_biases")
     arrays = [_array(node, k) for k in range(3, 5 + num_biases)]
     nodes = to_onnx(from_keras(arrays, _text(node, "rnn_mode"))).arrays

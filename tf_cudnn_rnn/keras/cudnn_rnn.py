@@ -559,15 +559,20 @@ class CudnnRNN(keras.layers.Layer):
     ) -> tuple[tf.Tensor, list[tf.Tensor], tf.Tensor]:
         """Runs the valid steps of any mask; returns outputs, states and lengths."""
         mask = _masks.as_matrix(mask, inputs, self.name)
+        is_for_own_kernel = _graphs.is_for_own_kernel(_onnx_nodes.builds_graph())
+        # What is not seldom gathered, but always, is so as it lies best.
+        swaps = self.time_major and not is_for_own_kernel
+        time_major = self.time_major and not swaps
         compaction = _masks.Compaction(
-            swap(mask) if self.time_major else mask,
-            is_for_own_kernel=_graphs.is_for_own_kernel(_onnx_nodes.builds_graph()),
+            swap(mask) if swaps else mask,
+            is_for_own_kernel=is_for_own_kernel,
+            time_major=time_major,
         )
-        sequences = compaction.compact(swap(inputs) if self.time_major else inputs)
-        outputs, states = self._run(sequences, False, states, compaction.lengths, training)
+        sequences = compaction.compact(swap(inputs) if swaps else inputs)
+        outputs, states = self._run(sequences, time_major, states, compaction.lengths, training)
         if self.return_sequences:
             outputs = compaction.expand(outputs, zero_output=True)
-            outputs = swap(outputs) if self.time_major else outputs
+            outputs = swap(outputs) if swaps else outputs
         return outputs, states, compaction.lengths
 
     def _run(

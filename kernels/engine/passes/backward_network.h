@@ -42,8 +42,8 @@ class BackwardNetwork {
   // What comes before all layers.
   void Begin(Executor& executor) {
     weight_gradients_.Begin();
-    ZeroPadding(sequences_, arguments_.dx, arguments_.x_strides, d_.input_size,
-                executor);
+    FillPadding(sequences_, arguments_.dx, arguments_.x_strides, d_.input_size,
+                /*repeats=*/false, executor);
   }
 
   // What comes after the pseudo-layers of `layer`: the dropout between it and

@@ -247,18 +247,37 @@ class BackwardPseudoLayer {
     const auto source = TimeRows<const Element>::Padded(
                             sequences_, arguments_.dy, arguments_.y_strides)
                             .From(direction_ * P);
-    rows.ParallelForEach(
-        *executor_, (kRoundsResults ? P : 1) * speed::kMoveWork,
-        [&](int64_t i, int64_t step, int64_t rank) {
-          const Element* row = source.Row(time(step, rank), rank);
-          if constexpr (kRoundsResults) {
-            F* staging = At<F>(blocks_.dy_values) + i * P;
-            Load(row, staging, P);
-            dy_rows_[i] = staging;
-          } else {
-            dy_rows_[i] = row;
-          }
-        });
+    const bool is_staged = plan_.stages_output_gradients();
+    rows.ParallelForEach(*executor_, (is_staged ? P : 1) * speed::kMoveWork,
+                         [&](int64_t i, int64_t step, int64_t rank) {
+                           const int64_t t = time(step, rank);
+                           if (is_staged) {
+                             F* staging = At<F>(blocks_.dy_values) + i * P;
+                             StageOutputGradient(source, t, rank, staging);
+                             dy_rows_[i] = staging;
+                           } else if constexpr (!kRoundsResults) {
+                             dy_rows_[i] = source.Row(t, rank);
+                           }
+                         });
+  }
+
+  // The gradient of an output and, if padding repeats it, of these copies.
+  void StageOutputGradient(const TimeRows<const Element>& source, int64_t time,
+                           int64_t rank, F* sum) const {
+    const int64_t P = d_.output_size();
+    Load(source.Row(time, rank), sum, P);
+    if (!plan_.repeats_outputs) return;
+    const StepGap gap = sequences_.GapAfter(time, rank);
+    for (int64_t place = gap.begin; place < gap.end; ++place) {
+      const Element* row = source.AtPlace(place, rank);
+      constexpr int64_t kBlock = speed::kAddedColumns;
+      for (int64_t j = 0; j < P; j += kBlock) {
+        const int64_t count = std::min(kBlock, P - j);
+        F values[kBlock];
+        Load(row + j, values, count);
+        for (int64_t i = 0; i < count; ++i) sum[j + i] += values[i];
+      }
+    }
   }
 
   // Lays out the rows of what the chunk computes.

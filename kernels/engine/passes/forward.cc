@@ -35,6 +35,7 @@ class ForwardPass {
     for (int64_t layer = 0; layer < plan_.descriptor.num_layers; ++layer) {
       RunLayer(layer, executor);
     }
+    network_.End(executor);
   }
 
  private:

@@ -34,8 +34,12 @@ class ForwardNetwork {
   // What comes before all layers.
   void Begin(Executor& executor) {
     if (plan_.has_reserve) WriteReserveHeader();
-    ZeroPadding(sequences_, arguments_.y, arguments_.y_strides, LayerWidth(),
-                executor);
+    if (!plan_.repeats_outputs) FillOutputPadding(executor);
+  }
+
+  // What comes after all layers.
+  void End(Executor& executor) {
+    if (plan_.repeats_outputs) FillOutputPadding(executor);
   }
 
   const ForwardPlan& plan() const { return plan_; }
@@ -79,6 +83,11 @@ class ForwardNetwork {
 
  private:
   int64_t LayerWidth() const { return d_.num_directions * d_.output_size(); }
+
+  void FillOutputPadding(Executor& executor) {
+    FillPadding(sequences_, arguments_.y, arguments_.y_strides, LayerWidth(),
+                plan_.repeats_outputs, executor);
+  }
 
   // Of a layer below the last.
   Element* DenseOutputs(int64_t layer) const {

@@ -35,9 +35,13 @@ class TimeRows {
   }
 
   Value* Row(int64_t time, int64_t rank) const {
-    return padded_ ? data_ + time * strides_.outer +
-                         sequences_->batch_row(rank) * strides_.batch
+    return padded_ ? AtPlace(sequences_->place(time, rank), rank)
                    : data_ + (sequences_->offset(time) + rank) * strides_.outer;
+  }
+  // That of any place in a padded tensor, valid or not.
+  Value* AtPlace(int64_t place, int64_t rank) const {
+    return data_ + place * strides_.outer +
+           sequences_->batch_row(rank) * strides_.batch;
   }
 
   // These rows, seen from feature `offset` on.
@@ -94,22 +98,32 @@ struct RowBuffer {
   }
 };
 
-// Zeroes the padding of a [T, B, features] tensor.
+// Fills the padding of a [T, B, features] tensor with zeros or, if `repeats`,
+// with the valid row before it.
 template <typename Element>
-void ZeroPadding(const Sequences& sequences, Element* data, Strides strides,
-                 int64_t features, Executor& executor) {
-  ParallelFor(
-      executor, sequences.batch(),
-      sequences.max_time() * features * speed::kMoveWork,
-      [&](int64_t begin, int64_t end) {
-        for (int64_t rank = begin; rank < end; ++rank) {
-          Element* row = data + sequences.batch_row(rank) * strides.batch;
-          for (int64_t time = sequences.length(rank);
-               time < sequences.max_time(); ++time) {
-            std::fill_n(row + time * strides.outer, features, Element{});
-          }
-        }
-      });
+void FillPadding(const Sequences& sequences, Element* data, Strides strides,
+                 int64_t features, bool repeats, Executor& executor) {
+  const auto fill = [&](int64_t rank, const StepGap& gap, int64_t before) {
+    Element* row = data + sequences.batch_row(rank) * strides.batch;
+    for (int64_t place = gap.begin; place < gap.end; ++place) {
+      Element* padding = row + place * strides.outer;
+      if (repeats && before >= 0) {
+        std::copy_n(row + before * strides.outer, features, padding);
+      } else {
+        std::fill_n(padding, features, Element{});
+      }
+    }
+  };
+  ParallelFor(executor, sequences.batch(),
+              sequences.max_time() * features * speed::kMoveWork,
+              [&](int64_t begin, int64_t end) {
+                for (int64_t rank = begin; rank < end; ++rank) {
+                  sequences.ForEachGap(rank,
+                                       [&](const StepGap& gap, int64_t before) {
+                                         fill(rank, gap, before);
+                                       });
+                }
+              });
 }
 
 // What enters a layer, as rows of operands: the network's input, or the outputs

@@ -44,6 +44,16 @@ Status CheckWeightOrder(const CallDescription& call, bool has_reserve) {
       std::to_string(d.skip_input) + "; convert them to params.");
 }
 
+Status CheckRepeats(const CallDescription& call) {
+  if (!call.repeats_outputs || call.descriptor.num_directions == 1) {
+    return Status();
+  }
+  return Status::InvalidArgument(
+      "outputs can be repeated in padding of one direction only, got "
+      "num_directions = " +
+      std::to_string(call.descriptor.num_directions) + ".");
+}
+
 // Whatever a pass keeps has no more values than params have, or rows of the
 // widest layer, times a few hundred for what pads them. Up to these many, which
 // no machine has memory for, sizes in bytes do not overflow.
@@ -78,8 +88,12 @@ Status Begin(const CallDescription& call, const KernelShape& kernels,
   if (status = CheckWeightOrder(call, has_reserve); !status.ok()) {
     return status;
   }
+  if (status = CheckRepeats(call); !status.ok()) return status;
   plan->descriptor = d;
   plan->sequences = call.sequences;
+  plan->repeats_outputs =
+      call.repeats_outputs &&
+      call.sequences->num_valid_rows() < call.sequences->shape_rows();
   plan->weight_order = call.weight_order;
   plan->kernels = kernels;
   if (status = CheckSizes(*plan); !status.ok()) return status;

@@ -38,6 +38,9 @@ struct CallDescription {
   // Forward: whether PrepareWeights() (engine.h) comes before the call, once
   // for many of them. Results have the same bits.
   bool weights_are_prepared = false;
+  // Whether padding has the output of the valid step before it, in the order of
+  // steps, and not zeros; for one direction.
+  bool repeats_outputs = false;
 };
 
 // A chunk of time, and how its steps are shared.
@@ -54,6 +57,7 @@ struct PassPlan {
   const Sequences* sequences = nullptr;  // the call's
   WeightOrder weight_order = WeightOrder::kParams;
   bool weights_are_prepared = false;  // forward alone
+  bool repeats_outputs = false;       // as of the call, if there is padding
   KernelShape kernels{};
   ParamsLayout params;
   ReserveLayout reserve;
@@ -155,6 +159,10 @@ struct BackwardPlan : PassPlan {
 
   // Whether the calling thread does all of it.
   bool works_alone() const { return num_threads == 1; }
+  // Whether gradients of outputs are put together, and not read in place.
+  bool stages_output_gradients() const {
+    return repeats_outputs || kernels.rounds_results();
+  }
 
   static Status Create(const CallDescription& call, const Machine& machine,
                        BackwardPlan* plan);

@@ -258,7 +258,7 @@ void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
       s->c_prev = builder.Take(B * H, k.operand_bytes);
     }
   }
-  if (k.rounds_results()) {
+  if (plan.stages_output_gradients()) {
     s->dy_values = builder.Take(chunk * P, k.compute_bytes);
   }
 }
