@@ -178,7 +178,10 @@ absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
   call.x_strides = sequence_strides(sizes.input_size);
   call.y_strides = sequence_strides(output_features);
   if (options.go_backwards) {  // output begins with the last step
-    call.y_offset = (sizes.time - 1) * call.y_strides.outer;
+    // Without rows it is empty, and nothing is before its begin.
+    if (sizes.time > 0 && sizes.batch > 0) {
+      call.y_offset = (sizes.time - 1) * call.y_strides.outer;
+    }
     call.y_strides.outer = -call.y_strides.outer;
   }
   call.repeats_outputs = !options.zero_output_for_mask;

@@ -36,21 +36,29 @@ absl::Status ParamsSize(rnn::CellMode mode, int64_t input_size,
 
 absl::Status CheckMask(const RnnAttributes& attributes,
                        const PartialTensorShape& mask, CallSizes* sizes) {
+  if (mask.unknown_rank()) return absl::OkStatus();
   const int time_index = attributes.time_major ? 0 : 1;
-  int64_t required[2];  // -1 is what both types call unknown
-  required[time_index] = sizes->time;
-  required[1 - time_index] = sizes->batch;
-  const PartialTensorShape shape({required[0], required[1]});
-  if (!mask.IsCompatibleWith(shape)) {
+  int64_t* required[2];
+  required[time_index] = &sizes->time;
+  required[1 - time_index] = &sizes->batch;
+  // One dimension after the other: a shape of both might have more elements
+  // than 64 bits can count, which ends the process.
+  const auto is_one = [&](int i) {
+    return mask.dim_size(i) < 0 || *required[i] == kUnknownSize ||
+           mask.dim_size(i) == *required[i];
+  };
+  if (mask.dims() != 2 || !is_one(0) || !is_one(1)) {
+    const auto text = [](int64_t size) {
+      return size == kUnknownSize ? "?" : absl::StrCat(size);
+    };
     return absl::InvalidArgumentError(absl::StrCat(
         "masks[0] must have shape ", attributes.time_major ? "[T,B]" : "[B,T]",
-        " = ", shape.DebugString(), ", got ", mask.DebugString(),
+        " = [", text(*required[0]), ",", text(*required[1]), "], got ",
+        mask.DebugString(),
         "; pass one value for each step of each row of input."));
   }
-  if (mask.unknown_rank()) return absl::OkStatus();
-  if (sizes->time == kUnknownSize) sizes->time = mask.dim_size(time_index);
-  if (sizes->batch == kUnknownSize) {
-    sizes->batch = mask.dim_size(1 - time_index);
+  for (int i = 0; i < 2; ++i) {
+    if (*required[i] == kUnknownSize) *required[i] = mask.dim_size(i);
   }
   return absl::OkStatus();
 }

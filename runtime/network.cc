@@ -33,8 +33,9 @@ Status OutOfMemory(int64_t bytes) {
 Status CheckCount(const char* name, int64_t count, int64_t expected) {
   if (count == expected) return Status();
   return Status::InvalidArgument(
-      std::string(name) + " must have the " + std::to_string(expected) +
-      " elements of such a network, got " + std::to_string(count) + ".");
+      std::string(name) + " must be " + std::to_string(expected) +
+      " for such a network, got " + std::to_string(count) +
+      "; tf_cudnn_rnn.weights.quantize makes vectors that fit.");
 }
 
 // States that the caller does not give, or does not want: pieces of the memory
@@ -108,9 +109,9 @@ Status Network::CreateInt8(const RnnDescriptor& descriptor,
     return s;
   }
   for (const Status& s : {
-           CheckCount("weights", weights.num_values, layout.num_values()),
-           CheckCount("scales", weights.num_scales, layout.num_scales()),
-           CheckCount("biases", weights.num_biases, layout.num_biases()),
+           CheckCount("num_weights", weights.num_values, layout.num_values()),
+           CheckCount("num_scales", weights.num_scales, layout.num_scales()),
+           CheckCount("num_biases", weights.num_biases, layout.num_biases()),
        }) {
     if (!s.ok()) return s;
   }

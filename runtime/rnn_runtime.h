@@ -135,9 +135,9 @@ typedef struct rnn_int8_weights {
 
 /* Makes a network of such weights, which are copied. config->int8_weights must
  * be 1, and config->type RNN_FLOAT32, the type of all tensors. In products,
- * rows of x and h are rounded to integers of 10 bits or more, and summed up
- * exactly. A row with an element that is not finite gives NaN. Since ABI
- * version 2. */
+ * rows of x and h are rounded to integers of 16 bits, of fewer in rows of more
+ * than 512 elements, and summed up exactly. A row with an element that is not
+ * finite gives NaN. Since ABI version 2. */
 RNN_EXPORT rnn_status rnn_network_create_int8(const rnn_config* config,
                                               const rnn_int8_weights* weights,
                                               int32_t num_threads,

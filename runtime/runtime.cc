@@ -161,6 +161,17 @@ Status CheckCall(const Network& network, const rnn_call& call) {
   return Status();
 }
 
+// Of a configuration that ReadConfig() took.
+Status CheckIsOfInt8(const rnn_config& config) {
+  if (config.int8_weights == 1 && config.type == RNN_FLOAT32) return Status();
+  return Status::InvalidArgument(
+      "A network of int8 weights must have int8_weights = 1 and type = "
+      "RNN_FLOAT32 (0), the type of its tensors, got int8_weights = " +
+      std::to_string(config.int8_weights) +
+      " and type = " + std::to_string(config.type) +
+      "; rnn_network_create() makes one of params.");
+}
+
 Status CheckVariables() {
   std::string fault = rnn::SimdTargetVariableFault();
   if (fault.empty()) fault = rnn::MachineVariableFault();
@@ -249,8 +260,7 @@ rnn_status rnn_network_create_int8(const rnn_config* config,
     rnn::ElementType type;
     for (const Status& status : {
              ReadConfig(*config, &descriptor, &type),
-             CheckInRange("int8_weights", config->int8_weights, 1, 1),
-             CheckInRange("type", config->type, RNN_FLOAT32, RNN_FLOAT32),
+             CheckIsOfInt8(*config),
              CheckStructSize("rnn_int8_weights", weights->struct_size,
                              sizeof(*weights)),
              CheckInRange("reserved", weights->reserved, 0, 0),

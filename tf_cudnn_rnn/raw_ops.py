@@ -285,11 +285,12 @@ def CudnnRNNInt8(
     of its row. Inputs, states, gates and biases are float32. `tf_cudnn_rnn.weights.quantize` makes
     `weights`, `scales` and `biases` of the weights of a network.
 
-    In products each row of x or h is rounded, too: to integers of 14 bits and a sign, in rows of
-    more than 1024 of fewer. Their sums are exact. So nearly all that is lost is what int8 loses of
+    In products each row of x or h is rounded, too: to integers of 16 bits, of fewer in rows of
+    more than 512 elements. Their sums are exact. So nearly all that is lost is what int8 loses of
     the weights. A row of the batch with a value that is not finite becomes NaN.
 
-    There is no gradient: asking for one is a LookupError.
+    There is no gradient: asking for one is a LookupError. Pass its outputs on through
+    tf.stop_gradient where only what follows learns.
 
     Args:
       input: float32 [T, B, I], T > 0; as of CudnnRNNV3, and so are the next two.

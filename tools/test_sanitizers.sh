@@ -44,7 +44,7 @@ ops() {
   (cd "$copy" && LD_PRELOAD="$(library_of_gcc libasan.so) $(library_of_gcc libstdc++.so)" \
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
     "$python" -m pytest -q -p no:cacheprovider \
-    tests/ops/error_messages_test.py tests/python/{int8,kernels,keras_weights}_test.py \
+    tests/ops/error_messages_test.py tests/python/{int8,kernels,keras_steps,keras_weights}_test.py \
     tests/reliability/{checks_once,known_attacks,overflowing_sizes,forged_reserves,leftovers}_test.py \
     --deselect=tests/python/kernels_test.py::test_lesser_instruction_sets \
     --deselect=tests/reliability/leftovers_test.py::test_no_call_sees_what_another_left)

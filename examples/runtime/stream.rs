@@ -21,7 +21,7 @@ struct RnnConfig {
     element_type: i32,
     bidirectional: i32,
     skip_input: i32,
-    reserved: i32,
+    int8_weights: i32,
     num_layers: i64,
     num_units: i64,
     input_size: i64,

@@ -338,3 +338,26 @@ def test_graphs_of_before_load():
     )
     for mine, expected in zip(loaded(*inputs), run(*inputs), strict=True):
         np.testing.assert_array_equal(mine.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("time_major", [True, False])
+def test_backwards_without_rows(time_major):
+    x, h0, c0, *weights = inputs_of("lstm", tf.float32, time_major)
+    none = [swap(swap(tensor, time_major)[:0], time_major) for tensor in (x, h0, c0)]
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        output, *_ = raw_ops.KerasRNN(
+            input=none[0],
+            input_h=none[1],
+            input_c=none[2],
+            kernel=weights[0],
+            recurrent_kernel=weights[1],
+            biases=weights[2:],
+            sequence_lengths=tf.zeros([0], tf.int32),
+            time_major=time_major,
+            go_backwards=True,
+        )
+        loss = tf.reduce_sum(output)
+    assert output.shape == ([T, 0, H] if time_major else [0, T, H])
+    for gradient in tape.gradient(loss, weights):
+        assert not np.any(gradient)

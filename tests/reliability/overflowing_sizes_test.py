@@ -186,3 +186,28 @@ def test_absurd_states_are_refused_at_once(op):
     with pytest.raises(INVALID):
         calls.function(op)(**calls.arguments(op, input=zeros(4, 0, 5), **states, **lengths))
     assert time.process_time() - start < 1
+
+
+_HUGE_MASK = """
+import tensorflow as tf
+from tf_cudnn_rnn import raw_ops
+
+most = 2**40
+shapes = [[most, None, 1], [1, most, 1], [1, None, 1], [1, 4], [1, 4], [None], [None, None]]
+specs = [tf.TensorSpec(shape) for shape in shapes[:5]]
+specs += [tf.TensorSpec(shapes[5], tf.int32), tf.TensorSpec(shapes[6], tf.bool)]
+
+@tf.function(input_signature=specs)
+def call(x, h, c, kernel, recurrent_kernel, lengths, mask):
+    return raw_ops.KerasRNN(
+        input=x, input_h=h, input_c=c, kernel=kernel, recurrent_kernel=recurrent_kernel,
+        sequence_lengths=lengths, masks=[mask],
+    )[0]
+
+print(call.get_concrete_function().outputs[0].shape)
+"""
+
+
+def test_a_mask_of_sizes_whose_product_overflows():
+    """No tensor has both, so nothing but the mask's rule brings them together."""
+    assert subprocesses.run_code(_HUGE_MASK, prepared=True).split() != []

@@ -259,10 +259,14 @@ def _array(node: Any, k: int) -> Array:
 
 
 def _convert_keras_rnn(ctx: Any, node: Any) -> None:
-    if node.get_attr_value("num_masks") or node.get_attr_value("go_backwards"):
+    if (
+        node.get_attr_value("num_masks")
+        or node.get_attr_value("go_backwards")
+        or not node.get_attr_value("zero_output_for_mask", True)
+    ):
         raise ValueError(
-            f"{node.name} has a mask or goes backwards, which its node could not do. Write the "
-            "file by tf_cudnn_rnn.keras.export_onnx, whose graph has nodes for that."
+            f"{node.name} has a mask, goes backwards or repeats outputs, which its node could not "
+            "do. Write the file by tf_cudnn_rnn.keras.export_onnx, whose graph has nodes for that."
         )
     num_biases = node.get_attr_value("num_biases")
     arrays = [_array(node, k) for k in range(3, 5 + num_biases)]
