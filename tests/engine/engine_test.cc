@@ -22,6 +22,7 @@
 
 #include "kernels/engine/elements/elements.h"
 #include "kernels/engine/plan/kernel_shape.h"
+#include "kernels/engine/plan/route.h"
 #include "kernels/engine/simd/instruction_set.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "network/params_layout.h"
@@ -119,6 +120,8 @@ const Case kCases[] = {
     {"hundreds_of_many_rows_projected", 3, 66, 70, 264, 1, 1, Lengths::kRagged,
      131},
     {"hundreds_of_many_rows_in_chunks", 5, 130, 20, 150, 1, 1, Lengths::kFull},
+    // (For another input size a ReLU of float16 is at a kink.)
+    {"hundreds_of_many_rows_and_inputs_in_chunks", 7, 130, 100, 150},
     {"hundreds_of_many_rows_in_layers", 3, 70, 20, 150, 2, 2, Lengths::kRagged},
     {"hundreds_of_not_so_many_rows", 7, 45, 20, 150, 1, 2, Lengths::kRagged},
     {"hundreds_of_just_so_many_rows_projected", 6, 32, 20, 170, 1, 1,
@@ -1100,7 +1103,47 @@ TEST(EngineCasesTest, ManyRowsRecurInParts) {
     EXPECT_TRUE(RecursInParts(CallOf<float>(problem.descriptor, sequences)))
         << sizes.name;
   }
-  EXPECT_EQ(count, 6);
+  EXPECT_EQ(count, 7);
+}
+
+// No route is there whose values nothing compares (plan_test.cc has all).
+TEST(EngineCasesTest, TakeEveryRoute) {
+  std::set<Route> forward_input, forward_recurrent, backward_input,
+      backward_recurrent;
+  for (const Draw& draw : DrawsWhere([](const Draw&) { return true; })) {
+    const auto problem = MakeProblem<float>(draw.sizes, draw.mode, /*seed=*/1,
+                                            /*with_weights=*/false);
+    const std::vector<int32_t> lengths(problem.lengths.begin(),
+                                       problem.lengths.end());
+    const Sequences sequences =
+        MakeSequences(problem.max_time, problem.batch(), lengths.data());
+    if (sequences.num_valid_rows() == 0) continue;
+    CallDescription call;
+    call.descriptor = problem.descriptor;
+    call.sequences = &sequences;
+    call.element_type = draw.element;
+    call.weight_order =
+        draw.keras_weights ? WeightOrder::kKeras : WeightOrder::kParams;
+    const ForwardPlan forward = MakeForwardPlan(call);
+    const BackwardPlan backward = MakeBackwardPlan(call);
+    forward_input.insert(forward.input_weights.first.route);
+    forward_recurrent.insert(forward.recurrent_weights.route);
+    backward_input.insert(backward.input_weights.first.route);
+    backward_recurrent.insert(backward.recurrent_weights.route);
+  }
+  std::set<Route> of_input{Route::kPacked, Route::kPackedInTurn,
+                           Route::kRowsInPlace};
+  std::set<Route> of_recurrent = of_input;
+  if (KernelShape::Of(ElementType::kFloat).has_parts) {
+    of_input.insert({Route::kParts, Route::kPartsInTurn});
+    of_recurrent.insert(Route::kParts);
+  }
+  EXPECT_EQ(backward_input, of_input);
+  EXPECT_EQ(backward_recurrent, of_recurrent);
+  of_input.insert(Route::kColumnsInPlace);
+  of_recurrent.insert(Route::kColumnsInPlace);
+  EXPECT_EQ(forward_input, of_input);
+  EXPECT_EQ(forward_recurrent, of_recurrent);
 }
 
 // ---- Beyond the cases -------------------------------------------------------
