@@ -197,6 +197,7 @@ def messages(folder):
         said(gradient_after_inference),
         said(backward_after_inference),
         said(_library.load().tf_cudnn_rnn_keras_rnn, of_newer_sources=1),
+        said(getattr, _library.load(), "tf_cudnn_rnn_of_newer_sources"),
         said(without_a_runtime, folder),
         said(damaged_runtime, folder / "damaged"),
         said(op_of_int8, input=tf.zeros([3, 2, 4], tf.float64)),
