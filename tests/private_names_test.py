@@ -94,6 +94,7 @@ READ_BY_OTHERS = {
     "tests/docs/troubleshooting_test.py": {
         "_FOLDER": "pretends that the runtime was not built",
         "_library": "has messages of other installations",
+        "_load_library": "loads a runtime that is damaged",
     },
     "tests/fuzz/file_formats/checkpoints.py": {"_formats": "fuzzes headers alone"},
     "tests/fuzz/file_formats/command_line.py": {

@@ -143,6 +143,11 @@ def _int8_weights(weights: TensorLike) -> TensorLike:
     Of arrays and lists TensorFlow would drop fractions, and so all of weights that nobody has
     quantized; and what does not fit in 8 bits.
     """
+    if hasattr(weights, "scales"):  # what quantize returned, as it is
+        raise TypeError(
+            f"`weights` must be int8; got {type(weights).__name__}, which holds all three: pass "
+            "its `weights`, `scales` and `biases`."
+        )
     dtype = getattr(weights, "dtype", None)
     if dtype is None:  # a list
         array = np.asarray(weights)
@@ -155,6 +160,16 @@ def _int8_weights(weights: TensorLike) -> TensorLike:
         f"`weights` must be int8; got {tf.as_dtype(dtype).name}. tf_cudnn_rnn.weights.quantize "
         "makes such weights, and the `scales` and `biases` that go with them."
     )
+
+
+def _check_float32(**tensors: TensorLike) -> None:
+    """Checks types after a call has failed: TensorFlow does not tell which tensor it was."""
+    for name, tensor in tensors.items():
+        if isinstance(tensor, tf.Tensor | tf.Variable) and tensor.dtype.base_dtype != tf.float32:
+            raise TypeError(
+                f"`{name}` must be float32; got {tensor.dtype.name}. Pass "
+                f"tf.cast({name}, tf.float32)."
+            ) from None  # TensorFlow's error may show all values
 
 
 def _dropout(dropout: float) -> float:
@@ -285,7 +300,7 @@ def CudnnRNNInt8(
     of its row. Inputs, states, gates and biases are float32. `tf_cudnn_rnn.weights.quantize` makes
     `weights`, `scales` and `biases` of the weights of a network.
 
-    In products each row of x or h is rounded, too: to integers of 16 bits, of fewer in rows of
+    In products each row of x or h is rounded, too: to integers of 16 bits, or of fewer if it has
     more than 512 elements. Their sums are exact. So nearly all that is lost is what int8 loses of
     the weights. A row of the batch with a value that is not finite becomes NaN.
 
@@ -309,25 +324,29 @@ def CudnnRNNInt8(
       A named tuple: output, output_h and output_c, as of CudnnRNNV3.
 
     Raises:
-      TypeError: `weights` are not int8, `sequence_lengths` not int32, or `num_proj` is not an
-        integer.
+      TypeError: `weights` are not int8, `sequence_lengths` not int32, another tensor is not
+        float32, or `num_proj` is not an integer.
       ValueError: a length does not fit in an int32.
     """
-    return _ops.tf_cudnn_rnn_cudnn_rnn_int8(
-        input=input,
-        input_h=input_h,
-        input_c=input_c,
-        weights=_int8_weights(weights),
-        scales=scales,
-        biases=biases,
-        sequence_lengths=_lengths(sequence_lengths),
-        rnn_mode=rnn_mode,
-        input_mode=input_mode,
-        direction=direction,
-        num_proj=integer("num_proj", num_proj),
-        time_major=time_major,
-        name=name,
-    )
+    try:
+        return _ops.tf_cudnn_rnn_cudnn_rnn_int8(
+            input=input,
+            input_h=input_h,
+            input_c=input_c,
+            weights=_int8_weights(weights),
+            scales=scales,
+            biases=biases,
+            sequence_lengths=_lengths(sequence_lengths),
+            rnn_mode=rnn_mode,
+            input_mode=input_mode,
+            direction=direction,
+            num_proj=integer("num_proj", num_proj),
+            time_major=time_major,
+            name=name,
+        )
+    except (TypeError, ValueError, tf.errors.InvalidArgumentError):
+        _check_float32(input=input, input_h=input_h, input_c=input_c, scales=scales, biases=biases)
+        raise
 
 
 def CudnnRNNBackpropV3(

@@ -104,6 +104,11 @@ class _Call(ctypes.Structure):
     ]
 
 
+_GET_ANOTHER = (
+    "Install the wheel of tf_cudnn_rnn anew, or run `make build` if this is a source tree."
+)
+
+
 def library_path() -> str:
     """The path of librnn_runtime.so, for programs in C.
 
@@ -112,10 +117,7 @@ def library_path() -> str:
     """
     path = _FOLDER / "librnn_runtime.so"
     if not path.exists():
-        raise ImportError(
-            f"tf_cudnn_rnn.runtime needs {path}, which is not there: install the wheel of "
-            "tf_cudnn_rnn anew, or run `make build` if this is a source tree."
-        )
+        raise ImportError(f"tf_cudnn_rnn.runtime needs {path}, which is not there. {_GET_ANOTHER}")
     return str(path)
 
 
@@ -126,13 +128,17 @@ def include_path() -> str:
 
 
 def _load_library() -> ctypes.CDLL:
-    library = ctypes.CDLL(library_path())
+    try:
+        library = ctypes.CDLL(library_path())
+    except OSError as error:  # damaged, or of another machine
+        raise ImportError(
+            f"tf_cudnn_rnn.runtime cannot load its library: {error}. {_GET_ANOTHER}"
+        ) from error
     found = library.rnn_abi_version()
     if found < _ABI_VERSION:
         raise ImportError(
             f"{library_path()} has version {found} of its interface, but this package needs "
-            f"{_ABI_VERSION} at least: install the wheel of tf_cudnn_rnn anew, or run `make build` "
-            "if this is a source tree."
+            f"{_ABI_VERSION} at least. {_GET_ANOTHER}"
         )
     pointer = ctypes.c_void_p
     arguments_of: dict[str, list[Any]] = {
@@ -277,6 +283,7 @@ class Network(_Handled):
             raise ValueError(f"`weights` must be a vector [N]; got shape {list(params.shape)}.")
         params = _dense(params)
         config = _config_of(params_header.resolved(layout), params.dtype)
+        vectors.check_vector(params, "weights", "cuDNN's weight space", layout)
         handle = ctypes.c_void_p()
         _call(
             "rnn_network_create",

@@ -171,6 +171,7 @@ def test_files_that_cannot_be_measured(run, tmp_path, name, write, says):
     write(tmp_path / name)
     result = run("bench", tmp_path / name, *SHORT)
     assert result.code == 2 and says in result.err
+    assert bool(result.out) == (name != "none.keras")  # one that is missing takes no time
 
 
 def test_a_projection_has_no_counterpart_in_keras(run, files):

@@ -209,6 +209,22 @@ def test_mistakes_are_named_as_python_spells_them(files, arrays, name, given, sa
         assert type(raised.value) is ValueError
 
 
+@pytest.mark.parametrize("name", ["tf1-cudnn", "tf1-lstm-cell"])
+def test_a_checkpoint_of_tensorflow_1_says_how_to_read_it(tmp_path, name):
+    import tensorflow as tf
+
+    write = weights.to_tf1_cudnn if name == "tf1-cudnn" else weights.to_tf1_lstm_cell
+    arrays = write(canonical_of("lstm")).arrays
+    path = str(tmp_path / "model.ckpt")
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        saver = tf.compat.v1.train.Saver({key: tf.Variable(arrays[key]) for key in arrays})
+        session.run(tf.compat.v1.global_variables_initializer())
+        saver.save(session, path)
+    with pytest.raises(ValueError, match=f'one of TensorFlow 1: pass format="{name}"'):
+        weights.load(path)
+    assert weights.load(path, format=name).layout == canonical_of("lstm").layout
+
+
 @pytest.mark.parametrize(
     "given, error, says",
     [

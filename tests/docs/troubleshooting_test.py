@@ -62,6 +62,36 @@ def without_a_runtime(folder):
         return runtime.library_path()
 
 
+def damaged_runtime(folder):
+    folder.mkdir()
+    (folder / "librnn_runtime.so").write_text("no library")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(runtime, "_FOLDER", folder)
+        return runtime._load_library()
+
+
+def op_of_int8(**changes):
+    arguments = {key: value for key, value in ARGUMENTS.items() if key != "params"}
+    small = weights.quantize(ARGUMENTS["params"], weights.Layout("lstm", 1, 4, 4))
+    three = {"weights": small.weights, "scales": small.scales, "biases": small.biases}
+    return raw_ops.CudnnRNNInt8(**{**arguments, **three, **changes})
+
+
+def tf1_checkpoint(path):
+    canonical = weights.from_cudnn(ARGUMENTS["params"], "lstm", 1, 4, 4)
+    arrays, _ = weights.to_tf1_cudnn(canonical)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        saver = tf.compat.v1.train.Saver({key: tf.Variable(arrays[key]) for key in arrays})
+        session.run(tf.compat.v1.global_variables_initializer())
+        saver.save(session, str(path))
+    return weights.load(str(path))
+
+
+def torch_state(prefix):
+    canonical = weights.from_cudnn(ARGUMENTS["params"], "lstm", 1, 4, 4)
+    return weights.to_torch(canonical, prefix=prefix).arrays
+
+
 def call_by_position(folder):
     """A signature of two inputs, called as if they had no names."""
     model = tf.Module()
@@ -166,7 +196,16 @@ def messages(folder):
         said(op, seed=1, rng_seed=[1, 2]),
         said(gradient_after_inference),
         said(backward_after_inference),
+        said(_library.load().tf_cudnn_rnn_keras_rnn, of_newer_sources=1),
+        said(getattr, _library.load(), "tf_cudnn_rnn_of_newer_sources"),
         said(without_a_runtime, folder),
+        said(damaged_runtime, folder / "damaged"),
+        said(op_of_int8, input=tf.zeros([3, 2, 4], tf.float64)),
+        said(tf1_checkpoint, folder / "tf1"),
+        *(
+            said(weights.from_torch, torch_state(prefix), "lstm", prefix="b.")
+            for prefix in ("", "a.")
+        ),
         said(call_by_position, folder / "signature"),
         said(keras.saving.load_model, folder / "signature"),
         said(weights.from_torch, str(pickle), "lstm"),

@@ -340,6 +340,9 @@ def test_wrong_arguments(tmp_path, monkeypatch):
         export_onnx(keras.layers.LSTM(H), path)
     with pytest.raises(ValueError, match="must be built; .* is not. Call it on data first"):
         export_onnx(keras.Sequential([keras.layers.LSTM(H)]), path)
+    built = keras.Sequential([keras.Input([T, I]), keras.layers.LSTM(H)])
+    with pytest.raises(FileNotFoundError, match="must lie in a folder that exists; no/m.onnx does"):
+        export_onnx(built, "no/m.onnx")
     monkeypatch.setitem(sys.modules, "tf2onnx.handler", None)
     model = keras.Sequential([keras.Input([T, I]), keras.layers.LSTM(H)])
     with pytest.raises(ImportError, match="needs tf2onnx: run `pip install tf2onnx onnx`"):

@@ -216,9 +216,19 @@ def test_weights_of_every_kind_that_is_right(kind):
 
 @pytest.mark.parametrize("name", ["input", "input_h", "input_c", "scales", "biases"])
 def test_other_floats_are_refused(name):
-    value = tf.constant(calls.arguments(calls.INT8)[name], tf.float64)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="expected to be a float tensor"):
-        _call(**{name: value})
+    tensors = calls.arguments(calls.INT8)
+    value = tf.constant(tensors[name], tf.float64)
+    # TensorFlow checks types in several places, in words that depend on what the others are.
+    for others in (tensors, {key: np.asarray(tensor) for key, tensor in tensors.items()}):
+        for call in (_call, tf.function(_call)):
+            with pytest.raises(TypeError, match=f"`{name}` must be float32; got float64. Pass tf"):
+                call(**{**others, name: value})
+
+
+def test_weights_of_an_object_that_holds_all_three():
+    small = weights.quantize(np.zeros(160, np.float32), weights.Layout("lstm", 1, 4, 4))
+    with pytest.raises(TypeError, match="got Int8Weights, which holds all three: pass its `weigh"):
+        _call(weights=small)
 
 
 def test_lengths_of_another_type():

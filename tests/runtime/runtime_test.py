@@ -585,7 +585,7 @@ def test_what_does_not_fit_is_refused():
         (lambda: gru(case.x, state=(h, c)), ValueError, "must have h alone"),
         (lambda: network(case.x, state=(h, c[:1])), ValueError, r"`state.c` must have shape"),
         (lambda: runtime.Network(case.params), TypeError, "`layout` must say"),
-        (lambda: runtime.Network(case.params[1:], layout), ValueError, "params must have the"),
+        (lambda: runtime.Network(case.params[1:], layout), ValueError, "must have shape"),
         (lambda: runtime.Network(case.params[None], layout), ValueError, "must be a vector"),
         (lambda: runtime.Network(case.params.astype(int), layout), TypeError, "must be of type"),
         (

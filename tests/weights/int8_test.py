@@ -267,6 +267,8 @@ def test_what_is_no_network_is_refused():
     gradients = weights.from_cudnn(params, **fields_of(layout), of="gradients")
     for arguments, message, error in [
         ((params,), "`layout` must say what network the vector `weights` is of", TypeError),
+        (("a.keras",), "got a path. Pass weights.load('a.keras')", TypeError),
+        ((weights.quantize(params, layout),), "must not be quantized yet", TypeError),
         ((canonical, layout), "`layout` must be left out", TypeError),
         ((params, "lstm"), "`layout` must be a weights.Layout; got str", TypeError),
         ((params[1:], layout), f"`weights` must have shape [{layout.size}]", ValueError),

@@ -343,7 +343,14 @@ def without(state: dict, *keys: str) -> dict:
             torch_state(4, 3, 2, prefix="a."),
             "lstm",
             "a",
-            "`state` must hold aweight_ih_l0 and its kind; found RNNs at 'a.'.",
+            "`state` must hold aweight_ih_l0 and its kind; found RNNs at 'a.'. Pass `prefix` as it "
+            "stands there.",
+        ),
+        (
+            torch_state(4, 3, 2),
+            "lstm",
+            "a.",
+            "must hold a.weight_ih_l0 and its kind; found weight_ih_l0. Leave `prefix` out.",
         ),
         (
             torch_state(3, 3, 2),
@@ -651,7 +658,9 @@ def tf1_lstm(L=2, I=3, H=2, scope="", pattern=CELL) -> dict:
             None,
             "`scope` must say which network to read; there are 'a', 'b'.",
         ),
-        (tf1_lstm(scope="a/"), "lstm", "b", "those of a cudnn_compatible_lstm_cell in 'b'; found"),
+        (tf1_lstm(scope="a/"), "lstm", "b", "`scope` must be one of 'a'; got 'b'."),
+        (tf1_lstm(), "lstm", "b", "`scope` must be left out; got 'b'."),
+        ({}, "lstm", "b", "those of a cudnn_compatible_lstm_cell in 'b'; found nothing."),
         (
             without(tf1_lstm(3), CELL.format(1) + "bias"),
             "lstm",

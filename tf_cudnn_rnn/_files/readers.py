@@ -539,6 +539,12 @@ def _checkpoint_parts(
     every = variables.opened(kind, path)
     with untrusted.named(path):
         parts = variables.find(kind, path, every)
+    if not parts and kind is Kind.CHECKPOINT and (found := tf1_format.networks(every)):
+        cells = {network.cell for network in found}
+        name = "tf1-lstm-cell" if cells <= {*tf1_format.LSTM_CELLS} else "tf1-cudnn"
+        raise Mistake(
+            f"The checkpoint is one of TensorFlow 1: pass {choices.face.says('format', name)}."
+        )
     aliases: dict[str, set[str]] = {}
     for name, part in parts.items():
         for alias in part.aliases:

@@ -123,6 +123,10 @@ def quantize(weights: Canonical | ArrayLike, layout: Layout | None = None) -> In
     """
     if isinstance(weights, Canonical) and weights.of != "weights":
         raise ValueError(f"`weights` must be of weights to be quantized; got {weights.of}.")
+    if isinstance(weights, Int8Weights):
+        raise TypeError(
+            "`weights` must not be quantized yet; got Int8Weights. Use them as they are."
+        )
     params, layout = vectors.with_layout(weights, layout)
     vectors.check_vector(params, "weights", "cuDNN's weight space", layout)
     number = sizes(layout)

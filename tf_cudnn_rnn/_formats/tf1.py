@@ -122,7 +122,10 @@ def _find(
     if scope is None and len(scopes) > 1:
         listed = base.listed(map(repr, scopes))
         raise ValueError(f"`scope` must say which network to read; there are {listed}.")
-    if scope is not None:
+    if scope is not None and scopes:
+        if scope not in scopes:
+            allowed = f"one of {base.listed(map(repr, scopes))}" if any(scopes) else "left out"
+            raise ValueError(f"`scope` must be {allowed}; got {scope!r}.")
         found = {place: leaves for place, leaves in found.items() if place.scope == scope}
     if not found:
         some = base.listed(sorted(variables)) or "nothing"

@@ -214,9 +214,13 @@ def _find_prefix(state: Mapping[str, ArrayLike], prefix: str | None) -> str:
             raise ValueError(f"`prefix` must say which RNN to read; there are {listed}.")
     elif prefix in prefixes:
         return prefix
-    some = base.listed(map(str, state)) or "nothing"
-    found = f"RNNs at {listed}" if prefixes else f"no RNN but {some}"
-    raise ValueError(f"`state` must hold {prefix or ''}weight_ih_l0 and its kind; found {found}.")
+    wanted = f"`state` must hold {prefix or ''}weight_ih_l0 and its kind"
+    if not prefixes:
+        some = base.listed(map(str, state)) or "nothing"
+        raise ValueError(f"{wanted}; found no RNN but {some}.")
+    if prefixes == {"": None}:
+        raise ValueError(f"{wanted}; found weight_ih_l0. Leave `prefix` out.")
+    raise ValueError(f"{wanted}; found RNNs at {listed}. Pass `prefix` as it stands there.")
 
 
 def _sizes(

@@ -1,5 +1,6 @@
 """Formats that are cuDNN's vector, in other hands: cuDNN itself, MXNet, CNTK."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,11 @@ def with_layout(
         if layout is not None:
             raise TypeError("`layout` must be left out: `weights` say it.")
         return weights.params, weights.layout
+    if isinstance(weights, str | os.PathLike):
+        raise TypeError(
+            "`weights` must be a Canonical or a vector; got a path. Pass "
+            f"weights.load({os.fspath(weights)!r})."
+        )
     if layout is None:
         raise TypeError("`layout` must say what network the vector `weights` is of.")
     check_layout(layout)

@@ -45,6 +45,7 @@ def export_onnx(
       opset_version: of ONNX; None for tf2onnx's choice. Masks need 12.
 
     Raises:
+      FileNotFoundError: there is no such folder as `path` names.
       ImportError: tf2onnx or onnx is missing, or Keras is too old to export to ONNX.
       TypeError: `model` is no Keras model.
       ValueError: `model` is not built; or a layer does what no node can do: it projects, is
@@ -63,10 +64,14 @@ def export_onnx(
             f"export_onnx needs a Keras that exports to ONNX; found {keras.__version__}. Run "
             "`pip install -U keras`."
         )
+    path = pathlib.Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"`path` must lie in a folder that exists; {path} does not: make {path.parent} first."
+        )
     _onnx_nodes.register_handlers()
     if input_signature is None and getattr(model, "inputs", None):
         input_signature = _signature_of(model)
-    path = pathlib.Path(path)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         unchecked = pathlib.Path(folder) / "model.onnx"
         with _nodes_in(model):
