@@ -53,6 +53,7 @@ class Process:
 
     def __init__(self, entry: drivers.Entry, python: str, threads: int, environment, log):
         self._log = log
+        self._received = b""  # and not yet answered
         self._process = subprocess.Popen(
             [python, "-m", "benchmarks.worker", entry.module, entry.class_name, str(threads)],
             stdin=subprocess.PIPE,
@@ -90,10 +91,10 @@ class Process:
           SideError: the driver reports an error, the process has ended, or it says nothing for
             so many seconds; it is ended then.
         """
-        if not select.select([self._process.stdout], [], [], seconds)[0]:
+        line = self._line(seconds)
+        if line is None:
             self.end()
             raise SideError(f"no answer within {seconds:.0f} s")
-        line = self._process.stdout.readline()
         if not line:
             code = self._process.wait()
             how = f"by signal {-code}" if code < 0 else f"with status {code}"
@@ -102,6 +103,20 @@ class Process:
         if "error" in reply:
             raise SideError(reply["error"])
         return reply["value"]
+
+    def _line(self, seconds: float) -> bytes | None:
+        """The next line; None if there is none within so many seconds, b"" at the end."""
+        # Several may come at once. A file of Python's would keep all but the first from `select`.
+        pipe = self._process.stdout.fileno()
+        while b"\n" not in self._received:
+            if not select.select([pipe], [], [], seconds)[0]:
+                return None
+            part = os.read(pipe, 1 << 16)
+            if not part:
+                return b""
+            self._received += part
+        line, _, self._received = self._received.partition(b"\n")
+        return line
 
     def end(self) -> None:
         """Ends the process."""
