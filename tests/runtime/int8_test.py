@@ -13,8 +13,9 @@ import pytest
 from tests.python import running, running_int8, subprocesses
 from tests.reference import cases, judge
 from tests.reference import int8 as reference
-from tests.runtime.runtime_test import layout_of
+from tests.runtime import damage
 from tests.weights import golden, hostile
+from tests.weights.layouts import layout_of
 from tf_cudnn_rnn import runtime, weights
 
 # In products a row of x or h is rounded, to integers of 15 bits in rows of these sizes.
@@ -457,19 +458,7 @@ def test_any_damage_ends_in_an_error(tmp_path):
     path.write_bytes(content + b"\0")
     with pytest.raises(ValueError, match="damaged.safetensors"):
         runtime.Network.load(path)
-    rng = np.random.default_rng(8)
-    outcomes = set()
-    for _ in range(500):
-        spoilt = bytearray(content)
-        for place in rng.integers(0, 900, rng.integers(1, 4)):
-            spoilt[place] = rng.integers(0, 256)
-        path.write_bytes(spoilt)
-        try:
-            runtime.Network.load(path)
-            outcomes.add("loaded")
-        except ValueError as error:
-            assert "damaged.safetensors" in str(error)
-            outcomes.add("refused")
+    outcomes = damage.outcomes_of(path, content, 900)
     assert outcomes == {"loaded", "refused"}
 
 

@@ -19,22 +19,12 @@ import pytest
 import tf_cudnn_rnn
 from tests.python import running, subprocesses
 from tests.reference import judge
+from tests.runtime import damage
+from tests.weights.layouts import layout_of
 from tf_cudnn_rnn import runtime, weights
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOC = ROOT / "docs" / "runtime.md"
-
-
-def layout_of(config: judge.Config) -> weights.Layout:
-    return weights.Layout(
-        config.rnn_mode,
-        config.num_layers,
-        config.num_units,
-        config.input_size,
-        config.direction,
-        config.input_mode,
-        config.num_proj,
-    )
 
 
 def network_of(case, **options) -> runtime.Network:
@@ -430,19 +420,7 @@ def test_any_damage_ends_in_an_error(file, tmp_path):
         path.write_bytes(content[:size])
         with pytest.raises(ValueError, match="damaged.safetensors"):
             runtime.Network.load(path)
-    rng = np.random.default_rng(8)
-    outcomes = set()
-    for _ in range(500):
-        spoilt = bytearray(content)
-        for place in rng.integers(0, 600, rng.integers(1, 4)):
-            spoilt[place] = rng.integers(0, 256)
-        path.write_bytes(spoilt)
-        try:
-            runtime.Network.load(path)
-            outcomes.add("loaded")
-        except ValueError as error:
-            assert "damaged.safetensors" in str(error)
-            outcomes.add("refused")
+    outcomes = damage.outcomes_of(path, content, 600)
     assert "refused" in outcomes
 
 

@@ -10,6 +10,7 @@ import safetensors
 
 from tests.reference import cases, judge
 from tests.weights import golden
+from tests.weights.layouts import layout_of
 from tf_cudnn_rnn import weights
 from tf_cudnn_rnn._formats import runtime_file
 
@@ -19,18 +20,6 @@ DTYPES = {
     "float16": np.float16,
     "bfloat16": ml_dtypes.bfloat16,
 }
-
-
-def layout_of(config: judge.Config) -> weights.Layout:
-    return weights.Layout(
-        config.rnn_mode,
-        config.num_layers,
-        config.num_units,
-        config.input_size,
-        config.direction,
-        config.input_mode,
-        config.num_proj,
-    )
 
 
 def fields_of(layout: weights.Layout) -> dict:
