@@ -10,7 +10,7 @@ from benchmarks import cases, records
 from benchmarks.records import GIGABYTES, GIGAFLOPS, MILLISECONDS, Record
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
-_BINARY = _ROOT / "bazel-bin" / "benchmarks" / "engine_benchmark"
+_BINARY = pathlib.Path("bazel-bin") / "benchmarks" / "engine_benchmark"
 _TARGET = "//benchmarks:engine_benchmark"
 
 # Sets of cases.csv that the bars and charts look at.
@@ -39,18 +39,27 @@ def build() -> pathlib.Path:
     """
     if not re.search(r'name = "engine_benchmark"', _build_file()):
         raise EngineError(f"there is no {_TARGET}")
+    return build_in(_ROOT)
+
+
+def build_in(tree: pathlib.Path) -> pathlib.Path:
+    """Builds the binary of a tree of these sources, and returns its path.
+
+    Raises:
+      EngineError: Bazel is missing, or the build fails.
+    """
     found = subprocess.run(
         [_ROOT / "tools" / "find_bazel.sh"], cwd=_ROOT, capture_output=True, text=True
     )
     if found.returncode != 0:
         raise EngineError("there is no Bazel")
     result = subprocess.run(
-        [found.stdout.strip(), "build", _TARGET], cwd=_ROOT, capture_output=True, text=True
+        [found.stdout.strip(), "build", _TARGET], cwd=tree, capture_output=True, text=True
     )
     if result.returncode != 0:
         last = (result.stderr.strip().splitlines() or ["no message"])[-1]
         raise EngineError(f"{_TARGET} does not build: {last}")
-    return _BINARY
+    return tree / _BINARY
 
 
 def _build_file() -> str:

@@ -10,6 +10,9 @@
 //
 //   --cases=PATH       the case list; benchmarks/cases.csv by default
 //   --max_flops=COUNT  leaves out cases whose forward pass takes more
+//
+// The label of an Engine row is its plan, in the words of
+// TF_CUDNN_RNN_LOG=plan: of training, the plan of forward, then backward's.
 
 #include <benchmark/benchmark.h>
 

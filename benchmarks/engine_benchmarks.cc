@@ -100,6 +100,19 @@ double Flops(const EngineBenchmark& b, const Sequences& sequences) {
   return 0;
 }
 
+// Of the passes that ran last.
+template <typename Element>
+std::string PlanOf(const EngineBenchmark& b, const Call<Element>& call) {
+  const bool has_forward = b.pass != Pass::kBackward;
+  const bool has_backward =
+      b.pass == Pass::kBackward || b.pass == Pass::kTraining;
+  std::string plan;
+  if (has_forward) plan = Describe(call.forward_plan());
+  if (has_forward && has_backward) plan += "; ";
+  if (has_backward) plan += Describe(call.backward_plan());
+  return plan;
+}
+
 template <typename Element>
 void Run(benchmark::State& state, const EngineBenchmark& b) {
   using Clock = std::chrono::steady_clock;
@@ -128,6 +141,7 @@ void Run(benchmark::State& state, const EngineBenchmark& b) {
                       static_cast<double>(state.iterations()) / seconds;
   state.counters["flops_per_second"] = rate;
   state.counters["share_of_peak"] = rate / peak;
+  state.SetLabel(PlanOf(b, call));
 }
 
 void Register(const EngineBenchmark& b) {

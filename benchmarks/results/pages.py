@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from benchmarks import bars, report
 from benchmarks.cases import INFERENCE, TRAINING
 from benchmarks.records import Record
-from benchmarks.results import accuracy, markdown, tables
+from benchmarks.results import accuracy, markdown, paths, tables
 from benchmarks.results.files import (
     LEAST,
     MEAN,
@@ -290,6 +290,7 @@ def texts(root: pathlib.Path = ROOT) -> dict[pathlib.Path, str]:
         (root / "docs" / "benchmarks.md", "summary", summary(files)),
         (root / "README.md", "speed", readme(files)),
         (root / "docs" / "accuracy.md", "accuracy", accuracy.tables(accuracy.read_all(root))),
+        (root / "docs" / "decisions" / "README.md", "paths", paths.table(paths.read_all(root))),
     ):
         try:
             found[path] = between_markers(path.read_text(), name, content)

@@ -42,7 +42,8 @@ def written(folder, *lines: str, head=HEAD, columns=COLUMNS, name="a-cpu-2026-01
 def test_no_page_is_stale():
     """If this fails: `.venv/bin/python -m benchmarks.results render`."""
     found = pages.texts()
-    assert {"README.md", "benchmarks.md", "accuracy.md"} < {path.name for path in found}
+    assert {"benchmarks.md", "accuracy.md"} < {path.name for path in found}
+    assert {files.ROOT / "README.md", files.ROOT / "docs" / "decisions" / "README.md"} < set(found)
     for path, text in found.items():
         assert path.read_text() == text, f"{path} is not what docs/results/*.csv say: render them."
 
@@ -307,11 +308,12 @@ def run_file(path, **preamble: str):
 
 @pytest.fixture
 def root(tmp_path):
-    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "decisions").mkdir(parents=True)
     for name, path in (
         ("speed", "README.md"),
         ("summary", "docs/benchmarks.md"),
         ("accuracy", "docs/accuracy.md"),
+        ("paths", "docs/decisions/README.md"),
     ):
         (tmp_path / path).write_text(f"{BEGIN.format(name)}\n<!-- End of {name} -->\n")
     return tmp_path

@@ -1,0 +1,353 @@
+"""What each path through the engine buys: calls that take it, beside an engine that never does.
+
+    python -m benchmarks.paths                     all paths
+    python -m benchmarks.paths --paths=groups      those whose names have this in them
+    python -m benchmarks.paths --publish --cpu=amd-epyc-zen4
+                                                   at a commit without changes: also writes
+                                                   docs/results/paths/<CPU>-<date>.csv and the
+                                                   table of docs/decisions/README.md
+
+The engine without a path is this one with a threshold that no call reaches
+(kernels/engine/thresholds.h). Both run the same calls in turns, in several rounds; times are
+medians over rounds. A call that both plan alike does not take the path on this machine, and is left
+out. TF_CUDNN_RNN_ISA=avx2 measures what is written for AVX2.
+"""
+
+import argparse
+import csv
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+
+from benchmarks import engine
+from benchmarks.cases import Case
+from benchmarks.results import paths as files
+from benchmarks.results.files import ROOT
+from benchmarks.results.tables import network_label
+
+NEVER = 0
+ALWAYS = 1 << 40
+
+_HEADER = pathlib.Path("kernels/engine/thresholds.h")
+# What the engine's benchmark is made of.
+_SOURCES = ("kernels", "network", "benchmarks", "tests/engine", "third_party")
+_FILES = ("WORKSPACE", ".bazelrc", ".bazelversion", ".tf_configure.bazelrc")
+_WORK = ROOT / "build" / "paths"
+
+INFERENCE, TRAINING, BACKWARD = "inference", "training", "backward"
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call of the engine; the letters are those of `tf_cudnn_rnn.raw_ops`."""
+
+    mode: str
+    H: int
+    T: int
+    B: int
+    pass_: str = INFERENCE
+    I: int = 0  # H if 0
+    D: int = 1
+    keras_weights: bool = False
+
+    @property
+    def case(self) -> Case:
+        I = self.I or self.H
+        name = f"{self.mode}_h{self.H}_i{I}_d{self.D}_t{self.T}_b{self.B}"
+        # The benchmark measures Keras' order of weights in cases of this set.
+        return Case(name, ("gate",), self.mode, 1, self.D, self.H, 0, I, self.T, self.B, 0.0)
+
+    def benchmark(self, isa: str, threads: int) -> str:
+        variant = "/keras_weights" if self.keras_weights else ""
+        return f"Engine/{self.case.name}/{self.pass_}/{isa}/threads:{threads}{variant}"
+
+    def __str__(self) -> str:
+        order = ", weights in Keras' order" if self.keras_weights else ""
+        return f"{network_label(self.case)}, {self.pass_}{order}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Path:
+    """A path through the engine, and calls that take it.
+
+    Attributes:
+      name: one of results.paths.PAGES.
+      without: the thresholds with which no call takes it.
+      calls: of users, on one machine at least.
+    """
+
+    name: str
+    without: dict[str, int]
+    calls: tuple[Call, ...]
+
+
+PATHS = (
+    Path(
+        "forward of small calls reads weights in place",
+        {"kMaxSmallCallRows": NEVER},
+        (
+            Call("lstm", 256, 1, 1),
+            Call("lstm", 512, 1, 1),
+            Call("gru", 512, 1, 8),
+            Call("lstm", 1024, 4, 1),
+            Call("lstm", 512, 25, 1, I=128),
+        ),
+    ),
+    Path(
+        "the same in the order of Keras",
+        {"kMaxSmallCallRows": NEVER},
+        (
+            Call("lstm", 256, 1, 1, keras_weights=True),
+            Call("lstm", 512, 1, 1, keras_weights=True),
+            Call("gru", 512, 2, 8, keras_weights=True),
+            Call("lstm", 1024, 4, 1, keras_weights=True),
+        ),
+    ),
+    Path(
+        "few rows read a large R in place",
+        {"kMaxPackedBytesOfFewRows": ALWAYS, "kMaxPackedBytesOfOneMore": ALWAYS},
+        (
+            Call("lstm", 512, 100, 1),
+            Call("lstm", 1024, 100, 1),
+            Call("gru", 1024, 100, 2),
+            Call("lstm", 1536, 50, 1),
+            Call("lstm", 1024, 50, 4),
+        ),
+    ),
+    Path(
+        "backward of small calls reads weights in place",
+        {"kMaxLeftRowsInPlace": NEVER, "kMaxLeftRowsOfStepsInPlace": NEVER},
+        (
+            Call("lstm", 512, 1, 1, BACKWARD),
+            Call("gru", 1024, 1, 4, BACKWARD),
+            Call("lstm", 512, 2, 8, BACKWARD),
+        ),
+    ),
+    Path(
+        "what one product uses is packed in its turn",
+        {"kMinPanelsPerThread": ALWAYS, "kMaxRowsPackingSmall": NEVER},
+        (
+            Call("lstm", 1024, 12, 4),
+            Call("rnn_relu", 605, 11, 4, I=4840),
+            Call("gru", 512, 1, 64),
+            Call("gru", 512, 1, 64, BACKWARD),
+            Call("lstm", 512, 10, 16),
+            Call("lstm", 1024, 5, 24, BACKWARD),
+        ),
+    ),
+    Path(
+        "the batch is split into groups of rows",
+        {"kMaxGroupedBytes": NEVER},
+        (
+            Call("lstm", 64, 100, 32, TRAINING, I=32),
+            Call("lstm", 256, 100, 64, TRAINING),
+            Call("gru", 512, 50, 64, TRAINING),
+            Call("lstm", 1024, 25, 64, TRAINING),
+            Call("lstm", 128, 100, 16),
+        ),
+    ),
+    Path(
+        "two directions run at once",
+        {"kMaxTogetherBatch": NEVER},
+        (
+            Call("lstm", 128, 100, 1, I=64, D=2),
+            Call("gru", 64, 100, 8, I=32, D=2),
+            Call("lstm", 96, 50, 4, I=64, D=2),
+        ),
+    ),
+    Path(
+        "floats are multiplied in bfloat16 parts",
+        {"kMinPartsRows": ALWAYS},
+        (
+            Call("lstm", 512, 25, 16, TRAINING),
+            Call("lstm", 512, 25, 64, TRAINING),
+            Call("gru", 256, 100, 16, TRAINING),
+        ),
+    ),
+    Path(
+        "steps are made of parts",
+        {"kMinPartsBatch": ALWAYS},
+        (
+            Call("lstm", 512, 25, 64, TRAINING),
+            Call("lstm", 1024, 25, 64, TRAINING),
+            Call("gru", 512, 50, 128, TRAINING),
+        ),
+    ),
+    Path(
+        "large reserves are written past the caches",
+        {"kMinBytesPastCaches": ALWAYS, "kMinBytesPastFullCaches": ALWAYS},
+        (
+            Call("lstm", 512, 25, 64, TRAINING),
+            Call("lstm", 1024, 25, 64, TRAINING),
+            Call("gru", 512, 25, 128, TRAINING),
+        ),
+    ),
+)
+
+
+def with_thresholds(header: str, values: dict[str, int]) -> str:
+    """The header, with other values of some thresholds.
+
+    Raises:
+      ValueError: it has no such threshold.
+    """
+    for name, value in values.items():
+        header, count = re.subn(rf"( {name} =)[^;]*;", rf"\1 {value};", header)
+        if count != 1:
+            raise ValueError(f"{_HEADER} must set `{name}` once; it does so {count} times.")
+    return header
+
+
+def _build(name: str, thresholds: dict[str, int]) -> pathlib.Path:
+    """Builds the engine's benchmark with other thresholds, from a copy of the sources."""
+    tree = _WORK / "tree"
+    header = with_thresholds((ROOT / _HEADER).read_text(), thresholds)
+    for path in _SOURCES:
+        # Times stay as they are: Bazel looks at what a file holds.
+        shutil.copytree(
+            ROOT / path, tree / path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.pyc")
+        )
+    for path in _FILES:
+        if (ROOT / path).exists():
+            shutil.copy2(ROOT / path, tree / path)
+    (tree / "BUILD").write_text("")
+    (tree / _HEADER).write_text(header)
+    binary = _WORK / re.sub(r"\W+", "_", name)
+    binary.unlink(missing_ok=True)
+    shutil.copy2(engine.build_in(tree), binary)
+    return binary
+
+
+def _write_cases(calls: list[Call]) -> pathlib.Path:
+    path = _WORK / "cases.csv"
+    columns = [f.name for f in dataclasses.fields(Case) if f.name not in ("fill", "one_sign")]
+    with path.open("w", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(columns)
+        for case in dict.fromkeys(call.case for call in calls):
+            values = dataclasses.asdict(case) | {"sets": " ".join(case.sets)}
+            writer.writerow([f"{values[column]:g}" if column == "dropout" else values[column]
+                             for column in columns])
+    return path
+
+
+def _run(binary: pathlib.Path, names: list[str], cases: pathlib.Path) -> dict[str, tuple]:
+    """Returns the milliseconds and the plan of each of these benchmarks."""
+    command = [
+        binary,
+        f"--cases={cases}",
+        f"--benchmark_filter=^({'|'.join(names)})(/real_time)?$",
+        "--benchmark_min_time=0.2",
+        "--benchmark_format=json",
+    ]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0 or not result.stdout:
+        sys.exit(f"{binary.name} ended with {result.returncode}: {result.stderr}")
+    scales = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
+    return {
+        entry["name"].removesuffix("/real_time"): (
+            entry["real_time"] * scales[entry["time_unit"]],
+            re.sub(r" scratch_bytes=\d+", "", entry["label"]),
+        )
+        for entry in json.loads(result.stdout)["benchmarks"]
+    }
+
+
+def measure(
+    path: Path, binaries: tuple[pathlib.Path, pathlib.Path], isa: str, threads: int, rounds: int
+) -> tuple[list[tuple[Call, float, float]], list[Call]]:
+    """Measures one path.
+
+    Args:
+      binaries: with the path, and without it.
+
+    Returns:
+      The calls that take it with the milliseconds of both, and those that do not.
+    """
+    cases = _write_cases(list(path.calls))
+    names = {call: call.benchmark(isa, threads) for call in path.calls}
+    times: dict[tuple, list[float]] = {}
+    plans: dict[tuple, str] = {}
+    for turn in range(rounds):
+        for side in (0, 1) if turn % 2 == 0 else (1, 0):
+            found = _run(binaries[side], list(names.values()), cases)
+            for call, name in names.items():
+                milliseconds, plan = found[name]
+                times.setdefault((call, side), []).append(milliseconds)
+                plans[call, side] = plan
+        if turn == 0:
+            names = {c: name for c, name in names.items() if plans[c, 0] != plans[c, 1]}
+            if not names:
+                break
+    taken = [
+        (call, statistics.median(times[call, 0]), statistics.median(times[call, 1]))
+        for call in names
+    ]
+    return taken, [call for call in path.calls if call not in names]
+
+
+def main() -> None:
+    """Measures, prints, and publishes if it is asked to."""
+    # Needs the built library, which nothing else here does.
+    import tf_cudnn_rnn
+    from benchmarks import machine
+
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--paths", default="", help="only those that have this in their names")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--publish", action="store_true", help="write docs/results/paths")
+    parser.add_argument("--cpu", help="for the file's name; default what the CPU calls itself")
+    arguments = parser.parse_args()
+    commit = machine.commit()
+    if arguments.publish and not re.fullmatch("[0-9a-f]+", commit):
+        parser.error(f"--publish: there must be a commit without changes; got {commit!r}")
+    chosen = [path for path in PATHS if arguments.paths in path.name]
+    if not chosen:
+        parser.error(f"--paths: must be in a name of {', '.join(p.name for p in PATHS)}")
+    _WORK.mkdir(parents=True, exist_ok=True)
+    isa, threads = tf_cudnn_rnn.instruction_set(), machine.num_cpus()
+    print("Building the engine as it is ...", flush=True)
+    as_it_is = _build("nothing", {})
+    calls, notes = [], [f"Medians of {arguments.rounds} rounds."]
+    for path in chosen:
+        print(f"\n{path.name}\n  building the engine without it ...", flush=True)
+        without = _build(path.name, path.without)
+        taken, others = measure(path, (as_it_is, without), isa, threads, arguments.rounds)
+        for call, before, after in taken:
+            calls.append(files.Call(path.name, commit, str(call), before, after))
+            print(f"  {call}: {before:.3g} ms, without {after:.3g} ms, {after / before:.2f}x")
+        for call in others:
+            print(f"  {call}: does not take it on this machine")
+            notes.append(f"{call} does not take the path: {path.name}.")
+    if arguments.publish:
+        print(publish(machine.stamp(threads, []), notes, calls, arguments.cpu))
+
+
+def publish(
+    preamble: dict[str, str], notes: list[str], calls: list[files.Call], cpu: str | None
+) -> pathlib.Path:
+    """Writes the file and the table; returns the file's path."""
+    from benchmarks.results.rendering import render
+    from benchmarks.results.runs import slug
+
+    date = preamble["date"].split()[0]
+    kept = {key: preamble[key] for key in files.PREAMBLE if preamble.get(key)} | {"date": date}
+    if "TF_CUDNN_RNN_ISA" in os.environ:
+        kept["cpu"] += f", {os.environ['TF_CUDNN_RNN_ISA']}"
+    path = files.folder(ROOT) / f"{cpu or slug(kept['cpu'])}-{date}.csv"
+    files.write(files.File(path, kept, notes, calls))
+    render()
+    return path
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except engine.EngineError as error:
+        sys.exit(f"benchmarks.paths: {error}")
