@@ -556,7 +556,7 @@ def _address(array: Array | None) -> int | None:
     # A quarter of the time of `array.ctypes`, of which a call would need half a dozen.
     if array.flags.writeable:
         try:
-            return ctypes.addressof(ctypes.c_char.from_buffer(array))
+            return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
         except (TypeError, ValueError):  # it is empty, or of a type that no buffer has
             pass
     return array.ctypes.data
