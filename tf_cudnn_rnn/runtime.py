@@ -550,13 +550,17 @@ class Stream(_Handled):
         _call("rnn_stream_set_state", self._handle, _address(checked.h), _address(checked.c))
 
 
+# Stubs of NumPy for older Pythons do not tell that arrays are buffers.
+_from_buffer: Any = ctypes.c_char.from_buffer
+
+
 def _address(array: Array | None) -> int | None:
     if array is None:
         return None
     # A quarter of the time of `array.ctypes`, of which a call would need half a dozen.
     if array.flags.writeable:
         try:
-            return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
+            return ctypes.addressof(_from_buffer(array))
         except (TypeError, ValueError):  # it is empty, or of a type that no buffer has
             pass
     return array.ctypes.data

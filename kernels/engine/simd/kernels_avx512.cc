@@ -10,6 +10,6 @@ namespace rnn {
 const SimdKernels<float> kAvx512FloatKernels = avx512::kKernels<float>;
 const SimdKernels<double> kAvx512DoubleKernels = avx512::kKernels<double>;
 extern const SimdTarget kSimdTarget_avx512;
-const SimdTarget kSimdTarget_avx512 = avx512::MakeTarget(
-    "avx512", &kAvx512FloatKernels, &kAvx512DoubleKernels);
+const SimdTarget kSimdTarget_avx512 =
+    avx512::MakeTarget("avx512", &kAvx512FloatKernels, &kAvx512DoubleKernels);
 }  // namespace rnn

@@ -13,8 +13,7 @@ static constexpr SimdKernels<BFloat16> kRegisterKernels =
     avx512_amx::MakeRegisterKernels();
 static constexpr PartsKernels kPartsKernels = avx512_amx::MakePartsKernels();
 extern const SimdTarget kSimdTarget_avx512_amx;
-const SimdTarget kSimdTarget_avx512_amx =
-    avx512_amx::MakeTarget("avx512_amx", &kAvx512FloatKernels,
-                           &kAvx512DoubleKernels, &kRegisterKernels,
-                           &kPartsKernels);
+const SimdTarget kSimdTarget_avx512_amx = avx512_amx::MakeTarget(
+    "avx512_amx", &kAvx512FloatKernels, &kAvx512DoubleKernels,
+    &kRegisterKernels, &kPartsKernels);
 }  // namespace rnn

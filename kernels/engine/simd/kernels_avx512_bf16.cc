@@ -8,8 +8,7 @@
 
 namespace rnn {
 extern const SimdTarget kSimdTarget_avx512_bf16;
-const SimdTarget kSimdTarget_avx512_bf16 =
-    avx512_bf16::MakeTarget("avx512_bf16", &kAvx512FloatKernels,
-                            &kAvx512DoubleKernels,
-                            &avx512_bf16::kKernels<BFloat16>);
+const SimdTarget kSimdTarget_avx512_bf16 = avx512_bf16::MakeTarget(
+    "avx512_bf16", &kAvx512FloatKernels, &kAvx512DoubleKernels,
+    &avx512_bf16::kKernels<BFloat16>);
 }  // namespace rnn
