@@ -1,6 +1,7 @@
 #include "runtime/network.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -24,6 +25,11 @@ using ::tf_cudnn_rnn::Scratch;
 namespace {
 
 constexpr int kMostThreads = 1024;
+
+// A call that comes so soon after the one before has helpers who then wait for
+// the next, up to a millisecond. At longer intervals they would keep a core
+// busy for most of the time to help for little of it.
+constexpr std::chrono::microseconds kSoon(100);
 
 Status OutOfMemory(int64_t bytes) {
   return Status::ResourceExhausted("There is no memory for the call's " +
@@ -165,8 +171,12 @@ Status Network::Run(const CallData& call) const {
       !s.ok()) {
     return s;
   }
+  const CrewOfCall crew(*this);
   ForwardPlan plan;
-  if (Status s = Plan(sequences, /*has_crew=*/false, &plan); !s.ok()) return s;
+  if (Status s = Plan(sequences, /*has_crew=*/crew.get() != nullptr, &plan);
+      !s.ok()) {
+    return s;
+  }
   const int64_t h_bytes = call.batch * h_size() * element_bytes();
   const int64_t c_bytes = call.batch * c_size() * element_bytes();
   SpareStates spare(plan.scratch_bytes);
@@ -187,7 +197,7 @@ Status Network::Run(const CallData& call) const {
     rnn::SerialExecutor alone;
     Run(plan, prepared_weights, whole, memory, alone);
   } else {
-    rnn::Team team = MakeTeam(/*crew=*/nullptr);
+    rnn::Team team = MakeTeam(crew.get());
     Run(plan, prepared_weights, whole, memory, team);
   }
   return Status();
@@ -203,13 +213,19 @@ rnn::Team Network::MakeTeam(rnn::Team::Crew* crew) const {
 }
 
 rnn::Team::Crew* Network::TryTakeCrew() const {
+  if (num_threads_ == 1) return nullptr;
+  const auto since_last_end = std::chrono::steady_clock::now() -
+                              last_end_.load(std::memory_order_relaxed);
+  if (since_last_end >= kSoon) return nullptr;
   const bool was_taken =
       crew_is_taken_.exchange(true, std::memory_order_acquire);
   return was_taken ? nullptr : &crew_;
 }
 
-void Network::GiveCrewBack() const {
-  crew_is_taken_.store(false, std::memory_order_release);
+void Network::GiveCrewBack(rnn::Team::Crew* crew) const {
+  if (num_threads_ == 1) return;
+  if (crew != nullptr) crew_is_taken_.store(false, std::memory_order_release);
+  last_end_.store(std::chrono::steady_clock::now(), std::memory_order_relaxed);
 }
 
 const void* Network::PreparedWeights(const ForwardPlan& plan) const {

@@ -3,6 +3,7 @@
 #define RUNTIME_NETWORK_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -91,12 +92,26 @@ class Network {
   void Run(const rnn::ForwardPlan& plan, const void* prepared_weights,
            const CallData& call, void* scratch, rnn::Executor& executor) const;
   // The calling thread and the network's helpers, for the length of a call.
-  // `crew` is nullptr or TryTakeCrew()'s.
+  // `crew` is nullptr or CrewOfCall's.
   rnn::Team MakeTeam(rnn::Team::Crew* crew) const;
-  // The network's one crew, whose helpers stay for the next call that has it;
-  // nullptr while another call has it. Each is to be given back.
-  rnn::Team::Crew* TryTakeCrew() const;
-  void GiveCrewBack() const;
+
+  // The network's one crew, whose helpers stay for the next call that has it,
+  // for as long as the object lives: for calls that come soon after another.
+  class CrewOfCall {
+   public:
+    explicit CrewOfCall(const Network& network)
+        : network_(network), crew_(network.TryTakeCrew()) {}
+    ~CrewOfCall() { network_.GiveCrewBack(crew_); }
+    CrewOfCall(const CrewOfCall&) = delete;
+    CrewOfCall& operator=(const CrewOfCall&) = delete;
+
+    // nullptr if no call ended just now, or if another one has the crew.
+    rnn::Team::Crew* get() const { return crew_; }
+
+   private:
+    const Network& network_;
+    rnn::Team::Crew* const crew_;
+  };
 
  private:
   Network() = default;
@@ -113,6 +128,9 @@ class Network {
     AlignedMemory memory;
   };
 
+  rnn::Team::Crew* TryTakeCrew() const;
+  // At the end of a call, of nullptr, too.
+  void GiveCrewBack(rnn::Team::Crew* crew) const;
   AlignedMemory Prepare(const rnn::ForwardPlan& plan) const;
   template <typename Use>
   void WithElement(Use use) const;
@@ -135,6 +153,8 @@ class Network {
   mutable std::unique_ptr<ThreadPool> helpers_;  // if there are several threads
   mutable rnn::Team::Crew crew_;  // goes before the pool, which waits for it
   mutable std::atomic<bool> crew_is_taken_{false};
+  // When the last call ended.
+  mutable std::atomic<std::chrono::steady_clock::time_point> last_end_{};
 };
 
 }  // namespace rnn_runtime

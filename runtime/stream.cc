@@ -1,6 +1,5 @@
 #include "runtime/stream.h"
 
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -12,15 +11,6 @@ namespace rnn_runtime {
 
 using ::rnn::Sequences;
 using ::rnn::Status;
-
-namespace {
-
-// A step that comes so soon after the one before has helpers who then wait for
-// the next, up to a millisecond. At longer intervals they would keep a core
-// busy for most of the time to help for little of it.
-constexpr std::chrono::microseconds kSoon(100);
-
-}  // namespace
 
 Status Stream::Create(const Network& network, int64_t batch,
                       std::unique_ptr<Stream>* stream) {
@@ -84,17 +74,13 @@ void Stream::Run(const CallData& call) {
     run(alone);
     return;
   }
-  const bool is_soon =
-      std::chrono::steady_clock::now() - last_step_end_ < kSoon;
-  rnn::Team::Crew* const crew = is_soon ? network_.TryTakeCrew() : nullptr;
-  if (crew != nullptr || is_long_) {
-    rnn::Team team = network_.MakeTeam(crew);
+  const Network::CrewOfCall crew(network_);
+  if (crew.get() != nullptr || is_long_) {
+    rnn::Team team = network_.MakeTeam(crew.get());
     run(team);
   } else {
     run(alone);
   }
-  if (crew != nullptr) network_.GiveCrewBack();
-  last_step_end_ = std::chrono::steady_clock::now();
 }
 
 void Stream::Reset() {

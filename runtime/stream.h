@@ -2,7 +2,6 @@
 #ifndef RUNTIME_STREAM_H_
 #define RUNTIME_STREAM_H_
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -62,7 +61,6 @@ class Stream {
   rnn::ForwardPlan plan_;
   // A step is so long that helpers are worth calling however late they come.
   bool is_long_ = false;
-  std::chrono::steady_clock::time_point last_step_end_;
   const void* prepared_weights_ = nullptr;  // the network's
   AlignedMemory scratch_;
   States states_[2];

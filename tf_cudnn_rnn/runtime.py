@@ -394,11 +394,11 @@ class Network(_Handled):
             time_major=time_major,
             steps=T,
             batch=B,
-            x=x.ctypes.data,
-            lengths=None if lengths is None else lengths.ctypes.data,
+            x=_address(x),
+            lengths=_address(lengths),
             h0=_address(before and before.h),
             c0=_address(before and before.c),
-            y=y.ctypes.data,
+            y=_address(y),
             h_n=_address(after.h),
             c_n=_address(after.c),
         )
@@ -468,14 +468,14 @@ class Network(_Handled):
                 f"`state` must have {'h and c' if len(shapes) == 2 else 'h alone'}; got "
                 f"{len(given)} arrays."
             )
-        arrays = [
-            self._array(f"state.{name}", array) for name, array in zip("hc", given, strict=False)
-        ]
-        for name, array, shape in zip("hc", arrays, shapes, strict=False):
+        arrays = []
+        for name, value, shape in zip(("state.h", "state.c"), given, shapes, strict=False):
+            array = self._array(name, value)
             if array.shape != shape:
                 raise ValueError(
-                    f"`state.{name}` must have shape {list(shape)}; got {list(array.shape)}."
+                    f"`{name}` must have shape {list(shape)}; got {list(array.shape)}."
                 )
+            arrays.append(array)
         return State(*arrays)
 
 
@@ -512,7 +512,7 @@ class Stream(_Handled):
                 f"`x` must have shape [B, I] = {list(self._shape)}; got {list(array.shape)}."
             )
         y = np.empty([*array.shape[:-1], self._network._P], array.dtype)
-        _call("rnn_stream_step", self._handle, array.ctypes.data, y.ctypes.data)
+        _call("rnn_stream_step", self._handle, _address(array), _address(y))
         return y
 
     def reset(self, rows: Sequence[int] | None = None) -> None:
@@ -550,8 +550,20 @@ class Stream(_Handled):
         _call("rnn_stream_set_state", self._handle, _address(checked.h), _address(checked.c))
 
 
+# Stubs of NumPy for older Pythons do not tell that arrays are buffers.
+_from_buffer: Any = ctypes.c_char.from_buffer
+
+
 def _address(array: Array | None) -> int | None:
-    return None if array is None else array.ctypes.data
+    if array is None:
+        return None
+    # A quarter of the time of `array.ctypes`, of which a call would need half a dozen.
+    if array.flags.writeable:
+        try:
+            return ctypes.addressof(_from_buffer(array))
+        except (TypeError, ValueError):  # it is empty, or of a type that no buffer has
+            pass
+    return array.ctypes.data
 
 
 def _integer(name: str, value: int, bits: int) -> int:

@@ -113,6 +113,9 @@ inline constexpr double kMinCrewWork = 5e5;
 inline constexpr int64_t kMoveWork = 16;
 inline constexpr int64_t kCellWork = 64;
 inline constexpr int64_t kFarWeightRows = 4;
+// Products of steps with fewer rows take as long as with so many: weights then
+// come from a core's cache more slowly than they are multiplied. [streams]
+inline constexpr int64_t kLeastProductRows = 4;
 
 // Both directions run at once, a thread each, where steps are too short to be
 // split: up to such a batch, and with weights that a core's cache holds.

@@ -43,10 +43,10 @@ struct Operands {
   Operands(const SimdTarget& target, int64_t num_rows, int64_t any_depth,
            const std::function<float(RandomValues&)>& value)
       : kernels(*target.parts_kernels),
-        depth_block(target.float_kernels.depth_block),
+        depth_block(target.float_kernels->depth_block),
         rows(num_rows),
         depth(any_depth),
-        columns(target.float_kernels.panel_columns),
+        columns(target.float_kernels->panel_columns),
         a(rows * depth),
         b(depth * columns),
         a_stride(PaddedPartsDepth(depth) * kNumParts),
@@ -273,7 +273,7 @@ TEST_F(SimdPartsTest, ProductsOfACallAreThoseOfCallsOfTheirOwn) {
       std::vector<std::unique_ptr<Operands>> operands;
       std::vector<std::vector<float>> sums;
       std::vector<std::vector<float*>> pointers(kCount);
-      std::vector<float> bias(target->float_kernels.panel_columns, 3);
+      std::vector<float> bias(target->float_kernels->panel_columns, 3);
       PartsProduct products[kCount];
       for (int n = 0; n < kCount; ++n) {
         operands.push_back(

@@ -19,9 +19,9 @@ inline constexpr bool kElementIsOperand = std::is_same_v<Element, Operand>;
 template <typename Operand>
 const SimdKernels<Operand>& KernelsOf(const SimdTarget& target) {
   if constexpr (std::is_same_v<Operand, double>) {
-    return target.double_kernels;
+    return *target.double_kernels;
   } else if constexpr (std::is_same_v<Operand, float>) {
-    return target.float_kernels;
+    return *target.float_kernels;
   } else {
     return *target.bfloat16_kernels;
   }

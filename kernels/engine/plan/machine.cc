@@ -27,7 +27,7 @@ constexpr char kVariable[] = "TF_CUDNN_RNN_MACHINE";
 class ProbeProduct {
  public:
   ProbeProduct(int64_t rows, int64_t depth, const float* panels)
-      : kernels_(SelectSimdTarget().float_kernels),
+      : kernels_(*SelectSimdTarget().float_kernels),
         depth_(depth),
         panels_(panels) {
     product_.rows = rows;
@@ -82,7 +82,7 @@ double LeastSeconds(Run run) {
 }
 
 double MeasureFlopsPerFarByte(double otherwise) {
-  const SimdKernels<float>& kernels = SelectSimdTarget().float_kernels;
+  const SimdKernels<float>& kernels = *SelectSimdTarget().float_kernels;
   const int64_t rows =
       std::min<int64_t>(kernels.rows_together, ProbeProduct::kMaxRows);
   constexpr int64_t kDepth = ProbeProduct::kMaxDepth;

@@ -63,9 +63,10 @@ class RecurrentGradient {
   // Floating-point operations.
   int64_t StepWork(const StepRanks& ranks,
                    const RowsTimesMatrix<Operand>& dgates) const {
-    const int64_t products =
-        dgates.rows > 0 ? 2 * d_.gates_size() * d_.output_size() : 0;
-    return ranks.count() * (products + speed::kCellWork * d_.hidden_size);
+    const int64_t product_rows =
+        dgates.rows > 0 ? std::max(ranks.count(), speed::kLeastProductRows) : 0;
+    return product_rows * 2 * d_.gates_size() * d_.output_size() +
+           ranks.count() * speed::kCellWork * d_.hidden_size;
   }
 
   template <typename Finish>

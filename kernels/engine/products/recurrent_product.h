@@ -143,8 +143,13 @@ class RecurrentProduct {
 
   // Floating-point operations.
   int64_t StepWork(const StepRanks& ranks) const {
-    return ranks.count() * (2 * d_.gates_size() * d_.output_size() +
-                            speed::kCellWork * d_.hidden_size);
+    // Int8 weights come fast enough.
+    const int64_t product_rows =
+        route_ == Route::kInt8
+            ? ranks.count()
+            : std::max(ranks.count(), speed::kLeastProductRows);
+    return product_rows * 2 * d_.gates_size() * d_.output_size() +
+           ranks.count() * speed::kCellWork * d_.hidden_size;
   }
 
   AllPanels PanelsOf(const StepRanks& ranks) const {

@@ -6,5 +6,6 @@
 
 namespace rnn {
 extern const SimdTarget kSimdTarget_avx2;
-const SimdTarget kSimdTarget_avx2 = avx2::MakeTarget("avx2");
+const SimdTarget kSimdTarget_avx2 =
+    avx2::MakeTarget("avx2", &avx2::kKernels<float>, &avx2::kKernels<double>);
 }  // namespace rnn

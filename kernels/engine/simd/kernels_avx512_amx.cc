@@ -5,6 +5,7 @@
 #include "kernels/engine/simd/target-inl.h"
 #include "kernels/engine/simd/amx-inl.h"
 #include "kernels/engine/simd/amx_parts-inl.h"
+#include "kernels/engine/simd/avx512_kernels.h"
 // clang-format on
 
 namespace rnn {
@@ -12,6 +13,7 @@ static constexpr SimdKernels<BFloat16> kRegisterKernels =
     avx512_amx::MakeRegisterKernels();
 static constexpr PartsKernels kPartsKernels = avx512_amx::MakePartsKernels();
 extern const SimdTarget kSimdTarget_avx512_amx;
-const SimdTarget kSimdTarget_avx512_amx =
-    avx512_amx::MakeTarget("avx512_amx", &kRegisterKernels, &kPartsKernels);
+const SimdTarget kSimdTarget_avx512_amx = avx512_amx::MakeTarget(
+    "avx512_amx", &kAvx512FloatKernels, &kAvx512DoubleKernels,
+    &kRegisterKernels, &kPartsKernels);
 }  // namespace rnn

@@ -6,5 +6,6 @@
 
 namespace rnn {
 extern const SimdTarget kSimdTarget_neon;
-const SimdTarget kSimdTarget_neon = neon::MakeTarget("neon");
+const SimdTarget kSimdTarget_neon =
+    neon::MakeTarget("neon", &neon::kKernels<float>, &neon::kKernels<double>);
 }  // namespace rnn

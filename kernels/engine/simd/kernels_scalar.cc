@@ -6,5 +6,6 @@
 
 namespace rnn {
 extern const SimdTarget kSimdTarget_scalar;
-const SimdTarget kSimdTarget_scalar = scalar::MakeTarget("scalar");
+const SimdTarget kSimdTarget_scalar = scalar::MakeTarget(
+    "scalar", &scalar::kKernels<float>, &scalar::kKernels<double>);
 }  // namespace rnn

@@ -332,8 +332,9 @@ struct SimdMath {
 
 struct SimdTarget {
   const char* name;
-  SimdKernels<float> float_kernels;
-  SimdKernels<double> double_kernels;
+  // Sets may share them.
+  const SimdKernels<float>* float_kernels;
+  const SimdKernels<double>* double_kernels;
   // nullptr if the instruction set multiplies no bfloat16: float does it then.
   const SimdKernels<BFloat16>* bfloat16_kernels;
   // nullptr if products of floats are best multiplied as such.

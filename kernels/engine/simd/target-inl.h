@@ -55,6 +55,9 @@ constexpr SimdKernels<Operand> MakeKernels() {
   return kernels;
 }
 
+template <typename Operand>
+constexpr SimdKernels<Operand> kKernels = MakeKernels<Operand>();
+
 template <typename F>
 void SigmoidArray(const F* in, F* out, int64_t count) {
   for (int64_t i = 0; i < count; i += Vec<F>::kLanes) {
@@ -71,11 +74,13 @@ void TanhArray(const F* in, F* out, int64_t count) {
 }
 
 constexpr SimdTarget MakeTarget(
-    const char* name, const SimdKernels<BFloat16>* bfloat16_kernels = nullptr,
+    const char* name, const SimdKernels<float>* float_kernels,
+    const SimdKernels<double>* double_kernels,
+    const SimdKernels<BFloat16>* bfloat16_kernels = nullptr,
     const PartsKernels* parts_kernels = nullptr) {
   return {name,
-          MakeKernels<float>(),
-          MakeKernels<double>(),
+          float_kernels,
+          double_kernels,
           bfloat16_kernels,
           parts_kernels,
           {MultiplyInt8, RoundRow},

@@ -157,9 +157,9 @@ void CheckDropout(Input& input, GuardedSide side, int64_t count) {
     row.in = from;
     row.out = to;
     if constexpr (std::is_same_v<F, double>) {
-      target->double_kernels.drop_out(row);
+      target->double_kernels->drop_out(row);
     } else {
-      target->float_kernels.drop_out(row);
+      target->float_kernels->drop_out(row);
     }
     for (int64_t i = 0; i < count; ++i) {
       const int64_t word = row.first + i;

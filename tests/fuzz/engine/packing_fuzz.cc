@@ -450,9 +450,9 @@ void Run(Input input) {
   for (const SimdTarget* target : AllSimdTargets()) {
     SetGuardedCase(target->name);
     if (kind == 0) {
-      CheckKernels(target->float_kernels, input);
+      CheckKernels(*target->float_kernels, input);
     } else if (kind == 1) {
-      CheckKernels(target->double_kernels, input);
+      CheckKernels(*target->double_kernels, input);
     } else if (kind == 2 && target->bfloat16_kernels != nullptr) {
       CheckKernels(*target->bfloat16_kernels, input);
     }
