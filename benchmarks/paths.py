@@ -232,8 +232,12 @@ def _write_cases(calls: list[Call]) -> pathlib.Path:
         writer.writerow(columns)
         for case in dict.fromkeys(call.case for call in calls):
             values = dataclasses.asdict(case) | {"sets": " ".join(case.sets)}
-            writer.writerow([f"{values[column]:g}" if column == "dropout" else values[column]
-                             for column in columns])
+            writer.writerow(
+                [
+                    f"{values[column]:g}" if column == "dropout" else values[column]
+                    for column in columns
+                ]
+            )
     return path
 
 

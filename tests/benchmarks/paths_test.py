@@ -67,7 +67,7 @@ def test_calls_that_are_planned_alike_are_left_out(tmp_path, monkeypatch):
     plans = ("R=rows scratch_bytes=5", "R=packed scratch_bytes=7")
     sides = (
         binary(tmp_path, "with", {names[0]: (1000, plans[0]), names[1]: (10, plans[1])}),
-        binary(tmp_path, "without", {names[0]: (1500, plans[1]), names[1]: (20, plans[1][:-1])}),
+        binary(tmp_path, "without", {names[0]: (1500, plans[1]), names[1]: (20, f"{plans[1]}1")}),
     )
     path = paths.Path(GROUPS, {}, (taken, other))
     found, left_out = paths.measure(path, sides, "avx2", 2, rounds=2)
@@ -104,7 +104,10 @@ def test_a_file_is_read_as_it_was_written(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("another,0123abc,LSTM,1,2", r":5: `path` must be one of forward of small calls.*'another'"),
+        (
+            "another,0123abc,LSTM,1,2",
+            r":5: `path` must be one of forward of small calls.*'another'",
+        ),
         (f"{GROUPS},today,LSTM,1,2", r":5: `version` must be a commit; got 'today'"),
         (f"{GROUPS},0123abc,,1,2", r":5: `call` must not be empty"),
         (f"{GROUPS},0123abc,LSTM,1,nan", r":5: `without_path` must be a positive number"),

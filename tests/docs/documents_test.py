@@ -113,7 +113,7 @@ def test_a_decision_is_a_short_page_with_all_its_parts(page):
 @pytest.mark.parametrize("page", DECISION_PAGES, ids=relative)
 def test_a_decision_is_in_the_index_once(page):
     index = (DECISIONS / "README.md").read_text()
-    assert LINK.findall(index).count(page.name) == 1
+    assert index.count(f"| [{page.stem}]({page.name}) |") == 1
 
 
 PICTURE = re.compile(r"^!\[([^\]]+)\]\(([^()\s]+)\)\n\n(.*?)(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
