@@ -37,7 +37,7 @@ ALWAYS = 1 << 40
 _HEADER = pathlib.Path("kernels/engine/thresholds.h")
 # What the engine's benchmark is made of.
 _SOURCES = ("kernels", "network", "benchmarks", "tests/engine", "third_party")
-_FILES = ("WORKSPACE", ".bazelrc", ".bazelversion", ".tf_configure.bazelrc")
+_FILES = ("WORKSPACE", ".bazelrc", ".tf_configure.bazelrc")
 _WORK = ROOT / "build" / "paths"
 
 INFERENCE, TRAINING, BACKWARD = "inference", "training", "backward"
