@@ -1,5 +1,6 @@
 """`weights.load` and `runtime.Network.load`: from Python, all files that the command line reads."""
 
+import inspect
 import os
 import pathlib
 import pickle
@@ -242,6 +243,12 @@ def test_values_that_no_file_has(arrays, given, error, says):
     for load in (weights.load, runtime.Network.load):
         with pytest.raises(error, match=says):
             load(arrays / "params.npz", **given)
+
+
+def test_networks_are_loaded_with_what_weights_are_loaded_with():
+    ours = dict(inspect.signature(runtime.Network.load).parameters)
+    assert ours.pop("num_threads").default == 1
+    assert ours == dict(inspect.signature(weights.load).parameters)
 
 
 def test_threads_are_counted_before_a_file_is_read(tmp_path):
