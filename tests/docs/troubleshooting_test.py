@@ -214,6 +214,7 @@ def messages(folder):
         ),
         said(call_by_position, folder / "signature"),
         said(keras.saving.load_model, folder / "signature"),
+        said(keras.saving.load_model, pages.ROOT / "tests" / "golden" / "tf_keras" / "lstm.h5"),
         said(weights.from_torch, str(pickle), "lstm"),
         said(layers.load_model, str(folder / "model.h5")),
         said(weights.write_safetensors, str(folder / "model.keras"), {}),

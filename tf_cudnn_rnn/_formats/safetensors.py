@@ -188,10 +188,16 @@ def write_safetensors(
       metadata: texts about the file.
 
     Raises:
+      TypeError: `arrays` is no mapping.
       ValueError: an array is of a type that the format does not know, or `path` has the ending
         of another format.
     """
     endings.check("path", path, endings.SAFETENSORS)
+    if not isinstance(arrays, Mapping):
+        raise TypeError(
+            f"`arrays` must be a dict of arrays by name; got {type(arrays).__name__}. What a "
+            "`to_torch` returns has them: pass its `arrays`."
+        )
     entries = []
     for name, array in arrays.items():
         array = np.asarray(array)
