@@ -93,7 +93,7 @@ class _Headers:
             if version in _LENGTHS:
                 length = int.from_bytes(_exactly(file, _LENGTHS[version]), "little")
             if length <= _MAX_SPACES:
-                text = _exactly(file, length).rstrip()
+                text = _exactly(file, length).rstrip(b" \n")  # as headers are padded
         if version not in _LENGTHS:
             raise ValueError(f"{where} must be of version 1 or 2 of .npy; it is of {version}.")
         if length > _MAX_SPACES or len(text) > _MAX_HEADER_BYTES:
