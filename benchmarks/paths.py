@@ -110,14 +110,14 @@ PATHS = (
         ),
     ),
     Path(
-        "few rows read a large R in place",
-        {"kMaxPackedBytesOfFewRows": ALWAYS, "kMaxPackedBytesOfOneMore": ALWAYS},
+        "small calls of some more steps read a large R in place",
+        {"kMaxPackedBytes": ALWAYS},
         (
-            Call("lstm", 512, 100, 1),
-            Call("lstm", 1024, 100, 1),
-            Call("gru", 1024, 100, 2),
-            Call("lstm", 1536, 50, 1),
-            Call("lstm", 1024, 50, 4),
+            Call("lstm", 512, 12, 1),
+            Call("lstm", 768, 25, 1),
+            Call("gru", 1024, 12, 2),
+            Call("lstm", 1024, 25, 1),
+            Call("lstm", 1536, 12, 1),
         ),
     ),
     Path(

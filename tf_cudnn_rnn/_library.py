@@ -8,6 +8,7 @@ what it was built with in tensorflow_2_21.json.
 import contextlib
 import ctypes
 import functools
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -27,6 +28,7 @@ class BuildInfo(NamedTuple):
     tensorflow: str  # the version whose headers it was compiled with
     cxx11_abi: int
     compiler: str
+    ops: str = ""  # the digest of their sources; builds that are older than it tell none
 
 
 def has_tensorflow() -> bool:
@@ -225,6 +227,25 @@ def _check_whole(path: str) -> None:
     )
 
 
+def _digest_of_ops(source_tree: pathlib.Path) -> str:
+    """Stands for the sources of the ops, as tf_cudnn_rnn/BUILD makes it of those of a library."""
+    files = sorted(path for path in source_tree.glob("ops/*") if path.suffix in (".cc", ".h"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def _check_fresh(path: str) -> None:
+    """Raises ImportError if this is a source tree with other ops than those of the library.
+
+    They would show at the first call that does not fit. What is installed comes from one build.
+    """
+    source_tree = _source_tree()
+    if source_tree and build_info().ops not in ("", _digest_of_ops(source_tree)):
+        raise ImportError(
+            f"{path} was built of other sources than those in {source_tree / 'ops'}, and may not "
+            f"fit the package. {_how_to_build()}"
+        )
+
+
 @functools.cache
 def load() -> types.ModuleType:
     """Loads the library into TensorFlow; returns the generated functions of its ops.
@@ -233,7 +254,8 @@ def load() -> types.ModuleType:
 
     Raises:
       ImportError: there is no TensorFlow, no library, or none for the TensorFlow that is
-        installed, or not the whole of it. The message names the versions and the way out.
+        installed, or not the whole of it; or the sources around it have other ops. The message
+        names the versions and the way out.
     """
     if not has_tensorflow():
         raise needs_tensorflow("tf_cudnn_rnn")
@@ -242,6 +264,7 @@ def load() -> types.ModuleType:
     # Some failures of a library that does not fit come later than the load, so the version decides.
     path = library_path()
     _check_whole(path)
+    _check_fresh(path)
     try:
         return tf.load_op_library(path)
     except tf.errors.OpError as error:

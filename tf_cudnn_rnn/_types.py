@@ -1,7 +1,7 @@
 """The types of what users pass and get, for annotations. Needs no TensorFlow."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from numpy.typing import NDArray
 
@@ -29,13 +29,22 @@ FileFormat: TypeAlias = Literal[
 
 Array: TypeAlias = NDArray[Any]
 
-# TensorFlow and Keras tell type checkers nothing. So these are names for readers alone.
-TensorLike: TypeAlias = Any  # what tf.convert_to_tensor takes
-DType: TypeAlias = Any  # what tf.as_dtype takes
-Activation: TypeAlias = Any  # what keras.activations.get takes, and so on
-Constraint: TypeAlias = Any
-Initializer: TypeAlias = Any
-Regularizer: TypeAlias = Any
+# What is a tensor, or what tf.convert_to_tensor makes one of, no type checker is told.
+TensorLike: TypeAlias = Any
+
+
+class _HasName(Protocol):
+    @property
+    def name(self) -> Any: ...
+
+
+DType: TypeAlias = str | type[Any] | _HasName  # tf.DType, np.dtype, or a policy of Keras
+# What Keras makes of a name, of a config, or what does it itself.
+_Named: TypeAlias = str | Mapping[str, Any] | Callable[..., Any]
+Activation: TypeAlias = _Named | None
+Constraint: TypeAlias = _Named
+Initializer: TypeAlias = _Named | NDArray[Any]
+Regularizer: TypeAlias = _Named
 
 # Sizes of axes; None for what is not known yet.
 Shape: TypeAlias = tuple[int | None, ...]

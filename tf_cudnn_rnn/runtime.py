@@ -45,7 +45,7 @@ from tf_cudnn_rnn._formats import bfloat16, params_header, runtime_file, vectors
 from tf_cudnn_rnn._formats.canonical import Canonical
 from tf_cudnn_rnn._formats.int8 import Int8Weights
 from tf_cudnn_rnn._layout import Layout, integer
-from tf_cudnn_rnn._types import Array, RnnMode
+from tf_cudnn_rnn._types import Array, Direction, FileFormat, InputMode, RnnMode
 
 __all__ = ["Network", "State", "Stream", "include_path", "instruction_set", "library_path"]
 
@@ -297,7 +297,22 @@ class Network(_Handled):
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], *, num_threads: int = 1, **choices: Any
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        num_threads: int = 1,
+        format: FileFormat | None = None,
+        rnn_mode: RnnMode | None = None,
+        num_layers: int | None = None,
+        num_units: int | None = None,
+        input_size: int | None = None,
+        direction: Direction | None = None,
+        input_mode: InputMode | None = None,
+        num_proj: int | None = None,
+        layer: str | Sequence[str] | None = None,
+        prefix: str | None = None,
+        scope: str | None = None,
+        forget_bias: float | None = None,
     ) -> "Network":
         """Reads a network from a file of any kind that `weights.load` reads.
 
@@ -309,14 +324,15 @@ class Network(_Handled):
         Args:
           path: of the file.
           num_threads: see the constructor.
-          choices: what the file does not tell, such as `rnn_mode`, or which of several networks
-            to read, such as `layer`: see `weights.load`.
+          format, rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj,
+            layer, prefix, scope, forget_bias: what the file does not tell, and which of several
+            networks to read: see `weights.load`.
 
         Raises:
           OSError: it cannot be opened.
           ImportError: something that is needed to read it is not installed: h5py for HDF5,
             ml_dtypes for bfloat16, TensorFlow for checkpoints.
-          TypeError: there is no such argument, or a size is no integer.
+          TypeError: a size is no integer.
           ValueError: it is damaged, or of no kind that is known; or the arguments do not fit it,
             or would change nothing.
         """
@@ -325,8 +341,22 @@ class Network(_Handled):
         from tf_cudnn_rnn._formats import hdf5
 
         num_threads = _integer("num_threads", num_threads, 32)
+        choices = in_python(
+            format=format,
+            rnn_mode=rnn_mode,
+            num_layers=num_layers,
+            num_units=num_units,
+            input_size=input_size,
+            direction=direction,
+            input_mode=input_mode,
+            num_proj=num_proj,
+            layer=layer,
+            prefix=prefix,
+            scope=scope,
+            forget_bias=forget_bias,
+        )
         with hdf5.one_call():
-            found = readers.find(path, in_python(**choices))
+            found = readers.find(path, choices)
             canonical = None if found.is_of_the_runtime else found.read()
         if canonical is not None:
             return cls(canonical, num_threads=num_threads)
@@ -343,8 +373,13 @@ class Network(_Handled):
         a network that was made of weights can be saved: one that was loaded from such a file is a
         file already.
 
+        Args:
+          path: of the file, which is overwritten. Its ending is `.safetensors`, or one that no
+            other format has.
+
         Raises:
-          ValueError: the network was loaded from such a file.
+          ValueError: the network was loaded from such a file, or `path` has the ending of another
+            format.
         """
         if self._weights is None:
             raise ValueError("The network was loaded from a file: copy that.")

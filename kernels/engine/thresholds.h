@@ -51,17 +51,12 @@ inline constexpr int64_t kMaxSmallCallRows = 32;
 // much as these steps. [engine]
 inline constexpr int64_t kMaxStepsInPlace = 8;
 
-// R of more bytes is read in place forward: packed, it would come from beyond a
-// core's cache no faster. In params' order, for batches of up to so few rows,
-// and of one more, which share what packing costs; larger ones always pack.
-// [engine]
-inline constexpr int64_t kFewRows = 3;
-inline constexpr int64_t kFewRowsAndOne = kFewRows + 1;
-inline constexpr int64_t kMaxPackedBytesOfFewRows = 2 * kMegabyte;
-inline constexpr int64_t kMaxPackedBytesOfOneMore = 12 * kMegabyte;
-// R in the order of Keras, of whose rows each thread needs some columns, is
-// read in place in small calls alone, and if it has more bytes than this.
-// [engine], whose rows end in /keras_weights
+// With more steps a small call reads R in place if it has more bytes than this:
+// packed, it would come from beyond a core's cache no faster, and so few steps
+// hardly pay for packing. In params' order, and in that of Keras, of whose rows
+// each thread needs some columns. [engine], whose rows of the latter end in
+// /keras_weights
+inline constexpr int64_t kMaxPackedBytes = 2 * kMegabyte;
 inline constexpr int64_t kMaxPackedKerasBytes = 12 * kMegabyte;
 
 // A product of floats is made of bfloat16 parts, where tile registers multiply

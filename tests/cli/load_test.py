@@ -1,5 +1,6 @@
 """`weights.load` and `runtime.Network.load`: from Python, all files that the command line reads."""
 
+import inspect
 import os
 import pathlib
 import pickle
@@ -173,8 +174,12 @@ def test_type_checkers_know_all_formats_and_choices():
 @pytest.mark.parametrize(
     "name, given, says",
     [
-        ("model.keras", {}, 'has 4 such layers, .*: choose with layer="NAME"'),
-        ("model.keras", {"layer": "no"}, "layer= must be one of layers/"),
+        (
+            "model.keras",
+            {},
+            'has 4 such layers, both, gru, other_gru, simple: choose with layer="NAME"',
+        ),
+        ("model.keras", {"layer": "no"}, "layer= must be one of both, gru, other_gru, simple; got"),
         ("gru.npz", {"layer": "a"}, "layer= would change nothing when torch is read"),
         ("gru.npz", {"direction": BOTH, "scope": "a"}, "direction=, scope= would change nothing"),
         ("runtime.bin", {"rnn_mode": "lstm"}, "rnn_mode= would change nothing when runtime is"),
@@ -242,6 +247,12 @@ def test_values_that_no_file_has(arrays, given, error, says):
     for load in (weights.load, runtime.Network.load):
         with pytest.raises(error, match=says):
             load(arrays / "params.npz", **given)
+
+
+def test_networks_are_loaded_with_what_weights_are_loaded_with():
+    ours = dict(inspect.signature(runtime.Network.load).parameters)
+    assert ours.pop("num_threads").default == 1
+    assert ours == dict(inspect.signature(weights.load).parameters)
 
 
 def test_threads_are_counted_before_a_file_is_read(tmp_path):

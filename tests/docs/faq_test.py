@@ -71,13 +71,11 @@ def _thresholds() -> dict[str, float]:
 
 def test_where_bits_change_it_says_what_the_engine_does():
     k = _thresholds()
-    few, more = (k[f"kMaxPackedBytesOf{rows}"] // k["kMegabyte"] for rows in ("FewRows", "OneMore"))
     text = " ".join(FAQ.read_text().split())
     for says in (
         f"calls of at most {k['kMaxSmallCallRows']} rows",
-        f"of these, calls of at most {k['kMaxStepsInPlace']} time steps",
-        f"of more than {few} MB, batches of up to {k['kFewRows']} from larger ones; with more than "
-        f"{more} MB, also those of {k['kFewRowsAndOne']}.",
+        f"of these, calls of at most {k['kMaxStepsInPlace']} time steps from longer ones, unless "
+        f"the recurrent matrix has more than {k['kMaxPackedBytes'] // k['kMegabyte']} MB",
         f"calls of {k['kMinPartsRows']} rows and more from smaller ones, batches of "
         f"{k['kMinPartsBatch']} and more, and of {k['kManyPartsBatch']} and more, and calls of "
         f"fewer than {k['kMinPartsSteps']}, {k['kMinPartsStepsOfFewRows']} or "

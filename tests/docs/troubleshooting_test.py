@@ -56,6 +56,13 @@ def gradient_after_inference():
     tape.gradient(y, x)
 
 
+def library_of_older_sources():
+    older = _library.build_info()._replace(ops="those of other sources")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_library, "build_info", lambda: older)
+        _library.load.__wrapped__()
+
+
 def without_a_runtime(folder):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(runtime, "_FOLDER", folder)
@@ -196,8 +203,7 @@ def messages(folder):
         said(op, seed=1, rng_seed=[1, 2]),
         said(gradient_after_inference),
         said(backward_after_inference),
-        said(_library.load().tf_cudnn_rnn_keras_rnn, of_newer_sources=1),
-        said(getattr, _library.load(), "tf_cudnn_rnn_of_newer_sources"),
+        said(library_of_older_sources),
         said(without_a_runtime, folder),
         said(damaged_runtime, folder / "damaged"),
         said(op_of_int8, input=tf.zeros([3, 2, 4], tf.float64)),
@@ -208,8 +214,10 @@ def messages(folder):
         ),
         said(call_by_position, folder / "signature"),
         said(keras.saving.load_model, folder / "signature"),
+        said(keras.saving.load_model, pages.ROOT / "tests" / "golden" / "tf_keras" / "lstm.h5"),
         said(weights.from_torch, str(pickle), "lstm"),
         said(layers.load_model, str(folder / "model.h5")),
+        said(weights.write_safetensors, str(folder / "model.keras"), {}),
         # What Keras says of a class that nobody registered, as this library's are.
         said(
             keras.saving.deserialize_keras_object,

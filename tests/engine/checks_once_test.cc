@@ -19,6 +19,7 @@
 #include "tests/engine/counted_reads.h"
 #include "tests/engine/element_values.h"
 #include "tests/engine/engine_call.h"
+#include "tests/engine/make_sequences.h"
 
 namespace rnn {
 namespace {
@@ -88,6 +89,27 @@ TEST(ChecksOnceTest, EachLengthIsReadOnce) {
       EXPECT_EQ(counted.count(row * sizeof(int32_t)),
                 wrong_row < 0 || row <= wrong_row ? 1 : 0)
           << "row " << row;
+    }
+  }
+}
+
+TEST(ChecksOnceTest, EachStepOfAMaskIsReadOnce) {
+  if (!CountsReads()) GTEST_SKIP() << "reads cannot be counted here";
+  constexpr int64_t kTime = 9, kBatch = 4;
+  const int32_t lengths[kBatch] = {9, 0, 4, 7};
+  std::vector<uint8_t> mask(kTime * kBatch);
+  for (size_t i = 0; i < mask.size(); ++i) mask[i] = i % 3 != 0;
+  const CountedReads counted(mask.data(), kTime * kBatch);
+  ValidSteps steps;
+  steps.lengths = lengths;
+  steps.mask = static_cast<const uint8_t*>(counted.data());
+  steps.mask_time = kBatch;
+  steps.mask_batch = 1;
+  MakeSequences(kTime, kBatch, steps);
+  for (int64_t t = 0; t < kTime; ++t) {
+    for (int64_t b = 0; b < kBatch; ++b) {
+      EXPECT_EQ(counted.count(t * kBatch + b), t < lengths[b] ? 1 : 0)
+          << "step " << t << " of row " << b;
     }
   }
 }

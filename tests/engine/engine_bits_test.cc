@@ -148,8 +148,8 @@ std::vector<BitsCase> LargeCases() {
     c.num_threads = 2;
     cases.push_back(c);
   };
-  // R of 12 MB and more.
-  add(CellMode::kLstm, 0, 9, 4, 20, 900, false);
+  // R of 12 MB and more, in place and packed.
+  add(CellMode::kLstm, 0, 9, 3, 20, 900, false);
   add(CellMode::kLstm, 0, 9, 3, 20, 900, true);
   add(CellMode::kGru, 0, 10, 2, 20, 1030, true);
   add(CellMode::kRelu, 1, 9, 4, 20, 1290, false);

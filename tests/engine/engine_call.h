@@ -16,7 +16,9 @@
 #include "kernels/engine/engine.h"
 #include "network/params_layout.h"
 #include "network/reserve_layout.h"
+#include "network/sequences.h"
 #include "tests/engine/element_values.h"
+#include "tests/engine/int8_values.h"
 #include "tests/engine/make_sequences.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/unused.h"
@@ -28,10 +30,25 @@ struct EngineSizes {
   int64_t max_time = 0;
   int64_t batch = 0;
   std::vector<int32_t> lengths;  // [B]; empty: all are max_time
+  // [T, B]: steps within lengths that are valid; empty: all are.
+  std::vector<uint8_t> mask;
+  bool go_backwards = false;     // y then begins with the last step of x
+  bool repeats_outputs = false;  // in padding, of one direction
   bool time_major = true;
   bool training = true;        // else there is no reserve, and no Backward()
   bool keras_weights = false;  // in place of params
   bool keras_bias = true;      // among them
+  bool int8_weights = false;   // in place of params; for inference in float
+
+  ValidSteps steps() const {
+    ValidSteps result;
+    if (!lengths.empty()) result.lengths = lengths.data();
+    if (!mask.empty()) result.mask = mask.data();
+    result.mask_time = batch;
+    result.mask_batch = 1;
+    result.go_backwards = go_backwards;
+    return result;
+  }
 };
 
 // Buffer<Value>(size) owns memory for `size` values at data(). Inputs are
@@ -43,13 +60,11 @@ class EngineCall {
 
   explicit EngineCall(const EngineSizes& sizes, uint64_t seed = 1)
       : sizes_(sizes),
-        sequences_(MakeSequences(
-            sizes.max_time, sizes.batch,
-            sizes.lengths.empty() ? nullptr : sizes.lengths.data())),
+        sequences_(MakeSequences(sizes.max_time, sizes.batch, sizes.steps())),
         x(x_rows() * d_.input_size),
         h0(states() * d_.output_size()),
         c0(c_size()),
-        params(sizes.keras_weights ? 0 : ParamsSize()),
+        params(sizes.keras_weights || sizes.int8_weights ? 0 : ParamsSize()),
         kernel(keras(KerasKernelSize(d_))),
         recurrent_kernel(keras(KerasRecurrentKernelSize(d_))),
         bias(sizes.keras_bias ? keras(KerasBiasSize(d_)) : 0),
@@ -78,6 +93,7 @@ class EngineCall {
          {&params, &kernel, &recurrent_kernel, &bias}) {
       Fill(values, random, bound);
     }
+    if (sizes.int8_weights) int8.emplace(d_, random.Bits());
   }
 
   void Forward(Executor& executor) {
@@ -101,7 +117,7 @@ class EngineCall {
     BackwardArguments<Element> a{};
     SetShared(&a);
     a.dropout_key = kDropoutKey;
-    a.dy = dy.data();
+    a.dy = dy.data() + y_offset();
     a.dh_n = dh_n.data();
     a.dc_n = has_c() ? dc_n.data() : nullptr;
     a.dx = dx.data();
@@ -147,8 +163,10 @@ class EngineCall {
     call.descriptor = d_;
     call.sequences = &sequences_;
     call.element_type = kElementTypeOf<Element>;
-    call.weight_order =
-        sizes_.keras_weights ? WeightOrder::kKeras : WeightOrder::kParams;
+    call.weight_order = sizes_.keras_weights  ? WeightOrder::kKeras
+                        : sizes_.int8_weights ? WeightOrder::kInt8
+                                              : WeightOrder::kParams;
+    call.repeats_outputs = sizes_.repeats_outputs;
     return call;
   }
 
@@ -165,6 +183,7 @@ class EngineCall {
   Buffer<Element> y, h_n, c_n, reserve;
   Buffer<Element> dy, dh_n, dc_n;
   Buffer<Element> dx, dh0, dc0, dparams, dkernel, drecurrent_kernel, dbias;
+  std::optional<Int8Values<Buffer>> int8;  // in place of params
 
  private:
   int64_t core_cache_bytes_ = CoreCacheBytes();
@@ -178,6 +197,13 @@ class EngineCall {
   int64_t x_rows() const { return sizes_.max_time * sizes_.batch; }
   int64_t states() const { return d_.num_pseudo_layers() * sizes_.batch; }
   int64_t c_size() const { return has_c() ? states() * d_.hidden_size : 0; }
+  // Of the first step of x.
+  int64_t y_offset() const {
+    if (!sizes_.go_backwards || x_rows() == 0) return 0;
+    const Strides strides = Strides::Of(sizes_.time_major, sizes_.max_time,
+                                        sizes_.batch, y_features());
+    return (sizes_.max_time - 1) * strides.outer;
+  }
   int64_t y_features() const { return d_.num_directions * d_.output_size(); }
   int64_t backward(int64_t size) const { return sizes_.training ? size : 0; }
   int64_t keras(int64_t size) const { return sizes_.keras_weights ? size : 0; }
@@ -216,13 +242,15 @@ class EngineCall {
     a->weights.params = params.data();
     a->weights.keras = {kernel.data(), recurrent_kernel.data(),
                         sizes_.keras_bias ? bias.data() : nullptr};
-    a->y = y.data();
+    if (int8) a->weights.int8 = int8->weights();
+    a->y = y.data() + y_offset();
     a->reserve = sizes_.training ? reserve.data() : nullptr;
     const auto strides = [&](int64_t outer_size, int64_t features) {
       return Strides::Of(sizes_.time_major, outer_size, sizes_.batch, features);
     };
     a->x_strides = strides(sizes_.max_time, d_.input_size);
     a->y_strides = strides(sizes_.max_time, y_features());
+    if (sizes_.go_backwards) a->y_strides.outer *= -1;
     a->h_strides = strides(d_.num_pseudo_layers(), d_.output_size());
     a->c_strides = strides(d_.num_pseudo_layers(), d_.hidden_size);
   }

@@ -20,6 +20,17 @@
 namespace rnn {
 namespace {
 
+struct Steps {
+  bool holes = false;  // steps within lengths that are not valid
+  bool go_backwards = false;
+  bool repeats_outputs = false;
+};
+constexpr Steps kHoles{true};
+constexpr Steps kHolesBack{true, true};
+constexpr Steps kRepeated{true, false, true};
+constexpr Steps kNoHoles{false, true, true};
+constexpr Steps kAll{true, true, true};
+
 struct Case {
   const char* name;
   int64_t T, B, I, H;
@@ -28,6 +39,7 @@ struct Case {
   std::vector<int32_t> lengths = {};
   float dropout = 0;
   bool skip_input = false;
+  Steps steps = {};
 };
 
 // Sizes beside those of vectors, panels, tiles, blocks and chunks.
@@ -69,11 +81,17 @@ const Case kCases[] = {
     {"several_chunks_of_time", 90, 13, 3, 5},
     {"several_chunks_in_a_stack", 90, 13, 3, 5, 2, 2},
     {"large_enough_for_a_team", 5, 17, 131, 133},
+    {"holes", 6, 4, 9, 15, 1, 1, 0, {}, 0, false, kHoles},
+    {"backwards", 6, 4, 9, 15, 1, 1, 0, {6, 3, 0, 5}, 0, false, kHolesBack},
+    {"repeated", 6, 4, 9, 17, 1, 1, 0, {6, 3, 0, 5}, 0, false, kRepeated},
+    {"no_holes", 6, 4, 9, 17, 1, 1, 0, {6, 3, 0, 5}, 0, false, kNoHoles},
+    {"holes_in_a_stack", 5, 5, 6, 9, 2, 2, 0, {}, 0.4f, false, kHolesBack},
+    {"holes_in_several_chunks", 90, 13, 3, 5, 1, 1, 0, {}, 0, false, kAll},
 };
 
-enum class Weights { kParams, kKeras, kKerasWithoutBias };
-constexpr const char* kWeightsSuffixes[] = {"", "_keras",
-                                            "_keras_without_bias"};
+enum class Weights { kParams, kKeras, kKerasWithoutBias, kInt8 };
+constexpr const char* kWeightsSuffixes[] = {"", "_keras", "_keras_without_bias",
+                                            "_int8"};
 
 struct Draw {
   Case sizes;
@@ -89,18 +107,19 @@ void PrintTo(const Draw& draw, std::ostream* out) {
   *out << draw.name() << " on " << SelectSimdTarget().name;
 }
 
-std::vector<Draw> Draws() {
+bool Serves(Weights weights, const Case& c) {
+  if (weights == Weights::kParams || weights == Weights::kInt8) return true;
+  const bool is_costly = c.H > 500;
+  return c.L * c.D == 1 && c.num_proj == 0 && !is_costly;
+}
+
+std::vector<Draw> Draws(const std::vector<Weights>& all_weights) {
   std::vector<Draw> draws;
   for (const Case& c : kCases) {
-    for (int mode = 0; mode < kNumCellModes; ++mode) {
-      const bool is_lstm = mode == static_cast<int>(CellMode::kLstm);
-      if (c.num_proj != 0 && !is_lstm) continue;
-      draws.push_back({c, static_cast<CellMode>(mode), Weights::kParams});
-      const bool is_costly = c.H > 500;
-      if (c.L * c.D == 1 && c.num_proj == 0 && !is_costly) {
-        for (Weights weights : {Weights::kKeras, Weights::kKerasWithoutBias}) {
-          draws.push_back({c, static_cast<CellMode>(mode), weights});
-        }
+    for (CellMode mode : kModes) {
+      if (c.num_proj != 0 && mode != CellMode::kLstm) continue;
+      for (Weights weights : all_weights) {
+        if (Serves(weights, c)) draws.push_back({c, mode, weights});
       }
     }
   }
@@ -121,7 +140,16 @@ EngineSizes SizesOf(const Draw& draw) {
   sizes.max_time = draw.sizes.T;
   sizes.batch = draw.sizes.B;
   sizes.lengths = draw.sizes.lengths;
-  sizes.keras_weights = draw.weights != Weights::kParams;
+  for (int64_t t = 0; draw.sizes.steps.holes && t < sizes.max_time; ++t) {
+    for (int64_t b = 0; b < sizes.batch; ++b) {
+      sizes.mask.push_back((7 * t + 3 * b) % 5 > 1);
+    }
+  }
+  sizes.go_backwards = draw.sizes.steps.go_backwards;
+  sizes.repeats_outputs = draw.sizes.steps.repeats_outputs;
+  sizes.int8_weights = draw.weights == Weights::kInt8;
+  sizes.keras_weights = draw.weights == Weights::kKeras ||
+                        draw.weights == Weights::kKerasWithoutBias;
   sizes.keras_bias = draw.weights == Weights::kKeras;
   return sizes;
 }
@@ -132,6 +160,7 @@ std::vector<std::vector<Element>> Run(const EngineSizes& sizes,
                                       unsigned char byte, Executor& executor) {
   EngineCall<Element, Buffer> call(sizes);
   for (auto* values : call.Inputs()) values->MakeReadOnly();
+  if (call.int8) call.int8->MakeReadOnly();
   for (auto* values : call.Outputs()) values->FillBytes(byte);
   call.FillScratchWith(byte);
   call.Forward(executor);
@@ -154,6 +183,7 @@ void ExpectStaysInside(EngineSizes sizes, const std::string& name) {
   Team team(3, pool.AsSchedule());
   SerialExecutor serial;
   for (bool training : {true, false}) {
+    if (training && sizes.int8_weights) continue;
     sizes.training = training;
     sizes.time_major = training;
     SetGuardedCase(name + (training ? " training" : " inference"));
@@ -168,11 +198,19 @@ void ExpectStaysInside(EngineSizes sizes, const std::string& name) {
   }
 }
 
+std::string NameOf(const testing::TestParamInfo<Draw>& info) {
+  return info.param.name();
+}
+
 class EngineGuardTest : public testing::TestWithParam<Draw> {};
-INSTANTIATE_TEST_SUITE_P(All, EngineGuardTest, testing::ValuesIn(Draws()),
-                         [](const testing::TestParamInfo<Draw>& info) {
-                           return info.param.name();
-                         });
+INSTANTIATE_TEST_SUITE_P(All, EngineGuardTest,
+                         testing::ValuesIn(Draws({Weights::kParams,
+                                                  Weights::kKeras,
+                                                  Weights::kKerasWithoutBias})),
+                         NameOf);
+class EngineInt8GuardTest : public testing::TestWithParam<Draw> {};
+INSTANTIATE_TEST_SUITE_P(All, EngineInt8GuardTest,
+                         testing::ValuesIn(Draws({Weights::kInt8})), NameOf);
 
 TEST_P(EngineGuardTest, Float) {
   ExpectStaysInside<float>(SizesOf(GetParam()), GetParam().name() + " float");
@@ -186,6 +224,9 @@ TEST_P(EngineGuardTest, Half) {
 TEST_P(EngineGuardTest, BFloat16) {
   ExpectStaysInside<BFloat16>(SizesOf(GetParam()),
                               GetParam().name() + " bfloat16");
+}
+TEST_P(EngineInt8GuardTest, Float) {
+  ExpectStaysInside<float>(SizesOf(GetParam()), GetParam().name() + " float");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "kernels/engine/engine.h"
 #include "network/int8_weights.h"
 #include "tests/engine/guard_pages.h"
+#include "tests/engine/int8_values.h"
 #include "tests/engine/make_sequences.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/reference_rnn.h"
@@ -43,65 +44,8 @@ std::vector<int32_t> AllOf(int64_t steps, int64_t batch) {
   return std::vector<int32_t>(batch, static_cast<int32_t>(steps));
 }
 
-// Weights, each tensor ending where its memory does.
-struct Weights8 {
-  Weights8(const RnnDescriptor& d, uint64_t seed)
-      : layout(LayoutOf(d)),
-        values(layout.num_values()),
-        scales(layout.num_scales()),
-        biases(layout.num_biases()) {
-    RandomValues random(seed);
-    for (int64_t i = 0; i < values.size(); ++i) {
-      values[i] = static_cast<int8_t>(random.Integer(-127, 127));
-    }
-    // Rows differ, so that a wrong row's scale shows.
-    const double bound =
-        3.0 / 127 / std::sqrt(std::max(d.hidden_size, d.input_size));
-    for (int64_t i = 0; i < scales.size(); ++i) {
-      scales[i] = static_cast<float>(random.Real(0.1 * bound, bound));
-    }
-    for (int64_t i = 0; i < biases.size(); ++i) {
-      biases[i] = static_cast<float>(random.Real(-0.5, 0.5));
-    }
-  }
-
-  static Int8Layout LayoutOf(const RnnDescriptor& d) {
-    Int8Layout layout;
-    EXPECT_TRUE(Int8Layout::Create(d, &layout).ok());
-    return layout;
-  }
-
-  // The vector of params that they stand for, row by row.
-  reference::Vector Params(const RnnDescriptor& d) {
-    reference::Vector params;
-    int64_t row = 0;
-    const auto add_rows = [&](int64_t rows, int64_t columns) {
-      for (int64_t i = 0; i < rows; ++i, ++row) {
-        for (int64_t j = 0; j < columns; ++j) {
-          params.push_back(static_cast<double>(values[params.size()]) *
-                           scales[row]);
-        }
-      }
-    };
-    for (int64_t k = 0; k < d.num_pseudo_layers(); ++k) {
-      const int64_t layer = k / d.num_directions;
-      if (d.has_input_weights(layer)) {
-        add_rows(d.gates_size(), d.layer_input_size(layer));
-      }
-      add_rows(d.gates_size(), d.output_size());
-      if (d.has_projection()) add_rows(d.output_size(), d.hidden_size);
-    }
-    EXPECT_EQ(row, scales.size());
-    EXPECT_EQ(static_cast<int64_t>(params.size()), values.size());
-    for (int64_t i = 0; i < biases.size(); ++i) params.push_back(biases[i]);
-    return params;
-  }
-
-  Int8Layout layout;
-  EndGuarded<int8_t> values;
-  EndGuarded<float> scales;
-  EndGuarded<float> biases;
-};
+// Each tensor ends where its memory does.
+using Weights8 = Int8Values<EndGuarded>;
 
 struct Outputs {
   std::vector<float> y, h_n, c_n;
@@ -155,8 +99,7 @@ Outputs RunForward(const Sizes& sizes, Weights8& weights, const Inputs& inputs,
   ForwardArguments<float> a{};
   a.x = inputs.x.data();
   a.h0 = inputs.h0.data();
-  a.weights.int8 = {weights.values.data(), weights.scales.data(),
-                    weights.biases.data()};
+  a.weights.int8 = weights.weights();
   a.y = outputs.y.data();
   a.h_n = outputs.h_n.data();
   if (d.mode == CellMode::kLstm) {

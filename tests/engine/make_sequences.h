@@ -10,14 +10,21 @@
 
 namespace rnn {
 
-// `lengths` may be nullptr, as in Sequences::Create().
 inline Sequences MakeSequences(int64_t max_time, int64_t batch,
-                               const int32_t* lengths) {
+                               const ValidSteps& steps) {
   Sequences sequences;
-  if (!Sequences::Create(max_time, batch, lengths, &sequences).ok()) {
+  if (!Sequences::Create(max_time, batch, steps, &sequences).ok()) {
     std::abort();
   }
   return sequences;
+}
+
+// `lengths` may be nullptr, as in Sequences::Create().
+inline Sequences MakeSequences(int64_t max_time, int64_t batch,
+                               const int32_t* lengths) {
+  ValidSteps steps;
+  steps.lengths = lengths;
+  return MakeSequences(max_time, batch, steps);
 }
 
 inline Sequences MakeSequences(int64_t max_time,

@@ -263,26 +263,23 @@ TEST(PlanTest, TilesPackPairs) {
                {kPackedInTurn, kRows, kPackedInTurn, kPackedInTurn});
 }
 
-TEST(PlanTest, LargeRIsReadInPlaceByFewRows) {
+TEST(PlanTest, LargeRIsReadInPlaceInSmallCalls) {
   const KernelShape floats = Vectors(ElementType::kFloat);
-  const int64_t T = bits::kMaxSmallCallRows + 1;
-  struct Case {
-    int64_t batch;
-    int64_t max_bytes;
-  };
-  for (const Case& c :
-       {Case{1, bits::kMaxPackedBytesOfFewRows},
-        Case{bits::kFewRows, bits::kMaxPackedBytesOfFewRows},
-        Case{bits::kFewRowsAndOne, bits::kMaxPackedBytesOfOneMore}}) {
-    SCOPED_TRACE(testing::Message() << "batch " << c.batch);
-    const int64_t H = UnitsOf(c.max_bytes, sizeof(float));
-    EXPECT_EQ(Plans({T, c.batch, 8, H}, floats).forward.recurrent_weights.route,
+  const int64_t T = bits::kMaxStepsInPlace + 1;
+  const int64_t H = UnitsOf(bits::kMaxPackedBytes, sizeof(float));
+  const int64_t max_batch = bits::kMaxSmallCallRows / T;
+  for (int64_t batch : {int64_t{1}, max_batch}) {
+    SCOPED_TRACE(testing::Message() << "batch " << batch);
+    EXPECT_EQ(Plans({T, batch, 8, H}, floats).forward.recurrent_weights.route,
               kPacked);
     EXPECT_EQ(
-        Plans({T, c.batch, 8, H + 16}, floats).forward.recurrent_weights.route,
+        Plans({T, batch, 8, H + 16}, floats).forward.recurrent_weights.route,
         kColumns);
   }
-  EXPECT_EQ(Plans({T, bits::kFewRowsAndOne + 1, 8, 2000}, floats)
+  EXPECT_EQ(Plans({T, max_batch + 1, 8, H + 16}, floats)
+                .forward.recurrent_weights.route,
+            kPacked);
+  EXPECT_EQ(Plans({bits::kMaxSmallCallRows + 1, 1, 8, H + 16}, floats)
                 .forward.recurrent_weights.route,
             kPacked);
 }

@@ -61,11 +61,7 @@ Sequences WithMask(const std::vector<std::string>& rows, bool go_backwards,
   steps.mask_time = 1;
   steps.mask_batch = max_time;
   steps.go_backwards = go_backwards;
-  Sequences sequences;
-  const Status status = Sequences::Create(
-      max_time, static_cast<int64_t>(rows.size()), steps, &sequences);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return sequences;
+  return MakeSequences(max_time, static_cast<int64_t>(rows.size()), steps);
 }
 
 // The places of a rank's steps, in their order.

@@ -1,9 +1,10 @@
-"""The rules of op_rules.py for ops that take the weights of a Keras layer."""
+"""The rules of op_rules.py for ops that take the weights of a Keras layer, and masks."""
 
 from tests.fuzz.op_calls import (
     MODES,
     MOST_ELEMENTS,
     WITH_KERAS_WEIGHTS,
+    WITH_MASKS,
     Broken,
     Sizes,
     attribute,
@@ -16,10 +17,13 @@ _NO_UNITS = Broken("H is at least 1", ("num_units must be at least 1, got ",))
 
 
 def count_rules(call: dict) -> list[Broken]:
-    """Of the number of biases."""
-    if count_of(call, "biases") in (0, 1):
-        return []
-    return [Broken("one bias at most", ("num_biases must be 0 or 1, got ",))]
+    """Of the numbers of biases and of masks."""
+    lists = ["biases"] + ["masks"] * (call["op"] in WITH_MASKS)
+    return [
+        Broken(f"at most one of {name}", (f"num_{name} must be 0 or 1, got ",))
+        for name in lists
+        if count_of(call, name) not in (0, 1)
+    ]
 
 
 def _size(call: dict, I: int, H: int) -> int:
@@ -52,6 +56,19 @@ def weights_rules(call: dict, tensors: dict) -> list[Broken]:
         if not fits or H not in (None, shape[-1] / G):
             text = f"biases[0] must have shape {'[2,' if rank == 2 else '['}"
             broken.append(Broken("a bias has G*H elements, or [2,3*H] of a GRU", (text,)))
+    return broken
+
+
+def mask_rules(tensors: dict, time_major: bool, T: int | None, B: int | None) -> list[Broken]:
+    """That for the shape of masks; T and B are those of input, if its rank is right."""
+    required = [T, B] if time_major else [B, T]
+    text = f"masks[0] must have shape {'[T,B]' if time_major else '[B,T]'} = "
+    broken = []
+    for mask in tensors["masks"]:
+        shape = mask["shape"]
+        fits = len(shape) == 2 and (T is None or list(shape) == required)
+        if not fits:
+            broken.append(Broken("masks have a value for each step of each row", (text,)))
     return broken
 
 

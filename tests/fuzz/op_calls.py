@@ -2,7 +2,8 @@
 
   op          a name of tests/ops/calls.py, such as "own CudnnRNNV3"
   mode        "eager", "function" (traced) or "graph" (a GraphDef written by hand)
-  known       what a graph knows of shapes: "nothing", "rank", "all", or "constants"
+  known       what a graph knows of shapes: "nothing", "rank", "nonzero" (all sizes but 0), "all";
+              or "constants"
   attributes  those that are given, by name
   tensors     {"dtype", "shape", and "fill" or "values"} by name; lists of these for lists
   order       in a GraphDef: the names of the inputs in their order
@@ -25,6 +26,7 @@ BACKPROP = (*calls.BACKPROP, calls.KERAS_RNN_BACKPROP)
 # Those that take a reserve_space.
 READERS = (*BACKPROP, calls.READ_RESERVE)
 WITH_LENGTHS = (*calls.V3, *calls.BACKPROP_V3, calls.KERAS_RNN, calls.INT8, *READERS[-2:])
+WITH_MASKS = (calls.KERAS_RNN, calls.KERAS_RNN_BACKPROP)
 # Those that take one layer's weights as Keras keeps them.
 WITH_KERAS_WEIGHTS = (calls.KERAS_RNN, calls.KERAS_RNN_BACKPROP, calls.KERAS_TO_PARAMS)
 OPS = (
@@ -62,6 +64,9 @@ DEFAULTS = {
     "is_training": True,
     "time_major": True,
     "num_biases": 1,
+    "num_masks": 0,
+    "go_backwards": False,
+    "zero_output_for_mask": True,
 }
 
 
@@ -121,6 +126,8 @@ def inputs_of(op: str) -> tuple[str, ...]:
             names.append("host_reserved")
     elif op in calls.FORWARD and is_own(op):
         names.append("rng_seed")
+    if op in WITH_MASKS:
+        names.append("masks")
     return tuple(names)
 
 
@@ -142,6 +149,8 @@ def attributes_of(op: str) -> tuple[str, ...]:
         names.append("is_training")
     if op in WITH_LENGTHS:
         names.append("time_major")
+    if op in WITH_MASKS:
+        names += ["num_masks", "go_backwards", "zero_output_for_mask"]
     if op in calls.PARAMS_SIZE:
         names.append("S")
     if op == calls.READ_RESERVE:
@@ -149,11 +158,12 @@ def attributes_of(op: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-_INTEGERS = {
+_TYPES = {
     **dict.fromkeys(SCALARS, "int32"),
     "sequence_lengths": "int32",
     "rng_seed": "int64",
     "host_reserved": "int8",
+    "masks": "bool",
 }
 
 
@@ -161,12 +171,12 @@ def type_of(op: str, name: str) -> str | None:
     """The type that an input must have; None if the op takes several."""
     if op == calls.INT8:
         return {"sequence_lengths": "int32", "weights": "int8"}.get(name, "float32")
-    return _INTEGERS.get(name)
+    return _TYPES.get(name)
 
 
 def is_list(op: str, name: str) -> bool:
     """Whether an input is a list of tensors."""
-    return name in ("weights", "biases") and op != calls.INT8
+    return name in ("weights", "biases", "masks") and op != calls.INT8
 
 
 def tensors_by_input(call: dict) -> dict | None:
@@ -195,7 +205,7 @@ def count_of(call: dict, name: str) -> int | None:
     if call["op"] in calls.KERAS:
         if call["mode"] != "graph" and name in call["tensors"]:
             return len(call["tensors"][name])
-        count = attribute(call, "num_biases")
+        count = attribute(call, f"num_{name}")
         return count if type(count) is int and count >= 0 else None
     short = call["op"] in (*calls.TO_CANONICAL_V2, *calls.TO_PARAMS_V2)
     count = call["attributes"].get(f"num_params_{name}" if short else "num_params")

@@ -18,6 +18,8 @@ _HEADER = 96
 _MOST_ELEMENTS = 50_000
 _ABSURD = (0, -1, 1, 2, 255, 2**16, 2**20, 2**30, 2**31 - 1, -(2**31))
 _ABSURD_64 = (*_ABSURD, 2**31, 2**32 + 1, 2**40, 2**62, 2**63 - 1, -(2**63))
+# The products of most pairs are more than 64 bits can count.
+_ABSURD_STEPS_AND_ROWS = (2**20, 2**40, 2**45)
 _ODD_DROPOUTS = (
     *(-1.0, -1e-45, 1.0 + 1e-9, 1.0 + 1e-7, 1.0 - 1e-9, 2.0, 1e-45, 1e-46, 1e38, 1e39),
     *(math.inf, -math.inf, math.nan),
@@ -90,12 +92,39 @@ def _change_values(draw, call: dict) -> None:
             if tensor.get("fill") in ("positive", *op_rules.WRONG_SCALES):
                 fills[-1] = "negative"  # bits may be right or wrong
             tensor["fill"] = draw(st.sampled_from(fills))
+    elif tensor["values"] and tensor["dtype"] == "bool":
+        place = draw(st.integers(0, len(tensor["values"]) - 1))
+        tensor["values"][place] = not tensor["values"][place]
     elif tensor["values"] and tensor["dtype"] != "float32":
         place = draw(st.integers(0, len(tensor["values"]) - 1))
         limits = np.iinfo(tensor["dtype"])
         old = tensor["values"][place]
         value = draw(st.sampled_from([*_ABSURD, old + 1, old - 1, limits.min, limits.max]))
         tensor["values"][place] = min(max(value, limits.min), limits.max)
+
+
+def _change_steps_and_rows(draw, call: dict) -> None:
+    """Absurd sizes of which no tensor has both: input has no rows, and states have no features.
+
+    Graphs know them, and not the zeros.
+    """
+    call["known"] = "nonzero"
+    tensors = call["tensors"]
+    T, B = (draw(st.sampled_from(_ABSURD_STEPS_AND_ROWS)) for _ in range(2))
+    steps, rows = (0, 1) if op_calls.attribute(call, "time_major") else (1, 0)
+    for name, sizes in (
+        ("input", {steps: T, rows: 0}),
+        ("input_h", {rows: B, 2: 0}),
+        ("input_c", {rows: B, 2: 0}),
+    ):
+        shape = tensors[name]["shape"]
+        if len(shape) == 3:
+            for axis, size in sizes.items():
+                shape[axis] = size
+    for tensor in tensors.get("masks", []):
+        tensor |= {"shape": [0, 0], "values": []}
+    if "sequence_lengths" in tensors:
+        tensors["sequence_lengths"] |= {"shape": [0], "values": []}
 
 
 def _change_sizes(draw, call: dict) -> None:
@@ -118,7 +147,7 @@ def _change_attribute(draw, call: dict) -> None:
         # The lists tell them, but for GraphDefs, which _change_graph changes.
         names -= {"num_params", "num_params_weights", "num_params_biases"}
     if call["op"] in op_calls.WITH_KERAS_WEIGHTS:
-        names -= {"num_biases"}
+        names -= {"num_biases", "num_masks"}
     name = draw(st.sampled_from(sorted(names)))
     values = {
         "rnn_mode": [*op_calls.MODES, "", "LSTM", "rnn", "lstm\0"],
@@ -128,8 +157,7 @@ def _change_attribute(draw, call: dict) -> None:
         "seed": _ABSURD_64,
         "seed2": _ABSURD_64,
         "num_proj": [*range(1, 10), *_ABSURD_64],
-        "is_training": [True, False],
-        "time_major": [True, False],
+        **dict.fromkeys(op_rules.BOOLS, [True, False]),
         "T": [*op_calls.FLOATS, "int32", "string"],
         "S": ["int32", "int64", "float32", "int8"],
         "M": [*op_calls.FLOATS, "int32", "string"],
@@ -154,6 +182,21 @@ def _change_list(draw, call: dict) -> None:
         tensors.clear()
 
 
+def _change_steps(draw, call: dict) -> None:
+    """Which steps are valid, in which order they are taken, or what is put out at others."""
+    masks = call["tensors"]["masks"]
+    kind = draw(st.sampled_from(["go_backwards", "zero_output_for_mask", "none", "places"]))
+    if kind == "none":
+        masks.clear()
+    elif kind == "places":  # as many in each row
+        time_axis = 0 if op_calls.attribute(call, "time_major") else 1
+        for mask in masks:
+            values = np.array(mask["values"]).reshape(mask["shape"])
+            mask["values"] = np.flip(values, time_axis).ravel().tolist()
+    else:
+        call["attributes"][kind] = not op_calls.attribute(call, kind)
+
+
 def _change_forward(draw, call: dict) -> None:
     """The Backprop of another forward call, or with an edited reserve_space."""
     if "forward" not in call:
@@ -175,11 +218,10 @@ def _change_forward(draw, call: dict) -> None:
     # Another change may have come before: the last one stands alone.
     reserve["shape"] = [-1]
     reserve.pop("edit", None)
-    kind = draw(
-        st.sampled_from(
-            ["call", "lengths", "all", "body", "header", "key", "other", "size", "shape", "own"]
-        )
-    )
+    kinds = ["call", "lengths", "all", "body", "header", "key", "other", "size", "shape", "own"]
+    if op in op_calls.WITH_MASKS:
+        kinds += ["steps"] * 5
+    kind = draw(st.sampled_from(kinds))
     edit = None
     if kind == "call":
         call["forward"] = other_forward()
@@ -187,6 +229,8 @@ def _change_forward(draw, call: dict) -> None:
     elif kind == "lengths" and "sequence_lengths" in forward["tensors"]:
         forward["tensors"]["sequence_lengths"]["values"].reverse()
         forget_outputs()
+    elif kind == "steps":
+        _change_steps(draw, forward)
     elif kind == "all":
         edit = {"fill": draw(st.sampled_from(["bits", "bits", "nan", 0, 1, 255, 1e30]))}
         if dtype == "float16" and edit["fill"] == 1e30:
@@ -227,6 +271,8 @@ def _changes(op: str) -> list:
     changes = [_change_shape, _change_attribute, _change_values, _change_type]
     if op in calls.KERAS:
         changes.append(_change_list)
+    if op in (*op_calls.FORWARD, *op_calls.READERS):
+        changes.append(_change_steps_and_rows)
     if op in op_calls.READERS:
         return [*changes, _change_shape, *[_change_forward] * 3]
     if op in op_calls.FORWARD:
@@ -253,6 +299,8 @@ def _into_graph(draw, call: dict) -> None:
                 attributes[name] = len(call["tensors"][name.partition("params_")[2] or "weights"])
     if op in op_calls.WITH_KERAS_WEIGHTS:
         attributes["num_biases"] = len(call["tensors"]["biases"])
+    if op in op_calls.WITH_MASKS:
+        attributes["num_masks"] = len(call["tensors"]["masks"])
     call["order"] = list(op_calls.flatten(call["tensors"]))
     kind = draw(
         st.sampled_from(
@@ -299,14 +347,14 @@ def calls_of(draw, op: str) -> dict:
     for _ in range(draw(st.sampled_from([1, 0, 1, 1, 2, 3]))):
         draw(st.sampled_from(_changes(op)))(draw, call)
     call["mode"] = mode
+    if call["known"] == "all":  # no change has said otherwise
+        known = ["nothing", "rank", "nonzero", "all"] + ["constants"] * (mode == "graph")
+        call["known"] = draw(st.sampled_from(known))
     if mode == "graph":
-        call["known"] = draw(st.sampled_from(["nothing", "rank", "all", "constants"]))
         _into_graph(draw, call)
-    else:
-        call["known"] = draw(st.sampled_from(["nothing", "rank", "all"]))
-        if op in calls.TO_PARAMS:
-            for name in [name for name in call["attributes"] if name.startswith("num_params")]:
-                del call["attributes"][name]
+    elif op in calls.TO_PARAMS:
+        for name in [name for name in call["attributes"] if name.startswith("num_params")]:
+            del call["attributes"][name]
     if op in op_calls.FORWARD and mode != "eager" and draw(st.booleans()):
         call["fetch"] = "outputs"
     return call

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.fuzz import keras_weights, op_calls, op_rules, op_values
+from tests.fuzz import keras_weights, op_calls, op_rules, op_steps, op_values
 from tests.ops import calls
 from tests.python import running, running_int8
 from tests.reference import cases, int8, judge
@@ -30,7 +30,6 @@ def _key(call: dict, arrays: dict) -> int | None:
 def _check_call(call: dict, arrays: dict, outputs: dict) -> None:
     """Of a valid forward or Backprop call."""
     sizes, tensors = op_rules.sizes_of(call), op_values.by_input(call, arrays)
-    time_major = op_calls.attribute(call, "time_major")
     lstm = op_calls.attribute(call, "rnn_mode") == "lstm"
     is_forward = call["op"] in op_calls.FORWARD
     x = tensors["input"]
@@ -46,10 +45,9 @@ def _check_call(call: dict, arrays: dict, outputs: dict) -> None:
     for name, shape in shapes.items():
         if outputs[name].shape != shape or outputs[name].dtype != x.dtype:
             raise Finding(f"{name} is {outputs[name].dtype} {outputs[name].shape}, not {shape}")
-    lengths = op_values.lengths_of(tensors, sizes)
-    padded = outputs["output" if is_forward else "input_backprop"]
-    if sizes.B > 0 and padded[op_values.padding_of(time_major, sizes.T, lengths)].any():
-        raise Finding("padding is not zero")
+    steps = op_steps.steps_of(call, tensors, sizes)
+    if sizes.B > 0:
+        _check_padding(steps, outputs, is_forward)
     if is_forward:
         _check_other_outputs(call, outputs)
     elif sizes.B == 0 and any(gradient.any() for gradient in outputs.values()):
@@ -63,14 +61,16 @@ def _check_call(call: dict, arrays: dict, outputs: dict) -> None:
     none = np.zeros([], dtype)
     dy, dh_n, dc_n = (tensors.get(f"{name}_backprop", none) for name in names)
     if not is_forward:
+        dy = steps.to_front(steps.without_repeats(dy), is_output=True)
+    if not is_forward:
         names = dict(zip(_GRADIENTS, running.GRADIENTS, strict=True))
     case = cases.Case(
         op_values.config_of(call),
-        x,
+        steps.to_front(x),
         tensors["input_h"],
         tensors["input_c"],
         _params(call, tensors),
-        lengths,
+        steps.lengths,
         dy,
         dh_n,
         dc_n,
@@ -79,15 +79,29 @@ def _check_call(call: dict, arrays: dict, outputs: dict) -> None:
         expected = running.judged(case)["dparams"].astype(dtype)
         outputs = {**outputs, "params_backprop": _gradients_in_place(call, expected, outputs)}
     actual = {names[name]: outputs[name] for name in names}
+    moved = "y" if is_forward else "dx"
+    actual[moved] = steps.to_front(actual[moved], is_output=is_forward)
     if call["op"] == calls.INT8:
         running_int8.assert_judged(actual, case, "this call")
         return
     key = _key(forward, op_values.arrays_of(forward, is_valid=True))
     # Gradients of a few elements may be what larger terms leave of each other. Those are as
-    # large as what came in; padding may be anything.
+    # large as what came in.
     gradients = np.concatenate([np.ravel(d).astype(np.float64) for d in (dy, dh_n, dc_n)])
-    incoming = np.max(np.abs(gradients), initial=0.0, where=np.isfinite(gradients))
+    incoming = np.max(np.abs(gradients), initial=0.0)
     running.assert_judged(actual, case, "this call", key, least_gradient=incoming)
+
+
+def _check_padding(steps: op_steps.Steps, outputs: dict, is_forward: bool) -> None:
+    """That steps which are not valid have the outputs, or the gradients, that they should."""
+    if not is_forward:
+        if steps.in_order(outputs["input_backprop"])[~steps.valid].any():
+            raise Finding("the gradient of padding is not zero")
+        return
+    output = steps.in_order(outputs["output"], is_output=True)
+    if output.tobytes() != steps.padded(outputs["output"]).tobytes():
+        what = "zero" if not steps.repeats else "the last output before it"
+        raise Finding(f"output in padding is not {what}")
 
 
 def _params(call: dict, tensors: dict) -> np.ndarray:

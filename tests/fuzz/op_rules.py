@@ -9,7 +9,7 @@ What a call is, op_calls.py says. The rules for Keras' weights are in keras_rule
 
 import math
 
-from tests.fuzz import keras_rules
+from tests.fuzz import keras_rules, op_steps
 from tests.fuzz.op_calls import (
     BACKPROP,
     DEFAULTS,
@@ -26,6 +26,7 @@ from tests.fuzz.op_calls import (
     RETURNED,
     SCALARS,
     WITH_KERAS_WEIGHTS,
+    WITH_MASKS,
     Broken,
     Sizes,
     attribute,
@@ -46,6 +47,7 @@ from tests.ops import calls
 STATES_OUTER_MAJOR = (2, 4)
 # How `scales` are filled to be wrong.
 WRONG_SCALES = ("nan", "inf", "negative")
+BOOLS = ("is_training", "time_major", "go_backwards", "zero_output_for_mask")
 # Elements of a row of weights in int8.
 MOST_OF_A_ROW = 2**17
 
@@ -97,7 +99,7 @@ def _attribute_rules(call: dict) -> list[Broken]:
             broken.append(Broken("input_mode is one of three", ("input_mode",)))
         elif name == "direction" and value not in DIRECTIONS:
             broken.append(Broken("direction is one of two", ("direction",)))
-        elif name in ("is_training", "time_major") and not isinstance(value, bool):
+        elif name in BOOLS and not isinstance(value, bool):
             broken.append(Broken(f"{name} is a bool", (), ("TypeError",)))
         elif name == "dropout" and type(value) is not float:
             broken.append(Broken("dropout is a float", (), ("TypeError",)))
@@ -113,7 +115,7 @@ def _attribute_rules(call: dict) -> list[Broken]:
             broken.append(Broken("M is float32 or float64", ()))
         elif name.startswith("num_params"):
             broken += _count_rules(name, value, least=1)
-        elif name == "num_biases":
+        elif name in ("num_biases", "num_masks"):
             broken += _count_rules(name, value, least=0)
     return broken
 
@@ -242,6 +244,8 @@ def _call_rules(call: dict, tensors: dict) -> tuple[list[Broken], Sizes | None]:
     shapes_are_right = not any(each.is_static for each in broken)
     if has_keras_weights:
         broken += keras_rules.weights_rules(call, tensors)
+    if call["op"] in WITH_MASKS:
+        broken += keras_rules.mask_rules(tensors, time_major, T, B)
     if not shapes_are_right:
         return broken, None
 
@@ -322,14 +326,13 @@ def _reserve_rules(call: dict, tensors: dict, sizes: Sizes | None, whole: bool) 
 
 def identity(call: dict, tensors: dict, sizes: Sizes) -> tuple:
     """What must agree between a forward call and its Backprop."""
-    lengths = tensors.get("sequence_lengths")
     return (
         attribute(call, "rnn_mode"),
         skips_input(attribute(call, "input_mode"), sizes.I, sizes.H),
         attribute(call, "time_major"),
         dropout_of(call).tobytes(),
         sizes,
-        (sizes.T,) * sizes.B if lengths is None else tuple(lengths["values"]),
+        op_steps.described_steps(call, tensors, sizes).identity,
     )
 
 
@@ -372,7 +375,7 @@ def is_judged(call: dict) -> bool:
         return False
     if call["op"] in FORWARD:
         return True
-    if call["mode"] == "graph" and list(call["order"]) != list(call["tensors"]):
+    if call["mode"] == "graph" and list(call["order"]) != list(flatten(call["tensors"])):
         return False
     forward = call["forward"]["tensors"]
     if any(tensors[name] != tensor for name, tensor in forward.items() if name in tensors):

@@ -77,7 +77,8 @@ def run_eager(call: dict, arrays: dict) -> dict:
 
 
 def _known_shape(known: str, shape: tuple):
-    return {"nothing": None, "rank": [None] * len(shape)}.get(known, shape)
+    nonzero = [size or None for size in shape]
+    return {"nothing": None, "rank": [None] * len(shape), "nonzero": nonzero}.get(known, shape)
 
 
 def _run_function(call: dict, arrays: dict) -> dict:

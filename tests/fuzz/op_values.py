@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
-from tests.fuzz import op_calls, op_rules, op_runs
+from tests.fuzz import op_calls, op_rules, op_runs, op_steps
 from tests.reference import cases, judge
 
 
@@ -55,17 +55,8 @@ def config_of(call: dict) -> judge.Config:
     )
 
 
-def lengths_of(arrays: dict, sizes: op_calls.Sizes) -> np.ndarray:
-    return arrays.get("sequence_lengths", np.full([sizes.B], min(sizes.T, 2**31 - 1), np.int32))
-
-
-def padding_of(time_major: bool, T: int, lengths: np.ndarray) -> np.ndarray:
-    padding = np.arange(T)[:, None] >= lengths[None, :]
-    return padding if time_major else padding.T
-
-
 def arrays_of(call: dict, is_valid: bool) -> dict:
-    """All tensors by name as arrays; padding holds NaN."""
+    """All tensors by name as arrays; what nobody may read of sequences holds NaN."""
     is_call = call["op"] in (*op_calls.FORWARD, *op_calls.READERS)
     params_of = config_of(call) if is_valid and is_call else None
     returned = _returned(call["forward"]) if "forward" in call else {}
@@ -81,12 +72,11 @@ def arrays_of(call: dict, is_valid: bool) -> dict:
     if is_valid and is_call and call["tensors"]["input"]["shape"] and _is_in_order(call):
         sizes = op_rules.sizes_of(call)
         if sizes.B > 0:
-            time_major = op_calls.attribute(call, "time_major")
-            padding = padding_of(time_major, sizes.T, lengths_of(arrays, sizes))
-            for name in ("input", "output_backprop"):
+            steps = op_steps.steps_of(call, arrays, sizes)
+            for name, read in (("input", steps.valid), ("output_backprop", steps.have_output)):
                 if name in arrays:
                     arrays[name] = arrays[name].copy()
-                    arrays[name][padding] = np.nan
+                    steps.in_order(arrays[name], name != "input")[~read] = np.nan
     return arrays
 
 

@@ -28,6 +28,8 @@ def _check_refusal(call: dict, broken: list, refused: op_runs.Refused) -> None:
         allowed |= own
     if kind not in allowed:
         raise op_results.Finding(f"{refused}, not one of {sorted(allowed)}")
+    if refused.phase == "tracing" and call["known"] == "nonzero":
+        return  # what comes first may not be seen, and so another rule's words are right
     texts = [text for rule in broken for text in rule.texts]
     if all(rule.texts for rule in broken) and not any(text in str(refused) for text in texts):
         raise op_results.Finding(f"{refused}\nsays none of {texts}")

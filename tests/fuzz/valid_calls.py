@@ -30,6 +30,7 @@ def _network(draw, op: str) -> dict:
     T, B = draw(st.integers(1, 6)), draw(st.integers(0, 5))
     if B == 0 and draw(st.booleans()):
         T = draw(st.sampled_from([1, 2**20, 2**31, 2**40]))
+    has_masks = op in op_calls.WITH_MASKS
     return {
         "rnn_mode": rnn_mode,
         "input_mode": input_mode,
@@ -37,6 +38,9 @@ def _network(draw, op: str) -> dict:
         "num_proj": num_proj,
         "dropout": 0.0 if is_keras else draw(st.sampled_from(DROPOUTS)),
         "time_major": time_major,
+        "go_backwards": has_masks and draw(st.booleans()),
+        "zero_output_for_mask": not has_masks or draw(st.booleans()),
+        "masks": [_mask(draw, T, B, time_major)] if has_masks and draw(st.booleans()) else [],
         "sizes": op_calls.Sizes(
             L=L,
             D=op_calls.DIRECTIONS[direction],
@@ -48,6 +52,11 @@ def _network(draw, op: str) -> dict:
         ),
         "lengths": [draw(st.integers(0, T)) for _ in range(B)] if draw(st.booleans()) else [T] * B,
     }
+
+
+def _mask(draw, T: int, B: int, time_major: bool) -> dict:
+    values = [draw(st.booleans()) for _ in range(T * B)]
+    return _numbers("bool", [T, B] if time_major else [B, T], values)
 
 
 def real(dtype: str, *shape: int) -> dict:
@@ -119,6 +128,8 @@ def _forward_call(draw, op: str, network: dict, dtype: str, seed: int) -> dict:
         T = min(sizes.T, 2**31 - 1)
         lengths = [min(length, T) for length in network["lengths"]]
         tensors["sequence_lengths"] = _numbers("int32", [sizes.B], lengths)
+    if op in op_calls.WITH_MASKS:
+        tensors["masks"] = network["masks"]
     attributes = _given_attributes(draw, op, network)
     if "rng_seed" in op_calls.inputs_of(op):
         values = [draw(st.integers(-(2**63), 2**63 - 1)) for _ in range(2)]
@@ -152,6 +163,8 @@ def _backprop_call(draw, op: str, network: dict, dtype: str, seed: int) -> dict:
     if "host_reserved" in op_calls.inputs_of(op):
         shape = [2] if op == "CudnnRNNBackpropV2" else []
         tensors["host_reserved"] = _numbers("int8", shape, [0] * math.prod(shape))
+    if op in op_calls.WITH_MASKS:
+        tensors["masks"] = tensors.pop("masks")  # the op has them last
     return {
         **forward,
         "op": op,

@@ -179,3 +179,10 @@ def test_lists_that_do_not_fit(tmp_path):
         _exported(layers.LSTM(H), tmp_path)
     with pytest.raises(TypeError, match="got str"):
         _exported(["encoder"], tmp_path)
+
+
+@pytest.mark.parametrize("take", [runtime.Network, weights.quantize])
+def test_layers_in_place_of_weights(take):
+    for given, cls in [(keras.layers.GRU(H), "GRU"), (keras.Sequential(), "Sequential")]:
+        with pytest.raises(TypeError, match=f"got {cls}, a layer or .*keras.export_runtime"):
+            take(given)

@@ -793,3 +793,23 @@ def test_states_handed_over(name):
     theirs.set_weights(ours.get_weights())
     data = [pairs.inputs("float32", seed=1), pairs.inputs("float32", seed=2)]
     np.testing.assert_allclose(ours(data), theirs(data), rtol=0, atol=2e-6)
+
+
+# ------------------------------------------------------------------------------------
+# Arguments
+# ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_arguments_that_are_called_otherwise_here(name):
+    layer = getattr(tf_cudnn_rnn.keras, name)
+    for other, here in [
+        ("num_units", "`units`."),
+        ("hidden_size", "`units`."),
+        ("num_layers", "a layer for each, or a CudnnRNN for all."),
+        ("bidirectional", "keras.layers.Bidirectional around it."),
+        ("proj_size", "a CudnnLSTM, which can project."),
+    ]:
+        with pytest.raises(TypeError) as error:
+            layer(**{other: 3})
+        assert str(error.value) == f"{name} takes no `{other}`. In its place take {here}"

@@ -16,6 +16,7 @@ from tests.reference import cases, judge
 from tf_cudnn_rnn import ParamName, _elf, _library, raw_ops, weights
 
 PACKAGE = pathlib.Path(tf_cudnn_rnn.__file__).parent
+SOURCES = pathlib.Path(__file__).resolve().parents[2]
 MINOR = ".".join(tf.__version__.split(".")[:2])
 # Those with namesakes in tf.raw_ops.
 OPS = (
@@ -276,6 +277,31 @@ def test_a_source_tree_says_that_it_is_one(tmp_path):
     assert "run `make build` in it" in message
     assert "run Python from another folder to use the package that is installed" in message
     assert "pip install" not in message  # which has perhaps just been done
+
+
+@pytest.mark.parametrize(
+    "change_of_ops, says",
+    [
+        (lambda ops: None, ""),
+        (lambda ops: (ops / "BUILD").write_text("of no interest"), ""),
+        (lambda ops: (ops / "int8_ops.cc").write_text("another"), "was built of other sources"),
+        (lambda ops: (ops / "one_more.h").write_text("more"), "was built of other sources"),
+    ],
+    ids=["none", "no source", "changed", "added"],
+)
+def test_a_library_of_older_sources(tmp_path, change_of_ops, says):
+    """It would show only at a call that does not fit."""
+
+    def change(copy):
+        for name in ("configure.py", "WORKSPACE"):
+            (copy.parent / name).touch()
+        change_of_ops(shutil.copytree(SOURCES / "ops", copy.parent / "ops"))
+
+    message = _import_error_of_copy(tmp_path, change)
+    assert says in message and bool(says) == bool(message)
+    if says:
+        assert f"This is the source tree {tmp_path}, not an installed" in message
+        assert "run `make build` in it" in message
 
 
 def test_a_library_that_cannot_be_loaded(tmp_path):

@@ -4,6 +4,7 @@ A reference variable of TF1 is updated by another op of its graph; a program tha
 through DLPack writes it when it likes. Numbers may come out wrong then, and nothing else.
 """
 
+import functools
 import tempfile
 import threading
 import time
@@ -131,6 +132,21 @@ def _backward_of_keras(lengths, forward):
     )
 
 
+def _counting(mask, **options) -> dict:
+    """Inputs of KerasRNN by which each output is the number of valid steps so far."""
+    return {
+        "input": tf.ones([T, B, 1]),
+        "input_h": tf.zeros([1, B, 1]),
+        "input_c": tf.zeros([]),
+        "kernel": tf.ones([1, 1]),
+        "recurrent_kernel": tf.ones([1, 1]),
+        "sequence_lengths": tf.fill([B], T),
+        "rnn_mode": "rnn_relu",
+        "masks": [mask],
+        **options,
+    }
+
+
 def _int8(lengths, scales=None):
     states = tf.zeros([1, B, H])
     return tf_cudnn_rnn.raw_ops.CudnnRNNInt8(
@@ -220,9 +236,10 @@ def reference_variable_of_other_shapes(seconds: float) -> None:
 
 def _lend(array: np.ndarray) -> tf.Tensor:
     tensor = tf.experimental.dlpack.from_dlpack(array.__dlpack__())
-    array[...] += 1
+    before = array.copy()
+    array[...] = array == 0  # which changes any value
     assert np.array_equal(tensor, array), "the memory is not shared"
-    array[...] -= 1
+    array[...] = before
     return tensor
 
 
@@ -269,6 +286,50 @@ def lent_scales(seconds: float) -> None:
 
     with _Writer(write):
         _count(seconds, run, why="scales must be finite", until_both=True)
+
+
+def lent_masks(seconds: float) -> None:
+    """Any mask is right. A call takes as many steps as it says that it took, and those alone."""
+    mask = np.ones([T, B], bool)
+    lent = _lend(mask)
+    others = np.random.default_rng(1).random([8, T, B]) < 0.5
+    counts = set()
+
+    def write():
+        for other in others:
+            mask[...] = other
+
+    def run():
+        for go_backwards in (False, True):
+            call = _counting(lent, go_backwards=go_backwards)
+            outputs = tf_cudnn_rnn.raw_ops.KerasRNN(**call)
+            output, last = outputs.output.numpy()[:, :, 0], outputs.output_h.numpy()[0, :, 0]
+            valid = output > 0
+            np.testing.assert_array_equal(output, np.where(valid, np.cumsum(valid, axis=0), 0))
+            np.testing.assert_array_equal(last, np.sum(valid, axis=0))
+            counts.add(last.tobytes())
+
+    with _Writer(write):
+        _count(seconds, run)
+    assert len(counts) > 1, "no call saw another mask"
+
+
+def lent_masks_of_backward(seconds: float) -> None:
+    """Those of the forward call, or others, which are refused."""
+    mask = np.ones([T, B], bool)
+    forward = tf_cudnn_rnn.raw_ops.KerasRNN(**_counting(mask))
+    call = _counting(_lend(mask), **forward._asdict())
+    for name in ("output", "output_h", "output_c"):
+        call[f"{name}_backprop"] = call[name]
+
+    def write():
+        for valid in (False, True):
+            mask[1::2] = valid
+            time.sleep(0.005)
+
+    with _Writer(write):
+        run = functools.partial(tf_cudnn_rnn.raw_ops.KerasRNNBackprop, **call)
+        _count(seconds, run, why="reserve_space was made by", until_both=True)
 
 
 def _count_with_lent_lengths(seconds: float, run) -> None:
@@ -394,6 +455,8 @@ _KINDS = {
     "lent lengths beside Keras' weights": lent_lengths_beside_keras_weights,
     "lent lengths beside int8 weights": lent_lengths_beside_int8_weights,
     "lent lengths of a reader": lent_lengths_of_a_reader,
+    "lent masks": lent_masks,
+    "lent masks of backward": lent_masks_of_backward,
     "lent scales": lent_scales,
     "a lent reserve": lent_reserve,
     "a lent reserve of a reader": lent_reserve_of_a_reader,
@@ -403,13 +466,15 @@ _KINDS = {
 }
 
 
-# Whether steps of a session meet, nobody knows; of seeds none is wrong.
+# Of these none is wrong.
+_ALL_RIGHT = {"lent masks", "lent seeds"}
+# Whether steps of a session meet, nobody knows.
 _WITHOUT_BOTH = {
     "other steps write a variable",
     "one step writes a variable",
     "a signature writes a variable",
     "a variable of other shapes",
-    "lent seeds",
+    *_ALL_RIGHT,
 }
 
 
@@ -427,8 +492,9 @@ def _assert_all_kinds_end_well(seconds: float) -> None:
         # Without both it would be no test.
         done, refused = map(int, counts[kind].split())
         assert done > 0 and refused > 0, printed
-    done, refused = map(int, counts["lent seeds"].split())
-    assert done > 0 and refused == 0, printed
+    for kind in _ALL_RIGHT:
+        done, refused = map(int, counts[kind].split())
+        assert done > 0 and refused == 0, printed
 
 
 def test_while_others_write():

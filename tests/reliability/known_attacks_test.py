@@ -168,6 +168,16 @@ def test_int8_weights_of_another_size(name):
         assert_refused(calls.INT8, rf"{name} must have shape \[.\] = \[", **{name: wrong})
 
 
+@pytest.mark.parametrize("op", op_calls.WITH_MASKS)
+def test_masks_of_another_shape(op):
+    """The kernel reads as many bytes as input has steps and rows: 4 and 3."""
+    for shape in ([], [0], [12], [3, 4], [4, 2], [4, 4], [3, 3], [4, 3, 1], [1] * 8):
+        message = r"masks\[0\] must have shape \[T,B\] = \[4,3\], got "
+        assert_refused(op, message, masks=[np.ones(shape, bool)])
+    mask = np.ones([4, 3], bool)
+    assert_refused(op, "num_masks must be 0 or 1, got 2", masks=[mask, mask])
+
+
 @pytest.mark.parametrize("op", calls.TO_PARAMS)
 def test_weights_that_do_not_fit(op):
     """CHECK failures "Number of params mismatch" and "Params size mismatch"."""

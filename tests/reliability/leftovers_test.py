@@ -41,11 +41,11 @@ def _all_outputs(dtype) -> dict:
             for name, value in named.items():
                 label = f"{name} of {op}, {rnn_mode}, {time_major=}, {training=}"
                 found[label] = value.numpy().tobytes()
-    for rnn_mode, time_major, training in itertools.product(
-        judge.RNN_MODES, (True, False), (True, False)
+    for rnn_mode, time_major, training, pad in itertools.product(
+        judge.RNN_MODES, (True, False), (True, False), (_pad_ends, _pad_holes)
     ):
-        label = f"KerasRNN, {rnn_mode}, {time_major=}, {training=}"
-        outputs = _of_keras_rnn(rnn_mode, time_major, training, dtype)
+        label = f"KerasRNN, {rnn_mode}, {time_major=}, {training=}, {pad.__name__}"
+        outputs = _of_keras_rnn(rnn_mode, time_major, training, dtype, pad)
         found |= {f"{i} of {label}": value.numpy().tobytes() for i, value in enumerate(outputs)}
     for rnn_mode, time_major in itertools.product(judge.RNN_MODES, (True, False)):
         outputs = _of_int8(rnn_mode, time_major)
@@ -114,14 +114,28 @@ def _kept_by(rnn_mode: str, dtype) -> list:
 
 
 def _keras_case(rnn_mode: str, time_major: bool, dtype):
-    """What KerasRNN takes; what padding holds is NaN."""
+    """What KerasRNN takes."""
     config = judge.Config(rnn_mode, 1, 7, 5, time_major=time_major)
-    case = running.random_case(48, config, 6, 5, dtype, ragged=True).with_padding(np.nan)
+    case = running.random_case(48, config, 6, 5, dtype, ragged=True)
     columns = config.G * config.H
     rng = np.random.default_rng(49)
     bias = [2, columns] if rnn_mode == "gru" else [columns]
     shapes = ([config.I, columns], [config.H, columns], bias)
     return case, [tf.constant(rng.normal(size=shape) / 3, dtype) for shape in shapes]
+
+
+def _pad_ends(case, value: float):
+    """The case with a value in what is no step of a row, and options of KerasRNN for it."""
+    return case.with_padding(value), {}
+
+
+def _pad_holes(case, value: float):
+    """The same with steps that a mask leaves out, where outputs are repeated."""
+    mask = np.random.default_rng(52).random(case.x.shape[:2]) < 0.6
+    x = case.with_padding(value).x
+    x[~mask] = value
+    options = {"go_backwards": case.config.time_major, "zero_output_for_mask": False}
+    return dataclasses.replace(case, x=x), options | {"masks": [mask]}
 
 
 def _call_keras_rnn(case, weights, **options):
@@ -139,12 +153,13 @@ def _call_keras_rnn(case, weights, **options):
     )
 
 
-def _of_keras_rnn(rnn_mode: str, time_major: bool, training: bool, dtype) -> list:
-    """All outputs and gradients."""
+def _of_keras_rnn(rnn_mode: str, time_major: bool, training: bool, dtype, pad) -> list:
+    """All outputs and gradients; what padding holds is NaN."""
     case, weights = _keras_case(rnn_mode, time_major, dtype)
+    case, options = pad(case, np.nan)
     with tf.GradientTape() as tape:
         tape.watch(weights)
-        outputs = _call_keras_rnn(case, weights, is_training=training)
+        outputs = _call_keras_rnn(case, weights, is_training=training, **options)
     if not training:
         return list(outputs)
     gradients = [tf.constant(d) for d in (case.dy, case.dh_n, case.dc_n)]
@@ -219,12 +234,15 @@ def test_padding_of_the_caller_is_in_no_output(rnn_mode):
             assert value.numpy().tobytes() == getattr(without, name).numpy().tobytes(), name
 
 
+@pytest.mark.parametrize("pad", [_pad_ends, _pad_holes])
 @pytest.mark.parametrize("rnn_mode", judge.RNN_MODES)
-def test_padding_of_the_caller_is_in_no_output_of_keras_rnn(rnn_mode):
+def test_padding_of_the_caller_is_in_no_output_of_keras_rnn(rnn_mode, pad):
     secret = np.float32(54321.987)
     case, weights = _keras_case(rnn_mode, True, np.float32)
-    outputs = _call_keras_rnn(case.with_padding(secret), weights)
-    without = _call_keras_rnn(case.with_padding(0.0), weights)
+    (filled, options), (empty, _) = (pad(case, value) for value in (secret, 0.0))
+    assert (filled.x == secret).sum() > 10
+    outputs = _call_keras_rnn(filled, weights, **options)
+    without = _call_keras_rnn(empty, weights, **options)
     for name, value in outputs._asdict().items():
         assert not (value.numpy() == secret).any(), name
         assert value.numpy().tobytes() == getattr(without, name).numpy().tobytes(), name

@@ -34,15 +34,30 @@ def _growth(call, count: int, warm_up: int) -> int:
     return _resident() - before
 
 
-def _inputs(T=3, B=2, H=4, lengths=None):
+def _sequences(T, B, H, lengths=None):
     states = tf.zeros([1, B, H])
     return {
         "input": tf.zeros([T, B, H]),
         "input_h": states,
         "input_c": states,
-        "params": tf.zeros([tf_cudnn_rnn.params_size("lstm", 1, H, H)]),
         "sequence_lengths": tf.constant([T] * B if lengths is None else lengths),
     }
+
+
+def _inputs(T=3, B=2, H=4, lengths=None):
+    params = tf.zeros([tf_cudnn_rnn.params_size("lstm", 1, H, H)])
+    return _sequences(T, B, H, lengths) | {"params": params}
+
+
+def _inputs_of_keras(T=3, B=2, H=4):
+    matrix = tf.zeros([H, 4 * H])
+    return _sequences(T, B, H) | {"kernel": matrix, "recurrent_kernel": matrix}
+
+
+def _inputs_of_int8(T=3, B=2, H=4):
+    scales = tf.zeros([8 * H])
+    weights = {"weights": tf.zeros([8 * H * H], tf.int8), "scales": scales, "biases": scales}
+    return _sequences(T, B, H) | weights
 
 
 # ---- Calls of changing shapes ----------------------------------------------------------------
@@ -52,13 +67,18 @@ def changing_shapes(count: int) -> None:
     """Prints the growth with the scratch that is kept, and without."""
     shapes = np.random.default_rng(1)
 
-    def call(_):
+    def call(i):
         T, B, H = (int(shapes.integers(1, most)) for most in (60, 40, 96))
-        inputs = _inputs(T, B, H, shapes.integers(0, T + 1, B).astype(np.int32))
+        if i % 2:
+            op, weights = tf_cudnn_rnn.raw_ops.KerasRNN, "kernel"
+            inputs = _inputs_of_keras(T, B, H) | {"masks": [shapes.random([T, B]) < 0.5]}
+        else:
+            op, weights = tf_cudnn_rnn.raw_ops.CudnnRNNV3, "params"
+            inputs = _inputs(T, B, H, shapes.integers(0, T + 1, B).astype(np.int32))
         with tf.GradientTape() as tape:
-            tape.watch(inputs["params"])
-            output = tf_cudnn_rnn.raw_ops.CudnnRNNV3(**inputs)[0]
-        tape.gradient(output, inputs["params"])
+            tape.watch(inputs[weights])
+            output = op(**inputs)[0]
+        tape.gradient(output, inputs[weights])
 
     # The first ones fill TensorFlow's caches, and the C library's.
     growth = _growth(call, count, warm_up=count // 2)
@@ -113,11 +133,16 @@ def failures() -> dict:
     flat = right | {"input": tf.zeros([6])}
     matrix = tf.zeros([3, 4])
     own = tf_cudnn_rnn.raw_ops.CudnnRNNV3
+    keras, int8 = tf_cudnn_rnn.raw_ops.KerasRNN, tf_cudnn_rnn.raw_ops.CudnnRNNInt8
+    masked = _inputs_of_keras() | {"masks": [tf.ones([2, 3], tf.bool)]}
+    scaled = _inputs_of_int8() | {"scales": tf.fill([32], -1.0)}
     return {
         "a length": lambda _: _refuse(lambda: tf.raw_ops.CudnnRNNV3(**wrong)),
         "an attribute": lambda _: _refuse(lambda: tf.raw_ops.CudnnRNNV3(**right, dropout=2.0)),
         "a rank": lambda _: _refuse(lambda: tf.raw_ops.CudnnRNNV3(**flat)),
         "own": lambda _: _refuse(lambda: own(**wrong)),
+        "a mask": lambda _: _refuse(lambda: keras(**masked)),
+        "scales": lambda _: _refuse(lambda: int8(**scaled)),
         "TensorFlow's": lambda _: _refuse(lambda: tf.raw_ops.MatMul(a=matrix, b=matrix)),
     }
 

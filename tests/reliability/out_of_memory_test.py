@@ -103,6 +103,22 @@ def _int8(T: int, B: int, I: int, H: int, num_proj: int = 0):
     return lambda: tf_cudnn_rnn.raw_ops.CudnnRNNInt8(**inputs)
 
 
+def _masked(T: int, B: int):
+    """Inference of steps with holes between them."""
+    states = tf.zeros([1, B, 1])
+    inputs = {
+        "input": tf.zeros([T, B, 1]),
+        "input_h": states,
+        "input_c": states,
+        "kernel": tf.zeros([1, 4]),
+        "recurrent_kernel": tf.zeros([1, 4]),
+        "sequence_lengths": tf.fill([B], T),
+        "masks": [tf.constant(np.random.default_rng(1).random([T, B]) < 0.5)],
+        "is_training": False,
+    }
+    return lambda: tf_cudnn_rnn.raw_ops.KerasRNN(**inputs)
+
+
 def _calls(rows: int) -> dict:
     """Calls by name; the largest tables have so many rows."""
     own, built_in = tf_cudnn_rnn.raw_ops, tf.raw_ops
@@ -119,6 +135,7 @@ def _calls(rows: int) -> dict:
         "many steps": _Rnn(own, rows, 1).infer,
         "many steps, backward": _Rnn(own, rows // 4, 1).backward,
         "lengths": _Rnn(own, 64, rows // 16, lengths=lengths).backward,
+        "a mask": _masked(64, rows // 16),
         "a team": _Rnn(own, 20, 32, 256, 256).infer,
         "a team, backward": _Rnn(built_in, 20, 32, 256, 256).backward,
         "layers": _Rnn(own, 4, 16, 16, 16, layers=64, direction="bidirectional").train,
@@ -162,7 +179,7 @@ def test_little_memory():
     # comes to its end where depends on the instruction set, and on what the process has left over.
     places = {place for text in outcomes.values() for place in ast.literal_eval(text)}
     assert places == {*_REFUSALS, "done"}, printed
-    for name in ("a large batch", "many steps", "int8, scales"):
+    for name in ("a large batch", "many steps", "a mask", "int8, scales"):
         assert all(place in outcomes[name] for place in ("tables", "done")), printed
     for name in ("a large batch", "a team", "int8, a large batch", "int8, a team"):
         assert all(place in outcomes[name] for place in ("scratch", "done")), printed

@@ -1,5 +1,6 @@
 """Sizes of which some product overflows, or that nobody has the memory for: each is an error."""
 
+import ast
 import itertools
 import json
 import pathlib
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.fuzz import op_calls
 from tests.ops import calls
 from tests.ops.calls import zeros
 from tests.python import subprocesses
@@ -196,18 +198,34 @@ most = 2**40
 shapes = [[most, None, 1], [1, most, 1], [1, None, 1], [1, 4], [1, 4], [None], [None, None]]
 specs = [tf.TensorSpec(shape) for shape in shapes[:5]]
 specs += [tf.TensorSpec(shapes[5], tf.int32), tf.TensorSpec(shapes[6], tf.bool)]
+specs.append(tf.TensorSpec(None))
 
 @tf.function(input_signature=specs)
-def call(x, h, c, kernel, recurrent_kernel, lengths, mask):
-    return raw_ops.KerasRNN(
+def call(x, h, c, kernel, recurrent_kernel, lengths, mask, any):
+    inputs = dict(
         input=x, input_h=h, input_c=c, kernel=kernel, recurrent_kernel=recurrent_kernel,
         sequence_lengths=lengths, masks=[mask],
-    )[0]
+    )
+    output = raw_ops.KerasRNN(**inputs)[0]
+    gradients = raw_ops.KerasRNNBackprop(
+        **inputs, output=any, output_h=any, output_c=any, output_backprop=any,
+        output_h_backprop=any, output_c_backprop=any, reserve_space=any,
+    )
+    return output, gradients[0]
 
-print(call.get_concrete_function().outputs[0].shape)
+print([output.shape.as_list() for output in call.get_concrete_function().outputs])
 """
 
 
 def test_a_mask_of_sizes_whose_product_overflows():
     """No tensor has both, so nothing but the mask's rule brings them together."""
-    assert subprocesses.run_code(_HUGE_MASK, prepared=True).split() != []
+    shapes = ast.literal_eval(subprocesses.run_code(_HUGE_MASK, prepared=True))
+    assert shapes == [[2**40, 2**40, 1], [2**40, None, 1]]
+
+
+@pytest.mark.parametrize("op", op_calls.WITH_MASKS)
+def test_masks_of_absurd_sizes(op):
+    """Without elements they have any sizes, without memory."""
+    for shape in ([2**40, 0], [0, 2**62], [2**40, 3, 0], [0] * 8):
+        message = r"masks\[0\] must have shape"
+        assert_refused(op, message, masks=[np.zeros(shape, bool)])

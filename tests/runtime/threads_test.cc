@@ -185,4 +185,31 @@ TEST_P(RuntimeThreadsTest, CallsAndStreamsAtOnceGiveTheBitsThatOneAloneGives) {
   }
 }
 
+// Too little work for helpers that come late.
+constexpr Case kShortCall = {"short", RNN_MODE_LSTM, 1, 96, 96,
+                             0,       false,         4, 1,  false};
+
+TEST(RuntimeCrewTest, OneCallAloneHasNoHelpers) {
+  const Network network(kShortCall, /*num_threads=*/2);
+  const int num_before = CountThreads();
+  network.Run(/*is_ragged=*/false);
+  EXPECT_EQ(CountThreads(), num_before);
+}
+
+TEST(RuntimeCrewTest, CallsThatFollowOneAnotherHaveHelpers) {
+  const Values alone =
+      Network(kShortCall, /*num_threads=*/1).Run(/*is_ragged=*/false);
+  const Network network(kShortCall, /*num_threads=*/2);
+  const int num_before = CountThreads();
+  // On a busy machine some calls come late.
+  constexpr int kMostCalls = 10000;
+  int num_calls = 0;
+  while (CountThreads() == num_before && num_calls < kMostCalls) {
+    for (int i = 0; i < 10; ++i, ++num_calls) {
+      EXPECT_TRUE(rnn::SameBits(network.Run(/*is_ragged=*/false), alone));
+    }
+  }
+  EXPECT_LT(num_calls, kMostCalls);
+}
+
 }  // namespace

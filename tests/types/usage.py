@@ -37,6 +37,8 @@ vector_file = weights.load("a.npz", format="mxnet", num_layers=2, forget_bias=No
 small: weights.Int8Weights = weights.quantize(loaded)
 rounded: np.ndarray = weights.quantize(vector, layout).dequantized().params
 is_small: bool = runtime.Network(small, num_threads=2).has_int8_weights
+network = runtime.Network.load("a.npz", num_threads=2, format="mxnet", num_layers=2, layer=["a"])
+frame: np.ndarray = network.stream().step(np.zeros(16))
 node = weights.OnnxNode("LSTM", {"hidden_size": 32}, np.zeros(1), np.zeros(1))
 nodes = weights.from_onnx(node), weights.from_onnx([node])
 read = functools.partial(weights.from_keras, rnn_mode="lstm")
@@ -50,11 +52,19 @@ y_of_int8 = raw_ops.CudnnRNNInt8(
     input=0, input_h=0, input_c=0, weights=[1], scales=[1], biases=[1], sequence_lengths=[1]
 ).output
 
+
+def make_zeros(shape: tuple[int, ...], dtype: str | None = None) -> np.ndarray:
+    return np.zeros(shape, dtype)
+
+
 layers = [
     LSTM(32, "tanh", return_sequences=True, use_fused=True),
     GRU(units=32, reset_after=False, name="gru"),
     CudnnRNN(32, 2, "lstm", "bidirectional", num_proj=16),
     CudnnLSTM(32, num_layers=2, dropout=0.1, dtype="bfloat16"),
+    CudnnRNN(32, dtype=np.float64, kernel_initializer=make_zeros, bias_regularizer="l2"),
+    LSTM(32, activation=None, kernel_initializer=np.zeros([16, 128])),
+    GRU(32, "relu", recurrent_initializer={"class_name": "Ones", "config": {}}),
 ]
 for cell in CudnnLSTM(32, separate_weights=True).cells:
     cell.trainable = False
@@ -82,4 +92,9 @@ raw_ops.CudnnRNNParamsSize(num_layers=1, num_units=1, input_size=1)  # type: ign
 LSTM(32, reset_after=True, use_fused="always")  # type: ignore[arg-type]
 CudnnRNN(32, rnn_mode="vanilla")  # type: ignore[arg-type]
 CudnnLSTM(32, 2, "bidirectional")  # type: ignore[call-arg]
+CudnnLSTM(32, dtype=16)  # type: ignore[arg-type]
+CudnnLSTM(32, kernel_regularizer=0.01)  # type: ignore[arg-type]
+LSTM(32, activation=True)  # type: ignore[arg-type]
+runtime.Network.load("model.h5", mode="lstm")  # type: ignore[call-arg]
+runtime.Network.load("model.h5", format="hdf5")  # type: ignore[arg-type]
 export_as("onnx")  # type: ignore[arg-type]

@@ -510,6 +510,9 @@ def test_safetensors_hold_arrays_of_any_shape(tmp_path):
         again[name][...] = 0  # writable
     with refused("`arrays`['c'] must be of a type that safetensors files hold"):
         weights.write_safetensors(path, {"c": np.zeros(2, np.complex64)})
+    exported = weights.Exported(arrays, ())
+    with pytest.raises(TypeError, match="`arrays` must be a dict .*; got Exported. .* `arrays`"):
+        weights.write_safetensors(path, exported)
 
 
 # ------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def in_python(layer: Any = None, **given: Any) -> Choices:
     """The choices of a caller in Python.
 
     Raises:
-      TypeError: there is no such choice, or `layer` is neither a text nor several.
+      TypeError: `layer` is neither a text nor several.
     """
     if layer is not None:
         names = (layer,) if isinstance(layer, str) else layer
@@ -102,9 +102,4 @@ def in_python(layer: Any = None, **given: Any) -> Choices:
                 f"`layer` must be the name of a layer, or a list of names; got {layer!r}."
             )
         layer = tuple(names)
-    if unknown := sorted(given.keys() - set(NAMES)):
-        raise TypeError(
-            f"There is no argument `{unknown[0]}` to say what to read of a file; there are "
-            f"{', '.join(NAMES)}."
-        )
     return Choices(_PYTHON, layer=layer, **given)

@@ -113,9 +113,11 @@ def _chosen(
         raise Mistake(
             f"There is no {what} in the file; `{choices.face.inspect}` shows what there is."
         )
-    names = _some(found)
+    aliases = aliases or {}
+    short = {path: alias for alias, [path, *more] in aliases.items() if not more}
+    names = _some(short.get(name, name) for name in found)
     if choices.layer:
-        return [_one(name, found, aliases or {}, names, choices.face) for name in choices.layer]
+        return [_one(name, found, aliases, names, choices.face) for name in choices.layer]
     if len(found) > 1:
         raise Mistake(
             f"The file has {len(found)} such layers, {names}: choose with "

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tf_cudnn_rnn._formats import bfloat16, untrusted
+from tf_cudnn_rnn._formats import bfloat16, endings, untrusted
 from tf_cudnn_rnn._types import Array
 
 _DTYPES = {
@@ -183,13 +183,21 @@ def write_safetensors(
     """Writes a `.safetensors` file, as the reference implementation would.
 
     Args:
-      path: is overwritten.
+      path: is overwritten. `load` knows such a file by the ending `.safetensors`.
       arrays: of any shapes and types that the format knows, bfloat16 included.
       metadata: texts about the file.
 
     Raises:
-      ValueError: an array is of a type that the format does not know.
+      TypeError: `arrays` is no mapping.
+      ValueError: an array is of a type that the format does not know, or `path` has the ending
+        of another format.
     """
+    endings.check("path", path, endings.SAFETENSORS)
+    if not isinstance(arrays, Mapping):
+        raise TypeError(
+            f"`arrays` must be a dict of arrays by name; got {type(arrays).__name__}. What a "
+            "`to_torch` returns has them: pass its `arrays`."
+        )
     entries = []
     for name, array in arrays.items():
         array = np.asarray(array)

@@ -64,6 +64,13 @@ def with_layout(
             "`weights` must be a Canonical or a vector; got a path. Pass "
             f"weights.load({os.fspath(weights)!r})."
         )
+    if hasattr(weights, "get_weights"):
+        raise TypeError(
+            f"`weights` must be a Canonical or a vector; got {type(weights).__name__}, a layer or "
+            "model of Keras. Write its recurrent layers to a file with "
+            "tf_cudnn_rnn.keras.export_runtime(model, path), and load that; or pass "
+            'weights.from_keras(layer.get_weights(), "lstm").'
+        )
     if layout is None:
         raise TypeError("`layout` must say what network the vector `weights` is of.")
     check_layout(layout)

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_cudnn_rnn._types import TensorLike, UseFused
-from tf_cudnn_rnn.keras import _inner_loop, _signatures
+from tf_cudnn_rnn.keras import _inner_loop, _options, _signatures
 
 
 class DropIn:
@@ -24,6 +24,7 @@ class DropIn:
     __signature__ = _signatures.OfConstructor()
 
     def __init__(self, *args: Any, use_fused: UseFused = "auto", **kwargs: Any) -> None:
+        _options.check_names(type(self), kwargs, _options.OF_DROP_INS)
         super().__init__(*args, **kwargs)
         if use_fused not in ("auto", True, False):
             raise ValueError(f"`use_fused` must be 'auto', True or False; got {use_fused!r}.")

@@ -9,11 +9,11 @@ import types
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import keras
 
-from tf_cudnn_rnn._formats import untrusted
+from tf_cudnn_rnn._formats import endings, untrusted
 from tf_cudnn_rnn._types import Contents
 from tf_cudnn_rnn.keras import _graphs, _stock_stack, _warnings, cudnn_rnn, layers
 from tf_cudnn_rnn.keras._drop_in import DropIn
@@ -24,6 +24,8 @@ STOCK_LAYERS: tuple[Any, ...] = tuple(getattr(keras.layers, name) for name in _D
 _EXPORT_TARGETS = ("own", "builtin", "stock")
 # What a class name stands beside in a config.
 _Key: TypeAlias = Callable[[str], dict[str, Any]]
+# A model is made anew of its class. (A CudnnRNN alone becomes a model, which no type tells.)
+_Layer = TypeVar("_Layer", bound=keras.Layer)
 
 
 def _stock_key(name: str) -> dict[str, Any]:
@@ -121,7 +123,7 @@ def _is_zip(path: pathlib.Path) -> bool:
         return zipfile.is_zipfile(file)
 
 
-def to_fused(model: keras.Layer) -> keras.Layer:
+def to_fused(model: _Layer) -> _Layer:
     """Returns an equal model, or layer, of drop-ins, with weights of its own.
 
     It is for a model in memory; `load_model` does the same for a `.keras` file. LSTM, GRU and
@@ -178,7 +180,7 @@ def to_fused(model: keras.Layer) -> keras.Layer:
     return fused
 
 
-def to_keras(model: keras.Layer) -> keras.Layer:
+def to_keras(model: _Layer) -> _Layer:
     """Returns an equal model, or layer, of stock Keras layers, with weights of its own.
 
     It is for whatever must not depend on this library: files for others, and converters
@@ -382,17 +384,19 @@ def export(
 
     Args:
       model: a built model.
-      filepath: the folder of the SavedModel.
+      filepath: the folder of the SavedModel. It has no ending that another format has.
       as_: "own", "builtin" or "stock"; see export_as. None for what model.export writes: the
         choice of an export_as around it; without one own ops for drop-ins, CudnnRNNV3 for
         CudnnRNN layers.
       **kwargs: of keras.Model.export.
 
     Raises:
-      ValueError: `as_` is something else.
+      ValueError: `as_` is something else, or `filepath` has the ending of another format.
     """
     if as_ is not None:
         _check_contents("as_", as_)
+    if kwargs.get("format", "tf_saved_model") == "tf_saved_model":
+        endings.check("filepath", filepath, endings.SAVED_MODEL)
     with contextlib.nullcontext() if as_ is None else export_as(as_):
         model.export(filepath, **kwargs)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 
+from tf_cudnn_rnn._formats import endings
 from tf_cudnn_rnn.keras import _graphs, _inner_loop, _onnx_nodes
 from tf_cudnn_rnn.keras._accelerate import has_keras_loop
 from tf_cudnn_rnn.keras._drop_in import DropIn
@@ -39,7 +40,8 @@ def export_onnx(
 
     Args:
       model: a built model. One that is neither Functional nor Sequential must have been called.
-      path: of the file, which is overwritten; nothing is written if something is refused.
+      path: of the file, which is overwritten; nothing is written if something is refused. Its
+        ending is `.onnx`, or one that no other format has.
       input_signature: a list of keras.InputSpec or tf.TensorSpec in the structure of the model's
         inputs: their shapes, types, and names in the file. By default those of the model.
       opset_version: of ONNX; None for tf2onnx's choice. Masks need 12.
@@ -48,9 +50,10 @@ def export_onnx(
       FileNotFoundError: there is no such folder as `path` names.
       ImportError: tf2onnx or onnx is missing, or Keras is too old to export to ONNX.
       TypeError: `model` is no Keras model.
-      ValueError: `model` is not built; or a layer does what no node can do: it projects, is
-        stateful, has an activation that ONNX lacks, or computes in another type than float32.
-        Or tf2onnx cannot convert something else of the model.
+      ValueError: `model` is not built; or `path` has the ending of another format; or a layer
+        does what no node can do: it projects, is stateful, has an activation that ONNX lacks, or
+        computes in another type than float32. Or tf2onnx cannot convert something else of the
+        model.
     """
     if not isinstance(model, keras.Model):
         raise TypeError(
@@ -64,6 +67,7 @@ def export_onnx(
             f"export_onnx needs a Keras that exports to ONNX; found {keras.__version__}. Run "
             "`pip install -U keras`."
         )
+    endings.check("path", path, endings.ONNX)
     path = pathlib.Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(

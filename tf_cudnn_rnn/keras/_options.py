@@ -2,6 +2,7 @@
 
 import dataclasses
 import numbers
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -116,20 +117,31 @@ def probability(dropout: float) -> float:
     return float(dropout)
 
 
-_OTHER_NAMES = {"units": "num_units", "hidden_size": "num_units", "proj_size": "num_proj"}
+# What an argument of other layers and libraries is here: of CudnnRNN, and of the drop-ins.
+OF_CUDNN_RNN = {
+    "units": "`num_units`: `units` are those of LSTM, GRU and SimpleRNN",
+    "hidden_size": "`num_units`",
+    "proj_size": "`num_proj`",
+    "mode": "`rnn_mode`",
+    "bidirectional": "`direction`, 'unidirectional' or 'bidirectional'",
+    "batch_first": "`time_major`, which is the opposite",
+}
+OF_DROP_INS = {
+    "num_units": "`units`",
+    "hidden_size": "`units`",
+    "num_layers": "a layer for each, or a CudnnRNN for all",
+    "bidirectional": "keras.layers.Bidirectional around it",
+    "direction": "keras.layers.Bidirectional around it",
+    "num_proj": "a CudnnLSTM, which can project",
+    "proj_size": "a CudnnLSTM, which can project",
+}
 
 
-def check_names(cls: type, arguments: dict[str, Any]) -> None:
-    """Tells whoever passes an argument by the name that it has elsewhere how it is called here."""
+def check_names(cls: type, arguments: Mapping[str, Any], here: Mapping[str, str]) -> None:
+    """Tells whoever passes what has another name here how it is called."""
     for name in arguments:
-        if name in _OTHER_NAMES:
-            more = (
-                " Keras' `units` are those of LSTM, GRU and SimpleRNN." if name == "units" else ""
-            )
-            raise TypeError(
-                f"{cls.__name__} must be given `{_OTHER_NAMES[name]}`; got `{name}`, which is "
-                f"another name for the same.{more}"
-            )
+        if name in here:
+            raise TypeError(f"{cls.__name__} takes no `{name}`. In its place take {here[name]}.")
 
 
 def check_go_backwards(cls: type, arguments: dict[str, Any]) -> None:

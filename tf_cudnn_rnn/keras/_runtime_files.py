@@ -33,7 +33,8 @@ def export_runtime(
       model: an LSTM, GRU or SimpleRNN, drop-in or Keras' own, or one in Bidirectional
         (merge_mode="concat"); or a CudnnRNN; or several of these in a list, each of which takes
         all steps of the one before; or a model that has just one of them.
-      path: of the file, which is overwritten.
+      path: of the file, which is overwritten. Its ending is `.safetensors`, or one that no other
+        format has.
       int8: rounds the matrices to int8, a quarter of float32: see `weights.quantize`.
 
     Raises:
@@ -41,7 +42,7 @@ def export_runtime(
       ValueError: a layer is not built, or does what the runtime does not: other activations,
         `go_backwards`, another `merge_mode`, GRU with reset_after=False. Or the model has no
         recurrent layer, or several; or the layers of a list differ in kind or size. Or a weight
-        is not finite, with `int8`.
+        is not finite, with `int8`. Or `path` has the ending of another format.
     """
     from tf_cudnn_rnn import runtime  # a library of its own, which nothing else here needs
 

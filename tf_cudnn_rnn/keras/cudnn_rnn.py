@@ -167,7 +167,7 @@ class CudnnRNN(keras.layers.Layer):
         def __new__(cls, *args, **kwargs):
             """Checks the names of arguments, before Python finds `num_units` missing."""
             if cls.__init__.__module__ == __name__:  # not that of somebody's subclass
-                _options.check_names(cls, kwargs)
+                _options.check_names(cls, kwargs, _options.OF_CUDNN_RNN)
             return super().__new__(cls, *args, **kwargs)
 
     def __init__(

@@ -181,19 +181,13 @@ int64_t Choices::RecurrentBytes(bool in_parts) const {
 }
 
 // R of so many bytes is packed forward. Few steps do not pay for packing; nor
-// do few rows a step, where packed weights, too, would come from beyond a
-// core's cache.
+// do some more, where packed weights, too, would come from beyond a core's
+// cache.
 int64_t Choices::MaxPackedRecurrentBytes() const {
-  if (IsSmallCall()) {
-    if (sequences_.max_time() <= bits::kMaxStepsInPlace) return 0;
-    return gates_are_columns_ ? bits::kMaxPackedKerasBytes
-                              : bits::kMaxPackedBytesOfFewRows;
-  }
-  if (gates_are_columns_ || sequences_.batch() > bits::kFewRowsAndOne) {
-    return std::numeric_limits<int64_t>::max();
-  }
-  return sequences_.batch() <= bits::kFewRows ? bits::kMaxPackedBytesOfFewRows
-                                              : bits::kMaxPackedBytesOfOneMore;
+  if (!IsSmallCall()) return std::numeric_limits<int64_t>::max();
+  if (sequences_.max_time() <= bits::kMaxStepsInPlace) return 0;
+  return gates_are_columns_ ? bits::kMaxPackedKerasBytes
+                            : bits::kMaxPackedBytes;
 }
 
 // ---- Plans of operands ------------------------------------------------------

@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "kernels/engine/engine.h"
@@ -21,6 +23,7 @@
 #include "tests/engine/guard_pages.h"
 #include "tests/engine/guarded.h"
 #include "tests/engine/keras_order.h"
+#include "tests/engine/random_values.h"
 #include "tests/engine/reference_rnn.h"
 #include "tests/engine/simd_targets.h"
 #include "tests/engine/tolerance.h"
@@ -147,6 +150,22 @@ Case AnyCase(Input& input) {
                                 Values::kLarge, Values::kSpecial};
   c.values = input.OneOf(kMostly);
   c.seed = input.Any<uint32_t>();
+  // Inputs that were kept before these came have none of them.
+  const int steps = input.Byte();
+  if (steps & 1) {
+    const int64_t valid_of_eight = input.Between(0, 8);
+    RandomValues random(c.seed);
+    for (int64_t i = 0; i < sizes.max_time * sizes.batch; ++i) {
+      sizes.mask.push_back(random.Integer(0, 7) < valid_of_eight);
+    }
+  }
+  sizes.go_backwards = steps & 2;
+  sizes.repeats_outputs = (steps & 4) && d.num_directions == 1;
+  if (steps & 8) {
+    sizes.int8_weights = true;
+    sizes.keras_weights = sizes.training = false;
+    c.element = ElementType::kFloat;
+  }
   return c;
 }
 
@@ -155,16 +174,18 @@ void SetCase(const Case& c) {
   std::snprintf(
       guarded_case, sizeof guarded_case,
       "%s %s %s T=%d B=%d I=%d H=%d num_proj=%d L=%d D=%d skip_input=%d "
-      "dropout=%g training=%d time_major=%d keras=%d values=%d threads=%d "
-      "core_cache=%d",
+      "dropout=%g training=%d time_major=%d keras=%d int8=%d mask=%d "
+      "backwards=%d repeats=%d values=%d threads=%d core_cache=%d",
       kModeNames[static_cast<int>(d.mode)], ElementTypeName(c.element),
       SelectSimdTarget().name, static_cast<int>(c.sizes.max_time),
       static_cast<int>(c.sizes.batch), static_cast<int>(d.input_size),
       static_cast<int>(d.hidden_size), static_cast<int>(d.num_proj),
       static_cast<int>(d.num_layers), static_cast<int>(d.num_directions),
       d.skip_input, static_cast<double>(d.dropout), c.sizes.training,
-      c.sizes.time_major, c.sizes.keras_weights, static_cast<int>(c.values),
-      c.num_threads, static_cast<int>(c.core_cache_bytes));
+      c.sizes.time_major, c.sizes.keras_weights, c.sizes.int8_weights,
+      !c.sizes.mask.empty(), c.sizes.go_backwards, c.sizes.repeats_outputs,
+      static_cast<int>(c.values), c.num_threads,
+      static_cast<int>(c.core_cache_bytes));
 }
 
 // ---- Routes -----------------------------------------------------------------
@@ -271,13 +292,57 @@ struct BufferOf {
   using type = GuardedValues<Value, kSide>;
 };
 
-// Calls function(t, b) for the padding of x and y.
+// A step of a row, valid or not.
+struct Step {
+  int64_t row;
+  int64_t place;  // in x
+  int64_t turn;   // in y: how many steps are taken before it
+  bool is_valid;
+  // Of the valid step whose output y has here, how many valid ones come before
+  // it; -1: y has zeros.
+  int64_t source;
+};
+
+// Calls function(Step) for all of them, row by row in the order in which they
+// are taken.
 template <typename Function>
-void ForEachPadding(const EngineSizes& sizes, Function function) {
-  if (sizes.lengths.empty()) return;
+void ForEachStep(const EngineSizes& sizes, Function function) {
+  const int64_t T = sizes.max_time;
   for (int64_t b = 0; b < sizes.batch; ++b) {
-    for (int64_t t = sizes.lengths[b]; t < sizes.max_time; ++t) function(t, b);
+    const int64_t length = sizes.lengths.empty() ? T : sizes.lengths[b];
+    int64_t num_valid = 0;
+    for (int64_t turn = 0; turn < T; ++turn) {
+      const int64_t place = sizes.go_backwards ? T - 1 - turn : turn;
+      const bool is_valid =
+          place < length &&
+          (sizes.mask.empty() || sizes.mask[place * sizes.batch + b] != 0);
+      num_valid += is_valid;
+      const bool has_output = is_valid || sizes.repeats_outputs;
+      function(Step{b, place, turn, is_valid, has_output ? num_valid - 1 : -1});
+    }
   }
+}
+
+// The reference knows lengths alone: there the valid steps of a row come first.
+// From a tensor [T, B, .] of the call to that of the reference, or back. What
+// has several sources is their sum.
+enum class Way { kToReference, kFromReference };
+reference::Vector Moved(Way way, const EngineSizes& sizes, bool is_output,
+                        const reference::Vector& values) {
+  reference::Vector result(values.size());
+  if (values.empty()) return result;
+  const int64_t features = values.size() / (sizes.max_time * sizes.batch);
+  ForEachStep(sizes, [&](const Step& step) {
+    if (is_output ? step.source < 0 : !step.is_valid) return;
+    int64_t from = is_output ? step.turn : step.place;
+    int64_t to = step.source;
+    if (way == Way::kFromReference) std::swap(from, to);
+    for (int64_t j = 0; j < features; ++j) {
+      result[(to * sizes.batch + step.row) * features + j] +=
+          values[(from * sizes.batch + step.row) * features + j];
+    }
+  });
+  return result;
 }
 
 // [outer, B, features] as numbers, from either layout.
@@ -306,15 +371,18 @@ reference::Problem ProblemOf(const Case& c, Call& call) {
   reference::Problem p;
   p.descriptor = sizes.descriptor;
   p.max_time = sizes.max_time;
-  for (int64_t b = 0; b < sizes.batch; ++b) {
-    p.lengths.push_back(sizes.lengths.empty() ? sizes.max_time
-                                              : sizes.lengths[b]);
-  }
+  p.lengths.resize(sizes.batch);
+  ForEachStep(sizes,
+              [&](const Step& step) { p.lengths[step.row] += step.is_valid; });
   const auto dense = [&](auto& values, int64_t outer) {
     return Dense(values, sizes.time_major, outer, sizes.batch);
   };
   const int64_t states = sizes.descriptor.num_pseudo_layers();
-  p.x = dense(call.x, sizes.max_time);
+  const auto sequence = [&](auto& values, bool is_output) {
+    return Moved(Way::kToReference, sizes, is_output,
+                 dense(values, sizes.max_time));
+  };
+  p.x = sequence(call.x, /*is_output=*/false);
   p.h0 = dense(call.h0, states);
   p.c0 = dense(call.c0, states);
   // Without training there are none, and nobody looks at what they give.
@@ -324,7 +392,7 @@ reference::Problem ProblemOf(const Case& c, Call& call) {
   p.dh_n.resize(p.h0.size());
   p.dc_n.resize(p.c0.size());
   if (sizes.training) {
-    p.dy = dense(call.dy, sizes.max_time);
+    p.dy = sequence(call.dy, /*is_output=*/true);
     p.dh_n = dense(call.dh_n, states);
     p.dc_n = dense(call.dc_n, states);
   }
@@ -339,6 +407,8 @@ reference::Problem ProblemOf(const Case& c, Call& call) {
                                       : tensor == 1 ? call.recurrent_kernel
                                                     : call.bias)[index]);
         });
+  } else if (call.int8) {
+    p.params = call.int8->Params(sizes.descriptor);
   } else {
     for (int64_t i = 0; i < call.params.size(); ++i) {
       p.params.push_back(ToDouble(call.params[i]));
@@ -375,24 +445,44 @@ void RequireNear(const char* name, const reference::Vector& values,
   }
 }
 
+// What overflows is infinite or NaN, depending on the order of sums.
+bool AreFinite(std::initializer_list<const reference::Vector*> tensors) {
+  for (const reference::Vector* values : tensors) {
+    for (double value : *values) {
+      if (!std::isfinite(value)) return false;
+    }
+  }
+  return true;
+}
+
 template <typename Element, typename Call>
 void CompareWithReference(const Case& c, Call& call,
                           const reference::Problem& problem) {
   const EngineSizes& sizes = c.sizes;
   const reference::Result expected = reference::Run(problem);
-  const double tolerance = Tolerance<Element>(problem);
+  // Of products with int8, left operands are rounded to steps of 2^-14 of their
+  // largest value, or finer.
+  const double tolerance =
+      sizes.int8_weights ? 2e-3 * std::max(Scale(problem.x), Scale(problem.h0))
+                         : Tolerance<Element>(problem);
   const auto compare = [&](const char* name, auto& values, int64_t outer,
                            const reference::Vector& wanted, double scale = 1) {
     RequireNear(name, Dense(values, sizes.time_major, outer, sizes.batch),
                 wanted, tolerance, scale);
   };
+  const reference::Outputs& outputs = expected.outputs;
+  if (!AreFinite({&outputs.y, &outputs.h_n, &outputs.c_n})) return;
   const int64_t states = sizes.descriptor.num_pseudo_layers();
-  compare("y", call.y, sizes.max_time, expected.outputs.y);
-  compare("h_n", call.h_n, states, expected.outputs.h_n);
-  compare("c_n", call.c_n, states, expected.outputs.c_n);
+  compare("y", call.y, sizes.max_time,
+          Moved(Way::kFromReference, sizes, /*is_output=*/true, outputs.y));
+  compare("h_n", call.h_n, states, outputs.h_n);
+  compare("c_n", call.c_n, states, outputs.c_n);
   if (!sizes.training) return;
   // Where the derivative jumps, rounding decides between two right ones.
-  if (expected.outputs.nearest_kink <= tolerance * Scale(expected.outputs.y)) {
+  if (outputs.nearest_kink <= tolerance * Scale(outputs.y)) return;
+  const reference::Gradients& gradients = expected.gradients;
+  if (!AreFinite({&gradients.dx, &gradients.dh0, &gradients.dc0,
+                  &gradients.dparams})) {
     return;
   }
   // A saturated gate g keeps few digits of 1 - g, and a saturated tanh of its
@@ -410,17 +500,19 @@ void CompareWithReference(const Case& c, Call& call,
   }
   const double weights =
       gates > 1 ? gates * std::max(Scale(problem.x), Scale(problem.h0)) : 1;
-  compare("dx", call.dx, sizes.max_time, expected.gradients.dx, gates);
-  compare("dh0", call.dh0, states, expected.gradients.dh0, gates);
-  compare("dc0", call.dc0, states, expected.gradients.dc0, gates);
+  compare("dx", call.dx, sizes.max_time,
+          Moved(Way::kFromReference, sizes, /*is_output=*/false, gradients.dx),
+          gates);
+  compare("dh0", call.dh0, states, gradients.dh0, gates);
+  compare("dc0", call.dc0, states, gradients.dc0, gates);
   reference::Vector dparams;
   if (sizes.keras_weights) {
-    dparams.resize(expected.gradients.dparams.size());
+    dparams.resize(gradients.dparams.size());
     reference::Vector wanted(dparams.size());
     ForEachKerasWeight(
         sizes.descriptor, [&](int tensor, int64_t index, int64_t place) {
           if (tensor == 2 && !sizes.keras_bias) return;
-          wanted[place] = expected.gradients.dparams[place];
+          wanted[place] = gradients.dparams[place];
           dparams[place] = ToDouble((tensor == 0   ? call.dkernel
                                      : tensor == 1 ? call.drecurrent_kernel
                                                    : call.dbias)[index]);
@@ -431,8 +523,7 @@ void CompareWithReference(const Case& c, Call& call,
   for (int64_t i = 0; i < call.dparams.size(); ++i) {
     dparams.push_back(ToDouble(call.dparams[i]));
   }
-  RequireNear("dparams", dparams, expected.gradients.dparams, tolerance,
-              weights);
+  RequireNear("dparams", dparams, gradients.dparams, tolerance, weights);
 }
 
 template <typename Element, GuardedSide kSide>
@@ -450,18 +541,22 @@ void RunCase(const Case& c) {
   const reference::Problem problem = ProblemOf(c, call);
   const int64_t outputs =
       sizes.descriptor.num_directions * sizes.descriptor.output_size();
-  const auto poison_padding = [&](auto& values, int64_t features) {
+  const auto poison = [&](auto& values, int64_t features, int64_t step,
+                          int64_t b) {
     if (values.size() == 0) return;
     const Strides strides =
         Strides::Of(sizes.time_major, sizes.max_time, sizes.batch, features);
-    ForEachPadding(sizes, [&](int64_t t, int64_t b) {
-      FillUnused(values.data() + t * strides.outer + b * strides.batch, kPoison,
-                 features * int64_t{sizeof(Element)});
-    });
+    FillUnused(values.data() + step * strides.outer + b * strides.batch,
+               kPoison, features * int64_t{sizeof(Element)});
   };
-  poison_padding(call.x, sizes.descriptor.input_size);
-  poison_padding(call.dy, outputs);
+  ForEachStep(sizes, [&](const Step& step) {
+    if (!step.is_valid) {
+      poison(call.x, sizes.descriptor.input_size, step.place, step.row);
+    }
+    if (step.source < 0) poison(call.dy, outputs, step.turn, step.row);
+  });
   for (auto* values : call.Inputs()) values->MakeReadOnly();
+  if (call.int8) call.int8->MakeReadOnly();
   for (auto* values : call.Outputs()) {
     FillUnused(values->data(), kPoison,
                values->size() * int64_t{sizeof(Element)});

@@ -1,5 +1,5 @@
-// Lengths of any batch: ranks, steps and chunks of time, against what plain
-// loops say.
+// Lengths and masks of any batch: ranks, places, steps and chunks of time,
+// against what plain loops say.
 
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,9 @@
 
 #include "kernels/engine/plan/chunks.h"
 #include "network/sequences.h"
+#include "tests/engine/guard_pages.h"
 #include "tests/engine/make_sequences.h"
+#include "tests/engine/random_values.h"
 #include "tests/fuzz/engine/fuzz.h"
 #include "tests/fuzz/engine/input.h"
 
@@ -103,6 +105,90 @@ void CheckChunks(const Sequences& s) {
   }
 }
 
+// What a mask makes of a row: places of valid steps, as they are taken.
+using Places = std::vector<int64_t>;
+
+void CheckPlaces(const Sequences& s, const std::vector<Places>& rows,
+                 bool go_backwards) {
+  for (int64_t rank = 0; rank < s.batch(); ++rank) {
+    const Places& places = rows[s.batch_row(rank)];
+    const auto length = static_cast<int64_t>(places.size());
+    FUZZ_REQUIRE(s.length(rank) == length);
+    // Each place has the valid one before it, as they are taken.
+    std::vector<int64_t> before(s.max_time(), -2);
+    int64_t last = -1, next = 0;
+    for (int64_t i = 0; i < s.max_time(); ++i) {
+      const int64_t place = go_backwards ? s.max_time() - 1 - i : i;
+      if (next < length && places[next] == place) {
+        FUZZ_REQUIRE(s.place(next, rank) == place);
+        last = place;
+        ++next;
+      } else {
+        before[place] = last;
+      }
+    }
+    int64_t num_gaps = 0;
+    s.ForEachGap(rank, [&](const StepGap& gap, int64_t place) {
+      for (int64_t i = gap.begin; i < gap.end; ++i, ++num_gaps) {
+        FUZZ_REQUIRE(before[i] == place);
+      }
+    });
+    FUZZ_REQUIRE(num_gaps == s.max_time() - length);
+    for (int64_t time = 0; time < length; ++time) {
+      const StepGap gap = s.GapAfter(time, rank);
+      FUZZ_REQUIRE(gap.begin >= 0 && gap.begin <= gap.end &&
+                   gap.end <= s.max_time());
+      FUZZ_REQUIRE(gap.end - gap.begin ==
+                   std::count(before.begin(), before.end(), places[time]));
+      for (int64_t i = gap.begin; i < gap.end; ++i) {
+        FUZZ_REQUIRE(before[i] == places[time]);
+      }
+    }
+  }
+}
+
+// The mask lies between pages that nobody may touch.
+void CheckMask(Input& input, int64_t max_time,
+               const std::vector<int32_t>& lengths) {
+  const auto batch = static_cast<int64_t>(lengths.size());
+  const bool time_major = input.Flag(), go_backwards = input.Flag();
+  const int64_t valid_of_eight = input.Between(0, 8);
+  RandomValues random(input.Any<uint32_t>());
+  EndGuarded<uint8_t> mask(max_time * batch);
+  ValidSteps steps;
+  steps.lengths = lengths.data();
+  steps.mask = mask.data();
+  steps.mask_time = time_major ? batch : 1;
+  steps.mask_batch = time_major ? 1 : max_time;
+  steps.go_backwards = go_backwards;
+  std::vector<Places> rows(batch);
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t t = 0; t < max_time; ++t) {
+      const bool is_valid = random.Integer(0, 7) < valid_of_eight;
+      // Any number but 0 is true.
+      mask[t * steps.mask_time + b * steps.mask_batch] =
+          is_valid ? static_cast<uint8_t>(random.Integer(1, 255)) : 0;
+      if (is_valid && t < lengths[b]) rows[b].push_back(t);
+    }
+    if (go_backwards) std::reverse(rows[b].begin(), rows[b].end());
+  }
+  mask.MakeReadOnly();
+  const Sequences s = MakeSequences(max_time, batch, steps);
+  CheckPlaces(s, rows, go_backwards);
+  std::vector<int32_t> counts;
+  bool are_at_front = true;
+  for (const Places& places : rows) {
+    counts.push_back(static_cast<int32_t>(places.size()));
+    for (int64_t place : places) are_at_front &= place < counts.back();
+  }
+  CheckRanks(s, counts);
+  CheckSteps(s, counts);
+  CheckChunks(s);
+  FUZZ_REQUIRE(
+      (s.fingerprint() == MakeSequences(max_time, counts).fingerprint()) ==
+      (are_at_front && !go_backwards));
+}
+
 void Run(Input input) {
   const int64_t max_time = input.Flag() ? input.Between(0, 2000) : input.Byte();
   const std::vector<int32_t> lengths = AnyLengths(input, max_time);
@@ -132,6 +218,7 @@ void Run(Input input) {
   Sequences any;
   FUZZ_REQUIRE(Sequences::Create(max_time, batch, others.data(), &any).ok() ==
                (other >= 0 && other <= max_time));
+  if (max_time * batch <= 4096) CheckMask(input, max_time, lengths);
 }
 
 }  // namespace
