@@ -172,7 +172,16 @@ _KINDS = ["weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr", "head.wei
 _LAYERS = ["_l0", "_l1", "_l0_reverse", "_l1_reverse", "_l2000", "_l" + "9" * 30, "_l00", ""]
 _SHAPES: list[tuple[int, ...]] = [
     *((8, 3), (8, 2), (8,), (8, 1), (1, 2), (6, 3), (6, 2), (6,), (2, 3), (2, 2), (2,), (8, 4)),
-    *((), (0,), (8, 0), (1, 1, 1), (1 << 20, 1 << 20), (1 << 58,), (1 << 14, 1 << 13), (4800, 1500)),
+    *(
+        (),
+        (0,),
+        (8, 0),
+        (1, 1, 1),
+        (1 << 20, 1 << 20),
+        (1 << 58,),
+        (1 << 14, 1 << 13),
+        (4800, 1500),
+    ),
 ]
 _DTYPES = ["float32", "bfloat16", "float16", "float64", "int16", "bool", "complex64", "float8_e5m2"]
 _MODES: list[Any] = ["lstm", "gru", "rnn_tanh", "rnn_relu"]
@@ -246,7 +255,8 @@ def build(steps: Steps) -> tuple[Any, dict[str, np.ndarray | None]]:
         # What PyTorch does not make of it is left out.
         with contextlib.suppress(RuntimeError, TypeError):
             mapping = _step(steps, state, mapping, made)
-    inside = {id(value): _named(value, made) for value in [state, *state.values()]}
+    mappings = {id(value): value for value in [state, *state.values()]}
+    inside = {key: _named(value, made) for key, value in mappings.items()}
     arrays = dict(inside[id(state)])
     for name, value in state.items():
         if isinstance(name, str):
