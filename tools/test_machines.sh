@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the engine's tests as on x86-64 machines that are not at hand: CPUs with fewer instruction sets, emulated, where
-# an instruction that they lack is illegal; one core; half a core. With --quick, for CI, some of the tests. Ends with 69
-# on other CPUs and without an emulator.
+# an instruction that they lack is illegal; one core; half a core, by signals and, where that is possible, by a control
+# group. With --quick, for CI, some of the tests. Ends with 69 on other CPUs and without an emulator.
 set -euo pipefail
 
 if [[ $(uname -m) != x86_64 ]]; then
@@ -66,6 +66,23 @@ half_of_the_time() {
   wait $process
 }
 
+# The same by the kernel: a control group that may use 5 of 10 ms, of version 1 or 2. Prints its folder; fails where none
+# can be made, as without root, and in most containers.
+make_group_of_half_a_core() {
+  local parent group
+  for parent in /sys/fs/cgroup/cpu /sys/fs/cgroup; do
+    group=$parent/tf_cudnn_rnn_test_$$
+    if [[ -e $parent/cpu.cfs_quota_us ]]; then
+      mkdir "$group" && echo 10000 >"$group/cpu.cfs_period_us" && echo 5000 >"$group/cpu.cfs_quota_us"
+    else
+      grep -qw cpu "$parent/cgroup.controllers" && echo +cpu >"$parent/cgroup.subtree_control" &&
+        mkdir "$group" && echo 5000 10000 >"$group/cpu.max"
+    fi && echo "$group" && return
+    rmdir "$group"
+  done 2>/dev/null
+  return 1
+}
+
 core=$(taskset -cp $$ | sed 's/.*: *//; s/[,-].*//')
 threads=(team_test)
 $quick || threads+=(engine_executor_test)
@@ -75,3 +92,18 @@ for test in "${threads[@]}"; do
   echo "== $test on half a core"
   half_of_the_time taskset -c "$core" "bazel-bin/tests/engine/$test" --gtest_brief=1
 done
+
+if ! group=$(make_group_of_half_a_core); then
+  echo "No control group of half a core can be made here: the tests above, stopped for half of the time, stand for it."
+  exit
+fi
+trap 'rmdir "$group"' EXIT
+limited() {  # test, arguments
+  echo "== $1 in a control group of half a core"
+  bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "bazel-bin/tests/engine/$1" --gtest_brief=1 "${@:2}"
+}
+for test in "${threads[@]}"; do limited "$test"; done
+limited engine_test "$random"
+throttled=$(sed -n 's/^nr_throttled //p' "$group/cpu.stat")
+echo "The kernel held them back $throttled times."
+((throttled > 0)) || echo "They never asked for more than half a core: this machine has too much other work."

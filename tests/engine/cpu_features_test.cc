@@ -7,9 +7,23 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 
 #include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/simd/tile_registers.h"
+
+#if defined(__linux__) && defined(__x86_64__)
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <syscall.h>
+#include <unistd.h>
+#endif
 
 #if defined(__x86_64__)
 
@@ -138,6 +152,84 @@ TEST(CpuFeaturesTest, TileRegistersThatTheSystemRefusesAreNotUsed) {
   EXPECT_EQ(Chosen(cpu), "avx512_bf16");
   EXPECT_EQ(num_requests, 1);
 }
+
+#if defined(__linux__) && !defined(RNN_EMULATED_TILE_REGISTERS)
+
+// arch_prctl's, by Linux, Documentation/arch/x86/xstate.rst and man 2
+// arch_prctl.
+constexpr uint32_t kRequestPermission = 0x1023, kGetFs = 0x1003;
+constexpr long kTileDataComponent = 18;
+constexpr char kNoFilter[] = "no filter";
+
+// From now on the kernel answers this process' requests for permission with an
+// error, or with 0, and asks nobody: a filter of system calls (seccomp).
+bool AnswerRequestsWith(int error) {
+  sock_filter instructions[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 0, 5),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_arch_prctl, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kRequestPermission, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K,
+               SECCOMP_RET_ERRNO | static_cast<uint32_t>(error)),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program = {std::size(instructions), instructions};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// What `say` returns in a process of its own, which the kernel answers so; or
+// kNoFilter. (Permission is asked for once in a process, and a filter stays.)
+std::string SaidWhenAnswered(int error, std::string (*say)()) {
+  int ends[2];
+  if (pipe(ends) != 0) return "no pipe";
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string said = AnswerRequestsWith(error) ? say() : kNoFilter;
+    _exit(write(ends[1], said.data(), said.size()) < 0);
+  }
+  close(ends[1]);
+  char said[1000];
+  const ssize_t size = read(ends[0], said, sizeof said);
+  close(ends[0]);
+  int status = -1;
+  waitpid(child, &status, 0);
+  if (status != 0 || size < 0) return "the child failed";
+  return std::string(said, size);
+}
+
+// Whether the kernel answers this request; arch_prctl's others reach it.
+std::string Answers() {
+  uint64_t fs = 0;
+  if (syscall(SYS_arch_prctl, kGetFs, &fs) != 0 || fs == 0) return "all fail";
+  errno = 0;
+  syscall(SYS_arch_prctl, kRequestPermission, kTileDataComponent);
+  return std::to_string(errno);
+}
+
+// By a CPU that has everything, and this machine's system.
+std::string ChosenBySystem() {
+  CpuFeatures cpu = Everything();
+  cpu.request_tile_registers = RequestTileRegisters;
+  return Chosen(cpu);
+}
+
+TEST(CpuFeaturesTest, TileRegistersAreUsedIfTheKernelGrantsThem) {
+  // One that no kernel gives: it comes from the filter.
+  const std::string answer = SaidWhenAnswered(EXDEV, Answers);
+  if (answer == kNoFilter) {
+    GTEST_SKIP() << "This system takes no filters of system calls (seccomp).";
+  }
+  ASSERT_EQ(answer, std::to_string(EXDEV));
+  for (const int error : {EXDEV, EPERM, EINVAL, EOPNOTSUPP, ENOSYS}) {
+    EXPECT_EQ(SaidWhenAnswered(error, ChosenBySystem), "avx512_bf16") << error;
+  }
+  EXPECT_EQ(SaidWhenAnswered(0, ChosenBySystem), "avx512_amx");
+}
+
+#endif  // __linux__
 
 // Permission changes what the process may do (tile_registers.h).
 TEST(CpuFeaturesTest, TheSystemIsAskedForTileRegistersOnlyIfTheyWouldBeUsed) {

@@ -16,6 +16,7 @@ OSError that says where, within 2 seconds (more on a slow core: tests/weights/me
 
 import argparse
 import collections
+import contextlib
 import hashlib
 import importlib.util
 import multiprocessing
@@ -29,6 +30,7 @@ import time
 import traceback
 import types
 import warnings
+from collections.abc import Iterator
 
 sys.modules.setdefault("tensorflow", None)  # the readers need none, and forks are cheaper without
 
@@ -168,7 +170,15 @@ def merge(names: list[str]) -> None:
     for name in names:
         for path in FOUND.glob(f"{name}/*"):
             if path.stat().st_size <= _MOST_KEPT:
-                (file_formats.CORPUS / name / path.name[:12]).write_bytes(path.read_bytes())
+                keep(name, path.read_bytes())
+
+
+def keep(name: str, content: bytes) -> None:
+    """Puts an input into the corpus, by the name that atheris gives it."""
+    digest = hashlib.sha1(content, usedforsecurity=False).hexdigest()
+    path = file_formats.CORPUS / name / digest[:12]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
 
 
 def _atheris_command(name: str, seconds: int) -> list[str]:
@@ -259,8 +269,14 @@ def main() -> None:
     sys.exit(0 if is_complete and not found else 1)
 
 
-if __name__ == "__main__":
-    # In memory, if possible. All processes put their inputs there.
+@contextlib.contextmanager
+def scratch_in_memory() -> Iterator[None]:
+    """Has all processes put their inputs into a folder, in memory if possible, and removes it."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as made:
         tempfile.tempdir = made
+        yield
+
+
+if __name__ == "__main__":
+    with scratch_in_memory():
         main()

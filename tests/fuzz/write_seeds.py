@@ -3,13 +3,15 @@
     .venv/bin/python -m tests.fuzz.write_seeds
 
 They need not be written anew: mutations go by their bytes. The seeds of `checkpoint` and `header`
-are older than this.
+are older than this. PyTorch's are written where it is installed, or found by PYTHONPATH.
 """
 
+import importlib.util
 import pathlib
 import tempfile
 import zipfile
 
+import h5py
 import keras
 import numpy as np
 import tensorflow as tf
@@ -37,6 +39,41 @@ _OBJECTS = {
         *(2, 18, 0, 0, 0, 0),
         *(2, 19, 0, 1, 0, 0),
         *(2, 20, 0, 3, 0, 0),
+    ],
+}
+
+# As tests/fuzz/file_formats/torch.py takes them: a kind of step; of a tensor then its name in three
+# parts, its type, shape and way.
+_TORCH_OBJECTS = {
+    "lstm": [
+        *(0, 0, 0),
+        *(0, 0, 0, 0, 0, 0, 0),
+        *(0, 0, 1, 0, 0, 1, 0),
+        *(0, 0, 2, 0, 0, 2, 0),
+        *(0, 0, 3, 0, 0, 2, 2),
+    ],
+    # Of bfloat16, in a mapping called state_dict
+    "gru": [
+        *(1, 0, 0),
+        *(4, 2),
+        *(0, 0, 0, 0, 1, 5, 0),
+        *(0, 0, 1, 0, 1, 6, 2),
+        *(5,),
+        *(6, 9, 0),
+    ],
+    # One of 3000 tensors, under 3000 names
+    "many_names": [
+        *(0, 0, 0),
+        *(4, 1),
+        *(0, 0, 0, 0, 0, 0, 0),
+        *(7, 1, 0, 2),
+        *(5,),
+        *(7, 1, 1, 2),
+    ],
+    # Of bfloat16, 270 MB in a view of one number
+    "large_view": [
+        *(0, 0, 0),
+        *(0, 0, 0, 0, 1, 18, 3),
     ],
 }
 
@@ -86,6 +123,14 @@ def _write_keras() -> None:
         model.save_weights(_path(f"weights_h5/{name}.weights.h5"))
         with zipfile.ZipFile(_path(f"keras/{name}.keras")) as archive:
             _path(f"keras_config/{name}").write_bytes(archive.read("config.json"))
+
+
+def _write_small_h5() -> None:
+    """One layer, without what Keras has beside it: a mutation more often changes what is read."""
+    with h5py.File(_path("weights_h5/small.weights.h5"), "w") as file:
+        group = file.create_group("layers/gru/cell/vars")
+        for name, shape in enumerate([(1, 3), (1, 3), (2, 3)]):
+            group.create_dataset(str(name), data=np.ones(shape, np.float32))
 
 
 class _Network(tf.Module):
@@ -145,15 +190,37 @@ def _write_runtime() -> None:
         runtime.Network(int8).save(_path(f"runtime_int8/{name}.safetensors"))
 
 
+def _write_torch() -> None:
+    """As PyTorch does today, in a mapping with something else, and as before 1.6."""
+    import torch
+
+    for name, holds, options in (
+        ("lstm", _canonical("lstm", num_proj=2), {}),
+        ("gru", _canonical("gru", 2, direction="bidirectional"), {}),
+        ("rnn_tanh", _canonical("rnn_tanh"), {"_use_new_zipfile_serialization": False}),
+    ):
+        arrays = weights.to_torch(holds).arrays
+        state = {key: torch.from_numpy(array) for key, array in arrays.items()}
+        if name == "gru":
+            state = {key: tensor.bfloat16() for key, tensor in state.items()}
+            state = {"epoch": 3, "state_dict": state, "optimizer": {"lr": 0.1}}
+        torch.save(state, _path(f"pt/{name}.pt"), **options)
+
+
 def main() -> None:
     """Writes them all."""
     _write_onnx()
     _write_keras()
+    _write_small_h5()
     _write_saved_models()
     _write_indexes()
     _write_runtime()
+    if importlib.util.find_spec("torch"):
+        _write_torch()
     for name, steps in _OBJECTS.items():
         _path(f"h5_objects/{name}").write_bytes(bytes(steps))
+    for name, steps in _TORCH_OBJECTS.items():
+        _path(f"pt_objects/{name}").write_bytes(bytes(steps))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """from_torch of what torch.save wrote: by a stand-in for PyTorch, and by itself if it is there."""
 
+import struct
 import sys
-import types
 import zipfile
 
 import numpy as np
 import pytest
 
+from tests.weights import pytorch as stand_in
+from tests.weights.pytorch import Tensor
 from tf_cudnn_rnn import weights
 
 STATE = weights.to_torch(
@@ -14,36 +16,6 @@ STATE = weights.to_torch(
 ).arrays
 EVIL = "Weights only load failed. GLOBAL os.system was not an allowed global by default."
 NO_ARRAY = np.zeros([0], np.int8)
-
-
-class Tensor:
-    """As much of PyTorch's as is read."""
-
-    layout = "torch.strided"
-
-    def __init__(self, values, dtype="torch.float32"):
-        self.values, self.dtype = values, dtype
-
-    def detach(self):
-        return self
-
-    def numel(self):
-        return self.values.size
-
-    def element_size(self):
-        return self.values.itemsize
-
-    def contiguous(self):
-        return self
-
-    def view(self, dtype):
-        assert dtype == "int16" and self.dtype == "torch.bfloat16"
-        return Tensor(self.values, "torch.int16")
-
-    def numpy(self):
-        if self.dtype in ("torch.bfloat16", "torch.qint8"):
-            raise TypeError(f"Got unsupported ScalarType {self.dtype}")
-        return self.values
 
 
 def tensors(state=STATE):
@@ -68,12 +40,7 @@ def pytorch(monkeypatch):
             raise fake.holds
         return fake.holds
 
-    fake = types.SimpleNamespace(
-        load=load,
-        is_tensor=lambda value: isinstance(value, Tensor),
-        int16="int16",
-        __version__="2.6.0+cpu",
-    )
+    fake = stand_in.module(load)
     monkeypatch.setitem(sys.modules, "torch", fake)
     return fake
 
@@ -146,6 +113,111 @@ def test_a_zip_bomb(pytorch, path):
         weights.from_torch(path, "lstm")
 
 
+def _split(path) -> tuple[bytes, bytes]:
+    """The members of a zip file, and its directory."""
+    content = path.read_bytes()
+    size, begin = struct.unpack("<2L", content[-10:-2])
+    return content[:begin], content[begin : begin + size]
+
+
+@pytest.fixture(scope="module")
+def bomb(tmp_path_factory):
+    """A file that unpacks to 60 MB: its members, its directory, and one that says 60 bytes."""
+    path = tmp_path_factory.mktemp("bomb") / "model.pt"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model/version", b"3" + b"\n" * 59_999_999)  # which PyTorch reads first
+    members, directory = _split(path)
+    return members, directory, directory[:24] + struct.pack("<L", 60) + directory[28:]
+
+
+def _end(size: int, begin: int) -> bytes:
+    """The end of a zip file of one member.
+
+    Args:
+      size: of its directory.
+      begin: where that begins.
+    """
+    return struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, size, begin, 0)
+
+
+def _ends(size: int, begin: int, end: int, address: int | None = None) -> bytes:
+    """The same, first in 64 bits and then in 32, as PyTorch writes it.
+
+    Args:
+      end: where this stands.
+      address: what says so, if not `end`.
+    """
+    end_64 = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, size, begin)
+    locator = struct.pack("<4sLQL", b"PK\6\7", 0, end if address is None else address, 1)
+    return end_64 + locator + _end(size, begin)
+
+
+def test_zip_files_with_one_directory(pytorch, path, bomb):
+    """With each of the ends."""
+    members, _, directory = bomb
+    size, begin = len(directory), len(members)
+    pytorch.load = lambda file, **options: tensors()
+    for ends in (_end(size, begin), _ends(size, begin, begin + size)):
+        path.write_bytes(members + directory + ends)
+        assert_read(path)
+
+
+def bombs(members: bytes, bomb: bytes, directory: bytes) -> dict[str, bytes]:
+    """Files in which the end leads PyTorch to the bomb, and zipfile to what is before the end."""
+    size, begin = len(bomb), len(members)
+    both = members + bomb + directory
+    other_end = members + bomb + _ends(size, begin, begin + size)[:56] + directory
+    at = len(other_end)
+    return {
+        "end": both + _end(size, begin),
+        "end_of_64_bits": both + _ends(size, begin, len(both)),
+        "address_of_that": other_end + _ends(size, at - size, at, begin + size),
+    }
+
+
+@pytest.mark.parametrize("leads", bombs(b"", b"", b""))
+def test_a_zip_bomb_in_another_directory(pytorch, path, bomb, leads):
+    path.write_bytes(bombs(*bomb)[leads])
+    pytorch.holds = AssertionError("it was loaded")
+    message = "must have one directory of its members, right before its end, and no"
+    with pytest.raises(ValueError, match=f"model.pt {message}"):
+        weights.from_torch(path, "lstm")
+
+
+def test_a_zip_bomb_whose_size_is_there_twice(pytorch, path, bomb):
+    """In 64 bits each: PyTorch takes the first, of 4 GB, and zipfile goes on to the second."""
+    members, directory, _ = bomb
+    extra = struct.pack("<2HQ2HQ", 1, 8, 2**32 - 1, 1, 8, 60)
+    lengths = directory[28:30] + struct.pack("<H", len(extra))
+    directory = directory[:24] + b"\xff" * 4 + lengths + directory[32:] + extra
+    path.write_bytes(members + directory + _end(len(directory), len(members)))
+    with zipfile.ZipFile(path) as archive:
+        assert archive.infolist()[0].file_size == 60
+    pytorch.holds = AssertionError("it was loaded")
+    with pytest.raises(ValueError, match=r"model/version in .*model.pt must have its size once"):
+        weights.from_torch(path, "lstm")
+
+
+def test_a_mapping_under_many_names(pytorch, path):
+    """A few bytes of a file each, for thousands of names of tensors."""
+    inside = dict.fromkeys(map(str, range(3000)), Tensor(NO_ARRAY))
+    pytorch.holds = tensors() | dict.fromkeys(map(str, range(3000)), inside)
+    with pytest.raises(ValueError, match=r"model.pt must have names of tensors .* at most"):
+        weights.from_torch(path, "lstm", prefix="")
+    pytorch.holds = tensors() | {"a" * 20_000_000: dict.fromkeys("abc", Tensor(NO_ARRAY))}
+    with pytest.raises(ValueError, match=r"model.pt must have names of tensors .* at most"):
+        weights.from_torch(path, "lstm", prefix="")
+
+
+def test_names_that_are_no_texts(pytorch, path):
+    """They are of nothing that is read, be they what they will."""
+    deep = ()
+    for _ in range(3000):
+        deep = (deep,)
+    pytorch.holds = tensors() | {deep: tensors(), 10**5000: Tensor(NO_ARRAY), 0: {deep: 1}}
+    assert_read(path)
+
+
 @pytest.mark.parametrize(
     ("holds", "message"),
     [
@@ -160,9 +232,17 @@ def test_what_is_refused(pytorch, path, holds, message):
         weights.from_torch(path, "lstm")
 
 
-def test_a_quantised_weight(pytorch, path):
-    pytorch.holds = tensors() | {"weight_ih_l0": Tensor(NO_ARRAY, "torch.qint8")}
-    message = "model.pt: `weight_ih_l0` must be an array of floats; got torch.qint8, torch.strided"
+@pytest.mark.parametrize(
+    ("dtype", "layout", "kind"),
+    [
+        ("torch.qint8", "torch.strided", ""),
+        ("torch.bfloat16", "torch.sparse_coo", ""),
+        ("torch.bfloat16", "torch.strided", "meta"),
+    ],
+)
+def test_a_weight_that_is_no_array(pytorch, path, dtype, layout, kind):
+    pytorch.holds = tensors() | {"weight_ih_l0": Tensor(NO_ARRAY, dtype, layout, kind)}
+    message = f"model.pt: `weight_ih_l0` must be an array of floats; got {dtype}, {layout}"
     with pytest.raises(ValueError, match=message):
         weights.from_torch(path, "lstm")
 

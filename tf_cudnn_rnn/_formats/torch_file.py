@@ -1,7 +1,7 @@
 """Files that torch.save wrote, read by PyTorch itself where it is installed."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tf_cudnn_rnn._formats import bfloat16, untrusted
@@ -11,13 +11,15 @@ ENDINGS = (".pt", ".pth")
 # Before it, files could run code in spite of weights_only=True (CVE-2025-32434).
 _SAFE = (2, 6)
 _ZIP_BEGINS = b"PK\x03\x04"
+# For the names of all tensors, each with 100 bytes of its own; a character takes up to four.
+_MAX_NAMES_BYTES = 16 << 20
 
 
 def read(path: str) -> tuple[dict[str, Any], int]:
     """Returns the tensors of a file by name, and its size, without running code from it.
 
     Those of a mapping inside, such as a checkpoint's "state_dict", have its name and a dot in
-    front. What is no tensor is left out.
+    front. What is no tensor, or has another name than a text, is left out.
 
     Raises:
       ImportError: there is no PyTorch, or one that may run code from files.
@@ -28,7 +30,8 @@ def read(path: str) -> tuple[dict[str, Any], int]:
         torch = _pytorch(path)
         if file.read(len(_ZIP_BEGINS)) == _ZIP_BEGINS:  # and not of a PyTorch before 1.6
             # Refuses what PyTorch would unpack to any size, though it writes all as it is.
-            untrusted.open_zip(file, size, path)
+            archive = untrusted.open_zip(file, size, path)
+            untrusted.check_unambiguous(archive, file, size, path)
         file.seek(0)
         with untrusted.read_by("torch.load", path):
             state = torch.load(file, map_location="cpu", weights_only=True)
@@ -37,12 +40,38 @@ def read(path: str) -> tuple[dict[str, Any], int]:
             f"{path} must hold a mapping of names to tensors, such as a state_dict; it holds "
             f"{untrusted.shown(type(state).__name__)}."
         )
-    named = dict(state)
-    for name, value in state.items():
-        if isinstance(value, Mapping):
-            named |= {f"{name}.{inner}": tensor for inner, tensor in value.items()}
-    tensors = {str(name): value for name, value in named.items() if torch.is_tensor(value)}
-    return tensors, size
+    return _named(state, torch.is_tensor, path), size
+
+
+def _named(state: Mapping[Any, Any], is_tensor: Callable[[Any], bool], path: str) -> dict[str, Any]:
+    """The tensors of a mapping and of the mappings in it, by name."""
+
+    def tensors_of(mapping: Mapping[Any, Any]) -> dict[str, Any]:
+        return {
+            name: value
+            for name, value in mapping.items()
+            if isinstance(name, str) and is_tensor(value)
+        }
+
+    tensors = tensors_of(state)
+    left = _MAX_NAMES_BYTES - sum(100 + len(name) for name in tensors)
+    # One may be there under many names, each of which takes a few bytes of a file.
+    inside: dict[int, dict[str, Any]] = {}
+    for outer, value in state.items():
+        if not isinstance(outer, str) or not isinstance(value, Mapping):
+            continue
+        if id(value) not in inside:
+            inside[id(value)] = tensors_of(value)
+        left -= sum(101 + len(outer) + len(name) for name in inside[id(value)])
+        if left < 0:
+            break
+        tensors |= {f"{outer}.{name}": tensor for name, tensor in inside[id(value)].items()}
+    if left < 0:
+        raise ValueError(
+            f"{path} must have names of tensors of {_MAX_NAMES_BYTES} bytes at most, with 100 for "
+            "each tensor."
+        )
+    return tensors
 
 
 def arrays(tensors: Mapping[str, Any], size: int, path: str) -> dict[str, Array]:
@@ -72,15 +101,16 @@ def _array(tensor: Any, name: str) -> Array:
       ImportError: it is of bfloat16, and there is no ml_dtypes.
       ValueError: NumPy has no such type or layout.
     """
-    tensor = tensor.detach()
-    if str(tensor.dtype) == "torch.bfloat16":
-        import torch
-
-        values = tensor.contiguous().view(torch.int16).numpy()
-        return values.view(bfloat16.dtype(f"`{untrusted.shown(name)}`"))
+    is_bfloat16 = str(tensor.dtype) == "torch.bfloat16"
+    bits = bfloat16.dtype(f"`{untrusted.shown(name)}`") if is_bfloat16 else None
     try:
-        return tensor.numpy()
-    except (RuntimeError, TypeError) as error:  # quantised, sparse, or of 8 bits
+        values = tensor.detach()
+        if bits is not None:
+            import torch
+
+            return values.contiguous().view(torch.int16).numpy().view(bits)
+        return values.numpy()
+    except (RuntimeError, TypeError) as error:  # quantised, sparse, of 8 bits, or without values
         raise ValueError(
             f"`{untrusted.shown(name)}` must be an array of floats; got {tensor.dtype}, "
             f"{tensor.layout}."

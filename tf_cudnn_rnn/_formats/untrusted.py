@@ -39,9 +39,12 @@ _DIRECTORY_ENTRY = b"PK\x01\x02"  # of a zip file; each member has one
 # the size of a comment.
 _END = struct.Struct("<4s4H2LH")
 _END_BEGINS = b"PK\x05\x06"
-# What may come before that, and leads to an end of 64 bits.
-_LOCATOR_BYTES = 20
+# What may come before that: an end of 64 bits, and what leads to it, by its address.
+_END_64 = struct.Struct("<4sQ2H2L4Q")
+_END_64_BEGINS = b"PK\x06\x06"
+_LOCATOR = struct.Struct("<4sLQL")
 _LOCATOR_BEGINS = b"PK\x06\x07"
+_SIZES_64 = 1  # a kind of what a directory has beside a member's name
 _ENCRYPTED = 1
 _ZIP_BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
 _MAX_SHOWN = 200
@@ -217,9 +220,9 @@ def _directory_of(file: io.BufferedReader, size: int) -> tuple[int, int]:
     A directory has no bounds of its own, and zipfile makes an object of each member.
     """
     end = size - _END.size
-    file.seek(max(0, end - _LOCATOR_BYTES))
+    file.seek(max(0, end - _LOCATOR.size))
     last = file.read()
-    locator, last = last[:_LOCATOR_BYTES], last[_LOCATOR_BYTES:]
+    locator, last = last[: _LOCATOR.size], last[_LOCATOR.size :]
     # Without a comment, as zipfile tries first; and without another end, of 64 bits, before it.
     is_plain = last.startswith(_END_BEGINS) and last.endswith(b"\0\0")
     if len(last) != _END.size or not is_plain or locator.startswith(_LOCATOR_BEGINS):
@@ -260,6 +263,51 @@ def open_zip(file: io.BufferedReader, size: int, path: str) -> zipfile.ZipFile:
             )
         allowance.take(member.file_size, where)
     return archive
+
+
+def check_unambiguous(
+    archive: zipfile.ZipFile, file: io.BufferedReader, size: int, path: str
+) -> None:
+    """Checks that another reader of zip files finds the same in one as zipfile does.
+
+    zipfile takes what is right before the end for the directory, whatever the end says of its
+    place. Of a member's sizes of 64 bits it may take the second.
+
+    Args:
+      archive: what `open_zip` made of the file.
+      file: the file.
+      size: of it.
+      path: of it, for messages.
+
+    Raises:
+      ValueError: it may find other members, or other sizes.
+    """
+    begin = size - _END.size
+    signature, *_, length, place, comment = _END.unpack(_piece(file, begin, _END.size))
+    is_one = signature == _END_BEGINS and comment == 0
+    locator = _piece(file, max(0, begin - _LOCATOR.size), _LOCATOR.size)
+    if locator.startswith(_LOCATOR_BEGINS) and begin >= _LOCATOR.size + _END_64.size:
+        begin -= _LOCATOR.size + _END_64.size
+        signature, *_, length, place = _END_64.unpack(_piece(file, begin, _END_64.size))
+        is_one &= signature == _END_64_BEGINS and _LOCATOR.unpack(locator)[2] == begin
+    if not is_one or place + length != begin:
+        raise ValueError(
+            f"{path} must have one directory of its members, right before its end, and no comment: "
+            "readers of zip files look for it in different places."
+        )
+    for member in archive.infolist():
+        extra, found = member.extra, 0
+        while len(extra) >= 4:
+            kind, length = struct.unpack_from("<2H", extra)
+            extra = extra[4 + length :]
+            found += kind == _SIZES_64
+        if found > 1:
+            raise ValueError(f"{shown(member.filename)} in {path} must have its size once.")
+
+
+def _piece(file: io.BufferedReader, begin: int, size: int) -> bytes:
+    file.seek(begin)
+    return file.read(size)
 
 
 def check_layers(number: int, where: str) -> None:

@@ -19,6 +19,7 @@ from tests.fuzz.file_formats import (
     npz,
     runtime,
     safetensors,
+    torch,
 )
 from tests.fuzz.file_formats.format import SEEDS, Format, Process
 from tests.weights import golden
@@ -36,6 +37,7 @@ FORMATS: dict[str, Format] = {
     **graphs.FORMATS,
     **checkpoints.FORMATS,
     **runtime.FORMATS,
+    **torch.FORMATS,
 }
 
 

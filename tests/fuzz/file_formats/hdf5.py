@@ -17,6 +17,7 @@ import numpy as np
 
 from tests.fuzz.file_formats import command_line
 from tests.fuzz.file_formats.format import Format, Process, mode_of, refuses, scratch, written
+from tests.fuzz.file_formats.steps import Steps
 from tf_cudnn_rnn import weights
 from tf_cudnn_rnn._formats import hdf5, keras_file
 
@@ -122,28 +123,9 @@ _CONFIGS = [
 _MOST_STEPS = 80
 
 
-class _Steps:
-    """Numbers that bytes give; zeros when they end."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self._place = 0
-
-    def left(self) -> bool:
-        return self._place < len(self._content)
-
-    def number(self, below: int) -> int:
-        byte = self._content[self._place] if self.left() else 0
-        self._place += 1
-        return byte % below
-
-    def one_of(self, choices: list[Any]) -> Any:
-        return choices[self.number(len(choices))]
-
-
 def build(content: bytes, path: str) -> None:
     """Writes a sound HDF5 file of the objects that bytes tell of."""
-    steps = _Steps(content)
+    steps = Steps(content)
     with h5py.File(path, "w") as file:
         group = file
         for _ in range(_MOST_STEPS):
@@ -154,7 +136,7 @@ def build(content: bytes, path: str) -> None:
                 group = _step(steps, file, group) or group
 
 
-def _step(steps: _Steps, file: h5py.File, group: h5py.Group) -> h5py.Group | None:
+def _step(steps: Steps, file: h5py.File, group: h5py.Group) -> h5py.Group | None:
     kind = steps.number(6)
     if kind == 0:
         return group.require_group(steps.one_of(_NAMES))
@@ -174,7 +156,7 @@ def _step(steps: _Steps, file: h5py.File, group: h5py.Group) -> h5py.Group | Non
     return None
 
 
-def _make_dataset(steps: _Steps, group: h5py.Group) -> None:
+def _make_dataset(steps: Steps, group: h5py.Group) -> None:
     name, dtype, shape = (steps.one_of(choices) for choices in (_NAMES, _TYPES, _SHAPES))
     is_small = shape is not None and np.prod(shape, dtype=float) < 1000
     data = np.zeros(shape, np.float32) if is_small and np.dtype(dtype).kind in "fiub" else None
@@ -196,7 +178,7 @@ def _make_dataset(steps: _Steps, group: h5py.Group) -> None:
     group.create_dataset(name, shape, dtype, **options)
 
 
-def _make_attribute(steps: _Steps, group: h5py.Group) -> None:
+def _make_attribute(steps: Steps, group: h5py.Group) -> None:
     name = steps.one_of(_ATTRIBUTES)
     texts = [steps.one_of(_NAMES) for _ in range(steps.number(5))]
     kind = steps.number(8)
