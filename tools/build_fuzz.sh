@@ -103,9 +103,12 @@ for isa in $isas; do all_kernels+=("$library/simd_$isa/kernels_$isa.pic.o"); don
 for isa in $isas; do
   if [ "$kind" = memory ] && "$out/isas" | grep -qx "$isa"; then
     objects+=("$out/kernels_$isa.o")
+    emulated=()
+    # It does not see what tile registers store.
+    [[ $isa != avx512_amx ]] || emulated=('-DRNN_EMULATED_TILE_REGISTERS="tests/engine/emulated_tile_registers-inl.h"')
     # shellcheck disable=SC2046  # words
     start "kernels/engine/simd/kernels_$isa.cc" "$out/kernels_$isa.o" "${flags[@]}" \
-      $(isa_bzl "_COPTS + ISA_COPTS['$isa']") -O1
+      $(isa_bzl "_COPTS + ISA_COPTS['$isa']") -O1 "${emulated[@]}"
   else
     objects+=("$library/simd_$isa/kernels_$isa.pic.o")
   fi
