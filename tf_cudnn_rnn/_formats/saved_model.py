@@ -76,12 +76,12 @@ def layout_of(node: Node) -> Layout | None:
     try:
         return Layout(
             attributes.get("rnn_mode", "lstm"),
-            states // len(DIRECTIONS[direction]),
-            num_units,
-            input_size,
-            direction,
-            attributes.get("input_mode", "linear_input"),
-            num_proj,
+            num_layers=states // len(DIRECTIONS[direction]),
+            num_units=num_units,
+            input_size=input_size,
+            direction=direction,
+            input_mode=attributes.get("input_mode", "linear_input"),
+            num_proj=num_proj,
         )
     except (TypeError, ValueError):  # of a forged file
         return None
