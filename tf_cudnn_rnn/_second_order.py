@@ -67,7 +67,7 @@ def backprop_gradients(
     Args:
       options: of the call.
       inputs: input, input_h, input_c (of an lstm only) and params.
-      output_gradients: output_backprop, output_h_backprop, and output_c_backprop (likewise).
+      output_gradients: output_backprop, output_h_backprop, and output_c_backprop (of an lstm only).
       upstream: the gradients of the backward op's results, one for each of `inputs`.
       sequence_lengths: int32 [B].
       reserve_space: what the forward call returned.

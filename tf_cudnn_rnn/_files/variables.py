@@ -169,7 +169,7 @@ class Shaped:
 
 
 def shaped(variables: checkpoint.Variables, keys: list[str]) -> list[Any]:
-    """The shapes of variables, in place of them."""
+    """The shapes of variables, instead of their values."""
     return [Shaped(tuple(variables.shapes[key]), variables.nbytes(key)) for key in keys]
 
 

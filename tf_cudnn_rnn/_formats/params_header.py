@@ -41,7 +41,7 @@ class Group(NamedTuple):
     Attributes:
       name: of the group, with no gate.
       offset: where it begins in `params`.
-      shape: as above.
+      shape: [G*H, in], [G*H, P], [G*H] or, of a projection, [P, H].
     """
 
     name: ParamName

@@ -56,7 +56,7 @@ class Node(NamedTuple):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """The same for copies of a node: names are those of a function, of which there are more."""
+        """Equal for copies of a node, whose names are those of a function that is there twice."""
         attributes = tuple(sorted(self.attributes.items()))
         shapes = tuple(None if shape is None else tuple(shape) for shape in self.inputs)
         return self.name, self.op, attributes, shapes

@@ -531,8 +531,8 @@ class BackwardPseudoLayer {
   const F** dy_rows_;
   GateGradients<Operand> dgates_;
   LeftParts dgates_parts_;
-  // The gates' gradients as the recurrent product saw them: other ones in a
-  // GRU, else the same memory.
+  // The gates' gradients as the recurrent product saw them: others than
+  // dgates_ in a GRU alone.
   GateGradients<Operand> recurrent_dgates_;
   LeftParts recurrent_dgates_parts_;
   // Gradients of the states, by rank.

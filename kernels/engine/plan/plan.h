@@ -159,7 +159,7 @@ struct BackwardPlan : PassPlan {
 
   // Whether the calling thread does all of it.
   bool works_alone() const { return num_threads == 1; }
-  // Whether gradients of outputs are put together, and not read in place.
+  // Whether gradients of outputs are put together in memory of the pass first.
   bool stages_output_gradients() const {
     return repeats_outputs || kernels.rounds_results();
   }

@@ -153,7 +153,7 @@ void MultiplyRows(const RowsProduct<Operand>& p) {
   using F = ComputeType<Operand>;
   using V = Vec<F>;
   alignas(64) F sums[kStripSums * V::kLanes];
-  ForEachPart<kStripRows>(p.rows, [&](int64_t row, int num_rows) {
+  ForEachRowRange<kStripRows>(p.rows, [&](int64_t row, int num_rows) {
     const int64_t width = StripVectors<V>(num_rows) * V::kLanes;
     const bool fetches = FetchesStrips(p, num_rows);
     for (int64_t column = 0; column < p.columns; column += width) {

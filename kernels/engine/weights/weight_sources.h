@@ -47,8 +47,8 @@ class WeightSources {
 
   bool is_int8() const { return order_ == WeightOrder::kInt8; }
 
-  // Of pseudo-layer k, as forward multiplies by them; gates are in the order of
-  // params. Those of int8 weights are the second three.
+  // Matrices of pseudo-layer k, as forward multiplies by them; gates are in the
+  // order of params. Unless weights are int8.
   MatrixSource<Element> Input(int64_t k) const {  // W: [in, G*H]
     return is_keras() ? OfKernel(weights_.keras.kernel, d_.input_size)
                       : OfParams(layout_.InputWeights(k));
@@ -62,6 +62,7 @@ class WeightSources {
     return OfParams(layout_.Projection(k));
   }
 
+  // Matrices of pseudo-layer k, [out, depth] in memory; if weights are int8.
   Int8Matrix Int8Input(int64_t k) const {
     return OfInt8(layout_.InputWeights(k), int8_layout_.InputScales(k));
   }
