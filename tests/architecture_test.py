@@ -229,6 +229,19 @@ def test_a_plan_is_asked_on_both_sides_of_every_threshold():
     assert not [name for name in sorted(named) if not re.search(rf"::{name}\b", asked)]
 
 
+def test_every_threshold_has_its_reason_and_what_measures_it():
+    text = (ENGINE / "thresholds.h").read_text()
+    intro, sections = text.split("namespace bits {")
+    commands = set(re.findall(r"^//   \[(\w+)\]", intro, re.MULTILINE))
+    constants = r"(?:^inline constexpr (?:[^;]|\n)*;\n)+"
+    found = 0
+    for reason, block in re.findall(rf"((?:^//.*\n)*)({constants})", sections, re.MULTILINE):
+        names = re.findall(r"constexpr \w+ (k\w+)", block)
+        found += len(names)
+        assert commands & set(re.findall(r"\[(\w+)\]", reason)), names
+    assert found == sections.count("inline constexpr") > 50
+
+
 def test_every_room_of_the_engine_has_its_arrows():
     rooms = {relative(path.parent) for path in sources(ENGINE)} - {relative(ENGINE)}
     assert rooms <= set(ARROWS)

@@ -159,7 +159,13 @@ void MultiplyRows(const RowsProduct<Operand>& p) {
     for (int64_t column = 0; column < p.columns; column += width) {
       const int64_t columns =
           p.columns - column < width ? p.columns - column : width;
-      const Strip<F> strip{row, num_rows, column, columns, sums, width};
+      Strip<F> strip;
+      strip.row = row;
+      strip.num_rows = num_rows;
+      strip.column = column;
+      strip.columns = columns;
+      strip.sums = sums;
+      strip.sums_stride = width;
       ForEachDepthBlock<Operand>(p.depth, [&](int64_t k, int64_t k_end) {
         for (int64_t i = 0; i < num_rows * width; i += V::kLanes) {
           V::Broadcast(0).Store(sums + i);
