@@ -78,7 +78,8 @@ struct RnnCall {
   const tensorflow::Tensor* input = nullptr;
   const tensorflow::Tensor* input_h = nullptr;
   const tensorflow::Tensor* input_c = nullptr;
-  // Those of the order, which the op's version tells.
+  // The op's version tells in which order weights are. Of the three that
+  // follow one is set, that of the order.
   rnn::WeightOrder weight_order = rnn::WeightOrder::kParams;
   const tensorflow::Tensor* params = nullptr;
   KerasWeightTensors keras_weights;

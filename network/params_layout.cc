@@ -58,38 +58,51 @@ int64_t ParamsLayout::WeightsOffset(int64_t k) const {
 
 Region ParamsLayout::InputWeights(int64_t k) const {
   const int64_t layer = k / descriptor_.num_directions;
-  const int64_t columns = descriptor_.has_input_weights(layer)
-                              ? descriptor_.layer_input_size(layer)
-                              : 0;
-  return {WeightsOffset(k), descriptor_.gates_size(), columns};
+  Region region;
+  region.offset = WeightsOffset(k);
+  region.rows = descriptor_.gates_size();
+  region.columns = descriptor_.has_input_weights(layer)
+                       ? descriptor_.layer_input_size(layer)
+                       : 0;
+  return region;
 }
 
 Region ParamsLayout::RecurrentWeights(int64_t k) const {
-  return {WeightsOffset(k) + InputWeights(k).size(), descriptor_.gates_size(),
-          descriptor_.output_size()};
+  Region region;
+  region.offset = WeightsOffset(k) + InputWeights(k).size();
+  region.rows = descriptor_.gates_size();
+  region.columns = descriptor_.output_size();
+  return region;
 }
 
 Region ParamsLayout::Projection(int64_t k) const {
   const Region recurrent = RecurrentWeights(k);
-  return {recurrent.offset + recurrent.size(),
-          descriptor_.has_projection() ? descriptor_.output_size() : 0,
-          descriptor_.hidden_size};
+  Region region;
+  region.offset = recurrent.offset + recurrent.size();
+  region.rows = descriptor_.has_projection() ? descriptor_.output_size() : 0;
+  region.columns = descriptor_.hidden_size;
+  return region;
 }
 
 Region ParamsLayout::InputBias(int64_t k) const {
-  const int64_t gates_size = descriptor_.gates_size();
-  return {biases_offset_ + k * 2 * gates_size, gates_size, 1};
+  Region region;
+  region.rows = descriptor_.gates_size();
+  region.columns = 1;
+  region.offset = biases_offset_ + k * 2 * region.rows;
+  return region;
 }
 
 Region ParamsLayout::RecurrentBias(int64_t k) const {
-  const Region input = InputBias(k);
-  return {input.offset + input.size(), input.rows, 1};
+  Region region = InputBias(k);
+  region.offset += region.size();
+  return region;
 }
 
 Region ParamsLayout::Gate(const Region& all_gates, int64_t gate) const {
-  const int64_t rows = descriptor_.hidden_size;
-  return {all_gates.offset + gate * rows * all_gates.columns, rows,
-          all_gates.columns};
+  Region region = all_gates;
+  region.rows = descriptor_.hidden_size;
+  region.offset += gate * region.size();
+  return region;
 }
 
 int64_t ParamsLayout::canonical_weights_per_pseudo_layer() const {

@@ -22,9 +22,9 @@ namespace rnn {
 
 // A row-major matrix inside params; a bias is a matrix of one column.
 struct Region {
-  int64_t offset;  // in elements
-  int64_t rows;
-  int64_t columns;
+  int64_t offset = 0;  // in elements
+  int64_t rows = 0;
+  int64_t columns = 0;
 
   int64_t size() const { return rows * columns; }
 };

@@ -47,8 +47,10 @@ class Sequences {
   // each is read once.
   static Status Create(int64_t max_time, int64_t batch, const int32_t* lengths,
                        Sequences* sequences);
-  // The same of any steps. "Time" is then a valid step's number in its row, in
-  // their order, and place() says where in the row it is.
+  // Of rows whose valid steps may be any. Fails unless all lengths are in
+  // [0, max_time]; reads each value of `steps` once. "Time" is then a valid
+  // step's number in its row, in their order, and place() says where in the row
+  // it is.
   static Status Create(int64_t max_time, int64_t batch, const ValidSteps& steps,
                        Sequences* sequences);
 
@@ -62,7 +64,7 @@ class Sequences {
     return static_cast<int64_t>(offsets_.size()) - 1;
   }
   int64_t num_valid_rows() const { return offsets_.back(); }
-  // The same as if no row were short: what decides how a row is computed may
+  // T times B, as if no row were short: what decides how a row is computed may
   // depend on it, for it does not on other rows.
   int64_t shape_rows() const { return max_time_ * batch_; }
 

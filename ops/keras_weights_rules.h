@@ -26,7 +26,7 @@ struct KerasWeightsAttributes {
 // How many tensors the list `biases` may have: none or one.
 absl::Status CheckNumBiases(int64_t num_biases);
 
-// The same of `masks`.
+// How many tensors the list `masks` may have: none or one.
 absl::Status CheckNumMasks(int64_t num_masks);
 
 absl::Status ParseKerasWeightsAttributes(const std::string& rnn_mode,

@@ -131,7 +131,8 @@ absl::Status GetNetwork(InferenceContext* c, const RnnAttributes& attributes,
 }
 
 absl::Status GetCanonicalCounts(InferenceContext* c, CanonicalCounts* counts) {
-  *counts = {"num_params_weights", "num_params_biases", 0, 0};
+  counts->weights_attribute = "num_params_weights";
+  counts->biases_attribute = "num_params_biases";
   TF_RETURN_IF_ERROR(c->GetAttr(counts->weights_attribute, &counts->weights));
   return c->GetAttr(counts->biases_attribute, &counts->biases);
 }

@@ -21,6 +21,7 @@
 #include "network/sequences.h"
 #include "network/status.h"
 #include "runtime/aligned_memory.h"
+#include "runtime/int8_data.h"
 #include "runtime/thread_pool.h"
 
 namespace rnn_runtime {
@@ -39,17 +40,6 @@ struct CallData {
   void* c_n = nullptr;
 };
 
-// Weights in int8; rnn_int8_weights has their shapes. Addresses need no
-// alignment.
-struct Int8Data {
-  const void* values = nullptr;
-  int64_t num_values = 0;
-  const void* scales = nullptr;
-  int64_t num_scales = 0;
-  const void* biases = nullptr;
-  int64_t num_biases = 0;
-};
-
 class Network {
  public:
   // Copies `params`, num_params elements. May throw std::bad_alloc, as all of
@@ -59,7 +49,8 @@ class Network {
                             int64_t num_params, int num_threads,
                             std::unique_ptr<Network>* network);
 
-  // The same of int8 weights, for tensors of float.
+  // Copies int8 weights, for a network whose tensors are float. May throw
+  // std::bad_alloc.
   static rnn::Status CreateInt8(const rnn::RnnDescriptor& descriptor,
                                 const Int8Data& weights, int num_threads,
                                 std::unique_ptr<Network>* network);

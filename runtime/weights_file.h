@@ -10,7 +10,7 @@
 #include "network/descriptor.h"
 #include "network/element_types.h"
 #include "runtime/aligned_memory.h"
-#include "runtime/network.h"
+#include "runtime/int8_data.h"
 
 namespace rnn_runtime {
 

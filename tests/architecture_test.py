@@ -193,6 +193,29 @@ def test_the_command_line_starts_with_numpy_alone(path):
             assert room_of(rest) not in ("keras", "raw_ops", "_gradients"), f"{relative(path)}"
 
 
+# Their arguments are another language's, or another function's.
+HANDS_ARGUMENTS_ON = ("_call", "functools.partial")
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=relative)
+def test_long_calls_are_by_keyword(path):
+    """Who reads the seventh argument does not count to seven; two sizes are soon exchanged."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) not in HANDS_ARGUMENTS_ON:
+            assert len(node.args) <= 5, f"{relative(path)}:{node.lineno}: {ast.unparse(node.func)}"
+
+
+def test_layouts_are_made_by_keyword():
+    """Three sizes in a row look alike."""
+    found = 0
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Layout":
+                found += 1
+                assert len(node.args) <= 1, f"{relative(path)}:{node.lineno}"
+    assert found > 10
+
+
 def test_a_plan_is_asked_on_both_sides_of_every_threshold():
     """Otherwise a new one could leave a route, or a way to share work, without a test."""
     thresholds = (ENGINE / "thresholds.h").read_text()
@@ -204,6 +227,19 @@ def test_a_plan_is_asked_on_both_sides_of_every_threshold():
     assert len(named) > 30
     asked = (ROOT / "tests" / "engine" / "plan_test.cc").read_text()
     assert not [name for name in sorted(named) if not re.search(rf"::{name}\b", asked)]
+
+
+def test_every_threshold_has_its_reason_and_what_measures_it():
+    text = (ENGINE / "thresholds.h").read_text()
+    intro, sections = text.split("namespace bits {")
+    commands = set(re.findall(r"^//   \[(\w+)\]", intro, re.MULTILINE))
+    constants = r"(?:^inline constexpr (?:[^;]|\n)*;\n)+"
+    found = 0
+    for reason, block in re.findall(rf"((?:^//.*\n)*)({constants})", sections, re.MULTILINE):
+        names = re.findall(r"constexpr \w+ (k\w+)", block)
+        found += len(names)
+        assert commands & set(re.findall(r"\[(\w+)\]", reason)), names
+    assert found == sections.count("inline constexpr") > 50
 
 
 def test_every_room_of_the_engine_has_its_arrows():

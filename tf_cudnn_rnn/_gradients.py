@@ -116,11 +116,11 @@ def _backprop_gradient(names, op, *upstream):
         lengths = tf.fill([batch], time)
     gradients = _second_order.backprop_gradients(
         options,
-        [tensors[name] for name in inputs],
-        [tensors[name] for name in output_gradients],
-        [upstream[name] for name in inputs],
-        lengths,
-        tensors["reserve_space"],
+        inputs=[tensors[name] for name in inputs],
+        output_gradients=[tensors[name] for name in output_gradients],
+        upstream=[upstream[name] for name in inputs],
+        sequence_lengths=lengths,
+        reserve_space=tensors["reserve_space"],
     )
     named = dict(zip(inputs + output_gradients, [*gradients[0], *gradients[1]], strict=True))
     if not is_lstm:

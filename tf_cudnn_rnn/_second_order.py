@@ -67,7 +67,7 @@ def backprop_gradients(
     Args:
       options: of the call.
       inputs: input, input_h, input_c (of an lstm only) and params.
-      output_gradients: output_backprop, output_h_backprop, and output_c_backprop (likewise).
+      output_gradients: output_backprop, output_h_backprop, and output_c_backprop (of an lstm only).
       upstream: the gradients of the backward op's results, one for each of `inputs`.
       sequence_lengths: int32 [B].
       reserve_space: what the forward call returned.
@@ -279,7 +279,7 @@ def _run(options, inputs, lengths, masks, follows_cudnn) -> list[Dual]:
         x = _linear(_swap, x)
         states = [_linear(swap_states, state) for state in states]
 
-    y, *states = _run_layers(options, x, states, params, lengths, masks)
+    y, *states = _run_layers(options, x, states, params=params, lengths=lengths, masks=masks)
     if not options.time_major:
         y = _linear(_swap, y)
         states = [_linear(swap_states, state) for state in states]
@@ -296,7 +296,7 @@ def _run_layers(options, x, states, params, lengths, masks) -> list[Dual]:
     def run_layer(options, layer, x, weights):
         params = _join([weights, _linear(lambda t: t[layer], biases)])
         initial = [_linear(lambda t: t[layer * D : (layer + 1) * D], state) for state in states]
-        return _run_layer(options, x, initial, params, valid, lengths)
+        return _run_layer(options, x, initial, params=params, valid=valid, lengths=lengths)
 
     def run_next(layer, y, finals):
         x = y if options.dropout == 0 else _linear(lambda t: t * masks[layer - 1], y)
@@ -386,7 +386,14 @@ def _named_weights(options, input_size, num_units, params) -> _Weights:
     """As `_weights`; `num_proj` is 0 unless it projects."""
     # The names and their order are the same for all sizes.
     projects = options.num_proj != 0
-    layout = Layout(options.rnn_mode, 1, 2, 2, options.direction, num_proj=int(projects))
+    layout = Layout(
+        options.rnn_mode,
+        num_layers=1,
+        num_units=2,
+        input_size=2,
+        direction=options.direction,
+        num_proj=int(projects),
+    )
 
     def tensors(params):
         canonical = raw_ops.CudnnRNNParamsToCanonicalV2(

@@ -40,7 +40,15 @@ def params_to_canonical(
       tf.errors.InvalidArgumentError: `params` has another shape (ValueError while a
         tf.function is traced).
     """
-    layout = Layout(rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj)
+    layout = Layout(
+        rnn_mode,
+        num_layers=num_layers,
+        num_units=num_units,
+        input_size=input_size,
+        direction=direction,
+        input_mode=input_mode,
+        num_proj=num_proj,
+    )
     params = tf.convert_to_tensor(params)
     if layout.num_regions > _MANY and params.shape.as_list() != [layout.size]:
         text = f"`params` must have shape [{layout.size}] for {layout}; got {params.shape}."
@@ -86,7 +94,15 @@ def canonical_to_params(
       ValueError: names are missing, given twice or not of this network; a tensor has
         the wrong shape; an option is out of range.
     """
-    layout = Layout(rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj)
+    layout = Layout(
+        rnn_mode,
+        num_layers=num_layers,
+        num_units=num_units,
+        input_size=input_size,
+        direction=direction,
+        input_mode=input_mode,
+        num_proj=num_proj,
+    )
     tensors = [tf.convert_to_tensor(tensor) for tensor in layout.in_order(named)]
     for region, tensor in zip(layout.regions, tensors, strict=True):
         if not tensor.shape.is_compatible_with(region.shape):

@@ -462,12 +462,12 @@ class Network(_Handled):
         _call("rnn_network_config", handle, ctypes.byref(config))
         self.layout = Layout(
             _MODES[config.mode],
-            config.num_layers,
-            config.num_units,
-            config.input_size,
-            "bidirectional" if config.bidirectional else "unidirectional",
-            "skip_input" if config.skip_input else "linear_input",
-            config.num_proj,
+            num_layers=config.num_layers,
+            num_units=config.num_units,
+            input_size=config.input_size,
+            direction="bidirectional" if config.bidirectional else "unidirectional",
+            input_mode="skip_input" if config.skip_input else "linear_input",
+            num_proj=config.num_proj,
         )
         self.has_int8_weights = bool(config.int8_weights)
         name = _TYPES[config.type]

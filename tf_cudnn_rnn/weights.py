@@ -136,7 +136,15 @@ def params_size(
     Raises:
       ValueError: an option is out of range, or two contradict each other.
     """
-    return Layout(rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj).size
+    return Layout(
+        rnn_mode,
+        num_layers=num_layers,
+        num_units=num_units,
+        input_size=input_size,
+        direction=direction,
+        input_mode=input_mode,
+        num_proj=num_proj,
+    ).size
 
 
 def params_to_canonical(
@@ -164,7 +172,15 @@ def params_to_canonical(
     Raises:
       ValueError: `params` has another shape, or an option is out of range.
     """
-    layout = Layout(rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj)
+    layout = Layout(
+        rnn_mode,
+        num_layers=num_layers,
+        num_units=num_units,
+        input_size=input_size,
+        direction=direction,
+        input_mode=input_mode,
+        num_proj=num_proj,
+    )
     return split(params, layout)
 
 
@@ -191,7 +207,15 @@ def canonical_to_params(
       ValueError: names are missing, given twice or not of this network; an array has
         the wrong shape; dtypes differ; an option is out of range.
     """
-    layout = Layout(rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj)
+    layout = Layout(
+        rnn_mode,
+        num_layers=num_layers,
+        num_units=num_units,
+        input_size=input_size,
+        direction=direction,
+        input_mode=input_mode,
+        num_proj=num_proj,
+    )
     return join(checked(named, layout))
 
 

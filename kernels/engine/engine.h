@@ -48,8 +48,10 @@ struct Strides {
   // [outer, B, features], or [B, outer, features].
   static Strides Of(bool outer_major, int64_t outer_size, int64_t batch_size,
                     int64_t features) {
-    return outer_major ? Strides{batch_size * features, features}
-                       : Strides{features, outer_size * features};
+    Strides strides;
+    strides.outer = outer_major ? batch_size * features : features;
+    strides.batch = outer_major ? features : outer_size * features;
+    return strides;
   }
 };
 

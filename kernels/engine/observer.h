@@ -24,7 +24,8 @@ class Observer {
   // A phase begins on the calling thread. Returns what End() wants. Several
   // threads may be at pseudo-layers of their own at once.
   virtual int64_t Begin(Phase phase, int64_t layer, int direction) noexcept = 0;
-  // It ends, on the same thread. Phases end in reverse order of their begins.
+  // The phase of which Begin() returned `begun` ends, on the same thread.
+  // Phases end in reverse order of their begins.
   virtual void End(int64_t begun) noexcept = 0;
 };
 

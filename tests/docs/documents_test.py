@@ -110,6 +110,18 @@ def test_a_decision_is_a_short_page_with_all_its_parts(page):
         assert len(re.findall(rf"^\*\*{part}\b", text, flags=re.MULTILINE)) == 1, part
 
 
+def test_the_bounds_of_scratch_memory_have_the_thresholds_of_the_engine():
+    header = (ROOT / "kernels" / "engine" / "thresholds.h").read_text()
+    text = " ".join((DECISIONS / "scratch-memory.md").read_text().split())
+    for name, says, more in (
+        ("kChunkRows", "the nearest whole number of times {}", 0),
+        ("kMaxTogetherBatch", "(B <= {})", 0),
+        ("kMaxLeftRowsInPlace", "from {} rows on", 1),
+    ):
+        (value,) = re.findall(rf"^inline constexpr \w+ {name} = (\d+);", header, re.MULTILINE)
+        assert says.format(int(value) + more) in text, name
+
+
 @pytest.mark.parametrize("page", DECISION_PAGES, ids=relative)
 def test_a_decision_is_in_the_index_once(page):
     index = (DECISIONS / "README.md").read_text()

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import dataclasses
 import logging
 import math
 import os
@@ -84,15 +85,17 @@ def _cases(options: argparse.Namespace) -> list[networks.Case]:
     if not any(given) and not options.bidirectional:
         steps = options.steps or 100
         batches = [options.batch] if options.batch else [1, 32]
-        cases = [networks.Case(Layout("lstm", 1, 256, 256), batch, steps) for batch in batches]
-        return [*cases, networks.Case(Layout("gru", 1, 256, 256), batches[-1], steps)]
+        lstm = Layout("lstm", num_layers=1, num_units=256, input_size=256)
+        gru = dataclasses.replace(lstm, rnn_mode="gru")
+        cases = [networks.Case(lstm, batch, steps) for batch in batches]
+        return [*cases, networks.Case(gru, batches[-1], steps)]
     units = options.units or 256
     layout = Layout(
         options.mode or "lstm",
-        options.layers or 1,
-        units,
-        options.input_size or units,
-        "bidirectional" if options.bidirectional else "unidirectional",
+        num_layers=options.layers or 1,
+        num_units=units,
+        input_size=options.input_size or units,
+        direction="bidirectional" if options.bidirectional else "unidirectional",
     )
     return [networks.Case(layout, options.batch or 32, options.steps or 100)]
 

@@ -711,7 +711,9 @@ def _parts(kind: Kind, path: str, shown_path: str, every: checkpoint.Variables) 
     simple = [mode for mode in modes if GATES[mode] == ("",)]
     for name, part in parts.items():
         options = {"layer": name} if len(parts) > 1 else {}
-        yield functools.partial(_part, name, part, every, simple, options, shown_path)
+        yield functools.partial(
+            _part, name, part, every, simple=simple, options=options, shown_path=shown_path
+        )
 
 
 def _part(

@@ -80,7 +80,7 @@ def _loop(layout: Layout, x: Array, params: Array) -> Array:
 
 
 def _test(tf: types.ModuleType, rnn_mode: RnnMode) -> Result:
-    layout = Layout(rnn_mode, _L, _H, _I, _DIRECTION)
+    layout = Layout(rnn_mode, num_layers=_L, num_units=_H, input_size=_I, direction=_DIRECTION)
     random = np.random.default_rng(7)
     x = random.normal(size=[_T, _B, _I])
     params = random.normal(size=layout.size, scale=0.3)

@@ -47,8 +47,8 @@ class Reader(NamedTuple):
     Attributes:
       read: takes the kind of the file, its path and the choices.
       choices: of those, the ones in use.
-      measure: takes the same, and returns the bytes of the weights, or 0 if they are not known
-        before they are read; None where no file has too many for another format.
+      measure: takes what `read` takes, and returns the bytes of the weights, or 0 if they are not
+        known before they are read; None where no file has too many for another format.
     """
 
     read: Callable[[Kind, str, Choices], Canonical]

@@ -82,11 +82,25 @@ def find(kind: Kind, path: str, variables: checkpoint.Variables) -> dict[str, Pa
     parts: list[tuple[str, Part]] = []
     graph = checkpoint_format.read_graph(variables)
     for place, (name, layout, key) in checkpoint_format.find_layers(variables, graph).items():
-        part = Part("CudnnRNN", place, (name,), layout, layout.direction, [key])
+        part = Part(
+            "CudnnRNN",
+            path=place,
+            aliases=(name,),
+            layout=layout,
+            direction=layout.direction,
+            keys=[key],
+        )
         parts.append((name, part))
     for layer in checkpoint_format.find_keras_layers(graph):
         aliases = (layer.name.rpartition("/")[2],)
-        part = Part("Keras layer", layer.path, aliases, None, layer.direction, layer.keys)
+        part = Part(
+            "Keras layer",
+            path=layer.path,
+            aliases=aliases,
+            layout=None,
+            direction=layer.direction,
+            keys=layer.keys,
+        )
         parts.append((layer.name, part))
     if kind is Kind.SAVED_MODEL:
         parts += _vectors(path, variables, graph)
@@ -124,7 +138,19 @@ def _vectors(
         layer = name.removesuffix("/params")
         aliases = (layer.rpartition("/")[2],)
         layout = layouts[key]
-        found.append((layer, Part("params", name, aliases, layout, layout.direction, [key])))
+        found.append(
+            (
+                layer,
+                Part(
+                    "params",
+                    path=name,
+                    aliases=aliases,
+                    layout=layout,
+                    direction=layout.direction,
+                    keys=[key],
+                ),
+            )
+        )
     return found
 
 
@@ -143,7 +169,7 @@ class Shaped:
 
 
 def shaped(variables: checkpoint.Variables, keys: list[str]) -> list[Any]:
-    """The shapes of variables, in place of them."""
+    """The shapes of variables, instead of their values."""
     return [Shaped(tuple(variables.shapes[key]), variables.nbytes(key)) for key in keys]
 
 

@@ -156,7 +156,7 @@ def _read(
             base.check_shape(recurrent_name, recurrent, f"[H, {GH}]", (H, G * H))
             W, R = (_legacy_blocks(m, H) if legacy else _blocks(m, H) for m in (kernel, recurrent))
             if bias:
-                bW, bR = _read_bias(bias[0], bias_name[0], rnn_mode, H, of, legacy)
+                bW, bR = _read_bias(bias[0], bias_name[0], rnn_mode, H=H, of=of, legacy=legacy)
             else:
                 bW = bR = np.zeros([G, H], kernel.dtype)
                 notes = (base.NO_BIAS,)

@@ -261,7 +261,14 @@ def _node(
     }
     output = outputs[0] if outputs else ""
     source = _origin(inputs[_X], moved) if inputs else ""
-    return FileNode(name or output, op, attributes, found, source, output)
+    return FileNode(
+        name=name or output,
+        op_type=op,
+        attributes=attributes,
+        tensors=found,
+        source=source,
+        output=output,
+    )
 
 
 def _attribute(fields: wire.Fields, message: memoryview) -> tuple[str, Any]:

@@ -41,7 +41,7 @@ class Group(NamedTuple):
     Attributes:
       name: of the group, with no gate.
       offset: where it begins in `params`.
-      shape: as above.
+      shape: [G*H, in], [G*H, P], [G*H] or, of a projection, [P, H].
     """
 
     name: ParamName
@@ -71,12 +71,12 @@ def resolved(layout: Layout) -> Layout:
     """The layout that says the same about `params`, of those that do."""
     return Layout(
         layout.rnn_mode,
-        layout.num_layers,
-        layout.num_units,
-        layout.input_size,
-        layout.direction,
-        "skip_input" if layout.skips_input else "linear_input",
-        layout.num_proj if layout.has_projection else 0,
+        num_layers=layout.num_layers,
+        num_units=layout.num_units,
+        input_size=layout.input_size,
+        direction=layout.direction,
+        input_mode="skip_input" if layout.skips_input else "linear_input",
+        num_proj=layout.num_proj if layout.has_projection else 0,
     )
 
 

@@ -56,7 +56,7 @@ class Node(NamedTuple):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """The same for copies of a node: names are those of a function, of which there are more."""
+        """Equal for copies of a node, whose names are those of a function that is there twice."""
         attributes = tuple(sorted(self.attributes.items()))
         shapes = tuple(None if shape is None else tuple(shape) for shape in self.inputs)
         return self.name, self.op, attributes, shapes
@@ -76,12 +76,12 @@ def layout_of(node: Node) -> Layout | None:
     try:
         return Layout(
             attributes.get("rnn_mode", "lstm"),
-            states // len(DIRECTIONS[direction]),
-            num_units,
-            input_size,
-            direction,
-            attributes.get("input_mode", "linear_input"),
-            num_proj,
+            num_layers=states // len(DIRECTIONS[direction]),
+            num_units=num_units,
+            input_size=input_size,
+            direction=direction,
+            input_mode=attributes.get("input_mode", "linear_input"),
+            num_proj=num_proj,
         )
     except (TypeError, ValueError):  # of a forged file
         return None

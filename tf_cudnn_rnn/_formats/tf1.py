@@ -231,7 +231,7 @@ def _from_grid(
             if rnn_mode == "gru":
                 W, R, bW, bR = _read_gru(leaves, H, columns, of)
             else:
-                W, R, bW, bR = _read_kernel(leaves, rnn_mode, H, P, columns, of)
+                W, R, bW, bR = _read_kernel(leaves, rnn_mode, H=H, P=P, columns=columns, of=of)
             if forget_bias and of == "weights":
                 bW[order.index("forget")] = forget_bias
             W, R, bW, bR = (base.from_order(block, order, rnn_mode) for block in (W, R, bW, bR))
@@ -263,7 +263,9 @@ def _read_kernel(
     G = base.check_mode(rnn_mode)
     GH = base.gate_letters(G)
     name, kernel = leaves["kernel"]
-    columns = _input_size(name, kernel, f"[in + P, {GH}]", P, G * H, columns)
+    columns = _input_size(
+        name, kernel, letters=f"[in + P, {GH}]", rest=P, width=G * H, columns=columns
+    )
     rows = kernel.T.reshape(G, H, columns + P)
     bW, bR = base.split_bias(leaves["bias"][1].reshape(G, H), of)
     return rows[:, :, :columns], rows[:, :, columns:], bW, bR
@@ -273,7 +275,7 @@ def _read_gru(
     leaves: _Leaves, H: int, columns: int | None, of: str
 ) -> tuple[Array, Array, Array, Array]:
     name, gates = leaves["gates/kernel"]
-    columns = _input_size(name, gates, "[in + H, 2H]", H, 2 * H, columns)
+    columns = _input_size(name, gates, letters="[in + H, 2H]", rest=H, width=2 * H, columns=columns)
     expected = {
         "gates/bias": ("[2H]", (2 * H,)),
         "candidate/input_projection/kernel": ("[in, H]", (columns, H)),
@@ -334,7 +336,7 @@ def from_tf1_cudnn(
     base.check_mode(rnn_mode)
     base.check_of(of)
     if layout is not None:
-        return _from_opaque(variables, rnn_mode, scope, layout, slot, of)
+        return _from_opaque(variables, rnn_mode, scope=scope, layout=layout, slot=slot, of=of)
     found = _find(variables, (CUDNN_CELLS[rnn_mode],), scope, slot)
     leaves = _GRU_LEAVES if rnn_mode == "gru" else ("kernel", "bias")
     return _from_grid(_grid(found, variables, leaves), rnn_mode, of, forget_bias=0.0)
@@ -451,7 +453,13 @@ def to_tf1_cudnn(canonical: Canonical, *, scope: str = "", opaque: bool = False)
     for layer, directions in enumerate(cells):
         for d, cell in enumerate(directions):
             prefix = _prefix(
-                scope, len(cells), len(directions), layer, d, CUDNN_CELLS[rnn_mode], multi=True
+                scope,
+                L=len(cells),
+                D=len(directions),
+                layer=layer,
+                d=d,
+                cell=CUDNN_CELLS[rnn_mode],
+                multi=True,
             )
             W, R, bW, bR = (
                 base.to_order(blocks, GATE_ORDER[rnn_mode], rnn_mode) for blocks in cell[:4]
@@ -516,7 +524,15 @@ def to_tf1_lstm_cell(
     for layer, directions in enumerate(cells):
         bare.append([])
         for d, cell in enumerate(directions):
-            prefix = _prefix(scope, len(cells), len(directions), layer, d, cell_name, multi=False)
+            prefix = _prefix(
+                scope,
+                L=len(cells),
+                D=len(directions),
+                layer=layer,
+                d=d,
+                cell=cell_name,
+                multi=False,
+            )
             W, R, bW, bR = (base.to_order(blocks, order, "lstm") for blocks in cell[:4])
             if of == "weights":
                 bW[forget] -= bW.dtype.type(forget_bias)

@@ -100,7 +100,15 @@ def from_cudnn(
     Raises:
       ValueError: `params` has another shape, or an option is out of range.
     """
-    layout = Layout(rnn_mode, num_layers, num_units, input_size, direction, input_mode, num_proj)
+    layout = Layout(
+        rnn_mode,
+        num_layers=num_layers,
+        num_units=num_units,
+        input_size=input_size,
+        direction=direction,
+        input_mode=input_mode,
+        num_proj=num_proj,
+    )
     return read_vector(np.asarray(params), "params", "cuDNN's weight space", layout, of)
 
 
@@ -142,7 +150,13 @@ def from_mxnet(
             "project, cuDNN takes it as no projection."
         )
     layout = Layout(
-        rnn_mode, num_layers, num_units, input_size, direction, "linear_input", num_proj
+        rnn_mode,
+        num_layers=num_layers,
+        num_units=num_units,
+        input_size=input_size,
+        direction=direction,
+        input_mode="linear_input",
+        num_proj=num_proj,
     )
     return read_vector(np.asarray(parameters), "parameters", "MXNet's fused vector", layout, of)
 
@@ -183,7 +197,13 @@ def from_cntk(
     Raises:
       ValueError: `matrix` has another shape, or an option is out of range.
     """
-    layout = Layout(rnn_mode, num_layers, num_units, input_size, direction)
+    layout = Layout(
+        rnn_mode,
+        num_layers=num_layers,
+        num_units=num_units,
+        input_size=input_size,
+        direction=direction,
+    )
     H = layout.num_units
     matrix = np.asarray(matrix)
     n = layout.size // H

@@ -96,7 +96,10 @@ class Fields:
         return found
 
     def first(self, message: memoryview, number: int) -> int | memoryview | None:
-        """The same, without a look at what comes after; for many messages."""
+        """The value of a field where it first comes; None if it is missing.
+
+        What comes after is not looked at: for many messages.
+        """
         return next((value for other, value in self.of(message) if other == number), None)
 
     def integers(self, values: list[int | memoryview]) -> list[int]:

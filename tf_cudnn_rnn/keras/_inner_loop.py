@@ -232,7 +232,16 @@ def _fused(
         elif layer.go_backwards and not is_for_own_kernel:
             sequences = tf.reverse(sequences, [1])
         lengths = full_lengths(sequences, batch_axis=0)
-        outputs, states = _run_op(layer, rnn_mode, sequences, states, lengths, mask, training, onnx)
+        outputs, states = _run_op(
+            layer,
+            rnn_mode,
+            sequences,
+            states,
+            lengths=lengths,
+            mask=mask,
+            training=training,
+            onnx=onnx,
+        )
         if onnx is not None and onnx.reverse:
             outputs = tf.reverse(outputs, [1])
     else:
@@ -244,10 +253,10 @@ def _fused(
             rnn_mode,
             compaction.compact(sequences),
             states,
-            compaction.lengths,
-            None,
-            training,
-            onnx,
+            lengths=compaction.lengths,
+            mask=None,
+            training=training,
+            onnx=onnx,
         )
         if layer.return_sequences:
             outputs = compaction.expand(outputs, layer.zero_output_for_mask)

@@ -84,12 +84,12 @@ def layout_of(options: Any, input_size: int) -> Layout:
     """The layout of a network with these options, of an `Options` or a layer."""
     return Layout(
         options.rnn_mode,
-        options.num_layers,
-        options.num_units,
-        input_size,
-        options.direction,
-        options.input_mode,
-        0 if options.num_proj is None else options.num_proj,
+        num_layers=options.num_layers,
+        num_units=options.num_units,
+        input_size=input_size,
+        direction=options.direction,
+        input_mode=options.input_mode,
+        num_proj=0 if options.num_proj is None else options.num_proj,
     )
 
 

@@ -30,7 +30,7 @@ class BackwardNetwork {
         d_(plan.descriptor),
         sequences_(*plan.sequences),
         arguments_(arguments),
-        weights_(d_, plan.params, plan.weight_order, arguments.weights),
+        weights_(plan, arguments.weights),
         weight_gradients_(plan, arguments.dweights, scratch),
         dropout_{d_.dropout, arguments.dropout_key},
         input_gradient_(scratch.At<F>(plan.scratch.input_gradient)) {

@@ -14,6 +14,7 @@
 #include "kernels/engine/elements/elements.h"
 #include "kernels/engine/observer.h"
 #include "kernels/engine/passes/backward_network.h"
+#include "kernels/engine/passes/backward_rows.h"
 #include "kernels/engine/passes/chunk_rows.h"
 #include "kernels/engine/passes/gate_gradient_rows.h"
 #include "kernels/engine/passes/rows.h"
@@ -37,9 +38,6 @@ class BackwardPseudoLayer {
  public:
   using F = ComputeType<Element>;
   using Network = BackwardNetwork<Element, Operand>;
-  static constexpr bool kOperandsAreElements =
-      kElementIsOperand<Element, Operand>;
-  static constexpr bool kRoundsResults = Network::kRoundsResults;
 
   BackwardPseudoLayer(Network& network,
                       const BackwardScratch::PseudoLayer& blocks,
@@ -51,12 +49,9 @@ class BackwardPseudoLayer {
         arguments_(network.arguments()),
         blocks_(blocks),
         scratch_(scratch),
+        step_rows_(network, blocks, scratch),
         weights_(plan_, network.weights(), blocks, scratch),
         recurrent_(plan_, weights_),
-        saved_rows_(At<const Operand*>(blocks.saved_rows)),
-        c_prev_rows_(At<const Operand*>(blocks.c_prev_rows)),
-        h_rows_(At<const Operand*>(blocks.h_rows)),
-        dy_rows_(At<const F*>(blocks.dy_rows)),
         dgates_(GateGradients<Operand>::In(scratch, blocks.dgates,
                                            blocks.rounded_dgates)),
         dgates_parts_(PartsIn(blocks.dgates_parts)),
@@ -81,7 +76,7 @@ class BackwardPseudoLayer {
     direction_ = direction;
     executor_ = &executor;
     const ObservedPhase phase = Enter(Phase::kPseudoLayer);
-    outputs_ = network_.OutputRows(layer).From(direction * d_.output_size());
+    step_rows_.Begin(layer, direction);
     LoadFinalGradients();
     for (const ChunkPlan& chunk : plan_.chunks) RunChunk(chunk);
     StoreInitialGradients();
@@ -131,9 +126,7 @@ class BackwardPseudoLayer {
     const ChunkRows rows(sequences_, chunk.steps);
     const bool is_first = chunk.steps.end == sequences_.num_steps();
     if (is_first) PrepareRecurrentWeights();
-    PointAtActivations(rows);
-    PointAtOutputs(rows);
-    PointAtOutputGradients(rows);
+    step_rows_.PointAt(rows, *executor_);
     SetRows(rows);
     RunAllSteps(chunk, rows);
     AddWeightGradients(rows, is_first);
@@ -153,131 +146,6 @@ class BackwardPseudoLayer {
   void PrepareRecurrentWeights() {
     const ObservedPhase phase = Enter(Phase::kPackWeights);
     weights_.PrepareRecurrent(k(), *executor_);
-  }
-
-  // Points saved_rows_ at the chunk's activations, and c_prev_rows_ at the
-  // cell states before them.
-  void PointAtActivations(const ChunkRows& rows) {
-    const int64_t size = ReservedRowSize(d_);
-    if (size == 0) return;
-    const Element* activations = network_.Activations(k());
-    const Element* source = activations + rows.first() * size;
-    const Operand* values;
-    if constexpr (kOperandsAreElements) {
-      values = source;
-    } else {
-      Operand* staging = At<Operand>(blocks_.saved);
-      ParallelFor(*executor_, rows.count(), size * speed::kMoveWork,
-                  [&](int64_t begin, int64_t end) {
-                    Load(source + begin * size, staging + begin * size,
-                         (end - begin) * size);
-                  });
-      values = staging;
-    }
-    for (int64_t i = 0; i < rows.count(); ++i) {
-      saved_rows_[i] = values + i * size;
-    }
-    if (d_.mode == CellMode::kLstm) PointAtCellStates(rows, activations);
-  }
-
-  void PointAtCellStates(const ChunkRows& rows, const Element* activations) {
-    const int64_t size = ReservedRowSize(d_);
-    const int64_t H = d_.hidden_size;
-    const int64_t c_place = kLstmReserveCell * H;
-    const StateRows c0(sequences_, arguments_.c0, arguments_.c_strides, k());
-    const int64_t first_step = rows.steps().begin;
-    rows.ForEach([&](int64_t i, int64_t step, int64_t rank) {
-      if (step > first_step) {
-        c_prev_rows_[i] = saved_rows_[rows.RowOf(step - 1) + rank] + c_place;
-        return;
-      }
-      const Element* c_prev =
-          step == 0 ? c0.Row(rank)
-                    : activations +
-                          (sequences_.offset(step - 1) + rank) * size + c_place;
-      if constexpr (kOperandsAreElements) {
-        c_prev_rows_[i] = c_prev;
-      } else {
-        Operand* staging = At<Operand>(blocks_.c_prev) + rank * H;
-        Load(c_prev, staging, H);
-        c_prev_rows_[i] = staging;
-      }
-    });
-  }
-
-  // Points the first entries of h_rows_ at the h before the chunk, by rank, and
-  // those from B on at the h of its rows.
-  void PointAtOutputs(const ChunkRows& rows) {
-    const int64_t P = d_.output_size();
-    Operand* staging = At<Operand>(blocks_.h_values);
-    const auto point_at = [&](int64_t entry, const Element* row) {
-      if constexpr (kOperandsAreElements) {
-        h_rows_[entry] = row;
-      } else {
-        Load(row, staging + entry * P, P);
-        h_rows_[entry] = staging + entry * P;
-      }
-    };
-    const StateRows h0(sequences_, arguments_.h0, arguments_.h_strides, k());
-    const int64_t first_step = rows.steps().begin;
-    for (int64_t rank = 0; rank < sequences_.active(first_step); ++rank) {
-      point_at(rank, first_step == 0
-                         ? h0.Row(rank)
-                         : outputs_.Row(time(first_step - 1, rank), rank));
-    }
-    rows.ParallelForEach(*executor_,
-                         (kOperandsAreElements ? 1 : P) * speed::kMoveWork,
-                         [&](int64_t i, int64_t step, int64_t rank) {
-                           point_at(sequences_.batch() + i,
-                                    outputs_.Row(time(step, rank), rank));
-                         });
-  }
-
-  // Points dy_rows_ at the gradients of the chunk's outputs.
-  void PointAtOutputGradients(const ChunkRows& rows) {
-    const int64_t P = d_.output_size();
-    if (layer_ < d_.num_layers - 1) {
-      const TimeRows<F> source =
-          network_.InputGradientRows(layer_ + 1).From(direction_ * P);
-      rows.ForEach([&](int64_t i, int64_t step, int64_t rank) {
-        dy_rows_[i] = source.Row(time(step, rank), rank);
-      });
-      return;
-    }
-    const auto source = TimeRows<const Element>::Padded(
-                            sequences_, arguments_.dy, arguments_.y_strides)
-                            .From(direction_ * P);
-    const bool is_staged = plan_.stages_output_gradients();
-    rows.ParallelForEach(*executor_, (is_staged ? P : 1) * speed::kMoveWork,
-                         [&](int64_t i, int64_t step, int64_t rank) {
-                           const int64_t t = time(step, rank);
-                           if (is_staged) {
-                             F* staging = At<F>(blocks_.dy_values) + i * P;
-                             StageOutputGradient(source, t, rank, staging);
-                             dy_rows_[i] = staging;
-                           } else if constexpr (!kRoundsResults) {
-                             dy_rows_[i] = source.Row(t, rank);
-                           }
-                         });
-  }
-
-  // The gradient of an output and, if padding repeats it, of these copies.
-  void StageOutputGradient(const TimeRows<const Element>& source, int64_t time,
-                           int64_t rank, F* sum) const {
-    const int64_t P = d_.output_size();
-    Load(source.Row(time, rank), sum, P);
-    if (!plan_.repeats_outputs) return;
-    const StepGap gap = sequences_.GapAfter(time, rank);
-    for (int64_t place = gap.begin; place < gap.end; ++place) {
-      const Element* row = source.AtPlace(place, rank);
-      constexpr int64_t kBlock = speed::kAddedColumns;
-      for (int64_t j = 0; j < P; j += kBlock) {
-        const int64_t count = std::min(kBlock, P - j);
-        F values[kBlock];
-        Load(row + j, values, count);
-        for (int64_t i = 0; i < count; ++i) sum[j + i] += values[i];
-      }
-    }
   }
 
   // Lays out the rows of what the chunk computes.
@@ -313,8 +181,8 @@ class BackwardPseudoLayer {
     }
     const auto h_prev_rows = At<const Operand*>(blocks_.h_prev_rows);
     for (int64_t step = chunk.steps().begin; step < chunk.steps().end; ++step) {
-      std::copy_n(h_rows_ + chunk.EntryBefore(step), sequences_.active(step),
-                  h_prev_rows + chunk.RowOf(step));
+      std::copy_n(step_rows_.h() + chunk.EntryBefore(step),
+                  sequences_.active(step), h_prev_rows + chunk.RowOf(step));
     }
     rows.h_prev = h_prev_rows;
     rows.m = m_.rows;
@@ -410,7 +278,7 @@ class BackwardPseudoLayer {
                           int64_t column_begin, int64_t column_end) {
     const int64_t row = rows.RowOf(ranks.step);
     for (int64_t rank = ranks.begin; rank < ranks.end; ++rank) {
-      const F* dy = dy_rows_[row + rank];
+      const F* dy = step_rows_.dy()[row + rank];
       constexpr int64_t kBlock = speed::kAddedColumns;
       for (int64_t j = column_begin; j < column_end; j += kBlock) {
         const int64_t count = std::min(kBlock, column_end - j);
@@ -452,16 +320,16 @@ class BackwardPseudoLayer {
     cell.hidden_size = H;
     cell.unit = unit;
     cell.units = std::min<int64_t>(Kernels<Operand>().panel_columns, H - unit);
-    if (saved_rows_ != nullptr) cell.saved = saved_rows_ + row;
-    if (c_prev_rows_ != nullptr) cell.c_prev = c_prev_rows_ + row;
-    cell.h_prev = h_rows_ + rows.EntryBefore(ranks.step) + ranks.begin;
-    cell.h = h_rows_ + rows.EntryOf(ranks.step) + ranks.begin;
+    if (step_rows_.saved() != nullptr) cell.saved = step_rows_.saved() + row;
+    if (step_rows_.c_prev() != nullptr) cell.c_prev = step_rows_.c_prev() + row;
+    cell.h_prev = step_rows_.h() + rows.EntryBefore(ranks.step) + ranks.begin;
+    cell.h = step_rows_.h() + rows.EntryOf(ranks.step) + ranks.begin;
     if (d_.has_projection()) {
       cell.dh = dm_.rows[ranks.begin];
       cell.m = m_.rows[row];
     } else {
       cell.dh = dh_.rows[ranks.begin];
-      cell.dy = dy_rows_ + row;
+      cell.dy = step_rows_.dy() + row;
     }
     if (dc_ != nullptr) cell.dc = dc_ + ranks.begin * H;
     cell.dgates = dgates_.exact.rows[row];
@@ -520,19 +388,15 @@ class BackwardPseudoLayer {
   int64_t layer_ = 0;
   int direction_ = 0;
   Executor* executor_ = nullptr;
-  TimeRows<const Element> outputs_;
+  BackwardRows<Element, Operand> step_rows_;
   BackwardWeights<Element, Operand> weights_;
   RecurrentGradient<Element, Operand> recurrent_;
 
   // Rows of the chunk at hand (BackwardScratch has their shapes).
-  const Operand** saved_rows_;   // nullptr if nothing is kept
-  const Operand** c_prev_rows_;  // nullptr but for an LSTM
-  const Operand** h_rows_;
-  const F** dy_rows_;
   GateGradients<Operand> dgates_;
   LeftParts dgates_parts_;
-  // The gates' gradients as the recurrent product saw them: other ones in a
-  // GRU, else the same memory.
+  // The gates' gradients as the recurrent product saw them: others than
+  // dgates_ in a GRU alone.
   GateGradients<Operand> recurrent_dgates_;
   LeftParts recurrent_dgates_parts_;
   // Gradients of the states, by rank.

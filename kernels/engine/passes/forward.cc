@@ -66,8 +66,7 @@ void PrepareWeightsOf(const ForwardPlan& plan,
                       const Weights<const Element>& weights, void* memory,
                       Executor& executor) {
   const RnnDescriptor& d = plan.descriptor;
-  const WeightSources<Element> sources(d, plan.params, plan.weight_order,
-                                       weights);
+  const WeightSources<Element> sources(plan, weights);
   ForwardWeights<Element, Operand> prepared(plan, sources);
   for (int64_t k = 0; k < d.num_pseudo_layers(); ++k) {
     const PreparedPlace place = plan.prepared.Place(k, memory);

@@ -24,7 +24,7 @@ class ForwardNetwork {
         d_(plan.descriptor),
         sequences_(*plan.sequences),
         arguments_(arguments),
-        weights_(d_, plan.params, plan.weight_order, arguments.weights),
+        weights_(plan, arguments.weights),
         dropout_{d_.dropout, arguments.dropout_key} {
     for (int i = 0; i < 2; ++i) {
       layer_outputs_[i] = scratch.At<Element>(plan.scratch.layer_outputs[i]);

@@ -15,6 +15,7 @@
 #include "kernels/engine/observer.h"
 #include "kernels/engine/passes/chunk_rows.h"
 #include "kernels/engine/passes/forward_network.h"
+#include "kernels/engine/passes/forward_rows.h"
 #include "kernels/engine/passes/rows.h"
 #include "kernels/engine/passes/steps.h"
 #include "kernels/engine/plan/plan.h"
@@ -36,8 +37,6 @@ class ForwardPseudoLayer {
  public:
   using F = ComputeType<Element>;
   using Network = ForwardNetwork<Element, Operand>;
-  static constexpr bool kOperandsAreElements =
-      kElementIsOperand<Element, Operand>;
   static constexpr bool kRoundsOperands = !std::is_same_v<F, Operand>;
 
   ForwardPseudoLayer(const Network& network,
@@ -50,16 +49,13 @@ class ForwardPseudoLayer {
         arguments_(network.arguments()),
         blocks_(blocks),
         scratch_(scratch),
+        step_rows_(network, blocks, scratch),
         weights_(plan_, network.weights()),
         recurrent_(plan_, blocks, scratch, weights_),
         bias_(At<F>(blocks.bias)),
         recurrent_new_bias_(At<F>(blocks.recurrent_new_bias)),
         input_rows_(At<const Operand*>(blocks.input_rows)),
         input_sums_(RowBuffer<F>::In(scratch, blocks.input_sums)),
-        h_rows_(At<Operand*>(blocks.h_rows)),
-        h_values_(At<Operand>(blocks.h_values)),
-        saved_rows_(At<Operand*>(blocks.saved_rows)),
-        saved_(At<Operand>(blocks.saved)),
         c_(At<F>(blocks.c)),
         m_(RowBuffer<Operand>::In(scratch, blocks.m)),
         projected_(RowBuffer<F>::In(scratch, blocks.projected)) {}
@@ -69,7 +65,7 @@ class ForwardPseudoLayer {
     direction_ = direction;
     executor_ = &executor;
     const ObservedPhase phase = Enter(Phase::kPseudoLayer);
-    outputs_ = network_.OutputRows(layer).From(direction * d_.output_size());
+    step_rows_.Begin(layer, direction);
     if (sequences_.num_valid_rows() > 0) {
       LoadBiases();
       LoadInitialStates();
@@ -84,14 +80,8 @@ class ForwardPseudoLayer {
     return scratch_.At<Value>(block);
   }
   int64_t k() const { return layer_ * d_.num_directions + direction_; }
-  int64_t time(int64_t step, int64_t rank) const {
-    return sequences_.time(direction_, step, rank);
-  }
   ObservedPhase Enter(Phase phase) const {
     return {arguments_.observer, phase, layer_, direction_};
-  }
-  int64_t padded_output_size() const {
-    return PaddedDepth<Operand>(d_.output_size());
   }
 
   // ---- Before the first chunk -----------------------------------------------
@@ -109,33 +99,28 @@ class ForwardPseudoLayer {
     if (is_gru) std::copy_n(recurrent_bias + kNew * H, H, recurrent_new_bias_);
   }
 
-  // The first B entries of h_rows_ are the step before the chunk.
   void LoadInitialStates() {
     const int64_t H = d_.hidden_size;
     const int64_t P = d_.output_size();
     const int64_t B = sequences_.batch();
-    // What pads the rows of operands stays zero.
-    if (padded_output_size() > P) {
-      std::fill_n(h_values_, plan_.num_h_rows() * padded_output_size(),
-                  Operand{});
-    }
+    step_rows_.LoadInitialState();
     if (d_.has_projection()) {
       const int64_t row_size = PaddedDepth<Operand>(H);
       m_.SetRows(B, row_size);
+      // What pads the rows of operands stays zero.
       if (row_size > H) std::fill_n(m_.values, B * row_size, Operand{});
       if constexpr (kRoundsOperands) projected_.SetRows(B, P);
     }
-    const StateRows h0(sequences_, arguments_.h0, arguments_.h_strides, k());
-    const StateRows c0(sequences_, arguments_.c0, arguments_.c_strides, k());
-    for (int64_t rank = 0; rank < B; ++rank) {
-      h_rows_[rank] = h_values_ + rank * padded_output_size();
-      LoadOperands(h0.Row(rank), h_rows_[rank], P);
-      if (d_.mode == CellMode::kLstm) Load(c0.Row(rank), c_ + rank * H, H);
+    if (d_.mode == CellMode::kLstm) {
+      const StateRows c0(sequences_, arguments_.c0, arguments_.c_strides, k());
+      for (int64_t rank = 0; rank < B; ++rank) {
+        Load(c0.Row(rank), c_ + rank * H, H);
+      }
     }
     StepRanks before_first;
     before_first.step = -1;
     before_first.end = B;
-    recurrent_.SplitStates(before_first, h_rows_, 0, P);
+    recurrent_.SplitStates(before_first, step_rows_.h(), 0, P);
   }
 
   // ---- A chunk --------------------------------------------------------------
@@ -148,13 +133,9 @@ class ForwardPseudoLayer {
       PrepareRecurrentWeights();
       recurrent_.Begin();
     }
-    if (plan_.keeps_activations()) PointAtActivations(rows);
-    PointAtOutputs(rows);
+    step_rows_.PointAt(rows);
     RunAllSteps(chunk, rows);
-    if constexpr (!kOperandsAreElements) {
-      if (plan_.keeps_activations()) StoreActivations(rows);
-    }
-    KeepLastStep(rows);
+    step_rows_.End(rows, *executor_);
   }
 
   void RunAllSteps(const ChunkPlan& chunk, const ChunkRows& rows) {
@@ -235,69 +216,14 @@ class ForwardPseudoLayer {
                : PreparedPlace(blocks_.weights, scratch_);
   }
 
-  // Where steps leave what backward needs.
-  void PointAtActivations(const ChunkRows& rows) {
-    const int64_t size = ReservedRowSize(d_);
-    Operand* values = saved_;
-    if constexpr (kOperandsAreElements) {
-      constexpr uintptr_t kLine = 64;
-      values = network_.Activations(k()) + rows.first() * size;
-      saves_past_caches_ = plan_.saves_past_caches &&
-                           reinterpret_cast<uintptr_t>(values) % kLine == 0;
-    }
-    for (int64_t i = 0; i < rows.count(); ++i) {
-      saved_rows_[i] = values + i * size;
-    }
-  }
-
-  // Where steps leave h.
-  void PointAtOutputs(const ChunkRows& rows) {
-    Operand** h_rows = h_rows_ + sequences_.batch();
-    if constexpr (kOperandsAreElements) {
-      if (plan_.emits_directly()) {
-        rows.ForEach([&](int64_t i, int64_t step, int64_t rank) {
-          h_rows[i] = outputs_.Row(time(step, rank), rank);
-        });
-        return;
-      }
-    }
-    Operand* values = h_values_ + sequences_.batch() * padded_output_size();
-    for (int64_t i = 0; i < rows.count(); ++i) {
-      h_rows[i] = values + i * padded_output_size();
-    }
-  }
-
-  void StoreActivations(const ChunkRows& rows) {
-    const int64_t size = ReservedRowSize(d_);
-    Element* activations = network_.Activations(k()) + rows.first() * size;
-    ParallelFor(*executor_, rows.count(), size * speed::kMoveWork,
-                [&](int64_t begin, int64_t end) {
-                  Store(saved_ + begin * size, activations + begin * size,
-                        (end - begin) * size);
-                });
-  }
-
-  // Makes the chunk's last step the one before the next chunk.
-  void KeepLastStep(const ChunkRows& rows) {
-    const int64_t last = rows.steps().end - 1;
-    Operand* const* h = h_rows_ + rows.EntryOf(last);
-    for (int64_t rank = 0; rank < sequences_.active(last); ++rank) {
-      if (plan_.emits_directly()) {
-        h_rows_[rank] = h[rank];
-      } else {
-        std::copy_n(h[rank], d_.output_size(), h_rows_[rank]);
-      }
-    }
-  }
-
   // ---- A step ---------------------------------------------------------------
 
   void RunStep(Executor& executor, const ChunkRows& rows,
                const StepRanks& ranks) {
     const int64_t H = d_.hidden_size;
     const int64_t row = rows.RowOf(ranks.step);
-    Operand* const* h_prev = h_rows_ + rows.EntryBefore(ranks.step);
-    Operand* const* h = h_rows_ + rows.EntryOf(ranks.step);
+    Operand* const* h_prev = step_rows_.h() + rows.EntryBefore(ranks.step);
+    Operand* const* h = step_rows_.h() + rows.EntryOf(ranks.step);
     Operand* const* cell_outputs = d_.has_projection() ? m_.rows : h;
     const auto cell_forward =
         Kernels<Operand>().cell_forward[static_cast<int>(d_.mode)];
@@ -310,14 +236,15 @@ class ForwardPseudoLayer {
         cell.recurrent_new_bias = recurrent_new_bias_;
         cell.c = c_ == nullptr ? nullptr : c_ + rank * H;
         cell.h = cell_outputs + rank;
-        cell.saved =
-            saved_rows_ == nullptr ? nullptr : saved_rows_ + row + rank;
-        cell.saves_past_caches = saves_past_caches_;
+        cell.saved = step_rows_.saved() == nullptr
+                         ? nullptr
+                         : step_rows_.saved() + row + rank;
+        cell.saves_past_caches = step_rows_.saves_past_caches();
       }
       cell_forward(cells, count);
       if (d_.has_projection()) return;
       for (int i = 0; i < count; ++i) {
-        EmitOutputs(ranks.Of(shares[i]), cells[i].unit, cells[i].units, h);
+        step_rows_.Emit(ranks.Of(shares[i]), cells[i].unit, cells[i].units, h);
       }
     };
     recurrent_.RunPanels(executor, ranks, h_prev, h, run_cells);
@@ -353,7 +280,7 @@ class ForwardPseudoLayer {
         }
       }
       const StepRanks share_ranks = ranks.Of(share);
-      EmitOutputs(share_ranks, column, count, h);
+      step_rows_.Emit(share_ranks, column, count, h);
       recurrent_.SplitStates(share_ranks, h, column, column + count);
     });
   }
@@ -370,22 +297,6 @@ class ForwardPseudoLayer {
     }
   }
 
-  // Outputs that did not come into their place are put there at once, rounded:
-  // the recurrence sees what is emitted.
-  void EmitOutputs(const StepRanks& ranks, int64_t column, int64_t count,
-                   Operand* const* h) const {
-    if (plan_.emits_directly()) return;
-    for (int64_t rank = ranks.begin; rank < ranks.end; ++rank) {
-      Element* output = outputs_.Row(time(ranks.step, rank), rank) + column;
-      if constexpr (kOperandsAreElements) {
-        std::copy_n(h[rank] + column, count, output);
-      } else {
-        Store(h[rank] + column, output, count);
-        Load(output, h[rank] + column, count);
-      }
-    }
-  }
-
   // ---- After the last chunk -------------------------------------------------
 
   void StoreFinalStates() {
@@ -397,9 +308,8 @@ class ForwardPseudoLayer {
     const StateRows c_n(sequences_, arguments_.c_n, arguments_.c_strides, k());
     for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
       const int64_t length = sequences_.length(rank);
-      const Element* last = length == 0
-                                ? h0.Row(rank)
-                                : outputs_.Row(time(length - 1, rank), rank);
+      const Element* last =
+          length == 0 ? h0.Row(rank) : step_rows_.Output(length - 1, rank);
       std::memcpy(h_n.Row(rank), last, P * sizeof(Element));
       if (d_.mode != CellMode::kLstm) continue;
       if (length == 0) {
@@ -422,7 +332,7 @@ class ForwardPseudoLayer {
   int64_t layer_ = 0;
   int direction_ = 0;
   Executor* executor_ = nullptr;
-  TimeRows<Element> outputs_;
+  ForwardRows<Element, Operand> step_rows_;
   ForwardWeights<Element, Operand> weights_;
   RecurrentProduct<Element, Operand> recurrent_;
   F* bias_;                // [G*H]
@@ -431,11 +341,6 @@ class ForwardPseudoLayer {
   // Rows of the chunk at hand (ForwardScratch has their shapes).
   const Operand** input_rows_;
   RowBuffer<F> input_sums_;
-  Operand** h_rows_;
-  Operand* h_values_;
-  Operand** saved_rows_;  // nullptr if nothing is kept
-  Operand* saved_;
-  bool saves_past_caches_ = false;
   // States by rank.
   F* c_;
   RowBuffer<Operand> m_;

@@ -33,7 +33,8 @@ class WeightGradients {
     int64_t count;
     bool is_first_chunk;  // it writes, others add
     const GateGradients<Operand>* dgates;
-    // As the recurrent product saw them: other ones only in a GRU.
+    // The gates' gradients as the recurrent product saw them: others than
+    // `dgates` in a GRU alone.
     const GateGradients<Operand>* recurrent_dgates;
     const Operand* const* inputs;  // -> [in]; nullptr: there is no W
     const Operand* const* h_prev;  // -> [P]

@@ -31,7 +31,8 @@ int64_t CoreCacheBytes();
 // read once.
 std::string MachineVariableFault();
 
-// The same of a text; for tests. Writes the fields that it names.
+// What is wrong with `text` as a value of that variable, in a sentence, or "".
+// Writes the fields of `machine` that it names; for tests, too.
 std::string ParseMachine(const std::string& text, Machine* machine);
 
 }  // namespace rnn

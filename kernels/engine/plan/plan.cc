@@ -7,7 +7,6 @@
 #include "kernels/engine/plan/choices.h"
 #include "kernels/engine/plan/chunks.h"
 #include "kernels/engine/plan/scratch_sizes.h"
-#include "network/int8_weights.h"
 
 namespace rnn {
 
@@ -16,22 +15,19 @@ namespace {
 // ---- What both passes begin with --------------------------------------------
 
 // Rows of int8 weights may not be as long as others.
-Status CheckInt8(const CallDescription& call, bool has_reserve) {
+Status LayOutInt8(const CallDescription& call, bool has_reserve,
+                  Int8Layout* layout) {
   if (call.element_type != ElementType::kFloat || has_reserve) {
     return Status::InvalidArgument(
         "weights in int8 serve inference in float32; there are no gradients, "
         "and no other types.");
   }
-  Int8Layout layout;
-  return Int8Layout::Create(call.descriptor, &layout);
+  return Int8Layout::Create(call.descriptor, layout);
 }
 
-Status CheckWeightOrder(const CallDescription& call, bool has_reserve) {
+Status CheckWeightOrder(const CallDescription& call) {
   const RnnDescriptor& d = call.descriptor;
-  if (call.weight_order == WeightOrder::kInt8) {
-    return CheckInt8(call, has_reserve);
-  }
-  if (call.weight_order == WeightOrder::kParams ||
+  if (call.weight_order != WeightOrder::kKeras ||
       (d.num_pseudo_layers() == 1 && !d.has_projection() && !d.skip_input)) {
     return Status();
   }
@@ -85,8 +81,10 @@ Status Begin(const CallDescription& call, const KernelShape& kernels,
   const RnnDescriptor& d = call.descriptor;
   Status status = ParamsLayout::Create(d, &plan->params);
   if (!status.ok()) return status;
-  if (status = CheckWeightOrder(call, has_reserve); !status.ok()) {
-    return status;
+  if (status = CheckWeightOrder(call); !status.ok()) return status;
+  if (call.weight_order == WeightOrder::kInt8) {
+    status = LayOutInt8(call, has_reserve, &plan->int8);
+    if (!status.ok()) return status;
   }
   if (status = CheckRepeats(call); !status.ok()) return status;
   plan->descriptor = d;

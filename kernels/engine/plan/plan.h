@@ -19,6 +19,7 @@
 #include "kernels/engine/plan/step_range.h"
 #include "network/descriptor.h"
 #include "network/element_types.h"
+#include "network/int8_weights.h"
 #include "network/params_layout.h"
 #include "network/reserve_layout.h"
 #include "network/sequences.h"
@@ -60,6 +61,7 @@ struct PassPlan {
   bool repeats_outputs = false;       // as of the call, if there is padding
   KernelShape kernels{};
   ParamsLayout params;
+  Int8Layout int8;  // if weights are
   ReserveLayout reserve;
 
   int num_threads = 1;  // that work on a pseudo-layer
@@ -159,7 +161,7 @@ struct BackwardPlan : PassPlan {
 
   // Whether the calling thread does all of it.
   bool works_alone() const { return num_threads == 1; }
-  // Whether gradients of outputs are put together, and not read in place.
+  // Whether gradients of outputs are put together in memory of the pass first.
   bool stages_output_gradients() const {
     return repeats_outputs || kernels.rounds_results();
   }

@@ -107,7 +107,7 @@ class OuterProducts {
   void* right_memory_;    // [rows, right columns], prepared
   Operand* left_values_;  // [left columns, rows]
   Operand** left_rows_;
-  BFloat16* left_parts_values_;  // the same in parts
+  BFloat16* left_parts_values_;  // [left columns, rows] in parts
   F** matrix_rows_;              // [left columns]
 
   const Operand* const* source_ = nullptr;  // [rows_] -> [columns_]

@@ -16,7 +16,7 @@ struct StepRanks {
   int64_t end = 0;
 
   int64_t count() const { return end - begin; }
-  // Those of the step that a share has.
+  // The ranks of a share of the step's panels.
   StepRanks Of(const PanelRows& share) const {
     StepRanks ranks;
     ranks.step = step;

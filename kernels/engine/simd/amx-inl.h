@@ -277,7 +277,7 @@ void MultiplyPanelInRegisters(const PanelProduct<BFloat16>& p) {
   ForEachDepthBlock<BFloat16>(p.depth, [&](int64_t k, int64_t k_end) {
     const PackedRegistersOfB b(p.b.packed + k * kColumns, kColumns, k_end - k);
     FetchAhead ahead = AheadOfBlock<kColumns, kRowsTogether>(p, k_end);
-    ForEachPart<kRowsTogether>(p.rows, [&](int64_t row, int num_rows) {
+    ForEachRowRange<kRowsTogether>(p.rows, [&](int64_t row, int num_rows) {
       for (int m = 0; m < num_rows; ++m) {
         FetchTile<1, kTileVectors, V>(p, row + m);
       }
@@ -344,7 +344,7 @@ void CellForwardInRegisters(const CellForwardStep<BFloat16>* panels,
     }
     const PackedRegistersOfB b(s.recurrent, kVectors * kRegisterLanes, s.depth);
     FetchAhead ahead = AheadOfPanel<Cell, kRowsTogether>(s);
-    ForEachPart<kRowsTogether>(s.rows, [&](int64_t row, int num_rows) {
+    ForEachRowRange<kRowsTogether>(s.rows, [&](int64_t row, int num_rows) {
       const RowsInRegisters a(s.h_prev + row, num_rows, 0, s.depth);
       const int groups = a.num_groups(kVectors);
       const int rows_per_group =

@@ -378,8 +378,16 @@ class ProductsByParts {
                                                      between, fetch);
             StoreSums<kRowBlocks, kColumnBlocks>(block_rows, sums_->values(0),
                                                  BlockSums::kStride);
-            sums_->Set(
-                {&p, a, special, k == 0, row, num_rows, v, kColumnBlocks});
+            BlockSums::Place place;
+            place.product = &p;
+            place.a = a;
+            place.special = special;
+            place.is_first_of_depth = k == 0;
+            place.row = row;
+            place.rows = num_rows;
+            place.first_vector = v;
+            place.vectors = kColumnBlocks;
+            sums_->Set(place);
           });
         });
         BlockSums* const next = finished_;

@@ -93,7 +93,7 @@ class SavedUnits {
 // Each cell: the number of vectors of units in a panel; forward, of one row and
 // one vector of units, in two stages, Start from the recurrent sums `r_h` (gate
 // g at r_h + g * gate_stride), and Finish from what Start returned; and
-// Backward, the same in reverse.
+// Backward, of one row and one vector of units in one stage.
 //
 // What Finish computes waits for all of Start: the core has more to do at a
 // time if other rows are started in between.

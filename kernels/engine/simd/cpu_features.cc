@@ -29,7 +29,7 @@ constexpr uint32_t kAmxBf16 = Bit(22);     // leaf 7, edx
 constexpr uint32_t kAmxTile = Bit(24);
 constexpr uint32_t kAvx512Bf16 = Bit(5);  // leaf 7, subleaf 1, eax
 
-// XCR0: the lower and the upper part of YMM; masks and both parts of ZMM;
+// XCR0: the lower and the upper half of YMM; masks and what ZMM has more;
 // configuration and data of tiles.
 constexpr uint64_t kYmmState = Bit(1) | Bit(2);
 constexpr uint64_t kZmmState = Bit(5) | Bit(6) | Bit(7);

@@ -62,21 +62,21 @@ inline void WithConstant(int64_t count, Function function) {
   function(Constant<kMax>());
 }
 
-// Calls part(first row, number of rows) for parts of at most kMaxRows that
+// Calls range(first row, number of rows) for ranges of at most kMaxRows that
 // cover `rows`: of equal height, for low ones are slow.
-template <int kMaxRows, typename Part>
-inline void ForEachPart(int64_t rows, Part part) {
-  const int64_t num_parts = (rows + kMaxRows - 1) / kMaxRows;
-  for (int64_t i = 0; i < num_parts; ++i) {
-    const int64_t row = rows * i / num_parts;
-    part(row, static_cast<int>(rows * (i + 1) / num_parts - row));
+template <int kMaxRows, typename Range>
+inline void ForEachRowRange(int64_t rows, Range range) {
+  const int64_t num_ranges = (rows + kMaxRows - 1) / kMaxRows;
+  for (int64_t i = 0; i < num_ranges; ++i) {
+    const int64_t row = rows * i / num_ranges;
+    range(row, static_cast<int>(rows * (i + 1) / num_ranges - row));
   }
 }
 
-// ForEachPart() whose part gets its number of rows as a Constant.
+// ForEachRowRange() whose `tile` gets the number of rows as a Constant.
 template <int kMaxRows, typename Tile>
 inline void ForEachTile(int64_t rows, Tile tile) {
-  ForEachPart<kMaxRows>(rows, [&](int64_t row, int num_rows) {
+  ForEachRowRange<kMaxRows>(rows, [&](int64_t row, int num_rows) {
     WithConstant<kMaxRows>(num_rows,
                            [&](auto row_count) { tile(row, row_count); });
   });

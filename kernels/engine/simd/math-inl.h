@@ -21,9 +21,9 @@ namespace {
 template <typename F>
 struct ExpConstants;
 
-// ln 2 in two parts, the first with enough trailing zeros that k * kLn2High is
-// exact. kRound is large enough that adding it rounds to an integer, and holds
-// the bias of exponents for PowerOfTwo().
+// ln 2 as a sum of two, the first with enough trailing zeros that k * kLn2High
+// is exact. kRound is large enough that adding it rounds to an integer, and
+// holds the bias of exponents for PowerOfTwo().
 template <>
 struct ExpConstants<float> {
   static constexpr float kLog2E = 1.44269504f;

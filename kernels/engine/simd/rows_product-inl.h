@@ -153,13 +153,19 @@ void MultiplyRows(const RowsProduct<Operand>& p) {
   using F = ComputeType<Operand>;
   using V = Vec<F>;
   alignas(64) F sums[kStripSums * V::kLanes];
-  ForEachPart<kStripRows>(p.rows, [&](int64_t row, int num_rows) {
+  ForEachRowRange<kStripRows>(p.rows, [&](int64_t row, int num_rows) {
     const int64_t width = StripVectors<V>(num_rows) * V::kLanes;
     const bool fetches = FetchesStrips(p, num_rows);
     for (int64_t column = 0; column < p.columns; column += width) {
       const int64_t columns =
           p.columns - column < width ? p.columns - column : width;
-      const Strip<F> strip{row, num_rows, column, columns, sums, width};
+      Strip<F> strip;
+      strip.row = row;
+      strip.num_rows = num_rows;
+      strip.column = column;
+      strip.columns = columns;
+      strip.sums = sums;
+      strip.sums_stride = width;
       ForEachDepthBlock<Operand>(p.depth, [&](int64_t k, int64_t k_end) {
         for (int64_t i = 0; i < num_rows * width; i += V::kLanes) {
           V::Broadcast(0).Store(sums + i);

@@ -116,7 +116,7 @@ struct CellForwardStep {
   // another.
   const Operand* recurrent;
   const Operand* next_recurrent;  // what will be used after it, or nullptr
-  // In place of it: what h_prev times R is, [rows] -> [G*H].
+  // Or, `recurrent` being nullptr, h_prev times R: [rows] -> [G*H].
   const F* const* recurrent_sums;
   const Operand* const* h_prev;  // [rows] -> [P]
   const F* input_sums;           // [rows][G*H]: W x + biases

@@ -12,8 +12,8 @@ namespace {
 
 // Rows of `out`, out_stride values apart, from vectors of `lanes` lanes that
 // are its columns, each of kColumnRows of rows[num_rows]: load(row, lane, lanes
-// left) is one from some lane on, zeros from row num_rows on, and
-// load_whole(row, lane) the same where no row and no lane is missing.
+// left) is one from some lane on, zeros from row num_rows on;
+// load_whole(row, lane) is called where no row and no lane is missing.
 template <int kColumnRows, typename Operand, typename LoadWhole, typename Load>
 RNN_ALWAYS_INLINE inline void TransposeLanes(const Operand* const* rows,
                                              int64_t num_rows, int64_t lanes,

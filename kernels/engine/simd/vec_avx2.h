@@ -93,7 +93,7 @@ RNN_ALWAYS_INLINE inline void Transpose(Vec<float> (&rows)[8]) {
     pairs[i] = _mm256_unpacklo_ps(rows[i].v, rows[i + 1].v);
     pairs[i + 1] = _mm256_unpackhi_ps(rows[i].v, rows[i + 1].v);
   });
-  // quads[4 g + c], 128-bit part p: column 4 p + c of rows 4 g .. 4 g + 3.
+  // quads[4 g + c], 128-bit half p: column 4 p + c of rows 4 g .. 4 g + 3.
   __m256 quads[8];
   Unroll<4>([&](auto half) RNN_ALWAYS_INLINE {
     constexpr int i = half.value / 2 * 4, j = half.value % 2;

@@ -112,7 +112,7 @@ RNN_ALWAYS_INLINE inline void Transpose(Vec<float> (&rows)[16]) {
     pairs[i] = _mm512_unpacklo_ps(rows[i].v, rows[i + 1].v);
     pairs[i + 1] = _mm512_unpackhi_ps(rows[i].v, rows[i + 1].v);
   });
-  // quads[4 g + c], 128-bit part p: column 4 p + c of rows 4 g .. 4 g + 3.
+  // quads[4 g + c], 128-bit quarter p: column 4 p + c of rows 4 g .. 4 g + 3.
   Unroll<8>([&](auto half) RNN_ALWAYS_INLINE {
     constexpr int i = half.value / 2 * 4, j = half.value % 2;
     const __m512d low = _mm512_castps_pd(pairs[i + j]);
@@ -137,7 +137,8 @@ RNN_ALWAYS_INLINE inline void Transpose(Vec<float> (&rows)[16]) {
 
 // Lane j: the sum of vectors[j]'s lanes, neighbours first, then pairs of these.
 RNN_ALWAYS_INLINE inline Vec<float> SumLanes(const Vec<float> (&vectors)[16]) {
-  // 128-bit part p of quads[q]: parts p of vectors 4 q .. 4 q + 3, added up.
+  // 128-bit quarter p of quads[q]: quarters p of vectors 4 q .. 4 q + 3, added
+  // up.
   __m512 quads[4];
   Unroll<4>([&](auto quad) RNN_ALWAYS_INLINE {
     constexpr int i = 4 * quad.value;
@@ -150,12 +151,12 @@ RNN_ALWAYS_INLINE inline Vec<float> SumLanes(const Vec<float> (&vectors)[16]) {
     quads[quad.value] = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x88),
                                       _mm512_shuffle_ps(ab, cd, 0xdd));
   });
-  const auto add_parts = [](__m512 a, __m512 b) {
+  const auto add_quarters = [](__m512 a, __m512 b) {
     return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88),
                          _mm512_shuffle_f32x4(a, b, 0xdd));
   };
-  return {
-      add_parts(add_parts(quads[0], quads[1]), add_parts(quads[2], quads[3]))};
+  return {add_quarters(add_quarters(quads[0], quads[1]),
+                       add_quarters(quads[2], quads[3]))};
 }
 
 template <>
@@ -226,7 +227,7 @@ RNN_ALWAYS_INLINE inline void Transpose(Vec<double> (&rows)[8]) {
     pairs[i] = _mm512_unpacklo_pd(rows[i].v, rows[i + 1].v);
     pairs[i + 1] = _mm512_unpackhi_pd(rows[i].v, rows[i + 1].v);
   });
-  // pairs[2 g + c], 128-bit part p: column 2 p + c of rows 2 g, 2 g + 1.
+  // pairs[2 g + c], 128-bit quarter p: column 2 p + c of rows 2 g, 2 g + 1.
   Unroll<2>([&](auto column) RNN_ALWAYS_INLINE {
     constexpr int c = column.value;
     const __m512d even_low = _mm512_shuffle_f64x2(pairs[c], pairs[2 + c], 0x88);
@@ -243,7 +244,8 @@ RNN_ALWAYS_INLINE inline void Transpose(Vec<double> (&rows)[8]) {
 }
 
 RNN_ALWAYS_INLINE inline Vec<double> SumLanes(const Vec<double> (&vectors)[8]) {
-  // 128-bit part p of pairs[q]: parts p of vectors 2 q and 2 q + 1, added up.
+  // 128-bit quarter p of pairs[q]: quarters p of vectors 2 q and 2 q + 1, added
+  // up.
   __m512d pairs[4];
   Unroll<4>([&](auto pair) RNN_ALWAYS_INLINE {
     constexpr int i = 2 * pair.value;
@@ -251,12 +253,12 @@ RNN_ALWAYS_INLINE inline Vec<double> SumLanes(const Vec<double> (&vectors)[8]) {
     pairs[pair.value] =
         _mm512_add_pd(_mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b));
   });
-  const auto add_parts = [](__m512d a, __m512d b) {
+  const auto add_quarters = [](__m512d a, __m512d b) {
     return _mm512_add_pd(_mm512_shuffle_f64x2(a, b, 0x88),
                          _mm512_shuffle_f64x2(a, b, 0xdd));
   };
-  return {
-      add_parts(add_parts(pairs[0], pairs[1]), add_parts(pairs[2], pairs[3]))};
+  return {add_quarters(add_quarters(pairs[0], pairs[1]),
+                       add_quarters(pairs[2], pairs[3]))};
 }
 
 // Sums of products of 16-bit integers, and of 8-bit ones that are widened:

@@ -34,8 +34,8 @@ void TransposeBlock(const Element* in, int64_t in_stride, int64_t rows,
 // A gate's columns of a kernel, [depth, H] of rows [G*H], and the gate's rows
 // in params, [H, depth].
 struct GateMatrix {
-  int64_t keras_column;
-  int64_t params_offset;
+  int64_t keras_column = 0;
+  int64_t params_offset = 0;
 };
 
 // Calls block(gate matrix, first unit, units) for blocks of units that cover
@@ -53,9 +53,11 @@ void ForEachGateBlock(const RnnDescriptor& d, const Region& region,
         for (int64_t i = begin; i < end; ++i) {
           const int64_t gate = i / blocks_per_gate;
           const int64_t unit = i % blocks_per_gate * speed::kTransposedBlock;
-          block(GateMatrix{gate * H, region.offset + KerasGate(d.mode, gate) *
-                                                         H * region.columns},
-                unit, std::min(speed::kTransposedBlock, H - unit));
+          GateMatrix matrix;
+          matrix.keras_column = gate * H;
+          matrix.params_offset =
+              region.offset + KerasGate(d.mode, gate) * H * region.columns;
+          block(matrix, unit, std::min(speed::kTransposedBlock, H - unit));
         }
       });
 }

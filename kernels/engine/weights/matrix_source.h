@@ -29,7 +29,7 @@ struct MatrixSource {
   // Rows of memory: row(i) is B[i] or, if transposed, its column i.
   const Element* values = nullptr;
   int64_t stride = 0;
-  const Element* const* rows = nullptr;  // in place of values, or nullptr
+  const Element* const* rows = nullptr;  // instead of values, or nullptr
   int64_t depth = 0;
   int64_t columns = 0;
   bool is_transposed = false;

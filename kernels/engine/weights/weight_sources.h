@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 
 #include "kernels/engine/elements/elements.h"
+#include "kernels/engine/plan/plan.h"
 #include "kernels/engine/weights/int8_matrix.h"
 #include "kernels/engine/weights/matrix_source.h"
 #include "network/cell.h"
@@ -38,17 +38,17 @@ class WeightSources {
   using F = ComputeType<Element>;
 
   // All of these must outlive the object.
-  WeightSources(const RnnDescriptor& d, const ParamsLayout& layout,
-                WeightOrder order, const Weights<const Element>& weights)
-      : d_(d), layout_(layout), weights_(weights), order_(order) {
-    // Plans have seen that there is such a layout.
-    if (is_int8() && !Int8Layout::Create(d, &int8_layout_).ok()) std::abort();
-  }
+  WeightSources(const PassPlan& plan, const Weights<const Element>& weights)
+      : d_(plan.descriptor),
+        layout_(plan.params),
+        int8_layout_(plan.int8),
+        weights_(weights),
+        order_(plan.weight_order) {}
 
   bool is_int8() const { return order_ == WeightOrder::kInt8; }
 
-  // Of pseudo-layer k, as forward multiplies by them; gates are in the order of
-  // params. Those of int8 weights are the second three.
+  // Matrices of pseudo-layer k, as forward multiplies by them; gates are in the
+  // order of params. Unless weights are int8.
   MatrixSource<Element> Input(int64_t k) const {  // W: [in, G*H]
     return is_keras() ? OfKernel(weights_.keras.kernel, d_.input_size)
                       : OfParams(layout_.InputWeights(k));
@@ -62,6 +62,7 @@ class WeightSources {
     return OfParams(layout_.Projection(k));
   }
 
+  // Matrices of pseudo-layer k, [out, depth] in memory; if weights are int8.
   Int8Matrix Int8Input(int64_t k) const {
     return OfInt8(layout_.InputWeights(k), int8_layout_.InputScales(k));
   }
@@ -123,9 +124,9 @@ class WeightSources {
 
   const RnnDescriptor& d_;
   const ParamsLayout& layout_;
+  const Int8Layout& int8_layout_;  // if that is the order
   const Weights<const Element>& weights_;
   const WeightOrder order_;
-  Int8Layout int8_layout_;  // if that is the order
 };
 
 }  // namespace rnn
