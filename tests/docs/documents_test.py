@@ -106,7 +106,9 @@ def test_readme_begins_with_what_it_is_for():
     _, purpose, *_ = (ROOT / "README.md").read_text().split("\n\n")
     assert "fast on the CPU" in purpose and "cuDNN" not in purpose
     headings = re.findall(r"^## (.+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert headings.index("Install") < headings.index("Use") < headings.index("Differences from cuDNN")
+    assert (
+        headings.index("Install") < headings.index("Use") < headings.index("Differences from cuDNN")
+    )
 
 
 # Pages on which a reader installs: each names the file of either command that makes one.
