@@ -140,6 +140,10 @@ BEFORE = {
 }
 
 
+# What must be there after the last block of a page: names that nothing else looks at.
+AFTER = {"docs/profiling.md": ["milliseconds", "phases"]}
+
+
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.filterwarnings("default")
 def test_code_of(page, tmp_path, monkeypatch):
@@ -149,6 +153,8 @@ def test_code_of(page, tmp_path, monkeypatch):
     for line, code in pages.blocks(page, "python"):
         if not any(skipped in code for skipped in SKIPPED):
             pages.run(page, line, code, namespace)
+    for name in AFTER.get(page, []):
+        assert namespace[name], name
 
 
 def test_what_is_skipped_is_there():

@@ -93,6 +93,35 @@ def test_named_targets_of_make_exist():
         assert not {it for it in named if it[1] not in targets}
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
+def test_figures_for_users_name_their_machine(document):
+    """Decisions tell what was decided then, and may say that something was not written down."""
+    if DECISIONS not in document.parents:
+        text = " ".join(document.read_text().split())
+        assert not re.search(r"not (?:noted|written down|recorded)", text)
+
+
+def test_readme_begins_with_what_it_is_for():
+    """Who has never heard of cuDNN reads first what the library does, and then what cuDNN is."""
+    _, purpose, *_ = (ROOT / "README.md").read_text().split("\n\n")
+    assert "fast on the CPU" in purpose and "cuDNN" not in purpose
+    headings = re.findall(r"^## (.+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert (
+        headings.index("Install") < headings.index("Use") < headings.index("Differences from cuDNN")
+    )
+
+
+# Pages on which a reader installs: each names the file of either command that makes one.
+INSTALLS = ["README.md", "docs/start.md", "docs/install.md"]
+
+
+@pytest.mark.parametrize("page", INSTALLS)
+def test_what_make_wheel_makes_is_what_is_installed(page):
+    text = (ROOT / page).read_text()
+    assert "pip install dist/here/*.whl" in text
+    assert "pip install dist/tf_cudnn_rnn-*_x86_64.whl" in text
+
+
 def test_design_can_be_read_at_one_sitting():
     assert num_words(DESIGN.read_text()) < 2000
 

@@ -246,3 +246,26 @@ def test_quotes_are_what_the_library_says(tmp_path):
     for quoted in QUOTED:
         pattern = ".*".join(re.escape(piece) for piece in quoted.split("..."))
         assert any(re.search(pattern, text, re.DOTALL) for text in texts), quoted
+
+
+# What has no answer of its own, and what stands above it.
+THE_SAME = {
+    "Could not find device for node: {{node CudnnRNNV3}}": "No OpKernel was registered",
+    "Shape must be rank 3 but is rank 2": "RNN input must be a 3-D vector.",
+    "passed string 'LSTM' not in": "is not in the list of allowed values",
+    "has type float32 that does not match": "was expected to be a double tensor",
+    "reserve_space must have rank 1": "in gradients, is_training must be set to True",
+}
+
+
+def test_the_same_is_said_of_the_message_above():
+    entries = re.findall(r"^\*\*`+ ?(.+?) ?`+\*\*.*\n\n(.+)$", PAGE, re.MULTILINE)
+    same = {
+        message: above
+        for (above, _), (message, answer) in zip(entries, entries[1:])
+        if answer.startswith("The same")
+    }
+    assert len(same) == len(THE_SAME)
+    for message, above in same.items():
+        (expected,) = [THE_SAME[start] for start in THE_SAME if message.startswith(start)]
+        assert above.startswith(expected), message

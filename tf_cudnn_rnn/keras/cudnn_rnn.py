@@ -687,10 +687,11 @@ class _OfOneMode(CudnnRNN):
 
 @keras.saving.register_keras_serializable(package="tf_cudnn_rnn")
 class CudnnLSTM(_OfOneMode):
-    """CudnnRNN with rnn_mode="lstm"; all other arguments are its.
+    """A stack of LSTM layers as one fused op: CudnnRNN with rnn_mode="lstm".
 
-    The layer of this name in tf.contrib.cudnn_rnn took `num_layers` first: pass both by name.
-    Keras 2 had a CuDNNLSTM, a single layer, in whose place stands `LSTM`.
+    It takes all other arguments of CudnnRNN. The layer of this name in tf.contrib.cudnn_rnn took
+    `num_layers` before `num_units`, so pass both by name. It is not the CuDNNLSTM of Keras 2, a
+    single layer: for that take `tf_cudnn_rnn.keras.LSTM`.
 
     >>> tf_cudnn_rnn.keras.CudnnLSTM(64, num_layers=2, num_proj=16)(tf.zeros([8, 20, 5])).shape
     TensorShape([8, 16])
@@ -701,9 +702,10 @@ class CudnnLSTM(_OfOneMode):
 
 @keras.saving.register_keras_serializable(package="tf_cudnn_rnn")
 class CudnnGRU(_OfOneMode):
-    """CudnnRNN with rnn_mode="gru"; all other arguments are its.
+    """A stack of GRU layers as one fused op: CudnnRNN with rnn_mode="gru".
 
-    It is that of keras.layers.GRU with reset_after=True.
+    It takes all other arguments of CudnnRNN. Each layer computes what keras.layers.GRU does with
+    reset_after=True.
     """
 
     _mode = "gru"
@@ -711,13 +713,19 @@ class CudnnGRU(_OfOneMode):
 
 @keras.saving.register_keras_serializable(package="tf_cudnn_rnn")
 class CudnnRNNTanh(_OfOneMode):
-    """CudnnRNN with rnn_mode="rnn_tanh"; all other arguments are its."""
+    """A stack of simple RNN layers with tanh as one fused op: CudnnRNN with rnn_mode="rnn_tanh".
+
+    It takes all other arguments of CudnnRNN.
+    """
 
     _mode = "rnn_tanh"
 
 
 @keras.saving.register_keras_serializable(package="tf_cudnn_rnn")
 class CudnnRNNRelu(_OfOneMode):
-    """CudnnRNN with rnn_mode="rnn_relu"; all other arguments are its."""
+    """A stack of simple RNN layers with ReLU as one fused op: CudnnRNN with rnn_mode="rnn_relu".
+
+    It takes all other arguments of CudnnRNN.
+    """
 
     _mode = "rnn_relu"
