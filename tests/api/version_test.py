@@ -76,6 +76,30 @@ def test_the_day_of_a_release():
             date_of("1.2.3", changelog)
 
 
+def test_what_no_release_has_is_told():
+    unreleased = tool("release_notes").unreleased
+    assert unreleased("# C\n\n## [Unreleased]\n\n## [1.2.3] - 2026-01-31\n\n- old\n") == ""
+    assert unreleased("# C\n\n## [Unreleased]\n\n### Added\n\n- new\n\n## [1.2.3]\n") == (
+        "### Added\n\n- new"
+    )
+    assert unreleased("# C\n\n## [1.2.3] - 2026-01-31\n\n- old\n") == ""
+
+
+def test_a_release_leaves_nothing_unreleased(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    release_check = tool("release_check")
+    monkeypatch.setattr(release_check, "ROOT", tmp_path)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / ".gitignore").write_text("*\n")
+    heading = f"## [{tf_cudnn_rnn.__version__}] - 2026-01-31"
+    changelog = tmp_path / "CHANGELOG.md"
+    changelog.write_text(f"## [Unreleased]\n\n- new\n\n{heading}\n\n- old\n")
+    with pytest.raises(release_check.Failure, match=r"nothing under \[Unreleased\]; it has 1 line"):
+        release_check.check_sources()
+    changelog.write_text(f"## [Unreleased]\n\n{heading}\n\n- old\n")
+    assert "2026-01-31" in release_check.check_sources()
+
+
 def test_folders_that_must_not_be_written_are_removed():
     """As Bazel's are; not by root, who may write to all."""
     folder = pathlib.Path(tempfile.mkdtemp(dir="/tmp"))  # where everybody may come
