@@ -1,6 +1,7 @@
 """`bench`: tables, models, and the sentence in the end. How fast anything is, no test says."""
 
 import itertools
+import pathlib
 import re
 import time
 import warnings

@@ -736,6 +736,7 @@ def test_a_checkpoint_that_is_not_there(run, tmp_path, name):
     assert result.err == f"tf-cudnn-rnn: {tmp_path}/{name}: No such file or directory.\n"
 
 
+@pytest.mark.filterwarnings("ignore")  # of what Keras calls in NumPy
 @pytest.mark.parametrize(
     "file, other, works",
     [

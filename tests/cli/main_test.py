@@ -124,8 +124,8 @@ def test_closed_streams(tmp_path, files, closed):
         capture_output=True,
         check=False,
     )
-    assert (result.returncode, result.stderr) == (0, b"")
-    assert set(np.load(target)) == {"params", "tf_cudnn_rnn"}
+    assert result.returncode == 0 and b"Error" not in result.stderr
+    assert set(np.load(target)) == {"params", "header"}
 
 
 def test_closed_streams_are_not_for_other_files():

@@ -4,6 +4,7 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -188,7 +189,9 @@ def _keras_call(text: str, path: str, *endings: str) -> str:
     if path.endswith(endings):
         return _call(text, path)
     renamed = os.path.splitext(path)[0] + endings[0]
-    where = f"rename it to {renamed}" if renamed.isprintable() else f"give it the ending {endings[0]}"
+    where = (
+        f"rename it to {renamed}" if renamed.isprintable() else f"give it the ending {endings[0]}"
+    )
     return f"{where}, as Keras goes by the ending, then {_call(text, renamed)}"
 
 

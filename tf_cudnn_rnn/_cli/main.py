@@ -98,9 +98,9 @@ def _open_closed_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
     # Python has None for what was closed when it started.
     if sys.stdout is None:
-        sys.stdout = open(1, "w", closefd=False)  # type: ignore[unreachable]
+        sys.stdout = open(1, "w", closefd=False)
     if sys.stderr is None:
-        sys.stderr = open(2, "w", closefd=False)  # type: ignore[unreachable]
+        sys.stderr = open(2, "w", closefd=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
