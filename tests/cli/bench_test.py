@@ -66,6 +66,16 @@ def test_networks_by_default(run):
     assert SENTENCE.search(facts["summary"] + "\n") and not facts["problems"]
 
 
+def test_more_threads_than_processors(run, monkeypatch):
+    """TensorFlow would start as many, and hang."""
+    monkeypatch.setattr(_machine, "num_cpus", lambda: 2)
+    result = run("bench", *SMALL, "--threads", "3")
+    assert result.code == 2 and not result.out
+    assert result.err == (
+        "tf-cudnn-rnn: --threads must be at most 2, the processors of this process; got 3.\n"
+    )
+
+
 def test_a_model_with_an_embedding(run, tmp_path):
     layers = [
         keras.layers.Embedding(20, 3, mask_zero=True),

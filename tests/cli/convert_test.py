@@ -352,7 +352,7 @@ def test_the_reference_is_what_it_was(run, tmp_path):
     "source, target, options, says",
     [
         ("none.npz", "a.npz", ("--to", "params"), "No such file"),
-        ("gru.npz", "a.keras", ("--to", "params"), "DST must end with .npz"),
+        ("gru.npz", "a.keras", ("--to", "params"), "must end with .npz for --to params; got /"),
         ("gru.npz", "none/a.npz", ("--to", "params"), "folder that exists"),
         (
             "gru.npz",

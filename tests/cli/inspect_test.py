@@ -729,6 +729,20 @@ def test_weights_of_cudnn_layers_alone(run, tmp_path, rnn_mode, gates):
     assert converted.code == 0, converted.err
 
 
+@pytest.mark.parametrize("names", [["own"], ["a-1", "a-2"], ["a", "b", "c", "d", "e"]])
+def test_checkpoints_of_a_folder_that_names_none(run, tmp_path, names):
+    """`tf.train.Checkpoint.write` names none."""
+    for name in names:
+        (tmp_path / f"{name}.index").touch()
+    result = run("inspect", tmp_path)
+    listed = ", ".join(f"{tmp_path}/{name}" for name in names[:4]) + ", ..." * (len(names) > 4)
+    assert result.code == 2
+    assert result.err == (
+        f"tf-cudnn-rnn: {tmp_path} is a folder whose file `checkpoint`, which tells the latest "
+        f"one, is missing or names none that is there. Name a checkpoint in it: {listed}.\n"
+    )
+
+
 @pytest.mark.parametrize("name", ["none.index", "none.data-00000-of-00001"])
 def test_a_checkpoint_that_is_not_there(run, tmp_path, name):
     result = run("inspect", tmp_path / name)

@@ -78,6 +78,14 @@ def test_wrong_use(run, arguments):
     assert result.err.endswith(f". See `{help_command}`.\n")
 
 
+@pytest.mark.parametrize("command", [("bench",), ("convert", "a", "b", "--to", "params")])
+@pytest.mark.parametrize("value", ["0", "-1", "many", "2147483648"])
+def test_sizes_say_their_range(run, command, value):
+    result = run(*command, "--units", value)
+    rule = f"argument --units: must be a whole number from 1 to 2147483647; got {value}"
+    assert result.code == 2 and rule in result.err
+
+
 @pytest.mark.parametrize(
     "error, code",
     [(KeyboardInterrupt(), 130), (MemoryError(), 2), (ImportError("It is missing."), 1)],
@@ -143,6 +151,20 @@ def test_lines_fit_a_narrow_terminal(run, files, monkeypatch, command):
     lines = run(*command).out.splitlines()
     # Names without spaces, such as paths, are not broken.
     assert all(len(line) <= 60 or len(line.split()) <= 2 for line in lines), lines
+
+
+@pytest.mark.parametrize("arguments", [("inspect", "missing"), ("no-such-command",)])
+def test_the_exit_code_tells_where_stderr_is_full(tmp_path, arguments):
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "tf_cudnn_rnn", *arguments],
+            env={**os.environ, "PYTHONPATH": PACKAGES},
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=full,
+            check=False,
+        )
+    assert (result.returncode, result.stdout) == (2, b"")
 
 
 def test_names_of_any_bytes(tmp_path):

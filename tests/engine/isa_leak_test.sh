@@ -8,7 +8,7 @@ set -euo pipefail
 # What no instruction may be, by instruction set: a mnemonic, a tab, and operands of objdump.
 readonly vex=$'(^|[^a-z])v[a-z0-9]+ +.*%[xyz]mm'  # AVX, whatever the width
 readonly evex='%zmm|%[xy]mm(1[6-9]|2[0-9]|3[01])|%k[0-7]'  # what AVX-512 adds: vectors, registers, masks
-readonly bf16_or_vnni='bf16|vpdp'
+readonly bf16_or_vnni='v[a-z0-9]*bf16|vpdp'  # not an address such as bf16
 readonly tiles='%tmm|tilecfg|tilezero|tilerelease'
 declare -A forbidden=(
   [scalar]="$vex|$evex|$bf16_or_vnni|$tiles"

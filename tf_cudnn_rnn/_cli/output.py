@@ -34,7 +34,9 @@ class UserError(Exception):
 
 def say(message: str) -> None:
     """Writes a message to stderr, after the program's name."""
-    print(f"{_program.NAME}: {printable(' '.join(message.split()))}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # nobody is there to be told; the exit code says it, too
+        line = f"{_program.NAME}: {printable(' '.join(message.split()))}"
+        print(line, file=sys.stderr, flush=True)
 
 
 def printable(text: str) -> str:
