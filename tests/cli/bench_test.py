@@ -1,6 +1,7 @@
 """`bench`: tables, models, and the sentence in the end. How fast anything is, no test says."""
 
 import itertools
+import pathlib
 import re
 import time
 import warnings
@@ -168,6 +169,7 @@ def with_code(path):
         ("none.keras", lambda path: None, "No such file"),
         ("a.keras", lambda path: path.write_bytes(b"no model"), "must be a .keras file"),
         ("a.h5", lambda path: path.write_bytes(b"no model"), "must be a .keras file"),
+        ("saved_model", pathlib.Path.mkdir, "must be a .keras file"),
         ("a.keras", without_recurrence, "has no layer LSTM, GRU or SimpleRNN"),
         ("a.keras", with_code, "Keras cannot load"),
         (
@@ -181,7 +183,8 @@ def test_files_that_cannot_be_measured(run, tmp_path, name, write, says):
     write(tmp_path / name)
     result = run("bench", tmp_path / name, *SHORT)
     assert result.code == 2 and says in result.err
-    assert bool(result.out) == (name != "none.keras")  # one that is missing takes no time
+    # What Keras need not look at takes no time.
+    assert bool(result.out) == (write in (without_recurrence, with_code) or "load" in says)
 
 
 def test_a_projection_has_no_counterpart_in_keras(run, files):

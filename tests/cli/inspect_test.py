@@ -12,6 +12,7 @@ import tarfile
 import time
 import zipfile
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -747,3 +748,29 @@ def test_a_checkpoint_that_is_not_there(run, tmp_path, name):
     result = run("inspect", tmp_path / name)
     assert result.code == 2
     assert result.err == f"tf-cudnn-rnn: {tmp_path}/{name}: No such file or directory.\n"
+
+
+@pytest.mark.filterwarnings("ignore")  # of what Keras calls in NumPy
+@pytest.mark.parametrize(
+    "file, other, works",
+    [
+        ("model.keras", "model.npz", "load_model('model.keras')"),
+        ("model.h5", "model.keras", "load_model('model.h5')"),
+        ("model.h5", "model", "load_model('model.h5')"),
+        ("model.weights.h5", "model.h5", "load_weights('model.weights.h5')"),
+    ],
+)
+def test_calls_that_go_by_the_ending(run, tmp_path, monkeypatch, file, other, works):
+    """Keras refuses what has another one, whatever is in it."""
+    model = keras.Sequential([keras.Input((3, 2)), keras.layers.LSTM(4)])
+    monkeypatch.chdir(tmp_path)
+    if file.endswith(".weights.h5"):
+        model.save_weights(file)
+    else:
+        model.save(file)
+    (usual,) = run("inspect", file, "--json").json["found"]
+    assert works in usual["how"] and "rename" not in usual["how"]
+    os.rename(file, other)
+    (found,) = run("inspect", other, "--json").json["found"]
+    assert found["runs"]
+    assert found["how"] == f"rename it to {file}, as Keras goes by the ending, then {usual['how']}"

@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import logging
 import math
-import os
 import statistics
 import types
 from collections.abc import Iterator
@@ -282,7 +281,7 @@ def run(options: argparse.Namespace) -> int:
     if options.model is not None and given:
         raise output.UserError(f"MODEL has a network of its own, without {', '.join(given)}.")
     if options.model is not None:
-        os.stat(options.model)  # it is missing: say so before anything takes time
+        models.check(options.model)  # before anything takes time
     most = _machine.num_cpus()
     if options.threads is not None and options.threads > most:  # TensorFlow would start them all
         raise output.UserError(

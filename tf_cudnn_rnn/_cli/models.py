@@ -19,6 +19,23 @@ _TOLERANCE = 1e-3  # of outputs as large as the largest one
 _TOLERANCE_16 = 5e-2
 
 
+def check(path: str) -> None:
+    """Looks whether a file may be one of Keras, which takes no time.
+
+    Raises:
+      OSError: it cannot be opened.
+      UserError: it is another one.
+    """
+    is_one = path.endswith(".keras") and not os.path.isdir(path)
+    if is_one or not os.path.exists(path):
+        with untrusted.opened(path) as (file, _):
+            is_one = file.read(2) == b"PK"
+    if not is_one:
+        raise output.UserError(
+            f"{path} must be a .keras file; save the model with model.save(path)."
+        )
+
+
 def load(path: str) -> tuple[Any, Any]:
     """Returns the model in a `.keras` file twice: with Keras' layers, and with drop-ins.
 
@@ -26,11 +43,7 @@ def load(path: str) -> tuple[Any, Any]:
       OSError: it cannot be opened.
       UserError: Keras cannot load it, or it has no layer that would differ.
     """
-    with untrusted.opened(path) as (file, _):
-        if not path.endswith(".keras") or file.read(2) != b"PK":
-            raise output.UserError(
-                f"{path} must be a .keras file; save the model with model.save(path)."
-            )
+    check(path)
     import keras
 
     import tf_cudnn_rnn.keras
