@@ -158,6 +158,17 @@ def without_recurrence(path):
     save(keras.Sequential([keras.Input([3]), keras.layers.Dense(1)]), path)
 
 
+def save_arrays(path):
+    with path.open("wb") as file:
+        np.savez(file, x=1)
+
+
+def cut_off(path):
+    """As a download that broke off."""
+    without_recurrence(path)
+    path.write_bytes(path.read_bytes()[:-100])
+
+
 def with_code(path):
     layer = keras.layers.Lambda(lambda x: x)
     save(keras.Sequential([keras.Input([3, 2]), keras.layers.LSTM(2), layer]), path)
@@ -170,6 +181,8 @@ def with_code(path):
         ("a.keras", lambda path: path.write_bytes(b"no model"), "must be a .keras file"),
         ("a.h5", lambda path: path.write_bytes(b"no model"), "must be a .keras file"),
         ("saved_model", pathlib.Path.mkdir, "must be a .keras file"),
+        ("a.keras", cut_off, "a.keras is damaged, or forged"),
+        ("a.keras", save_arrays, "must be a .keras file"),
         ("a.keras", without_recurrence, "has no layer LSTM, GRU or SimpleRNN"),
         ("a.keras", with_code, "Keras cannot load"),
         (

@@ -167,6 +167,11 @@ def test_the_exit_code_tells_where_stderr_is_full(tmp_path, arguments):
     assert (result.returncode, result.stdout) == (2, b"")
 
 
+@pytest.mark.parametrize("command", ["inspect", "bench"])
+def test_a_path_without_a_letter(run, command):
+    assert run(command, "").err == "tf-cudnn-rnn: '': No such file or directory.\n"
+
+
 def test_names_of_any_bytes(tmp_path):
     (tmp_path / "tensorflow.py").write_text(FORBIDDEN)
     result = subprocess.run(

@@ -139,7 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.say("There is not enough memory.")
         return output.WRONG
     except OSError as error:
-        name = f"{error.filename}: " if error.filename is not None else ""
+        # '' is a path, too: that of a variable of the shell that is not set.
+        name = "" if error.filename is None else f"{error.filename or repr('')}: "
         output.say(f"{name}{error.strerror or error}.")
         return output.WRONG
     except ImportError as error:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tf_cudnn_rnn._cli import output, tensorflow
 from tf_cudnn_rnn._cli.timing import PREDICTION, TRAINING, Side
+from tf_cudnn_rnn._files import kinds
 from tf_cudnn_rnn._formats import untrusted
 from tf_cudnn_rnn._types import Array
 
@@ -25,12 +26,13 @@ def check(path: str) -> None:
     Raises:
       OSError: it cannot be opened.
       UserError: it is another one.
+      ValueError: it is damaged.
     """
     is_one = path.endswith(".keras") and not os.path.isdir(path)
     if is_one or not os.path.exists(path):
         with untrusted.opened(path) as (file, _):
             is_one = file.read(2) == b"PK"
-    if not is_one:
+    if not is_one or kinds.recognise(path)[0] is not kinds.Kind.KERAS:
         raise output.UserError(
             f"{path} must be a .keras file; save the model with model.save(path)."
         )
