@@ -166,6 +166,7 @@ def test_a_network_of_tensorflow_1_is_one_part(run, tmp_path, monkeypatch, name,
     assert [found["name"] for found in every] == [scope or "(top level)" for scope in scopes]
     for found in every:
         assert tuple(found[field] for field in FIELDS[1:]) == TF1[name]
+        assert found["parameters"] == sum(array.size for array in variables.values())
         result = run(*shlex.split(found["how"])[1:], "--force")
         assert result.code == 0, result.err
         (converted,) = run("inspect", "params.npz", "--json").json["found"]

@@ -4,6 +4,7 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import math
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -688,6 +689,7 @@ def _tf1_network(
     found.rnn_mode = _TF1_MODES.get(network.cell, "lstm")
     found.num_layers = network.num_layers
     found.direction = "bidirectional" if network.is_bidirectional else "unidirectional"
+    found.parameters = sum(math.prod(shapes[key]) for key in network.keys)
     _take_tf1_sizes(found, {leaf: [*shapes[key]] for leaf, key in network.first.items()})
     options = {"scope": network.scope if needs_scope else ""}
     if kind == "tf1-cudnn":
