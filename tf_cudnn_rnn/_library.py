@@ -87,13 +87,22 @@ def libraries() -> dict[str, pathlib.Path]:
     return {f"{major}.{minor}": found[major, minor] for major, minor in sorted(found)}
 
 
-def _distribution() -> str:
-    """The name by which pip knows the TensorFlow that is installed; it has several."""
-    for name in ("tensorflow-cpu", "tensorflow-intel", "tensorflow"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            importlib.metadata.version(name)
-            return name
-    return "tensorflow"
+def _is_installed(distribution: str) -> bool:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return bool(importlib.metadata.version(distribution))
+    return False
+
+
+def _how_to_install(minor: str) -> str:
+    """The command for a TensorFlow in place of the installed one, whose distribution has names."""
+    names = ("tensorflow-cpu", "tensorflow-intel", "tensorflow")
+    if name := next(filter(_is_installed, names), None):
+        return f"pip install '{name}=={minor}.*'"
+    for name, nightly in (("tensorflow-cpu", "tf-nightly-cpu"), ("tensorflow", "tf-nightly")):
+        # Another distribution, of the same files, which pip would write over.
+        if _is_installed(nightly):
+            return f"pip uninstall -y {nightly} && pip install '{name}=={minor}.*'"
+    return f"pip install 'tensorflow=={minor}.*'"
 
 
 def _or_list(names: list[str]) -> str:
@@ -112,7 +121,7 @@ def _library_for(version: str) -> pathlib.Path:
         raise ImportError(
             f"tf_cudnn_rnn was built for TensorFlow {_or_list(list(found))}, but TensorFlow "
             f"{version} is installed, and compiled ops work with one minor version only. Install "
-            f"a TensorFlow that it was built for (`pip install '{_distribution()}=={newest}.*'`), "
+            f"a TensorFlow that it was built for (`{_how_to_install(newest)}`), "
             f"or a tf_cudnn_rnn for TensorFlow {_minor(version)}. {_how_to_build()} "
             "`import tf_cudnn_rnn.weights`, which needs NumPy alone, works all the same."
         )

@@ -39,7 +39,7 @@ def run(step: str, *command: str) -> str:
 
 
 def check_sources() -> str:
-    """Nothing is left to commit, and versions agree."""
+    """Nothing is left to commit, versions agree, and CHANGELOG tells all of this one."""
     changed = subprocess.run(
         ["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -47,7 +47,13 @@ def check_sources() -> str:
         raise Failure(f"{len(changed)} files are not committed, {changed[0][3:]} among them")
     version = release_notes.read_version()
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    return f"version {version} of {release_notes.date_of(version, changelog)}, nothing to commit"
+    date = release_notes.date_of(version, changelog)
+    if left := release_notes.unreleased(changelog):
+        raise Failure(
+            f"CHANGELOG.md must have nothing under [Unreleased]; it has {len(left.splitlines())} "
+            f"line(s), which the page of version {version} would not tell. Move them to its section"
+        )
+    return f"version {version} of {date}, nothing to commit"
 
 
 def check_lint() -> str:

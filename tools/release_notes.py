@@ -34,6 +34,13 @@ def date_of(version: str, changelog: str) -> str:
     return match[1]
 
 
+def unreleased(changelog: str) -> str:
+    """Returns what the changelog tells of changes that are in no version yet."""
+    sections = re.split(r"^## (.+)\n", changelog, flags=re.MULTILINE)
+    texts = dict(zip(sections[1::2], sections[2::2], strict=True))
+    return texts.get("[Unreleased]", "").strip()
+
+
 def notes(tag: str, version: str, changelog: str) -> str:
     """Returns the section of `version`, without its heading.
 

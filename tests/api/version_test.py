@@ -76,6 +76,47 @@ def test_the_day_of_a_release():
             date_of("1.2.3", changelog)
 
 
+def test_what_no_release_has_is_told():
+    unreleased = tool("release_notes").unreleased
+    assert unreleased("# C\n\n## [Unreleased]\n\n## [1.2.3] - 2026-01-31\n\n- old\n") == ""
+    assert unreleased("# C\n\n## [Unreleased]\n\n### Added\n\n- new\n\n## [1.2.3]\n") == (
+        "### Added\n\n- new"
+    )
+    assert unreleased("# C\n\n## [1.2.3] - 2026-01-31\n\n- old\n") == ""
+
+
+def test_a_release_leaves_nothing_unreleased(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    release_check = tool("release_check")
+    monkeypatch.setattr(release_check, "ROOT", tmp_path)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / ".gitignore").write_text("*\n")
+    heading = f"## [{tf_cudnn_rnn.__version__}] - 2026-01-31"
+    changelog = tmp_path / "CHANGELOG.md"
+    changelog.write_text(f"## [Unreleased]\n\n- new\n\n{heading}\n\n- old\n")
+    with pytest.raises(release_check.Failure, match=r"nothing under \[Unreleased\]; it has 1 line"):
+        release_check.check_sources()
+    changelog.write_text(f"## [Unreleased]\n\n{heading}\n\n- old\n")
+    assert "2026-01-31" in release_check.check_sources()
+
+
+def test_the_source_distribution_has_what_its_pages_lead_to():
+    """And what they tell to run: `make wheels` needs the Makefile, and that the requirements."""
+    listed = re.search(
+        r"^only-include = \[(.+?)\]", (ROOT / "pyproject.toml").read_text(), re.M | re.S
+    )
+    included = {ROOT / name for name in re.findall(r'"(.+?)"', listed[1])}
+    assert all(path.exists() for path in included)
+    wanted = {ROOT / name for name in ("Makefile", "requirements.txt", "requirements-no-deps.txt")}
+    for page in [path for path in included if path.suffix == ".md"] + [*ROOT.glob("docs/**/*.md")]:
+        # Links, not calls in code.
+        for target in re.findall(r"\]\(([\w./-]+)(?:#[^)]*)?\)", page.read_text()):
+            path = (page.parent / target).resolve()
+            if path.exists():
+                wanted.add(ROOT / path.relative_to(ROOT).parts[0])
+    assert not wanted - included - {ROOT / "pyproject.toml"}
+
+
 def test_folders_that_must_not_be_written_are_removed():
     """As Bazel's are; not by root, who may write to all."""
     folder = pathlib.Path(tempfile.mkdtemp(dir="/tmp"))  # where everybody may come

@@ -1,6 +1,7 @@
 """`bench`: tables, models, and the sentence in the end. How fast anything is, no test says."""
 
 import itertools
+import pathlib
 import re
 import time
 import warnings
@@ -63,6 +64,16 @@ def test_networks_by_default(run):
         assert item["rows"][2]["training_vs_keras"] == 1
     assert facts["machine"]["instruction_set"] == tf_cudnn_rnn.instruction_set()
     assert SENTENCE.search(facts["summary"] + "\n") and not facts["problems"]
+
+
+def test_more_threads_than_processors(run, monkeypatch):
+    """TensorFlow would start as many, and hang."""
+    monkeypatch.setattr(_machine, "num_cpus", lambda: 2)
+    result = run("bench", *SMALL, "--threads", "3")
+    assert result.code == 2 and not result.out
+    assert result.err == (
+        "tf-cudnn-rnn: --threads must be at most 2, the processors of this process; got 3.\n"
+    )
 
 
 def test_a_model_with_an_embedding(run, tmp_path):
@@ -147,6 +158,17 @@ def without_recurrence(path):
     save(keras.Sequential([keras.Input([3]), keras.layers.Dense(1)]), path)
 
 
+def save_arrays(path):
+    with path.open("wb") as file:
+        np.savez(file, x=1)
+
+
+def cut_off(path):
+    """As a download that broke off."""
+    without_recurrence(path)
+    path.write_bytes(path.read_bytes()[:-100])
+
+
 def with_code(path):
     layer = keras.layers.Lambda(lambda x: x)
     save(keras.Sequential([keras.Input([3, 2]), keras.layers.LSTM(2), layer]), path)
@@ -158,6 +180,9 @@ def with_code(path):
         ("none.keras", lambda path: None, "No such file"),
         ("a.keras", lambda path: path.write_bytes(b"no model"), "must be a .keras file"),
         ("a.h5", lambda path: path.write_bytes(b"no model"), "must be a .keras file"),
+        ("saved_model", pathlib.Path.mkdir, "must be a .keras file"),
+        ("a.keras", cut_off, "a.keras is damaged, or forged"),
+        ("a.keras", save_arrays, "must be a .keras file"),
         ("a.keras", without_recurrence, "has no layer LSTM, GRU or SimpleRNN"),
         ("a.keras", with_code, "Keras cannot load"),
         (
@@ -171,7 +196,8 @@ def test_files_that_cannot_be_measured(run, tmp_path, name, write, says):
     write(tmp_path / name)
     result = run("bench", tmp_path / name, *SHORT)
     assert result.code == 2 and says in result.err
-    assert bool(result.out) == (name != "none.keras")  # one that is missing takes no time
+    # What Keras need not look at takes no time.
+    assert bool(result.out) == (write in (without_recurrence, with_code) or "load" in says)
 
 
 def test_a_projection_has_no_counterpart_in_keras(run, files):

@@ -36,7 +36,7 @@ def run(capsys):
         capsys.readouterr()
         code = main([str(argument) for argument in arguments])
         out, err = capsys.readouterr()
-        if err and "usage:" not in err:
+        if err:
             assert err.startswith("tf-cudnn-rnn: ") and err.count("\n") == 1, err
         return Result(code, out, err)
 

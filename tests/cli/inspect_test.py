@@ -12,6 +12,7 @@ import tarfile
 import time
 import zipfile
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -165,6 +166,7 @@ def test_a_network_of_tensorflow_1_is_one_part(run, tmp_path, monkeypatch, name,
     assert [found["name"] for found in every] == [scope or "(top level)" for scope in scopes]
     for found in every:
         assert tuple(found[field] for field in FIELDS[1:]) == TF1[name]
+        assert found["parameters"] == sum(array.size for array in variables.values())
         result = run(*shlex.split(found["how"])[1:], "--force")
         assert result.code == 0, result.err
         (converted,) = run("inspect", "params.npz", "--json").json["found"]
@@ -728,8 +730,48 @@ def test_weights_of_cudnn_layers_alone(run, tmp_path, rnn_mode, gates):
     assert converted.code == 0, converted.err
 
 
+@pytest.mark.parametrize("names", [["own"], ["a-1", "a-2"], ["a", "b", "c", "d", "e"]])
+def test_checkpoints_of_a_folder_that_names_none(run, tmp_path, names):
+    """`tf.train.Checkpoint.write` names none."""
+    for name in names:
+        (tmp_path / f"{name}.index").touch()
+    result = run("inspect", tmp_path)
+    listed = ", ".join(f"{tmp_path}/{name}" for name in names[:4]) + ", ..." * (len(names) > 4)
+    assert result.code == 2
+    assert result.err == (
+        f"tf-cudnn-rnn: {tmp_path} is a folder whose file `checkpoint`, which tells the latest "
+        f"one, is missing or names none that is there. Name a checkpoint in it: {listed}.\n"
+    )
+
+
 @pytest.mark.parametrize("name", ["none.index", "none.data-00000-of-00001"])
 def test_a_checkpoint_that_is_not_there(run, tmp_path, name):
     result = run("inspect", tmp_path / name)
     assert result.code == 2
     assert result.err == f"tf-cudnn-rnn: {tmp_path}/{name}: No such file or directory.\n"
+
+
+@pytest.mark.filterwarnings("ignore")  # of what Keras calls in NumPy
+@pytest.mark.parametrize(
+    "file, other, works",
+    [
+        ("model.keras", "model.npz", "load_model('model.keras')"),
+        ("model.h5", "model.keras", "load_model('model.h5')"),
+        ("model.h5", "model", "load_model('model.h5')"),
+        ("model.weights.h5", "model.h5", "load_weights('model.weights.h5')"),
+    ],
+)
+def test_calls_that_go_by_the_ending(run, tmp_path, monkeypatch, file, other, works):
+    """Keras refuses what has another one, whatever is in it."""
+    model = keras.Sequential([keras.Input((3, 2)), keras.layers.LSTM(4)])
+    monkeypatch.chdir(tmp_path)
+    if file.endswith(".weights.h5"):
+        model.save_weights(file)
+    else:
+        model.save(file)
+    (usual,) = run("inspect", file, "--json").json["found"]
+    assert works in usual["how"] and "rename" not in usual["how"]
+    os.rename(file, other)
+    (found,) = run("inspect", other, "--json").json["found"]
+    assert found["runs"]
+    assert found["how"] == f"rename it to {file}, as Keras goes by the ending, then {usual['how']}"

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import tf_cudnn_rnn
@@ -71,8 +72,18 @@ def test_version(run):
 )
 def test_wrong_use(run, arguments):
     result = run(*arguments)
-    assert result.code == 2
-    assert result.err.startswith("usage: tf-cudnn-rnn") and "error:" in result.err
+    assert result.code == 2 and not result.out
+    command = arguments[0] if arguments and arguments[0] in COMMANDS else ""
+    help_command = " ".join(filter(None, ["tf-cudnn-rnn", command, "--help"]))
+    assert result.err.endswith(f". See `{help_command}`.\n")
+
+
+@pytest.mark.parametrize("command", [("bench",), ("convert", "a", "b", "--to", "params")])
+@pytest.mark.parametrize("value", ["0", "-1", "many", "2147483648"])
+def test_sizes_say_their_range(run, command, value):
+    result = run(*command, "--units", value)
+    rule = f"argument --units: must be a whole number from 1 to 2147483647; got {value}"
+    assert result.code == 2 and rule in result.err
 
 
 @pytest.mark.parametrize(
@@ -106,6 +117,59 @@ def test_a_closed_pipe_is_quiet(tmp_path, files, arguments):
     finally:
         os.close(write)
     assert (result.returncode, result.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams(tmp_path, files, closed):
+    """What is opened next would take their numbers, and what C writes there would go into it."""
+    target = tmp_path / "new.npz"
+    command = f'"$@" --to params {closed}'
+    convert = ["-m", "tf_cudnn_rnn", "convert", files / "gru.safetensors", target]
+    (tmp_path / "tensorflow.py").write_text(FORBIDDEN)
+    result = subprocess.run(
+        ["sh", "-c", command, "sh", sys.executable, *convert],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), PACKAGES])},
+        capture_output=True,
+        check=False,
+    )
+    assert result.returncode == 0 and b"Error" not in result.stderr
+    assert set(np.load(target)) == {"params", "header"}
+
+
+def test_closed_streams_are_not_for_other_files():
+    code = (
+        "import os, sys; from tf_cudnn_rnn._cli import main; os.close(0); os.close(2); "
+        "main.main(['--version']); print(os.open(os.devnull, os.O_RDONLY) > 2)"
+    )
+    assert subprocesses.run_code(code, {"PYTHONPATH": PACKAGES}).endswith("\nTrue\n")
+
+
+@pytest.mark.parametrize("command", [("info",), ("inspect", "gru.safetensors")])
+def test_lines_fit_a_narrow_terminal(run, files, monkeypatch, command):
+    monkeypatch.chdir(files)
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = run(*command).out.splitlines()
+    # Names without spaces, such as paths, are not broken.
+    assert all(len(line) <= 60 or len(line.split()) <= 2 for line in lines), lines
+
+
+@pytest.mark.parametrize("arguments", [("inspect", "missing"), ("no-such-command",)])
+def test_the_exit_code_tells_where_stderr_is_full(tmp_path, arguments):
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "tf_cudnn_rnn", *arguments],
+            env={**os.environ, "PYTHONPATH": PACKAGES},
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=full,
+            check=False,
+        )
+    assert (result.returncode, result.stdout) == (2, b"")
+
+
+@pytest.mark.parametrize("command", ["inspect", "bench"])
+def test_a_path_without_a_letter(run, command):
+    assert run(command, "").err == "tf-cudnn-rnn: '': No such file or directory.\n"
 
 
 def test_names_of_any_bytes(tmp_path):

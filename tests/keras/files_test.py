@@ -149,6 +149,16 @@ def test_only_keras_files(tmp_path):
         load_model(path)
 
 
+def test_a_keras_file_that_is_cut_off(tmp_path):
+    """As a download that broke off; no other function reads it."""
+    path = tmp_path / "a.keras"
+    keras.Sequential([keras.Input([3, 2]), keras.layers.Dense(2)]).save(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ValueError, match=r"a\.keras is damaged, or forged") as error:
+        load_model(path)
+    assert "must be a .keras file" not in str(error.value)
+
+
 def test_a_saved_model_is_for_tensorflow(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"")
     with pytest.raises(ValueError, match="must be a .keras file; .*tf.saved_model.load"):

@@ -1,5 +1,6 @@
 """The Python package: what importing it does, its functions, its messages."""
 
+import importlib.metadata
 import inspect
 import os
 import pathlib
@@ -223,6 +224,24 @@ def test_libraries_for_other_versions_do_no_harm(tmp_path):
             (copy / "_libraries" / f"tensorflow_{minor}.so").write_text("not a library")
 
     assert _import_error_of_copy(tmp_path, change) == ""
+
+
+@pytest.mark.parametrize("name", ["tf-nightly", "tf-nightly-cpu"])
+def test_a_nightly_that_it_was_not_built_for(monkeypatch, name):
+    """A release beside it would write over its files, and the other way round."""
+    version = importlib.metadata.version
+
+    def installed(wanted):
+        if wanted.startswith("tensorflow"):
+            raise importlib.metadata.PackageNotFoundError(wanted)
+        return "2.99.0.dev20260101" if wanted == name else version(wanted)
+
+    monkeypatch.setattr(importlib.metadata, "version", installed)
+    with pytest.raises(ImportError) as error:
+        tf_cudnn_rnn.library_path("2.99.0-dev20260101")
+    release = name.replace("tf-nightly", "tensorflow")
+    assert "but TensorFlow 2.99.0-dev20260101 is installed" in str(error.value)
+    assert f"(`pip uninstall -y {name} && pip install '{release}=={MINOR}.*'`)" in str(error.value)
 
 
 @pytest.mark.parametrize("suffix", [".99", ".0rc1", ".0-dev20260101"])

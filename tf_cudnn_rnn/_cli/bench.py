@@ -5,14 +5,13 @@ import contextlib
 import dataclasses
 import logging
 import math
-import os
 import statistics
 import types
 from collections.abc import Iterator
 from typing import Any, TypedDict
 
 from tf_cudnn_rnn import _library, _machine
-from tf_cudnn_rnn._cli import models, networks, output, tensorflow, timing
+from tf_cudnn_rnn._cli import models, networks, numbers, output, tensorflow, timing
 from tf_cudnn_rnn._layout import GATES, Layout
 
 EPILOG = """\
@@ -42,16 +41,6 @@ class _Result(TypedDict):
     rows: list[dict[str, Any]]
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if not 0 < value < 2**31:
-        raise ValueError
-    return value
-
-
-_positive.__name__ = "positive integer"  # as argparse calls it in its messages
-
-
 def _seconds(text: str) -> float:
     value = float(text)
     if not 0 < value <= _MOST_SECONDS:
@@ -69,14 +58,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", type=_seconds, default=60.0, help="to take, about (%(default)g)"
     )
-    parser.add_argument("--threads", type=_positive, help="of each side (all processors)")
-    parser.add_argument("--batch", type=_positive, metavar="B", help="rows (32)")
-    parser.add_argument("--steps", type=_positive, metavar="T", help="time steps (100)")
+    parser.add_argument("--threads", type=numbers.positive, help="of each side (all processors)")
+    parser.add_argument("--batch", type=numbers.positive, metavar="B", help="rows (32)")
+    parser.add_argument("--steps", type=numbers.positive, metavar="T", help="time steps (100)")
     network = parser.add_argument_group("a network instead of those of the default")
     network.add_argument("--mode", choices=GATES, metavar="MODE", help=f"{', '.join(GATES)} (lstm)")
-    network.add_argument("--layers", type=_positive, metavar="L", help="number of layers (1)")
-    network.add_argument("--units", type=_positive, metavar="H", help="hidden units (256)")
-    network.add_argument("--input-size", type=_positive, metavar="I", help="as many as units")
+    network.add_argument(
+        "--layers", type=numbers.positive, metavar="L", help="number of layers (1)"
+    )
+    network.add_argument("--units", type=numbers.positive, metavar="H", help="hidden units (256)")
+    network.add_argument(
+        "--input-size", type=numbers.positive, metavar="I", help="as many as units"
+    )
     network.add_argument("--bidirectional", action="store_true", help="in both directions")
 
 
@@ -291,7 +284,13 @@ def run(options: argparse.Namespace) -> int:
     if options.model is not None and given:
         raise output.UserError(f"MODEL has a network of its own, without {', '.join(given)}.")
     if options.model is not None:
-        os.stat(options.model)  # it is missing: say so before anything takes time
+        models.check(options.model)  # before anything takes time
+    most = _machine.num_cpus()
+    if options.threads is not None and options.threads > most:  # TensorFlow would start them all
+        raise output.UserError(
+            f"--threads must be at most {most}, the processors of this process; got "
+            f"{options.threads}."
+        )
     tf, threads = _start(options)
     facts = _machine_facts(threads)
     facts["busy"] = round(_machine.busy_part(), 2)

@@ -4,6 +4,8 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import math
+import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -157,6 +159,8 @@ def find(kind: Kind, path: str, shown_path: str) -> Contents:
 # ------------------------------------------------------------------------------------
 
 _LOAD_WEIGHTS = "model.load_weights({}), of a model whose layers are those of tf_cudnn_rnn.keras"
+_LOAD_OWN = "import tf_cudnn_rnn.keras; keras.saving.load_model({})"
+_HDF5 = (".h5", ".hdf5")
 _NO_COMMAND = "it has characters that cannot be printed, so that no command is shown here"
 
 
@@ -179,6 +183,17 @@ def _call(text: str, argument: str) -> str:
     if not argument.isprintable():
         return f"{text.format('PATH')}; {_NO_COMMAND}"
     return text.format(repr(argument))
+
+
+def _keras_call(text: str, path: str, *endings: str) -> str:
+    """A call of Keras, which takes no path with another ending than these."""
+    if path.endswith(endings):
+        return _call(text, path)
+    renamed = os.path.splitext(path)[0] + endings[0]
+    where = (
+        f"rename it to {renamed}" if renamed.isprintable() else f"give it the ending {endings[0]}"
+    )
+    return f"{where}, as Keras goes by the ending, then {_call(text, renamed)}"
 
 
 # ------------------------------------------------------------------------------------
@@ -394,9 +409,9 @@ def _keras_layer(outer: dict[str, Any], layer: dict[str, Any], shown_path: str) 
         found.runs = False
         found.how = f"{obstacle}. Keras' own loop runs it"
     elif _text(layer.get("registered_name")).startswith("tf_cudnn_rnn>"):
-        found.how = _call("import tf_cudnn_rnn.keras; keras.saving.load_model({})", shown_path)
+        found.how = _keras_call(_LOAD_OWN, shown_path, ".keras")
     else:
-        found.how = _call("tf_cudnn_rnn.keras.load_model({})", shown_path)
+        found.how = _keras_call("tf_cudnn_rnn.keras.load_model({})", shown_path, ".keras")
     return found
 
 
@@ -415,7 +430,7 @@ def _stack(layer: dict[str, Any], shown_path: str) -> Found:
     """A CudnnRNN layer."""
     config = layer["config"]
     found = Found(_text(config.get("name"), "?"), layer["class_name"])
-    found.how = _call("import tf_cudnn_rnn.keras; keras.saving.load_model({})", shown_path)
+    found.how = _keras_call(_LOAD_OWN, shown_path, ".keras")
     # Layout checks all that the file says.
     rnn_mode: Any = _STACKS.get(layer["class_name"]) or _text(config.get("rnn_mode"))
     sizes = {
@@ -482,7 +497,7 @@ def _keras_2_layer(name: str, class_name: str, headers: list[Any], shown_path: s
         found.how = _call("import tf_cudnn_rnn; tf_keras.models.load_model({})", shown_path)
     else:
         call = "with tf_cudnn_rnn.keras.accelerate(): keras.saving.load_model({})"
-        found.how = _call(call, shown_path)
+        found.how = _keras_call(call, shown_path, *_HDF5)
     _of_arrays(found, headers, "bidirectional" if is_wrapped else "unidirectional")
     if bare in _LEGACY_CLASSES:
         found.rnn_mode = _LEGACY_CLASSES[bare]
@@ -500,7 +515,7 @@ def _keras_2_weights(name: str, headers: list[Any], shown_path: str) -> Found:
             found.how = _convert(shown_path, "model.keras", "keras", **options)
     else:
         found = Found(name, "layer with recurrent weights", layer=name)
-        found.how = _call(_LOAD_WEIGHTS, shown_path)
+        found.how = _keras_call(_LOAD_WEIGHTS, shown_path, *_HDF5)
         _of_arrays(found, headers, direction)
     return found
 
@@ -516,7 +531,7 @@ def _may_be_recurrent(headers: list[Any]) -> bool:
 
 def _keras_3(path: str, shown_path: str) -> Iterator[_Look]:
     headers = keras_file.read_array_headers(path)
-    how = _call(_LOAD_WEIGHTS, shown_path)
+    how = _keras_call(_LOAD_WEIGHTS, shown_path, ".weights.h5")
     for name, layer in keras_file.layers(headers).items():
         yield functools.partial(_keras_3_layer, name, layer, how)
     if paths := keras_file.networks(headers):  # of which a header, an array, tells the sizes
@@ -674,6 +689,7 @@ def _tf1_network(
     found.rnn_mode = _TF1_MODES.get(network.cell, "lstm")
     found.num_layers = network.num_layers
     found.direction = "bidirectional" if network.is_bidirectional else "unidirectional"
+    found.parameters = sum(math.prod(shapes[key]) for key in network.keys)
     _take_tf1_sizes(found, {leaf: [*shapes[key]] for leaf, key in network.first.items()})
     options = {"scope": network.scope if needs_scope else ""}
     if kind == "tf1-cudnn":

@@ -5,9 +5,9 @@ import math
 import os
 import textwrap
 
-from tf_cudnn_rnn._cli import formats, output, replacing, tensorflow
+from tf_cudnn_rnn._cli import formats, numbers, output, replacing, tensorflow
 from tf_cudnn_rnn._files import kinds, readers
-from tf_cudnn_rnn._formats import hdf5, runtime_file
+from tf_cudnn_rnn._formats import hdf5, runtime_file, untrusted
 from tf_cudnn_rnn._layout import DIRECTIONS, GATES, INPUT_MODES
 
 
@@ -38,16 +38,6 @@ leaves what was there. Notes say what the other format cannot keep.
 """
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
-
-
-_positive.__name__ = "positive integer"  # as argparse calls it in its messages
-
-
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
@@ -55,7 +45,7 @@ def _finite(text: str) -> float:
     return value
 
 
-_finite.__name__ = "finite number"
+_finite.__name__ = "finite number"  # as argparse calls it in its messages
 
 # What stands for an option of a writer that is not given.
 _DEFAULTS = {"to_prefix": "", "forget_bias": 1.0, "without_bias": False, "int8": False}
@@ -96,12 +86,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     modes = ", ".join(GATES)
     network.add_argument("--mode", dest="rnn_mode", choices=GATES, metavar="MODE", help=modes)
     network.add_argument(
-        "--layers", dest="num_layers", type=_positive, metavar="L", help="number of layers"
+        "--layers", dest="num_layers", type=numbers.positive, metavar="L", help="number of layers"
     )
     network.add_argument(
-        "--units", dest="num_units", type=_positive, metavar="H", help="hidden units"
+        "--units", dest="num_units", type=numbers.positive, metavar="H", help="hidden units"
     )
-    network.add_argument("--input-size", type=_positive, metavar="I", help="features of the input")
+    network.add_argument(
+        "--input-size", type=numbers.positive, metavar="I", help="features of the input"
+    )
     network.add_argument(
         "--direction",
         choices=DIRECTIONS,
@@ -115,7 +107,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"{', '.join(INPUT_MODES)} (params)",
     )
     network.add_argument(
-        "--projection", dest="num_proj", type=_positive, metavar="P", help="num_proj of an LSTM"
+        "--projection",
+        dest="num_proj",
+        type=numbers.positive,
+        metavar="P",
+        help="num_proj of an LSTM",
     )
     part = parser.add_argument_group("which of several networks, and names")
     part.add_argument(
@@ -153,7 +149,10 @@ def run(options: argparse.Namespace) -> int:
         raise output.UserError(f"--to {options.to} is impossible: it can only be read.")
     if not options.target.endswith(target_format.endings):
         endings = " or ".join(target_format.endings)
-        raise output.UserError(f"DST must end with {endings} for --to {options.to}.")
+        raise output.UserError(
+            f"DST must end with {endings} for --to {options.to}; got "
+            f"{untrusted.shown(options.target)}."
+        )
     # Before minutes are spent.
     replacing.check(options.target, options.force)
     tensorflow.quiet()

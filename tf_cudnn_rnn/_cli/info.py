@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _versions() -> dict[str, str]:
     """Versions of what is installed, without an import."""
     found = {}
-    for name in ("tensorflow", "tensorflow_cpu", "tf_nightly", *_PACKAGES):
+    for name in ("tensorflow", "tensorflow_cpu", "tf_nightly", "tf_nightly_cpu", *_PACKAGES):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return found

@@ -4,9 +4,9 @@ import argparse
 import importlib
 import io
 import os
-import shutil
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import tf_cudnn_rnn
 from tf_cudnn_rnn import _program
@@ -43,12 +43,22 @@ class _Help(argparse.RawDescriptionHelpFormatter):
     """Help for terminals of 80 columns, as long lines are hard to read."""
 
     def __init__(self, prog: str):
-        super().__init__(prog, width=min(output.WIDTH, shutil.get_terminal_size().columns) - 2)
+        super().__init__(prog, width=output.width() - 2)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are a sentence, and not the usage, which takes many lines."""
+
+    see: str | None = None  # whose help is of use; this one's if None
+
+    def error(self, message: str) -> NoReturn:
+        output.say(f"{message}. See `{self.see or self.prog} --help`.")
+        raise SystemExit(output.WRONG)
 
 
 def _parser(wanted: str | None) -> argparse.ArgumentParser:
     """The parser; of the commands, only the one that is wanted has its options."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=_program.NAME,
         description=_DESCRIPTION,
         epilog=_EPILOG,
@@ -72,7 +82,25 @@ def _parser(wanted: str | None) -> argparse.ArgumentParser:
             command.epilog = module.EPILOG
             module.add_arguments(command)
             command.set_defaults(run=module.run)
+            parser.see = command.prog  # of options that nobody knows
     return parser
+
+
+def _open_closed_streams() -> None:
+    """Gives streams that the caller has closed to the null device.
+
+    The files that are opened next would have their numbers, and take what TensorFlow logs.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    # Python has None for what was closed when it started.
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,6 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
     try:
         _program.catch_interrupts()
+        _open_closed_streams()
         for stream in (sys.stdout, sys.stderr):
             # Names in files are in any script, and names of files are any bytes.
             if isinstance(stream, io.TextIOWrapper):
@@ -110,7 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.say("There is not enough memory.")
         return output.WRONG
     except OSError as error:
-        name = f"{error.filename}: " if error.filename is not None else ""
+        # '' is a path, too: that of a variable of the shell that is not set.
+        name = "" if error.filename is None else f"{error.filename or repr('')}: "
         output.say(f"{name}{error.strerror or error}.")
         return output.WRONG
     except ImportError as error:

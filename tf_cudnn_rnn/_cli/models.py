@@ -11,12 +11,31 @@ import numpy as np
 
 from tf_cudnn_rnn._cli import output, tensorflow
 from tf_cudnn_rnn._cli.timing import PREDICTION, TRAINING, Side
+from tf_cudnn_rnn._files import kinds
 from tf_cudnn_rnn._formats import untrusted
 from tf_cudnn_rnn._types import Array
 
 KERAS, OURS = "Keras", "tf_cudnn_rnn.keras"
 _TOLERANCE = 1e-3  # of outputs as large as the largest one
 _TOLERANCE_16 = 5e-2
+
+
+def check(path: str) -> None:
+    """Looks whether a file may be one of Keras, which takes no time.
+
+    Raises:
+      OSError: it cannot be opened.
+      UserError: it is another one.
+      ValueError: it is damaged.
+    """
+    is_one = path.endswith(".keras") and not os.path.isdir(path)
+    if is_one or not os.path.exists(path):
+        with untrusted.opened(path) as (file, _):
+            is_one = file.read(2) == b"PK"
+    if not is_one or kinds.recognise(path)[0] is not kinds.Kind.KERAS:
+        raise output.UserError(
+            f"{path} must be a .keras file; save the model with model.save(path)."
+        )
 
 
 def load(path: str) -> tuple[Any, Any]:
@@ -26,11 +45,7 @@ def load(path: str) -> tuple[Any, Any]:
       OSError: it cannot be opened.
       UserError: Keras cannot load it, or it has no layer that would differ.
     """
-    with untrusted.opened(path) as (file, _):
-        if not path.endswith(".keras") or file.read(2) != b"PK":
-            raise output.UserError(
-                f"{path} must be a .keras file; save the model with model.save(path)."
-            )
+    check(path)
     import keras
 
     import tf_cudnn_rnn.keras

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import os
+import shutil
 import sys
 import textwrap
 import threading
@@ -11,7 +13,8 @@ from typing import Any
 
 from tf_cudnn_rnn import _program
 
-WIDTH = 80  # columns
+WIDTH = 80  # columns, at most
+_NARROWEST = 40
 _LABEL = 20
 # Work that takes less shows no progress.
 _PATIENCE = 0.5  # seconds
@@ -31,7 +34,9 @@ class UserError(Exception):
 
 def say(message: str) -> None:
     """Writes a message to stderr, after the program's name."""
-    print(f"{_program.NAME}: {printable(' '.join(message.split()))}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # nobody is there to be told; the exit code says it, too
+        line = f"{_program.NAME}: {printable(' '.join(message.split()))}"
+        print(line, file=sys.stderr, flush=True)
 
 
 def printable(text: str) -> str:
@@ -46,11 +51,18 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, allow_nan=False))
 
 
+def width() -> int:
+    """Columns of the terminal, if there is one or COLUMNS tells them; WIDTH at most."""
+    if "COLUMNS" in os.environ or sys.stdout.isatty():
+        return max(_NARROWEST, min(WIDTH, shutil.get_terminal_size().columns))
+    return WIDTH
+
+
 def wrapped(text: str, indent: int = 0) -> str:
     """`text` in lines of a terminal; long names and commands are not broken."""
     return textwrap.fill(
         printable(text.translate({ord("\n"): " ", ord("\t"): " "})),
-        WIDTH,
+        width(),
         initial_indent=" " * indent,
         subsequent_indent=" " * indent,
         break_long_words=False,
@@ -111,7 +123,7 @@ class Progress:
     def show(self, text: str) -> None:
         """Replaces the line."""
         if self._shows:
-            text = printable(text)[: WIDTH - 1]
+            text = printable(text)[: width() - 1]
             sys.stderr.write("\r" + text.ljust(self._length))
             sys.stderr.flush()
             self._length = len(text)

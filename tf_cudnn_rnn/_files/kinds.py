@@ -150,6 +150,14 @@ def _folder(path: str) -> tuple[Kind, str]:
         # A name in this folder; a path could lead anywhere.
         if match and os.path.exists(os.path.join(path, f"{match[1]}.index")):
             return Kind.CHECKPOINT, os.path.join(path, match[1])
+    prefixes = (name.removesuffix(".index") for name in os.listdir(path) if name.endswith(".index"))
+    if names := sorted(prefixes):
+        listed = ", ".join(untrusted.shown(os.path.join(path, name)) for name in names[:4])
+        raise ValueError(
+            f"{path} is a folder whose file `checkpoint`, which tells the latest one, is missing "
+            f"or names none that is there. Name a checkpoint in it: {listed}"
+            f"{', ...' if len(names) > 4 else ''}."
+        )
     raise ValueError(
         f"{path} is a folder with neither a saved_model.pb nor a checkpoint in it; it must be "
         f"{_KNOWN}."

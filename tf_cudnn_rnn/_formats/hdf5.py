@@ -696,7 +696,10 @@ def write_layers(path: str, class_name: str, layers: list[list[Array]]) -> None:
 
     # Keras' rule for a capital after a small letter; CuDNNLSTM becomes cu_dnnlstm.
     base_name = re.sub("([a-z])([A-Z])", r"\1_\2", class_name).lower()
-    with h5py.File(path, "w") as file:
+    # In memory first: where the disk is full, the HDF5 library cannot let go of its file, and ends
+    # the process.
+    whole = io.BytesIO()
+    with h5py.File(whole, "w") as file:
         names = []
         for index, arrays in enumerate(layers):
             own = base_name if index == 0 else f"{base_name}_{index}"
@@ -714,3 +717,5 @@ def write_layers(path: str, class_name: str, layers: list[list[Array]]) -> None:
         file.attrs["layer_names"] = [name.encode() for name in names]
         file.attrs["backend"] = b"tensorflow"
         file.attrs["keras_version"] = b"2.15.0"
+    with open(path, "wb") as target:
+        target.write(whole.getbuffer())

@@ -64,13 +64,14 @@ class _Place(NamedTuple):
 
 
 class Network(NamedTuple):
-    """What keys tell of a network: its scope and cell, and the keys of its first layer's leaves."""
+    """A network: its scope and cell, and the keys of its first layer's leaves, and of all."""
 
     scope: str
     cell: str
     num_layers: int
     is_bidirectional: bool
     first: dict[str, str]
+    keys: list[str]
 
 
 def networks(keys: Iterable[str]) -> list[Network]:
@@ -93,6 +94,7 @@ def networks(keys: Iterable[str]) -> list[Network]:
             1 + max(place.layer for place in places),
             any(place.backward for place in places),
             places.get(_Place(scope, 0, False), {}),
+            [key for leaves in places.values() for key in leaves.values()],
         )
         for (scope, cell), places in found.items()
     ]

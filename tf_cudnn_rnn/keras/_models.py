@@ -95,7 +95,7 @@ def load_model(
             f"`filepath` must be a .keras file; {path} is a folder with a SavedModel. For that "
             "call tf.saved_model.load, after `import tf_cudnn_rnn` if it has CudnnRNN ops."
         )
-    if path.suffix != ".keras" or not _is_zip(path):
+    if path.suffix != ".keras" or not _begins_as_zip(path):
         raise ValueError(
             f"`filepath` must be a .keras file; got {path}. For other formats call "
             "keras.saving.load_model, and use the model inside tf_cudnn_rnn.keras.accelerate()."
@@ -118,9 +118,10 @@ def load_model(
         )
 
 
-def _is_zip(path: pathlib.Path) -> bool:
+def _begins_as_zip(path: pathlib.Path) -> bool:
+    """Whether it is a zip file, if it is whole."""
     with untrusted.opened(path) as (file, _):
-        return zipfile.is_zipfile(file)
+        return file.read(2) == b"PK"
 
 
 def to_fused(model: _Layer) -> _Layer:
