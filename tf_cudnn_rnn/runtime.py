@@ -122,7 +122,11 @@ def library_path() -> str:
 
 
 def include_path() -> str:
-    """The folder of rnn_runtime.h, for `-I`, and of what pkg-config and CMake look for."""
+    """The folder of rnn_runtime.h, for `-I`, and of what pkg-config and CMake look for.
+
+    Raises:
+      ImportError: this package was built without the runtime.
+    """
     library_path()
     return str(_FOLDER)
 

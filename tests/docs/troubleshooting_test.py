@@ -1,6 +1,7 @@
 """The messages that docs/troubleshooting.md quotes are those that the library gives."""
 
 import contextlib
+import itertools
 import logging
 import re
 import textwrap
@@ -262,7 +263,7 @@ def test_the_same_is_said_of_the_message_above():
     entries = re.findall(r"^\*\*`+ ?(.+?) ?`+\*\*.*\n\n(.+)$", PAGE, re.MULTILINE)
     same = {
         message: above
-        for (above, _), (message, answer) in zip(entries, entries[1:])
+        for (above, _), (message, answer) in itertools.pairwise(entries)
         if answer.startswith("The same")
     }
     assert len(same) == len(THE_SAME)

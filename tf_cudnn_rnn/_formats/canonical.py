@@ -405,5 +405,8 @@ def convert_slots(
 
     Returns:
       The same names, with what `write` returned.
+
+    Raises:
+      ValueError, TypeError: those of `read` and `write`.
     """
     return {name: write(read(arrays, of="gradients")) for name, arrays in slots.items()}

@@ -440,6 +440,9 @@ def to_tf1_cudnn(canonical: Canonical, *, scope: str = "", opaque: bool = False)
 
       `notes`: TF-canonical weights keep the sum of the two biases of a gate, but for the
       candidate of a GRU. An opaque_kernel loses nothing.
+
+    Raises:
+      TypeError: `canonical` is no `Canonical`.
     """
     base.check_canonical(canonical)
     if opaque:

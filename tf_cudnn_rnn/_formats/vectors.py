@@ -113,7 +113,11 @@ def from_cudnn(
 
 
 def to_cudnn(canonical: Canonical) -> Exported:
-    """Writes the `params` [N] of the ops. Loses nothing."""
+    """Writes the `params` [N] of the ops. Loses nothing.
+
+    Raises:
+      TypeError: `canonical` is no `Canonical`.
+    """
     base.check_canonical(canonical)
     return Exported(canonical.params, ())
 
@@ -165,6 +169,9 @@ def to_mxnet(canonical: Canonical) -> Exported:
     """Writes the vector `parameters` [N] of MXNet's fused operator `RNN`.
 
     Loses nothing, but a skipped input product becomes one with the identity.
+
+    Raises:
+      TypeError: `canonical` is no `Canonical`.
     """
     cells, notes = base.to_cells(canonical, "MXNet")
     return Exported(_linear(canonical, cells), notes)
