@@ -89,12 +89,12 @@ def networks(keys: Iterable[str]) -> list[Network]:
             places.setdefault(place, {})[match["leaf"]] = key
     return [
         Network(
-            scope,
-            cell,
-            1 + max(place.layer for place in places),
-            any(place.backward for place in places),
-            places.get(_Place(scope, 0, False), {}),
-            [key for leaves in places.values() for key in leaves.values()],
+            scope=scope,
+            cell=cell,
+            num_layers=1 + max(place.layer for place in places),
+            is_bidirectional=any(place.backward for place in places),
+            first=places.get(_Place(scope, 0, False), {}),
+            keys=[key for leaves in places.values() for key in leaves.values()],
         )
         for (scope, cell), places in found.items()
     ]
