@@ -34,11 +34,15 @@ def date_of(version: str, changelog: str) -> str:
     return match[1]
 
 
+def _sections(changelog: str) -> dict[str, str]:
+    """What the changelog tells, by the name in a section's heading."""
+    sections = re.split(r"^## \[(.+?)\].*\n", changelog, flags=re.MULTILINE)
+    return dict(zip(sections[1::2], sections[2::2], strict=True))
+
+
 def unreleased(changelog: str) -> str:
     """Returns what the changelog tells of changes that are in no version yet."""
-    sections = re.split(r"^## (.+)\n", changelog, flags=re.MULTILINE)
-    texts = dict(zip(sections[1::2], sections[2::2], strict=True))
-    return texts.get("[Unreleased]", "").strip()
+    return _sections(changelog).get("Unreleased", "").strip()
 
 
 def notes(tag: str, version: str, changelog: str) -> str:
@@ -49,9 +53,7 @@ def notes(tag: str, version: str, changelog: str) -> str:
     """
     if tag != f"v{version}":
         raise ValueError(f"The tag of version {version} must be v{version}; got {tag}.")
-    sections = re.split(r"^## \[(.+?)\].*\n", changelog, flags=re.MULTILINE)
-    texts = dict(zip(sections[1::2], sections[2::2], strict=True))
-    text = texts.get(version, "").strip()
+    text = _sections(changelog).get(version, "").strip()
     if not text:
         raise ValueError(f"CHANGELOG.md must have a section [{version}] that says something.")
     return text + "\n"
