@@ -1,6 +1,6 @@
 """Runs all that a release needs, and writes a page of what passed: dist/release-check.md.
 
-It takes some two hours on two cores. Each step's output is in build/release-check; a step that
+It takes two to three hours on two cores. Each step's output is in build/release-check; a step that
 fails does not keep the next from running. --only=lint,wheels runs some. Fuzzing, sanitizers and
 measurements take longer and are not repeated: the page says when they last ran.
 """
@@ -107,6 +107,12 @@ def check_arm() -> str:
     return closing[-1]
 
 
+def check_systems() -> str:
+    """The wheel on other releases of Debian, without a compiler; needs root."""
+    said = run("systems", "make", "test-systems")
+    return ", ".join(re.findall(r"^== (Debian [^,]+)", said, re.MULTILINE))
+
+
 def check_long_runs() -> str:
     """What takes longer than this program, and when it last ran."""
     return long_runs((ROOT / "docs" / "reliability.md").read_text(encoding="utf-8"))
@@ -148,6 +154,7 @@ STEPS = [
     Step("wheels", check_wheels),
     Step("matrix", check_matrix),
     Step("arm", check_arm),
+    Step("systems", check_systems),
     Step("long-runs", check_long_runs),
 ]
 

@@ -55,7 +55,7 @@ def test_the_notes_of_a_release_are_its_section_of_the_changelog():
     notes = release_notes(f"v{version}")
     assert notes.returncode == 0, notes.stderr
     _, section = (ROOT / "CHANGELOG.md").read_text().split(f"## [{version}]")
-    assert notes.stdout.startswith("### ") and notes.stdout in section
+    assert "### Added" in notes.stdout and notes.stdout in section
     assert "\n## " not in notes.stdout
 
 
