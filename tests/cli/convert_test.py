@@ -56,6 +56,22 @@ def merged(canonical: weights.Canonical) -> weights.Canonical:
     return weights.Canonical(canonical.layout, named)
 
 
+def test_what_programs_read(run, tmp_path):
+    """Of the file that was written, and what it could not keep."""
+    canonical = canonical_of("lstm")
+    write_params(tmp_path / "in.npz", canonical)
+    target = tmp_path / "out.keras"
+    told = run("convert", tmp_path / "in.npz", target, "--to", "keras", "--json").json
+    nbytes = target.stat().st_size
+    plain = run("convert", tmp_path / "in.npz", target, "--to", "keras", "--force").out
+    assert told["source"] == str(tmp_path / "in.npz") and told["target"] == str(target)
+    assert (told["from"], told["to"]) == ("params", "keras")
+    assert weights.Layout(**told["layout"]) == canonical.layout
+    assert told["parameters"] == canonical.params.size
+    assert told["bytes"] == nbytes
+    assert told["notes"] and all(note in " ".join(plain.split()) for note in told["notes"])
+
+
 def test_every_format_is_tested():
     assert set(OPTIONS) | {"checkpoint"} == set(formats.FORMATS) == set(readers.READERS)
 

@@ -167,6 +167,21 @@ def test_the_exit_code_tells_where_stderr_is_full(tmp_path, arguments):
     assert (result.returncode, result.stdout) == (2, b"")
 
 
+def test_a_full_stdout_is_named(tmp_path):
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "tf_cudnn_rnn", "inspect", "--help"],
+            env={**os.environ, "PYTHONPATH": PACKAGES, "PYTHONUNBUFFERED": ""},
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert result.returncode == 2
+    assert result.stderr == "tf-cudnn-rnn: standard output: No space left on device.\n"
+
+
 @pytest.mark.parametrize("command", ["inspect", "bench"])
 def test_a_path_without_a_letter(run, command):
     assert run(command, "").err == "tf-cudnn-rnn: '': No such file or directory.\n"

@@ -1,6 +1,7 @@
 """`convert`: weights from one library's file to another's."""
 
 import argparse
+import dataclasses
 import math
 import os
 import textwrap
@@ -82,6 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the format of SRC, if the file does not tell",
     )
     parser.add_argument("--force", action="store_true", help="replace DST if it exists")
+    parser.add_argument("--json", action="store_true", help="write a JSON object")
     network = parser.add_argument_group("the network, where the file does not tell")
     modes = ", ".join(GATES)
     network.add_argument("--mode", dest="rnn_mode", choices=GATES, metavar="MODE", help=modes)
@@ -174,9 +176,24 @@ def run(options: argparse.Namespace) -> int:
     with output.progress_of(f"Writing {options.target}", weight_bytes):
         with replacing.replacing(options.target, options.force) as new:
             notes = write(new, canonical, options)
+    written = os.path.getsize(options.target)
+    every_note = [*canonical.notes, *notes]
+    if options.json:
+        output.print_json(
+            {
+                "source": options.source,
+                "from": name,
+                "target": options.target,
+                "to": options.to,
+                "bytes": written,
+                "layout": dataclasses.asdict(canonical.layout),
+                "parameters": canonical.layout.size,
+                "notes": every_note,
+            }
+        )
+        return output.GOOD
     print(output.wrapped(f"{options.source} ({name}): {formats.describe(canonical.layout)}"))
-    written = output.size(os.path.getsize(options.target))
-    print(output.wrapped(f"{options.target} ({options.to}): {written} written"))
-    for note in (*canonical.notes, *notes):
+    print(output.wrapped(f"{options.target} ({options.to}): {output.size(written)} written"))
+    for note in every_note:
         print(output.wrapped(f"note: {note}"))
     return output.GOOD

@@ -103,6 +103,21 @@ def _open_closed_streams() -> None:
         sys.stderr = open(2, "w", closefd=False)
 
 
+def _drop_output() -> None:
+    """Forgets what is left for stdout: Python would write it at its end, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _is_stdout_full() -> bool:
+    """Whether what is left for stdout cannot be written; it is then dropped."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+        return True
+    return False
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the program; returns its exit code.
 
@@ -130,8 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # Python would flush once more at its end, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return output.PIPE_CLOSED
     except KeyboardInterrupt:
         return output.INTERRUPTED
@@ -139,8 +153,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.say("There is not enough memory.")
         return output.WRONG
     except OSError as error:
-        # '' is a path, too: that of a variable of the shell that is not set.
-        name = "" if error.filename is None else f"{error.filename or repr('')}: "
+        if error.filename is None:
+            name = "standard output: " if _is_stdout_full() else ""
+        else:
+            # '' is a path, too: that of a variable of the shell that is not set.
+            name = f"{error.filename or repr('')}: "
         output.say(f"{name}{error.strerror or error}.")
         return output.WRONG
     except ImportError as error:

@@ -122,7 +122,7 @@ def _unknown(begin: bytes) -> str:
         kinds = {"{": "a JSON text", "<": "a text of XML or HTML"}
         if (first := text.lstrip()[:1]) in kinds:
             return kinds[first]
-        return f"a text file, which begins with {untrusted.shown(text[:20])!r}"
+        return f"a text file, which begins with {text[:20]!a}"
     return f"of no kind that is known here; it begins with {begin[:4]!r}"
 
 
