@@ -1,9 +1,12 @@
-"""What weights in int8 cost in accuracy, on the network that examples/streaming.py trains.
+"""What weights in int8 cost in accuracy, on the networks of two examples.
 
     python -m benchmarks.int8_accuracy
+    python -m benchmarks.int8_accuracy --char_lm=runs/char_lm
 
-Prints the mean square error on held-out sequences, in multiples of the Kalman filter's: of the
-network in float32, with `weights.quantize`, and as PyTorch and ONNX Runtime quantize it. Beside it
+The first one trains the network of examples/streaming.py, and prints its mean square error on
+held-out sequences, in multiples of the Kalman filter's. The second one takes what
+examples/char_lm.py has trained, and prints bits per character of the held-out text. Both do so in
+float32, with `weights.quantize`, and as PyTorch and ONNX Runtime quantize the network. Beside it
 stands how far the network's outputs are from those of float32, in the mean square. Needs
 .venv-peers for the last two (`python -m benchmarks.peers`).
 """
@@ -15,6 +18,8 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,14 +30,30 @@ from tf_cudnn_rnn import weights
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
+class Trained(NamedTuple):
+    """A network, and what it is for.
+
+    Attributes:
+      canonical: its weights; one direction.
+      x: held-out sequences, [T, B, I].
+      error: of the outputs [T, B, H].
+      unit: of the error.
+    """
+
+    canonical: weights.Canonical
+    x: np.ndarray
+    error: Callable[[np.ndarray], float]
+    unit: str
+
+
 def _case(x: np.ndarray, layout: weights.Layout) -> Case:
     T, B, I = x.shape
-    return Case("network", (), layout.rnn_mode, 1, 1, layout.num_units, 0, I, T, B, 0.0)
+    L, H = layout.num_layers, layout.num_units
+    return Case("network", (), layout.rnn_mode, L, 1, H, 0, I, T, B, 0.0)
 
 
-def _trained(units: int, steps: int):
-    """The network's layer and what follows it, held-out sequences, and the filter's error."""
-    sys.path.insert(0, str(_ROOT / "examples"))
+def _streaming(units: int, steps: int) -> Trained:
+    """The network of examples/streaming.py, trained for so many steps."""
     import keras
     import streaming
 
@@ -48,7 +69,41 @@ def _trained(units: int, steps: int):
         kernel, bias = dense.get_weights()
         return streaming.error(outputs.swapaxes(0, 1) @ kernel + bias, positions) / best
 
-    return canonical, np.ascontiguousarray(sensors.swapaxes(0, 1)), error
+    x = np.ascontiguousarray(sensors.swapaxes(0, 1))
+    return Trained(canonical, x, error, "error / filter's")
+
+
+def of_char_lm(folder: str | pathlib.Path) -> Trained:
+    """The network that examples/char_lm.py has left in a folder."""
+    import char_lm_corpus
+    import tensorflow as tf
+    from char_lm_options import RunDirectory
+
+    import tf_cudnn_rnn  # noqa: F401 runs the ops of the saved model
+
+    directory = RunDirectory(folder)
+    options, _ = directory.read_run()
+    corpus = char_lm_corpus.load(options.corpus)
+    streams = corpus.held_out_streams(num_streams=16, steps=len(corpus.held_out))
+    [chunk] = streams  # whole streams, from a state of zeros
+    model = tf.saved_model.load(str(directory.saved_model)).model
+    canonical = weights.from_cudnn(
+        model.rnn_params.numpy(),
+        rnn_mode=options.model.lower(),
+        num_layers=options.nlayers,
+        num_units=options.nhid,
+        input_size=options.emsize,
+    )
+    valid = np.arange(len(chunk.targets))[:, np.newaxis] < chunk.lengths
+    unknown = np.sum(valid & (chunk.targets == char_lm_corpus.UNKNOWN))
+
+    def bits(outputs: np.ndarray) -> float:
+        logits = tf.tensordot(outputs, model.softmax_kernel, 1) + model.softmax_bias
+        nats = tf.nn.sparse_softmax_cross_entropy_with_logits(chunk.targets, logits).numpy()
+        known = np.sum(nats[valid], dtype=np.float64) / np.log(2.0)
+        return (known + unknown * char_lm_corpus.UNKNOWN_BITS) / streams.num_targets
+
+    return Trained(canonical, model.embedding.numpy()[chunk.inputs], bits, "bits a character")
 
 
 def _own(canonical: weights.Canonical, x: np.ndarray) -> dict[str, np.ndarray]:
@@ -96,26 +151,33 @@ def _run_peers(path: pathlib.Path) -> None:
     model = onnx_runtime.with_int8_weights(onnx_runtime.model_of(case, params))
     session = onnxruntime.InferenceSession(model.SerializeToString())
     zeros = np.zeros([1, case.batch, case.num_units], np.float32)
-    y_onnx = session.run(["y"], {"x": x, "h0_0": zeros, "c0_0": zeros})[0]
+    states = {node.name: zeros for node in session.get_inputs() if node.name != "x"}
+    y_onnx = session.run(["y"], {"x": x, **states})[0]
     np.savez(path, **{"PyTorch, int8": y_torch.numpy(), "ONNX Runtime, int8": y_onnx})
 
 
 def main() -> None:
-    """Trains, runs all, and prints the table."""
+    """Runs all, and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--units", type=int, default=128)
     parser.add_argument("--steps", type=int, default=300, help="of training")
+    parser.add_argument("--char_lm", metavar="FOLDER", help="what examples/char_lm.py has written")
     parser.add_argument("--peers", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peers:
         _run_peers(options.peers)
         return
-    canonical, x, error = _trained(options.units, options.steps)
+    sys.path.insert(0, str(_ROOT / "examples"))
+    if options.char_lm:
+        trained = of_char_lm(options.char_lm)
+    else:
+        trained = _streaming(options.units, options.steps)
+    canonical, x, error, unit = trained
     outputs = _own(canonical, x) | _of_peers(canonical, x)
-    print(f"\n{'':24}{'error':>9}{'difference from float32':>26}")
+    print(f"\n{'':24}{unit:>18}{'difference from float32':>26}")
     for name, y in outputs.items():
         difference = float(np.sqrt(np.mean((y - outputs["float32"]) ** 2)))
-        print(f"{name:24}{error(y):9.4f}{difference:26.1e}")
+        print(f"{name:24}{error(y):18.4f}{difference:26.1e}")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,9 @@ from char_lm_options import Options, RunDirectory, UsageError
 from char_lm_report import Log, Progress, Row, clock, draw, keras_rows, keras_seconds
 from char_lm_training import Learner, Training
 
+from benchmarks import int8_accuracy
+from tf_cudnn_rnn import runtime
+
 PROGRAM = pathlib.Path(__file__).parents[2] / "examples" / "char_lm.py"
 TEXT = "".join(f"{i} times {i} is {i * i}.\n" for i in range(150))
 TINY = Options(
@@ -295,6 +298,17 @@ def test_best_weights_are_kept_when_later_ones_are_worse(corpus, tmp_path):
     assert losses(ruined, "valid")[-1][1] > losses(ruined, "valid")[0][1]
     assert ruined.best_bpc == best.best_bpc
     assert ruined.sample(30) == text
+
+
+def test_what_int8_costs_is_measured_on_the_weights_and_the_text_of_the_run(tmp_path):
+    text = tmp_path / "text"
+    text.write_text(TEXT + "\u20ac")  # unknown, and paid for
+    options = Options(**{**vars(TINY), "corpus": str(text), "model": "GRU", "dry_run": True})
+    training = train(char_lm_corpus.load(str(text)), tmp_path / "run", options)
+    training.generator.export(str(RunDirectory(tmp_path / "run").saved_model))
+    trained = int8_accuracy.of_char_lm(tmp_path / "run")
+    y, _ = runtime.Network(trained.canonical)(trained.x, time_major=True)
+    assert trained.error(y) == pytest.approx(training.best_bpc, rel=1e-5)
 
 
 def test_options_of_the_run_survive_and_fixed_ones_cannot_change(tmp_path):
