@@ -265,7 +265,11 @@ def zip_of_six(path):
         ("a.safetensors", lambda path: path.write_bytes(gzip.compress(b"a")), "is a gzip archive"),
         ("a.keras", lambda path: tarfile.open(path, "w").close(), "begins with b'\\x00\\x00"),
         ("b.keras", tar_of_itself, "is a tar archive; unpack it first. It must be"),
-        ("a.h5", lambda path: path.write_text("import os\n"), "is a text file, which begins with 'import os\\n'."),
+        (
+            "a.h5",
+            lambda path: path.write_text("import os\n"),
+            "a text file, which begins with 'import os\\n'.",
+        ),
         ("a.npz", lambda path: path.write_text("{}"), "is a JSON text"),
         (
             "b.npz",
