@@ -559,6 +559,9 @@ def test_what_does_not_fit_is_refused():
         (lambda: network(case.x, [5.0, 5, 5]), ValueError, "`lengths` must be integers"),
         (lambda: network(case.x, [5, 6, 5]), ValueError, r"`lengths\[1\]` must be in \[0, T\]"),
         (lambda: network(case.x, [5, -1, 5]), ValueError, r"`lengths\[1\]` must be in"),
+        # Which the library checks.
+        (lambda: network(case.x, np.int32([5, 5, 6])), ValueError, r"`lengths\[2\]` must be in"),
+        (lambda: network(case.x, np.int64([2**32, 5, 5])), ValueError, r"`lengths\[0\]` must be"),
         (lambda: network(case.x, state=(h,)), ValueError, "must have h and c"),
         (lambda: gru(case.x, state=(h, c)), ValueError, "must have h alone"),
         (lambda: network(case.x, state=(h, c[:1])), ValueError, r"`state.c` must have shape"),
