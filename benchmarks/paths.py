@@ -170,24 +170,6 @@ PATHS = (
             Call("gru", 256, 100, 16, TRAINING),
         ),
     ),
-    Path(
-        "steps are made of parts",
-        {"kMinPartsBatch": ALWAYS},
-        (
-            Call("lstm", 512, 25, 64, TRAINING),
-            Call("lstm", 1024, 25, 64, TRAINING),
-            Call("gru", 512, 50, 128, TRAINING),
-        ),
-    ),
-    Path(
-        "large reserves are written past the caches",
-        {"kMinBytesPastCaches": ALWAYS, "kMinBytesPastFullCaches": ALWAYS},
-        (
-            Call("lstm", 512, 25, 64, TRAINING),
-            Call("lstm", 1024, 25, 64, TRAINING),
-            Call("gru", 512, 25, 128, TRAINING),
-        ),
-    ),
 )
 
 

@@ -24,16 +24,16 @@ PAGES = {
     "the batch is split into groups of rows": "split-of-work",
     "two directions run at once": "split-of-work",
     "floats are multiplied in bfloat16 parts": "floats-in-parts",
-    "steps are made of parts": "steps-in-parts",
-    "large reserves are written past the caches": "stores-past-caches",
 }
+# Of files from before they went; no longer in the table.
+GONE = {"steps are made of parts", "large reserves are written past the caches"}
 
 
 class Call(NamedTuple):
     """A line of a file: how long a call took with a path and without it.
 
     Attributes:
-      path: one of PAGES.
+      path: one of PAGES, or of GONE.
       version: the commit of this library, or UNKNOWN.
       call: the network, the batch and the pass, in words.
       with_path, without_path: milliseconds.
@@ -89,7 +89,7 @@ def _milliseconds(row: dict, column: str) -> float:
 def _call(row: dict) -> Call:
     if None in row or None in row.values():
         raise ValueError(f"must have {len(Call._fields)} cells.")
-    if row["path"] not in PAGES:
+    if row["path"] not in PAGES and row["path"] not in GONE:
         raise ValueError(f"`path` must be one of {', '.join(PAGES)}; got {row['path']!r}.")
     if row["version"] != UNKNOWN and not re.fullmatch("[0-9a-f]{7,40}", row["version"]):
         raise ValueError(f"`version` must be a commit; got {row['version']!r}.")

@@ -66,24 +66,6 @@ inline constexpr int64_t kMinPartsRows = 96;
 inline constexpr int64_t kMinPartsWidth = 96;
 inline constexpr int64_t kMinPartsElements = int64_t{1} << 15;
 
-// The products of the steps with R are made of parts from such a batch, such an
-// R and so many steps on: fewer do not pay for splitting R. [engine]
-inline constexpr int64_t kMinPartsBatch = 32;
-inline constexpr int64_t kMinPartsRecurrentElements = int64_t{1} << 16;
-inline constexpr int64_t kMinPartsSteps = 3;
-// Parts take half as much memory again as floats. The more of R comes from
-// beyond a core's cache, the more rows have to share it: with a batch below
-// this, there must be more steps, the more so if R is large, and R may not have
-// more elements. [engine]
-inline constexpr int64_t kManyPartsBatch = 64;
-inline constexpr int64_t kMinPartsStepsOfFewRows = 6;
-inline constexpr int64_t kLargePartsElements = int64_t{1} << 20;
-inline constexpr int64_t kMinPartsStepsOfFewRowsIfLarge = 16;
-inline constexpr int64_t kMaxPartsElementsForward = int64_t{1} << 22;
-inline constexpr int64_t kMaxPartsElementsBackward = int64_t{1} << 18;
-// None at all in a GRU, which splits two gradients at each step. [engine]
-inline constexpr int64_t kMaxPartsElementsBackwardOfGru = 0;
-
 }  // namespace bits
 
 // ---- Thresholds that change speed only --------------------------------------
@@ -122,8 +104,7 @@ inline constexpr int64_t kMaxTogetherBytes = kMegabyte;
 // no more bytes; each group reads all of R at each step. [engine]
 inline constexpr int64_t kMaxGroupedBytes = 14 * kMegabyte;
 // A group has so many rows at least, for fewer would not hide that each group
-// reads R: the larger number if R is in parts or comes from beyond a core's
-// cache. [engine]
+// reads R: the larger number if R comes from beyond a core's cache. [engine]
 inline constexpr int64_t kFewRowsOfGroup = 8;
 inline constexpr int64_t kManyRowsOfGroup = 16;
 // If it comes from beyond, and slowly, more: so many for each floating-point
@@ -155,12 +136,6 @@ inline constexpr int64_t kMaxLeftRowsOfStepsInPlace = 32;
 // Rows of pairs, of bfloat16, are woven into steps each time they are read: for
 // no more than one tile of rows, forward in the order of Keras, too. [bfloat16]
 inline constexpr int64_t kMaxLeftRowsInPlaceOfPairs = 4;
-
-// Activations of so many bytes are written past the caches where steps are in
-// parts: backward would not find them there, least of all if R fills a core's
-// cache at each step. [engine]
-inline constexpr int64_t kMinBytesPastCaches = 8 * kMegabyte;
-inline constexpr int64_t kMinBytesPastFullCaches = 2 * kMegabyte;
 
 // A product's rows are split where there are too few panels, but not into fewer
 // than two tiles of the micro-kernels. [engine]

@@ -76,9 +76,6 @@ def test_where_bits_change_it_says_what_the_engine_does():
         f"calls of at most {k['kMaxSmallCallRows']} rows",
         f"of these, calls of at most {k['kMaxStepsInPlace']} time steps from longer ones, unless "
         f"the recurrent matrix has more than {k['kMaxPackedBytes'] // k['kMegabyte']} MB",
-        f"calls of {k['kMinPartsRows']} rows and more from smaller ones, batches of "
-        f"{k['kMinPartsBatch']} and more, and of {k['kManyPartsBatch']} and more, and calls of "
-        f"fewer than {k['kMinPartsSteps']}, {k['kMinPartsStepsOfFewRows']} or "
-        f"{k['kMinPartsStepsOfFewRowsIfLarge']} time steps",
+        f"calls of {k['kMinPartsRows']} rows and more from smaller ones.",
     ):
         assert says in text, says

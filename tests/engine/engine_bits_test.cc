@@ -153,12 +153,12 @@ std::vector<BitsCase> LargeCases() {
   add(CellMode::kLstm, 0, 9, 3, 20, 900, true);
   add(CellMode::kGru, 0, 10, 2, 20, 1030, true);
   add(CellMode::kRelu, 1, 9, 4, 20, 1290, false);
-  // Many steps of few rows in parts, and of many rows.
+  // Products in parts, of few and of many rows a step.
   add(CellMode::kLstm, 0, 17, 33, 100, 520, false);
   add(CellMode::kLstm, 0, 6, 32, 100, 200, true);
   add(CellMode::kGru, 0, 4, 65, 100, 300, false);
   add(CellMode::kTanh, 0, 4, 128, 200, 260, false);
-  // Activations that are written past the caches.
+  // Many activations.
   add(CellMode::kLstm, 0, 12, 96, 100, 352, false);
   return cases;
 }

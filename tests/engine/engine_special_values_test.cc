@@ -172,7 +172,7 @@ TYPED_TEST(EngineSpecialValuesTest, FlowAsInTheReference) {
 }
 
 // Where instruction sets multiply floats in parts, an infinity has parts whose
-// products are NaN: steps, inputs, and gradients of weights.
+// products are NaN: inputs, and gradients of weights.
 TEST(EngineSpecialValuesOfManyRowsTest, FlowAsInTheReference) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (int mode = 0; mode < kNumCellModes; ++mode) {
@@ -185,7 +185,7 @@ TEST(EngineSpecialValuesOfManyRowsTest, FlowAsInTheReference) {
     sizes.batch = 66;
     if (SelectSimdTarget().parts_kernels != nullptr) {
       const Call<float> call(sizes);
-      ASSERT_TRUE(RecursInParts(call.Description()));
+      ASSERT_TRUE(HasRecurrentGradientsInParts(call.Description()));
       const BackwardPlan plan = MakeBackwardPlan(call.Description());
       ASSERT_TRUE(IsInParts(plan.input_weights.first.route));
       ASSERT_TRUE(IsInParts(plan.input_weights_gradient.first.route));

@@ -115,8 +115,8 @@ const Case kCases[] = {
     {"hundreds_projected", 5, 37, 70, 150, 1, 1, Lengths::kRagged, 131},
     {"hundreds_in_one_direction", 3, 20, 33, 290},
     {"hundreds_of_many_rows", 3, 67, 98, 258, 1, 1, Lengths::kRagged},
-    // Steps in parts, where the instruction set has them (plans.h): also
-    // split among threads, in several chunks of time, and in layers.
+    // Products in parts, where the instruction set has them (plans.h): also in
+    // several chunks of time, and in layers.
     {"hundreds_of_many_rows_projected", 3, 66, 70, 264, 1, 1, Lengths::kRagged,
      131},
     {"hundreds_of_many_rows_in_chunks", 5, 130, 20, 150, 1, 1, Lengths::kFull},
@@ -1089,7 +1089,7 @@ TEST_P(EngineSplitTest, TwoPartsInTurnGiveTheSameBitsIfWeightsComeAlike) {
 }
 
 // Or the cases that are made for it would show nothing.
-TEST(EngineCasesTest, ManyRowsRecurInParts) {
+TEST(EngineCasesTest, ManyRowsAreMultipliedInParts) {
   if (SelectSimdTarget().parts_kernels == nullptr) {
     GTEST_SKIP() << SelectSimdTarget().name << " multiplies no parts";
   }
@@ -1100,7 +1100,8 @@ TEST(EngineCasesTest, ManyRowsRecurInParts) {
     const auto problem = MakeProblem<float>(sizes, CellMode::kLstm, 1);
     const Sequences sequences =
         MakeSequences(problem.max_time, problem.batch(), nullptr);
-    EXPECT_TRUE(RecursInParts(CallOf<float>(problem.descriptor, sequences)))
+    EXPECT_TRUE(HasRecurrentGradientsInParts(
+        CallOf<float>(problem.descriptor, sequences)))
         << sizes.name;
   }
   EXPECT_EQ(count, 7);
@@ -1136,7 +1137,6 @@ TEST(EngineCasesTest, TakeEveryRoute) {
   std::set<Route> of_recurrent = of_input;
   if (KernelShape::Of(ElementType::kFloat).has_parts) {
     of_input.insert({Route::kParts, Route::kPartsInTurn});
-    of_recurrent.insert(Route::kParts);
   }
   EXPECT_EQ(backward_input, of_input);
   EXPECT_EQ(backward_recurrent, of_recurrent);

@@ -458,10 +458,7 @@ TEST(LeftPartsTest, AreTheSameFromRowsColumnsAndParts) {
       });
       const PartsDepth two = {2, width};
       expect_parts(two, [&](const LeftParts& left) {
-        for (int64_t begin = 0; begin < width; begin += kPartsDepth) {
-          SplitDepthOfRows(matrix.const_pointers.data(), rows, two, begin,
-                           std::min(begin + kPartsDepth, width), left);
-        }
+        SplitRows(matrix.const_pointers.data(), rows, two, executor, left);
       });
     }
   }

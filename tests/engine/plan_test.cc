@@ -284,20 +284,17 @@ TEST(PlanTest, LargeRIsReadInPlaceInSmallCalls) {
             kPacked);
 }
 
+// But for the steps, whose products are of a batch.
 TEST(PlanTest, ManyRowsMultiplyInPartsWhereTilesDo) {
   const KernelShape tiles = Tiles(ElementType::kFloat);
-  const int64_t B = bits::kManyPartsBatch;
-  ExpectRoutes("many rows", {bits::kMinPartsSteps, B, 256, 256}, tiles,
-               {kPartsInTurn, kParts, kPartsInTurn, kParts});
-  ExpectRoutes("chunks", {40, B, 256, 256}, tiles,
-               {kParts, kParts, kParts, kParts});
-  ExpectRoutes("one step less", {bits::kMinPartsSteps - 1, B, 256, 256}, tiles,
+  const int64_t B = bits::kMinPartsRows;
+  ExpectRoutes("many rows", {3, B, 256, 256}, tiles,
                {kPartsInTurn, kPacked, kPartsInTurn, kPacked});
-  ExpectRoutes("narrow input",
-               {bits::kMinPartsSteps, B, bits::kMinPartsWidth - 1, 256}, tiles,
-               {kPackedInTurn, kParts, kPackedInTurn, kParts});
-  ExpectRoutes("vectors", {bits::kMinPartsSteps, B, 256, 256},
-               Vectors(ElementType::kFloat),
+  ExpectRoutes("chunks", {40, B, 256, 256}, tiles,
+               {kParts, kPacked, kParts, kPacked});
+  ExpectRoutes("narrow input", {3, B, bits::kMinPartsWidth - 1, 256}, tiles,
+               {kPackedInTurn, kPacked, kPackedInTurn, kPacked});
+  ExpectRoutes("vectors", {3, B, 256, 256}, Vectors(ElementType::kFloat),
                {kPackedInTurn, kPacked, kPackedInTurn, kPacked});
   const Plans plans({40, B, 256, 256}, tiles);
   EXPECT_EQ(plans.backward.input_weights_gradient.first.route, kParts);
@@ -317,57 +314,6 @@ TEST(PlanTest, PartsNeedRowsAndWeightsEnough) {
   EXPECT_FALSE(is_in_parts({1, bits::kMinPartsRows, I - 1, H}));
   const int64_t exactly = bits::kMinPartsElements / 128;
   EXPECT_TRUE(is_in_parts({1, bits::kMinPartsRows, exactly, 32}));
-}
-
-TEST(PlanTest, StepsInPartsNeedRowsToShareR) {
-  const KernelShape tiles = Tiles(ElementType::kFloat);
-  const auto forward = [&](const Sizes& sizes) {
-    return IsInParts(Plans(sizes, tiles).forward.recurrent_weights.route);
-  };
-  const auto backward = [&](const Sizes& sizes) {
-    return IsInParts(Plans(sizes, tiles).backward.recurrent_weights.route);
-  };
-  // H of an LSTM whose R has about so many elements, and no more.
-  const auto units_of = [](int64_t elements) { return UnitsOf(elements, 1); };
-  const int64_t many = bits::kManyPartsBatch, few = bits::kMinPartsBatch;
-  const int64_t many_steps = bits::kMinPartsStepsOfFewRowsIfLarge;
-
-  const int64_t smallest = units_of(bits::kMinPartsRecurrentElements);
-  ASSERT_EQ(4 * smallest * smallest, bits::kMinPartsRecurrentElements);
-  EXPECT_TRUE(forward({bits::kMinPartsSteps, many, 8, smallest}));
-  EXPECT_FALSE(forward({bits::kMinPartsSteps, many, 8, smallest - 1}));
-
-  EXPECT_TRUE(forward({many_steps, few, 8, 256}));
-  EXPECT_FALSE(forward({many_steps, few - 1, 8, 256}));
-  EXPECT_TRUE(forward({bits::kMinPartsStepsOfFewRows, few, 8, 256}));
-  EXPECT_FALSE(forward({bits::kMinPartsStepsOfFewRows - 1, few, 8, 256}));
-  EXPECT_TRUE(forward({bits::kMinPartsStepsOfFewRows - 1, many, 8, 256}));
-
-  const int64_t large = units_of(bits::kLargePartsElements);
-  EXPECT_TRUE(forward({many_steps - 1, few, 8, large}));
-  EXPECT_FALSE(forward({many_steps - 1, few, 8, large + 16}));
-  EXPECT_TRUE(forward({many_steps, few, 8, large + 16}));
-
-  const int64_t largest = units_of(bits::kMaxPartsElementsForward);
-  EXPECT_TRUE(forward({many_steps, few, 8, largest}));
-  EXPECT_FALSE(forward({many_steps, few, 8, largest + 16}));
-  EXPECT_TRUE(forward({many_steps, many, 8, largest + 16}));
-
-  const int64_t largest_backward = units_of(bits::kMaxPartsElementsBackward);
-  EXPECT_TRUE(backward({many_steps, few, 8, largest_backward}));
-  EXPECT_FALSE(backward({many_steps, few, 8, largest_backward + 16}));
-  EXPECT_TRUE(backward({many_steps, many, 8, largest_backward + 16}));
-}
-
-// A GRU splits two gradients: of fewer rows only forward recurs in parts.
-TEST(PlanTest, FewerRowsOfGrusRecurInPartsForwardAlone) {
-  static_assert(bits::kMaxPartsElementsBackwardOfGru <
-                bits::kMinPartsRecurrentElements);
-  Sizes sizes{bits::kMinPartsStepsOfFewRows, bits::kMinPartsBatch, 256, 256};
-  sizes.mode = CellMode::kGru;
-  const Plans plans(sizes, Tiles(ElementType::kFloat));
-  EXPECT_EQ(plans.forward.recurrent_weights.route, kParts);
-  EXPECT_EQ(plans.backward.recurrent_weights.route, kPacked);
 }
 
 // Sums over rows have about as many chains as these have terms.
@@ -468,13 +414,13 @@ TEST(PlanTest, BitsDoNotDependOnLengths) {
 }
 
 // What the passes rely on (route.h): R that steps use again is there before the
-// first, and nothing packs it in parts in its turn.
+// first, and never in parts.
 TEST(PlanTest, RIsPackedInItsTurnByOneStepAlone) {
   ForCalls([](const Sizes& sizes, const KernelShape& kernels) {
     const Plans plans(sizes, kernels);
     for (const OperandPlan& r :
          {plans.forward.recurrent_weights, plans.backward.recurrent_weights}) {
-      EXPECT_NE(r.route, kPartsInTurn);
+      EXPECT_FALSE(IsInParts(r.route));
       if (r.route != kPackedInTurn) continue;
       EXPECT_EQ(plans.sequences.num_steps(), 1);
     }
@@ -582,11 +528,11 @@ TEST(PlanTest, EveryRouteIsTaken) {
   EXPECT_EQ(forward_input, (std::set<Route>{kPacked, kPackedInTurn, kParts,
                                             kPartsInTurn, kRows, kColumns}));
   EXPECT_EQ(forward_recurrent,
-            (std::set<Route>{kPacked, kPackedInTurn, kParts, kRows, kColumns}));
+            (std::set<Route>{kPacked, kPackedInTurn, kRows, kColumns}));
   EXPECT_EQ(backward_input, (std::set<Route>{kPacked, kPackedInTurn, kParts,
                                              kPartsInTurn, kRows}));
   EXPECT_EQ(backward_recurrent,
-            (std::set<Route>{kPacked, kPackedInTurn, kParts, kRows}));
+            (std::set<Route>{kPacked, kPackedInTurn, kRows}));
 }
 
 // ---- How steps are shared ---------------------------------------------------
@@ -686,13 +632,6 @@ TEST(NumRankGroupsTest, StepsAreSplitWhereWeightsOutgrowTheCaches) {
   const int64_t H = UnitsOf(speed::kMaxGroupedBytes, sizeof(float));
   EXPECT_GT(NumGroups(96, H, floats), 1);
   EXPECT_EQ(NumGroups(96, H + 64, floats), 1);
-  // Forward in parts as soon as they are beyond a core's own.
-  Sizes sizes{4, 256, 8, UnitsOf(kCoreCacheBytes, 6) + 32};
-  sizes.num_threads = 2;
-  const Plans plans(sizes, Tiles(ElementType::kFloat));
-  EXPECT_EQ(plans.forward.recurrent_weights.route, kParts);
-  EXPECT_EQ(plans.forward.chunks.front().num_rank_groups, 1);
-  EXPECT_GT(plans.backward.chunks.front().num_rank_groups, 1);
 }
 
 TEST(PlanTest, TwoDirectionsRunTogetherIfStepsAreShort) {
@@ -756,35 +695,6 @@ TEST(PlanTest, ACrewHelpsWithShorterCalls) {
   EXPECT_FALSE(Plans(sizes, floats).forward.works_alone());
   --sizes.I;
   EXPECT_TRUE(Plans(sizes, floats).forward.works_alone());
-}
-
-// Whole lines of many values, between products in parts.
-TEST(PlanTest, ManyActivationsOfStepsInPartsAreSavedPastTheCaches) {
-  const int64_t B = bits::kManyPartsBatch, H = 128;
-  RnnDescriptor d;
-  d.mode = CellMode::kLstm;
-  d.hidden_size = H;
-  const int64_t step_bytes =
-      B * ReservedRowSize(d) * static_cast<int64_t>(sizeof(float));
-  const int64_t parts_bytes = 4 * H * H * 6;
-  const auto saves = [&](int64_t T, int64_t cache, const KernelShape& kernels) {
-    return Plans({T, B, 8, H}, kernels, cache).forward.saves_past_caches;
-  };
-  const KernelShape tiles = Tiles(ElementType::kFloat);
-  struct Case {
-    int64_t cache, min_bytes;
-  };
-  for (const Case& c :
-       {Case{parts_bytes, speed::kMinBytesPastCaches},
-        Case{parts_bytes - 1, speed::kMinBytesPastFullCaches}}) {
-    const int64_t T = (c.min_bytes - 1) / step_bytes + 1;
-    EXPECT_TRUE(saves(T, c.cache, tiles));
-    EXPECT_FALSE(saves(T - 1, c.cache, tiles));
-    EXPECT_FALSE(saves(T, c.cache, Vectors(ElementType::kFloat)));
-  }
-  const int64_t T = 10 * speed::kMinBytesPastCaches / step_bytes;
-  EXPECT_TRUE(Plans({T, B, 8, H}, tiles).forward.saves_past_caches);
-  EXPECT_FALSE(Plans({T, B, 8, H + 1}, tiles).forward.saves_past_caches);
 }
 
 TEST(PlanTest, ChunksHaveAboutAsManyRows) {

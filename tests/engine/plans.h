@@ -38,10 +38,9 @@ CallDescription CallOf(const RnnDescriptor& descriptor,
   return call;
 }
 
-// Whether the steps of both passes are products in parts.
-inline bool RecursInParts(const CallDescription& call) {
-  return IsInParts(MakeForwardPlan(call).recurrent_weights.route) &&
-         IsInParts(MakeBackwardPlan(call).recurrent_weights.route);
+// Whether gradients of R are sums of products in parts.
+inline bool HasRecurrentGradientsInParts(const CallDescription& call) {
+  return IsInParts(MakeBackwardPlan(call).recurrent_weights_gradient.route);
 }
 
 // The route of a forward product as far as it changes bits.
@@ -70,8 +69,6 @@ inline bool ComputeRowsAlike(const CallDescription& a,
               forward_b.input_weights.first.route) &&
          same(forward_a.input_weights.upper.route,
               forward_b.input_weights.upper.route) &&
-         same_backward(backward_a.recurrent_weights.route,
-                       backward_b.recurrent_weights.route) &&
          same_backward(backward_a.input_weights.first.route,
                        backward_b.input_weights.first.route) &&
          same_backward(backward_a.input_weights.upper.route,

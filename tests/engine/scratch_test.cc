@@ -76,12 +76,6 @@ struct Bounds {
       backward += X * gates / 2 + left * std::max(widest, gates) / 2 +
                   left * (std::max(widest, gates) + gates) * 3 / 2;
     }
-    if (IsInParts(forward_plan.recurrent_weights.route)) {
-      forward += P * gates / 2 + B * gates + 3 * (B + kPanel) * P;
-    }
-    if (IsInParts(backward_plan.recurrent_weights.route)) {
-      backward += P * gates / 2 + (dgates - 1) * left * gates * 3 / 2;
-    }
     forward = size * (forward + layers);
     backward = size * (backward + layers);
   }

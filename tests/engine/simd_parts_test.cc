@@ -8,7 +8,6 @@
 #include <cstring>
 #include <functional>
 #include <limits>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -106,7 +105,7 @@ struct Operands {
     product.c_offset = kOffset;
     product.bias = bias;
     product.accumulate = c != nullptr;
-    kernels.multiply_panels(&product, 1);
+    kernels.multiply_panel(product);
     EXPECT_TRUE(out.intact());
     std::vector<float> result;
     for (int64_t i = 0; i < count * stride; ++i) {
@@ -259,48 +258,6 @@ TEST_F(SimdPartsTest, BitsDependNeitherOnRowsNorOnColumns) {
             }
           }
         }
-      }
-    }
-  }
-}
-
-// Of several products in a call, the last sums of each wait for the next.
-TEST_F(SimdPartsTest, ProductsOfACallAreThoseOfCallsOfTheirOwn) {
-  constexpr int64_t kRows[] = {40, 1, 17, 33};
-  constexpr int kCount = 4;
-  for (const SimdTarget* target : targets_) {
-    for (int64_t depth : {32, 100, 512, 1100}) {
-      std::vector<std::unique_ptr<Operands>> operands;
-      std::vector<std::vector<float>> sums;
-      std::vector<std::vector<float*>> pointers(kCount);
-      std::vector<float> bias(target->float_kernels->panel_columns, 3);
-      PartsProduct products[kCount];
-      for (int n = 0; n < kCount; ++n) {
-        operands.push_back(
-            std::make_unique<Operands>(*target, kRows[n], depth, Ordinary));
-        Operands& o = *operands[n];
-        // In the last rows, whose sums wait.
-        o.a[(o.rows - 1) * depth + depth / 2] = n % 2 == 0 ? kInfinity : kMax;
-        o.Split();
-        sums.emplace_back(o.rows * o.columns, static_cast<float>(n));
-        for (int64_t i = 0; i < o.rows; ++i) {
-          pointers[n].push_back(sums[n].data() + i * o.columns);
-        }
-        products[n] =
-            o.Product(0, o.rows, o.columns - 9 * n, pointers[n].data());
-        products[n].bias = n == 1 ? bias.data() : nullptr;
-        products[n].accumulate = n == 2;
-      }
-      const auto before = sums;
-      target->parts_kernels->multiply_panels(products, kCount);
-      const auto together = sums;
-      for (int n = 0; n < kCount; ++n) {
-        std::copy(before[n].begin(), before[n].end(), sums[n].begin());
-        target->parts_kernels->multiply_panels(&products[n], 1);
-        EXPECT_EQ(std::memcmp(sums[n].data(), together[n].data(),
-                              sums[n].size() * sizeof(float)),
-                  0)
-            << "depth " << depth << ", product " << n;
       }
     }
   }

@@ -8,8 +8,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
-#include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
 #include "kernels/engine/observer.h"
@@ -54,18 +52,15 @@ class BackwardPseudoLayer {
         recurrent_(plan_, weights_),
         dgates_(GateGradients<Operand>::In(scratch, blocks.dgates,
                                            blocks.rounded_dgates)),
-        dgates_parts_(PartsIn(blocks.dgates_parts)),
         dh_(RowBuffer<F>::In(scratch, blocks.dh)),
         dc_(At<F>(blocks.dc)),
         dh_total_(RowBuffer<Operand>::In(scratch, blocks.dh_total)),
         m_(RowBuffer<Operand>::In(scratch, blocks.m)),
         dm_(RowBuffer<F>::In(scratch, blocks.dm)) {
     recurrent_dgates_ = dgates_;
-    recurrent_dgates_parts_ = dgates_parts_;
     if (d_.mode != CellMode::kGru) return;
     recurrent_dgates_ = GateGradients<Operand>::In(
         scratch, blocks.recurrent_dgates, blocks.rounded_recurrent_dgates);
-    recurrent_dgates_parts_ = PartsIn(blocks.recurrent_dgates_parts);
   }
 
   BackwardPseudoLayer(const BackwardPseudoLayer&) = delete;
@@ -93,14 +88,6 @@ class BackwardPseudoLayer {
   }
   ObservedPhase Enter(Phase phase) const {
     return {arguments_.observer, phase, layer_, direction_};
-  }
-  bool recurs_in_parts() const {
-    return IsInParts(plan_.recurrent_weights.route);
-  }
-  // The gates' gradients in parts.
-  PartsDepth gates_depth() const { return {d_.num_gates(), d_.hidden_size}; }
-  LeftParts PartsIn(const Block& block) const {
-    return LeftParts::In(At<BFloat16>(block), gates_depth().padded());
   }
 
   // ---- Before the last chunk ------------------------------------------------
@@ -208,11 +195,11 @@ class BackwardPseudoLayer {
     }
     RowsTimesMatrix<Operand> product;
     product.rows = rows.count();
-    // Where steps were in parts, the left operand is already.
-    if (!recurs_in_parts() || !weights_.input().in_parts()) {
-      product.a = dgates_.operands();
+    product.a = dgates_.operands();
+    if (weights_.input().in_parts()) {
+      product.left_parts = LeftParts::In(At<BFloat16>(blocks_.dgates_parts),
+                                         weights_.input().depth());
     }
-    product.left_parts = dgates_parts_;
     product.c = dx_rows;
     product.accumulate = direction_ == 1;
     Multiply(product, weights_.input(), *executor_);
@@ -243,12 +230,7 @@ class BackwardPseudoLayer {
                                          int64_t step) const {
     RowsTimesMatrix<Operand> product;
     product.rows = sequences_.active(step);
-    const int64_t row = rows.RowOf(step);
-    if (recurs_in_parts()) {
-      product.left_parts = recurrent_dgates_parts_.From(row);
-    } else {
-      product.a = recurrent_dgates_.operands() + row;
-    }
+    product.a = recurrent_dgates_.operands() + rows.RowOf(step);
     product.c = dh_.rows;
     product.accumulate = d_.mode == CellMode::kGru;
     return product;
@@ -341,26 +323,6 @@ class BackwardPseudoLayer {
       cell.rounded_recurrent_dgates = recurrent_dgates_.rounded.rows + row;
     }
     Kernels<Operand>().cell_backward[static_cast<int>(d_.mode)](cell);
-    if (recurs_in_parts()) SplitGateGradients(row, cell.rows, unit, cell.units);
-  }
-
-  // Splits the gates' gradients of these rows and units, for the product that
-  // hands them to the step before.
-  void SplitGateGradients(int64_t row, int64_t count, int64_t unit,
-                          int64_t units) {
-    if constexpr (std::is_same_v<Operand, float>) {
-      const auto split = [&](const GateGradients<Operand>& gradients,
-                             const LeftParts& parts) {
-        SplitDepthOfRows(gradients.exact.rows + row, count, gates_depth(), unit,
-                         unit + units, parts.From(row));
-      };
-      split(dgates_, dgates_parts_);
-      if (d_.mode == CellMode::kGru) {
-        split(recurrent_dgates_, recurrent_dgates_parts_);
-      }
-    } else {
-      std::abort();  // nothing is in parts
-    }
   }
 
   // ---- After the first chunk ------------------------------------------------
@@ -394,11 +356,9 @@ class BackwardPseudoLayer {
 
   // Rows of the chunk at hand (BackwardScratch has their shapes).
   GateGradients<Operand> dgates_;
-  LeftParts dgates_parts_;
   // The gates' gradients as the recurrent product saw them: others than
   // dgates_ in a GRU alone.
   GateGradients<Operand> recurrent_dgates_;
-  LeftParts recurrent_dgates_parts_;
   // Gradients of the states, by rank.
   RowBuffer<F> dh_;
   F* dc_;  // nullptr but for an LSTM

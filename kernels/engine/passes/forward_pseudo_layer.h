@@ -101,7 +101,6 @@ class ForwardPseudoLayer {
 
   void LoadInitialStates() {
     const int64_t H = d_.hidden_size;
-    const int64_t P = d_.output_size();
     const int64_t B = sequences_.batch();
     step_rows_.LoadInitialState();
     if (d_.has_projection()) {
@@ -109,7 +108,7 @@ class ForwardPseudoLayer {
       m_.SetRows(B, row_size);
       // What pads the rows of operands stays zero.
       if (row_size > H) std::fill_n(m_.values, B * row_size, Operand{});
-      if constexpr (kRoundsOperands) projected_.SetRows(B, P);
+      if constexpr (kRoundsOperands) projected_.SetRows(B, d_.output_size());
     }
     if (d_.mode == CellMode::kLstm) {
       const StateRows c0(sequences_, arguments_.c0, arguments_.c_strides, k());
@@ -117,10 +116,6 @@ class ForwardPseudoLayer {
         Load(c0.Row(rank), c_ + rank * H, H);
       }
     }
-    StepRanks before_first;
-    before_first.step = -1;
-    before_first.end = B;
-    recurrent_.SplitStates(before_first, step_rows_.h(), 0, P);
   }
 
   // ---- A chunk --------------------------------------------------------------
@@ -239,7 +234,6 @@ class ForwardPseudoLayer {
         cell.saved = step_rows_.saved() == nullptr
                          ? nullptr
                          : step_rows_.saved() + row + rank;
-        cell.saves_past_caches = step_rows_.saves_past_caches();
       }
       cell_forward(cells, count);
       if (d_.has_projection()) return;
@@ -247,7 +241,7 @@ class ForwardPseudoLayer {
         step_rows_.Emit(ranks.Of(shares[i]), cells[i].unit, cells[i].units, h);
       }
     };
-    recurrent_.RunPanels(executor, ranks, h_prev, h, run_cells);
+    recurrent_.RunPanels(executor, ranks, h_prev, run_cells);
     if (d_.has_projection()) ProjectStep(executor, ranks, h);
   }
 
@@ -279,9 +273,7 @@ class ForwardPseudoLayer {
           Store(projected_.rows[i] + column, h[i] + column, count);
         }
       }
-      const StepRanks share_ranks = ranks.Of(share);
-      step_rows_.Emit(share_ranks, column, count, h);
-      recurrent_.SplitStates(share_ranks, h, column, column + count);
+      step_rows_.Emit(ranks.Of(share), column, count, h);
     });
   }
 

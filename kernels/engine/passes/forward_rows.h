@@ -105,8 +105,6 @@ class ForwardRows {
   // What backward needs, [ReservedRowSize()], by row of the chunk; nullptr if
   // nothing is kept.
   Operand* const* saved() const { return saved_; }
-  // Whether steps had better write that past the caches.
-  bool saves_past_caches() const { return saves_past_caches_; }
 
  private:
   int64_t k() const { return layer_ * d_.num_directions + direction_; }
@@ -119,10 +117,7 @@ class ForwardRows {
     const int64_t size = ReservedRowSize(d_);
     Operand* values = saved_values_;
     if constexpr (kOperandsAreElements) {
-      constexpr uintptr_t kLine = 64;
       values = network_.Activations(k()) + rows.first() * size;
-      saves_past_caches_ = plan_.saves_past_caches &&
-                           reinterpret_cast<uintptr_t>(values) % kLine == 0;
     }
     for (int64_t i = 0; i < rows.count(); ++i) {
       saved_[i] = values + i * size;
@@ -185,7 +180,6 @@ class ForwardRows {
   Operand* h_values_;
   Operand** saved_;
   Operand* saved_values_;
-  bool saves_past_caches_ = false;
 };
 
 }  // namespace rnn

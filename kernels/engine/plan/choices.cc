@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
 #include "network/weights.h"
@@ -35,8 +34,7 @@ bool Choices::RunsDirectionsTogether(int num_threads) const {
       2.0 * sequences_.batch() * d_.gates_size() * d_.output_size();
   return d_.num_directions == 2 &&
          sequences_.batch() <= speed::kMaxTogetherBatch &&
-         RecurrentBytes(/*in_parts=*/false) <= speed::kMaxTogetherBytes &&
-         num_threads >= 2 &&
+         RecurrentBytes() <= speed::kMaxTogetherBytes && num_threads >= 2 &&
          (num_threads == 2 ||
           step_work < num_threads * double{speed::kMinTaskWork});
 }
@@ -47,24 +45,21 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
                            Pass pass, int num_threads) const {
   // A step that packs R itself does so once, for all ranks.
   if (pass == Pass::kForward && IsInTurn(recurrent_route)) return 1;
-  const bool in_parts = IsInParts(recurrent_route);
-  const int64_t weights_bytes = RecurrentBytes(in_parts);
+  const int64_t weights_bytes = RecurrentBytes();
   const int64_t core_cache_bytes = machine_.core_cache_bytes;
-  const int64_t rows_together =
-      in_parts ? kPartsRowsTogether : kernels_.rows_together;
   const bool is_beyond_cache = weights_bytes > core_cache_bytes;
-  int64_t min_ranks = is_beyond_cache || in_parts ? speed::kManyRowsOfGroup
-                                                  : speed::kFewRowsOfGroup;
-  int64_t good_ranks = in_parts ? rows_together : speed::kManyRowsOfGroup;
-  if (!in_parts && kernels_.has_tile_registers) {
+  int64_t min_ranks =
+      is_beyond_cache ? speed::kManyRowsOfGroup : speed::kFewRowsOfGroup;
+  int64_t good_ranks = speed::kManyRowsOfGroup;
+  if (kernels_.has_tile_registers) {
     // They multiply faster than weights come.
-    good_ranks = speed::kTilesOfGroup * rows_together;
+    good_ranks = speed::kTilesOfGroup * kernels_.rows_together;
     if (is_beyond_cache) {
       min_ranks = good_ranks;
     } else if (weights_bytes > core_cache_bytes * speed::kNearlyFullShare) {
       min_ranks = speed::kManyRowsOfGroup;
     }
-  } else if (!in_parts && is_beyond_cache) {
+  } else if (is_beyond_cache) {
     min_ranks =
         std::max(min_ranks, static_cast<int64_t>(speed::kRowsOfGroupPerFarFlop *
                                                  machine_.flops_per_far_byte));
@@ -79,26 +74,10 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
   if (weights_bytes > speed::kMaxGroupedBytes || ranks < threads * min_ranks) {
     return 1;
   }
-  // Forward, where panels are many, in parts: their weights come from far more
-  // slowly than they are multiplied.
-  if (in_parts && pass == Pass::kForward && is_beyond_cache) return 1;
   // As many for each thread.
   const int64_t groups_per_thread = std::clamp<int64_t>(
       ranks / (threads * good_ranks), 1, num_tasks / threads);
   return static_cast<int>(threads * groups_per_thread);
-}
-
-bool Choices::SavesPastCaches(int64_t num_values) const {
-  if (!kernels_.operands_are_elements || !RecursInParts(Pass::kForward)) {
-    return false;
-  }
-  constexpr int64_t kLine = 64;
-  const int64_t size = kernels_.element_bytes;
-  const bool is_cache_full =
-      RecurrentBytes(/*in_parts=*/true) > machine_.core_cache_bytes;
-  return num_values * size >= (is_cache_full ? speed::kMinBytesPastFullCaches
-                                             : speed::kMinBytesPastCaches) &&
-         d_.hidden_size * size % kLine == 0;
 }
 
 }  // namespace rnn

@@ -64,19 +64,13 @@ class Choices {
   int NumRankGroups(const StepRange& steps, Route recurrent_route, Pass pass,
                     int num_threads) const;
 
-  // Whether `num_values` activations are written past the caches: between
-  // products in parts the cells of many rows come in a burst, and would wait
-  // for the lines that they write.
-  bool SavesPastCaches(int64_t num_values) const;
-
  private:
   bool MultipliesInParts(int64_t weight_rows, int64_t weight_columns) const;
-  bool RecursInParts(Pass pass) const;
   bool IsSmallCall() const;
   bool MayReadInputInPlace() const;
   bool MayReadGatesInPlace() const;
   int64_t MaxLeftRowsInPlace(int64_t max_rows) const;
-  int64_t RecurrentBytes(bool in_parts) const;
+  int64_t RecurrentBytes() const;
   int64_t MaxPackedRecurrentBytes() const;
 
   // W or R, by what it multiplies forward: [features, G*H], or transposed.

@@ -62,7 +62,6 @@ std::string Describe(const ForwardPlan& plan) {
   DescribeCall(plan, PassName(plan), out);
   DescribeChoices(plan, out);
   if (plan.directions_together) out << " directions=together";
-  if (plan.saves_past_caches) out << " activations=past_caches";
   DescribeScratch(plan, out);
   return out.str();
 }

@@ -126,8 +126,7 @@ LayerOperands OfLayers(const RnnDescriptor& d, PlanOf plan_of) {
 
 void ChooseOperands(const Choices& choices, ForwardPlan* plan) {
   const RnnDescriptor& d = plan->descriptor;
-  const int64_t valid_rows = plan->sequences->num_valid_rows();
-  if (valid_rows == 0) return;
+  if (plan->sequences->num_valid_rows() == 0) return;
   const int num_threads = plan->num_threads;
   plan->input_weights = OfLayers(d, [&](int64_t layer) {
     return choices.ForwardInput(layer, num_threads);
@@ -136,9 +135,6 @@ void ChooseOperands(const Choices& choices, ForwardPlan* plan) {
   if (d.has_projection()) {
     plan->projection = choices.Projection(Pass::kForward);
   }
-  plan->saves_past_caches =
-      plan->keeps_activations() &&
-      choices.SavesPastCaches(valid_rows * ReservedRowSize(d));
 }
 
 void ChooseOperands(const Choices& choices, BackwardPlan* plan) {

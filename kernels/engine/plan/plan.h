@@ -101,8 +101,6 @@ struct ForwardPlan : PassPlan {
   bool has_reserve = false;
   // Each direction is a thread's, and both run at once.
   bool directions_together = false;
-  // Whether activations are written past the caches, if they begin at lines.
-  bool saves_past_caches = false;
   // If weights are prepared: what PrepareWeights() takes.
   PreparedNetwork prepared;
   ForwardScratch scratch;
@@ -126,12 +124,6 @@ struct ForwardPlan : PassPlan {
     routes.upper_input = input_weights.upper.route;
     routes.recurrent = recurrent_weights.route;
     return routes;
-  }
-  // In parts R is a matrix [P, H] for each gate.
-  OperandPlan recurrent_gate() const {
-    OperandPlan gate = recurrent_weights;
-    gate.columns = descriptor.hidden_size;
-    return gate;
   }
   // Whether the pass keeps activations for backward.
   bool keeps_activations() const {

@@ -39,10 +39,9 @@ OperandPlan Choices::BackwardInput(int64_t layer, int num_threads) const {
 OperandPlan Choices::ForwardRecurrent(int num_threads) const {
   const int64_t P = d_.output_size();
   if (are_int8_) return Operand(Route::kInt8, GatesForward(P));
-  OperandPlan r = Packed(RecursInParts(Pass::kForward), GatesForward(P));
-  if (IsInParts(r.route)) return r;
+  OperandPlan r = Operand(Route::kPacked, GatesForward(P));
   if (kernels_.operands_are_elements && P % kernels_.depth_step == 0 &&
-      RecurrentBytes(/*in_parts=*/false) > MaxPackedRecurrentBytes()) {
+      RecurrentBytes() > MaxPackedRecurrentBytes()) {
     return Operand(
         gates_are_columns_ ? Route::kRowsInPlace : Route::kColumnsInPlace,
         GatesForward(P));
@@ -62,17 +61,16 @@ OperandPlan Choices::ForwardRecurrent(int num_threads) const {
 
 OperandPlan Choices::BackwardRecurrent(int num_threads) const {
   const int64_t P = d_.output_size();
-  const bool in_parts = RecursInParts(Pass::kBackward);
   const int64_t rows = sequences_.num_valid_rows();
   const int64_t steps = sequences_.num_steps();
   const int64_t max_rows =
       MaxLeftRowsInPlace(steps == 1 ? speed::kMaxLeftRowsInPlace
                                     : speed::kMaxLeftRowsOfStepsInPlace);
-  if (!in_parts && MayReadGatesInPlace() &&
-      steps <= speed::kMaxBackwardStepsInPlace && rows <= max_rows) {
+  if (MayReadGatesInPlace() && steps <= speed::kMaxBackwardStepsInPlace &&
+      rows <= max_rows) {
     return Operand(Route::kRowsInPlace, GatesBackward(P));
   }
-  const OperandPlan r = Packed(in_parts, GatesBackward(P));
+  const OperandPlan r = Operand(Route::kPacked, GatesBackward(P));
   // One step needs R once, for the gradient of the state before it.
   return steps == 1 ? InTurnIfUsedOnce(r, rows, num_threads) : r;
 }
@@ -82,7 +80,7 @@ OperandPlan Choices::Projection(Pass pass) const {
   size.depth = pass == Pass::kForward ? d_.hidden_size : d_.output_size();
   size.columns = pass == Pass::kForward ? d_.output_size() : d_.hidden_size;
   if (are_int8_) return Operand(Route::kInt8, size);
-  return Packed(/*in_parts=*/false, size);
+  return Operand(Route::kPacked, size);
 }
 
 OperandPlan Choices::GatesGradient(int64_t features) const {
@@ -117,30 +115,6 @@ bool Choices::MultipliesInParts(int64_t weight_rows,
          weight_rows * weight_columns >= bits::kMinPartsElements;
 }
 
-// Whether the recurrent products, those of the steps, are made of parts.
-bool Choices::RecursInParts(Pass pass) const {
-  const int64_t elements = d_.gates_size() * d_.output_size();
-  int64_t max_elements = std::numeric_limits<int64_t>::max();
-  int64_t min_steps = bits::kMinPartsSteps;
-  if (sequences_.batch() < bits::kManyPartsBatch) {
-    if (pass == Pass::kForward) {
-      max_elements = bits::kMaxPartsElementsForward;
-    } else {
-      max_elements = d_.mode == CellMode::kGru
-                         ? bits::kMaxPartsElementsBackwardOfGru
-                         : bits::kMaxPartsElementsBackward;
-    }
-    min_steps = elements <= bits::kLargePartsElements
-                    ? bits::kMinPartsStepsOfFewRows
-                    : bits::kMinPartsStepsOfFewRowsIfLarge;
-  }
-  return sequences_.batch() >= bits::kMinPartsBatch &&
-         sequences_.max_time() >= min_steps &&
-         elements >= bits::kMinPartsRecurrentElements &&
-         elements <= max_elements &&
-         MultipliesInParts(d_.gates_size(), d_.output_size());
-}
-
 bool Choices::IsSmallCall() const {
   return sequences_.shape_rows() <= bits::kMaxSmallCallRows;
 }
@@ -171,11 +145,9 @@ int64_t Choices::MaxLeftRowsInPlace(int64_t max_rows) const {
              : std::min(max_rows, speed::kMaxLeftRowsInPlaceOfPairs);
 }
 
-int64_t Choices::RecurrentBytes(bool in_parts) const {
+int64_t Choices::RecurrentBytes() const {
   OperandPlan r;
-  r.route = are_int8_  ? Route::kInt8
-            : in_parts ? Route::kParts
-                       : Route::kPacked;
+  r.route = are_int8_ ? Route::kInt8 : Route::kPacked;
   return d_.gates_size() * d_.output_size() *
          r.ElementBytes(kernels_.operand_bytes);
 }

@@ -89,9 +89,9 @@ class Scratch {
 // The weights of a forward pseudo-layer as products want them; those that are
 // read in place have no block.
 struct PreparedWeights {
-  Block input;         // W: [in, G*H]
-  Block recurrent[4];  // R: panels, or in parts a matrix for each gate
-  Block projection;    // [H, P]
+  Block input;       // W: [in, G*H]
+  Block recurrent;   // R: panels of cells
+  Block projection;  // [H, P]
 };
 
 // Where PreparedWeights lie in memory.
@@ -101,9 +101,7 @@ class PreparedPlace {
       : blocks_(blocks), memory_(memory) {}
 
   void* input() const { return memory_.At<void>(blocks_.input); }
-  void* recurrent(int gate) const {
-    return memory_.At<void>(blocks_.recurrent[gate]);
-  }
+  void* recurrent() const { return memory_.At<void>(blocks_.recurrent); }
   void* projection() const { return memory_.At<void>(blocks_.projection); }
 
  private:
@@ -122,8 +120,7 @@ struct ForwardScratch {
   struct PseudoLayer {
     PreparedWeights weights;       // none if they were prepared before the pass
     Block input_parts;             // in parts: [chunk, in]
-    RowsBlock recurrent_sums;      // in place or in parts: [B, G*H]
-    Block state_parts[2];          // h before and after a step, in parts
+    RowsBlock recurrent_sums;      // in place: [B, G*H]
     IntegersBlock input_integers;  // int8: [chunk, in]
     IntegersBlock state_integers;  // int8: h before a step, [B, P]
     IntegersBlock m_integers;      // int8 and projection: [B, H]
@@ -197,7 +194,6 @@ struct BackwardScratch {
     Block dgates_parts;          // [chunk, G*H] in parts
     RowsBlock recurrent_dgates;  // GRU: as the recurrent product saw them
     RowsBlock rounded_recurrent_dgates;
-    Block recurrent_dgates_parts;
     RowsBlock dh;        // [B, P]
     Block dc;            // LSTM: [B, H]
     RowsBlock dh_total;  // projection: [chunk, P]

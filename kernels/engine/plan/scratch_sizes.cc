@@ -28,18 +28,12 @@ void TakeInputWeights(int64_t bytes, ScratchBuilder& builder,
 
 void TakeRecurrentWeights(const ForwardPlan& plan, ScratchBuilder& builder,
                           PreparedWeights* w) {
+  if (IsInPlace(plan.recurrent_weights.route)) return;
   const RnnDescriptor& d = plan.descriptor;
   const KernelShape& k = plan.kernels;
-  if (IsInParts(plan.recurrent_weights.route)) {
-    const int64_t gate_bytes = plan.recurrent_gate().Bytes(k);
-    for (int gate = 0; gate < d.num_gates(); ++gate) {
-      w->recurrent[gate] = builder.Take(gate_bytes, 1);
-    }
-  } else if (!IsInPlace(plan.recurrent_weights.route)) {
-    const CellPanelShape panels = CellPanelShape::Of(d, k);
-    w->recurrent[0] = builder.Take(
-        panels.num_panels * panels.panel_size(d.num_gates()), k.operand_bytes);
-  }
+  const CellPanelShape panels = CellPanelShape::Of(d, k);
+  w->recurrent = builder.Take(
+      panels.num_panels * panels.panel_size(d.num_gates()), k.operand_bytes);
 }
 
 void TakeProjection(const ForwardPlan& plan, ScratchBuilder& builder,
@@ -68,7 +62,6 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
   const int64_t P = d.output_size();
   const int64_t chunk = plan.max_chunk_rows;
   const int64_t widest_input = plan.widest_input();
-  const bool recurs_in_parts = IsInParts(plan.recurrent_weights.route);
 
   if (!plan.weights_are_prepared) {
     // Of a single chunk the input product comes before all steps.
@@ -85,13 +78,6 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
     s->input_parts =
         builder.Take(LeftPartsBytes(chunk, PaddedPartsDepth(widest_input)), 1);
   }
-  if (recurs_in_parts) {
-    // Products begin with any row, and read whole registers.
-    for (Block& parts : s->state_parts) {
-      parts =
-          builder.Take(LeftPartsBytes(B + kPartsRows, PaddedPartsDepth(P)), 1);
-    }
-  }
   if (plan.weight_order == WeightOrder::kInt8) {
     s->input_integers =
         builder.TakeIntegers(chunk, LeftIntegersStride(widest_input));
@@ -100,7 +86,7 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
       s->m_integers = builder.TakeIntegers(B, LeftIntegersStride(H));
     }
   }
-  if (recurs_in_parts || IsInPlace(plan.recurrent_weights.route)) {
+  if (IsInPlace(plan.recurrent_weights.route)) {
     s->recurrent_sums = builder.TakeRows(B, d.gates_size(), k.compute_bytes);
   }
   s->bias = builder.Take(d.gates_size(), k.compute_bytes);
@@ -199,7 +185,6 @@ void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
   const int64_t P = d.output_size();
   const int64_t chunk = plan.max_chunk_rows;
   const int64_t gates_size = d.gates_size();
-  const bool recurs_in_parts = IsInParts(plan.recurrent_weights.route);
 
   // Of a single chunk all products with R come first, then those that give the
   // gradients of weights, then that with W.
@@ -220,7 +205,6 @@ void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
   s->dy_rows = builder.TakePointers(chunk);
   s->dx_rows = builder.TakePointers(chunk);
 
-  const bool is_gru = d.mode == CellMode::kGru;
   const auto take_dgates = [&](RowsBlock* exact, RowsBlock* rounded) {
     *exact = builder.TakeRows(chunk, gates_size, k.compute_bytes);
     if (k.rounds_operands()) {
@@ -229,14 +213,12 @@ void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
     }
   };
   take_dgates(&s->dgates, &s->rounded_dgates);
-  if (is_gru) take_dgates(&s->recurrent_dgates, &s->rounded_recurrent_dgates);
-  const int64_t parts_bytes =
-      LeftPartsBytes(chunk + kPartsRows, PartsDepth{d.num_gates(), H}.padded());
-  if (recurs_in_parts || plan.input_weights.is_any_in_parts()) {
-    s->dgates_parts = builder.Take(parts_bytes, 1);
+  if (d.mode == CellMode::kGru) {
+    take_dgates(&s->recurrent_dgates, &s->rounded_recurrent_dgates);
   }
-  if (recurs_in_parts && is_gru) {
-    s->recurrent_dgates_parts = builder.Take(parts_bytes, 1);
+  if (plan.input_weights.is_any_in_parts()) {
+    const PartsDepth depth{d.num_gates(), H};
+    s->dgates_parts = builder.Take(LeftPartsBytes(chunk, depth.padded()), 1);
   }
 
   s->dh = builder.TakeRows(B, P, k.compute_bytes);

@@ -38,10 +38,11 @@ void MultiplyPacked(const RowsTimesMatrix<Operand>& p, int64_t columns,
   kernels.multiply_panel(product);
 }
 
-PartsProduct ProductInParts(const RowsTimesMatrix<float>& p, int64_t columns,
-                            const PanelRows& share, int64_t k_begin,
-                            int64_t k_end, const BFloat16* packed,
-                            const BFloat16* next) {
+// What [k_begin, k_end) of the depth of a panel in parts contributes, the left
+// operand being in parts too.
+void MultiplyPacked(const RowsTimesMatrix<float>& p, int64_t columns,
+                    const PanelRows& share, int64_t k_begin, int64_t k_end,
+                    const BFloat16* packed, const BFloat16* next) {
   const LeftParts left = p.left_parts.From(share.row_begin);
   const int64_t column = share.panel * Kernels<float>().panel_columns;
   PartsProduct product{};
@@ -57,17 +58,7 @@ PartsProduct ProductInParts(const RowsTimesMatrix<float>& p, int64_t columns,
   product.c_offset = p.c_offset + column;
   product.bias = p.bias == nullptr ? nullptr : p.bias + column;
   product.accumulate = p.accumulate || k_begin > 0;
-  return product;
-}
-
-// What [k_begin, k_end) of the depth of a panel in parts contributes, the left
-// operand being in parts too.
-void MultiplyPacked(const RowsTimesMatrix<float>& p, int64_t columns,
-                    const PanelRows& share, int64_t k_begin, int64_t k_end,
-                    const BFloat16* packed, const BFloat16* next) {
-  const PartsProduct product =
-      ProductInParts(p, columns, share, k_begin, k_end, packed, next);
-  KernelsOfParts().multiply_panels(&product, 1);
+  KernelsOfParts().multiply_panel(product);
 }
 
 // What [k_begin, k_end) of the depth of a panel of b contributes, all of whose
@@ -395,25 +386,6 @@ void MultiplyPanel(const RowsTimesMatrix<Operand>& p,
   }
 }
 
-template <typename Element>
-void MultiplyPanelsInParts(const RowsTimesMatrix<float>* products,
-                           const RightOperand<Element, float>* operands,
-                           int count, const PanelRows& share) {
-  PartsProduct in_parts[kMaxProductsInParts];
-  for (int i = 0; i < count; ++i) {
-    const BFloat16* next = nullptr;
-    if (i + 1 < count) {
-      next = operands[i + 1].parts_panel(share.panel);
-    } else if (share.next_panel != PanelRows::kNone) {
-      next = operands[0].parts_panel(share.next_panel);
-    }
-    in_parts[i] = ProductInParts(products[i], operands[i].columns(), share, 0,
-                                 operands[i].depth(),
-                                 operands[i].parts_panel(share.panel), next);
-  }
-  KernelsOfParts().multiply_panels(in_parts, count);
-}
-
 template <typename Element, typename Operand>
 void Multiply(const RowsTimesMatrix<Operand>& p,
               const RightOperand<Element, Operand>& b, Executor& executor) {
@@ -446,15 +418,6 @@ RNN_INSTANTIATE(double, double)
 RNN_INSTANTIATE(Half, float)
 RNN_INSTANTIATE(BFloat16, float)
 RNN_INSTANTIATE(BFloat16, BFloat16)
-#undef RNN_INSTANTIATE
-
-#define RNN_INSTANTIATE(Element)                                           \
-  template void MultiplyPanelsInParts(const RowsTimesMatrix<float>*,       \
-                                      const RightOperand<Element, float>*, \
-                                      int, const PanelRows&);
-RNN_INSTANTIATE(float)
-RNN_INSTANTIATE(Half)
-RNN_INSTANTIATE(BFloat16)
 #undef RNN_INSTANTIATE
 
 }  // namespace rnn

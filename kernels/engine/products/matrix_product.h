@@ -38,20 +38,12 @@ template <typename Element, typename Operand>
 void Multiply(const RowsTimesMatrix<Operand>& product,
               const RightOperand<Element, Operand>& b, Executor& executor);
 
-// What one panel of B contributes to some rows, B being packed or int8. If it
-// is in parts or int8, so must be the left operand.
+// What one panel of B contributes to some rows, B being packed as elements or
+// int8. If it is int8, so must be the left operand.
 template <typename Element, typename Operand>
 void MultiplyPanel(const RowsTimesMatrix<Operand>& product,
                    const RightOperand<Element, Operand>& b,
                    const PanelRows& share);
-// What the panel `share.panel` of each of `count` operands in parts contributes
-// to some rows of its product, one after another. Operands have one depth, and
-// the left operands are in parts; share.next_panel is one of the first operand.
-inline constexpr int kMaxProductsInParts = 4;
-template <typename Element>
-void MultiplyPanelsInParts(const RowsTimesMatrix<float>* products,
-                           const RightOperand<Element, float>* operands,
-                           int count, const PanelRows& share);
 
 // Columns [column_begin, column_end) of rows [row_begin, row_end).
 struct ColumnRows {

@@ -36,8 +36,7 @@ class RecurrentGradient {
     if (IsInTurn(route_) && plan.sequences->num_steps() > 1) std::abort();
   }
 
-  // All rows of `dgates`, a step's gates' gradients, at once. If steps are in
-  // parts, so are they.
+  // All rows of `dgates`, a step's gates' gradients, at once.
   void Multiply(const RowsTimesMatrix<Operand>& dgates,
                 Executor& executor) const {
     rnn::Multiply(dgates, transposed_, executor);
@@ -85,10 +84,6 @@ class RecurrentGradient {
     panels.row_begin = ranks.begin;
     panels.row_end = ranks.end;
     panels.work = StepWork(ranks, dgates);
-    if (transposed_.in_parts()) {
-      panels.min_rows = kPartsRowsTogether;
-      panels.are_far = true;
-    }
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
       PanelRows product = share;
       product.row_end = std::min(share.row_end, dgates.rows);

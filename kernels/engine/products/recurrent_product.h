@@ -18,8 +18,6 @@
 #include "kernels/engine/weights/cell_panels.h"
 #include "kernels/engine/weights/forward_weights.h"
 #include "kernels/engine/weights/int8_matrix.h"
-#include "kernels/engine/weights/parts.h"
-#include "network/cell.h"
 
 namespace rnn {
 
@@ -44,45 +42,25 @@ class RecurrentProduct {
             LeftIntegers::In(scratch, blocks.state_integers, d_.output_size())),
         sums_(scratch.At<F>(blocks.recurrent_sums.values)),
         sum_rows_(scratch.At<F*>(blocks.recurrent_sums.rows)) {
-    const int64_t depth = PaddedPartsDepth(d_.output_size());
-    for (int i = 0; i < 2; ++i) {
-      state_parts_[i] =
-          LeftParts::In(scratch.At<BFloat16>(blocks.state_parts[i]), depth);
-    }
     // Steps, and groups of ranks, would pack into the same memory.
     if (IsInTurn(route_) && plan.sequences->num_steps() > 1) std::abort();
   }
 
-  // Comes first for each pseudo-layer; only the states before its first step
-  // may be split earlier.
+  // Comes first for each pseudo-layer.
   void Begin() {
-    if (!has_sums()) return;
+    if (!IsInPlace(route_)) return;
     for (int64_t i = 0; i < batch_; ++i) {
       sum_rows_[i] = sums_ + i * d_.gates_size();
-    }
-  }
-
-  // Splits units [begin, end) of the h that these ranks' step leaves, if steps
-  // multiply in parts.
-  void SplitStates(const StepRanks& ranks, const Operand* const* h,
-                   int64_t begin, int64_t end) const {
-    if constexpr (std::is_same_v<Operand, float>) {
-      if (!IsInParts(route_)) return;
-      SplitDepthOfRows(h + ranks.begin, ranks.count(), {1, d_.output_size()},
-                       begin, end,
-                       StatePartsAfter(ranks.step).From(ranks.begin));
     }
   }
 
   // The cells of a step's ranks panel by panel, with what R adds to them.
   // run_cells(cells, shares, count) gets cells that know R, their units and
   // h_prev, each for the rows of its share; it sets the rest and calls the
-  // micro-kernel. Splits h, which is what the cells leave, unless they leave
-  // what is projected.
+  // micro-kernel.
   template <typename Run>
   void RunPanels(Executor& executor, const StepRanks& ranks,
-                 const Operand* const* h_prev, const Operand* const* h,
-                 Run run_cells) const {
+                 const Operand* const* h_prev, Run run_cells) const {
     switch (route_) {
       case Route::kPacked:
         RunPackedPanels(executor, ranks, h_prev, run_cells);
@@ -113,8 +91,6 @@ class RecurrentProduct {
         RunPanelsOfRows(executor, ranks, h_prev, run_cells);
         return;
       case Route::kParts:
-        RunPanelsInParts(executor, ranks, h_prev, h, run_cells);
-        return;
       case Route::kPartsInTurn:
         break;  // R never comes so
     }
@@ -132,14 +108,6 @@ class RecurrentProduct {
       std::abort();  // R is not int8
     }
   }
-
-  // In parts: the h that a step leaves, which the next one reads; that before
-  // the first step is left by step -1.
-  const LeftParts& StatePartsAfter(int64_t step) const {
-    return state_parts_[(step + 2) % 2];
-  }
-
-  bool has_sums() const { return IsInPlace(route_) || IsInParts(route_); }
 
   // Floating-point operations.
   int64_t StepWork(const StepRanks& ranks) const {
@@ -227,46 +195,6 @@ class RecurrentProduct {
                       });
   }
 
-  template <typename Run>
-  void RunPanelsInParts(Executor& executor, const StepRanks& ranks,
-                        const Operand* const* h_prev, const Operand* const* h,
-                        Run run_cells) const {
-    const int64_t width = Kernels<Operand>().panel_columns;
-    AllPanels panels = PanelsOf(ranks);
-    panels.count = NumPanels<Operand>(d_.hidden_size);
-    panels.min_rows = kPartsRowsTogether;
-    panels.are_far = true;
-    ParallelPanels(executor, panels, [&](const PanelRows& share) {
-      MultiplyGatesInParts(ranks.step, share);
-      const StepRanks share_ranks = ranks.Of(share);
-      const int64_t unit = share.panel * width;
-      const int64_t unit_end = std::min(unit + width, d_.hidden_size);
-      for (int64_t u = unit; u < unit_end; u += panels_.units()) {
-        RunCell(AllRanksOf(u / panels_.units(), share_ranks), nullptr, h_prev,
-                run_cells);
-      }
-      if (!d_.has_projection()) SplitStates(share_ranks, h, unit, unit_end);
-    });
-  }
-
-  // sums = h_prev times R in parts, for the units of a panel of R's gates.
-  void MultiplyGatesInParts(int64_t step, const PanelRows& share) const {
-    if constexpr (std::is_same_v<Operand, float>) {
-      static_assert(kMaxGates <= kMaxProductsInParts);
-      RowsTimesMatrix<float> products[kMaxGates];
-      for (int gate = 0; gate < d_.num_gates(); ++gate) {
-        RowsTimesMatrix<float>& product = products[gate];
-        product.left_parts = StatePartsAfter(step - 1);
-        product.c = sum_rows_;
-        product.c_offset = gate * d_.hidden_size;
-      }
-      MultiplyPanelsInParts(products, weights_.recurrent_gates_in_parts(),
-                            d_.num_gates(), share);
-    } else {
-      std::abort();  // R is not in parts
-    }
-  }
-
   // The units of panels [begin, end) of cells.
   ColumnRows UnitsOf(int64_t begin, int64_t end, const StepRanks& ranks) const {
     ColumnRows units;
@@ -303,9 +231,8 @@ class RecurrentProduct {
   const CellPanels<Operand>& panels_;
   const Route route_;
   const int64_t batch_;
-  LeftParts state_parts_[2];     // in parts: h before and after a step, [B, P]
   LeftIntegers state_integers_;  // int8: h before a step, [B, P]
-  F* sums_;                      // in place or in parts: [B, G*H]
+  F* sums_;                      // in place: [B, G*H]
   F** sum_rows_;
 };
 

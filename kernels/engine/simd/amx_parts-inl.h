@@ -323,22 +323,21 @@ inline FetchAhead AheadOfParts(const PartsProduct& p, int64_t k_end) {
 // time would be in the way of what is loaded.
 constexpr int kLinesTogether = 8;
 
-// Products one after another, each of whose blocks is added to its result while
-// the next is computed, be it of the next product.
-class ProductsByParts {
+// A product, each of whose blocks is added to the result while the next is
+// computed.
+class ProductByParts {
  public:
   void Multiply(const PartsProduct& p) {
     // Or the sums of two blocks of depth would wait.
     if (p.rows == 0 || p.columns == 0 || p.depth == 0) return;
     ForEachDepthBlock<float>(p.depth, [&](int64_t k, int64_t k_end) {
-      // The finished block may still be of the one before.
+      // The finished block may still be of the depth before.
       SpecialSums* const special = &special_[num_depth_blocks_++ % 2];
       *special = SpecialSums(p.b + k / kPartsDepth * kGroupOfB, k_end - k);
       MultiplyBlockOfDepth(p, k, k_end - k, special);
     });
+    finished_->Add(kRowsTogether);
   }
-
-  void Finish() { finished_->Add(kRowsTogether); }
 
  private:
   void MultiplyBlockOfDepth(const PartsProduct& p, int64_t k, int64_t depth,
@@ -405,14 +404,12 @@ class ProductsByParts {
   int num_depth_blocks_ = 0;
 };
 
-void MultiplyPanelsByParts(const PartsProduct* products, int count) {
-  ProductsByParts state;
-  for (int i = 0; i < count; ++i) state.Multiply(products[i]);
-  state.Finish();
+void MultiplyPanelByParts(const PartsProduct& product) {
+  ProductByParts().Multiply(product);
 }
 
 constexpr PartsKernels MakePartsKernels() {
-  return {MultiplyPanelsByParts, SplitRow, SplitGroup};
+  return {MultiplyPanelByParts, SplitRow, SplitGroup};
 }
 
 }  // namespace

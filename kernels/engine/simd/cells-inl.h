@@ -70,24 +70,17 @@ class SavedUnits {
              Lanes<V> lanes)
       : out_(s.saved == nullptr ? nullptr : s.saved[row] + unit),
         stride_(s.hidden_size),
-        lanes_(lanes),
-        past_caches_(s.saves_past_caches) {}
+        lanes_(lanes) {}
 
   bool are_wanted() const { return out_ != nullptr; }
   void Store(V value, int64_t activation) const {
-    Operand* const out = out_ + activation * stride_;
-    if (past_caches_) {
-      lanes_.StorePastCaches(value, out);
-    } else {
-      lanes_.Store(value, out);
-    }
+    lanes_.Store(value, out_ + activation * stride_);
   }
 
  private:
   Operand* out_;
   int64_t stride_;
   Lanes<V> lanes_;
-  bool past_caches_;
 };
 
 // Each cell: the number of vectors of units in a panel; forward, of one row and
@@ -375,14 +368,12 @@ inline void CellForwardRows(const CellForwardStep<Operand>& s, int64_t row,
 
 template <typename Cell, typename Operand>
 void CellForward(const CellForwardStep<Operand>& s) {
-  if (!CellForwardFromSums<Cell>(s)) {
-    constexpr int kMaxRows = TileRows(kVectorsTogether<Cell>);
-    FetchAhead ahead = AheadOfPanel<Cell, kMaxRows>(s);
-    ForEachTile<kMaxRows>(s.rows, [&](int64_t row, auto row_count) {
-      CellForwardRows<Cell, decltype(row_count)::value>(s, row, &ahead);
-    });
-  }
-  if (s.saves_past_caches) FinishStoresPastCaches();
+  if (CellForwardFromSums<Cell>(s)) return;
+  constexpr int kMaxRows = TileRows(kVectorsTogether<Cell>);
+  FetchAhead ahead = AheadOfPanel<Cell, kMaxRows>(s);
+  ForEachTile<kMaxRows>(s.rows, [&](int64_t row, auto row_count) {
+    CellForwardRows<Cell, decltype(row_count)::value>(s, row, &ahead);
+  });
 }
 
 template <typename Cell, typename Operand>

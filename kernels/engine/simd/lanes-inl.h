@@ -26,13 +26,6 @@ struct Lanes {
       value.Store(p, count);
     }
   }
-  void StorePastCaches(V value, typename V::Element* p) const {
-    if (count >= V::kLanes) {
-      value.StorePastCaches(p);
-    } else {
-      value.Store(p, count);
-    }
-  }
 
   // Loads and stores of narrower values, for which the target has functions.
   template <typename Narrow>
@@ -46,10 +39,6 @@ struct Lanes {
     } else {
       StoreRounded(value, p, count);
     }
-  }
-  template <typename Narrow>
-  void StorePastCaches(V value, Narrow* p) const {
-    Store(value, p);
   }
 };
 

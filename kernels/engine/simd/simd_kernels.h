@@ -124,9 +124,6 @@ struct CellForwardStep {
   F* c;                          // LSTM: [rows][H], in: the step before, out
   Operand* const* h;             // [rows] -> [H], out
   Operand* const* saved;  // [rows] -> reserve row, out; nullptr: keep nothing
-  // Whether `saved`, whose gates then begin at cache lines, is written past the
-  // caches. Not for bfloat16.
-  bool saves_past_caches;
 };
 
 // One time step of units [unit, unit + units): from the gradient of h to those
@@ -250,7 +247,7 @@ struct PartsProduct {
   int64_t depth;  // padded
   int64_t columns;
   // [rows], a_stride apart. Up to as many more are read as make a multiple of
-  // kPartsRows, whatever they hold, even while others write them.
+  // kPartsRows, whatever they hold.
   const BFloat16* a;
   int64_t a_stride;
   const BFloat16* b;
@@ -263,9 +260,7 @@ struct PartsProduct {
 
 // Panels are as wide, and blocks of depth as deep, as those of float_kernels.
 struct PartsKernels {
-  // One after another, all of the same depth: the sums of each are added while
-  // the next is computed.
-  void (*multiply_panels)(const PartsProduct* products, int count);
+  void (*multiply_panel)(const PartsProduct& product);
   // out: a row of A.
   void (*split_row)(const float* row, int64_t depth, BFloat16* out);
   // out: a group of a panel of B, of rows [depth][panel_columns], depth being

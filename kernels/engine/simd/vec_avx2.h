@@ -35,7 +35,6 @@ struct Vec<float> {
   void Store(float* p, int64_t count) const {
     _mm256_maskstore_ps(p, Mask(count), v);
   }
-  void StorePastCaches(float* p) const { Store(p); }
 
  private:
   static __m256i Mask(int64_t count) {
@@ -43,8 +42,6 @@ struct Vec<float> {
                               _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   }
 };
-
-inline void FinishStoresPastCaches() {}
 
 inline Vec<float> operator+(Vec<float> a, Vec<float> b) {
   return {_mm256_add_ps(a.v, b.v)};
@@ -138,7 +135,6 @@ struct Vec<double> {
   void Store(double* p, int64_t count) const {
     _mm256_maskstore_pd(p, Mask(count), v);
   }
-  void StorePastCaches(double* p) const { Store(p); }
 
  private:
   static __m256i Mask(int64_t count) {

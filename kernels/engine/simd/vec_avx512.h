@@ -1,9 +1,7 @@
 // Vectors of AVX-512: 16 floats or 8 doubles, tails by mask.
 //
 // Min and Max return their second argument if either is NaN, on every target:
-// a limit comes first, and NaN flows through. StorePastCaches() takes an
-// aligned address and may leave the line in memory (floats do here); what it
-// stored is seen by other threads after FinishStoresPastCaches().
+// a limit comes first, and NaN flows through.
 #ifndef KERNELS_ENGINE_SIMD_VEC_AVX512_H_
 #define KERNELS_ENGINE_SIMD_VEC_AVX512_H_
 
@@ -51,15 +49,12 @@ struct Vec<float> {
   void Store(float* p, int64_t count) const {
     _mm512_mask_storeu_ps(p, Mask(count), v);
   }
-  void StorePastCaches(float* p) const { _mm512_stream_ps(p, v); }
 
  private:
   static __mmask16 Mask(int64_t count) {
     return static_cast<__mmask16>((1u << count) - 1);
   }
 };
-
-inline void FinishStoresPastCaches() { _mm_sfence(); }
 
 inline Vec<float> operator+(Vec<float> a, Vec<float> b) {
   return {_mm512_add_ps(a.v, b.v)};
@@ -174,7 +169,6 @@ struct Vec<double> {
   void Store(double* p, int64_t count) const {
     _mm512_mask_storeu_pd(p, Mask(count), v);
   }
-  void StorePastCaches(double* p) const { Store(p); }
 
  private:
   static __mmask8 Mask(int64_t count) {

@@ -39,10 +39,7 @@ struct Vec<float> {
     Store(lanes);
     memcpy(p, lanes, count * sizeof(float));
   }
-  void StorePastCaches(float* p) const { Store(p); }
 };
-
-inline void FinishStoresPastCaches() {}
 
 inline Vec<float> operator+(Vec<float> a, Vec<float> b) {
   return {vaddq_f32(a.v, b.v)};
@@ -117,7 +114,6 @@ struct Vec<double> {
     Store(lanes);
     memcpy(p, lanes, count * sizeof(double));
   }
-  void StorePastCaches(double* p) const { Store(p); }
 };
 
 inline Vec<double> operator+(Vec<double> a, Vec<double> b) {

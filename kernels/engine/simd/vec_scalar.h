@@ -38,10 +38,7 @@ struct Vec {
   void Store(F* p, int64_t count) const {
     for (int i = 0; i < kLanes && i < count; ++i) p[i] = v[i];
   }
-  void StorePastCaches(F* p) const { Store(p); }
 };
-
-inline void FinishStoresPastCaches() {}
 
 template <typename F>
 inline Vec<F> operator+(Vec<F> a, Vec<F> b) {

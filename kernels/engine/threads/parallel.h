@@ -76,10 +76,6 @@ struct AllPanels {
   int64_t row_begin = 0;
   int64_t row_end = 0;
   int64_t work = 0;  // floating-point operations
-  int64_t min_rows = speed::kMinBlockRows;
-  // Whether panels come from far: then as few blocks of rows read them as keep
-  // all threads busy.
-  bool are_far = false;
 };
 
 // Calls run(const PanelRows* shares, int count) on shares that cover the
@@ -91,10 +87,8 @@ void ParallelPanelGroups(Executor& executor, const AllPanels& panels,
   const int64_t num_rows = panels.row_end - panels.row_begin;
   if (num_rows == 0) return;
   const int num_tasks = NumTasks(executor, panels.work);
-  const int num_row_shares =
-      panels.are_far ? std::min(num_tasks, executor.num_threads()) : num_tasks;
   const int64_t row_blocks =
-      NumRowBlocks(num_row_shares, panels.count, num_rows, panels.min_rows);
+      NumRowBlocks(num_tasks, panels.count, num_rows, speed::kMinBlockRows);
   const int64_t num_shares = panels.count * row_blocks;
   const bool ascends = panels.order == Order::kAscending;
   // Small steps have a single block, and divisions would be most of their cost.

@@ -12,7 +12,6 @@
 #include "kernels/engine/weights/matrix_source.h"
 #include "kernels/engine/weights/right_operand.h"
 #include "kernels/engine/weights/weight_sources.h"
-#include "network/cell.h"
 
 namespace rnn {
 
@@ -47,15 +46,8 @@ class ForwardWeights {
     recurrent_source_ = sources_.Recurrent(k);
     if (IsInPlace(plan_.recurrent_weights.route)) {
       in_place_.Use(recurrent_source_, plan_.recurrent_weights, nullptr);
-    } else if (IsInParts(plan_.recurrent_weights.route)) {
-      const int64_t H = plan_.descriptor.hidden_size;
-      for (int gate = 0; gate < NumGatesInParts(); ++gate) {
-        gates_in_parts_[gate].Use(recurrent_source_.ColumnRange(gate * H, H),
-                                  plan_.recurrent_gate(),
-                                  place.recurrent(gate));
-      }
     } else {
-      cell_panels_.Use(static_cast<Operand*>(place.recurrent(0)));
+      cell_panels_.Use(static_cast<Operand*>(place.recurrent()));
     }
     if (!plan_.descriptor.has_projection()) return;
     projection_.Use(sources_.Projection(k), plan_.projection,
@@ -67,9 +59,6 @@ class ForwardWeights {
     if (plan_.recurrent_weights.route == Route::kPacked) {
       cell_panels_.Pack(recurrent_source_, executor);
     }
-    for (int gate = 0; gate < NumGatesInParts(); ++gate) {
-      gates_in_parts_[gate].Pack(executor);
-    }
     if (plan_.descriptor.has_projection()) projection_.Pack(executor);
   }
 
@@ -77,8 +66,7 @@ class ForwardWeights {
   const RightOperand<Element, Operand>& projection() const {
     return projection_;
   }
-  // R [P, G*H]. Along its route it is one of the next three: packed, in place,
-  // or in parts a matrix [P, H] for each gate.
+  // R [P, G*H]. Along its route it is one of the next two: packed or in place.
   const MatrixSource<Element>& recurrent_source() const {
     return recurrent_source_;
   }
@@ -86,19 +74,10 @@ class ForwardWeights {
   const RightOperand<Element, Operand>& recurrent_in_place() const {
     return in_place_;
   }
-  const RightOperand<Element, Operand>* recurrent_gates_in_parts() const {
-    return gates_in_parts_;
-  }
 
  private:
   const OperandPlan& InputPlan(int64_t k) const {
     return plan_.input_weights.of_layer(k / plan_.descriptor.num_directions);
-  }
-
-  int NumGatesInParts() const {
-    return IsInParts(plan_.recurrent_weights.route)
-               ? plan_.descriptor.num_gates()
-               : 0;
   }
 
   const ForwardPlan& plan_;
@@ -107,7 +86,6 @@ class ForwardWeights {
   MatrixSource<Element> recurrent_source_;
   CellPanels<Operand> cell_panels_;
   RightOperand<Element, Operand> in_place_;
-  RightOperand<Element, Operand> gates_in_parts_[kMaxGates];
   RightOperand<Element, Operand> projection_;  // [H, P]
 };
 

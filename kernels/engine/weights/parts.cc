@@ -8,26 +8,19 @@
 
 namespace rnn {
 
-void SplitDepthOfRows(const float* const* rows, int64_t num_rows,
-                      const PartsDepth& depth, int64_t begin, int64_t end,
-                      const LeftParts& left) {
-  for (int64_t i = 0; i < num_rows; ++i) {
-    for (int piece = 0; piece < depth.num_pieces; ++piece) {
-      KernelsOfParts().split_row(
-          rows[i] + piece * depth.width + begin, end - begin,
-          left.values + i * left.stride +
-              (piece * depth.padded_width() + begin) * kNumParts);
-    }
-  }
-}
-
 void SplitRows(const float* const* rows, int64_t num_rows,
                const PartsDepth& depth, Executor& executor,
                const LeftParts& left) {
   ParallelFor(executor, num_rows, depth.size() * speed::kMoveWork,
               [&](int64_t begin, int64_t end) {
-                SplitDepthOfRows(rows + begin, end - begin, depth, 0,
-                                 depth.width, left.From(begin));
+                for (int64_t i = begin; i < end; ++i) {
+                  BFloat16* const parts = left.From(i).values;
+                  for (int piece = 0; piece < depth.num_pieces; ++piece) {
+                    KernelsOfParts().split_row(
+                        rows[i] + piece * depth.width, depth.width,
+                        parts + piece * depth.padded_width() * kNumParts);
+                  }
+                }
               });
 }
 

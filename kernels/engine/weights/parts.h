@@ -22,8 +22,7 @@ struct LeftParts {
   BFloat16* values = nullptr;
   int64_t stride = 0;  // from row to row
 
-  // In memory of LeftPartsBytes(). Where products begin with any row,
-  // kPartsRows more rows are read.
+  // In memory of LeftPartsBytes().
   static LeftParts In(BFloat16* values, int64_t padded_depth) {
     return {values, LeftPartsStride(padded_depth)};
   }
@@ -31,11 +30,6 @@ struct LeftParts {
   LeftParts From(int64_t row) const { return {values + row * stride, stride}; }
 };
 
-// Splits [begin, end) of each piece of rows [0, num_rows), `begin` being a
-// multiple of kPartsDepth, and `end` too, or the piece's width.
-void SplitDepthOfRows(const float* const* rows, int64_t num_rows,
-                      const PartsDepth& depth, int64_t begin, int64_t end,
-                      const LeftParts& left);
 // left = rows.
 void SplitRows(const float* const* rows, int64_t num_rows,
                const PartsDepth& depth, Executor& executor,

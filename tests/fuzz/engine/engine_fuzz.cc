@@ -235,7 +235,6 @@ void CountRoutes(const ForwardPlan& plan) {
   const char* const pass = plan.has_reserve ? "training" : "inference";
   CountShared(pass, plan);
   if (plan.directions_together) Count(pass, "directions", "together");
-  if (plan.saves_past_caches) Count(pass, "activations", "past_caches");
 }
 void CountRoutes(const BackwardPlan& plan) {
   CountShared("backward", plan);
