@@ -35,3 +35,11 @@ def test_runs_that_are_not(release_check, text):
         release_check.long_runs(page(ROW.format(text)))
     with pytest.raises(release_check.Failure, match="no date"):
         release_check.long_runs(page("| `make fuzz` | never | |"))
+
+
+@pytest.mark.parametrize("line", ["12 passed in 3.45s", "=== 12 passed, 1 skipped in 3.45s ===="])
+def test_what_pytest_says_at_its_end(release_check, line):
+    said = release_check.closing_of_pytest(f"1 passed in 1s\n{line}\nThe end.\n")
+    assert said == line.strip("= ")
+    with pytest.raises(release_check.Failure, match="how many tests passed"):
+        release_check.closing_of_pytest("12 failed in 3.45s\n")
