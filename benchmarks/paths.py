@@ -131,13 +131,13 @@ PATHS = (
     ),
     Path(
         "what one product uses is packed in its turn",
-        {"kMinPanelsPerThread": ALWAYS, "kMaxRowsPackingSmall": NEVER},
+        {"kMinPanelsPerThread": ALWAYS, "kMaxRowsInTurn": NEVER},
         (
             Call("lstm", 1024, 12, 4),
             Call("rnn_relu", 605, 11, 4, I=4840),
             Call("gru", 512, 1, 64),
             Call("gru", 512, 1, 64, BACKWARD),
-            Call("lstm", 512, 10, 16),
+            Call("lstm", 512, 6, 16),
             Call("lstm", 1024, 5, 24, BACKWARD),
         ),
     ),

@@ -123,9 +123,8 @@ inline constexpr double kNearlyFullShare = 0.75;
 // many panels: with fewer, rows had better be split, and each share would pack
 // all. [engine]
 inline constexpr int64_t kMinPanelsPerThread = 2;
-// What is small may as well be packed by one thread and read by others, from so
-// many rows on. [engine]
-inline constexpr int64_t kMaxRowsPackingSmall = 192;
+// With more rows the panels had better be there for all threads. [engine]
+inline constexpr int64_t kMaxRowsInTurn = 128;
 
 // Backward reads params in place for so many rows of W; for R of so many steps,
 // and so many rows in all: more read them more often than packing would. It

@@ -114,8 +114,6 @@ class MatrixProductTest : public testing::Test {
   using F = ComputeType<Operand>;
   static constexpr bool kInParts = Types::kInParts;
   static constexpr Route kRoute = kInParts ? Route::kParts : Route::kPacked;
-  static constexpr Route kInTurn =
-      kInParts ? Route::kPartsInTurn : Route::kPackedInTurn;
 
  protected:
   void SetUp() override {
@@ -339,6 +337,7 @@ TYPED_TEST(MatrixProductTest, BlocksHaveTheBitsOfPanels) {
 // Whether a product packs its right operand by itself, as few or many panels,
 // or finds it packed, is not seen in its bits.
 TYPED_TEST(MatrixProductTest, PackedByProductsHasTheBitsOfPacked) {
+  if (TestFixture::kInParts) return;  // no product packs parts
   using Element = typename TestFixture::Element;
   using Operand = typename TestFixture::Operand;
   using Source = MatrixSource<Element>;
@@ -355,7 +354,7 @@ TYPED_TEST(MatrixProductTest, PackedByProductsHasTheBitsOfPacked) {
     }
     GuardedOperand<Element, Operand> right(source, TestFixture::kRoute,
                                            this->executor_);
-    GuardedOperand<Element, Operand> in_turn(source, TestFixture::kInTurn,
+    GuardedOperand<Element, Operand> in_turn(source, Route::kPackedInTurn,
                                              this->executor_);
     this->ExpectSameBits(
         a, rows, source.columns,

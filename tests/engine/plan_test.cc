@@ -125,7 +125,6 @@ int64_t UnitsOf(int64_t bytes, int64_t value_bytes) {
 constexpr Route kPacked = Route::kPacked;
 constexpr Route kPackedInTurn = Route::kPackedInTurn;
 constexpr Route kParts = Route::kParts;
-constexpr Route kPartsInTurn = Route::kPartsInTurn;
 constexpr Route kRows = Route::kRowsInPlace;
 constexpr Route kColumns = Route::kColumnsInPlace;
 
@@ -180,9 +179,9 @@ TEST(PlanTest, WhatIsUsedOnceIsPackedInItsTurn) {
   // Several chunks use it as often.
   sizes.T = 100;
   EXPECT_EQ(input(sizes), kPacked);
-  // What is small may as well be packed at once for many rows.
-  EXPECT_EQ(input({1, speed::kMaxRowsPackingSmall, 64, 64}), kPackedInTurn);
-  EXPECT_EQ(input({1, speed::kMaxRowsPackingSmall + 1, 64, 64}), kPacked);
+  // Many rows find it packed.
+  EXPECT_EQ(input({1, speed::kMaxRowsInTurn, 64, 64}), kPackedInTurn);
+  EXPECT_EQ(input({1, speed::kMaxRowsInTurn + 1, 64, 64}), kPacked);
 }
 
 TEST(PlanTest, SmallOperandsAreMultipliedByFewRowsAtATime) {
@@ -289,13 +288,13 @@ TEST(PlanTest, ManyRowsMultiplyInPartsWhereTilesDo) {
   const KernelShape tiles = Tiles(ElementType::kFloat);
   const int64_t B = bits::kMinPartsRows;
   ExpectRoutes("many rows", {3, B, 256, 256}, tiles,
-               {kPartsInTurn, kPacked, kPartsInTurn, kPacked});
+               {kParts, kPacked, kParts, kPacked});
   ExpectRoutes("chunks", {40, B, 256, 256}, tiles,
                {kParts, kPacked, kParts, kPacked});
   ExpectRoutes("narrow input", {3, B, bits::kMinPartsWidth - 1, 256}, tiles,
-               {kPackedInTurn, kPacked, kPackedInTurn, kPacked});
+               {kPacked, kPacked, kPacked, kPacked});
   ExpectRoutes("vectors", {3, B, 256, 256}, Vectors(ElementType::kFloat),
-               {kPackedInTurn, kPacked, kPackedInTurn, kPacked});
+               {kPacked, kPacked, kPacked, kPacked});
   const Plans plans({40, B, 256, 256}, tiles);
   EXPECT_EQ(plans.backward.input_weights_gradient.first.route, kParts);
   EXPECT_EQ(plans.backward.recurrent_weights_gradient.route, kParts);
@@ -525,12 +524,12 @@ TEST(PlanTest, EveryRouteIsTaken) {
     backward_input.insert(plans.backward.input_weights.first.route);
     backward_recurrent.insert(plans.backward.recurrent_weights.route);
   });
-  EXPECT_EQ(forward_input, (std::set<Route>{kPacked, kPackedInTurn, kParts,
-                                            kPartsInTurn, kRows, kColumns}));
+  EXPECT_EQ(forward_input,
+            (std::set<Route>{kPacked, kPackedInTurn, kParts, kRows, kColumns}));
   EXPECT_EQ(forward_recurrent,
             (std::set<Route>{kPacked, kPackedInTurn, kRows, kColumns}));
-  EXPECT_EQ(backward_input, (std::set<Route>{kPacked, kPackedInTurn, kParts,
-                                             kPartsInTurn, kRows}));
+  EXPECT_EQ(backward_input,
+            (std::set<Route>{kPacked, kPackedInTurn, kParts, kRows}));
   EXPECT_EQ(backward_recurrent,
             (std::set<Route>{kPacked, kPackedInTurn, kRows}));
 }

@@ -45,8 +45,7 @@ inline bool HasRecurrentGradientsInParts(const CallDescription& call) {
 
 // The route of a forward product as far as it changes bits.
 inline Route WithoutTurn(Route route) {
-  if (route == Route::kPackedInTurn) return Route::kPacked;
-  return route == Route::kPartsInTurn ? Route::kParts : route;
+  return route == Route::kPackedInTurn ? Route::kPacked : route;
 }
 
 // Whether a row of both calls has the same bits, but for gradients of weights.

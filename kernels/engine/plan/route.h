@@ -21,18 +21,13 @@ enum class Route {
   kPacked,          // in panels, once for all products that use it
   kPackedInTurn,    // panel by panel, by the one product that uses it
   kParts,           // as kPacked, floats in three bfloat16 parts
-  kPartsInTurn,     // as kPackedInTurn, in parts
   kRowsInPlace,     // its rows are rows of memory: read from end to end
   kColumnsInPlace,  // its columns are rows of memory: dot products
   kInt8,            // so are they, in int8
 };
 
-constexpr bool IsInParts(Route route) {
-  return route == Route::kParts || route == Route::kPartsInTurn;
-}
-constexpr bool IsInTurn(Route route) {
-  return route == Route::kPackedInTurn || route == Route::kPartsInTurn;
-}
+constexpr bool IsInParts(Route route) { return route == Route::kParts; }
+constexpr bool IsInTurn(Route route) { return route == Route::kPackedInTurn; }
 constexpr bool IsInPlace(Route route) {
   return route == Route::kRowsInPlace || route == Route::kColumnsInPlace ||
          route == Route::kInt8;
@@ -47,8 +42,6 @@ constexpr const char* RouteName(Route route) {
       return "packed_in_turn";
     case Route::kParts:
       return "parts";
-    case Route::kPartsInTurn:
-      return "parts_in_turn";
     case Route::kRowsInPlace:
       return "rows_in_place";
     case Route::kColumnsInPlace:

@@ -196,13 +196,15 @@ OperandPlan Choices::Packed(bool in_parts, const OperandSize& size) const {
 
 OperandPlan Choices::InTurnIfUsedOnce(OperandPlan b, int64_t rows,
                                       int num_threads) const {
-  if (!cuts_.is_single()) return b;
-  if (b.is_small && rows > speed::kMaxRowsPackingSmall) return b;
+  if (!cuts_.is_single() || IsInParts(b.route) ||
+      rows > speed::kMaxRowsInTurn) {
+    return b;
+  }
   const int64_t block_depth =
       std::min(b.PaddedDepth(kernels_.depth_step), kernels_.depth_block);
   if (FitsInTurn(rows, block_depth * b.ElementBytes(kernels_.operand_bytes),
                  kernels_.NumPanels(b.columns), num_threads)) {
-    b.route = IsInParts(b.route) ? Route::kPartsInTurn : Route::kPackedInTurn;
+    b.route = Route::kPackedInTurn;
   }
   return b;
 }

@@ -186,17 +186,6 @@ void PackAndMultiplyBlocks(const RowsTimesMatrix<Operand>& p,
     share.next_panel = PanelRows::kNone;
     return share;
   };
-  if constexpr (std::is_same_v<Operand, float>) {
-    if (b.in_parts()) {
-      BFloat16* block = b.parts_panel(begin);
-      for (int64_t panel = begin; panel < end; ++panel) {
-        PackBlockInParts(b.source(), b.parts_depth(), panel, k, k_end, block);
-        MultiplyPacked(p, b.columns(), all_rows_of(panel), k, k_end, block,
-                       nullptr);
-      }
-      return;
-    }
-  }
   // Of panels so narrow that a row of one is a few lines, several are filled at
   // a time.
   const int64_t panel_columns = Kernels<Operand>().panel_columns;

@@ -91,7 +91,6 @@ class RecurrentProduct {
         RunPanelsOfRows(executor, ranks, h_prev, run_cells);
         return;
       case Route::kParts:
-      case Route::kPartsInTurn:
         break;  // R never comes so
     }
     std::abort();

@@ -138,6 +138,25 @@ void PackPanels(const MatrixSource<Element>& source, Executor& executor,
       });
 }
 
+// One panel, group by group of its depth.
+template <typename Element>
+void PackPanelInParts(const MatrixSource<Element>& source,
+                      const PartsDepth& depth, int64_t panel, BFloat16* out) {
+  float rows[kPartsDepth * kMaxPartsColumns];
+  PanelBlocks block;
+  block.begin = panel;
+  block.end = panel + 1;
+  for (int64_t k = 0; k < depth.padded(); k += kPartsDepth) {
+    const int64_t piece = k / depth.padded_width();
+    const int64_t first = k % depth.padded_width();
+    block.k_begin = piece * depth.width + first;
+    block.k_end = block.k_begin + std::min(kPartsDepth, depth.width - first);
+    PackBlocks(source, block, rows, /*out_stride=*/0);
+    KernelsOfParts().split_group(rows, block.k_end - block.k_begin, out);
+    out += PartsPanelSize(kPartsDepth);
+  }
+}
+
 template <typename Element>
 void PackPanelsInParts(const MatrixSource<Element>& source,
                        const PartsDepth& depth, Executor& executor,
@@ -147,7 +166,7 @@ void PackPanelsInParts(const MatrixSource<Element>& source,
       depth.padded() * Kernels<float>().panel_columns * speed::kMoveWork,
       [&](int64_t begin, int64_t end) {
         for (; begin < end; ++begin) {
-          PackBlockInParts(source, depth, begin, 0, depth.padded(),
+          PackPanelInParts(source, depth, begin,
                            panels + begin * PartsPanelSize(depth.padded()));
         }
       });
@@ -164,21 +183,6 @@ void PackBlocks(const MatrixSource<Element>& source, const PanelBlocks& blocks,
     FillFromColumns(source, panel, blocks.k_begin, blocks.k_end, out);
     out += out_stride;
   }
-}
-
-template <typename Element>
-void PackBlockInParts(const MatrixSource<Element>& source,
-                      const PartsDepth& depth, int64_t panel, int64_t k_begin,
-                      int64_t k_end, BFloat16* out) {
-  SplitPanel(depth, k_begin, k_end, out,
-             [&](int64_t k, int64_t k_last, float* rows) {
-               PanelBlocks block;
-               block.begin = panel;
-               block.end = panel + 1;
-               block.k_begin = k;
-               block.k_end = k_last;
-               PackBlocks(source, block, rows, /*out_stride=*/0);
-             });
 }
 
 template <typename Element, typename Operand>
@@ -242,12 +246,9 @@ RNN_INSTANTIATE(BFloat16, float)
 RNN_INSTANTIATE(BFloat16, BFloat16)
 #undef RNN_INSTANTIATE
 
-#define RNN_INSTANTIATE(Element)                                               \
-  template void PackPanelsInParts(const MatrixSource<Element>&,                \
-                                  const PartsDepth&, Executor&, BFloat16*);    \
-  template void PackBlockInParts(const MatrixSource<Element>&,                 \
-                                 const PartsDepth&, int64_t, int64_t, int64_t, \
-                                 BFloat16*);
+#define RNN_INSTANTIATE(Element)                                \
+  template void PackPanelsInParts(const MatrixSource<Element>&, \
+                                  const PartsDepth&, Executor&, BFloat16*);
 RNN_INSTANTIATE(float)
 RNN_INSTANTIATE(Half)
 RNN_INSTANTIATE(BFloat16)

@@ -48,13 +48,6 @@ template <typename Element, typename Operand>
 void PackBlocks(const MatrixSource<Element>& source, const PanelBlocks& blocks,
                 Operand* out, int64_t out_stride);
 
-// Packs a block of one panel in parts, [k_begin, k_end) being of the padded
-// depth.
-template <typename Element>
-void PackBlockInParts(const MatrixSource<Element>& source,
-                      const PartsDepth& depth, int64_t panel, int64_t k_begin,
-                      int64_t k_end, BFloat16* out);
-
 // A step of B in `out`, as SimdKernels::pack_step makes it, of rows [k, ...)
 // among `depth`: row(k) + offset is one.
 template <typename Operand, typename Row>
