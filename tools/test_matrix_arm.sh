@@ -18,7 +18,7 @@ wheel=$(ls dist/*_aarch64.whl)
 if [ ! -e "$root/made" ]; then
   rm -rf "$root"
   mkdir -p "$folder"
-  debootstrap --arch=arm64 --foreign --variant=minbase --include=python3,libstdc++6 bookworm "$root" >/dev/null
+  debootstrap --arch=arm64 --foreign --variant=minbase --include=python3,python3-distutils,libstdc++6 bookworm "$root" >/dev/null
   for package in "$root"/var/cache/apt/archives/*.deb; do dpkg -x "$package" "$root"; done
   touch "$root/made"
 fi
