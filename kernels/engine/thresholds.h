@@ -123,7 +123,8 @@ inline constexpr double kNearlyFullShare = 0.75;
 // many panels: with fewer, rows had better be split, and each share would pack
 // all. [engine]
 inline constexpr int64_t kMinPanelsPerThread = 2;
-// With more rows the panels had better be there for all threads. [engine]
+// With more rows the panels had better be there for all threads, but for those
+// of a step's cells. [engine]
 inline constexpr int64_t kMaxRowsInTurn = 128;
 
 // Backward reads params in place for so many rows of W; for R of so many steps,

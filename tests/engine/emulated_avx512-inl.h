@@ -220,11 +220,6 @@ RNN_ALWAYS_INLINE inline void _mm512_store_ps(void* p, __m512 a) {
   ExpectAligned(p);
   _mm512_storeu_ps(static_cast<float*>(p), a);
 }
-RNN_ALWAYS_INLINE inline void _mm512_stream_ps(float* p, __m512 a) {
-  ExpectAligned(p);
-  _mm256_stream_ps(p, a.low);
-  _mm256_stream_ps(p + 8, a.high);
-}
 RNN_ALWAYS_INLINE inline void _mm512_mask_storeu_ps(float* p, __mmask16 mask,
                                                     __m512 a) {
   const LanesOfMask lanes(mask);

@@ -38,3 +38,12 @@ def test_they_have_the_names_that_the_engine_prints():
     names = set(re.findall(r'return "(\w+)";', text))
     found = {match[1] for _, route in ROUTES if (match := re.search(r" (?:W|R|dR)=(\w+)$", route))}
     assert found == names
+
+
+def test_thresholds_that_are_made_small_are_those_of_the_engine():
+    """Or tools/build_fuzz.sh would end there."""
+    header = (ROOT / "kernels" / "engine" / "thresholds.h").read_text()
+    text = (ROOT / "tests" / "fuzz" / "engine" / "small_thresholds.txt").read_text()
+    small = re.findall(r"^(k\w+) \d+$", text, re.MULTILINE)
+    assert len(small) > 10
+    assert not [name for name in small if not re.search(rf"constexpr \w+ {name} =", header)]

@@ -80,19 +80,6 @@ struct MatrixSource {
     other.is_transposed = !is_transposed;
     return other;
   }
-
-  // Columns [first, first + count), which lie in one piece.
-  MatrixSource ColumnRange(int64_t first, int64_t count) const {
-    MatrixSource range = *this;
-    range.columns = count;
-    if (is_transposed) {
-      range.values += first * stride;
-    } else {
-      range.values += pieces.PlaceOf(first);
-      range.pieces = Pieces::Whole(count);
-    }
-    return range;
-  }
 };
 
 }  // namespace rnn
