@@ -94,14 +94,12 @@ def of_char_lm(folder: str | pathlib.Path) -> Trained:
         num_units=options.nhid,
         input_size=options.emsize,
     )
-    valid = np.arange(len(chunk.targets))[:, np.newaxis] < chunk.lengths
-    unknown = np.sum(valid & (chunk.targets == char_lm_corpus.UNKNOWN))
 
     def bits(outputs: np.ndarray) -> float:
         logits = tf.tensordot(outputs, model.softmax_kernel, 1) + model.softmax_bias
         nats = tf.nn.sparse_softmax_cross_entropy_with_logits(chunk.targets, logits).numpy()
-        known = np.sum(nats[valid], dtype=np.float64) / np.log(2.0)
-        return (known + unknown * char_lm_corpus.UNKNOWN_BITS) / streams.num_targets
+        total = float(np.sum(nats[chunk.valid], dtype=np.float64))
+        return streams.bits_per_character(total, chunk.num_unknown)
 
     return Trained(canonical, model.embedding.numpy()[chunk.inputs], bits, "bits a character")
 

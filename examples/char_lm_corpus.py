@@ -104,6 +104,16 @@ class Chunk(NamedTuple):
     targets: np.ndarray  # [T, B], int32: the inputs one character later
     lengths: np.ndarray  # [B], int32
 
+    @property
+    def valid(self) -> np.ndarray:
+        """[T, B]: whether a target is one of the text's."""
+        return np.arange(len(self.targets))[:, np.newaxis] < self.lengths
+
+    @property
+    def num_unknown(self) -> int:
+        """The number of targets that the training text lacks."""
+        return int(np.sum(self.valid & (self.targets == UNKNOWN)))
+
 
 class Streams:
     """A text as parallel streams, dealt out in chunks of `steps` characters.
@@ -134,6 +144,10 @@ class Streams:
     def __len__(self) -> int:
         """The number of chunks; the last one may have fewer steps."""
         return -(-self._length // self._steps)
+
+    def bits_per_character(self, nats: float, num_unknown: int) -> float:
+        """The mean cost of a target, unknown ones spelt out, of the costs of all of them."""
+        return (nats / math.log(2.0) + num_unknown * UNKNOWN_BITS) / self.num_targets
 
     def __getitem__(self, index: int) -> Chunk:
         if not 0 <= index < len(self):

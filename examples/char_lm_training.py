@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
-from char_lm_corpus import UNKNOWN, UNKNOWN_BITS, Corpus, Streams
+from char_lm_corpus import Corpus, Streams
 from char_lm_distribution import ALONE, Team
 from char_lm_model import RNN_MODES, CharLM, Config, Dropout, Generator, State
 from char_lm_options import Options, RunDirectory, UsageError
@@ -174,11 +174,8 @@ class Learner(tf.Module):
         for chunk in streams:
             chunk_nats, state = self._evaluate(*chunk, *state)
             nats += float(chunk_nats)
-            steps = np.arange(len(chunk.targets))[:, np.newaxis]
-            valid = steps < chunk.lengths
-            unknown += int(np.sum(valid & (chunk.targets == UNKNOWN)))
-        bits = nats / math.log(2.0) + unknown * UNKNOWN_BITS
-        return bits / streams.num_targets
+            unknown += chunk.num_unknown
+        return streams.bits_per_character(nats, unknown)
 
 
 class Interrupt:

@@ -447,7 +447,9 @@ def test_ctrl_c_stops_evaluates_saves_and_exports(tmp_path):
     process = start(tmp_path, "--epochs=1000000", "--max_seconds=0", "--log_interval=5")
     head = ""
     while "ms/batch" not in head:
-        head += process.stdout.readline()
+        line = process.stdout.readline()
+        assert line, f"It ended: {head}{process.stderr.read()}"
+        head += line
     assert re.search(r"Text: .*3,\d\d\d characters, SHA-256", head)
     assert re.search(r"Model: LSTM 2 x 8, embedding 4: [\d,]+ parameters", head)
     process.send_signal(signal.SIGINT)
