@@ -35,7 +35,7 @@ The library behind it, librnn_runtime.so, serves programs in C as well: `include
 import ctypes
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,24 +88,6 @@ class _Int8Weights(ctypes.Structure):
     ]
 
 
-class _Call(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", ctypes.c_uint32),
-        ("time_major", ctypes.c_int32),
-        ("steps", ctypes.c_int64),
-        ("batch", ctypes.c_int64),
-        ("x", ctypes.c_void_p),
-        ("lengths", ctypes.c_void_p),
-        ("h0", ctypes.c_void_p),
-        ("c0", ctypes.c_void_p),
-        ("y", ctypes.c_void_p),
-        ("h_n", ctypes.c_void_p),
-        ("c_n", ctypes.c_void_p),
-    ]
-
-
-_CALL_BYTES = ctypes.sizeof(_Call)
-
 _GET_ANOTHER = (
     "Install the wheel of tf_cudnn_rnn anew, or run `make build` if this is a source tree."
 )
@@ -117,7 +99,11 @@ def library_path() -> str:
     Raises:
       ImportError: this package was built without it.
     """
-    path = _FOLDER / "librnn_runtime.so"
+    return _path_of("librnn_runtime.so")
+
+
+def _path_of(name: str) -> str:
+    path = _FOLDER / name
     if not path.exists():
         raise ImportError(f"tf_cudnn_rnn.runtime needs {path}, which is not there. {_GET_ANOTHER}")
     return str(path)
@@ -133,13 +119,17 @@ def include_path() -> str:
     return str(_FOLDER)
 
 
-def _load_library() -> ctypes.CDLL:
+def _opened(kind: type[ctypes.CDLL], path: str) -> ctypes.CDLL:
     try:
-        library = ctypes.CDLL(library_path())
+        return kind(path)
     except OSError as error:  # damaged, or of another machine
         raise ImportError(
             f"tf_cudnn_rnn.runtime cannot load its library: {error}. {_GET_ANOTHER}"
         ) from error
+
+
+def _load_library() -> ctypes.CDLL:
+    library = _opened(ctypes.CDLL, library_path())
     found = library.rnn_abi_version()
     if found < _ABI_VERSION:
         raise ImportError(
@@ -164,9 +154,7 @@ def _load_library() -> ctypes.CDLL:
         ],
         "rnn_network_load": [ctypes.c_char_p, ctypes.c_int32, ctypes.POINTER(pointer)],
         "rnn_network_config": [pointer, ctypes.POINTER(_Config)],
-        "rnn_network_run": [pointer, ctypes.POINTER(_Call)],
         "rnn_stream_create": [pointer, ctypes.c_int64, ctypes.POINTER(pointer)],
-        "rnn_stream_step": [pointer, pointer, pointer],
         "rnn_stream_reset": [pointer, pointer, ctypes.c_int64],
         "rnn_stream_get_state": [pointer, pointer, pointer],
         "rnn_stream_set_state": [pointer, pointer, pointer],
@@ -182,7 +170,20 @@ def _load_library() -> ctypes.CDLL:
     return library
 
 
+def _load_functions(library: ctypes.CDLL) -> tuple[Callable[..., None], Callable[..., None]]:
+    """What a program calls in its loop, without what ctypes adds: see runtime/python_calls.cc.
+
+    Both raise what the library's status stands for.
+    """
+    make = _opened(ctypes.PyDLL, _path_of("librnn_python.so")).rnn_python_functions
+    make.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    make.restype = ctypes.py_object
+    names = ("rnn_network_run", "rnn_stream_step")
+    return make(*(ctypes.cast(getattr(library, name), ctypes.c_void_p) for name in names))
+
+
 _library = _load_library()
+_run, _step = _load_functions(_library)
 
 
 def _call(name: str, *arguments: Any) -> None:
@@ -224,7 +225,7 @@ class State(NamedTuple):
 class _Handled:
     """What owns a handle of the library, which can be in one object and one process alone."""
 
-    _handle: ctypes.c_void_p
+    _handle: int
     _free: str  # the function that frees it
 
     def __del__(self) -> None:
@@ -426,26 +427,13 @@ class Network(_Handled):
             )
         first, second, _ = x.shape
         T, B = (first, second) if time_major else (second, first)
-        call = _Call()  # whose fields are set one by one, in half the time that keywords take
-        call.struct_size = _CALL_BYTES
-        call.time_major = time_major
-        call.steps = T
-        call.batch = B
-        call.x = _address(x)
         if lengths is not None:
             lengths = _lengths(lengths, B, T)
-            call.lengths = _address(lengths)
-        if state is not None:
-            state = self._checked(state, B)
-            call.h0 = _address(state.h)
-            call.c0 = _address(state.c)
+        h0, c0 = (None, None) if state is None else self._checked(state, B)
         y = np.empty((first, second, self._D * self._P), self.dtype)
-        call.y = _address(y)
         after = self._empty_state(B)
-        call.h_n = _address(after.h)
-        call.c_n = _address(after.c)
         try:
-            _call("rnn_network_run", self._handle, ctypes.byref(call))
+            _run(self._handle, bool(time_major), T, B, x, lengths, h0, c0, y, *after)
         except ValueError:
             if lengths is not None:
                 _check_range(lengths, T)  # in this function's words
@@ -468,7 +456,8 @@ class Network(_Handled):
     # ------------------------------------------------------------------------------------
 
     def _adopt(self, handle: ctypes.c_void_p, weights: Array | Int8Weights | None) -> None:
-        self._handle = handle
+        assert handle.value is not None
+        self._handle = handle.value
         self._weights = weights
         config = _Config(struct_size=ctypes.sizeof(_Config))
         _call("rnn_network_config", handle, ctypes.byref(config))
@@ -485,7 +474,10 @@ class Network(_Handled):
         name = _TYPES[config.type]
         self.dtype = bfloat16.dtype("The network") if name == "bfloat16" else np.dtype(name)
         self._D = config.bidirectional + 1
+        self._LD = config.num_layers * self._D
+        self._H = config.num_units
         self._P = config.num_proj or config.num_units
+        self._has_c = self.layout.rnn_mode == "lstm"
 
     def _array(self, name: str, value: ArrayLike) -> Array:
         array = np.asarray(value)
@@ -500,30 +492,30 @@ class Network(_Handled):
         return _dense(array)
 
     def _state_shapes(self, B: int) -> tuple[tuple[int, int, int], ...]:
-        L, H = self.layout.num_layers, self.layout.num_units
-        h, c = (L * self._D, B, self._P), (L * self._D, B, H)
-        return (h, c) if self.layout.rnn_mode == "lstm" else (h,)
+        h = (self._LD, B, self._P)
+        return (h, (self._LD, B, self._H)) if self._has_c else (h,)
 
     def _empty_state(self, B: int) -> State:
-        return State(*[np.empty(shape, self.dtype) for shape in self._state_shapes(B)])
+        shapes = self._state_shapes(B)
+        h = np.empty(shapes[0], self.dtype)
+        return State(h, np.empty(shapes[1], self.dtype) if self._has_c else None)
 
     def _checked(self, state: Sequence[ArrayLike | None], B: int) -> State:
         shapes = self._state_shapes(B)
         given = [value for value in state if value is not None]
         if len(given) != len(shapes):
             raise ValueError(
-                f"`state` must have {'h and c' if len(shapes) == 2 else 'h alone'}; got "
+                f"`state` must have {'h and c' if self._has_c else 'h alone'}; got "
                 f"{len(given)} arrays."
             )
-        arrays = []
-        for name, value, shape in zip(("state.h", "state.c"), given, shapes, strict=False):
-            array = self._array(name, value)
-            if array.shape != shape:
-                raise ValueError(
-                    f"`{name}` must have shape {list(shape)}; got {list(array.shape)}."
-                )
-            arrays.append(array)
-        return State(*arrays)
+        h = self._state_array("state.h", given[0], shapes[0])
+        return State(h, self._state_array("state.c", given[1], shapes[1]) if self._has_c else None)
+
+    def _state_array(self, name: str, value: ArrayLike, shape: tuple[int, int, int]) -> Array:
+        array = self._array(name, value)
+        if array.shape != shape:
+            raise ValueError(f"`{name}` must have shape {list(shape)}; got {list(array.shape)}.")
+        return array
 
 
 class Stream(_Handled):
@@ -538,8 +530,10 @@ class Stream(_Handled):
         self._batch = batch
         handle = ctypes.c_void_p()
         _call("rnn_stream_create", network._handle, batch, ctypes.byref(handle))
-        self._handle = handle
-        self._shape = (batch, network.layout.input_size)
+        assert handle.value is not None
+        self._handle = handle.value
+        self._x_shape = (batch, network.layout.input_size)
+        self._y_shape = (batch, network._P)
 
     def step(self, x: ArrayLike) -> Array:
         """Runs the next step of each sequence.
@@ -554,12 +548,16 @@ class Stream(_Handled):
           ValueError: the shape does not fit.
         """
         array = self._network._array("x", x)
-        if array.shape != self._shape and (self._batch != 1 or array.shape != self._shape[1:]):
+        if array.shape == self._x_shape:
+            y_shape: tuple[int, ...] = self._y_shape
+        elif self._batch == 1 and array.shape == self._x_shape[1:]:
+            y_shape = self._y_shape[1:]
+        else:
             raise ValueError(
-                f"`x` must have shape [B, I] = {list(self._shape)}; got {list(array.shape)}."
+                f"`x` must have shape [B, I] = {list(self._x_shape)}; got {list(array.shape)}."
             )
-        y = np.empty([*array.shape[:-1], self._network._P], array.dtype)
-        _call("rnn_stream_step", self._handle, _address(array), _address(y))
+        y = np.empty(y_shape, self._network.dtype)
+        _step(self._handle, array, y)
         return y
 
     def reset(self, rows: Sequence[int] | None = None) -> None:
@@ -597,20 +595,8 @@ class Stream(_Handled):
         _call("rnn_stream_set_state", self._handle, _address(checked.h), _address(checked.c))
 
 
-# Stubs of NumPy for older Pythons do not tell that arrays are buffers.
-_from_buffer: Any = ctypes.c_char.from_buffer
-
-
 def _address(array: Array | None) -> int | None:
-    if array is None:
-        return None
-    # A quarter of the time of `array.ctypes`, of which a call would need half a dozen.
-    if array.flags.writeable:
-        try:
-            return ctypes.addressof(_from_buffer(array))
-        except (TypeError, ValueError):  # it is empty, or of a type that no buffer has
-            pass
-    return array.ctypes.data
+    return None if array is None else array.ctypes.data
 
 
 def _integer(name: str, value: int, bits: int) -> int:
@@ -632,8 +618,8 @@ def _lengths(lengths: ArrayLike, B: int, T: int) -> Array:
         raise ValueError(
             f"`lengths` must be integers [B] = [{B}]; got {array.dtype.name} {list(array.shape)}."
         )
-    if array.dtype == np.int32:
-        return _dense(array)  # the library looks at each
+    if array.dtype == np.int32:  # the library looks at each
+        return array if array.flags.carray else _dense(array)
     _check_range(array, T)  # before bits are cut off
     return np.ascontiguousarray(array, np.int32)
 

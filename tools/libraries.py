@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-RUNTIME = ("librnn_runtime.so", "librnn_runtime.a")
+RUNTIME = ("librnn_runtime.so", "librnn_runtime.a", "librnn_python.so")
 # What programs that are linked with it need beside it.
 RUNTIME_SOURCES = ("rnn_runtime.h", "rnn_runtime.pc", "rnn_runtime-config.cmake")
 ROOT = pathlib.Path(__file__).resolve().parent.parent

@@ -12,6 +12,10 @@ import pickle
 import re
 import shutil
 import subprocess
+import sys
+import sysconfig
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -604,6 +608,136 @@ def test_what_does_not_fit_is_refused():
 
 
 # ------------------------------------------------------------------------------------
+# Functions of Python that are written in C++
+# ------------------------------------------------------------------------------------
+
+
+def functions_and_handles():
+    network = network_of(small_case("gru", num_layers=1))  # H = 6, I = 4
+    stream = network.stream()
+    sizes = {"x": 4, "lengths": 1, "h0": 6, "c0": None, "y": 6, "h_n": 6, "c_n": None}
+    arrays = [size and bytearray(4 * size) for size in sizes.values()]
+    arrays[1] = bytearray((1).to_bytes(4, "little"))
+    run = (runtime._run, [network._handle, 0, 1, 1, *arrays], "x lengths h0 y h_n".split())
+    step = (runtime._step, [stream._handle, bytearray(16), bytearray(24)], "x y".split())
+    return (network, stream), (run, step)
+
+
+def test_memory_is_given_back_after_a_call_and_after_a_mistake():
+    owners, calls = functions_and_handles()
+    for function, arguments, _ in calls:
+        for wrong in (None, len(arguments) - 1):
+            given = [bytearray(a) if isinstance(a, bytearray) else a for a in arguments]
+            if wrong is None:
+                function(*given)
+            else:
+                given[wrong] = 1.5
+                with pytest.raises(TypeError):
+                    function(*given)
+            for array in given:
+                if isinstance(array, bytearray):
+                    array.clear()  # which fails while somebody holds it
+    del owners
+
+
+def test_they_refuse_what_is_no_array_and_results_that_cannot_be_written_to():
+    owners, calls = functions_and_handles()
+    for function, arguments, names in calls:
+        for count in (0, len(arguments) - 1, len(arguments) + 1):
+            with pytest.raises(TypeError, match="number of arguments"):
+                function(*(arguments + [None])[:count])
+        places = [i for i, argument in enumerate(arguments) if isinstance(argument, bytearray)]
+        for place, name in zip(places, names, strict=True):
+            read_only = [*arguments]
+            read_only[place] = bytes(arguments[place])
+            if name in ("y", "h_n"):
+                with pytest.raises(BufferError, match="not writable"):
+                    function(*read_only)
+            else:
+                function(*read_only)
+            read_only[place] = "text"
+            with pytest.raises(TypeError, match="bytes-like"):
+                function(*read_only)
+        with pytest.raises((TypeError, OverflowError)):
+            function("handle", *arguments[1:])
+    del owners
+
+
+def test_a_call_keeps_no_references():
+    case = small_case()
+    network = network_of(case)
+    stream = network.stream()
+    x, frame = case.x, case.x[0, :1].copy()
+    lengths = np.full(x.shape[1], 2, np.int32)
+    state = runtime.State(case.h0, case.c0)
+    before = [sys.getrefcount(object) for object in (x, frame, lengths, state.h, state.c, None)]
+    for _ in range(1000):
+        y, after = network(x, lengths, state, time_major=True)
+        y_step = stream.step(frame)
+    given = [sys.getrefcount(object) for object in (x, frame, lengths, state.h, state.c, None)]
+    assert given[:-1] == before[:-1]
+    assert abs(given[-1] - before[-1]) < 100
+    fresh = np.empty(1)
+    h, after = after.h, None
+    assert len({sys.getrefcount(result) for result in (y, y_step, h, fresh)}) == 1
+
+
+def test_other_threads_run_during_a_call():
+    network = network_of(small_case("lstm", num_layers=1))
+    x = np.zeros((1, 200_000, 4), np.float32)
+    started, ticks = threading.Event(), []
+
+    def count():
+        started.set()
+        while not done.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.001)
+
+    done = threading.Event()
+    thread = threading.Thread(target=count)
+    thread.start()
+    started.wait()
+    begin = time.perf_counter()
+    network(x)
+    end = time.perf_counter()
+    done.set()
+    thread.join()
+    within = [tick for tick in ticks if begin < tick < end]
+    assert end - begin > 0.02
+    assert len(within) > 3
+
+
+PROGRAM_ABOUT_PYTHON = """
+#include <stddef.h>
+#include <stdio.h>
+#define SHOW(value) printf("%s %ld\\n", #value, (long)(value))
+int main(void) {
+  SHOW(PyBUF_SIMPLE); SHOW(PyBUF_WRITABLE); SHOW(METH_FASTCALL);
+  SHOW(sizeof(Py_ssize_t)); SHOW(sizeof(Py_buffer)); SHOW(sizeof(PyMethodDef));
+  SHOW(offsetof(Py_buffer, buf)); SHOW(offsetof(Py_buffer, obj));
+  SHOW(offsetof(PyMethodDef, ml_meth)); SHOW(offsetof(PyMethodDef, ml_flags));
+  SHOW(offsetof(PyMethodDef, ml_doc));
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+def test_what_is_declared_of_python_is_what_python_declares(tmp_path):
+    python = sysconfig.get_paths()["include"]
+    if not pathlib.Path(python, "Python.h").exists():
+        pytest.skip("Python's headers are not installed")
+    said = []
+    for header in ("Python.h", "runtime/python_abi.h"):
+        source = tmp_path / "about.cc"
+        source.write_text(f'#include "{header}"\n{PROGRAM_ABOUT_PYTHON}')
+        program = tmp_path / "about"
+        subprocess.run(["g++", f"-I{python}", f"-I{ROOT}", source, "-o", program], check=True)
+        said.append(subprocess.run([program], capture_output=True, text=True, check=True).stdout)
+    assert said[0] == said[1]
+    assert "PyMethodDef) 32" in said[0]
+
+
+# ------------------------------------------------------------------------------------
 # In C
 # ------------------------------------------------------------------------------------
 
@@ -643,8 +777,8 @@ OLDEST = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 25)}
 @needs_gcc
 @pytest.mark.parametrize(
     "library",
-    [runtime.library_path(), tf_cudnn_rnn.library_path()],
-    ids=["runtime", "ops"],
+    [runtime.library_path(), runtime._path_of("librnn_python.so"), tf_cudnn_rnn.library_path()],
+    ids=["runtime", "python", "ops"],
 )
 def test_older_systems_have_what_the_libraries_need(library):
     listed = subprocess.run(

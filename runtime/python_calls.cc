@@ -1,0 +1,152 @@
+// The two functions of rnn_runtime.h that a program calls in its loop, as
+// functions of Python: what ctypes takes to find the addresses of arrays, and
+// to call with them, is more than a small network's step. All others go by
+// ctypes (tf_cudnn_rnn/runtime.py), which has checked every argument.
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
+#include "runtime/python_abi.h"
+#include "runtime/rnn_runtime.h"
+
+namespace {
+
+using RunFunction = decltype(&rnn_network_run);
+using StepFunction = decltype(&rnn_stream_step);
+
+RunFunction network_run;
+StepFunction stream_step;
+
+// The memory of an array, held as long as this is: of None, none.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() {
+    if (view_.obj != nullptr) PyBuffer_Release(&view_);
+  }
+
+  // False with Python's error set if `array` has no such memory.
+  bool Get(PyObject* array, int flags) {
+    return array == &_Py_NoneStruct ||
+           PyObject_GetBuffer(array, &view_, flags) == 0;
+  }
+
+  void* data() const { return view_.buf; }
+
+ private:
+  Py_buffer view_ = {};
+};
+
+// Other threads of Python run meanwhile.
+class WithoutLock {
+ public:
+  WithoutLock() : state_(PyEval_SaveThread()) {}
+  WithoutLock(const WithoutLock&) = delete;
+  WithoutLock& operator=(const WithoutLock&) = delete;
+  ~WithoutLock() { PyEval_RestoreThread(state_); }
+
+ private:
+  PyThreadState* state_;
+};
+
+PyObject* NoneOrRaise(rnn_status status, const rnn_error& error) {
+  if (status != RNN_OK) {
+    PyErr_SetString(
+        status == RNN_OUT_OF_MEMORY ? PyExc_MemoryError : PyExc_ValueError,
+        error.message);
+    return nullptr;
+  }
+  Py_IncRef(&_Py_NoneStruct);
+  return &_Py_NoneStruct;
+}
+
+bool HasCount(Py_ssize_t count, Py_ssize_t expected) {
+  if (count == expected) return true;
+  PyErr_SetString(PyExc_TypeError, "wrong number of arguments");
+  return false;
+}
+
+// run(handle, time_major, T, B, x, lengths, h0, c0, y, h_n, c_n)
+PyObject* Run(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  constexpr int kFirstArray = 4, kNumArrays = 7, kFirstResult = 4;
+  if (!HasCount(count, kFirstArray + kNumArrays)) return nullptr;
+  const auto* network =
+      static_cast<const rnn_network*>(PyLong_AsVoidPtr(arguments[0]));
+  rnn_call call = {};
+  call.struct_size = sizeof(call);
+  call.time_major = static_cast<int32_t>(PyLong_AsLongLong(arguments[1]));
+  call.steps = PyLong_AsLongLong(arguments[2]);
+  call.batch = PyLong_AsLongLong(arguments[3]);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  Buffer arrays[kNumArrays];
+  for (int i = 0; i < kNumArrays; ++i) {
+    if (!arrays[i].Get(arguments[kFirstArray + i],
+                       i < kFirstResult ? PyBUF_SIMPLE : PyBUF_WRITABLE)) {
+      return nullptr;
+    }
+  }
+  call.x = arrays[0].data();
+  call.lengths = static_cast<const int32_t*>(arrays[1].data());
+  call.h0 = arrays[2].data();
+  call.c0 = arrays[3].data();
+  call.y = arrays[4].data();
+  call.h_n = arrays[5].data();
+  call.c_n = arrays[6].data();
+  rnn_status status;
+  rnn_error error;
+  {
+    WithoutLock without_lock;
+    status = network_run(network, &call, &error);
+  }
+  return NoneOrRaise(status, error);
+}
+
+// step(handle, x, y)
+PyObject* Step(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (!HasCount(count, 3)) return nullptr;
+  auto* stream = static_cast<rnn_stream*>(PyLong_AsVoidPtr(arguments[0]));
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  Buffer x, y;
+  if (!x.Get(arguments[1], PyBUF_SIMPLE) ||
+      !y.Get(arguments[2], PyBUF_WRITABLE))
+    return nullptr;
+  rnn_status status;
+  rnn_error error;
+  {
+    WithoutLock without_lock;
+    status = stream_step(stream, x.data(), y.data(), &error);
+  }
+  return NoneOrRaise(status, error);
+}
+
+template <typename Function>
+PyMethodDef MethodDef(const char* name, Function function) {
+  return {name,
+          reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function)),
+          METH_FASTCALL, nullptr};
+}
+
+PyMethodDef methods[] = {MethodDef("run", &Run), MethodDef("step", &Step)};
+
+}  // namespace
+
+// A tuple of `run` and `step`, which call these functions of librnn_runtime.so;
+// NULL with Python's error set if there is no memory.
+extern "C" RNN_EXPORT PyObject* rnn_python_functions(RunFunction run,
+                                                     StepFunction step) {
+  network_run = run;
+  stream_step = step;
+  PyObject* functions = PyTuple_New(std::size(methods));
+  if (functions == nullptr) return nullptr;
+  for (size_t i = 0; i < std::size(methods); ++i) {
+    PyObject* function = PyCFunction_NewEx(&methods[i], nullptr, nullptr);
+    // The tuple takes what it is given, and frees it where it fails.
+    if (function == nullptr || PyTuple_SetItem(functions, i, function) != 0) {
+      Py_DecRef(functions);
+      return nullptr;
+    }
+  }
+  return functions;
+}
