@@ -12,7 +12,7 @@ from benchmarks.records import Record
 # "As fast as", and "no slower than", allow for this much noise between two medians.
 _NOISE = 0.05
 # Shorter calls of the sweep are TensorFlow's more than the op's.
-_LONG_MILLISECONDS = 1.0
+LONG_MILLISECONDS = 1.0
 
 
 class Value(NamedTuple):
@@ -311,7 +311,7 @@ def sweep_ratios(results: Results):
 
 
 # Of random shapes that are no short calls.
-_sweep = functools.partial(_ratios, "sweep", least_op_milliseconds=_LONG_MILLISECONDS)
+_sweep = functools.partial(_ratios, "sweep", least_op_milliseconds=LONG_MILLISECONDS)
 
 
 def _is_one_layer(case: Case) -> bool:

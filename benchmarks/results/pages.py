@@ -126,8 +126,8 @@ def _ranges(file: File) -> list[str]:
         "",
         *markdown.wrapped(
             "Of these the file has no single rows, but the least, the mean and the most of "
-            "several, as they were noted after the run. Where a side is divided by another, 2x is "
-            "twice the time or memory of the other. The commit is unknown where it was not noted."
+            "several. Where a side is divided by another, 2x is twice the time or memory of the "
+            "other. The commit is unknown where it was not noted."
         ),
         "",
         *markdown.table(cells),

@@ -1,12 +1,27 @@
 """From a run of the benchmark to a file of results."""
 
+import collections
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 
 from benchmarks import records
-from benchmarks.results.files import MEDIAN, ROOT, Figure, File, case_of, write
+from benchmarks.bars import LONG_MILLISECONDS
+from benchmarks.results.files import (
+    LEAST,
+    MEAN,
+    MEDIAN,
+    MOST,
+    ROOT,
+    TIMES,
+    Figure,
+    File,
+    case_of,
+    write,
+)
 from benchmarks.results.rendering import render
 
 
@@ -39,6 +54,8 @@ def from_run(path: pathlib.Path, cpu: str | None, root: pathlib.Path = ROOT) -> 
         if record.side == record.base and record.median is not None
     }
     for record in found:
+        if _is_random(record):
+            continue
         if case_of(record.case) is None or not record.base:
             left_out.append(record.experiment)
         elif record.median is not None and (
@@ -59,6 +76,7 @@ def from_run(path: pathlib.Path, cpu: str | None, root: pathlib.Path = ROOT) -> 
                     value=record.median,
                 )
             )
+    figures += _ranges(filter(_is_random, found), version)
     if not figures:
         raise ValueError(f"{path} has no figures of cases of benchmarks/cases.csv.")
     if left_out:
@@ -69,6 +87,49 @@ def from_run(path: pathlib.Path, cpu: str | None, root: pathlib.Path = ROOT) -> 
     kept = ("cpu", "isa", "cpus", "threads", "caches", "system", "build", "versions")
     chosen = {"date": date} | {key: preamble[key] for key in kept if preamble.get(key)}
     return File(root / "docs" / "results" / name, chosen, notes, figures)
+
+
+def _is_random(record: records.Record) -> bool:
+    """Whether it is of a network that no list has."""
+    return record.case.startswith("random_") and bool(record.base)
+
+
+def _ranges(found: Iterable[records.Record], version: str) -> Iterator[Figure]:
+    """Of random networks the least, the mean and the most, with and without short calls."""
+    rows: dict[tuple, dict[str, records.Record]] = collections.defaultdict(dict)
+    for record in found:
+        if record.median is not None and record.unit == records.MILLISECONDS:
+            rows[record.experiment, record.case, record.pass_][record.side] = record
+    times = collections.defaultdict(list)  # of a side, those of its base and what it took of them
+    for sides in rows.values():
+        for record in sides.values():
+            base = sides.get(record.base)
+            if base is not None and base is not record:
+                key = (record.experiment, record.pass_, record.dtype, record.side, record.base)
+                times[key].append((base.median, record.median / base.median))
+    for (group, pass_, dtype, side, base), pairs in times.items():
+        for least_ms, suffix in ((0.0, ""), (LONG_MILLISECONDS, " of 1 ms and more")):
+            ratios = [ratio for base_ms, ratio in pairs if base_ms >= least_ms]
+            if not ratios:
+                continue
+            for statistic, value in (
+                (LEAST, min(ratios)),
+                (MEAN, statistics.geometric_mean(ratios)),
+                (MOST, max(ratios)),
+            ):
+                yield Figure(
+                    group=group,
+                    version=version,
+                    case="",
+                    pass_=pass_,
+                    dtype=dtype,
+                    side=side,
+                    base=base,
+                    statistic=statistic,
+                    rows=f"{len(ratios)} random networks{suffix}",
+                    unit=TIMES,
+                    value=value,
+                )
 
 
 def add(path: pathlib.Path, cpu: str | None, root: pathlib.Path = ROOT) -> pathlib.Path:

@@ -1,5 +1,6 @@
 """benchmarks/results: the published results are what their csv files say, and files are read."""
 
+import collections
 import dataclasses
 import re
 
@@ -388,6 +389,41 @@ def test_a_run_without_peers(root):
     assert "| `lstm_512_b1` | LSTM 512, batch 1, 25 steps |" in pages.page(file)
     with pytest.raises(ValueError, match="README's table needs lstm_512_b1 training, which"):
         rendering.render(root)
+
+
+def test_of_random_networks_there_are_ranges(root):
+    rows, _ = experiments.plan(["gate", "sweep"], 2)
+    writer = records.Writer(root / "run.csv", fakes.PREAMBLE | {"versions": "torch 9.8"})
+    times = collections.defaultdict(list)  # of each pass, those of the op and of PyTorch
+    for record in fakes.figures_of(rows, fakes.varied_speed):
+        if record.side not in ("op", "torch"):
+            continue
+        if record.case == "random_3":
+            record = dataclasses.replace(record, median=None)
+        writer.write(record)
+        if record.experiment == "sweep" and record.median is not None:
+            times[record.pass_, record.side].append(record.median)
+    writer.close()
+    file = runs.from_run(root / "run.csv", CPU, root)
+    files.write(file)
+    assert files.read(file.path).notes == file.notes == []
+    ranges = {(f.pass_, f.rows, f.statistic): f.value for f in file.figures if f.rows}
+    for pass_ in ("inference", "training"):
+        pairs = list(zip(times[pass_, "op"], times[pass_, "torch"], strict=True))
+        assert len(pairs) == 199
+        long = [pair for pair in pairs if pair[0] >= 1]
+        assert 0 < len(long) < 199
+        for chosen, rows in (
+            (pairs, "199 random networks"),
+            (long, f"{len(long)} random networks of 1 ms and more"),
+        ):
+            ratios = [torch / op for op, torch in chosen]
+            assert ranges[pass_, rows, "least"] == pytest.approx(min(ratios), rel=1e-5)
+            assert ranges[pass_, rows, "most"] == pytest.approx(max(ratios), rel=1e-5)
+            mean = np.exp(np.mean(np.log(ratios)))
+            assert ranges[pass_, rows, "mean"] == pytest.approx(mean, rel=1e-5)
+    assert len(ranges) == 12
+    assert "| 199 random networks | training | PyTorch / op |" in pages.page(file)
 
 
 def test_what_is_not_published(root, monkeypatch):
