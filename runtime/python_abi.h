@@ -1,12 +1,16 @@
 // What is called of Python's stable ABI (PEP 384), declared here: so
 // librnn_python.so is built without the headers of any Python, for another
-// machine as well, and one of it serves every version. A name that this leaves
-// out may be added from https://docs.python.org/3/c-api/stable.html alone.
+// machine as well, and one of it serves every version of CPython. What is not
+// here may be added from https://docs.python.org/3/c-api/stable.html alone.
+// Buffers came there with 3.11; those of 3.10 are the same.
 #pragma once
 
 #include <cstddef>
 
 extern "C" {
+
+// A test includes Python.h first, and the compiler compares what follows.
+#ifndef Py_PYTHON_H
 
 typedef struct _object PyObject;
 typedef struct _ts PyThreadState;
@@ -27,11 +31,6 @@ typedef struct {
   void* internal;
 } Py_buffer;
 
-#define PyBUF_SIMPLE 0
-#define PyBUF_WRITABLE 1
-int PyObject_GetBuffer(PyObject* exporter, Py_buffer* view, int flags);
-void PyBuffer_Release(Py_buffer* view);
-
 typedef PyObject* (*PyCFunction)(PyObject* self, PyObject* arguments);
 typedef struct {
   const char* ml_name;
@@ -40,8 +39,16 @@ typedef struct {
   const char* ml_doc;
 } PyMethodDef;
 
-#define METH_FASTCALL \
-  0x0080  // the function is called with (self, PyObject* const*, Py_ssize_t)
+#define PyBUF_SIMPLE 0
+#define PyBUF_WRITABLE 1
+// The function is called with (self, PyObject* const*, Py_ssize_t).
+#define METH_FASTCALL 0x0080
+
+#endif  // Py_PYTHON_H
+
+int PyObject_GetBuffer(PyObject* exporter, Py_buffer* view, int flags);
+void PyBuffer_Release(Py_buffer* view);
+
 PyObject* PyCFunction_NewEx(PyMethodDef* method, PyObject* self,
                             PyObject* module);
 
@@ -62,5 +69,6 @@ extern PyObject* PyExc_TypeError;
 extern PyObject* PyExc_ValueError;
 PyObject* PyErr_Occurred(void);
 void PyErr_SetString(PyObject* type, const char* message);
+PyObject* PyErr_Format(PyObject* type, const char* format, ...);
 
 }  // extern "C"

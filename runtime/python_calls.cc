@@ -1,7 +1,7 @@
 // The two functions of rnn_runtime.h that a program calls in its loop, as
 // functions of Python: what ctypes takes to find the addresses of arrays, and
 // to call with them, is more than a small network's step. All others go by
-// ctypes (tf_cudnn_rnn/runtime.py), which has checked every argument.
+// ctypes. tf_cudnn_rnn/runtime.py calls both, and has checked what it passes.
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -10,6 +10,10 @@
 #include "runtime/rnn_runtime.h"
 
 namespace {
+
+// Grows when the arguments of a function change, so that runtime.py does not
+// call those of another version.
+constexpr int kVersion = 1;
 
 using RunFunction = decltype(&rnn_network_run);
 using StepFunction = decltype(&rnn_stream_step);
@@ -39,17 +43,15 @@ class Buffer {
   Py_buffer view_ = {};
 };
 
-// Other threads of Python run meanwhile.
-class WithoutLock {
- public:
-  WithoutLock() : state_(PyEval_SaveThread()) {}
-  WithoutLock(const WithoutLock&) = delete;
-  WithoutLock& operator=(const WithoutLock&) = delete;
-  ~WithoutLock() { PyEval_RestoreThread(state_); }
-
- private:
-  PyThreadState* state_;
-};
+// Calls function() while other threads of Python may run. A daemon thread whose
+// program has ended meanwhile does not return, and nothing of it is destroyed.
+template <typename Function>
+rnn_status WithoutLock(Function function) {
+  PyThreadState* const state = PyEval_SaveThread();
+  const rnn_status status = function();
+  PyEval_RestoreThread(state);
+  return status;
+}
 
 PyObject* NoneOrRaise(rnn_status status, const rnn_error& error) {
   if (status != RNN_OK) {
@@ -62,31 +64,36 @@ PyObject* NoneOrRaise(rnn_status status, const rnn_error& error) {
   return &_Py_NoneStruct;
 }
 
-bool HasCount(Py_ssize_t count, Py_ssize_t expected) {
+bool HasCount(const char* function, Py_ssize_t count, Py_ssize_t expected) {
   if (count == expected) return true;
-  PyErr_SetString(PyExc_TypeError, "wrong number of arguments");
+  PyErr_Format(PyExc_TypeError, "%s() must have %zd arguments; got %zd.",
+               function, expected, count);
   return false;
 }
 
 // run(handle, time_major, T, B, x, lengths, h0, c0, y, h_n, c_n)
 PyObject* Run(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  constexpr int kFirstArray = 4, kNumArrays = 7, kFirstResult = 4;
-  if (!HasCount(count, kFirstArray + kNumArrays)) return nullptr;
-  const auto* network =
-      static_cast<const rnn_network*>(PyLong_AsVoidPtr(arguments[0]));
-  rnn_call call = {};
-  call.struct_size = sizeof(call);
-  call.time_major = static_cast<int32_t>(PyLong_AsLongLong(arguments[1]));
-  call.steps = PyLong_AsLongLong(arguments[2]);
-  call.batch = PyLong_AsLongLong(arguments[3]);
-  if (PyErr_Occurred() != nullptr) return nullptr;
+  constexpr int kNumNumbers = 3;
+  constexpr int kNumArrays = 7, kFirstResult = 4;
+  if (!HasCount("run", count, 1 + kNumNumbers + kNumArrays)) return nullptr;
+  const auto* const network =
+      static_cast<const rnn_network*>(PyLong_AsVoidPtr(*arguments++));
+  if (network == nullptr && PyErr_Occurred() != nullptr) return nullptr;
+  long long numbers[kNumNumbers];
+  for (long long& number : numbers) {
+    number = PyLong_AsLongLong(*arguments++);
+    if (number == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  }
   Buffer arrays[kNumArrays];
   for (int i = 0; i < kNumArrays; ++i) {
-    if (!arrays[i].Get(arguments[kFirstArray + i],
-                       i < kFirstResult ? PyBUF_SIMPLE : PyBUF_WRITABLE)) {
-      return nullptr;
-    }
+    const int flags = i < kFirstResult ? PyBUF_SIMPLE : PyBUF_WRITABLE;
+    if (!arrays[i].Get(*arguments++, flags)) return nullptr;
   }
+  rnn_call call = {};
+  call.struct_size = sizeof(call);
+  call.time_major = static_cast<int32_t>(numbers[0]);
+  call.steps = numbers[1];
+  call.batch = numbers[2];
   call.x = arrays[0].data();
   call.lengths = static_cast<const int32_t*>(arrays[1].data());
   call.h0 = arrays[2].data();
@@ -94,30 +101,25 @@ PyObject* Run(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   call.y = arrays[4].data();
   call.h_n = arrays[5].data();
   call.c_n = arrays[6].data();
-  rnn_status status;
   rnn_error error;
-  {
-    WithoutLock without_lock;
-    status = network_run(network, &call, &error);
-  }
+  const rnn_status status =
+      WithoutLock([&] { return network_run(network, &call, &error); });
   return NoneOrRaise(status, error);
 }
 
 // step(handle, x, y)
 PyObject* Step(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (!HasCount(count, 3)) return nullptr;
-  auto* stream = static_cast<rnn_stream*>(PyLong_AsVoidPtr(arguments[0]));
-  if (PyErr_Occurred() != nullptr) return nullptr;
+  if (!HasCount("step", count, 3)) return nullptr;
+  auto* const stream = static_cast<rnn_stream*>(PyLong_AsVoidPtr(arguments[0]));
+  if (stream == nullptr && PyErr_Occurred() != nullptr) return nullptr;
   Buffer x, y;
   if (!x.Get(arguments[1], PyBUF_SIMPLE) ||
-      !y.Get(arguments[2], PyBUF_WRITABLE))
+      !y.Get(arguments[2], PyBUF_WRITABLE)) {
     return nullptr;
-  rnn_status status;
-  rnn_error error;
-  {
-    WithoutLock without_lock;
-    status = stream_step(stream, x.data(), y.data(), &error);
   }
+  rnn_error error;
+  const rnn_status status = WithoutLock(
+      [&] { return stream_step(stream, x.data(), y.data(), &error); });
   return NoneOrRaise(status, error);
 }
 
@@ -132,16 +134,19 @@ PyMethodDef methods[] = {MethodDef("run", &Run), MethodDef("step", &Step)};
 
 }  // namespace
 
+// kVersion.
+extern "C" RNN_EXPORT int rnn_python_version(void) { return kVersion; }
+
 // A tuple of `run` and `step`, which call these functions of librnn_runtime.so;
 // NULL with Python's error set if there is no memory.
 extern "C" RNN_EXPORT PyObject* rnn_python_functions(RunFunction run,
                                                      StepFunction step) {
   network_run = run;
   stream_step = step;
-  PyObject* functions = PyTuple_New(std::size(methods));
+  PyObject* const functions = PyTuple_New(std::size(methods));
   if (functions == nullptr) return nullptr;
   for (size_t i = 0; i < std::size(methods); ++i) {
-    PyObject* function = PyCFunction_NewEx(&methods[i], nullptr, nullptr);
+    PyObject* const function = PyCFunction_NewEx(&methods[i], nullptr, nullptr);
     // The tuple takes what it is given, and frees it where it fails.
     if (function == nullptr || PyTuple_SetItem(functions, i, function) != 0) {
       Py_DecRef(functions);

@@ -194,7 +194,7 @@ def test_the_command_line_starts_with_numpy_alone(path):
 
 
 # Their arguments are another language's, or another function's.
-HANDS_ARGUMENTS_ON = ("_call", "functools.partial")
+HANDS_ARGUMENTS_ON = ("_call", "_run", "functools.partial")
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=relative)

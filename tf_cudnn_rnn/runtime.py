@@ -50,6 +50,7 @@ from tf_cudnn_rnn._types import Array, Direction, FileFormat, InputMode, RnnMode
 __all__ = ["Network", "State", "Stream", "include_path", "instruction_set", "library_path"]
 
 _ABI_VERSION = 2
+_PYTHON_VERSION = 1  # of librnn_python.so: kVersion of runtime/python_calls.cc
 _FOLDER = pathlib.Path(__file__).with_name("_libraries")
 _MODES: tuple[RnnMode, ...] = ("rnn_relu", "rnn_tanh", "lstm", "gru")  # as rnn_mode numbers them
 _TYPES = runtime_file.TYPES
@@ -175,7 +176,14 @@ def _load_functions(library: ctypes.CDLL) -> tuple[Callable[..., None], Callable
 
     Both raise what the library's status stands for.
     """
-    make = _opened(ctypes.PyDLL, _path_of("librnn_python.so")).rnn_python_functions
+    path = _path_of("librnn_python.so")
+    python = _opened(ctypes.PyDLL, path)
+    found = python.rnn_python_version()
+    if found != _PYTHON_VERSION:
+        raise ImportError(
+            f"{path} has version {found}, but this package needs {_PYTHON_VERSION}. {_GET_ANOTHER}"
+        )
+    make = python.rnn_python_functions
     make.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     make.restype = ctypes.py_object
     names = ("rnn_network_run", "rnn_stream_step")
@@ -229,7 +237,7 @@ class _Handled:
     _free: str  # the function that frees it
 
     def __del__(self) -> None:
-        if handle := self.__dict__.get("_handle"):
+        if handle := self.__dict__.pop("_handle", None):
             getattr(_library, self._free)(handle)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -433,7 +441,7 @@ class Network(_Handled):
         y = np.empty((first, second, self._D * self._P), self.dtype)
         after = self._empty_state(B)
         try:
-            _run(self._handle, bool(time_major), T, B, x, lengths, h0, c0, y, *after)
+            _run(self._handle, time_major, T, B, x, lengths, h0, c0, y, *after)
         except ValueError:
             if lengths is not None:
                 _check_range(lengths, T)  # in this function's words

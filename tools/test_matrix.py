@@ -39,6 +39,7 @@ TESTS = [
     "tests/docs/readme_test.py",
     "tests/python/saved_model_test.py",
     "tests/python/kernels_test.py",
+    "tests/runtime/python_calls_test.py",
     "tests/keras/accelerate_test.py",
     "tests/keras/cudnn_rnn_api_test.py",
 ]
