@@ -34,13 +34,12 @@ int64_t StripVectors(int64_t num_rows) {
                                              : max_vectors;
 }
 
-// Whether B comes from memory, as a rule: then it is fetched. Closer caches
-// are read no faster for it.
+// Whether B is fetched: from beyond a core's cache, as a rule. One tile reads it
+// as fast as it comes, but from memory.
 template <typename Operand>
 bool FetchesStrips(const RowsProduct<Operand>& p, int64_t num_rows) {
-  constexpr int64_t kMinBytes = int64_t{8} << 20;
-  return num_rows <= kStripTileRows &&
-         p.depth * p.stride * int64_t{sizeof(Operand)} >= kMinBytes;
+  const int64_t min_bytes = int64_t{num_rows <= kStripTileRows ? 8 : 2} << 20;
+  return p.depth * p.stride * int64_t{sizeof(Operand)} >= min_bytes;
 }
 
 // sums[m * sums_stride + j] += over kSteps steps of depth, a[m] from k on
@@ -124,17 +123,26 @@ inline void AddBlockOfStrip(const RowsProduct<Operand>& p,
                             const Strip<F>& strip, int64_t k_begin,
                             int64_t k_end) {
   constexpr int64_t kStep = kDepthStep<Operand>;
-  // Rows of B stay in L1 while tiles of A come by.
+  // Rows of B stay in L1 while tiles of A come by, of which the first one
+  // fetches the next rows.
   const auto add = [&](int64_t k, auto step_count) RNN_ALWAYS_INLINE {
     constexpr int kSteps = decltype(step_count)::value;
     constexpr int kTileRows = kStripValues / kSteps < kStripTileRows
                                   ? kStripValues / kSteps
                                   : kStripTileRows;
     ForEachTile<kTileRows>(strip.num_rows, [&](int64_t first, auto row_count) {
-      AddStepsOfStrip<kFetches, decltype(row_count)::value, kSteps>(
-          p.a + strip.row + first, k, p.b + k * p.stride + strip.column,
-          p.stride, strip.columns, strip.sums + first * strip.sums_stride,
-          strip.sums_stride);
+      const auto add_tile = [&](auto fetches) RNN_ALWAYS_INLINE {
+        AddStepsOfStrip<decltype(fetches)::value != 0,
+                        decltype(row_count)::value, kSteps>(
+            p.a + strip.row + first, k, p.b + k * p.stride + strip.column,
+            p.stride, strip.columns, strip.sums + first * strip.sums_stride,
+            strip.sums_stride);
+      };
+      if (kFetches && first == 0) {
+        add_tile(Constant<1>());
+      } else {
+        add_tile(Constant<0>());
+      }
     });
   };
   int64_t k = k_begin;
