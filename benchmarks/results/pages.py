@@ -99,7 +99,7 @@ def _range_cells(figures: list[Figure], statistic: str) -> str:
     (figure,) = found
     unit = figure.unit if figure.unit == TIMES else ""
     at = f" (`{figure.case}`)" if figure.case else ""
-    return f"{figure.value:g}{unit}{at}"
+    return f"{figure.value:.3g}{unit}{at}"
 
 
 def _ranges(file: File) -> list[str]:

@@ -86,6 +86,8 @@ def from_run(path: pathlib.Path, cpu: str | None, root: pathlib.Path = ROOT) -> 
     name = f"{cpu or slug(preamble['cpu'])}-{date}.csv"
     kept = ("cpu", "isa", "cpus", "threads", "caches", "system", "build", "versions")
     chosen = {"date": date} | {key: preamble[key] for key in kept if preamble.get(key)}
+    if "system" in chosen:  # a kernel's release tells of a host what nobody needs
+        chosen["system"] = re.sub(r"^(\w+)-\S+-with-glibc", r"\1, glibc ", chosen["system"])
     return File(root / "docs" / "results" / name, chosen, notes, figures)
 
 

@@ -450,6 +450,12 @@ def test_what_is_not_published(root, monkeypatch):
     assert runs.add(run, None, root).name == f"a-processor-{DATE}.md"
 
 
+def test_a_kernel_is_not_named(root):
+    system = "Linux-6.1.0-of-some-host-x86_64-with-glibc2.36, Python 3.11.7"
+    file = runs.from_run(run_file(root / "run.csv", system=system), CPU, root)
+    assert file.preamble["system"] == "Linux, glibc 2.36, Python 3.11.7"
+
+
 def test_names_of_cpus():
     assert runs.slug("Intel(R) Xeon(R) Platinum 8488C @ 2.40GHz") == "intel-xeon-platinum-8488c"
     assert runs.slug("AMD EPYC 9V74 80-Core Processor") == "amd-epyc-9v74-80-core-processor"
