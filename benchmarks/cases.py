@@ -26,6 +26,7 @@ PASSES = (INFERENCE, TRAINING)
 RAGGED_FILL = 0.6
 
 _RNN_MODES = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+_RANDOM = "random_"  # with a number, the name of a case that no list has
 
 
 @dataclasses.dataclass(frozen=True)
@@ -264,6 +265,11 @@ def in_set(name: str, cases: dict[str, Case] | None = None) -> list[Case]:
     return found
 
 
+def is_random(name: str) -> bool:
+    """Whether a case is one of `random_cases`."""
+    return name.startswith(_RANDOM)
+
+
 def random_cases(count: int, seed: int = 0) -> list[Case]:
     """Draws cases of all kinds, to find those that no list has.
 
@@ -286,7 +292,7 @@ def random_cases(count: int, seed: int = 0) -> list[Case]:
         projects = rnn_mode == "lstm" and H > 1 and rng.random() < 0.2
         L = int(rng.choice((1, 2, 3, 6), p=(0.6, 0.2, 0.1, 0.1)))
         case = Case(
-            name=f"random_{len(found)}",
+            name=f"{_RANDOM}{len(found)}",
             sets=(),
             rnn_mode=rnn_mode,
             num_layers=L,

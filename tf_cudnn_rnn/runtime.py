@@ -206,6 +206,14 @@ def _call(name: str, *arguments: Any) -> None:
     raise ValueError(message)
 
 
+def _created(name: str, *arguments: Any) -> int:
+    """The handle that a function of the library makes, whose last argument is where it goes."""
+    handle = ctypes.c_void_p()
+    _call(name, *arguments, ctypes.byref(handle))
+    assert handle.value is not None
+    return handle.value
+
+
 def instruction_set() -> str:
     """What the engine uses of this CPU: "avx512", "avx2", "neon", ... TF_CUDNN_RNN_ISA limits it.
 
@@ -299,14 +307,8 @@ class Network(_Handled):
         params = _dense(params)
         config = _config_of(params_header.resolved(layout), params.dtype)
         vectors.check_vector(params, "weights", "cuDNN's weight space", layout)
-        handle = ctypes.c_void_p()
-        _call(
-            "rnn_network_create",
-            ctypes.byref(config),
-            params.ctypes.data,
-            params.size,
-            num_threads,
-            ctypes.byref(handle),
+        handle = _created(
+            "rnn_network_create", ctypes.byref(config), params.ctypes.data, params.size, num_threads
         )
         self._adopt(handle, params)
 
@@ -375,8 +377,7 @@ class Network(_Handled):
             canonical = None if found.is_of_the_runtime else found.read()
         if canonical is not None:
             return cls(canonical, num_threads=num_threads)
-        handle = ctypes.c_void_p()
-        _call("rnn_network_load", os.fsencode(found.path), num_threads, ctypes.byref(handle))
+        handle = _created("rnn_network_load", os.fsencode(found.path), num_threads)
         network = cls.__new__(cls)
         network._adopt(handle, None)
         return network
@@ -463,9 +464,8 @@ class Network(_Handled):
 
     # ------------------------------------------------------------------------------------
 
-    def _adopt(self, handle: ctypes.c_void_p, weights: Array | Int8Weights | None) -> None:
-        assert handle.value is not None
-        self._handle = handle.value
+    def _adopt(self, handle: int, weights: Array | Int8Weights | None) -> None:
+        self._handle = handle
         self._weights = weights
         config = _Config(struct_size=ctypes.sizeof(_Config))
         _call("rnn_network_config", handle, ctypes.byref(config))
@@ -536,10 +536,7 @@ class Stream(_Handled):
         batch = _integer("batch", batch, 64)
         self._network = network  # which must outlive it
         self._batch = batch
-        handle = ctypes.c_void_p()
-        _call("rnn_stream_create", network._handle, batch, ctypes.byref(handle))
-        assert handle.value is not None
-        self._handle = handle.value
+        self._handle = _created("rnn_stream_create", network._handle, batch)
         self._x_shape = (batch, network.layout.input_size)
         self._y_shape = (batch, network._P)
 
@@ -639,7 +636,7 @@ def _check_range(lengths: Array, T: int) -> None:
         raise ValueError(f"`lengths[{row}]` must be in [0, T] = [0, {T}]; got {lengths[row]}.")
 
 
-def _created_of_int8(weights: Int8Weights, num_threads: int) -> ctypes.c_void_p:
+def _created_of_int8(weights: Int8Weights, num_threads: int) -> int:
     """The handle of a network, which copies its weights."""
     config = _config_of(params_header.resolved(weights.layout), weights.biases.dtype)
     config.int8_weights = 1
@@ -652,15 +649,9 @@ def _created_of_int8(weights: Int8Weights, num_threads: int) -> ctypes.c_void_p:
         biases=weights.biases.ctypes.data,
         num_biases=weights.biases.size,
     )
-    handle = ctypes.c_void_p()
-    _call(
-        "rnn_network_create_int8",
-        ctypes.byref(config),
-        ctypes.byref(arrays),
-        num_threads,
-        ctypes.byref(handle),
+    return _created(
+        "rnn_network_create_int8", ctypes.byref(config), ctypes.byref(arrays), num_threads
     )
-    return handle
 
 
 def _config_of(layout: Layout, dtype: np.dtype) -> _Config:

@@ -3,13 +3,11 @@
 import collections
 import pathlib
 import re
-import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from benchmarks import records
-from benchmarks.bars import LONG_MILLISECONDS
+from benchmarks import bars, cases, records
 from benchmarks.results.files import (
     LEAST,
     MEAN,
@@ -76,7 +74,7 @@ def from_run(path: pathlib.Path, cpu: str | None, root: pathlib.Path = ROOT) -> 
                     value=record.median,
                 )
             )
-    figures += _ranges(filter(_is_random, found), version)
+    figures += _ranges(bars.Results(preamble, list(filter(_is_random, found))), version)
     if not figures:
         raise ValueError(f"{path} has no figures of cases of benchmarks/cases.csv.")
     if left_out:
@@ -92,31 +90,28 @@ def from_run(path: pathlib.Path, cpu: str | None, root: pathlib.Path = ROOT) -> 
 
 
 def _is_random(record: records.Record) -> bool:
-    """Whether it is of a network that no list has."""
-    return record.case.startswith("random_") and bool(record.base)
+    return cases.is_random(record.case) and bool(record.base)
 
 
-def _ranges(found: Iterable[records.Record], version: str) -> Iterator[Figure]:
+def _ranges(results: bars.Results, version: str) -> Iterator[Figure]:
     """Of random networks the least, the mean and the most, with and without short calls."""
-    rows: dict[tuple, dict[str, records.Record]] = collections.defaultdict(dict)
-    for record in found:
-        if record.median is not None and record.unit == records.MILLISECONDS:
-            rows[record.experiment, record.case, record.pass_][record.side] = record
     times = collections.defaultdict(list)  # of a side, those of its base and what it took of them
-    for sides in rows.values():
-        for record in sides.values():
-            base = sides.get(record.base)
-            if base is not None and base is not record:
-                key = (record.experiment, record.pass_, record.dtype, record.side, record.base)
-                times[key].append((base.median, record.median / base.median))
+    for group in results.experiments():
+        for sides in results.rows(group):
+            for record in sides.values():
+                base = sides.get(record.base)
+                value = bars.ratio(base, [record])
+                if value is not None and record is not base:
+                    key = (group, record.pass_, record.dtype, record.side, record.base)
+                    times[key].append((base.median, value))
     for (group, pass_, dtype, side, base), pairs in times.items():
-        for least_ms, suffix in ((0.0, ""), (LONG_MILLISECONDS, " of 1 ms and more")):
+        for least_ms, suffix in ((0.0, ""), (bars.LONG_MILLISECONDS, " of 1 ms and more")):
             ratios = [ratio for base_ms, ratio in pairs if base_ms >= least_ms]
             if not ratios:
                 continue
             for statistic, value in (
                 (LEAST, min(ratios)),
-                (MEAN, statistics.geometric_mean(ratios)),
+                (MEAN, bars.geometric_mean(ratios)),
                 (MOST, max(ratios)),
             ):
                 yield Figure(

@@ -15,18 +15,16 @@ import pytest
 from tf_cudnn_rnn import runtime, weights
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LAYOUT = weights.Layout("lstm", 1, 6, 4)
 
 
-def network_of(layout=LAYOUT):
-    size = {"lstm": 4, "gru": 3}[layout.rnn_mode] * layout.num_units
-    size *= layout.input_size + layout.num_units + 2
-    return runtime.Network(np.linspace(-1, 1, size, dtype="float32"), layout)
+def a_network():
+    layout = weights.Layout("lstm", 1, 6, 4)
+    return runtime.Network(np.linspace(-1, 1, 4 * 6 * (4 + 6 + 2), dtype="float32"), layout)
 
 
 def functions_and_arguments():
     """What owns handles, then (function, arguments, names of those that are arrays) of both."""
-    network = network_of()
+    network = a_network()
     stream = network.stream()
     sizes = {"x": 4, "lengths": 1, "h0": 6, "c0": 6, "y": 6, "h_n": 6, "c_n": 6}
     arrays = {name: bytearray(4 * size) for name, size in sizes.items()}
@@ -81,7 +79,7 @@ def test_they_refuse_what_is_no_array_and_results_that_cannot_be_written_to():
 
 
 def test_calls_keep_no_references():
-    network = network_of()
+    network = a_network()
     stream = network.stream()
     x, frame = np.ones([2, 5, 4], "float32"), np.ones([1, 4], "float32")
     lengths, too_long = np.array([5, 2], np.int32), np.array([5, 6], np.int32)
@@ -106,13 +104,13 @@ def test_time_major_is_true_or_false():
     x = np.ones([2, 5, 4], "float32")
     for wrong in ("no", None, 1.5):
         with pytest.raises(TypeError):
-            network_of()(x, time_major=wrong)
+            a_network()(x, time_major=wrong)
     with pytest.raises(ValueError, match="time_major"):
-        network_of()(x, time_major=2)
+        a_network()(x, time_major=2)
 
 
 def test_other_threads_run_during_a_call():
-    network = network_of()
+    network = a_network()
     x = np.zeros([1, 1_000_000, 4], "float32")
     done, ticks = threading.Event(), []
 
