@@ -34,8 +34,8 @@ int64_t StripVectors(int64_t num_rows) {
                                              : max_vectors;
 }
 
-// Whether B is fetched: from beyond a core's cache, as a rule. One tile reads it
-// as fast as it comes, but from memory.
+// Whether B is fetched: from beyond a core's cache, as a rule. One tile reads
+// it as fast as it comes, but from memory.
 template <typename Operand>
 bool FetchesStrips(const RowsProduct<Operand>& p, int64_t num_rows) {
   const int64_t min_bytes = int64_t{num_rows <= kStripTileRows ? 8 : 2} << 20;
@@ -115,10 +115,11 @@ struct Strip {
   int64_t column, columns;
   F* sums;  // [num_rows], sums_stride values apart
   int64_t sums_stride;
+  bool is_fetched;
 };
 
 // strip.sums += what [k_begin, k_end) of the depth contributes.
-template <bool kFetches, typename Operand, typename F>
+template <typename Operand, typename F>
 inline void AddBlockOfStrip(const RowsProduct<Operand>& p,
                             const Strip<F>& strip, int64_t k_begin,
                             int64_t k_end) {
@@ -138,7 +139,7 @@ inline void AddBlockOfStrip(const RowsProduct<Operand>& p,
             p.stride, strip.columns, strip.sums + first * strip.sums_stride,
             strip.sums_stride);
       };
-      if (kFetches && first == 0) {
+      if (strip.is_fetched && first == 0) {
         add_tile(Constant<1>());
       } else {
         add_tile(Constant<0>());
@@ -163,7 +164,7 @@ void MultiplyRows(const RowsProduct<Operand>& p) {
   alignas(64) F sums[kStripSums * V::kLanes];
   ForEachRowRange<kStripRows>(p.rows, [&](int64_t row, int num_rows) {
     const int64_t width = StripVectors<V>(num_rows) * V::kLanes;
-    const bool fetches = FetchesStrips(p, num_rows);
+    const bool is_fetched = FetchesStrips(p, num_rows);
     for (int64_t column = 0; column < p.columns; column += width) {
       const int64_t columns =
           p.columns - column < width ? p.columns - column : width;
@@ -174,15 +175,12 @@ void MultiplyRows(const RowsProduct<Operand>& p) {
       strip.columns = columns;
       strip.sums = sums;
       strip.sums_stride = width;
+      strip.is_fetched = is_fetched;
       ForEachDepthBlock<Operand>(p.depth, [&](int64_t k, int64_t k_end) {
         for (int64_t i = 0; i < num_rows * width; i += V::kLanes) {
           V::Broadcast(0).Store(sums + i);
         }
-        if (fetches) {
-          AddBlockOfStrip<true>(p, strip, k, k_end);
-        } else {
-          AddBlockOfStrip<false>(p, strip, k, k_end);
-        }
+        AddBlockOfStrip(p, strip, k, k_end);
         for (int m = 0; m < num_rows; ++m) {
           F* c = p.c[row + m] + p.c_offset + column;
           for (int64_t j = 0; j < columns; j += V::kLanes) {
