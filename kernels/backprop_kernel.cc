@@ -19,6 +19,7 @@ namespace {
 using ::tensorflow::OpKernel;
 using ::tensorflow::OpKernelConstruction;
 using ::tensorflow::OpKernelContext;
+using ::tensorflow::OpOutputList;
 using ::tensorflow::Tensor;
 
 template <typename T>
@@ -95,7 +96,7 @@ class BackpropKernel : public GuardedKernel {
     arguments->dh0 = MutableData<T>(output);
     if (has_keras_weights()) {
       TF_RETURN_IF_ERROR(AllocateKerasOutputs(context, call.keras_weights,
-                                              &arguments->dweights.keras));
+                                              arguments->dweights.keras));
     } else {
       TF_RETURN_IF_ERROR(AllocateOutput(context, "params_backprop",
                                         call.params->shape(), &output));
@@ -108,23 +109,39 @@ class BackpropKernel : public GuardedKernel {
     return absl::OkStatus();
   }
 
+  // For each direction that there is.
   static absl::Status AllocateKerasOutputs(
-      OpKernelContext* context, const KerasWeightTensors& weights,
-      rnn::KerasWeights<Element<T>>* dweights) {
+      OpKernelContext* context, const KerasWeightTensors (&weights)[2],
+      rnn::KerasWeights<Element<T>> (&dweights)[2]) {
+    const auto& [forward, backward] = weights;
     Tensor* output = nullptr;
     TF_RETURN_IF_ERROR(AllocateOutput(context, "kernel_backprop",
-                                      weights.kernel->shape(), &output));
-    dweights->kernel = MutableData<T>(output);
+                                      forward.kernel->shape(), &output));
+    dweights[0].kernel = MutableData<T>(output);
     TF_RETURN_IF_ERROR(AllocateOutput(context, "recurrent_kernel_backprop",
-                                      weights.recurrent_kernel->shape(),
+                                      forward.recurrent_kernel->shape(),
                                       &output));
-    dweights->recurrent_kernel = MutableData<T>(output);
-    dweights->bias = nullptr;
-    if (weights.bias == nullptr) return absl::OkStatus();
-    tensorflow::OpOutputList biases;
-    TF_RETURN_IF_ERROR(context->output_list("biases_backprop", &biases));
-    TF_RETURN_IF_ERROR(biases.allocate(0, weights.bias->shape(), &output));
-    dweights->bias = MutableData<T>(output);
+    dweights[0].recurrent_kernel = MutableData<T>(output);
+    OpOutputList list;
+    TF_RETURN_IF_ERROR(context->output_list("biases_backprop", &list));
+    TF_RETURN_IF_ERROR(
+        AllocateOfList(forward.bias, 0, &list, &dweights[0].bias));
+    TF_RETURN_IF_ERROR(context->output_list("backward_weights_backprop", &list));
+    TF_RETURN_IF_ERROR(
+        AllocateOfList(backward.kernel, 0, &list, &dweights[1].kernel));
+    TF_RETURN_IF_ERROR(AllocateOfList(backward.recurrent_kernel, 1, &list,
+                                      &dweights[1].recurrent_kernel));
+    return AllocateOfList(backward.bias, 2, &list, &dweights[1].bias);
+  }
+
+  // The gradient of `tensor` in a list of outputs; none of no tensor.
+  static absl::Status AllocateOfList(const Tensor* tensor, int index,
+                                     OpOutputList* list, Element<T>** data) {
+    *data = nullptr;
+    if (tensor == nullptr) return absl::OkStatus();
+    Tensor* output = nullptr;
+    TF_RETURN_IF_ERROR(list->allocate(index, tensor->shape(), &output));
+    *data = MutableData<T>(output);
     return absl::OkStatus();
   }
 

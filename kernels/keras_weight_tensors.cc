@@ -21,4 +21,20 @@ absl::Status GetKerasWeights(tensorflow::OpKernelContext* context,
   return absl::OkStatus();
 }
 
+absl::Status GetBackwardKerasWeights(tensorflow::OpKernelContext* context,
+                                     KerasWeightTensors* weights,
+                                     KerasShapes* shapes) {
+  tensorflow::OpInputList list;
+  TF_RETURN_IF_ERROR(context->input_list("backward_weights", &list));
+  weights->kernel = &list[0];
+  weights->recurrent_kernel = &list[1];
+  shapes->kernel = PartialShape(list[0]);
+  shapes->recurrent_kernel = PartialShape(list[1]);
+  if (list.size() > 2) {
+    weights->bias = &list[2];
+    shapes->bias = PartialShape(list[2]);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace tf_cudnn_rnn

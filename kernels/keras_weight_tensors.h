@@ -30,6 +30,11 @@ struct KerasWeightTensors {
 absl::Status GetKerasWeights(tensorflow::OpKernelContext* context,
                              KerasWeightTensors* weights, KerasShapes* shapes);
 
+// The same three, of the list backward_weights.
+absl::Status GetBackwardKerasWeights(tensorflow::OpKernelContext* context,
+                                     KerasWeightTensors* weights,
+                                     KerasShapes* shapes);
+
 }  // namespace tf_cudnn_rnn
 
 #endif  // KERNELS_KERAS_WEIGHT_TENSORS_H_

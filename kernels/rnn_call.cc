@@ -1,5 +1,6 @@
 #include "kernels/rnn_call.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -35,7 +36,7 @@ struct ForwardInputs {
   const Tensor* input_h;
   const Tensor* input_c;
   const Tensor* params = nullptr;  // if the op has them
-  KerasWeightTensors keras_weights;
+  KerasWeightTensors keras_weights[2];  // of each direction
   Int8WeightTensors int8_weights;
   const Tensor* sequence_lengths = nullptr;  // if the op has them
   const Tensor* mask = nullptr;              // if there is one
@@ -63,9 +64,13 @@ absl::Status CheckKerasWeights(OpKernelContext* context,
                                const RnnAttributes& attributes,
                                const ForwardShapes& shapes,
                                ForwardInputs* inputs, CallSizes* sizes) {
-  KerasShapes weights;
+  KerasShapes weights[2];
   TF_RETURN_IF_ERROR(
-      GetKerasWeights(context, &inputs->keras_weights, &weights));
+      GetKerasWeights(context, &inputs->keras_weights[0], &weights[0]));
+  if (attributes.num_directions == 2) {
+    TF_RETURN_IF_ERROR(GetBackwardKerasWeights(
+        context, &inputs->keras_weights[1], &weights[1]));
+  }
   tensorflow::OpInputList masks;
   TF_RETURN_IF_ERROR(context->input_list("masks", &masks));
   TF_RETURN_IF_ERROR(CheckNumMasks(masks.size()));
@@ -169,7 +174,7 @@ absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
   call.input_c = inputs.input_c;
   call.weight_order = WeightOrderOf(options.version);
   call.params = inputs.params;
-  call.keras_weights = inputs.keras_weights;
+  std::copy_n(inputs.keras_weights, 2, call.keras_weights);
   call.int8_weights = std::move(inputs.int8_weights);
   call.output_shape = std::move(output_shape);
   call.descriptor = MakeDescriptor(attributes, sizes.network(attributes));
@@ -220,9 +225,8 @@ absl::Status ReadCallOptions(OpKernelConstruction* context,
   options->states_outer_major = options->attributes.time_major;
   if (version.has_keras_weights) {
     TF_RETURN_IF_ERROR(
-        context->GetAttr("go_backwards", &options->go_backwards));
-    TF_RETURN_IF_ERROR(context->GetAttr("zero_output_for_mask",
-                                        &options->zero_output_for_mask));
+        ReadKerasSteps(context, &options->attributes, &options->go_backwards,
+                       &options->zero_output_for_mask));
   }
   if (version.is_own || !version.has_sequence_lengths) return absl::OkStatus();
   bool as_cudnn = false;

@@ -82,7 +82,7 @@ struct RnnCall {
   // follow one is set, that of the order.
   rnn::WeightOrder weight_order = rnn::WeightOrder::kParams;
   const tensorflow::Tensor* params = nullptr;
-  KerasWeightTensors keras_weights;
+  KerasWeightTensors keras_weights[2];  // of each direction that there is
   Int8WeightTensors int8_weights;
 
   tensorflow::TensorShape output_shape;
@@ -114,7 +114,9 @@ struct RnnCall {
         weights.params = Data<T>(*params);
         break;
       case rnn::WeightOrder::kKeras:
-        weights.keras = keras_weights.Data<T>();
+        for (int64_t k = 0; k < descriptor.num_directions; ++k) {
+          weights.keras[k] = keras_weights[k].Data<T>();
+        }
         break;
       case rnn::WeightOrder::kInt8:
         weights.int8 = int8_weights.Data();

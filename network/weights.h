@@ -41,7 +41,7 @@ struct KerasWeights {
 template <typename Value>
 struct Weights {
   Value* params = nullptr;  // [ParamsLayout::size()]
-  KerasWeights<Value> keras{};
+  KerasWeights<Value> keras[2]{};  // of each direction
   Int8Weights int8;
 };
 

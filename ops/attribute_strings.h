@@ -18,6 +18,8 @@ inline constexpr char kNumProj[] = "num_proj: int = 0";
 inline constexpr char kIsTraining[] = "is_training: bool = true";
 inline constexpr char kTimeMajor[] = "time_major: bool = true";
 inline constexpr char kNumBiases[] = "num_biases: int >= 0 = 1";
+inline constexpr char kNumBackwardWeights[] =
+    "num_backward_weights: int >= 0 = 0";
 inline constexpr char kNumMasks[] = "num_masks: int >= 0 = 0";
 inline constexpr char kGoBackwards[] = "go_backwards: bool = false";
 inline constexpr char kZeroOutputForMask[] =

@@ -1,4 +1,4 @@
-// Between Keras' weights of one layer in one direction, and params. Letters as
+// Between Keras' weights of one layer, and params. Letters as
 // in cudnn_rnn_ops.cc.
 #include <optional>
 #include <vector>
@@ -28,6 +28,23 @@ absl::Status GetKerasShapes(InferenceContext* c,
   return GetPartialShape(c, "biases", &shapes->bias.emplace());
 }
 
+// Of each direction that `attributes` has.
+absl::Status GetKerasShapes(InferenceContext* c,
+                            const KerasWeightsAttributes& weights_attributes,
+                            const RnnAttributes& attributes,
+                            KerasShapes (*shapes)[2]) {
+  TF_RETURN_IF_ERROR(GetKerasShapes(c, weights_attributes, &(*shapes)[0]));
+  if (attributes.num_directions == 1) return absl::OkStatus();
+  std::vector<ShapeHandle> handles;
+  TF_RETURN_IF_ERROR(c->input("backward_weights", &handles));
+  KerasShapes& backward = (*shapes)[1];
+  TF_RETURN_IF_ERROR(GetPartialShape(c, handles[0], &backward.kernel));
+  TF_RETURN_IF_ERROR(
+      GetPartialShape(c, handles[1], &backward.recurrent_kernel));
+  if (handles.size() == 2) return absl::OkStatus();
+  return GetPartialShape(c, handles[2], &backward.bias.emplace());
+}
+
 // Of the mask, if there is one.
 absl::Status GetKerasMaskShape(InferenceContext* c,
                                std::optional<PartialTensorShape>* mask) {
@@ -54,26 +71,38 @@ absl::Status KerasRnnShapeFunction(InferenceContext* c) {
   TF_RETURN_IF_ERROR(c->GetAttr("is_training", &is_training));
   ForwardShapes shapes;
   TF_RETURN_IF_ERROR(GetKerasCallShapes(c, &shapes));
-  KerasShapes weights;
-  TF_RETURN_IF_ERROR(GetKerasShapes(c, weights_attributes, &weights));
+  bool go_backwards, zero_output_for_mask;
+  TF_RETURN_IF_ERROR(ReadKerasSteps(c, &attributes, &go_backwards,
+                                    &zero_output_for_mask));
+  KerasShapes weights[2];
+  TF_RETURN_IF_ERROR(
+      GetKerasShapes(c, weights_attributes, attributes, &weights));
   std::optional<PartialTensorShape> mask;
   TF_RETURN_IF_ERROR(GetKerasMaskShape(c, &mask));
   CallSizes sizes;
   TF_RETURN_IF_ERROR(CheckKerasCall(attributes, shapes, weights, mask, &sizes));
 
-  const auto shape = [&](int64_t outer) {
+  const int64_t num_directions = attributes.num_directions;
+  const auto shape = [&](int64_t outer, int64_t features_per_unit) {
     std::vector<DimensionHandle> dimensions;
-    for (const int64_t size : Ordered(attributes.time_major, outer, sizes.batch,
-                                      sizes.hidden_size)) {
+    // No shape says that H is small enough if those of the weights are unknown.
+    const bool is_known = sizes.hidden_size != kUnknownSize &&
+                          sizes.hidden_size <= INT64_MAX / features_per_unit;
+    const int64_t features =
+        is_known ? features_per_unit * sizes.hidden_size : kUnknownSize;
+    for (const int64_t size :
+         Ordered(attributes.time_major, outer, sizes.batch, features)) {
       dimensions.push_back(size == kUnknownSize ? c->UnknownDim()
                                                 : c->MakeDim(size));
     }
     return c->MakeShape(dimensions);
   };
-  TF_RETURN_IF_ERROR(c->set_output("output", {shape(sizes.time)}));
-  TF_RETURN_IF_ERROR(c->set_output("output_h", {shape(1)}));
+  const ShapeHandle states = shape(num_directions, 1);
+  TF_RETURN_IF_ERROR(
+      c->set_output("output", {shape(sizes.time, num_directions)}));
+  TF_RETURN_IF_ERROR(c->set_output("output_h", {states}));
   TF_RETURN_IF_ERROR(c->set_output(
-      "output_c", {attributes.is_lstm() ? shape(1) : c->Scalar()}));
+      "output_c", {attributes.is_lstm() ? states : c->Scalar()}));
   // Its length depends on the values of sequence_lengths.
   return c->set_output(
       "reserve_space",
@@ -88,16 +117,29 @@ absl::Status KerasRnnBackpropShapeFunction(InferenceContext* c) {
   BackpropShapes shapes;
   TF_RETURN_IF_ERROR(GetKerasCallShapes(c, &shapes.forward));
   TF_RETURN_IF_ERROR(GetBackpropOnlyShapes(c, &shapes));
-  KerasShapes weights;
-  TF_RETURN_IF_ERROR(GetKerasShapes(c, weights_attributes, &weights));
+  bool go_backwards, zero_output_for_mask;
+  TF_RETURN_IF_ERROR(ReadKerasSteps(c, &attributes, &go_backwards,
+                                    &zero_output_for_mask));
+  KerasShapes weights[2];
+  TF_RETURN_IF_ERROR(
+      GetKerasShapes(c, weights_attributes, attributes, &weights));
   std::optional<PartialTensorShape> mask;
   TF_RETURN_IF_ERROR(GetKerasMaskShape(c, &mask));
   CallSizes sizes;
   TF_RETURN_IF_ERROR(
       CheckKerasCall(attributes, shapes.forward, weights, mask, &sizes));
   TF_RETURN_IF_ERROR(CheckBackpropShapes(attributes, shapes, &sizes));
-  // Every gradient has the shape of its tensor, and all of these come first.
-  for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->input(i));
+  // Every gradient has the shape of its tensor. All of these come first, but
+  // for backward_weights, which come last.
+  const int num_backward =
+      attributes.num_directions == 1
+          ? 0
+          : 2 + static_cast<int>(weights_attributes.num_biases);
+  const int num_first = c->num_outputs() - num_backward;
+  for (int i = 0; i < num_first; ++i) c->set_output(i, c->input(i));
+  for (int i = 0; i < num_backward; ++i) {
+    c->set_output(num_first + i, c->input(c->num_inputs() - num_backward + i));
+  }
   return absl::OkStatus();
 }
 
@@ -150,17 +192,18 @@ absl::Status KerasToParamsBackpropShapeFunction(InferenceContext* c) {
 
 REGISTER_OP("TfCudnnRnn>KerasRNN")
     .Input("input: T")                 // [T, B, I]
-    .Input("input_h: T")               // [1, B, H]
-    .Input("input_c: T")               // [1, B, H]; any unless lstm
+    .Input("input_h: T")               // [D, B, H]
+    .Input("input_c: T")               // [D, B, H]; any unless lstm
     .Input("kernel: T")                // [I, G*H]
     .Input("recurrent_kernel: T")      // [H, G*H]
     .Input("biases: num_biases * T")   // [G*H]; [2, 3*H] of a GRU
     .Input("sequence_lengths: int32")  // [B]
     .Input("masks: num_masks * bool")  // [T, B]
-    .Output("output: T")               // [T, B, H]
-    .Output("output_h: T")             // [1, B, H]
-    .Output("output_c: T")             // [1, B, H]; [] unless lstm
-    .Output("reserve_space: T")        // [R]; [] unless is_training
+    .Input("backward_weights: num_backward_weights * T")
+    .Output("output: T")         // [T, B, D*H]
+    .Output("output_h: T")       // [D, B, H]
+    .Output("output_c: T")       // [D, B, H]; [] unless lstm
+    .Output("reserve_space: T")  // [R]; [] unless is_training
     .Attr(kType)
     .Attr(kNumBiases)
     .Attr(kRnnMode)
@@ -169,15 +212,20 @@ REGISTER_OP("TfCudnnRnn>KerasRNN")
     .Attr(kNumMasks)
     .Attr(kGoBackwards)
     .Attr(kZeroOutputForMask)
+    .Attr(kNumBackwardWeights)
     .SetShapeFn(KerasRnnShapeFunction)
     .Doc(R"doc(
-One recurrent layer in one direction, with the weights of a Keras layer.
+One recurrent layer, with the weights of a Keras layer or, in both directions,
+of two.
 
 As CudnnRNNV3 on the params that KerasToParams returns, which it need not make.
 As in a layer of Keras, any steps of a row may be valid, and be taken from the
 last to the first.
 
 kernel: As of KerasToParams, and so are recurrent_kernel and biases.
+backward_weights: None, and D is 1; or those of the backward direction, and D is
+  2: a kernel, a recurrent kernel and, if there are biases, a bias. Then
+  go_backwards must be false and zero_output_for_mask true.
 masks: None, or one: [T,B], or [B,T] unless time_major. Of the steps within
   sequence_lengths those are valid where it is true.
 go_backwards: Whether steps are taken from the last to the first. `output` then
@@ -190,26 +238,28 @@ reserve_space: As CudnnRNNV3 would return it, for CudnnRNNBackpropV3.
 
 REGISTER_OP("TfCudnnRnn>KerasRNNBackprop")
     .Input("input: T")                       // [T, B, I]
-    .Input("input_h: T")                     // [1, B, H]
-    .Input("input_c: T")                     // [1, B, H]; any unless lstm
+    .Input("input_h: T")                     // [D, B, H]
+    .Input("input_c: T")                     // [D, B, H]; any unless lstm
     .Input("kernel: T")                      // [I, G*H]
     .Input("recurrent_kernel: T")            // [H, G*H]
     .Input("biases: num_biases * T")         // [G*H]; [2, 3*H] of a GRU
     .Input("sequence_lengths: int32")        // [B]
-    .Input("output: T")                      // [T, B, H]
-    .Input("output_h: T")                    // [1, B, H]
-    .Input("output_c: T")                    // [1, B, H]; any unless lstm
-    .Input("output_backprop: T")             // [T, B, H]
-    .Input("output_h_backprop: T")           // [1, B, H]
-    .Input("output_c_backprop: T")           // [1, B, H]; any unless lstm
+    .Input("output: T")                      // [T, B, D*H]
+    .Input("output_h: T")                    // [D, B, H]
+    .Input("output_c: T")                    // [D, B, H]; any unless lstm
+    .Input("output_backprop: T")             // [T, B, D*H]
+    .Input("output_h_backprop: T")           // [D, B, H]
+    .Input("output_c_backprop: T")           // [D, B, H]; any unless lstm
     .Input("reserve_space: T")               // [R]
     .Input("masks: num_masks * bool")        // [T, B]
+    .Input("backward_weights: num_backward_weights * T")
     .Output("input_backprop: T")             // like input
     .Output("input_h_backprop: T")           // like input_h
     .Output("input_c_backprop: T")           // like input_c; zeros unless lstm
     .Output("kernel_backprop: T")            // like kernel
     .Output("recurrent_kernel_backprop: T")  // like recurrent_kernel
     .Output("biases_backprop: num_biases * T")  // like biases
+    .Output("backward_weights_backprop: num_backward_weights * T")
     .Attr(kType)
     .Attr(kNumBiases)
     .Attr(kRnnMode)
@@ -217,6 +267,7 @@ REGISTER_OP("TfCudnnRnn>KerasRNNBackprop")
     .Attr(kNumMasks)
     .Attr(kGoBackwards)
     .Attr(kZeroOutputForMask)
+    .Attr(kNumBackwardWeights)
     .SetShapeFn(KerasRnnBackpropShapeFunction)
     .Doc(R"doc(
 Gradients of KerasRNN.

@@ -84,6 +84,28 @@ absl::Status CheckNumMasks(int64_t num_masks) {
                    "; combine masks into one."));
 }
 
+absl::Status CheckBackwardWeights(int64_t num_biases,
+                                  int64_t num_backward_weights,
+                                  bool go_backwards,
+                                  bool zero_output_for_mask) {
+  if (num_backward_weights == 0) return absl::OkStatus();
+  if (num_backward_weights != 2 + num_biases) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "num_backward_weights must be 0 or, with num_biases = ", num_biases,
+        ", ", 2 + num_biases, ", got ", num_backward_weights,
+        "; pass the kernel, the recurrent kernel and, if there are biases, the "
+        "bias of the backward direction."));
+  }
+  if (!go_backwards && zero_output_for_mask) return absl::OkStatus();
+  const auto text = [](bool value) { return value ? "true" : "false"; };
+  return absl::InvalidArgumentError(absl::StrCat(
+      "With backward_weights, go_backwards must be false and "
+      "zero_output_for_mask true, got ",
+      text(go_backwards), " and ", text(zero_output_for_mask),
+      "; both directions are taken, and outputs are zero where steps are not "
+      "valid."));
+}
+
 absl::Status ParseKerasWeightsAttributes(const std::string& rnn_mode,
                                          int64_t num_biases,
                                          KerasWeightsAttributes* attributes) {
@@ -116,11 +138,11 @@ PartialTensorShape KerasBiasShape(rnn::CellMode mode,
 }
 
 absl::Status CheckKerasShapes(rnn::CellMode mode, const KerasShapes& shapes,
-                              KerasSizes* sizes) {
+                              KerasSizes* sizes, const KerasNames& names) {
   const auto& [kernel, recurrent_kernel, bias] = shapes;
   const std::string gates_size = GatesSize(mode);
   const std::string recurrent_letters = absl::StrCat("[H,", gates_size, "]");
-  TF_RETURN_IF_ERROR(CheckShape("recurrent_kernel", recurrent_kernel,
+  TF_RETURN_IF_ERROR(CheckShape(names.recurrent_kernel, recurrent_kernel,
                                 PartialTensorShape({-1, -1}), recurrent_letters,
                                 mode));
   const int64_t num_units = Dimension(recurrent_kernel, 0);
@@ -132,14 +154,14 @@ absl::Status CheckKerasShapes(rnn::CellMode mode, const KerasShapes& shapes,
     sizes->hidden_size = num_units;
     gates = PartialTensorShape({-1, rnn::NumGates(mode) * num_units});
   }
-  TF_RETURN_IF_ERROR(CheckShape("recurrent_kernel", recurrent_kernel, gates,
+  TF_RETURN_IF_ERROR(CheckShape(names.recurrent_kernel, recurrent_kernel, gates,
                                 recurrent_letters, mode));
-  TF_RETURN_IF_ERROR(CheckShape("kernel", kernel, gates,
+  TF_RETURN_IF_ERROR(CheckShape(names.kernel, kernel, gates,
                                 absl::StrCat("[I,", gates_size, "]"), mode));
   if (Dimension(kernel, 0) != -1) sizes->input_size = kernel.dim_size(0);
   if (!bias) return absl::OkStatus();
   return CheckShape(
-      "biases[0]", *bias, KerasBiasShape(mode, sizes->hidden_size),
+      names.bias, *bias, KerasBiasShape(mode, sizes->hidden_size),
       mode == rnn::CellMode::kGru ? absl::StrCat("[2,", gates_size, "]")
                                   : absl::StrCat("[", gates_size, "]"),
       mode);
@@ -147,18 +169,21 @@ absl::Status CheckKerasShapes(rnn::CellMode mode, const KerasShapes& shapes,
 
 absl::Status CheckKerasCall(const RnnAttributes& attributes,
                             const ForwardShapes& shapes,
-                            const KerasShapes& weights,
+                            const KerasShapes (&weights)[2],
                             const std::optional<PartialTensorShape>& mask,
                             CallSizes* sizes) {
   TF_RETURN_IF_ERROR(CheckForwardShapes(attributes, shapes, sizes));
   if (mask) TF_RETURN_IF_ERROR(CheckMask(attributes, *mask, sizes));
-  KerasSizes known;
-  TF_RETURN_IF_ERROR(CheckKerasShapes(attributes.mode, weights, &known));
-  if (sizes->pseudo_layers != kUnknownSize && sizes->pseudo_layers != 1) {
+  const int64_t num_directions = attributes.num_directions;
+  if (sizes->pseudo_layers == kUnknownSize) {
+    sizes->pseudo_layers = num_directions;
+  }
+  if (sizes->pseudo_layers != num_directions) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "input_h must hold one state a row, got ", sizes->pseudo_layers,
-        " (shape ", shapes.input_h.DebugString(),
-        "); Keras' weights are those of one layer in one direction."));
+        "input_h must hold ", num_directions == 1 ? "one state" : "two states",
+        " a row, got ", sizes->pseudo_layers, " (shape ",
+        shapes.input_h.DebugString(), "); Keras' weights are those of one ",
+        "layer, in one direction unless there are backward_weights."));
   }
   const auto check = [&](const char* name, const PartialTensorShape& shape,
                          const char* letter, std::optional<int64_t> rows,
@@ -172,10 +197,17 @@ absl::Status CheckKerasCall(const RnnAttributes& attributes,
         "shape ", shapes.input.DebugString(), " and an input_h of shape ",
         shapes.input_h.DebugString(), ", got ", shape.DebugString(), "."));
   };
-  TF_RETURN_IF_ERROR(check("kernel", weights.kernel, "I", known.input_size,
-                           &sizes->input_size));
-  TF_RETURN_IF_ERROR(check("recurrent_kernel", weights.recurrent_kernel, "H",
-                           known.hidden_size, &sizes->hidden_size));
+  for (int64_t k = 0; k < num_directions; ++k) {
+    const KerasNames& names = k == 0 ? kForwardNames : kBackwardNames;
+    KerasSizes known;
+    TF_RETURN_IF_ERROR(
+        CheckKerasShapes(attributes.mode, weights[k], &known, names));
+    TF_RETURN_IF_ERROR(check(names.kernel, weights[k].kernel, "I",
+                             known.input_size, &sizes->input_size));
+    TF_RETURN_IF_ERROR(check(names.recurrent_kernel,
+                             weights[k].recurrent_kernel, "H",
+                             known.hidden_size, &sizes->hidden_size));
+  }
   sizes->output_size = sizes->hidden_size;
   return absl::OkStatus();
 }

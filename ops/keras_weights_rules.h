@@ -29,6 +29,12 @@ absl::Status CheckNumBiases(int64_t num_biases);
 // How many tensors the list `masks` may have: none or one.
 absl::Status CheckNumMasks(int64_t num_masks);
 
+// How many tensors the list `backward_weights` may have, none or those of a
+// layer, and what may not be asked for if there are any.
+absl::Status CheckBackwardWeights(int64_t num_biases,
+                                  int64_t num_backward_weights,
+                                  bool go_backwards, bool zero_output_for_mask);
+
 absl::Status ParseKerasWeightsAttributes(const std::string& rnn_mode,
                                          int64_t num_biases,
                                          KerasWeightsAttributes* attributes);
@@ -42,6 +48,23 @@ absl::Status ReadKerasWeightsAttributes(Context* context,
   int64_t num_biases;
   TF_RETURN_IF_ERROR(context->GetAttr("num_biases", &num_biases));
   return ParseKerasWeightsAttributes(rnn_mode, num_biases, attributes);
+}
+
+// Of KerasRNN and its gradient: the directions, which are two if there are
+// backward_weights, and the attributes of these names.
+template <typename Context>
+absl::Status ReadKerasSteps(Context* context, RnnAttributes* attributes,
+                            bool* go_backwards, bool* zero_output_for_mask) {
+  int64_t num_biases, num_backward_weights;
+  TF_RETURN_IF_ERROR(context->GetAttr("num_biases", &num_biases));
+  TF_RETURN_IF_ERROR(
+      context->GetAttr("num_backward_weights", &num_backward_weights));
+  TF_RETURN_IF_ERROR(context->GetAttr("go_backwards", go_backwards));
+  TF_RETURN_IF_ERROR(
+      context->GetAttr("zero_output_for_mask", zero_output_for_mask));
+  attributes->num_directions = num_backward_weights == 0 ? 1 : 2;
+  return CheckBackwardWeights(num_biases, num_backward_weights, *go_backwards,
+                              *zero_output_for_mask);
 }
 
 // I and H, as far as they are known.
@@ -60,14 +83,26 @@ struct KerasShapes {
   std::optional<tensorflow::PartialTensorShape> bias;
 };
 
-absl::Status CheckKerasShapes(rnn::CellMode mode, const KerasShapes& shapes,
-                              KerasSizes* sizes);
+// What errors call the tensors of a direction.
+struct KerasNames {
+  const char* kernel;
+  const char* recurrent_kernel;
+  const char* bias;
+};
+inline constexpr KerasNames kForwardNames = {"kernel", "recurrent_kernel",
+                                             "biases[0]"};
+inline constexpr KerasNames kBackwardNames = {
+    "backward_weights[0]", "backward_weights[1]", "backward_weights[2]"};
 
-// Checks a call of KerasRNN; `shapes.params` is of unknown rank. There may be
-// no mask.
+absl::Status CheckKerasShapes(rnn::CellMode mode, const KerasShapes& shapes,
+                              KerasSizes* sizes,
+                              const KerasNames& names = kForwardNames);
+
+// Checks a call of KerasRNN; `shapes.params` is of unknown rank. There are
+// weights of each direction of `attributes`. There may be no mask.
 absl::Status CheckKerasCall(
     const RnnAttributes& attributes, const ForwardShapes& shapes,
-    const KerasShapes& weights,
+    const KerasShapes (&weights)[2],
     const std::optional<tensorflow::PartialTensorShape>& mask,
     CallSizes* sizes);
 

@@ -8,6 +8,7 @@ import functools
 import tensorflow as tf
 
 from tf_cudnn_rnn import _second_order, raw_ops
+from tf_cudnn_rnn._types import Direction
 
 
 def _options(op, *more: str) -> dict:
@@ -194,20 +195,19 @@ def _keras_rnn_gradient(op, *output_gradients):
         raise ValueError(f"To use {op.type} in gradients, is_training must be set to True.")
     if all(gradient is None for gradient in output_gradients[:3]):
         return [None] * len(op.inputs)
-    num_biases = op.get_attr("num_biases")
-    sequences, input_h, input_c, kernel, recurrent_kernel = op.inputs[:5]
-    biases = op.inputs[5 : 5 + num_biases]
-    lengths, *masks = op.inputs[5 + num_biases :]
+    call = _KerasCall(op, num_between=0)
+    sequences, input_h, input_c, *weights = call.differentiable
+    kernel, recurrent_kernel, *biases = call.forward_of(weights)
     outputs = list(op.outputs)
     gradients = _zeros_for_none(output_gradients[:3], outputs[:3])
-    *backprop, dbiases = raw_ops.KerasRNNBackprop(
+    *backprop, dbiases, dbackward = raw_ops.KerasRNNBackprop(
         input=sequences,
         input_h=input_h,
         input_c=input_c,
         kernel=kernel,
         recurrent_kernel=recurrent_kernel,
         biases=biases,
-        sequence_lengths=lengths,
+        sequence_lengths=call.lengths,
         output=outputs[0],
         output_h=outputs[1],
         output_c=outputs[2],
@@ -215,44 +215,134 @@ def _keras_rnn_gradient(op, *output_gradients):
         output_h_backprop=gradients[1],
         output_c_backprop=gradients[2],
         reserve_space=outputs[3],
-        rnn_mode=op.get_attr("rnn_mode"),
-        time_major=op.get_attr("time_major"),
-        masks=masks,
-        **_keras_steps(op),
+        rnn_mode=call.rnn_mode,
+        time_major=call.time_major,
+        masks=call.masks,
+        backward_weights=call.backward_of(weights),
+        **call.steps,
     )
-    return [*backprop, *dbiases, None, *[None] * len(masks)]  # None for sequence_lengths
+    return call.gradients_of_inputs([*backprop, *dbiases, *dbackward])
 
 
-def _keras_steps(op) -> dict:
-    """The attributes of which steps are valid, and of what is put out at others."""
-    return {name: op.get_attr(name) for name in ("go_backwards", "zero_output_for_mask")}
+class _KerasCall:
+    """The inputs of KerasRNN or its gradient by what they are.
+
+    Attributes:
+      differentiable: input, input_h, input_c and the weights, those of the backward direction, if
+        there are any, at the end.
+      lengths: sequence_lengths.
+      between: what the gradient takes between lengths and masks.
+      masks: none or one.
+      rnn_mode, time_major: the attributes.
+      steps: those of which steps are valid, and of what is put out at others.
+    """
+
+    def __init__(self, op, num_between: int):
+        self.num_biases = op.get_attr("num_biases")
+        num_backward, num_masks = op.get_attr("num_backward_weights"), op.get_attr("num_masks")
+        inputs = list(op.inputs)
+        end = 5 + self.num_biases
+        masks_end = end + 1 + num_between + num_masks
+        self.differentiable = inputs[:end] + inputs[masks_end:]
+        self.lengths = inputs[end]
+        self.between = inputs[end + 1 : end + 1 + num_between]
+        self.masks = inputs[end + 1 + num_between : masks_end]
+        self.rnn_mode = tf.compat.as_str(op.get_attr("rnn_mode"))
+        self.time_major = op.get_attr("time_major")
+        self.steps = {name: op.get_attr(name) for name in ("go_backwards", "zero_output_for_mask")}
+        self._num_directions = 2 if num_backward else 1
+
+    def forward_of(self, weights) -> list:
+        """kernel, recurrent_kernel and, if there is one, bias of the forward direction."""
+        return weights[: 2 + self.num_biases]
+
+    def backward_of(self, weights) -> list:
+        """The same of the backward direction; nothing if there is none."""
+        return weights[2 + self.num_biases :]
+
+    def directions_of(self, weights) -> list[list]:
+        """The weights of each direction."""
+        return [self.forward_of(weights), self.backward_of(weights)][: self._num_directions]
+
+    def gradients_of_inputs(self, of_differentiable, of_between=()) -> list:
+        """Gradients in the order of the op's inputs; lengths and masks have none."""
+        end = 5 + self.num_biases
+        return [
+            *of_differentiable[:end],
+            None,
+            *of_between,
+            *[None] * len(self.masks),
+            *of_differentiable[end:],
+        ]
+
+    @property
+    def direction(self) -> Direction:
+        """The attribute of the ops that take params."""
+        return "unidirectional" if self._num_directions == 1 else "bidirectional"
+
+    def params(self, weights) -> tf.Tensor:
+        """The params of the call: matrices of all directions, then biases of all."""
+        vectors = [
+            raw_ops.KerasToParams(
+                kernel=kernel,
+                recurrent_kernel=recurrent_kernel,
+                biases=biases,
+                rnn_mode=self.rnn_mode,
+            )
+            for kernel, recurrent_kernel, *biases in self.directions_of(weights)
+        ]
+        if len(vectors) == 1:
+            return vectors[0]
+        matrices, biases = zip(
+            *(tf.split(vector, self._sizes(weights)) for vector in vectors), strict=True
+        )
+        return tf.concat([*matrices, *biases], axis=0)
+
+    def weight_gradients(self, dparams, weights) -> list:
+        """Of the weights, from that of their params."""
+        if self._num_directions == 1:
+            vectors = [dparams]
+        else:
+            matrices, biases = self._sizes(weights)
+            pieces = tf.split(dparams, [matrices, matrices, biases, biases])
+            vectors = [tf.concat([pieces[k], pieces[2 + k]], axis=0) for k in range(2)]
+        recurrent_kernel = weights[1]
+        return [
+            gradient
+            for vector in vectors
+            for gradient in _keras_weight_gradients(
+                vector, recurrent_kernel, self.num_biases, self.rnn_mode
+            )
+        ]
+
+    def _sizes(self, weights) -> list:
+        """Elements of the matrices of one direction in params, and of its biases."""
+        kernel, recurrent_kernel, *_ = weights
+        gates_size = tf.shape(recurrent_kernel)[1]
+        return [tf.size(kernel) + tf.size(recurrent_kernel), 2 * gates_size]
 
 
 @tf.RegisterGradient("TfCudnnRnn>KerasRNNBackprop")
 def _keras_rnn_backprop_gradient(op, *upstream):
     """By way of the backward op that takes params, whose gradient is known."""
-    num_biases, num_masks = op.get_attr("num_biases"), op.get_attr("num_masks")
     if all(gradient is None for gradient in upstream):
         return [None] * len(op.inputs)
-    rnn_mode, time_major = op.get_attr("rnn_mode"), op.get_attr("time_major")
-    weights_end = 5 + num_biases
-    if num_masks or _keras_steps(op) != {"go_backwards": False, "zero_output_for_mask": True}:
-        return _masked_keras_rnn_backprop_gradient(op, upstream)
-    lengths, y, h_n, c_n, *incoming, reserve_space = op.inputs[weights_end:]
+    call = _KerasCall(op, num_between=7)
+    if call.masks or call.steps != {"go_backwards": False, "zero_output_for_mask": True}:
+        return _masked_keras_rnn_backprop_gradient(call, upstream)
+    y, h_n, c_n, *incoming, reserve_space = call.between
     # One tensor may be several inputs, and a tape tells tensors apart, not inputs.
-    differentiated = list(map(tf.identity, [*op.inputs[:weights_end], *incoming]))
-    sequences, input_h, input_c, kernel, recurrent_kernel, *biases = differentiated[:weights_end]
-    dy, dh_n, dc_n = differentiated[weights_end:]
+    differentiated = list(map(tf.identity, [*call.differentiable, *incoming]))
+    sequences, input_h, input_c, *weights = differentiated[:-3]
+    dy, dh_n, dc_n = differentiated[-3:]
     with tf.GradientTape() as tape:
         tape.watch(differentiated)
         *state_gradients, dparams = raw_ops.CudnnRNNBackpropV3(
             input=sequences,
             input_h=input_h,
             input_c=input_c,
-            params=raw_ops.KerasToParams(
-                kernel=kernel, recurrent_kernel=recurrent_kernel, biases=biases, rnn_mode=rnn_mode
-            ),
-            sequence_lengths=lengths,
+            params=call.params(weights),
+            sequence_lengths=call.lengths,
             output=y,
             output_h=h_n,
             output_c=c_n,
@@ -261,73 +351,66 @@ def _keras_rnn_backprop_gradient(op, *upstream):
             output_c_backprop=dc_n,
             reserve_space=reserve_space,
             host_reserved=tf.zeros([], tf.int8),
-            rnn_mode=rnn_mode,
-            time_major=time_major,
+            rnn_mode=call.rnn_mode,
+            direction=call.direction,
+            time_major=call.time_major,
         )
-        dweights = _keras_weight_gradients(dparams, recurrent_kernel, num_biases, rnn_mode)
-        results = [*state_gradients, *dweights]
+        results = [*state_gradients, *call.weight_gradients(dparams, weights)]
     gradients = tape.gradient(results, differentiated, _zeros_for_none(upstream, results))
-    weights, incoming = gradients[:weights_end], gradients[weights_end:]
+    return _of_keras_backprop(call, gradients)
+
+
+def _of_keras_backprop(call: _KerasCall, gradients) -> list:
     # The outputs of the forward op have none of their own; see _backprop_gradient.
-    return [*weights, None, None, None, None, *incoming, None]
+    return call.gradients_of_inputs(gradients[:-3], [None, None, None, *gradients[-3:], None])
 
 
-def _masked_keras_rnn_backprop_gradient(op, upstream) -> list:
+def _masked_keras_rnn_backprop_gradient(call: _KerasCall, upstream) -> list:
     """The same of any steps, which are moved to the front around the op that takes params."""
-    weights_end = 5 + op.get_attr("num_biases")
-    lengths, *_ = op.inputs[weights_end:]
-    incoming = op.inputs[weights_end + 4 : weights_end + 7]
-    masks = op.inputs[weights_end + 8 :]
     # One tensor may be several inputs, and a tape tells tensors apart, not inputs.
-    differentiated = list(map(tf.identity, [*op.inputs[:weights_end], *incoming]))
-    inputs = differentiated[:weights_end]
+    differentiated = list(map(tf.identity, [*call.differentiable, *call.between[3:6]]))
+    inputs = differentiated[:-3]
     with tf.GradientTape() as tape:
         tape.watch(differentiated)
         with tf.GradientTape() as inner:
             inner.watch(inputs)
-            outputs = _run_valid_steps(op, inputs, lengths, masks)
-        gradients = differentiated[weights_end:][: len(outputs)]
+            outputs = _run_valid_steps(call, inputs)
+        gradients = differentiated[-3:][: len(outputs)]
         results = _zeros_for_none(inner.gradient(outputs, inputs, gradients), inputs)
     gradients = tape.gradient(results, differentiated, _zeros_for_none(upstream, results))
-    weights, incoming = gradients[:weights_end], gradients[weights_end:]
-    return [*weights, None, None, None, None, *incoming, None, *[None] * len(masks)]
+    return _of_keras_backprop(call, gradients)
 
 
-def _run_valid_steps(op, inputs, lengths, masks) -> list:
+def _run_valid_steps(call: _KerasCall, inputs) -> list:
     """What KerasRNN puts out, and its final states, by an op that knows lengths alone."""
-    sequences, input_h, input_c, kernel, recurrent_kernel = inputs[:5]
-    rnn_mode, time_major = tf.compat.as_str(op.get_attr("rnn_mode")), op.get_attr("time_major")
-    go_backwards = op.get_attr("go_backwards")
+    sequences, input_h, input_c, *weights = inputs
 
     def swap(tensor):
-        return tf.transpose(tensor, [1, 0, 2]) if time_major else tensor
+        return tf.transpose(tensor, [1, 0, 2]) if call.time_major else tensor
 
     sequences = swap(sequences)  # [B, T, I]
-    valid = tf.sequence_mask(lengths, tf.shape(sequences)[1])
-    if masks:
-        valid &= tf.transpose(masks[0]) if time_major else masks[0]
-    if go_backwards:
+    valid = tf.sequence_mask(call.lengths, tf.shape(sequences)[1])
+    for mask in call.masks:
+        valid &= tf.transpose(mask) if call.time_major else mask
+    if call.steps["go_backwards"]:
         sequences, valid = (tf.reverse(tensor, [1]) for tensor in (sequences, valid))
     order = tf.argsort(tf.cast(~valid, tf.int32), axis=1, stable=True)
+    is_lstm = call.rnn_mode == "lstm"
     output, *states, _, _ = raw_ops.CudnnRNNV3(
         input=tf.gather(sequences, order, axis=1, batch_dims=1),
         input_h=swap(input_h),
-        input_c=swap(input_c) if rnn_mode == "lstm" else input_c,
-        params=raw_ops.KerasToParams(
-            kernel=kernel,
-            recurrent_kernel=recurrent_kernel,
-            biases=inputs[5:],
-            rnn_mode=rnn_mode,
-        ),
+        input_c=swap(input_c) if is_lstm else input_c,
+        params=call.params(weights),
         sequence_lengths=tf.reduce_sum(tf.cast(valid, tf.int32), axis=1),
-        rnn_mode=rnn_mode,
+        rnn_mode=call.rnn_mode,
+        direction=call.direction,
         time_major=False,
     )
     count = tf.cumsum(tf.cast(valid, tf.int32), axis=1)
-    has_output = valid if op.get_attr("zero_output_for_mask") else count > 0
+    has_output = valid if call.steps["zero_output_for_mask"] else count > 0
     spread = tf.gather(output, tf.maximum(count - 1, 0), axis=1, batch_dims=1)
     output = tf.where(has_output[:, :, None], spread, tf.zeros_like(spread))
-    return list(map(swap, [output, *states][: 3 if rnn_mode == "lstm" else 2]))
+    return list(map(swap, [output, *states][: 3 if is_lstm else 2]))
 
 
 def _keras_weight_gradients(dparams, recurrent_kernel, num_biases, rnn_mode) -> list:

@@ -60,6 +60,7 @@ class KerasRNNBackpropResult(NamedTuple):
     kernel_backprop: tf.Tensor
     recurrent_kernel_backprop: tf.Tensor
     biases_backprop: list[tf.Tensor]
+    backward_weights_backprop: list[tf.Tensor]
 
 
 class KerasToParamsBackpropResult(NamedTuple):

@@ -594,9 +594,10 @@ def KerasRNN(
     masks: Sequence[TensorLike] = (),
     go_backwards: bool = False,
     zero_output_for_mask: bool = True,
+    backward_weights: Sequence[TensorLike] = (),
     name: str | None = None,
 ) -> KerasRNNResult:
-    """Runs one recurrent layer in one direction, with the weights of a Keras layer.
+    """Runs one recurrent layer, with the weights of a Keras layer or, in both directions, of two.
 
     It computes what CudnnRNNV3 computes with the `params` that KerasToParams returns, without
     making them, and knows masks and directions as layers of Keras do. The drop-in Keras layers
@@ -604,7 +605,7 @@ def KerasRNN(
 
     Args:
       input, input_h, input_c, sequence_lengths, is_training, time_major: as in CudnnRNNV3;
-        the states are those of one layer, T [1, B, H].
+        the states are those of one layer, T [D, B, H].
       kernel, recurrent_kernel, biases, rnn_mode: as in KerasToParams.
       masks: none or one, bool [T, B], or [B, T] unless `time_major`: of the steps within
         `sequence_lengths` those are valid where it is true.
@@ -612,6 +613,9 @@ def KerasRNN(
         the last step of `input`.
       zero_output_for_mask: whether `output` is zero at steps that are not valid. Otherwise it is
         there what it is at the step before, and zero before the first valid one.
+      backward_weights: none, and D is 1; or those of the backward direction, and D is 2: its
+        kernel, its recurrent kernel and, if there are `biases`, its bias. Then `go_backwards` must
+        be False and `zero_output_for_mask` True.
       name: a name for the operation.
 
     Returns:
@@ -631,6 +635,7 @@ def KerasRNN(
         masks=masks,
         go_backwards=go_backwards,
         zero_output_for_mask=zero_output_for_mask,
+        backward_weights=backward_weights,
         name=name,
     )
 
@@ -656,6 +661,7 @@ def KerasRNNBackprop(
     masks: Sequence[TensorLike] = (),
     go_backwards: bool = False,
     zero_output_for_mask: bool = True,
+    backward_weights: Sequence[TensorLike] = (),
     name: str | None = None,
 ) -> KerasRNNBackpropResult:
     """The gradient of KerasRNN; tf.GradientTape and tf.gradients call it.
@@ -665,13 +671,15 @@ def KerasRNNBackprop(
         was given.
       output, output_h, output_c, reserve_space: what it returned, with is_training=True.
       output_backprop, output_h_backprop, output_c_backprop: the gradients of its outputs.
-      rnn_mode, time_major, masks, go_backwards, zero_output_for_mask: as KerasRNN was given.
+      rnn_mode, time_major, masks, go_backwards, zero_output_for_mask, backward_weights: as KerasRNN
+        was given.
       name: a name for the operation.
 
     Returns:
       A named tuple: input_backprop, input_h_backprop, input_c_backprop, kernel_backprop,
-      recurrent_kernel_backprop and biases_backprop, a list as long as `biases`; each with the
-      shape of the tensor that it is the gradient of.
+      recurrent_kernel_backprop, and the lists biases_backprop and backward_weights_backprop, as
+      long as `biases` and `backward_weights`; each with the shape of the tensor that it is the
+      gradient of.
     """
     return _ops.tf_cudnn_rnn_keras_rnn_backprop(
         input=input,
@@ -693,6 +701,7 @@ def KerasRNNBackprop(
         masks=masks,
         go_backwards=go_backwards,
         zero_output_for_mask=zero_output_for_mask,
+        backward_weights=backward_weights,
         name=name,
     )
 

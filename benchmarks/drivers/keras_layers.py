@@ -35,7 +35,7 @@ def _stack(module, case: Case, dtype: str, params: np.ndarray) -> list:
     for arrays in weights.to_keras(cases.canonical_of(case, params)).arrays:
         layer = _new_layer(module, case, dtype)
         if case.num_dirs == 2:
-            layer = keras.layers.Bidirectional(layer, dtype=dtype)
+            layer = module.Bidirectional(layer, dtype=dtype)
         layer.build([case.batch, case.seq_length, size])
         layer.set_weights(arrays)
         layers.append(layer)

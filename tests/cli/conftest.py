@@ -107,7 +107,7 @@ def write(folder: pathlib.Path) -> None:
         model = keras.Sequential(
             [
                 keras.Input([5, 3]),
-                layers.Bidirectional(kind.LSTM(4, return_sequences=True), name="both"),
+                kind.Bidirectional(kind.LSTM(4, return_sequences=True), name="both"),
                 kind.GRU(5, return_sequences=True, name="gru"),
                 kind.SimpleRNN(2, activation="relu", use_bias=False, name="simple"),
             ],

@@ -115,7 +115,7 @@ def test_a_saved_model_without_tensorflow(tmp_path, files):
     result = main_test.start(tmp_path, *arguments, tensorflow=missing)
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
-    assert len(report["found"]) == 4 and report["weights"] == []
+    assert len(report["found"]) == 3 and report["weights"] == []
 
 
 @pytest.mark.parametrize(
@@ -779,3 +779,9 @@ def test_calls_that_go_by_the_ending(run, tmp_path, monkeypatch, file, other, wo
     (found,) = run("inspect", other, "--json").json["found"]
     assert found["runs"]
     assert found["how"] == f"rename it to {file}, as Keras goes by the ending, then {usual['how']}"
+
+
+def test_an_op_of_both_directions(run, files):
+    found = run("inspect", files / "drop_ins", "--json").json["found"]
+    [both] = [item for item in found if item["direction"] == BOTH]
+    assert (both["num_units"], both["input_size"], both["parameters"]) == (4, 3, 256)

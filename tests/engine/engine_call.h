@@ -124,7 +124,7 @@ class EngineCall {
     a.dh0 = dh0.data();
     a.dc0 = has_c() ? dc0.data() : nullptr;
     a.dweights.params = dparams.data();
-    a.dweights.keras = {dkernel.data(), drecurrent_kernel.data(),
+    a.dweights.keras[0] = {dkernel.data(), drecurrent_kernel.data(),
                         sizes_.keras_bias ? dbias.data() : nullptr};
     const Status status = BackwardPlan::Create(
         Description(), MachineFor(executor), &backward_plan_);
@@ -240,7 +240,7 @@ class EngineCall {
     a->h0 = h0.data();
     a->c0 = has_c() ? c0.data() : nullptr;
     a->weights.params = params.data();
-    a->weights.keras = {kernel.data(), recurrent_kernel.data(),
+    a->weights.keras[0] = {kernel.data(), recurrent_kernel.data(),
                         sizes_.keras_bias ? bias.data() : nullptr};
     if (int8) a->weights.int8 = int8->weights();
     a->y = y.data() + y_offset();

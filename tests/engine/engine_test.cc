@@ -431,7 +431,7 @@ class EngineWeights {
   Weights<const Element> values() const {
     Weights<const Element> weights;
     if (keras_weights_) {
-      weights.keras = {keras_[0].data(), keras_[1].data(), keras_[2].data()};
+      weights.keras[0] = {keras_[0].data(), keras_[1].data(), keras_[2].data()};
     } else {
       weights.params = params_.data();
     }
@@ -659,7 +659,7 @@ class EngineRun {
     a.c0 = has_c() ? c0_.data() : nullptr;
     a.weights = weights_.values();
     if (weights_.keras_weights()) {
-      a.dweights.keras = {keras_gradients_[0].data(),
+      a.dweights.keras[0] = {keras_gradients_[0].data(),
                           keras_gradients_[1].data(),
                           keras_gradients_[2].data()};
     } else {

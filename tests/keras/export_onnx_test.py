@@ -143,7 +143,7 @@ def test_activations(tmp_path):
 
 def test_both_directions_and_initial_states(tmp_path):
     x, h, c = keras.Input([T, I]), keras.Input([H]), keras.Input([H])
-    wrap, ours, stock = keras.layers.Bidirectional, tf_cudnn_rnn.keras, keras.layers
+    wrap, ours, stock = tf_cudnn_rnn.keras.Bidirectional, tf_cudnn_rnn.keras, keras.layers
     all_steps = dict(return_sequences=True)
     outputs = [
         wrap(ours.LSTM(H, **all_steps))(x),
@@ -347,3 +347,28 @@ def test_wrong_arguments(tmp_path, monkeypatch):
     model = keras.Sequential([keras.Input([T, I]), keras.layers.LSTM(H)])
     with pytest.raises(ImportError, match="needs tf2onnx: run `pip install tf2onnx onnx`"):
         export_onnx(model, path)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_both_directions_as_one_op_convert(tmp_path, name):
+    """By tf2onnx itself, of a graph that has the op."""
+    import tf2onnx
+
+    x = keras.Input([T, I])
+    layer = tf_cudnn_rnn.keras.Bidirectional(
+        getattr(tf_cudnn_rnn.keras, name)(H, return_sequences=True)
+    )
+    model = _model(x, layer(x))
+    tf_cudnn_rnn.keras.export_onnx(model, tmp_path / "warm_up.onnx")  # which registers the ops
+    function = tf.function(model, input_signature=[tf.TensorSpec([None, T, I], name="x")])
+    assert "TfCudnnRnn>KerasRNN" in [
+        node.op for node in function.get_concrete_function().graph.as_graph_def().node
+    ]
+    path = tmp_path / "model.onnx"
+    tf2onnx.convert.from_function(
+        function, input_signature=function.input_signature, opset=17, output_path=str(path)
+    )
+    assert _nodes(path)[LAYERS[name]] == 1
+    session = onnxruntime.InferenceSession(path)
+    [found] = session.run(None, {"x": _x()})
+    np.testing.assert_allclose(found, model(_x()), rtol=0, atol=2e-6)

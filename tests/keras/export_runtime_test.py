@@ -62,7 +62,7 @@ def test_the_layer_of_a_model(tmp_path):
     model = keras.Sequential(
         [
             keras.Input([T, I]),
-            keras.layers.Bidirectional(keras.layers.GRU(H)),
+            tf_cudnn_rnn.keras.Bidirectional(tf_cudnn_rnn.keras.GRU(H)),
             keras.layers.Dense(1),
         ]
     )

@@ -192,7 +192,7 @@ def make_layer(case: covering.Case, module) -> keras.layers.Layer:
         return keras.layers.TimeDistributed(layer, name="wrapper", dtype=case["dtype"])
     if wrapper is not None:
         merge_mode = None if wrapper == "no merge" else wrapper
-        return keras.layers.Bidirectional(
+        return module.Bidirectional(
             layer, merge_mode=merge_mode, name="wrapper", dtype=case["dtype"]
         )
     return layer
@@ -453,9 +453,10 @@ def test_files_go_both_ways(case, tmp_path, monkeypatch):
 
     check(load(tmp_path / "theirs.keras", case, tf_cudnn_rnn.keras))
     # As if the library were not there: what is registered has precedence over custom_objects.
-    registered = f"tf_cudnn_rnn>{case['layer']}"
-    monkeypatch.delitem(keras.saving.get_custom_objects(), registered)
-    custom_objects = {registered: getattr(keras.layers, case["layer"])}
+    names = (case["layer"], "Bidirectional")
+    custom_objects = {f"tf_cudnn_rnn>{name}": getattr(keras.layers, name) for name in names}
+    for registered in custom_objects:
+        monkeypatch.delitem(keras.saving.get_custom_objects(), registered)
     check(load(tmp_path / "ours.keras", case, keras.layers, custom_objects))
 
 

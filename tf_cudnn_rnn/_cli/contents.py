@@ -270,8 +270,12 @@ def _take_keras_node(found: Found, node: saved_model.Node) -> None:
     found.input_size = node.size(3, 0)
     found.num_units = node.size(4, 0)
     weights = [shape for shape in node.inputs[3:6] if shape is not None]
+    directions = 1
+    if node.attributes.get("num_backward_weights", 0):
+        found.direction, directions = "bidirectional", 2
     if found.input_size and found.num_units:
-        found.parameters = sum(_product(shape) for shape in weights if min(shape, default=0) > 0)
+        sizes = [_product(shape) for shape in weights if min(shape, default=0) > 0]
+        found.parameters = directions * sum(sizes)  # each has as many
         found.biases = _num_biases(*weights[1:])
 
 

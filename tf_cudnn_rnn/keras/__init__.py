@@ -1,6 +1,6 @@
 """Keras layers that run as one fused op on the CPU.
 
-LSTM, GRU, SimpleRNN  drop-in replacements for those of keras.layers
+LSTM, GRU, SimpleRNN, Bidirectional   drop-in replacements for those of keras.layers
 CudnnRNN              several layers and directions, projection, skip input, as one op
 CudnnLSTM, CudnnGRU, CudnnRNNTanh, CudnnRNNRelu   the same, by mode
 accelerate            makes those of keras.layers themselves run fused
@@ -29,9 +29,10 @@ from tf_cudnn_rnn.keras.cudnn_rnn import (  # noqa: E402
     CudnnRNNRelu,
     CudnnRNNTanh,
 )
-from tf_cudnn_rnn.keras.layers import GRU, LSTM, SimpleRNN  # noqa: E402
+from tf_cudnn_rnn.keras.layers import GRU, LSTM, Bidirectional, SimpleRNN  # noqa: E402
 
 __all__ = [
+    "Bidirectional",
     "CudnnGRU",
     "CudnnLSTM",
     "CudnnRNN",

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from tf_cudnn_rnn.keras import _inner_loop, _warnings
+from tf_cudnn_rnn.keras import _both_directions, _inner_loop, _warnings
 from tf_cudnn_rnn.keras._environment import TESTED_KERAS
 from tf_cudnn_rnn.keras._models import STOCK_LAYERS, layers_of
 
@@ -17,6 +17,11 @@ _FUNCTIONS = {
     "make_test_function": "test_function",
     "make_predict_function": "predict_function",
 }
+
+
+# Methods of Keras, and what takes their place.
+_LOOP = ("inner_loop", _inner_loop.inner_loop)
+_BOTH = ("call", _both_directions.call)
 
 
 class Acceleration(contextlib.AbstractContextManager["Acceleration"]):
@@ -32,6 +37,8 @@ class Acceleration(contextlib.AbstractContextManager["Acceleration"]):
 
 def accelerate(model: keras.Layer | None = None) -> Acceleration:
     """Lets keras.layers.LSTM, GRU and SimpleRNN run as fused ops, as the drop-ins do.
+
+    Two of them in a keras.layers.Bidirectional run as one.
 
     Without a model it is for all layers of the process: those that exist and those to come,
     wrapped ones and subclasses included. It acts until the end of a `with` block, or until
@@ -77,14 +84,26 @@ def accelerate(model: keras.Layer | None = None) -> Acceleration:
     return _OfModel(model)
 
 
-def _stock_layers(model: keras.Layer) -> list[keras.Layer]:
-    return [layer for layer in layers_of(model, STOCK_LAYERS) if has_keras_loop(layer)]
+def _replaced_in(model: keras.Layer) -> list[tuple[keras.Layer, str, Any]]:
+    """The layers of a model that inherit what is replaced: its name, and what takes its place."""
+    kinds = ((STOCK_LAYERS, *_LOOP), ((keras.layers.Bidirectional,), *_BOTH))
+    return [
+        (layer, name, function)
+        for classes, name, function in kinds
+        for layer in layers_of(model, classes)
+        if _inherits(layer, name)
+    ]
+
+
+def _inherits(layer: keras.Layer, method: str) -> bool:
+    """Whether its class has Keras' method: drop-ins, and some subclasses of users, do not."""
+    owner = next(cls for cls in type(layer).__mro__ if method in vars(cls))
+    return owner.__module__.split(".")[0] == "keras"
 
 
 def has_keras_loop(layer: keras.Layer) -> bool:
-    """Whether its class inherits the loop: drop-ins, and some subclasses of users, do not."""
-    owner = next(cls for cls in type(layer).__mro__ if "inner_loop" in vars(cls))
-    return owner.__module__.split(".")[0] == "keras"
+    """Whether its class inherits the loop."""
+    return _inherits(layer, _LOOP[0])
 
 
 def _forget_functions(model: keras.Layer) -> None:
@@ -99,31 +118,35 @@ _accelerated: "weakref.WeakKeyDictionary[keras.Layer, int]" = weakref.WeakKeyDic
 
 
 class _OfModel(Acceleration):
-    """Replaces the method of each stock layer of a model."""
+    """Replaces the methods of each stock layer of a model."""
 
     def __init__(self, model: keras.Layer) -> None:
         self._model = model
-        self._layers = _stock_layers(model)
+        self._replaced = _replaced_in(model)
         if not self._layers:
             _warnings.warn(
                 f"accelerate({model.name!r}) has no effect: the model has no keras.layers.LSTM, "
                 "GRU or SimpleRNN yet. A model that makes them when it is built must be built "
                 "first; drop-ins run fused as they are."
             )
-        for layer in self._layers:
+        for layer, name, function in self._replaced:
             _accelerated[layer] = _accelerated.get(layer, 0) + 1
             # In __dict__, for Keras and TensorFlow track what is set as an attribute.
-            layer.__dict__["inner_loop"] = types.MethodType(_inner_loop.inner_loop, layer)
+            layer.__dict__[name] = types.MethodType(function, layer)
         _forget_functions(model)
 
+    @property
+    def _layers(self) -> list[keras.Layer]:
+        return [layer for layer, name, _ in self._replaced if name == _LOOP[0]]
+
     def undo(self) -> None:
-        for layer in self._layers:
+        for layer, name, _ in self._replaced:
             _accelerated[layer] -= 1
             if not _accelerated[layer]:
-                del _accelerated[layer], layer.__dict__["inner_loop"]
-        if self._layers:
+                del _accelerated[layer], layer.__dict__[name]
+        if self._replaced:
             _forget_functions(self._model)
-        self._layers = []
+        self._replaced = []
 
     def __repr__(self) -> str:
         layers = ", ".join(layer.name for layer in self._layers) or "no layers"
@@ -143,7 +166,8 @@ class _OfAllLayers(Acceleration):
     def __init__(self) -> None:
         if not _active:
             for cls in STOCK_LAYERS:
-                _replace(cls, "inner_loop", _inner_loop.inner_loop)
+                _replace(cls, *_LOOP)
+            _replace(keras.layers.Bidirectional, *_BOTH)
             for method in _FUNCTIONS:
                 _replace(keras.Model, method, _renewing(getattr(keras.Model, method)))
         _active.add(self)
@@ -177,7 +201,7 @@ def _renewing(make_function: Any) -> Any:
     def make(model: keras.Model, force: bool = False) -> Any:
         if model not in _renewed:
             _renewed.add(model)
-            if _stock_layers(model):
+            if _replaced_in(model):
                 _forget_functions(model)
         return make_function(model, force=force)
 

@@ -85,7 +85,7 @@ def obstacle(layer: keras.layers.RNN, training: bool) -> str | None:
     return None
 
 
-def _obstacle_of_input(sequences: tf.Tensor) -> str | None:
+def obstacle_of_input(sequences: tf.Tensor) -> str | None:
     """The same of an input [B, T, I]."""
     return "the input must have at least one feature; got 0" if sequences.shape[-1] == 0 else None
 
@@ -96,6 +96,21 @@ def cannot_run_fused(layer: keras.layers.RNN, reason: str) -> ValueError:
         f"Layer {layer.name!r} has use_fused=True but cannot run fused: {reason}. Pass "
         "use_fused='auto' to let Keras' loop run where the fused op cannot."
     )
+
+
+def weights_of(
+    layer: keras.layers.RNN, dtype: tf.DType, are_constants: bool = False
+) -> list[tf.Tensor]:
+    """kernel, recurrent_kernel and, if there is one, bias."""
+
+    def value(variable: Any) -> tf.Tensor:
+        if are_constants:
+            return _onnx_nodes.constant(variable, dtype)
+        return tf.cast(keras.ops.convert_to_tensor(variable), dtype)
+
+    cell = layer.cell
+    variables = (cell.kernel, cell.recurrent_kernel, cell.bias)
+    return [value(variable) for variable in variables if variable is not None]
 
 
 def _run_op(
@@ -115,15 +130,7 @@ def _run_op(
     stands for a node, which may do what the op does not.
     """
     dtype = sequences.dtype
-    cell = layer.cell
-
-    def value(variable: Any) -> tf.Tensor:
-        if onnx is not None:
-            return _onnx_nodes.constant(variable, dtype)
-        return tf.cast(keras.ops.convert_to_tensor(variable), dtype)
-
-    kernel, recurrent_kernel = value(cell.kernel), value(cell.recurrent_kernel)
-    bias = None if cell.bias is None else value(cell.bias)
+    kernel, recurrent_kernel, *biases = weights_of(layer, dtype, are_constants=onnx is not None)
     arguments = dict(
         input=sequences,
         input_h=tf.expand_dims(states[0], 1),  # [B, 1, H]
@@ -133,19 +140,19 @@ def _run_op(
         time_major=False,
     )
     if onnx is not None:
-        if bias is not None and onnx.resets_before:  # one bias, and the op has two
-            bias = tf.constant(np.stack([bias, np.zeros_like(bias)]))
+        if onnx.resets_before:  # one bias, and the op has two
+            biases = [tf.constant(np.stack([bias, np.zeros_like(bias)])) for bias in biases]
         with _onnx_nodes.scope(onnx):
             result = raw_ops.KerasRNN(
                 kernel=kernel,
                 recurrent_kernel=recurrent_kernel,
-                biases=[] if bias is None else [bias],
+                biases=biases,
                 is_training=False,
                 **arguments,
             )
     elif _graphs.builds_builtin_graph():
         result = tf.raw_ops.CudnnRNNV3(
-            params=pack(rnn_mode, kernel, recurrent_kernel, bias),
+            params=pack(rnn_mode, kernel, recurrent_kernel, *biases),
             # On GPUs the built-in op of inference is another, quicker one.
             is_training=bool(training),
             **arguments,
@@ -154,7 +161,7 @@ def _run_op(
         result = raw_ops.KerasRNN(
             kernel=kernel,
             recurrent_kernel=recurrent_kernel,
-            biases=[] if bias is None else [bias],
+            biases=biases,
             is_training=_graphs.may_need_gradients(),
             masks=[] if mask is None else [mask],
             go_backwards=layer.go_backwards,
@@ -175,7 +182,7 @@ def _gpu_problems(layer: keras.layers.RNN, mask: Any) -> list[str]:
     return problems if mask is None else [*problems, _graphs.lengths_can_be_0("a mask")]
 
 
-def _states_of(
+def states_of(
     layer: keras.layers.RNN,
     sequences: tf.Tensor,
     initial_state: Sequence[tf.Tensor],
@@ -218,7 +225,7 @@ def _fused(
         # One mask a row, for all steps; call() has drawn it.
         sequences = sequences * layer.cell.get_dropout_mask(sequences[:, 0, :])[:, None, :]
     sequences = tf.cast(sequences, dtype)
-    states = _states_of(layer, sequences, initial_state, rnn_mode)
+    states = states_of(layer, sequences, initial_state, rnn_mode)
     if _graphs.builds_builtin_graph():
         _graphs.warn_about_gpus(layer, _gpu_problems(layer, mask))
 
@@ -270,6 +277,14 @@ def _fused(
     return last_output, outputs, states
 
 
+def tell(layer: keras.layers.RNN, fallback_reason: str | None) -> None:
+    """Lets a layer say how its call runs: fused, unless there is a reason against it."""
+    layer.fallback_reason = fallback_reason
+    layer.runs_fused = fallback_reason is None
+    if layer.runs_fused:
+        layer.supports_jit = False  # XLA knows no custom ops; Keras' cuDNN path says so here, too
+
+
 def inner_loop(
     layer: keras.layers.RNN,
     sequences: tf.Tensor,
@@ -292,7 +307,7 @@ def inner_loop(
     """
     mask = _masks.single(mask)
     if _onnx_nodes.builds_graph():
-        reason = _onnx_nodes.obstacle(layer) or _obstacle_of_input(sequences)
+        reason = _onnx_nodes.obstacle(layer) or obstacle_of_input(sequences)
         if reason is None:
             return _fused(layer, sequences, initial_state, mask, bool(training), for_onnx=True)
         if _onnx_nodes.is_exporting.get():
@@ -305,15 +320,13 @@ def inner_loop(
     elif _graphs.graph_contents.get() == "stock":
         reason = "the graph is built for stock TensorFlow, by export_as('stock')"
     else:
-        reason = obstacle(layer, bool(training)) or _obstacle_of_input(sequences)
+        reason = obstacle(layer, bool(training)) or obstacle_of_input(sequences)
         if reason and use_fused is True:
             raise cannot_run_fused(layer, reason)
         if reason and reason != getattr(layer, "fallback_reason", None):
             _logger.warning("Layer %r runs in Keras' loop: %s.", layer.name, reason)
-    layer.fallback_reason = reason
-    layer.runs_fused = reason is None
+    tell(layer, reason)
     if reason is None:
-        layer.supports_jit = False  # XLA knows no custom ops; Keras' cuDNN path says so here, too
         return _fused(layer, sequences, initial_state, mask, training, for_onnx=False)
     return _keras_loop(layer, sequences, initial_state, mask, training)
 

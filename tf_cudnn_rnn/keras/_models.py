@@ -21,6 +21,8 @@ from tf_cudnn_rnn.keras._drop_in import DropIn
 _DROP_INS = ("LSTM", "GRU", "SimpleRNN")
 # Their parents.
 STOCK_LAYERS: tuple[Any, ...] = tuple(getattr(keras.layers, name) for name in _DROP_INS)
+# What stands in configs under the same name in both modules.
+_RENAMED = (*_DROP_INS, "Bidirectional")
 _EXPORT_TARGETS = ("own", "builtin", "stock")
 # What a class name stands beside in a config.
 _Key: TypeAlias = Callable[[str], dict[str, Any]]
@@ -49,7 +51,7 @@ def _rename(config: Any, old_key: _Key, new_key: _Key) -> Any:
         return config
     renamed = {key: _rename(value, old_key, new_key) for key, value in config.items()}
     name = config.get("class_name")
-    if name in _DROP_INS:
+    if name in _RENAMED:
         old = old_key(name)
         # Old files lack registered_name; a class that somebody registered is another class.
         if all(config.get(key) == value for key, value in old.items()):
@@ -65,9 +67,9 @@ def load_model(
 ) -> keras.Model:
     """keras.saving.load_model, with drop-ins for the stock layers in the file.
 
-    LSTM, GRU and SimpleRNN become those of tf_cudnn_rnn.keras, wherever the model's config
-    names them: inside Bidirectional and TimeDistributed, in nested models, in the config of
-    own classes. Layers that a class makes in its __init__ stay as they are (use
+    LSTM, GRU, SimpleRNN and Bidirectional become those of tf_cudnn_rnn.keras, wherever the
+    model's config names them: inside each other and TimeDistributed, in nested models, in the
+    config of own classes. Layers that a class makes in its __init__ stay as they are (use
     `accelerate()` for these). Weights and the optimiser's state are loaded as ever.
 
     Args:
@@ -127,11 +129,11 @@ def _begins_as_zip(path: pathlib.Path) -> bool:
 def to_fused(model: _Layer) -> _Layer:
     """Returns an equal model, or layer, of drop-ins, with weights of its own.
 
-    It is for a model in memory; `load_model` does the same for a `.keras` file. LSTM, GRU and
-    SimpleRNN of keras.layers become those of tf_cudnn_rnn.keras, wherever the model's config
-    names them: inside Bidirectional and TimeDistributed, in nested models. Names, weights and
-    what `compile` was told are kept, your own losses and functions included, and so is the
-    optimiser's state. `model` stays as it is.
+    It is for a model in memory; `load_model` does the same for a `.keras` file. LSTM, GRU,
+    SimpleRNN and Bidirectional of keras.layers become those of tf_cudnn_rnn.keras, wherever the
+    model's config names them: inside each other and TimeDistributed, in nested models. Names,
+    weights and what `compile` was told are kept, your own losses and functions included, and so
+    is the optimiser's state. `model` stays as it is.
 
     What it does not replace: keras.layers.RNN with a cell, ConvLSTM, and layers that are not
     recurrent. Kept states of stateful layers start from zero.
@@ -205,7 +207,7 @@ def to_keras(model: _Layer) -> _Layer:
     config = _stock_stack.replace(_config_of(model))
     way_out = "Register its own classes and functions: keras.saving.register_keras_serializable()"
     stock = _made_of(_rename(config, _drop_in_key, _stock_key), model, way_out)
-    left = layers_of(stock, (DropIn, cudnn_rnn.CudnnRNN))
+    left = layers_of(stock, (DropIn, cudnn_rnn.CudnnRNN, layers.Bidirectional))
     if left:
         raise ValueError(
             f"`model` must name its layers in its config; {type(model).__name__} makes "

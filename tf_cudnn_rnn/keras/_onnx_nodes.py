@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_cudnn_rnn._layout import DIRECTIONS
-from tf_cudnn_rnn._types import Array
+from tf_cudnn_rnn._types import Array, Direction
 from tf_cudnn_rnn.keras import _graphs
 from tf_cudnn_rnn.weights import OnnxNode, from_cudnn, from_keras, to_onnx
 
@@ -270,7 +270,11 @@ def _convert_keras_rnn(ctx: Any, node: Any) -> None:
         )
     num_biases = node.get_attr_value("num_biases")
     arrays = [_array(node, k) for k in range(3, 5 + num_biases)]
-    nodes = to_onnx(from_keras(arrays, _text(node, "rnn_mode"))).arrays
+    direction: Direction = "unidirectional"
+    if num_backward := node.get_attr_value("num_backward_weights", 0):
+        direction = "bidirectional"
+        arrays += [_array(node, 6 + num_biases + k) for k in range(num_backward)]
+    nodes = to_onnx(from_keras(arrays, _text(node, "rnn_mode"), direction=direction)).arrays
     _replace(ctx, node, nodes, lengths=node.input[5 + num_biases])
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 
 def pack(
-    rnn_mode: str, kernel: tf.Tensor, recurrent_kernel: tf.Tensor, bias: tf.Tensor | None
+    rnn_mode: str, kernel: tf.Tensor, recurrent_kernel: tf.Tensor, bias: tf.Tensor | None = None
 ) -> tf.Tensor:
     """Returns `params` [N] of one layer in one direction. Differentiable.
 

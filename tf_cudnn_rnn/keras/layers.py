@@ -1,10 +1,11 @@
-"""Drop-in replacements for keras.layers.LSTM, GRU and SimpleRNN."""
+"""Drop-in replacements for keras.layers.LSTM, GRU, SimpleRNN and Bidirectional."""
 
 from typing import TYPE_CHECKING, Any
 
 import keras
 
 from tf_cudnn_rnn._types import Activation, Constraint, Initializer, Regularizer, UseFused
+from tf_cudnn_rnn.keras import _both_directions
 from tf_cudnn_rnn.keras._drop_in import DropIn
 
 
@@ -139,3 +140,35 @@ class SimpleRNN(DropIn, keras.layers.SimpleRNN):
             use_fused: UseFused = "auto",
             **kwargs: Any,
         ) -> None: ...
+
+
+@keras.saving.register_keras_serializable(package="tf_cudnn_rnn")
+class Bidirectional(keras.layers.Bidirectional):
+    """keras.layers.Bidirectional, whose two layers run as one op.
+
+    All arguments are Keras', and so are variables, config, files and results.
+
+    >>> layer = tf_cudnn_rnn.keras.Bidirectional(tf_cudnn_rnn.keras.LSTM(32))
+    >>> layer(tf.zeros([8, 20, 16])).shape, layer.runs_as_one
+    (TensorShape([8, 64]), True)
+
+    Where one op cannot do it, the two layers are called one after the other, as Keras does: if
+    they are no drop-ins or differ, have an activity_regularizer or fall back to Keras' loop, with
+    dropout in training, and in graphs of built-in ops. So they are in graphs that train, where
+    TensorFlow runs both at once.
+
+    Attributes:
+      runs_as_one: whether the last call ran as one op; None before the first.
+    """
+
+    runs_as_one: bool | None = None
+
+    def call(
+        self,
+        sequences: Any,
+        initial_state: Any = None,
+        mask: Any = None,
+        training: bool | None = None,
+    ) -> Any:
+        """Overrides Keras' two calls."""
+        return _both_directions.call(self, sequences, initial_state, mask, training)

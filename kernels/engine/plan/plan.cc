@@ -28,14 +28,13 @@ Status LayOutInt8(const CallDescription& call, bool has_reserve,
 Status CheckWeightOrder(const CallDescription& call) {
   const RnnDescriptor& d = call.descriptor;
   if (call.weight_order != WeightOrder::kKeras ||
-      (d.num_pseudo_layers() == 1 && !d.has_projection() && !d.skip_input)) {
+      (d.num_layers == 1 && !d.has_projection() && !d.skip_input)) {
     return Status();
   }
   return Status::InvalidArgument(
-      "weights in the order of Keras must be those of one layer in one "
-      "direction without projection and skip_input, got num_layers = " +
+      "weights in the order of Keras must be those of one layer without "
+      "projection and skip_input, got num_layers = " +
       std::to_string(d.num_layers) +
-      ", num_directions = " + std::to_string(d.num_directions) +
       ", num_proj = " + std::to_string(d.num_proj) + ", skip_input = " +
       std::to_string(d.skip_input) + "; convert them to params.");
 }

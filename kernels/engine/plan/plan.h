@@ -33,8 +33,8 @@ struct CallDescription {
   RnnDescriptor descriptor;
   const Sequences* sequences = nullptr;  // must outlive the plan
   ElementType element_type = ElementType::kFloat;
-  // Weights in the order of Keras are those of one layer in one direction,
-  // which neither projects nor skips its input.
+  // Weights in the order of Keras are those of one layer, which neither
+  // projects nor skips its input.
   WeightOrder weight_order = WeightOrder::kParams;
   // Forward: whether PrepareWeights() (engine.h) comes before the call, once
   // for many of them. Results have the same bits.

@@ -50,12 +50,12 @@ class WeightSources {
   // Matrices of pseudo-layer k, as forward multiplies by them; gates are in the
   // order of params. Unless weights are int8.
   MatrixSource<Element> Input(int64_t k) const {  // W: [in, G*H]
-    return is_keras() ? OfKernel(weights_.keras.kernel, d_.input_size)
+    return is_keras() ? OfKernel(weights_.keras[k].kernel, d_.input_size)
                       : OfParams(layout_.InputWeights(k));
   }
   MatrixSource<Element> Recurrent(int64_t k) const {  // R: [P, G*H]
     return is_keras()
-               ? OfKernel(weights_.keras.recurrent_kernel, d_.hidden_size)
+               ? OfKernel(weights_.keras[k].recurrent_kernel, d_.hidden_size)
                : OfParams(layout_.RecurrentWeights(k));
   }
   MatrixSource<Element> Projection(int64_t k) const {  // [H, P]
@@ -89,10 +89,11 @@ class WeightSources {
     }
     std::fill_n(input, size, F{0});
     std::fill_n(recurrent, size, F{0});
-    if (weights_.keras.bias == nullptr) return;
+    const Element* const biases = weights_.keras[k].bias;
+    if (biases == nullptr) return;
     const Pieces gates = GatesAsPieces(d_, order_);
     for (int gate = 0; gate < gates.count; ++gate) {
-      const Element* bias = weights_.keras.bias + gates.begins[gate];
+      const Element* bias = biases + gates.begins[gate];
       Load(bias, input + gate * gates.width, gates.width);
       if (KerasHasRecurrentBias(d_.mode)) {
         Load(bias + size, recurrent + gate * gates.width, gates.width);

@@ -38,21 +38,26 @@ class WeightTargets {
   template <typename Element>
   void SetMemoryAs(const Weights<Element>& results, F* values) {
     memory_.params = values;
-    memory_.keras.kernel = values;
-    memory_.keras.recurrent_kernel = values + KerasKernelSize(d_);
-    memory_.keras.bias =
-        results.keras.bias == nullptr
-            ? nullptr
-            : memory_.keras.recurrent_kernel + KerasRecurrentKernelSize(d_);
+    for (int64_t k = 0; is_keras() && k < d_.num_pseudo_layers(); ++k) {
+      KerasWeights<F>& weights = memory_.keras[k];
+      weights.kernel = values;
+      weights.recurrent_kernel = weights.kernel + KerasKernelSize(d_);
+      values = weights.recurrent_kernel + KerasRecurrentKernelSize(d_);
+      weights.bias = nullptr;
+      if (results.keras[k].bias == nullptr) continue;
+      weights.bias = values;
+      values += KerasBiasSize(d_);
+    }
   }
 
   GatesMatrix<F> Input(int64_t k) const {  // of W
-    return is_keras() ? OfKernel(memory_.keras.kernel, d_.input_size)
+    return is_keras() ? OfKernel(memory_.keras[k].kernel, d_.input_size)
                       : OfParams(layout_.InputWeights(k));
   }
   GatesMatrix<F> Recurrent(int64_t k) const {  // of R
-    return is_keras() ? OfKernel(memory_.keras.recurrent_kernel, d_.hidden_size)
-                      : OfParams(layout_.RecurrentWeights(k));
+    return is_keras()
+               ? OfKernel(memory_.keras[k].recurrent_kernel, d_.hidden_size)
+               : OfParams(layout_.RecurrentWeights(k));
   }
   F* Projection(int64_t k) const {  // [P, H]
     return memory_.params + layout_.Projection(k).offset;
@@ -60,13 +65,14 @@ class WeightTargets {
   // [G*H], the gates as gates() says; nullptr if the weights lack this bias, or
   // if it is a constant.
   F* InputBias(int64_t k) const {
-    return is_keras() ? memory_.keras.bias
+    return is_keras() ? memory_.keras[k].bias
                       : memory_.params + layout_.InputBias(k).offset;
   }
   F* RecurrentBias(int64_t k) const {
     if (!is_keras()) return memory_.params + layout_.RecurrentBias(k).offset;
-    return memory_.keras.bias != nullptr && KerasHasRecurrentBias(d_.mode)
-               ? memory_.keras.bias + d_.gates_size()
+    F* const biases = memory_.keras[k].bias;
+    return biases != nullptr && KerasHasRecurrentBias(d_.mode)
+               ? biases + d_.gates_size()
                : nullptr;
   }
   Pieces gates() const { return GatesAsPieces(d_, order_); }
@@ -79,12 +85,15 @@ class WeightTargets {
       tensor([](auto& weights) { return weights.params; }, layout_.size());
       return;
     }
-    tensor([](auto& weights) { return weights.keras.kernel; },
-           KerasKernelSize(d_));
-    tensor([](auto& weights) { return weights.keras.recurrent_kernel; },
-           KerasRecurrentKernelSize(d_));
-    if (memory_.keras.bias == nullptr) return;
-    tensor([](auto& weights) { return weights.keras.bias; }, KerasBiasSize(d_));
+    for (int64_t k = 0; k < d_.num_pseudo_layers(); ++k) {
+      tensor([k](auto& weights) { return weights.keras[k].kernel; },
+             KerasKernelSize(d_));
+      tensor([k](auto& weights) { return weights.keras[k].recurrent_kernel; },
+             KerasRecurrentKernelSize(d_));
+      if (memory_.keras[k].bias == nullptr) continue;
+      tensor([k](auto& weights) { return weights.keras[k].bias; },
+             KerasBiasSize(d_));
+    }
   }
   const Weights<F>& memory() const { return memory_; }
 
