@@ -126,7 +126,8 @@ class BackpropKernel : public GuardedKernel {
     TF_RETURN_IF_ERROR(context->output_list("biases_backprop", &list));
     TF_RETURN_IF_ERROR(
         AllocateOfList(forward.bias, 0, &list, &dweights[0].bias));
-    TF_RETURN_IF_ERROR(context->output_list("backward_weights_backprop", &list));
+    TF_RETURN_IF_ERROR(
+        context->output_list("backward_weights_backprop", &list));
     TF_RETURN_IF_ERROR(
         AllocateOfList(backward.kernel, 0, &list, &dweights[1].kernel));
     TF_RETURN_IF_ERROR(AllocateOfList(backward.recurrent_kernel, 1, &list,

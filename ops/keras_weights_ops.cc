@@ -55,32 +55,38 @@ absl::Status GetKerasMaskShape(InferenceContext* c,
   return GetPartialShape(c, "masks", &mask->emplace());
 }
 
-absl::Status GetKerasCallShapes(InferenceContext* c, ForwardShapes* shapes) {
-  return GetPartialShapes(c, {{"input", &shapes->input},
-                              {"input_h", &shapes->input_h},
-                              {"input_c", &shapes->input_c},
-                              {"sequence_lengths", &shapes->sequence_lengths}});
+// What both shape functions of KerasRNN begin with: reads attributes and
+// shapes, but for those that a gradient takes beside, and checks them.
+absl::Status ReadKerasCall(InferenceContext* c, RnnAttributes* attributes,
+                           KerasWeightsAttributes* weights_attributes,
+                           ForwardShapes* shapes, CallSizes* sizes) {
+  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, attributes));
+  TF_RETURN_IF_ERROR(ReadKerasWeightsAttributes(c, weights_attributes));
+  bool go_backwards, zero_output_for_mask;
+  TF_RETURN_IF_ERROR(
+      ReadKerasSteps(c, attributes, &go_backwards, &zero_output_for_mask));
+  TF_RETURN_IF_ERROR(
+      GetPartialShapes(c, {{"input", &shapes->input},
+                           {"input_h", &shapes->input_h},
+                           {"input_c", &shapes->input_c},
+                           {"sequence_lengths", &shapes->sequence_lengths}}));
+  KerasShapes weights[2];
+  TF_RETURN_IF_ERROR(
+      GetKerasShapes(c, *weights_attributes, *attributes, &weights));
+  std::optional<PartialTensorShape> mask;
+  TF_RETURN_IF_ERROR(GetKerasMaskShape(c, &mask));
+  return CheckKerasCall(*attributes, *shapes, weights, mask, sizes);
 }
 
 absl::Status KerasRnnShapeFunction(InferenceContext* c) {
   RnnAttributes attributes;
-  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, &attributes));
   KerasWeightsAttributes weights_attributes;
-  TF_RETURN_IF_ERROR(ReadKerasWeightsAttributes(c, &weights_attributes));
+  ForwardShapes shapes;
+  CallSizes sizes;
+  TF_RETURN_IF_ERROR(
+      ReadKerasCall(c, &attributes, &weights_attributes, &shapes, &sizes));
   bool is_training;
   TF_RETURN_IF_ERROR(c->GetAttr("is_training", &is_training));
-  ForwardShapes shapes;
-  TF_RETURN_IF_ERROR(GetKerasCallShapes(c, &shapes));
-  bool go_backwards, zero_output_for_mask;
-  TF_RETURN_IF_ERROR(ReadKerasSteps(c, &attributes, &go_backwards,
-                                    &zero_output_for_mask));
-  KerasShapes weights[2];
-  TF_RETURN_IF_ERROR(
-      GetKerasShapes(c, weights_attributes, attributes, &weights));
-  std::optional<PartialTensorShape> mask;
-  TF_RETURN_IF_ERROR(GetKerasMaskShape(c, &mask));
-  CallSizes sizes;
-  TF_RETURN_IF_ERROR(CheckKerasCall(attributes, shapes, weights, mask, &sizes));
 
   const int64_t num_directions = attributes.num_directions;
   const auto shape = [&](int64_t outer, int64_t features_per_unit) {
@@ -101,8 +107,8 @@ absl::Status KerasRnnShapeFunction(InferenceContext* c) {
   TF_RETURN_IF_ERROR(
       c->set_output("output", {shape(sizes.time, num_directions)}));
   TF_RETURN_IF_ERROR(c->set_output("output_h", {states}));
-  TF_RETURN_IF_ERROR(c->set_output(
-      "output_c", {attributes.is_lstm() ? states : c->Scalar()}));
+  TF_RETURN_IF_ERROR(
+      c->set_output("output_c", {attributes.is_lstm() ? states : c->Scalar()}));
   // Its length depends on the values of sequence_lengths.
   return c->set_output(
       "reserve_space",
@@ -111,23 +117,12 @@ absl::Status KerasRnnShapeFunction(InferenceContext* c) {
 
 absl::Status KerasRnnBackpropShapeFunction(InferenceContext* c) {
   RnnAttributes attributes;
-  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, &attributes));
   KerasWeightsAttributes weights_attributes;
-  TF_RETURN_IF_ERROR(ReadKerasWeightsAttributes(c, &weights_attributes));
   BackpropShapes shapes;
-  TF_RETURN_IF_ERROR(GetKerasCallShapes(c, &shapes.forward));
-  TF_RETURN_IF_ERROR(GetBackpropOnlyShapes(c, &shapes));
-  bool go_backwards, zero_output_for_mask;
-  TF_RETURN_IF_ERROR(ReadKerasSteps(c, &attributes, &go_backwards,
-                                    &zero_output_for_mask));
-  KerasShapes weights[2];
-  TF_RETURN_IF_ERROR(
-      GetKerasShapes(c, weights_attributes, attributes, &weights));
-  std::optional<PartialTensorShape> mask;
-  TF_RETURN_IF_ERROR(GetKerasMaskShape(c, &mask));
   CallSizes sizes;
-  TF_RETURN_IF_ERROR(
-      CheckKerasCall(attributes, shapes.forward, weights, mask, &sizes));
+  TF_RETURN_IF_ERROR(ReadKerasCall(c, &attributes, &weights_attributes,
+                                   &shapes.forward, &sizes));
+  TF_RETURN_IF_ERROR(GetBackpropOnlyShapes(c, &shapes));
   TF_RETURN_IF_ERROR(CheckBackpropShapes(attributes, shapes, &sizes));
   // Every gradient has the shape of its tensor. All of these come first, but
   // for backward_weights, which come last.
@@ -237,21 +232,21 @@ reserve_space: As CudnnRNNV3 would return it, for CudnnRNNBackpropV3.
 )doc");
 
 REGISTER_OP("TfCudnnRnn>KerasRNNBackprop")
-    .Input("input: T")                       // [T, B, I]
-    .Input("input_h: T")                     // [D, B, H]
-    .Input("input_c: T")                     // [D, B, H]; any unless lstm
-    .Input("kernel: T")                      // [I, G*H]
-    .Input("recurrent_kernel: T")            // [H, G*H]
-    .Input("biases: num_biases * T")         // [G*H]; [2, 3*H] of a GRU
-    .Input("sequence_lengths: int32")        // [B]
-    .Input("output: T")                      // [T, B, D*H]
-    .Input("output_h: T")                    // [D, B, H]
-    .Input("output_c: T")                    // [D, B, H]; any unless lstm
-    .Input("output_backprop: T")             // [T, B, D*H]
-    .Input("output_h_backprop: T")           // [D, B, H]
-    .Input("output_c_backprop: T")           // [D, B, H]; any unless lstm
-    .Input("reserve_space: T")               // [R]
-    .Input("masks: num_masks * bool")        // [T, B]
+    .Input("input: T")                 // [T, B, I]
+    .Input("input_h: T")               // [D, B, H]
+    .Input("input_c: T")               // [D, B, H]; any unless lstm
+    .Input("kernel: T")                // [I, G*H]
+    .Input("recurrent_kernel: T")      // [H, G*H]
+    .Input("biases: num_biases * T")   // [G*H]; [2, 3*H] of a GRU
+    .Input("sequence_lengths: int32")  // [B]
+    .Input("output: T")                // [T, B, D*H]
+    .Input("output_h: T")              // [D, B, H]
+    .Input("output_c: T")              // [D, B, H]; any unless lstm
+    .Input("output_backprop: T")       // [T, B, D*H]
+    .Input("output_h_backprop: T")     // [D, B, H]
+    .Input("output_c_backprop: T")     // [D, B, H]; any unless lstm
+    .Input("reserve_space: T")         // [R]
+    .Input("masks: num_masks * bool")  // [T, B]
     .Input("backward_weights: num_backward_weights * T")
     .Output("input_backprop: T")             // like input
     .Output("input_h_backprop: T")           // like input_h

@@ -55,6 +55,11 @@ def pair(name: str, *, wrap=lambda layer: layer, shape=(B, T, I), **options):
     options = {"dtype": "float64", **options}
     ours = wrap(getattr(tf_cudnn_rnn.keras, name)(H, **options))
     theirs = wrap(getattr(keras.layers, name)(H, **options))
+    return with_equal_weights(ours, theirs, shape)
+
+
+def with_equal_weights(ours, theirs, shape=(B, T, I)):
+    """Builds two layers, gives both the same random weights, and returns them."""
     for layer in (ours, theirs):
         layer.build(shape)
     randomise(ours)

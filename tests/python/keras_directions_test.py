@@ -14,7 +14,8 @@ from tests.python.keras_steps_test import (
     I,
     T,
     assert_close,
-    loss_of,
+    of_op,
+    second_derivatives,
     swap,
     values_and_gradients,
 )
@@ -40,25 +41,10 @@ def halves_of(inputs):
     return weights[: len(weights) // 2], weights[len(weights) // 2 :]
 
 
-def call(inputs, weights, mask, lengths, rnn_mode, time_major, **options):
-    return raw_ops.KerasRNN(
-        input=inputs[0],
-        input_h=inputs[1],
-        input_c=inputs[2],
-        kernel=weights[0],
-        recurrent_kernel=weights[1],
-        biases=weights[2:],
-        sequence_lengths=lengths,
-        rnn_mode=rnn_mode,
-        time_major=time_major,
-        masks=[] if mask is None else [tf.constant(mask.T if time_major else mask)],
-        **options,
-    )[:3]
-
-
 def of_one_call(inputs, mask, lengths, rnn_mode, time_major):
     forward, backward = halves_of(inputs)
-    return call(inputs, forward, mask, lengths, rnn_mode, time_major, backward_weights=backward)
+    inputs = [*inputs[:3], *forward]
+    return of_op(inputs, mask, lengths, rnn_mode, time_major, backward_weights=backward)
 
 
 def of_two_calls(inputs, mask, lengths, rnn_mode, time_major):
@@ -66,7 +52,7 @@ def of_two_calls(inputs, mask, lengths, rnn_mode, time_major):
     x, *states = inputs[:3]
     states = zip(*(tf.split(state, 2, axis=direction_axis) for state in states), strict=True)
     (y, h, c), (y_back, h_back, c_back) = (
-        call([x, *state], weights, mask, lengths, rnn_mode, time_major, go_backwards=back)
+        of_op([x, *state, *weights], mask, lengths, rnn_mode, time_major, go_backwards=back)
         for state, weights, back in zip(states, halves_of(inputs), (False, True), strict=True)
     )
     return (
@@ -103,16 +89,10 @@ def test_types(rnn_mode, dtype):
 @pytest.mark.parametrize("rnn_mode", RNN_MODES)
 @pytest.mark.parametrize("case", ["any steps within lengths", "lengths", "all steps"])
 def test_second_derivatives(case, rnn_mode):
-    def second(run, inputs, *arguments):
-        with tf.GradientTape() as tape:
-            tape.watch(inputs)
-            loss = loss_of(values_and_gradients(run, inputs, *arguments)[3:])
-        return tape.gradient(loss, inputs, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-
     for time_major, has_bias in ((True, False), (False, True)):
         inputs = inputs_of(rnn_mode, "float64", time_major, has_bias)
         ours, theirs = (
-            second(run, inputs, *CASES[case], rnn_mode, time_major)
+            second_derivatives(run, inputs, *CASES[case], rnn_mode, time_major)
             for run in (of_one_call, of_two_calls)
         )
         assert_close(ours, theirs, 1e-11)
@@ -140,9 +120,7 @@ def test_many_steps_and_rows(batch):
     )
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(x)
-        y, h, _ = call(
-            [x, state, state], forward, None, lengths, "gru", True, backward_weights=backward
-        )
+        y, h, _ = of_one_call([x, state, state, *forward, *backward], None, lengths, "gru", True)
         loss = tf.reduce_sum(y**2)
         y_params, h_params, *_ = raw_ops.CudnnRNNV3(
             input=x,

@@ -154,16 +154,17 @@ def test_types(rnn_mode, dtype):
         assert_close(ours, theirs, 64 * EPSILONS[dtype])
 
 
+def second_derivatives(run, inputs, *arguments, **options):
+    """Gradients of a loss of those that values_and_gradients() returns."""
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        loss = loss_of(values_and_gradients(run, inputs, *arguments, **options)[3:])
+    return tape.gradient(loss, inputs, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+
+
 @pytest.mark.parametrize("go_backwards", [False, True])
 @pytest.mark.parametrize("rnn_mode", RNN_MODES)
 def test_second_derivatives(rnn_mode, go_backwards):
-    def second(run, inputs, *arguments, **options):
-        with tf.GradientTape() as tape:
-            tape.watch(inputs)
-            gradients = values_and_gradients(run, inputs, *arguments, **options)[3:]
-            loss = loss_of(gradients)
-        return tape.gradient(loss, inputs, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-
     for zero_output, time_major, case in (
         (True, True, "any steps within lengths"),
         (False, False, "any steps"),
@@ -172,7 +173,7 @@ def test_second_derivatives(rnn_mode, go_backwards):
         options = dict(go_backwards=go_backwards, zero_output_for_mask=zero_output)
         inputs = inputs_of(rnn_mode, "float64", time_major)
         ours, theirs = (
-            second(run, inputs, *CASES[case], rnn_mode, time_major, **options)
+            second_derivatives(run, inputs, *CASES[case], rnn_mode, time_major, **options)
             for run in (of_op, of_rows)
         )
         assert_close(ours, theirs, 1e-11)

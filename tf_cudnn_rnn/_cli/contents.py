@@ -266,16 +266,15 @@ def _take_cudnn_node(found: Found, node: saved_model.Node) -> None:
 
 def _take_keras_node(found: Found, node: saved_model.Node) -> None:
     found.rnn_mode = _known(found, node.attributes, "rnn_mode", "lstm", GATES)
-    found.direction, found.num_layers, found.num_proj = "unidirectional", 1, 0
+    has_both = node.attributes.get("num_backward_weights", 0) != 0
+    found.direction = "bidirectional" if has_both else "unidirectional"
+    found.num_layers, found.num_proj = 1, 0
     found.input_size = node.size(3, 0)
     found.num_units = node.size(4, 0)
     weights = [shape for shape in node.inputs[3:6] if shape is not None]
-    directions = 1
-    if node.attributes.get("num_backward_weights", 0):
-        found.direction, directions = "bidirectional", 2
     if found.input_size and found.num_units:
         sizes = [_product(shape) for shape in weights if min(shape, default=0) > 0]
-        found.parameters = directions * sum(sizes)  # each has as many
+        found.parameters = len(DIRECTIONS[found.direction]) * sum(sizes)
         found.biases = _num_biases(*weights[1:])
 
 

@@ -51,7 +51,7 @@ def _can_run(
         return False
     if not all(_is_plain(half, training) for half in halves):
         return False
-    num_states = 2 * len(wrapper.forward_layer.state_size)
+    num_states = 2 * len(halves[0].state_size)
     return (
         not (training and _may_run_at_once())
         and [half.go_backwards for half in halves] == [False, True]
@@ -60,7 +60,10 @@ def _can_run(
         and _kind(halves[0]) == _kind(halves[1])
         and _inner_loop.obstacle_of_input(sequences) is None
         and len(sequences.shape) == 3
-        and (initial_state is None or _is_list_of(initial_state, num_states))
+        and (
+            initial_state is None
+            or (isinstance(initial_state, list | tuple) and len(initial_state) == num_states)
+        )
         and not (wrapper.stateful and sequences.shape[0] != halves[0].states[0].shape[0])
     )
 
@@ -89,10 +92,6 @@ def _is_plain(half: keras.layers.RNN, training: bool) -> bool:
 
 def _kind(half: keras.layers.RNN) -> tuple[RnnMode, int, bool]:
     return _inner_loop.rnn_mode_of(half), half.units, half.use_bias
-
-
-def _is_list_of(states: Any, count: int) -> bool:
-    return isinstance(states, list | tuple) and len(states) == count
 
 
 def _run(
@@ -181,7 +180,6 @@ def _joined(
 
 def _outputs(wrapper: keras.layers.Bidirectional, result: Any, mask: tf.Tensor | None) -> tf.Tensor:
     """[B, T, 2*H], or [B, 2*H] of the last steps that each direction takes."""
-    features = 2 * wrapper.forward_layer.units
     if wrapper.return_sequences:
         return result.output
     last = result.output_h
@@ -193,7 +191,7 @@ def _outputs(wrapper: keras.layers.Bidirectional, result: Any, mask: tf.Tensor |
             ],
             axis=1,
         )
-    return tf.reshape(last, [-1, features])
+    return tf.reshape(last, [-1, 2 * wrapper.forward_layer.units])
 
 
 def _merged(wrapper: keras.layers.Bidirectional, outputs: tf.Tensor) -> Any:
