@@ -35,7 +35,7 @@ struct ForwardInputs {
   const Tensor* input;
   const Tensor* input_h;
   const Tensor* input_c;
-  const Tensor* params = nullptr;  // if the op has them
+  const Tensor* params = nullptr;       // if the op has them
   KerasWeightTensors keras_weights[2];  // of each direction
   Int8WeightTensors int8_weights;
   const Tensor* sequence_lengths = nullptr;  // if the op has them
@@ -224,9 +224,9 @@ absl::Status ReadCallOptions(OpKernelConstruction* context,
   TF_RETURN_IF_ERROR(ReadRnnAttributes(context, &options->attributes));
   options->states_outer_major = options->attributes.time_major;
   if (version.has_keras_weights) {
-    TF_RETURN_IF_ERROR(
-        ReadKerasSteps(context, &options->attributes, &options->go_backwards,
-                       &options->zero_output_for_mask));
+    TF_RETURN_IF_ERROR(ReadKerasSteps(context, &options->attributes,
+                                      &options->go_backwards,
+                                      &options->zero_output_for_mask));
   }
   if (version.is_own || !version.has_sequence_lengths) return absl::OkStatus();
   bool as_cudnn = false;

@@ -40,7 +40,7 @@ struct KerasWeights {
 // The weights of a call in one of the orders, or their gradients.
 template <typename Value>
 struct Weights {
-  Value* params = nullptr;  // [ParamsLayout::size()]
+  Value* params = nullptr;         // [ParamsLayout::size()]
   KerasWeights<Value> keras[2]{};  // of each direction
   Int8Weights int8;
 };

@@ -160,11 +160,11 @@ absl::Status CheckKerasShapes(rnn::CellMode mode, const KerasShapes& shapes,
                                 absl::StrCat("[I,", gates_size, "]"), mode));
   if (Dimension(kernel, 0) != -1) sizes->input_size = kernel.dim_size(0);
   if (!bias) return absl::OkStatus();
-  return CheckShape(
-      names.bias, *bias, KerasBiasShape(mode, sizes->hidden_size),
-      mode == rnn::CellMode::kGru ? absl::StrCat("[2,", gates_size, "]")
-                                  : absl::StrCat("[", gates_size, "]"),
-      mode);
+  return CheckShape(names.bias, *bias, KerasBiasShape(mode, sizes->hidden_size),
+                    mode == rnn::CellMode::kGru
+                        ? absl::StrCat("[2,", gates_size, "]")
+                        : absl::StrCat("[", gates_size, "]"),
+                    mode);
 }
 
 absl::Status CheckKerasCall(const RnnAttributes& attributes,

@@ -125,7 +125,7 @@ class EngineCall {
     a.dc0 = has_c() ? dc0.data() : nullptr;
     a.dweights.params = dparams.data();
     a.dweights.keras[0] = {dkernel.data(), drecurrent_kernel.data(),
-                        sizes_.keras_bias ? dbias.data() : nullptr};
+                           sizes_.keras_bias ? dbias.data() : nullptr};
     const Status status = BackwardPlan::Create(
         Description(), MachineFor(executor), &backward_plan_);
     if (!status.ok()) std::abort();
@@ -241,7 +241,7 @@ class EngineCall {
     a->c0 = has_c() ? c0.data() : nullptr;
     a->weights.params = params.data();
     a->weights.keras[0] = {kernel.data(), recurrent_kernel.data(),
-                        sizes_.keras_bias ? bias.data() : nullptr};
+                           sizes_.keras_bias ? bias.data() : nullptr};
     if (int8) a->weights.int8 = int8->weights();
     a->y = y.data() + y_offset();
     a->reserve = sizes_.training ? reserve.data() : nullptr;

@@ -660,8 +660,8 @@ class EngineRun {
     a.weights = weights_.values();
     if (weights_.keras_weights()) {
       a.dweights.keras[0] = {keras_gradients_[0].data(),
-                          keras_gradients_[1].data(),
-                          keras_gradients_[2].data()};
+                             keras_gradients_[1].data(),
+                             keras_gradients_[2].data()};
     } else {
       a.dweights.params = dparams_.data();
     }
