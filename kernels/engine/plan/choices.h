@@ -79,6 +79,8 @@ class Choices {
   // By row of a chunk: [chunk, columns].
   OperandSize ChunkOf(int64_t columns) const;
   OperandPlan Operand(Route route, const OperandSize& size) const;
+  // One that is read in place, for so many rows at a time.
+  OperandPlan InPlace(const OperandSize& size, int64_t rows) const;
   // One that is packed, perhaps in parts.
   OperandPlan Packed(bool in_parts, const OperandSize& size) const;
   // `b`, packed in its turn if that is better for the product of `rows` with

@@ -20,6 +20,8 @@ KernelShape ShapeOf(const SimdTarget& target) {
   shape.operand_bytes = sizeof(Operand);
   shape.compute_bytes = sizeof(ComputeType<Operand>);
   shape.depth_step = kDepthStep<Operand>;
+  shape.dot_columns = kernels.dot_columns;
+  shape.dot_round = kernels.lanes * kDepthStep<Operand>;
   shape.panel_columns = kernels.panel_columns;
   shape.rows_together = kernels.rows_together;
   shape.depth_block = kernels.depth_block;

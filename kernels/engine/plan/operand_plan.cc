@@ -17,6 +17,7 @@ OperandPlan OperandPlan::Of(Route route, const OperandSize& size,
   b.depth = size.depth;
   b.columns = size.columns;
   b.depth_pieces = size.depth_pieces;
+  b.column_pieces = size.column_pieces;
   b.route = route;
   const int64_t padded_depth = b.PaddedDepth(kernels.depth_step);
   const int64_t element_bytes = b.ElementBytes(kernels.operand_bytes);
@@ -41,8 +42,25 @@ int64_t OperandPlan::ElementBytes(int64_t operand_bytes) const {
                           : operand_bytes;
 }
 
+DotPanelShape DotPanelShape::Of(const OperandSize& size, int64_t panel_columns,
+                                int64_t round) {
+  DotPanelShape shape;
+  shape.panel_columns = panel_columns;
+  shape.piece_columns = size.columns / size.column_pieces;
+  shape.piece_panels =
+      (shape.piece_columns + panel_columns - 1) / panel_columns;
+  shape.num_panels = size.column_pieces * shape.piece_panels;
+  shape.panel_size = (size.depth + round - 1) / round * round * panel_columns;
+  return shape;
+}
+
 int64_t OperandPlan::Bytes(const KernelShape& kernels) const {
   if (IsInPlace(route)) return 0;
+  if (route == Route::kDotPanels) {
+    const auto shape =
+        DotPanelShape::Of(*this, kernels.dot_columns, kernels.dot_round);
+    return shape.num_panels * shape.panel_size * kernels.operand_bytes;
+  }
   return kernels.NumPanels(columns) * kernels.panel_columns *
          PaddedDepth(kernels.depth_step) * ElementBytes(kernels.operand_bytes);
 }

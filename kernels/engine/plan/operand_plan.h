@@ -29,6 +29,35 @@ struct OperandSize {
   int64_t depth = 0;  // if it counts rows of a chunk: of the largest one
   int64_t columns = 0;
   int depth_pieces = 1;  // in parts
+  int column_pieces = 1;  // in dot panels, each of whole ones
+};
+
+// B in dot panels (simd_kernels.h), one after another.
+struct DotPanelShape {
+  int64_t panel_columns = 0;
+  int64_t piece_columns = 0;
+  int64_t piece_panels = 0;
+  int64_t num_panels = 0;
+  int64_t panel_size = 0;  // values
+
+  // `round` is how far links of one chain are apart in depth.
+  static DotPanelShape Of(const OperandSize& size, int64_t panel_columns,
+                          int64_t round);
+
+  // The one that this column is the first of.
+  int64_t PanelOf(int64_t column) const {
+    return column / piece_columns * piece_panels +
+           column % piece_columns / panel_columns;
+  }
+  int64_t FirstColumnOf(int64_t panel) const {
+    return panel / piece_panels * piece_columns +
+           panel % piece_panels * panel_columns;
+  }
+  // How many it has; the rest are zeros.
+  int64_t ColumnsOf(int64_t panel) const {
+    const int64_t left = piece_columns - panel % piece_panels * panel_columns;
+    return left < panel_columns ? left : panel_columns;
+  }
 };
 
 // How B comes to its products.

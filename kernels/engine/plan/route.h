@@ -8,7 +8,7 @@ namespace rnn {
 // without:
 //
 //   W              any; backward, where all weights are transposed, none that
-//                  reads columns in place
+//                  reads columns in place or from dot panels
 //   R              as W, but never in parts; kPackedInTurn for one step alone:
 //                  several steps find R as the first one found it
 //   projection     kPacked or kInt8
@@ -24,6 +24,7 @@ enum class Route {
   kRowsInPlace,     // its rows are rows of memory: read from end to end
   kColumnsInPlace,  // its columns are rows of memory: dot products
   kInt8,            // so are they, in int8
+  kDotPanels,       // packed, with the bits of kColumnsInPlace
 };
 
 constexpr bool IsInParts(Route route) { return route == Route::kParts; }
@@ -31,6 +32,11 @@ constexpr bool IsInTurn(Route route) { return route == Route::kPackedInTurn; }
 constexpr bool IsInPlace(Route route) {
   return route == Route::kRowsInPlace || route == Route::kColumnsInPlace ||
          route == Route::kInt8;
+}
+
+// Whether a step multiplies by R column by column, and its cells follow.
+constexpr bool ComesByColumns(Route route) {
+  return IsInPlace(route) || route == Route::kDotPanels;
 }
 
 // As the log of plans names it.
@@ -48,6 +54,8 @@ constexpr const char* RouteName(Route route) {
       return "columns_in_place";
     case Route::kInt8:
       return "int8";
+    case Route::kDotPanels:
+      return "dot_panels";
   }
   return "";
 }

@@ -13,9 +13,7 @@ OperandPlan Choices::ForwardInput(int64_t layer, int num_threads) const {
   const int64_t input_size = d_.layer_input_size(layer);
   if (are_int8_) return Operand(Route::kInt8, GatesForward(input_size));
   if (MayReadInputInPlace() && IsSmallCall()) {
-    return Operand(
-        gates_are_columns_ ? Route::kRowsInPlace : Route::kColumnsInPlace,
-        GatesForward(input_size));
+    return InPlace(GatesForward(input_size), sequences_.num_valid_rows());
   }
   const OperandPlan w = Packed(MultipliesInParts(input_size, d_.gates_size()),
                                GatesForward(input_size));
@@ -42,9 +40,9 @@ OperandPlan Choices::ForwardRecurrent(int num_threads) const {
   OperandPlan r = Operand(Route::kPacked, GatesForward(P));
   if (kernels_.operands_are_elements && P % kernels_.depth_step == 0 &&
       RecurrentBytes() > MaxPackedRecurrentBytes()) {
-    return Operand(
-        gates_are_columns_ ? Route::kRowsInPlace : Route::kColumnsInPlace,
-        GatesForward(P));
+    OperandSize size = GatesForward(P);
+    size.column_pieces = d_.num_gates();  // of which steps take units
+    return InPlace(size, sequences_.active(0));
   }
   // One step needs R once. Rows of memory with a gate's columns would come in
   // pieces of a panel: nothing gained.
@@ -138,6 +136,7 @@ bool Choices::MayReadGatesInPlace() const {
          d_.gates_size() % kernels_.depth_step == 0;
 }
 
+
 // The limit for rows of B that are read from end to end.
 int64_t Choices::MaxLeftRowsInPlace(int64_t max_rows) const {
   return kernels_.depth_step == 1
@@ -192,6 +191,18 @@ OperandPlan Choices::Operand(Route route, const OperandSize& size) const {
 
 OperandPlan Choices::Packed(bool in_parts, const OperandSize& size) const {
   return Operand(in_parts ? Route::kParts : Route::kPacked, size);
+}
+
+// Of forward. What never changes is packed all the same, for the same bits, but
+// for what comes from so far that columns of memory come as fast.
+OperandPlan Choices::InPlace(const OperandSize& size, int64_t rows) const {
+  if (gates_are_columns_) return Operand(Route::kRowsInPlace, size);
+  const OperandPlan panels = Operand(Route::kDotPanels, size);
+  return call_.weights_are_prepared &&
+                 (rows > kernels_.rows_together ||
+                  panels.Bytes(kernels_) <= speed::kMaxFewRowsPanelBytes)
+             ? panels
+             : Operand(Route::kColumnsInPlace, size);
 }
 
 OperandPlan Choices::InTurnIfUsedOnce(OperandPlan b, int64_t rows,

@@ -28,9 +28,13 @@ void TakeInputWeights(int64_t bytes, ScratchBuilder& builder,
 
 void TakeRecurrentWeights(const ForwardPlan& plan, ScratchBuilder& builder,
                           PreparedWeights* w) {
-  if (IsInPlace(plan.recurrent_weights.route)) return;
   const RnnDescriptor& d = plan.descriptor;
   const KernelShape& k = plan.kernels;
+  if (ComesByColumns(plan.recurrent_weights.route)) {
+    const int64_t bytes = plan.recurrent_weights.Bytes(k);
+    if (bytes > 0) w->recurrent = builder.Take(bytes, 1);
+    return;
+  }
   const CellPanelShape panels = CellPanelShape::Of(d, k);
   w->recurrent = builder.Take(
       panels.num_panels * panels.panel_size(d.num_gates()), k.operand_bytes);
@@ -86,7 +90,7 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
       s->m_integers = builder.TakeIntegers(B, LeftIntegersStride(H));
     }
   }
-  if (IsInPlace(plan.recurrent_weights.route)) {
+  if (ComesByColumns(plan.recurrent_weights.route)) {
     s->recurrent_sums = builder.TakeRows(B, d.gates_size(), k.compute_bytes);
   }
   s->bias = builder.Take(d.gates_size(), k.compute_bytes);

@@ -249,7 +249,7 @@ void MultiplyInPlace(const RowsTimesMatrix<Operand>& p,
   const int64_t num_panels = b.num_panels();
   const int64_t work =
       2 * (speed::kFarWeightRows + p.rows) * b.depth() * b.columns();
-  if (b.route() == Route::kRowsInPlace) {
+  if (b.route() != Route::kColumnsInPlace && b.route() != Route::kInt8) {
     ParallelFor(executor, num_panels, work / num_panels,
                 [&](int64_t begin, int64_t end) {
                   MultiplyColumns(p, b, ColumnsOf(b, begin, end, 0, p.rows));
@@ -319,6 +319,27 @@ void MultiplyColumnsOfColumns(const RowsTimesMatrix<Operand>& p,
   Kernels<Operand>().multiply_panel(product);
 }
 
+// Columns from the first of a panel on.
+template <typename Element, typename Operand>
+void MultiplyColumnsOfDotPanels(const RowsTimesMatrix<Operand>& p,
+                                const RightOperand<Element, Operand>& b,
+                                const ColumnRows& share) {
+  const DotPanelShape shape = b.dot_panels();
+  PanelProduct<Operand> product{};
+  product.rows = share.row_end - share.row_begin;
+  product.depth = b.depth();
+  product.columns = share.column_end - share.column_begin;
+  product.a = p.a + share.row_begin;
+  product.b.packed =
+      b.panels() + shape.PanelOf(share.column_begin) * shape.panel_size;
+  product.b.stride = shape.panel_size;
+  product.c = p.c + share.row_begin;
+  product.c_offset = p.c_offset + share.column_begin;
+  product.bias = p.bias == nullptr ? nullptr : p.bias + share.column_begin;
+  product.accumulate = p.accumulate;
+  Kernels<Operand>().multiply_dot_panels(product);
+}
+
 void MultiplyColumnsOfInt8(const RowsTimesMatrix<float>& p, const Int8Matrix& b,
                            const ColumnRows& share) {
   const LeftIntegers left = p.left_integers.From(share.row_begin);
@@ -354,6 +375,8 @@ void MultiplyColumns(const RowsTimesMatrix<Operand>& p,
   if constexpr (std::is_same_v<Element, Operand>) {
     if (b.route() == Route::kRowsInPlace) {
       MultiplyColumnsOfRows(p, b.source(), share);
+    } else if (b.route() == Route::kDotPanels) {
+      MultiplyColumnsOfDotPanels(p, b, share);
     } else {
       MultiplyColumnsOfColumns(p, b.source(), share);
     }
@@ -379,7 +402,7 @@ template <typename Element, typename Operand>
 void Multiply(const RowsTimesMatrix<Operand>& p,
               const RightOperand<Element, Operand>& b, Executor& executor) {
   if (p.rows == 0) return;
-  if (IsInPlace(b.route())) {
+  if (ComesByColumns(b.route())) {
     MultiplyInPlace(p, b, executor);
     return;
   }

@@ -48,7 +48,7 @@ class RecurrentProduct {
 
   // Comes first for each pseudo-layer.
   void Begin() {
-    if (!IsInPlace(route_)) return;
+    if (!ComesByColumns(route_)) return;
     for (int64_t i = 0; i < batch_; ++i) {
       sum_rows_[i] = sums_ + i * d_.gates_size();
     }
@@ -88,6 +88,7 @@ class RecurrentProduct {
         });
         return;
       case Route::kRowsInPlace:
+      case Route::kDotPanels:
         RunPanelsOfRows(executor, ranks, h_prev, run_cells);
         return;
       case Route::kParts:
@@ -180,18 +181,29 @@ class RecurrentProduct {
         });
   }
 
-  // On few ranges of panels, for rows of R had better be read in long pieces.
+  // On few ranges of panels, for R had better be read in long pieces.
   template <typename Run>
   void RunPanelsOfRows(Executor& executor, const StepRanks& ranks,
                        const Operand* const* h_prev, Run run_cells) const {
-    ParallelFewRanges(executor, panels_.num_panels(), StepWork(ranks),
-                      [&](int64_t begin, int64_t end) {
-                        MultiplyGates(h_prev, UnitsOf(begin, end, ranks));
-                        for (; begin < end; ++begin) {
-                          RunCell(AllRanksOf(begin, ranks), nullptr, h_prev,
-                                  run_cells);
-                        }
-                      });
+    const int64_t together = PanelsTogether();
+    const int64_t num_panels = panels_.num_panels();
+    ParallelFewRanges(
+        executor, (num_panels + together - 1) / together, StepWork(ranks),
+        [&](int64_t begin, int64_t end) {
+          begin *= together;
+          end = std::min(end * together, num_panels);
+          MultiplyGates(h_prev, UnitsOf(begin, end, ranks));
+          for (; begin < end; ++begin) {
+            RunCell(AllRanksOf(begin, ranks), nullptr, h_prev, run_cells);
+          }
+        });
+  }
+
+  // Cells' panels that begin at the first column of a dot panel, each so many.
+  int64_t PanelsTogether() const {
+    if (route_ != Route::kDotPanels) return 1;
+    return std::max<int64_t>(
+        1, Kernels<Operand>().dot_columns / panels_.units());
   }
 
   // The units of panels [begin, end) of cells.
@@ -204,7 +216,7 @@ class RecurrentProduct {
     return units;
   }
 
-  // sums = h_prev times R in place, for these units of all gates, as columns of
+  // sums = h_prev times R by columns, for these units of all gates, as columns of
   // the first.
   void MultiplyGates(const Operand* const* h_prev,
                      const ColumnRows& units) const {
@@ -221,7 +233,7 @@ class RecurrentProduct {
       if (gate + 1 < d_.num_gates()) {
         share.next_column = share.column_begin + d_.hidden_size;
       }
-      MultiplyColumns(product, weights_.recurrent_in_place(), share);
+      MultiplyColumns(product, weights_.recurrent_by_columns(), share);
     }
   }
 
@@ -231,7 +243,7 @@ class RecurrentProduct {
   const Route route_;
   const int64_t batch_;
   LeftIntegers state_integers_;  // int8: h before a step, [B, P]
-  F* sums_;                      // in place: [B, G*H]
+  F* sums_;                      // by columns: [B, G*H]
   F** sum_rows_;
 };
 

@@ -10,6 +10,11 @@
 // [depth / kDepthStep][panel_columns][kDepthStep], the tail filled with zeros.
 // The kernel dictates the panel width and packing adapts.
 //
+// Weights that never change may be packed in dot panels instead, of dot_columns:
+// [depth / depth_block][lanes / dot_chains][depth_block / (lanes * kDepthStep)]
+// [dot_chains][dot_columns][kDepthStep], the tail filled with zeros. So the
+// chains of a dot product follow each other, and lanes are columns.
+//
 // Every element of a product is one chain of fused multiply-adds over depth in
 // blocks of fixed size (in cell_forward over all of it), or, if B is given by
 // its columns, one chain for each lane of a vector, added up in pairs: its bits
@@ -60,7 +65,7 @@ struct Panel {
   // B transposed: B[k][j] at transposed[j * stride + k], read at the speed of
   // memory. nullptr if not used.
   const Operand* transposed;
-  int64_t stride;
+  int64_t stride;  // of dot panels: from one to the next
 };
 
 // c[m][j] = (accumulate ? c[m][j] : bias ? bias[j] : 0)
@@ -178,6 +183,9 @@ struct SimdKernels {
   // A product may be cut at multiples of this depth: its pieces, one after
   // another and accumulating, give the same bits.
   int64_t depth_block;
+  // Of dot panels. Chains of a dot product that are added to at a time.
+  int dot_chains;
+  int dot_columns;
   // Whether panels are multiplied on tile registers, as AMX has them. Vectors
   // multiply what is read in place, in another order: only without tile
   // registers has multiply_rows the bits of multiply_panel of packed panels.
@@ -187,6 +195,10 @@ struct SimdKernels {
   int cell_columns[kNumCellModes];
 
   void (*multiply_panel)(const PanelProduct<Operand>&);
+  // Columns from the first of a dot panel on: b.packed is that panel, and the
+  // next ones begin b.stride values after each other. It has the bits of
+  // multiply_panel of these columns, transposed.
+  void (*multiply_dot_panels)(const PanelProduct<Operand>&);
   void (*multiply_rows)(const RowsProduct<Operand>&);
   // In these a row that is nullptr gives zeros.
   //

@@ -4,6 +4,7 @@
 
 #include "kernels/engine/simd/cells-inl.h"
 #include "kernels/engine/simd/conversions-inl.h"
+#include "kernels/engine/simd/dot_panels-inl.h"
 #include "kernels/engine/simd/dropout-inl.h"
 #include "kernels/engine/simd/int8_product-inl.h"
 #include "kernels/engine/simd/lanes-inl.h"
@@ -40,8 +41,11 @@ constexpr SimdKernels<Operand> MakeKernels() {
   kernels.panel_columns = kTileVectors * kLanes;
   kernels.rows_together = TileRows(kTileVectors);
   kernels.depth_block = kDepthBlock<Operand>;
+  kernels.dot_chains = kDotChains;
+  kernels.dot_columns = kDotVectors * kLanes;
   kernels.has_tile_registers = false;
   kernels.multiply_panel = MultiplyPanel<Operand>;
+  kernels.multiply_dot_panels = MultiplyDotPanels<Operand>;
   kernels.multiply_rows = MultiplyRows<Operand>;
   kernels.transpose_rows = TransposeRows<Operand>;
   kernels.pack_columns = PackColumns<Operand>;

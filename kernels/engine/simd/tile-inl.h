@@ -199,6 +199,7 @@ inline void StoreTile(const Product& p, int64_t row, bool is_first_block,
     auto* c = p.c[row + m] + p.c_offset;
     for (int j = 0; j < kVectors; ++j) {
       const int64_t column = (first_vector + j) * V::kLanes;
+      if (column >= p.columns) break;
       const Lanes<V> lanes{p.columns - column};
       V sum = sums[m][j];
       if (add_c) {

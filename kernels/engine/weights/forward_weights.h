@@ -37,15 +37,16 @@ class ForwardWeights {
   }
   void UseRecurrent(int64_t k, const PreparedPlace& place) {
     if (sources_.is_int8()) {
-      in_place_.Use(sources_.Int8Recurrent(k), plan_.recurrent_weights);
+      by_columns_.Use(sources_.Int8Recurrent(k), plan_.recurrent_weights);
       if (plan_.descriptor.has_projection()) {
         projection_.Use(sources_.Int8Projection(k), plan_.projection);
       }
       return;
     }
     recurrent_source_ = sources_.Recurrent(k);
-    if (IsInPlace(plan_.recurrent_weights.route)) {
-      in_place_.Use(recurrent_source_, plan_.recurrent_weights, nullptr);
+    if (ComesByColumns(plan_.recurrent_weights.route)) {
+      by_columns_.Use(recurrent_source_, plan_.recurrent_weights,
+                      place.recurrent());
     } else {
       cell_panels_.Use(static_cast<Operand*>(place.recurrent()));
     }
@@ -58,6 +59,8 @@ class ForwardWeights {
   void PackRecurrent(Executor& executor) const {
     if (plan_.recurrent_weights.route == Route::kPacked) {
       cell_panels_.Pack(recurrent_source_, executor);
+    } else {
+      by_columns_.Pack(executor);
     }
     if (plan_.descriptor.has_projection()) projection_.Pack(executor);
   }
@@ -66,13 +69,14 @@ class ForwardWeights {
   const RightOperand<Element, Operand>& projection() const {
     return projection_;
   }
-  // R [P, G*H]. Along its route it is one of the next two: packed or in place.
+  // R [P, G*H]. Along its route it is one of the next two: in cells' panels, or
+  // by columns.
   const MatrixSource<Element>& recurrent_source() const {
     return recurrent_source_;
   }
   const CellPanels<Operand>& cell_panels() const { return cell_panels_; }
-  const RightOperand<Element, Operand>& recurrent_in_place() const {
-    return in_place_;
+  const RightOperand<Element, Operand>& recurrent_by_columns() const {
+    return by_columns_;
   }
 
  private:
@@ -85,7 +89,7 @@ class ForwardWeights {
   RightOperand<Element, Operand> input_;  // [in, G*H]
   MatrixSource<Element> recurrent_source_;
   CellPanels<Operand> cell_panels_;
-  RightOperand<Element, Operand> in_place_;
+  RightOperand<Element, Operand> by_columns_;
   RightOperand<Element, Operand> projection_;  // [H, P]
 };
 

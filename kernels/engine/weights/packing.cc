@@ -1,6 +1,7 @@
 #include "kernels/engine/weights/packing.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
@@ -11,6 +12,10 @@ namespace rnn {
 namespace {
 
 static_assert(speed::kRowsPackedTogether % kDepthStep<BFloat16> == 0);
+
+// Values of a dot panel at a depth at which each chain has one link.
+constexpr int64_t kMaxDotRoundSize =
+    16 * kDepthStep<BFloat16> * 16 * kMaxPanelVectors;
 
 // Starts to fetch `count` values.
 template <typename Element>
@@ -172,6 +177,53 @@ void PackPanelsInParts(const MatrixSource<Element>& source,
       });
 }
 
+// The dot panel of these columns, of which some may be nullptr.
+template <typename Operand>
+void PackDotPanel(const Operand* const* columns, int64_t depth, Operand* out) {
+  const SimdKernels<Operand>& kernels = Kernels<Operand>();
+  const int64_t num_groups = kernels.lanes / kernels.dot_chains;
+  const int64_t round = kernels.lanes * kDepthStep<Operand>;
+  const int64_t round_size = round * kernels.dot_columns;
+  const int64_t group_size = round_size / num_groups;
+  Operand links[kMaxDotRoundSize];
+  for (int64_t k = 0; k < depth; k += kernels.depth_block) {
+    const int64_t end = std::min(k + kernels.depth_block, depth);
+    const int64_t num_rounds = (end - k + round - 1) / round;
+    for (int64_t i = 0; i < num_rounds; ++i) {
+      const int64_t first = k + i * round;
+      const int64_t last = std::min(first + round, end);
+      kernels.pack_columns(columns, kernels.dot_columns, first, last, links);
+      std::fill(links + (last - first) * kernels.dot_columns,
+                links + round_size, Operand{});
+      for (int64_t group = 0; group < num_groups; ++group) {
+        std::copy_n(links + group * group_size, group_size,
+                    out + (group * num_rounds + i) * group_size);
+      }
+    }
+    out += num_rounds * round_size;
+  }
+}
+
+template <typename Operand>
+void PackDotPanels(const MatrixSource<Operand>& source,
+                   const DotPanelShape& shape, Executor& executor,
+                   Operand* panels) {
+  if (!source.is_transposed) std::abort();
+  ParallelFor(
+      executor, shape.num_panels, shape.panel_size * speed::kMoveWork,
+      [&](int64_t begin, int64_t end) {
+        for (; begin < end; ++begin) {
+          const Operand* columns[kMaxPanelColumns] = {};
+          const int64_t first = shape.FirstColumnOf(begin);
+          for (int64_t j = 0; j < shape.ColumnsOf(begin); ++j) {
+            columns[j] = source.row(first + j);
+          }
+          PackDotPanel(columns, source.depth,
+                       panels + begin * shape.panel_size);
+        }
+      });
+}
+
 template <typename Element, typename Operand>
 void PackBlocks(const MatrixSource<Element>& source, const PanelBlocks& blocks,
                 Operand* out, int64_t out_stride) {
@@ -245,6 +297,13 @@ RNN_INSTANTIATE(Half, float)
 RNN_INSTANTIATE(BFloat16, float)
 RNN_INSTANTIATE(BFloat16, BFloat16)
 #undef RNN_INSTANTIATE
+
+template void PackDotPanels(const MatrixSource<float>&, const DotPanelShape&,
+                            Executor&, float*);
+template void PackDotPanels(const MatrixSource<double>&, const DotPanelShape&,
+                            Executor&, double*);
+template void PackDotPanels(const MatrixSource<BFloat16>&, const DotPanelShape&,
+                            Executor&, BFloat16*);
 
 #define RNN_INSTANTIATE(Element)                                \
   template void PackPanelsInParts(const MatrixSource<Element>&, \

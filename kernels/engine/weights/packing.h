@@ -34,6 +34,12 @@ void PackPanelsInParts(const MatrixSource<Element>& source,
                        const PartsDepth& depth, Executor& executor,
                        BFloat16* panels);
 
+// Packs all of the source, whose columns are rows of memory, in dot panels.
+template <typename Operand>
+void PackDotPanels(const MatrixSource<Operand>& source,
+                   const DotPanelShape& shape, Executor& executor,
+                   Operand* panels);
+
 // [k_begin, k_end) of the depth of panels [begin, end).
 struct PanelBlocks {
   int64_t begin = 0;

@@ -19,7 +19,7 @@
 namespace rnn {
 
 // The source must stay as it is for as long as products use the operand, but
-// for the routes kPacked and kParts, which copy it.
+// for the routes that Pack() copies it along.
 template <typename Element, typename Operand>
 class RightOperand {
  public:
@@ -63,6 +63,12 @@ class RightOperand {
       } else {
         std::abort();  // Use() did
       }
+    } else if (route() == Route::kDotPanels) {
+      if constexpr (kElementIsOperand<Element, Operand>) {
+        PackDotPanels(source_, dot_panels(), executor, panels());
+      } else {
+        std::abort();  // Use() did
+      }
     }
   }
 
@@ -77,6 +83,11 @@ class RightOperand {
   int64_t depth() const { return padded_depth_; }
   PartsDepth parts_depth() const { return plan_.parts_depth(); }
   // How many rows are multiplied at a time (OperandPlan).
+  DotPanelShape dot_panels() const {
+    const SimdKernels<Operand>& kernels = Kernels<Operand>();
+    return DotPanelShape::Of(plan_, kernels.dot_columns,
+                             kernels.lanes * kDepthStep<Operand>);
+  }
   bool is_small() const { return plan_.is_small; }
   int64_t cached_rows() const { return plan_.cached_rows; }
 
@@ -93,7 +104,7 @@ class RightOperand {
   // Whether these types can come along it.
   static constexpr bool IsPossible(Route route) {
     return (!IsInParts(route) || std::is_same_v<Operand, float>) &&
-           (!IsInPlace(route) || std::is_same_v<Element, Operand>);
+           (!ComesByColumns(route) || std::is_same_v<Element, Operand>);
   }
 
   BFloat16* parts_panels() const { return static_cast<BFloat16*>(memory_); }

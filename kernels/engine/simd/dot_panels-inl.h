@@ -1,0 +1,272 @@
+// Products with columns that were packed for them, with the bits of those that
+// read columns of memory. Include a vec_<isa>.h first.
+#ifndef KERNELS_ENGINE_SIMD_DOT_PANELS_INL_H_
+#define KERNELS_ENGINE_SIMD_DOT_PANELS_INL_H_
+
+#include "kernels/engine/simd/dot_product-inl.h"
+#include "kernels/engine/simd/lanes-inl.h"
+#include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/simd/tile-inl.h"
+#include "kernels/engine/simd/unroll-inl.h"
+
+namespace rnn {
+namespace RNN_ISA {
+namespace {
+
+// A dot product of a column of memory has a chain for each lane of a vector.
+// Here lanes are columns, and a vector is one link of a chain of each of them.
+// The chains of a group are multiplied together: what belongs to a group lies
+// together, round by round, which are the links that chains have at one depth.
+constexpr int kDotChains = kTileVectors > 2 ? 2 : 1;
+
+// A panel has as many vectors of columns as the registers have sums for. Of few
+// rows, which have fewer sums, two are multiplied at a time.
+constexpr int kDotVectors = kTileVectors / kDotChains;
+constexpr int DotPanelsTogether(int64_t rows) {
+  return rows <= kDotRows / 2 ? 2 : 1;
+}
+
+// Rows of A that a group of chains is multiplied by while it is in L1.
+constexpr int kDotPanelRows = 32;
+
+// A block of depth of some rows of A, in the order in which it is multiplied:
+// [group][round][row][links of a group].
+template <typename Operand>
+class DotLinks {
+ public:
+  using V = Vec<ComputeType<Operand>>;
+  static constexpr int kGroups = V::kLanes / kDotChains;
+  static constexpr int64_t kLinks = kDotChains * kDepthStep<Operand>;
+  static constexpr int64_t kRound = kGroups * kLinks;  // depth
+
+  // [k_begin, k_end) of `num_rows` rows, and zeros to whole rounds.
+  void Take(const Operand* const* rows, int num_rows, int64_t k_begin,
+            int64_t k_end) {
+    num_rows_ = num_rows;
+    num_rounds_ = (k_end - k_begin + kRound - 1) / kRound;
+    for (int m = 0; m < num_rows; ++m) {
+      const Operand* row = rows[m] + k_begin;
+      const int64_t whole_rounds = (k_end - k_begin) / kRound;
+      for (int64_t round = 0; round < whole_rounds; ++round) {
+        TakeRound(row + round * kRound, round, m);
+      }
+      if (whole_rounds == num_rounds_) continue;
+      Operand last[kRound] = {};
+      for (int64_t k = whole_rounds * kRound; k < k_end - k_begin; ++k) {
+        last[k - whole_rounds * kRound] = row[k];
+      }
+      TakeRound(last, whole_rounds, m);
+    }
+  }
+
+  int64_t num_rounds() const { return num_rounds_; }
+  // From round to round of a group.
+  int64_t stride() const { return num_rows_ * kLinks; }
+  const Operand* group(int group, int64_t row) const {
+    return values_ + group * num_rounds_ * stride() + row * kLinks;
+  }
+
+ private:
+  void TakeRound(const Operand* in, int64_t round, int row) {
+    Operand* out = values_ + round * stride() + row * kLinks;
+    Unroll<kGroups>([&](auto group) RNN_ALWAYS_INLINE {
+      __builtin_memcpy(out + group.value * num_rounds_ * stride(),
+                       in + group.value * kLinks, kLinks * sizeof(Operand));
+    });
+  }
+
+  int num_rows_ = 0;
+  int64_t num_rounds_ = 0;
+  alignas(64) Operand values_[kDotPanelRows * kDepthBlock<Operand>];
+};
+
+// values[kFirst] ... of kCount, neighbours first, then pairs of these.
+template <int kFirst, int kCount, typename V, typename At>
+RNN_ALWAYS_INLINE inline V SumPairs(At at) {
+  if constexpr (kCount == 1) {
+    return at(Constant<kFirst>());
+  } else {
+    constexpr int kHalf = kCount / 2;
+    return SumPairs<kFirst, kHalf, V>(at) +
+           SumPairs<kFirst + kHalf, kHalf, V>(at);
+  }
+}
+
+// sums[m][v] = the sum of a group's chains: of row m times vector v. `a` is what
+// the first row has of the group, `b` what the first panel has, and panel_size
+// lies between panels.
+template <int kRows, int kVectors, typename V, typename Operand>
+inline void MultiplyDotGroup(int64_t num_rounds, const Operand* a,
+                             int64_t a_stride, const Operand* b,
+                             int64_t panel_size, FetchAhead ahead,
+                             V (&sums)[kRows][kVectors]) {
+  constexpr int kChains = kDotChains;
+  constexpr int64_t kStep = kDepthStep<Operand>;
+  constexpr int64_t kVectorSize = V::kLanes * kStep;
+  V chains[kRows][kVectors][kChains];
+  Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE { Clear(chains[m.value]); });
+  for (int64_t round = 0; round < num_rounds; ++round) {
+    Unroll<kChains>([&](auto i) RNN_ALWAYS_INLINE {
+      Vec<Operand> columns[kVectors];
+      Unroll<kVectors>([&](auto v) RNN_ALWAYS_INLINE {
+        columns[v.value] =
+            Vec<Operand>::Load(b + v.value / kDotVectors * panel_size +
+                               v.value % kDotVectors * kVectorSize);
+        if constexpr (kRows > 1) Pin(columns[v.value]);  // else from memory
+      });
+      if constexpr (FetchAhead::IsFetchedByTileOf(kRows)) ahead.Next();
+      Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+        const Vec<Operand> value =
+            BroadcastStep(a + (m.value * kChains + i.value) * kStep);
+        Unroll<kVectors>([&](auto v) RNN_ALWAYS_INLINE {
+          V& chain = chains[m.value][v.value][i.value];
+          chain = MulAdd(value, columns[v.value], chain);
+        });
+      });
+      b += kDotVectors * kVectorSize;
+    });
+    a += a_stride;
+  }
+  Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+    Unroll<kVectors>([&](auto v) RNN_ALWAYS_INLINE {
+      sums[m.value][v.value] =
+          SumPairs<0, kChains, V>([&](auto i) RNN_ALWAYS_INLINE {
+            return chains[m.value][v.value][i.value];
+          });
+    });
+  });
+}
+
+constexpr int Log2(int value) { return value == 1 ? 0 : 1 + Log2(value / 2); }
+
+// A block of depth of some rows of A, times kPanels.
+template <int kPanels, typename Operand>
+class DotBlock {
+ public:
+  using V = Vec<ComputeType<Operand>>;
+  static constexpr int kGroups = DotLinks<Operand>::kGroups;
+
+  // c of the rows from `row` on, which `links` have, and of the columns of
+  // `vector` and the next ones; `b` is what the first panel has of the block.
+  DotBlock(const PanelProduct<Operand>& p, const DotLinks<Operand>& links,
+           int64_t row, int vector, bool is_first, const Operand* b)
+      : p_(p),
+        links_(links),
+        row_(row),
+        vector_(vector),
+        is_first_(is_first),
+        b_(b) {}
+
+  // Of one tile.
+  template <int kRows>
+  void MultiplyTile() {
+    for (int group = 0; group < kGroups; ++group) {
+      AddGroup<kRows>(group, 0, FetchAhead());
+    }
+  }
+
+  // Of several: a group stays in L1 while they come by, and the next one comes.
+  void MultiplyTiles(int num_rows) {
+    for (int group = 0; group < kGroups; ++group) {
+      FetchAhead ahead(b_ + (group + 1) * group_size(),
+                       group_size() * int64_t{sizeof(Operand)});
+      ForEachTile<kDotRows>(num_rows, [&](int64_t tile, auto row_count) {
+        constexpr int kRows = decltype(row_count)::value;
+        // Tiles are of equal height.
+        if constexpr (kRows >= kDotRows / 2) {
+          AddGroup<kRows>(
+              group, tile,
+              ahead.Take(links_.num_rounds() * kDotChains, b_));
+        }
+      });
+    }
+  }
+
+ private:
+  static constexpr int kVectors = kPanels * kDotVectors;
+  static constexpr int kLevels = Log2(kGroups);
+
+  int64_t group_size() const {
+    return links_.num_rounds() * kDotChains * kDotVectors * V::kLanes *
+           kDepthStep<Operand>;
+  }
+
+  // Of kRows from `tile` on; the last group stores c.
+  template <int kRows>
+  RNN_ALWAYS_INLINE void AddGroup(int group, int64_t tile, FetchAhead ahead) {
+    V sums[kRows][kVectors];
+    MultiplyDotGroup(links_.num_rounds(), links_.group(group, tile),
+                     links_.stride(), b_ + group * group_size(), p_.b.stride,
+                     ahead, sums);
+    int level = 0;
+    for (int done = group; done % 2 == 1; done /= 2, ++level) {
+      Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+        Unroll<kVectors>([&](auto v) RNN_ALWAYS_INLINE {
+          V& sum = sums[m.value][v.value];
+          sum = waiting_[level][tile + m.value][v.value] + sum;
+        });
+      });
+    }
+    if (level == kLevels) {
+      StoreTile(p_, row_ + tile, is_first_, sums, vector_);
+      return;
+    }
+    Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+      Unroll<kVectors>([&](auto v) RNN_ALWAYS_INLINE {
+        waiting_[level][tile + m.value][v.value] = sums[m.value][v.value];
+      });
+    });
+  }
+
+  const PanelProduct<Operand>& p_;
+  const DotLinks<Operand>& links_;
+  const int64_t row_;
+  const int vector_;
+  const bool is_first_;
+  const Operand* const b_;
+  // Sums of one group, two, four and so on that wait for their neighbours.
+  V waiting_[kLevels + 1][kDotPanelRows][kVectors];
+};
+
+// All columns with a block of depth of some rows of A at a time.
+template <typename Operand>
+void MultiplyDotPanels(const PanelProduct<Operand>& p) {
+  using V = Vec<ComputeType<Operand>>;
+  constexpr int64_t kColumns = kDotVectors * V::kLanes;
+  const int num_panels = static_cast<int>((p.columns + kColumns - 1) / kColumns);
+  DotLinks<Operand> links;
+  ForEachRowRange<kDotPanelRows>(p.rows, [&](int64_t row, int num_rows) {
+    ForEachDepthBlock<Operand>(p.depth, [&](int64_t k, int64_t k_end) {
+      links.Take(p.a + row, num_rows, k, k_end);
+      const auto block_of = [&](int panel, auto panels) {
+        return DotBlock<decltype(panels)::value, Operand>(
+            p, links, row, panel * kDotVectors, k == 0,
+            p.b.packed + panel * p.b.stride + k * kColumns);
+      };
+      if (num_rows > kDotRows) {
+        for (int panel = 0; panel < num_panels; ++panel) {
+          block_of(panel, Constant<1>()).MultiplyTiles(num_rows);
+        }
+        return;
+      }
+      WithConstant<kDotRows>(num_rows, [&](auto row_count) {
+        constexpr int kRows = decltype(row_count)::value;
+        constexpr int kTogether = DotPanelsTogether(kRows);
+        int panel = 0;
+        for (; panel + kTogether <= num_panels; panel += kTogether) {
+          block_of(panel, Constant<kTogether>())
+              .template MultiplyTile<kRows>();
+        }
+        for (; panel < num_panels; ++panel) {
+          block_of(panel, Constant<1>()).template MultiplyTile<kRows>();
+        }
+      });
+    });
+  });
+}
+
+}  // namespace
+}  // namespace RNN_ISA
+}  // namespace rnn
+
+#endif  // KERNELS_ENGINE_SIMD_DOT_PANELS_INL_H_
