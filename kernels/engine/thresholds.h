@@ -137,8 +137,8 @@ inline constexpr int64_t kMaxLeftRowsOfStepsInPlace = 32;
 // no more than one tile of rows, forward in the order of Keras, too. [bfloat16]
 inline constexpr int64_t kMaxLeftRowsInPlaceOfPairs = 4;
 
-// Prepared weights of a small call are packed in dot panels up to so many bytes,
-// and larger ones for more rows than are multiplied at a time. [engine]
+// Prepared weights of a small call are packed in dot panels up to so many
+// bytes, and larger ones for more rows than are multiplied at a time. [engine]
 inline constexpr int64_t kMaxFewRowsPanelBytes = 8 * kMegabyte;
 
 // A product's rows are split where there are too few panels, but not into fewer

@@ -1110,7 +1110,7 @@ TEST(EngineCasesTest, ManyRowsAreMultipliedInParts) {
 // No route is there whose values nothing compares (plan_test.cc has all).
 TEST(EngineCasesTest, TakeEveryRoute) {
   std::set<Route> forward_input, forward_recurrent, backward_input,
-      backward_recurrent;
+      backward_recurrent, prepared_input, prepared_recurrent;
   for (const Draw& draw : DrawsWhere([](const Draw&) { return true; })) {
     const auto problem = MakeProblem<float>(draw.sizes, draw.mode, /*seed=*/1,
                                             /*with_weights=*/false);
@@ -1131,6 +1131,10 @@ TEST(EngineCasesTest, TakeEveryRoute) {
     forward_recurrent.insert(forward.recurrent_weights.route);
     backward_input.insert(backward.input_weights.first.route);
     backward_recurrent.insert(backward.recurrent_weights.route);
+    call.weights_are_prepared = true;
+    const ForwardPlan prepared = MakeForwardPlan(call);
+    prepared_input.insert(prepared.input_weights.first.route);
+    prepared_recurrent.insert(prepared.recurrent_weights.route);
   }
   std::set<Route> of_input{Route::kPacked, Route::kPackedInTurn,
                            Route::kRowsInPlace};
@@ -1144,6 +1148,8 @@ TEST(EngineCasesTest, TakeEveryRoute) {
   of_recurrent.insert(Route::kColumnsInPlace);
   EXPECT_EQ(forward_input, of_input);
   EXPECT_EQ(forward_recurrent, of_recurrent);
+  EXPECT_TRUE(prepared_input.count(Route::kDotPanels));
+  EXPECT_TRUE(prepared_recurrent.count(Route::kDotPanels));
 }
 
 // ---- Beyond the cases -------------------------------------------------------

@@ -31,6 +31,8 @@ KernelShape Vectors(ElementType type) {
   shape.operand_bytes = is_half ? 4 : shape.element_bytes;
   shape.compute_bytes = is_short ? 4 : shape.element_bytes;
   shape.depth_step = type == ElementType::kBFloat16 ? 2 : 1;
+  shape.dot_columns = 32;
+  shape.dot_round = 16 * shape.depth_step;
   shape.panel_columns = 64;
   shape.rows_together = 6;
   shape.depth_block = 256;
@@ -477,15 +479,20 @@ TEST(PlanTest, ProjectionsArePacked) {
   }
 }
 
+// The route that has the bits of dot panels without any.
+Route WithoutDotPanels(Route route) {
+  return route == Route::kDotPanels ? kColumns : route;
+}
+
 TEST(PlanTest, NothingThatIsPreparedBeforeIsPackedInItsTurn) {
   ForCalls([](Sizes sizes, const KernelShape& kernels) {
     const ForwardPlan plan = Plans(sizes, kernels).forward;
     if (plan.chunks.empty()) return;  // no row is valid: nothing is chosen
     sizes.weights_are_prepared = true;
     const ForwardPlan prepared = Plans(sizes, kernels).forward;
-    EXPECT_EQ(prepared.input_weights.first.route,
+    EXPECT_EQ(WithoutDotPanels(prepared.input_weights.first.route),
               WithoutTurn(plan.input_weights.first.route));
-    EXPECT_EQ(prepared.recurrent_weights.route,
+    EXPECT_EQ(WithoutDotPanels(prepared.recurrent_weights.route),
               WithoutTurn(plan.recurrent_weights.route));
     EXPECT_EQ(prepared.prepared.bytes == 0,
               IsInPlace(prepared.input_weights.first.route) &&
@@ -494,6 +501,26 @@ TEST(PlanTest, NothingThatIsPreparedBeforeIsPackedInItsTurn) {
     EXPECT_LE(prepared.scratch_bytes, plan.scratch_bytes);
     EXPECT_EQ(plan.prepared.bytes, 0);
   });
+}
+
+TEST(PlanTest, PreparedWeightsOfSmallCallsLieInDotPanels) {
+  const KernelShape kernels = Vectors(ElementType::kFloat);
+  const auto routes_of = [&](int64_t T, int64_t B, int64_t I, int64_t H) {
+    Sizes sizes{T, B, I, H};
+    sizes.weights_are_prepared = true;
+    const ForwardPlan plan = Plans(sizes, kernels).forward;
+    return std::pair(plan.input_weights.first.route,
+                     plan.recurrent_weights.route);
+  };
+  constexpr Route kDots = Route::kDotPanels;
+  EXPECT_EQ(routes_of(1, 1, 128, 128), std::pair(kDots, kDots));
+  EXPECT_EQ(routes_of(2, 4, 100, 97), std::pair(kDots, kDots));
+  EXPECT_EQ(routes_of(20, 1, 128, 128), std::pair(kDots, kPacked));
+  EXPECT_EQ(routes_of(1, 64, 128, 128), std::pair(kPacked, kPacked));
+  // Larger ones for more rows than are multiplied at a time.
+  EXPECT_EQ(routes_of(1, 2, 2048, 1024), std::pair(kColumns, kColumns));
+  EXPECT_EQ(routes_of(1, 24, 2048, 1024), std::pair(kDots, kDots));
+  EXPECT_EQ(routes_of(8, 2, 2048, 1024), std::pair(kDots, kColumns));
 }
 
 TEST(PlanTest, PreparedWeightsOfPseudoLayersComeOneAfterAnother) {

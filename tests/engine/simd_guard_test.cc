@@ -226,6 +226,50 @@ TYPED_TEST(SimdProductGuardTest, MultiplyPanel) {
   }
 }
 
+TYPED_TEST(SimdProductGuardTest, MultiplyDotPanels) {
+  using Element = TypeParam;
+  using F = ComputeType<Element>;
+  WeightPanels<Element> weights;
+  OperandRows<Element> a(kMostRows, PaddedDepth<Element>(kMaxDepth));
+  OperandRows<F> c(kMostRows, kMaxColumns);
+  Operand<F> bias(kMaxColumns);
+  for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
+    const SimdKernels<Element>& kernels = KernelsOf<Element>(*target);
+    const int64_t width = kernels.dot_columns;
+    const int64_t round = kernels.lanes * kDepthStep<Element>;
+    for (int64_t columns : AroundLanes(kernels.lanes, 3 * width)) {
+      for (int64_t rows : NumbersOfRows()) {
+        for (int64_t depth : DepthsFor<Element>(rows)) {
+          const int64_t panel_size =
+              (depth + round - 1) / round * round * width;
+          const int64_t num_panels = (columns + width - 1) / width;
+          for (GuardedSide side : kSides) {
+            const std::string text = Describe(
+                "multiply_dot_panels", *target,
+                {{"rows", rows}, {"columns", columns}, {"depth", depth}});
+            SetGuardedCase(text);
+            PanelProduct<Element> product{};
+            product.rows = rows;
+            product.depth = depth;
+            product.columns = columns;
+            product.a = a.Random(side, rows, depth);
+            product.b = weights.Random(PanelKind::kPacked, side,
+                                       num_panels * panel_size, 1, columns);
+            product.b.stride = panel_size;
+            product.c = c.Poisoned(side, rows, columns);
+            product.bias = bias.Random(side, columns);
+            kernels.multiply_dot_panels(product);
+            for (int64_t row = 0; row < rows; ++row) {
+              ExpectWritten(product.c[row], columns, text);
+              if (this->HasFatalFailure()) return;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TYPED_TEST(SimdProductGuardTest, MultiplyRows) {
   using Element = TypeParam;
   using F = ComputeType<Element>;

@@ -215,6 +215,34 @@ std::vector<ComputeType<Operand>> MultiplyByRows(
       });
 }
 
+// B in dot panels, as simd_kernels.h describes them.
+template <typename Operand>
+std::vector<Operand> DotPanels(const SimdKernels<Operand>& kernels,
+                               Operands<Operand>& operands, int64_t columns) {
+  constexpr int64_t kStep = kDepthStep<Operand>;
+  const int64_t width = kernels.dot_columns;
+  const int64_t round = kernels.lanes * kStep;
+  const int64_t padded_depth = (operands.depth + round - 1) / round * round;
+  const int64_t num_panels = (columns + width - 1) / width;
+  std::vector<Operand> panels(num_panels * padded_depth * width);
+  for (int64_t j = 0; j < columns; ++j) {
+    for (int64_t k = 0; k < operands.depth; ++k) {
+      const int64_t block = k / kernels.depth_block * kernels.depth_block;
+      const int64_t num_rounds =
+          (std::min(kernels.depth_block, padded_depth - block)) / round;
+      const int64_t chain = k % round / kStep;
+      const int64_t link = (k - block) / round;
+      const int64_t group = chain / kernels.dot_chains;
+      const int64_t step = ((group * num_rounds + link) * kernels.dot_chains +
+                            chain % kernels.dot_chains) *
+                           width;
+      panels[j / width * padded_depth * width + block * width +
+             (step + j % width) * kStep + k % kStep] = operands.B(k, j);
+    }
+  }
+  return panels;
+}
+
 // Has B packed, and expects the same bits by rows, if the kernels promise them.
 template <typename Operand>
 std::vector<ComputeType<Operand>> Multiply(const SimdKernels<Operand>& kernels,
@@ -274,6 +302,46 @@ TYPED_TEST(SimdProductTest, EveryElementIsTheSumOfItsProducts) {
                       chain * std::numeric_limits<F>::epsilon() * sum)
               << "row " << i / operands.columns << ", column "
               << i % operands.columns << ", start " << static_cast<int>(start);
+        }
+      }
+    }
+  }
+}
+
+// Dot panels have the bits of columns in place, for any number of rows, and of
+// columns that end anywhere in a panel.
+TYPED_TEST(SimdProductTest, DotPanelsHaveTheBitsOfColumns) {
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    SCOPED_TRACE(target->name);
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
+    for (int64_t depth : kDepths) {
+      Operands<Operand> operands(depth, kernels.panel_columns, depth + 3,
+                                 kManyRows);
+      for (int64_t columns :
+           {int64_t{1}, int64_t{kernels.dot_columns},
+            std::min<int64_t>(kernels.dot_columns + 1, operands.columns),
+            operands.columns - 1, operands.columns}) {
+        const std::vector<Operand> panels =
+            DotPanels(kernels, operands, columns);
+        for (int64_t rows :
+             {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{5}, int64_t{6},
+              int64_t{7}, int64_t{13}, int64_t{31}, kManyRows}) {
+          const Start start = kStarts[(depth + rows + columns) % 3];
+          const auto expected = Multiply(PanelKind::kTransposed, kernels,
+                                         operands, start, 0, rows, columns);
+          const auto result = CheckedProduct<PanelProduct<Operand>>(
+              operands, start, 0, rows, columns,
+              [&](PanelProduct<Operand>& product) {
+                const int64_t round = kernels.lanes * kDepthStep<Operand>;
+                product.b.packed = panels.data();
+                product.b.stride = (operands.depth + round - 1) / round *
+                                   round * kernels.dot_columns;
+                kernels.multiply_dot_panels(product);
+              });
+          ASSERT_TRUE(SameBits(result, expected))
+              << "depth " << depth << ", " << rows << " rows, " << columns
+              << " columns, start " << static_cast<int>(start);
         }
       }
     }

@@ -28,7 +28,7 @@ struct PartsDepth {
 struct OperandSize {
   int64_t depth = 0;  // if it counts rows of a chunk: of the largest one
   int64_t columns = 0;
-  int depth_pieces = 1;  // in parts
+  int depth_pieces = 1;   // in parts
   int column_pieces = 1;  // in dot panels, each of whole ones
 };
 

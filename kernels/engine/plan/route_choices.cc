@@ -136,7 +136,6 @@ bool Choices::MayReadGatesInPlace() const {
          d_.gates_size() % kernels_.depth_step == 0;
 }
 
-
 // The limit for rows of B that are read from end to end.
 int64_t Choices::MaxLeftRowsInPlace(int64_t max_rows) const {
   return kernels_.depth_step == 1

@@ -187,23 +187,23 @@ class RecurrentProduct {
                        const Operand* const* h_prev, Run run_cells) const {
     const int64_t together = PanelsTogether();
     const int64_t num_panels = panels_.num_panels();
-    ParallelFewRanges(
-        executor, (num_panels + together - 1) / together, StepWork(ranks),
-        [&](int64_t begin, int64_t end) {
-          begin *= together;
-          end = std::min(end * together, num_panels);
-          MultiplyGates(h_prev, UnitsOf(begin, end, ranks));
-          for (; begin < end; ++begin) {
-            RunCell(AllRanksOf(begin, ranks), nullptr, h_prev, run_cells);
-          }
-        });
+    ParallelFewRanges(executor, (num_panels + together - 1) / together,
+                      StepWork(ranks), [&](int64_t begin, int64_t end) {
+                        begin *= together;
+                        end = std::min(end * together, num_panels);
+                        MultiplyGates(h_prev, UnitsOf(begin, end, ranks));
+                        for (; begin < end; ++begin) {
+                          RunCell(AllRanksOf(begin, ranks), nullptr, h_prev,
+                                  run_cells);
+                        }
+                      });
   }
 
   // Cells' panels that begin at the first column of a dot panel, each so many.
   int64_t PanelsTogether() const {
     if (route_ != Route::kDotPanels) return 1;
-    return std::max<int64_t>(
-        1, Kernels<Operand>().dot_columns / panels_.units());
+    return std::max<int64_t>(1,
+                             Kernels<Operand>().dot_columns / panels_.units());
   }
 
   // The units of panels [begin, end) of cells.
@@ -216,8 +216,8 @@ class RecurrentProduct {
     return units;
   }
 
-  // sums = h_prev times R by columns, for these units of all gates, as columns of
-  // the first.
+  // sums = h_prev times R by columns, for these units of all gates, as columns
+  // of the first.
   void MultiplyGates(const Operand* const* h_prev,
                      const ColumnRows& units) const {
     RowsTimesMatrix<Operand> product;

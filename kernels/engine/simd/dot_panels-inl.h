@@ -92,9 +92,9 @@ RNN_ALWAYS_INLINE inline V SumPairs(At at) {
   }
 }
 
-// sums[m][v] = the sum of a group's chains: of row m times vector v. `a` is what
-// the first row has of the group, `b` what the first panel has, and panel_size
-// lies between panels.
+// sums[m][v] = the sum of a group's chains: of row m times vector v. `a` is
+// what the first row has of the group, `b` what the first panel has, and
+// panel_size lies between panels.
 template <int kRows, int kVectors, typename V, typename Operand>
 inline void MultiplyDotGroup(int64_t num_rounds, const Operand* a,
                              int64_t a_stride, const Operand* b,
@@ -174,9 +174,8 @@ class DotBlock {
         constexpr int kRows = decltype(row_count)::value;
         // Tiles are of equal height.
         if constexpr (kRows >= kDotRows / 2) {
-          AddGroup<kRows>(
-              group, tile,
-              ahead.Take(links_.num_rounds() * kDotChains, b_));
+          AddGroup<kRows>(group, tile,
+                          ahead.Take(links_.num_rounds() * kDotChains, b_));
         }
       });
     }
@@ -233,7 +232,8 @@ template <typename Operand>
 void MultiplyDotPanels(const PanelProduct<Operand>& p) {
   using V = Vec<ComputeType<Operand>>;
   constexpr int64_t kColumns = kDotVectors * V::kLanes;
-  const int num_panels = static_cast<int>((p.columns + kColumns - 1) / kColumns);
+  const int num_panels =
+      static_cast<int>((p.columns + kColumns - 1) / kColumns);
   DotLinks<Operand> links;
   ForEachRowRange<kDotPanelRows>(p.rows, [&](int64_t row, int num_rows) {
     ForEachDepthBlock<Operand>(p.depth, [&](int64_t k, int64_t k_end) {
@@ -254,8 +254,7 @@ void MultiplyDotPanels(const PanelProduct<Operand>& p) {
         constexpr int kTogether = DotPanelsTogether(kRows);
         int panel = 0;
         for (; panel + kTogether <= num_panels; panel += kTogether) {
-          block_of(panel, Constant<kTogether>())
-              .template MultiplyTile<kRows>();
+          block_of(panel, Constant<kTogether>()).template MultiplyTile<kRows>();
         }
         for (; panel < num_panels; ++panel) {
           block_of(panel, Constant<1>()).template MultiplyTile<kRows>();

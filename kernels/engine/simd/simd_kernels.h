@@ -10,10 +10,11 @@
 // [depth / kDepthStep][panel_columns][kDepthStep], the tail filled with zeros.
 // The kernel dictates the panel width and packing adapts.
 //
-// Weights that never change may be packed in dot panels instead, of dot_columns:
-// [depth / depth_block][lanes / dot_chains][depth_block / (lanes * kDepthStep)]
-// [dot_chains][dot_columns][kDepthStep], the tail filled with zeros. So the
-// chains of a dot product follow each other, and lanes are columns.
+// Weights that never change may be packed in dot panels instead, of
+// dot_columns: [depth / depth_block][lanes / dot_chains][depth_block / (lanes *
+// kDepthStep)] [dot_chains][dot_columns][kDepthStep], the tail filled with
+// zeros. So the chains of a dot product follow each other, and lanes are
+// columns.
 //
 // Every element of a product is one chain of fused multiply-adds over depth in
 // blocks of fixed size (in cell_forward over all of it), or, if B is given by

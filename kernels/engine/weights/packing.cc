@@ -209,19 +209,18 @@ void PackDotPanels(const MatrixSource<Operand>& source,
                    const DotPanelShape& shape, Executor& executor,
                    Operand* panels) {
   if (!source.is_transposed) std::abort();
-  ParallelFor(
-      executor, shape.num_panels, shape.panel_size * speed::kMoveWork,
-      [&](int64_t begin, int64_t end) {
-        for (; begin < end; ++begin) {
-          const Operand* columns[kMaxPanelColumns] = {};
-          const int64_t first = shape.FirstColumnOf(begin);
-          for (int64_t j = 0; j < shape.ColumnsOf(begin); ++j) {
-            columns[j] = source.row(first + j);
-          }
-          PackDotPanel(columns, source.depth,
-                       panels + begin * shape.panel_size);
-        }
-      });
+  ParallelFor(executor, shape.num_panels, shape.panel_size * speed::kMoveWork,
+              [&](int64_t begin, int64_t end) {
+                for (; begin < end; ++begin) {
+                  const Operand* columns[kMaxPanelColumns] = {};
+                  const int64_t first = shape.FirstColumnOf(begin);
+                  for (int64_t j = 0; j < shape.ColumnsOf(begin); ++j) {
+                    columns[j] = source.row(first + j);
+                  }
+                  PackDotPanel(columns, source.depth,
+                               panels + begin * shape.panel_size);
+                }
+              });
 }
 
 template <typename Element, typename Operand>
