@@ -428,26 +428,25 @@ class Network(_Handled):
           ValueError: a shape does not fit, or a length is out of range.
         """
         x = self._array("x", x)
-        if x.ndim != 3 or x.shape[2] != self.layout.input_size:
+        shape = x.shape
+        if len(shape) != 3 or shape[2] != self._I:
             order = "[T, B, I]" if time_major else "[B, T, I]"
-            raise ValueError(
-                f"`x` must have shape {order} with I = {self.layout.input_size}; got "
-                f"{list(x.shape)}."
-            )
-        first, second, _ = x.shape
+            raise ValueError(f"`x` must have shape {order} with I = {self._I}; got {list(shape)}.")
+        first, second, _ = shape
         T, B = (first, second) if time_major else (second, first)
         if lengths is not None:
             lengths = _lengths(lengths, B, T)
         h0, c0 = (None, None) if state is None else self._checked(state, B)
-        y = np.empty((first, second, self._D * self._P), self.dtype)
-        after = self._empty_state(B)
+        y = np.empty((first, second, self._DP), self.dtype)
+        h = np.empty((self._LD, B, self._P), self.dtype)
+        c = np.empty((self._LD, B, self._H), self.dtype) if self._has_c else None
         try:
-            _run(self._handle, time_major, T, B, x, lengths, h0, c0, y, *after)
+            _run(self._handle, time_major, T, B, x, lengths, h0, c0, y, h, c)
         except ValueError:
             if lengths is not None:
                 _check_range(lengths, T)  # in this function's words
             raise
-        return y, after
+        return y, State(h, c)
 
     def stream(self, batch: int = 1) -> "Stream":
         """Starts `batch` sequences that come a step at a time, with states of zeros.
@@ -483,8 +482,10 @@ class Network(_Handled):
         self.dtype = bfloat16.dtype("The network") if name == "bfloat16" else np.dtype(name)
         self._D = config.bidirectional + 1
         self._LD = config.num_layers * self._D
+        self._I = config.input_size
         self._H = config.num_units
         self._P = config.num_proj or config.num_units
+        self._DP = self._D * self._P
         self._has_c = self.layout.rnn_mode == "lstm"
 
     def _array(self, name: str, value: ArrayLike) -> Array:

@@ -137,9 +137,12 @@ inline constexpr int64_t kMaxLeftRowsOfStepsInPlace = 32;
 // no more than one tile of rows, forward in the order of Keras, too. [bfloat16]
 inline constexpr int64_t kMaxLeftRowsInPlaceOfPairs = 4;
 
-// Prepared weights of a small call are packed in dot panels up to so many
-// bytes, and larger ones for more rows than are multiplied at a time. [engine]
+// Prepared weights of a small call lie in dot panels. Those of more bytes than
+// this come as fast from where they lie to no more rows than are multiplied at
+// a time; more rows, which are copied for dot panels, want so many columns for
+// it. [streams], [engine]
 inline constexpr int64_t kMaxFewRowsPanelBytes = 8 * kMegabyte;
+inline constexpr int64_t kMinManyRowsPanelColumns = 256;
 
 // A product's rows are split where there are too few panels, but not into fewer
 // than two tiles of the micro-kernels. [engine]

@@ -521,6 +521,8 @@ TEST(PlanTest, PreparedWeightsOfSmallCallsLieInDotPanels) {
   EXPECT_EQ(routes_of(1, 2, 2048, 1024), std::pair(kColumns, kColumns));
   EXPECT_EQ(routes_of(1, 24, 2048, 1024), std::pair(kDots, kDots));
   EXPECT_EQ(routes_of(8, 2, 2048, 1024), std::pair(kDots, kColumns));
+  // Rows are copied, which few columns do not pay for.
+  EXPECT_EQ(routes_of(1, 24, 512, 32), std::pair(kColumns, kColumns));
 }
 
 TEST(PlanTest, PreparedWeightsOfPseudoLayersComeOneAfterAnother) {

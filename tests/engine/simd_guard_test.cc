@@ -258,7 +258,7 @@ TYPED_TEST(SimdProductGuardTest, MultiplyDotPanels) {
             product.b.stride = panel_size;
             product.c = c.Poisoned(side, rows, columns);
             product.bias = bias.Random(side, columns);
-            kernels.multiply_dot_panels(product);
+            kernels.multiply_dot_panels(&product, 1);
             for (int64_t row = 0; row < rows; ++row) {
               ExpectWritten(product.c[row], columns, text);
               if (this->HasFatalFailure()) return;

@@ -337,7 +337,7 @@ TYPED_TEST(SimdProductTest, DotPanelsHaveTheBitsOfColumns) {
                 product.b.packed = panels.data();
                 product.b.stride = (operands.depth + round - 1) / round *
                                    round * kernels.dot_columns;
-                kernels.multiply_dot_panels(product);
+                kernels.multiply_dot_panels(&product, 1);
               });
           ASSERT_TRUE(SameBits(result, expected))
               << "depth " << depth << ", " << rows << " rows, " << columns

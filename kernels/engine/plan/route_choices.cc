@@ -192,16 +192,19 @@ OperandPlan Choices::Packed(bool in_parts, const OperandSize& size) const {
   return Operand(in_parts ? Route::kParts : Route::kPacked, size);
 }
 
-// Of forward. What never changes is packed all the same, for the same bits, but
-// for what comes from so far that columns of memory come as fast.
+// Of forward. What never changes is packed all the same, for the same bits,
+// where that is faster.
 OperandPlan Choices::InPlace(const OperandSize& size, int64_t rows) const {
   if (gates_are_columns_) return Operand(Route::kRowsInPlace, size);
-  const OperandPlan panels = Operand(Route::kDotPanels, size);
-  return call_.weights_are_prepared &&
-                 (rows > kernels_.rows_together ||
-                  panels.Bytes(kernels_) <= speed::kMaxFewRowsPanelBytes)
-             ? panels
-             : Operand(Route::kColumnsInPlace, size);
+  if (call_.weights_are_prepared) {
+    const OperandPlan panels = Operand(Route::kDotPanels, size);
+    const bool is_faster =
+        rows > kernels_.rows_together
+            ? size.columns >= speed::kMinManyRowsPanelColumns
+            : panels.Bytes(kernels_) <= speed::kMaxFewRowsPanelBytes;
+    if (is_faster) return panels;
+  }
+  return Operand(Route::kColumnsInPlace, size);
 }
 
 OperandPlan Choices::InTurnIfUsedOnce(OperandPlan b, int64_t rows,

@@ -249,11 +249,16 @@ void MultiplyInPlace(const RowsTimesMatrix<Operand>& p,
   const int64_t num_panels = b.num_panels();
   const int64_t work =
       2 * (speed::kFarWeightRows + p.rows) * b.depth() * b.columns();
-  if (b.route() != Route::kColumnsInPlace && b.route() != Route::kInt8) {
-    ParallelFor(executor, num_panels, work / num_panels,
-                [&](int64_t begin, int64_t end) {
-                  MultiplyColumns(p, b, ColumnsOf(b, begin, end, 0, p.rows));
-                });
+  const auto multiply_panels = [&](int64_t begin, int64_t end) {
+    const ColumnRows share = ColumnsOf(b, begin, end, 0, p.rows);
+    MultiplyColumns(p, b, &share);
+  };
+  if (b.route() == Route::kRowsInPlace) {
+    ParallelFor(executor, num_panels, work / num_panels, multiply_panels);
+    return;
+  }
+  if (b.route() == Route::kDotPanels) {  // each range copies the rows
+    ParallelFewRanges(executor, num_panels, work, multiply_panels);
     return;
   }
   if constexpr (std::is_same_v<Element, float>) {
@@ -271,7 +276,7 @@ void MultiplyInPlace(const RowsTimesMatrix<Operand>& p,
     if (share.next_panel != PanelRows::kNone) {
       columns.next_column = share.next_panel * Kernels<Operand>().panel_columns;
     }
-    MultiplyColumns(p, b, columns);
+    MultiplyColumns(p, b, &columns);
   });
 }
 
@@ -319,25 +324,30 @@ void MultiplyColumnsOfColumns(const RowsTimesMatrix<Operand>& p,
   Kernels<Operand>().multiply_panel(product);
 }
 
-// Columns from the first of a panel on.
+// Columns from the first of a panel on, of the same rows.
 template <typename Element, typename Operand>
 void MultiplyColumnsOfDotPanels(const RowsTimesMatrix<Operand>& p,
                                 const RightOperand<Element, Operand>& b,
-                                const ColumnRows& share) {
+                                const ColumnRows* shares, int count) {
   const DotPanelShape shape = b.dot_panels();
-  PanelProduct<Operand> product{};
-  product.rows = share.row_end - share.row_begin;
-  product.depth = b.depth();
-  product.columns = share.column_end - share.column_begin;
-  product.a = p.a + share.row_begin;
-  product.b.packed =
-      b.panels() + shape.PanelOf(share.column_begin) * shape.panel_size;
-  product.b.stride = shape.panel_size;
-  product.c = p.c + share.row_begin;
-  product.c_offset = p.c_offset + share.column_begin;
-  product.bias = p.bias == nullptr ? nullptr : p.bias + share.column_begin;
-  product.accumulate = p.accumulate;
-  Kernels<Operand>().multiply_dot_panels(product);
+  PanelProduct<Operand> products[kMaxGates];
+  for (int i = 0; i < count; ++i) {
+    const ColumnRows& share = shares[i];
+    const int64_t column = share.column_begin;
+    PanelProduct<Operand>& product = products[i];
+    product = {};
+    product.rows = share.row_end - share.row_begin;
+    product.depth = b.depth();
+    product.columns = share.column_end - column;
+    product.a = p.a + share.row_begin;
+    product.b.packed = b.panels() + shape.PanelOf(column) * shape.panel_size;
+    product.b.stride = shape.panel_size;
+    product.c = p.c + share.row_begin;
+    product.c_offset = p.c_offset + column;
+    product.bias = p.bias == nullptr ? nullptr : p.bias + column;
+    product.accumulate = p.accumulate;
+  }
+  Kernels<Operand>().multiply_dot_panels(products, count);
 }
 
 void MultiplyColumnsOfInt8(const RowsTimesMatrix<float>& p, const Int8Matrix& b,
@@ -365,20 +375,26 @@ void MultiplyColumnsOfInt8(const RowsTimesMatrix<float>& p, const Int8Matrix& b,
 template <typename Element, typename Operand>
 void MultiplyColumns(const RowsTimesMatrix<Operand>& p,
                      const RightOperand<Element, Operand>& b,
-                     const ColumnRows& share) {
+                     const ColumnRows* shares, int count) {
   if constexpr (std::is_same_v<Element, float>) {
     if (b.route() == Route::kInt8) {
-      MultiplyColumnsOfInt8(p, b.int8(), share);
+      for (int i = 0; i < count; ++i) {
+        MultiplyColumnsOfInt8(p, b.int8(), shares[i]);
+      }
       return;
     }
   }
   if constexpr (std::is_same_v<Element, Operand>) {
-    if (b.route() == Route::kRowsInPlace) {
-      MultiplyColumnsOfRows(p, b.source(), share);
-    } else if (b.route() == Route::kDotPanels) {
-      MultiplyColumnsOfDotPanels(p, b, share);
-    } else {
-      MultiplyColumnsOfColumns(p, b.source(), share);
+    if (b.route() == Route::kDotPanels) {
+      MultiplyColumnsOfDotPanels(p, b, shares, count);
+      return;
+    }
+    for (int i = 0; i < count; ++i) {
+      if (b.route() == Route::kRowsInPlace) {
+        MultiplyColumnsOfRows(p, b.source(), shares[i]);
+      } else {
+        MultiplyColumnsOfColumns(p, b.source(), shares[i]);
+      }
     }
   } else {
     std::abort();  // nothing is in place
@@ -390,9 +406,9 @@ void MultiplyPanel(const RowsTimesMatrix<Operand>& p,
                    const RightOperand<Element, Operand>& b,
                    const PanelRows& share) {
   if (b.route() == Route::kInt8) {
-    MultiplyColumns(p, b,
-                    ColumnsOf(b, share.panel, share.panel + 1, share.row_begin,
-                              share.row_end));
+    const ColumnRows columns = ColumnsOf(b, share.panel, share.panel + 1,
+                                         share.row_begin, share.row_end);
+    MultiplyColumns(p, b, &columns);
   } else {
     MultiplyPacked(p, b, share, 0, b.depth());
   }
@@ -424,7 +440,7 @@ void Multiply(const RowsTimesMatrix<Operand>& p,
                               const PanelRows&);                            \
   template void MultiplyColumns(const RowsTimesMatrix<Operand>&,            \
                                 const RightOperand<Element, Operand>&,      \
-                                const ColumnRows&);
+                                const ColumnRows*, int);
 RNN_INSTANTIATE(float, float)
 RNN_INSTANTIATE(double, double)
 RNN_INSTANTIATE(Half, float)

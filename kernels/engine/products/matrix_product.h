@@ -57,12 +57,12 @@ struct ColumnRows {
   int64_t next_column = kNone;
 };
 
-// What these columns of B contribute, B being in place. If it is int8, the left
-// operand must be rounded.
+// What up to kMaxGates shares of columns of B contribute to the same rows, B
+// coming by columns. If it is int8, the left operand must be rounded.
 template <typename Element, typename Operand>
 void MultiplyColumns(const RowsTimesMatrix<Operand>& product,
                      const RightOperand<Element, Operand>& b,
-                     const ColumnRows& share);
+                     const ColumnRows* shares, int count = 1);
 
 }  // namespace rnn
 

@@ -108,7 +108,7 @@ class RecurrentGradient {
                         share.row_begin = ranks.begin;
                         share.row_end = std::min(ranks.end, dgates.rows);
                         if (share.row_begin < share.row_end) {
-                          MultiplyColumns(dgates, transposed_, share);
+                          MultiplyColumns(dgates, transposed_, &share);
                         }
                         for (; begin < end; ++begin)
                           FinishPanel(ranks, begin, finish);

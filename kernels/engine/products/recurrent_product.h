@@ -224,17 +224,20 @@ class RecurrentProduct {
     product.a = h_prev;
     product.left_integers = state_integers_;
     product.c = sum_rows_;
+    ColumnRows shares[kMaxGates];
     for (int gate = 0; gate < d_.num_gates(); ++gate) {
       const int64_t first = gate * d_.hidden_size;
-      ColumnRows share = units;
+      ColumnRows& share = shares[gate];
+      share = units;
       share.column_begin += first;
       share.column_end += first;
       // The next gate's come next; after the last, the first's of other units.
       if (gate + 1 < d_.num_gates()) {
         share.next_column = share.column_begin + d_.hidden_size;
       }
-      MultiplyColumns(product, weights_.recurrent_by_columns(), share);
     }
+    MultiplyColumns(product, weights_.recurrent_by_columns(), shares,
+                    d_.num_gates());
   }
 
   const RnnDescriptor& d_;

@@ -227,39 +227,48 @@ class DotBlock {
   V waiting_[kLevels + 1][kDotPanelRows][kVectors];
 };
 
-// All columns with a block of depth of some rows of A at a time.
+// All columns of a block of depth, times some rows of A.
 template <typename Operand>
-void MultiplyDotPanels(const PanelProduct<Operand>& p) {
-  using V = Vec<ComputeType<Operand>>;
-  constexpr int64_t kColumns = kDotVectors * V::kLanes;
+inline void MultiplyDotBlocks(const PanelProduct<Operand>& p,
+                              const DotLinks<Operand>& links, int64_t row,
+                              int num_rows, int64_t k) {
+  constexpr int64_t kColumns = kDotVectors * Vec<ComputeType<Operand>>::kLanes;
   const int num_panels =
       static_cast<int>((p.columns + kColumns - 1) / kColumns);
+  const auto block_of = [&](int panel, auto panels) {
+    return DotBlock<decltype(panels)::value, Operand>(
+        p, links, row, panel * kDotVectors, k == 0,
+        p.b.packed + panel * p.b.stride + k * kColumns);
+  };
+  if (num_rows > kDotRows) {
+    for (int panel = 0; panel < num_panels; ++panel) {
+      block_of(panel, Constant<1>()).MultiplyTiles(num_rows);
+    }
+    return;
+  }
+  WithConstant<kDotRows>(num_rows, [&](auto row_count) {
+    constexpr int kRows = decltype(row_count)::value;
+    constexpr int kTogether = DotPanelsTogether(kRows);
+    int panel = 0;
+    for (; panel + kTogether <= num_panels; panel += kTogether) {
+      block_of(panel, Constant<kTogether>()).template MultiplyTile<kRows>();
+    }
+    for (; panel < num_panels; ++panel) {
+      block_of(panel, Constant<1>()).template MultiplyTile<kRows>();
+    }
+  });
+}
+
+template <typename Operand>
+void MultiplyDotPanels(const PanelProduct<Operand>* products, int count) {
+  const PanelProduct<Operand>& first = products[0];
   DotLinks<Operand> links;
-  ForEachRowRange<kDotPanelRows>(p.rows, [&](int64_t row, int num_rows) {
-    ForEachDepthBlock<Operand>(p.depth, [&](int64_t k, int64_t k_end) {
-      links.Take(p.a + row, num_rows, k, k_end);
-      const auto block_of = [&](int panel, auto panels) {
-        return DotBlock<decltype(panels)::value, Operand>(
-            p, links, row, panel * kDotVectors, k == 0,
-            p.b.packed + panel * p.b.stride + k * kColumns);
-      };
-      if (num_rows > kDotRows) {
-        for (int panel = 0; panel < num_panels; ++panel) {
-          block_of(panel, Constant<1>()).MultiplyTiles(num_rows);
-        }
-        return;
+  ForEachRowRange<kDotPanelRows>(first.rows, [&](int64_t row, int num_rows) {
+    ForEachDepthBlock<Operand>(first.depth, [&](int64_t k, int64_t k_end) {
+      links.Take(first.a + row, num_rows, k, k_end);
+      for (int i = 0; i < count; ++i) {
+        MultiplyDotBlocks(products[i], links, row, num_rows, k);
       }
-      WithConstant<kDotRows>(num_rows, [&](auto row_count) {
-        constexpr int kRows = decltype(row_count)::value;
-        constexpr int kTogether = DotPanelsTogether(kRows);
-        int panel = 0;
-        for (; panel + kTogether <= num_panels; panel += kTogether) {
-          block_of(panel, Constant<kTogether>()).template MultiplyTile<kRows>();
-        }
-        for (; panel < num_panels; ++panel) {
-          block_of(panel, Constant<1>()).template MultiplyTile<kRows>();
-        }
-      });
     });
   });
 }

@@ -196,10 +196,11 @@ struct SimdKernels {
   int cell_columns[kNumCellModes];
 
   void (*multiply_panel)(const PanelProduct<Operand>&);
-  // Columns from the first of a dot panel on: b.packed is that panel, and the
-  // next ones begin b.stride values after each other. It has the bits of
+  // Products of the same rows of A, whose depth begins at 0, by columns from
+  // the first of a dot panel on: b.packed is that panel, and the next ones
+  // begin b.stride values after each other. They have the bits of
   // multiply_panel of these columns, transposed.
-  void (*multiply_dot_panels)(const PanelProduct<Operand>&);
+  void (*multiply_dot_panels)(const PanelProduct<Operand>* products, int count);
   void (*multiply_rows)(const RowsProduct<Operand>&);
   // In these a row that is nullptr gives zeros.
   //
