@@ -505,24 +505,31 @@ TEST(PlanTest, NothingThatIsPreparedBeforeIsPackedInItsTurn) {
 
 TEST(PlanTest, PreparedWeightsOfSmallCallsLieInDotPanels) {
   const KernelShape kernels = Vectors(ElementType::kFloat);
-  const auto routes_of = [&](int64_t T, int64_t B, int64_t I, int64_t H) {
-    Sizes sizes{T, B, I, H};
+  // One step of an LSTM.
+  const auto routes_of = [&](int64_t B, int64_t I, int64_t H) {
+    Sizes sizes{1, B, I, H};
     sizes.weights_are_prepared = true;
     const ForwardPlan plan = Plans(sizes, kernels).forward;
     return std::pair(plan.input_weights.first.route,
                      plan.recurrent_weights.route);
   };
   constexpr Route kDots = Route::kDotPanels;
-  EXPECT_EQ(routes_of(1, 1, 128, 128), std::pair(kDots, kDots));
-  EXPECT_EQ(routes_of(2, 4, 100, 97), std::pair(kDots, kDots));
-  EXPECT_EQ(routes_of(20, 1, 128, 128), std::pair(kDots, kPacked));
-  EXPECT_EQ(routes_of(1, 64, 128, 128), std::pair(kPacked, kPacked));
-  // Larger ones for more rows than are multiplied at a time.
-  EXPECT_EQ(routes_of(1, 2, 2048, 1024), std::pair(kColumns, kColumns));
-  EXPECT_EQ(routes_of(1, 24, 2048, 1024), std::pair(kDots, kDots));
-  EXPECT_EQ(routes_of(8, 2, 2048, 1024), std::pair(kDots, kColumns));
-  // Rows are copied, which few columns do not pay for.
-  EXPECT_EQ(routes_of(1, 24, 512, 32), std::pair(kColumns, kColumns));
+  EXPECT_EQ(routes_of(1, 100, 97), std::pair(kDots, kDots));
+  EXPECT_EQ(routes_of(bits::kMaxSmallCallRows + 1, 100, 97),
+            std::pair(kPacked, kPacked));
+
+  constexpr int64_t kH = 128;
+  constexpr int64_t kDepth =
+      speed::kMaxFewRowsPanelBytes / (4 * kH * int64_t{sizeof(float)});
+  const int64_t few = kernels.rows_together;
+  EXPECT_EQ(routes_of(few, kDepth, kH), std::pair(kDots, kDots));
+  EXPECT_EQ(routes_of(few, kDepth + 1, kH), std::pair(kColumns, kDots));
+  EXPECT_EQ(routes_of(few + 1, kDepth + 1, kH), std::pair(kDots, kDots));
+
+  constexpr int64_t kWide = speed::kMinManyRowsPanelColumns / 4;
+  EXPECT_EQ(routes_of(few + 1, 100, kWide), std::pair(kDots, kDots));
+  EXPECT_EQ(routes_of(few + 1, 100, kWide - 1), std::pair(kColumns, kColumns));
+  EXPECT_EQ(routes_of(few, 100, kWide - 1), std::pair(kDots, kDots));
 }
 
 TEST(PlanTest, PreparedWeightsOfPseudoLayersComeOneAfterAnother) {
