@@ -31,7 +31,9 @@ KernelShape Vectors(ElementType type) {
   shape.operand_bytes = is_half ? 4 : shape.element_bytes;
   shape.compute_bytes = is_short ? 4 : shape.element_bytes;
   shape.depth_step = type == ElementType::kBFloat16 ? 2 : 1;
+  shape.dot_chains = 2;
   shape.dot_columns = 32;
+  shape.dot_rows = 6;
   shape.dot_round = 16 * shape.depth_step;
   shape.panel_columns = 64;
   shape.rows_together = 6;
@@ -521,7 +523,7 @@ TEST(PlanTest, PreparedWeightsOfSmallCallsLieInDotPanels) {
   constexpr int64_t kH = 128;
   constexpr int64_t kDepth =
       speed::kMaxFewRowsPanelBytes / (4 * kH * int64_t{sizeof(float)});
-  const int64_t few = kernels.rows_together;
+  const int64_t few = kernels.dot_rows;
   EXPECT_EQ(routes_of(few, kDepth, kH), std::pair(kDots, kDots));
   EXPECT_EQ(routes_of(few, kDepth + 1, kH), std::pair(kColumns, kDots));
   EXPECT_EQ(routes_of(few + 1, kDepth + 1, kH), std::pair(kDots, kDots));

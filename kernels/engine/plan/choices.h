@@ -36,8 +36,9 @@ class Choices {
 
   // ---- Operands -------------------------------------------------------------
   // What of their routes changes bits follows from shapes and the instruction
-  // set. Between routes of equal bits, packed or in turn and, backward, in
-  // place, caches and the threads of a pseudo-layer decide, too.
+  // set. Between routes of equal bits, packed or in turn, in place or in dot
+  // panels and, backward, packed or in place, caches and the threads of a
+  // pseudo-layer decide, too.
 
   // W of a layer: [in, G*H] forward, transposed backward.
   OperandPlan ForwardInput(int64_t layer, int num_threads) const;
@@ -79,8 +80,11 @@ class Choices {
   // By row of a chunk: [chunk, columns].
   OperandSize ChunkOf(int64_t columns) const;
   OperandPlan Operand(Route route, const OperandSize& size) const;
-  // One that is read in place, for so many rows at a time.
-  OperandPlan InPlace(const OperandSize& size, int64_t rows) const;
+  // One of a small call.
+  OperandPlan ByColumns(const OperandSize& size, int64_t rows,
+                        int64_t steps) const;
+  bool PaysForDotPanels(const OperandPlan& panels, int64_t rows,
+                        int64_t steps) const;
   // One that is packed, perhaps in parts.
   OperandPlan Packed(bool in_parts, const OperandSize& size) const;
   // `b`, packed in its turn if that is better for the product of `rows` with

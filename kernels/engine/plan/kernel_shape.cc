@@ -20,7 +20,9 @@ KernelShape ShapeOf(const SimdTarget& target) {
   shape.operand_bytes = sizeof(Operand);
   shape.compute_bytes = sizeof(ComputeType<Operand>);
   shape.depth_step = kDepthStep<Operand>;
+  shape.dot_chains = kernels.dot_chains;
   shape.dot_columns = kernels.dot_columns;
+  shape.dot_rows = kernels.dot_rows;
   shape.dot_round = kernels.lanes * kDepthStep<Operand>;
   shape.panel_columns = kernels.panel_columns;
   shape.rows_together = kernels.rows_together;

@@ -22,7 +22,9 @@ struct KernelShape {
   int64_t compute_bytes;
   // As in SimdKernels, of these operands.
   int64_t depth_step;
+  int64_t dot_chains;
   int64_t dot_columns;
+  int64_t dot_rows;
   int64_t dot_round;  // depth at which each chain has one link
   int64_t panel_columns;
   int64_t rows_together;

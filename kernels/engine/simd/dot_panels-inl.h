@@ -20,10 +20,12 @@ namespace {
 constexpr int kDotChains = kTileVectors > 2 ? 2 : 1;
 
 // A panel has as many vectors of columns as the registers have sums for. Of few
-// rows, which have fewer sums, two are multiplied at a time.
+// rows two are multiplied at a time, if there are registers for their sums,
+// their columns and a value.
 constexpr int kDotVectors = kTileVectors / kDotChains;
-constexpr int DotPanelsTogether(int64_t rows) {
-  return rows <= kDotRows / 2 ? 2 : 1;
+constexpr int DotPanelsTogether(int rows) {
+  constexpr int kRegisters = kTileVectors > 2 ? 32 : 16;
+  return 2 * kDotVectors * (rows * kDotChains + 1) < kRegisters ? 2 : 1;
 }
 
 // Rows of A that a group of chains is multiplied by while it is in L1.
@@ -95,7 +97,7 @@ RNN_ALWAYS_INLINE inline V SumPairs(At at) {
 // sums[m][v] = the sum of a group's chains: of row m times vector v. `a` is
 // what the first row has of the group, `b` what the first panel has, and
 // panel_size lies between panels.
-template <int kRows, int kVectors, typename V, typename Operand>
+template <bool kFetches, int kRows, int kVectors, typename V, typename Operand>
 inline void MultiplyDotGroup(int64_t num_rounds, const Operand* a,
                              int64_t a_stride, const Operand* b,
                              int64_t panel_size, FetchAhead ahead,
@@ -114,7 +116,7 @@ inline void MultiplyDotGroup(int64_t num_rounds, const Operand* a,
                                v.value % kDotVectors * kVectorSize);
         if constexpr (kRows > 1) Pin(columns[v.value]);  // else from memory
       });
-      if constexpr (FetchAhead::IsFetchedByTileOf(kRows)) ahead.Next();
+      if constexpr (kFetches) ahead.Next();
       Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
         const Vec<Operand> value =
             BroadcastStep(a + (m.value * kChains + i.value) * kStep);
@@ -139,8 +141,8 @@ inline void MultiplyDotGroup(int64_t num_rounds, const Operand* a,
 
 constexpr int Log2(int value) { return value == 1 ? 0 : 1 + Log2(value / 2); }
 
-// A block of depth of some rows of A, times kPanels.
-template <int kPanels, typename Operand>
+// A block of depth of up to kMaxRows of A, times kPanels.
+template <int kPanels, int kMaxRows, typename Operand>
 class DotBlock {
  public:
   using V = Vec<ComputeType<Operand>>;
@@ -158,24 +160,26 @@ class DotBlock {
         b_(b) {}
 
   // Of one tile.
-  template <int kRows>
   void MultiplyTile() {
     for (int group = 0; group < kGroups; ++group) {
-      AddGroup<kRows>(group, 0, FetchAhead());
+      AddGroup<false, kMaxRows>(group, 0, FetchAhead());
     }
   }
 
   // Of several: a group stays in L1 while they come by, and the next one comes.
   void MultiplyTiles(int num_rows) {
     for (int group = 0; group < kGroups; ++group) {
-      FetchAhead ahead(b_ + (group + 1) * group_size(),
-                       group_size() * int64_t{sizeof(Operand)});
+      const Operand* next = group + 1 < kGroups ? b_ + (group + 1) * group_size()
+                                                : b_ + p_.b.stride;
+      FetchAhead ahead(next, group_size() * int64_t{sizeof(Operand)});
       ForEachTile<kDotRows>(num_rows, [&](int64_t tile, auto row_count) {
         constexpr int kRows = decltype(row_count)::value;
-        // Tiles are of equal height.
+        // Several tiles are of equal height: none is lower than half.
         if constexpr (kRows >= kDotRows / 2) {
-          AddGroup<kRows>(group, tile,
-                          ahead.Take(links_.num_rounds() * kDotChains, b_));
+          AddGroup<true, kRows>(
+              group, tile, ahead.Take(links_.num_rounds() * kDotChains, b_));
+        } else {
+          __builtin_trap();
         }
       });
     }
@@ -191,10 +195,10 @@ class DotBlock {
   }
 
   // Of kRows from `tile` on; the last group stores c.
-  template <int kRows>
+  template <bool kFetches, int kRows>
   RNN_ALWAYS_INLINE void AddGroup(int group, int64_t tile, FetchAhead ahead) {
     V sums[kRows][kVectors];
-    MultiplyDotGroup(links_.num_rounds(), links_.group(group, tile),
+    MultiplyDotGroup<kFetches>(links_.num_rounds(), links_.group(group, tile),
                      links_.stride(), b_ + group * group_size(), p_.b.stride,
                      ahead, sums);
     int level = 0;
@@ -224,7 +228,7 @@ class DotBlock {
   const bool is_first_;
   const Operand* const b_;
   // Sums of one group, two, four and so on that wait for their neighbours.
-  V waiting_[kLevels + 1][kDotPanelRows][kVectors];
+  V waiting_[kLevels > 0 ? kLevels : 1][kMaxRows][kVectors];
 };
 
 // All columns of a block of depth, times some rows of A.
@@ -235,26 +239,27 @@ inline void MultiplyDotBlocks(const PanelProduct<Operand>& p,
   constexpr int64_t kColumns = kDotVectors * Vec<ComputeType<Operand>>::kLanes;
   const int num_panels =
       static_cast<int>((p.columns + kColumns - 1) / kColumns);
-  const auto block_of = [&](int panel, auto panels) {
-    return DotBlock<decltype(panels)::value, Operand>(
+  const auto block_of = [&](int panel, auto panels, auto max_rows) {
+    return DotBlock<decltype(panels)::value, decltype(max_rows)::value,
+                    Operand>(
         p, links, row, panel * kDotVectors, k == 0,
         p.b.packed + panel * p.b.stride + k * kColumns);
   };
   if (num_rows > kDotRows) {
     for (int panel = 0; panel < num_panels; ++panel) {
-      block_of(panel, Constant<1>()).MultiplyTiles(num_rows);
+      block_of(panel, Constant<1>(), Constant<kDotPanelRows>())
+          .MultiplyTiles(num_rows);
     }
     return;
   }
   WithConstant<kDotRows>(num_rows, [&](auto row_count) {
-    constexpr int kRows = decltype(row_count)::value;
-    constexpr int kTogether = DotPanelsTogether(kRows);
+    constexpr int kTogether = DotPanelsTogether(decltype(row_count)::value);
     int panel = 0;
     for (; panel + kTogether <= num_panels; panel += kTogether) {
-      block_of(panel, Constant<kTogether>()).template MultiplyTile<kRows>();
+      block_of(panel, Constant<kTogether>(), row_count).MultiplyTile();
     }
     for (; panel < num_panels; ++panel) {
-      block_of(panel, Constant<1>()).template MultiplyTile<kRows>();
+      block_of(panel, Constant<1>(), row_count).MultiplyTile();
     }
   });
 }

@@ -187,6 +187,7 @@ struct SimdKernels {
   // Of dot panels. Chains of a dot product that are added to at a time.
   int dot_chains;
   int dot_columns;
+  int dot_rows;  // that are multiplied at a time
   // Whether panels are multiplied on tile registers, as AMX has them. Vectors
   // multiply what is read in place, in another order: only without tile
   // registers has multiply_rows the bits of multiply_panel of packed panels.

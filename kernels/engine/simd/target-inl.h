@@ -43,6 +43,7 @@ constexpr SimdKernels<Operand> MakeKernels() {
   kernels.depth_block = kDepthBlock<Operand>;
   kernels.dot_chains = kDotChains;
   kernels.dot_columns = kDotVectors * kLanes;
+  kernels.dot_rows = kDotRows;
   kernels.has_tile_registers = false;
   kernels.multiply_panel = MultiplyPanel<Operand>;
   kernels.multiply_dot_panels = MultiplyDotPanels<Operand>;
