@@ -35,10 +35,11 @@ struct EngineSizes {
   bool go_backwards = false;     // y then begins with the last step of x
   bool repeats_outputs = false;  // in padding, of one direction
   bool time_major = true;
-  bool training = true;        // else there is no reserve, and no Backward()
-  bool keras_weights = false;  // in place of params
-  bool keras_bias = true;      // among them
-  bool int8_weights = false;   // in place of params; for inference in float
+  bool training = true;           // else there is no reserve, and no Backward()
+  bool keras_weights = false;     // in place of params
+  bool keras_bias = true;         // among them
+  bool int8_weights = false;      // in place of params; for inference in float
+  bool prepared_weights = false;  // before Forward()
 
   ValidSteps steps() const {
     ValidSteps result;
@@ -107,6 +108,11 @@ class EngineCall {
     const Status status = ForwardPlan::Create(
         Description(), sizes_.training, MachineFor(executor), &forward_plan_);
     if (!status.ok()) std::abort();  // sizes that the caller chose wrongly
+    if (sizes_.prepared_weights) {
+      void* prepared = Prepare(forward_plan_.prepared.bytes, &prepared_);
+      PrepareWeights(forward_plan_, a.weights, prepared, executor);
+      a.prepared_weights = prepared;
+    }
     rnn::Forward(forward_plan_, a,
                  Prepare(forward_plan_.scratch_bytes, &forward_scratch_),
                  executor);
@@ -167,6 +173,7 @@ class EngineCall {
                         : sizes_.int8_weights ? WeightOrder::kInt8
                                               : WeightOrder::kParams;
     call.repeats_outputs = sizes_.repeats_outputs;
+    call.weights_are_prepared = sizes_.prepared_weights;
     return call;
   }
 
@@ -190,7 +197,8 @@ class EngineCall {
   ForwardPlan forward_plan_;
   BackwardPlan backward_plan_;
   // Of these plans.
-  std::optional<Buffer<unsigned char>> forward_scratch_, backward_scratch_;
+  std::optional<Buffer<unsigned char>> forward_scratch_, backward_scratch_,
+      prepared_;
   int scratch_byte_ = -1;
 
   bool has_c() const { return d_.mode == CellMode::kLstm; }

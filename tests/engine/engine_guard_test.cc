@@ -195,6 +195,19 @@ void ExpectStaysInside(EngineSizes sizes, const std::string& name) {
       EXPECT_TRUE(SameBits(poisoned[i], zeroed[i])) << "output " << i;
       EXPECT_TRUE(SameBits(at_begin[i], zeroed[i])) << "output " << i;
     }
+    if (training || sizes.int8_weights) continue;
+    // Weights that were prepared before, in memory of their own.
+    EngineSizes prepared_sizes = sizes;
+    prepared_sizes.prepared_weights = true;
+    SetGuardedCase(name + " inference, prepared");
+    const auto prepared =
+        Run<Element, EndGuarded>(prepared_sizes, kPoison, serial);
+    const auto prepared_at_begin =
+        Run<Element, BeginGuarded>(prepared_sizes, kPoison, team);
+    for (size_t i = 0; i < zeroed.size(); ++i) {
+      EXPECT_TRUE(SameBits(prepared[i], zeroed[i])) << "output " << i;
+      EXPECT_TRUE(SameBits(prepared_at_begin[i], zeroed[i])) << "output " << i;
+    }
   }
 }
 

@@ -309,19 +309,25 @@ TYPED_TEST(SimdProductTest, EveryElementIsTheSumOfItsProducts) {
 }
 
 // Dot panels have the bits of columns in place, for any number of rows, and of
-// columns that end anywhere in a panel.
+// columns that end anywhere in one of several panels; whatever values are.
 TYPED_TEST(SimdProductTest, DotPanelsHaveTheBitsOfColumns) {
   using Operand = TypeParam;
+  constexpr double kSpecial[] = {0.0, -0.0, INFINITY, NAN, 1e-40, -1e38};
   for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     SCOPED_TRACE(target->name);
     const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
     for (int64_t depth : kDepths) {
-      Operands<Operand> operands(depth, kernels.panel_columns, depth + 3,
-                                 kManyRows);
-      for (int64_t columns :
-           {int64_t{1}, int64_t{kernels.dot_columns},
-            std::min<int64_t>(kernels.dot_columns + 1, operands.columns),
-            operands.columns - 1, operands.columns}) {
+      const int64_t width = kernels.dot_columns;
+      Operands<Operand> operands(depth, 3 * width + 1, depth + 3, kManyRows);
+      for (int i = 0; i < 6 && depth > 40; ++i) {
+        operands.A(2 + i, 5 * i) = FromDouble<Operand>(kSpecial[i]);
+        operands.B(7 * i, i) = FromDouble<Operand>(kSpecial[i]);
+      }
+      const int64_t round = kernels.lanes * kDepthStep<Operand>;
+      const int64_t panel_size =
+          (operands.depth + round - 1) / round * round * width;
+      for (int64_t columns : {int64_t{1}, width, width + 1, 2 * width,
+                              3 * width - 1, operands.columns}) {
         const std::vector<Operand> panels =
             DotPanels(kernels, operands, columns);
         for (int64_t rows :
@@ -333,11 +339,16 @@ TYPED_TEST(SimdProductTest, DotPanelsHaveTheBitsOfColumns) {
           const auto result = CheckedProduct<PanelProduct<Operand>>(
               operands, start, 0, rows, columns,
               [&](PanelProduct<Operand>& product) {
-                const int64_t round = kernels.lanes * kDepthStep<Operand>;
                 product.b.packed = panels.data();
-                product.b.stride = (operands.depth + round - 1) / round *
-                                   round * kernels.dot_columns;
-                kernels.multiply_dot_panels(&product, 1);
+                product.b.stride = panel_size;
+                // What the first panel has, and the rest.
+                PanelProduct<Operand> parts[] = {product, product};
+                parts[0].columns = std::min(columns, width);
+                parts[1].columns -= parts[0].columns;
+                parts[1].b.packed += panel_size;
+                parts[1].c_offset += width;
+                if (product.bias != nullptr) parts[1].bias += width;
+                kernels.multiply_dot_panels(parts, columns > width ? 2 : 1);
               });
           ASSERT_TRUE(SameBits(result, expected))
               << "depth " << depth << ", " << rows << " rows, " << columns

@@ -212,8 +212,8 @@ bool Choices::PaysForDotPanels(const OperandPlan& panels, int64_t rows,
            panels.columns >= speed::kMinManyRowsPanelColumns;
   }
   // Steps come back to what they read in place from either end.
-  const int64_t max_bytes = steps == 1 ? speed::kMaxFewRowsPanelBytes
-                                       : machine_.core_cache_bytes;
+  const int64_t max_bytes =
+      steps == 1 ? speed::kMaxFewRowsPanelBytes : machine_.core_cache_bytes;
   return panels.Bytes(kernels_) <= max_bytes;
 }
 

@@ -169,8 +169,9 @@ class DotBlock {
   // Of several: a group stays in L1 while they come by, and the next one comes.
   void MultiplyTiles(int num_rows) {
     for (int group = 0; group < kGroups; ++group) {
-      const Operand* next = group + 1 < kGroups ? b_ + (group + 1) * group_size()
-                                                : b_ + p_.b.stride;
+      const Operand* next = group + 1 < kGroups
+                                ? b_ + (group + 1) * group_size()
+                                : b_ + p_.b.stride;
       FetchAhead ahead(next, group_size() * int64_t{sizeof(Operand)});
       ForEachTile<kDotRows>(num_rows, [&](int64_t tile, auto row_count) {
         constexpr int kRows = decltype(row_count)::value;
@@ -199,8 +200,8 @@ class DotBlock {
   RNN_ALWAYS_INLINE void AddGroup(int group, int64_t tile, FetchAhead ahead) {
     V sums[kRows][kVectors];
     MultiplyDotGroup<kFetches>(links_.num_rounds(), links_.group(group, tile),
-                     links_.stride(), b_ + group * group_size(), p_.b.stride,
-                     ahead, sums);
+                               links_.stride(), b_ + group * group_size(),
+                               p_.b.stride, ahead, sums);
     int level = 0;
     for (int done = group; done % 2 == 1; done /= 2, ++level) {
       Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
@@ -241,9 +242,8 @@ inline void MultiplyDotBlocks(const PanelProduct<Operand>& p,
       static_cast<int>((p.columns + kColumns - 1) / kColumns);
   const auto block_of = [&](int panel, auto panels, auto max_rows) {
     return DotBlock<decltype(panels)::value, decltype(max_rows)::value,
-                    Operand>(
-        p, links, row, panel * kDotVectors, k == 0,
-        p.b.packed + panel * p.b.stride + k * kColumns);
+                    Operand>(p, links, row, panel * kDotVectors, k == 0,
+                             p.b.packed + panel * p.b.stride + k * kColumns);
   };
   if (num_rows > kDotRows) {
     for (int panel = 0; panel < num_panels; ++panel) {

@@ -166,6 +166,10 @@ Case AnyCase(Input& input) {
     sizes.keras_weights = sizes.training = false;
     c.element = ElementType::kFloat;
   }
+  if (steps & 16) {
+    sizes.prepared_weights = true;
+    sizes.training = false;
+  }
   return c;
 }
 
@@ -174,7 +178,8 @@ void SetCase(const Case& c) {
   std::snprintf(
       guarded_case, sizeof guarded_case,
       "%s %s %s T=%d B=%d I=%d H=%d num_proj=%d L=%d D=%d skip_input=%d "
-      "dropout=%g training=%d time_major=%d keras=%d int8=%d mask=%d "
+      "dropout=%g training=%d time_major=%d keras=%d int8=%d prepared=%d "
+      "mask=%d "
       "backwards=%d repeats=%d values=%d threads=%d core_cache=%d",
       kModeNames[static_cast<int>(d.mode)], ElementTypeName(c.element),
       SelectSimdTarget().name, static_cast<int>(c.sizes.max_time),
@@ -183,8 +188,8 @@ void SetCase(const Case& c) {
       static_cast<int>(d.num_layers), static_cast<int>(d.num_directions),
       d.skip_input, static_cast<double>(d.dropout), c.sizes.training,
       c.sizes.time_major, c.sizes.keras_weights, c.sizes.int8_weights,
-      !c.sizes.mask.empty(), c.sizes.go_backwards, c.sizes.repeats_outputs,
-      static_cast<int>(c.values), c.num_threads,
+      c.sizes.prepared_weights, !c.sizes.mask.empty(), c.sizes.go_backwards,
+      c.sizes.repeats_outputs, static_cast<int>(c.values), c.num_threads,
       static_cast<int>(c.core_cache_bytes));
 }
 
