@@ -438,15 +438,14 @@ class Network(_Handled):
             lengths = _lengths(lengths, B, T)
         h0, c0 = (None, None) if state is None else self._checked(state, B)
         y = np.empty((first, second, self._DP), self.dtype)
-        h = np.empty((self._LD, B, self._P), self.dtype)
-        c = np.empty((self._LD, B, self._H), self.dtype) if self._has_c else None
+        h, c = after = self._empty_state(B)
         try:
             _run(self._handle, time_major, T, B, x, lengths, h0, c0, y, h, c)
         except ValueError:
             if lengths is not None:
                 _check_range(lengths, T)  # in this function's words
             raise
-        return y, State(h, c)
+        return y, after
 
     def stream(self, batch: int = 1) -> "Stream":
         """Starts `batch` sequences that come a step at a time, with states of zeros.
@@ -505,9 +504,8 @@ class Network(_Handled):
         return (h, (self._LD, B, self._H)) if self._has_c else (h,)
 
     def _empty_state(self, B: int) -> State:
-        shapes = self._state_shapes(B)
-        h = np.empty(shapes[0], self.dtype)
-        return State(h, np.empty(shapes[1], self.dtype) if self._has_c else None)
+        h = np.empty((self._LD, B, self._P), self.dtype)
+        return State(h, np.empty((self._LD, B, self._H), self.dtype) if self._has_c else None)
 
     def _checked(self, state: Sequence[ArrayLike | None], B: int) -> State:
         shapes = self._state_shapes(B)

@@ -11,6 +11,7 @@
 //   [calls]     make bench CASES=sweep, and the rows of `gate` that it concerns
 //   [bfloat16]  make bench CASES=bfloat16
 //   [streams]   make bench CASES=streaming
+//   [runtime]   make bench CASES=runtime
 //   [engine]    bazel run //benchmarks:engine_benchmark --
 //                   --cases=PATH --benchmark_filter='^Engine/NAME/'
 //               PATH is the path from the root of a list like cases.csv, with
@@ -140,7 +141,7 @@ inline constexpr int64_t kMaxLeftRowsInPlaceOfPairs = 4;
 // Prepared weights of a small call lie in dot panels. Those of more bytes than
 // this come as fast from where they lie to no more rows than are multiplied at
 // a time; more rows, which are copied for dot panels, want so many columns for
-// it. [streams], [engine]
+// it. [streams], [runtime]
 inline constexpr int64_t kMaxFewRowsPanelBytes = 8 * kMegabyte;
 inline constexpr int64_t kMinManyRowsPanelColumns = 256;
 

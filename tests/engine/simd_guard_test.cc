@@ -236,7 +236,7 @@ TYPED_TEST(SimdProductGuardTest, MultiplyDotPanels) {
   for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
     const SimdKernels<Element>& kernels = KernelsOf<Element>(*target);
     const int64_t width = kernels.dot_columns;
-    const int64_t round = kernels.lanes * kDepthStep<Element>;
+    const int64_t round = kernels.dot_round;
     for (int64_t columns : AroundLanes(kernels.lanes, 3 * width)) {
       for (int64_t rows : NumbersOfRows()) {
         for (int64_t depth : DepthsFor<Element>(rows)) {

@@ -221,7 +221,7 @@ std::vector<Operand> DotPanels(const SimdKernels<Operand>& kernels,
                                Operands<Operand>& operands, int64_t columns) {
   constexpr int64_t kStep = kDepthStep<Operand>;
   const int64_t width = kernels.dot_columns;
-  const int64_t round = kernels.lanes * kStep;
+  const int64_t round = kernels.dot_round;
   const int64_t padded_depth = (operands.depth + round - 1) / round * round;
   const int64_t num_panels = (columns + width - 1) / width;
   std::vector<Operand> panels(num_panels * padded_depth * width);
@@ -323,7 +323,7 @@ TYPED_TEST(SimdProductTest, DotPanelsHaveTheBitsOfColumns) {
         operands.A(2 + i, 5 * i) = FromDouble<Operand>(kSpecial[i]);
         operands.B(7 * i, i) = FromDouble<Operand>(kSpecial[i]);
       }
-      const int64_t round = kernels.lanes * kDepthStep<Operand>;
+      const int64_t round = kernels.dot_round;
       const int64_t panel_size =
           (operands.depth + round - 1) / round * round * width;
       for (int64_t columns : {int64_t{1}, width, width + 1, 2 * width,
@@ -641,7 +641,7 @@ TYPED_TEST(SimdProductTest, DotProductsAreTheSumsOfTheirProducts) {
       // The most roundings that an element of the sum goes through: of the
       // product, of the chain, of the lanes' sum, of the blocks' sum. One more
       // is the reference's own.
-      const int64_t step = kernels.lanes * kDepthStep<Operand>;
+      const int64_t step = kernels.dot_round;
       const int64_t deepest = std::min(operands.depth, kDepthBlock<Operand>);
       const double chain = static_cast<double>((deepest + step - 1) / step *
                                                kDepthStep<Operand>);

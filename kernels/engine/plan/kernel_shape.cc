@@ -23,7 +23,7 @@ KernelShape ShapeOf(const SimdTarget& target) {
   shape.dot_chains = kernels.dot_chains;
   shape.dot_columns = kernels.dot_columns;
   shape.dot_rows = kernels.dot_rows;
-  shape.dot_round = kernels.lanes * kDepthStep<Operand>;
+  shape.dot_round = kernels.dot_round;
   shape.panel_columns = kernels.panel_columns;
   shape.rows_together = kernels.rows_together;
   shape.depth_block = kernels.depth_block;

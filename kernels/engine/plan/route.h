@@ -15,8 +15,9 @@ namespace rnn {
 //   in gradients   kPacked or kParts
 //   of weights
 //
-// In parts are operands that are float alone, and in place those alone that
-// tensors hold. Weights in int8 all come along kInt8, and no others.
+// In parts are operands that are float alone; in place, and in dot panels,
+// those alone that tensors hold. Weights in int8 all come along kInt8, and no
+// others.
 enum class Route {
   kPacked,          // in panels, once for all products that use it
   kPackedInTurn,    // panel by panel, by the one product that uses it
@@ -34,7 +35,8 @@ constexpr bool IsInPlace(Route route) {
          route == Route::kInt8;
 }
 
-// Whether a step multiplies by R column by column, and its cells follow.
+// Whether products with B are made by columns (MultiplyColumns()), not by the
+// panels of a packed one. Steps make those with R before their cells.
 constexpr bool ComesByColumns(Route route) {
   return IsInPlace(route) || route == Route::kDotPanels;
 }

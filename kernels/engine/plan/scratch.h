@@ -90,7 +90,7 @@ class Scratch {
 // read in place have no block.
 struct PreparedWeights {
   Block input;       // W: [in, G*H]
-  Block recurrent;   // R: panels of cells
+  Block recurrent;   // R: panels of cells, or dot panels
   Block projection;  // [H, P]
 };
 
@@ -120,7 +120,7 @@ struct ForwardScratch {
   struct PseudoLayer {
     PreparedWeights weights;       // none if they were prepared before the pass
     Block input_parts;             // in parts: [chunk, in]
-    RowsBlock recurrent_sums;      // in place: [B, G*H]
+    RowsBlock recurrent_sums;      // by columns: [B, G*H]
     IntegersBlock input_integers;  // int8: [chunk, in]
     IntegersBlock state_integers;  // int8: h before a step, [B, P]
     IntegersBlock m_integers;      // int8 and projection: [B, H]

@@ -227,7 +227,7 @@ void PackAndMultiply(const RowsTimesMatrix<Operand>& p,
   }
 }
 
-// ---- Operands in place ------------------------------------------------------
+// ---- Operands that come by columns ------------------------------------------
 
 // Panels [begin, end) of b as columns.
 template <typename Element, typename Operand>
@@ -243,9 +243,9 @@ ColumnRows ColumnsOf(const RightOperand<Element, Operand>& b, int64_t begin,
 }
 
 template <typename Element, typename Operand>
-void MultiplyInPlace(const RowsTimesMatrix<Operand>& p,
-                     const RightOperand<Element, Operand>& b,
-                     Executor& executor) {
+void MultiplyByColumns(const RowsTimesMatrix<Operand>& p,
+                       const RightOperand<Element, Operand>& b,
+                       Executor& executor) {
   const int64_t num_panels = b.num_panels();
   const int64_t work =
       2 * (speed::kFarWeightRows + p.rows) * b.depth() * b.columns();
@@ -397,7 +397,7 @@ void MultiplyColumns(const RowsTimesMatrix<Operand>& p,
       }
     }
   } else {
-    std::abort();  // nothing is in place
+    std::abort();  // nothing comes by columns
   }
 }
 
@@ -419,7 +419,7 @@ void Multiply(const RowsTimesMatrix<Operand>& p,
               const RightOperand<Element, Operand>& b, Executor& executor) {
   if (p.rows == 0) return;
   if (ComesByColumns(b.route())) {
-    MultiplyInPlace(p, b, executor);
+    MultiplyByColumns(p, b, executor);
     return;
   }
   SplitLeft(p, b, executor);

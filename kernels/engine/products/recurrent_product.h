@@ -89,7 +89,7 @@ class RecurrentProduct {
         return;
       case Route::kRowsInPlace:
       case Route::kDotPanels:
-        RunPanelsOfRows(executor, ranks, h_prev, run_cells);
+        RunFewRanges(executor, ranks, h_prev, run_cells);
         return;
       case Route::kParts:
         break;  // R never comes so
@@ -183,8 +183,8 @@ class RecurrentProduct {
 
   // On few ranges of panels, for R had better be read in long pieces.
   template <typename Run>
-  void RunPanelsOfRows(Executor& executor, const StepRanks& ranks,
-                       const Operand* const* h_prev, Run run_cells) const {
+  void RunFewRanges(Executor& executor, const StepRanks& ranks,
+                    const Operand* const* h_prev, Run run_cells) const {
     const int64_t together = PanelsTogether();
     const int64_t num_panels = panels_.num_panels();
     ParallelFewRanges(executor, (num_panels + together - 1) / together,

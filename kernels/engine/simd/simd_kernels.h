@@ -11,19 +11,19 @@
 // The kernel dictates the panel width and packing adapts.
 //
 // Weights that never change may be packed in dot panels instead, of
-// dot_columns: [depth / depth_block][lanes / dot_chains][depth_block / (lanes *
-// kDepthStep)] [dot_chains][dot_columns][kDepthStep], the tail filled with
-// zeros. So the chains of a dot product follow each other, and lanes are
-// columns.
+// dot_columns. A block of depth is filled up with zeros to whole rounds of
+// dot_round, and each is [lanes /
+// dot_chains][rounds][dot_chains][dot_columns][kDepthStep]. So the chains of a
+// dot product follow each other, and lanes are columns.
 //
 // Every element of a product is one chain of fused multiply-adds over depth in
 // blocks of fixed size (in cell_forward over all of it), or, if B is given by
-// its columns, one chain for each lane of a vector, added up in pairs: its bits
-// depend neither on the tile that computes it nor on its neighbours. A pair of
-// bfloat16 products is two links of the chain, the second of the pair first,
-// each rounded to nearest even whatever the floating-point environment says,
-// with denormals read and written as zeros. On tile registers chains are other
-// ones (amx-inl.h), and so are those of floats in parts.
+// its columns or in dot panels, one chain for each lane of a vector, added up
+// in pairs: its bits depend neither on the tile that computes it nor on its
+// neighbours. A pair of bfloat16 products is two links of the chain, the second
+// of the pair first, each rounded to nearest even whatever the floating-point
+// environment says, with denormals read and written as zeros. On tile registers
+// chains are other ones (amx-inl.h), and so are those of floats in parts.
 #ifndef KERNELS_ENGINE_SIMD_SIMD_KERNELS_H_
 #define KERNELS_ENGINE_SIMD_SIMD_KERNELS_H_
 
@@ -53,6 +53,9 @@ inline constexpr int kMaxPanelVectors = 4;
 // Nor a panel, or that of a CellForwardStep with its gates, than so many
 // columns.
 inline constexpr int kMaxPanelColumns = 256;
+// Nor a dot panel than so many columns, nor a round of one than so much depth.
+inline constexpr int kMaxDotColumns = 64;
+inline constexpr int kMaxDotRound = 32;
 
 // A panel of B as it is used: packed, or B's columns where the caller keeps
 // them.
@@ -80,7 +83,8 @@ struct PanelProduct {
   // come to is added to c; 0: as many as depth_block. Tile registers have
   // chains of their own.
   int64_t chain;
-  // Of this panel: at most panel_columns, or any number if B is transposed.
+  // Of this panel: at most panel_columns, or any number if B is transposed or
+  // in dot panels.
   int64_t columns;
   const Operand* const* a;  // [rows] -> row; the depth starts at a_offset
   int64_t a_offset;
@@ -187,7 +191,8 @@ struct SimdKernels {
   // Of dot panels. Chains of a dot product that are added to at a time.
   int dot_chains;
   int dot_columns;
-  int dot_rows;  // that are multiplied at a time
+  int dot_rows;   // that are multiplied at a time
+  int dot_round;  // depth at which each chain has one link
   // Whether panels are multiplied on tile registers, as AMX has them. Vectors
   // multiply what is read in place, in another order: only without tile
   // registers has multiply_rows the bits of multiply_panel of packed panels.
@@ -197,10 +202,10 @@ struct SimdKernels {
   int cell_columns[kNumCellModes];
 
   void (*multiply_panel)(const PanelProduct<Operand>&);
-  // Products of the same rows of A, whose depth begins at 0, by columns from
-  // the first of a dot panel on: b.packed is that panel, and the next ones
-  // begin b.stride values after each other. They have the bits of
-  // multiply_panel of these columns, transposed.
+  // Products of the same rows of A and the same depth, which begins at 0, by
+  // columns from the first of a dot panel on: b.packed is that panel, and the
+  // next ones begin b.stride values after each other. They have the bits of
+  // multiply_panel of these columns, transposed; `chain` does not matter.
   void (*multiply_dot_panels)(const PanelProduct<Operand>* products, int count);
   void (*multiply_rows)(const RowsProduct<Operand>&);
   // In these a row that is nullptr gives zeros.

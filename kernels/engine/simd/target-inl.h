@@ -24,6 +24,9 @@ template <typename Cell, typename Operand>
 constexpr void SetCell(CellMode mode, SimdKernels<Operand>* kernels) {
   static_assert(kCellVectors<Cell> * Vec<ComputeType<Operand>>::kLanes <=
                 kMaxPanelColumns);
+  // A range of cells' panels begins at a dot panel (RecurrentProduct).
+  static_assert(kDotVectors % Cell::kUnitVectors == 0 ||
+                Cell::kUnitVectors % kDotVectors == 0);
   const int i = static_cast<int>(mode);
   kernels->cell_units[i] = Cell::kUnitVectors * kernels->lanes;
   kernels->cell_columns[i] = kVectorsTogether<Cell> * kernels->lanes;
@@ -36,6 +39,9 @@ constexpr SimdKernels<Operand> MakeKernels() {
   constexpr int kLanes = Vec<ComputeType<Operand>>::kLanes;
   static_assert(kTileVectors <= kMaxPanelVectors);
   static_assert(kTileVectors * kLanes <= kMaxPanelColumns);
+  static_assert(kDotVectors * kLanes <= kMaxDotColumns);
+  static_assert(DotLinks<Operand>::kRound <= kMaxDotRound);
+  static_assert(kDepthBlock<Operand> % DotLinks<Operand>::kRound == 0);
   SimdKernels<Operand> kernels{};
   kernels.lanes = kLanes;
   kernels.panel_columns = kTileVectors * kLanes;
@@ -44,6 +50,7 @@ constexpr SimdKernels<Operand> MakeKernels() {
   kernels.dot_chains = kDotChains;
   kernels.dot_columns = kDotVectors * kLanes;
   kernels.dot_rows = kDotRows;
+  kernels.dot_round = DotLinks<Operand>::kRound;
   kernels.has_tile_registers = false;
   kernels.multiply_panel = MultiplyPanel<Operand>;
   kernels.multiply_dot_panels = MultiplyDotPanels<Operand>;

@@ -59,7 +59,7 @@ class ForwardWeights {
   void PackRecurrent(Executor& executor) const {
     if (plan_.recurrent_weights.route == Route::kPacked) {
       cell_panels_.Pack(recurrent_source_, executor);
-    } else {
+    } else if (ComesByColumns(plan_.recurrent_weights.route)) {
       by_columns_.Pack(executor);
     }
     if (plan_.descriptor.has_projection()) projection_.Pack(executor);

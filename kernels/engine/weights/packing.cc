@@ -13,10 +13,6 @@ namespace {
 
 static_assert(speed::kRowsPackedTogether % kDepthStep<BFloat16> == 0);
 
-// Values of a dot panel at a depth at which each chain has one link.
-constexpr int64_t kMaxDotRoundSize =
-    16 * kDepthStep<BFloat16> * 16 * kMaxPanelVectors;
-
 // Starts to fetch `count` values.
 template <typename Element>
 void FetchLines(const Element* values, int64_t count) {
@@ -182,10 +178,10 @@ template <typename Operand>
 void PackDotPanel(const Operand* const* columns, int64_t depth, Operand* out) {
   const SimdKernels<Operand>& kernels = Kernels<Operand>();
   const int64_t num_groups = kernels.lanes / kernels.dot_chains;
-  const int64_t round = kernels.lanes * kDepthStep<Operand>;
+  const int64_t round = kernels.dot_round;
   const int64_t round_size = round * kernels.dot_columns;
   const int64_t group_size = round_size / num_groups;
-  Operand links[kMaxDotRoundSize];
+  Operand links[kMaxDotRound * kMaxDotColumns];
   for (int64_t k = 0; k < depth; k += kernels.depth_block) {
     const int64_t end = std::min(k + kernels.depth_block, depth);
     const int64_t num_rounds = (end - k + round - 1) / round;
@@ -208,7 +204,7 @@ template <typename Operand>
 void PackDotPanels(const MatrixSource<Operand>& source,
                    const DotPanelShape& shape, Executor& executor,
                    Operand* panels) {
-  if (!source.is_transposed) std::abort();
+  if (!source.is_transposed || source.pieces.count != 1) std::abort();
   ParallelFor(executor, shape.num_panels, shape.panel_size * speed::kMoveWork,
               [&](int64_t begin, int64_t end) {
                 for (; begin < end; ++begin) {

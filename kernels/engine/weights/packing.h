@@ -34,7 +34,8 @@ void PackPanelsInParts(const MatrixSource<Element>& source,
                        const PartsDepth& depth, Executor& executor,
                        BFloat16* panels);
 
-// Packs all of the source, whose columns are rows of memory, in dot panels.
+// Packs all of the source in dot panels. Its columns are rows of memory, as
+// they lie, of whole steps of depth.
 template <typename Operand>
 void PackDotPanels(const MatrixSource<Operand>& source,
                    const DotPanelShape& shape, Executor& executor,

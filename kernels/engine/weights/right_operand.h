@@ -82,12 +82,11 @@ class RightOperand {
   // As deep as the left operand's rows are, and panels.
   int64_t depth() const { return padded_depth_; }
   PartsDepth parts_depth() const { return plan_.parts_depth(); }
-  // How many rows are multiplied at a time (OperandPlan).
   DotPanelShape dot_panels() const {
     const SimdKernels<Operand>& kernels = Kernels<Operand>();
-    return DotPanelShape::Of(plan_, kernels.dot_columns,
-                             kernels.lanes * kDepthStep<Operand>);
+    return DotPanelShape::Of(plan_, kernels.dot_columns, kernels.dot_round);
   }
+  // How many rows are multiplied at a time (OperandPlan).
   bool is_small() const { return plan_.is_small; }
   int64_t cached_rows() const { return plan_.cached_rows; }
 
