@@ -30,10 +30,11 @@ constexpr Pass kPasses[] = {Pass::kInference, Pass::kForward, Pass::kBackward,
 constexpr const char* kPassNames[] = {"inference", "forward", "backward",
                                       "training"};
 
-// Full sequences and weights in the order of params, lengths that differ, or
-// weights in the order of Keras.
-enum class Variant { kPlain, kRagged, kKerasWeights };
-constexpr const char* kVariantNames[] = {"", "/ragged", "/keras_weights"};
+// Full sequences and weights in the order of params, lengths that differ,
+// weights in the order of Keras, or weights that were prepared before.
+enum class Variant { kPlain, kRagged, kKerasWeights, kPrepared };
+constexpr const char* kVariantNames[] = {"", "/ragged", "/keras_weights",
+                                         "/prepared"};
 
 struct EngineBenchmark {
   BenchmarkCase benchmark_case;
@@ -77,6 +78,7 @@ Call<Element>& CallOf(const EngineBenchmark& b) {
     sizes.batch = b.benchmark_case.batch;
     sizes.training = b.pass != Pass::kInference;
     sizes.keras_weights = b.variant == Variant::kKerasWeights;
+    sizes.prepared_weights = b.variant == Variant::kPrepared;
     if (b.variant == Variant::kRagged)
       sizes.lengths = RaggedLengths(b.benchmark_case);
     *latest = std::make_shared<Call<Element>>(sizes);
@@ -166,6 +168,7 @@ bool IsOneKerasLayer(const RnnDescriptor& d) {
 void RegisterPasses(const BenchmarkCase& benchmark_case, ElementType type,
                     Variant variant) {
   for (Pass pass : kPasses) {
+    if (variant == Variant::kPrepared && pass != Pass::kInference) continue;
     for (int num_threads : ThreadCounts()) {
       Register({benchmark_case, pass, type, variant, num_threads});
     }
@@ -186,6 +189,9 @@ void RegisterEngineBenchmarks(const std::vector<BenchmarkCase>& cases,
     }
     if (c.IsIn("gate") && IsOneKerasLayer(c.descriptor)) {
       RegisterPasses(c, ElementType::kFloat, Variant::kKerasWeights);
+    }
+    if (c.IsIn("gate")) {
+      RegisterPasses(c, ElementType::kFloat, Variant::kPrepared);
     }
     if (!c.IsIn("quick")) continue;
     for (ElementType type :

@@ -55,21 +55,28 @@ class Call:
     I: int = 0  # H if 0
     D: int = 1
     keras_weights: bool = False
+    prepared: bool = False
 
     @property
     def case(self) -> Case:
         I = self.I or self.H
         name = f"{self.mode}_h{self.H}_i{I}_d{self.D}_t{self.T}_b{self.B}"
-        # The benchmark measures Keras' order of weights in cases of this set.
+        # The benchmark measures Keras' order of weights, and prepared ones, in cases of this set.
         return Case(name, ("gate",), self.mode, 1, self.D, self.H, 0, I, self.T, self.B, 0.0)
 
     def benchmark(self, isa: str, threads: int) -> str:
-        variant = "/keras_weights" if self.keras_weights else ""
+        variant = "/keras_weights" if self.keras_weights else "/prepared" if self.prepared else ""
         return f"Engine/{self.case.name}/{self.pass_}/{isa}/threads:{threads}{variant}"
 
     def __str__(self) -> str:
-        order = ", weights in Keras' order" if self.keras_weights else ""
-        return f"{network_label(self.case)}, {self.pass_}{order}"
+        weights = (
+            ", weights in Keras' order"
+            if self.keras_weights
+            else ", prepared weights"
+            if self.prepared
+            else ""
+        )
+        return f"{network_label(self.case)}, {self.pass_}{weights}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,6 +114,18 @@ PATHS = (
             Call("lstm", 512, 1, 1, keras_weights=True),
             Call("gru", 512, 2, 8, keras_weights=True),
             Call("lstm", 1024, 4, 1, keras_weights=True),
+        ),
+    ),
+    Path(
+        "prepared weights of small calls lie in dot panels",
+        {"kMaxFewRowsPanelBytes": NEVER, "kMinManyRowsPanelColumns": ALWAYS},
+        (
+            Call("lstm", 64, 1, 1, prepared=True),
+            Call("lstm", 128, 1, 1, prepared=True),
+            Call("lstm", 250, 1, 1, I=40, prepared=True),
+            Call("gru", 300, 4, 2, I=100, prepared=True),
+            Call("lstm", 512, 1, 8, prepared=True),
+            Call("gru", 700, 1, 30, I=1000, prepared=True),
         ),
     ),
     Path(

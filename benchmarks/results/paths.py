@@ -18,6 +18,7 @@ REQUIRED = ("cpu", "date", "threads")
 PAGES = {
     "forward of small calls reads weights in place": "weights-in-place",
     "the same in the order of Keras": "keras-weights",
+    "prepared weights of small calls lie in dot panels": "dot-panels",
     "small calls of some more steps read a large R in place": "weights-in-place",
     "backward of small calls reads weights in place": "weights-in-place",
     "what one product uses is packed in its turn": "packing-in-turn",

@@ -109,9 +109,15 @@ class EngineCall {
         Description(), sizes_.training, MachineFor(executor), &forward_plan_);
     if (!status.ok()) std::abort();  // sizes that the caller chose wrongly
     if (sizes_.prepared_weights) {
-      void* prepared = Prepare(forward_plan_.prepared.bytes, &prepared_);
-      PrepareWeights(forward_plan_, a.weights, prepared, executor);
-      a.prepared_weights = prepared;
+      // Once for all passes, which take the same routes.
+      if (!prepared_) {
+        PrepareWeights(forward_plan_, a.weights,
+                       Prepare(forward_plan_.prepared.bytes, &prepared_),
+                       executor);
+        prepared_routes_ = forward_plan_.prepared_routes();
+      }
+      if (!(prepared_routes_ == forward_plan_.prepared_routes())) std::abort();
+      a.prepared_weights = prepared_->data();
     }
     rnn::Forward(forward_plan_, a,
                  Prepare(forward_plan_.scratch_bytes, &forward_scratch_),
@@ -197,8 +203,9 @@ class EngineCall {
   ForwardPlan forward_plan_;
   BackwardPlan backward_plan_;
   // Of these plans.
-  std::optional<Buffer<unsigned char>> forward_scratch_, backward_scratch_,
-      prepared_;
+  std::optional<Buffer<unsigned char>> forward_scratch_, backward_scratch_;
+  std::optional<Buffer<unsigned char>> prepared_;
+  PreparedRoutes prepared_routes_;
   int scratch_byte_ = -1;
 
   bool has_c() const { return d_.mode == CellMode::kLstm; }
