@@ -41,6 +41,12 @@ _FILES = ("WORKSPACE", ".bazelrc", ".tf_configure.bazelrc")
 _WORK = ROOT / "build" / "paths"
 
 INFERENCE, TRAINING, BACKWARD = "inference", "training", "backward"
+# What the benchmark calls them, and what is said of them.
+_WEIGHTS = {
+    "params": "",
+    "keras_weights": ", weights in Keras' order",
+    "prepared": ", prepared weights",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +60,7 @@ class Call:
     pass_: str = INFERENCE
     I: int = 0  # H if 0
     D: int = 1
-    keras_weights: bool = False
-    prepared: bool = False
+    weights: str = "params"  # one of _WEIGHTS
 
     @property
     def case(self) -> Case:
@@ -65,18 +70,11 @@ class Call:
         return Case(name, ("gate",), self.mode, 1, self.D, self.H, 0, I, self.T, self.B, 0.0)
 
     def benchmark(self, isa: str, threads: int) -> str:
-        variant = "/keras_weights" if self.keras_weights else "/prepared" if self.prepared else ""
+        variant = "" if self.weights == "params" else f"/{self.weights}"
         return f"Engine/{self.case.name}/{self.pass_}/{isa}/threads:{threads}{variant}"
 
     def __str__(self) -> str:
-        weights = (
-            ", weights in Keras' order"
-            if self.keras_weights
-            else ", prepared weights"
-            if self.prepared
-            else ""
-        )
-        return f"{network_label(self.case)}, {self.pass_}{weights}"
+        return f"{network_label(self.case)}, {self.pass_}{_WEIGHTS[self.weights]}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,22 +108,22 @@ PATHS = (
         "the same in the order of Keras",
         {"kMaxSmallCallRows": NEVER},
         (
-            Call("lstm", 256, 1, 1, keras_weights=True),
-            Call("lstm", 512, 1, 1, keras_weights=True),
-            Call("gru", 512, 2, 8, keras_weights=True),
-            Call("lstm", 1024, 4, 1, keras_weights=True),
+            Call("lstm", 256, 1, 1, weights="keras_weights"),
+            Call("lstm", 512, 1, 1, weights="keras_weights"),
+            Call("gru", 512, 2, 8, weights="keras_weights"),
+            Call("lstm", 1024, 4, 1, weights="keras_weights"),
         ),
     ),
     Path(
         "prepared weights of small calls lie in dot panels",
         {"kMaxFewRowsPanelBytes": NEVER, "kMinManyRowsPanelColumns": ALWAYS},
         (
-            Call("lstm", 64, 1, 1, prepared=True),
-            Call("lstm", 128, 1, 1, prepared=True),
-            Call("lstm", 250, 1, 1, I=40, prepared=True),
-            Call("gru", 300, 4, 2, I=100, prepared=True),
-            Call("lstm", 512, 1, 8, prepared=True),
-            Call("gru", 700, 1, 30, I=1000, prepared=True),
+            Call("lstm", 64, 1, 1, weights="prepared"),
+            Call("lstm", 128, 1, 1, weights="prepared"),
+            Call("lstm", 250, 1, 1, I=40, weights="prepared"),
+            Call("gru", 300, 4, 2, I=100, weights="prepared"),
+            Call("lstm", 512, 1, 8, weights="prepared"),
+            Call("gru", 700, 1, 30, I=1000, weights="prepared"),
         ),
     ),
     Path(

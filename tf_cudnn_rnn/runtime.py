@@ -504,8 +504,9 @@ class Network(_Handled):
         return (h, (self._LD, B, self._H)) if self._has_c else (h,)
 
     def _empty_state(self, B: int) -> State:
-        h = np.empty((self._LD, B, self._P), self.dtype)
-        return State(h, np.empty((self._LD, B, self._H), self.dtype) if self._has_c else None)
+        shapes = self._state_shapes(B)
+        h = np.empty(shapes[0], self.dtype)
+        return State(h, np.empty(shapes[1], self.dtype) if self._has_c else None)
 
     def _checked(self, state: Sequence[ArrayLike | None], B: int) -> State:
         shapes = self._state_shapes(B)

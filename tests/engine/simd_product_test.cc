@@ -641,7 +641,7 @@ TYPED_TEST(SimdProductTest, DotProductsAreTheSumsOfTheirProducts) {
       // The most roundings that an element of the sum goes through: of the
       // product, of the chain, of the lanes' sum, of the blocks' sum. One more
       // is the reference's own.
-      const int64_t step = kernels.dot_round;
+      const int64_t step = kernels.lanes * kDepthStep<Operand>;
       const int64_t deepest = std::min(operands.depth, kDepthBlock<Operand>);
       const double chain = static_cast<double>((deepest + step - 1) / step *
                                                kDepthStep<Operand>);

@@ -21,9 +21,8 @@ int64_t NumLayerBuffers(const RnnDescriptor& d) {
   return std::min<int64_t>(2, d.num_layers - 1);
 }
 
-void TakeInputWeights(int64_t bytes, ScratchBuilder& builder,
-                      PreparedWeights* w) {
-  if (bytes > 0) w->input = builder.Take(bytes, 1);
+void TakeOperand(int64_t bytes, ScratchBuilder& builder, Block* block) {
+  if (bytes > 0) *block = builder.Take(bytes, 1);
 }
 
 void TakeRecurrentWeights(const ForwardPlan& plan, ScratchBuilder& builder,
@@ -31,8 +30,7 @@ void TakeRecurrentWeights(const ForwardPlan& plan, ScratchBuilder& builder,
   const RnnDescriptor& d = plan.descriptor;
   const KernelShape& k = plan.kernels;
   if (ComesByColumns(plan.recurrent_weights.route)) {
-    const int64_t bytes = plan.recurrent_weights.Bytes(k);
-    if (bytes > 0) w->recurrent = builder.Take(bytes, 1);
+    TakeOperand(plan.recurrent_weights.Bytes(k), builder, &w->recurrent);
     return;
   }
   const CellPanelShape panels = CellPanelShape::Of(d, k);
@@ -50,7 +48,7 @@ void TakeProjection(const ForwardPlan& plan, ScratchBuilder& builder,
 int64_t TakeWeights(const ForwardPlan& plan, const OperandPlan& input,
                     PreparedWeights* w) {
   ScratchBuilder builder;
-  TakeInputWeights(input.Bytes(plan.kernels), builder, w);
+  TakeOperand(input.Bytes(plan.kernels), builder, &w->input);
   TakeRecurrentWeights(plan, builder, w);
   TakeProjection(plan, builder, w);
   return builder.bytes();
@@ -72,8 +70,8 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
     builder.TakeOverlaid(
         is_single_chunk,
         [&] {
-          TakeInputWeights(plan.input_weights.MaxBytes(k), builder,
-                           &s->weights);
+          TakeOperand(plan.input_weights.MaxBytes(k), builder,
+                      &s->weights.input);
         },
         [&] { TakeRecurrentWeights(plan, builder, &s->weights); });
     TakeProjection(plan, builder, &s->weights);

@@ -303,24 +303,33 @@ void MultiplyColumnsOfRows(const RowsTimesMatrix<Operand>& p,
   }
 }
 
+// All but B, of which the product takes these columns.
+template <typename Operand>
+PanelProduct<Operand> ProductOfColumns(const RowsTimesMatrix<Operand>& p,
+                                       int64_t depth, const ColumnRows& share) {
+  const int64_t column = share.column_begin;
+  PanelProduct<Operand> product{};
+  product.rows = share.row_end - share.row_begin;
+  product.depth = depth;
+  product.columns = share.column_end - column;
+  product.a = p.a + share.row_begin;
+  product.c = p.c + share.row_begin;
+  product.c_offset = p.c_offset + column;
+  product.bias = p.bias == nullptr ? nullptr : p.bias + column;
+  product.accumulate = p.accumulate;
+  return product;
+}
+
 template <typename Operand>
 void MultiplyColumnsOfColumns(const RowsTimesMatrix<Operand>& p,
                               const MatrixSource<Operand>& source,
                               const ColumnRows& share) {
-  PanelProduct<Operand> product{};
-  product.rows = share.row_end - share.row_begin;
-  product.depth = source.depth;
-  product.columns = share.column_end - share.column_begin;
-  product.a = p.a + share.row_begin;
+  auto product = ProductOfColumns(p, source.depth, share);
   product.b.transposed = source.row(share.column_begin);
   product.b.stride = source.stride;
   if (share.next_column != ColumnRows::kNone) {
     product.b.next = source.row(share.next_column);
   }
-  product.c = p.c + share.row_begin;
-  product.c_offset = p.c_offset + share.column_begin;
-  product.bias = p.bias == nullptr ? nullptr : p.bias + share.column_begin;
-  product.accumulate = p.accumulate;
   Kernels<Operand>().multiply_panel(product);
 }
 
@@ -332,20 +341,10 @@ void MultiplyColumnsOfDotPanels(const RowsTimesMatrix<Operand>& p,
   const DotPanelShape shape = b.dot_panels();
   PanelProduct<Operand> products[kMaxGates];
   for (int i = 0; i < count; ++i) {
-    const ColumnRows& share = shares[i];
-    const int64_t column = share.column_begin;
-    PanelProduct<Operand>& product = products[i];
-    product = {};
-    product.rows = share.row_end - share.row_begin;
-    product.depth = b.depth();
-    product.columns = share.column_end - column;
-    product.a = p.a + share.row_begin;
-    product.b.packed = b.panels() + shape.PanelOf(column) * shape.panel_size;
-    product.b.stride = shape.panel_size;
-    product.c = p.c + share.row_begin;
-    product.c_offset = p.c_offset + column;
-    product.bias = p.bias == nullptr ? nullptr : p.bias + column;
-    product.accumulate = p.accumulate;
+    products[i] = ProductOfColumns(p, b.depth(), shares[i]);
+    products[i].b.packed =
+        b.panels() + shape.PanelOf(shares[i].column_begin) * shape.panel_size;
+    products[i].b.stride = shape.panel_size;
   }
   Kernels<Operand>().multiply_dot_panels(products, count);
 }

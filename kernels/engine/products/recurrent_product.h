@@ -199,7 +199,8 @@ class RecurrentProduct {
                       });
   }
 
-  // Cells' panels that begin at the first column of a dot panel, each so many.
+  // A range begins with the first column of a dot panel, which so many of
+  // cells' panels have.
   int64_t PanelsTogether() const {
     if (route_ != Route::kDotPanels) return 1;
     return std::max<int64_t>(1,

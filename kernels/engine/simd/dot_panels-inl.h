@@ -46,9 +46,9 @@ class DotLinks {
             int64_t k_end) {
     num_rows_ = num_rows;
     num_rounds_ = (k_end - k_begin + kRound - 1) / kRound;
+    const int64_t whole_rounds = (k_end - k_begin) / kRound;
     for (int m = 0; m < num_rows; ++m) {
       const Operand* row = rows[m] + k_begin;
-      const int64_t whole_rounds = (k_end - k_begin) / kRound;
       for (int64_t round = 0; round < whole_rounds; ++round) {
         TakeRound(row + round * kRound, round, m);
       }
@@ -82,18 +82,6 @@ class DotLinks {
   alignas(64) Operand values_[kDotPanelRows * kDepthBlock<Operand>];
 };
 
-// values[kFirst] ... of kCount, neighbours first, then pairs of these.
-template <int kFirst, int kCount, typename V, typename At>
-RNN_ALWAYS_INLINE inline V SumPairs(At at) {
-  if constexpr (kCount == 1) {
-    return at(Constant<kFirst>());
-  } else {
-    constexpr int kHalf = kCount / 2;
-    return SumPairs<kFirst, kHalf, V>(at) +
-           SumPairs<kFirst + kHalf, kHalf, V>(at);
-  }
-}
-
 // sums[m][v] = the sum of a group's chains: of row m times vector v. `a` is
 // what the first row has of the group, `b` what the first panel has, and
 // panel_size lies between panels.
@@ -102,13 +90,12 @@ inline void MultiplyDotGroup(int64_t num_rounds, const Operand* a,
                              int64_t a_stride, const Operand* b,
                              int64_t panel_size, FetchAhead ahead,
                              V (&sums)[kRows][kVectors]) {
-  constexpr int kChains = kDotChains;
   constexpr int64_t kStep = kDepthStep<Operand>;
   constexpr int64_t kVectorSize = V::kLanes * kStep;
-  V chains[kRows][kVectors][kChains];
+  V chains[kRows][kVectors][kDotChains];
   Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE { Clear(chains[m.value]); });
   for (int64_t round = 0; round < num_rounds; ++round) {
-    Unroll<kChains>([&](auto i) RNN_ALWAYS_INLINE {
+    Unroll<kDotChains>([&](auto i) RNN_ALWAYS_INLINE {
       Vec<Operand> columns[kVectors];
       Unroll<kVectors>([&](auto v) RNN_ALWAYS_INLINE {
         columns[v.value] =
@@ -119,7 +106,7 @@ inline void MultiplyDotGroup(int64_t num_rounds, const Operand* a,
       if constexpr (kFetches) ahead.Next();
       Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
         const Vec<Operand> value =
-            BroadcastStep(a + (m.value * kChains + i.value) * kStep);
+            BroadcastStep(a + (m.value * kDotChains + i.value) * kStep);
         Unroll<kVectors>([&](auto v) RNN_ALWAYS_INLINE {
           V& chain = chains[m.value][v.value][i.value];
           chain = MulAdd(value, columns[v.value], chain);
@@ -131,10 +118,12 @@ inline void MultiplyDotGroup(int64_t num_rounds, const Operand* a,
   }
   Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
     Unroll<kVectors>([&](auto v) RNN_ALWAYS_INLINE {
-      sums[m.value][v.value] =
-          SumPairs<0, kChains, V>([&](auto i) RNN_ALWAYS_INLINE {
-            return chains[m.value][v.value][i.value];
-          });
+      const V(&chain)[kDotChains] = chains[m.value][v.value];
+      static_assert(kDotChains <= 2);
+      sums[m.value][v.value] = chain[0];
+      if constexpr (kDotChains == 2) {
+        sums[m.value][v.value] = chain[0] + chain[1];
+      }
     });
   });
 }

@@ -12,9 +12,9 @@
 //
 // Weights that never change may be packed in dot panels instead, of
 // dot_columns. A block of depth is filled up with zeros to whole rounds of
-// dot_round, and each is [lanes /
-// dot_chains][rounds][dot_chains][dot_columns][kDepthStep]. So the chains of a
-// dot product follow each other, and lanes are columns.
+// dot_round, and is a group of dot_chains after another, each of
+// [rounds][dot_chains][dot_columns][kDepthStep]. So the chains of a dot product
+// follow each other, and lanes are columns.
 //
 // Every element of a product is one chain of fused multiply-adds over depth in
 // blocks of fixed size (in cell_forward over all of it), or, if B is given by

@@ -208,7 +208,7 @@ void PackDotPanels(const MatrixSource<Operand>& source,
   ParallelFor(executor, shape.num_panels, shape.panel_size * speed::kMoveWork,
               [&](int64_t begin, int64_t end) {
                 for (; begin < end; ++begin) {
-                  const Operand* columns[kMaxPanelColumns] = {};
+                  const Operand* columns[kMaxDotColumns] = {};
                   const int64_t first = shape.FirstColumnOf(begin);
                   for (int64_t j = 0; j < shape.ColumnsOf(begin); ++j) {
                     columns[j] = source.row(first + j);
