@@ -170,6 +170,42 @@ class WeightPanels {
   Operand<F> values_;
 };
 
+// What a product multiplies beside B, with nothing beyond what it may read.
+template <typename Element>
+class PanelProducts {
+ public:
+  // multiply(product) with this B: all of c must be written. Then again, adding
+  // to c.
+  template <typename Multiply>
+  void Run(const std::string& text, GuardedSide side, int64_t rows,
+           int64_t depth, int64_t columns, const Panel<Element>& b,
+           Multiply multiply) {
+    SetGuardedCase(text);
+    PanelProduct<Element> product{};
+    product.rows = rows;
+    product.depth = depth;
+    product.columns = columns;
+    product.a = a_.Random(side, rows, depth);
+    product.b = b;
+    product.c = c_.Poisoned(side, rows, columns);
+    product.bias = bias_.Random(side, columns);
+    multiply(product);
+    for (int64_t row = 0; row < rows; ++row) {
+      ExpectWritten(product.c[row], columns, text);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+    product.bias = nullptr;
+    product.accumulate = true;
+    multiply(product);
+  }
+
+ private:
+  using F = ComputeType<Element>;
+  OperandRows<Element> a_{kMostRows, PaddedDepth<Element>(kMaxDepth)};
+  OperandRows<F> c_{kMostRows, kMaxColumns};
+  Operand<F> bias_{kMaxColumns};
+};
+
 template <typename F>
 class SimdGuardTest : public testing::Test {};
 using Types = testing::Types<float, double>;
@@ -182,11 +218,8 @@ TYPED_TEST_SUITE(SimdProductGuardTest, ProductTypes);
 
 TYPED_TEST(SimdProductGuardTest, MultiplyPanel) {
   using Element = TypeParam;
-  using F = ComputeType<Element>;
   WeightPanels<Element> weights;
-  OperandRows<Element> a(kMostRows, PaddedDepth<Element>(kMaxDepth));
-  OperandRows<F> c(kMostRows, kMaxColumns);
-  Operand<F> bias(kMaxColumns);
+  PanelProducts<Element> products;
   for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
     const SimdKernels<Element>& kernels = KernelsOf<Element>(*target);
     for (int64_t columns : AroundLanes(kernels.lanes, kernels.panel_columns)) {
@@ -200,24 +233,11 @@ TYPED_TEST(SimdProductGuardTest, MultiplyPanel) {
                             {"columns", columns},
                             {"depth", depth},
                             {"panel kind", static_cast<int>(kind)}});
-              SetGuardedCase(text);
-              PanelProduct<Element> product{};
-              product.rows = rows;
-              product.depth = depth;
-              product.columns = columns;
-              product.a = a.Random(side, rows, depth);
-              product.b = weights.Random(kind, side, depth,
-                                         kernels.panel_columns, columns);
-              product.c = c.Poisoned(side, rows, columns);
-              product.bias = bias.Random(side, columns);
-              kernels.multiply_panel(product);
-              for (int64_t row = 0; row < rows; ++row) {
-                ExpectWritten(product.c[row], columns, text);
-                if (this->HasFatalFailure()) return;
-              }
-              product.bias = nullptr;
-              product.accumulate = true;
-              kernels.multiply_panel(product);
+              const Panel<Element> b = weights.Random(
+                  kind, side, depth, kernels.panel_columns, columns);
+              products.Run(text, side, rows, depth, columns, b,
+                           kernels.multiply_panel);
+              if (this->HasFatalFailure()) return;
             }
           }
         }
@@ -228,11 +248,8 @@ TYPED_TEST(SimdProductGuardTest, MultiplyPanel) {
 
 TYPED_TEST(SimdProductGuardTest, MultiplyDotPanels) {
   using Element = TypeParam;
-  using F = ComputeType<Element>;
   WeightPanels<Element> weights;
-  OperandRows<Element> a(kMostRows, PaddedDepth<Element>(kMaxDepth));
-  OperandRows<F> c(kMostRows, kMaxColumns);
-  Operand<F> bias(kMaxColumns);
+  PanelProducts<Element> products;
   for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
     const SimdKernels<Element>& kernels = KernelsOf<Element>(*target);
     const int64_t width = kernels.dot_columns;
@@ -247,22 +264,14 @@ TYPED_TEST(SimdProductGuardTest, MultiplyDotPanels) {
             const std::string text = Describe(
                 "multiply_dot_panels", *target,
                 {{"rows", rows}, {"columns", columns}, {"depth", depth}});
-            SetGuardedCase(text);
-            PanelProduct<Element> product{};
-            product.rows = rows;
-            product.depth = depth;
-            product.columns = columns;
-            product.a = a.Random(side, rows, depth);
-            product.b = weights.Random(PanelKind::kPacked, side,
-                                       num_panels * panel_size, 1, columns);
-            product.b.stride = panel_size;
-            product.c = c.Poisoned(side, rows, columns);
-            product.bias = bias.Random(side, columns);
-            kernels.multiply_dot_panels(&product, 1);
-            for (int64_t row = 0; row < rows; ++row) {
-              ExpectWritten(product.c[row], columns, text);
-              if (this->HasFatalFailure()) return;
-            }
+            Panel<Element> b = weights.Random(
+                PanelKind::kPacked, side, num_panels * panel_size, 1, columns);
+            b.stride = panel_size;
+            products.Run(text, side, rows, depth, columns, b,
+                         [&](const PanelProduct<Element>& product) {
+                           kernels.multiply_dot_panels(&product, 1);
+                         });
+            if (this->HasFatalFailure()) return;
           }
         }
       }
