@@ -192,13 +192,14 @@ class DotBlock {
                                links_.stride(), b_ + group * group_size(),
                                p_.b.stride, ahead, sums);
     int level = 0;
-    for (int done = group; done % 2 == 1; done /= 2, ++level) {
+    for (int done = group; level < kLevels && done % 2 == 1; done /= 2) {
       Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
         Unroll<kVectors>([&](auto v) RNN_ALWAYS_INLINE {
           V& sum = sums[m.value][v.value];
           sum = waiting_[level][tile + m.value][v.value] + sum;
         });
       });
+      ++level;
     }
     if (level == kLevels) {
       StoreTile(p_, row_ + tile, is_first_, sums, vector_);
