@@ -17,25 +17,60 @@ _NO_UNITS = Broken("H is at least 1", ("num_units must be at least 1, got ",))
 
 
 def count_rules(call: dict) -> list[Broken]:
-    """Of the numbers of biases and of masks."""
-    lists = ["biases"] + ["masks"] * (call["op"] in WITH_MASKS)
-    return [
+    """Of the numbers of tensors in lists, and what two directions do not go with."""
+    has_masks = call["op"] in WITH_MASKS
+    broken = [
         Broken(f"at most one of {name}", (f"num_{name} must be 0 or 1, got ",))
-        for name in lists
+        for name in ["biases"] + ["masks"] * has_masks
         if count_of(call, name) not in (0, 1)
     ]
+    count = count_of(call, "backward_weights") if has_masks else 0
+    if count == 0:
+        return broken
+    num_biases = count_of(call, "biases")
+    if count != 2 + num_biases:
+        required = f"0 or, with num_biases = {num_biases}, {2 + num_biases}"
+        text = f"num_backward_weights must be {required}, got {count};"
+        broken.append(Broken("as many weights in both directions", (text,)))
+    options = [attribute(call, name) for name in ("go_backwards", "zero_output_for_mask")]
+    if options != [False, True]:
+        got = " and ".join(str(value).lower() for value in options)
+        text = "With backward_weights, go_backwards must be false and zero_output_for_mask true"
+        broken.append(Broken("both directions, and zeros in padding", (f"{text}, got {got};",)))
+    return broken
 
 
 def _size(call: dict, I: int, H: int) -> int:
     return params_size(attribute(call, "rnn_mode"), 1, 1, I, H, H, False)
 
 
+def _by_direction(tensors: dict) -> list[dict]:
+    """The shapes of a kernel, a recurrent kernel and maybe biases, by what errors call them.
+
+    Of the backward direction, too, if it has as many weights as a direction may have.
+    """
+    forward = [tensors["kernel"], tensors["recurrent_kernel"], *tensors["biases"]]
+    names = ("kernel", "recurrent_kernel", *(f"biases[{i}]" for i in range(len(forward) - 2)))
+    directions = [dict(zip(names, forward, strict=True))]
+    backward = tensors.get("backward_weights", [])
+    if len(backward) in (2, 3):
+        directions.append({f"backward_weights[{i}]": each for i, each in enumerate(backward)})
+    return [{name: each["shape"] for name, each in weights.items()} for weights in directions]
+
+
 def weights_rules(call: dict, tensors: dict) -> list[Broken]:
-    """Those for kernel, recurrent_kernel and biases, whatever else the call has."""
+    """Those for the weights of each direction, whatever else the call has."""
     assert call["op"] in WITH_KERAS_WEIGHTS
+    broken = []
+    for weights in _by_direction(tensors):
+        broken += _direction_rules(call, weights)
+    return broken
+
+
+def _direction_rules(call: dict, weights: dict) -> list[Broken]:
     rnn_mode = attribute(call, "rnn_mode")
     G = MODES[rnn_mode]
-    kernel, recurrent_kernel = (tensors[name]["shape"] for name in ("kernel", "recurrent_kernel"))
+    (kernel_name, kernel), (recurrent_name, recurrent_kernel), *biases = weights.items()
     broken = []
     H = None  # unknown, as long as the rank is wrong
     if len(recurrent_kernel) == 2:
@@ -45,17 +80,17 @@ def weights_rules(call: dict, tensors: dict) -> list[Broken]:
         elif _size(call, 1, H) > MOST_ELEMENTS:
             broken.append(_OVERFLOWS)
     if H is None or recurrent_kernel[1] != G * H:
-        texts = ("recurrent_kernel must have shape [H,",)
-        broken.append(Broken("recurrent_kernel has shape [H,G*H]", texts))
+        texts = (f"{recurrent_name} must have shape [H,",)
+        broken.append(Broken(f"{recurrent_name} has shape [H,G*H]", texts))
     if len(kernel) != 2 or H not in (None, kernel[1] / G):
-        broken.append(Broken("kernel has shape [I,G*H]", ("kernel must have shape [I,",)))
-    for bias in tensors["biases"]:
-        shape = bias["shape"]
+        texts = (f"{kernel_name} must have shape [I,",)
+        broken.append(Broken(f"{kernel_name} has shape [I,G*H]", texts))
+    for name, shape in biases:
         rank = 2 if rnn_mode == "gru" else 1
         fits = len(shape) == rank and (rank == 1 or shape[0] == 2)
         if not fits or H not in (None, shape[-1] / G):
-            text = f"biases[0] must have shape {'[2,' if rank == 2 else '['}"
-            broken.append(Broken("a bias has G*H elements, or [2,3*H] of a GRU", (text,)))
+            text = f"{name} must have shape {'[2,' if rank == 2 else '['}"
+            broken.append(Broken(f"{name} has G*H elements, or [2,3*H] of a GRU", (text,)))
     return broken
 
 
@@ -75,13 +110,15 @@ def mask_rules(tensors: dict, time_major: bool, T: int | None, B: int | None) ->
 def rows_rules(tensors: dict, sizes: Sizes) -> list[Broken]:
     """What weights of the right rank have in common with the other tensors."""
     broken = []
-    if sizes.L * sizes.D != 1:
-        broken.append(Broken("one state a row", ("input_h must hold one state a row, got ",)))
-    for name, letter, size in (("kernel", "I", sizes.I), ("recurrent_kernel", "H", sizes.H)):
-        shape = tensors[name]["shape"]
-        if len(shape) == 2 and shape[0] != size:
-            text = f"{name} must have {letter} = {size} rows"
-            broken.append(Broken(f"{name} has {letter} rows", (text,)))
+    if sizes.L != 1:
+        states = "one state" if sizes.D == 1 else "two states"
+        broken.append(Broken(f"{states} a row", (f"input_h must hold {states} a row, got ",)))
+    for weights in _by_direction(tensors):
+        kernels = list(weights.items())[:2]
+        for (name, shape), letter, size in zip(kernels, "IH", (sizes.I, sizes.H), strict=True):
+            if len(shape) == 2 and shape[0] != size:
+                text = f"{name} must have {letter} = {size} rows"
+                broken.append(Broken(f"{name} has {letter} rows", (text,)))
     return broken
 
 

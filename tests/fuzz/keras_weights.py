@@ -8,11 +8,16 @@ from tests.reference import judge
 _PLACES = {"rnn_relu": (0,), "rnn_tanh": (0,), "lstm": (0, 1, 2, 3), "gru": (1, 0, 2)}
 
 
-def to_params(rnn_mode: str, kernel, recurrent_kernel, biases: list) -> np.ndarray:
-    """Returns params of the weights' type; biases that Keras does not have are zero."""
-    config = judge.Config(rnn_mode, 1, len(recurrent_kernel), len(kernel))
+def to_params(rnn_mode: str, weights: list, direction: str = "unidirectional") -> np.ndarray:
+    """Returns params of the weights' type; biases that Keras does not have are zero.
+
+    Args:
+      weights: kernel, recurrent_kernel and maybe a bias, of one direction after the other.
+    """
+    kernel, recurrent_kernel = weights[:2]
+    config = judge.Config(rnn_mode, 1, len(recurrent_kernel), len(kernel), direction)
     params = np.zeros([judge.params_size(config)], kernel.dtype)
-    for one, other in _places(config, params, kernel, recurrent_kernel, biases):
+    for one, other in _places(config, params, weights):
         one[...] = other
     return params
 
@@ -26,23 +31,24 @@ def from_params(rnn_mode: str, params: np.ndarray, num_units: int, num_biases: i
     kernel = np.zeros([input_size, columns], params.dtype)
     recurrent_kernel = np.zeros([num_units, columns], params.dtype)
     bias = np.zeros([2, columns] if rnn_mode == "gru" else [columns], params.dtype)
-    biases = [bias] * num_biases
-    for one, other in _places(config, params, kernel, recurrent_kernel, biases):
+    weights = [kernel, recurrent_kernel, *[bias] * num_biases]
+    for one, other in _places(config, params, weights):
         other[...] = one
-    return [kernel, recurrent_kernel, *biases]
+    return weights
 
 
-def _places(config: judge.Config, params, kernel, recurrent_kernel, biases):
+def _places(config: judge.Config, params, weights: list):
     """Pairs of views: a gate in params, and the same one in Keras' weights."""
-    (weights,) = judge.split_params(config, params)
-    H = config.H
-    for gate, place in enumerate(_PLACES[config.rnn_mode]):
-        columns = slice(place * H, (place + 1) * H)
-        yield weights.W[gate], kernel[:, columns].T
-        yield weights.R[gate], recurrent_kernel[:, columns].T
-        for bias in biases:
-            if config.rnn_mode != "gru":
-                yield weights.bW[gate], bias[columns]
-            else:
-                yield weights.bW[gate], bias[0, columns]
-                yield weights.bR[gate], bias[1, columns]
+    count = len(weights) // config.D
+    for k, layer in enumerate(judge.split_params(config, params)):
+        kernel, recurrent_kernel, *biases = weights[k * count : (k + 1) * count]
+        for gate, place in enumerate(_PLACES[config.rnn_mode]):
+            columns = slice(place * config.H, (place + 1) * config.H)
+            yield layer.W[gate], kernel[:, columns].T
+            yield layer.R[gate], recurrent_kernel[:, columns].T
+            for bias in biases:
+                if config.rnn_mode != "gru":
+                    yield layer.bW[gate], bias[columns]
+                else:
+                    yield layer.bW[gate], bias[0, columns]
+                    yield layer.bR[gate], bias[1, columns]

@@ -26,9 +26,12 @@ BACKPROP = (*calls.BACKPROP, calls.KERAS_RNN_BACKPROP)
 # Those that take a reserve_space.
 READERS = (*BACKPROP, calls.READ_RESERVE)
 WITH_LENGTHS = (*calls.V3, *calls.BACKPROP_V3, calls.KERAS_RNN, calls.INT8, *READERS[-2:])
+# Those that take masks, and weights of the backward direction.
 WITH_MASKS = (calls.KERAS_RNN, calls.KERAS_RNN_BACKPROP)
 # Those that take one layer's weights as Keras keeps them.
-WITH_KERAS_WEIGHTS = (calls.KERAS_RNN, calls.KERAS_RNN_BACKPROP, calls.KERAS_TO_PARAMS)
+WITH_KERAS_WEIGHTS = (*WITH_MASKS, calls.KERAS_TO_PARAMS)
+# The lists of those.
+KERAS_LISTS = ("biases", "masks", "backward_weights")
 OPS = (
     *(*FORWARD, *READERS, *calls.PARAMS_SIZE, *calls.TO_CANONICAL, *calls.TO_PARAMS),
     *(calls.KERAS_TO_PARAMS, calls.KERAS_TO_PARAMS_BACKPROP),
@@ -65,6 +68,7 @@ DEFAULTS = {
     "time_major": True,
     "num_biases": 1,
     "num_masks": 0,
+    "num_backward_weights": 0,
     "go_backwards": False,
     "zero_output_for_mask": True,
 }
@@ -127,7 +131,7 @@ def inputs_of(op: str) -> tuple[str, ...]:
     elif op in calls.FORWARD and is_own(op):
         names.append("rng_seed")
     if op in WITH_MASKS:
-        names.append("masks")
+        names += ["masks", "backward_weights"]
     return tuple(names)
 
 
@@ -150,7 +154,7 @@ def attributes_of(op: str) -> tuple[str, ...]:
     if op in WITH_LENGTHS:
         names.append("time_major")
     if op in WITH_MASKS:
-        names += ["num_masks", "go_backwards", "zero_output_for_mask"]
+        names += ["num_masks", "go_backwards", "zero_output_for_mask", "num_backward_weights"]
     if op in calls.PARAMS_SIZE:
         names.append("S")
     if op == calls.READ_RESERVE:
@@ -176,7 +180,7 @@ def type_of(op: str, name: str) -> str | None:
 
 def is_list(op: str, name: str) -> bool:
     """Whether an input is a list of tensors."""
-    return name in ("weights", "biases", "masks") and op != calls.INT8
+    return name in ("weights", *KERAS_LISTS) and op != calls.INT8
 
 
 def tensors_by_input(call: dict) -> dict | None:
@@ -226,6 +230,13 @@ def flatten(tensors: dict) -> dict:
 def attribute(call: dict, name: str):
     """The value of an attribute, given or by default."""
     return call["attributes"].get(name, DEFAULTS.get(name))
+
+
+def direction_of(call: dict) -> str:
+    """The direction of a call: its attribute, or what its weights are of."""
+    if call["op"] in WITH_MASKS and count_of(call, "backward_weights"):
+        return "bidirectional"
+    return attribute(call, "direction")
 
 
 def dropout_of(call: dict) -> np.float32:

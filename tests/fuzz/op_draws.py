@@ -144,10 +144,10 @@ def _change_attribute(draw, call: dict) -> None:
     if not has_type:
         names -= {"T"}
     if call["op"] in calls.TO_PARAMS:
-        # The lists tell them, but for GraphDefs, which _change_graph changes.
+        # The lists tell them, but for GraphDefs, which _into_graph changes.
         names -= {"num_params", "num_params_weights", "num_params_biases"}
     if call["op"] in op_calls.WITH_KERAS_WEIGHTS:
-        names -= {"num_biases", "num_masks"}
+        names -= {f"num_{name}" for name in op_calls.KERAS_LISTS}
     name = draw(st.sampled_from(sorted(names)))
     values = {
         "rnn_mode": [*op_calls.MODES, "", "LSTM", "rnn", "lstm\0"],
@@ -185,7 +185,10 @@ def _change_list(draw, call: dict) -> None:
 def _change_steps(draw, call: dict) -> None:
     """Which steps are valid, in which order they are taken, or what is put out at others."""
     masks = call["tensors"]["masks"]
-    kind = draw(st.sampled_from(["go_backwards", "zero_output_for_mask", "none", "places"]))
+    kinds = ["none", "places"]
+    if not call["tensors"]["backward_weights"]:  # which do not go with these
+        kinds += ["go_backwards", "zero_output_for_mask"]
+    kind = draw(st.sampled_from(kinds))
     if kind == "none":
         masks.clear()
     elif kind == "places":  # as many in each row
@@ -220,7 +223,7 @@ def _change_forward(draw, call: dict) -> None:
     reserve.pop("edit", None)
     kinds = ["call", "lengths", "all", "body", "header", "key", "other", "size", "shape", "own"]
     if op in op_calls.WITH_MASKS:
-        kinds += ["steps"] * 5
+        kinds += ["steps"] * 5 + ["directions"] * 2
     kind = draw(st.sampled_from(kinds))
     edit = None
     if kind == "call":
@@ -231,6 +234,14 @@ def _change_forward(draw, call: dict) -> None:
         forget_outputs()
     elif kind == "steps":
         _change_steps(draw, forward)
+    elif kind == "directions" and forward["tensors"]["backward_weights"]:
+        forward["tensors"]["backward_weights"] = []
+        outer = 0 if op_calls.attribute(forward, "time_major") else 1
+        for name in ("input_h", "input_c"):
+            shape = forward["tensors"][name]["shape"]
+            if len(shape) == 3:
+                shape[outer] = 1
+        forget_outputs()
     elif kind == "all":
         edit = {"fill": draw(st.sampled_from(["bits", "bits", "nan", 0, 1, 255, 1e30]))}
         if dtype == "float16" and edit["fill"] == 1e30:
@@ -298,19 +309,21 @@ def _into_graph(draw, call: dict) -> None:
             if name.startswith("num_params"):
                 attributes[name] = len(call["tensors"][name.partition("params_")[2] or "weights"])
     if op in op_calls.WITH_KERAS_WEIGHTS:
-        attributes["num_biases"] = len(call["tensors"]["biases"])
-    if op in op_calls.WITH_MASKS:
-        attributes["num_masks"] = len(call["tensors"]["masks"])
+        for name in op_calls.KERAS_LISTS:
+            if name in call["tensors"]:
+                attributes[f"num_{name}"] = len(call["tensors"][name])
     call["order"] = list(op_calls.flatten(call["tensors"]))
     kind = draw(
         st.sampled_from(
             [
                 *["none"] * 8,
                 *["order", "drop", "repeat", "attribute", "type", "extra", "device", "after"],
+                "count",
             ]
         )
     )
     order = call["order"]
+    counts = [name for name in attributes if name.startswith("num_")]
     if kind == "order":
         one, other = (draw(st.integers(0, len(order) - 1)) for _ in range(2))
         order[one], order[other] = order[other], order[one]
@@ -326,6 +339,8 @@ def _into_graph(draw, call: dict) -> None:
         attributes[name] = draw(
             st.sampled_from([v for v in values if type(v) is not type(attributes[name])])
         )
+    elif kind == "count" and counts:
+        attributes[draw(st.sampled_from(counts))] = draw(st.integers(-1, 4))
     elif kind == "extra":
         name = draw(st.sampled_from(["foo", "num_params_gates", "_foo", "_output_of"]))
         call["extra"] = {name: draw(st.sampled_from(["", 2**40, True, 0.5]))}

@@ -110,19 +110,22 @@ def _params(call: dict, tensors: dict) -> np.ndarray:
         return int8.params_of(op_values.config_of(call), weights)
     if call["op"] not in op_calls.WITH_KERAS_WEIGHTS:
         return tensors["params"]
-    names = ("kernel", "recurrent_kernel", "biases")
-    rnn_mode = op_calls.attribute(call, "rnn_mode")
-    return keras_weights.to_params(rnn_mode, *(tensors[name] for name in names))
+    weights = [tensors["kernel"], tensors["recurrent_kernel"], *tensors["biases"]]
+    weights += tensors.get("backward_weights", [])
+    return _keras_params(call, weights)
+
+
+def _keras_params(call: dict, weights: list) -> np.ndarray:
+    """Params of Keras' weights, or of their gradients, of each direction of the call."""
+    rnn_mode, direction = op_calls.attribute(call, "rnn_mode"), op_calls.direction_of(call)
+    return keras_weights.to_params(rnn_mode, weights, direction)
 
 
 def _gradients_in_place(call: dict, expected: np.ndarray, outputs: dict) -> np.ndarray:
     """The gradients of Keras' weights as those of params, `expected` where Keras has no weight."""
     gradients = [value for name, value in outputs.items() if not name.startswith("input")]
-    rnn_mode = op_calls.attribute(call, "rnn_mode")
-    given = keras_weights.to_params(rnn_mode, *gradients[:2], gradients[2:])
-    ones = [np.ones_like(gradient) for gradient in gradients]
-    has_weight = keras_weights.to_params(rnn_mode, *ones[:2], ones[2:]) != 0
-    return np.where(has_weight, given, expected)
+    has_weight = _keras_params(call, [np.ones_like(gradient) for gradient in gradients]) != 0
+    return np.where(has_weight, _keras_params(call, gradients), expected)
 
 
 def _check_other_outputs(call: dict, outputs: dict) -> None:

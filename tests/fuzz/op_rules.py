@@ -19,6 +19,7 @@ from tests.fuzz.op_calls import (
     INPUT_MODES,
     INT8_WEIGHTS,
     INT32,
+    KERAS_LISTS,
     LONGEST,
     MODES,
     MOST_ELEMENTS,
@@ -32,6 +33,7 @@ from tests.fuzz.op_calls import (
     attribute,
     attributes_of,
     count_of,
+    direction_of,
     dropout_of,
     flatten,
     int8_sizes,
@@ -73,6 +75,8 @@ def broken_rules(call: dict) -> list[Broken]:
     broken += rules
     if op in BACKPROP and sizes is not None:
         broken += _backprop_rules(call, tensors, sizes)
+    elif op in BACKPROP:
+        broken += _backprop_rank_rules(call, tensors)
     if op in READERS:
         broken += _reserve_rules(call, tensors, sizes, whole=not broken)
     return broken
@@ -115,7 +119,7 @@ def _attribute_rules(call: dict) -> list[Broken]:
             broken.append(Broken("M is float32 or float64", ()))
         elif name.startswith("num_params"):
             broken += _count_rules(name, value, least=1)
-        elif name in ("num_biases", "num_masks"):
+        elif name.removeprefix("num_") in KERAS_LISTS:
             broken += _count_rules(name, value, least=0)
     return broken
 
@@ -183,7 +187,7 @@ def _call_rules(call: dict, tensors: dict) -> tuple[list[Broken], Sizes | None]:
         if not isinstance(tensor, list)
     }
     lstm = attribute(call, "rnn_mode") == "lstm"
-    D = DIRECTIONS[attribute(call, "direction")]
+    D = DIRECTIONS[direction_of(call)]
     time_major, num_proj = attribute(call, "time_major"), attribute(call, "num_proj")
     broken = []
 
@@ -310,6 +314,16 @@ def _backprop_rules(call: dict, tensors: dict, sizes: Sizes) -> list[Broken]:
         text = "host_reserved must have shape [2]"
         broken.append(Broken("host_reserved has shape [2]", (text,), (), False))
     return broken
+
+
+def _backprop_rank_rules(call: dict, tensors: dict) -> list[Broken]:
+    """Of the same tensors, what graphs see that know ranks alone, and so nothing wrong before."""
+    names = ["output", "output_h"] + ["output_c"] * (attribute(call, "rnn_mode") == "lstm")
+    return [
+        Broken(f"{name} has rank 3", (f"Invalid {name} shape: ",))
+        for name in [*names, *(f"{name}_backprop" for name in names)]
+        if len(tensors[name]["shape"]) != 3
+    ]
 
 
 def _reserve_rules(call: dict, tensors: dict, sizes: Sizes | None, whole: bool) -> list[Broken]:

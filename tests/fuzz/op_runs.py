@@ -36,8 +36,9 @@ def _output_names(call: dict) -> list[str]:
     if op == calls.READ_RESERVE:
         return ["dropout_masks", "states_outer_major"]
     if op in calls.KERAS:
-        names = _GRADIENTS if op == calls.KERAS_RNN_BACKPROP else ()
-        lists = ("biases_backprop",)
+        names, lists = (), ("biases_backprop",)
+        if op == calls.KERAS_RNN_BACKPROP:
+            names, lists = _GRADIENTS, (*lists, "backward_weights_backprop")
         return [*names, *_KERAS_GRADIENTS, *_of_lists(call, lists)]
     return _of_lists(call, ("weights", "biases"))
 

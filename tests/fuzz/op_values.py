@@ -9,6 +9,8 @@ import tensorflow as tf
 from tests.fuzz import op_calls, op_rules, op_runs, op_steps
 from tests.reference import cases, judge
 
+_KERNELS = ("kernel", "recurrent_kernel", "backward_weights:0", "backward_weights:1")
+
 
 def _dtype(name: str):
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
@@ -36,7 +38,7 @@ def _values(call: dict, name: str, tensor: dict, params_of: judge.Config | None)
             return np.full(shape, value).astype(dtype)
     if name == "params" and params_of is not None:
         return cases.random_params(rng, params_of).astype(dtype)
-    if name in ("kernel", "recurrent_kernel") and len(shape) == 2:
+    if name in _KERNELS and len(shape) == 2:
         # As random_params() does, so that values stay small.
         return (rng.normal(size=shape) / np.sqrt(max(shape[0], 1))).astype(dtype)
     return (rng.normal(size=shape) * 0.5).astype(dtype)
@@ -44,9 +46,10 @@ def _values(call: dict, name: str, tensor: dict, params_of: judge.Config | None)
 
 def config_of(call: dict) -> judge.Config:
     sizes = op_rules.sizes_of(call)
-    names = ("rnn_mode", "direction", "input_mode", "num_proj", "time_major")
+    names = ("rnn_mode", "input_mode", "num_proj", "time_major")
     options = {name: op_calls.attribute(call, name) for name in names}
     return judge.Config(
+        direction=op_calls.direction_of(call),
         num_layers=sizes.L,
         num_units=sizes.H,
         input_size=sizes.I,

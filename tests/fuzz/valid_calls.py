@@ -16,6 +16,7 @@ def _network(draw, op: str) -> dict:
     """Attributes and sizes that go together."""
     attributes = op_calls.attributes_of(op)
     is_keras = op in calls.KERAS  # one layer, of few options
+    has_masks = op in op_calls.WITH_MASKS
     most = draw(st.sampled_from([3, 9, 9, 9, 40]))
     rnn_mode = draw(st.sampled_from(list(op_calls.MODES)))
     H = draw(st.integers(1, most))
@@ -24,13 +25,15 @@ def _network(draw, op: str) -> dict:
     num_proj = 0
     if "num_proj" in attributes and rnn_mode == "lstm" and draw(st.booleans()):
         num_proj = draw(st.integers(1, H))
-    direction = "unidirectional" if is_keras else draw(st.sampled_from(list(op_calls.DIRECTIONS)))
+    direction = "unidirectional"
+    if has_masks or not is_keras:
+        direction = draw(st.sampled_from(list(op_calls.DIRECTIONS)))
     L = 1 if is_keras else draw(st.integers(1, 3))
     time_major = "time_major" not in attributes or draw(st.booleans())
     T, B = draw(st.integers(1, 6)), draw(st.integers(0, 5))
     if B == 0 and draw(st.booleans()):
         T = draw(st.sampled_from([1, 2**20, 2**31, 2**40]))
-    has_masks = op in op_calls.WITH_MASKS
+    has_options = has_masks and direction == "unidirectional"
     return {
         "rnn_mode": rnn_mode,
         "input_mode": input_mode,
@@ -38,8 +41,8 @@ def _network(draw, op: str) -> dict:
         "num_proj": num_proj,
         "dropout": 0.0 if is_keras else draw(st.sampled_from(DROPOUTS)),
         "time_major": time_major,
-        "go_backwards": has_masks and draw(st.booleans()),
-        "zero_output_for_mask": not has_masks or draw(st.booleans()),
+        "go_backwards": has_options and draw(st.booleans()),
+        "zero_output_for_mask": not has_options or draw(st.booleans()),
         "masks": [_mask(draw, T, B, time_major)] if has_masks and draw(st.booleans()) else [],
         "sizes": op_calls.Sizes(
             L=L,
@@ -130,6 +133,8 @@ def _forward_call(draw, op: str, network: dict, dtype: str, seed: int) -> dict:
         tensors["sequence_lengths"] = _numbers("int32", [sizes.B], lengths)
     if op in op_calls.WITH_MASKS:
         tensors["masks"] = network["masks"]
+        forward = [tensors["kernel"], tensors["recurrent_kernel"], *tensors["biases"]]
+        tensors["backward_weights"] = copy.deepcopy(forward) if sizes.D == 2 else []
     attributes = _given_attributes(draw, op, network)
     if "rng_seed" in op_calls.inputs_of(op):
         values = [draw(st.integers(-(2**63), 2**63 - 1)) for _ in range(2)]
@@ -164,7 +169,8 @@ def _backprop_call(draw, op: str, network: dict, dtype: str, seed: int) -> dict:
         shape = [2] if op == "CudnnRNNBackpropV2" else []
         tensors["host_reserved"] = _numbers("int8", shape, [0] * math.prod(shape))
     if op in op_calls.WITH_MASKS:
-        tensors["masks"] = tensors.pop("masks")  # the op has them last
+        for name in ("masks", "backward_weights"):  # the op has them last
+            tensors[name] = tensors.pop(name)
     return {
         **forward,
         "op": op,
