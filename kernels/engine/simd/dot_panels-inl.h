@@ -55,8 +55,11 @@ struct DotLinks {
 template <typename Operand>
 class DotRows {
  public:
+  // Of several tiles of rows one block, which stays in L1 while panels come by.
   static int64_t MaxDepth(int num_rows) {
-    return kDotPanelRows / num_rows * kDepthBlock<Operand>;
+    return num_rows > kDotRows
+               ? kDepthBlock<Operand>
+               : kDotPanelRows / num_rows * kDepthBlock<Operand>;
   }
 
   // [k_begin, k_end), not more than MaxDepth(), of `num_rows` rows, and zeros
