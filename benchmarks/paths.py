@@ -116,7 +116,7 @@ PATHS = (
     ),
     Path(
         "prepared weights of small calls lie in dot panels",
-        {"kMaxFewRowsPanelBytes": NEVER, "kMinManyRowsPanelColumns": ALWAYS},
+        {"kMinFewRowsPanelColumns": ALWAYS, "kMinManyRowsPanelColumns": ALWAYS},
         (
             Call("lstm", 64, 1, 1, weights="prepared"),
             Call("lstm", 128, 1, 1, weights="prepared"),

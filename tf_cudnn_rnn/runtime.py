@@ -238,6 +238,10 @@ class State(NamedTuple):
     c: Array | None = None
 
 
+# Makes a State in half the time that its own function takes.
+_NEW_TUPLE: Callable[..., Any] = tuple.__new__
+
+
 class _Handled:
     """What owns a handle of the library, which can be in one object and one process alone."""
 
@@ -499,25 +503,28 @@ class Network(_Handled):
             )
         return _dense(array)
 
-    def _state_shapes(self, B: int) -> tuple[tuple[int, int, int], ...]:
-        h = (self._LD, B, self._P)
-        return (h, (self._LD, B, self._H)) if self._has_c else (h,)
-
     def _empty_state(self, B: int) -> State:
-        shapes = self._state_shapes(B)
-        h = np.empty(shapes[0], self.dtype)
-        return State(h, np.empty(shapes[1], self.dtype) if self._has_c else None)
+        h = np.empty((self._LD, B, self._P), self.dtype)
+        c = np.empty((self._LD, B, self._H), self.dtype) if self._has_c else None
+        return _NEW_TUPLE(State, (h, c))
 
-    def _checked(self, state: Sequence[ArrayLike | None], B: int) -> State:
-        shapes = self._state_shapes(B)
+    def _checked(self, state: Sequence[ArrayLike | None], B: int) -> tuple[Array, Array | None]:
+        """Returns h and c as the library reads them."""
+        if type(state) is not State or (state.c is not None) is not self._has_c:
+            state = self._with_what_it_has(state)
+        h = self._state_array("state.h", state.h, (self._LD, B, self._P))
+        if not self._has_c:
+            return h, None
+        return h, self._state_array("state.c", state.c, (self._LD, B, self._H))
+
+    def _with_what_it_has(self, state: Sequence[ArrayLike | None]) -> State:
         given = [value for value in state if value is not None]
-        if len(given) != len(shapes):
+        if len(given) != 1 + self._has_c:
             raise ValueError(
                 f"`state` must have {'h and c' if self._has_c else 'h alone'}; got "
                 f"{len(given)} arrays."
             )
-        h = self._state_array("state.h", given[0], shapes[0])
-        return State(h, self._state_array("state.c", given[1], shapes[1]) if self._has_c else None)
+        return State(*given)
 
     def _state_array(self, name: str, value: ArrayLike, shape: tuple[int, int, int]) -> Array:
         array = self._array(name, value)
@@ -596,8 +603,8 @@ class Stream(_Handled):
 
     @state.setter
     def state(self, state: State) -> None:
-        checked = self._network._checked(state, self._batch)
-        _call("rnn_stream_set_state", self._handle, _address(checked.h), _address(checked.c))
+        h, c = self._network._checked(state, self._batch)
+        _call("rnn_stream_set_state", self._handle, _address(h), _address(c))
 
 
 def _address(array: Array | None) -> int | None:

@@ -13,6 +13,9 @@ def main(arguments: list[str]) -> None:
     """Does what the command line says."""
     try:
         match arguments:
+            # A flag is no name of a CPU: `measure --help` must not measure for an hour.
+            case [_, *others] if any(other.startswith("-") for other in others):
+                sys.exit(results.__doc__)
             case ["render"]:
                 for path in render():
                     print(path.relative_to(ROOT))

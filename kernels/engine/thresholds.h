@@ -138,11 +138,10 @@ inline constexpr int64_t kMaxLeftRowsOfStepsInPlace = 32;
 // no more than one tile of rows, forward in the order of Keras, too. [bfloat16]
 inline constexpr int64_t kMaxLeftRowsInPlaceOfPairs = 4;
 
-// Prepared weights of a small call lie in dot panels. Those of more bytes than
-// this come as fast from where they lie to no more rows than are multiplied at
-// a time; more rows, which are copied for dot panels, want so many columns for
-// it. [streams], [runtime]
-inline constexpr int64_t kMaxFewRowsPanelBytes = 8 * kMegabyte;
+// Prepared weights of a small call lie in dot panels if they have so many
+// columns: fewer do not fill a panel. More rows than are multiplied at a time
+// take longer to copy, and want more of them. [streams], [runtime]
+inline constexpr int64_t kMinFewRowsPanelColumns = 32;
 inline constexpr int64_t kMinManyRowsPanelColumns = 256;
 
 // A product's rows are split where there are too few panels, but not into fewer

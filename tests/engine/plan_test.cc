@@ -520,13 +520,10 @@ TEST(PlanTest, PreparedWeightsOfSmallCallsLieInDotPanels) {
   EXPECT_EQ(routes_of(bits::kMaxSmallCallRows + 1, 100, 97),
             std::pair(kPacked, kPacked));
 
-  constexpr int64_t kH = 128;
-  constexpr int64_t kDepth =
-      speed::kMaxFewRowsPanelBytes / (4 * kH * int64_t{sizeof(float)});
   const int64_t few = kernels.dot_rows;
-  EXPECT_EQ(routes_of(few, kDepth, kH), std::pair(kDots, kDots));
-  EXPECT_EQ(routes_of(few, kDepth + 1, kH), std::pair(kColumns, kDots));
-  EXPECT_EQ(routes_of(few + 1, kDepth + 1, kH), std::pair(kDots, kDots));
+  constexpr int64_t kNarrow = speed::kMinFewRowsPanelColumns / 4;
+  EXPECT_EQ(routes_of(few, 100, kNarrow), std::pair(kDots, kDots));
+  EXPECT_EQ(routes_of(few, 100, kNarrow - 1), std::pair(kColumns, kColumns));
 
   constexpr int64_t kWide = speed::kMinManyRowsPanelColumns / 4;
   EXPECT_EQ(routes_of(few + 1, 100, kWide), std::pair(kDots, kDots));

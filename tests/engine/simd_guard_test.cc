@@ -264,12 +264,22 @@ TYPED_TEST(SimdProductGuardTest, MultiplyDotPanels) {
             const std::string text = Describe(
                 "multiply_dot_panels", *target,
                 {{"rows", rows}, {"columns", columns}, {"depth", depth}});
-            Panel<Element> b = weights.Random(
+            const Panel<Element> b = weights.Random(
                 PanelKind::kPacked, side, num_panels * panel_size, 1, columns);
-            b.stride = panel_size;
             products.Run(text, side, rows, depth, columns, b,
                          [&](const PanelProduct<Element>& product) {
-                           kernels.multiply_dot_panels(&product, 1);
+                           DotPanelsProduct<Element> of_dots{};
+                           of_dots.rows = rows;
+                           of_dots.depth = depth;
+                           of_dots.columns = columns;
+                           of_dots.a = product.a;
+                           of_dots.panels = b.packed;
+                           of_dots.panel_size = panel_size;
+                           of_dots.from_last = depth % 2 == 1;
+                           of_dots.c = product.c;
+                           of_dots.bias = product.bias;
+                           of_dots.accumulate = product.accumulate;
+                           kernels.multiply_dot_panels(&of_dots, 1);
                          });
             if (this->HasFatalFailure()) return;
           }

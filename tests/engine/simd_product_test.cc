@@ -336,16 +336,17 @@ TYPED_TEST(SimdProductTest, DotPanelsHaveTheBitsOfColumns) {
           const Start start = kStarts[(depth + rows + columns) % 3];
           const auto expected = Multiply(PanelKind::kTransposed, kernels,
                                          operands, start, 0, rows, columns);
-          const auto result = CheckedProduct<PanelProduct<Operand>>(
+          const auto result = CheckedProduct<DotPanelsProduct<Operand>>(
               operands, start, 0, rows, columns,
-              [&](PanelProduct<Operand>& product) {
-                product.b.packed = panels.data();
-                product.b.stride = panel_size;
+              [&](DotPanelsProduct<Operand>& product) {
+                product.panels = panels.data();
+                product.panel_size = panel_size;
+                product.from_last = (depth + rows) % 2 == 1;
                 // What the first panel has, and the rest.
-                PanelProduct<Operand> parts[] = {product, product};
+                DotPanelsProduct<Operand> parts[] = {product, product};
                 parts[0].columns = std::min(columns, width);
                 parts[1].columns -= parts[0].columns;
-                parts[1].b.packed += panel_size;
+                parts[1].panels += panel_size;
                 parts[1].c_offset += width;
                 if (product.bias != nullptr) parts[1].bias += width;
                 kernels.multiply_dot_panels(parts, columns > width ? 2 : 1);

@@ -81,10 +81,8 @@ class Choices {
   OperandSize ChunkOf(int64_t columns) const;
   OperandPlan Operand(Route route, const OperandSize& size) const;
   // One of a small call.
-  OperandPlan ByColumns(const OperandSize& size, int64_t rows,
-                        int64_t steps) const;
-  bool PaysForDotPanels(const OperandPlan& panels, int64_t rows,
-                        int64_t steps) const;
+  OperandPlan ByColumns(const OperandSize& size, int64_t rows) const;
+  bool PaysForDotPanels(const OperandSize& size, int64_t rows) const;
   // One that is packed, perhaps in parts.
   OperandPlan Packed(bool in_parts, const OperandSize& size) const;
   // `b`, packed in its turn if that is better for the product of `rows` with

@@ -13,8 +13,7 @@ OperandPlan Choices::ForwardInput(int64_t layer, int num_threads) const {
   const int64_t input_size = d_.layer_input_size(layer);
   if (are_int8_) return Operand(Route::kInt8, GatesForward(input_size));
   if (MayReadInputInPlace() && IsSmallCall()) {
-    return ByColumns(GatesForward(input_size), sequences_.num_valid_rows(),
-                     /*steps=*/1);
+    return ByColumns(GatesForward(input_size), sequences_.num_valid_rows());
   }
   const OperandPlan w = Packed(MultipliesInParts(input_size, d_.gates_size()),
                                GatesForward(input_size));
@@ -43,7 +42,7 @@ OperandPlan Choices::ForwardRecurrent(int num_threads) const {
       RecurrentBytes() > MaxPackedRecurrentBytes()) {
     OperandSize size = GatesForward(P);
     size.column_pieces = d_.num_gates();  // of which steps take units
-    return ByColumns(size, sequences_.active(0), sequences_.num_steps());
+    return ByColumns(size, sequences_.active(0));
   }
   // One step needs R once. Rows of memory with a gate's columns would come in
   // pieces of a panel: nothing gained.
@@ -193,28 +192,23 @@ OperandPlan Choices::Packed(bool in_parts, const OperandSize& size) const {
   return Operand(in_parts ? Route::kParts : Route::kPacked, size);
 }
 
-// Of forward, for `rows` in each of `steps` products.
-OperandPlan Choices::ByColumns(const OperandSize& size, int64_t rows,
-                               int64_t steps) const {
+// Of forward, for products of so many rows.
+OperandPlan Choices::ByColumns(const OperandSize& size, int64_t rows) const {
   if (gates_are_columns_) return Operand(Route::kRowsInPlace, size);
-  const OperandPlan panels = Operand(Route::kDotPanels, size);
-  return call_.weights_are_prepared && PaysForDotPanels(panels, rows, steps)
-             ? panels
-             : Operand(Route::kColumnsInPlace, size);
+  return Operand(call_.weights_are_prepared && PaysForDotPanels(size, rows)
+                     ? Route::kDotPanels
+                     : Route::kColumnsInPlace,
+                 size);
 }
 
 // Whether weights that never change come faster so, with the same bits.
-bool Choices::PaysForDotPanels(const OperandPlan& panels, int64_t rows,
-                               int64_t steps) const {
-  if (rows > kernels_.dot_rows) {
-    // With few registers more rows are as fast in place.
-    return kernels_.dot_chains > 1 &&
-           panels.columns >= speed::kMinManyRowsPanelColumns;
+bool Choices::PaysForDotPanels(const OperandSize& size, int64_t rows) const {
+  if (rows <= kernels_.dot_rows) {
+    return size.columns >= speed::kMinFewRowsPanelColumns;
   }
-  // Steps come back to what they read in place from either end.
-  const int64_t max_bytes =
-      steps == 1 ? speed::kMaxFewRowsPanelBytes : machine_.core_cache_bytes;
-  return panels.Bytes(kernels_) <= max_bytes;
+  // With few registers more rows are as fast in place.
+  return kernels_.dot_chains > 1 &&
+         size.columns >= speed::kMinManyRowsPanelColumns;
 }
 
 OperandPlan Choices::InTurnIfUsedOnce(OperandPlan b, int64_t rows,

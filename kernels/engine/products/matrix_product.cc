@@ -258,7 +258,8 @@ void MultiplyByColumns(const RowsTimesMatrix<Operand>& p,
     return;
   }
   if (b.route() == Route::kDotPanels) {  // each range copies the rows
-    ParallelFewRanges(executor, num_panels, work, multiply_panels);
+    ParallelFewRanges(executor, num_panels, work, Order::kAscending,
+                      multiply_panels);
     return;
   }
   if constexpr (std::is_same_v<Element, float>) {
@@ -304,11 +305,11 @@ void MultiplyColumnsOfRows(const RowsTimesMatrix<Operand>& p,
 }
 
 // All but B, of which the product takes these columns.
-template <typename Operand>
-PanelProduct<Operand> ProductOfColumns(const RowsTimesMatrix<Operand>& p,
-                                       int64_t depth, const ColumnRows& share) {
+template <template <typename> class Product, typename Operand>
+Product<Operand> ProductOfColumns(const RowsTimesMatrix<Operand>& p,
+                                  int64_t depth, const ColumnRows& share) {
   const int64_t column = share.column_begin;
-  PanelProduct<Operand> product{};
+  Product<Operand> product{};
   product.rows = share.row_end - share.row_begin;
   product.depth = depth;
   product.columns = share.column_end - column;
@@ -324,7 +325,7 @@ template <typename Operand>
 void MultiplyColumnsOfColumns(const RowsTimesMatrix<Operand>& p,
                               const MatrixSource<Operand>& source,
                               const ColumnRows& share) {
-  auto product = ProductOfColumns(p, source.depth, share);
+  auto product = ProductOfColumns<PanelProduct>(p, source.depth, share);
   product.b.transposed = source.row(share.column_begin);
   product.b.stride = source.stride;
   if (share.next_column != ColumnRows::kNone) {
@@ -339,12 +340,13 @@ void MultiplyColumnsOfDotPanels(const RowsTimesMatrix<Operand>& p,
                                 const RightOperand<Element, Operand>& b,
                                 const ColumnRows* shares, int count) {
   const DotPanelShape shape = b.dot_panels();
-  PanelProduct<Operand> products[kMaxGates];
+  DotPanelsProduct<Operand> products[kMaxGates];
   for (int i = 0; i < count; ++i) {
-    products[i] = ProductOfColumns(p, b.depth(), shares[i]);
-    products[i].b.packed =
+    products[i] = ProductOfColumns<DotPanelsProduct>(p, b.depth(), shares[i]);
+    products[i].panels =
         b.panels() + shape.PanelOf(shares[i].column_begin) * shape.panel_size;
-    products[i].b.stride = shape.panel_size;
+    products[i].panel_size = shape.panel_size;
+    products[i].from_last = shares[i].order == Order::kDescending;
   }
   Kernels<Operand>().multiply_dot_panels(products, count);
 }

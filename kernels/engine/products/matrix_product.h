@@ -55,6 +55,8 @@ struct ColumnRows {
   int64_t row_end = 0;
   // The first that its thread takes up next, or kNone.
   int64_t next_column = kNone;
+  // In which columns had better be read, if there are many.
+  Order order = Order::kAscending;
 };
 
 // What up to kMaxGates shares of columns of B contribute to the same rows, B

@@ -99,20 +99,19 @@ class RecurrentGradient {
   void RunPanelsOfRows(Executor& executor, const StepRanks& ranks,
                        const RowsTimesMatrix<Operand>& dgates,
                        Finish finish) const {
-    ParallelFewRanges(executor, transposed_.num_panels(),
-                      StepWork(ranks, dgates), [&](int64_t begin, int64_t end) {
-                        ColumnRows share;
-                        share.column_begin = begin * panel_columns();
-                        share.column_end =
-                            std::min(end * panel_columns(), d_.output_size());
-                        share.row_begin = ranks.begin;
-                        share.row_end = std::min(ranks.end, dgates.rows);
-                        if (share.row_begin < share.row_end) {
-                          MultiplyColumns(dgates, transposed_, &share);
-                        }
-                        for (; begin < end; ++begin)
-                          FinishPanel(ranks, begin, finish);
-                      });
+    ParallelFewRanges(
+        executor, transposed_.num_panels(), StepWork(ranks, dgates),
+        PanelOrder(ranks.step), [&](int64_t begin, int64_t end) {
+          ColumnRows share;
+          share.column_begin = begin * panel_columns();
+          share.column_end = std::min(end * panel_columns(), d_.output_size());
+          share.row_begin = ranks.begin;
+          share.row_end = std::min(ranks.end, dgates.rows);
+          if (share.row_begin < share.row_end) {
+            MultiplyColumns(dgates, transposed_, &share);
+          }
+          for (; begin < end; ++begin) FinishPanel(ranks, begin, finish);
+        });
   }
 
   const RnnDescriptor& d_;

@@ -187,11 +187,14 @@ class RecurrentProduct {
                     const Operand* const* h_prev, Run run_cells) const {
     const int64_t together = PanelsTogether();
     const int64_t num_panels = panels_.num_panels();
+    const Order order = PanelOrder(ranks.step);
     ParallelFewRanges(executor, (num_panels + together - 1) / together,
-                      StepWork(ranks), [&](int64_t begin, int64_t end) {
+                      StepWork(ranks), order, [&](int64_t begin, int64_t end) {
                         begin *= together;
                         end = std::min(end * together, num_panels);
-                        MultiplyGates(h_prev, UnitsOf(begin, end, ranks));
+                        ColumnRows units = UnitsOf(begin, end, ranks);
+                        units.order = order;
+                        MultiplyGates(h_prev, units);
                         for (; begin < end; ++begin) {
                           RunCell(AllRanksOf(begin, ranks), nullptr, h_prev,
                                   run_cells);

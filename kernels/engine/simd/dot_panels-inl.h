@@ -34,51 +34,93 @@ constexpr int kDotPanelRows = 32;
 // A block of depth of some rows of A, in the order in which it is multiplied:
 // [group][round][row][links of a group].
 template <typename Operand>
-class DotLinks {
- public:
+struct DotLinks {
   using V = Vec<ComputeType<Operand>>;
   static constexpr int kGroups = V::kLanes / kDotChains;
   static constexpr int64_t kLinks = kDotChains * kDepthStep<Operand>;
   static constexpr int64_t kRound = kGroups * kLinks;  // depth
 
-  // [k_begin, k_end) of `num_rows` rows, and zeros to whole rounds.
+  // From round to round of a group.
+  int64_t stride() const { return num_rows * kLinks; }
+  const Operand* group(int group, int64_t row) const {
+    return values + group * num_rounds * stride() + row * kLinks;
+  }
+
+  const Operand* values;
+  int num_rows;
+  int64_t num_rounds;
+};
+
+// Some rows of A: as many blocks of depth as there is room for.
+template <typename Operand>
+class DotRows {
+ public:
+  // Of several tiles of rows one block, which stays in L1 while panels come by.
+  static int64_t MaxDepth(int num_rows) {
+    return num_rows > kDotRows
+               ? kDepthBlock<Operand>
+               : kDotPanelRows / num_rows * kDepthBlock<Operand>;
+  }
+
+  // [k_begin, k_end), not more than MaxDepth(), of `num_rows` rows, and zeros
+  // to whole rounds.
   void Take(const Operand* const* rows, int num_rows, int64_t k_begin,
             int64_t k_end) {
     num_rows_ = num_rows;
-    num_rounds_ = (k_end - k_begin + kRound - 1) / kRound;
+    depth_ = k_end - k_begin;
+    ForEachDepthBlock<Operand>(depth_, [&](int64_t k, int64_t end) {
+      TakeBlock(rows, k_begin + k, k_begin + end, values_ + k * num_rows);
+    });
+  }
+
+  // The one that begins at this depth of what was taken.
+  DotLinks<Operand> block(int64_t k) const {
+    const int64_t left = depth_ - k;
+    return {
+        values_ + k * num_rows_, num_rows_,
+        NumRounds(left < kDepthBlock<Operand> ? left : kDepthBlock<Operand>)};
+  }
+
+ private:
+  using Links = DotLinks<Operand>;
+  static constexpr int64_t kRound = Links::kRound;
+
+  static int64_t NumRounds(int64_t depth) {
+    return (depth + kRound - 1) / kRound;
+  }
+
+  void TakeBlock(const Operand* const* rows, int64_t k_begin, int64_t k_end,
+                 Operand* out) {
+    const int64_t num_rounds = NumRounds(k_end - k_begin);
     const int64_t whole_rounds = (k_end - k_begin) / kRound;
-    for (int m = 0; m < num_rows; ++m) {
+    for (int m = 0; m < num_rows_; ++m) {
       const Operand* row = rows[m] + k_begin;
+      Operand* const row_out = out + m * Links::kLinks;
       for (int64_t round = 0; round < whole_rounds; ++round) {
-        TakeRound(row + round * kRound, round, m);
+        TakeRound(row + round * kRound, round, num_rounds, row_out);
       }
-      if (whole_rounds == num_rounds_) continue;
+      if (whole_rounds == num_rounds) continue;
       Operand last[kRound] = {};
       for (int64_t k = whole_rounds * kRound; k < k_end - k_begin; ++k) {
         last[k - whole_rounds * kRound] = row[k];
       }
-      TakeRound(last, whole_rounds, m);
+      TakeRound(last, whole_rounds, num_rounds, row_out);
     }
   }
 
-  int64_t num_rounds() const { return num_rounds_; }
-  // From round to round of a group.
-  int64_t stride() const { return num_rows_ * kLinks; }
-  const Operand* group(int group, int64_t row) const {
-    return values_ + group * num_rounds_ * stride() + row * kLinks;
-  }
-
- private:
-  void TakeRound(const Operand* in, int64_t round, int row) {
-    Operand* out = values_ + round * stride() + row * kLinks;
-    Unroll<kGroups>([&](auto group) RNN_ALWAYS_INLINE {
-      __builtin_memcpy(out + group.value * num_rounds_ * stride(),
-                       in + group.value * kLinks, kLinks * sizeof(Operand));
+  // `out` is where the row begins in the first round.
+  void TakeRound(const Operand* in, int64_t round, int64_t num_rounds,
+                 Operand* out) {
+    const int64_t stride = num_rows_ * Links::kLinks;
+    Unroll<Links::kGroups>([&](auto group) RNN_ALWAYS_INLINE {
+      __builtin_memcpy(out + (group.value * num_rounds + round) * stride,
+                       in + group.value * Links::kLinks,
+                       Links::kLinks * sizeof(Operand));
     });
   }
 
   int num_rows_ = 0;
-  int64_t num_rounds_ = 0;
+  int64_t depth_ = 0;
   alignas(64) Operand values_[kDotPanelRows * kDepthBlock<Operand>];
 };
 
@@ -139,7 +181,7 @@ class DotBlock {
 
   // c of the rows from `row` on, which `links` have, and of the columns of
   // `vector` and the next ones; `b` is what the first panel has of the block.
-  DotBlock(const PanelProduct<Operand>& p, const DotLinks<Operand>& links,
+  DotBlock(const DotPanelsProduct<Operand>& p, const DotLinks<Operand>& links,
            int64_t row, int vector, bool is_first, const Operand* b)
       : p_(p),
         links_(links),
@@ -155,19 +197,19 @@ class DotBlock {
     }
   }
 
-  // Of several: a group stays in L1 while they come by, and the next one comes.
-  void MultiplyTiles(int num_rows) {
+  // Of several: a group stays in L1 while they come by, and the next one comes,
+  // which after the last is the first of what follows.
+  void MultiplyTiles(const Operand* following) {
     for (int group = 0; group < kGroups; ++group) {
-      const Operand* next = group + 1 < kGroups
-                                ? b_ + (group + 1) * group_size()
-                                : b_ + p_.b.stride;
+      const Operand* next =
+          group + 1 < kGroups ? b_ + (group + 1) * group_size() : following;
       FetchAhead ahead(next, group_size() * int64_t{sizeof(Operand)});
-      ForEachTile<kDotRows>(num_rows, [&](int64_t tile, auto row_count) {
+      ForEachTile<kDotRows>(links_.num_rows, [&](int64_t tile, auto row_count) {
         constexpr int kRows = decltype(row_count)::value;
         // Several tiles are of equal height: none is lower than half.
         if constexpr (kRows >= kDotRows / 2) {
-          AddGroup<true, kRows>(
-              group, tile, ahead.Take(links_.num_rounds() * kDotChains, b_));
+          AddGroup<true, kRows>(group, tile,
+                                ahead.Take(links_.num_rounds * kDotChains, b_));
         } else {
           __builtin_trap();
         }
@@ -180,7 +222,7 @@ class DotBlock {
   static constexpr int kLevels = Log2(kGroups);
 
   int64_t group_size() const {
-    return links_.num_rounds() * kDotChains * kDotVectors * V::kLanes *
+    return links_.num_rounds * kDotChains * kDotVectors * V::kLanes *
            kDepthStep<Operand>;
   }
 
@@ -188,9 +230,9 @@ class DotBlock {
   template <bool kFetches, int kRows>
   RNN_ALWAYS_INLINE void AddGroup(int group, int64_t tile, FetchAhead ahead) {
     V sums[kRows][kVectors];
-    MultiplyDotGroup<kFetches>(links_.num_rounds(), links_.group(group, tile),
+    MultiplyDotGroup<kFetches>(links_.num_rounds, links_.group(group, tile),
                                links_.stride(), b_ + group * group_size(),
-                               p_.b.stride, ahead, sums);
+                               p_.panel_size, ahead, sums);
     int level = 0;
     for (int done = group; level < kLevels && done % 2 == 1; done /= 2) {
       Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
@@ -212,8 +254,8 @@ class DotBlock {
     });
   }
 
-  const PanelProduct<Operand>& p_;
-  const DotLinks<Operand>& links_;
+  const DotPanelsProduct<Operand>& p_;
+  const DotLinks<Operand> links_;
   const int64_t row_;
   const int vector_;
   const bool is_first_;
@@ -222,49 +264,81 @@ class DotBlock {
   V waiting_[kLevels > 0 ? kLevels : 1][kMaxRows][kVectors];
 };
 
-// All columns of a block of depth, times some rows of A.
+// All columns, times what was taken of some rows of A, whose first depth is k:
+// panel after panel, of each all of this depth.
 template <typename Operand>
-inline void MultiplyDotBlocks(const PanelProduct<Operand>& p,
-                              const DotLinks<Operand>& links, int64_t row,
-                              int num_rows, int64_t k) {
+inline void MultiplyDotRows(const DotPanelsProduct<Operand>& p,
+                            const DotRows<Operand>& rows, int64_t row,
+                            int num_rows, int64_t k, int64_t k_end) {
   constexpr int64_t kColumns = kDotVectors * Vec<ComputeType<Operand>>::kLanes;
   const int num_panels =
       static_cast<int>((p.columns + kColumns - 1) / kColumns);
-  const auto block_of = [&](int panel, auto panels, auto max_rows) {
-    return DotBlock<decltype(panels)::value, decltype(max_rows)::value,
-                    Operand>(p, links, row, panel * kDotVectors, k == 0,
-                             p.b.packed + panel * p.b.stride + k * kColumns);
+  const auto panel_at = [&](int panel) {
+    return p.panels + panel * p.panel_size + k * kColumns;
+  };
+  // Calls multiply(DotBlock, what the first panel has behind it) for each block
+  // of panels from this one on.
+  const auto for_blocks = [&](int panel, auto panels, auto max_rows,
+                              auto multiply) {
+    ForEachDepthBlock<Operand>(k_end - k, [&](int64_t begin, int64_t end) {
+      const Operand* b = panel_at(panel) + begin * kColumns;
+      multiply(
+          DotBlock<decltype(panels)::value, decltype(max_rows)::value, Operand>(
+              p, rows.block(begin), row, panel * kDotVectors, k + begin == 0,
+              b),
+          k + end < k_end ? b + (end - begin) * kColumns : nullptr);
+    });
   };
   if (num_rows > kDotRows) {
-    for (int panel = 0; panel < num_panels; ++panel) {
-      block_of(panel, Constant<1>(), Constant<kDotPanelRows>())
-          .MultiplyTiles(num_rows);
+    for (int i = 0; i < num_panels; ++i) {
+      const int panel = p.from_last ? num_panels - 1 - i : i;
+      // After the last panel, too, any address will do.
+      const int next_panel = i + 1 == num_panels ? panel
+                             : p.from_last       ? panel - 1
+                                                 : panel + 1;
+      for_blocks(
+          panel, Constant<1>(), Constant<kDotPanelRows>(),
+          [&](auto&& block, const Operand* next) {
+            block.MultiplyTiles(next != nullptr ? next : panel_at(next_panel));
+          });
     }
     return;
   }
   WithConstant<kDotRows>(num_rows, [&](auto row_count) {
     constexpr int kTogether = DotPanelsTogether(decltype(row_count)::value);
-    int panel = 0;
-    for (; panel + kTogether <= num_panels; panel += kTogether) {
-      block_of(panel, Constant<kTogether>(), row_count).MultiplyTile();
-    }
-    for (; panel < num_panels; ++panel) {
-      block_of(panel, Constant<1>(), row_count).MultiplyTile();
+    const auto multiply = [](auto&& block, const Operand*) {
+      block.MultiplyTile();
+    };
+    const int num_groups = num_panels / kTogether;
+    const int num_turns = num_groups + num_panels % kTogether;
+    for (int i = 0; i < num_turns; ++i) {
+      const int turn = p.from_last ? num_turns - 1 - i : i;
+      if (turn < num_groups) {
+        for_blocks(turn * kTogether, Constant<kTogether>(), row_count,
+                   multiply);
+      } else {
+        for_blocks(num_panels - num_turns + turn, Constant<1>(), row_count,
+                   multiply);
+      }
     }
   });
 }
 
 template <typename Operand>
-void MultiplyDotPanels(const PanelProduct<Operand>* products, int count) {
-  const PanelProduct<Operand>& first = products[0];
-  DotLinks<Operand> links;
+void MultiplyDotPanels(const DotPanelsProduct<Operand>* products, int count) {
+  const DotPanelsProduct<Operand>& first = products[0];
+  DotRows<Operand> rows;
   ForEachRowRange<kDotPanelRows>(first.rows, [&](int64_t row, int num_rows) {
-    ForEachDepthBlock<Operand>(first.depth, [&](int64_t k, int64_t k_end) {
-      links.Take(first.a + row, num_rows, k, k_end);
-      for (int i = 0; i < count; ++i) {
-        MultiplyDotBlocks(products[i], links, row, num_rows, k);
-      }
-    });
+    ForEachDepthBlock<Operand>(
+        first.depth,
+        [&](int64_t k, int64_t k_end) {
+          rows.Take(first.a + row, num_rows, k, k_end);
+          for (int i = 0; i < count; ++i) {
+            MultiplyDotRows(products[first.from_last ? count - 1 - i : i], rows,
+                            row, num_rows, k, k_end);
+          }
+        },
+        DotRows<Operand>::MaxDepth(num_rows));
   });
 }
 

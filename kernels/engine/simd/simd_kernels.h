@@ -69,7 +69,7 @@ struct Panel {
   // B transposed: B[k][j] at transposed[j * stride + k], read at the speed of
   // memory. nullptr if not used.
   const Operand* transposed;
-  int64_t stride;  // of dot panels: from one to the next
+  int64_t stride;
 };
 
 // c[m][j] = (accumulate ? c[m][j] : bias ? bias[j] : 0)
@@ -83,8 +83,7 @@ struct PanelProduct {
   // come to is added to c; 0: as many as depth_block. Tile registers have
   // chains of their own.
   int64_t chain;
-  // Of this panel: at most panel_columns, or any number if B is transposed or
-  // in dot panels.
+  // Of this panel: at most panel_columns, or any number if B is transposed.
   int64_t columns;
   const Operand* const* a;  // [rows] -> row; the depth starts at a_offset
   int64_t a_offset;
@@ -107,6 +106,24 @@ struct RowsProduct {
   const Operand* b;         // B[k][j] = b[k * stride + j]
   int64_t stride;
   F* const* c;  // [rows] -> row; columns start at c_offset
+  int64_t c_offset;
+  const F* bias;  // [columns], or nullptr
+  bool accumulate;
+};
+
+// c as of a PanelProduct, with columns of B from the first of a dot panel on:
+// any number.
+template <typename Operand>
+struct DotPanelsProduct {
+  using F = ComputeType<Operand>;
+  int64_t rows;
+  int64_t depth;
+  int64_t columns;
+  const Operand* const* a;  // [rows] -> [depth]
+  const Operand* panels;    // the first one
+  int64_t panel_size;       // from one to the next
+  bool from_last;           // whether panels had better be read so
+  F* const* c;              // [rows] -> row; columns start at c_offset
   int64_t c_offset;
   const F* bias;  // [columns], or nullptr
   bool accumulate;
@@ -202,11 +219,10 @@ struct SimdKernels {
   int cell_columns[kNumCellModes];
 
   void (*multiply_panel)(const PanelProduct<Operand>&);
-  // Products of the same rows of A and the same depth, which begins at 0, by
-  // columns from the first of a dot panel on: b.packed is that panel, and the
-  // next ones begin b.stride values after each other. They have the bits of
-  // multiply_panel of these columns, transposed; `chain` does not matter.
-  void (*multiply_dot_panels)(const PanelProduct<Operand>* products, int count);
+  // Products of the same rows of A and the same depth, read in the same order.
+  // They have the bits of multiply_panel of these columns, transposed.
+  void (*multiply_dot_panels)(const DotPanelsProduct<Operand>* products,
+                              int count);
   void (*multiply_rows)(const RowsProduct<Operand>&);
   // In these a row that is nullptr gives zeros.
   //

@@ -21,9 +21,10 @@ inline int NumTasks(const Executor& executor, double work) {
   return NumTasks(executor.num_threads(), work);
 }
 
-// Calls range(begin, end) on disjoint ranges that cover [0, count).
+// Calls range(begin, end) on disjoint ranges that cover [0, count). A thread
+// takes its ranges in `order`.
 inline void ParallelFor(Executor& executor, int64_t count,
-                        int64_t work_per_item,
+                        int64_t work_per_item, Order order,
                         FunctionRef<void(int64_t, int64_t)> range) {
   const int64_t num_tasks = std::min<int64_t>(
       NumTasks(executor, static_cast<double>(count) * work_per_item),
@@ -32,17 +33,24 @@ inline void ParallelFor(Executor& executor, int64_t count,
     if (count > 0) range(0, count);
     return;
   }
-  executor.Run(static_cast<int>(num_tasks), Order::kAscending, [&](int task) {
+  executor.Run(static_cast<int>(num_tasks), order, [&](int task) {
     range(count * task / num_tasks, count * (task + 1) / num_tasks);
   });
 }
 
+inline void ParallelFor(Executor& executor, int64_t count,
+                        int64_t work_per_item,
+                        FunctionRef<void(int64_t, int64_t)> range) {
+  ParallelFor(executor, count, work_per_item, Order::kAscending, range);
+}
+
 // Calls range(begin, end) on few disjoint ranges that cover [0, count).
 inline void ParallelFewRanges(Executor& executor, int64_t count, int64_t work,
+                              Order order,
                               FunctionRef<void(int64_t, int64_t)> range) {
   const int64_t num_ranges = std::min<int64_t>(
       count, speed::kRangesPerThread * executor.num_threads());
-  ParallelFor(executor, num_ranges, work / num_ranges,
+  ParallelFor(executor, num_ranges, work / num_ranges, order,
               [&](int64_t begin, int64_t end) {
                 range(count * begin / num_ranges, count * end / num_ranges);
               });
