@@ -124,6 +124,8 @@ PATHS = (
             Call("gru", 300, 4, 2, I=100, weights="prepared"),
             Call("lstm", 512, 1, 8, weights="prepared"),
             Call("gru", 700, 1, 30, I=1000, weights="prepared"),
+            Call("lstm", 1024, 1, 1, weights="prepared"),
+            Call("lstm", 512, 25, 1, I=128, weights="prepared"),
         ),
     ),
     Path(

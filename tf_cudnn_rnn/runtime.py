@@ -510,7 +510,8 @@ class Network(_Handled):
 
     def _checked(self, state: Sequence[ArrayLike | None], B: int) -> tuple[Array, Array | None]:
         """Returns h and c as the library reads them."""
-        if type(state) is not State or (state.c is not None) is not self._has_c:
+        is_usual = type(state) is State and state.h is not None
+        if not is_usual or (state.c is not None) is not self._has_c:
             state = self._with_what_it_has(state)
         h = self._state_array("state.h", state.h, (self._LD, B, self._P))
         if not self._has_c:

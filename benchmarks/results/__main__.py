@@ -11,11 +11,11 @@ from benchmarks.results.runs import add, measure
 
 def main(arguments: list[str]) -> None:
     """Does what the command line says."""
+    # None is the name of a CPU: `measure --help` must not measure for an hour.
+    if any(argument.startswith("-") for argument in arguments):
+        sys.exit(results.__doc__)
     try:
         match arguments:
-            # A flag is no name of a CPU: `measure --help` must not measure for an hour.
-            case [_, *others] if any(other.startswith("-") for other in others):
-                sys.exit(results.__doc__)
             case ["render"]:
                 for path in render():
                     print(path.relative_to(ROOT))

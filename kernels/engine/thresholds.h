@@ -139,8 +139,8 @@ inline constexpr int64_t kMaxLeftRowsOfStepsInPlace = 32;
 inline constexpr int64_t kMaxLeftRowsInPlaceOfPairs = 4;
 
 // Prepared weights of a small call lie in dot panels if they have so many
-// columns: fewer do not fill a panel. More rows than are multiplied at a time
-// take longer to copy, and want more of them. [streams], [runtime]
+// columns: of fewer, panels are mostly zeros. More rows than are multiplied at
+// a time are copied for it, and want more of them. [streams], [runtime]
 inline constexpr int64_t kMinFewRowsPanelColumns = 32;
 inline constexpr int64_t kMinManyRowsPanelColumns = 256;
 

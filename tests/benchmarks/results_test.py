@@ -472,7 +472,8 @@ def test_the_program(capsys, monkeypatch):
     monkeypatch.setattr(program, "render", lambda: [files.ROOT / "README.md"])
     program.main(["render"])
     assert capsys.readouterr().out == "README.md\n"
-    for arguments in ([], ["add"], ["paint"]):
+    monkeypatch.setattr(program, "measure", lambda *_: pytest.fail("It measures."))
+    for arguments in ([], ["add"], ["paint"], ["measure", "--help"], ["--help"]):
         with pytest.raises(SystemExit, match="Published results"):
             program.main(arguments)
     monkeypatch.setattr(program, "add", lambda *_: files.read(files.ROOT / "README.md"))

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -90,6 +91,32 @@ TEST(ParallelPanelsTest, GroupsHaveThePartsInTheirOrder) {
           });
       ASSERT_EQ(first, parts.size());
     }
+  }
+}
+
+TEST(ParallelForTest, RangesCoverAllInTheirOrder) {
+  const auto expect_covered = [](int64_t count, Order order, auto run) {
+    std::vector<int64_t> begins;
+    int64_t covered = 0;
+    run([&](int64_t begin, int64_t end) {
+      EXPECT_LT(begin, end);
+      begins.push_back(begin);
+      covered += end - begin;
+    });
+    EXPECT_EQ(covered, count);
+    EXPECT_GT(begins.size(), 1u);
+    if (order == Order::kDescending) std::reverse(begins.begin(), begins.end());
+    EXPECT_TRUE(std::is_sorted(begins.begin(), begins.end()));
+    EXPECT_EQ(begins[0], 0);
+  };
+  ThreadsInTurn executor(2);
+  for (Order order : {Order::kAscending, Order::kDescending}) {
+    expect_covered(100, order, [&](auto range) {
+      ParallelFor(executor, 100, kLarge, order, range);
+    });
+    expect_covered(7, order, [&](auto range) {
+      ParallelFewRanges(executor, 7, kLarge, order, range);
+    });
   }
 }
 

@@ -506,10 +506,10 @@ TEST(PlanTest, NothingThatIsPreparedBeforeIsPackedInItsTurn) {
 }
 
 TEST(PlanTest, PreparedWeightsOfSmallCallsLieInDotPanels) {
-  const KernelShape kernels = Vectors(ElementType::kFloat);
-  // One step of an LSTM.
-  const auto routes_of = [&](int64_t B, int64_t I, int64_t H) {
-    Sizes sizes{1, B, I, H};
+  KernelShape kernels = Vectors(ElementType::kFloat);
+  // Of an LSTM.
+  const auto routes_of = [&](int64_t B, int64_t I, int64_t H, int64_t T = 1) {
+    Sizes sizes{T, B, I, H};
     sizes.weights_are_prepared = true;
     const ForwardPlan plan = Plans(sizes, kernels).forward;
     return std::pair(plan.input_weights.first.route,
@@ -520,6 +520,11 @@ TEST(PlanTest, PreparedWeightsOfSmallCallsLieInDotPanels) {
   EXPECT_EQ(routes_of(bits::kMaxSmallCallRows + 1, 100, 97),
             std::pair(kPacked, kPacked));
 
+  // However many bytes they have, and however often steps come back to R.
+  EXPECT_EQ(routes_of(1, 5000, 1024), std::pair(kDots, kDots));
+  EXPECT_EQ(routes_of(4, 100, 1024, 4), std::pair(kDots, kDots));
+  EXPECT_EQ(routes_of(1, 100, 1024, 25), std::pair(kDots, kDots));
+
   const int64_t few = kernels.dot_rows;
   constexpr int64_t kNarrow = speed::kMinFewRowsPanelColumns / 4;
   EXPECT_EQ(routes_of(few, 100, kNarrow), std::pair(kDots, kDots));
@@ -529,6 +534,9 @@ TEST(PlanTest, PreparedWeightsOfSmallCallsLieInDotPanels) {
   EXPECT_EQ(routes_of(few + 1, 100, kWide), std::pair(kDots, kDots));
   EXPECT_EQ(routes_of(few + 1, 100, kWide - 1), std::pair(kColumns, kColumns));
   EXPECT_EQ(routes_of(few, 100, kWide - 1), std::pair(kDots, kDots));
+  kernels.dot_chains = 1;
+  EXPECT_EQ(routes_of(few + 1, 100, kWide), std::pair(kColumns, kColumns));
+  EXPECT_EQ(routes_of(few, 100, kWide), std::pair(kDots, kDots));
 }
 
 TEST(PlanTest, PreparedWeightsOfPseudoLayersComeOneAfterAnother) {

@@ -275,7 +275,7 @@ TYPED_TEST(SimdProductGuardTest, MultiplyDotPanels) {
                            of_dots.a = product.a;
                            of_dots.panels = b.packed;
                            of_dots.panel_size = panel_size;
-                           of_dots.from_last = depth % 2 == 1;
+                           of_dots.from_last = (rows + columns) % 2 == 1;
                            of_dots.c = product.c;
                            of_dots.bias = product.bias;
                            of_dots.accumulate = product.accumulate;

@@ -308,6 +308,36 @@ TYPED_TEST(SimdProductTest, EveryElementIsTheSumOfItsProducts) {
   }
 }
 
+// Of few rows so much depth is taken at a time that others' depths fit.
+TYPED_TEST(SimdProductTest, DotPanelsOfAnyDepthHaveTheBitsOfColumns) {
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    SCOPED_TRACE(target->name);
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
+    const int64_t rows = kernels.dot_rows;
+    const int64_t span = 32 / rows * kernels.depth_block;
+    for (int64_t depth : {span, span + 3, 2 * span + 1}) {
+      const int64_t columns = 2 * kernels.dot_columns + 1;
+      Operands<Operand> operands(depth, columns, depth, kManyRows);
+      const std::vector<Operand> panels = DotPanels(kernels, operands, columns);
+      const auto expected = Multiply(PanelKind::kTransposed, kernels, operands,
+                                     Start::kBias, 0, rows, columns);
+      for (bool from_last : {false, true}) {
+        const auto result = CheckedProduct<DotPanelsProduct<Operand>>(
+            operands, Start::kBias, 0, rows, columns,
+            [&](DotPanelsProduct<Operand>& product) {
+              product.panels = panels.data();
+              product.panel_size = static_cast<int64_t>(panels.size()) / 3;
+              product.from_last = from_last;
+              kernels.multiply_dot_panels(&product, 1);
+            });
+        EXPECT_TRUE(SameBits(result, expected))
+            << "depth " << depth << ", from the last: " << from_last;
+      }
+    }
+  }
+}
+
 // Dot panels have the bits of columns in place, for any number of rows, and of
 // columns that end anywhere in one of several panels; whatever values are.
 TYPED_TEST(SimdProductTest, DotPanelsHaveTheBitsOfColumns) {

@@ -4,6 +4,7 @@ Each starts as a valid call. Then none to three things are changed, at random; w
 valid, op_rules.py says.
 """
 
+import copy
 import math
 
 import numpy as np
@@ -200,6 +201,20 @@ def _change_steps(draw, call: dict) -> None:
         call["attributes"][kind] = not op_calls.attribute(call, kind)
 
 
+def _change_directions(forward: dict) -> None:
+    """One in the place of two, or two of the same weights in the place of one."""
+    tensors = forward["tensors"]
+    weights = [tensors["kernel"], tensors["recurrent_kernel"], *tensors["biases"]]
+    tensors["backward_weights"] = [] if tensors["backward_weights"] else copy.deepcopy(weights)
+    if tensors["backward_weights"]:
+        forward["attributes"] |= {"go_backwards": False, "zero_output_for_mask": True}
+    outer = 0 if op_calls.attribute(forward, "time_major") else 1
+    for name in ("input_h", "input_c"):
+        shape = tensors[name]["shape"]
+        if len(shape) == 3:
+            shape[outer] = 2 if tensors["backward_weights"] else 1
+
+
 def _change_forward(draw, call: dict) -> None:
     """The Backprop of another forward call, or with an edited reserve_space."""
     if "forward" not in call:
@@ -234,13 +249,8 @@ def _change_forward(draw, call: dict) -> None:
         forget_outputs()
     elif kind == "steps":
         _change_steps(draw, forward)
-    elif kind == "directions" and forward["tensors"]["backward_weights"]:
-        forward["tensors"]["backward_weights"] = []
-        outer = 0 if op_calls.attribute(forward, "time_major") else 1
-        for name in ("input_h", "input_c"):
-            shape = forward["tensors"][name]["shape"]
-            if len(shape) == 3:
-                shape[outer] = 1
+    elif kind == "directions":
+        _change_directions(forward)
         forget_outputs()
     elif kind == "all":
         edit = {"fill": draw(st.sampled_from(["bits", "bits", "nan", 0, 1, 255, 1e30]))}
@@ -323,7 +333,7 @@ def _into_graph(draw, call: dict) -> None:
         )
     )
     order = call["order"]
-    counts = [name for name in attributes if name.startswith("num_")]
+    counts = [name for name in attributes if name.startswith("num_") and name != "num_proj"]
     if kind == "order":
         one, other = (draw(st.integers(0, len(order) - 1)) for _ in range(2))
         order[one], order[other] = order[other], order[one]

@@ -305,11 +305,11 @@ void MultiplyColumnsOfRows(const RowsTimesMatrix<Operand>& p,
 }
 
 // All but B, of which the product takes these columns.
-template <template <typename> class Product, typename Operand>
-Product<Operand> ProductOfColumns(const RowsTimesMatrix<Operand>& p,
-                                  int64_t depth, const ColumnRows& share) {
+template <typename Product, typename Operand>
+Product ProductOfColumns(const RowsTimesMatrix<Operand>& p, int64_t depth,
+                         const ColumnRows& share) {
   const int64_t column = share.column_begin;
-  Product<Operand> product{};
+  Product product{};
   product.rows = share.row_end - share.row_begin;
   product.depth = depth;
   product.columns = share.column_end - column;
@@ -325,7 +325,8 @@ template <typename Operand>
 void MultiplyColumnsOfColumns(const RowsTimesMatrix<Operand>& p,
                               const MatrixSource<Operand>& source,
                               const ColumnRows& share) {
-  auto product = ProductOfColumns<PanelProduct>(p, source.depth, share);
+  auto product =
+      ProductOfColumns<PanelProduct<Operand>>(p, source.depth, share);
   product.b.transposed = source.row(share.column_begin);
   product.b.stride = source.stride;
   if (share.next_column != ColumnRows::kNone) {
@@ -342,7 +343,8 @@ void MultiplyColumnsOfDotPanels(const RowsTimesMatrix<Operand>& p,
   const DotPanelShape shape = b.dot_panels();
   DotPanelsProduct<Operand> products[kMaxGates];
   for (int i = 0; i < count; ++i) {
-    products[i] = ProductOfColumns<DotPanelsProduct>(p, b.depth(), shares[i]);
+    products[i] =
+        ProductOfColumns<DotPanelsProduct<Operand>>(p, b.depth(), shares[i]);
     products[i].panels =
         b.panels() + shape.PanelOf(shares[i].column_begin) * shape.panel_size;
     products[i].panel_size = shape.panel_size;

@@ -55,7 +55,7 @@ struct ColumnRows {
   int64_t row_end = 0;
   // The first that its thread takes up next, or kNone.
   int64_t next_column = kNone;
-  // In which columns had better be read, if there are many.
+  // In which dot panels had better be read; whatever else comes ascends.
   Order order = Order::kAscending;
 };
 

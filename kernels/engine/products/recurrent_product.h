@@ -187,19 +187,16 @@ class RecurrentProduct {
                     const Operand* const* h_prev, Run run_cells) const {
     const int64_t together = PanelsTogether();
     const int64_t num_panels = panels_.num_panels();
-    const Order order = PanelOrder(ranks.step);
-    ParallelFewRanges(executor, (num_panels + together - 1) / together,
-                      StepWork(ranks), order, [&](int64_t begin, int64_t end) {
-                        begin *= together;
-                        end = std::min(end * together, num_panels);
-                        ColumnRows units = UnitsOf(begin, end, ranks);
-                        units.order = order;
-                        MultiplyGates(h_prev, units);
-                        for (; begin < end; ++begin) {
-                          RunCell(AllRanksOf(begin, ranks), nullptr, h_prev,
-                                  run_cells);
-                        }
-                      });
+    ParallelFewRanges(
+        executor, (num_panels + together - 1) / together, StepWork(ranks),
+        PanelOrder(ranks.step), [&](int64_t begin, int64_t end) {
+          begin *= together;
+          end = std::min(end * together, num_panels);
+          MultiplyGates(h_prev, UnitsOf(begin, end, ranks));
+          for (; begin < end; ++begin) {
+            RunCell(AllRanksOf(begin, ranks), nullptr, h_prev, run_cells);
+          }
+        });
   }
 
   // A range begins with the first column of a dot panel, which so many of
@@ -217,6 +214,7 @@ class RecurrentProduct {
     units.column_end = std::min(end * panels_.units(), d_.hidden_size);
     units.row_begin = ranks.begin;
     units.row_end = ranks.end;
+    units.order = PanelOrder(ranks.step);
     return units;
   }
 

@@ -51,11 +51,11 @@ struct DotLinks {
   int64_t num_rounds;
 };
 
-// Some rows of A: as many blocks of depth as there is room for.
+// Some rows of A, link by link: as many blocks of depth as there is room for.
 template <typename Operand>
-class DotRows {
+class LinkedRows {
  public:
-  // Of several tiles of rows one block, which stays in L1 while panels come by.
+  // Of several tiles of rows one block, which stays near while panels come by.
   static int64_t MaxDepth(int num_rows) {
     return num_rows > kDotRows
                ? kDepthBlock<Operand>
@@ -72,6 +72,8 @@ class DotRows {
       TakeBlock(rows, k_begin + k, k_begin + end, values_ + k * num_rows);
     });
   }
+
+  int64_t depth() const { return depth_; }  // that was taken
 
   // The one that begins at this depth of what was taken.
   DotLinks<Operand> block(int64_t k) const {
@@ -264,81 +266,69 @@ class DotBlock {
   V waiting_[kLevels > 0 ? kLevels : 1][kMaxRows][kVectors];
 };
 
+template <typename Visit>
+inline void ForEachInOrder(int count, bool from_last, Visit visit) {
+  for (int i = 0; i < count; ++i) visit(from_last ? count - 1 - i : i);
+}
+
 // All columns, times what was taken of some rows of A, whose first depth is k:
 // panel after panel, of each all of this depth.
 template <typename Operand>
-inline void MultiplyDotRows(const DotPanelsProduct<Operand>& p,
-                            const DotRows<Operand>& rows, int64_t row,
-                            int num_rows, int64_t k, int64_t k_end) {
+inline void MultiplyLinkedRows(const DotPanelsProduct<Operand>& p,
+                               const LinkedRows<Operand>& rows, int64_t row,
+                               int num_rows, int64_t k) {
   constexpr int64_t kColumns = kDotVectors * Vec<ComputeType<Operand>>::kLanes;
   const int num_panels =
       static_cast<int>((p.columns + kColumns - 1) / kColumns);
   const auto panel_at = [&](int panel) {
     return p.panels + panel * p.panel_size + k * kColumns;
   };
-  // Calls multiply(DotBlock, what the first panel has behind it) for each block
-  // of panels from this one on.
-  const auto for_blocks = [&](int panel, auto panels, auto max_rows,
-                              auto multiply) {
-    ForEachDepthBlock<Operand>(k_end - k, [&](int64_t begin, int64_t end) {
-      const Operand* b = panel_at(panel) + begin * kColumns;
-      multiply(
-          DotBlock<decltype(panels)::value, decltype(max_rows)::value, Operand>(
-              p, rows.block(begin), row, panel * kDotVectors, k + begin == 0,
-              b),
-          k + end < k_end ? b + (end - begin) * kColumns : nullptr);
-    });
-  };
   if (num_rows > kDotRows) {
-    for (int i = 0; i < num_panels; ++i) {
-      const int panel = p.from_last ? num_panels - 1 - i : i;
-      // After the last panel, too, any address will do.
-      const int next_panel = i + 1 == num_panels ? panel
-                             : p.from_last       ? panel - 1
-                                                 : panel + 1;
-      for_blocks(
-          panel, Constant<1>(), Constant<kDotPanelRows>(),
-          [&](auto&& block, const Operand* next) {
-            block.MultiplyTiles(next != nullptr ? next : panel_at(next_panel));
-          });
-    }
+    ForEachInOrder(num_panels, p.from_last, [&](int panel) {
+      // Behind the last one of a product lies what the next product begins
+      // with.
+      const Operand* following = panel_at(p.from_last ? panel - 1 : panel + 1);
+      DotBlock<1, kDotPanelRows, Operand>(
+          p, rows.block(0), row, panel * kDotVectors, k == 0, panel_at(panel))
+          .MultiplyTiles(following);
+    });
     return;
   }
   WithConstant<kDotRows>(num_rows, [&](auto row_count) {
     constexpr int kTogether = DotPanelsTogether(decltype(row_count)::value);
-    const auto multiply = [](auto&& block, const Operand*) {
-      block.MultiplyTile();
+    const auto multiply = [&](int panel, auto panels) {
+      ForEachDepthBlock<Operand>(rows.depth(), [&](int64_t begin, int64_t) {
+        DotBlock<decltype(panels)::value, decltype(row_count)::value, Operand>(
+            p, rows.block(begin), row, panel * kDotVectors, k + begin == 0,
+            panel_at(panel) + begin * kColumns)
+            .MultiplyTile();
+      });
     };
-    const int num_groups = num_panels / kTogether;
-    const int num_turns = num_groups + num_panels % kTogether;
-    for (int i = 0; i < num_turns; ++i) {
-      const int turn = p.from_last ? num_turns - 1 - i : i;
-      if (turn < num_groups) {
-        for_blocks(turn * kTogether, Constant<kTogether>(), row_count,
-                   multiply);
+    const int num_whole = num_panels / kTogether;
+    ForEachInOrder(num_whole + num_panels % kTogether, p.from_last, [&](int i) {
+      if (i < num_whole) {
+        multiply(i * kTogether, Constant<kTogether>());
       } else {
-        for_blocks(num_panels - num_turns + turn, Constant<1>(), row_count,
-                   multiply);
+        multiply(num_whole * (kTogether - 1) + i, Constant<1>());
       }
-    }
+    });
   });
 }
 
 template <typename Operand>
 void MultiplyDotPanels(const DotPanelsProduct<Operand>* products, int count) {
   const DotPanelsProduct<Operand>& first = products[0];
-  DotRows<Operand> rows;
+  LinkedRows<Operand> rows;
   ForEachRowRange<kDotPanelRows>(first.rows, [&](int64_t row, int num_rows) {
     ForEachDepthBlock<Operand>(
         first.depth,
         [&](int64_t k, int64_t k_end) {
           rows.Take(first.a + row, num_rows, k, k_end);
-          for (int i = 0; i < count; ++i) {
-            MultiplyDotRows(products[first.from_last ? count - 1 - i : i], rows,
-                            row, num_rows, k, k_end);
-          }
+          ForEachInOrder(count, first.from_last, [&](int i) {
+            MultiplyLinkedRows(products[i], rows, row, num_rows, k);
+          });
         },
-        DotRows<Operand>::MaxDepth(num_rows));
+        LinkedRows<Operand>::MaxDepth(num_rows));
   });
 }
 

@@ -122,8 +122,8 @@ struct DotPanelsProduct {
   const Operand* const* a;  // [rows] -> [depth]
   const Operand* panels;    // the first one
   int64_t panel_size;       // from one to the next
-  bool from_last;           // whether panels had better be read so
-  F* const* c;              // [rows] -> row; columns start at c_offset
+  bool from_last;  // whether panels are read from the last to the first
+  F* const* c;     // [rows] -> row; columns start at c_offset
   int64_t c_offset;
   const F* bias;  // [columns], or nullptr
   bool accumulate;
@@ -219,8 +219,9 @@ struct SimdKernels {
   int cell_columns[kNumCellModes];
 
   void (*multiply_panel)(const PanelProduct<Operand>&);
-  // Products of the same rows of A and the same depth, read in the same order.
-  // They have the bits of multiply_panel of these columns, transposed.
+  // Products of the same rows of A and the same depth, all from the first or
+  // all from the last: then the last product comes first, too. They have the
+  // bits of multiply_panel of these columns, transposed.
   void (*multiply_dot_panels)(const DotPanelsProduct<Operand>* products,
                               int count);
   void (*multiply_rows)(const RowsProduct<Operand>&);
