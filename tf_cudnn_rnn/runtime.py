@@ -510,22 +510,24 @@ class Network(_Handled):
 
     def _checked(self, state: Sequence[ArrayLike | None], B: int) -> tuple[Array, Array | None]:
         """Returns h and c as the library reads them."""
-        is_usual = type(state) is State and state.h is not None
-        if not is_usual or (state.c is not None) is not self._has_c:
-            state = self._with_what_it_has(state)
-        h = self._state_array("state.h", state.h, (self._LD, B, self._P))
-        if not self._has_c:
+        given_h, given_c = self._given(state)
+        h = self._state_array("state.h", given_h, (self._LD, B, self._P))
+        if given_c is None:
             return h, None
-        return h, self._state_array("state.c", state.c, (self._LD, B, self._H))
+        return h, self._state_array("state.c", given_c, (self._LD, B, self._H))
 
-    def _with_what_it_has(self, state: Sequence[ArrayLike | None]) -> State:
+    def _given(self, state: Sequence[ArrayLike | None]) -> tuple[ArrayLike, ArrayLike | None]:
+        # Of most calls, and quicker than what follows.
+        if isinstance(state, State) and state.h is not None:
+            if (state.c is not None) is self._has_c:
+                return state
         given = [value for value in state if value is not None]
         if len(given) != 1 + self._has_c:
             raise ValueError(
                 f"`state` must have {'h and c' if self._has_c else 'h alone'}; got "
                 f"{len(given)} arrays."
             )
-        return State(*given)
+        return given[0], given[1] if self._has_c else None
 
     def _state_array(self, name: str, value: ArrayLike, shape: tuple[int, int, int]) -> Array:
         array = self._array(name, value)
