@@ -170,23 +170,24 @@ class WeightPanels {
   Operand<F> values_;
 };
 
-// What a product multiplies beside B, with nothing beyond what it may read.
+// What products have beside B, with nothing beyond what they may read.
 template <typename Element>
-class PanelProducts {
+class GuardedProducts {
  public:
-  // multiply(product) with this B: all of c must be written. Then again, adding
-  // to c.
-  template <typename Multiply>
+  explicit GuardedProducts(int64_t max_columns = kMaxColumns)
+      : c_(kMostRows, max_columns), bias_(max_columns) {}
+
+  // multiply(product), which sets B: all of c must be written. Then again,
+  // adding to c.
+  template <typename Product, typename Multiply>
   void Run(const std::string& text, GuardedSide side, int64_t rows,
-           int64_t depth, int64_t columns, const Panel<Element>& b,
-           Multiply multiply) {
+           int64_t depth, int64_t columns, Multiply multiply) {
     SetGuardedCase(text);
-    PanelProduct<Element> product{};
+    Product product{};
     product.rows = rows;
     product.depth = depth;
     product.columns = columns;
     product.a = a_.Random(side, rows, depth);
-    product.b = b;
     product.c = c_.Poisoned(side, rows, columns);
     product.bias = bias_.Random(side, columns);
     multiply(product);
@@ -202,8 +203,8 @@ class PanelProducts {
  private:
   using F = ComputeType<Element>;
   OperandRows<Element> a_{kMostRows, PaddedDepth<Element>(kMaxDepth)};
-  OperandRows<F> c_{kMostRows, kMaxColumns};
-  Operand<F> bias_{kMaxColumns};
+  OperandRows<F> c_;
+  Operand<F> bias_;
 };
 
 template <typename F>
@@ -219,7 +220,7 @@ TYPED_TEST_SUITE(SimdProductGuardTest, ProductTypes);
 TYPED_TEST(SimdProductGuardTest, MultiplyPanel) {
   using Element = TypeParam;
   WeightPanels<Element> weights;
-  PanelProducts<Element> products;
+  GuardedProducts<Element> products;
   for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
     const SimdKernels<Element>& kernels = KernelsOf<Element>(*target);
     for (int64_t columns : AroundLanes(kernels.lanes, kernels.panel_columns)) {
@@ -235,8 +236,12 @@ TYPED_TEST(SimdProductGuardTest, MultiplyPanel) {
                             {"panel kind", static_cast<int>(kind)}});
               const Panel<Element> b = weights.Random(
                   kind, side, depth, kernels.panel_columns, columns);
-              products.Run(text, side, rows, depth, columns, b,
-                           kernels.multiply_panel);
+              products.template Run<PanelProduct<Element>>(
+                  text, side, rows, depth, columns,
+                  [&](PanelProduct<Element>& product) {
+                    product.b = b;
+                    kernels.multiply_panel(product);
+                  });
               if (this->HasFatalFailure()) return;
             }
           }
@@ -249,7 +254,7 @@ TYPED_TEST(SimdProductGuardTest, MultiplyPanel) {
 TYPED_TEST(SimdProductGuardTest, MultiplyDotPanels) {
   using Element = TypeParam;
   WeightPanels<Element> weights;
-  PanelProducts<Element> products;
+  GuardedProducts<Element> products;
   for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
     const SimdKernels<Element>& kernels = KernelsOf<Element>(*target);
     const int64_t width = kernels.dot_columns;
@@ -266,21 +271,14 @@ TYPED_TEST(SimdProductGuardTest, MultiplyDotPanels) {
                 {{"rows", rows}, {"columns", columns}, {"depth", depth}});
             const Panel<Element> b = weights.Random(
                 PanelKind::kPacked, side, num_panels * panel_size, 1, columns);
-            products.Run(text, side, rows, depth, columns, b,
-                         [&](const PanelProduct<Element>& product) {
-                           DotPanelsProduct<Element> of_dots{};
-                           of_dots.rows = rows;
-                           of_dots.depth = depth;
-                           of_dots.columns = columns;
-                           of_dots.a = product.a;
-                           of_dots.panels = b.packed;
-                           of_dots.panel_size = panel_size;
-                           of_dots.from_last = (rows + columns) % 2 == 1;
-                           of_dots.c = product.c;
-                           of_dots.bias = product.bias;
-                           of_dots.accumulate = product.accumulate;
-                           kernels.multiply_dot_panels(&of_dots, 1);
-                         });
+            products.template Run<DotPanelsProduct<Element>>(
+                text, side, rows, depth, columns,
+                [&](DotPanelsProduct<Element>& product) {
+                  product.panels = b.packed;
+                  product.panel_size = panel_size;
+                  product.from_last = (rows + columns) % 2 == 1;
+                  kernels.multiply_dot_panels(&product, 1);
+                });
             if (this->HasFatalFailure()) return;
           }
         }
@@ -291,12 +289,9 @@ TYPED_TEST(SimdProductGuardTest, MultiplyDotPanels) {
 
 TYPED_TEST(SimdProductGuardTest, MultiplyRows) {
   using Element = TypeParam;
-  using F = ComputeType<Element>;
   constexpr int64_t kWidest = 2 * kMaxColumns;
-  OperandRows<Element> a(kMostRows, PaddedDepth<Element>(kMaxDepth));
   Operand<Element> b(PaddedDepth<Element>(kMaxDepth) * (kWidest + 1));
-  OperandRows<F> c(kMostRows, kWidest);
-  Operand<F> bias(kWidest);
+  GuardedProducts<Element> products(kWidest);
   for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
     const SimdKernels<Element>& kernels = KernelsOf<Element>(*target);
     for (int64_t columns : AroundLanes(kernels.lanes, kWidest)) {
@@ -309,23 +304,17 @@ TYPED_TEST(SimdProductGuardTest, MultiplyRows) {
                                                  {"columns", columns},
                                                  {"depth", depth},
                                                  {"gap", gap}});
-              SetGuardedCase(text);
-              RowsProduct<Element> product{};
-              product.rows = rows;
-              product.depth = depth;
-              product.columns = columns;
-              product.a = a.Random(side, rows, depth);
-              product.stride = columns + gap;
-              product.b = b.Random(
-                  side,
-                  depth == 0 ? 0 : (depth - 1) * product.stride + columns);
-              product.c = c.Poisoned(side, rows, columns);
-              product.bias = bias.Random(side, columns);
-              kernels.multiply_rows(product);
-              for (int64_t row = 0; row < rows; ++row) {
-                ExpectWritten(product.c[row], columns, text);
-                if (this->HasFatalFailure()) return;
-              }
+              const int64_t stride = columns + gap;
+              const Element* values = b.Random(
+                  side, depth == 0 ? 0 : (depth - 1) * stride + columns);
+              products.template Run<RowsProduct<Element>>(
+                  text, side, rows, depth, columns,
+                  [&](RowsProduct<Element>& product) {
+                    product.b = values;
+                    product.stride = stride;
+                    kernels.multiply_rows(product);
+                  });
+              if (this->HasFatalFailure()) return;
             }
           }
         }

@@ -73,7 +73,9 @@ class LinkedRows {
     });
   }
 
-  int64_t depth() const { return depth_; }  // that was taken
+  // What was taken.
+  int num_rows() const { return num_rows_; }
+  int64_t depth() const { return depth_; }
 
   // The one that begins at this depth of what was taken.
   DotLinks<Operand> block(int64_t k) const {
@@ -276,14 +278,14 @@ inline void ForEachInOrder(int count, bool from_last, Visit visit) {
 template <typename Operand>
 inline void MultiplyLinkedRows(const DotPanelsProduct<Operand>& p,
                                const LinkedRows<Operand>& rows, int64_t row,
-                               int num_rows, int64_t k) {
+                               int64_t k) {
   constexpr int64_t kColumns = kDotVectors * Vec<ComputeType<Operand>>::kLanes;
   const int num_panels =
       static_cast<int>((p.columns + kColumns - 1) / kColumns);
   const auto panel_at = [&](int panel) {
     return p.panels + panel * p.panel_size + k * kColumns;
   };
-  if (num_rows > kDotRows) {
+  if (rows.num_rows() > kDotRows) {
     ForEachInOrder(num_panels, p.from_last, [&](int panel) {
       // Behind the last one of a product lies what the next product begins
       // with.
@@ -294,7 +296,7 @@ inline void MultiplyLinkedRows(const DotPanelsProduct<Operand>& p,
     });
     return;
   }
-  WithConstant<kDotRows>(num_rows, [&](auto row_count) {
+  WithConstant<kDotRows>(rows.num_rows(), [&](auto row_count) {
     constexpr int kTogether = DotPanelsTogether(decltype(row_count)::value);
     const auto multiply = [&](int panel, auto panels) {
       ForEachDepthBlock<Operand>(rows.depth(), [&](int64_t begin, int64_t) {
@@ -325,7 +327,7 @@ void MultiplyDotPanels(const DotPanelsProduct<Operand>* products, int count) {
         [&](int64_t k, int64_t k_end) {
           rows.Take(first.a + row, num_rows, k, k_end);
           ForEachInOrder(count, first.from_last, [&](int i) {
-            MultiplyLinkedRows(products[i], rows, row, num_rows, k);
+            MultiplyLinkedRows(products[i], rows, row, k);
           });
         },
         LinkedRows<Operand>::MaxDepth(num_rows));
