@@ -158,9 +158,6 @@ inline constexpr int64_t kSmallOperandShare = 4;
 // The left operand may fill this share of a core's cache while a larger right
 // one comes by. [engine]
 inline constexpr double kLeftOperandShare = 0.375;
-// Few ranges are so many for a thread: rows of B are read in long pieces, and
-// a thread that comes late still finds one. [engine]
-inline constexpr int kRangesPerThread = 2;
 
 // Packing reads a row for so many panels, and so many rows, at a time:
 // memory is read in long pieces, and what is written stays in L1. [engine]

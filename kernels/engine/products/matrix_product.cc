@@ -253,11 +253,7 @@ void MultiplyByColumns(const RowsTimesMatrix<Operand>& p,
     const ColumnRows share = ColumnsOf(b, begin, end, 0, p.rows);
     MultiplyColumns(p, b, &share);
   };
-  if (b.route() == Route::kRowsInPlace) {
-    ParallelFor(executor, num_panels, work / num_panels, multiply_panels);
-    return;
-  }
-  if (b.route() == Route::kDotPanels) {  // each range copies the rows
+  if (b.route() == Route::kRowsInPlace || b.route() == Route::kDotPanels) {
     ParallelFewRanges(executor, num_panels, work, Order::kAscending,
                       multiply_panels);
     return;

@@ -12,43 +12,47 @@ namespace rnn {
 namespace RNN_ISA {
 namespace {
 
-// MultiplyRows() reads B strip by strip, row by row: pieces of memory one after
-// another, which the core fetches ahead by itself, as far as FetchesStrips()
-// says. The strip's sums of so many rows of A lie in L1, as many vectors in
-// all.
+// MultiplyRows() reads B strip by strip, some rows of it at a time. The strip's
+// sums of so many rows of A lie in L1, and so do B's rows while tiles of A come
+// by: these take up to so many bytes of a row, one tile, which reads them once,
+// a page.
 constexpr int kStripRows = 32;
-constexpr int kStripSums = 512;
-constexpr int kMaxTiledStripVectors = 32;
-// So many values of A are in registers meanwhile: some rows, some steps.
-constexpr int kStripValues = kTileVectors >= 4 ? 16 : 8;
-constexpr int kStripTileRows = kStripValues / 4;
+constexpr int64_t kStripSumBytes = 32 << 10;
+constexpr int64_t kMaxTiledStripBytes = 2 << 10;
+constexpr int64_t kMaxStripBytes = 4 << 10;
+// So many rows of A make a tile, which takes so many steps at a time: their
+// values are in registers meanwhile.
+constexpr int kStripTileRows = kTileVectors >= 4 ? 4 : 2;
+constexpr int kStripSteps = 4;
+// One row takes more, for then its sums are read less often; but not from
+// beyond a core's cache, whose rows may all fall on the same lines of L1.
+constexpr int kOneRowSteps = 8;
 
-// Several tiles want a strip's rows of B to stay in L1. One tile reads them
-// once: its strips have up to a page of sums.
 template <typename V>
 int64_t StripVectors(int64_t num_rows) {
-  constexpr int64_t kPageVectors = 4096 / sizeof(V);
-  const int64_t max_vectors =
-      num_rows <= kStripTileRows ? kPageVectors : kMaxTiledStripVectors;
-  return kStripSums / num_rows < max_vectors ? kStripSums / num_rows
-                                             : max_vectors;
+  const int64_t max_bytes =
+      num_rows <= kStripTileRows ? kMaxStripBytes : kMaxTiledStripBytes;
+  const int64_t bytes = kStripSumBytes / num_rows;
+  return (bytes < max_bytes ? bytes : max_bytes) / int64_t{sizeof(V)};
 }
 
-// Whether B is fetched: from beyond a core's cache, as a rule. One tile reads
-// it as fast as it comes, but from memory.
+// Whether B is fetched: from beyond a core's cache, as a rule. A strip is a
+// short piece of each row, of which the core knows nothing until it begins.
 template <typename Operand>
-bool FetchesStrips(const RowsProduct<Operand>& p, int64_t num_rows) {
-  const int64_t min_bytes = int64_t{num_rows <= kStripTileRows ? 8 : 2} << 20;
-  return p.depth * p.stride * int64_t{sizeof(Operand)} >= min_bytes;
+bool FetchesStrips(const RowsProduct<Operand>& p) {
+  constexpr int64_t kMinBytes = 2 << 20;
+  return p.depth * p.stride * int64_t{sizeof(Operand)} >= kMinBytes;
 }
 
 // sums[m * sums_stride + j] += over kSteps steps of depth, a[m] from k on
-// times the rows of B that begin at b.
+// times the rows of B that begin at b. Those that begin at `next` are fetched
+// into L2. As part of a larger function it would have no registers for its
+// pointers.
 template <bool kFetches, int kRows, int kSteps, typename Operand, typename F>
-RNN_ALWAYS_INLINE inline void AddStepsOfStrip(const Operand* const* a,
-                                              int64_t k, const Operand* b,
-                                              int64_t stride, int64_t columns,
-                                              F* sums, int64_t sums_stride) {
+RNN_NEVER_INLINE void AddStepsOfStrip(const Operand* const* a, int64_t k,
+                                      const Operand* b, const Operand* next,
+                                      int64_t stride, int64_t columns, F* sums,
+                                      int64_t sums_stride) {
   using V = Vec<F>;
   constexpr int64_t kStep = kDepthStep<Operand>;
   Vec<Operand> values[kRows][kSteps];
@@ -85,19 +89,13 @@ RNN_ALWAYS_INLINE inline void AddStepsOfStrip(const Operand* const* a,
   };
   if constexpr (kFetches) {
     constexpr int64_t kLine = 64 / int64_t{sizeof(Operand)};
-    const auto add_lines = [&](int64_t end, int64_t ahead) RNN_ALWAYS_INLINE {
-      while (j + kLine <= end) {
-        Unroll<kSteps * kStep>([&](auto row) RNN_ALWAYS_INLINE {
-          __builtin_prefetch(b + row.value * stride + j + ahead);
-        });
-        for (int64_t i = 0; i < kLine; i += V::kLanes) add_whole();
-      }
-    };
-    // A few lines ahead in each row and, where the strip ends, the first ones
-    // of the next rows.
-    constexpr int64_t kAhead = 8 * kLine;
-    add_lines(columns - kAhead, kAhead);
-    add_lines(columns, kSteps * kStep * stride - j);
+    while (j + kLine <= columns) {
+      Unroll<kSteps * kStep>([&](auto row) RNN_ALWAYS_INLINE {
+        __builtin_prefetch(next + row.value * stride + j, /*rw=*/0,
+                           /*locality=*/2);
+      });
+      for (int64_t i = 0; i < kLine; i += V::kLanes) add_whole();
+    }
   }
   while (j + V::kLanes <= columns) add_whole();
   if (j == columns) return;
@@ -124,36 +122,42 @@ inline void AddBlockOfStrip(const RowsProduct<Operand>& p,
                             const Strip<F>& strip, int64_t k_begin,
                             int64_t k_end) {
   constexpr int64_t kStep = kDepthStep<Operand>;
-  // Rows of B stay in L1 while tiles of A come by, of which the first one
-  // fetches the next rows.
-  const auto add = [&](int64_t k, auto step_count) RNN_ALWAYS_INLINE {
+  const Operand* const b = p.b + strip.column;
+  const auto add_tile = [&](int64_t first, int64_t k, auto row_count,
+                            auto step_count, auto fetches) RNN_ALWAYS_INLINE {
+    constexpr int kRows = decltype(row_count)::value;
     constexpr int kSteps = decltype(step_count)::value;
-    constexpr int kTileRows = kStripValues / kSteps < kStripTileRows
-                                  ? kStripValues / kSteps
-                                  : kStripTileRows;
-    ForEachTile<kTileRows>(strip.num_rows, [&](int64_t first, auto row_count) {
-      const auto add_tile = [&](auto fetches) RNN_ALWAYS_INLINE {
-        AddStepsOfStrip<decltype(fetches)::value != 0,
-                        decltype(row_count)::value, kSteps>(
-            p.a + strip.row + first, k, p.b + k * p.stride + strip.column,
-            p.stride, strip.columns, strip.sums + first * strip.sums_stride,
-            strip.sums_stride);
-      };
-      if (strip.is_fetched && first == 0) {
-        add_tile(Constant<1>());
-      } else {
-        add_tile(Constant<0>());
-      }
-    });
+    const int64_t next = k + kSteps * kStep;
+    AddStepsOfStrip<fetches.value != 0, kRows, kSteps>(
+        p.a + strip.row + first, k, b + k * p.stride,
+        next < p.depth ? b + next * p.stride : b + strip.columns, p.stride,
+        strip.columns, strip.sums + first * strip.sums_stride,
+        strip.sums_stride);
+  };
+  // Rows of B stay in L1 while tiles of A come by, of which the first one
+  // fetches the next rows, or those that the next strip begins with.
+  const auto add_tiles = [&](int64_t k, auto step_count) RNN_ALWAYS_INLINE {
+    ForEachTile<kStripTileRows>(
+        strip.num_rows, [&](int64_t first, auto row_count) {
+          if (strip.is_fetched && first == 0) {
+            add_tile(first, k, row_count, step_count, Constant<1>());
+          } else {
+            add_tile(first, k, row_count, step_count, Constant<0>());
+          }
+        });
   };
   int64_t k = k_begin;
-  const auto add_all = [&](auto step_count) {
+  const auto for_steps = [&](auto step_count, auto add) RNN_ALWAYS_INLINE {
     constexpr int64_t kSteps = decltype(step_count)::value * kStep;
     for (; k + kSteps <= k_end; k += kSteps) add(k, step_count);
   };
-  if (strip.num_rows == 1) add_all(Constant<kStripValues>());
-  add_all(Constant<4>());
-  add_all(Constant<1>());
+  if (strip.num_rows == 1 && !strip.is_fetched) {
+    for_steps(Constant<kOneRowSteps>(), [&](int64_t k, auto step_count) {
+      add_tile(0, k, Constant<1>(), step_count, Constant<0>());
+    });
+  }
+  for_steps(Constant<kStripSteps>(), add_tiles);
+  for_steps(Constant<1>(), add_tiles);
 }
 
 // In the order of MultiplyPanel(): the same bits.
@@ -161,10 +165,10 @@ template <typename Operand>
 void MultiplyRows(const RowsProduct<Operand>& p) {
   using F = ComputeType<Operand>;
   using V = Vec<F>;
-  alignas(64) F sums[kStripSums * V::kLanes];
+  alignas(64) F sums[kStripSumBytes / sizeof(F)];
   ForEachRowRange<kStripRows>(p.rows, [&](int64_t row, int num_rows) {
     const int64_t width = StripVectors<V>(num_rows) * V::kLanes;
-    const bool is_fetched = FetchesStrips(p, num_rows);
+    const bool is_fetched = FetchesStrips(p);
     for (int64_t column = 0; column < p.columns; column += width) {
       const int64_t columns =
           p.columns - column < width ? p.columns - column : width;

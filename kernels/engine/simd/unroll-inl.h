@@ -3,6 +3,7 @@
 #define KERNELS_ENGINE_SIMD_UNROLL_INL_H_
 
 #define RNN_ALWAYS_INLINE __attribute__((always_inline))
+#define RNN_NEVER_INLINE __attribute__((noinline))
 
 namespace rnn {
 namespace RNN_ISA {

@@ -44,12 +44,12 @@ inline void ParallelFor(Executor& executor, int64_t count,
   ParallelFor(executor, count, work_per_item, Order::kAscending, range);
 }
 
-// Calls range(begin, end) on few disjoint ranges that cover [0, count).
+// Calls range(begin, end) on few disjoint ranges that cover [0, count), one for
+// each thread: what lies in a row is read in pieces as long as they can be.
 inline void ParallelFewRanges(Executor& executor, int64_t count, int64_t work,
                               Order order,
                               FunctionRef<void(int64_t, int64_t)> range) {
-  const int64_t num_ranges = std::min<int64_t>(
-      count, speed::kRangesPerThread * executor.num_threads());
+  const int64_t num_ranges = std::min<int64_t>(count, executor.num_threads());
   ParallelFor(executor, num_ranges, work / num_ranges, order,
               [&](int64_t begin, int64_t end) {
                 range(count * begin / num_ranges, count * end / num_ranges);
