@@ -937,25 +937,38 @@ TYPED_TEST(SimdProductTest, PacksColumns) {
 }
 
 // Of whole steps, and of one that a depth ends within.
-TYPED_TEST(SimdProductTest, PacksSteps) {
+TYPED_TEST(SimdProductTest, PacksRows) {
   using Operand = TypeParam;
   constexpr int64_t kStep = kDepthStep<Operand>;
+  constexpr int64_t kGap = 3;  // between the steps
   for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     SCOPED_TRACE(target->name);
     for (int64_t columns = 0; columns <= NumberedRows<Operand>::kDepth;
          ++columns) {
-      for (int64_t present = 1; present <= kStep; ++present) {
-        NumberedRows<Operand> source(kStep, 0, columns);
-        for (int64_t i = present; i < kStep; ++i) source.rows[i] = nullptr;
-        Guarded<Operand> out(columns * kStep);
-        KernelsOf<Operand>(*target).pack_step(source.rows.data(), columns,
-                                              out.data());
-        EXPECT_TRUE(out.intact());
-        for (int64_t i = 0; i < columns * kStep; ++i) {
-          EXPECT_TRUE(SameBits(out[i], i % kStep < present
-                                           ? source.At(i % kStep, i / kStep)
-                                           : Operand{}))
-              << i << " of " << columns << " columns";
+      for (int64_t num_rows = 1; num_rows <= 5; ++num_rows) {
+        for (int64_t padding : {0, 1, 37}) {
+          SCOPED_TRACE(std::to_string(num_rows) + " rows of " +
+                       std::to_string(columns) + " columns and " +
+                       std::to_string(padding));
+          NumberedRows<Operand> source(num_rows, 0, columns);
+          const int64_t num_steps = (num_rows + kStep - 1) / kStep;
+          const int64_t size = (columns + padding) * kStep;
+          const int64_t stride = size + kGap;
+          Guarded<Operand> out(num_steps * stride - kGap);
+          const Operand unused = out[0];
+          KernelsOf<Operand>(*target).pack_rows(source.rows.data(), num_rows,
+                                                columns, columns + padding,
+                                                out.data(), stride);
+          EXPECT_TRUE(out.intact());
+          for (int64_t i = 0; i < num_steps * stride - kGap; ++i) {
+            const int64_t row = i / stride * kStep + i % stride % kStep;
+            const int64_t j = i % stride / kStep;
+            const Operand expected = i % stride >= size ? unused
+                                     : row < num_rows && j < columns
+                                         ? source.At(row, j)
+                                         : Operand{};
+            ASSERT_TRUE(SameBits(out[i], expected)) << i;
+          }
         }
       }
     }

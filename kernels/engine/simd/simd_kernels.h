@@ -237,9 +237,13 @@ struct SimdKernels {
   // out[(s * columns + j) * kDepthStep + i] = rows[j][k].
   void (*pack_columns)(const Operand* const* rows, int64_t columns,
                        int64_t k_begin, int64_t k_end, Operand* out);
-  // A step of B from its kDepthStep rows: for j < columns,
-  // out[j * kDepthStep + i] = rows[i][j].
-  void (*pack_step)(const Operand* const* rows, int64_t columns, Operand* out);
+  // Steps of B from `num_rows` of its rows: for j < columns,
+  // out[i / kDepthStep * out_stride + j * kDepthStep + i % kDepthStep] =
+  // rows[i][j], and zeros for j from there to padded_columns, and for what the
+  // last step has beyond the rows.
+  void (*pack_rows)(const Operand* const* rows, int64_t num_rows,
+                    int64_t columns, int64_t padded_columns, Operand* out,
+                    int64_t out_stride);
   // sums[j] = (accumulate ? sums[j] : 0) + the sum of rows[i][first_column +
   // j], one row after another, for j < columns.
   void (*sum_rows)(const F* const* rows, int64_t num_rows, int64_t first_column,

@@ -57,7 +57,7 @@ constexpr SimdKernels<Operand> MakeKernels() {
   kernels.multiply_rows = MultiplyRows<Operand>;
   kernels.transpose_rows = TransposeRows<Operand>;
   kernels.pack_columns = PackColumns<Operand>;
-  kernels.pack_step = PackStep<Operand>;
+  kernels.pack_rows = PackRows<Operand>;
   kernels.sum_rows = SumRows<ComputeType<Operand>>;
   kernels.drop_out = DropOut<ComputeType<Operand>>;
   SetCell<VanillaCell<true>>(CellMode::kRelu, &kernels);

@@ -119,24 +119,22 @@ class CellPanels {
     const auto row = [&source](int64_t k) { return source.row(k); };
     // Columns of one gate and of those that are packed together.
     const int64_t width = std::min(units_, columns_together_);
-    const auto pack_step = [&](int64_t k, int64_t column, int64_t panel) {
-      const int64_t unit = panel * units_ + column % units_;
-      const int64_t count = std::clamp<int64_t>(hidden_size_ - unit, 0, width);
-      const int64_t first = column / columns_together_ * columns_together_;
-      Operand* step = out + (panel - panel_begin) * panel_size() +
-                      first * depth_ + k * columns_together_ +
-                      (column - first) * kStep;
-      if (count > 0) {
-        PackStepOf(k, output_size_,
-                   source.pieces.begins[column / units_] + unit, count, step,
-                   row);
-      }
-      std::fill(step + count * kStep, step + width * kStep, Operand{});
-    };
-    for (int64_t k = 0; k < output_size_; k += kStep) {
+    for (int64_t k = 0; k < output_size_; k += speed::kRowsPackedTogether) {
+      const int64_t k_end =
+          std::min(k + speed::kRowsPackedTogether, output_size_);
       for (int64_t column = 0; column < num_gates_ * units_; column += width) {
+        const int64_t first = column / columns_together_ * columns_together_;
+        const int64_t gate_begin = source.pieces.begins[column / units_];
+        Operand* steps = out + first * depth_ + k * columns_together_ +
+                         (column - first) * kStep;
+        int64_t unit = panel_begin * units_ + column % units_;
         for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
-          pack_step(k, column, panel);
+          const int64_t count =
+              std::clamp<int64_t>(hidden_size_ - unit, 0, width);
+          PackRowsOf(k, k_end, gate_begin + (count > 0 ? unit : 0), count,
+                     width, steps, columns_together_ * kStep, row);
+          unit += units_;
+          steps += panel_size();
         }
       }
     }

@@ -20,30 +20,24 @@ void FetchLines(const Element* values, int64_t count) {
   for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(values + i);
 }
 
-// [k_begin, k_end) of a panel of a source that is not transposed. k_begin is
-// the first of a step.
+// [k_begin, k_end) of a panel of a source that is not transposed, at most
+// speed::kRowsPackedTogether. k_begin is the first of a step.
 template <typename Element, typename Operand>
 void FillFromRows(const MatrixSource<Element>& source, int64_t panel,
                   int64_t k_begin, int64_t k_end, Operand* out) {
   const Pieces& pieces = source.pieces;
-  constexpr int64_t kStep = kDepthStep<Operand>;
   const int64_t panel_columns = Kernels<Operand>().panel_columns;
   const int64_t column = panel * panel_columns;
   const int64_t count = std::min(panel_columns, source.columns - column);
-  const auto row = [&source](int64_t k) { return source.row(k); };
   // Columns [j, j + length) of the panel are those of one piece.
   for (int64_t j = 0, length; j < count; j += length) {
     length = std::min(pieces.width - (column + j) % pieces.width, count - j);
-    const int64_t offset = pieces.PlaceOf(column + j);
-    for (int64_t k = k_begin; k < k_end; k += kStep) {
-      PackStepOf(k, source.depth, offset, length,
-                 out + (k - k_begin) * panel_columns + j * kStep, row);
-    }
-  }
-  if (count == panel_columns) return;
-  for (int64_t k = k_begin; k < k_end; k += kStep) {
-    Operand* step = out + (k - k_begin) * panel_columns;
-    std::fill(step + count * kStep, step + panel_columns * kStep, Operand{});
+    const bool is_last = j + length == count;
+    PackRowsOf(k_begin, k_end, pieces.PlaceOf(column + j), length,
+               is_last ? panel_columns - j : length,
+               out + j * kDepthStep<Operand>,
+               panel_columns * kDepthStep<Operand>,
+               [&source](int64_t k) { return source.row(k); });
   }
 }
 

@@ -4,6 +4,7 @@
 #ifndef KERNELS_ENGINE_WEIGHTS_PACKING_H_
 #define KERNELS_ENGINE_WEIGHTS_PACKING_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -11,6 +12,7 @@
 #include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
+#include "kernels/engine/thresholds.h"
 #include "kernels/engine/weights/matrix_source.h"
 #include "network/element_types.h"
 
@@ -55,20 +57,28 @@ template <typename Element, typename Operand>
 void PackBlocks(const MatrixSource<Element>& source, const PanelBlocks& blocks,
                 Operand* out, int64_t out_stride);
 
-// A step of B in `out`, as SimdKernels::pack_step makes it, of rows [k, ...)
-// among `depth`: row(k) + offset is one.
+// Rows [k_begin, k_end) of `columns` of B from `offset` on, at most
+// speed::kRowsPackedTogether, as SimdKernels::pack_rows() packs them: from any
+// element type. row(k) is row k of B.
 template <typename Operand, typename Row>
-void PackStepOf(int64_t k, int64_t depth, int64_t offset, int64_t columns,
-                Operand* out, Row row) {
-  using Element = std::remove_const_t<std::remove_pointer_t<decltype(row(k))>>;
-  if constexpr (std::is_same_v<Element, Operand> && kDepthStep<Operand> > 1) {
-    const Element* rows[kDepthStep<Operand>] = {};
-    for (int i = 0; i < kDepthStep<Operand> && k + i < depth; ++i) {
-      rows[i] = row(k + i) + offset;
+void PackRowsOf(int64_t k_begin, int64_t k_end, int64_t offset, int64_t columns,
+                int64_t padded_columns, Operand* out, int64_t out_stride,
+                Row row) {
+  using Element =
+      std::remove_const_t<std::remove_pointer_t<decltype(row(k_begin))>>;
+  if constexpr (std::is_same_v<Element, Operand>) {
+    const Element* rows[speed::kRowsPackedTogether];
+    for (int64_t k = k_begin; k < k_end; ++k) {
+      rows[k - k_begin] = row(k) + offset;
     }
-    Kernels<Operand>().pack_step(rows, columns, out);
+    Kernels<Operand>().pack_rows(rows, k_end - k_begin, columns, padded_columns,
+                                 out, out_stride);
   } else {
-    LoadFew(row(k) + offset, out, columns);
+    static_assert(kDepthStep<Operand> == 1);
+    for (int64_t k = k_begin; k < k_end; ++k, out += out_stride) {
+      LoadFew(row(k) + offset, out, columns);
+      std::fill(out + columns, out + padded_columns, Operand{});
+    }
   }
 }
 

@@ -144,21 +144,22 @@ void CheckPackColumns(const SimdKernels<Operand>& kernels, const Sizes& s,
 }
 
 template <typename Operand>
-void CheckPackStep(const SimdKernels<Operand>& kernels, const Sizes& s,
-                   uint64_t missing) {
+void CheckPackRows(const SimdKernels<Operand>& kernels, const Sizes& s,
+                   int64_t padding) {
   constexpr int64_t kStep = kDepthStep<Operand>;
-  auto rows = GuardedRows<Operand, 0>::Filled(s.seed, s.side, kStep, s.columns);
-  for (int64_t i = 0; i < kStep; ++i) {
-    if (missing >> i & 1) rows[i] = nullptr;
-  }
+  const auto rows =
+      GuardedRows<Operand, 0>::Filled(s.seed, s.side, s.rows, s.columns);
+  const int64_t num_steps = (s.rows + kStep - 1) / kStep;
+  const int64_t stride = kStep * (s.columns + padding);
   Operand* out =
-      GuardedRows<Operand, 1>::Unused(s.side, 1, kStep * s.columns)[0];
-  kernels.pack_step(rows.data(), s.columns, out);
-  for (int64_t i = 0; i < kStep; ++i) {
-    for (int64_t j = 0; j < s.columns; ++j) {
-      RequireIs(out[j * kStep + i],
-                rows[i] == nullptr ? 0 : ValueAt(s.seed, i, j));
-    }
+      GuardedRows<Operand, 1>::Unused(s.side, 1, num_steps * stride)[0];
+  kernels.pack_rows(rows.data(), s.rows, s.columns, s.columns + padding, out,
+                    stride);
+  for (int64_t i = 0; i < num_steps * stride; ++i) {
+    const int64_t row = i / stride * kStep + i % kStep;
+    const int64_t j = i % stride / kStep;
+    RequireIs(out[i],
+              row < s.rows && j < s.columns ? ValueAt(s.seed, row, j) : 0);
   }
 }
 
@@ -278,7 +279,7 @@ void CheckKernels(const SimdKernels<Operand>& kernels, Input input) {
     case 1:
       return CheckPackColumns(kernels, s, offset, missing);
     case 2:
-      return CheckPackStep(kernels, s, missing);
+      return CheckPackRows(kernels, s, missing & 63);
     case 3:
       return CheckSumRows(kernels, s, offset, flags % 2 != 0);
     default:
