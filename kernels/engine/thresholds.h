@@ -52,6 +52,10 @@ inline constexpr int64_t kMaxSmallCallRows = 32;
 // much as these steps. [engine]
 inline constexpr int64_t kMaxStepsInPlace = 8;
 
+// Unless it has no more bytes than this, and more than one step reads it: it is
+// packed at once, and cells then multiply by it themselves. [engine]
+inline constexpr int64_t kMaxQuicklyPackedBytes = 80 << 10;
+
 // With more steps a small call reads R in place if it has more bytes than this:
 // packed, it would come from beyond a core's cache no faster, and so few steps
 // hardly pay for packing. In params' order, and in that of Keras, of whose rows

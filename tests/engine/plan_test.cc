@@ -142,13 +142,16 @@ TEST(PlanTest, SmallCallsReadWeightsInPlace) {
   ExpectRoutes("one row more", {1, rows + 1, 64, 64}, floats,
                {kPackedInTurn, kPackedInTurn, kPackedInTurn, kPackedInTurn});
   const int64_t steps = bits::kMaxStepsInPlace;
-  ExpectRoutes("as many steps as may be", {steps, 1, 64, 64}, floats,
+  const int64_t H = UnitsOf(bits::kMaxQuicklyPackedBytes, sizeof(float)) + 16;
+  ExpectRoutes("as many steps as may be", {steps, 1, 64, H}, floats,
                {kColumns, kColumns, kRows, kPacked});
-  ExpectRoutes("one step more", {steps + 1, 1, 64, 64}, floats,
+  ExpectRoutes("one step more", {steps + 1, 1, 64, H}, floats,
                {kColumns, kPacked, kRows, kPacked});
   const int64_t two_steps = speed::kMaxBackwardStepsInPlace;
-  ExpectRoutes("two steps", {two_steps, 1, 64, 64}, floats,
+  ExpectRoutes("two steps", {two_steps, 1, 64, H}, floats,
                {kColumns, kColumns, kRows, kRows});
+  ExpectRoutes("two steps of a small R", {two_steps, 1, 64, H - 16}, floats,
+               {kColumns, kPacked, kRows, kRows});
   const auto backward_recurrent = [&](int64_t T, int64_t B) {
     return Plans({T, B, 64, 64}, floats).backward.recurrent_weights.route;
   };

@@ -150,12 +150,15 @@ int64_t Choices::RecurrentBytes() const {
          r.ElementBytes(kernels_.operand_bytes);
 }
 
-// R of so many bytes is packed forward. Few steps do not pay for packing; nor
-// do some more, where packed weights, too, would come from beyond a core's
+// R of so many bytes is packed forward. Few steps pay for packing little; some
+// more do not, where packed weights, too, would come from beyond a core's
 // cache.
 int64_t Choices::MaxPackedRecurrentBytes() const {
   if (!IsSmallCall()) return std::numeric_limits<int64_t>::max();
-  if (sequences_.max_time() <= bits::kMaxStepsInPlace) return 0;
+  if (sequences_.max_time() == 1) return 0;
+  if (sequences_.max_time() <= bits::kMaxStepsInPlace) {
+    return bits::kMaxQuicklyPackedBytes;
+  }
   return gates_are_columns_ ? bits::kMaxPackedKerasBytes
                             : bits::kMaxPackedBytes;
 }
