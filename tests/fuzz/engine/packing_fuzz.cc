@@ -151,10 +151,10 @@ void CheckPackRows(const SimdKernels<Operand>& kernels, const Sizes& s,
       GuardedRows<Operand, 0>::Filled(s.seed, s.side, s.rows, s.columns);
   const int64_t num_steps = (s.rows + kStep - 1) / kStep;
   const int64_t stride = kStep * (s.columns + padding);
-  Operand* out =
-      GuardedRows<Operand, 1>::Unused(s.side, 1, num_steps * stride)[0];
-  kernels.pack_rows(rows.data(), s.rows, s.columns, s.columns + padding, out,
-                    stride);
+  EndGuarded<Operand> out(num_steps * stride);
+  FillUnused(out.data(), kPoison, out.size() * int64_t{sizeof(Operand)});
+  kernels.pack_rows(rows.data(), s.rows, s.columns, s.columns + padding,
+                    out.data(), stride);
   for (int64_t i = 0; i < num_steps * stride; ++i) {
     const int64_t row = i / stride * kStep + i % kStep;
     const int64_t j = i % stride / kStep;
@@ -279,7 +279,7 @@ void CheckKernels(const SimdKernels<Operand>& kernels, Input input) {
     case 1:
       return CheckPackColumns(kernels, s, offset, missing);
     case 2:
-      return CheckPackRows(kernels, s, missing & 63);
+      return CheckPackRows(kernels, s, static_cast<int64_t>(missing % 64));
     case 3:
       return CheckSumRows(kernels, s, offset, flags % 2 != 0);
     default:
