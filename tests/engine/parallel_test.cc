@@ -108,15 +108,17 @@ TEST(ParallelForTest, RangesCoverAllInTheirOrder) {
     if (order == Order::kDescending) std::reverse(begins.begin(), begins.end());
     EXPECT_TRUE(std::is_sorted(begins.begin(), begins.end()));
     EXPECT_EQ(begins[0], 0);
+    return begins.size();
   };
   ThreadsInTurn executor(2);
   for (Order order : {Order::kAscending, Order::kDescending}) {
     expect_covered(100, order, [&](auto range) {
       ParallelFor(executor, 100, kLarge, order, range);
     });
-    expect_covered(7, order, [&](auto range) {
+    const size_t few = expect_covered(7, order, [&](auto range) {
       ParallelFewRanges(executor, 7, kLarge, order, range);
     });
+    EXPECT_EQ(few, 2u);
   }
 }
 

@@ -387,6 +387,45 @@ TYPED_TEST(SimdProductGuardTest, PackColumns) {
   }
 }
 
+TYPED_TEST(SimdProductGuardTest, PackRows) {
+  using Element = TypeParam;
+  constexpr int64_t kStep = kDepthStep<Element>;
+  constexpr int64_t kMaxPackedRows = 5;
+  constexpr int64_t kMaxPadding = 17;
+  OperandRows<Element> in(kMaxPackedRows, kMaxTransposed);
+  Operand<Element> out((kMaxPackedRows + 1) *
+                       (kMaxTransposed + kMaxPadding + 1));
+  for (const SimdTarget* target : TestedSimdTargetsOf<Element>()) {
+    const SimdKernels<Element>& kernels = KernelsOf<Element>(*target);
+    for (int64_t columns : AroundLanes(kernels.lanes, kMaxTransposed)) {
+      for (int64_t rows = 1; rows <= kMaxPackedRows; ++rows) {
+        for (int64_t padding : {int64_t{0}, int64_t{1}, kMaxPadding}) {
+          for (GuardedSide side : kSides) {
+            const std::string text = Describe(
+                "pack_rows", *target,
+                {{"columns", columns}, {"padding", padding}, {"rows", rows}});
+            SetGuardedCase(text);
+            // Steps of the output lie side by side, or one value apart.
+            for (int64_t gap : {0, 1}) {
+              const int64_t padded = (columns + padding) * kStep;
+              const int64_t stride = padded + gap;
+              const int64_t num_steps = (rows + kStep - 1) / kStep;
+              Element* result =
+                  out.Poisoned(side, (num_steps - 1) * stride + padded);
+              kernels.pack_rows(in.Random(side, rows, columns), rows, columns,
+                                columns + padding, result, stride);
+              for (int64_t step = 0; step < num_steps; ++step) {
+                ExpectWritten(result + step * stride, padded, text);
+              }
+              if (this->HasFatalFailure()) return;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TYPED_TEST(SimdProductGuardTest, CellForward) {
   using Element = TypeParam;
   using F = ComputeType<Element>;

@@ -802,7 +802,8 @@ TYPED_TEST(SimdProductTest, RowsMayBeOfAnyWidth) {
   }
 }
 
-// Large matrices are fetched ahead.
+// Large matrices are fetched ahead: all those far apart, and none near by but
+// the widest (and, of double, the one before).
 TYPED_TEST(SimdProductTest, RowsFarApartGiveTheSameBits) {
   using Operand = TypeParam;
   constexpr int64_t kDepth = 531;  // more than a block, and a rest of steps
@@ -813,14 +814,25 @@ TYPED_TEST(SimdProductTest, RowsFarApartGiveTheSameBits) {
     const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
     for (int64_t rows : {1, 2, 3, 4, 5}) {
       Operands<Operand> operands(kDepth, kWidest, 10, rows);
-      for (int64_t columns :
-           {int64_t{1}, int64_t{40}, int64_t{129}, int64_t{261}, kWidest}) {
+      for (int64_t columns : {int64_t{1}, int64_t{40}, int64_t{129},
+                              int64_t{261}, int64_t{900}, kWidest}) {
         const auto multiply = [&](int64_t gap) {
           return MultiplyByRows(kernels, operands, Start::kBias, 0, rows,
                                 columns, gap);
         };
-        EXPECT_TRUE(SameBits(multiply(kGap), multiply(1)))
-            << target->name << ", rows " << rows << ", columns " << columns;
+        SCOPED_TRACE(testing::Message() << target->name << ", rows " << rows
+                                        << ", columns " << columns);
+        const auto far = multiply(kGap);
+        EXPECT_TRUE(SameBits(far, multiply(1)));
+        constexpr int64_t kPick = 37;  // of all values, for they take long
+        for (int64_t i = 0; i < rows * columns; i += kPick) {
+          long double value;
+          double sum;
+          operands.Plain(Start::kBias, i / columns, i % columns, &value, &sum);
+          ASSERT_NEAR(ToDouble(far[i]), static_cast<double>(value),
+                      sum * kDepth * Epsilon<ComputeType<Operand>>())
+              << "row " << i / columns << ", column " << i % columns;
+        }
       }
     }
   }

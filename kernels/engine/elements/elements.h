@@ -55,22 +55,6 @@ void Load(const Element* in, ComputeType<Element>* out, int64_t count) {
   }
 }
 
-// Load() of so few values that calling a function would take longer than to
-// copy them.
-template <typename Element>
-void LoadFew(const Element* in, ComputeType<Element>* out, int64_t count) {
-  if constexpr (kElementIsOperand<Element>) {
-    constexpr int64_t kFew = 32 / sizeof *in;
-    int64_t i = 0;
-    for (; i + kFew <= count; i += kFew) {
-      std::memcpy(out + i, in + i, kFew * sizeof *in);
-    }
-    for (; i < count; ++i) out[i] = in[i];
-  } else {
-    Load(in, out, count);
-  }
-}
-
 template <typename Element>
 void Store(const ComputeType<Element>* in, Element* out, int64_t count) {
   if constexpr (kElementIsOperand<Element>) {

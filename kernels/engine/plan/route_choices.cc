@@ -150,9 +150,9 @@ int64_t Choices::RecurrentBytes() const {
          r.ElementBytes(kernels_.operand_bytes);
 }
 
-// R of so many bytes is packed forward. Few steps pay for packing little; some
-// more do not, where packed weights, too, would come from beyond a core's
-// cache.
+// R of so many bytes is packed forward. One step does not pay for packing, few
+// pay for that of a small R, and some more for all but an R so large that it
+// would come from beyond a core's cache packed, too.
 int64_t Choices::MaxPackedRecurrentBytes() const {
   if (!IsSmallCall()) return std::numeric_limits<int64_t>::max();
   if (sequences_.max_time() == 1) return 0;

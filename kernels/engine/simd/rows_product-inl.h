@@ -12,10 +12,10 @@ namespace rnn {
 namespace RNN_ISA {
 namespace {
 
-// MultiplyRows() reads B strip by strip, some rows of it at a time. The strip's
-// sums of so many rows of A lie in L1, and so do B's rows while tiles of A come
-// by: these take up to so many bytes of a row, one tile, which reads them once,
-// a page.
+// MultiplyRows() reads B strip by strip, some rows of it at a time, for so many
+// rows of A. Their sums of a strip take so many bytes, about a first-level
+// cache. One row's sums take up to a page; less if several tiles come by, for
+// B's rows had better stay in that cache meanwhile.
 constexpr int kStripRows = 32;
 constexpr int64_t kStripSumBytes = 32 << 10;
 constexpr int64_t kMaxTiledStripBytes = 2 << 10;
@@ -166,9 +166,9 @@ void MultiplyRows(const RowsProduct<Operand>& p) {
   using F = ComputeType<Operand>;
   using V = Vec<F>;
   alignas(64) F sums[kStripSumBytes / sizeof(F)];
+  const bool is_fetched = FetchesStrips(p);
   ForEachRowRange<kStripRows>(p.rows, [&](int64_t row, int num_rows) {
     const int64_t width = StripVectors<V>(num_rows) * V::kLanes;
-    const bool is_fetched = FetchesStrips(p);
     for (int64_t column = 0; column < p.columns; column += width) {
       const int64_t columns =
           p.columns - column < width ? p.columns - column : width;

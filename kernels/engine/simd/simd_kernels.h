@@ -225,7 +225,7 @@ struct SimdKernels {
   void (*multiply_dot_panels)(const DotPanelsProduct<Operand>* products,
                               int count);
   void (*multiply_rows)(const RowsProduct<Operand>&);
-  // In these a row that is nullptr gives zeros.
+  // In these two a row that is nullptr gives zeros.
   //
   // out[(k - k_begin) * out_stride + j] = rows[j][k] for k in [k_begin, k_end)
   // and j < columns, and zeros from there to the padded number of columns.
@@ -237,7 +237,7 @@ struct SimdKernels {
   // out[(s * columns + j) * kDepthStep + i] = rows[j][k].
   void (*pack_columns)(const Operand* const* rows, int64_t columns,
                        int64_t k_begin, int64_t k_end, Operand* out);
-  // Steps of B from `num_rows` of its rows: for j < columns,
+  // Steps of B from `num_rows` of its rows, all there: for j < columns,
   // out[i / kDepthStep * out_stride + j * kDepthStep + i % kDepthStep] =
   // rows[i][j], and zeros for j from there to padded_columns, and for what the
   // last step has beyond the rows.

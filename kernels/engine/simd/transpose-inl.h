@@ -120,28 +120,21 @@ void PackRows(const Operand* const* rows, int64_t num_rows, int64_t columns,
               int64_t padded_columns, Operand* out, int64_t out_stride) {
   using V = Vec<Operand>;
   constexpr int64_t kStep = kDepthStep<Operand>;
-  const int64_t whole_rows = num_rows / kStep * kStep;
-  int64_t j = 0;
-  for (; j + V::kLanes <= columns; j += V::kLanes) {
-    Operand* step = out + j * kStep;
-    for (int64_t i = 0; i < whole_rows; i += kStep) {
-      LoadWholeStep<Operand>([&](int64_t row) {
-        return rows[i + row] + j;
-      }).Store(step + i / kStep * out_stride);
+  for (int64_t i = 0; i < num_rows; i += kStep, out += out_stride) {
+    int64_t j = 0;
+    if (i + kStep <= num_rows) {
+      for (; j + V::kLanes <= columns; j += V::kLanes) {
+        LoadWholeStep<Operand>([&](int64_t row) RNN_ALWAYS_INLINE {
+          return rows[i + row] + j;
+        }).Store(out + j * kStep);
+      }
     }
-  }
-  // The last columns of these steps, or all of a step that rows end within.
-  const auto pack_rest = [&](int64_t i, int64_t first_column) {
-    for (int64_t k = first_column; k < padded_columns; k += V::kLanes) {
+    for (; j < padded_columns; j += V::kLanes) {
       const Vec<Operand> step =
-          k < columns ? LoadStep(rows, num_rows, i, k, Lanes<V>{columns - k})
+          j < columns ? LoadStep(rows, num_rows, i, j, Lanes<V>{columns - j})
                       : ZeroStep<Operand>();
-      Lanes<V>{padded_columns - k}.Store(
-          step, out + i / kStep * out_stride + k * kStep);
+      Lanes<V>{padded_columns - j}.Store(step, out + j * kStep);
     }
-  };
-  for (int64_t i = 0; i < num_rows; i += kStep) {
-    pack_rest(i, i < whole_rows ? j : 0);
   }
 }
 

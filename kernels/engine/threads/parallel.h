@@ -45,7 +45,8 @@ inline void ParallelFor(Executor& executor, int64_t count,
 }
 
 // Calls range(begin, end) on few disjoint ranges that cover [0, count), one for
-// each thread: what lies in a row is read in pieces as long as they can be.
+// each thread: rows of B are read in pieces as long as they can be, and what
+// each range prepares for itself is prepared seldom.
 inline void ParallelFewRanges(Executor& executor, int64_t count, int64_t work,
                               Order order,
                               FunctionRef<void(int64_t, int64_t)> range) {

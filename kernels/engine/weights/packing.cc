@@ -11,8 +11,6 @@ namespace rnn {
 
 namespace {
 
-static_assert(speed::kRowsPackedTogether % kDepthStep<BFloat16> == 0);
-
 // Starts to fetch `count` values.
 template <typename Element>
 void FetchLines(const Element* values, int64_t count) {

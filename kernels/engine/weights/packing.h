@@ -57,6 +57,8 @@ template <typename Element, typename Operand>
 void PackBlocks(const MatrixSource<Element>& source, const PanelBlocks& blocks,
                 Operand* out, int64_t out_stride);
 
+static_assert(speed::kRowsPackedTogether % kDepthStep<BFloat16> == 0);
+
 // Rows [k_begin, k_end) of `columns` of B from `offset` on, at most
 // speed::kRowsPackedTogether, as SimdKernels::pack_rows() packs them: from any
 // element type. row(k) is row k of B.
@@ -76,7 +78,7 @@ void PackRowsOf(int64_t k_begin, int64_t k_end, int64_t offset, int64_t columns,
   } else {
     static_assert(kDepthStep<Operand> == 1);
     for (int64_t k = k_begin; k < k_end; ++k, out += out_stride) {
-      LoadFew(row(k) + offset, out, columns);
+      Load(row(k) + offset, out, columns);
       std::fill(out + columns, out + padded_columns, Operand{});
     }
   }

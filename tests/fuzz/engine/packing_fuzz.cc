@@ -151,10 +151,11 @@ void CheckPackRows(const SimdKernels<Operand>& kernels, const Sizes& s,
       GuardedRows<Operand, 0>::Filled(s.seed, s.side, s.rows, s.columns);
   const int64_t num_steps = (s.rows + kStep - 1) / kStep;
   const int64_t stride = kStep * (s.columns + padding);
-  EndGuarded<Operand> out(num_steps * stride);
-  FillUnused(out.data(), kPoison, out.size() * int64_t{sizeof(Operand)});
-  kernels.pack_rows(rows.data(), s.rows, s.columns, s.columns + padding,
-                    out.data(), stride);
+  GuardPages<Operand> pages(num_steps * stride);
+  Operand* out = pages.At(s.side, num_steps * stride);
+  FillUnused(out, kPoison, num_steps * stride * int64_t{sizeof(Operand)});
+  kernels.pack_rows(rows.data(), s.rows, s.columns, s.columns + padding, out,
+                    stride);
   for (int64_t i = 0; i < num_steps * stride; ++i) {
     const int64_t row = i / stride * kStep + i % kStep;
     const int64_t j = i % stride / kStep;
