@@ -83,11 +83,14 @@ inline constexpr int64_t kMinTaskWork = int64_t{1} << 17;
 // Several per thread, so that a thread that comes late, or is taken away for a
 // while, leaves its share to the others. [calls]
 inline constexpr int kTasksPerThread = 4;
-// What is less, some 50 microseconds, is done before helpers have come. [calls]
-inline constexpr double kMinTeamWork = 4e6;
-// What is less, four tasks, is done by the calling thread even if helpers wait
-// for it, as those of a stream do. [streams]
-inline constexpr double kMinCrewWork = 5e5;
+// What is less, some 150 microseconds, is hardly done sooner by helpers: they
+// come late, and where a virtual machine has to wake a CPU for them, the caller
+// is held up as well. [calls]
+inline constexpr double kMinTeamWork = 1.6e7;
+// What is less, some ten microseconds, is done by the calling thread even if
+// helpers wait for it, as those of a stream do: what both read and write passes
+// between the cores, slowly where these share no cache. [streams], [runtime]
+inline constexpr double kMinCrewWork = 1.2e6;
 
 // What other work costs, in floating-point operations: moving an element from
 // one buffer to another, the elementwise work of a step per hidden unit, and

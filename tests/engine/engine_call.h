@@ -235,7 +235,11 @@ class EngineCall {
   }
 
   Machine MachineFor(const Executor& executor) const {
-    return {executor.num_threads(), core_cache_bytes_};
+    Machine machine;
+    machine.num_threads = executor.num_threads();
+    machine.core_cache_bytes = core_cache_bytes_;
+    machine.has_crew = true;  // threads share even small calls
+    return machine;
   }
 
   void* Prepare(int64_t bytes, std::optional<Buffer<unsigned char>>* scratch) {

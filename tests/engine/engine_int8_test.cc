@@ -85,10 +85,13 @@ Outputs RunForward(const Sizes& sizes, Weights8& weights, const Inputs& inputs,
   const Sequences sequences = MakeSequences(sizes.max_time, sizes.lengths);
   CallDescription call = CallOf(sizes, sequences);
   call.weights_are_prepared = are_prepared;
+  Machine machine;
+  machine.num_threads = executor.num_threads();
+  machine.core_cache_bytes = core_cache_bytes;
+  machine.has_crew = true;  // threads share even small calls
   ForwardPlan plan;
   const Status status =
-      ForwardPlan::Create(call, /*has_reserve=*/false,
-                          {executor.num_threads(), core_cache_bytes}, &plan);
+      ForwardPlan::Create(call, /*has_reserve=*/false, machine, &plan);
   EXPECT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(plan.prepared.bytes, 0);  // they are read where they are
 

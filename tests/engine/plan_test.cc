@@ -707,6 +707,29 @@ TEST(PlanTest, TwoDirectionsRunTogetherIfStepsAreShort) {
   }
 }
 
+ForwardPlan InferencePlan(const CallDescription& call, const Machine& machine) {
+  ForwardPlan plan;
+  EXPECT_TRUE(ForwardPlan::Create(call, /*has_reserve=*/false, machine,
+                                  Vectors(ElementType::kFloat), &plan)
+                  .ok());
+  return plan;
+}
+
+// Inference of tanh RNNs of one unit, with so many steps, rows and features.
+bool WorksAlone(const Sizes& sizes) {
+  const Sequences sequences = MakeSequences(sizes.T, sizes.B, nullptr);
+  CallDescription call;
+  call.descriptor.mode = CellMode::kTanh;
+  call.descriptor.input_size = sizes.I;
+  call.descriptor.hidden_size = sizes.H;
+  call.sequences = &sequences;
+  call.element_type = ElementType::kFloat;
+  Machine machine;
+  machine.num_threads = 8;
+  machine.has_crew = sizes.has_crew;
+  return InferencePlan(call, machine).works_alone();
+}
+
 TEST(PlanTest, LittleWorkIsDoneByTheCaller) {
   Sizes sizes{1, 1, 16, 16};
   sizes.num_threads = 8;
@@ -717,29 +740,83 @@ TEST(PlanTest, LittleWorkIsDoneByTheCaller) {
   sizes.num_threads = 8;
   EXPECT_FALSE(
       Plans(sizes, Vectors(ElementType::kFloat)).forward.works_alone());
-  // 2 (I + 1) operations forward, and twice as many backward.
-  sizes = {1, 1, static_cast<int64_t>(speed::kMinTeamWork / 2) - 1, 1};
+  // 2 B (I + 1) operations.
+  constexpr int64_t kBatch = 10;
+  sizes = {1, kBatch,
+           static_cast<int64_t>(speed::kMinTeamWork / (2 * kBatch)) - 1, 1};
+  EXPECT_FALSE(WorksAlone(sizes));
+  --sizes.I;
+  EXPECT_TRUE(WorksAlone(sizes));
+}
+
+TEST(PlanTest, BothPassesOfTrainingHaveHelpersOrNone) {
+  // 2 B (I + 1) operations forward, and twice as many backward.
+  constexpr int64_t kBatch = 10;
+  Sizes sizes{1, kBatch,
+              static_cast<int64_t>(speed::kMinTeamWork / (4 * kBatch)) - 1, 1};
   sizes.mode = CellMode::kTanh;
   sizes.num_threads = 8;
-  const KernelShape floats = Vectors(ElementType::kFloat);
-  EXPECT_FALSE(Plans(sizes, floats).forward.works_alone());
-  EXPECT_FALSE(Plans(sizes, floats).backward.works_alone());
+  const Plans enough(sizes, Vectors(ElementType::kFloat));
+  EXPECT_FALSE(enough.forward.works_alone());
+  EXPECT_FALSE(enough.backward.works_alone());
+  EXPECT_TRUE(WorksAlone(sizes)) << "of inference it is too little";
   --sizes.I;
-  EXPECT_TRUE(Plans(sizes, floats).forward.works_alone());
-  EXPECT_FALSE(Plans(sizes, floats).backward.works_alone());
+  const Plans too_little(sizes, Vectors(ElementType::kFloat));
+  EXPECT_TRUE(too_little.forward.works_alone());
+  EXPECT_TRUE(too_little.backward.works_alone());
+}
+
+TEST(PlanTest, FewRowsAreAsMuchWorkAsTheirWeightsTakeToCome) {
+  const auto features_of = [](int64_t rows) {
+    return static_cast<int64_t>(speed::kMinTeamWork / (2 * rows)) - 1;
+  };
+  const int64_t I = features_of(speed::kLeastProductRows);
+  for (int64_t B = 1; B <= speed::kLeastProductRows; ++B) {
+    EXPECT_FALSE(WorksAlone({1, B, I, 1})) << B;
+    EXPECT_TRUE(WorksAlone({1, B, I - 1, 1})) << B;
+  }
+  EXPECT_FALSE(WorksAlone({1, speed::kLeastProductRows + 1, I - 1, 1}));
+
+  // W is multiplied once for all steps, R at each of them.
+  constexpr int64_t kSteps = 100;
+  const int64_t wide = features_of(kSteps) -
+                       (speed::kLeastProductRows - 1);  // 100 I + 4 * 100 H
+  EXPECT_FALSE(WorksAlone({kSteps, 1, wide, 1}));
+  EXPECT_TRUE(WorksAlone({kSteps, 1, wide - 1, 1}));
+
+  EXPECT_TRUE(WorksAlone({1, 0, I, 1})) << "no rows, no work";
+}
+
+TEST(PlanTest, Int8WeightsOfFewRowsComeInTime) {
+  const Sequences sequences = MakeSequences(1, 1, nullptr);
+  const auto works_alone = [&](WeightOrder order) {
+    CallDescription call;
+    call.descriptor.mode = CellMode::kTanh;
+    // Below the threshold, four times as much above it.
+    call.descriptor.hidden_size = 2000;
+    call.descriptor.input_size =
+        static_cast<int64_t>(speed::kMinTeamWork / (2 * 2000)) - 2000 - 1;
+    call.sequences = &sequences;
+    call.element_type = ElementType::kFloat;
+    call.weight_order = order;
+    Machine machine;
+    machine.num_threads = 8;
+    return InferencePlan(call, machine).works_alone();
+  };
+  EXPECT_TRUE(works_alone(WeightOrder::kInt8));
+  EXPECT_FALSE(works_alone(WeightOrder::kParams));
 }
 
 TEST(PlanTest, ACrewHelpsWithShorterCalls) {
-  // 2 (I + 1) operations.
-  Sizes sizes{1, 1, static_cast<int64_t>(speed::kMinCrewWork / 2) - 1, 1};
-  sizes.mode = CellMode::kTanh;
-  sizes.num_threads = 8;
-  const KernelShape floats = Vectors(ElementType::kFloat);
-  EXPECT_TRUE(Plans(sizes, floats).forward.works_alone());
+  // 2 B (I + 1) operations.
+  constexpr int64_t kBatch = 10;
+  Sizes sizes{1, kBatch,
+              static_cast<int64_t>(speed::kMinCrewWork / (2 * kBatch)) - 1, 1};
+  EXPECT_TRUE(WorksAlone(sizes));
   sizes.has_crew = true;
-  EXPECT_FALSE(Plans(sizes, floats).forward.works_alone());
+  EXPECT_FALSE(WorksAlone(sizes));
   --sizes.I;
-  EXPECT_TRUE(Plans(sizes, floats).forward.works_alone());
+  EXPECT_TRUE(WorksAlone(sizes));
 }
 
 TEST(PlanTest, ChunksHaveAboutAsManyRows) {

@@ -8,12 +8,19 @@
 
 namespace rnn {
 
+// This one, with threads that share even small calls.
+inline Machine MachineOf(int num_threads) {
+  Machine machine = Machine::Here(num_threads);
+  machine.has_crew = true;
+  return machine;
+}
+
 // Of a call that is possible.
 inline ForwardPlan MakeForwardPlan(const CallDescription& call,
                                    bool has_reserve = true,
                                    int num_threads = 1) {
   ForwardPlan plan;
-  if (!ForwardPlan::Create(call, has_reserve, Machine::Here(num_threads), &plan)
+  if (!ForwardPlan::Create(call, has_reserve, MachineOf(num_threads), &plan)
            .ok()) {
     std::abort();
   }
@@ -22,7 +29,7 @@ inline ForwardPlan MakeForwardPlan(const CallDescription& call,
 inline BackwardPlan MakeBackwardPlan(const CallDescription& call,
                                      int num_threads = 1) {
   BackwardPlan plan;
-  if (!BackwardPlan::Create(call, Machine::Here(num_threads), &plan).ok()) {
+  if (!BackwardPlan::Create(call, MachineOf(num_threads), &plan).ok()) {
     std::abort();
   }
   return plan;

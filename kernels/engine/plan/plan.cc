@@ -99,20 +99,34 @@ Status Begin(const CallDescription& call, const KernelShape& kernels,
   return ReserveLayout::Create(d, *call.sequences, &plan->reserve);
 }
 
-// Floating-point operations of the products of a forward pass.
-double ForwardWork(const RnnDescriptor& d, const Sequences& sequences) {
-  // Of a row in one direction.
-  const auto layer_work = [&d](int64_t layer) {
+// What the products of a forward pass cost, in floating-point operations. Those
+// of few rows cost as much as their weights take to come.
+double ForwardWork(const PassPlan& plan) {
+  const RnnDescriptor& d = plan.descriptor;
+  const int64_t rows = plan.sequences->num_valid_rows();
+  if (rows == 0) return 0;
+  const int64_t least_rows =
+      plan.weight_order == WeightOrder::kInt8 ? 1 : speed::kLeastProductRows;
+  const double rows_of_inputs = std::max(rows, least_rows);
+  const double rows_of_steps =
+      std::max(rows, least_rows * plan.sequences->num_steps());
+  // In one direction.
+  const auto layer_work = [&](int64_t layer) {
     const int64_t inputs =
         d.has_input_weights(layer) ? d.layer_input_size(layer) : 0;
-    double work = 2.0 * d.gates_size() * (inputs + d.output_size());
-    if (d.has_projection()) work += 2.0 * d.hidden_size * d.output_size();
+    double work = 2.0 * d.gates_size() *
+                  (rows_of_inputs * inputs + rows_of_steps * d.output_size());
+    if (d.has_projection()) {
+      work += 2.0 * rows_of_steps * d.hidden_size * d.output_size();
+    }
     return work;
   };
   const double work =
       layer_work(0) + static_cast<double>(d.num_layers - 1) * layer_work(1);
-  return work * d.num_directions * sequences.num_valid_rows();
+  return work * d.num_directions;
 }
+
+double BackwardWork(const PassPlan& plan) { return 2 * ForwardWork(plan); }
 
 // plan_of(layer) for the first layer and the others, as far as they have W.
 template <typename PlanOf>
@@ -188,8 +202,9 @@ Status ForwardPlan::Create(const CallDescription& call, bool has_reserve,
   plan->weights_are_prepared = call.weights_are_prepared;
 
   const Choices choices(call, kernels, machine);
-  plan->num_threads =
-      choices.NumThreads(ForwardWork(plan->descriptor, sequences));
+  // Helpers that come to forward are at hand for backward.
+  plan->num_threads = choices.NumThreads(has_reserve ? BackwardWork(*plan)
+                                                     : ForwardWork(*plan));
   plan->directions_together = choices.RunsDirectionsTogether(plan->num_threads);
   if (plan->directions_together) plan->num_threads = 1;
   ChooseOperands(choices, plan);
@@ -223,8 +238,7 @@ Status BackwardPlan::Create(const CallDescription& call, const Machine& machine,
   const Sequences& sequences = *plan->sequences;
 
   const Choices choices(call, kernels, machine);
-  plan->num_threads =
-      choices.NumThreads(2 * ForwardWork(plan->descriptor, sequences));
+  plan->num_threads = choices.NumThreads(BackwardWork(*plan));
   ChooseOperands(choices, plan);
   const ChunkCuts cuts(sequences);
   for (StepRange steps{sequences.num_steps(), 0}; steps.begin > 0;) {
