@@ -261,6 +261,7 @@ AlignedMemory Network::Prepare(const ForwardPlan& plan) const {
     using Element = decltype(element);
     rnn::Weights<const Element> weights;
     weights.params = static_cast<const Element*>(params_.data());
+    weights.int8 = int8_;
     rnn::SerialExecutor alone;
     rnn::PrepareWeights(plan, weights, memory.data(), alone);
   });

@@ -499,9 +499,12 @@ TEST(PlanTest, NothingThatIsPreparedBeforeIsPackedInItsTurn) {
               WithoutTurn(plan.input_weights.first.route));
     EXPECT_EQ(WithoutDotPanels(prepared.recurrent_weights.route),
               WithoutTurn(plan.recurrent_weights.route));
-    EXPECT_EQ(prepared.prepared.bytes == 0,
-              IsInPlace(prepared.input_weights.first.route) &&
-                  IsInPlace(prepared.recurrent_weights.route));
+    const PreparedWeights& blocks = prepared.prepared.first;
+    EXPECT_NE(blocks.input.exists(),
+              IsInPlace(prepared.input_weights.first.route));
+    EXPECT_NE(blocks.recurrent.exists(),
+              IsInPlace(prepared.recurrent_weights.route));
+    EXPECT_TRUE(blocks.biases.exists());
     // They are no part of scratch.
     EXPECT_LE(prepared.scratch_bytes, plan.scratch_bytes);
     EXPECT_EQ(plan.prepared.bytes, 0);

@@ -70,6 +70,8 @@ void PrepareWeightsOf(const ForwardPlan& plan,
   ForwardWeights<Element, Operand> prepared(plan, sources);
   for (int64_t k = 0; k < d.num_pseudo_layers(); ++k) {
     const PreparedPlace place = plan.prepared.Place(k, memory);
+    prepared.UseBiases(place);
+    prepared.LoadBiases(k);
     if (d.has_input_weights(k / d.num_directions)) {
       prepared.UseInput(k, place);
       prepared.PackInput(executor);

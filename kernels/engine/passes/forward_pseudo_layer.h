@@ -52,8 +52,6 @@ class ForwardPseudoLayer {
         step_rows_(network, blocks, scratch),
         weights_(plan_, network.weights()),
         recurrent_(plan_, blocks, scratch, weights_),
-        bias_(At<F>(blocks.bias)),
-        recurrent_new_bias_(At<F>(blocks.recurrent_new_bias)),
         input_rows_(At<const Operand*>(blocks.input_rows)),
         input_sums_(RowBuffer<F>::In(scratch, blocks.input_sums)),
         c_(At<F>(blocks.c)),
@@ -67,7 +65,7 @@ class ForwardPseudoLayer {
     const ObservedPhase phase = Enter(Phase::kPseudoLayer);
     step_rows_.Begin(layer, direction);
     if (sequences_.num_valid_rows() > 0) {
-      LoadBiases();
+      PrepareBiases();
       LoadInitialStates();
       for (const ChunkPlan& chunk : plan_.chunks) RunChunk(chunk);
     }
@@ -86,17 +84,9 @@ class ForwardPseudoLayer {
 
   // ---- Before the first chunk -----------------------------------------------
 
-  // Both biases at once, but for the GRU's new gate, whose recurrent bias is
-  // inside the reset product.
-  void LoadBiases() {
-    const int64_t gates_size = d_.gates_size();
-    const int64_t H = d_.hidden_size;
-    F* recurrent_bias = input_sums_.values;  // free until the first chunk
-    network_.weights().LoadBiases(k(), bias_, recurrent_bias);
-    const bool is_gru = d_.mode == CellMode::kGru;
-    const int64_t summed = is_gru ? gates_size - H : gates_size;
-    for (int64_t j = 0; j < summed; ++j) bias_[j] += recurrent_bias[j];
-    if (is_gru) std::copy_n(recurrent_bias + kNew * H, H, recurrent_new_bias_);
+  void PrepareBiases() {
+    weights_.UseBiases(WeightsPlace());
+    if (!plan_.weights_are_prepared) weights_.LoadBiases(k());
   }
 
   void LoadInitialStates() {
@@ -168,7 +158,7 @@ class ForwardPseudoLayer {
                                                plan_.widest_input());
     }
     product.c = input_sums_.rows;
-    product.bias = bias_;
+    product.bias = weights_.biases().sums();
     Multiply(product, weights_.input(), *executor_);
   }
 
@@ -176,6 +166,7 @@ class ForwardPseudoLayer {
   void AddInputToAllGates(const ChunkRows& rows) {
     const int64_t gates_size = d_.gates_size();
     const int64_t H = d_.hidden_size;
+    const F* const bias = weights_.biases().sums();
     ParallelFor(*executor_, rows.count(), gates_size * speed::kMoveWork,
                 [&](int64_t begin, int64_t end) {
                   for (int64_t i = begin; i < end; ++i) {
@@ -184,7 +175,7 @@ class ForwardPseudoLayer {
                     F* gates = input_sums_.rows[i];
                     Load(input_rows_[i], gates, H);
                     for (int64_t j = gates_size - 1; j >= 0; --j) {
-                      gates[j] = gates[j % H] + bias_[j];
+                      gates[j] = gates[j % H] + bias[j];
                     }
                   }
                 });
@@ -228,7 +219,7 @@ class ForwardPseudoLayer {
         const int64_t rank = shares[i].row_begin;
         CellForwardStep<Operand>& cell = cells[i];
         cell.input_sums = input_sums_.rows[row + rank];
-        cell.recurrent_new_bias = recurrent_new_bias_;
+        cell.recurrent_new_bias = weights_.biases().recurrent_new();
         cell.c = c_ == nullptr ? nullptr : c_ + rank * H;
         cell.h = cell_outputs + rank;
         cell.saved = step_rows_.saved() == nullptr
@@ -327,8 +318,6 @@ class ForwardPseudoLayer {
   ForwardRows<Element, Operand> step_rows_;
   ForwardWeights<Element, Operand> weights_;
   RecurrentProduct<Element, Operand> recurrent_;
-  F* bias_;                // [G*H]
-  F* recurrent_new_bias_;  // [H]
 
   // Rows of the chunk at hand (ForwardScratch has their shapes).
   const Operand** input_rows_;

@@ -86,12 +86,13 @@ class Scratch {
   char* base_;
 };
 
-// The weights of a forward pseudo-layer as products want them; those that are
-// read in place have no block.
+// The weights of a forward pseudo-layer as products want them, and its biases;
+// matrices that are read in place have no block.
 struct PreparedWeights {
   Block input;       // W: [in, G*H]
   Block recurrent;   // R: panels of cells, or dot panels
   Block projection;  // [H, P]
+  Block biases;      // [2, G*H] (ForwardBiases)
 };
 
 // Where PreparedWeights lie in memory.
@@ -103,6 +104,10 @@ class PreparedPlace {
   void* input() const { return memory_.At<void>(blocks_.input); }
   void* recurrent() const { return memory_.At<void>(blocks_.recurrent); }
   void* projection() const { return memory_.At<void>(blocks_.projection); }
+  template <typename F>
+  F* biases() const {
+    return memory_.At<F>(blocks_.biases);
+  }
 
  private:
   PreparedWeights blocks_;
@@ -124,8 +129,6 @@ struct ForwardScratch {
     IntegersBlock input_integers;  // int8: [chunk, in]
     IntegersBlock state_integers;  // int8: h before a step, [B, P]
     IntegersBlock m_integers;      // int8 and projection: [B, H]
-    Block bias;                    // [G*H]
-    Block recurrent_new_bias;      // GRU: [H]
     Block input_rows;              // [chunk] -> [in]
     Block input_staging;           // [chunk, in]
     RowsBlock input_sums;          // [chunk, G*H]

@@ -44,6 +44,12 @@ void TakeProjection(const ForwardPlan& plan, ScratchBuilder& builder,
   w->projection = builder.Take(plan.projection.Bytes(plan.kernels), 1);
 }
 
+void TakeBiases(const ForwardPlan& plan, ScratchBuilder& builder,
+                PreparedWeights* w) {
+  w->biases = builder.Take(2 * plan.descriptor.gates_size(),
+                           plan.kernels.compute_bytes);
+}
+
 // All of a pseudo-layer with such a W; returns their bytes.
 int64_t TakeWeights(const ForwardPlan& plan, const OperandPlan& input,
                     PreparedWeights* w) {
@@ -51,6 +57,7 @@ int64_t TakeWeights(const ForwardPlan& plan, const OperandPlan& input,
   TakeOperand(input.Bytes(plan.kernels), builder, &w->input);
   TakeRecurrentWeights(plan, builder, w);
   TakeProjection(plan, builder, w);
+  TakeBiases(plan, builder, w);
   return builder.bytes();
 }
 
@@ -75,6 +82,7 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
         },
         [&] { TakeRecurrentWeights(plan, builder, &s->weights); });
     TakeProjection(plan, builder, &s->weights);
+    TakeBiases(plan, builder, &s->weights);
   }
   if (plan.input_weights.is_any_in_parts()) {
     s->input_parts =
@@ -91,8 +99,6 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
   if (ComesByColumns(plan.recurrent_weights.route)) {
     s->recurrent_sums = builder.TakeRows(B, d.gates_size(), k.compute_bytes);
   }
-  s->bias = builder.Take(d.gates_size(), k.compute_bytes);
-  s->recurrent_new_bias = builder.Take(H, k.compute_bytes);
   s->input_rows = builder.TakePointers(chunk);
   s->input_staging =
       builder.Take(chunk * k.PaddedDepth(widest_input), k.operand_bytes);

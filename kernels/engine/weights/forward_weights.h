@@ -15,6 +15,42 @@
 
 namespace rnn {
 
+// The biases of a pseudo-layer as forward adds them.
+template <typename Element>
+class ForwardBiases {
+ public:
+  using F = ComputeType<Element>;
+
+  explicit ForwardBiases(const RnnDescriptor& d) : d_(d) {}
+
+  // `place` is for what Load() leaves there, or holds what it left: [2, G*H].
+  void Use(F* place) { place_ = place; }
+
+  // Of pseudo-layer k.
+  void Load(const WeightSources<Element>& sources, int64_t k) const {
+    const int64_t H = d_.hidden_size;
+    sources.LoadBiases(k, place_, recurrent());
+    const int64_t summed =
+        d_.mode == CellMode::kGru ? kNew * H : d_.gates_size();
+    for (int64_t j = 0; j < summed; ++j) place_[j] += recurrent()[j];
+  }
+
+  // Both at once, [G*H], but for the GRU's new gate, whose recurrent bias is
+  // inside the reset product.
+  const F* sums() const { return place_; }
+  // That one: [H].
+  const F* recurrent_new() const {
+    return d_.mode == CellMode::kGru ? recurrent() + kNew * d_.hidden_size
+                                     : nullptr;
+  }
+
+ private:
+  F* recurrent() const { return place_ + d_.gates_size(); }
+
+  const RnnDescriptor& d_;
+  F* place_ = nullptr;
+};
+
 // Weights of one pseudo-layer after another, along the routes of the plan.
 template <typename Element, typename Operand>
 class ForwardWeights {
@@ -24,7 +60,15 @@ class ForwardWeights {
       : plan_(plan),
         sources_(sources),
         cell_panels_(plan.descriptor,
-                     CellPanelShape::Of(plan.descriptor, plan.kernels)) {}
+                     CellPanelShape::Of(plan.descriptor, plan.kernels)),
+        biases_(plan.descriptor) {}
+
+  // Biases of a pseudo-layer. `place` is for what LoadBiases() leaves there, or
+  // holds what it left.
+  void UseBiases(const PreparedPlace& place) {
+    biases_.Use(place.biases<ComputeType<Element>>());
+  }
+  void LoadBiases(int64_t k) const { biases_.Load(sources_, k); }
 
   // W of pseudo-layer k; R and the projection. `place` is for what Pack...()
   // leaves there, or holds what it left.
@@ -65,6 +109,7 @@ class ForwardWeights {
     if (plan_.descriptor.has_projection()) projection_.Pack(executor);
   }
 
+  const ForwardBiases<Element>& biases() const { return biases_; }
   const RightOperand<Element, Operand>& input() const { return input_; }
   const RightOperand<Element, Operand>& projection() const {
     return projection_;
@@ -91,6 +136,7 @@ class ForwardWeights {
   CellPanels<Operand> cell_panels_;
   RightOperand<Element, Operand> by_columns_;
   RightOperand<Element, Operand> projection_;  // [H, P]
+  ForwardBiases<Element> biases_;
 };
 
 }  // namespace rnn
