@@ -82,6 +82,7 @@ Call<Element>& CallOf(const EngineBenchmark& b) {
     if (b.variant == Variant::kRagged)
       sizes.lengths = RaggedLengths(b.benchmark_case);
     *latest = std::make_shared<Call<Element>>(sizes);
+    (*latest)->PlanForTeams();
     *name = b.TensorsName();
   }
   return **latest;

@@ -112,7 +112,7 @@ struct BackwardArguments {
 // be prepared, and for each of the same network and type that has its
 // prepared_routes(): `memory` has plan.prepared.bytes, and is aligned to 64
 // bytes. Where plan.prepared.bytes is 0, nothing need be prepared. Calls go on
-// reading `weights`, too: what is multiplied in place.
+// reading those of `weights` that are multiplied in place.
 template <typename Element>
 void PrepareWeights(const ForwardPlan& plan,
                     const Weights<const Element>& weights, void* memory,

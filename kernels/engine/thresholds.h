@@ -88,8 +88,8 @@ inline constexpr int kTasksPerThread = 4;
 // is held up as well. [calls]
 inline constexpr double kMinTeamWork = 1.6e7;
 // What is less, some ten microseconds, is done by the calling thread even if
-// helpers wait for it, as those of a stream do: what both read and write passes
-// between the cores, slowly where these share no cache. [streams], [runtime]
+// helpers wait for it, as those of a stream do: data that threads share passes
+// from core to core, slowly where these share no cache. [streams], [runtime]
 inline constexpr double kMinCrewWork = 1.2e6;
 
 // What other work costs, in floating-point operations: moving an element from
@@ -98,8 +98,8 @@ inline constexpr double kMinCrewWork = 1.2e6;
 inline constexpr int64_t kMoveWork = 16;
 inline constexpr int64_t kCellWork = 64;
 inline constexpr int64_t kFarWeightRows = 4;
-// Products of steps with fewer rows take as long as with so many: weights then
-// come from a core's cache more slowly than they are multiplied. [streams]
+// Products of fewer rows take as long as of so many: weights then come from a
+// core's cache more slowly than they are multiplied. [streams], [calls]
 inline constexpr int64_t kLeastProductRows = 4;
 
 // Both directions run at once, a thread each, where steps are too short to be

@@ -149,6 +149,8 @@ class EngineCall {
   // From now on passes are planned for cores with such caches, not for this
   // machine's.
   void PlanForCoreCaches(int64_t bytes) { core_cache_bytes_ = bytes; }
+  // As by ops, which leave to the calling thread what threads share in tests.
+  void PlanForTeams() { has_crew_ = false; }
   // Those of the passes that ran last.
   const ForwardPlan& forward_plan() const { return forward_plan_; }
   const BackwardPlan& backward_plan() const { return backward_plan_; }
@@ -200,6 +202,7 @@ class EngineCall {
 
  private:
   int64_t core_cache_bytes_ = CoreCacheBytes();
+  bool has_crew_ = true;
   ForwardPlan forward_plan_;
   BackwardPlan backward_plan_;
   // Of these plans.
@@ -238,7 +241,7 @@ class EngineCall {
     Machine machine;
     machine.num_threads = executor.num_threads();
     machine.core_cache_bytes = core_cache_bytes_;
-    machine.has_crew = true;  // threads share even small calls
+    machine.has_crew = has_crew_;
     return machine;
   }
 

@@ -109,6 +109,7 @@ Outputs RunForward(const Sizes& sizes, Weights8& weights, const Inputs& inputs,
     SerialExecutor alone;
     PrepareWeights<float>(plan, a.weights, prepared.data(), alone);
     a.prepared_weights = prepared.data();
+    a.weights.int8.biases = nullptr;  // nobody reads them any more
   }
   a.y = outputs.y.data();
   a.h_n = outputs.h_n.data();

@@ -94,6 +94,21 @@ TEST(ParallelPanelsTest, GroupsHaveThePartsInTheirOrder) {
   }
 }
 
+TEST(NumTasksTest, EachThreadHasAsManyIfThereAreEnough) {
+  const auto num_tasks = [](int num_threads, double tasks) {
+    return NumTasks(num_threads, tasks * speed::kMinTaskWork);
+  };
+  EXPECT_EQ(num_tasks(1, 100), 1);
+  EXPECT_EQ(num_tasks(2, 0.5), 1);
+  EXPECT_EQ(num_tasks(2, 1.9), 1);
+  EXPECT_EQ(num_tasks(2, 2), 2);
+  EXPECT_EQ(num_tasks(2, 3.9), 2);
+  EXPECT_EQ(num_tasks(2, 4), 4);
+  EXPECT_EQ(num_tasks(8, 7), 7);
+  EXPECT_EQ(num_tasks(8, 15), 8);
+  EXPECT_EQ(num_tasks(8, 1e9), 8 * speed::kTasksPerThread);
+}
+
 TEST(ParallelForTest, RangesCoverAllInTheirOrder) {
   const auto expect_covered = [](int64_t count, Order order, auto run) {
     std::vector<int64_t> begins;

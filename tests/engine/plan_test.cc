@@ -718,7 +718,7 @@ ForwardPlan InferencePlan(const CallDescription& call, const Machine& machine) {
   return plan;
 }
 
-// Inference of tanh RNNs of one unit, with so many steps, rows and features.
+// Inference of a tanh RNN by one of several threads.
 bool WorksAlone(const Sizes& sizes) {
   const Sequences sequences = MakeSequences(sizes.T, sizes.B, nullptr);
   CallDescription call;
@@ -787,7 +787,7 @@ TEST(PlanTest, FewRowsAreAsMuchWorkAsTheirWeightsTakeToCome) {
   EXPECT_FALSE(WorksAlone({kSteps, 1, wide, 1}));
   EXPECT_TRUE(WorksAlone({kSteps, 1, wide - 1, 1}));
 
-  EXPECT_TRUE(WorksAlone({1, 0, I, 1})) << "no rows, no work";
+  EXPECT_TRUE(WorksAlone({1, 0, I + 1, 1})) << "no rows, no work";
 }
 
 TEST(PlanTest, Int8WeightsOfFewRowsComeInTime) {

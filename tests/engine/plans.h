@@ -9,7 +9,7 @@
 namespace rnn {
 
 // This one, with threads that share even small calls.
-inline Machine MachineOf(int num_threads) {
+inline Machine MachineThatShares(int num_threads) {
   Machine machine = Machine::Here(num_threads);
   machine.has_crew = true;
   return machine;
@@ -20,7 +20,8 @@ inline ForwardPlan MakeForwardPlan(const CallDescription& call,
                                    bool has_reserve = true,
                                    int num_threads = 1) {
   ForwardPlan plan;
-  if (!ForwardPlan::Create(call, has_reserve, MachineOf(num_threads), &plan)
+  if (!ForwardPlan::Create(call, has_reserve, MachineThatShares(num_threads),
+                           &plan)
            .ok()) {
     std::abort();
   }
@@ -29,7 +30,7 @@ inline ForwardPlan MakeForwardPlan(const CallDescription& call,
 inline BackwardPlan MakeBackwardPlan(const CallDescription& call,
                                      int num_threads = 1) {
   BackwardPlan plan;
-  if (!BackwardPlan::Create(call, MachineOf(num_threads), &plan).ok()) {
+  if (!BackwardPlan::Create(call, MachineThatShares(num_threads), &plan).ok()) {
     std::abort();
   }
   return plan;

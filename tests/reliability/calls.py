@@ -17,10 +17,10 @@ Config = judge.Config
 _CASES = {
     "panels": (Config("lstm", 1, 256, 64), 10, 8, "float", False),
     "groups": (Config("gru", 1, 128, 64), 12, 64, "float", True),
-    "together": (Config("lstm", 1, 64, 32, "bidirectional"), 40, 4, "float", True),
-    "in_place": (Config("lstm", 1, 192, 128), 4, 3, "float", False),
+    "together": (Config("lstm", 1, 64, 32, "bidirectional"), 40, 8, "float", True),
+    "in_place": (Config("lstm", 1, 320, 128), 4, 3, "float", False),
     "one_row": (Config("gru", 2, 160, 96), 30, 1, "float", False),
-    "chunks": (Config("rnn_relu", 1, 64, 64, time_major=False), 45, 24, "float", True),
+    "chunks": (Config("rnn_relu", 1, 96, 64, time_major=False), 45, 24, "float", True),
     "projected": (
         Config("lstm", 2, 96, 40, "bidirectional", num_proj=48, dropout=0.3),
         14,
@@ -28,7 +28,7 @@ _CASES = {
         "float",
         True,
     ),
-    "double": (Config("rnn_tanh", 2, 96, 96, input_mode="skip_input"), 20, 12, "double", True),
+    "double": (Config("rnn_tanh", 2, 128, 128, input_mode="skip_input"), 24, 12, "double", True),
     "half": (Config("gru", 1, 96, 64, "bidirectional"), 16, 16, "half", True),
     "bfloat16": (Config("lstm", 1, 128, 64), 16, 24, "bfloat16", True),
     "alone": (Config("gru", 1, 7, 5), 6, 3, "float", True),

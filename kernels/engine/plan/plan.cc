@@ -7,6 +7,7 @@
 #include "kernels/engine/plan/choices.h"
 #include "kernels/engine/plan/chunks.h"
 #include "kernels/engine/plan/scratch_sizes.h"
+#include "kernels/engine/thresholds.h"
 
 namespace rnn {
 
@@ -202,7 +203,7 @@ Status ForwardPlan::Create(const CallDescription& call, bool has_reserve,
   plan->weights_are_prepared = call.weights_are_prepared;
 
   const Choices choices(call, kernels, machine);
-  // Helpers that come to forward are at hand for backward.
+  // CPUs that are woken for forward are still awake for backward.
   plan->num_threads = choices.NumThreads(has_reserve ? BackwardWork(*plan)
                                                      : ForwardWork(*plan));
   plan->directions_together = choices.RunsDirectionsTogether(plan->num_threads);

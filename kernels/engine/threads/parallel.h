@@ -11,11 +11,14 @@
 
 namespace rnn {
 
-// Tasks worth making of so many floating-point operations.
+// Tasks worth making of so many floating-point operations: as many for each
+// thread, if there is more than one.
 inline int NumTasks(int num_threads, double work) {
-  return static_cast<int>(std::clamp<double>(
+  const int num_tasks = static_cast<int>(std::clamp<double>(
       work / speed::kMinTaskWork, 1,
       num_threads == 1 ? 1 : num_threads * speed::kTasksPerThread));
+  return num_tasks < num_threads ? num_tasks
+                                 : num_tasks - num_tasks % num_threads;
 }
 inline int NumTasks(const Executor& executor, double work) {
   return NumTasks(executor.num_threads(), work);

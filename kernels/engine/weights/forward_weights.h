@@ -12,6 +12,8 @@
 #include "kernels/engine/weights/matrix_source.h"
 #include "kernels/engine/weights/right_operand.h"
 #include "kernels/engine/weights/weight_sources.h"
+#include "network/cell.h"
+#include "network/descriptor.h"
 
 namespace rnn {
 
