@@ -113,7 +113,7 @@ inline constexpr int64_t kMaxTogetherBytes = kMegabyte;
 inline constexpr int64_t kMaxGroupedBytes = 14 * kMegabyte;
 // A group has so many rows at least, for fewer would not hide that each group
 // reads R: the larger number if R comes from beyond a core's cache. [engine]
-inline constexpr int64_t kFewRowsOfGroup = 8;
+inline constexpr int64_t kFewRowsOfGroup = 4;
 inline constexpr int64_t kManyRowsOfGroup = 16;
 // If it comes from beyond, and slowly, more: so many for each floating-point
 // operation that a core does while a byte comes. A float takes four bytes, and
@@ -124,8 +124,9 @@ inline constexpr double kRowsOfGroupPerFarFlop = 4;
 // they multiply faster than weights come. [engine]
 inline constexpr int64_t kTilesOfGroup = 2;
 // Tile registers already need the larger number where R takes more than this
-// share of a core's cache. [engine]
+// share of a core's cache, and so many rows where it takes less. [bfloat16]
 inline constexpr double kNearlyFullShare = 0.75;
+inline constexpr int64_t kFewRowsOfTileGroup = 8;
 
 // An operand that one product uses is packed in its turn if each thread has so
 // many panels: with fewer, rows had better be split, and each share would pack

@@ -587,7 +587,7 @@ TEST(PlanTest, EveryRouteIsTaken) {
 
 int NumGroups(int64_t batch, int64_t H, const KernelShape& kernels,
               int num_threads = 2, double flops_per_far_byte = 1) {
-  Sizes sizes{4, batch, 8, H};
+  Sizes sizes{16, batch, 8, H};
   sizes.num_threads = num_threads;
   sizes.flops_per_far_byte = flops_per_far_byte;
   return Plans(sizes, kernels).backward.chunks.front().num_rank_groups;
@@ -615,7 +615,7 @@ TEST(NumRankGroupsTest, EachGroupHasRowsEnough) {
         Case{"far", floats, far, speed::kManyRowsOfGroup},
         Case{"near tiles", tiles,
              static_cast<int64_t>(kCoreCacheBytes * speed::kNearlyFullShare),
-             speed::kFewRowsOfGroup},
+             speed::kFewRowsOfTileGroup},
         Case{"nearly far tiles", tiles, kCoreCacheBytes,
              speed::kManyRowsOfGroup},
         Case{"far tiles", tiles, far,

@@ -58,6 +58,8 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
       min_ranks = good_ranks;
     } else if (weights_bytes > core_cache_bytes * speed::kNearlyFullShare) {
       min_ranks = speed::kManyRowsOfGroup;
+    } else {
+      min_ranks = speed::kFewRowsOfTileGroup;
     }
   } else if (is_beyond_cache) {
     min_ranks =
