@@ -53,10 +53,9 @@ class ForwardKernel : public GuardedKernel {
         is_training_ && context->output_required(kReserveSpaceOutput);
     ThreadPoolExecutor executor(context);
     rnn::ForwardPlan plan;
-    OP_REQUIRES_OK(context,
-                   FromEngine(rnn::ForwardPlan::Create(
-                       call->Describe<T>(), has_reserve,
-                       rnn::Machine::Here(executor.num_threads()), &plan)));
+    OP_REQUIRES_OK(context, FromEngine(rnn::ForwardPlan::Create(
+                                call->Describe<T>(), has_reserve,
+                                executor.Machine(), &plan)));
 
     rnn::ForwardArguments<Element<T>> arguments{};
     arguments.x = Data<T>(*call->input);

@@ -4,6 +4,8 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -48,6 +50,13 @@ bool is_forked = false;
   pools = new Pools;
   is_forked = true;
 });
+
+using Clock = std::chrono::steady_clock;
+
+// When a call last let helpers go. A pool's threads look for work about as long
+// before they go to sleep.
+std::atomic<Clock::time_point> last_end{Clock::time_point()};
+constexpr std::chrono::microseconds kMoment(100);
 
 // Of a pool that calls use already, or from now on.
 std::shared_ptr<ThreadLimit> LimitOf(ThreadPool* pool) {
@@ -121,7 +130,8 @@ std::function<void()> HandedOver(std::function<void()> work) {
 ThreadPoolExecutor::ThreadPoolExecutor(tensorflow::OpKernelContext* context)
     : Team(
           MaxThreads(context),
-          [pool = Pool(context)](std::function<void()> work) {
+          [this, pool = Pool(context)](std::function<void()> work) {
+            has_called_helpers_ = true;
             if (ProfilerRanges::AreRecorded()) {
               work = [work = std::move(work)] {
                 const TraceMe range("tf_cudnn_rnn helper",
@@ -132,5 +142,18 @@ ThreadPoolExecutor::ThreadPoolExecutor(tensorflow::OpKernelContext* context)
             pool->Schedule(HandedOver(std::move(work)));
           },
           LimitOf(Pool(context))) {}
+
+ThreadPoolExecutor::~ThreadPoolExecutor() {
+  if (has_called_helpers_) {
+    last_end.store(Clock::now(), std::memory_order_relaxed);
+  }
+}
+
+rnn::Machine ThreadPoolExecutor::Machine() const {
+  rnn::Machine machine = rnn::Machine::Here(num_threads());
+  machine.has_threads_awake =
+      Clock::now() - last_end.load(std::memory_order_relaxed) < kMoment;
+  return machine;
+}
 
 }  // namespace tf_cudnn_rnn

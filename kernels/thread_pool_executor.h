@@ -2,6 +2,7 @@
 #ifndef KERNELS_THREAD_POOL_EXECUTOR_H_
 #define KERNELS_THREAD_POOL_EXECUTOR_H_
 
+#include "kernels/engine/plan/machine.h"
 #include "kernels/engine/threads/team.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -16,6 +17,13 @@ namespace tf_cudnn_rnn {
 class ThreadPoolExecutor : public rnn::Team {
  public:
   explicit ThreadPoolExecutor(tensorflow::OpKernelContext* context);
+  ~ThreadPoolExecutor() override;
+
+  // What calls are planned for.
+  rnn::Machine Machine() const;
+
+ private:
+  bool has_called_helpers_ = false;
 };
 
 }  // namespace tf_cudnn_rnn

@@ -87,6 +87,9 @@ inline constexpr int kTasksPerThread = 4;
 // come late, and where a virtual machine has to wake a CPU for them, the caller
 // is held up as well. [calls]
 inline constexpr double kMinTeamWork = 1.6e7;
+// The same if helpers had work a moment ago, as between the layers of a stack.
+// [calls]
+inline constexpr double kMinAwakeWork = 4e6;
 // What is less, some ten microseconds, is done by the calling thread even if
 // helpers wait for it, as those of a stream do: data that threads share passes
 // from core to core, slowly where these share no cache. [streams], [runtime]

@@ -65,6 +65,7 @@ struct Sizes {
   int64_t num_directions = 1;
   std::vector<int32_t> lengths = {};  // none: all are T
   bool has_crew = false;
+  bool has_threads_awake = false;
   bool weights_are_prepared = false;
   double flops_per_far_byte = 1;
 };
@@ -730,6 +731,7 @@ bool WorksAlone(const Sizes& sizes) {
   Machine machine;
   machine.num_threads = 8;
   machine.has_crew = sizes.has_crew;
+  machine.has_threads_awake = sizes.has_threads_awake;
   return InferencePlan(call, machine).works_alone();
 }
 
@@ -817,6 +819,17 @@ TEST(PlanTest, ACrewHelpsWithShorterCalls) {
               static_cast<int64_t>(speed::kMinCrewWork / (2 * kBatch)) - 1, 1};
   EXPECT_TRUE(WorksAlone(sizes));
   sizes.has_crew = true;
+  EXPECT_FALSE(WorksAlone(sizes));
+  --sizes.I;
+  EXPECT_TRUE(WorksAlone(sizes));
+}
+
+TEST(PlanTest, ThreadsThatAreAwakeHelpWithShorterCalls) {
+  constexpr int64_t kBatch = 10;
+  Sizes sizes{1, kBatch,
+              static_cast<int64_t>(speed::kMinAwakeWork / (2 * kBatch)) - 1, 1};
+  EXPECT_TRUE(WorksAlone(sizes));
+  sizes.has_threads_awake = true;
   EXPECT_FALSE(WorksAlone(sizes));
   --sizes.I;
   EXPECT_TRUE(WorksAlone(sizes));

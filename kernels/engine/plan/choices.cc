@@ -24,8 +24,9 @@ Choices::Choices(const CallDescription& call, const KernelShape& kernels,
 // ---- Threads ----------------------------------------------------------------
 
 int Choices::NumThreads(double work) const {
-  const double min_work =
-      machine_.has_crew ? speed::kMinCrewWork : speed::kMinTeamWork;
+  const double min_work = machine_.has_crew            ? speed::kMinCrewWork
+                          : machine_.has_threads_awake ? speed::kMinAwakeWork
+                                                       : speed::kMinTeamWork;
   return work < min_work ? 1 : machine_.num_threads;
 }
 
