@@ -2,7 +2,7 @@
 #ifndef KERNELS_THREAD_POOL_EXECUTOR_H_
 #define KERNELS_THREAD_POOL_EXECUTOR_H_
 
-#include "kernels/engine/plan/machine.h"
+#include "kernels/engine/engine.h"
 #include "kernels/engine/threads/team.h"
 #include "tensorflow/core/framework/op_kernel.h"
 

@@ -64,6 +64,31 @@ def test_there_is_none_unless_asked_for():
     assert _lines_of(_CODE) == []
 
 
+_SMALL_AFTER_LARGE = """
+import tensorflow as tf
+import tf_cudnn_rnn
+
+tf.config.threading.set_intra_op_parallelism_threads(2)
+small, large = (tf_cudnn_rnn.keras.LSTM(units) for units in (64, 300))
+x, wide = tf.ones([4, 20, 64]), tf.ones([32, 20, 300])
+
+@tf.function
+def both():
+    return small(x + tf.reduce_mean(large(wide)))
+
+small(x)
+for _ in range(300):
+    both()
+"""
+
+
+def test_a_small_call_has_helpers_if_they_had_work_just_before():
+    lines = _lines_of(_SMALL_AFTER_LARGE, TF_CUDNN_RNN_LOG="plan")
+    threads = [re.search(r" threads=(\d+)", line)[1] for line in lines if " H=64 " in line]
+    # Once at least: a busy machine may have taken more than a moment between two calls.
+    assert threads == ["1", "2"], lines
+
+
 def test_another_word_is_refused(monkeypatch):
     op = "CudnnRNNV3"
     arguments = calls.arguments(op)
