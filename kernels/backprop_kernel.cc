@@ -44,7 +44,7 @@ class BackpropKernel : public GuardedKernel {
     rnn::BackwardPlan plan;
     OP_REQUIRES_OK(context,
                    FromEngine(rnn::BackwardPlan::Create(
-                       call->Describe<T>(), executor.Machine(), &plan)));
+                       call->Describe<T>(), executor.MachineOfCall(), &plan)));
     uint64_t dropout_key;
     OP_REQUIRES_OK(context,
                    FromEngine(rnn::CheckReserve(

@@ -55,7 +55,7 @@ class ForwardKernel : public GuardedKernel {
     rnn::ForwardPlan plan;
     OP_REQUIRES_OK(context, FromEngine(rnn::ForwardPlan::Create(
                                 call->Describe<T>(), has_reserve,
-                                executor.Machine(), &plan)));
+                                executor.MachineOfCall(), &plan)));
 
     rnn::ForwardArguments<Element<T>> arguments{};
     arguments.x = Data<T>(*call->input);

@@ -53,8 +53,8 @@ bool is_forked = false;
 
 using Clock = std::chrono::steady_clock;
 
-// When a call last let helpers go. A pool's threads look for work about as long
-// before they go to sleep.
+// When a call of this process last let helpers go. A pool has one of its
+// threads look for work about as long before it goes to sleep.
 std::atomic<Clock::time_point> last_end{Clock::time_point()};
 constexpr std::chrono::microseconds kMoment(100);
 
@@ -149,7 +149,7 @@ ThreadPoolExecutor::~ThreadPoolExecutor() {
   }
 }
 
-rnn::Machine ThreadPoolExecutor::Machine() const {
+rnn::Machine ThreadPoolExecutor::MachineOfCall() const {
   rnn::Machine machine = rnn::Machine::Here(num_threads());
   machine.has_threads_awake =
       Clock::now() - last_end.load(std::memory_order_relaxed) < kMoment;

@@ -19,8 +19,8 @@ class ThreadPoolExecutor : public rnn::Team {
   explicit ThreadPoolExecutor(tensorflow::OpKernelContext* context);
   ~ThreadPoolExecutor() override;
 
-  // What calls are planned for.
-  rnn::Machine Machine() const;
+  // What the call is planned for.
+  rnn::Machine MachineOfCall() const;
 
  private:
   bool has_called_helpers_ = false;

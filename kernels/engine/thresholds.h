@@ -87,7 +87,8 @@ inline constexpr int kTasksPerThread = 4;
 // come late, and where a virtual machine has to wake a CPU for them, the caller
 // is held up as well. [calls]
 inline constexpr double kMinTeamWork = 1.6e7;
-// The same if helpers had work a moment ago, as between the layers of a stack.
+// What is less, some 50 microseconds, if helpers had work just before, as they
+// have between layers of a stack: one of them is still looking for work.
 // [calls]
 inline constexpr double kMinAwakeWork = 4e6;
 // What is less, some ten microseconds, is done by the calling thread even if

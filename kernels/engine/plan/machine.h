@@ -15,7 +15,7 @@ struct Machine {
   double flops_per_far_byte = 3;
   // Whether the other threads wait for calls, as a crew does (threads/team.h).
   bool has_crew = false;
-  // Whether the other threads had work a moment ago, and need not be woken.
+  // Whether other threads had work just before: one at least need not be woken.
   bool has_threads_awake = false;
 
   // This one. What the system does not tell is measured by the first call for

@@ -203,7 +203,7 @@ Status ForwardPlan::Create(const CallDescription& call, bool has_reserve,
   plan->weights_are_prepared = call.weights_are_prepared;
 
   const Choices choices(call, kernels, machine);
-  // CPUs that are woken for forward are still awake for backward.
+  // Helpers who come to forward are mostly awake when backward calls them.
   plan->num_threads = choices.NumThreads(has_reserve ? BackwardWork(*plan)
                                                      : ForwardWork(*plan));
   plan->directions_together = choices.RunsDirectionsTogether(plan->num_threads);
