@@ -711,14 +711,6 @@ TEST(PlanTest, TwoDirectionsRunTogetherIfStepsAreShort) {
   }
 }
 
-ForwardPlan InferencePlan(const CallDescription& call, const Machine& machine) {
-  ForwardPlan plan;
-  EXPECT_TRUE(ForwardPlan::Create(call, /*has_reserve=*/false, machine,
-                                  Vectors(ElementType::kFloat), &plan)
-                  .ok());
-  return plan;
-}
-
 // Inference of a tanh RNN by one of several threads.
 bool WorksAlone(const Sizes& sizes) {
   const Sequences sequences = MakeSequences(sizes.T, sizes.B, nullptr);
@@ -728,11 +720,29 @@ bool WorksAlone(const Sizes& sizes) {
   call.descriptor.hidden_size = sizes.H;
   call.sequences = &sequences;
   call.element_type = ElementType::kFloat;
+  call.weight_order = sizes.order;
   Machine machine;
   machine.num_threads = 8;
   machine.has_crew = sizes.has_crew;
   machine.has_threads_awake = sizes.has_threads_awake;
-  return InferencePlan(call, machine).works_alone();
+  ForwardPlan plan;
+  EXPECT_TRUE(ForwardPlan::Create(call, /*has_reserve=*/false, machine,
+                                  Vectors(ElementType::kFloat), &plan)
+                  .ok());
+  return plan.works_alone();
+}
+
+// Sizes of so many operations, which are 2 B (I + 1).
+Sizes SizesOfWork(double operations) {
+  constexpr int64_t kBatch = 10;
+  return {1, kBatch, static_cast<int64_t>(operations / (2 * kBatch)) - 1, 1};
+}
+
+// These are just enough, and a feature less is not.
+void ExpectSharedFrom(Sizes sizes) {
+  EXPECT_FALSE(WorksAlone(sizes));
+  --sizes.I;
+  EXPECT_TRUE(WorksAlone(sizes));
 }
 
 TEST(PlanTest, LittleWorkIsDoneByTheCaller) {
@@ -745,20 +755,12 @@ TEST(PlanTest, LittleWorkIsDoneByTheCaller) {
   sizes.num_threads = 8;
   EXPECT_FALSE(
       Plans(sizes, Vectors(ElementType::kFloat)).forward.works_alone());
-  // 2 B (I + 1) operations.
-  constexpr int64_t kBatch = 10;
-  sizes = {1, kBatch,
-           static_cast<int64_t>(speed::kMinTeamWork / (2 * kBatch)) - 1, 1};
-  EXPECT_FALSE(WorksAlone(sizes));
-  --sizes.I;
-  EXPECT_TRUE(WorksAlone(sizes));
+  ExpectSharedFrom(SizesOfWork(speed::kMinTeamWork));
 }
 
 TEST(PlanTest, BothPassesOfTrainingHaveHelpersOrNone) {
-  // 2 B (I + 1) operations forward, and twice as many backward.
-  constexpr int64_t kBatch = 10;
-  Sizes sizes{1, kBatch,
-              static_cast<int64_t>(speed::kMinTeamWork / (4 * kBatch)) - 1, 1};
+  // Backward has twice as many operations.
+  Sizes sizes = SizesOfWork(speed::kMinTeamWork / 2);
   sizes.mode = CellMode::kTanh;
   sizes.num_threads = 8;
   const Plans enough(sizes, Vectors(ElementType::kFloat));
@@ -793,46 +795,27 @@ TEST(PlanTest, FewRowsAreAsMuchWorkAsTheirWeightsTakeToCome) {
 }
 
 TEST(PlanTest, Int8WeightsOfFewRowsComeInTime) {
-  const Sequences sequences = MakeSequences(1, 1, nullptr);
-  const auto works_alone = [&](WeightOrder order) {
-    CallDescription call;
-    call.descriptor.mode = CellMode::kTanh;
-    // Below the threshold, four times as much above it.
-    call.descriptor.hidden_size = 2000;
-    call.descriptor.input_size =
-        static_cast<int64_t>(speed::kMinTeamWork / (2 * 2000)) - 2000 - 1;
-    call.sequences = &sequences;
-    call.element_type = ElementType::kFloat;
-    call.weight_order = order;
-    Machine machine;
-    machine.num_threads = 8;
-    return InferencePlan(call, machine).works_alone();
-  };
-  EXPECT_TRUE(works_alone(WeightOrder::kInt8));
-  EXPECT_FALSE(works_alone(WeightOrder::kParams));
+  // Less than the threshold, and more if it counts as four rows.
+  constexpr int64_t H = 2000;
+  Sizes sizes{1, 1, static_cast<int64_t>(speed::kMinTeamWork / (2 * H)) - H - 1,
+              H};
+  EXPECT_FALSE(WorksAlone(sizes));
+  sizes.order = WeightOrder::kInt8;
+  EXPECT_TRUE(WorksAlone(sizes));
 }
 
 TEST(PlanTest, ACrewHelpsWithShorterCalls) {
-  // 2 B (I + 1) operations.
-  constexpr int64_t kBatch = 10;
-  Sizes sizes{1, kBatch,
-              static_cast<int64_t>(speed::kMinCrewWork / (2 * kBatch)) - 1, 1};
+  Sizes sizes = SizesOfWork(speed::kMinCrewWork);
   EXPECT_TRUE(WorksAlone(sizes));
   sizes.has_crew = true;
-  EXPECT_FALSE(WorksAlone(sizes));
-  --sizes.I;
-  EXPECT_TRUE(WorksAlone(sizes));
+  ExpectSharedFrom(sizes);
 }
 
 TEST(PlanTest, ThreadsThatAreAwakeHelpWithShorterCalls) {
-  constexpr int64_t kBatch = 10;
-  Sizes sizes{1, kBatch,
-              static_cast<int64_t>(speed::kMinAwakeWork / (2 * kBatch)) - 1, 1};
+  Sizes sizes = SizesOfWork(speed::kMinAwakeWork);
   EXPECT_TRUE(WorksAlone(sizes));
   sizes.has_threads_awake = true;
-  EXPECT_FALSE(WorksAlone(sizes));
-  --sizes.I;
-  EXPECT_TRUE(WorksAlone(sizes));
+  ExpectSharedFrom(sizes);
 }
 
 TEST(PlanTest, ChunksHaveAboutAsManyRows) {

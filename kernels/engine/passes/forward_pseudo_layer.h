@@ -213,13 +213,14 @@ class ForwardPseudoLayer {
     Operand* const* cell_outputs = d_.has_projection() ? m_.rows : h;
     const auto cell_forward =
         Kernels<Operand>().cell_forward[static_cast<int>(d_.mode)];
+    const F* const recurrent_new_bias = weights_.biases().recurrent_new();
     const auto run_cells = [&](CellForwardStep<Operand>* cells,
                                const PanelRows* shares, int count) {
       for (int i = 0; i < count; ++i) {
         const int64_t rank = shares[i].row_begin;
         CellForwardStep<Operand>& cell = cells[i];
         cell.input_sums = input_sums_.rows[row + rank];
-        cell.recurrent_new_bias = weights_.biases().recurrent_new();
+        cell.recurrent_new_bias = recurrent_new_bias;
         cell.c = c_ == nullptr ? nullptr : c_ + rank * H;
         cell.h = cell_outputs + rank;
         cell.saved = step_rows_.saved() == nullptr
