@@ -1,9 +1,11 @@
 """Every file that make_cudnn_golden.py wrote, against layout, judge and ops; and the program."""
 
+import dataclasses
 import json
 import pathlib
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -15,7 +17,8 @@ from tests.reference import cases, judge
 from tf_cudnn_rnn import weights
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "cudnn"
-FILES = sorted(FOLDER.glob("*.npz"))
+DROPOUT_FILES = sorted(FOLDER.glob("dropout-*.npz"))
+FILES = sorted({*FOLDER.glob("*.npz")} - {*DROPOUT_FILES})
 PROGRAM = pathlib.Path(program.__file__)
 
 # ------------------------------------------------------------------------------------
@@ -45,6 +48,7 @@ def config_of(options: dict) -> judge.Config:
         judge.DIRECTIONS[options["num_dirs"] - 1],
         "skip_input" if options["skip"] else "linear_input",
         num_proj=0 if P == H else P,
+        dropout=options.get("dropout", 0.0),
     )
 
 
@@ -112,12 +116,15 @@ def check_results(name: str, arrays: dict) -> bool:
         theirs = arrays[tensor].astype(np.float64)
         if options["batch_major"] and tensor in ("y", "dx"):
             theirs = theirs.swapaxes(0, 1)
-        if tensor == "dx":
-            # What cuDNN leaves at padding is not documented.
-            theirs = np.where(case.padding()[..., None], 0, theirs)
+        is_state = tensor not in ("y", "dx", "dparams")
+        if is_state:
+            # Here a row of length 0 keeps its state, and passes on the state's gradient.
+            empty = np.array(options["lengths"]) == 0
+            assert not np.any(theirs[:, empty]), f"{tensor} of {name}: a row of length 0"
         allowed = running.tolerance(case, tensor, ours["judge"][tensor])
         for who, results in ours.items():
-            error = np.max(np.abs(results[tensor].astype(np.float64) - theirs))
+            errors = np.abs(results[tensor].astype(np.float64) - theirs)
+            error = np.max(errors[:, ~empty] if is_state else errors)
             # The ops have an error of their own.
             assert error <= allowed * (1 if who == "judge" else 2), (
                 f"{tensor} of {name}: the {who} is off by {error:.3g}, {allowed:.3g} are allowed"
@@ -160,36 +167,37 @@ def libraries(fake_cudart=None, **options):
     return cudnn, cudart
 
 
-def written(folder, cudnn, cudart, layout_only=False) -> pathlib.Path:
-    path = program.write(
+def written(folder, cudnn, cudart, layout_only=False) -> list[pathlib.Path]:
+    paths = program.write(
         folder,
         program.Library(cudnn, program.CUDNN, "cudnnGetErrorString"),
         None if layout_only else program.Library(cudart, program.CUDART, "cudaGetErrorString"),
         seed=7,
     )
     assert not cudnn.errors and not cudart.errors
-    return path
+    return paths
 
 
 @pytest.fixture(scope="module")
 def dry_run(tmp_path_factory):
     cudnn, cudart = libraries()
-    path = written(tmp_path_factory.mktemp("dry"), cudnn, cudart)
+    paths = written(tmp_path_factory.mktemp("dry"), cudnn, cudart)
     assert not cudart.memory  # all of it was given back
-    return path
+    return paths
 
 
 def test_a_dry_run_is_written_and_compared(dry_run):
-    assert dry_run.name == "results-9.27.0-sm90.npz"
-    assert check(dry_run) == len(program.result_cases())
-    with np.load(dry_run) as file:
-        about = json.loads(str(file["about"]))
-    assert (about["cudnn"], about["runtime"], about["seed"]) == ("9.27.0", 12090, 7)
-    assert dry_run.stat().st_size < 1e6
+    assert [p.name for p in dry_run] == ["results-9.27.0-sm90.npz", "dropout-9.27.0-sm90.npz"]
+    assert check(dry_run[0]) == len(program.result_cases())
+    for path in dry_run:
+        with np.load(path) as file:
+            about = json.loads(str(file["about"]))
+        assert (about["cudnn"], about["runtime"], about["seed"]) == ("9.27.0", 12090, 7)
+        assert path.stat().st_size < 1e6
 
 
 def test_a_layout_is_written_without_a_gpu(tmp_path):
-    path = written(tmp_path, *libraries(fake_cudnn.FakeCudart(devices=0)), layout_only=True)
+    (path,) = written(tmp_path, *libraries(fake_cudnn.FakeCudart(devices=0)), layout_only=True)
     assert path.name == "layout-9.27.0.npz" and check(path) == 0
     assert load(path).keys() == {case.name for case in program.layout_cases()}
 
@@ -212,7 +220,7 @@ NAME = "lstm-2x2-2_4_1-float64"
     ],
 )
 def test_a_tampered_file_is_seen(dry_run, tensor, index, message):
-    arrays = load(dry_run)[NAME]
+    arrays = load(dry_run[0])[NAME]
     check_layout(NAME, arrays)
     assert check_results(NAME, arrays)
     changed = arrays[tensor].copy()
@@ -226,13 +234,13 @@ def test_a_tampered_file_is_seen(dry_run, tensor, index, message):
 
 @pytest.mark.parametrize("wrong", ["y", "dx", "dparams"])
 def test_wrong_results_are_seen(tmp_path, wrong):
-    path = written(tmp_path, *libraries(wrong=wrong))
+    path, _ = written(tmp_path, *libraries(wrong=wrong))
     with pytest.raises(AssertionError, match=f"{wrong} of rnn_relu-1x1-float64: the judge is off"):
         check(path)
 
 
 def test_calls_that_cudnn_refuses_are_noted(tmp_path):
-    path = written(tmp_path, *libraries(refuses_zero=True))
+    path, _ = written(tmp_path, *libraries(refuses_zero=True))
     found = load(path)
     name = "gru-2x2-2_0_4-float64"
     assert str(found[name]["status"]) == "cudnnRNNForward: 3000 STATUS_3000"
@@ -241,6 +249,13 @@ def test_calls_that_cudnn_refuses_are_noted(tmp_path):
     other = found["gru-1x1-float64"]
     with pytest.raises(AssertionError, match="gru-1x1-float64: it broke"):
         check_results("gru-1x1-float64", other | {"status": np.array("it broke")})
+
+
+def test_dropout_that_cudnn_refuses_is_noted(tmp_path):
+    _, path = written(tmp_path, *libraries(refuses_dropout=True))
+    for arrays in load(path).values():
+        assert str(arrays["status"]) == "cudnnSetDropoutDescriptor: 3000 STATUS_3000"
+        assert "y_undropped" in arrays and "y" not in arrays
 
 
 def test_without_a_gpu_it_says_so(tmp_path):
@@ -272,7 +287,7 @@ def test_help():
 
 
 def test_cases_have_names_of_their_own():
-    for found in (program.layout_cases(), program.result_cases()):
+    for found in (program.layout_cases(), program.result_cases(), program.dropout_cases()):
         assert len({case.name for case in found}) == len(found)
 
 
@@ -285,6 +300,229 @@ def test_all_options_are_asked_for():
         ("num_proj", (2, 5)),
         ("skip", (False, True)),
         ("batch_major", (False, True)),
-        ("dtype", ("float32", "float64")),
+        ("dtype", ("float16", "float32", "float64")),
     ):
         assert {getattr(case, field) for case in found} == set(values), field
+
+
+# ------------------------------------------------------------------------------------
+# Dropout between layers: cuDNN's, and the judge's in its place
+# ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(
+    scope="module",
+    params=[*DROPOUT_FILES, None],
+    ids=lambda path: path.stem if path else "dry_run",
+)
+def dropout(request) -> dict[str, dict]:
+    """A file, by case."""
+    return load(request.param or request.getfixturevalue("dry_run")[1])
+
+
+@pytest.fixture(scope="module", params=DROPOUT_FILES, ids=lambda path: path.stem)
+def cudnn_dropout(request) -> dict[str, dict]:
+    """A file of cuDNN itself, where it is known to differ from the judge."""
+    return load(request.param)
+
+
+def valid_steps(arrays: dict) -> np.ndarray:
+    return ~case_of(arrays).padding()
+
+
+def halves(arrays: dict, y: str) -> list[np.ndarray]:
+    """What dropout multiplied layer 1's forward half by, [valid steps, H].
+
+    So does each direction of layer 2 tell, for it passes on what it reads.
+    """
+    valid = valid_steps(arrays)
+    return np.split(arrays[y][valid] / arrays["y_undropped"][valid], 2, axis=-1)
+
+
+def are_close(one: np.ndarray, other: np.ndarray) -> bool:
+    return np.allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_dropout_has_been_computed(dropout):
+    assert list(dropout) == [case.name for case in program.dropout_cases()]
+    for name, arrays in dropout.items():
+        check_layout(name, arrays)
+        assert str(arrays["status"]) == "", name
+
+
+def test_dropout_zeroes_its_share_and_scales_the_rest(dropout):
+    for name, arrays in dropout.items():
+        rate = arrays["options"]["dropout"]
+        for y in ("y", "y_next"):
+            assert not np.any(arrays[y][~valid_steps(arrays)]), f"{y} of {name}: padding"
+            for half in halves(arrays, y):
+                kept = half[half != 0]
+                assert are_close(kept, 1 / (1 - rate)), f"{y} of {name}: factors {kept}"
+                deviation = np.sqrt(rate * (1 - rate) / half.size)
+                share = np.mean(half == 0)
+                assert abs(share - rate) <= 5 * deviation, f"{y} of {name}: {share} are dropped"
+
+
+def test_cudnn_has_a_dropout_mask_for_each_direction(cudnn_dropout):
+    """This library's ops have one for both, as the specification of their random numbers says."""
+    for name, arrays in cudnn_dropout.items():
+        rate = arrays["options"]["dropout"]
+        forward, backward = halves(arrays, "y")
+        expected = 2 * rate * (1 - rate)  # of masks that know nothing of each other
+        deviation = np.sqrt(expected * (1 - expected) / forward.size)
+        differ = np.mean((forward == 0) != (backward == 0))
+        assert abs(differ - expected) <= 5 * deviation, f"{name}: the masks differ at {differ:.0%}"
+
+
+def test_cudnn_takes_1_as_the_derivative_of_relu_at_0(cudnn_dropout):
+    """Here it is 0. What was dropped enters ReLU as 0, for layer 2 has no biases."""
+    arrays = cudnn_dropout[program.dropout_cases()[0].name]
+    case = case_of(arrays)
+    gradients = judge.split_params(case.config, arrays["dparams"])
+    for direction, step in enumerate((-1, 0)):  # the last, with the gradient of the final state
+        dz = np.split(arrays["dy"], 2, axis=-1)[direction].copy()
+        dz[step] += arrays["dh_n"][2 + direction]
+        assert are_close(gradients[2 + direction].bW[0], dz.sum(axis=(0, 1)))
+
+
+def test_dropout_restarts_with_its_descriptor(dropout):
+    for name, arrays in dropout.items():
+        assert are_close(arrays["y_restarted"], arrays["y"]), f"{name}: another mask"
+
+
+def test_dropout_goes_on_from_call_to_call(dropout):
+    for name, arrays in dropout.items():
+        assert not are_close(arrays["y_next"], arrays["y"]), f"{name}: the same mask"
+
+
+def test_inference_drops_nothing(dropout):
+    for name, arrays in dropout.items():
+        assert are_close(arrays["y_inference"], arrays["y_undropped"]), f"{name}: inference"
+
+
+def judged(arrays: dict) -> dict[str, np.ndarray]:
+    """What the judge makes of a case with the masks that y shows.
+
+    Its directions have one mask. So it computes the network twice, each time with the mask of one
+    direction of layer 2 and without gradients from the other. The gradients are then added up.
+    """
+    case = case_of(arrays)
+    H = case.config.H
+    found: dict[str, np.ndarray] = {"y_undropped": case.forward().y}
+    for direction, half in enumerate(halves(arrays, "y")):
+        # y does not show what was dropped from layer 1's backward half, which layer 2 multiplies
+        # by 0.
+        mask = np.ones_like(arrays["y"])
+        mask[valid_steps(arrays), :H] = half
+        dy, dh_n = case.dy.copy(), case.dh_n.copy()
+        np.split(dy, 2, axis=-1)[1 - direction][...] = 0
+        dh_n[2 + 1 - direction] = 0
+        if direction == 1:
+            dh_n[:2] = 0  # of layer 1, once
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(judge, "dropout_mask", lambda *_, mask=mask: mask)
+            one = dataclasses.replace(case, dy=dy, dh_n=dh_n)
+            forward, gradients = one.forward_backward(key=0)
+        for tensor in ("dx", "dh0", "dparams"):
+            found[tensor] = found.get(tensor, 0) + getattr(gradients, tensor)
+        for tensor in ("y", "h_n"):
+            found.setdefault(tensor, getattr(forward, tensor).copy())
+        np.split(found["y"], 2, axis=-1)[direction][...] = np.split(forward.y, 2, -1)[direction]
+        found["h_n"][2 + direction] = forward.h_n[2 + direction]
+    return found
+
+
+def layer_1(case: cases.Case, params: np.ndarray) -> list[np.ndarray]:
+    """The weights of its two directions."""
+    of_directions = judge.split_params(case.config, params)[:2]
+    return [array for w in of_directions for array in (*w.W, *w.R, *w.bW, *w.bR)]
+
+
+def test_dropout_gradients_are_the_judges(dropout):
+    for name, arrays in dropout.items():
+        case = case_of(arrays)
+        for tensor, expected in judged(arrays).items():
+            theirs = arrays[tensor].copy()
+            if tensor == "dparams":
+                # Layer 2 has a test of its own.
+                expected, theirs = (
+                    np.concatenate([w.flat for w in layer_1(case, params)])
+                    for params in (expected, theirs)
+                )
+            error = np.max(np.abs(expected - theirs))
+            allowed = running.tolerance(case, tensor, expected)
+            assert error <= allowed, (
+                f"{tensor} of {name}: the judge is off by {error:.3g}, {allowed:.3g} are allowed"
+            )
+
+
+def with_mask(arrays: dict, change: Callable) -> dict:
+    """The arrays if dropout had multiplied by something else."""
+    mask = np.where(arrays["y"] != 0, 1 / (1 - arrays["options"]["dropout"]), 0)
+    return {"y": arrays["y_undropped"] * change(mask)}
+
+
+def swapped_in_time(mask: np.ndarray) -> np.ndarray:
+    """Two steps of the longest row change places, which no final state shows."""
+    mask[[1, 2], 1] = mask[[2, 1], 1]
+    return mask
+
+
+def off(arrays: dict, tensor: str) -> dict:
+    """The tensor with its first element a little off."""
+    changed = arrays[tensor].copy()
+    changed.flat[0] += 1e-9
+    return {tensor: changed}
+
+
+@pytest.mark.parametrize(
+    ("test", "tamper", "message"),
+    [
+        (
+            test_dropout_zeroes_its_share_and_scales_the_rest,
+            lambda a: with_mask(a, np.sign),
+            "factors",
+        ),
+        (
+            test_dropout_zeroes_its_share_and_scales_the_rest,
+            lambda a: with_mask(a, lambda mask: np.full_like(mask, 4 / 3)),
+            "y of .*: 0.0 are dropped",
+        ),
+        (
+            test_dropout_zeroes_its_share_and_scales_the_rest,
+            lambda a: {"y": np.where(a["y_undropped"] == 0, 1e-9, a["y"])},
+            "padding",
+        ),
+        (test_dropout_restarts_with_its_descriptor, lambda a: {"y_restarted": a["y_next"]}, "mask"),
+        (test_dropout_goes_on_from_call_to_call, lambda a: {"y_next": a["y"]}, "mask"),
+        (test_inference_drops_nothing, lambda a: {"y_inference": a["y"]}, "inference"),
+        (
+            test_dropout_gradients_are_the_judges,
+            lambda a: with_mask(a, swapped_in_time),
+            "dx of .*: the judge is off",
+        ),
+        *(
+            (
+                test_dropout_gradients_are_the_judges,
+                lambda a, tensor=tensor: off(a, tensor),
+                f"{tensor} of .*: the judge is off",
+            )
+            for tensor in ("y_undropped", "h_n", "dx", "dh0", "dparams")
+        ),
+    ],
+)
+def test_tampered_dropout_is_seen(dry_run, test, tamper, message):
+    found = load(dry_run[1])
+    test(found)
+    # The second case has padding.
+    name, arrays = list(found.items())[1]
+    with pytest.raises(AssertionError, match=message):
+        test({name: arrays | tamper(arrays)})
+
+
+def test_the_judges_dropout_is_not_taken_for_cudnns(dry_run):
+    found = load(dry_run[1])
+    with pytest.raises(AssertionError, match="the masks differ at 0%"):
+        test_cudnn_has_a_dropout_mask_for_each_direction(found)
+    with pytest.raises(AssertionError):
+        test_cudnn_takes_1_as_the_derivative_of_relu_at_0(found)

@@ -92,14 +92,22 @@ class FakeCudnn(Fake):
     Args:
       version: of cuDNN.
       refuses_zero: whether forward refuses sequences of length 0.
+      refuses_dropout: whether no rate above 0 may be set.
       wrong: a result that is a thousandth off, such as "dx"; "" for none.
     """
 
     table = program.CUDNN
 
-    def __init__(self, version: int = 92700, refuses_zero: bool = False, wrong: str = ""):
+    def __init__(
+        self,
+        version: int = 92700,
+        refuses_zero: bool = False,
+        refuses_dropout: bool = False,
+        wrong: str = "",
+    ):
         super().__init__()
-        self._version, self._refuses_zero, self._wrong = version, refuses_zero, wrong
+        self._version, self._wrong = version, wrong
+        self._refuses_zero, self._refuses_dropout = refuses_zero, refuses_dropout
         self._ids = itertools.count(1)
         self._objects: dict[int, dict] = {}
         self._texts = {}
@@ -129,17 +137,26 @@ class FakeCudnn(Fake):
     _cudnnDestroy = _cudnnDestroyRNNDescriptor = _cudnnDestroyRNNDataDescriptor = _destroy
     _cudnnDestroyTensorDescriptor = _cudnnDestroyDropoutDescriptor = _destroy
 
+    def _cudnnDropoutGetStatesSize(self, handle, size):
+        assert handle in self._objects
+        size[0] = 48
+
     def _cudnnSetDropoutDescriptor(self, descriptor, handle, rate, states, size, seed):
-        assert handle in self._objects and rate == 0
-        self._objects[descriptor]["rate"] = rate
+        assert handle in self._objects
+        assert rate == 0 or (states and size == 48)
+        if self._refuses_dropout and rate > 0:
+            return NOT_SUPPORTED
+        self._objects[descriptor] |= {"rate": rate, "seed": seed, "calls": 0}
+        return SUCCESS
 
     def _cudnnSetRNNDescriptor_v8(self, rnn, *options):
         *enums, I, H, P, L, dropout, flags = options
         algo, mode, bias, direction, input_mode, dtype, precision, math = enums
-        assert (algo, bias, math, flags, precision) == (0, 2, 3, 1, dtype)
-        assert dropout is None or self._objects[dropout]["rate"] == 0
+        assert (algo, bias, math, flags, precision) == (0, 2, 3, 1, {0: 0, 1: 1, 2: 0}[dtype])
+        dropout = {"rate": 0} if dropout is None else self._objects[dropout]
         self._objects[rnn] |= {
-            "dtype": {0: np.float32, 1: np.float64}[dtype],
+            "dropout": dropout,
+            "dtype": {0: np.float32, 1: np.float64, 2: np.float16}[dtype],
             "config": judge.Config(
                 NAMES[mode],
                 L,
@@ -148,13 +165,14 @@ class FakeCudnn(Fake):
                 judge.DIRECTIONS[direction],
                 judge.INPUT_MODES[input_mode],
                 num_proj=0 if P == H else P,
+                dropout=dropout["rate"],
             ),
         }
 
     def _cudnnSetRNNDataDescriptor(self, data, dtype, layout, steps, batch, size, lengths, fill):
         lengths = lengths[:batch]
         assert all(0 <= length <= steps for length in lengths)
-        kind = {0: ctypes.c_float, 1: ctypes.c_double}[dtype]
+        kind = {0: ctypes.c_float, 1: ctypes.c_double, 2: ctypes.c_int16}[dtype]
         assert kind.from_address(fill).value == 0
         batch_major = {0: False, 2: True}[layout]
         shape = (batch, steps, size) if batch_major else (steps, batch, size)
@@ -192,8 +210,7 @@ class FakeCudnn(Fake):
             self._objects[bias]["shape"] = (1, config.H, 1)
 
     def _cudnnGetRNNTempSpaceSizes(self, handle, rnn, mode, data, work, reserve):
-        assert mode == program.CUDNN_FWD_MODE_TRAINING
-        work[0], reserve[0] = 0, 24
+        work[0], reserve[0] = 0, {0: 0, 1: 24}[mode]
 
     def _view(self, rnn, address, shape) -> np.ndarray:
         """Device memory as an array."""
@@ -213,14 +230,23 @@ class FakeCudnn(Fake):
     def _store(self, name: str, to: np.ndarray, value: np.ndarray):
         to[...] = value * (1.001 if name == self._wrong else 1)
 
+    def _store_state(self, name: str, to: np.ndarray, value: np.ndarray, lengths: list[int]):
+        """Of rows of length 0 it is 0, other than the judge's."""
+        self._store(name, to, np.where(np.array(lengths)[:, None] > 0, value, 0))
+
     def _cudnnRNNForward(self, handle, rnn, mode, lengths, *rest):
         x_desc, x, y_desc, y, h_desc, hx, hy, c_desc, cx, cy, size, weights, *spaces = rest
-        assert mode == program.CUDNN_FWD_MODE_TRAINING and len(spaces) == 4
-        config = self._objects[rnn]["config"]
+        training = {0: False, 1: True}[mode]
+        assert len(spaces) == 4 and (spaces[3] is not None) == training
+        config, dropout = self._objects[rnn]["config"], self._objects[rnn]["dropout"]
         of_rows = self._objects[x_desc]["lengths"]
         assert of_rows == list((ctypes.c_int32 * len(of_rows)).from_address(lengths))
         if self._refuses_zero and 0 in of_rows:
             return NOT_SUPPORTED
+        key = None
+        if training and config.dropout:
+            key = judge.builtin_key(0, dropout["seed"], dropout["calls"])
+            dropout["calls"] += 1
         result = judge.forward(
             config,
             self._data(rnn, x_desc, x),
@@ -228,11 +254,12 @@ class FakeCudnn(Fake):
             self._state(rnn, c_desc, cx),
             self._view(rnn, weights, [judge.params_size(config)]),
             of_rows,
+            key,
         )
         self._store("y", self._data(rnn, y_desc, y), result.y)
-        self._store("h_n", self._state(rnn, h_desc, hy), result.h_n)
+        self._store_state("h_n", self._state(rnn, h_desc, hy), result.h_n, of_rows)
         if c_desc:
-            self._store("c_n", self._state(rnn, c_desc, cy), result.c_n)
+            self._store_state("c_n", self._state(rnn, c_desc, cy), result.c_n, of_rows)
         self._tapes[spaces[3]] = {"tape": result.tape}
 
     def _cudnnRNNBackwardData_v8(self, handle, rnn, lengths, *rest):
@@ -246,9 +273,10 @@ class FakeCudnn(Fake):
             self._state(rnn, c_desc, dcy),
         )
         self._store("dx", self._data(rnn, x_desc, dx), result.dx)
-        self._store("dh0", self._state(rnn, h_desc, dhx), result.dh0)
+        of_rows = self._objects[x_desc]["lengths"]
+        self._store_state("dh0", self._state(rnn, h_desc, dhx), result.dh0, of_rows)
         if c_desc:
-            self._store("dc0", self._state(rnn, c_desc, dcx), result.dc0)
+            self._store_state("dc0", self._state(rnn, c_desc, dcx), result.dc0, of_rows)
         kept["dparams"] = result.dparams
 
     def _cudnnRNNBackwardWeights_v8(self, handle, rnn, mode, lengths, *rest):

@@ -5,7 +5,8 @@
 
 Beside numpy it needs libcudnn.so.9 and libcudart.so, which are found where the dynamic linker
 looks, in pip's packages (nvidia-cudnn-cu12, nvidia-cuda-runtime-cu12) or where --cudnn and
---cudart say. It writes an .npz into the folder `cudnn` beside this file, or into FOLDER:
+--cudart say. Into the folder `cudnn` beside this file, or into FOLDER, it writes two files .npz,
+results-* and dropout-*, or layout-* alone:
 
   about               JSON: versions, device, seed
   cases               JSON: the fields of each Case
@@ -15,6 +16,15 @@ looks, in pip's packages (nvidia-cudnn-cu12, nvidia-cuda-runtime-cu12) or where 
   <case>/status       "" or the call that cuDNN refused, with its status
   <case>/x, h0, c0, params, dy, dh_n, dc_n            what went in
   <case>/y, h_n, c_n, dx, dh0, dc0, dparams           what came out
+
+dropout-* has networks that drop between their two layers, and the y of more calls:
+
+  <case>/y_undropped    of a training call with rate 0
+  <case>/y_next         of the training call after that of y, with the same dropout descriptor
+  <case>/y_restarted    of a training call after the descriptor was set again, with the same seed
+  <case>/y_inference    of a call for inference with this descriptor
+
+cuDNN's random stream is its own, so these networks let y show what was dropped (`transparent`).
 
 Tensors are time-major, [T, B, features], or batch-major, [B, T, features], as the case says; states
 are [L*D, B, size]. Padding holds 100 in x and dy, so that it shows if somebody reads it. `params`
@@ -30,6 +40,7 @@ import json
 import pathlib
 import re
 import sys
+from collections.abc import Iterator
 from ctypes import (
     POINTER,
     c_char,
@@ -49,7 +60,9 @@ import numpy as np
 # cuDNN's numbers (cudnn_graph.h, cudnn_adv.h) and those of the CUDA runtime
 # ------------------------------------------------------------------------------------
 
-CUDNN_DATA = {"float32": 0, "float64": 1}
+CUDNN_DATA = {"float32": 0, "float64": 1, "float16": 2}
+# The type of its sums.
+CUDNN_PRECISION = CUDNN_DATA | {"float16": CUDNN_DATA["float32"]}
 CUDNN_FMA_MATH = 3  # neither tensor cores nor TF32
 CUDNN_RNN_ALGO_STANDARD = 0
 CUDNN_RNN_MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
@@ -58,7 +71,7 @@ CUDNN_DIRECTIONS = {1: 0, 2: 1}  # by the number of directions
 CUDNN_LINEAR_INPUT, CUDNN_SKIP_INPUT = 0, 1
 CUDNN_RNN_PADDED_IO_ENABLED = 1
 CUDNN_SEQ_MAJOR_UNPACKED, CUDNN_BATCH_MAJOR_UNPACKED = 0, 2
-CUDNN_FWD_MODE_TRAINING = 1
+CUDNN_FWD_MODE_INFERENCE, CUDNN_FWD_MODE_TRAINING = 0, 1
 CUDNN_WGRAD_MODE_ADD = 0
 CUDA_HOST_TO_DEVICE, CUDA_DEVICE_TO_HOST = 1, 2
 CUDA_CAPABILITY_MAJOR, CUDA_CAPABILITY_MINOR = 75, 76
@@ -80,6 +93,8 @@ CUDNN = {
     "cudnnDestroyRNNDataDescriptor": (c_int, [c_void_p]),
     "cudnnDestroyTensorDescriptor": (c_int, [c_void_p]),
     "cudnnDestroyDropoutDescriptor": (c_int, [c_void_p]),
+    # handle, sizeInBytes
+    "cudnnDropoutGetStatesSize": (c_int, [c_void_p, POINTER(c_size_t)]),
     # dropoutDesc, handle, dropout, states, stateSizeInBytes, seed
     "cudnnSetDropoutDescriptor": (
         c_int,
@@ -233,6 +248,7 @@ class Case:
     batch_major: bool = False
     dtype: str = "float64"
     num_units: int = H
+    dropout: float = 0.0
 
     @property
     def input_size(self) -> int:
@@ -250,6 +266,7 @@ class Case:
         words += ["skip"] if self.skip else []
         words += [] if self.lengths == FULL else ["_".join(map(str, self.lengths))]
         words += ["batch_major"] if self.batch_major else []
+        words += [f"dropout{self.dropout}"] if self.dropout else []
         return "-".join([*words, self.dtype])
 
 
@@ -280,13 +297,21 @@ def result_cases() -> list[Case]:
             {"lengths": WITH_ZERO},
             {"dtype": "float32"},
             {"dtype": "float32", "lengths": RAGGED},
+            {"dtype": "float16"},
+            {"dtype": "float16", "lengths": RAGGED},
         ]
         if rnn_mode == "lstm":
             changes += [{"num_proj": P}, {"num_proj": P, "lengths": RAGGED}]
-            changes += [{"num_proj": P, "dtype": "float32"}]
+            changes += [{"num_proj": P, "dtype": "float32"}, {"num_proj": P, "skip": True}]
             found.append(Case(rnn_mode, 1, 1, num_proj=P))
         found += [dataclasses.replace(both_ways, **change) for change in changes]
     return found
+
+
+def dropout_cases() -> list[Case]:
+    """Calls of networks that drop between layers, for `transparent`."""
+    case = Case("rnn_relu", 2, 2, num_units=32, num_proj=32, dropout=0.25)
+    return [case, dataclasses.replace(case, lengths=RAGGED)]
 
 
 # ------------------------------------------------------------------------------------
@@ -306,7 +331,7 @@ def new_rnn_descriptor(cudnn: Library, case: Case, dropout: c_void_p | None) -> 
         CUDNN_DIRECTIONS[case.num_dirs],
         CUDNN_SKIP_INPUT if case.skip else CUDNN_LINEAR_INPUT,
         CUDNN_DATA[case.dtype],
-        CUDNN_DATA[case.dtype],
+        CUDNN_PRECISION[case.dtype],
         CUDNN_FMA_MATH,
         case.input_size,
         case.num_units,
@@ -424,6 +449,26 @@ def drawn(rng: np.random.Generator, case: Case, layout: dict) -> dict[str, np.nd
     return {name: np.ascontiguousarray(a, case.dtype) for name, a in arrays.items()}
 
 
+def transparent(rng: np.random.Generator, case: Case, layout: dict) -> dict[str, np.ndarray]:
+    """The inputs of a call with dropout, whose y shows what was dropped.
+
+    Layer 1 has positive outputs. Both directions of layer 2 pass on its forward half.
+    """
+    arrays = drawn(rng, case, layout)
+    arrays |= {name: np.abs(arrays[name]) for name in ("x", "h0", "params")}
+    arrays["h0"][case.num_dirs :] = 0
+    for k, i in np.ndindex(layout["matrices"].shape[:2]):
+        offset, rows, columns = layout["matrices"][k, i]
+        matrix = arrays["params"][offset:][: rows * columns].reshape(rows, columns)
+        if k >= case.num_dirs:
+            matrix[...] = np.eye(rows, columns) if i == 0 else 0
+        elif i == 1:
+            matrix *= 0.1
+    for offset, count in layout["biases"][case.num_dirs :].reshape(-1, 2):
+        arrays["params"][offset:][:count] = 0
+    return arrays
+
+
 class Call:
     """The descriptors of a call and its memory."""
 
@@ -432,7 +477,7 @@ class Call:
 
     def _data_descriptor(self, features: int) -> c_void_p:
         descriptor = self._cudnn.create("cudnnCreateRNNDataDescriptor")
-        zero = (c_float if self._case.dtype == "float32" else c_double)(0)
+        zero = c_double(0)  # whose first bytes are a zero of the other types, too
         self._cudnn(
             "cudnnSetRNNDataDescriptor",
             descriptor,
@@ -454,10 +499,11 @@ class Call:
         self._cudnn("cudnnSetTensorNdDescriptor", descriptor, dtype, 3, dims, strides)
         return descriptor
 
-    def run(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """A training step: outputs and gradients."""
+    def run(self, arrays: dict[str, np.ndarray], training: bool = True) -> dict[str, np.ndarray]:
+        """A training step: outputs and gradients. Without `training` inference: outputs alone."""
         case, cudnn, gpu = self._case, self._cudnn, self._gpu
         is_lstm = case.rnn_mode == "lstm"
+        mode = CUDNN_FWD_MODE_TRAINING if training else CUDNN_FWD_MODE_INFERENCE
         x_desc = self._data_descriptor(case.input_size)
         y_desc = self._data_descriptor(case.num_dirs * case.num_proj)
         h_desc = self._state_descriptor(case.num_proj)
@@ -465,37 +511,42 @@ class Call:
         given = {name: gpu.upload(array) for name, array in arrays.items()}
         lengths = gpu.upload(np.array(case.lengths, np.int32))
         # What comes out, and the input that it is as large as.
-        like = {"y": "dy", "h_n": "h0", "dx": "x", "dh0": "h0"}
-        like |= {"c_n": "c0", "dc0": "c0"} if is_lstm else {}
+        like = {"y": "dy", "h_n": "h0"} | ({"c_n": "c0"} if is_lstm else {})
+        if training:
+            like |= {"dx": "x", "dh0": "h0"} | ({"dc0": "c0"} if is_lstm else {})
         found = {name: gpu.room(arrays[other].nbytes) for name, other in like.items()}
         num_bytes = arrays["params"].nbytes
-        found["dparams"] = gpu.room(num_bytes, fill=0)  # gradients are added to what is there
         work, reserve = c_size_t(), c_size_t()
         cudnn(
-            *("cudnnGetRNNTempSpaceSizes", self._handle, self._rnn, CUDNN_FWD_MODE_TRAINING),
+            *("cudnnGetRNNTempSpaceSizes", self._handle, self._rnn, mode),
             *(x_desc, ctypes.byref(work), ctypes.byref(reserve)),
         )
-        spaces = (work, gpu.room(work.value), reserve, gpu.room(reserve.value))
+        # Inference wants no reserve space.
+        reserved = gpu.room(reserve.value) if reserve.value else None
+        spaces = (work, gpu.room(work.value), reserve, reserved)
         weights = (num_bytes, given["params"])
         cudnn(
-            *("cudnnRNNForward", self._handle, self._rnn, CUDNN_FWD_MODE_TRAINING, lengths),
+            *("cudnnRNNForward", self._handle, self._rnn, mode, lengths),
             *(x_desc, given["x"], y_desc, found["y"]),
             *(h_desc, given["h0"], found["h_n"], c_desc, given.get("c0"), found.get("c_n")),
             *(*weights, *spaces),
         )
-        cudnn(
-            *("cudnnRNNBackwardData_v8", self._handle, self._rnn, lengths),
-            *(y_desc, found["y"], given["dy"], x_desc, found["dx"]),
-            *(h_desc, given["h0"], given["dh_n"], found["dh0"]),
-            *(c_desc, given.get("c0"), given.get("dc_n"), found.get("dc0")),
-            *(*weights, *spaces),
-        )
-        cudnn(
-            *("cudnnRNNBackwardWeights_v8", self._handle, self._rnn, CUDNN_WGRAD_MODE_ADD),
-            *(lengths, x_desc, given["x"], h_desc, given["h0"], y_desc, found["y"]),
-            *(num_bytes, found["dparams"], *spaces),
-        )
-        like["dparams"] = "params"
+        if training:
+            cudnn(
+                *("cudnnRNNBackwardData_v8", self._handle, self._rnn, lengths),
+                *(y_desc, found["y"], given["dy"], x_desc, found["dx"]),
+                *(h_desc, given["h0"], given["dh_n"], found["dh0"]),
+                *(c_desc, given.get("c0"), given.get("dc_n"), found.get("dc0")),
+                *(*weights, *spaces),
+            )
+            # Gradients are added to what is there.
+            found["dparams"] = gpu.room(num_bytes, fill=0)
+            cudnn(
+                *("cudnnRNNBackwardWeights_v8", self._handle, self._rnn, CUDNN_WGRAD_MODE_ADD),
+                *(lengths, x_desc, given["x"], h_desc, given["h0"], y_desc, found["y"]),
+                *(num_bytes, found["dparams"], *spaces),
+            )
+            like["dparams"] = "params"
         results = {
             name: gpu.download(found[name], arrays[other].shape, case.dtype)
             for name, other in like.items()
@@ -507,8 +558,35 @@ class Call:
         return results
 
 
+def dropped(
+    cudnn: Library, gpu: Gpu, handle: c_void_p, case: Case, arrays: dict, seed: int
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields what calls with dropout compute, one call after the other."""
+    size = c_size_t()
+    cudnn("cudnnDropoutGetStatesSize", handle, ctypes.byref(size))
+    states = gpu.room(size.value)
+    dropout = cudnn.create("cudnnCreateDropoutDescriptor")
+
+    def restarted() -> c_void_p:
+        # The RNN descriptor may copy the dropout descriptor, so it comes second.
+        cudnn("cudnnSetDropoutDescriptor", dropout, handle, case.dropout, states, size, seed)
+        return new_rnn_descriptor(cudnn, case, dropout)
+
+    rnn = restarted()
+    call = Call(cudnn, gpu, handle, case, rnn)
+    yield call.run(arrays)
+    yield {"y_next": call.run(arrays)["y"]}
+    again = restarted()
+    call = Call(cudnn, gpu, handle, case, again)
+    yield {"y_restarted": call.run(arrays)["y"]}
+    yield {"y_inference": call.run(arrays, training=False)["y"]}
+    for descriptor in (rnn, again):
+        cudnn("cudnnDestroyRNNDescriptor", descriptor)
+    cudnn("cudnnDestroyDropoutDescriptor", dropout)
+
+
 # ------------------------------------------------------------------------------------
-# The file
+# The files
 # ------------------------------------------------------------------------------------
 
 
@@ -526,21 +604,28 @@ def layouts(cudnn: Library) -> dict:
     return arrays
 
 
-def results(cudnn: Library, cudart: Library, seed: int) -> dict:
-    """The arrays of the file that has results, too."""
+def results(cudnn: Library, cudart: Library, cases: list[Case], seed: int) -> dict:
+    """The arrays of a file that has results, too."""
     handle = cudnn.create("cudnnCreate")
     dropout = cudnn.create("cudnnCreateDropoutDescriptor")
     cudnn("cudnnSetDropoutDescriptor", dropout, handle, 0, None, 0, 0)  # there is none
     arrays = {}
-    for number, case in enumerate(result_cases()):
+    for number, case in enumerate(cases):
         rnn = new_rnn_descriptor(cudnn, case, dropout)
         found = layout_of(cudnn, handle, rnn, case)
-        found |= drawn(np.random.default_rng([seed, number]), case, found)
+        draw = transparent if case.dropout else drawn
+        inputs = draw(np.random.default_rng([seed, number]), case, found)
+        found |= inputs
         gpu = Gpu(cudart)
         status = ""
         try:
-            inputs = {n: a for n, a in found.items() if n not in ("size", "matrices", "biases")}
-            found |= Call(cudnn, gpu, handle, case, rnn).run(inputs)
+            computed = Call(cudnn, gpu, handle, case, rnn).run(inputs)
+            if case.dropout:
+                found["y_undropped"] = computed["y"]
+                for of_call in dropped(cudnn, gpu, handle, case, inputs, seed):
+                    found |= of_call
+            else:
+                found |= computed
         except Refused as error:
             status = str(error)
         gpu.free()
@@ -582,8 +667,22 @@ def about_gpu(cudart: Library) -> dict:
     return numbers | {"compute_capability": ".".join(capability)}
 
 
-def write(folder: pathlib.Path, cudnn: Library, cudart: Library | None, seed: int) -> pathlib.Path:
-    """Writes the file; without `cudart` layouts alone. Returns its path.
+def save(
+    folder: pathlib.Path, stem: str, arrays: dict, cases: list[Case], about: dict
+) -> pathlib.Path:
+    """Writes a file; returns its path."""
+    arrays["about"] = np.array(json.dumps(about))
+    arrays["cases"] = np.array(json.dumps({case.name: dataclasses.asdict(case) for case in cases}))
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{stem}.npz"
+    np.savez_compressed(path, **arrays)
+    return path
+
+
+def write(
+    folder: pathlib.Path, cudnn: Library, cudart: Library | None, seed: int
+) -> list[pathlib.Path]:
+    """Writes the files; without `cudart` layouts alone. Returns their paths.
 
     Raises:
       Unavailable: there is no GPU, or another cuDNN than 9.
@@ -597,21 +696,17 @@ def write(folder: pathlib.Path, cudnn: Library, cudart: Library | None, seed: in
     version = f"{major}.{minor}.{patch}"
     about = {"cudnn": version, "numpy": np.__version__, "date": str(datetime.date.today())}
     if cudart is None:
-        arrays, cases, stem = layouts(cudnn), layout_cases(), f"layout-{version}"
-    else:
-        about |= about_gpu(cudart) | {"seed": seed}
-        arrays, cases = results(cudnn, cudart, seed), result_cases()
-        stem = f"results-{version}-sm{about['compute_capability'].replace('.', '')}"
-    arrays["about"] = np.array(json.dumps(about))
-    arrays["cases"] = np.array(json.dumps({case.name: dataclasses.asdict(case) for case in cases}))
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{stem}.npz"
-    np.savez_compressed(path, **arrays)
-    return path
+        return [save(folder, f"layout-{version}", layouts(cudnn), layout_cases(), about)]
+    about |= about_gpu(cudart) | {"seed": seed}
+    place = f"{version}-sm{about['compute_capability'].replace('.', '')}"
+    return [
+        save(folder, f"{kind}-{place}", results(cudnn, cudart, cases, seed), cases, about)
+        for kind, cases in (("results", result_cases()), ("dropout", dropout_cases()))
+    ]
 
 
 def main() -> None:
-    """Writes the file, or says in one sentence why it cannot."""
+    """Writes the files, or says in one sentence why it cannot."""
     parser = argparse.ArgumentParser(description=re.split(r"\n\n", __doc__)[0])
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="default: cudnn, beside this")
     parser.add_argument("--cudnn", help="the file libcudnn.so.9")
@@ -628,10 +723,10 @@ def main() -> None:
     try:
         names = ["libcudnn.so.9"]
         cudnn = load(arguments.cudnn, names, "cudnn", CUDNN, "cudnnGetErrorString")
-        path = write(folder, cudnn, None if arguments.layout_only else cudart, arguments.seed)
+        paths = write(folder, cudnn, None if arguments.layout_only else cudart, arguments.seed)
     except (Unavailable, Refused) as error:
         sys.exit(f"make_cudnn_golden.py: {error}")
-    print(path)
+    print(*paths, sep="\n")
 
 
 if __name__ == "__main__":
