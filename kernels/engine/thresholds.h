@@ -124,6 +124,15 @@ inline constexpr int64_t kManyRowsOfGroup = 16;
 // a row two operations: multiplying then takes twice as long as reading.
 // [engine], with TF_CUDNN_RNN_MACHINE=flops_per_far_byte=1 and =100
 inline constexpr double kRowsOfGroupPerFarFlop = 4;
+// If the rows are too few for all threads, there are fewer groups, unless a
+// step is done sooner by all threads together. In floating-point operations:
+// these then wait for each other, some four microseconds, and need each element
+// of the rows that others made, in a nanosecond; while groups take so many
+// times what the products have, being of few rows. [engine], with 8 threads and
+// more
+inline constexpr double kSharedStepWork = 3e5;
+inline constexpr double kSharedElementWork = 80;
+inline constexpr double kFewRowsWork = 1.5;
 // On tile registers so many times the rows that are multiplied at a time, for
 // they multiply faster than weights come. [engine]
 inline constexpr int64_t kTilesOfGroup = 2;
@@ -194,10 +203,11 @@ inline constexpr int64_t kAddedColumns = 64;
 inline constexpr int64_t kSummedColumns = 128;
 
 // A thread of a team that waits for the next task looks so often before it lets
-// others run, some 50 microseconds; a helper looks so often in all, about a
-// millisecond, before it goes back where it came from. [calls]
-inline constexpr int kSpins = 4000;
-inline constexpr int kPatience = 6000;
+// others run, some five microseconds: a helper that was just woken may share
+// its core for a while. It looks so often in all, about a millisecond, before
+// it goes back where it came from. [calls]
+inline constexpr int kSpins = 200;
+inline constexpr int kPatience = 2200;
 
 }  // namespace speed
 

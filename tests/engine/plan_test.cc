@@ -586,12 +586,24 @@ TEST(PlanTest, EveryRouteIsTaken) {
 
 // ---- How steps are shared ---------------------------------------------------
 
-int NumGroups(int64_t batch, int64_t H, const KernelShape& kernels,
-              int num_threads = 2, double flops_per_far_byte = 1) {
+struct Groups {
+  int forward;
+  int backward;
+};
+
+Groups GroupsOf(int64_t batch, int64_t H, const KernelShape& kernels,
+                int num_threads, double flops_per_far_byte) {
   Sizes sizes{16, batch, 8, H};
   sizes.num_threads = num_threads;
   sizes.flops_per_far_byte = flops_per_far_byte;
-  return Plans(sizes, kernels).backward.chunks.front().num_rank_groups;
+  const Plans plans(sizes, kernels);
+  return {plans.forward.chunks.front().num_rank_groups,
+          plans.backward.chunks.front().num_rank_groups};
+}
+
+int NumGroups(int64_t batch, int64_t H, const KernelShape& kernels,
+              int num_threads = 2, double flops_per_far_byte = 1) {
+  return GroupsOf(batch, H, kernels, num_threads, flops_per_far_byte).backward;
 }
 
 TEST(NumRankGroupsTest, OneThreadTakesAllRowsTogether) {
@@ -626,6 +638,43 @@ TEST(NumRankGroupsTest, EachGroupHasRowsEnough) {
     EXPECT_EQ(NumGroups(2 * c.min_rows - 1, H, c.kernels), 1);
     EXPECT_EQ(NumGroups(2 * c.min_rows, H, c.kernels), 2);
   }
+}
+
+// Groups of as few rows as they may have, one for each of some threads, are as
+// good as a step that all share where sharing would take longer.
+TEST(NumRankGroupsTest, ThereAreFewerThanThreadsWhereStepsAreShort) {
+  const KernelShape floats = Vectors(ElementType::kFloat);
+  constexpr int kManyThreads = 16;
+  constexpr int64_t kGroups = 8;
+  const int64_t rows = kGroups * speed::kFewRowsOfGroup;
+  EXPECT_EQ(NumGroups(rows, 64, floats, kGroups), kGroups);
+  EXPECT_EQ(NumGroups(rows, 64, floats, kManyThreads), kGroups);
+  EXPECT_EQ(NumGroups(2 * rows, 64, floats, kManyThreads), kManyThreads);
+  // Long steps are worth waiting for each other, the sooner forward, where
+  // threads need less of what the others made.
+  const auto first_shared = [&](int Groups::* groups, int64_t row_elements) {
+    int64_t H = 64;
+    while (GroupsOf(rows, H, floats, kManyThreads, 1).*groups > 1) H += 16;
+    const auto group_saves_work = [&](int64_t units) {
+      const double work = 2.0 * rows * 4 * units * units;
+      const double exchanged = row_elements * units * rows;
+      return work * (speed::kFewRowsWork / kGroups - 1.0 / kManyThreads) <
+             speed::kSharedStepWork + speed::kSharedElementWork * exchanged;
+    };
+    EXPECT_TRUE(group_saves_work(H - 16)) << H;
+    // Each group reads R at each step: it must leave room in the cache.
+    const int64_t bytes = 4 * H * H * int64_t{sizeof(float)};
+    EXPECT_TRUE(!group_saves_work(H) ||
+                bytes > kCoreCacheBytes * speed::kNearlyFullShare)
+        << H;
+    return H;
+  };
+  const int64_t forward = first_shared(&Groups::forward, 1);
+  const int64_t backward = first_shared(&Groups::backward, 4);
+  EXPECT_LT(forward, backward);
+  // One group would leave all but a thread idle.
+  EXPECT_EQ(NumGroups(2 * speed::kFewRowsOfGroup - 1, 64, floats, kManyThreads),
+            1);
 }
 
 // Where the third level is slow, fewer rows than it takes to hide that had

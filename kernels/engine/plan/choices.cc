@@ -30,9 +30,12 @@ int Choices::NumThreads(double work) const {
   return work < min_work ? 1 : machine_.num_threads;
 }
 
+double Choices::RecurrentWork(int64_t rows) const {
+  return 2.0 * static_cast<double>(rows * d_.gates_size() * d_.output_size());
+}
+
 bool Choices::RunsDirectionsTogether(int num_threads) const {
-  const double step_work =
-      2.0 * sequences_.batch() * d_.gates_size() * d_.output_size();
+  const double step_work = RecurrentWork(sequences_.batch());
   return d_.num_directions == 2 &&
          sequences_.batch() <= speed::kMaxTogetherBatch &&
          RecurrentBytes() <= speed::kMaxTogetherBytes && num_threads >= 2 &&
@@ -42,6 +45,20 @@ bool Choices::RunsDirectionsTogether(int num_threads) const {
 
 // ---- Choices that change speed only -----------------------------------------
 
+double Choices::GroupedStepWork(int64_t ranks, int64_t groups) const {
+  return speed::kFewRowsWork * RecurrentWork(ranks) /
+         static_cast<double>(groups);
+}
+
+double Choices::SharedStepWork(int64_t ranks, int64_t threads,
+                               Pass pass) const {
+  const int64_t row_size =
+      pass == Pass::kForward ? d_.output_size() : d_.gates_size();
+  return RecurrentWork(ranks) / static_cast<double>(threads) +
+         speed::kSharedStepWork +
+         static_cast<double>(ranks * row_size) * speed::kSharedElementWork;
+}
+
 int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
                            Pass pass, int num_threads) const {
   // A step that packs R itself does so once, for all ranks.
@@ -49,6 +66,8 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
   const int64_t weights_bytes = RecurrentBytes();
   const int64_t core_cache_bytes = machine_.core_cache_bytes;
   const bool is_beyond_cache = weights_bytes > core_cache_bytes;
+  const bool nearly_fills_cache =
+      weights_bytes > core_cache_bytes * speed::kNearlyFullShare;
   int64_t min_ranks =
       is_beyond_cache ? speed::kManyRowsOfGroup : speed::kFewRowsOfGroup;
   int64_t good_ranks = speed::kManyRowsOfGroup;
@@ -57,7 +76,7 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
     good_ranks = speed::kTilesOfGroup * kernels_.rows_together;
     if (is_beyond_cache) {
       min_ranks = good_ranks;
-    } else if (weights_bytes > core_cache_bytes * speed::kNearlyFullShare) {
+    } else if (nearly_fills_cache) {
       min_ranks = speed::kManyRowsOfGroup;
     } else {
       min_ranks = speed::kFewRowsOfTileGroup;
@@ -71,11 +90,15 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
   const int64_t rows =
       sequences_.offset(steps.end) - sequences_.offset(steps.begin);
   const int64_t ranks = sequences_.active(steps.begin);
-  const int64_t num_tasks =
-      NumTasks(num_threads, 2.0 * rows * d_.gates_size() * d_.output_size());
+  const int64_t num_tasks = NumTasks(num_threads, RecurrentWork(rows));
   const int64_t threads = std::min<int64_t>(num_tasks, num_threads);
-  if (weights_bytes > speed::kMaxGroupedBytes || ranks < threads * min_ranks) {
-    return 1;
+  if (weights_bytes > speed::kMaxGroupedBytes) return 1;
+  if (ranks < threads * min_ranks) {
+    const int64_t groups = ranks / min_ranks;
+    const bool is_worth_it =
+        groups > 1 && !nearly_fills_cache &&
+        GroupedStepWork(ranks, groups) < SharedStepWork(ranks, threads, pass);
+    return is_worth_it ? static_cast<int>(groups) : 1;
   }
   // As many for each thread.
   const int64_t groups_per_thread = std::clamp<int64_t>(

@@ -66,6 +66,13 @@ class Choices {
                     int num_threads) const;
 
  private:
+  // Floating-point operations of R times so many rows, and of the thread that
+  // is at work longest in a step: of groups that never wait for each other, and
+  // of threads that share the step and wait for each other after it.
+  double RecurrentWork(int64_t rows) const;
+  double GroupedStepWork(int64_t ranks, int64_t groups) const;
+  double SharedStepWork(int64_t ranks, int64_t threads, Pass pass) const;
+
   bool MultipliesInParts(int64_t weight_rows, int64_t weight_columns) const;
   bool IsSmallCall() const;
   bool MayReadInputInPlace() const;

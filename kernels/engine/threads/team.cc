@@ -52,7 +52,9 @@ class Team::Job {
       : limit_(std::move(limit)), shares_(num_threads) {}
 
   // Has all threads run task(0) .. task(num_tasks - 1), and takes part.
-  void Run(int num_tasks, Order order, FunctionRef<void(int)> task) {
+  // `recruit` may call more helpers, who begin while others are being called.
+  void Run(int num_tasks, Order order, FunctionRef<void(int)> task,
+           FunctionRef<void()> recruit) {
     task_ = &task;
     num_done_.store(0, std::memory_order_relaxed);
     const int num_threads = std::min(1 + num_helpers(), num_tasks);
@@ -65,6 +67,7 @@ class Team::Job {
                              std::memory_order_release);
     }
     generation_.fetch_add(1, std::memory_order_release);
+    recruit();
     Work(kCaller);
     for (Backoff backoff;
          num_done_.load(std::memory_order_acquire) < num_tasks;) {
@@ -224,26 +227,27 @@ Team::Team(int num_threads, Schedule schedule)
 Team::~Team() { limit_->Remove(); }
 
 void Team::Run(int num_tasks, Order order, FunctionRef<void(int)> task) {
-  if (num_threads_ <= 1 || num_tasks <= 1) {
+  if (num_threads_ <= 1 || num_tasks <= 1 || !HasJob()) {
     SerialExecutor().Run(num_tasks, order, task);
     return;
   }
-  Recruit();
-  if (!crew_.job_) {
-    SerialExecutor().Run(num_tasks, order, task);
-    return;
-  }
-  crew_.job_->Run(num_tasks, order, task);
+  crew_.job_->Run(num_tasks, order, task, [this] { Recruit(); });
 }
 
-void Team::Recruit() {
+// Makes the job unless there is one; returns whether there is.
+bool Team::HasJob() {
   std::shared_ptr<Job>& job = crew_.job_;
   try {
     if (!job) job = std::make_shared<Job>(num_threads_, limit_);
   } catch (const std::bad_alloc&) {
-    return;
+    return false;
   }
   if (!job->IsFor(num_threads_, limit_.get())) std::abort();  // another crew's
+  return true;
+}
+
+void Team::Recruit() {
+  const std::shared_ptr<Job>& job = crew_.job_;
   // As often as there are places: one that came may be gone already.
   for (int i = 1; i < num_threads_ && job->TryRecruit(); ++i) {
     try {

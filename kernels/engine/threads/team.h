@@ -62,6 +62,7 @@ class Team : public Executor {
   void Run(int num_tasks, Order order, FunctionRef<void(int)> task) override;
 
  private:
+  bool HasJob();
   void Recruit();
 
   const int num_threads_;

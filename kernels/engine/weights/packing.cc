@@ -99,6 +99,34 @@ void FillFromColumns(const MatrixSource<Element>& source, int64_t panel,
 
 }  // namespace
 
+// Calls pack(blocks) on blocks that cover the panels and their depth, which
+// comes in units of `unit`. Threads share whichever there is more of.
+template <typename Pack>
+void ParallelBlocks(Executor& executor, int64_t num_panels, int64_t depth,
+                    int64_t unit, int64_t panel_work, Pack pack) {
+  const int64_t num_units = (depth + unit - 1) / unit;
+  const auto pack_blocks = [&](int64_t begin, int64_t end, int64_t first_unit,
+                               int64_t last_unit) {
+    PanelBlocks blocks;
+    blocks.begin = begin;
+    blocks.end = end;
+    blocks.k_begin = first_unit * unit;
+    blocks.k_end = std::min(last_unit * unit, depth);
+    pack(blocks);
+  };
+  if (num_units <= num_panels) {
+    ParallelFor(executor, num_panels, panel_work,
+                [&](int64_t begin, int64_t end) {
+                  pack_blocks(begin, end, 0, num_units);
+                });
+  } else {
+    ParallelFor(executor, num_units, num_panels * panel_work / num_units,
+                [&](int64_t begin, int64_t end) {
+                  pack_blocks(0, num_panels, begin, end);
+                });
+  }
+}
+
 template <typename Element, typename Operand>
 void PackPanels(const MatrixSource<Element>& source, Executor& executor,
                 Operand* panels) {
@@ -109,58 +137,58 @@ void PackPanels(const MatrixSource<Element>& source, Executor& executor,
   // read in longer pieces, for several panels.
   const int64_t panels_together =
       source.is_transposed ? 1 : speed::kPanelsPackedTogether;
-  const int64_t depth_together = source.is_transposed
-                                     ? kernels.depth_block
-                                     : std::max<int64_t>(source.depth, 1);
-  ParallelFor(
-      executor, NumPanels<Operand>(source.columns),
-      panel_size * speed::kMoveWork, [&](int64_t begin, int64_t end) {
-        for (; begin < end; begin += panels_together) {
-          const int64_t group_end = std::min(begin + panels_together, end);
-          for (int64_t k = 0; k < source.depth; k += depth_together) {
-            PanelBlocks blocks;
-            blocks.begin = begin;
-            blocks.end = group_end;
+  const int64_t unit =
+      source.is_transposed ? kernels.depth_block : speed::kRowsPackedTogether;
+  const int64_t depth_together =
+      source.is_transposed ? unit : std::max<int64_t>(source.depth, 1);
+  ParallelBlocks(
+      executor, NumPanels<Operand>(source.columns), source.depth, unit,
+      panel_size * speed::kMoveWork, [&](const PanelBlocks& all) {
+        PanelBlocks blocks;
+        for (int64_t i = all.begin; i < all.end; i = blocks.end) {
+          blocks.begin = i;
+          blocks.end = std::min(i + panels_together, all.end);
+          for (int64_t k = all.k_begin; k < all.k_end; k = blocks.k_end) {
             blocks.k_begin = k;
-            blocks.k_end = std::min(k + depth_together, source.depth);
+            blocks.k_end = std::min(k + depth_together, all.k_end);
             PackBlocks(source, blocks,
-                       panels + begin * panel_size + k * kernels.panel_columns,
+                       panels + i * panel_size + k * kernels.panel_columns,
                        panel_size);
           }
         }
       });
 }
 
-// One panel, group by group of its depth.
+// A group of the depth of one panel.
 template <typename Element>
-void PackPanelInParts(const MatrixSource<Element>& source,
-                      const PartsDepth& depth, int64_t panel, BFloat16* out) {
+void PackGroupInParts(const MatrixSource<Element>& source,
+                      const PartsDepth& depth, int64_t panel, int64_t k,
+                      BFloat16* out) {
   float rows[kPartsDepth * kMaxPartsColumns];
+  const int64_t piece = k / depth.padded_width();
+  const int64_t first = k % depth.padded_width();
   PanelBlocks block;
   block.begin = panel;
   block.end = panel + 1;
-  for (int64_t k = 0; k < depth.padded(); k += kPartsDepth) {
-    const int64_t piece = k / depth.padded_width();
-    const int64_t first = k % depth.padded_width();
-    block.k_begin = piece * depth.width + first;
-    block.k_end = block.k_begin + std::min(kPartsDepth, depth.width - first);
-    PackBlocks(source, block, rows, /*out_stride=*/0);
-    KernelsOfParts().split_group(rows, block.k_end - block.k_begin, out);
-    out += PartsPanelSize(kPartsDepth);
-  }
+  block.k_begin = piece * depth.width + first;
+  block.k_end = block.k_begin + std::min(kPartsDepth, depth.width - first);
+  PackBlocks(source, block, rows, /*out_stride=*/0);
+  KernelsOfParts().split_group(rows, block.k_end - block.k_begin, out);
 }
 
 template <typename Element>
 void PackPanelsInParts(const MatrixSource<Element>& source,
                        const PartsDepth& depth, Executor& executor,
                        BFloat16* panels) {
-  ParallelFor(
-      executor, NumPanels<float>(source.columns),
+  ParallelBlocks(
+      executor, NumPanels<float>(source.columns), depth.padded(), kPartsDepth,
       depth.padded() * Kernels<float>().panel_columns * speed::kMoveWork,
-      [&](int64_t begin, int64_t end) {
-        for (; begin < end; ++begin) {
-          PackPanelInParts(source, depth, begin,
-                           panels + begin * PartsPanelSize(depth.padded()));
+      [&](const PanelBlocks& blocks) {
+        for (int64_t i = blocks.begin; i < blocks.end; ++i) {
+          BFloat16* const panel = panels + i * PartsPanelSize(depth.padded());
+          for (int64_t k = blocks.k_begin; k < blocks.k_end; k += kPartsDepth) {
+            PackGroupInParts(source, depth, i, k, panel + PartsPanelSize(k));
+          }
         }
       });
 }
