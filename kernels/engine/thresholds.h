@@ -141,12 +141,9 @@ inline constexpr int64_t kTilesOfGroup = 2;
 inline constexpr double kNearlyFullShare = 0.75;
 inline constexpr int64_t kFewRowsOfTileGroup = 8;
 
-// An operand that one product uses is packed in its turn if each thread has so
-// many panels: with fewer, rows had better be split, and each share would pack
-// all. [engine]
-inline constexpr int64_t kMinPanelsPerThread = 2;
-// With more rows the panels had better be there for all threads, but for those
-// of a step's cells. [engine]
+// An operand that one product uses is packed in its turn for so many rows: with
+// more its panels had better be there for all threads, but for those of a step's
+// cells. [engine]
 inline constexpr int64_t kMaxRowsInTurn = 128;
 
 // Backward reads params in place for so many rows of W; for R of so many steps,

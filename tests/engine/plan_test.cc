@@ -166,16 +166,16 @@ TEST(PlanTest, SmallCallsReadWeightsInPlace) {
 }
 
 // The one product with an operand packs it, panel by panel, if each thread has
-// panels enough and the rows of the left operand stay in its cache.
+// a panel and the rows of the left operand stay in its cache.
 TEST(PlanTest, WhatIsUsedOnceIsPackedInItsTurn) {
   const KernelShape floats = Vectors(ElementType::kFloat);
   const auto input = [&](const Sizes& sizes, int64_t cache = kCoreCacheBytes) {
     return Plans(sizes, floats, cache).forward.input_weights.first.route;
   };
   Sizes sizes{1, 40, 1024, 64};
-  sizes.num_threads = 2;
+  sizes.num_threads = 4;
   // Panels of 64 columns, of G*H.
-  sizes.H = 16 * speed::kMinPanelsPerThread * 2;
+  sizes.H = 16 * sizes.num_threads;
   EXPECT_EQ(input(sizes), kPackedInTurn);
   sizes.H -= 16;
   EXPECT_EQ(input(sizes), kPacked);
