@@ -142,8 +142,8 @@ inline constexpr double kNearlyFullShare = 0.75;
 inline constexpr int64_t kFewRowsOfTileGroup = 8;
 
 // An operand that one product uses is packed in its turn for so many rows: with
-// more its panels had better be there for all threads, but for those of a step's
-// cells. [engine]
+// more its panels had better be there for all threads, but for those of a
+// step's cells. [engine]
 inline constexpr int64_t kMaxRowsInTurn = 128;
 
 // Backward reads params in place for so many rows of W; for R of so many steps,
