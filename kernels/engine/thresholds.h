@@ -84,8 +84,7 @@ inline constexpr int64_t kMinTaskWork = int64_t{1} << 17;
 // while, leaves its share to the others. [calls]
 inline constexpr int kTasksPerThread = 4;
 // What is less, some 150 microseconds, is hardly done sooner by helpers: they
-// come late, and where a virtual machine has to wake a CPU for them, the caller
-// is held up as well. [calls]
+// come late, or to the caller's core. [calls]
 inline constexpr double kMinTeamWork = 1.6e7;
 // What is less, some 50 microseconds, if helpers had work just before, as they
 // have between layers of a stack: one of them is still looking for work.
@@ -125,11 +124,12 @@ inline constexpr int64_t kManyRowsOfGroup = 16;
 // [engine], with TF_CUDNN_RNN_MACHINE=flops_per_far_byte=1 and =100
 inline constexpr double kRowsOfGroupPerFarFlop = 4;
 // If the rows are too few for all threads, there are fewer groups, unless a
-// step is done sooner by all threads together. In floating-point operations:
-// these then wait for each other, some four microseconds, and need each element
-// of the rows that others made, in a nanosecond; while groups take so many
-// times what the products have, being of few rows. [engine], with 8 threads and
-// more
+// step is done sooner by all threads together. In floating-point operations, of
+// which a core did 80 in a nanosecond (floats, AVX-512; other types were not
+// measured): threads that share a step wait for each other, some four
+// microseconds, and each needs every element of the rows that others made, in a
+// nanosecond; while groups take so many times what the products have, being of
+// few rows. [engine], with 8 threads and more
 inline constexpr double kSharedStepWork = 3e5;
 inline constexpr double kSharedElementWork = 80;
 inline constexpr double kFewRowsWork = 1.5;
@@ -141,9 +141,12 @@ inline constexpr int64_t kTilesOfGroup = 2;
 inline constexpr double kNearlyFullShare = 0.75;
 inline constexpr int64_t kFewRowsOfTileGroup = 8;
 
-// An operand that one product uses is packed in its turn for so many rows: with
-// more its panels had better be there for all threads, but for those of a
-// step's cells. [engine]
+// An operand that one product uses is packed in its turn if each thread has so
+// many panels: with fewer, rows had better be split, and each share would pack
+// all. [engine]
+inline constexpr int64_t kMinPanelsPerThread = 1;
+// With more rows the panels had better be there for all threads, but for those
+// of a step's cells. [engine]
 inline constexpr int64_t kMaxRowsInTurn = 128;
 
 // Backward reads params in place for so many rows of W; for R of so many steps,
@@ -200,9 +203,9 @@ inline constexpr int64_t kAddedColumns = 64;
 inline constexpr int64_t kSummedColumns = 128;
 
 // A thread of a team that waits for the next task looks so often before it lets
-// others run, some five microseconds: a helper that was just woken may share
-// its core for a while. It looks so often in all, about a millisecond, before
-// it goes back where it came from. [calls]
+// others run, three to nine microseconds: a helper that was just woken may
+// share its core for a while. It looks so often in all, about a millisecond,
+// before it goes back where it came from. [calls]
 inline constexpr int kSpins = 200;
 inline constexpr int kPatience = 2200;
 

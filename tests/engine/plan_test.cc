@@ -175,7 +175,7 @@ TEST(PlanTest, WhatIsUsedOnceIsPackedInItsTurn) {
   Sizes sizes{1, 40, 1024, 64};
   sizes.num_threads = 4;
   // Panels of 64 columns, of G*H.
-  sizes.H = 16 * sizes.num_threads;
+  sizes.H = 16 * speed::kMinPanelsPerThread * sizes.num_threads;
   EXPECT_EQ(input(sizes), kPackedInTurn);
   sizes.H -= 16;
   EXPECT_EQ(input(sizes), kPacked);
@@ -592,11 +592,12 @@ struct Groups {
 };
 
 Groups GroupsOf(int64_t batch, int64_t H, const KernelShape& kernels,
-                int num_threads, double flops_per_far_byte) {
+                int num_threads, double flops_per_far_byte,
+                int64_t core_cache_bytes = kCoreCacheBytes) {
   Sizes sizes{16, batch, 8, H};
   sizes.num_threads = num_threads;
   sizes.flops_per_far_byte = flops_per_far_byte;
-  const Plans plans(sizes, kernels);
+  const Plans plans(sizes, kernels, core_cache_bytes);
   return {plans.forward.chunks.front().num_rank_groups,
           plans.backward.chunks.front().num_rank_groups};
 }
@@ -646,6 +647,7 @@ TEST(NumRankGroupsTest, ThereAreFewerThanThreadsWhereStepsAreShort) {
   const KernelShape floats = Vectors(ElementType::kFloat);
   constexpr int kManyThreads = 16;
   constexpr int64_t kGroups = 8;
+  constexpr int64_t kLargeCache = 16 * kMegabyte;
   const int64_t rows = kGroups * speed::kFewRowsOfGroup;
   EXPECT_EQ(NumGroups(rows, 64, floats, kGroups), kGroups);
   EXPECT_EQ(NumGroups(rows, 64, floats, kManyThreads), kGroups);
@@ -654,7 +656,10 @@ TEST(NumRankGroupsTest, ThereAreFewerThanThreadsWhereStepsAreShort) {
   // threads need less of what the others made.
   const auto first_shared = [&](int Groups::* groups, int64_t row_elements) {
     int64_t H = 64;
-    while (GroupsOf(rows, H, floats, kManyThreads, 1).*groups > 1) H += 16;
+    while (GroupsOf(rows, H, floats, kManyThreads, 1, kLargeCache).*groups >
+           1) {
+      H += 16;
+    }
     const auto group_saves_work = [&](int64_t units) {
       const double work = 2.0 * rows * 4 * units * units;
       const double exchanged = row_elements * units * rows;
@@ -662,16 +667,26 @@ TEST(NumRankGroupsTest, ThereAreFewerThanThreadsWhereStepsAreShort) {
              speed::kSharedStepWork + speed::kSharedElementWork * exchanged;
     };
     EXPECT_TRUE(group_saves_work(H - 16)) << H;
-    // Each group reads R at each step: it must leave room in the cache.
-    const int64_t bytes = 4 * H * H * int64_t{sizeof(float)};
-    EXPECT_TRUE(!group_saves_work(H) ||
-                bytes > kCoreCacheBytes * speed::kNearlyFullShare)
-        << H;
+    EXPECT_FALSE(group_saves_work(H)) << H;
     return H;
   };
   const int64_t forward = first_shared(&Groups::forward, 1);
   const int64_t backward = first_shared(&Groups::backward, 4);
   EXPECT_LT(forward, backward);
+  // Each group reads R at each step: it must leave room in the cache.
+  const int64_t bytes = 4 * backward * backward * int64_t{sizeof(float)} / 2;
+  const auto cache_of = [&](double share) {
+    return static_cast<int64_t>(bytes / share);
+  };
+  const int64_t half = UnitsOf(bytes, sizeof(float));
+  EXPECT_GT(GroupsOf(rows, half, floats, kManyThreads, 1,
+                     cache_of(speed::kNearlyFullShare))
+                .backward,
+            1);
+  EXPECT_EQ(GroupsOf(rows, half, floats, kManyThreads, 1,
+                     cache_of(speed::kNearlyFullShare * 1.2))
+                .backward,
+            1);
   // One group would leave all but a thread idle.
   EXPECT_EQ(NumGroups(2 * speed::kFewRowsOfGroup - 1, 64, floats, kManyThreads),
             1);

@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -105,6 +107,42 @@ TEST(TeamTest, NeedsNoHelper) {
     for (const auto& help : helpers) help();
   }).join();
   EXPECT_EQ(limit->count(), 0);
+}
+
+// Who comes need not wait until all have been called.
+TEST(TeamTest, HelpersBeginWhileOthersAreCalled) {
+  std::atomic<bool> has_helped{false};
+  std::vector<std::thread> threads;
+  const auto caller = std::this_thread::get_id();
+  {
+    Team team(3, [&](std::function<void()> work) {
+      if (!threads.empty()) {
+        const auto deadline = In60Seconds();
+        while (!has_helped && std::chrono::steady_clock::now() < deadline) {
+          std::this_thread::yield();
+        }
+      }
+      threads.emplace_back(std::move(work));
+    });
+    team.Run(9, Order::kAscending, [&](int) {
+      if (std::this_thread::get_id() != caller) has_helped = true;
+    });
+  }
+  EXPECT_TRUE(has_helped);
+  EXPECT_EQ(threads.size(), 2);
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(TeamTest, FinishesIfNobodyCanBeCalled) {
+  auto limit = std::make_shared<ThreadLimit>(4);
+  Team team(
+      4,
+      [](std::function<void()>) {
+        throw std::system_error(EAGAIN, std::generic_category());
+      },
+      limit);
+  for (int round = 0; round < 3; ++round) ExpectRunsEachTaskOnce(team, 9);
+  EXPECT_EQ(limit->count(), 1);  // the caller
 }
 
 // As a pool does whose queue is full.

@@ -444,7 +444,7 @@ def test_dropout_gradients_are_the_judges(dropout):
         for tensor, expected in judged(arrays).items():
             theirs = arrays[tensor].copy()
             if tensor == "dparams":
-                # Layer 2 has a test of its own.
+                # Where dropout left 0, layer 2's differ: see the derivative of ReLU at 0.
                 expected, theirs = (
                     np.concatenate([w.flat for w in layer_1(case, params)])
                     for params in (expected, theirs)

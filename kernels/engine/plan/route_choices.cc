@@ -234,10 +234,10 @@ OperandPlan Choices::InTurnIfUsedOnce(OperandPlan b, int64_t rows,
 // have to stay in its cache meanwhile.
 bool Choices::FitsInTurn(int64_t rows, int64_t row_bytes, int64_t num_panels,
                          int num_threads) const {
-  // With fewer panels than threads rows had better be split, and each share of
-  // them would pack all.
-  return num_panels >= num_threads &&
-         rows * row_bytes <= machine_.core_cache_bytes;
+  const bool has_enough_panels =
+      num_threads == 1 ||
+      num_panels >= speed::kMinPanelsPerThread * num_threads;
+  return has_enough_panels && rows * row_bytes <= machine_.core_cache_bytes;
 }
 
 }  // namespace rnn

@@ -227,15 +227,15 @@ Team::Team(int num_threads, Schedule schedule)
 Team::~Team() { limit_->Remove(); }
 
 void Team::Run(int num_tasks, Order order, FunctionRef<void(int)> task) {
-  if (num_threads_ <= 1 || num_tasks <= 1 || !HasJob()) {
+  if (num_threads_ <= 1 || num_tasks <= 1 || !MakeJob()) {
     SerialExecutor().Run(num_tasks, order, task);
     return;
   }
   crew_.job_->Run(num_tasks, order, task, [this] { Recruit(); });
 }
 
-// Makes the job unless there is one; returns whether there is.
-bool Team::HasJob() {
+// Unless there is one; returns whether there is one now.
+bool Team::MakeJob() {
   std::shared_ptr<Job>& job = crew_.job_;
   try {
     if (!job) job = std::make_shared<Job>(num_threads_, limit_);
@@ -253,7 +253,8 @@ void Team::Recruit() {
     try {
       schedule_(
           [job, caller = std::this_thread::get_id()] { job->Help(caller); });
-    } catch (const std::bad_alloc&) {
+    } catch (...) {
+      // Helpers may be at tasks already, which must not outlive their Run().
       job->Unrecruit();
       return;
     }

@@ -24,8 +24,8 @@ class Team : public Executor {
 
  public:
   // Has `work` run exactly once, perhaps late: on some other thread, or, as a
-  // pool does whose queue is full, at once on this one. Where memory runs out,
-  // it may throw std::bad_alloc instead, and the team does without a helper.
+  // pool does whose queue is full, at once on this one. Where it cannot, as
+  // without memory, it may throw instead, and the team does without a helper.
   using Schedule = std::function<void(std::function<void()> work)>;
 
   // Helpers who stay when a team goes: the next one that has this crew finds
@@ -62,7 +62,7 @@ class Team : public Executor {
   void Run(int num_tasks, Order order, FunctionRef<void(int)> task) override;
 
  private:
-  bool HasJob();
+  bool MakeJob();
   void Recruit();
 
   const int num_threads_;

@@ -97,10 +97,9 @@ void FillFromColumns(const MatrixSource<Element>& source, int64_t panel,
   }
 }
 
-}  // namespace
-
 // Calls pack(blocks) on blocks that cover the panels and their depth, which
-// comes in units of `unit`. Threads share whichever there is more of.
+// comes in units of `unit`. Threads share panels or, if these are too few,
+// their depth.
 template <typename Pack>
 void ParallelBlocks(Executor& executor, int64_t num_panels, int64_t depth,
                     int64_t unit, int64_t panel_work, Pack pack) {
@@ -114,7 +113,9 @@ void ParallelBlocks(Executor& executor, int64_t num_panels, int64_t depth,
     blocks.k_end = std::min(last_unit * unit, depth);
     pack(blocks);
   };
-  if (num_units <= num_panels) {
+  const int num_tasks =
+      NumTasks(executor, static_cast<double>(num_panels) * panel_work);
+  if (num_panels >= std::min<int64_t>(num_tasks, num_units)) {
     ParallelFor(executor, num_panels, panel_work,
                 [&](int64_t begin, int64_t end) {
                   pack_blocks(begin, end, 0, num_units);
@@ -126,6 +127,8 @@ void ParallelBlocks(Executor& executor, int64_t num_panels, int64_t depth,
                 });
   }
 }
+
+}  // namespace
 
 template <typename Element, typename Operand>
 void PackPanels(const MatrixSource<Element>& source, Executor& executor,
@@ -159,6 +162,8 @@ void PackPanels(const MatrixSource<Element>& source, Executor& executor,
       });
 }
 
+namespace {
+
 // A group of the depth of one panel.
 template <typename Element>
 void PackGroupInParts(const MatrixSource<Element>& source,
@@ -175,6 +180,8 @@ void PackGroupInParts(const MatrixSource<Element>& source,
   PackBlocks(source, block, rows, /*out_stride=*/0);
   KernelsOfParts().split_group(rows, block.k_end - block.k_begin, out);
 }
+
+}  // namespace
 
 template <typename Element>
 void PackPanelsInParts(const MatrixSource<Element>& source,
