@@ -99,6 +99,12 @@ def case_of(arrays: dict) -> cases.Case:
     )
 
 
+def assert_near(who: str, error: float, allowed: float, tensor: str, name: str) -> None:
+    assert error <= allowed, (
+        f"{tensor} of {name}: the {who} is off by {error:.3g}, {allowed:.3g} are allowed"
+    )
+
+
 def check_results(name: str, arrays: dict) -> bool:
     """Compares with the judge and both families of ops; False if cuDNN refused the call."""
     options = arrays["options"]
@@ -109,6 +115,7 @@ def check_results(name: str, arrays: dict) -> bool:
     case = case_of(arrays)
     ours = {"judge": running.judged(case)}
     ours |= {op: running.forward_backward(op, case) for op in (running.OWN_V3, running.V3)}
+    is_empty = np.array(options["lengths"]) == 0
     for tensor in running.OUTPUTS + running.GRADIENTS:
         if tensor not in arrays:
             assert options["rnn_mode"] != "lstm" and tensor in ("c_n", "dc0"), f"{tensor} of {name}"
@@ -119,16 +126,13 @@ def check_results(name: str, arrays: dict) -> bool:
         is_state = tensor not in ("y", "dx", "dparams")
         if is_state:
             # Here a row of length 0 keeps its state, and passes on the state's gradient.
-            empty = np.array(options["lengths"]) == 0
-            assert not np.any(theirs[:, empty]), f"{tensor} of {name}: a row of length 0"
+            assert not np.any(theirs[:, is_empty]), f"{tensor} of {name}: a row of length 0"
         allowed = running.tolerance(case, tensor, ours["judge"][tensor])
         for who, results in ours.items():
             errors = np.abs(results[tensor].astype(np.float64) - theirs)
-            error = np.max(errors[:, ~empty] if is_state else errors)
+            error = np.max(errors[:, ~is_empty] if is_state else errors)
             # The ops have an error of their own.
-            assert error <= allowed * (1 if who == "judge" else 2), (
-                f"{tensor} of {name}: the {who} is off by {error:.3g}, {allowed:.3g} are allowed"
-            )
+            assert_near(who, error, allowed * (1 if who == "judge" else 2), tensor, name)
     return True
 
 
@@ -450,10 +454,7 @@ def test_dropout_gradients_are_the_judges(dropout):
                     for params in (expected, theirs)
                 )
             error = np.max(np.abs(expected - theirs))
-            allowed = running.tolerance(case, tensor, expected)
-            assert error <= allowed, (
-                f"{tensor} of {name}: the judge is off by {error:.3g}, {allowed:.3g} are allowed"
-            )
+            assert_near("judge", error, running.tolerance(case, tensor, expected), tensor, name)
 
 
 def with_mask(arrays: dict, change: Callable) -> dict:

@@ -142,8 +142,7 @@ void PackPanels(const MatrixSource<Element>& source, Executor& executor,
       source.is_transposed ? 1 : speed::kPanelsPackedTogether;
   const int64_t unit =
       source.is_transposed ? kernels.depth_block : speed::kRowsPackedTogether;
-  const int64_t depth_together =
-      source.is_transposed ? unit : std::max<int64_t>(source.depth, 1);
+  const int64_t depth_together = source.is_transposed ? unit : source.depth;
   ParallelBlocks(
       executor, NumPanels<Operand>(source.columns), source.depth, unit,
       panel_size * speed::kMoveWork, [&](const PanelBlocks& all) {
