@@ -45,7 +45,7 @@ void RunSteps(const Sequences& sequences, const ChunkPlan& chunk,
       if (ranks.count() > 0) run_step(step_executor, ranks);
     }
   };
-  if (chunk.num_rank_groups == 1) {
+  if (chunk.shares_steps) {
     run(executor, 0, sequences.active(chunk.steps.begin));
     return;
   }

@@ -45,6 +45,18 @@ bool Choices::RunsDirectionsTogether(int num_threads) const {
 
 // ---- Choices that change speed only -----------------------------------------
 
+bool Choices::SharesSteps(int64_t ranks) const {
+  return sequences_.num_steps() == 1 ||
+         RecurrentWork(ranks) >= speed::kMinSharedStepWork;
+}
+
+bool Choices::SplitsSteps(Pass pass) const {
+  const bool has_groups = sequences_.batch() >= 2 * speed::kFewRowsOfGroup;
+  const bool has_directions =
+      pass == Pass::kForward && d_.num_directions == 2;
+  return has_groups || has_directions || SharesSteps(sequences_.batch());
+}
+
 double Choices::GroupedStepWork(int64_t ranks, int64_t groups) const {
   return speed::kFewRowsWork * RecurrentWork(ranks) /
          static_cast<double>(groups);
@@ -97,7 +109,8 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
     const int64_t groups = ranks / min_ranks;
     const bool is_worth_it =
         groups > 1 && !nearly_fills_cache &&
-        GroupedStepWork(ranks, groups) < SharedStepWork(ranks, threads, pass);
+        (!SharesSteps(ranks) ||
+         GroupedStepWork(ranks, groups) < SharedStepWork(ranks, threads, pass));
     return is_worth_it ? static_cast<int>(groups) : 1;
   }
   // As many for each thread.

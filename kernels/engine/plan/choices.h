@@ -58,10 +58,17 @@ class Choices {
 
   // ---- Choices that change speed only ---------------------------------------
 
+  // Whether threads that share a step of so many ranks, and wait for each other
+  // after it, are done sooner than one of them alone. The only step of a call
+  // is like its other products.
+  bool SharesSteps(int64_t ranks) const;
+  // Whether more than one thread can be at work in the steps of a pass.
+  bool SplitsSteps(Pass pass) const;
   // Ranks are independent of each other within a chunk, so a batch that is
   // large enough is split once and its groups never wait for each other.
   // Otherwise, or if weights outgrow the caches and each group would fetch all
-  // of them at each step, the steps themselves are split.
+  // of them at each step, there is one, and the steps themselves are split, or
+  // are a thread's.
   int NumRankGroups(const StepRange& steps, Route recurrent_route, Pass pass,
                     int num_threads) const;
 

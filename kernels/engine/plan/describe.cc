@@ -41,7 +41,8 @@ void DescribeChoices(const PassPlan& plan, std::ostringstream& out) {
   out << " R=" << RouteName(plan.recurrent_weights.route)
       << " chunks=" << plan.chunks.size();
   if (!plan.chunks.empty()) {
-    out << " rank_groups=" << plan.chunks.front().num_rank_groups;
+    out << " rank_groups=" << plan.chunks.front().num_rank_groups
+        << " shared_steps=" << (plan.chunks.front().shares_steps ? "yes" : "no");
   }
   out << " threads=" << plan.num_threads;
 }

@@ -100,34 +100,66 @@ Status Begin(const CallDescription& call, const KernelShape& kernels,
   return ReserveLayout::Create(d, *call.sequences, &plan->reserve);
 }
 
-// What the products of a forward pass cost, in floating-point operations. Those
-// of few rows cost as much as their weights take to come.
-double ForwardWork(const PassPlan& plan) {
+// What products cost, in floating-point operations. Those of few rows cost as
+// much as their weights take to come.
+struct Work {
+  double inputs = 0;               // W forward
+  double steps = 0;                // R and the projection forward
+  double recurrent_gradients = 0;  // of R, and of the projection
+};
+
+Work WorkOf(const PassPlan& plan) {
   const RnnDescriptor& d = plan.descriptor;
   const int64_t rows = plan.sequences->num_valid_rows();
-  if (rows == 0) return 0;
+  Work work;
+  if (rows == 0) return work;
   const int64_t least_rows =
       plan.weight_order == WeightOrder::kInt8 ? 1 : speed::kLeastProductRows;
   const double rows_of_inputs = std::max(rows, least_rows);
   const double rows_of_steps =
       std::max(rows, least_rows * plan.sequences->num_steps());
   // In one direction.
-  const auto layer_work = [&](int64_t layer) {
-    const int64_t inputs =
-        d.has_input_weights(layer) ? d.layer_input_size(layer) : 0;
-    double work = 2.0 * d.gates_size() *
-                  (rows_of_inputs * inputs + rows_of_steps * d.output_size());
-    if (d.has_projection()) {
-      work += 2.0 * rows_of_steps * d.hidden_size * d.output_size();
-    }
-    return work;
+  const auto inputs_of = [&](int64_t layer) -> int64_t {
+    return d.has_input_weights(layer) ? d.layer_input_size(layer) : 0;
   };
-  const double work =
-      layer_work(0) + static_cast<double>(d.num_layers - 1) * layer_work(1);
-  return work * d.num_directions;
+  const double num_layers = d.num_layers;
+  const double inputs =
+      inputs_of(0) + (num_layers - 1) * static_cast<double>(inputs_of(1));
+  const double weights_of_step =
+      num_layers * (d.gates_size() * d.output_size() +
+                    (d.has_projection() ? d.hidden_size * d.output_size() : 0));
+  work.inputs =
+      2.0 * d.num_directions * rows_of_inputs * d.gates_size() * inputs;
+  work.steps = 2.0 * d.num_directions * rows_of_steps * weights_of_step;
+  work.recurrent_gradients =
+      2.0 * d.num_directions * static_cast<double>(rows) * weights_of_step;
+  return work;
 }
 
-double BackwardWork(const PassPlan& plan) { return 2 * ForwardWork(plan); }
+// What threads may share of it.
+double ForwardWork(const PassPlan& plan, const Choices& choices) {
+  const Work work = WorkOf(plan);
+  return work.inputs + (choices.SplitsSteps(Pass::kForward) ? work.steps : 0);
+}
+
+double BackwardWork(const PassPlan& plan, const Choices& choices) {
+  const Work work = WorkOf(plan);
+  return 2 * work.inputs + (choices.SplitsSteps(Pass::kBackward)
+                                ? 2 * work.steps
+                                : work.recurrent_gradients);
+}
+
+ChunkPlan PlanChunk(const Choices& choices, const StepRange& steps, Pass pass,
+                    const PassPlan& plan) {
+  ChunkPlan chunk;
+  chunk.steps = steps;
+  chunk.num_rank_groups = choices.NumRankGroups(
+      steps, plan.recurrent_weights.route, pass, plan.num_threads);
+  chunk.shares_steps =
+      plan.num_threads > 1 && chunk.num_rank_groups == 1 &&
+      choices.SharesSteps(plan.sequences->active(steps.begin));
+  return chunk;
+}
 
 // plan_of(layer) for the first layer and the others, as far as they have W.
 template <typename PlanOf>
@@ -204,17 +236,16 @@ Status ForwardPlan::Create(const CallDescription& call, bool has_reserve,
 
   const Choices choices(call, kernels, machine);
   // Helpers who come to forward are mostly awake when backward calls them.
-  plan->num_threads = choices.NumThreads(has_reserve ? BackwardWork(*plan)
-                                                     : ForwardWork(*plan));
+  plan->num_threads =
+      choices.NumThreads(has_reserve ? BackwardWork(*plan, choices)
+                                     : ForwardWork(*plan, choices));
   plan->directions_together = choices.RunsDirectionsTogether(plan->num_threads);
   if (plan->directions_together) plan->num_threads = 1;
   ChooseOperands(choices, plan);
   const ChunkCuts cuts(sequences);
   for (StepRange steps{0, 0}; steps.end < sequences.num_steps();) {
     steps = cuts.From(steps.end);
-    plan->chunks.push_back(
-        {steps, choices.NumRankGroups(steps, plan->recurrent_weights.route,
-                                      Pass::kForward, plan->num_threads)});
+    plan->chunks.push_back(PlanChunk(choices, steps, Pass::kForward, *plan));
   }
   // Nothing is multiplied where there are no valid rows.
   if (plan->weights_are_prepared && sequences.num_valid_rows() > 0) {
@@ -239,14 +270,12 @@ Status BackwardPlan::Create(const CallDescription& call, const Machine& machine,
   const Sequences& sequences = *plan->sequences;
 
   const Choices choices(call, kernels, machine);
-  plan->num_threads = choices.NumThreads(BackwardWork(*plan));
+  plan->num_threads = choices.NumThreads(BackwardWork(*plan, choices));
   ChooseOperands(choices, plan);
   const ChunkCuts cuts(sequences);
   for (StepRange steps{sequences.num_steps(), 0}; steps.begin > 0;) {
     steps = cuts.Until(steps.begin);
-    plan->chunks.push_back(
-        {steps, choices.NumRankGroups(steps, plan->recurrent_weights.route,
-                                      Pass::kBackward, plan->num_threads)});
+    plan->chunks.push_back(PlanChunk(choices, steps, Pass::kBackward, *plan));
   }
   SizeScratch(plan);
   return Status();

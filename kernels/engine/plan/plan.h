@@ -48,8 +48,10 @@ struct CallDescription {
 struct ChunkPlan {
   StepRange steps;
   // Into how many groups its rows are split, which never wait for each other;
-  // 1: threads share each step.
+  // each is a thread's.
   int num_rank_groups;
+  // Or there is one, and threads share each step.
+  bool shares_steps;
 };
 
 // What both passes have.
