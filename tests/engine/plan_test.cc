@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <iostream>
 #include <set>
@@ -692,6 +693,44 @@ TEST(NumRankGroupsTest, ThereAreFewerThanThreadsWhereStepsAreShort) {
             1);
 }
 
+TEST(SharedStepsTest, OnlyLongStepsAreShared) {
+  const KernelShape floats = Vectors(ElementType::kFloat);
+  struct Shares {
+    bool forward;
+    bool backward;
+    int num_groups;
+  };
+  const auto shares = [&](int64_t steps, int64_t batch, int64_t H,
+                          int num_threads = 2) {
+    Sizes sizes{steps, batch, 4096, H};  // other work is enough for helpers
+    sizes.num_threads = num_threads;
+    const Plans plans(sizes, floats, /*core_cache_bytes=*/16 * kMegabyte);
+    const ChunkPlan& forward = plans.forward.chunks.front();
+    const ChunkPlan& backward = plans.backward.chunks.front();
+    EXPECT_FALSE(forward.shares_steps && forward.num_rank_groups > 1);
+    EXPECT_FALSE(backward.shares_steps && backward.num_rank_groups > 1);
+    return Shares{forward.shares_steps, backward.shares_steps,
+                  forward.num_rank_groups};
+  };
+  const int64_t too_few_rows = 2 * speed::kFewRowsOfGroup - 1;  // for groups
+  for (int64_t batch : {int64_t{1}, too_few_rows}) {
+    SCOPED_TRACE(batch);
+    // Of an LSTM: 8 B H^2 operations.
+    const auto long_enough = static_cast<int64_t>(
+        std::ceil(std::sqrt(speed::kMinSharedStepWork / (8.0 * batch))));
+    EXPECT_TRUE(shares(50, batch, long_enough).forward);
+    EXPECT_TRUE(shares(50, batch, long_enough).backward);
+    EXPECT_FALSE(shares(50, batch, long_enough - 1).forward);
+    EXPECT_FALSE(shares(50, batch, long_enough - 1).backward);
+    EXPECT_FALSE(shares(50, batch, long_enough, 1).forward) << "with whom";
+    // The only one is like the product before it.
+    EXPECT_TRUE(shares(1, batch, long_enough - 1).forward);
+  }
+  // Groups never wait for each other.
+  EXPECT_EQ(shares(50, too_few_rows, 32).num_groups, 1);
+  EXPECT_EQ(shares(50, too_few_rows + 1, 32).num_groups, 2);
+}
+
 // Where the third level is slow, fewer rows than it takes to hide that had
 // better share what they read of R.
 TEST(NumRankGroupsTest, GroupsAreLargerWhereWeightsComeSlowly) {
@@ -782,6 +821,7 @@ bool WorksAlone(const Sizes& sizes) {
   call.descriptor.mode = CellMode::kTanh;
   call.descriptor.input_size = sizes.I;
   call.descriptor.hidden_size = sizes.H;
+  call.descriptor.num_directions = sizes.num_directions;
   call.sequences = &sequences;
   call.element_type = ElementType::kFloat;
   call.weight_order = sizes.order;
@@ -850,12 +890,37 @@ TEST(PlanTest, FewRowsAreAsMuchWorkAsTheirWeightsTakeToCome) {
 
   // W is multiplied once for all steps, R at each of them.
   constexpr int64_t kSteps = 100;
-  const int64_t wide = features_of(kSteps) -
-                       (speed::kLeastProductRows - 1);  // 100 I + 4 * 100 H
+  const int64_t wide = features_of(kSteps) + 1;  // 100 I
   EXPECT_FALSE(WorksAlone({kSteps, 1, wide, 1}));
   EXPECT_TRUE(WorksAlone({kSteps, 1, wide - 1, 1}));
+  constexpr int64_t H = 500;
+  const auto steps = static_cast<int64_t>(
+      speed::kMinTeamWork /
+      (2 * H + 2 * speed::kLeastProductRows * H * H));  // T (I + 4 H) H
+  EXPECT_FALSE(WorksAlone({steps + 1, 1, 1, H}));
+  EXPECT_TRUE(WorksAlone({steps, 1, 1, H}));
 
   EXPECT_TRUE(WorksAlone({1, 0, I + 1, 1})) << "no rows, no work";
+}
+
+// Helpers would have nothing to do.
+TEST(PlanTest, ShortStepsAreNoWorkForHelpers) {
+  const auto works_alone = [](int64_t steps, int64_t batch,
+                              int64_t directions) {
+    Sizes sizes{steps, batch, 1, 64};
+    sizes.num_directions = directions;
+    return WorksAlone(sizes);
+  };
+  constexpr int64_t kManySteps = 20000;
+  EXPECT_TRUE(works_alone(kManySteps, 1, 1));
+  EXPECT_FALSE(works_alone(kManySteps, 1, 2)) << "a direction each";
+  EXPECT_FALSE(works_alone(kManySteps, 2 * speed::kFewRowsOfGroup, 1))
+      << "a group each";
+  // Gradients of R are sums over all steps.
+  Sizes sizes{kManySteps, 1, 1, 64};
+  sizes.num_threads = 8;
+  EXPECT_FALSE(
+      Plans(sizes, Vectors(ElementType::kFloat)).backward.works_alone());
 }
 
 TEST(PlanTest, Int8WeightsOfFewRowsComeInTime) {

@@ -186,8 +186,8 @@ TEST_P(RuntimeThreadsTest, CallsAndStreamsAtOnceGiveTheBitsThatOneAloneGives) {
 }
 
 // Too little work for helpers that come late.
-constexpr Case kShortCall = {"short", RNN_MODE_LSTM, 1, 96, 96,
-                             0,       false,         4, 1,  false};
+constexpr Case kShortCall = {"short", RNN_MODE_LSTM, 1, 192, 192,
+                             0,       false,         4, 1,   false};
 
 TEST(RuntimeCrewTest, OneCallAloneHasNoHelpers) {
   const Network network(kShortCall, /*num_threads=*/2);

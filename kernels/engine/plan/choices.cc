@@ -52,8 +52,7 @@ bool Choices::SharesSteps(int64_t ranks) const {
 
 bool Choices::SplitsSteps(Pass pass) const {
   const bool has_groups = sequences_.batch() >= 2 * speed::kFewRowsOfGroup;
-  const bool has_directions =
-      pass == Pass::kForward && d_.num_directions == 2;
+  const bool has_directions = pass == Pass::kForward && d_.num_directions == 2;
   return has_groups || has_directions || SharesSteps(sequences_.batch());
 }
 

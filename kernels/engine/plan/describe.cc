@@ -42,7 +42,8 @@ void DescribeChoices(const PassPlan& plan, std::ostringstream& out) {
       << " chunks=" << plan.chunks.size();
   if (!plan.chunks.empty()) {
     out << " rank_groups=" << plan.chunks.front().num_rank_groups
-        << " shared_steps=" << (plan.chunks.front().shares_steps ? "yes" : "no");
+        << " shared_steps="
+        << (plan.chunks.front().shares_steps ? "yes" : "no");
   }
   out << " threads=" << plan.num_threads;
 }

@@ -155,9 +155,8 @@ ChunkPlan PlanChunk(const Choices& choices, const StepRange& steps, Pass pass,
   chunk.steps = steps;
   chunk.num_rank_groups = choices.NumRankGroups(
       steps, plan.recurrent_weights.route, pass, plan.num_threads);
-  chunk.shares_steps =
-      plan.num_threads > 1 && chunk.num_rank_groups == 1 &&
-      choices.SharesSteps(plan.sequences->active(steps.begin));
+  chunk.shares_steps = plan.num_threads > 1 && chunk.num_rank_groups == 1 &&
+                       choices.SharesSteps(plan.sequences->active(steps.begin));
   return chunk;
 }
 
@@ -236,9 +235,8 @@ Status ForwardPlan::Create(const CallDescription& call, bool has_reserve,
 
   const Choices choices(call, kernels, machine);
   // Helpers who come to forward are mostly awake when backward calls them.
-  plan->num_threads =
-      choices.NumThreads(has_reserve ? BackwardWork(*plan, choices)
-                                     : ForwardWork(*plan, choices));
+  plan->num_threads = choices.NumThreads(
+      has_reserve ? BackwardWork(*plan, choices) : ForwardWork(*plan, choices));
   plan->directions_together = choices.RunsDirectionsTogether(plan->num_threads);
   if (plan->directions_together) plan->num_threads = 1;
   ChooseOperands(choices, plan);

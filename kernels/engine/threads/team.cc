@@ -66,9 +66,12 @@ class Team::Job {
       shares_[i].range.store(Range::Pack(begin, end),
                              std::memory_order_release);
     }
-    generation_.fetch_add(1, std::memory_order_release);
+    generation_.store(
+        Generation::After(generation_.load(std::memory_order_relaxed),
+                          /*has_more_tasks=*/num_tasks > num_threads),
+        std::memory_order_release);
     recruit();
-    Work(kCaller);
+    Work(kCaller, /*helps_others=*/true);
     for (Backoff backoff;
          num_done_.load(std::memory_order_acquire) < num_tasks;) {
       backoff.Wait();
@@ -120,6 +123,17 @@ class Team::Job {
     }
   };
 
+  // What tells a Run() from the one before: odd if it has more tasks than
+  // threads, so that these may help each other.
+  struct Generation {
+    static uint32_t After(uint32_t generation, bool has_more_tasks) {
+      return (generation | 1) + (has_more_tasks ? 2 : 1);
+    }
+    static bool HasMoreTasks(uint32_t generation) {
+      return generation % 2 == 1;
+    }
+  };
+
   static constexpr int kCaller = 0;  // of the members
 
   static constexpr int64_t kNoMirror = -1;
@@ -149,7 +163,7 @@ class Team::Job {
       member = member + 1 == num_places() ? kCaller + 1 : member + 1;
     }
     num_helpers_.fetch_add(1, std::memory_order_relaxed);
-    uint32_t seen = generation_.load(std::memory_order_relaxed) - 1;
+    uint32_t seen = generation_.load(std::memory_order_relaxed) - 2;
     bool is_recalled = false;
     for (Backoff backoff; !is_recalled &&
                           !dismissed_.load(std::memory_order_relaxed) &&
@@ -161,7 +175,7 @@ class Team::Job {
         continue;
       }
       seen = generation;
-      is_recalled = Work(member);
+      is_recalled = Work(member, Generation::HasMoreTasks(generation));
       backoff = Backoff();
     }
     num_helpers_.fetch_sub(1, std::memory_order_relaxed);
@@ -169,29 +183,38 @@ class Team::Job {
     return is_recalled;
   }
 
-  // Runs what is left of the member's own share, then of the others'. Returns
-  // whether it stopped because the member, a helper, was recalled.
-  bool Work(int member) {
+  // Runs what is left of the member's own share, and then of the others' if it
+  // is to help them: that takes their shares out of the caches where they are.
+  // The caller does, for some may be away. Returns whether it stopped because
+  // the member, a helper, was recalled.
+  bool Work(int member, bool helps_others) {
     const bool is_helper = member != kCaller;
+    bool is_recalled = RunTasks(shares_[member], is_helper);
+    for (int i = 1; helps_others && !is_recalled && i < num_places(); ++i) {
+      is_recalled = RunTasks(shares_[(member + i) % num_places()], is_helper);
+    }
+    return is_recalled;
+  }
+
+  // Runs what is left of a share, and says so at once: the caller may be
+  // waiting for no more than that. Returns as Work().
+  bool RunTasks(Share& share, bool is_helper) {
     bool is_recalled = false;
     int num_done = 0;
-    for (int i = 0; i < num_places() && !is_recalled; ++i) {
-      Share& share = shares_[(member + i) % num_places()];
-      while (!is_recalled) {
-        const uint64_t left = share.range.load(std::memory_order_relaxed);
-        if (Range::Next(left) >= Range::End(left)) break;
-        // Whoever takes a task holds up its Run(), so that task_ and the mirror
-        // are those the task belongs to, even if a thread comes here late, from
-        // a Run() that has returned.
-        const uint64_t taken =
-            share.range.fetch_add(1, std::memory_order_acquire);
-        if (Range::Next(taken) >= Range::End(taken)) break;
-        const int64_t next = Range::Next(taken);
-        (*task_)(static_cast<int>(
-            share.mirror == kNoMirror ? next : share.mirror - next));
-        ++num_done;
-        is_recalled = is_helper && IsRecalled();
-      }
+    while (!is_recalled) {
+      const uint64_t left = share.range.load(std::memory_order_relaxed);
+      if (Range::Next(left) >= Range::End(left)) break;
+      // Whoever takes a task holds up its Run(), so that task_ and the mirror
+      // are those the task belongs to, even if a thread comes here late, from a
+      // Run() that has returned.
+      const uint64_t taken =
+          share.range.fetch_add(1, std::memory_order_acquire);
+      if (Range::Next(taken) >= Range::End(taken)) break;
+      const int64_t next = Range::Next(taken);
+      (*task_)(static_cast<int>(
+          share.mirror == kNoMirror ? next : share.mirror - next));
+      ++num_done;
+      is_recalled = is_helper && IsRecalled();
     }
     if (num_done > 0) num_done_.fetch_add(num_done, std::memory_order_release);
     return is_recalled;

@@ -234,6 +234,7 @@ void CountShared(const char* pass, const PassPlan& plan) {
   Count(pass, "threads", plan.num_threads > 1 ? "several" : "1");
   Count(pass, "rank_groups",
         plan.chunks.front().num_rank_groups > 1 ? "several" : "1");
+  Count(pass, "shared_steps", plan.chunks.front().shares_steps ? "yes" : "no");
 }
 
 void CountRoutes(const ForwardPlan& plan) {
