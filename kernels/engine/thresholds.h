@@ -123,11 +123,14 @@ inline constexpr int64_t kManyRowsOfGroup = 16;
 // a row two operations: multiplying then takes twice as long as reading.
 // [engine], with TF_CUDNN_RNN_MACHINE=flops_per_far_byte=1 and =100
 inline constexpr double kRowsOfGroupPerFarFlop = 4;
-// Of a call of several steps, one of fewer floating-point operations is a
-// thread's, for it takes that one less than waiting for another takes: one to
-// four microseconds, and twice as long where cores are far from each other.
-// [engine], with one thread and more
-inline constexpr double kMinSharedStepWork = 2e5;
+// A step of fewer floating-point operations (for one row more than it has)
+// takes one thread less time than threads take to wait for each other: some
+// four microseconds of floats with AVX-512. Other types and instruction sets
+// were not measured. [engine], with one thread and more
+inline constexpr double kMinSharedStepWork = 4e5;
+// Unless it is one of so few that R comes from far for most of them, as W does.
+// [engine], with layers enough to fill caches
+inline constexpr int64_t kMaxStepsFromFar = 8;
 // If the rows are too few for all threads, there are fewer groups, unless a
 // step is done sooner by all threads together. In floating-point operations, of
 // which a core did 80 in a nanosecond (floats, AVX-512; other types were not

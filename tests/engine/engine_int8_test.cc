@@ -235,8 +235,8 @@ TEST(EngineInt8Test, ThreadsAndCachesDoNotChangeBits) {
 // Work that is large enough to be split.
 TEST(EngineInt8Test, SplitWorkDoesNotChangeBits) {
   for (int64_t batch : {1, 5, 40}) {
-    RnnDescriptor d = Network(CellMode::kLstm, 120, 200);
-    d.num_proj = 96;
+    RnnDescriptor d = Network(CellMode::kLstm, 120, 400);
+    d.num_proj = 192;
     const Sizes sizes{d, 4, AllOf(4, batch)};
     Weights8 weights(d, 1);
     const Inputs inputs(sizes, 2);

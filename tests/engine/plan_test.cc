@@ -715,16 +715,18 @@ TEST(SharedStepsTest, OnlyLongStepsAreShared) {
   const int64_t too_few_rows = 2 * speed::kFewRowsOfGroup - 1;  // for groups
   for (int64_t batch : {int64_t{1}, too_few_rows}) {
     SCOPED_TRACE(batch);
-    // Of an LSTM: 8 B H^2 operations.
+    // Of an LSTM: 8 H^2 operations a row.
     const auto long_enough = static_cast<int64_t>(
-        std::ceil(std::sqrt(speed::kMinSharedStepWork / (8.0 * batch))));
+        std::ceil(std::sqrt(speed::kMinSharedStepWork / (8.0 * (batch + 1)))));
     EXPECT_TRUE(shares(50, batch, long_enough).forward);
     EXPECT_TRUE(shares(50, batch, long_enough).backward);
     EXPECT_FALSE(shares(50, batch, long_enough - 1).forward);
     EXPECT_FALSE(shares(50, batch, long_enough - 1).backward);
     EXPECT_FALSE(shares(50, batch, long_enough, 1).forward) << "with whom";
-    // The only one is like the product before it.
-    EXPECT_TRUE(shares(1, batch, long_enough - 1).forward);
+    // Few are like the product before them.
+    constexpr int64_t kFew = speed::kMaxStepsFromFar;
+    EXPECT_TRUE(shares(kFew, batch, long_enough - 1).forward);
+    EXPECT_FALSE(shares(kFew + 1, batch, long_enough - 1).forward);
   }
   // Groups never wait for each other.
   EXPECT_EQ(shares(50, too_few_rows, 32).num_groups, 1);
@@ -919,8 +921,15 @@ TEST(PlanTest, ShortStepsAreNoWorkForHelpers) {
   // Gradients of R are sums over all steps.
   Sizes sizes{kManySteps, 1, 1, 64};
   sizes.num_threads = 8;
-  EXPECT_FALSE(
-      Plans(sizes, Vectors(ElementType::kFloat)).backward.works_alone());
+  const KernelShape floats = Vectors(ElementType::kFloat);
+  EXPECT_FALSE(Plans(sizes, floats).backward.works_alone());
+  // Backward takes one direction after the other.
+  sizes = {100, 1, 48, 48};
+  sizes.num_threads = 2;
+  sizes.num_directions = 2;
+  const Plans both(sizes, floats);
+  EXPECT_TRUE(both.forward.directions_together);
+  EXPECT_TRUE(both.backward.works_alone());
 }
 
 TEST(PlanTest, Int8WeightsOfFewRowsComeInTime) {

@@ -206,6 +206,48 @@ TEST(TeamTest, HelpersMakeWayForCallers) {
   EXPECT_EQ(limit->count(), 2);
 }
 
+// Whether so many threads are at work at the same time: each waits for the
+// others, but for less time than idle helpers take to leave.
+bool WorkTogether(Team& team, int num_threads) {
+  std::atomic<int> num_at_work{0};
+  std::atomic<bool> is_late{false};
+  team.Run(num_threads, Order::kAscending, [&](int) {
+    ++num_at_work;
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::microseconds(100);
+    while (num_at_work < num_threads && !is_late) {
+      is_late = std::chrono::steady_clock::now() > deadline;
+      std::this_thread::yield();
+    }
+  });
+  return !is_late;
+}
+
+// Whoever goes leaves a place among them.
+TEST(TeamTest, ThreadsThatAreHereHaveTheTasks) {
+  constexpr int kThreads = 4;
+  ThreadPool pool(kThreads - 1);
+  const auto deadline = In60Seconds();
+  const auto is_in_time = [&] {
+    return std::chrono::steady_clock::now() < deadline;
+  };
+  for (int round = 0; round < 20; ++round) {
+    auto limit = std::make_shared<ThreadLimit>(kThreads);
+    {
+      Team team(kThreads, pool.AsSchedule(), limit);
+      while (!WorkTogether(team, kThreads)) ASSERT_TRUE(is_in_time());
+      limit->Add();
+      while (limit->count() > kThreads) {
+        ExpectRunsEachTaskOnce(team, 7);
+        ASSERT_TRUE(is_in_time());
+      }
+      while (!WorkTogether(team, kThreads - 1)) ASSERT_TRUE(is_in_time());
+      limit->Remove();
+    }
+    ExpectAllLeave(*limit);
+  }
+}
+
 TEST(TeamTest, AsksAgainForHelpersThatWereNotToBeHad) {
   ThreadPool pool(1);
   auto limit = std::make_shared<ThreadLimit>(2);

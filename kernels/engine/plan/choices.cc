@@ -46,14 +46,17 @@ bool Choices::RunsDirectionsTogether(int num_threads) const {
 // ---- Choices that change speed only -----------------------------------------
 
 bool Choices::SharesSteps(int64_t ranks) const {
-  return sequences_.num_steps() == 1 ||
-         RecurrentWork(ranks) >= speed::kMinSharedStepWork;
+  // Weights that come from near take as long as one more row to be multiplied.
+  return sequences_.num_steps() <= speed::kMaxStepsFromFar ||
+         RecurrentWork(ranks + 1) >= speed::kMinSharedStepWork;
 }
 
 bool Choices::SplitsSteps(Pass pass) const {
-  const bool has_groups = sequences_.batch() >= 2 * speed::kFewRowsOfGroup;
+  if (sequences_.num_steps() == 0) return false;
   const bool has_directions = pass == Pass::kForward && d_.num_directions == 2;
-  return has_groups || has_directions || SharesSteps(sequences_.batch());
+  const StepRange steps = cuts_.From(0);
+  return has_directions || SharesSteps(sequences_.active(steps.begin)) ||
+         NumRankGroups(steps, Route::kPacked, pass, machine_.num_threads) > 1;
 }
 
 double Choices::GroupedStepWork(int64_t ranks, int64_t groups) const {
@@ -108,8 +111,7 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
     const int64_t groups = ranks / min_ranks;
     const bool is_worth_it =
         groups > 1 && !nearly_fills_cache &&
-        (!SharesSteps(ranks) ||
-         GroupedStepWork(ranks, groups) < SharedStepWork(ranks, threads, pass));
+        GroupedStepWork(ranks, groups) < SharedStepWork(ranks, threads, pass);
     return is_worth_it ? static_cast<int>(groups) : 1;
   }
   // As many for each thread.

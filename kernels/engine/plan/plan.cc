@@ -234,9 +234,10 @@ Status ForwardPlan::Create(const CallDescription& call, bool has_reserve,
   plan->weights_are_prepared = call.weights_are_prepared;
 
   const Choices choices(call, kernels, machine);
+  double work = ForwardWork(*plan, choices);
   // Helpers who come to forward are mostly awake when backward calls them.
-  plan->num_threads = choices.NumThreads(
-      has_reserve ? BackwardWork(*plan, choices) : ForwardWork(*plan, choices));
+  if (has_reserve) work = std::max(work, BackwardWork(*plan, choices));
+  plan->num_threads = choices.NumThreads(work);
   plan->directions_together = choices.RunsDirectionsTogether(plan->num_threads);
   if (plan->directions_together) plan->num_threads = 1;
   ChooseOperands(choices, plan);

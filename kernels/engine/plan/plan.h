@@ -47,11 +47,11 @@ struct CallDescription {
 // A chunk of time, and how its steps are shared.
 struct ChunkPlan {
   StepRange steps;
-  // Into how many groups its rows are split, which never wait for each other;
-  // each is a thread's.
-  int num_rank_groups;
-  // Or there is one, and threads share each step.
-  bool shares_steps;
+  // Groups of its rows, each a thread's, which never wait for each other.
+  int num_rank_groups = 1;
+  // Whether threads share each step of the only group, which is a thread's
+  // else.
+  bool shares_steps = false;
 };
 
 // What both passes have.

@@ -49,7 +49,10 @@ constexpr size_t kCacheLine = 64;
 class Team::Job {
  public:
   Job(int num_threads, std::shared_ptr<ThreadLimit> limit)
-      : limit_(std::move(limit)), shares_(num_threads) {}
+      : limit_(std::move(limit)), shares_(num_threads), is_here_(num_threads) {
+    sharers_.reserve(num_threads);
+    is_here_[kCaller].store(true, std::memory_order_relaxed);
+  }
 
   // Has all threads run task(0) .. task(num_tasks - 1), and takes part.
   // `recruit` may call more helpers, who begin while others are being called.
@@ -57,21 +60,24 @@ class Team::Job {
            FunctionRef<void()> recruit) {
     task_ = &task;
     num_done_.store(0, std::memory_order_relaxed);
-    const int num_threads = std::min(1 + num_helpers(), num_tasks);
+    FindSharers(num_tasks);
+    const auto num_threads = static_cast<int>(sharers_.size());
     for (int i = 0; i < num_threads; ++i) {
       const int64_t begin = int64_t{num_tasks} * i / num_threads;
       const int64_t end = int64_t{num_tasks} * (i + 1) / num_threads;
-      shares_[i].mirror =
-          order == Order::kDescending ? begin + end - 1 : kNoMirror;
-      shares_[i].range.store(Range::Pack(begin, end),
-                             std::memory_order_release);
+      Share& share = shares_[sharers_[i]];
+      share.mirror = order == Order::kDescending ? begin + end - 1 : kNoMirror;
+      share.range.store(Range::Pack(begin, end), std::memory_order_release);
     }
     generation_.store(
         Generation::After(generation_.load(std::memory_order_relaxed),
                           /*has_more_tasks=*/num_tasks > num_threads),
         std::memory_order_release);
     recruit();
-    Work(kCaller, /*helps_others=*/true);
+    // Those of helpers that are away as well.
+    for (const int member : sharers_) {
+      RunTasks(shares_[member], /*is_helper=*/false);
+    }
     for (Backoff backoff;
          num_done_.load(std::memory_order_acquire) < num_tasks;) {
       backoff.Wait();
@@ -141,13 +147,19 @@ class Team::Job {
   struct alignas(kCacheLine) Share {
     std::atomic<uint64_t> range{0};
     int64_t mirror = kNoMirror;  // or the sum of a task and what it stands for
-    std::atomic<bool> is_taken{false};
   };
 
   int num_places() const { return static_cast<int>(shares_.size()); }
 
-  int num_helpers() const {
-    return num_helpers_.load(std::memory_order_relaxed);
+  // Members that are here, the caller first, but no more than there are tasks.
+  void FindSharers(int num_tasks) {
+    sharers_.clear();
+    for (int member = kCaller; member < num_places(); ++member) {
+      if (static_cast<int>(sharers_.size()) == num_tasks) return;
+      if (is_here_[member].load(std::memory_order_relaxed)) {
+        sharers_.push_back(member);
+      }
+    }
   }
 
   // Asked by helpers alone.
@@ -159,11 +171,10 @@ class Team::Job {
     if (IsRecalled()) return true;
     // No more are recruited than there are places.
     int member = kCaller + 1;
-    while (shares_[member].is_taken.exchange(true, std::memory_order_relaxed)) {
+    while (is_here_[member].exchange(true, std::memory_order_relaxed)) {
       member = member + 1 == num_places() ? kCaller + 1 : member + 1;
     }
-    num_helpers_.fetch_add(1, std::memory_order_relaxed);
-    uint32_t seen = generation_.load(std::memory_order_relaxed) - 2;
+    uint32_t seen = generation_.load(std::memory_order_relaxed) - 1;
     bool is_recalled = false;
     for (Backoff backoff; !is_recalled &&
                           !dismissed_.load(std::memory_order_relaxed) &&
@@ -178,26 +189,25 @@ class Team::Job {
       is_recalled = Work(member, Generation::HasMoreTasks(generation));
       backoff = Backoff();
     }
-    num_helpers_.fetch_sub(1, std::memory_order_relaxed);
-    shares_[member].is_taken.store(false, std::memory_order_relaxed);
+    is_here_[member].store(false, std::memory_order_relaxed);
     return is_recalled;
   }
 
-  // Runs what is left of the member's own share, and then of the others' if it
-  // is to help them: that takes their shares out of the caches where they are.
-  // The caller does, for some may be away. Returns whether it stopped because
-  // the member, a helper, was recalled.
+  // A helper runs what is left of its own share, and of the others' if it is to
+  // help them, which takes their shares out of the caches where they are.
+  // Returns whether it stopped because it was recalled.
   bool Work(int member, bool helps_others) {
-    const bool is_helper = member != kCaller;
-    bool is_recalled = RunTasks(shares_[member], is_helper);
+    bool is_recalled = RunTasks(shares_[member], /*is_helper=*/true);
     for (int i = 1; helps_others && !is_recalled && i < num_places(); ++i) {
-      is_recalled = RunTasks(shares_[(member + i) % num_places()], is_helper);
+      is_recalled = RunTasks(shares_[(member + i) % num_places()],
+                             /*is_helper=*/true);
     }
     return is_recalled;
   }
 
   // Runs what is left of a share, and says so at once: the caller may be
-  // waiting for no more than that. Returns as Work().
+  // waiting for no more than that. Returns whether it stopped because the
+  // helper was recalled.
   bool RunTasks(Share& share, bool is_helper) {
     bool is_recalled = false;
     int num_done = 0;
@@ -224,10 +234,13 @@ class Team::Job {
   alignas(kCacheLine) std::atomic<uint32_t> generation_{0};
   const FunctionRef<void(int)>* task_ = nullptr;
   alignas(kCacheLine) std::atomic<int> num_done_{0};
-  alignas(kCacheLine) std::atomic<int> num_helpers_{0};
-  std::atomic<int> num_recruited_{0};  // those who are still to come as well
+  // Helpers that are here, and those who are still to come.
+  alignas(kCacheLine) std::atomic<int> num_recruited_{0};
   std::atomic<bool> dismissed_{false};
   std::vector<Share> shares_;
+  // Who is: places of members. It seldom changes, so that all may read it.
+  std::vector<std::atomic<bool>> is_here_;
+  std::vector<int> sharers_;  // the caller's: members that have a share now
 };
 
 Team::Crew::~Crew() {
