@@ -43,9 +43,9 @@ inline constexpr int64_t kChunkRows = 384;
 // and python -m benchmarks.accuracy
 inline constexpr int64_t kMinGradientChain = 128;
 
-// A call is small up to so many rows (time steps times batch): forward reads W
-// in place, for packing moves all of it about as often as the rows read it.
-// [calls]
+// A call is small up to so many rows (time steps times batch): W is read in
+// place, for packing moves all of it about as often as the rows read it. That
+// is forward's W, and backward's in Keras' order. [calls], [engine]
 inline constexpr int64_t kMaxSmallCallRows = 32;
 
 // A small call of so few steps reads R in place as well: packing costs about as

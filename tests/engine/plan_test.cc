@@ -211,12 +211,15 @@ TEST(PlanTest, SmallOperandsAreMultipliedByFewRowsAtATime) {
   EXPECT_EQ(input(depth, /*cache=*/4096).cached_rows, speed::kRowBlock);
 }
 
-TEST(PlanTest, KerasRowsAreReadInPlaceForwardAlone) {
+TEST(PlanTest, KerasRowsAreReadInPlaceAndBackwardAsColumns) {
   Sizes sizes{1, 4, 64, 64};
   sizes.order = WeightOrder::kKeras;
   ExpectRoutes("small", sizes, Vectors(ElementType::kFloat),
-               {kRows, kRows, kPackedInTurn, kPackedInTurn});
-  sizes.B = 64;
+               {kRows, kRows, kColumns, kPackedInTurn});
+  sizes.B = bits::kMaxSmallCallRows;
+  ExpectRoutes("the largest small one", sizes, Vectors(ElementType::kFloat),
+               {kRows, kRows, kColumns, kPackedInTurn});
+  sizes.B = bits::kMaxSmallCallRows + 1;
   ExpectRoutes("not small", sizes, Vectors(ElementType::kFloat),
                {kPackedInTurn, kPacked, kPackedInTurn, kPackedInTurn});
   // Small calls of more steps pack R if it is not large.
@@ -440,10 +443,7 @@ TEST(PlanTest, RoutesThatAPassDoesNotKnowNeverCome) {
   ForCalls([](const Sizes& sizes, const KernelShape& kernels) {
     const Plans plans(sizes, kernels);
     const BackwardPlan& backward = plans.backward;
-    for (const OperandPlan& b :
-         {backward.input_weights.first, backward.recurrent_weights}) {
-      EXPECT_NE(b.route, kColumns);
-    }
+    EXPECT_NE(backward.recurrent_weights.route, kColumns);
     for (const OperandPlan& b : {backward.input_weights_gradient.first,
                                  backward.recurrent_weights_gradient}) {
       EXPECT_TRUE(b.route == kPacked || b.route == kParts);
@@ -580,7 +580,7 @@ TEST(PlanTest, EveryRouteIsTaken) {
   EXPECT_EQ(forward_recurrent,
             (std::set<Route>{kPacked, kPackedInTurn, kRows, kColumns}));
   EXPECT_EQ(backward_input,
-            (std::set<Route>{kPacked, kPackedInTurn, kParts, kRows}));
+            (std::set<Route>{kPacked, kPackedInTurn, kParts, kRows, kColumns}));
   EXPECT_EQ(backward_recurrent,
             (std::set<Route>{kPacked, kPackedInTurn, kRows}));
 }

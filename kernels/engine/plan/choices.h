@@ -84,6 +84,7 @@ class Choices {
   bool IsSmallCall() const;
   bool MayReadInputInPlace() const;
   bool MayReadGatesInPlace() const;
+  bool MayReadFeaturesInPlace() const;
   int64_t MaxLeftRowsInPlace(int64_t max_rows) const;
   int64_t RecurrentBytes() const;
   int64_t MaxPackedRecurrentBytes() const;

@@ -7,10 +7,11 @@ namespace rnn {
 // Not every route comes to every operand. What the passes rely on, and abort
 // without:
 //
-//   W              any; backward, where all weights are transposed, none that
-//                  reads columns in place or from dot panels
-//   R              as W, but never in parts; kPackedInTurn for one step alone:
-//                  several steps find R as the first one found it
+//   W              any; backward, where all weights are transposed, none from
+//                  dot panels
+//   R              as W, but never in parts, nor backward by columns;
+//                  kPackedInTurn for one step alone: several steps find R as
+//                  the first one found it
 //   projection     kPacked or kInt8
 //   in gradients   kPacked or kParts
 //   of weights

@@ -321,14 +321,28 @@ template <typename Operand>
 void MultiplyColumnsOfColumns(const RowsTimesMatrix<Operand>& p,
                               const MatrixSource<Operand>& source,
                               const ColumnRows& share) {
-  auto product =
-      ProductOfColumns<PanelProduct<Operand>>(p, source.depth, share);
-  product.b.transposed = source.row(share.column_begin);
+  // In Keras' order each gate's part of a column is a piece.
+  const Pieces& pieces = source.pieces;
+  const bool is_whole = pieces.IsWhole();
+  const int64_t depth = is_whole ? source.depth : pieces.width;
+  auto product = ProductOfColumns<PanelProduct<Operand>>(p, depth, share);
   product.b.stride = source.stride;
-  if (share.next_column != ColumnRows::kNone) {
-    product.b.next = source.row(share.next_column);
+  const Operand* const column = source.row(share.column_begin);
+  const int num_products = is_whole ? 1 : pieces.count;
+  for (int i = 0; i < num_products; ++i) {
+    product.a_offset = i * depth;
+    product.b.transposed = column + pieces.begins[i];
+    if (i + 1 < num_products) {
+      product.b.next = column + pieces.begins[i + 1];
+    } else if (share.next_column != ColumnRows::kNone) {
+      product.b.next = source.row(share.next_column) + pieces.begins[0];
+    } else {
+      product.b.next = nullptr;
+    }
+    Kernels<Operand>().multiply_panel(product);
+    product.accumulate = true;
+    product.bias = nullptr;
   }
-  Kernels<Operand>().multiply_panel(product);
 }
 
 // Columns from the first of a panel on, of the same rows.

@@ -19,6 +19,13 @@ struct Pieces {
   static Pieces Whole(int64_t width) { return {{}, 1, width}; }
 
   int64_t size() const { return count * width; }
+  // Whether they lie as they come.
+  bool IsWhole() const {
+    for (int i = 0; i < count; ++i) {
+      if (begins[i] != i * width) return false;
+    }
+    return true;
+  }
   // Where place `i` lies.
   int64_t PlaceOf(int64_t i) const { return begins[i / width] + i % width; }
 };
