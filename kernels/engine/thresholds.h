@@ -128,8 +128,8 @@ inline constexpr double kRowsOfGroupPerFarFlop = 4;
 // four microseconds of floats with AVX-512. Other types and instruction sets
 // were not measured. [engine], with one thread and more
 inline constexpr double kMinSharedStepWork = 4e5;
-// Unless it is one of so few that R comes from far for most of them, as W does.
-// [engine], with layers enough to fill caches
+// Calls of so few steps share them anyway: R comes from far for most of them,
+// as W does. [engine], with layers enough to fill caches
 inline constexpr int64_t kMaxStepsFromFar = 8;
 // If the rows are too few for all threads, there are fewer groups, unless a
 // step is done sooner by all threads together. In floating-point operations, of

@@ -61,7 +61,7 @@ const Case kCases[] = {
     // Read weights where they lie: of bfloat16 pairs, and by vectors of Keras'.
     {"one_step_of_one_row_not_packed", 1, 1, 34, 48},
     {"one_step_not_packed", 1, 16, 18, 80},
-    {"one_step_not_packed_forward", 1, 32, 18, 80},
+    {"one_step_of_many_rows_not_packed", 1, 32, 18, 80},
     {"two_steps_not_packed", 2, 3, 18, 34, 2, 2, 0, {2, 1, 2}},
     {"steps_not_packed", 4, 2, 34, 48, 1, 1, 0, {4, 2}},
     {"narrower_than_a_vector_not_packed", 2, 3, 4, 2},

@@ -1259,7 +1259,7 @@ void ExpectSameBitsOfThreadsWhereForwardPacksNothing() {
     for (bool keras_weights : {false, true}) {
       expect_same_bits(2, 4, mode, keras_weights);
       expect_same_bits(1, 16, mode, keras_weights);
-      expect_same_bits(1, 32, mode, keras_weights);  // backward packs
+      expect_same_bits(1, 32, mode, keras_weights);
     }
     expect_same_bits(4, 2, mode, /*keras_weights=*/false);
   }

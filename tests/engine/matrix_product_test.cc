@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/engine/plan/machine.h"
@@ -296,6 +297,71 @@ TYPED_TEST(MatrixProductTest, PacksPieces) {
                          [&](int64_t k, int64_t j) {
                            return ToDouble(operands.At(k, pieces.PlaceOf(j)));
                          });
+    }
+  }
+}
+
+// Columns in place, each of three pieces in another order.
+TYPED_TEST(MatrixProductTest, ColumnsInPlaceMayHavePieces) {
+  using Element = typename TestFixture::Element;
+  using Operand = typename TestFixture::Operand;
+  using F = typename TestFixture::F;
+  if constexpr (TestFixture::kInParts || !std::is_same_v<Element, Operand>) {
+    GTEST_SKIP() << "never in place";
+  } else {
+    ThreadPool pool(2);
+    Team team(3, pool.AsSchedule());
+    const auto check = [&](int64_t width, int64_t columns, int64_t rows,
+                           bool accumulate, Executor& executor) {
+      SCOPED_TRACE(testing::Message()
+                   << "width " << width << ", columns " << columns << ", rows "
+                   << rows << (accumulate ? ", added" : ""));
+      const Pieces pieces = {{width, 2 * width, 0}, 3, width};
+      const int64_t depth = pieces.size();
+      RandomValues random(5);
+      Matrix<Operand> a(rows, depth, &random);
+      Matrix<Element> b(columns, depth, &random);
+      Matrix<F> bias(1, columns, &random);
+      Matrix<F> c(rows, columns, &random);
+      const std::vector<F> before = c.values.values();
+      GuardedOperand<Element, Operand> right(
+          MatrixSource<Element>::Rows(b.values.data(), b.stride, columns,
+                                      pieces)
+              .Transposed(),
+          Route::kColumnsInPlace, executor, pieces.count);
+      RowsTimesMatrix<Operand> product;
+      product.rows = rows;
+      product.a = a.const_pointers.data();
+      product.c = c.pointers.data();
+      product.bias = accumulate ? nullptr : bias.values.data();
+      product.accumulate = accumulate;
+      Multiply(product, right.operand, executor);
+      ASSERT_TRUE(c.values.intact());
+      for (int64_t i = 0; i < rows; ++i) {
+        for (int64_t j = 0; j < columns; ++j) {
+          double sum = accumulate ? before[i * c.stride + j] : bias.At(0, j);
+          double magnitude = std::abs(sum);
+          for (int64_t k = 0; k < depth; ++k) {
+            const double term =
+                ToDouble(a.At(i, k)) * ToDouble(b.At(j, pieces.PlaceOf(k)));
+            sum += term;
+            magnitude += std::abs(term);
+          }
+          ASSERT_NEAR(c.At(i, j), sum,
+                      static_cast<double>(depth + 4) * Epsilon<F>() * magnitude)
+              << i << ' ' << j;
+        }
+      }
+    };
+    for (int64_t width : {2, 16, 34, 600}) {  // whole steps
+      for (int64_t columns : {1, 3, 65, 200}) {
+        for (int64_t rows : {1, 2, 5, 13}) {
+          for (bool accumulate : {false, true}) {
+            check(width, columns, rows, accumulate, this->executor_);
+            check(width, columns, rows, accumulate, team);
+          }
+        }
+      }
     }
   }
 }

@@ -245,6 +245,16 @@ TEST(PlanTest, PairsAreReadInPlaceIfRowsAreWholeSteps) {
                {kPackedInTurn, kColumns, kRows, kRows});
   ExpectRoutes("odd units", {1, 1, 64, 63}, pairs,
                {kPackedInTurn, kPackedInTurn, kRows, kRows});
+  // A gate's piece of a column, too.
+  for (CellMode mode : {CellMode::kLstm, CellMode::kGru}) {
+    Sizes keras{1, 1, 64, 64};
+    keras.mode = mode;
+    keras.order = WeightOrder::kKeras;
+    EXPECT_EQ(Plans(keras, pairs).backward.input_weights.first.route, kColumns);
+    keras.H = 63;
+    EXPECT_EQ(Plans(keras, pairs).backward.input_weights.first.route,
+              kPackedInTurn);
+  }
 }
 
 // Rows of pairs are woven into steps by each tile of rows that reads them.
@@ -261,6 +271,8 @@ TEST(PlanTest, ManyRowsPackPairs) {
   ++keras.B;
   EXPECT_EQ(Plans(keras, pairs).forward.input_weights.first.route,
             kPackedInTurn);
+  EXPECT_EQ(Plans(keras, pairs).backward.input_weights.first.route, kColumns)
+      << "columns are not woven";
 }
 
 // There rows in place would have other bits than packed ones.
@@ -817,7 +829,8 @@ TEST(PlanTest, TwoDirectionsRunTogetherIfStepsAreShort) {
 }
 
 // Inference of a tanh RNN by one of several threads.
-bool WorksAlone(const Sizes& sizes) {
+bool WorksAlone(const Sizes& sizes,
+                const KernelShape& kernels = Vectors(ElementType::kFloat)) {
   const Sequences sequences = MakeSequences(sizes.T, sizes.B, nullptr);
   CallDescription call;
   call.descriptor.mode = CellMode::kTanh;
@@ -825,16 +838,17 @@ bool WorksAlone(const Sizes& sizes) {
   call.descriptor.hidden_size = sizes.H;
   call.descriptor.num_directions = sizes.num_directions;
   call.sequences = &sequences;
-  call.element_type = ElementType::kFloat;
+  call.element_type = kernels.element_type;
   call.weight_order = sizes.order;
   Machine machine;
   machine.num_threads = 8;
+  machine.core_cache_bytes = kCoreCacheBytes;
   machine.has_crew = sizes.has_crew;
   machine.has_threads_awake = sizes.has_threads_awake;
   ForwardPlan plan;
-  EXPECT_TRUE(ForwardPlan::Create(call, /*has_reserve=*/false, machine,
-                                  Vectors(ElementType::kFloat), &plan)
-                  .ok());
+  EXPECT_TRUE(
+      ForwardPlan::Create(call, /*has_reserve=*/false, machine, kernels, &plan)
+          .ok());
   return plan.works_alone();
 }
 
@@ -864,7 +878,7 @@ TEST(PlanTest, LittleWorkIsDoneByTheCaller) {
   ExpectSharedFrom(SizesOfWork(speed::kMinTeamWork));
 }
 
-TEST(PlanTest, BothPassesOfTrainingHaveHelpersOrNone) {
+TEST(PlanTest, ForwardHasHelpersIfBackwardDoes) {
   // Backward has twice as many operations.
   Sizes sizes = SizesOfWork(speed::kMinTeamWork / 2);
   sizes.mode = CellMode::kTanh;
@@ -916,8 +930,10 @@ TEST(PlanTest, ShortStepsAreNoWorkForHelpers) {
   constexpr int64_t kManySteps = 20000;
   EXPECT_TRUE(works_alone(kManySteps, 1, 1));
   EXPECT_FALSE(works_alone(kManySteps, 1, 2)) << "a direction each";
-  EXPECT_FALSE(works_alone(kManySteps, 2 * speed::kFewRowsOfGroup, 1))
-      << "a group each";
+  const Sizes two_groups{1000, 2 * speed::kFewRowsOfGroup, 2, 64};
+  EXPECT_FALSE(WorksAlone(two_groups)) << "a group each";
+  EXPECT_TRUE(WorksAlone(two_groups, Tiles(ElementType::kBFloat16)))
+      << "where groups have more rows";
   // Gradients of R are sums over all steps.
   Sizes sizes{kManySteps, 1, 1, 64};
   sizes.num_threads = 8;

@@ -111,7 +111,8 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
     const int64_t groups = ranks / min_ranks;
     const bool is_worth_it =
         groups > 1 && !nearly_fills_cache &&
-        GroupedStepWork(ranks, groups) < SharedStepWork(ranks, threads, pass);
+        (!SharesSteps(ranks) ||
+         GroupedStepWork(ranks, groups) < SharedStepWork(ranks, threads, pass));
     return is_worth_it ? static_cast<int>(groups) : 1;
   }
   // As many for each thread.

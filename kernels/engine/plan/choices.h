@@ -37,8 +37,8 @@ class Choices {
   // ---- Operands -------------------------------------------------------------
   // What of their routes changes bits follows from shapes and the instruction
   // set. Between routes of equal bits, packed or in turn, in place or in dot
-  // panels and, backward, packed or in place, caches and the threads of a
-  // pseudo-layer decide, too.
+  // panels and, backward, packed or in place by rows, caches and the threads of
+  // a pseudo-layer decide, too.
 
   // W of a layer: [in, G*H] forward, transposed backward.
   OperandPlan ForwardInput(int64_t layer, int num_threads) const;

@@ -234,6 +234,8 @@ Status ForwardPlan::Create(const CallDescription& call, bool has_reserve,
   plan->weights_are_prepared = call.weights_are_prepared;
 
   const Choices choices(call, kernels, machine);
+  // Forward may have more to share, as directions, which backward takes one
+  // after the other.
   double work = ForwardWork(*plan, choices);
   // Helpers who come to forward are mostly awake when backward calls them.
   if (has_reserve) work = std::max(work, BackwardWork(*plan, choices));

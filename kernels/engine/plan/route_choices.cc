@@ -139,8 +139,9 @@ bool Choices::MayReadGatesInPlace() const {
          d_.gates_size() % kernels_.depth_step == 0;
 }
 
-// In Keras' order, where a feature's weights for a gate are whole columns of
-// backward's product. (With tile registers this was not measured.)
+// In Keras' order a feature's weights are a column of backward's product, of
+// which each gate's piece must be whole depth steps. (With tile registers this
+// was not measured.)
 bool Choices::MayReadFeaturesInPlace() const {
   return gates_are_columns_ && kernels_.operands_are_elements &&
          !kernels_.has_tile_registers &&

@@ -341,7 +341,6 @@ void MultiplyColumnsOfColumns(const RowsTimesMatrix<Operand>& p,
     }
     Kernels<Operand>().multiply_panel(product);
     product.accumulate = true;
-    product.bias = nullptr;
   }
 }
 

@@ -238,9 +238,10 @@ class Team::Job {
   alignas(kCacheLine) std::atomic<int> num_recruited_{0};
   std::atomic<bool> dismissed_{false};
   std::vector<Share> shares_;
-  // Who is: places of members. It seldom changes, so that all may read it.
+  // Whether a member is, by its place. It seldom changes, so all may read it.
   std::vector<std::atomic<bool>> is_here_;
-  std::vector<int> sharers_;  // the caller's: members that have a share now
+  // The caller's: members that have a share now.
+  alignas(kCacheLine) std::vector<int> sharers_;
 };
 
 Team::Crew::~Crew() {

@@ -14,8 +14,8 @@ namespace rnn {
 
 // The team is the calling thread and those that have arrived: nobody waits for
 // a thread that has not come yet, and one that is taken away for a while leaves
-// its share to the others, or to the caller if they had a task each. So it
-// finishes on a pool of any size and load.
+// its share to the others, or to the caller alone where each thread has one
+// task. So it finishes on a pool of any size and load.
 //
 // Tasks with neighbouring numbers go to the same thread, and in each Run() of
 // as many tasks to the same one as before, as long as the team stays the same:
