@@ -70,7 +70,7 @@ import tf_cudnn_rnn
 
 tf.config.threading.set_intra_op_parallelism_threads(2)
 small, large = (tf_cudnn_rnn.keras.LSTM(units) for units in (64, 300))
-x, wide = tf.ones([4, 20, 64]), tf.ones([32, 20, 300])
+x, wide = tf.ones([8, 20, 64]), tf.ones([32, 20, 300])
 
 @tf.function
 def both():
