@@ -245,6 +245,8 @@ TEST(EngineInt8Test, SplitWorkDoesNotChangeBits) {
       ThreadsInTurn threads(num_threads);
       EXPECT_EQ(base, RunForward(sizes, weights, inputs, threads))
           << num_threads;
+      // Or this would show nothing.
+      EXPECT_GT(threads.num_tasks(), sizes.max_time);
     }
   }
 }

@@ -158,10 +158,26 @@ class MatrixProductTest : public testing::Test {
     product.left_parts = left.get();
     product.c = c.pointers.data();
     Multiply(product, packed, executor_);
-    ASSERT_TRUE(c.values.intact());
+    ExpectSums(a, depth, b, [](int64_t, int64_t) { return 0; }, c);
     for (int64_t i = 0; i < kRows; ++i) {
+      for (int64_t j = columns; j < columns + kGap; ++j) {
+        ASSERT_TRUE(IsPoison(c.At(i, j)));
+      }
+    }
+  }
+
+  // c should be start(i, j) + sum over k < depth of a(i, k) b(k, j).
+  void ExpectSums(Matrix<Operand>& a, int64_t depth,
+                  const std::function<double(int64_t, int64_t)>& b,
+                  const std::function<double(int64_t, int64_t)>& start,
+                  Matrix<F>& c) {
+    ASSERT_TRUE(c.values.intact());
+    const auto rows = static_cast<int64_t>(c.pointers.size());
+    const int64_t columns = c.stride - kGap;
+    for (int64_t i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < columns; ++j) {
-        double sum = 0, magnitude = 0;
+        double sum = start(i, j);
+        double magnitude = std::abs(sum);
         for (int64_t k = 0; k < depth; ++k) {
           const double term = ToDouble(a.At(i, k)) * b(k, j);
           sum += term;
@@ -170,9 +186,6 @@ class MatrixProductTest : public testing::Test {
         ASSERT_NEAR(c.At(i, j), sum,
                     static_cast<double>(depth + 4) * Epsilon<F>() * magnitude)
             << i << ' ' << j;
-      }
-      for (int64_t j = columns; j < columns + kGap; ++j) {
-        ASSERT_TRUE(IsPoison(c.At(i, j)));
       }
     }
   }
@@ -336,22 +349,15 @@ TYPED_TEST(MatrixProductTest, ColumnsInPlaceMayHavePieces) {
       product.bias = accumulate ? nullptr : bias.values.data();
       product.accumulate = accumulate;
       Multiply(product, right.operand, executor);
-      ASSERT_TRUE(c.values.intact());
-      for (int64_t i = 0; i < rows; ++i) {
-        for (int64_t j = 0; j < columns; ++j) {
-          double sum = accumulate ? before[i * c.stride + j] : bias.At(0, j);
-          double magnitude = std::abs(sum);
-          for (int64_t k = 0; k < depth; ++k) {
-            const double term =
-                ToDouble(a.At(i, k)) * ToDouble(b.At(j, pieces.PlaceOf(k)));
-            sum += term;
-            magnitude += std::abs(term);
-          }
-          ASSERT_NEAR(c.At(i, j), sum,
-                      static_cast<double>(depth + 4) * Epsilon<F>() * magnitude)
-              << i << ' ' << j;
-        }
-      }
+      this->ExpectSums(
+          a, depth,
+          [&](int64_t k, int64_t j) {
+            return ToDouble(b.At(j, pieces.PlaceOf(k)));
+          },
+          [&](int64_t i, int64_t j) {
+            return accumulate ? before[i * c.stride + j] : bias.At(0, j);
+          },
+          c);
     };
     for (int64_t width : {2, 16, 34, 600}) {  // whole steps
       for (int64_t columns : {1, 3, 65, 200}) {

@@ -21,21 +21,6 @@
 namespace rnn {
 namespace {
 
-// Counts the tasks that it is given.
-class CountingThreads : public ThreadsInTurn {
- public:
-  using ThreadsInTurn::ThreadsInTurn;
-
-  int num_tasks() const { return num_tasks_; }
-  void Run(int num_tasks, Order order, FunctionRef<void(int)> task) override {
-    num_tasks_ += num_tasks;
-    ThreadsInTurn::Run(num_tasks, order, task);
-  }
-
- private:
-  int num_tasks_ = 0;
-};
-
 constexpr int kManyThreads = 16;
 
 template <typename Element>
@@ -55,7 +40,7 @@ void ExpectSharedAndSame(int64_t size, Pack pack) {
   std::memset(many.data(), 0x22, size * sizeof(Value));
   SerialExecutor alone;
   pack(alone, one.data());
-  CountingThreads threads(kManyThreads);
+  ThreadsInTurn threads(kManyThreads);
   pack(threads, many.data());
   EXPECT_GE(threads.num_tasks(), kManyThreads / 2);
   EXPECT_EQ(std::memcmp(one.data(), many.data(), size * sizeof(Value)), 0);

@@ -12,11 +12,16 @@ class ThreadsInTurn : public Executor {
 
   int num_threads() const override { return num_threads_; }
   void Run(int num_tasks, Order order, FunctionRef<void(int)> task) override {
+    num_tasks_ += num_tasks;
     SerialExecutor().Run(num_tasks, order, task);
   }
 
+  // That it was given so far.
+  int num_tasks() const { return num_tasks_; }
+
  private:
   const int num_threads_;
+  int num_tasks_ = 0;
 };
 
 }  // namespace rnn

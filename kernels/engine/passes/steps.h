@@ -45,14 +45,10 @@ void RunSteps(const Sequences& sequences, const ChunkPlan& chunk,
       if (ranks.count() > 0) run_step(step_executor, ranks);
     }
   };
-  const int64_t ranks = sequences.active(chunk.steps.begin);
-  if (chunk.shares_steps) {
-    run(executor, 0, ranks);
-    return;
-  }
   if (chunk.num_rank_groups == 1) {
     SerialExecutor serial;
-    run(serial, 0, ranks);
+    Executor& step_executor = chunk.shares_steps ? executor : serial;
+    run(step_executor, 0, sequences.active(chunk.steps.begin));
     return;
   }
   executor.Run(chunk.num_rank_groups, Order::kAscending, [&](int group) {

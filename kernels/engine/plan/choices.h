@@ -59,8 +59,8 @@ class Choices {
   // ---- Choices that change speed only ---------------------------------------
 
   // Whether threads that share a step of so many ranks, and wait for each other
-  // after it, are done sooner than one of them alone. The steps of a call of
-  // few are shared as its other products are.
+  // after it, are done sooner than one of them alone. Where a call has few
+  // steps, these are shared as its other products are.
   bool SharesSteps(int64_t ranks) const;
   // Whether more than one thread can be at work in the steps of a pass.
   bool SplitsSteps(Pass pass) const;

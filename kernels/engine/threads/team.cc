@@ -1,6 +1,5 @@
 #include "kernels/engine/threads/team.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
