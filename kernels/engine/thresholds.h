@@ -83,17 +83,24 @@ inline constexpr int64_t kMinTaskWork = int64_t{1} << 17;
 // Several per thread, so that a thread that comes late, or is taken away for a
 // while, leaves its share to the others. [calls]
 inline constexpr int kTasksPerThread = 4;
-// What is less, some 150 microseconds, is hardly done sooner by helpers: they
-// come late, or to the caller's core. [calls]
-inline constexpr double kMinTeamWork = 1.6e7;
-// What is less, some 50 microseconds, if helpers had work just before, as they
-// have between layers of a stack: one of them is still looking for work.
-// [calls]
-inline constexpr double kMinAwakeWork = 4e6;
-// What is less, some ten microseconds, is done by the calling thread even if
-// helpers wait for it, as those of a stream do: data that threads share passes
-// from core to core, slowly where these share no cache. [streams], [runtime]
-inline constexpr double kMinCrewWork = 1.2e6;
+// What helpers must spare the caller, in floating-point operations. Some 75
+// microseconds, for helpers come late, or to the caller's core. [calls]
+inline constexpr double kMinTeamWork = 8e6;
+// Some 25 microseconds if helpers had work just before, as they have between
+// layers of a stack: one of them is still looking for work. [calls]
+inline constexpr double kMinAwakeWork = 2e6;
+// Some five microseconds if helpers wait for the call, as those of a stream do.
+// [streams], [runtime]
+inline constexpr double kMinCrewWork = 6e5;
+// Values that threads need of each other pass from core to core, slowly where
+// these share no cache: networks of few units pass much for what they multiply.
+// In floating-point operations of a value. Where cores are near each other it
+// is less, where they are far it is more (docs/decisions/narrow-networks.md).
+// [engine]
+inline constexpr double kPassedValueWork = 150;
+// So many times what forward passes: the gates' gradients, for the gradients of
+// the input, of W and R, and of the biases. [engine]
+inline constexpr double kBackwardPasses = 3;
 
 // What other work costs, in floating-point operations: moving an element from
 // one buffer to another, the elementwise work of a step per hidden unit, and
@@ -198,14 +205,14 @@ inline constexpr int64_t kFetchedRowBytes = 512;
 inline constexpr int64_t kRowBytesTogether = 256;
 // What is transposed, split, converted or added up on its way stays in L1
 // meanwhile: rows and columns of a block of weights, columns and depth of a
-// left operand that is split, depth of columns that are converted, features of
-// a row that dropout converts, columns of two gradients that are added up.
+// left operand that is split, depth of columns that are converted, features
+// that dropout is applied to, columns of two gradients that are added up.
 // [engine]
 inline constexpr int64_t kTransposedBlock = 64;
 inline constexpr int64_t kSplitColumns = 16;
 inline constexpr int64_t kSplitDepth = 256;
 inline constexpr int64_t kConvertedDepth = 16;
-inline constexpr int64_t kDroppedFeatures = 512;
+inline constexpr int64_t kDroppedFeatures = 2048;
 inline constexpr int64_t kAddedColumns = 64;
 // Columns that a thread sums over all rows of a chunk at a time. [engine]
 inline constexpr int64_t kSummedColumns = 128;

@@ -31,13 +31,20 @@ constexpr int64_t kCount = 1001;  // not a multiple of the four words
 
 template <typename F>
 std::vector<F> Apply(float probability, uint64_t key, int64_t layer,
-                     int64_t time, int64_t batch_row,
-                     const std::vector<F>& in) {
-  std::vector<F> out(in.size(), std::numeric_limits<F>::quiet_NaN());
-  const Dropout dropout{probability, key};
-  dropout.Apply(layer, time, batch_row, static_cast<int64_t>(in.size()),
-                in.data(), out.data());
-  return out;
+                     int64_t time, int64_t batch_row, std::vector<F> values) {
+  RowsToDrop<F> rows({probability, key}, layer,
+                     static_cast<int64_t>(values.size()));
+  rows.Add(time, batch_row, values.data());
+  return values;
+}
+
+// Whether feature j is kept if the generator's words of min_kept_word and more
+// are.
+bool IsKept(int64_t j, uint32_t batch_row, uint32_t time, uint32_t layer,
+            uint64_t key, uint64_t min_kept_word) {
+  const Words words =
+      Philox4x32({static_cast<uint32_t>(j / 4), batch_row, time, layer}, key);
+  return words[j % 4] >= min_kept_word;
 }
 
 template <typename F>
@@ -49,67 +56,102 @@ TYPED_TEST(DropoutTest, EachElementHasItsWord) {
   using F = TypeParam;
   constexpr float kProbability = 0.3f;
   constexpr uint64_t kKey = 0x0123456789abcdef;
-  const double threshold =
-      std::floor(static_cast<double>(kProbability) * 4294967296.0);
+  const uint64_t min_kept_word = static_cast<uint64_t>(
+      std::floor(static_cast<double>(kProbability) * 4294967296.0));
   const F scale = F{1} / (F{1} - F{kProbability});
   std::vector<F> in(kCount);
   for (int64_t j = 0; j < kCount; ++j) in[j] = static_cast<F>(j + 1);
   const std::vector<F> out = Apply(kProbability, kKey, 5, 70000, 3, in);
   for (int64_t j = 0; j < kCount; ++j) {
-    const Words words =
-        Philox4x32({static_cast<uint32_t>(j / 4), 3, 70000, 5}, kKey);
-    EXPECT_EQ(out[j], words[j % 4] >= threshold ? in[j] * scale : 0) << j;
+    const bool is_kept = IsKept(j, 3, 70000, 5, kKey, min_kept_word);
+    EXPECT_EQ(out[j], is_kept ? in[j] * scale : 0) << j;
   }
 }
 
-TYPED_TEST(DropoutTest, EveryInstructionSetDrawsTheSameWords) {
-  using F = TypeParam;
-  for (const SimdTarget* target : TestedSimdTargets()) {
-    SCOPED_TRACE(target->name);
-    for (int64_t count : {1, 3, 4, 5, 127, 128, 129, 300}) {
-      for (int64_t first : {0, 508}) {
-        std::vector<F> values(count + 4);
-        for (size_t j = 0; j < values.size(); ++j) {
-          values[j] = static_cast<F>(j + 1);
-        }
-        const std::vector<F> in = values;
-        DropoutRow<F> row;
-        row.counter[0] = 7;
-        row.counter[1] = 0xffffffff;
-        row.counter[2] = 3;
-        row.key = 0x0123456789abcdef;
-        row.min_kept_word = uint64_t{1} << 31;
-        row.scale = F{2};
-        row.first = first;
-        row.count = count;
-        row.in = row.out = values.data();
-        KernelsOf<F>(*target).drop_out(row);
-        for (int64_t j = 0; j < count; ++j) {
-          const int64_t word = first + j;
-          const Words words = Philox4x32(
-              {static_cast<uint32_t>(word / 4), 7, 0xffffffff, 3}, row.key);
-          ASSERT_EQ(values[j],
-                    words[word % 4] >= row.min_kept_word ? in[j] * 2 : 0)
-              << j << " of " << count;
-        }
-        for (int64_t j = count; j < count + 4; ++j) {
-          ASSERT_EQ(values[j], in[j]) << "beyond " << count;
-        }
+// Rows lie apart, in no order, and are of steps and batch rows of their own.
+template <typename Operand>
+void ExpectEachRowItsWords(const SimdKernels<Operand>& kernels,
+                           int64_t features, int64_t num_rows) {
+  constexpr int64_t kGap = 4;
+  const int64_t row_size = features + kGap;
+  DropoutRows<Operand> dropout;
+  dropout.layer = 3;
+  dropout.key = 0x0123456789abcdef;
+  dropout.min_kept_word = uint64_t{1} << 31;
+  dropout.scale = 2;
+  dropout.features = features;
+  std::vector<Operand> values;
+  for (int64_t i = 0; i < num_rows * row_size; ++i) {
+    // What BFloat16 has exactly.
+    values.push_back(FromDouble<Operand>(static_cast<double>(1 + i % 100)));
+  }
+  const std::vector<Operand> in = values;
+  std::vector<DroppedRow<Operand>> rows;
+  for (int64_t i = num_rows - 1; i >= 0; --i) {
+    rows.push_back({static_cast<uint32_t>(7 * i % 5),
+                    0xffffffffu - static_cast<uint32_t>(i),
+                    values.data() + i * row_size});
+  }
+  dropout.rows = rows.data();
+  dropout.count = num_rows;
+  kernels.drop_out(dropout);
+  for (const DroppedRow<Operand>& row : rows) {
+    for (int64_t j = 0; j < row_size; ++j) {
+      const double before = ToDouble(in[row.values + j - values.data()]);
+      double expected = before;
+      if (j < features) {
+        expected = IsKept(j, row.batch_row, row.time, dropout.layer,
+                          dropout.key, dropout.min_kept_word)
+                       ? before * 2
+                       : 0;
       }
+      ASSERT_EQ(ToDouble(row.values[j]), expected)
+          << "feature " << j << " of " << features << ", of " << num_rows
+          << " rows";
     }
   }
 }
 
-// They are converted block by block.
-TEST(BFloat16DropoutTest, DrawsTheWordsOfOtherTypes) {
-  const Dropout dropout{0.5f, 23};
-  std::vector<BFloat16> values(kCount);
-  const std::vector<float> ones(kCount, 1.0f);
-  for (BFloat16& value : values) value = FromDouble<BFloat16>(1);
-  dropout.Apply(1, 2, 3, kCount, values.data(), values.data());
-  const std::vector<float> expected = Apply(0.5f, 23, 1, 2, 3, ones);
-  for (int64_t j = 0; j < kCount; ++j) {
-    EXPECT_EQ(ToDouble(values[j]), expected[j]) << j;
+template <typename Operand>
+void ExpectEachRowItsWords(const SimdKernels<Operand>& kernels) {
+  for (int64_t features : {1, 3, 4, 5, 15, 16, 127, 128, 129, 300}) {
+    for (int64_t num_rows : {0, 1, 2, 8, 9, 33}) {
+      ExpectEachRowItsWords(kernels, features, num_rows);
+    }
+  }
+}
+
+TEST(DropoutKernelsTest, EveryInstructionSetDrawsTheSameWords) {
+  for (const SimdTarget* target : TestedSimdTargets()) {
+    SCOPED_TRACE(target->name);
+    ExpectEachRowItsWords(*target->float_kernels);
+    ExpectEachRowItsWords(*target->double_kernels);
+    if (target->bfloat16_kernels != nullptr) {
+      ExpectEachRowItsWords(*target->bfloat16_kernels);
+    }
+  }
+}
+
+// More rows than wait for each other, and rows so wide that few do.
+TYPED_TEST(DropoutTest, RowsThatWaitGetTheirOwnMasks) {
+  using F = TypeParam;
+  for (int64_t features : {3, 15, 100, 700, 5000}) {
+    constexpr int64_t kRows = 70;
+    std::vector<F> values(kRows * features, F{1});
+    {
+      RowsToDrop<F> rows({0.5f, 17}, /*layer=*/2, features);
+      for (int64_t i = 0; i < kRows; ++i) {
+        rows.Add(/*time=*/i / 7, /*batch_row=*/i % 7,
+                 values.data() + i * features);
+      }
+    }
+    const std::vector<F> ones(features, F{1});
+    for (int64_t i = 0; i < kRows; ++i) {
+      const F* row = values.data() + i * features;
+      ASSERT_EQ(std::vector<F>(row, row + features),
+                Apply(0.5f, 17, 2, i / 7, i % 7, ones))
+          << "row " << i << " of " << features << " features";
+    }
   }
 }
 
@@ -153,20 +195,6 @@ TYPED_TEST(DropoutTest, MasksDifferByLayerTimeRowAndKey) {
   EXPECT_NE(mask, Apply(0.5f, 17, 1, 2, 4, ones));
   EXPECT_NE(mask, Apply(0.5f, 18, 1, 2, 3, ones));
   EXPECT_NE(mask, Apply(0.5f, 17 + (uint64_t{1} << 32), 1, 2, 3, ones));
-}
-
-TYPED_TEST(DropoutTest, WorksInPlaceAndOnAnyCount) {
-  using F = TypeParam;
-  const std::vector<F> ones(kCount, F{1});
-  const std::vector<F> mask = Apply(0.5f, 17, 1, 2, 3, ones);
-  const Dropout dropout{0.5f, 17};
-  for (int64_t count = 0; count <= 9; ++count) {
-    std::vector<F> values(12, F{1});
-    dropout.Apply(1, 2, 3, count, values.data(), values.data());
-    for (int64_t j = 0; j < 12; ++j) {
-      EXPECT_EQ(values[j], j < count ? mask[j] : 1) << j << " of " << count;
-    }
-  }
 }
 
 }  // namespace

@@ -828,7 +828,7 @@ TEST(PlanTest, TwoDirectionsRunTogetherIfStepsAreShort) {
   }
 }
 
-// Inference of a tanh RNN by one of several threads.
+// Inference of a tanh RNN by one of two threads.
 bool WorksAlone(const Sizes& sizes,
                 const KernelShape& kernels = Vectors(ElementType::kFloat)) {
   const Sequences sequences = MakeSequences(sizes.T, sizes.B, nullptr);
@@ -841,7 +841,7 @@ bool WorksAlone(const Sizes& sizes,
   call.element_type = kernels.element_type;
   call.weight_order = sizes.order;
   Machine machine;
-  machine.num_threads = 8;
+  machine.num_threads = 2;
   machine.core_cache_bytes = kCoreCacheBytes;
   machine.has_crew = sizes.has_crew;
   machine.has_threads_awake = sizes.has_threads_awake;
@@ -852,17 +852,25 @@ bool WorksAlone(const Sizes& sizes,
   return plan.works_alone();
 }
 
-// Sizes of so many operations, which are 2 B (I + 1).
-Sizes SizesOfWork(double operations) {
+// Sizes of which two threads spare each other so many operations: half of
+// 2 B (I + 1). They pass next to nothing.
+Sizes SizesOfWork(double spared) {
   constexpr int64_t kBatch = 10;
-  return {1, kBatch, static_cast<int64_t>(operations / (2 * kBatch)) - 1, 1};
+  return {1, kBatch, static_cast<int64_t>(spared / kBatch), 1};
 }
 
-// These are just enough, and a feature less is not.
-void ExpectSharedFrom(Sizes sizes) {
-  EXPECT_FALSE(WorksAlone(sizes));
-  --sizes.I;
-  EXPECT_TRUE(WorksAlone(sizes));
+Sizes WithInput(Sizes sizes, double times) {
+  sizes.I = static_cast<int64_t>(static_cast<double>(sizes.I) * times);
+  return sizes;
+}
+
+constexpr double kMore = 1.01;
+constexpr double kLess = 0.99;
+
+// Of so many features.
+void ExpectSharedFrom(const Sizes& sizes) {
+  EXPECT_FALSE(WorksAlone(WithInput(sizes, kMore)));
+  EXPECT_TRUE(WorksAlone(WithInput(sizes, kLess)));
 }
 
 TEST(PlanTest, LittleWorkIsDoneByTheCaller) {
@@ -882,41 +890,74 @@ TEST(PlanTest, ForwardHasHelpersIfBackwardDoes) {
   // Backward has twice as many operations.
   Sizes sizes = SizesOfWork(speed::kMinTeamWork / 2);
   sizes.mode = CellMode::kTanh;
-  sizes.num_threads = 8;
-  const Plans enough(sizes, Vectors(ElementType::kFloat));
+  sizes.num_threads = 2;
+  const Plans enough(WithInput(sizes, kMore), Vectors(ElementType::kFloat));
   EXPECT_FALSE(enough.forward.works_alone());
   EXPECT_FALSE(enough.backward.works_alone());
-  EXPECT_TRUE(WorksAlone(sizes)) << "of inference it is too little";
-  --sizes.I;
-  const Plans too_little(sizes, Vectors(ElementType::kFloat));
+  EXPECT_TRUE(WorksAlone(WithInput(sizes, kMore)))
+      << "of inference it is too little";
+  const Plans too_little(WithInput(sizes, kLess), Vectors(ElementType::kFloat));
   EXPECT_TRUE(too_little.forward.works_alone());
   EXPECT_TRUE(too_little.backward.works_alone());
 }
 
 TEST(PlanTest, FewRowsAreAsMuchWorkAsTheirWeightsTakeToCome) {
   const auto features_of = [](int64_t rows) {
-    return static_cast<int64_t>(speed::kMinTeamWork / (2 * rows)) - 1;
+    return static_cast<int64_t>(speed::kMinTeamWork /
+                                static_cast<double>(rows));
   };
   const int64_t I = features_of(speed::kLeastProductRows);
   for (int64_t B = 1; B <= speed::kLeastProductRows; ++B) {
-    EXPECT_FALSE(WorksAlone({1, B, I, 1})) << B;
-    EXPECT_TRUE(WorksAlone({1, B, I - 1, 1})) << B;
+    SCOPED_TRACE(B);
+    ExpectSharedFrom({1, B, I, 1});
   }
-  EXPECT_FALSE(WorksAlone({1, speed::kLeastProductRows + 1, I - 1, 1}));
+  EXPECT_FALSE(WorksAlone({1, speed::kLeastProductRows + 1, I, 1}));
 
   // W is multiplied once for all steps, R at each of them.
   constexpr int64_t kSteps = 100;
-  const int64_t wide = features_of(kSteps) + 1;  // 100 I
-  EXPECT_FALSE(WorksAlone({kSteps, 1, wide, 1}));
-  EXPECT_TRUE(WorksAlone({kSteps, 1, wide - 1, 1}));
+  ExpectSharedFrom({kSteps, 1, features_of(kSteps), 1});
   constexpr int64_t H = 500;
   const auto steps = static_cast<int64_t>(
       speed::kMinTeamWork /
-      (2 * H + 2 * speed::kLeastProductRows * H * H));  // T (I + 4 H) H
+      (speed::kLeastProductRows * H * H));  // T (I + 4 H) H
   EXPECT_FALSE(WorksAlone({steps + 1, 1, 1, H}));
-  EXPECT_TRUE(WorksAlone({steps, 1, 1, H}));
+  EXPECT_TRUE(WorksAlone({steps - 1, 1, 1, H}));
 
-  EXPECT_TRUE(WorksAlone({1, 0, I + 1, 1})) << "no rows, no work";
+  EXPECT_TRUE(WorksAlone({1, 0, 2 * I, 1})) << "no rows, no work";
+}
+
+// A step of `H` units, `values` of which pass for each, spares half of its
+// operations.
+TEST(PlanTest, NarrowNetworksAreOneThreadsAsTheirValuesWouldPass) {
+  const KernelShape floats = Vectors(ElementType::kFloat);
+  Sizes sizes{1000, 64, 1, 1};
+  sizes.num_threads = 2;
+  const auto plans_of = [&](int64_t H) {
+    sizes.I = sizes.H = H;
+    return Plans(sizes, floats);
+  };
+  // 2 (4 H) (2 H) operations of 5 H values: half of the former, a fourth of
+  // the latter, in backward twice and kBackwardPasses times.
+  const double forward_H = speed::kPassedValueWork * 5 / 4 / 8;
+  const double backward_H = forward_H * speed::kBackwardPasses / 2;
+  EXPECT_TRUE(plans_of(std::lround(0.9 * backward_H)).backward.works_alone());
+  EXPECT_FALSE(plans_of(std::lround(1.1 * backward_H)).backward.works_alone());
+  const auto works_alone = [&](int64_t H) {
+    return plans_of(H).forward.works_alone();
+  };
+  EXPECT_TRUE(works_alone(std::lround(0.9 * forward_H)));
+  EXPECT_FALSE(works_alone(std::lround(1.1 * forward_H)));
+  // Each of more threads has less to read.
+  sizes.num_threads = 8;
+  EXPECT_FALSE(works_alone(std::lround(0.9 * forward_H)));
+}
+
+TEST(PlanTest, NarrowDirectionsAreAThreadsEach) {
+  Sizes sizes{1000, speed::kMaxTogetherBatch, 16, 16};
+  sizes.num_directions = 2;
+  EXPECT_FALSE(WorksAlone(sizes));
+  ++sizes.B;
+  EXPECT_TRUE(WorksAlone(sizes)) << "each would be all threads'";
 }
 
 // Helpers would have nothing to do.
@@ -930,7 +971,7 @@ TEST(PlanTest, ShortStepsAreNoWorkForHelpers) {
   constexpr int64_t kManySteps = 20000;
   EXPECT_TRUE(works_alone(kManySteps, 1, 1));
   EXPECT_FALSE(works_alone(kManySteps, 1, 2)) << "a direction each";
-  const Sizes two_groups{1000, 2 * speed::kFewRowsOfGroup, 2, 64};
+  const Sizes two_groups{1000, 2 * speed::kFewRowsOfGroup, 2, 100};
   EXPECT_FALSE(WorksAlone(two_groups)) << "a group each";
   EXPECT_TRUE(WorksAlone(two_groups, Tiles(ElementType::kBFloat16)))
       << "where groups have more rows";
@@ -951,8 +992,7 @@ TEST(PlanTest, ShortStepsAreNoWorkForHelpers) {
 TEST(PlanTest, Int8WeightsOfFewRowsComeInTime) {
   // Less than the threshold, and more if it counts as four rows.
   constexpr int64_t H = 2000;
-  Sizes sizes{1, 1, static_cast<int64_t>(speed::kMinTeamWork / (2 * H)) - H - 1,
-              H};
+  Sizes sizes{1, 1, static_cast<int64_t>(speed::kMinTeamWork / H) - H - 1, H};
   EXPECT_FALSE(WorksAlone(sizes));
   sizes.order = WeightOrder::kInt8;
   EXPECT_TRUE(WorksAlone(sizes));
@@ -1092,10 +1132,8 @@ TEST(PlanTest, ManyLayersAreNotGoneThroughOneByOne) {
   ForwardPlan forward;
   EXPECT_TRUE(
       ForwardPlan::Create(call, /*has_reserve=*/true, machine, &forward).ok());
-  EXPECT_EQ(forward.num_threads, 4);
   BackwardPlan backward;
   EXPECT_TRUE(BackwardPlan::Create(call, machine, &backward).ok());
-  EXPECT_EQ(backward.num_threads, 4);
 }
 
 TEST(PlanTest, KnowsForWhomItIs) {

@@ -4,23 +4,50 @@
 #ifndef KERNELS_ENGINE_ELEMENTS_DROPOUT_H_
 #define KERNELS_ENGINE_ELEMENTS_DROPOUT_H_
 
+#include <array>
 #include <cstdint>
+
+#include "kernels/engine/simd/simd_kernels.h"
 
 namespace rnn {
 
 struct Dropout {
   float probability;  // in [0, 1]
   uint64_t key;
+};
 
-  // out[j] = in[j] / (1 - probability) where kept, 0 where dropped, for the
-  // `count` features that `layer` emits at `time` for `batch_row`. Feature j
-  // takes word j of the generator (DropoutRow in simd_kernels.h) with counter
-  // (j / 4, batch_row, time, layer) and is kept iff that word is at least
-  // floor(probability * 2^32). `out` may be `in`. Element is float, double or
-  // BFloat16, which is rounded.
-  template <typename Element>
-  void Apply(int64_t layer, int64_t time, int64_t batch_row, int64_t count,
-             const Element* in, Element* out) const;
+// Applies dropout to rows of the features that one layer emits: each becomes
+// itself / (1 - probability) where kept, 0 where dropped. Feature j takes word
+// j of the generator (DropoutRows in simd_kernels.h) and is kept iff that word
+// is at least floor(probability * 2^32). Operand is float, double or BFloat16,
+// which is rounded.
+//
+// Rows wait until there are so many that the generator is well used, and until
+// this object goes at the latest.
+template <typename Operand>
+class RowsToDrop {
+ public:
+  RowsToDrop(const Dropout& dropout, int64_t layer, int64_t features);
+  RowsToDrop(const RowsToDrop&) = delete;
+  RowsToDrop& operator=(const RowsToDrop&) = delete;
+  ~RowsToDrop() { DropOut(); }
+
+  // `values` are those of `batch_row` at `time`, and stay there.
+  void Add(int64_t time, int64_t batch_row, Operand* values) {
+    waiting_[num_waiting_++] = {static_cast<uint32_t>(batch_row),
+                                static_cast<uint32_t>(time), values};
+    if (num_waiting_ == max_waiting_) DropOut();
+  }
+
+ private:
+  static constexpr int64_t kMaxWaiting = 32;
+
+  void DropOut();
+
+  DropoutRows<Operand> rows_;
+  int64_t max_waiting_;
+  int64_t num_waiting_ = 0;
+  std::array<DroppedRow<Operand>, kMaxWaiting> waiting_;
 };
 
 }  // namespace rnn

@@ -51,13 +51,14 @@ class BackwardNetwork {
   void EndLayer(int64_t layer, Executor& executor) {
     if (layer == 0 || d_.dropout == 0) return;
     const TimeRows<F> gradient = InputGradientRows(layer);
-    AllRows().ParallelForEach(executor, LayerWidth() * speed::kMoveWork,
-                              [&](int64_t, int64_t time, int64_t rank) {
-                                F* row = gradient.Row(time, rank);
-                                dropout_.Apply(layer - 1, time,
-                                               sequences_.batch_row(rank),
-                                               LayerWidth(), row, row);
-                              });
+    AllRows().ParallelForRanges(
+        executor, LayerWidth() * speed::kMoveWork, [&](const StepRange& times) {
+          RowsToDrop<F> rows(dropout_, layer - 1, LayerWidth());
+          AllRows().ForEachOf(times, [&](int64_t, int64_t time, int64_t rank) {
+            rows.Add(time, sequences_.batch_row(rank),
+                     gradient.Row(time, rank));
+          });
+        });
   }
 
   // What comes after all layers.

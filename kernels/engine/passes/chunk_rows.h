@@ -44,19 +44,7 @@ class ChunkRows {
   void ForEach(Row row) const {
     ForEachOf(steps_, row);
   }
-  // Calls row(row, step, rank) for each, by all threads, in no order.
-  template <typename Row>
-  void ParallelForEach(Executor& executor, int64_t work_per_row,
-                       Row row) const {
-    if (steps_.count() == 0) return;
-    ParallelFor(executor, steps_.count(),
-                sequences_.active(steps_.begin) * work_per_row,
-                [&](int64_t begin, int64_t end) {
-                  ForEachOf({steps_.begin + begin, steps_.begin + end}, row);
-                });
-  }
-
- private:
+  // Calls row(row, step, rank) for each of these steps of the chunk.
   template <typename Row>
   void ForEachOf(const StepRange& steps, Row row) const {
     int64_t i = RowOf(steps.begin);
@@ -65,7 +53,27 @@ class ChunkRows {
       for (int64_t rank = 0; rank < active; ++rank) row(i++, step, rank);
     }
   }
+  // Calls range(steps) for ranges that cover the chunk, by all threads, in no
+  // order.
+  template <typename Range>
+  void ParallelForRanges(Executor& executor, int64_t work_per_row,
+                         Range range) const {
+    if (steps_.count() == 0) return;
+    ParallelFor(executor, steps_.count(),
+                sequences_.active(steps_.begin) * work_per_row,
+                [&](int64_t begin, int64_t end) {
+                  range(StepRange{steps_.begin + begin, steps_.begin + end});
+                });
+  }
+  // Calls row(row, step, rank) for each, by all threads, in no order.
+  template <typename Row>
+  void ParallelForEach(Executor& executor, int64_t work_per_row,
+                       Row row) const {
+    ParallelForRanges(executor, work_per_row,
+                      [&](const StepRange& steps) { ForEachOf(steps, row); });
+  }
 
+ private:
   const Sequences& sequences_;
   const StepRange steps_;
 };

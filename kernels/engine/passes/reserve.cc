@@ -69,19 +69,24 @@ template <typename F>
 void DrawDropoutMasks(const RnnDescriptor& descriptor,
                       const Sequences& sequences, uint64_t dropout_key,
                       F* masks, Executor& executor) {
-  if (descriptor.dropout == 0) return;
+  // Without rows there may be any number of layers.
+  if (descriptor.dropout == 0 || sequences.shape_rows() == 0) return;
   const Dropout dropout{descriptor.dropout, dropout_key};
   const int64_t T = sequences.max_time();
   const int64_t B = sequences.batch();
   const int64_t width = descriptor.num_directions * descriptor.output_size();
-  ParallelFor(executor, (descriptor.num_layers - 1) * T * B,
-              width * speed::kMoveWork, [&](int64_t begin, int64_t end) {
-                for (int64_t i = begin; i < end; ++i) {
-                  F* row = masks + i * width;
-                  std::fill_n(row, width, F{1});
-                  dropout.Apply(i / B / T, i / B % T, i % B, width, row, row);
-                }
-              });
+  for (int64_t layer = 0; layer + 1 < descriptor.num_layers; ++layer) {
+    F* const layer_masks = masks + layer * T * B * width;
+    ParallelFor(executor, T * B, width * speed::kMoveWork,
+                [&](int64_t begin, int64_t end) {
+                  RowsToDrop<F> rows(dropout, layer, width);
+                  for (int64_t i = begin; i < end; ++i) {
+                    F* row = layer_masks + i * width;
+                    std::fill_n(row, width, F{1});
+                    rows.Add(i / B, i % B, row);
+                  }
+                });
+  }
 }
 
 #define RNN_INSTANTIATE(Element)                                          \

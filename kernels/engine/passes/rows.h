@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "kernels/engine/elements/dropout.h"
 #include "kernels/engine/elements/elements.h"
@@ -154,26 +155,25 @@ class LayerInput {
         return;
       }
     }
-    chunk.ParallelForEach(executor, features_ * speed::kMoveWork,
-                          [&](int64_t i, int64_t step, int64_t rank) {
-                            Operand* row = staging + i * row_size();
-                            StageRow(sequences_.time(direction, step, rank),
-                                     rank, row);
-                            rows[i] = row;
-                          });
+    chunk.ParallelForRanges(
+        executor, features_ * speed::kMoveWork, [&](const StepRange& steps) {
+          std::optional<RowsToDrop<Operand>> to_drop;
+          if (dropout_ != nullptr) {
+            to_drop.emplace(*dropout_, dropped_layer_, features_);
+          }
+          chunk.ForEachOf(steps, [&](int64_t i, int64_t step, int64_t rank) {
+            const int64_t time = sequences_.time(direction, step, rank);
+            Operand* row = staging + i * row_size();
+            LoadOperands(source_.Row(time, rank), row, features_);
+            std::fill(row + features_, row + row_size(), Operand{});
+            if (to_drop) to_drop->Add(time, sequences_.batch_row(rank), row);
+            rows[i] = row;
+          });
+        });
   }
 
  private:
   int64_t row_size() const { return PaddedDepth<Operand>(features_); }
-
-  void StageRow(int64_t time, int64_t rank, Operand* row) const {
-    LoadOperands(source_.Row(time, rank), row, features_);
-    std::fill(row + features_, row + row_size(), Operand{});
-    if (dropout_ != nullptr) {
-      dropout_->Apply(dropped_layer_, time, sequences_.batch_row(rank),
-                      features_, row, row);
-    }
-  }
 
   const Sequences& sequences_;
   TimeRows<const Element> source_;

@@ -23,11 +23,18 @@ Choices::Choices(const CallDescription& call, const KernelShape& kernels,
 
 // ---- Threads ----------------------------------------------------------------
 
-int Choices::NumThreads(double work) const {
+int Choices::NumThreads(const SharedWork& shared) const {
   const double min_work = machine_.has_crew            ? speed::kMinCrewWork
                           : machine_.has_threads_awake ? speed::kMinAwakeWork
                                                        : speed::kMinTeamWork;
-  return work < min_work ? 1 : machine_.num_threads;
+  const double threads = machine_.num_threads;
+  // Of the operations and, without more knowledge, of what a thread reads.
+  const double share_of_others = 1 - 1 / threads;
+  const double spared = shared.operations * share_of_others;
+  const double passed = shared.passed_values / threads * share_of_others;
+  return spared - passed * speed::kPassedValueWork < min_work
+             ? 1
+             : machine_.num_threads;
 }
 
 double Choices::RecurrentWork(int64_t rows) const {

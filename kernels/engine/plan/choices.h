@@ -18,6 +18,12 @@ namespace rnn {
 
 enum class Pass { kForward, kBackward };
 
+// What threads could share.
+struct SharedWork {
+  double operations = 0;     // floating-point
+  double passed_values = 0;  // that phases read after others made them
+};
+
 // What is chosen about operands holds where there are valid rows.
 class Choices {
  public:
@@ -27,8 +33,8 @@ class Choices {
 
   // ---- Threads --------------------------------------------------------------
 
-  // Threads that are worth having for so many floating-point operations.
-  int NumThreads(double work) const;
+  // Threads that are worth having.
+  int NumThreads(const SharedWork& shared) const;
   // Directions do not depend on each other: each can be a thread's, without a
   // barrier at each step. More threads than directions are of use where steps
   // can be split.

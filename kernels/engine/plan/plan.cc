@@ -136,17 +136,34 @@ Work WorkOf(const PassPlan& plan) {
   return work;
 }
 
-// What threads may share of it.
-double ForwardWork(const PassPlan& plan, const Choices& choices) {
-  const Work work = WorkOf(plan);
-  return work.inputs + (choices.SplitsSteps(Pass::kForward) ? work.steps : 0);
+// Input sums, or their gradients, and outputs.
+double ValuesOfRows(const PassPlan& plan) {
+  const RnnDescriptor& d = plan.descriptor;
+  return static_cast<double>(plan.sequences->num_valid_rows()) *
+         d.num_pseudo_layers() * (d.gates_size() + d.output_size());
 }
 
-double BackwardWork(const PassPlan& plan, const Choices& choices) {
+SharedWork ForwardWork(const PassPlan& plan, const Choices& choices,
+                       int num_threads) {
   const Work work = WorkOf(plan);
-  return 2 * work.inputs + (choices.SplitsSteps(Pass::kBackward)
-                                ? 2 * work.steps
-                                : work.recurrent_gradients);
+  SharedWork shared;
+  shared.operations =
+      work.inputs + (choices.SplitsSteps(Pass::kForward) ? work.steps : 0);
+  // Nearly all values of a direction that is one thread's stay with it.
+  if (!choices.RunsDirectionsTogether(num_threads)) {
+    shared.passed_values = ValuesOfRows(plan);
+  }
+  return shared;
+}
+
+SharedWork BackwardWork(const PassPlan& plan, const Choices& choices) {
+  const Work work = WorkOf(plan);
+  SharedWork shared;
+  shared.operations = 2 * work.inputs + (choices.SplitsSteps(Pass::kBackward)
+                                             ? 2 * work.steps
+                                             : work.recurrent_gradients);
+  shared.passed_values = speed::kBackwardPasses * ValuesOfRows(plan);
+  return shared;
 }
 
 ChunkPlan PlanChunk(const Choices& choices, const StepRange& steps, Pass pass,
@@ -234,12 +251,13 @@ Status ForwardPlan::Create(const CallDescription& call, bool has_reserve,
   plan->weights_are_prepared = call.weights_are_prepared;
 
   const Choices choices(call, kernels, machine);
-  // Forward may have more to share, as directions, which backward takes one
-  // after the other.
-  double work = ForwardWork(*plan, choices);
+  plan->num_threads =
+      choices.NumThreads(ForwardWork(*plan, choices, machine.num_threads));
   // Helpers who come to forward are mostly awake when backward calls them.
-  if (has_reserve) work = std::max(work, BackwardWork(*plan, choices));
-  plan->num_threads = choices.NumThreads(work);
+  if (has_reserve) {
+    plan->num_threads = std::max(
+        plan->num_threads, choices.NumThreads(BackwardWork(*plan, choices)));
+  }
   plan->directions_together = choices.RunsDirectionsTogether(plan->num_threads);
   if (plan->directions_together) plan->num_threads = 1;
   ChooseOperands(choices, plan);

@@ -178,20 +178,28 @@ struct CellBackwardStep {
   Operand* m;  // LSTM: [rows][H], out: o.tanh(c'); or nullptr
 };
 
-// out[j] = in[j] * scale if word first + j of the generator is at least
-// min_kept_word, else 0. Word j is word j % 4 of Philox4x32-10 (Salmon et al.,
-// "Parallel random numbers: as easy as 1, 2, 3", SC 2011) with counter (j / 4,
-// counter[0], counter[1], counter[2]). The key's low word is key word 0.
-template <typename F>
-struct DropoutRow {
-  uint32_t counter[3];
+// A row of a DropoutRows.
+template <typename Operand>
+struct DroppedRow {
+  uint32_t batch_row;
+  uint32_t time;
+  Operand* values;
+};
+
+// Feature j of each row is multiplied by scale if word j of the generator is at
+// least min_kept_word, and becomes 0 if not. Word j is word j % 4 of
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+// SC 2011) with counter (j / 4, batch_row, time, layer). The key's low word is
+// key word 0.
+template <typename Operand>
+struct DropoutRows {
+  uint32_t layer;
   uint64_t key;
   uint64_t min_kept_word;  // 2^32: nothing is kept
-  F scale;
-  int64_t first;  // a multiple of 4
-  int64_t count;
-  const F* in;
-  F* out;  // may be `in`
+  ComputeType<Operand> scale;
+  int64_t features;
+  const DroppedRow<Operand>* rows;
+  int64_t count;  // of rows
 };
 
 // Arrays are indexed by CellMode.
@@ -248,7 +256,7 @@ struct SimdKernels {
   // j], one row after another, for j < columns.
   void (*sum_rows)(const F* const* rows, int64_t num_rows, int64_t first_column,
                    int64_t columns, bool accumulate, F* sums);
-  void (*drop_out)(const DropoutRow<F>&);
+  void (*drop_out)(const DropoutRows<Operand>&);
   // Several panels of the same step, one after another: the cells of some may
   // be computed while the next are multiplied. So what one writes is not what
   // another reads.

@@ -59,7 +59,7 @@ constexpr SimdKernels<Operand> MakeKernels() {
   kernels.pack_columns = PackColumns<Operand>;
   kernels.pack_rows = PackRows<Operand>;
   kernels.sum_rows = SumRows<ComputeType<Operand>>;
-  kernels.drop_out = DropOut<ComputeType<Operand>>;
+  kernels.drop_out = DropOut<Operand>;
   SetCell<VanillaCell<true>>(CellMode::kRelu, &kernels);
   SetCell<VanillaCell<false>>(CellMode::kTanh, &kernels);
   SetCell<LstmCell>(CellMode::kLstm, &kernels);

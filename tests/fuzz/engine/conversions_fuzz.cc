@@ -137,37 +137,45 @@ void CheckActivation(Input& input, bool is_tanh, GuardedSide side,
 }
 
 template <typename F>
-void CheckDropout(Input& input, GuardedSide side, int64_t count) {
-  DropoutRow<F> row;
-  for (uint32_t& word : row.counter) word = input.Any<uint32_t>();
-  row.key = input.Any<uint64_t>();
-  row.min_kept_word = std::min<uint64_t>(
+void CheckDropout(Input& input, GuardedSide side, int64_t max_values) {
+  constexpr int64_t kMaxRows = 3;
+  DropoutRows<F> dropout;
+  dropout.layer = input.Any<uint32_t>();
+  dropout.key = input.Any<uint64_t>();
+  dropout.min_kept_word = std::min<uint64_t>(
       uint64_t{input.Any<uint32_t>()} + input.Byte() % 2, uint64_t{1} << 32);
-  row.scale = static_cast<F>(1 + input.Byte());
-  row.first = int64_t{4} * input.Any<uint16_t>();
-  row.count = count;
+  dropout.scale = static_cast<F>(1 + input.Byte());
+  dropout.count = 1 + input.Byte() % kMaxRows;
+  dropout.features = max_values / dropout.count;
+  DroppedRow<F> rows[kMaxRows];
+  for (DroppedRow<F>& row : rows) {
+    row.batch_row = input.Any<uint32_t>();
+    row.time = input.Any<uint32_t>();
+  }
+  dropout.rows = rows;
+  const int64_t count = dropout.count * dropout.features;
   std::vector<F> in(count);
   for (F& value : in) value = static_cast<F>(input.Byte() - 128);
-  const bool in_place = input.Flag();
   for (const SimdTarget* target : AllSimdTargets()) {
     SetGuardedCase(target->name);
-    F* from = TakeIn<F>(side, count);
-    F* to = in_place ? from : TakeOut<F>(side, count);
-    std::copy(in.begin(), in.end(), from);
-    row.in = from;
-    row.out = to;
+    F* const values = TakeIn<F>(side, count);
+    std::copy(in.begin(), in.end(), values);
+    for (int64_t i = 0; i < dropout.count; ++i) {
+      rows[i].values = values + i * dropout.features;
+    }
     if constexpr (std::is_same_v<F, double>) {
-      target->double_kernels->drop_out(row);
+      target->double_kernels->drop_out(dropout);
     } else {
-      target->float_kernels->drop_out(row);
+      target->float_kernels->drop_out(dropout);
     }
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t word = row.first + i;
+      const DroppedRow<F>& row = rows[i / dropout.features];
+      const int64_t j = i % dropout.features;
       const bool is_kept =
-          Philox4x32({static_cast<uint32_t>(word / 4), row.counter[0],
-                      row.counter[1], row.counter[2]},
-                     row.key)[word % 4] >= row.min_kept_word;
-      FUZZ_REQUIRE(to[i] == (is_kept ? in[i] * row.scale : 0));
+          Philox4x32({static_cast<uint32_t>(j / 4), row.batch_row, row.time,
+                      dropout.layer},
+                     dropout.key)[j % 4] >= dropout.min_kept_word;
+      FUZZ_REQUIRE(values[i] == (is_kept ? in[i] * dropout.scale : 0));
     }
   }
 }
