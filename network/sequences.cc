@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "network/shared_memory.h"
 
@@ -47,6 +48,8 @@ Status Sequences::Create(int64_t max_time, int64_t batch,
   Sequences& s = *sequences;
   s.max_time_ = max_time;
   s.batch_ = batch;
+  s.shape_rows_ = max_time * batch;
+  s.kept_offsets_.clear();
   s.lengths_.assign(batch, max_time);  // by row, at first
   if (lengths != nullptr) {
     for (int64_t row = 0; row < batch; ++row) {
@@ -57,13 +60,16 @@ Status Sequences::Create(int64_t max_time, int64_t batch,
       s.lengths_[row] = length;
     }
   }
-  s.places_.clear();
+  s.places_ = nullptr;
   if (steps.mask != nullptr) s.ReadMask(steps);
   s.go_backwards_ = steps.go_backwards;
-  s.times_are_places_ = !s.go_backwards_ && s.places_.empty();
+  s.times_are_places_ = !s.go_backwards_ && s.places_ == nullptr;
   s.fingerprint_ = Fingerprint(s.lengths_, kNothingHashed);
   if (!s.times_are_places_) {
-    s.fingerprint_ = Fingerprint(s.places_, s.fingerprint_ + s.go_backwards_);
+    s.fingerprint_ += s.go_backwards_;
+    if (s.places_ != nullptr) {
+      s.fingerprint_ = Fingerprint(*s.places_, s.fingerprint_);
+    }
   }
   s.RankRows();
   s.NumberRows();
@@ -71,10 +77,10 @@ Status Sequences::Create(int64_t max_time, int64_t batch,
 }
 
 void Sequences::ReadMask(const ValidSteps& steps) {
-  places_.assign(batch_ * max_time_, 0);
+  auto all_places = std::make_shared<std::vector<int64_t>>(batch_ * max_time_);
   bool are_at_front = true;
   for (int64_t row = 0; row < batch_; ++row) {
-    int64_t* places = places_.data() + row * max_time_;
+    int64_t* places = all_places->data() + row * max_time_;
     const uint8_t* mask = steps.mask + row * steps.mask_batch;
     int64_t count = 0;
     for (int64_t place = 0; place < lengths_[row]; ++place) {
@@ -84,7 +90,27 @@ void Sequences::ReadMask(const ValidSteps& steps) {
     if (count > 0 && places[count - 1] != count - 1) are_at_front = false;
     lengths_[row] = count;
   }
-  if (are_at_front) places_.clear();
+  if (!are_at_front) places_ = std::move(all_places);
+}
+
+Sequences Sequences::OfRanks(int64_t begin, int64_t end) const {
+  Sequences part;
+  part.max_time_ = max_time_;
+  part.batch_ = end - begin;
+  part.shape_rows_ = shape_rows_;
+  part.go_backwards_ = go_backwards_;
+  part.times_are_places_ = times_are_places_;
+  part.places_ = places_;
+  part.batch_rows_.assign(batch_rows_.begin() + begin,
+                          batch_rows_.begin() + end);
+  part.lengths_.assign(lengths_.begin() + begin, lengths_.begin() + end);
+  part.NumberRows();
+  part.kept_offsets_.resize(part.num_steps());
+  for (int64_t step = 0; step < part.num_steps(); ++step) {
+    part.kept_offsets_[step] = kept_row(step, begin);
+  }
+  part.fingerprint_ = fingerprint_;
+  return part;
 }
 
 void Sequences::RankRows() {

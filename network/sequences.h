@@ -9,6 +9,7 @@
 #define NETWORK_SEQUENCES_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "network/status.h"
@@ -57,6 +58,10 @@ class Sequences {
   // None yet: Create() makes them.
   Sequences() = default;
 
+  // Those of ranks [begin, end) alone, as a part of the batch. What it knows of
+  // the whole is shape_rows() and kept_row().
+  Sequences OfRanks(int64_t begin, int64_t end) const;
+
   int64_t max_time() const { return max_time_; }  // T
   int64_t batch() const { return batch_; }        // B
   // Steps in which at least one row is active; at most T.
@@ -64,15 +69,20 @@ class Sequences {
     return static_cast<int64_t>(offsets_.size()) - 1;
   }
   int64_t num_valid_rows() const { return offsets_.back(); }
-  // T times B, as if no row were short: what decides how a row is computed may
-  // depend on it, for it does not on other rows.
-  int64_t shape_rows() const { return max_time_ * batch_; }
+  // T times B, as if no row were short, of the whole batch: what decides how a
+  // row is computed may depend on it, for it does not on other rows.
+  int64_t shape_rows() const { return shape_rows_; }
 
   int64_t active(int64_t step) const {
     return offsets_[step + 1] - offsets_[step];
   }
   // Number of the valid row (step, rank 0); `step` may equal num_steps().
   int64_t offset(int64_t step) const { return offsets_[step]; }
+  // Number of the valid row (step, rank) among those of the whole batch, in
+  // whose order a reserve keeps rows.
+  int64_t kept_row(int64_t step, int64_t rank) const {
+    return (kept_offsets_.empty() ? offsets_ : kept_offsets_)[step] + rank;
+  }
 
   int64_t batch_row(int64_t rank) const { return batch_rows_[rank]; }
   int64_t length(int64_t rank) const { return lengths_[rank]; }
@@ -86,7 +96,7 @@ class Sequences {
   int64_t place(int64_t time, int64_t rank) const {
     if (times_are_places_) return time;
     const int64_t i = go_backwards_ ? lengths_[rank] - 1 - time : time;
-    return places_.empty() ? i : PlacesOf(rank)[i];
+    return places_ == nullptr ? i : PlacesOf(rank)[i];
   }
   // The places [begin, end) without a valid step that come after that of
   // `time`, in the order of steps, and before the next valid one.
@@ -108,7 +118,7 @@ class Sequences {
       if (begin < end) gap(StepGap{begin, end}, PlaceBefore({begin, end}));
       begin = end + 1;
     };
-    if (places_.empty()) {
+    if (places_ == nullptr) {
       begin = length;
     } else {
       for (int64_t i = 0; i < length; ++i) until(PlacesOf(rank)[i]);
@@ -128,7 +138,7 @@ class Sequences {
   void NumberRows();
 
   const int64_t* PlacesOf(int64_t rank) const {
-    return places_.data() + batch_rows_[rank] * max_time_;
+    return places_->data() + batch_rows_[rank] * max_time_;
   }
   int64_t PlaceBefore(const StepGap& gap) const {
     if (!go_backwards_) return gap.begin - 1;
@@ -137,15 +147,18 @@ class Sequences {
 
   int64_t max_time_ = 0;
   int64_t batch_ = 0;
+  int64_t shape_rows_ = 0;
   bool go_backwards_ = false;
   // Whether place() is the identity.
   bool times_are_places_ = true;
-  // [B, T] by row, ascending, as many as it has valid steps; nothing if they
+  // [B, T] by row, ascending, as many as it has valid steps; nullptr if they
   // are at the front of all rows.
-  std::vector<int64_t> places_;
+  std::shared_ptr<const std::vector<int64_t>> places_;
   std::vector<int64_t> batch_rows_;  // [B] by rank
   std::vector<int64_t> lengths_;     // [B] by rank, descending
   std::vector<int64_t> offsets_;     // [num_steps + 1]
+  // Of a part: [num_steps], kept_row() of rank 0.
+  std::vector<int64_t> kept_offsets_;
   uint64_t fingerprint_ = 0;
 };
 

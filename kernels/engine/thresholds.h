@@ -121,6 +121,13 @@ inline constexpr int64_t kMaxTogetherBytes = kMegabyte;
 // A batch is split into groups of rows that never wait for each other if R has
 // no more bytes; each group reads all of R at each step. [engine]
 inline constexpr int64_t kMaxGroupedBytes = 14 * kMegabyte;
+// Forward takes a part of the batch for each thread through all layers if each
+// has so many valid rows, and if all weights, which are then prepared at once,
+// have no more bytes than caches that cores share hold. [engine]
+inline constexpr int64_t kMinPartRows = 128;
+inline constexpr int64_t kMaxPartsWeightBytes = 16 * kMegabyte;
+// Its chunks have a share of kChunkRows, and so many at least. [engine]
+inline constexpr int64_t kMinPartChunkRows = 96;
 // A group has so many rows at least, for fewer would not hide that each group
 // reads R: the larger number if R comes from beyond a core's cache. [engine]
 inline constexpr int64_t kFewRowsOfGroup = 4;

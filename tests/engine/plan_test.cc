@@ -917,9 +917,9 @@ TEST(PlanTest, FewRowsAreAsMuchWorkAsTheirWeightsTakeToCome) {
   constexpr int64_t kSteps = 100;
   ExpectSharedFrom({kSteps, 1, features_of(kSteps), 1});
   constexpr int64_t H = 500;
-  const auto steps = static_cast<int64_t>(
-      speed::kMinTeamWork /
-      (speed::kLeastProductRows * H * H));  // T (I + 4 H) H
+  const auto steps =
+      static_cast<int64_t>(speed::kMinTeamWork / (speed::kLeastProductRows * H *
+                                                  H));  // T (I + 4 H) H
   EXPECT_FALSE(WorksAlone({steps + 1, 1, 1, H}));
   EXPECT_TRUE(WorksAlone({steps - 1, 1, 1, H}));
 

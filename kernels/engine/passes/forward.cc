@@ -1,4 +1,5 @@
-// Forward: layers, directions, chunks of time, steps.
+// Forward: parts of the batch, layers, directions, chunks of time, steps.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
@@ -64,21 +65,54 @@ class ForwardPass {
 template <typename Element, typename Operand>
 void PrepareWeightsOf(const ForwardPlan& plan,
                       const Weights<const Element>& weights, void* memory,
-                      Executor& executor) {
+                      Observer* observer, Executor& executor) {
   const RnnDescriptor& d = plan.descriptor;
   const WeightSources<Element> sources(plan, weights);
   ForwardWeights<Element, Operand> prepared(plan, sources);
   for (int64_t k = 0; k < d.num_pseudo_layers(); ++k) {
+    const int64_t layer = k / d.num_directions;
+    const ObservedPhase phase(observer, Phase::kPackWeights, layer,
+                              static_cast<int>(k % d.num_directions));
     const PreparedPlace place = plan.prepared.Place(k, memory);
     prepared.UseBiases(place);
     prepared.LoadBiases(k);
-    if (d.has_input_weights(k / d.num_directions)) {
+    if (d.has_input_weights(layer)) {
       prepared.UseInput(k, place);
       prepared.PackInput(executor);
     }
     prepared.UseRecurrent(k, place);
     prepared.PackRecurrent(executor);
   }
+}
+
+template <typename Element, typename Operand>
+void RunParts(const ForwardPlan& plan, ForwardArguments<Element> arguments,
+              void* scratch, Executor& executor) {
+  const Scratch memory(scratch);
+  if (!plan.weights_are_prepared) {
+    void* const prepared = memory.At<void>(plan.scratch.prepared_weights);
+    PrepareWeightsOf<Element, Operand>(plan, arguments.weights, prepared,
+                                       arguments.observer, executor);
+    arguments.prepared_weights = prepared;
+  }
+  executor.Run(
+      static_cast<int>(plan.parts.size()), Order::kAscending, [&](int i) {
+        SerialExecutor alone;
+        ForwardPass<Element, Operand> pass(
+            plan.parts[i]->plan, arguments,
+            memory.At<char>(plan.scratch.parts) + i * plan.scratch.part_bytes);
+        pass.Run(alone);
+      });
+}
+
+template <typename Element>
+void WriteReserveHeader(const ForwardPlan& plan,
+                        const ForwardArguments<Element>& arguments) {
+  const ReserveHeader header(plan.descriptor, *plan.sequences, arguments.layout,
+                             arguments.dropout_key);
+  ComputeType<Element> values[ReserveHeader::kSize];
+  std::copy(header.bytes().begin(), header.bytes().end(), values);
+  Store(values, arguments.reserve, ReserveHeader::kSize);
 }
 
 }  // namespace
@@ -90,8 +124,8 @@ void PrepareWeights(const ForwardPlan& plan,
   if (!plan.is_for(kElementTypeOf<Element>)) std::abort();
   if (plan.prepared.bytes == 0) return;
   WithOperand<Element>([&](auto operand) {
-    PrepareWeightsOf<Element, decltype(operand)>(plan, weights, memory,
-                                                 executor);
+    PrepareWeightsOf<Element, decltype(operand)>(
+        plan, weights, memory, /*observer=*/nullptr, executor);
   });
 }
 
@@ -100,9 +134,15 @@ void Forward(const ForwardPlan& plan,
              const ForwardArguments<Element>& arguments, void* scratch,
              Executor& executor) {
   if (!plan.is_for(kElementTypeOf<Element>)) std::abort();
+  if (plan.has_reserve) WriteReserveHeader(plan, arguments);
   SerialExecutor alone;
   WithOperand<Element>([&](auto operand) {
-    ForwardPass<Element, decltype(operand)> pass(plan, arguments, scratch);
+    using Operand = decltype(operand);
+    if (!plan.parts.empty()) {
+      RunParts<Element, Operand>(plan, arguments, scratch, executor);
+      return;
+    }
+    ForwardPass<Element, Operand> pass(plan, arguments, scratch);
     pass.Run(plan.works_alone() ? alone : executor);
   });
 }

@@ -33,7 +33,6 @@ class ForwardNetwork {
 
   // What comes before all layers.
   void Begin(Executor& executor) {
-    if (plan_.has_reserve) WriteReserveHeader();
     if (!plan_.repeats_outputs) FillOutputPadding(executor);
   }
 
@@ -57,8 +56,7 @@ class ForwardNetwork {
     const TimeRows<const Element> source =
         layer == 0 ? TimeRows<const Element>::Padded(sequences_, arguments_.x,
                                                      arguments_.x_strides)
-                   : TimeRows<const Element>::Dense(
-                         sequences_, DenseOutputs(layer - 1), LayerWidth());
+                   : InnerOutputs<const Element>(layer - 1);
     LayerInput<Element, Operand> input(sequences_, source,
                                        d_.layer_input_size(layer));
     if (layer > 0 && arguments_.apply_dropout && d_.dropout > 0) {
@@ -72,13 +70,14 @@ class ForwardNetwork {
     return layer == d_.num_layers - 1
                ? TimeRows<Element>::Padded(sequences_, arguments_.y,
                                            arguments_.y_strides)
-               : TimeRows<Element>::Dense(sequences_, DenseOutputs(layer),
-                                          LayerWidth());
+               : InnerOutputs<Element>(layer);
   }
 
-  // Where pseudo-layer k leaves what backward needs, by valid row.
-  Element* Activations(int64_t k) const {
-    return arguments_.reserve + plan_.reserve.ActivationsOffset(k);
+  // Where pseudo-layer k leaves what backward needs, by step and rank.
+  TimeRows<Element> Activations(int64_t k) const {
+    return TimeRows<Element>::Kept(
+        sequences_, arguments_.reserve + plan_.reserve.ActivationsOffset(k),
+        ReservedRowSize(d_));
   }
 
  private:
@@ -90,18 +89,15 @@ class ForwardNetwork {
   }
 
   // Of a layer below the last.
-  Element* DenseOutputs(int64_t layer) const {
-    return plan_.has_reserve
-               ? arguments_.reserve + plan_.reserve.LayerOutputOffset(layer)
-               : layer_outputs_[layer % 2];
-  }
-
-  void WriteReserveHeader() {
-    const ReserveHeader header(d_, sequences_, arguments_.layout,
-                               arguments_.dropout_key);
-    ComputeType<Element> values[ReserveHeader::kSize];
-    std::copy(header.bytes().begin(), header.bytes().end(), values);
-    Store(values, arguments_.reserve, ReserveHeader::kSize);
+  template <typename Value>
+  TimeRows<Value> InnerOutputs(int64_t layer) const {
+    if (!plan_.has_reserve) {
+      return TimeRows<Value>::Dense(sequences_, layer_outputs_[layer % 2],
+                                    LayerWidth());
+    }
+    return TimeRows<Value>::Kept(
+        sequences_, arguments_.reserve + plan_.reserve.LayerOutputOffset(layer),
+        LayerWidth());
   }
 
   const ForwardPlan& plan_;

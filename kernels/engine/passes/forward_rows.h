@@ -114,13 +114,16 @@ class ForwardRows {
 
   // Where steps leave what backward needs.
   void PointAtActivations(const ChunkRows& rows) {
-    const int64_t size = ReservedRowSize(d_);
-    Operand* values = saved_values_;
     if constexpr (kOperandsAreElements) {
-      values = network_.Activations(k()) + rows.first() * size;
-    }
-    for (int64_t i = 0; i < rows.count(); ++i) {
-      saved_[i] = values + i * size;
+      const TimeRows<Element> activations = network_.Activations(k());
+      rows.ForEach([&](int64_t i, int64_t step, int64_t rank) {
+        saved_[i] = activations.Row(step, rank);
+      });
+    } else {
+      const int64_t size = ReservedRowSize(d_);
+      for (int64_t i = 0; i < rows.count(); ++i) {
+        saved_[i] = saved_values_ + i * size;
+      }
     }
   }
 
@@ -143,12 +146,11 @@ class ForwardRows {
 
   void StoreActivations(const ChunkRows& rows, Executor& executor) {
     const int64_t size = ReservedRowSize(d_);
-    Element* activations = network_.Activations(k()) + rows.first() * size;
-    ParallelFor(executor, rows.count(), size * speed::kMoveWork,
-                [&](int64_t begin, int64_t end) {
-                  Store(saved_values_ + begin * size,
-                        activations + begin * size, (end - begin) * size);
-                });
+    const TimeRows<Element> activations = network_.Activations(k());
+    rows.ParallelForEach(executor, size * speed::kMoveWork,
+                         [&](int64_t i, int64_t step, int64_t rank) {
+                           Store(saved_[i], activations.Row(step, rank), size);
+                         });
   }
 
   // Makes the chunk's last step the one before the next chunk.

@@ -20,7 +20,9 @@
 namespace rnn {
 
 // Rows by (time, rank) of a tensor that is either padded, with strides, or
-// dense: one row of `outer` values per valid row, in time order.
+// dense: one row of `outer` values per valid row, in time order. A dense tensor
+// is of these sequences or, if it is kept in a reserve, of the whole batch that
+// they may be a part of.
 template <typename Value>
 class TimeRows {
  public:
@@ -28,16 +30,27 @@ class TimeRows {
 
   static TimeRows Padded(const Sequences& sequences, Value* data,
                          Strides strides) {
-    return TimeRows(&sequences, data, strides, /*padded=*/true);
+    return TimeRows(&sequences, data, strides, Order::kPadded);
   }
   static TimeRows Dense(const Sequences& sequences, Value* data,
                         int64_t row_size) {
-    return TimeRows(&sequences, data, {row_size, 0}, /*padded=*/false);
+    return TimeRows(&sequences, data, {row_size, 0}, Order::kDense);
+  }
+  static TimeRows Kept(const Sequences& sequences, Value* data,
+                       int64_t row_size) {
+    return TimeRows(&sequences, data, {row_size, 0}, Order::kKept);
   }
 
   Value* Row(int64_t time, int64_t rank) const {
-    return padded_ ? AtPlace(sequences_->place(time, rank), rank)
-                   : data_ + (sequences_->offset(time) + rank) * strides_.outer;
+    switch (order_) {
+      case Order::kPadded:
+        return AtPlace(sequences_->place(time, rank), rank);
+      case Order::kDense:
+        return data_ + (sequences_->offset(time) + rank) * strides_.outer;
+      case Order::kKept:
+        break;
+    }
+    return data_ + sequences_->kept_row(time, rank) * strides_.outer;
   }
   // That of any place in a padded tensor, valid or not.
   Value* AtPlace(int64_t place, int64_t rank) const {
@@ -47,21 +60,20 @@ class TimeRows {
 
   // These rows, seen from feature `offset` on.
   TimeRows From(int64_t offset) const {
-    return TimeRows(sequences_, data_ + offset, strides_, padded_);
+    return TimeRows(sequences_, data_ + offset, strides_, order_);
   }
 
  private:
+  enum class Order { kPadded, kDense, kKept };
+
   TimeRows(const Sequences* sequences, Value* data, Strides strides,
-           bool padded)
-      : sequences_(sequences),
-        data_(data),
-        strides_(strides),
-        padded_(padded) {}
+           Order order)
+      : sequences_(sequences), data_(data), strides_(strides), order_(order) {}
 
   const Sequences* sequences_ = nullptr;
   Value* data_ = nullptr;
   Strides strides_{};
-  bool padded_ = false;
+  Order order_ = Order::kDense;
 };
 
 // The states of one pseudo-layer by rank.

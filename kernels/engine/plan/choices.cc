@@ -128,4 +128,14 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
   return static_cast<int>(threads * groups_per_thread);
 }
 
+int Choices::NumBatchParts(int num_threads) const {
+  if (sequences_.num_steps() <= speed::kMaxStepsFromFar ||
+      sequences_.num_valid_rows() < speed::kMinPartRows * num_threads) {
+    return 1;
+  }
+  const int64_t groups =
+      NumRankGroups(cuts_.From(0), Route::kPacked, Pass::kForward, num_threads);
+  return groups < num_threads ? 1 : num_threads;
+}
+
 }  // namespace rnn

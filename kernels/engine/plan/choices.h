@@ -77,6 +77,11 @@ class Choices {
   // are a thread's.
   int NumRankGroups(const StepRange& steps, Route recurrent_route, Pass pass,
                     int num_threads) const;
+  // Forward needs no sum over ranks. So where each thread can have a group, and
+  // steps enough for weights that are prepared for all layers first, it had
+  // better go through all layers with it: nothing passes between threads, and
+  // none waits.
+  int NumBatchParts(int num_threads) const;
 
  private:
   // Floating-point operations of R times so many rows, and of the thread that

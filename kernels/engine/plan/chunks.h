@@ -16,11 +16,12 @@ namespace rnn {
 // product with all weights.
 class ChunkCuts {
  public:
-  explicit ChunkCuts(const Sequences& sequences)
+  explicit ChunkCuts(const Sequences& sequences,
+                     int64_t rows_of_chunk = bits::kChunkRows)
       : sequences_(sequences),
         rows_(sequences.num_valid_rows()),
         num_chunks_(std::max<int64_t>(
-            1, (rows_ + bits::kChunkRows / 2) / bits::kChunkRows)) {}
+            1, (rows_ + rows_of_chunk / 2) / rows_of_chunk)) {}
 
   // If so, all rows are one chunk, forward and backward.
   bool is_single() const {

@@ -64,6 +64,7 @@ std::string Describe(const ForwardPlan& plan) {
   DescribeCall(plan, PassName(plan), out);
   DescribeChoices(plan, out);
   if (plan.directions_together) out << " directions=together";
+  if (!plan.parts.empty()) out << " batch_parts=" << plan.parts.size();
   DescribeScratch(plan, out);
   return out.str();
 }

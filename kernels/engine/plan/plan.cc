@@ -149,8 +149,10 @@ SharedWork ForwardWork(const PassPlan& plan, const Choices& choices,
   SharedWork shared;
   shared.operations =
       work.inputs + (choices.SplitsSteps(Pass::kForward) ? work.steps : 0);
-  // Nearly all values of a direction that is one thread's stay with it.
-  if (!choices.RunsDirectionsTogether(num_threads)) {
+  // Nearly all values of a direction that is one thread's stay with it, and all
+  // of a part of the batch.
+  if (!choices.RunsDirectionsTogether(num_threads) &&
+      choices.NumBatchParts(num_threads) == 1) {
     shared.passed_values = ValuesOfRows(plan);
   }
   return shared;
@@ -164,6 +166,40 @@ SharedWork BackwardWork(const PassPlan& plan, const Choices& choices) {
                                              : work.recurrent_gradients);
   shared.passed_values = speed::kBackwardPasses * ValuesOfRows(plan);
   return shared;
+}
+
+// First rank of part `part` of so many: each gets as many valid rows.
+int64_t FirstRankOfPart(const Sequences& sequences, int64_t num_parts,
+                        int64_t part) {
+  int64_t rank = 0;
+  for (int64_t before = 0;
+       rank < sequences.batch() &&
+       before * num_parts < sequences.num_valid_rows() * part;
+       ++rank) {
+    before += sequences.length(rank);
+  }
+  return part == num_parts ? sequences.batch() : rank;
+}
+
+// The part of `whole`, whose weights are prepared, that has these ranks.
+std::shared_ptr<const ForwardPart> PartOf(const ForwardPlan& whole,
+                                          int64_t begin, int64_t end,
+                                          int64_t rows_of_chunk) {
+  auto part = std::make_shared<ForwardPart>();
+  part->sequences = whole.sequences->OfRanks(begin, end);
+  ForwardPlan& plan = part->plan;
+  plan = whole;
+  plan.sequences = &part->sequences;
+  plan.weights_are_prepared = true;
+  plan.num_threads = 1;
+  const ChunkCuts cuts(part->sequences, rows_of_chunk);
+  plan.max_chunk_rows = cuts.max_rows();
+  for (StepRange steps{0, 0}; steps.end < part->sequences.num_steps();) {
+    steps = cuts.From(steps.end);
+    plan.chunks.push_back(ChunkPlan{steps});
+  }
+  SizeScratch(&plan);
+  return part;
 }
 
 ChunkPlan PlanChunk(const Choices& choices, const StepRange& steps, Pass pass,
@@ -218,6 +254,30 @@ void ChooseOperands(const Choices& choices, BackwardPlan* plan) {
   }
 }
 
+// Plans a call as so many parts of its batch, unless it has too many weights.
+bool TakeInParts(const CallDescription& call, const Machine& machine,
+                 int num_parts, ForwardPlan* plan) {
+  CallDescription prepared_call = call;
+  prepared_call.weights_are_prepared = true;
+  ForwardPlan whole = *plan;
+  ChooseOperands(Choices(prepared_call, plan->kernels, machine), &whole);
+  SizePreparedWeights(&whole);
+  if (whole.prepared.bytes > speed::kMaxPartsWeightBytes) return false;
+  *plan = whole;
+  // Together they keep about as much as a chunk of all ranks.
+  const int64_t rows_of_chunk =
+      std::max(bits::kChunkRows / num_parts, speed::kMinPartChunkRows);
+  for (int64_t i = 0; i < num_parts; ++i) {
+    const int64_t begin = FirstRankOfPart(*plan->sequences, num_parts, i);
+    const int64_t end = FirstRankOfPart(*plan->sequences, num_parts, i + 1);
+    if (begin < end) {
+      plan->parts.push_back(PartOf(whole, begin, end, rows_of_chunk));
+    }
+  }
+  SizeScratch(plan);
+  return true;
+}
+
 }  // namespace
 
 // ---- Plans ------------------------------------------------------------------
@@ -260,6 +320,11 @@ Status ForwardPlan::Create(const CallDescription& call, bool has_reserve,
   }
   plan->directions_together = choices.RunsDirectionsTogether(plan->num_threads);
   if (plan->directions_together) plan->num_threads = 1;
+  const int num_parts =
+      plan->directions_together ? 1 : choices.NumBatchParts(plan->num_threads);
+  if (num_parts > 1 && TakeInParts(call, machine, num_parts, plan)) {
+    return Status();
+  }
   ChooseOperands(choices, plan);
   const ChunkCuts cuts(sequences);
   for (StepRange steps{0, 0}; steps.end < sequences.num_steps();) {

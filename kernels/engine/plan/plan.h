@@ -9,6 +9,7 @@
 #define KERNELS_ENGINE_PLAN_PLAN_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -99,11 +100,16 @@ struct PreparedRoutes {
   }
 };
 
+struct ForwardPart;
+
 struct ForwardPlan : PassPlan {
   bool has_reserve = false;
   // Each direction is a thread's, and both run at once.
   bool directions_together = false;
-  // If weights are prepared: what PrepareWeights() takes.
+  // Ranges of ranks, each a thread's from the first layer to the last, or none:
+  // then pseudo-layers and their chunks are shared.
+  std::vector<std::shared_ptr<const ForwardPart>> parts;
+  // If weights are prepared, or there are parts: what preparing them takes.
   PreparedNetwork prepared;
   ForwardScratch scratch;
 
@@ -142,6 +148,13 @@ struct ForwardPlan : PassPlan {
   int64_t num_h_rows() const {
     return sequences->batch() + (emits_directly() ? 0 : max_chunk_rows);
   }
+};
+
+// A part of a call's batch, by one thread. Its weights are prepared: before the
+// call, or by the call for all its parts.
+struct ForwardPart {
+  Sequences sequences;
+  ForwardPlan plan;
 };
 
 struct BackwardPlan : PassPlan {

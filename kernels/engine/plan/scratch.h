@@ -142,6 +142,12 @@ struct ForwardScratch {
   };
   // The second if both directions run at once.
   PseudoLayer pseudo_layers[2];
+
+  // With parts of the batch, instead: the weights of all pseudo-layers, unless
+  // they were prepared before the pass, and the scratch of each part.
+  Block prepared_weights;
+  Block parts;
+  int64_t part_bytes = 0;
 };
 
 // Where the weights of all pseudo-layers lie that were prepared before the

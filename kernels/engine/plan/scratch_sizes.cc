@@ -139,6 +139,17 @@ void SizeScratch(ForwardPlan* plan) {
   const bool is_single_chunk = ChunkCuts(*plan->sequences).is_single();
   const RnnDescriptor& d = plan->descriptor;
   ForwardScratch& s = plan->scratch;
+  if (!plan->parts.empty()) {
+    if (!plan->weights_are_prepared) {
+      s.prepared_weights = builder.Take(plan->prepared.bytes, 1);
+    }
+    for (const auto& part : plan->parts) {
+      s.part_bytes = std::max(s.part_bytes, part->plan.scratch_bytes);
+    }
+    s.parts = builder.Take(plan->parts.size() * s.part_bytes, 1);
+    plan->scratch_bytes = builder.bytes();
+    return;
+  }
   if (!plan->has_reserve) {
     const int64_t size =
         plan->sequences->num_valid_rows() * d.num_directions * d.output_size();
