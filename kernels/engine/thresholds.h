@@ -92,14 +92,8 @@ inline constexpr double kMinAwakeWork = 2e6;
 // Some five microseconds if helpers wait for the call, as those of a stream do.
 // [streams], [runtime]
 inline constexpr double kMinCrewWork = 6e5;
-// Values that threads need of each other pass from core to core, slowly where
-// these share no cache: networks of few units pass much for what they multiply.
-// In floating-point operations of a value. Where cores are near each other it
-// is less, where they are far it is more (docs/decisions/narrow-networks.md).
-// [engine]
-inline constexpr double kPassedValueWork = 150;
-// So many times what forward passes: the gates' gradients, for the gradients of
-// the input, of W and R, and of the biases. [engine]
+// Backward passes so many times the values that forward does: the gates'
+// gradients go to those of the input, of W and R, and of the biases. [engine]
 inline constexpr double kBackwardPasses = 3;
 
 // What other work costs, in floating-point operations: moving an element from

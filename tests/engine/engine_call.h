@@ -242,6 +242,7 @@ class EngineCall {
     machine.num_threads = executor.num_threads();
     machine.core_cache_bytes = core_cache_bytes_;
     machine.has_crew = has_crew_;
+    if (has_crew_) machine.flops_per_passed_value = 0;
     return machine;
   }
 

@@ -89,6 +89,7 @@ Outputs RunForward(const Sizes& sizes, Weights8& weights, const Inputs& inputs,
   machine.num_threads = executor.num_threads();
   machine.core_cache_bytes = core_cache_bytes;
   machine.has_crew = true;  // threads share even small calls
+  machine.flops_per_passed_value = 0;
   ForwardPlan plan;
   const Status status =
       ForwardPlan::Create(call, /*has_reserve=*/false, machine, &plan);

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <iostream>
@@ -419,7 +420,8 @@ TEST(PlanTest, BitsDoNotDependOnTheMachine) {
         sizes.num_threads = num_threads;
         const Plans plans(sizes, kernels, cache);
         ExpectSameBits(plans, reference, kernels);
-        ASSERT_EQ(plans.forward.chunks.size(), reference.forward.chunks.size());
+        ASSERT_EQ(plans.backward.chunks.size(),
+                  reference.backward.chunks.size());
       }
     }
   });
@@ -604,6 +606,12 @@ struct Groups {
   int backward;
 };
 
+// Of a chunk, or of the whole pass.
+int NumGroupsOf(const ForwardPlan& plan) {
+  return plan.parts.empty() ? plan.chunks.front().num_rank_groups
+                            : static_cast<int>(plan.parts.size());
+}
+
 Groups GroupsOf(int64_t batch, int64_t H, const KernelShape& kernels,
                 int num_threads, double flops_per_far_byte,
                 int64_t core_cache_bytes = kCoreCacheBytes) {
@@ -611,7 +619,7 @@ Groups GroupsOf(int64_t batch, int64_t H, const KernelShape& kernels,
   sizes.num_threads = num_threads;
   sizes.flops_per_far_byte = flops_per_far_byte;
   const Plans plans(sizes, kernels, core_cache_bytes);
-  return {plans.forward.chunks.front().num_rank_groups,
+  return {NumGroupsOf(plans.forward),
           plans.backward.chunks.front().num_rank_groups};
 }
 
@@ -705,6 +713,98 @@ TEST(NumRankGroupsTest, ThereAreFewerThanThreadsWhereStepsAreShort) {
             1);
 }
 
+// ---- Parts of the batch -----------------------------------------------------
+
+int64_t NumParts(const Sizes& sizes) {
+  return static_cast<int64_t>(
+      Plans(sizes, Vectors(ElementType::kFloat)).forward.parts.size());
+}
+
+TEST(BatchPartsTest, EachThreadHasOneIfItHasRowsAndStepsEnough) {
+  Sizes sizes{100, 64, 64, 128};
+  EXPECT_EQ(NumParts(sizes), 0) << "of one thread";
+  for (int num_threads : {2, 8}) {
+    sizes.num_threads = num_threads;
+    EXPECT_EQ(NumParts(sizes), num_threads);
+  }
+  sizes.B = 8 * speed::kFewRowsOfGroup;
+  EXPECT_EQ(NumParts(sizes), 8);
+  --sizes.B;
+  EXPECT_EQ(NumParts(sizes), 0) << "some threads would have none";
+
+  constexpr int64_t kBatch = 2 * speed::kFewRowsOfGroup;
+  sizes = {2 * speed::kMinPartRows / kBatch, kBatch, 64, 128};
+  sizes.num_threads = 2;
+  EXPECT_EQ(NumParts(sizes), 2);
+  --sizes.T;
+  EXPECT_EQ(NumParts(sizes), 0) << "each would have few rows";
+  sizes = {speed::kMaxStepsFromFar + 1, 64, 64, 128};
+  sizes.num_threads = 2;
+  EXPECT_EQ(NumParts(sizes), 2);
+  --sizes.T;
+  EXPECT_EQ(NumParts(sizes), 0) << "of so few steps";
+}
+
+TEST(BatchPartsTest, WeightsOfAllLayersAreInCachesAtOnce) {
+  Sizes sizes{100, 64, 1, 128};
+  sizes.num_threads = 2;
+  const auto weights = static_cast<double>(speed::kMaxPartsWeightBytes);
+  const auto features = [&](double share) {
+    return static_cast<int64_t>(share * weights / (4 * 128 * sizeof(float)));
+  };
+  sizes.I = features(0.9);
+  EXPECT_EQ(NumParts(sizes), 2);
+  sizes.I = features(1.1);
+  EXPECT_EQ(NumParts(sizes), 0);
+}
+
+TEST(BatchPartsTest, HaveAllRanksAndAboutAsManyRowsEach) {
+  Sizes sizes{60, 40, 64, 64};
+  sizes.num_threads = 3;
+  for (int32_t i = 0; i < sizes.B; ++i) {
+    sizes.lengths.push_back(i % 7 == 0 ? 0 : 60 - i);
+  }
+  for (bool are_prepared : {false, true}) {
+    sizes.weights_are_prepared = are_prepared;
+    const Plans plans(sizes, Vectors(ElementType::kFloat));
+    const ForwardPlan& plan = plans.forward;
+    ASSERT_EQ(plan.parts.size(), 3u);
+    EXPECT_EQ(plan.scratch.prepared_weights.exists(), !are_prepared);
+    int64_t rank = 0;
+    for (const auto& part : plan.parts) {
+      const Sequences& s = part->sequences;
+      EXPECT_EQ(part->plan.sequences, &s);
+      EXPECT_EQ(part->plan.num_threads, 1);
+      EXPECT_TRUE(part->plan.weights_are_prepared);
+      EXPECT_TRUE(part->plan.prepared_routes() == plan.prepared_routes());
+      EXPECT_EQ(part->plan.reserve.size(), plan.reserve.size());
+      EXPECT_LE(part->plan.scratch_bytes, plan.scratch.part_bytes);
+      EXPECT_LE(
+          part->plan.max_chunk_rows,
+          std::max(bits::kChunkRows / 3, speed::kMinPartChunkRows) * 3 / 2 +
+              s.batch());
+      EXPECT_NEAR(static_cast<double>(s.num_valid_rows()),
+                  static_cast<double>(plans.sequences.num_valid_rows()) / 3,
+                  sizes.T);
+      for (int64_t i = 0; i < s.batch(); ++i, ++rank) {
+        EXPECT_EQ(s.batch_row(i), plans.sequences.batch_row(rank));
+      }
+    }
+    EXPECT_EQ(rank, sizes.B);
+  }
+}
+
+TEST(BatchPartsTest, TheLogSaysSo) {
+  Sizes sizes{100, 64, 64, 128};
+  sizes.num_threads = 2;
+  const Plans plans(sizes, Vectors(ElementType::kFloat));
+  EXPECT_NE(Describe(plans.forward).find(" batch_parts=2"), std::string::npos)
+      << Describe(plans.forward);
+  EXPECT_EQ(Describe(plans.backward).find("batch_parts"), std::string::npos);
+}
+
+// ---- Steps ------------------------------------------------------------------
+
 TEST(SharedStepsTest, OnlyLongStepsAreShared) {
   const KernelShape floats = Vectors(ElementType::kFloat);
   struct Shares {
@@ -717,12 +817,13 @@ TEST(SharedStepsTest, OnlyLongStepsAreShared) {
     Sizes sizes{steps, batch, 4096, H};  // other work is enough for helpers
     sizes.num_threads = num_threads;
     const Plans plans(sizes, floats, /*core_cache_bytes=*/16 * kMegabyte);
-    const ChunkPlan& forward = plans.forward.chunks.front();
+    const std::vector<ChunkPlan>& chunks = plans.forward.chunks;
     const ChunkPlan& backward = plans.backward.chunks.front();
-    EXPECT_FALSE(forward.shares_steps && forward.num_rank_groups > 1);
+    const bool forward_shares = !chunks.empty() && chunks.front().shares_steps;
+    EXPECT_FALSE(forward_shares && NumGroupsOf(plans.forward) > 1);
     EXPECT_FALSE(backward.shares_steps && backward.num_rank_groups > 1);
-    return Shares{forward.shares_steps, backward.shares_steps,
-                  forward.num_rank_groups};
+    return Shares{forward_shares, backward.shares_steps,
+                  NumGroupsOf(plans.forward)};
   };
   const int64_t too_few_rows = 2 * speed::kFewRowsOfGroup - 1;  // for groups
   for (int64_t batch : {int64_t{1}, too_few_rows}) {
@@ -783,6 +884,8 @@ TEST(MachineTest, TheVariableSetsFields) {
       "");
   EXPECT_EQ(machine.core_cache_bytes, 2097152);
   EXPECT_EQ(machine.flops_per_far_byte, 2);
+  EXPECT_EQ(ParseMachine("flops_per_passed_value=1", &machine), "");
+  EXPECT_EQ(machine.flops_per_passed_value, 1);
   for (const char* text :
        {"x", "core_cache_bytes", "core_cache_bytes=", "core_cache_bytes=0",
         "core_cache_bytes=1x", "core_cache_bytes=nan", "cores=2",
@@ -926,38 +1029,37 @@ TEST(PlanTest, FewRowsAreAsMuchWorkAsTheirWeightsTakeToCome) {
   EXPECT_TRUE(WorksAlone({1, 0, 2 * I, 1})) << "no rows, no work";
 }
 
-// A step of `H` units, `values` of which pass for each, spares half of its
-// operations.
 TEST(PlanTest, NarrowNetworksAreOneThreadsAsTheirValuesWouldPass) {
   const KernelShape floats = Vectors(ElementType::kFloat);
-  Sizes sizes{1000, 64, 1, 1};
+  Sizes sizes{20000, 64, 1, 1};
   sizes.num_threads = 2;
-  const auto plans_of = [&](int64_t H) {
-    sizes.I = sizes.H = H;
+  const auto plans_of = [&](double H) {
+    sizes.I = sizes.H = std::lround(H);
     return Plans(sizes, floats);
   };
-  // 2 (4 H) (2 H) operations of 5 H values: half of the former, a fourth of
-  // the latter, in backward twice and kBackwardPasses times.
-  const double forward_H = speed::kPassedValueWork * 5 / 4 / 8;
-  const double backward_H = forward_H * speed::kBackwardPasses / 2;
-  EXPECT_TRUE(plans_of(std::lround(0.9 * backward_H)).backward.works_alone());
-  EXPECT_FALSE(plans_of(std::lround(1.1 * backward_H)).backward.works_alone());
-  const auto works_alone = [&](int64_t H) {
-    return plans_of(H).forward.works_alone();
-  };
-  EXPECT_TRUE(works_alone(std::lround(0.9 * forward_H)));
-  EXPECT_FALSE(works_alone(std::lround(1.1 * forward_H)));
+  // 4 (4 H) (2 H) operations of 5 H values: half of the former are spared, a
+  // fourth of the latter pass kBackwardPasses times.
+  const double value = Machine().flops_per_passed_value;
+  const double backward_H = value * speed::kBackwardPasses * 5 / 4 / 16;
+  EXPECT_TRUE(plans_of(0.9 * backward_H).backward.works_alone());
+  EXPECT_FALSE(plans_of(1.1 * backward_H).backward.works_alone());
+  EXPECT_FALSE(plans_of(0.1 * backward_H).forward.works_alone())
+      << "parts of the batch pass nothing";
+  // Too few rows for parts, and for steps to be shared: 2 (4 H) H.
+  sizes.B = 2 * speed::kFewRowsOfGroup - 1;
+  const double forward_H = value * 5 / 4 / 4;
+  EXPECT_TRUE(plans_of(0.9 * forward_H).forward.works_alone());
+  EXPECT_FALSE(plans_of(1.1 * forward_H).forward.works_alone());
   // Each of more threads has less to read.
   sizes.num_threads = 8;
-  EXPECT_FALSE(works_alone(std::lround(0.9 * forward_H)));
+  EXPECT_FALSE(plans_of(0.9 * forward_H).forward.works_alone());
 }
 
 TEST(PlanTest, NarrowDirectionsAreAThreadsEach) {
-  Sizes sizes{1000, speed::kMaxTogetherBatch, 16, 16};
+  Sizes sizes{20000, 2 * speed::kFewRowsOfGroup - 1, 16, 16};
+  EXPECT_TRUE(WorksAlone(sizes));
   sizes.num_directions = 2;
   EXPECT_FALSE(WorksAlone(sizes));
-  ++sizes.B;
-  EXPECT_TRUE(WorksAlone(sizes)) << "each would be all threads'";
 }
 
 // Helpers would have nothing to do.

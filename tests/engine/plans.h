@@ -12,6 +12,7 @@ namespace rnn {
 inline Machine MachineThatShares(int num_threads) {
   Machine machine = Machine::Here(num_threads);
   machine.has_crew = true;
+  machine.flops_per_passed_value = 0;
   return machine;
 }
 

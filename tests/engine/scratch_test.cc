@@ -21,7 +21,7 @@ namespace {
 // The bounds of the document, in bytes.
 template <typename Element>
 struct Bounds {
-  Bounds(const RnnDescriptor& d, const Sequences& sequences) {
+  Bounds(const RnnDescriptor& d, const Sequences& sequences, int num_threads) {
     constexpr int64_t kPanel = 64;     // widths are rounded up
     constexpr int64_t kPointers = 32;  // to rows
     const int64_t size = sizeof(ComputeType<Element>);
@@ -48,6 +48,13 @@ struct Bounds {
         cuts.is_single() ? std::max(X, P) * gates + projection : weights;
     forward =
         together * (panels + rows * (X + gates + kPointers) + B * (P + 2 * H));
+    const int64_t part_rows =
+        num_threads *
+            std::max(bits::kChunkRows / num_threads, speed::kMinPartChunkRows) *
+            3 / 2 +
+        2 * B;
+    in_parts = d.num_pseudo_layers() * (weights + 2 * gates) +
+               part_rows * (X + gates + kPointers) + B * (P + 2 * H);
     const int64_t products = rows * (std::max(X, H) + gates);
     const bool takes_turns = cuts.is_single() && N > speed::kMaxLeftRowsInPlace;
     backward = takes_turns
@@ -57,6 +64,7 @@ struct Bounds {
     if (d.has_projection()) backward += rows * (P + H);
     if (sizeof(Element) == 2) {
       forward += together * rows * (P + 5 * H);
+      in_parts += part_rows * (P + 5 * H);
       backward += rows * (2 * P + 5 * H + dgates * gates) + params.size() +
                   N * d.input_size;
     }
@@ -67,6 +75,8 @@ struct Bounds {
     const BackwardPlan backward_plan = MakeBackwardPlan(call);
     if (forward_plan.input_weights.is_any_in_parts()) {
       forward += together * (X * gates / 2 + left * X * 3 / 2);
+      in_parts += d.num_pseudo_layers() * X * gates / 2 +
+                  (part_rows + num_threads * 2 * kPanel) * X * 3 / 2;
     }
     if (backward_plan.input_weights.is_any_in_parts() ||
         backward_plan.input_weights_gradient.is_any_in_parts() ||
@@ -77,10 +87,11 @@ struct Bounds {
                   left * (std::max(widest, gates) + gates) * 3 / 2;
     }
     forward = size * (forward + layers);
+    in_parts = size * (in_parts + layers);
     backward = size * (backward + layers);
   }
 
-  int64_t forward, backward;
+  int64_t forward, in_parts, backward;
 };
 
 template <typename Element>
@@ -90,19 +101,22 @@ void ExpectWithin(const RnnDescriptor& d, const Sequences& sequences) {
                << ", D " << d.num_directions << ", I " << d.input_size << ", H "
                << d.hidden_size << ", num_proj " << d.num_proj << ", T "
                << sequences.max_time() << ", B " << sequences.batch());
-  const Bounds<Element> bounds(d, sequences);
   CallDescription call = CallOf<Element>(d, sequences);
   for (int num_threads : {1, 2, 8}) {
+    const Bounds<Element> bounds(d, sequences, num_threads);
     for (bool has_reserve : {false, true}) {
-      EXPECT_LE(MakeForwardPlan(call, has_reserve, num_threads).scratch_bytes,
-                bounds.forward);
+      const ForwardPlan plan = MakeForwardPlan(call, has_reserve, num_threads);
+      EXPECT_LE(plan.scratch_bytes,
+                plan.parts.empty() ? bounds.forward : bounds.in_parts);
+      EXPECT_LE(plan.prepared.bytes, speed::kMaxPartsWeightBytes);
     }
     EXPECT_LE(MakeBackwardPlan(call, num_threads).scratch_bytes,
               bounds.backward);
   }
   if (d.num_pseudo_layers() > 1 || d.has_projection()) return;
   call.weight_order = WeightOrder::kKeras;
-  EXPECT_LE(MakeBackwardPlan(call).scratch_bytes, bounds.backward);
+  EXPECT_LE(MakeBackwardPlan(call).scratch_bytes,
+            Bounds<Element>(d, sequences, 1).backward);
 }
 
 TEST(ScratchTest, IsBounded) {
@@ -133,10 +147,15 @@ TEST(ScratchTest, TheBoundsAreNotFarOff) {
   d.mode = CellMode::kLstm;
   d.input_size = d.hidden_size = 512;
   const Sequences sequences = MakeSequences(100, 32, nullptr);
-  const Bounds<float> bounds(d, sequences);
+  const Bounds<float> bounds(d, sequences, /*num_threads=*/1);
   const CallDescription call = CallOf<float>(d, sequences);
   EXPECT_GT(1.5 * MakeForwardPlan(call).scratch_bytes, bounds.forward);
   EXPECT_GT(1.5 * MakeBackwardPlan(call).scratch_bytes, bounds.backward);
+  const ForwardPlan in_parts =
+      MakeForwardPlan(call, /*has_reserve=*/true, /*num_threads=*/2);
+  ASSERT_EQ(in_parts.parts.size(), 2u);
+  EXPECT_GT(1.5 * in_parts.scratch_bytes,
+            Bounds<float>(d, sequences, 2).in_parts);
 }
 
 }  // namespace

@@ -47,6 +47,33 @@ TEST(SequencesTest, BackwardDirectionBeginsAtARowsOwnEnd) {
   EXPECT_EQ(s.time(1, 1, 1), 0);
 }
 
+// A part knows the rows it has, and what of the whole decides about bits and
+// places.
+TEST(SequencesTest, APartHasSomeRanks) {
+  const Sequences whole = MakeSequences(9, {2, 0, 5, 2, 3});  // 5 3 2 2 0
+  const Sequences part = whole.OfRanks(1, 4);
+  EXPECT_EQ(part.max_time(), 9);
+  EXPECT_EQ(part.batch(), 3);
+  EXPECT_EQ(part.num_steps(), 3);
+  EXPECT_EQ(part.num_valid_rows(), 7);
+  EXPECT_EQ(part.shape_rows(), 9 * 5);
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(part.batch_row(rank), whole.batch_row(1 + rank)) << rank;
+    EXPECT_EQ(part.length(rank), whole.length(1 + rank)) << rank;
+    for (int64_t step = 0; step < part.length(rank); ++step) {
+      EXPECT_EQ(part.kept_row(step, rank), whole.offset(step) + 1 + rank);
+      EXPECT_EQ(part.kept_row(step, rank), whole.kept_row(step, 1 + rank));
+    }
+  }
+  const int64_t active[] = {3, 3, 1};
+  for (int64_t step = 0; step < 3; ++step) {
+    EXPECT_EQ(part.active(step), active[step]) << step;
+  }
+  const Sequences nothing = whole.OfRanks(4, 5);
+  EXPECT_EQ(nothing.num_steps(), 0);
+  EXPECT_EQ(nothing.num_valid_rows(), 0);
+}
+
 // Rows of a mask as text, 1 where a step is valid.
 Sequences WithMask(const std::vector<std::string>& rows, bool go_backwards,
                    const int32_t* lengths = nullptr) {

@@ -32,7 +32,7 @@ int Choices::NumThreads(const SharedWork& shared) const {
   const double share_of_others = 1 - 1 / threads;
   const double spared = shared.operations * share_of_others;
   const double passed = shared.passed_values / threads * share_of_others;
-  return spared - passed * speed::kPassedValueWork < min_work
+  return spared - passed * machine_.flops_per_passed_value < min_work
              ? 1
              : machine_.num_threads;
 }
@@ -133,8 +133,8 @@ int Choices::NumBatchParts(int num_threads) const {
       sequences_.num_valid_rows() < speed::kMinPartRows * num_threads) {
     return 1;
   }
-  const int64_t groups =
-      NumRankGroups(cuts_.From(0), Route::kPacked, Pass::kForward, num_threads);
+  const int64_t groups = NumRankGroups(
+      {0, sequences_.num_steps()}, Route::kPacked, Pass::kForward, num_threads);
   return groups < num_threads ? 1 : num_threads;
 }
 

@@ -1,5 +1,6 @@
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "kernels/engine/plan/plan.h"
 #include "network/cell.h"
@@ -35,15 +36,15 @@ void DescribeInputs(const PassPlan& plan, const LayerOperands& inputs,
   if (d.num_layers > 1) out << ',' << RouteName(inputs.upper.route);
 }
 
-void DescribeChoices(const PassPlan& plan, std::ostringstream& out) {
+void DescribeChoices(const PassPlan& plan, const std::vector<ChunkPlan>& chunks,
+                     std::ostringstream& out) {
   out << " | W=";
   DescribeInputs(plan, plan.input_weights, out);
   out << " R=" << RouteName(plan.recurrent_weights.route)
-      << " chunks=" << plan.chunks.size();
-  if (!plan.chunks.empty()) {
-    out << " rank_groups=" << plan.chunks.front().num_rank_groups
-        << " shared_steps="
-        << (plan.chunks.front().shares_steps ? "yes" : "no");
+      << " chunks=" << chunks.size();
+  if (!chunks.empty()) {
+    out << " rank_groups=" << chunks.front().num_rank_groups
+        << " shared_steps=" << (chunks.front().shares_steps ? "yes" : "no");
   }
   out << " threads=" << plan.num_threads;
 }
@@ -62,7 +63,8 @@ const char* PassName(const BackwardPlan&) { return "backward"; }
 std::string Describe(const ForwardPlan& plan) {
   std::ostringstream out;
   DescribeCall(plan, PassName(plan), out);
-  DescribeChoices(plan, out);
+  DescribeChoices(
+      plan, plan.parts.empty() ? plan.chunks : plan.parts[0]->plan.chunks, out);
   if (plan.directions_together) out << " directions=together";
   if (!plan.parts.empty()) out << " batch_parts=" << plan.parts.size();
   DescribeScratch(plan, out);
@@ -72,7 +74,7 @@ std::string Describe(const ForwardPlan& plan) {
 std::string Describe(const BackwardPlan& plan) {
   std::ostringstream out;
   DescribeCall(plan, PassName(plan), out);
-  DescribeChoices(plan, out);
+  DescribeChoices(plan, plan.chunks, out);
   out << " dW=";
   DescribeInputs(plan, plan.input_weights_gradient, out);
   out << " dR=" << RouteName(plan.recurrent_weights_gradient.route);

@@ -148,10 +148,13 @@ std::string ParseMachine(const std::string& text, Machine* machine) {
       machine->core_cache_bytes = static_cast<int64_t>(number);
     } else if (ReadField(field, "flops_per_far_byte", 1e6, &number)) {
       machine->flops_per_far_byte = number;
+    } else if (ReadField(field, "flops_per_passed_value", 1e6, &number)) {
+      machine->flops_per_passed_value = number;
     } else {
       return std::string("The environment variable ") + kVariable +
-             " must be \"core_cache_bytes=NUMBER,flops_per_far_byte=NUMBER\", "
-             "or one of the two, with numbers of 1 or more; got \"" +
+             " must be \"core_cache_bytes=NUMBER,flops_per_far_byte=NUMBER,"
+             "flops_per_passed_value=NUMBER\", or some of the three, with "
+             "numbers of 1 or more; got \"" +
              text + "\". Unset it for what this machine has.";
     }
     begin = end + 1;

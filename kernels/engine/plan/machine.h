@@ -13,6 +13,11 @@ struct Machine {
   // Floating-point operations that a core does in a product of floats while a
   // byte comes from beyond its own caches: few where the third level is fast.
   double flops_per_far_byte = 3;
+  // So many while it gets a value of a row that another core made: few where
+  // cores share a cache, many where they do not. No machine tells, and some
+  // change their mind within minutes, so this lies between the two
+  // (docs/decisions/batch-parts.md).
+  double flops_per_passed_value = 150;
   // Whether the other threads wait for calls, as a crew does (threads/team.h).
   bool has_crew = false;
   // Whether other threads had work just before: one at least need not be woken.
@@ -29,8 +34,8 @@ int64_t CoreCacheBytes();
 
 // What is wrong with the environment variable TF_CUDNN_RNN_MACHINE, in a
 // sentence, or "". It pins fields of Here(), for tests and reports:
-// "core_cache_bytes=2097152,flops_per_far_byte=14", or one of the two. It is
-// read once.
+// "core_cache_bytes=2097152,flops_per_far_byte=14,flops_per_passed_value=150",
+// or some of them. It is read once.
 std::string MachineVariableFault();
 
 // What is wrong with `text` as a value of that variable, in a sentence, or "".

@@ -101,14 +101,32 @@ void RequireCovers(const std::vector<ChunkPlan>& chunks, const Sequences& s,
 }
 
 template <typename Plan>
-void RequireHolds(const Plan& plan, const Machine& machine, bool is_forward) {
+void RequireHolds(const Plan& plan, const Machine& machine) {
   FUZZ_REQUIRE(plan.scratch_bytes >= 0 && plan.scratch_bytes % 64 == 0);
   FUZZ_REQUIRE(plan.num_threads >= 1);
   FUZZ_REQUIRE(plan.num_threads <= machine.num_threads);
-  RequireCovers(plan.chunks, *plan.sequences, is_forward, plan.max_chunk_rows);
 #ifndef RNN_UNINSTRUMENTED_STREAMS
   FUZZ_REQUIRE(Describe(plan).size() > 50);
 #endif
+}
+
+void RequireCovers(const ForwardPlan& plan) {
+  if (plan.parts.empty()) {
+    RequireCovers(plan.chunks, *plan.sequences, /*ascends=*/true,
+                  plan.max_chunk_rows);
+    return;
+  }
+  FUZZ_REQUIRE(static_cast<int>(plan.parts.size()) <= plan.num_threads);
+  int64_t ranks = 0;
+  for (const auto& part : plan.parts) {
+    RequireCovers(part->plan);
+    ranks += part->sequences.batch();
+    FUZZ_REQUIRE(part->plan.scratch_bytes <= plan.scratch.part_bytes);
+  }
+  FUZZ_REQUIRE(ranks == plan.sequences->batch());
+  FUZZ_REQUIRE(plan.scratch_bytes >=
+               static_cast<int64_t>(plan.parts.size()) *
+                   plan.scratch.part_bytes);
 }
 
 void MakePlans(const RnnDescriptor& d, Input& input) {
@@ -124,6 +142,7 @@ void MakePlans(const RnnDescriptor& d, Input& input) {
   Machine machine;
   machine.num_threads = static_cast<int>(
       1 + (input.Flag() ? input.Any<uint16_t>() : input.Byte() % 9));
+  machine.flops_per_passed_value = input.Byte();
   machine.core_cache_bytes = std::max<int64_t>(0, input.AnySize());
   CallDescription call;
   call.descriptor = d;
@@ -136,7 +155,8 @@ void MakePlans(const RnnDescriptor& d, Input& input) {
   if (const Status status = ForwardPlan::Create(
           call, /*has_reserve=*/input.Flag(), machine, kernels, &forward);
       status.ok()) {
-    RequireHolds(forward, machine, /*is_forward=*/true);
+    RequireHolds(forward, machine);
+    RequireCovers(forward);
   } else {
     RequireMessage(status);
   }
@@ -144,7 +164,9 @@ void MakePlans(const RnnDescriptor& d, Input& input) {
   if (const Status status =
           BackwardPlan::Create(call, machine, kernels, &backward);
       status.ok()) {
-    RequireHolds(backward, machine, /*is_forward=*/false);
+    RequireHolds(backward, machine);
+    RequireCovers(backward.chunks, sequences, /*ascends=*/false,
+                  backward.max_chunk_rows);
   } else {
     RequireMessage(status);
   }

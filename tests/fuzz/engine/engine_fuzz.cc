@@ -224,26 +224,29 @@ void Count(const char* pass, const char* what, const char* how) {
 }
 
 // As Describe() names them.
-void CountShared(const char* pass, const PassPlan& plan) {
-  if (plan.chunks.empty()) return;
+void CountShared(const char* pass, const PassPlan& plan,
+                 const std::vector<ChunkPlan>& chunks) {
+  if (chunks.empty()) return;
   if (plan.descriptor.has_input_weights(0)) {
     Count(pass, "W", RouteName(plan.input_weights.first.route));
   }
   Count(pass, "R", RouteName(plan.recurrent_weights.route));
-  Count(pass, "chunks", plan.chunks.size() > 1 ? "several" : "1");
+  Count(pass, "chunks", chunks.size() > 1 ? "several" : "1");
   Count(pass, "threads", plan.num_threads > 1 ? "several" : "1");
   Count(pass, "rank_groups",
-        plan.chunks.front().num_rank_groups > 1 ? "several" : "1");
-  Count(pass, "shared_steps", plan.chunks.front().shares_steps ? "yes" : "no");
+        chunks.front().num_rank_groups > 1 ? "several" : "1");
+  Count(pass, "shared_steps", chunks.front().shares_steps ? "yes" : "no");
 }
 
 void CountRoutes(const ForwardPlan& plan) {
   const char* const pass = plan.has_reserve ? "training" : "inference";
-  CountShared(pass, plan);
+  CountShared(pass, plan,
+              plan.parts.empty() ? plan.chunks : plan.parts[0]->plan.chunks);
+  if (!plan.parts.empty()) Count(pass, "batch_parts", "several");
   if (plan.directions_together) Count(pass, "directions", "together");
 }
 void CountRoutes(const BackwardPlan& plan) {
-  CountShared("backward", plan);
+  CountShared("backward", plan, plan.chunks);
   if (plan.chunks.empty()) return;
   Count("backward", "dR", RouteName(plan.recurrent_weights_gradient.route));
 }

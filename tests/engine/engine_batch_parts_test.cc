@@ -1,0 +1,160 @@
+// Forward in parts of the batch, each a thread's, gives the bits of a pass that
+// one thread makes of all rows.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels/engine/simd/simd_kernels.h"
+#include "tests/engine/engine_call.h"
+#include "tests/engine/guarded.h"
+#include "tests/engine/random_values.h"
+#include "tests/engine/simd_targets.h"
+#include "tests/engine/thread_pool.h"
+#include "tests/engine/threads_in_turn.h"
+
+namespace rnn {
+namespace {
+
+struct Case {
+  const char* name;
+  EngineSizes sizes;
+};
+
+EngineSizes SizesOf(CellMode mode) {
+  EngineSizes sizes;
+  sizes.descriptor.mode = mode;
+  sizes.descriptor.input_size = 20;
+  sizes.descriptor.hidden_size = 33;  // rows share cache lines
+  sizes.max_time = 21;
+  sizes.batch = 26;
+  return sizes;
+}
+
+void MakeRagged(EngineSizes* sizes) {
+  RandomValues random(3);
+  for (int64_t i = 0; i < sizes->batch; ++i) {
+    const bool is_empty = i % 6 == 0;
+    sizes->lengths.push_back(static_cast<int32_t>(
+        is_empty ? 0 : random.Integer(sizes->max_time / 2, sizes->max_time)));
+  }
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (CellMode mode : kModes) {
+    cases.push_back({"stacked, with dropout", SizesOf(mode)});
+    EngineSizes& sizes = cases.back().sizes;
+    sizes.descriptor.num_layers = 3;
+    sizes.descriptor.dropout = 0.4f;
+  }
+  const auto add = [&](const char* name, EngineSizes sizes) {
+    cases.push_back({name, sizes});
+  };
+  EngineSizes ragged = SizesOf(CellMode::kLstm);
+  ragged.descriptor.num_layers = 2;
+  ragged.descriptor.num_directions = 2;
+  MakeRagged(&ragged);
+  add("ragged, both directions", ragged);
+  ragged.time_major = false;
+  add("ragged, both directions, batch-major", ragged);
+  EngineSizes projected = SizesOf(CellMode::kLstm);
+  projected.descriptor.num_layers = 2;
+  projected.descriptor.num_proj = 13;
+  MakeRagged(&projected);
+  add("projected", projected);
+  EngineSizes skipped = SizesOf(CellMode::kGru);
+  skipped.descriptor.input_size = skipped.descriptor.hidden_size;
+  skipped.descriptor.skip_input = true;
+  skipped.descriptor.num_layers = 2;
+  add("without W", skipped);
+  EngineSizes keras = SizesOf(CellMode::kGru);
+  keras.keras_weights = true;
+  keras.repeats_outputs = true;
+  keras.go_backwards = true;
+  for (int64_t i = 0; i < keras.max_time * keras.batch; ++i) {
+    keras.mask.push_back(i % 3 > 0 || i % keras.batch % 4 == 1);
+  }
+  add("Keras' weights, masked, backwards, repeating", keras);
+  return cases;
+}
+
+template <typename Element>
+void ExpectSameBits(const EngineSizes& sizes, Executor& executor,
+                    int64_t num_parts) {
+  SerialExecutor alone;
+  EngineCall<Element, Guarded> whole(sizes);
+  EngineCall<Element, Guarded> in_parts(sizes);
+  in_parts.FillScratchWith(0xff);  // nobody reads what nobody wrote
+  whole.Forward(alone);
+  in_parts.Forward(executor);
+  ASSERT_EQ(in_parts.forward_plan().parts.size(), num_parts);
+  if (sizes.training) {
+    whole.Backward(alone);
+    in_parts.Backward(alone);
+  }
+  const auto expected = whole.Outputs();
+  const auto found = in_parts.Outputs();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(std::memcmp(expected[i]->data(), found[i]->data(),
+                          expected[i]->size() * sizeof(Element)),
+              0)
+        << "output " << i;
+  }
+}
+
+template <typename Element>
+class EngineBatchPartsTest : public testing::Test {};
+using Elements = testing::Types<float, double, Half, BFloat16>;
+TYPED_TEST_SUITE(EngineBatchPartsTest, Elements);
+
+TYPED_TEST(EngineBatchPartsTest, HaveTheBitsOfTheWhole) {
+  for (const Case& c : Cases()) {
+    SCOPED_TRACE(testing::Message()
+                 << "mode " << static_cast<int>(c.sizes.descriptor.mode) << ", "
+                 << c.name);
+    for (bool training : {false, true}) {
+      for (bool are_prepared : {false, true}) {
+        SCOPED_TRACE(testing::Message() << (training ? "training" : "inference")
+                                        << (are_prepared ? ", prepared" : ""));
+        EngineSizes sizes = c.sizes;
+        sizes.training = training;
+        sizes.prepared_weights = are_prepared;
+        if (training && are_prepared) continue;
+        ThreadsInTurn two(2);
+        ExpectSameBits<TypeParam>(sizes, two, 2);
+      }
+    }
+  }
+}
+
+// Of several threads that are at work at once.
+TYPED_TEST(EngineBatchPartsTest, HaveTheBitsOfTheWholeFromATeam) {
+  ThreadPool pool(3);
+  for (CellMode mode : {CellMode::kLstm, CellMode::kGru}) {
+    EngineSizes sizes = SizesOf(mode);
+    sizes.descriptor.num_layers = 2;
+    sizes.max_time = 40;
+    MakeRagged(&sizes);
+    for (int i = 0; i < 5; ++i) {
+      Team team(4, pool.AsSchedule());
+      ExpectSameBits<TypeParam>(sizes, team, 4);
+    }
+  }
+}
+
+TEST(EngineInt8BatchPartsTest, HaveTheBitsOfTheWhole) {
+  EngineSizes sizes = SizesOf(CellMode::kLstm);
+  sizes.descriptor.num_layers = 2;
+  sizes.descriptor.num_proj = 17;
+  sizes.training = false;
+  sizes.int8_weights = true;
+  ThreadsInTurn two(2);
+  ExpectSameBits<float>(sizes, two, 2);
+}
+
+}  // namespace
+}  // namespace rnn
