@@ -172,6 +172,19 @@ PATHS = (
         ),
     ),
     Path(
+        "forward takes parts of the batch through all layers",
+        {"kMaxPartsWeightBytes": NEVER},
+        (
+            Call("lstm", 15, 132, 20, I=120),
+            Call("gru", 48, 100, 64),
+            Call("lstm", 128, 100, 32),
+            Call("lstm", 128, 100, 32, TRAINING),
+            Call("lstm", 256, 100, 64),
+            Call("lstm", 64, 100, 32, D=2),
+            Call("lstm", 512, 50, 64),
+        ),
+    ),
+    Path(
         "two directions run at once",
         {"kMaxTogetherBatch": NEVER},
         (
