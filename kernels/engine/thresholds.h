@@ -38,6 +38,15 @@ namespace bits {
 // lies between them and the steps to stay in the caches. [engine]
 inline constexpr int64_t kChunkRows = 384;
 
+// Sums over all rows are made of sums over two halves of the batch, so that two
+// threads can have one each: from such a batch and so many rows in all on, if
+// params have no more elements, for the second sum takes as many. Chunks then
+// have twice as many rows. [engine]
+inline constexpr int kGradientHalves = 2;
+inline constexpr int64_t kMinHalvedBatch = 8;
+inline constexpr int64_t kMinHalvedRows = 512;
+inline constexpr int64_t kMaxHalvedParams = int64_t{1} << 23;
+
 // Sums over all rows, which gradients of weights are, are made of sums of so
 // many at least: shorter ones would err less still, but take longer. [engine],
 // and python -m benchmarks.accuracy

@@ -1,4 +1,4 @@
-// Backward: layers and chunks of time in reverse.
+// Backward: parts of the batch, layers and chunks of time in reverse.
 #include <cstdint>
 #include <cstdlib>
 
@@ -6,6 +6,7 @@
 #include "kernels/engine/engine.h"
 #include "kernels/engine/passes/backward_network.h"
 #include "kernels/engine/passes/backward_pseudo_layer.h"
+#include "kernels/engine/passes/weight_gradients.h"
 #include "kernels/engine/plan/plan.h"
 #include "kernels/engine/threads/executor.h"
 
@@ -16,11 +17,13 @@ namespace {
 template <typename Element, typename Operand>
 class BackwardPass {
  public:
+  // `sums`: where gradients of weights add up, of each of the plan's parts.
   BackwardPass(const BackwardPlan& plan,
-               const BackwardArguments<Element>& arguments, void* scratch)
+               const BackwardArguments<Element>& arguments,
+               const Weights<ComputeType<Element>>* sums, void* scratch)
       : plan_(plan),
         scratch_(scratch),
-        network_(plan, arguments, scratch_),
+        network_(plan, arguments, sums, scratch_),
         pseudo_layer_(network_, plan.scratch.pseudo_layer, scratch_) {}
 
   void Run(Executor& executor) {
@@ -47,6 +50,28 @@ class BackwardPass {
   BackwardPseudoLayer<Element, Operand> pseudo_layer_;
 };
 
+template <typename Element, typename Operand>
+void RunBackward(const BackwardPlan& plan,
+                 const BackwardArguments<Element>& arguments, void* scratch,
+                 Executor& executor) {
+  using Pass = BackwardPass<Element, Operand>;
+  const Scratch memory(scratch);
+  const GradientSums<Element> sums(plan, arguments.dweights, memory);
+  if (plan.parts.empty()) {
+    Pass(plan, arguments, &sums.of(0), scratch).Run(executor);
+  } else {
+    executor.Run(static_cast<int>(plan.parts.size()), Order::kAscending,
+                 [&](int i) {
+                   SerialExecutor alone;
+                   Pass pass(plan.parts[i]->plan, arguments, &sums.of(i),
+                             memory.At<char>(plan.scratch.parts) +
+                                 i * plan.scratch.part_bytes);
+                   pass.Run(alone);
+                 });
+  }
+  sums.Finish(executor);
+}
+
 }  // namespace
 
 template <typename Element>
@@ -56,8 +81,8 @@ void Backward(const BackwardPlan& plan,
   if (!plan.is_for(kElementTypeOf<Element>)) std::abort();
   SerialExecutor alone;
   WithOperand<Element>([&](auto operand) {
-    BackwardPass<Element, decltype(operand)> pass(plan, arguments, scratch);
-    pass.Run(plan.works_alone() ? alone : executor);
+    RunBackward<Element, decltype(operand)>(
+        plan, arguments, scratch, plan.works_alone() ? alone : executor);
   });
 }
 

@@ -23,15 +23,17 @@ class BackwardNetwork {
   // Whether results are computed in another type and rounded in the end.
   static constexpr bool kRoundsResults = !kElementIsOperand<Element>;
 
+  // `sums` are those of the plan's gradient parts.
   BackwardNetwork(const BackwardPlan& plan,
                   const BackwardArguments<Element>& arguments,
-                  const Scratch& scratch)
+                  const Weights<F>* sums, const Scratch& scratch)
       : plan_(plan),
         d_(plan.descriptor),
         sequences_(*plan.sequences),
         arguments_(arguments),
         weights_(plan, arguments.weights),
-        weight_gradients_(plan, arguments.dweights, scratch),
+        weight_gradients_(plan, scratch),
+        sums_(sums),
         dropout_{d_.dropout, arguments.dropout_key},
         input_gradient_(scratch.At<F>(plan.scratch.input_gradient)) {
     for (int i = 0; i < 2; ++i) {
@@ -41,7 +43,6 @@ class BackwardNetwork {
 
   // What comes before all layers.
   void Begin(Executor& executor) {
-    weight_gradients_.Begin();
     FillPadding(sequences_, arguments_.dx, arguments_.x_strides, d_.input_size,
                 /*repeats=*/false, executor);
   }
@@ -63,14 +64,15 @@ class BackwardNetwork {
 
   // What comes after all layers.
   void End(Executor& executor) {
-    weight_gradients_.Store(executor);
     if constexpr (kRoundsResults) StoreInputGradient(executor);
   }
 
   const BackwardPlan& plan() const { return plan_; }
   const BackwardArguments<Element>& arguments() const { return arguments_; }
   const WeightSources<Element>& weights() const { return weights_; }
-  WeightGradients<Element, Operand>& weight_gradients() {
+  // Of a part of the batch.
+  WeightGradients<Element, Operand>& weight_gradients(int part) {
+    weight_gradients_.SetSums(sums_[part]);
     return weight_gradients_;
   }
 
@@ -91,16 +93,18 @@ class BackwardNetwork {
     return layer == d_.num_layers - 1
                ? TimeRows<const Element>::Padded(sequences_, arguments_.y,
                                                  arguments_.y_strides)
-               : TimeRows<const Element>::Dense(
+               : TimeRows<const Element>::Kept(
                      sequences_,
                      arguments_.reserve +
                          plan_.reserve.LayerOutputOffset(layer),
                      LayerWidth());
   }
 
-  // What forward left of pseudo-layer k, by valid row.
-  const Element* Activations(int64_t k) const {
-    return arguments_.reserve + plan_.reserve.ActivationsOffset(k);
+  // What forward left of pseudo-layer k, by step and rank.
+  TimeRows<const Element> Activations(int64_t k) const {
+    return TimeRows<const Element>::Kept(
+        sequences_, arguments_.reserve + plan_.reserve.ActivationsOffset(k),
+        ReservedRowSize(d_));
   }
 
   // The gradient of what enters `layer`.
@@ -141,6 +145,7 @@ class BackwardNetwork {
   const BackwardArguments<Element>& arguments_;
   const WeightSources<Element> weights_;
   WeightGradients<Element, Operand> weight_gradients_;
+  const Weights<F>* const sums_;  // where they add up, by part of the batch
   const Dropout dropout_;
   F* layer_gradients_[2];
   F* input_gradient_;  // if it is rounded in the end

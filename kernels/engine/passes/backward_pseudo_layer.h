@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
 #include "kernels/engine/observer.h"
@@ -36,6 +37,7 @@ class BackwardPseudoLayer {
  public:
   using F = ComputeType<Element>;
   using Network = BackwardNetwork<Element, Operand>;
+  using GradientRows = typename WeightGradients<Element, Operand>::Rows;
 
   BackwardPseudoLayer(Network& network,
                       const BackwardScratch::PseudoLayer& blocks,
@@ -116,7 +118,7 @@ class BackwardPseudoLayer {
     step_rows_.PointAt(rows, *executor_);
     SetRows(rows);
     RunAllSteps(chunk, rows);
-    AddWeightGradients(rows, is_first);
+    AddWeightGradients(rows);
     ComputeInputGradient(rows, is_first);
   }
 
@@ -152,13 +154,14 @@ class BackwardPseudoLayer {
     dm_.SetRows(sequences_.batch(), d_.hidden_size);
   }
 
-  void AddWeightGradients(const ChunkRows& chunk, bool is_first) {
+  void AddWeightGradients(const ChunkRows& chunk) {
     const ObservedPhase phase = Enter(Phase::kWeightGradients);
-    typename WeightGradients<Element, Operand>::Rows rows{};
+    GradientRows rows{};
     rows.count = chunk.count();
-    rows.is_first_chunk = is_first;
-    rows.dgates = &dgates_;
-    rows.recurrent_dgates = &recurrent_dgates_;
+    rows.dgates = dgates_.operands();
+    rows.exact_dgates = dgates_.exact.rows;
+    rows.recurrent_dgates = recurrent_dgates_.operands();
+    rows.exact_recurrent_dgates = recurrent_dgates_.exact.rows;
     if (d_.has_input_weights(layer_)) {
       const auto input_rows = At<const Operand*>(blocks_.input_rows);
       network_.Input(layer_).Gather(direction_, chunk, *executor_,
@@ -174,7 +177,44 @@ class BackwardPseudoLayer {
     rows.h_prev = h_prev_rows;
     rows.m = m_.rows;
     rows.dh = dh_total_.rows;
-    network_.weight_gradients().Add(layer_, k(), rows, *executor_);
+    const int num_parts = plan_.num_gradient_parts();
+    for (int part = 0; part < num_parts; ++part) {
+      const int64_t begin = plan_.part_begins[part];
+      const int64_t end = plan_.part_begins[part + 1];
+      const int64_t num_steps = begin < end ? sequences_.length(begin) : 0;
+      if (num_steps <= chunk.steps().begin) continue;  // it has no row here
+      GradientRows of_part =
+          num_parts == 1 ? rows : RowsOfRanks(rows, chunk, begin, end);
+      of_part.is_first_chunk = num_steps <= chunk.steps().end;
+      network_.weight_gradients(part).Add(layer_, k(), of_part, *executor_);
+    }
+  }
+
+  // Those of `rows`, which are the chunk's, that are of ranks [begin, end).
+  GradientRows RowsOfRanks(const GradientRows& rows, const ChunkRows& chunk,
+                           int64_t begin, int64_t end) const {
+    GradientRows of_ranks = rows;
+    int num_tables = 0;
+    const auto select = [&](auto* table) {
+      using Row = std::remove_reference_t<decltype(*table)>;
+      if (table == nullptr) return table;
+      auto* const selected = At<std::remove_const_t<Row>>(blocks_.part_rows) +
+                             num_tables++ * plan_.max_chunk_rows;
+      of_ranks.count = chunk.CopyOfRanks(begin, end, table, selected);
+      return const_cast<decltype(table)>(selected);
+    };
+    of_ranks.dgates = select(rows.dgates);
+    of_ranks.exact_dgates = select(rows.exact_dgates);
+    // What is one table stays one, for it makes one left operand.
+    of_ranks.recurrent_dgates = rows.recurrent_dgates == rows.dgates
+                                    ? of_ranks.dgates
+                                    : select(rows.recurrent_dgates);
+    of_ranks.exact_recurrent_dgates = select(rows.exact_recurrent_dgates);
+    of_ranks.inputs = select(rows.inputs);
+    of_ranks.h_prev = select(rows.h_prev);
+    of_ranks.m = select(rows.m);
+    of_ranks.dh = select(rows.dh);
+    return of_ranks;
   }
 
   // The first direction writes the input's gradient, the second adds to it.

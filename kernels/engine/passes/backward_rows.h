@@ -83,28 +83,25 @@ class BackwardRows {
   void PointAtActivations(const ChunkRows& rows, Executor& executor) {
     const int64_t size = ReservedRowSize(d_);
     if (size == 0) return;
-    const Element* activations = network_.Activations(k());
-    const Element* source = activations + rows.first() * size;
-    const Operand* values;
+    const TimeRows<const Element> activations = network_.Activations(k());
     if constexpr (kOperandsAreElements) {
-      values = source;
+      rows.ForEach([&](int64_t i, int64_t step, int64_t rank) {
+        saved_[i] = activations.Row(step, rank);
+      });
     } else {
       Operand* staging = At<Operand>(blocks_.saved);
-      ParallelFor(executor, rows.count(), size * speed::kMoveWork,
-                  [&](int64_t begin, int64_t end) {
-                    Load(source + begin * size, staging + begin * size,
-                         (end - begin) * size);
-                  });
-      values = staging;
-    }
-    for (int64_t i = 0; i < rows.count(); ++i) {
-      saved_[i] = values + i * size;
+      rows.ParallelForEach(executor, size * speed::kMoveWork,
+                           [&](int64_t i, int64_t step, int64_t rank) {
+                             Operand* row = staging + i * size;
+                             Load(activations.Row(step, rank), row, size);
+                             saved_[i] = row;
+                           });
     }
     if (d_.mode == CellMode::kLstm) PointAtCellStates(rows, activations);
   }
 
-  void PointAtCellStates(const ChunkRows& rows, const Element* activations) {
-    const int64_t size = ReservedRowSize(d_);
+  void PointAtCellStates(const ChunkRows& rows,
+                         const TimeRows<const Element>& activations) {
     const int64_t H = d_.hidden_size;
     const int64_t c_place = kLstmReserveCell * H;
     const StateRows c0(sequences_, arguments_.c0, arguments_.c_strides, k());
@@ -115,9 +112,7 @@ class BackwardRows {
         return;
       }
       const Element* c_prev =
-          step == 0 ? c0.Row(rank)
-                    : activations +
-                          (sequences_.offset(step - 1) + rank) * size + c_place;
+          step == 0 ? c0.Row(rank) : activations.Row(step - 1, rank) + c_place;
       if constexpr (kOperandsAreElements) {
         c_prev_[i] = c_prev;
       } else {

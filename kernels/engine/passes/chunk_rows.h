@@ -2,6 +2,7 @@
 #ifndef KERNELS_ENGINE_PASSES_CHUNK_ROWS_H_
 #define KERNELS_ENGINE_PASSES_CHUNK_ROWS_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/engine/plan/step_range.h"
@@ -71,6 +72,21 @@ class ChunkRows {
                        Row row) const {
     ParallelForRanges(executor, work_per_row,
                       [&](const StepRange& steps) { ForEachOf(steps, row); });
+  }
+
+  // Copies what a table of the chunk's rows has of ranks [begin, end), in the
+  // same order, and returns how many those are.
+  template <typename Row>
+  int64_t CopyOfRanks(int64_t begin, int64_t end, const Row* table,
+                      Row* selected) const {
+    Row* next = selected;
+    for (int64_t step = steps_.begin; step < steps_.end; ++step) {
+      const int64_t last = std::min(end, sequences_.active(step));
+      if (last <= begin) break;
+      next = std::copy(table + RowOf(step) + begin, table + RowOf(step) + last,
+                       next);
+    }
+    return next - selected;
   }
 
  private:

@@ -1,5 +1,5 @@
-// The gradients of weights and biases: where they add up, chunk by chunk, and
-// where they go in the end.
+// The gradients of weights and biases: where they add up, part by part of the
+// batch and chunk by chunk, and where they go in the end.
 #ifndef KERNELS_ENGINE_PASSES_WEIGHT_GRADIENTS_H_
 #define KERNELS_ENGINE_PASSES_WEIGHT_GRADIENTS_H_
 
@@ -23,19 +23,89 @@
 
 namespace rnn {
 
+// Where the gradients of weights add up: a sum for each part of the batch.
+template <typename Element>
+class GradientSums {
+ public:
+  using F = ComputeType<Element>;
+
+  // `results` must outlive the object, `scratch` is that of the whole pass.
+  GradientSums(const BackwardPlan& plan, const Weights<Element>& results,
+               const Scratch& scratch)
+      : plan_(plan),
+        results_(results),
+        targets_(plan.descriptor, plan.params, plan.weight_order) {
+    F* memory = scratch.At<F>(plan.scratch.weight_gradients);
+    for (int part = 0; part < plan.num_gradient_parts(); ++part) {
+      if constexpr (!kRoundsResults) {
+        if (part == 0) {
+          sums_[0] = results;
+          continue;
+        }
+      }
+      targets_.SetMemoryAs(results, memory);
+      sums_[part] = targets_.memory();
+      memory += plan.params.size();
+    }
+    targets_.SetMemory(sums_[0]);
+  }
+
+  // Of part `part`. Whoever adds up writes it first.
+  const Weights<F>& of(int part) const { return sums_[part]; }
+
+  // What comes after all parts.
+  void Finish(Executor& executor) const {
+    targets_.ForEachTensor([&](auto tensor_of, int64_t size) {
+      F* const sum = tensor_of(sums_[0]);
+      ParallelFor(
+          executor, size, speed::kMoveWork, [&](int64_t begin, int64_t end) {
+            if (plan_.sequences->num_valid_rows() == 0) {
+              std::fill(sum + begin, sum + end, F{0});
+            }
+            for (int part = 1; part < plan_.num_gradient_parts(); ++part) {
+              if (!HasRows(part)) continue;
+              const F* const more = tensor_of(sums_[part]);
+              for (int64_t i = begin; i < end; ++i) sum[i] += more[i];
+            }
+            if constexpr (kRoundsResults) {
+              Store(sum + begin, tensor_of(results_) + begin, end - begin);
+            }
+          });
+    });
+  }
+
+ private:
+  // Whether gradients add up in another type and are rounded in the end.
+  static constexpr bool kRoundsResults = !kElementIsOperand<Element>;
+
+  // The first part has rows if any has.
+  bool HasRows(int part) const {
+    const int64_t first_rank = plan_.part_begins[part];
+    return first_rank < plan_.part_begins[part + 1] &&
+           plan_.sequences->length(first_rank) > 0;
+  }
+
+  const BackwardPlan& plan_;
+  const Weights<Element>& results_;
+  WeightTargets<F> targets_;
+  Weights<F> sums_[bits::kGradientHalves];
+};
+
 template <typename Element, typename Operand>
 class WeightGradients {
  public:
   using F = ComputeType<Element>;
 
-  // The valid rows of a chunk of a pseudo-layer.
+  // Valid rows of a chunk of a pseudo-layer.
   struct Rows {
     int64_t count;
-    bool is_first_chunk;  // it writes, others add
-    const GateGradients<Operand>* dgates;
-    // The gates' gradients as the recurrent product saw them: others than
-    // `dgates` in a GRU alone.
-    const GateGradients<Operand>* recurrent_dgates;
+    bool is_first_chunk;           // it writes, others add
+    const Operand* const* dgates;  // -> [G*H]
+    const F* const* exact_dgates;  // -> [G*H], not rounded
+    // The gates' gradients as the recurrent product saw them: others than those
+    // in a GRU alone.
+    const Operand* const* recurrent_dgates;
+    const F* const* exact_recurrent_dgates;
     const Operand* const* inputs;  // -> [in]; nullptr: there is no W
     const Operand* const* h_prev;  // -> [P]
     // Projection: what it took, and the gradient of what it gave.
@@ -43,40 +113,25 @@ class WeightGradients {
     const Operand* const* dh;  // -> [P]
   };
 
-  // `results` must outlive the object.
-  WeightGradients(const BackwardPlan& plan, const Weights<Element>& results,
-                  const Scratch& scratch)
+  WeightGradients(const BackwardPlan& plan, const Scratch& scratch)
       : plan_(plan),
         d_(plan.descriptor),
-        results_(results),
         products_(plan.gradient_chain, plan.scratch.pseudo_layer, scratch),
-        targets_(d_, plan.params, plan.weight_order) {
-    if constexpr (kRoundsResults) {
-      targets_.SetMemoryAs(results,
-                           scratch.At<F>(plan.scratch.weight_gradients));
-    } else {
-      targets_.SetMemory(results);
-    }
-  }
+        targets_(d_, plan.params, plan.weight_order) {}
 
-  // What comes before all chunks.
-  void Begin() {
-    if (plan_.sequences->num_valid_rows() > 0) return;
-    targets_.ForEachTensor([&](auto tensor_of, int64_t size) {
-      std::fill_n(tensor_of(targets_.memory()), size, F{0});
-    });
-  }
+  // Where they add up from here on.
+  void SetSums(const Weights<F>& sums) { targets_.SetMemory(sums); }
 
-  // Adds what a chunk of `layer`, pseudo-layer k, contributes.
+  // Adds what rows of a chunk of `layer`, pseudo-layer k, contribute.
   void Add(int64_t layer, int64_t k, const Rows& rows, Executor& executor) {
     AddBiases(k, rows, executor);
     products_.ForgetLeft();
     if (rows.inputs != nullptr) {
-      AddMatrix(rows, *rows.dgates, rows.inputs,
+      AddMatrix(rows, rows.dgates, rows.inputs,
                 plan_.input_weights_gradient.of_layer(layer), targets_.Input(k),
                 executor);
     }
-    AddMatrix(rows, *rows.recurrent_dgates, rows.h_prev,
+    AddMatrix(rows, rows.recurrent_dgates, rows.h_prev,
               plan_.recurrent_weights_gradient, targets_.Recurrent(k),
               executor);
     if (d_.has_projection()) {
@@ -87,36 +142,19 @@ class WeightGradients {
     }
   }
 
-  // Rounds what has added up into the results.
-  void Store(Executor& executor) {
-    if constexpr (kRoundsResults) {
-      targets_.ForEachTensor([&](auto tensor_of, int64_t size) {
-        const F* sums = tensor_of(targets_.memory());
-        Element* result = tensor_of(results_);
-        ParallelFor(executor, size, speed::kMoveWork,
-                    [&](int64_t begin, int64_t end) {
-                      rnn::Store(sums + begin, result + begin, end - begin);
-                    });
-      });
-    }
-  }
-
  private:
-  // Whether gradients add up in another type and are rounded in the end.
-  static constexpr bool kRoundsResults = !kElementIsOperand<Element>;
-
   // The gradient of a matrix that was multiplied by `features`.
-  void AddMatrix(const Rows& rows, const GateGradients<Operand>& dgates,
+  void AddMatrix(const Rows& rows, const Operand* const* dgates,
                  const Operand* const* features, const OperandPlan& plan,
                  const GatesMatrix<F>& matrix, Executor& executor) {
     const GatesGradientShape shape =
         GatesGradientShape::Of(d_, plan_.weight_order, matrix.features);
     if (shape.features_are_left) {
       products_.SetLeft(features, rows.count, shape.left_columns);
-      products_.Multiply(dgates.operands(), matrix.gates, plan,
-                         !rows.is_first_chunk, executor, matrix.values);
+      products_.Multiply(dgates, matrix.gates, plan, !rows.is_first_chunk,
+                         executor, matrix.values);
     } else {
-      products_.SetLeft(dgates.operands(), rows.count, shape.left_columns);
+      products_.SetLeft(dgates, rows.count, shape.left_columns);
       products_.Multiply(features, Pieces::Whole(shape.right_columns), plan,
                          !rows.is_first_chunk, executor, matrix.values);
     }
@@ -126,13 +164,13 @@ class WeightGradients {
   void AddBiases(int64_t k, const Rows& rows, Executor& executor) {
     F* input = targets_.InputBias(k);
     if (input == nullptr) return;
-    AddBiasesOf(0, d_.num_gates(), rows, rows.dgates->exact, input, executor);
+    AddBiasesOf(0, d_.num_gates(), rows, rows.exact_dgates, input, executor);
     F* recurrent = targets_.RecurrentBias(k);
     if (recurrent == nullptr) return;
     const Pieces gates = targets_.gates();
     for (int gate = 0; gate < gates.count; ++gate) {
       if (d_.mode == CellMode::kGru && gate == kNew) {
-        AddBiasesOf(gate, 1, rows, rows.recurrent_dgates->exact, recurrent,
+        AddBiasesOf(gate, 1, rows, rows.exact_recurrent_dgates, recurrent,
                     executor);
       } else {
         std::copy_n(input + gates.begins[gate], gates.width,
@@ -142,8 +180,7 @@ class WeightGradients {
   }
 
   void AddBiasesOf(int first_gate, int num_gates, const Rows& rows,
-                   const RowBuffer<F>& gradients, F* biases,
-                   Executor& executor) {
+                   const F* const* gradients, F* biases, Executor& executor) {
     constexpr int64_t kBlock = speed::kSummedColumns;
     const int64_t H = d_.hidden_size;
     const int64_t blocks_per_gate = (H + kBlock - 1) / kBlock;
@@ -154,7 +191,7 @@ class WeightGradients {
                   for (int64_t block = begin; block < end; ++block) {
                     const int64_t gate = first_gate + block / blocks_per_gate;
                     const int64_t first = block % blocks_per_gate * kBlock;
-                    SumRows(rows, gradients.rows, gate * H + first,
+                    SumRows(rows, gradients, gate * H + first,
                             std::min(kBlock, H - first),
                             biases + gates.begins[gate] + first);
                   }
@@ -175,7 +212,6 @@ class WeightGradients {
 
   const BackwardPlan& plan_;
   const RnnDescriptor& d_;
-  const Weights<Element>& results_;
   OuterProducts<Operand> products_;
   WeightTargets<F> targets_;
 };

@@ -10,12 +10,12 @@
 
 namespace rnn {
 
-Choices::Choices(const CallDescription& call, const KernelShape& kernels,
-                 const Machine& machine)
+Choices::Choices(const CallDescription& call, int64_t rows_of_chunk,
+                 const KernelShape& kernels, const Machine& machine)
     : call_(call),
       d_(call.descriptor),
       sequences_(*call.sequences),
-      cuts_(sequences_),
+      cuts_(sequences_, rows_of_chunk),
       kernels_(kernels),
       machine_(machine),
       gates_are_columns_(GatesAreColumns(call.weight_order)),
@@ -128,13 +128,13 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
   return static_cast<int>(threads * groups_per_thread);
 }
 
-int Choices::NumBatchParts(int num_threads) const {
+int Choices::NumBatchParts(Pass pass, int num_threads) const {
   if (sequences_.num_steps() <= speed::kMaxStepsFromFar ||
       sequences_.num_valid_rows() < speed::kMinPartRows * num_threads) {
     return 1;
   }
-  const int64_t groups = NumRankGroups(
-      {0, sequences_.num_steps()}, Route::kPacked, Pass::kForward, num_threads);
+  const int64_t groups = NumRankGroups({0, sequences_.num_steps()},
+                                       Route::kPacked, pass, num_threads);
   return groups < num_threads ? 1 : num_threads;
 }
 

@@ -28,8 +28,8 @@ struct SharedWork {
 class Choices {
  public:
   // `call`, which has sequences, and `kernels` must outlive the object.
-  Choices(const CallDescription& call, const KernelShape& kernels,
-          const Machine& machine);
+  Choices(const CallDescription& call, int64_t rows_of_chunk,
+          const KernelShape& kernels, const Machine& machine);
 
   // ---- Threads --------------------------------------------------------------
 
@@ -77,11 +77,10 @@ class Choices {
   // are a thread's.
   int NumRankGroups(const StepRange& steps, Route recurrent_route, Pass pass,
                     int num_threads) const;
-  // Forward needs no sum over ranks. So where each thread can have a group, and
-  // steps enough for weights that are prepared for all layers first, it had
-  // better go through all layers with it: nothing passes between threads, and
-  // none waits.
-  int NumBatchParts(int num_threads) const;
+  // Where each thread can have a group, and steps enough to read all weights
+  // for it, it had better go through all layers with it: nothing passes between
+  // threads, and none waits.
+  int NumBatchParts(Pass pass, int num_threads) const;
 
  private:
   // Floating-point operations of R times so many rows, and of the thread that

@@ -95,7 +95,6 @@ Status Begin(const CallDescription& call, const KernelShape& kernels,
   plan->weight_order = call.weight_order;
   plan->kernels = kernels;
   if (status = CheckSizes(*plan); !status.ok()) return status;
-  plan->max_chunk_rows = ChunkCuts(*call.sequences).max_rows();
   if (!has_reserve) return Status();
   return ReserveLayout::Create(d, *call.sequences, &plan->reserve);
 }
@@ -152,20 +151,45 @@ SharedWork ForwardWork(const PassPlan& plan, const Choices& choices,
   // Nearly all values of a direction that is one thread's stay with it, and all
   // of a part of the batch.
   if (!choices.RunsDirectionsTogether(num_threads) &&
-      choices.NumBatchParts(num_threads) == 1) {
+      choices.NumBatchParts(Pass::kForward, num_threads) == 1) {
     shared.passed_values = ValuesOfRows(plan);
   }
   return shared;
 }
 
-SharedWork BackwardWork(const PassPlan& plan, const Choices& choices) {
+SharedWork BackwardWork(const PassPlan& plan, const Choices& choices,
+                        bool in_parts) {
   const Work work = WorkOf(plan);
   SharedWork shared;
   shared.operations = 2 * work.inputs + (choices.SplitsSteps(Pass::kBackward)
                                              ? 2 * work.steps
                                              : work.recurrent_gradients);
-  shared.passed_values = speed::kBackwardPasses * ValuesOfRows(plan);
+  if (!in_parts) {
+    shared.passed_values = speed::kBackwardPasses * ValuesOfRows(plan);
+  }
   return shared;
+}
+
+void SetChunkRows(int64_t rows_of_chunk, PassPlan* plan) {
+  plan->rows_of_chunk = rows_of_chunk;
+  plan->max_chunk_rows = ChunkCuts(*plan->sequences, rows_of_chunk).max_rows();
+}
+
+// Parts of the batch whose sums the sums over all rows are made of.
+int NumGradientParts(const PassPlan& plan) {
+  const Sequences& s = *plan.sequences;
+  const bool is_halved = s.num_valid_rows() > 0 &&
+                         s.batch() >= bits::kMinHalvedBatch &&
+                         s.shape_rows() >= bits::kMinHalvedRows &&
+                         plan.params.size() <= bits::kMaxHalvedParams;
+  return is_halved ? bits::kGradientHalves : 1;
+}
+
+// Whether threads would take these parts, each one, rather than share each.
+bool TakesGradientParts(const PassPlan& plan, const Choices& choices,
+                        int num_threads) {
+  return num_threads > 1 && num_threads == NumGradientParts(plan) &&
+         choices.NumBatchParts(Pass::kBackward, num_threads) > 1;
 }
 
 // First rank of part `part` of so many: each gets as many valid rows.
@@ -192,8 +216,8 @@ std::shared_ptr<const ForwardPart> PartOf(const ForwardPlan& whole,
   plan.sequences = &part->sequences;
   plan.weights_are_prepared = true;
   plan.num_threads = 1;
+  SetChunkRows(rows_of_chunk, &plan);
   const ChunkCuts cuts(part->sequences, rows_of_chunk);
-  plan.max_chunk_rows = cuts.max_rows();
   for (StepRange steps{0, 0}; steps.end < part->sequences.num_steps();) {
     steps = cuts.From(steps.end);
     plan.chunks.push_back(ChunkPlan{steps});
@@ -254,13 +278,58 @@ void ChooseOperands(const Choices& choices, BackwardPlan* plan) {
   }
 }
 
+// The part of `whole`, which knows how one thread multiplies, that has these
+// ranks. It has the same chunks, as far as it has rows.
+std::shared_ptr<const BackwardPart> PartOf(const BackwardPlan& whole,
+                                           const ChunkCuts& cuts, int64_t begin,
+                                           int64_t end) {
+  auto part = std::make_shared<BackwardPart>();
+  part->sequences = whole.sequences->OfRanks(begin, end);
+  const Sequences& sequences = part->sequences;
+  BackwardPlan& plan = part->plan;
+  plan = whole;
+  plan.sequences = &sequences;
+  plan.num_threads = 1;
+  plan.part_begins = {0, end - begin};
+  plan.max_chunk_rows = 0;
+  for (StepRange steps{whole.sequences->num_steps(), 0}; steps.begin > 0;) {
+    steps = cuts.Until(steps.begin);
+    if (steps.begin >= sequences.num_steps()) continue;
+    ChunkPlan chunk;
+    chunk.steps = {steps.begin, std::min(steps.end, sequences.num_steps())};
+    plan.chunks.push_back(chunk);
+    plan.max_chunk_rows =
+        std::max(plan.max_chunk_rows, sequences.offset(chunk.steps.end) -
+                                          sequences.offset(chunk.steps.begin));
+  }
+  SizePartScratch(&plan);
+  return part;
+}
+
+// Plans a call as its parts, a thread's each.
+void TakeInParts(const Choices& choices, const ChunkCuts& cuts,
+                 BackwardPlan* plan) {
+  BackwardPlan whole = *plan;
+  whole.num_threads = 1;
+  ChooseOperands(choices, &whole);
+  whole.num_threads = plan->num_threads;
+  *plan = whole;
+  for (int i = 0; i < plan->num_gradient_parts(); ++i) {
+    plan->parts.push_back(
+        PartOf(whole, cuts, plan->part_begins[i], plan->part_begins[i + 1]));
+  }
+  SizeScratch(plan);
+}
+
 // Plans a call as so many parts of its batch, unless it has too many weights.
 bool TakeInParts(const CallDescription& call, const Machine& machine,
                  int num_parts, ForwardPlan* plan) {
   CallDescription prepared_call = call;
   prepared_call.weights_are_prepared = true;
   ForwardPlan whole = *plan;
-  ChooseOperands(Choices(prepared_call, plan->kernels, machine), &whole);
+  ChooseOperands(
+      Choices(prepared_call, plan->rows_of_chunk, plan->kernels, machine),
+      &whole);
   SizePreparedWeights(&whole);
   if (whole.prepared.bytes > speed::kMaxPartsWeightBytes) return false;
   *plan = whole;
@@ -310,23 +379,29 @@ Status ForwardPlan::Create(const CallDescription& call, bool has_reserve,
   plan->has_reserve = has_reserve;
   plan->weights_are_prepared = call.weights_are_prepared;
 
-  const Choices choices(call, kernels, machine);
+  SetChunkRows(bits::kChunkRows, plan);
+  const Choices choices(call, plan->rows_of_chunk, kernels, machine);
   plan->num_threads =
       choices.NumThreads(ForwardWork(*plan, choices, machine.num_threads));
   // Helpers who come to forward are mostly awake when backward calls them.
   if (has_reserve) {
-    plan->num_threads = std::max(
-        plan->num_threads, choices.NumThreads(BackwardWork(*plan, choices)));
+    plan->num_threads =
+        std::max(plan->num_threads,
+                 choices.NumThreads(BackwardWork(
+                     *plan, choices,
+                     TakesGradientParts(*plan, choices, machine.num_threads))));
   }
   plan->directions_together = choices.RunsDirectionsTogether(plan->num_threads);
   if (plan->directions_together) plan->num_threads = 1;
   const int num_parts =
-      plan->directions_together ? 1 : choices.NumBatchParts(plan->num_threads);
+      plan->directions_together
+          ? 1
+          : choices.NumBatchParts(Pass::kForward, plan->num_threads);
   if (num_parts > 1 && TakeInParts(call, machine, num_parts, plan)) {
     return Status();
   }
   ChooseOperands(choices, plan);
-  const ChunkCuts cuts(sequences);
+  const ChunkCuts cuts(sequences, plan->rows_of_chunk);
   for (StepRange steps{0, 0}; steps.end < sequences.num_steps();) {
     steps = cuts.From(steps.end);
     plan->chunks.push_back(PlanChunk(choices, steps, Pass::kForward, *plan));
@@ -353,10 +428,22 @@ Status BackwardPlan::Create(const CallDescription& call, const Machine& machine,
   }
   const Sequences& sequences = *plan->sequences;
 
-  const Choices choices(call, kernels, machine);
-  plan->num_threads = choices.NumThreads(BackwardWork(*plan, choices));
+  const int num_parts = NumGradientParts(*plan);
+  plan->part_begins.clear();
+  for (int i = 0; i <= num_parts; ++i) {
+    plan->part_begins.push_back(FirstRankOfPart(sequences, num_parts, i));
+  }
+  SetChunkRows(bits::kChunkRows * num_parts, plan);
+  const ChunkCuts cuts(sequences, plan->rows_of_chunk);
+  const Choices choices(call, plan->rows_of_chunk, kernels, machine);
+  const bool in_parts = TakesGradientParts(*plan, choices, machine.num_threads);
+  plan->num_threads =
+      choices.NumThreads(BackwardWork(*plan, choices, in_parts));
+  if (in_parts && plan->num_threads > 1) {
+    TakeInParts(choices, cuts, plan);
+    return Status();
+  }
   ChooseOperands(choices, plan);
-  const ChunkCuts cuts(sequences);
   for (StepRange steps{sequences.num_steps(), 0}; steps.begin > 0;) {
     steps = cuts.Until(steps.begin);
     plan->chunks.push_back(PlanChunk(choices, steps, Pass::kBackward, *plan));

@@ -70,6 +70,7 @@ struct PassPlan {
   int num_threads = 1;  // that work on a pseudo-layer
   // In the order in which the pass takes them.
   std::vector<ChunkPlan> chunks;
+  int64_t rows_of_chunk = 0;  // about
   int64_t max_chunk_rows = 0;
 
   // W, R, and the projection; forward [in, G*H], [P, G*H] and [H, P], backward
@@ -157,7 +158,15 @@ struct ForwardPart {
   ForwardPlan plan;
 };
 
+struct BackwardPart;
+
 struct BackwardPlan : PassPlan {
+  // Sums over all rows are made of sums over parts of the batch: the first rank
+  // of each, and the number of ranks.
+  std::vector<int64_t> part_begins = {0};
+  // These parts, each a thread's from the last layer to the first, or none:
+  // then pseudo-layers and their chunks are shared.
+  std::vector<std::shared_ptr<const BackwardPart>> parts;
   // The right operands of the products that give the gradients of weights.
   LayerOperands input_weights_gradient;
   OperandPlan recurrent_weights_gradient;
@@ -166,6 +175,9 @@ struct BackwardPlan : PassPlan {
   int64_t gradient_chain = 0;
   BackwardScratch scratch;
 
+  int num_gradient_parts() const {
+    return static_cast<int>(part_begins.size()) - 1;
+  }
   // Whether the calling thread does all of it.
   bool works_alone() const { return num_threads == 1; }
   // Whether gradients of outputs are put together in memory of the pass first.
@@ -179,6 +191,12 @@ struct BackwardPlan : PassPlan {
   // type of elements.
   static Status Create(const CallDescription& call, const Machine& machine,
                        const KernelShape& kernels, BackwardPlan* plan);
+};
+
+// A part of a call's batch, by one thread.
+struct BackwardPart {
+  Sequences sequences;
+  BackwardPlan plan;
 };
 
 // What a pass is called where users see it; "training" is forward that keeps a

@@ -177,8 +177,14 @@ struct PreparedNetwork {
 struct BackwardScratch {
   // Gradients of what enters two layers, in turn, [valid rows, D*P].
   Block layer_gradients[2];
-  Block weight_gradients;  // if they are rounded in the end: [params]
-  Block input_gradient;    // if it is rounded in the end: [valid rows, I]
+  // Sums over parts of the batch, [params] each: of all but the first, and of
+  // that, too, if gradients are rounded in the end.
+  Block weight_gradients;
+  Block input_gradient;  // if it is rounded in the end: [valid rows, I]
+
+  // With parts of the batch that are a thread's each, instead of what follows.
+  Block parts;
+  int64_t part_bytes = 0;
 
   // What runs one pseudo-layer after another. `chunk` counts the rows of the
   // largest chunk; operands' rows are padded to whole steps of depth.
@@ -214,6 +220,10 @@ struct BackwardScratch {
     RowsBlock product_left;    // transposed: [rows, chunk]
     Block product_left_parts;  // transposed, in parts: [rows, chunk]
     Block product_rows;        // pointers to the rows of its result
+    // Of the rows of a part of the batch, tables of pointers as of all rows:
+    // [kNumPartTables, chunk].
+    Block part_rows;
+    static constexpr int kNumPartTables = 8;
   };
   PseudoLayer pseudo_layer;
 };

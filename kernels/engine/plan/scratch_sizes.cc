@@ -136,7 +136,8 @@ void SizePreparedWeights(ForwardPlan* plan) {
 
 void SizeScratch(ForwardPlan* plan) {
   ScratchBuilder builder;
-  const bool is_single_chunk = ChunkCuts(*plan->sequences).is_single();
+  const bool is_single_chunk =
+      ChunkCuts(*plan->sequences, plan->rows_of_chunk).is_single();
   const RnnDescriptor& d = plan->descriptor;
   ForwardScratch& s = plan->scratch;
   if (!plan->parts.empty()) {
@@ -192,6 +193,10 @@ void TakeGradientProducts(const BackwardPlan& plan, ScratchBuilder& builder,
         builder.Take(LeftPartsBytes(left_columns, PaddedPartsDepth(chunk)), 1);
   }
   s->product_rows = builder.TakePointers(left_columns);
+  if (plan.num_gradient_parts() > 1) {
+    s->part_rows = builder.TakePointers(
+        BackwardScratch::PseudoLayer::kNumPartTables * chunk);
+  }
 }
 
 void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
@@ -264,23 +269,48 @@ void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
   }
 }
 
-}  // namespace
-
-void SizeScratch(BackwardPlan* plan) {
-  ScratchBuilder builder;
-  const bool is_single_chunk = ChunkCuts(*plan->sequences).is_single();
+// What runs the pass, or a part of it.
+void TakeBackwardPass(BackwardPlan* plan, bool is_single_chunk,
+                      ScratchBuilder& builder) {
   const RnnDescriptor& d = plan->descriptor;
   const KernelShape& k = plan->kernels;
   BackwardScratch& s = plan->scratch;
   const int64_t valid_rows = plan->sequences->num_valid_rows();
   if (k.rounds_results()) {
-    s.weight_gradients = builder.Take(plan->params.size(), k.compute_bytes);
     s.input_gradient = builder.Take(valid_rows * d.input_size, k.compute_bytes);
   }
   TakeBackwardPseudoLayer(*plan, is_single_chunk, builder, &s.pseudo_layer);
   const int64_t layer_size = valid_rows * d.num_directions * d.output_size();
   for (int64_t i = 0; i < NumLayerBuffers(d); ++i) {
     s.layer_gradients[i] = builder.Take(layer_size, k.compute_bytes);
+  }
+}
+
+}  // namespace
+
+void SizePartScratch(BackwardPlan* plan) {
+  ScratchBuilder builder;
+  TakeBackwardPass(plan, /*is_single_chunk=*/plan->chunks.size() <= 1, builder);
+  plan->scratch_bytes = builder.bytes();
+}
+
+void SizeScratch(BackwardPlan* plan) {
+  ScratchBuilder builder;
+  BackwardScratch& s = plan->scratch;
+  const int64_t num_sums =
+      plan->num_gradient_parts() - 1 + (plan->kernels.rounds_results() ? 1 : 0);
+  if (num_sums > 0) {
+    s.weight_gradients = builder.Take(num_sums * plan->params.size(),
+                                      plan->kernels.compute_bytes);
+  }
+  if (plan->parts.empty()) {
+    const ChunkCuts cuts(*plan->sequences, plan->rows_of_chunk);
+    TakeBackwardPass(plan, cuts.is_single(), builder);
+  } else {
+    for (const auto& part : plan->parts) {
+      s.part_bytes = std::max(s.part_bytes, part->plan.scratch_bytes);
+    }
+    s.parts = builder.Take(plan->parts.size() * s.part_bytes, 1);
   }
   plan->scratch_bytes = builder.bytes();
 }

@@ -9,6 +9,8 @@ namespace rnn {
 // Set plan->scratch and plan->scratch_bytes; all else has been chosen.
 void SizeScratch(ForwardPlan* plan);
 void SizeScratch(BackwardPlan* plan);
+// Of a part of the batch, which adds up gradients in memory of the whole.
+void SizePartScratch(BackwardPlan* plan);
 
 // Sets plan->prepared.
 void SizePreparedWeights(ForwardPlan* plan);

@@ -124,9 +124,8 @@ void RequireCovers(const ForwardPlan& plan) {
     FUZZ_REQUIRE(part->plan.scratch_bytes <= plan.scratch.part_bytes);
   }
   FUZZ_REQUIRE(ranks == plan.sequences->batch());
-  FUZZ_REQUIRE(plan.scratch_bytes >=
-               static_cast<int64_t>(plan.parts.size()) *
-                   plan.scratch.part_bytes);
+  FUZZ_REQUIRE(plan.scratch_bytes >= static_cast<int64_t>(plan.parts.size()) *
+                                         plan.scratch.part_bytes);
 }
 
 void MakePlans(const RnnDescriptor& d, Input& input) {
