@@ -1,5 +1,5 @@
-// Forward in parts of the batch, each a thread's, gives the bits of a pass that
-// one thread makes of all rows.
+// Passes in parts of the batch, each a thread's, give the bits of one that a
+// thread makes of all rows.
 
 #include <gtest/gtest.h>
 
@@ -94,7 +94,9 @@ void ExpectSameBits(const EngineSizes& sizes, Executor& executor,
   ASSERT_EQ(in_parts.forward_plan().parts.size(), num_parts);
   if (sizes.training) {
     whole.Backward(alone);
-    in_parts.Backward(alone);
+    in_parts.Backward(executor);
+    ASSERT_EQ(in_parts.backward_plan().parts.size(), num_parts == 2 ? 2 : 0);
+    ASSERT_EQ(whole.backward_plan().num_gradient_parts(), 2);
   }
   const auto expected = whole.Outputs();
   const auto found = in_parts.Outputs();

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/engine/plan/choices.h"
+#include "kernels/engine/plan/chunks.h"
 #include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/thresholds.h"
@@ -411,6 +413,28 @@ void ExpectSameBits(const Plans& a, const Plans& b,
               b.backward.recurrent_weights_gradient);
 }
 
+// Sums over a chunk's rows of a part of the batch are what gradients of weights
+// add up. `a` may take its parts alone.
+void ExpectSameChunks(const BackwardPlan& a, const BackwardPlan& b) {
+  if (a.parts.empty()) {
+    ASSERT_EQ(a.chunks.size(), b.chunks.size());
+    return;
+  }
+  ASSERT_EQ(static_cast<int>(a.parts.size()), b.num_gradient_parts());
+  for (const auto& part : a.parts) {
+    const int64_t num_steps = part->sequences.num_steps();
+    size_t i = 0;
+    for (const ChunkPlan& chunk : b.chunks) {
+      if (chunk.steps.begin >= num_steps) continue;
+      ASSERT_LT(i, part->plan.chunks.size());
+      const StepRange& steps = part->plan.chunks[i++].steps;
+      EXPECT_EQ(steps.begin, chunk.steps.begin);
+      EXPECT_EQ(steps.end, std::min(chunk.steps.end, num_steps));
+    }
+    EXPECT_EQ(i, part->plan.chunks.size());
+  }
+}
+
 // The machine decides about speed alone.
 TEST(PlanTest, BitsDoNotDependOnTheMachine) {
   ForCalls([](Sizes sizes, const KernelShape& kernels) {
@@ -420,8 +444,8 @@ TEST(PlanTest, BitsDoNotDependOnTheMachine) {
         sizes.num_threads = num_threads;
         const Plans plans(sizes, kernels, cache);
         ExpectSameBits(plans, reference, kernels);
-        ASSERT_EQ(plans.backward.chunks.size(),
-                  reference.backward.chunks.size());
+        ASSERT_EQ(plans.backward.part_begins, reference.backward.part_begins);
+        ExpectSameChunks(plans.backward, reference.backward);
       }
     }
   });
@@ -606,21 +630,27 @@ struct Groups {
   int backward;
 };
 
-// Of a chunk, or of the whole pass.
-int NumGroupsOf(const ForwardPlan& plan) {
-  return plan.parts.empty() ? plan.chunks.front().num_rank_groups
-                            : static_cast<int>(plan.parts.size());
-}
-
+// Of the first chunk, if it is shared.
 Groups GroupsOf(int64_t batch, int64_t H, const KernelShape& kernels,
                 int num_threads, double flops_per_far_byte,
                 int64_t core_cache_bytes = kCoreCacheBytes) {
-  Sizes sizes{16, batch, 8, H};
-  sizes.num_threads = num_threads;
-  sizes.flops_per_far_byte = flops_per_far_byte;
-  const Plans plans(sizes, kernels, core_cache_bytes);
-  return {NumGroupsOf(plans.forward),
-          plans.backward.chunks.front().num_rank_groups};
+  const Sequences sequences = MakeSequences(16, batch, nullptr);
+  CallDescription call;
+  call.descriptor.mode = CellMode::kLstm;
+  call.descriptor.input_size = 8;
+  call.descriptor.hidden_size = H;
+  call.sequences = &sequences;
+  call.element_type = kernels.element_type;
+  Machine machine;
+  machine.num_threads = num_threads;
+  machine.core_cache_bytes = core_cache_bytes;
+  machine.flops_per_far_byte = flops_per_far_byte;
+  const Choices choices(call, bits::kChunkRows, kernels, machine);
+  const StepRange steps = ChunkCuts(sequences).From(0);
+  const auto groups_of = [&](Pass pass) {
+    return choices.NumRankGroups(steps, Route::kPacked, pass, num_threads);
+  };
+  return {groups_of(Pass::kForward), groups_of(Pass::kBackward)};
 }
 
 int NumGroups(int64_t batch, int64_t H, const KernelShape& kernels,
@@ -794,13 +824,62 @@ TEST(BatchPartsTest, HaveAllRanksAndAboutAsManyRowsEach) {
   }
 }
 
+// Whether gradients are sums of two halves is of the shape, whether two threads
+// take one each of the machine.
+TEST(BatchPartsTest, BackwardAddsUpHalvesOfABatchThatIsLargeEnough) {
+  const KernelShape floats = Vectors(ElementType::kFloat);
+  const auto num_gradient_parts = [&](const Sizes& sizes) {
+    return Plans(sizes, floats).backward.num_gradient_parts();
+  };
+  constexpr int64_t kSteps = bits::kMinHalvedRows / bits::kMinHalvedBatch;
+  EXPECT_EQ(num_gradient_parts({kSteps, bits::kMinHalvedBatch, 16, 16}),
+            bits::kGradientHalves);
+  EXPECT_EQ(num_gradient_parts({kSteps - 1, bits::kMinHalvedBatch, 16, 16}), 1);
+  EXPECT_EQ(num_gradient_parts({kSteps * 2, bits::kMinHalvedBatch - 1, 16, 16}),
+            1);
+  const int64_t most = bits::kMaxHalvedParams / (4 * 16);
+  EXPECT_EQ(num_gradient_parts({kSteps, bits::kMinHalvedBatch, most - 32, 16}),
+            bits::kGradientHalves);
+  EXPECT_EQ(num_gradient_parts({kSteps, bits::kMinHalvedBatch, most, 16}), 1);
+  Sizes empty{kSteps, bits::kMinHalvedBatch, 16, 16};
+  empty.lengths.assign(bits::kMinHalvedBatch, 0);
+  EXPECT_EQ(num_gradient_parts(empty), 1);
+}
+
+TEST(BatchPartsTest, TwoThreadsTakeAHalfEach) {
+  Sizes sizes{60, 40, 64, 64};
+  for (int32_t i = 0; i < sizes.B; ++i) {
+    sizes.lengths.push_back(i % 7 == 0 ? 0 : 60 - i);
+  }
+  const KernelShape floats = Vectors(ElementType::kFloat);
+  for (int num_threads : {1, 3, 8}) {
+    sizes.num_threads = num_threads;
+    EXPECT_TRUE(Plans(sizes, floats).backward.parts.empty()) << num_threads;
+  }
+  sizes.num_threads = 2;
+  const Plans plans(sizes, floats);
+  const BackwardPlan& plan = plans.backward;
+  ASSERT_EQ(plan.parts.size(), 2u);
+  int64_t rank = 0;
+  for (const auto& part : plan.parts) {
+    EXPECT_EQ(part->plan.sequences, &part->sequences);
+    EXPECT_EQ(part->plan.num_gradient_parts(), 1);
+    EXPECT_EQ(part->plan.gradient_chain, plan.gradient_chain);
+    EXPECT_LE(part->plan.scratch_bytes, plan.scratch.part_bytes);
+    EXPECT_EQ(part->sequences.batch_row(0), plans.sequences.batch_row(rank));
+    rank += part->sequences.batch();
+  }
+  EXPECT_EQ(rank, sizes.B);
+}
+
 TEST(BatchPartsTest, TheLogSaysSo) {
   Sizes sizes{100, 64, 64, 128};
   sizes.num_threads = 2;
   const Plans plans(sizes, Vectors(ElementType::kFloat));
   EXPECT_NE(Describe(plans.forward).find(" batch_parts=2"), std::string::npos)
       << Describe(plans.forward);
-  EXPECT_EQ(Describe(plans.backward).find("batch_parts"), std::string::npos);
+  EXPECT_NE(Describe(plans.backward).find(" batch_parts=2"), std::string::npos)
+      << Describe(plans.backward);
 }
 
 // ---- Steps ------------------------------------------------------------------
@@ -817,13 +896,13 @@ TEST(SharedStepsTest, OnlyLongStepsAreShared) {
     Sizes sizes{steps, batch, 4096, H};  // other work is enough for helpers
     sizes.num_threads = num_threads;
     const Plans plans(sizes, floats, /*core_cache_bytes=*/16 * kMegabyte);
-    const std::vector<ChunkPlan>& chunks = plans.forward.chunks;
+    if (!plans.forward.parts.empty()) return Shares{false, false, 2};
+    const ChunkPlan& forward = plans.forward.chunks.front();
     const ChunkPlan& backward = plans.backward.chunks.front();
-    const bool forward_shares = !chunks.empty() && chunks.front().shares_steps;
-    EXPECT_FALSE(forward_shares && NumGroupsOf(plans.forward) > 1);
+    EXPECT_FALSE(forward.shares_steps && forward.num_rank_groups > 1);
     EXPECT_FALSE(backward.shares_steps && backward.num_rank_groups > 1);
-    return Shares{forward_shares, backward.shares_steps,
-                  NumGroupsOf(plans.forward)};
+    return Shares{forward.shares_steps, backward.shares_steps,
+                  forward.num_rank_groups};
   };
   const int64_t too_few_rows = 2 * speed::kFewRowsOfGroup - 1;  // for groups
   for (int64_t batch : {int64_t{1}, too_few_rows}) {
@@ -1032,19 +1111,21 @@ TEST(PlanTest, FewRowsAreAsMuchWorkAsTheirWeightsTakeToCome) {
 TEST(PlanTest, NarrowNetworksAreOneThreadsAsTheirValuesWouldPass) {
   const KernelShape floats = Vectors(ElementType::kFloat);
   Sizes sizes{20000, 64, 1, 1};
-  sizes.num_threads = 2;
+  sizes.num_threads = 3;  // each backward part is all threads'
   const auto plans_of = [&](double H) {
     sizes.I = sizes.H = std::lround(H);
     return Plans(sizes, floats);
   };
-  // 4 (4 H) (2 H) operations of 5 H values: half of the former are spared, a
-  // fourth of the latter pass kBackwardPasses times.
+  // 4 (4 H) (2 H) operations of 5 H values: two thirds of the former are
+  // spared, and two ninths of the latter pass kBackwardPasses times.
   const double value = Machine().flops_per_passed_value;
-  const double backward_H = value * speed::kBackwardPasses * 5 / 4 / 16;
+  const double backward_H = value * speed::kBackwardPasses * 5 / 3 / 32;
   EXPECT_TRUE(plans_of(0.9 * backward_H).backward.works_alone());
   EXPECT_FALSE(plans_of(1.1 * backward_H).backward.works_alone());
   EXPECT_FALSE(plans_of(0.1 * backward_H).forward.works_alone())
       << "parts of the batch pass nothing";
+  sizes.num_threads = 2;
+  EXPECT_FALSE(plans_of(0.1 * backward_H).backward.works_alone()) << "as here";
   // Too few rows for parts, and for steps to be shared: 2 (4 H) H.
   sizes.B = 2 * speed::kFewRowsOfGroup - 1;
   const double forward_H = value * 5 / 4 / 4;

@@ -55,24 +55,32 @@ struct Bounds {
         2 * B;
     in_parts = d.num_pseudo_layers() * (weights + 2 * gates) +
                part_rows * (X + gates + kPointers) + B * (P + 2 * H);
-    const int64_t products = rows * (std::max(X, H) + gates);
-    const bool takes_turns = cuts.is_single() && N > speed::kMaxLeftRowsInPlace;
-    backward = takes_turns
-                   ? std::max({X * gates, P * gates, products}) + projection
-                   : weights + products;
-    backward += B * (P + 2 * H) + rows * (X + dgates * gates + kPointers);
-    if (d.has_projection()) backward += rows * (P + H);
+    const CallDescription call = CallOf<Element>(d, sequences);
+    const BackwardPlan backward_plan = MakeBackwardPlan(call, num_threads);
+    const ChunkCuts backward_cuts(sequences, backward_plan.rows_of_chunk);
+    const int64_t backward_rows = backward_cuts.max_rows() + 2 * B;
+    const int64_t copies = backward_plan.parts.empty() ? 1 : 2;
+    const int64_t products = backward_rows * (std::max(X, H) + gates);
+    const bool takes_turns =
+        backward_cuts.is_single() && N > speed::kMaxLeftRowsInPlace;
+    backward =
+        takes_turns
+            ? std::max({copies * X * gates, copies * P * gates, products}) +
+                  copies * projection
+            : copies * weights + products;
+    backward += (backward_plan.num_gradient_parts() - 1) * params.size() +
+                B * (P + 2 * H) +
+                backward_rows * (X + dgates * gates + 2 * kPointers);
+    if (d.has_projection()) backward += backward_rows * (P + H);
     if (sizeof(Element) == 2) {
       forward += together * rows * (P + 5 * H);
       in_parts += part_rows * (P + 5 * H);
-      backward += rows * (2 * P + 5 * H + dgates * gates) + params.size() +
-                  N * d.input_size;
+      backward += backward_rows * (2 * P + 5 * H + dgates * gates) +
+                  params.size() + N * d.input_size;
     }
     // A value has three parts of 16 bits.
     const int64_t left = rows + 2 * kPanel;
-    const CallDescription call = CallOf<Element>(d, sequences);
     const ForwardPlan forward_plan = MakeForwardPlan(call);
-    const BackwardPlan backward_plan = MakeBackwardPlan(call);
     if (forward_plan.input_weights.is_any_in_parts()) {
       forward += together * (X * gates / 2 + left * X * 3 / 2);
       in_parts += d.num_pseudo_layers() * X * gates / 2 +
@@ -83,8 +91,10 @@ struct Bounds {
         IsInParts(backward_plan.recurrent_weights_gradient.route) ||
         IsInParts(backward_plan.projection_gradient.route)) {
       const int64_t widest = std::max(X, H);
-      backward += X * gates / 2 + left * std::max(widest, gates) / 2 +
-                  left * (std::max(widest, gates) + gates) * 3 / 2;
+      const int64_t left_rows = backward_rows + copies * 2 * kPanel;
+      backward += copies * X * gates / 2 +
+                  left_rows * std::max(widest, gates) / 2 +
+                  left_rows * (std::max(widest, gates) + gates) * 3 / 2;
     }
     forward = size * (forward + layers);
     in_parts = size * (in_parts + layers);
@@ -116,7 +126,7 @@ void ExpectWithin(const RnnDescriptor& d, const Sequences& sequences) {
   if (d.num_pseudo_layers() > 1 || d.has_projection()) return;
   call.weight_order = WeightOrder::kKeras;
   EXPECT_LE(MakeBackwardPlan(call).scratch_bytes,
-            Bounds<Element>(d, sequences, 1).backward);
+            Bounds<Element>(d, sequences, /*num_threads=*/1).backward);
 }
 
 TEST(ScratchTest, IsBounded) {

@@ -36,6 +36,12 @@ void DescribeInputs(const PassPlan& plan, const LayerOperands& inputs,
   if (d.num_layers > 1) out << ',' << RouteName(inputs.upper.route);
 }
 
+// Those of its first part, if it has parts.
+template <typename Plan>
+const std::vector<ChunkPlan>& ChunksOf(const Plan& plan) {
+  return plan.parts.empty() ? plan.chunks : plan.parts.front()->plan.chunks;
+}
+
 void DescribeChoices(const PassPlan& plan, const std::vector<ChunkPlan>& chunks,
                      std::ostringstream& out) {
   out << " | W=";
@@ -47,6 +53,11 @@ void DescribeChoices(const PassPlan& plan, const std::vector<ChunkPlan>& chunks,
         << " shared_steps=" << (chunks.front().shares_steps ? "yes" : "no");
   }
   out << " threads=" << plan.num_threads;
+}
+
+template <typename Plan>
+void DescribeParts(const Plan& plan, std::ostringstream& out) {
+  if (!plan.parts.empty()) out << " batch_parts=" << plan.parts.size();
 }
 
 void DescribeScratch(const PassPlan& plan, std::ostringstream& out) {
@@ -63,10 +74,9 @@ const char* PassName(const BackwardPlan&) { return "backward"; }
 std::string Describe(const ForwardPlan& plan) {
   std::ostringstream out;
   DescribeCall(plan, PassName(plan), out);
-  DescribeChoices(
-      plan, plan.parts.empty() ? plan.chunks : plan.parts[0]->plan.chunks, out);
+  DescribeChoices(plan, ChunksOf(plan), out);
   if (plan.directions_together) out << " directions=together";
-  if (!plan.parts.empty()) out << " batch_parts=" << plan.parts.size();
+  DescribeParts(plan, out);
   DescribeScratch(plan, out);
   return out.str();
 }
@@ -74,7 +84,8 @@ std::string Describe(const ForwardPlan& plan) {
 std::string Describe(const BackwardPlan& plan) {
   std::ostringstream out;
   DescribeCall(plan, PassName(plan), out);
-  DescribeChoices(plan, plan.chunks, out);
+  DescribeChoices(plan, ChunksOf(plan), out);
+  DescribeParts(plan, out);
   out << " dW=";
   DescribeInputs(plan, plan.input_weights_gradient, out);
   out << " dR=" << RouteName(plan.recurrent_weights_gradient.route);

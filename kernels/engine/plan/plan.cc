@@ -302,6 +302,12 @@ std::shared_ptr<const BackwardPart> PartOf(const BackwardPlan& whole,
         std::max(plan.max_chunk_rows, sequences.offset(chunk.steps.end) -
                                           sequences.offset(chunk.steps.begin));
   }
+  // Right operands of sums over rows are as deep as these.
+  for (OperandPlan* operand :
+       {&plan.input_weights_gradient.first, &plan.input_weights_gradient.upper,
+        &plan.recurrent_weights_gradient, &plan.projection_gradient}) {
+    operand->depth = std::min(operand->depth, plan.max_chunk_rows);
+  }
   SizePartScratch(&plan);
   return part;
 }

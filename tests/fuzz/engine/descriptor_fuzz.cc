@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/engine/plan/kernel_shape.h"
@@ -110,9 +111,11 @@ void RequireHolds(const Plan& plan, const Machine& machine) {
 #endif
 }
 
-void RequireCovers(const ForwardPlan& plan) {
+template <typename Plan>
+void RequireCovers(const Plan& plan) {
   if (plan.parts.empty()) {
-    RequireCovers(plan.chunks, *plan.sequences, /*ascends=*/true,
+    RequireCovers(plan.chunks, *plan.sequences,
+                  /*ascends=*/std::is_same_v<Plan, ForwardPlan>,
                   plan.max_chunk_rows);
     return;
   }
@@ -164,8 +167,7 @@ void MakePlans(const RnnDescriptor& d, Input& input) {
           BackwardPlan::Create(call, machine, kernels, &backward);
       status.ok()) {
     RequireHolds(backward, machine);
-    RequireCovers(backward.chunks, sequences, /*ascends=*/false,
-                  backward.max_chunk_rows);
+    RequireCovers(backward);
   } else {
     RequireMessage(status);
   }

@@ -224,9 +224,12 @@ void Count(const char* pass, const char* what, const char* how) {
 }
 
 // As Describe() names them.
-void CountShared(const char* pass, const PassPlan& plan,
-                 const std::vector<ChunkPlan>& chunks) {
+template <typename Plan>
+void CountShared(const char* pass, const Plan& plan) {
+  const std::vector<ChunkPlan>& chunks =
+      plan.parts.empty() ? plan.chunks : plan.parts.front()->plan.chunks;
   if (chunks.empty()) return;
+  if (!plan.parts.empty()) Count(pass, "batch_parts", "several");
   if (plan.descriptor.has_input_weights(0)) {
     Count(pass, "W", RouteName(plan.input_weights.first.route));
   }
@@ -240,14 +243,12 @@ void CountShared(const char* pass, const PassPlan& plan,
 
 void CountRoutes(const ForwardPlan& plan) {
   const char* const pass = plan.has_reserve ? "training" : "inference";
-  CountShared(pass, plan,
-              plan.parts.empty() ? plan.chunks : plan.parts[0]->plan.chunks);
-  if (!plan.parts.empty()) Count(pass, "batch_parts", "several");
+  CountShared(pass, plan);
   if (plan.directions_together) Count(pass, "directions", "together");
 }
 void CountRoutes(const BackwardPlan& plan) {
-  CountShared("backward", plan, plan.chunks);
-  if (plan.chunks.empty()) return;
+  CountShared("backward", plan);
+  if (plan.sequences->num_valid_rows() == 0) return;
   Count("backward", "dR", RouteName(plan.recurrent_weights_gradient.route));
 }
 
