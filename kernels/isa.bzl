@@ -28,7 +28,8 @@ ISAS_OF_CPU = {
 
 # A product and a sum become one rounding only where the source says so: the same bits from every compiler. Without
 # exceptions, code for them brings no symbols that other files have, too.
-_COPTS = ["-O3", "-ffp-contract=off", "-fno-exceptions"]
+# They are taken as a whole: in one section calls among them are resolved by the assembler.
+_COPTS = ["-O3", "-ffp-contract=off", "-fno-exceptions", "-fno-function-sections"]
 
 def simd_cc_library(name, isa_srcs, srcs, hdrs, textual_hdrs = [], deps = [], **kwargs):
     """A cc_library in which some sources are compiled for one instruction set each.
