@@ -28,8 +28,15 @@ ISAS_OF_CPU = {
 
 # A product and a sum become one rounding only where the source says so: the same bits from every compiler. Without
 # exceptions, code for them brings no symbols that other files have, too.
-# They are taken as a whole: in one section calls among them are resolved by the assembler.
-_COPTS = ["-O3", "-ffp-contract=off", "-fno-exceptions", "-fno-function-sections"]
+# They are taken as a whole: in one section calls among them are resolved by the assembler. Nothing unwinds through them,
+# and profilers follow frame pointers.
+_COPTS = [
+    "-O3",
+    "-ffp-contract=off",
+    "-fno-exceptions",
+    "-fno-function-sections",
+    "-fno-asynchronous-unwind-tables",
+]
 
 def simd_cc_library(name, isa_srcs, srcs, hdrs, textual_hdrs = [], deps = [], **kwargs):
     """A cc_library in which some sources are compiled for one instruction set each.
