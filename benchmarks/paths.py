@@ -84,12 +84,14 @@ class Path:
     Attributes:
       name: one of results.paths.PAGES.
       without: the thresholds with which no call takes it.
+      beside: thresholds of both sides, so that no other path takes its calls.
       calls: of users, on one machine at least.
     """
 
     name: str
     without: dict[str, int]
     calls: tuple[Call, ...]
+    beside: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
 PATHS = (
@@ -170,18 +172,20 @@ PATHS = (
             Call("lstm", 1024, 25, 64, TRAINING),
             Call("lstm", 128, 100, 16),
         ),
+        beside={"kMinBatchPartRows": ALWAYS},
     ),
     Path(
-        "forward takes parts of the batch through all layers",
-        {"kMaxPartsWeightBytes": NEVER},
+        "threads take parts of the batch through all layers",
+        {"kMinBatchPartRows": ALWAYS},
         (
-            Call("lstm", 15, 132, 20, I=120),
+            Call("lstm", 15, 132, 20, TRAINING, I=120),
             Call("gru", 48, 100, 64),
+            Call("gru", 48, 100, 64, TRAINING),
             Call("lstm", 128, 100, 32),
             Call("lstm", 128, 100, 32, TRAINING),
-            Call("lstm", 256, 100, 64),
+            Call("lstm", 256, 100, 64, TRAINING),
             Call("lstm", 64, 100, 32, D=2),
-            Call("lstm", 512, 50, 64),
+            Call("lstm", 512, 50, 64, TRAINING),
         ),
     ),
     Path(
@@ -335,8 +339,9 @@ def main() -> None:
     calls, notes = [], [f"Medians of {arguments.rounds} rounds."]
     for path in chosen:
         print(f"\n{path.name}\n  building the engine without it ...", flush=True)
-        without = _build(path.name, path.without)
-        taken, others = measure(path, (as_it_is, without), isa, threads, arguments.rounds)
+        beside = _build(f"beside {path.name}", path.beside) if path.beside else as_it_is
+        without = _build(path.name, path.beside | path.without)
+        taken, others = measure(path, (beside, without), isa, threads, arguments.rounds)
         for call, before, after in taken:
             calls.append(files.Call(path.name, commit, str(call), before, after))
             print(f"  {call}: {before:.3g} ms, without {after:.3g} ms, {after / before:.2f}x")

@@ -116,7 +116,7 @@ def _print(calls: dict[str, float], phases: list[Phase]) -> None:
     milliseconds = collections.Counter()
     for phase in phases:
         milliseconds[phase.run, phase.name, phase.layer] += phase.milliseconds
-    print("\nThe phases in them (packing lies inside the products and gradients that it is for):")
+    print("\nThe phases in them (of all threads together; packing may lie inside others):")
     for (run, name, layer), time in milliseconds.most_common():
         run = "forward" if run == "training" else run
         print(f"{time:9.2f} ms  {run:8}  layer {layer}  {name}")

@@ -49,7 +49,7 @@ Status Sequences::Create(int64_t max_time, int64_t batch,
   s.max_time_ = max_time;
   s.batch_ = batch;
   s.shape_rows_ = max_time * batch;
-  s.kept_offsets_.clear();
+  s.offsets_in_whole_.clear();
   s.lengths_.assign(batch, max_time);  // by row, at first
   if (lengths != nullptr) {
     for (int64_t row = 0; row < batch; ++row) {
@@ -105,9 +105,9 @@ Sequences Sequences::OfRanks(int64_t begin, int64_t end) const {
                           batch_rows_.begin() + end);
   part.lengths_.assign(lengths_.begin() + begin, lengths_.begin() + end);
   part.NumberRows();
-  part.kept_offsets_.resize(part.num_steps());
+  part.offsets_in_whole_.resize(part.num_steps());
   for (int64_t step = 0; step < part.num_steps(); ++step) {
-    part.kept_offsets_[step] = kept_row(step, begin);
+    part.offsets_in_whole_[step] = row_of_whole(step, begin);
   }
   part.fingerprint_ = fingerprint_;
   return part;

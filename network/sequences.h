@@ -58,8 +58,10 @@ class Sequences {
   // None yet: Create() makes them.
   Sequences() = default;
 
-  // Those of ranks [begin, end) alone, as a part of the batch. What it knows of
-  // the whole is shape_rows() and kept_row().
+  // Those of ranks [begin, end) alone, as a part of the batch; 0 <= begin <=
+  // end
+  // <= batch(). Its ranks, steps and offsets are its own. shape_rows(),
+  // row_of_whole(), batch_row() and fingerprint() are of the whole.
   Sequences OfRanks(int64_t begin, int64_t end) const;
 
   int64_t max_time() const { return max_time_; }  // T
@@ -78,10 +80,10 @@ class Sequences {
   }
   // Number of the valid row (step, rank 0); `step` may equal num_steps().
   int64_t offset(int64_t step) const { return offsets_[step]; }
-  // Number of the valid row (step, rank) among those of the whole batch, in
-  // whose order a reserve keeps rows.
-  int64_t kept_row(int64_t step, int64_t rank) const {
-    return (kept_offsets_.empty() ? offsets_ : kept_offsets_)[step] + rank;
+  // Number of the valid row (step, rank) among those of the whole batch.
+  int64_t row_of_whole(int64_t step, int64_t rank) const {
+    return (offsets_in_whole_.empty() ? offsets_ : offsets_in_whole_)[step] +
+           rank;
   }
 
   int64_t batch_row(int64_t rank) const { return batch_rows_[rank]; }
@@ -157,8 +159,8 @@ class Sequences {
   std::vector<int64_t> batch_rows_;  // [B] by rank
   std::vector<int64_t> lengths_;     // [B] by rank, descending
   std::vector<int64_t> offsets_;     // [num_steps + 1]
-  // Of a part: [num_steps], kept_row() of rank 0.
-  std::vector<int64_t> kept_offsets_;
+  // Of a part: [num_steps], row_of_whole() of rank 0.
+  std::vector<int64_t> offsets_in_whole_;
   uint64_t fingerprint_ = 0;
 };
 

@@ -23,7 +23,7 @@ PAGES = {
     "backward of small calls reads weights in place": "weights-in-place",
     "what one product uses is packed in its turn": "packing-in-turn",
     "the batch is split into groups of rows": "split-of-work",
-    "forward takes parts of the batch through all layers": "batch-parts",
+    "threads take parts of the batch through all layers": "batch-parts",
     "two directions run at once": "split-of-work",
     "floats are multiplied in bfloat16 parts": "floats-in-parts",
 }

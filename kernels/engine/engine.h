@@ -111,7 +111,8 @@ struct BackwardArguments {
 // Prepares the weights of all pseudo-layers for this plan, whose weights are to
 // be prepared, and for each of the same network and type that has its
 // prepared_routes(): `memory` has plan.prepared.bytes, and is aligned to 64
-// bytes. Where plan.prepared.bytes is 0, nothing need be prepared. Calls go on
+// bytes. Where plan.prepared.bytes is 0, nothing need be prepared; nor where
+// plan.weights_are_prepared is not set, whatever they are. Calls go on
 // reading those of `weights` that are multiplied in place.
 template <typename Element>
 void PrepareWeights(const ForwardPlan& plan,

@@ -7,7 +7,9 @@
 namespace rnn {
 
 // What a pseudo-layer, which is one direction of a layer, spends its time with.
-// kPseudoLayer lasts from its begin to its end, and has the others inside.
+// kPseudoLayer lasts from its begin to its end, and has the others inside, but
+// for kPackWeights of a forward pass in parts of the batch, which comes before
+// all pseudo-layers.
 enum class Phase {
   kPseudoLayer,
   kPackWeights,   // weights into the order that products want
@@ -22,7 +24,7 @@ class Observer {
   virtual ~Observer() = default;
 
   // A phase begins on the calling thread. Returns what End() wants. Several
-  // threads may be at pseudo-layers of their own at once.
+  // threads may be at pseudo-layers, even the same one, at once.
   virtual int64_t Begin(Phase phase, int64_t layer, int direction) noexcept = 0;
   // The phase of which Begin() returned `begun` ends, on the same thread.
   // Phases end in reverse order of their begins.

@@ -2,9 +2,9 @@
 //
 // The first section changes bits: shapes and the instruction set alone may
 // decide there, never caches or threads, nor the lengths of sequences, but for
-// where time is cut: chunks count valid rows, and the sums over time that are
-// gradients of weights follow them. The second changes speed only: there the
-// machine may decide, too.
+// where time and batch are cut: chunks and halves count valid rows, and the
+// sums that are gradients of weights follow them. The second changes speed
+// only: there the machine may decide, too.
 //
 // Each line says why the value is what it is. What measures it again:
 //
@@ -35,13 +35,14 @@ namespace bits {
 
 // Time is cut into chunks of so many rows, and the sums over time into sums of
 // chunks: large enough for products to run at full speed, small enough for what
-// lies between them and the steps to stay in the caches. [engine]
+// lies between them and the steps to stay in the caches. Where threads take
+// parts of the batch forward, fewer (kMinBatchPartChunkRows). [engine]
 inline constexpr int64_t kChunkRows = 384;
 
-// Sums over all rows are made of sums over two halves of the batch, so that two
-// threads can have one each: from such a batch and so many rows in all on, if
-// params have no more elements, for the second sum takes as many. Chunks then
-// have twice as many rows. [engine]
+// Gradients of weights are made of sums over two halves of the batch, so that
+// two threads can have one each: from such a batch and so many rows in all on,
+// unless params have more elements, for the second sum takes memory of their
+// size. Backward's chunks then have twice as many rows. [engine]
 inline constexpr int kGradientHalves = 2;
 inline constexpr int64_t kMinHalvedBatch = 8;
 inline constexpr int64_t kMinHalvedRows = 512;
@@ -101,9 +102,10 @@ inline constexpr double kMinAwakeWork = 2e6;
 // Some five microseconds if helpers wait for the call, as those of a stream do.
 // [streams], [runtime]
 inline constexpr double kMinCrewWork = 6e5;
-// Backward passes so many times the values that forward does: the gates'
-// gradients go to those of the input, of W and R, and of the biases. [engine]
-inline constexpr double kBackwardPasses = 3;
+// Values that go from core to core in backward, for each that does in forward:
+// the gates' gradients go to those of the input, of W and R, and of the biases.
+// [engine]
+inline constexpr double kBackwardPassedValues = 3;
 
 // What other work costs, in floating-point operations: moving an element from
 // one buffer to another, the elementwise work of a step per hidden unit, and
@@ -127,10 +129,15 @@ inline constexpr int64_t kMaxGroupedBytes = 14 * kMegabyte;
 // Forward takes a part of the batch for each thread through all layers if each
 // has so many valid rows, and if all weights, which are then prepared at once,
 // have no more bytes than caches that cores share hold. [engine]
-inline constexpr int64_t kMinPartRows = 128;
-inline constexpr int64_t kMaxPartsWeightBytes = 16 * kMegabyte;
-// Its chunks have a share of kChunkRows, and so many at least. [engine]
-inline constexpr int64_t kMinPartChunkRows = 96;
+inline constexpr int64_t kMinBatchPartRows = 128;
+inline constexpr int64_t kMaxBatchPartsWeightBytes = 16 * kMegabyte;
+// If lengths differ much, the longest part may take so many times what an even
+// share would, a step of few rows counting as one of kLeastProductRows: beyond,
+// threads had better share chunks. By reasoning. [engine], rows of /ragged
+inline constexpr double kMostUnevenParts = 1.5;
+// The chunks of such a part have a share of kChunkRows, and so many rows at
+// least. [engine]
+inline constexpr int64_t kMinBatchPartChunkRows = 96;
 // A group has so many rows at least, for fewer would not hide that each group
 // reads R: the larger number if R comes from beyond a core's cache. [engine]
 inline constexpr int64_t kFewRowsOfGroup = 4;

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/thresholds.h"
 #include "tests/engine/engine_call.h"
 #include "tests/engine/guarded.h"
 #include "tests/engine/random_values.h"
@@ -29,7 +31,7 @@ EngineSizes SizesOf(CellMode mode) {
   sizes.descriptor.mode = mode;
   sizes.descriptor.input_size = 20;
   sizes.descriptor.hidden_size = 33;  // rows share cache lines
-  sizes.max_time = 21;
+  sizes.max_time = 90;                // in more than one chunk
   sizes.batch = 26;
   return sizes;
 }
@@ -39,7 +41,8 @@ void MakeRagged(EngineSizes* sizes) {
   for (int64_t i = 0; i < sizes->batch; ++i) {
     const bool is_empty = i % 6 == 0;
     sizes->lengths.push_back(static_cast<int32_t>(
-        is_empty ? 0 : random.Integer(sizes->max_time / 2, sizes->max_time)));
+        is_empty ? 0
+                 : random.Integer(sizes->max_time * 3 / 4, sizes->max_time)));
   }
 }
 
@@ -96,7 +99,8 @@ void ExpectSameBits(const EngineSizes& sizes, Executor& executor,
     whole.Backward(alone);
     in_parts.Backward(executor);
     ASSERT_EQ(in_parts.backward_plan().parts.size(), num_parts == 2 ? 2 : 0);
-    ASSERT_EQ(whole.backward_plan().num_gradient_parts(), 2);
+    ASSERT_EQ(whole.backward_plan().num_halves(), bits::kGradientHalves);
+    ASSERT_GT(whole.backward_plan().chunks.size(), 1);
   }
   const auto expected = whole.Outputs();
   const auto found = in_parts.Outputs();
@@ -139,12 +143,42 @@ TYPED_TEST(EngineBatchPartsTest, HaveTheBitsOfTheWholeFromATeam) {
   for (CellMode mode : {CellMode::kLstm, CellMode::kGru}) {
     EngineSizes sizes = SizesOf(mode);
     sizes.descriptor.num_layers = 2;
-    sizes.max_time = 40;
     MakeRagged(&sizes);
-    for (int i = 0; i < 5; ++i) {
-      Team team(4, pool.AsSchedule());
-      ExpectSameBits<TypeParam>(sizes, team, 4);
+    for (int i = 0; i < 3; ++i) {
+      for (int num_threads : {2, 4}) {
+        Team team(num_threads, pool.AsSchedule());
+        ExpectSameBits<TypeParam>(sizes, team, num_threads);
+      }
     }
+  }
+}
+
+// The second half has no row: it is not added up.
+TYPED_TEST(EngineBatchPartsTest, AHalfMayBeEmpty) {
+  EngineSizes sizes = SizesOf(CellMode::kGru);
+  sizes.max_time = 100;
+  sizes.batch = bits::kMinHalvedBatch;
+  sizes.lengths.assign(sizes.batch, 0);
+  sizes.lengths[2] = 100;
+  SerialExecutor alone;
+  ThreadsInTurn three(3);
+  EngineCall<TypeParam, Guarded> a(sizes), b(sizes);
+  a.FillScratchWith(0xff);
+  a.Forward(alone);
+  a.Backward(alone);
+  b.Forward(three);
+  b.Backward(three);
+  ASSERT_EQ(a.backward_plan().num_halves(), bits::kGradientHalves);
+  const auto expected = a.Outputs();
+  const auto found = b.Outputs();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(std::memcmp(expected[i]->data(), found[i]->data(),
+                          expected[i]->size() * sizeof(TypeParam)),
+              0)
+        << "output " << i;
+  }
+  for (int64_t i = 0; i < a.dparams.size(); ++i) {
+    ASSERT_TRUE(std::isfinite(ToDouble(a.dparams.data()[i]))) << i;
   }
 }
 

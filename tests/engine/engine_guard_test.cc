@@ -75,7 +75,7 @@ const Case kCases[] = {
     {"one_step_packed_in_turn_projected", 1, 36, 20, 150, 1, 2, 131},
     {"many_rows", 3, 67, 99, 259},
     {"many_rows_projected", 3, 66, 130, 264, 1, 2, 131, {}},
-    {"many_rows_in_chunks", 5, 130, 20, 150, 1, 2},
+    {"many_rows_in_chunks", 9, 130, 20, 150, 1, 2},
     {"no_rows", 2, 0, 3, 5},
     {"empty_rows", 2, 3, 3, 5, 1, 1, 0, {0, 0, 0}},
     {"several_chunks_of_time", 90, 13, 3, 5},

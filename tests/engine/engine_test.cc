@@ -97,7 +97,7 @@ const Case kCases[] = {
     {"all_rows_empty", 3, 2, 4, 5, 2, 2, Lengths::kEmpty},
     {"no_rows", 3, 0, 4, 5, 2, 2},
     {"several_chunks_of_time", 90, 13, 3, 5, 2, 2, Lengths::kRagged},
-    {"one_step_larger_than_a_chunk", 3, 401, 2, 3, 1, 2, Lengths::kRagged},
+    {"one_step_larger_than_a_chunk", 3, 801, 2, 3, 1, 2, Lengths::kRagged},
     {"skip_input", 4, 3, 9, 9, 2, 2, Lengths::kRagged, 0, true},
     {"projection", 4, 3, 6, 9, 2, 2, Lengths::kRagged, 5},
     {"projection_to_one_feature", 3, 2, 5, 7, 2, 1, Lengths::kFull, 1},
@@ -119,9 +119,9 @@ const Case kCases[] = {
     // several chunks of time, and in layers.
     {"hundreds_of_many_rows_projected", 3, 66, 70, 264, 1, 1, Lengths::kRagged,
      131},
-    {"hundreds_of_many_rows_in_chunks", 5, 130, 20, 150, 1, 1, Lengths::kFull},
+    {"hundreds_of_many_rows_in_chunks", 9, 130, 20, 150, 1, 1, Lengths::kFull},
     // (For another input size a ReLU of float16 is at a kink.)
-    {"hundreds_of_many_rows_and_inputs_in_chunks", 7, 130, 100, 150},
+    {"hundreds_of_many_rows_and_inputs_in_chunks", 9, 130, 100, 150},
     {"hundreds_of_many_rows_in_layers", 3, 70, 20, 150, 2, 2, Lengths::kRagged},
     {"hundreds_of_not_so_many_rows", 7, 45, 20, 150, 1, 2, Lengths::kRagged},
     {"hundreds_of_just_so_many_rows_projected", 6, 32, 20, 170, 1, 1,

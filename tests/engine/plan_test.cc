@@ -420,7 +420,7 @@ void ExpectSameChunks(const BackwardPlan& a, const BackwardPlan& b) {
     ASSERT_EQ(a.chunks.size(), b.chunks.size());
     return;
   }
-  ASSERT_EQ(static_cast<int>(a.parts.size()), b.num_gradient_parts());
+  ASSERT_EQ(static_cast<int>(a.parts.size()), b.num_halves());
   for (const auto& part : a.parts) {
     const int64_t num_steps = part->sequences.num_steps();
     size_t i = 0;
@@ -444,7 +444,7 @@ TEST(PlanTest, BitsDoNotDependOnTheMachine) {
         sizes.num_threads = num_threads;
         const Plans plans(sizes, kernels, cache);
         ExpectSameBits(plans, reference, kernels);
-        ASSERT_EQ(plans.backward.part_begins, reference.backward.part_begins);
+        ASSERT_EQ(plans.backward.half_begins, reference.backward.half_begins);
         ExpectSameChunks(plans.backward, reference.backward);
       }
     }
@@ -646,7 +646,7 @@ Groups GroupsOf(int64_t batch, int64_t H, const KernelShape& kernels,
   machine.core_cache_bytes = core_cache_bytes;
   machine.flops_per_far_byte = flops_per_far_byte;
   const Choices choices(call, bits::kChunkRows, kernels, machine);
-  const StepRange steps = ChunkCuts(sequences).From(0);
+  const StepRange steps = ChunkCuts(sequences, bits::kChunkRows).From(0);
   const auto groups_of = [&](Pass pass) {
     return choices.NumRankGroups(steps, Route::kPacked, pass, num_threads);
   };
@@ -763,7 +763,7 @@ TEST(BatchPartsTest, EachThreadHasOneIfItHasRowsAndStepsEnough) {
   EXPECT_EQ(NumParts(sizes), 0) << "some threads would have none";
 
   constexpr int64_t kBatch = 2 * speed::kFewRowsOfGroup;
-  sizes = {2 * speed::kMinPartRows / kBatch, kBatch, 64, 128};
+  sizes = {2 * speed::kMinBatchPartRows / kBatch, kBatch, 64, 128};
   sizes.num_threads = 2;
   EXPECT_EQ(NumParts(sizes), 2);
   --sizes.T;
@@ -778,7 +778,7 @@ TEST(BatchPartsTest, EachThreadHasOneIfItHasRowsAndStepsEnough) {
 TEST(BatchPartsTest, WeightsOfAllLayersAreInCachesAtOnce) {
   Sizes sizes{100, 64, 1, 128};
   sizes.num_threads = 2;
-  const auto weights = static_cast<double>(speed::kMaxPartsWeightBytes);
+  const auto weights = static_cast<double>(speed::kMaxBatchPartsWeightBytes);
   const auto features = [&](double share) {
     return static_cast<int64_t>(share * weights / (4 * 128 * sizeof(float)));
   };
@@ -786,6 +786,22 @@ TEST(BatchPartsTest, WeightsOfAllLayersAreInCachesAtOnce) {
   EXPECT_EQ(NumParts(sizes), 2);
   sizes.I = features(1.1);
   EXPECT_EQ(NumParts(sizes), 0);
+}
+
+TEST(BatchPartsTest, AFewLongRowsAreNoPart) {
+  Sizes sizes{2000, 32, 64, 200};
+  sizes.num_threads = 2;
+  EXPECT_EQ(NumParts(sizes), 2);
+  sizes.lengths.assign(sizes.B, 50);
+  sizes.lengths[3] = 2000;
+  const Plans plans(sizes, Vectors(ElementType::kFloat));
+  EXPECT_TRUE(plans.forward.parts.empty()) << "one thread would do all steps";
+  EXPECT_TRUE(plans.backward.parts.empty());
+  EXPECT_EQ(plans.backward.num_halves(), 2);
+  // As long as even as lengths usually are.
+  for (int32_t i = 0; i < sizes.B; ++i) sizes.lengths[i] = 2000 - 50 * i;
+  EXPECT_EQ(NumParts(sizes), 2);
+  static_assert(speed::kMostUnevenParts > 1);
 }
 
 TEST(BatchPartsTest, HaveAllRanksAndAboutAsManyRowsEach) {
@@ -808,11 +824,10 @@ TEST(BatchPartsTest, HaveAllRanksAndAboutAsManyRowsEach) {
       EXPECT_TRUE(part->plan.weights_are_prepared);
       EXPECT_TRUE(part->plan.prepared_routes() == plan.prepared_routes());
       EXPECT_EQ(part->plan.reserve.size(), plan.reserve.size());
-      EXPECT_LE(part->plan.scratch_bytes, plan.scratch.part_bytes);
-      EXPECT_LE(
-          part->plan.max_chunk_rows,
-          std::max(bits::kChunkRows / 3, speed::kMinPartChunkRows) * 3 / 2 +
-              s.batch());
+      EXPECT_LE(part->plan.max_chunk_rows,
+                std::max(bits::kChunkRows / 3, speed::kMinBatchPartChunkRows) *
+                        3 / 2 +
+                    s.batch());
       EXPECT_NEAR(static_cast<double>(s.num_valid_rows()),
                   static_cast<double>(plans.sequences.num_valid_rows()) / 3,
                   sizes.T);
@@ -828,22 +843,21 @@ TEST(BatchPartsTest, HaveAllRanksAndAboutAsManyRowsEach) {
 // take one each of the machine.
 TEST(BatchPartsTest, BackwardAddsUpHalvesOfABatchThatIsLargeEnough) {
   const KernelShape floats = Vectors(ElementType::kFloat);
-  const auto num_gradient_parts = [&](const Sizes& sizes) {
-    return Plans(sizes, floats).backward.num_gradient_parts();
+  const auto num_halves = [&](const Sizes& sizes) {
+    return Plans(sizes, floats).backward.num_halves();
   };
   constexpr int64_t kSteps = bits::kMinHalvedRows / bits::kMinHalvedBatch;
-  EXPECT_EQ(num_gradient_parts({kSteps, bits::kMinHalvedBatch, 16, 16}),
+  EXPECT_EQ(num_halves({kSteps, bits::kMinHalvedBatch, 16, 16}),
             bits::kGradientHalves);
-  EXPECT_EQ(num_gradient_parts({kSteps - 1, bits::kMinHalvedBatch, 16, 16}), 1);
-  EXPECT_EQ(num_gradient_parts({kSteps * 2, bits::kMinHalvedBatch - 1, 16, 16}),
-            1);
+  EXPECT_EQ(num_halves({kSteps - 1, bits::kMinHalvedBatch, 16, 16}), 1);
+  EXPECT_EQ(num_halves({kSteps * 2, bits::kMinHalvedBatch - 1, 16, 16}), 1);
   const int64_t most = bits::kMaxHalvedParams / (4 * 16);
-  EXPECT_EQ(num_gradient_parts({kSteps, bits::kMinHalvedBatch, most - 32, 16}),
+  EXPECT_EQ(num_halves({kSteps, bits::kMinHalvedBatch, most - 32, 16}),
             bits::kGradientHalves);
-  EXPECT_EQ(num_gradient_parts({kSteps, bits::kMinHalvedBatch, most, 16}), 1);
+  EXPECT_EQ(num_halves({kSteps, bits::kMinHalvedBatch, most, 16}), 1);
   Sizes empty{kSteps, bits::kMinHalvedBatch, 16, 16};
   empty.lengths.assign(bits::kMinHalvedBatch, 0);
-  EXPECT_EQ(num_gradient_parts(empty), 1);
+  EXPECT_EQ(num_halves(empty), 1);
 }
 
 TEST(BatchPartsTest, TwoThreadsTakeAHalfEach) {
@@ -863,9 +877,8 @@ TEST(BatchPartsTest, TwoThreadsTakeAHalfEach) {
   int64_t rank = 0;
   for (const auto& part : plan.parts) {
     EXPECT_EQ(part->plan.sequences, &part->sequences);
-    EXPECT_EQ(part->plan.num_gradient_parts(), 1);
+    EXPECT_EQ(part->plan.num_halves(), 1);
     EXPECT_EQ(part->plan.gradient_chain, plan.gradient_chain);
-    EXPECT_LE(part->plan.scratch_bytes, plan.scratch.part_bytes);
     EXPECT_EQ(part->sequences.batch_row(0), plans.sequences.batch_row(rank));
     rank += part->sequences.batch();
   }
@@ -896,7 +909,6 @@ TEST(SharedStepsTest, OnlyLongStepsAreShared) {
     Sizes sizes{steps, batch, 4096, H};  // other work is enough for helpers
     sizes.num_threads = num_threads;
     const Plans plans(sizes, floats, /*core_cache_bytes=*/16 * kMegabyte);
-    if (!plans.forward.parts.empty()) return Shares{false, false, 2};
     const ChunkPlan& forward = plans.forward.chunks.front();
     const ChunkPlan& backward = plans.backward.chunks.front();
     EXPECT_FALSE(forward.shares_steps && forward.num_rank_groups > 1);
@@ -920,9 +932,12 @@ TEST(SharedStepsTest, OnlyLongStepsAreShared) {
     EXPECT_TRUE(shares(kFew, batch, long_enough - 1).forward);
     EXPECT_FALSE(shares(kFew + 1, batch, long_enough - 1).forward);
   }
-  // Groups never wait for each other.
-  EXPECT_EQ(shares(50, too_few_rows, 32).num_groups, 1);
-  EXPECT_EQ(shares(50, too_few_rows + 1, 32).num_groups, 2);
+  // Groups never wait for each other. (So few steps are not divided into
+  // parts.)
+  constexpr int64_t kFew = speed::kMaxStepsFromFar;
+  const int64_t many_rows = 2 * speed::kManyRowsOfGroup;
+  EXPECT_EQ(shares(kFew, too_few_rows, 32).num_groups, 1);
+  EXPECT_EQ(shares(kFew, many_rows, 32).num_groups, 2);
 }
 
 // Where the third level is slow, fewer rows than it takes to hide that had
@@ -1109,31 +1124,39 @@ TEST(PlanTest, FewRowsAreAsMuchWorkAsTheirWeightsTakeToCome) {
 }
 
 TEST(PlanTest, NarrowNetworksAreOneThreadsAsTheirValuesWouldPass) {
-  const KernelShape floats = Vectors(ElementType::kFloat);
-  Sizes sizes{20000, 64, 1, 1};
-  sizes.num_threads = 3;  // each backward part is all threads'
+  // Too few rows for parts, and for steps to be shared.
+  Sizes sizes{40000, 2 * speed::kFewRowsOfGroup - 1, 1, 1};
+  sizes.num_threads = 2;
   const auto plans_of = [&](double H) {
     sizes.I = sizes.H = std::lround(H);
-    return Plans(sizes, floats);
+    return Plans(sizes, Vectors(ElementType::kFloat));
   };
-  // 4 (4 H) (2 H) operations of 5 H values: two thirds of the former are
-  // spared, and two ninths of the latter pass kBackwardPasses times.
-  const double value = Machine().flops_per_passed_value;
-  const double backward_H = value * speed::kBackwardPasses * 5 / 3 / 32;
-  EXPECT_TRUE(plans_of(0.9 * backward_H).backward.works_alone());
-  EXPECT_FALSE(plans_of(1.1 * backward_H).backward.works_alone());
-  EXPECT_FALSE(plans_of(0.1 * backward_H).forward.works_alone())
-      << "parts of the batch pass nothing";
-  sizes.num_threads = 2;
-  EXPECT_FALSE(plans_of(0.1 * backward_H).backward.works_alone()) << "as here";
-  // Too few rows for parts, and for steps to be shared: 2 (4 H) H.
-  sizes.B = 2 * speed::kFewRowsOfGroup - 1;
-  const double forward_H = value * 5 / 4 / 4;
-  EXPECT_TRUE(plans_of(0.9 * forward_H).forward.works_alone());
-  EXPECT_FALSE(plans_of(1.1 * forward_H).forward.works_alone());
+  // 2 (4 H) H operations of 5 H values: half of the former are spared, a fourth
+  // of the latter pass. In backward three times the former, for the gradients
+  // of W, of R and of the input, and kBackwardPassedValues times the latter.
+  static_assert(speed::kBackwardPassedValues == 3);
+  const double H = Machine().flops_per_passed_value * 5 / 4 / 4;
+  EXPECT_TRUE(plans_of(0.9 * H).forward.works_alone());
+  EXPECT_TRUE(plans_of(0.9 * H).backward.works_alone());
+  EXPECT_FALSE(plans_of(1.1 * H).forward.works_alone());
+  EXPECT_FALSE(plans_of(1.1 * H).backward.works_alone());
   // Each of more threads has less to read.
   sizes.num_threads = 8;
-  EXPECT_FALSE(plans_of(0.9 * forward_H).forward.works_alone());
+  EXPECT_FALSE(plans_of(0.9 * H).forward.works_alone());
+  EXPECT_FALSE(plans_of(0.9 * H).backward.works_alone());
+}
+
+TEST(PlanTest, NarrowNetworksOfLargeBatchesAreDividedAsPartsPassNothing) {
+  Sizes sizes{20000, 64, 4, 4};
+  for (int num_threads : {2, 3, 8}) {
+    SCOPED_TRACE(num_threads);
+    sizes.num_threads = num_threads;
+    const Plans plans(sizes, Vectors(ElementType::kFloat));
+    EXPECT_EQ(static_cast<int>(plans.forward.parts.size()), num_threads);
+    // More threads would pass more than they spare.
+    EXPECT_EQ(plans.backward.parts.size(), 2u);
+    EXPECT_EQ(plans.backward.num_threads, 2);
+  }
 }
 
 TEST(PlanTest, NarrowDirectionsAreAThreadsEach) {
@@ -1311,12 +1334,15 @@ TEST(PlanTest, ManyLayersAreNotGoneThroughOneByOne) {
   d.input_size = d.hidden_size = 1;
   d.num_layers = int64_t{1} << 42;
   const CallDescription call = CallOf<float>(d, sequences);
-  const Machine machine{4, kCoreCacheBytes};
+  Machine machine{4, kCoreCacheBytes};
+  machine.flops_per_passed_value = 0;
   ForwardPlan forward;
   EXPECT_TRUE(
       ForwardPlan::Create(call, /*has_reserve=*/true, machine, &forward).ok());
+  EXPECT_EQ(forward.num_threads, 4);
   BackwardPlan backward;
   EXPECT_TRUE(BackwardPlan::Create(call, machine, &backward).ok());
+  EXPECT_EQ(backward.num_threads, 4);
 }
 
 TEST(PlanTest, KnowsForWhomItIs) {

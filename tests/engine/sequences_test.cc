@@ -61,8 +61,9 @@ TEST(SequencesTest, APartHasSomeRanks) {
     EXPECT_EQ(part.batch_row(rank), whole.batch_row(1 + rank)) << rank;
     EXPECT_EQ(part.length(rank), whole.length(1 + rank)) << rank;
     for (int64_t step = 0; step < part.length(rank); ++step) {
-      EXPECT_EQ(part.kept_row(step, rank), whole.offset(step) + 1 + rank);
-      EXPECT_EQ(part.kept_row(step, rank), whole.kept_row(step, 1 + rank));
+      EXPECT_EQ(part.row_of_whole(step, rank), whole.offset(step) + 1 + rank);
+      EXPECT_EQ(part.row_of_whole(step, rank),
+                whole.row_of_whole(step, 1 + rank));
     }
   }
   const int64_t active[] = {3, 3, 1};
@@ -256,7 +257,7 @@ TEST(ChunksTest, HaveAboutAsManyRows) {
       const int64_t rows = batch * steps;
       const int64_t num_chunks = std::max<int64_t>(
           1, (rows + bits::kChunkRows / 2) / bits::kChunkRows);
-      const ChunkCuts cuts(s);
+      const ChunkCuts cuts(s, bits::kChunkRows);
       for (int64_t begin = 0; begin < steps;) {
         const StepRange chunk = cuts.From(begin);
         const int64_t chunk_rows = s.offset(chunk.end) - s.offset(begin);
@@ -281,7 +282,7 @@ TEST(ChunksTest, CoverAllStepsWithinThePlan) {
       length = static_cast<int32_t>(random.Integer(0, T));
     }
     const Sequences s = MakeSequences(T, lengths);
-    const ChunkCuts cuts(s);
+    const ChunkCuts cuts(s, bits::kChunkRows);
     const auto expect_fits = [&](StepRange chunk) {
       ASSERT_LT(chunk.begin, chunk.end);
       ASSERT_LE(s.offset(chunk.end) - s.offset(chunk.begin), cuts.max_rows());

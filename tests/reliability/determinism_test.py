@@ -71,6 +71,8 @@ def test_processes_and_pools_of_any_size_have_the_same_bits_also_under_load():
     assert {int(match) for match in re.findall(r" threads=(\d+)", plans)} >= set(_POOLS)
     assert "directions=together" in plans
     assert "rank_groups=2" in plans
+    for kind in ("training", "backward"):
+        assert re.search(rf": {kind} .* batch_parts=2", plans), kind
     for route in ("packed", "packed_in_turn", "rows_in_place", "columns_in_place"):
         assert re.search(rf"[=,]{route}[, ]", plans), route
 

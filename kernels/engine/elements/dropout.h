@@ -23,7 +23,7 @@ struct Dropout {
 // which is rounded.
 //
 // Rows wait until there are so many that the generator is well used, and until
-// this object goes at the latest.
+// this object goes at the latest. There is a feature at least.
 template <typename Operand>
 class RowsToDrop {
  public:
@@ -32,7 +32,7 @@ class RowsToDrop {
   RowsToDrop& operator=(const RowsToDrop&) = delete;
   ~RowsToDrop() { DropOut(); }
 
-  // `values` are those of `batch_row` at `time`, and stay there.
+  // `values` are those of `batch_row` at `time`, until this object goes.
   void Add(int64_t time, int64_t batch_row, Operand* values) {
     waiting_[num_waiting_++] = {static_cast<uint32_t>(batch_row),
                                 static_cast<uint32_t>(time), values};
@@ -40,6 +40,7 @@ class RowsToDrop {
   }
 
  private:
+  // So many rows have whole vectors of counters, however many each has.
   static constexpr int64_t kMaxWaiting = 32;
 
   void DropOut();

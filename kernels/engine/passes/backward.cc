@@ -6,6 +6,7 @@
 #include "kernels/engine/engine.h"
 #include "kernels/engine/passes/backward_network.h"
 #include "kernels/engine/passes/backward_pseudo_layer.h"
+#include "kernels/engine/passes/batch_parts.h"
 #include "kernels/engine/passes/weight_gradients.h"
 #include "kernels/engine/plan/plan.h"
 #include "kernels/engine/threads/executor.h"
@@ -17,7 +18,7 @@ namespace {
 template <typename Element, typename Operand>
 class BackwardPass {
  public:
-  // `sums`: where gradients of weights add up, of each of the plan's parts.
+  // `sums`: where gradients of weights add up, of each of the plan's halves.
   BackwardPass(const BackwardPlan& plan,
                const BackwardArguments<Element>& arguments,
                const Weights<ComputeType<Element>>* sums, void* scratch)
@@ -58,16 +59,14 @@ void RunBackward(const BackwardPlan& plan,
   const Scratch memory(scratch);
   const GradientSums<Element> sums(plan, arguments.dweights, memory);
   if (plan.parts.empty()) {
-    Pass(plan, arguments, &sums.of(0), scratch).Run(executor);
+    Pass(plan, arguments, sums.from(0), scratch).Run(executor);
   } else {
-    executor.Run(static_cast<int>(plan.parts.size()), Order::kAscending,
-                 [&](int i) {
-                   SerialExecutor alone;
-                   Pass pass(plan.parts[i]->plan, arguments, &sums.of(i),
-                             memory.At<char>(plan.scratch.parts) +
-                                 i * plan.scratch.part_bytes);
-                   pass.Run(alone);
-                 });
+    RunBatchParts(
+        plan, memory, executor,
+        [&](int half, const BackwardPlan& half_plan, void* half_scratch,
+            Executor& alone) {
+          Pass(half_plan, arguments, sums.from(half), half_scratch).Run(alone);
+        });
   }
   sums.Finish(executor);
 }

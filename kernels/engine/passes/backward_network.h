@@ -23,7 +23,7 @@ class BackwardNetwork {
   // Whether results are computed in another type and rounded in the end.
   static constexpr bool kRoundsResults = !kElementIsOperand<Element>;
 
-  // `sums` are those of the plan's gradient parts.
+  // `sums` are those of the plan's halves.
   BackwardNetwork(const BackwardPlan& plan,
                   const BackwardArguments<Element>& arguments,
                   const Weights<F>* sums, const Scratch& scratch)
@@ -70,10 +70,15 @@ class BackwardNetwork {
   const BackwardPlan& plan() const { return plan_; }
   const BackwardArguments<Element>& arguments() const { return arguments_; }
   const WeightSources<Element>& weights() const { return weights_; }
-  // Of a part of the batch.
-  WeightGradients<Element, Operand>& weight_gradients(int part) {
-    weight_gradients_.SetSums(sums_[part]);
-    return weight_gradients_;
+  // Adds what rows of a chunk of a pseudo-layer, all of one half of the batch,
+  // contribute to gradients of weights.
+  void AddWeightGradients(
+      int half, int64_t layer, int direction,
+      const typename WeightGradients<Element, Operand>::Rows& rows,
+      Executor& executor) {
+    weight_gradients_.Add(sums_[half], layer,
+                          layer * d_.num_directions + direction, rows,
+                          executor);
   }
 
   // What entered `layer`.
@@ -145,7 +150,7 @@ class BackwardNetwork {
   const BackwardArguments<Element>& arguments_;
   const WeightSources<Element> weights_;
   WeightGradients<Element, Operand> weight_gradients_;
-  const Weights<F>* const sums_;  // where they add up, by part of the batch
+  const Weights<F>* const sums_;  // where they add up, by half of the batch
   const Dropout dropout_;
   F* layer_gradients_[2];
   F* input_gradient_;  // if it is rounded in the end

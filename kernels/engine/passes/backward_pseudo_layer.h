@@ -2,12 +2,14 @@
 //
 // Per step, the gradient of h comes from above (dy) and from the step after
 // (R^T dgates); the cell turns it into dgates. Per chunk, the gradients of
-// weights and of the input are matrix products over all its rows.
+// weights and of the input are matrix products over all its rows, those of
+// weights over its rows of each half of the batch.
 #ifndef KERNELS_ENGINE_PASSES_BACKWARD_PSEUDO_LAYER_H_
 #define KERNELS_ENGINE_PASSES_BACKWARD_PSEUDO_LAYER_H_
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
@@ -156,6 +158,23 @@ class BackwardPseudoLayer {
 
   void AddWeightGradients(const ChunkRows& chunk) {
     const ObservedPhase phase = Enter(Phase::kWeightGradients);
+    const GradientRows rows = RowsOf(chunk);
+    const int num_halves = plan_.num_halves();
+    for (int half = 0; half < num_halves; ++half) {
+      const int64_t begin = plan_.half_begins[half];
+      const int64_t end = plan_.half_begins[half + 1];
+      const int64_t num_steps = begin < end ? sequences_.length(begin) : 0;
+      if (num_steps <= chunk.steps().begin) continue;  // it has no row here
+      GradientRows of_half =
+          num_halves == 1 ? rows : RowsOfRanks(rows, chunk, begin, end);
+      // Chunks come from the last on.
+      of_half.is_first_chunk = num_steps <= chunk.steps().end;
+      network_.AddWeightGradients(half, layer_, direction_, of_half,
+                                  *executor_);
+    }
+  }
+
+  GradientRows RowsOf(const ChunkRows& chunk) {
     GradientRows rows{};
     rows.count = chunk.count();
     rows.dgates = dgates_.operands();
@@ -177,31 +196,24 @@ class BackwardPseudoLayer {
     rows.h_prev = h_prev_rows;
     rows.m = m_.rows;
     rows.dh = dh_total_.rows;
-    const int num_parts = plan_.num_gradient_parts();
-    for (int part = 0; part < num_parts; ++part) {
-      const int64_t begin = plan_.part_begins[part];
-      const int64_t end = plan_.part_begins[part + 1];
-      const int64_t num_steps = begin < end ? sequences_.length(begin) : 0;
-      if (num_steps <= chunk.steps().begin) continue;  // it has no row here
-      GradientRows of_part =
-          num_parts == 1 ? rows : RowsOfRanks(rows, chunk, begin, end);
-      of_part.is_first_chunk = num_steps <= chunk.steps().end;
-      network_.weight_gradients(part).Add(layer_, k(), of_part, *executor_);
-    }
+    return rows;
   }
 
   // Those of `rows`, which are the chunk's, that are of ranks [begin, end).
   GradientRows RowsOfRanks(const GradientRows& rows, const ChunkRows& chunk,
                            int64_t begin, int64_t end) const {
     GradientRows of_ranks = rows;
+    of_ranks.count = chunk.CountOfRanks(begin, end);
     int num_tables = 0;
-    const auto select = [&](auto* table) {
-      using Row = std::remove_reference_t<decltype(*table)>;
-      if (table == nullptr) return table;
-      auto* const selected = At<std::remove_const_t<Row>>(blocks_.part_rows) +
-                             num_tables++ * plan_.max_chunk_rows;
-      of_ranks.count = chunk.CopyOfRanks(begin, end, table, selected);
-      return const_cast<decltype(table)>(selected);
+    const auto select = [&](auto* table) -> decltype(table) {
+      if (table == nullptr) return nullptr;
+      if (num_tables == GradientRows::kNumTables) std::abort();
+      using Row =
+          std::remove_const_t<std::remove_reference_t<decltype(*table)>>;
+      Row* const selected =
+          At<Row>(blocks_.half_rows) + num_tables++ * plan_.max_chunk_rows;
+      chunk.CopyOfRanks(begin, end, table, selected);
+      return selected;
     };
     of_ranks.dgates = select(rows.dgates);
     of_ranks.exact_dgates = select(rows.exact_dgates);

@@ -12,7 +12,6 @@
 #include "kernels/engine/passes/rows.h"
 #include "kernels/engine/plan/plan.h"
 #include "kernels/engine/threads/executor.h"
-#include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
 #include "network/cell.h"
 

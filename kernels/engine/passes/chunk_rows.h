@@ -23,9 +23,6 @@ class ChunkRows {
 
   const StepRange& steps() const { return steps_; }
   int64_t count() const { return RowOf(steps_.end); }
-  // The first one's number among the valid rows of the call.
-  int64_t first() const { return sequences_.offset(steps_.begin); }
-
   // The row of (step, rank 0).
   int64_t RowOf(int64_t step) const {
     return sequences_.offset(step) - first();
@@ -74,22 +71,37 @@ class ChunkRows {
                       [&](const StepRange& steps) { ForEachOf(steps, row); });
   }
 
-  // Copies what a table of the chunk's rows has of ranks [begin, end), in the
-  // same order, and returns how many those are.
+  // How many rows are of ranks [begin, end), ...
+  int64_t CountOfRanks(int64_t begin, int64_t end) const {
+    int64_t count = 0;
+    ForEachStepOf(begin, end,
+                  [&](int64_t first, int64_t last) { count += last - first; });
+    return count;
+  }
+  // ... and what a table of the chunk's rows has of them, in the same order.
   template <typename Row>
-  int64_t CopyOfRanks(int64_t begin, int64_t end, const Row* table,
-                      Row* selected) const {
-    Row* next = selected;
-    for (int64_t step = steps_.begin; step < steps_.end; ++step) {
-      const int64_t last = std::min(end, sequences_.active(step));
-      if (last <= begin) break;
-      next = std::copy(table + RowOf(step) + begin, table + RowOf(step) + last,
-                       next);
-    }
-    return next - selected;
+  void CopyOfRanks(int64_t begin, int64_t end, const Row* table,
+                   Row* selected) const {
+    ForEachStepOf(begin, end, [&](int64_t first, int64_t last) {
+      selected = std::copy(table + first, table + last, selected);
+    });
   }
 
  private:
+  // The first one's number among the valid rows of these sequences.
+  int64_t first() const { return sequences_.offset(steps_.begin); }
+
+  // Calls rows(first, last) for the rows of ranks [begin, end) of each step
+  // that has some.
+  template <typename Rows>
+  void ForEachStepOf(int64_t begin, int64_t end, Rows rows) const {
+    for (int64_t step = steps_.begin; step < steps_.end; ++step) {
+      const int64_t last = std::min(end, sequences_.active(step));
+      if (last <= begin) break;
+      rows(RowOf(step) + begin, RowOf(step) + last);
+    }
+  }
+
   const Sequences& sequences_;
   const StepRange steps_;
 };

@@ -6,6 +6,7 @@
 
 #include "kernels/engine/elements/elements.h"
 #include "kernels/engine/engine.h"
+#include "kernels/engine/passes/batch_parts.h"
 #include "kernels/engine/passes/forward_network.h"
 #include "kernels/engine/passes/forward_pseudo_layer.h"
 #include "kernels/engine/plan/plan.h"
@@ -95,13 +96,10 @@ void RunParts(const ForwardPlan& plan, ForwardArguments<Element> arguments,
                                        arguments.observer, executor);
     arguments.prepared_weights = prepared;
   }
-  executor.Run(
-      static_cast<int>(plan.parts.size()), Order::kAscending, [&](int i) {
-        SerialExecutor alone;
-        ForwardPass<Element, Operand> pass(
-            plan.parts[i]->plan, arguments,
-            memory.At<char>(plan.scratch.parts) + i * plan.scratch.part_bytes);
-        pass.Run(alone);
+  RunBatchParts(
+      plan, memory, executor,
+      [&](int, const ForwardPlan& part, void* part_scratch, Executor& alone) {
+        ForwardPass<Element, Operand>(part, arguments, part_scratch).Run(alone);
       });
 }
 

@@ -2,7 +2,6 @@
 #ifndef KERNELS_ENGINE_PASSES_FORWARD_NETWORK_H_
 #define KERNELS_ENGINE_PASSES_FORWARD_NETWORK_H_
 
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/engine/elements/dropout.h"

@@ -14,7 +14,6 @@
 #include "kernels/engine/products/step_ranks.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
-#include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
 #include "network/cell.h"
 

@@ -69,7 +69,7 @@ template <typename F>
 void DrawDropoutMasks(const RnnDescriptor& descriptor,
                       const Sequences& sequences, uint64_t dropout_key,
                       F* masks, Executor& executor) {
-  // Without rows there may be any number of layers.
+  // Without rows any number of layers is valid, over which the loop would go.
   if (descriptor.dropout == 0 || sequences.shape_rows() == 0) return;
   const Dropout dropout{descriptor.dropout, dropout_key};
   const int64_t T = sequences.max_time();

@@ -30,27 +30,27 @@ class TimeRows {
 
   static TimeRows Padded(const Sequences& sequences, Value* data,
                          Strides strides) {
-    return TimeRows(&sequences, data, strides, Order::kPadded);
+    return TimeRows(&sequences, data, strides, Kind::kPadded);
   }
   static TimeRows Dense(const Sequences& sequences, Value* data,
                         int64_t row_size) {
-    return TimeRows(&sequences, data, {row_size, 0}, Order::kDense);
+    return TimeRows(&sequences, data, {row_size, 0}, Kind::kDense);
   }
   static TimeRows Kept(const Sequences& sequences, Value* data,
                        int64_t row_size) {
-    return TimeRows(&sequences, data, {row_size, 0}, Order::kKept);
+    return TimeRows(&sequences, data, {row_size, 0}, Kind::kKept);
   }
 
   Value* Row(int64_t time, int64_t rank) const {
-    switch (order_) {
-      case Order::kPadded:
+    switch (kind_) {
+      case Kind::kPadded:
         return AtPlace(sequences_->place(time, rank), rank);
-      case Order::kDense:
+      case Kind::kDense:
         return data_ + (sequences_->offset(time) + rank) * strides_.outer;
-      case Order::kKept:
-        break;
+      case Kind::kKept:
+        return data_ + sequences_->row_of_whole(time, rank) * strides_.outer;
     }
-    return data_ + sequences_->kept_row(time, rank) * strides_.outer;
+    return nullptr;
   }
   // That of any place in a padded tensor, valid or not.
   Value* AtPlace(int64_t place, int64_t rank) const {
@@ -60,20 +60,19 @@ class TimeRows {
 
   // These rows, seen from feature `offset` on.
   TimeRows From(int64_t offset) const {
-    return TimeRows(sequences_, data_ + offset, strides_, order_);
+    return TimeRows(sequences_, data_ + offset, strides_, kind_);
   }
 
  private:
-  enum class Order { kPadded, kDense, kKept };
+  enum class Kind { kPadded, kDense, kKept };
 
-  TimeRows(const Sequences* sequences, Value* data, Strides strides,
-           Order order)
-      : sequences_(sequences), data_(data), strides_(strides), order_(order) {}
+  TimeRows(const Sequences* sequences, Value* data, Strides strides, Kind kind)
+      : sequences_(sequences), data_(data), strides_(strides), kind_(kind) {}
 
   const Sequences* sequences_ = nullptr;
   Value* data_ = nullptr;
   Strides strides_{};
-  Order order_ = Order::kDense;
+  Kind kind_ = Kind::kDense;
 };
 
 // The states of one pseudo-layer by rank.

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/engine/plan/plan.h"
+#include "kernels/engine/plan/rank_shares.h"
 #include "kernels/engine/products/step_ranks.h"
 #include "kernels/engine/threads/executor.h"
 #include "network/sequences.h"
@@ -13,22 +14,6 @@
 namespace rnn {
 
 enum class StepOrder { kForward, kBackward };
-
-// First rank of group `group` of chunk.num_rank_groups: each gets as many valid
-// rows.
-inline int64_t FirstRankOfGroup(const Sequences& sequences,
-                                const ChunkPlan& chunk, int64_t group) {
-  const int64_t ranks = sequences.active(chunk.steps.begin);
-  const int64_t rows =
-      sequences.offset(chunk.steps.end) - sequences.offset(chunk.steps.begin);
-  int64_t rank = 0;
-  for (int64_t before = 0;
-       rank < ranks && before * chunk.num_rank_groups < rows * group; ++rank) {
-    before +=
-        std::min(sequences.length(rank), chunk.steps.end) - chunk.steps.begin;
-  }
-  return rank;
-}
 
 // Calls run_step(executor, StepRanks) for all steps of the chunk in this order,
 // on disjoint ranges of ranks that cover the active ones.
@@ -53,8 +38,9 @@ void RunSteps(const Sequences& sequences, const ChunkPlan& chunk,
   }
   executor.Run(chunk.num_rank_groups, Order::kAscending, [&](int group) {
     SerialExecutor serial;
-    run(serial, FirstRankOfGroup(sequences, chunk, group),
-        FirstRankOfGroup(sequences, chunk, group + 1));
+    RankShares shares(sequences, chunk.steps, chunk.num_rank_groups);
+    const int64_t begin = shares.FirstRank(group);
+    run(serial, begin, shares.FirstRank(group + 1));
   });
 }
 

@@ -1,4 +1,4 @@
-// The gradients of weights and biases: where they add up, part by part of the
+// The gradients of weights and biases: where they add up, by halves of the
 // batch and chunk by chunk, and where they go in the end.
 #ifndef KERNELS_ENGINE_PASSES_WEIGHT_GRADIENTS_H_
 #define KERNELS_ENGINE_PASSES_WEIGHT_GRADIENTS_H_
@@ -7,8 +7,6 @@
 #include <cstdint>
 
 #include "kernels/engine/elements/elements.h"
-#include "kernels/engine/passes/gate_gradient_rows.h"
-#include "kernels/engine/passes/rows.h"
 #include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/plan/plan.h"
 #include "kernels/engine/products/outer_products.h"
@@ -23,48 +21,50 @@
 
 namespace rnn {
 
-// Where the gradients of weights add up: a sum for each part of the batch.
+// Where the gradients of weights add up: a sum for each half of the batch.
 template <typename Element>
 class GradientSums {
  public:
   using F = ComputeType<Element>;
 
-  // `results` must outlive the object, `scratch` is that of the whole pass.
+  // `plan` and `results` must outlive the object; `scratch` is that of the
+  // whole pass.
   GradientSums(const BackwardPlan& plan, const Weights<Element>& results,
                const Scratch& scratch)
       : plan_(plan),
         results_(results),
         targets_(plan.descriptor, plan.params, plan.weight_order) {
     F* memory = scratch.At<F>(plan.scratch.weight_gradients);
-    for (int part = 0; part < plan.num_gradient_parts(); ++part) {
+    for (int half = 0; half < plan.num_halves(); ++half) {
       if constexpr (!kRoundsResults) {
-        if (part == 0) {
+        if (half == 0) {
           sums_[0] = results;
           continue;
         }
       }
       targets_.SetMemoryAs(results, memory);
-      sums_[part] = targets_.memory();
+      sums_[half] = targets_.memory();
       memory += plan.params.size();
     }
     targets_.SetMemory(sums_[0]);
   }
 
-  // Of part `part`. Whoever adds up writes it first.
-  const Weights<F>& of(int part) const { return sums_[part]; }
+  // Those of the plan's halves from this one on, not initialised: the first
+  // rows write them (WeightGradients::Rows::is_first_chunk).
+  const Weights<F>* from(int half) const { return &sums_[half]; }
 
-  // What comes after all parts.
+  // What comes after all halves.
   void Finish(Executor& executor) const {
+    const bool is_empty = plan_.sequences->num_valid_rows() == 0;
+    if (!kRoundsResults && plan_.num_halves() == 1 && !is_empty) return;
     targets_.ForEachTensor([&](auto tensor_of, int64_t size) {
       F* const sum = tensor_of(sums_[0]);
       ParallelFor(
           executor, size, speed::kMoveWork, [&](int64_t begin, int64_t end) {
-            if (plan_.sequences->num_valid_rows() == 0) {
-              std::fill(sum + begin, sum + end, F{0});
-            }
-            for (int part = 1; part < plan_.num_gradient_parts(); ++part) {
-              if (!HasRows(part)) continue;
-              const F* const more = tensor_of(sums_[part]);
+            if (is_empty) std::fill(sum + begin, sum + end, F{0});
+            for (int half = 1; half < plan_.num_halves(); ++half) {
+              if (!HasRows(half)) continue;
+              const F* const more = tensor_of(sums_[half]);
               for (int64_t i = begin; i < end; ++i) sum[i] += more[i];
             }
             if constexpr (kRoundsResults) {
@@ -78,10 +78,10 @@ class GradientSums {
   // Whether gradients add up in another type and are rounded in the end.
   static constexpr bool kRoundsResults = !kElementIsOperand<Element>;
 
-  // The first part has rows if any has.
-  bool HasRows(int part) const {
-    const int64_t first_rank = plan_.part_begins[part];
-    return first_rank < plan_.part_begins[part + 1] &&
+  // The first half has rows if any has.
+  bool HasRows(int half) const {
+    const int64_t first_rank = plan_.half_begins[half];
+    return first_rank < plan_.half_begins[half + 1] &&
            plan_.sequences->length(first_rank) > 0;
   }
 
@@ -98,6 +98,9 @@ class WeightGradients {
 
   // Valid rows of a chunk of a pseudo-layer.
   struct Rows {
+    static constexpr int kNumTables =
+        BackwardScratch::PseudoLayer::kNumHalfTables;
+
     int64_t count;
     bool is_first_chunk;           // it writes, others add
     const Operand* const* dgates;  // -> [G*H]
@@ -119,11 +122,10 @@ class WeightGradients {
         products_(plan.gradient_chain, plan.scratch.pseudo_layer, scratch),
         targets_(d_, plan.params, plan.weight_order) {}
 
-  // Where they add up from here on.
-  void SetSums(const Weights<F>& sums) { targets_.SetMemory(sums); }
-
-  // Adds what rows of a chunk of `layer`, pseudo-layer k, contribute.
-  void Add(int64_t layer, int64_t k, const Rows& rows, Executor& executor) {
+  // Adds to `sums` what rows of a chunk of `layer`, pseudo-layer k, contribute.
+  void Add(const Weights<F>& sums, int64_t layer, int64_t k, const Rows& rows,
+           Executor& executor) {
+    targets_.SetMemory(sums);
     AddBiases(k, rows, executor);
     products_.ForgetLeft();
     if (rows.inputs != nullptr) {

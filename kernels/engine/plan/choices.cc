@@ -3,7 +3,9 @@
 #include "kernels/engine/plan/choices.h"
 
 #include <algorithm>
+#include <vector>
 
+#include "kernels/engine/plan/rank_shares.h"
 #include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
 #include "network/weights.h"
@@ -128,14 +130,39 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
   return static_cast<int>(threads * groups_per_thread);
 }
 
-int Choices::NumBatchParts(Pass pass, int num_threads) const {
-  if (sequences_.num_steps() <= speed::kMaxStepsFromFar ||
-      sequences_.num_valid_rows() < speed::kMinPartRows * num_threads) {
-    return 1;
+bool Choices::TakesBatchParts(Pass pass, int num_threads) const {
+  const StepRange all{0, sequences_.num_steps()};
+  return num_threads > 1 && all.count() > speed::kMaxStepsFromFar &&
+         sequences_.num_valid_rows() >=
+             speed::kMinBatchPartRows * num_threads &&
+         NumRankGroups(all, Route::kPacked, pass, num_threads) >= num_threads &&
+         BatchPartsAreEven(num_threads);
+}
+
+// A few long rows are a part whose steps have next to no rows: the other
+// threads are long done, and could have shared these.
+bool Choices::BatchPartsAreEven(int num_parts) const {
+  const int64_t num_steps = sequences_.num_steps();
+  if (sequences_.length(sequences_.batch() - 1) == num_steps) return true;
+  const auto rows_of = [&](int64_t begin, int64_t end) {
+    int64_t rows = 0;
+    for (int64_t step = 0; step < sequences_.length(begin); ++step) {
+      rows += std::max(std::min(end, sequences_.active(step)) - begin,
+                       speed::kLeastProductRows);
+    }
+    return rows;
+  };
+  const std::vector<int64_t> begins = DivideRanks(sequences_, num_parts);
+  const double even =
+      static_cast<double>(rows_of(0, sequences_.batch())) / num_parts;
+  for (int i = 0; i < num_parts; ++i) {
+    if (begins[i] == begins[i + 1]) return false;
+    if (static_cast<double>(rows_of(begins[i], begins[i + 1])) >
+        speed::kMostUnevenParts * even) {
+      return false;
+    }
   }
-  const int64_t groups = NumRankGroups({0, sequences_.num_steps()},
-                                       Route::kPacked, pass, num_threads);
-  return groups < num_threads ? 1 : num_threads;
+  return true;
 }
 
 }  // namespace rnn

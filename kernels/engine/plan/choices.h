@@ -77,12 +77,14 @@ class Choices {
   // are a thread's.
   int NumRankGroups(const StepRange& steps, Route recurrent_route, Pass pass,
                     int num_threads) const;
-  // Where each thread can have a group, and steps enough to read all weights
-  // for it, it had better go through all layers with it: nothing passes between
-  // threads, and none waits.
-  int NumBatchParts(Pass pass, int num_threads) const;
+  // Where each thread can have such a group, and rows and steps enough to read
+  // all weights for it, it had better take it through all layers: nothing
+  // passes between threads, and none waits.
+  bool TakesBatchParts(Pass pass, int num_threads) const;
 
  private:
+  bool BatchPartsAreEven(int num_parts) const;
+
   // Floating-point operations of R times so many rows, and of the thread that
   // is at work longest in a step: of groups that never wait for each other, and
   // of threads that share the step and wait for each other after it.

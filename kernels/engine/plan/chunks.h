@@ -1,4 +1,5 @@
-// Time is processed in chunks of whole steps (bits::kChunkRows).
+// Time is processed in chunks of whole steps (of about so many valid rows as
+// their plan says).
 #ifndef KERNELS_ENGINE_PLAN_CHUNKS_H_
 #define KERNELS_ENGINE_PLAN_CHUNKS_H_
 
@@ -16,22 +17,22 @@ namespace rnn {
 // product with all weights.
 class ChunkCuts {
  public:
-  explicit ChunkCuts(const Sequences& sequences,
-                     int64_t rows_of_chunk = bits::kChunkRows)
+  ChunkCuts(const Sequences& sequences, int64_t rows_of_chunk)
       : sequences_(sequences),
         rows_(sequences.num_valid_rows()),
         num_chunks_(std::max<int64_t>(
             1, (rows_ + rows_of_chunk / 2) / rows_of_chunk)) {}
 
-  // If so, all rows are one chunk, forward and backward.
+  // If so, all rows are one chunk, whichever end chunks are cut from.
   bool is_single() const {
     return sequences_.num_steps() <= 1 || num_chunks_ == 1;
   }
 
   // At least the valid rows of the largest chunk.
   int64_t max_rows() const {
+    if (rows_ == 0) return 0;
     return std::min(
-        rows_, (rows_ + num_chunks_ - 1) / num_chunks_ + sequences_.batch());
+        rows_, (rows_ + num_chunks_ - 1) / num_chunks_ + sequences_.active(0));
   }
 
   // The chunk that begins at `begin`, respectively ends at `end`: up to the

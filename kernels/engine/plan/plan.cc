@@ -6,6 +6,7 @@
 
 #include "kernels/engine/plan/choices.h"
 #include "kernels/engine/plan/chunks.h"
+#include "kernels/engine/plan/rank_shares.h"
 #include "kernels/engine/plan/scratch_sizes.h"
 #include "kernels/engine/thresholds.h"
 
@@ -142,6 +143,14 @@ double ValuesOfRows(const PassPlan& plan) {
          d.num_pseudo_layers() * (d.gates_size() + d.output_size());
 }
 
+// Forward prepares the weights of all layers for its parts.
+bool TakesForwardParts(const PassPlan& plan, const Choices& choices,
+                       int num_threads) {
+  return plan.params.size() * plan.kernels.operand_bytes <=
+             speed::kMaxBatchPartsWeightBytes &&
+         choices.TakesBatchParts(Pass::kForward, num_threads);
+}
+
 SharedWork ForwardWork(const PassPlan& plan, const Choices& choices,
                        int num_threads) {
   const Work work = WorkOf(plan);
@@ -151,21 +160,21 @@ SharedWork ForwardWork(const PassPlan& plan, const Choices& choices,
   // Nearly all values of a direction that is one thread's stay with it, and all
   // of a part of the batch.
   if (!choices.RunsDirectionsTogether(num_threads) &&
-      choices.NumBatchParts(Pass::kForward, num_threads) == 1) {
+      !TakesForwardParts(plan, choices, num_threads)) {
     shared.passed_values = ValuesOfRows(plan);
   }
   return shared;
 }
 
 SharedWork BackwardWork(const PassPlan& plan, const Choices& choices,
-                        bool in_parts) {
+                        bool takes_halves_apart) {
   const Work work = WorkOf(plan);
   SharedWork shared;
   shared.operations = 2 * work.inputs + (choices.SplitsSteps(Pass::kBackward)
                                              ? 2 * work.steps
                                              : work.recurrent_gradients);
-  if (!in_parts) {
-    shared.passed_values = speed::kBackwardPasses * ValuesOfRows(plan);
+  if (!takes_halves_apart) {
+    shared.passed_values = speed::kBackwardPassedValues * ValuesOfRows(plan);
   }
   return shared;
 }
@@ -175,8 +184,8 @@ void SetChunkRows(int64_t rows_of_chunk, PassPlan* plan) {
   plan->max_chunk_rows = ChunkCuts(*plan->sequences, rows_of_chunk).max_rows();
 }
 
-// Parts of the batch whose sums the sums over all rows are made of.
-int NumGradientParts(const PassPlan& plan) {
+// Halves of the batch whose sums gradients of weights are, or 1.
+int NumHalves(const PassPlan& plan) {
   const Sequences& s = *plan.sequences;
   const bool is_halved = s.num_valid_rows() > 0 &&
                          s.batch() >= bits::kMinHalvedBatch &&
@@ -185,45 +194,40 @@ int NumGradientParts(const PassPlan& plan) {
   return is_halved ? bits::kGradientHalves : 1;
 }
 
-// Whether threads would take these parts, each one, rather than share each.
-bool TakesGradientParts(const PassPlan& plan, const Choices& choices,
-                        int num_threads) {
-  return num_threads > 1 && num_threads == NumGradientParts(plan) &&
-         choices.NumBatchParts(Pass::kBackward, num_threads) > 1;
-}
+// How threads share a backward pass.
+struct BackwardThreads {
+  int num_threads;
+  bool take_halves_apart;  // one each, rather than sharing both
+};
 
-// First rank of part `part` of so many: each gets as many valid rows.
-int64_t FirstRankOfPart(const Sequences& sequences, int64_t num_parts,
-                        int64_t part) {
-  int64_t rank = 0;
-  for (int64_t before = 0;
-       rank < sequences.batch() &&
-       before * num_parts < sequences.num_valid_rows() * part;
-       ++rank) {
-    before += sequences.length(rank);
+BackwardThreads ChooseBackwardThreads(const CallDescription& call,
+                                      const Machine& machine,
+                                      const PassPlan& plan) {
+  const int num_halves = NumHalves(plan);
+  const auto choose = [&](int num_threads, bool take_halves_apart) {
+    Machine for_pass = machine;
+    for_pass.num_threads = num_threads;
+    const Choices choices(call, bits::kChunkRows * num_halves, plan.kernels,
+                          for_pass);
+    BackwardThreads threads{1, false};
+    if (!take_halves_apart ||
+        choices.TakesBatchParts(Pass::kBackward, num_threads)) {
+      threads.num_threads =
+          choices.NumThreads(BackwardWork(plan, choices, take_halves_apart));
+    }
+    threads.take_halves_apart = take_halves_apart && threads.num_threads > 1;
+    return threads;
+  };
+  const bool may_take_halves_apart =
+      num_halves > 1 && machine.num_threads >= num_halves;
+  // More threads than halves share these, unless values that would pass between
+  // them cost more than that saves.
+  if (!may_take_halves_apart || machine.num_threads > num_halves) {
+    const BackwardThreads sharing = choose(machine.num_threads, false);
+    if (!may_take_halves_apart || sharing.num_threads > 1) return sharing;
   }
-  return part == num_parts ? sequences.batch() : rank;
-}
-
-// The part of `whole`, whose weights are prepared, that has these ranks.
-std::shared_ptr<const ForwardPart> PartOf(const ForwardPlan& whole,
-                                          int64_t begin, int64_t end,
-                                          int64_t rows_of_chunk) {
-  auto part = std::make_shared<ForwardPart>();
-  part->sequences = whole.sequences->OfRanks(begin, end);
-  ForwardPlan& plan = part->plan;
-  plan = whole;
-  plan.sequences = &part->sequences;
-  plan.weights_are_prepared = true;
-  plan.num_threads = 1;
-  SetChunkRows(rows_of_chunk, &plan);
-  const ChunkCuts cuts(part->sequences, rows_of_chunk);
-  for (StepRange steps{0, 0}; steps.end < part->sequences.num_steps();) {
-    steps = cuts.From(steps.end);
-    plan.chunks.push_back(ChunkPlan{steps});
-  }
-  SizeScratch(&plan);
-  return part;
+  const BackwardThreads apart = choose(num_halves, true);
+  return apart.take_halves_apart ? apart : choose(machine.num_threads, false);
 }
 
 ChunkPlan PlanChunk(const Choices& choices, const StepRange& steps, Pass pass,
@@ -246,10 +250,11 @@ LayerOperands OfLayers(const RnnDescriptor& d, PlanOf plan_of) {
   return operands;
 }
 
-void ChooseOperands(const Choices& choices, ForwardPlan* plan) {
+// Of products that so many threads share.
+void ChooseOperands(const Choices& choices, int num_threads,
+                    ForwardPlan* plan) {
   const RnnDescriptor& d = plan->descriptor;
   if (plan->sequences->num_valid_rows() == 0) return;
-  const int num_threads = plan->num_threads;
   plan->input_weights = OfLayers(d, [&](int64_t layer) {
     return choices.ForwardInput(layer, num_threads);
   });
@@ -259,10 +264,10 @@ void ChooseOperands(const Choices& choices, ForwardPlan* plan) {
   }
 }
 
-void ChooseOperands(const Choices& choices, BackwardPlan* plan) {
+void ChooseOperands(const Choices& choices, int num_threads,
+                    BackwardPlan* plan) {
   const RnnDescriptor& d = plan->descriptor;
   if (plan->sequences->num_valid_rows() == 0) return;
-  const int num_threads = plan->num_threads;
   plan->input_weights = OfLayers(d, [&](int64_t layer) {
     return choices.BackwardInput(layer, num_threads);
   });
@@ -278,79 +283,100 @@ void ChooseOperands(const Choices& choices, BackwardPlan* plan) {
   }
 }
 
-// The part of `whole`, which knows how one thread multiplies, that has these
-// ranks. It has the same chunks, as far as it has rows.
-std::shared_ptr<const BackwardPart> PartOf(const BackwardPlan& whole,
-                                           const ChunkCuts& cuts, int64_t begin,
-                                           int64_t end) {
-  auto part = std::make_shared<BackwardPart>();
+// Cuts time into chunks, chunk_of(steps) each.
+template <typename ChunkOf>
+void CutForward(ForwardPlan* plan, ChunkOf chunk_of) {
+  const Sequences& sequences = *plan->sequences;
+  const ChunkCuts cuts(sequences, plan->rows_of_chunk);
+  for (StepRange steps{0, 0}; steps.end < sequences.num_steps();) {
+    steps = cuts.From(steps.end);
+    plan->chunks.push_back(chunk_of(steps));
+  }
+}
+
+// ---- Parts of the batch -----------------------------------------------------
+
+// The part of `whole`, which has chosen its operands, that has these ranks. One
+// thread takes it.
+template <typename Plan>
+std::shared_ptr<BatchPart<Plan>> PartOf(const Plan& whole, int64_t begin,
+                                        int64_t end) {
+  auto part = std::make_shared<BatchPart<Plan>>();
   part->sequences = whole.sequences->OfRanks(begin, end);
-  const Sequences& sequences = part->sequences;
-  BackwardPlan& plan = part->plan;
-  plan = whole;
-  plan.sequences = &sequences;
-  plan.num_threads = 1;
-  plan.part_begins = {0, end - begin};
-  plan.max_chunk_rows = 0;
-  for (StepRange steps{whole.sequences->num_steps(), 0}; steps.begin > 0;) {
+  part->plan = whole;
+  part->plan.sequences = &part->sequences;
+  part->plan.num_threads = 1;
+  return part;
+}
+
+// Plans a call as so many parts of its batch.
+void PlanBatchParts(const CallDescription& call, const Machine& machine,
+                    int num_parts, ForwardPlan* plan) {
+  CallDescription prepared_call = call;
+  prepared_call.weights_are_prepared = true;
+  const Choices choices(prepared_call, plan->rows_of_chunk, plan->kernels,
+                        machine);
+  ChooseOperands(choices, num_parts, plan);
+  SizePreparedWeights(plan);
+  const ForwardPlan whole = *plan;
+  // Together they keep about as much as a chunk of all ranks.
+  const int64_t rows_of_chunk =
+      std::max(bits::kChunkRows / num_parts, speed::kMinBatchPartChunkRows);
+  const std::vector<int64_t> begins = DivideRanks(*plan->sequences, num_parts);
+  for (int i = 0; i < num_parts; ++i) {
+    const auto part = PartOf(whole, begins[i], begins[i + 1]);
+    part->plan.weights_are_prepared = true;
+    SetChunkRows(rows_of_chunk, &part->plan);
+    CutForward(&part->plan, [](const StepRange& steps) {
+      ChunkPlan chunk;
+      chunk.steps = steps;
+      return chunk;
+    });
+    SizeScratch(&part->plan);
+    plan->parts.push_back(part);
+  }
+  SizeScratch(plan);
+}
+
+// Gives a half of the batch the chunks of the whole, as far as it has rows: by
+// them gradients of weights are summed.
+void CutAsWhole(const ChunkCuts& cuts, int64_t num_steps, BackwardPlan* half) {
+  const Sequences& sequences = *half->sequences;
+  half->max_chunk_rows = 0;
+  for (StepRange steps{num_steps, 0}; steps.begin > 0;) {
     steps = cuts.Until(steps.begin);
     if (steps.begin >= sequences.num_steps()) continue;
     ChunkPlan chunk;
     chunk.steps = {steps.begin, std::min(steps.end, sequences.num_steps())};
-    plan.chunks.push_back(chunk);
-    plan.max_chunk_rows =
-        std::max(plan.max_chunk_rows, sequences.offset(chunk.steps.end) -
-                                          sequences.offset(chunk.steps.begin));
+    half->chunks.push_back(chunk);
+    half->max_chunk_rows =
+        std::max(half->max_chunk_rows, sequences.offset(chunk.steps.end) -
+                                           sequences.offset(chunk.steps.begin));
   }
-  // Right operands of sums over rows are as deep as these.
-  for (OperandPlan* operand :
-       {&plan.input_weights_gradient.first, &plan.input_weights_gradient.upper,
-        &plan.recurrent_weights_gradient, &plan.projection_gradient}) {
-    operand->depth = std::min(operand->depth, plan.max_chunk_rows);
-  }
-  SizePartScratch(&plan);
-  return part;
 }
 
-// Plans a call as its parts, a thread's each.
-void TakeInParts(const Choices& choices, const ChunkCuts& cuts,
-                 BackwardPlan* plan) {
-  BackwardPlan whole = *plan;
-  whole.num_threads = 1;
-  ChooseOperands(choices, &whole);
-  whole.num_threads = plan->num_threads;
-  *plan = whole;
-  for (int i = 0; i < plan->num_gradient_parts(); ++i) {
-    plan->parts.push_back(
-        PartOf(whole, cuts, plan->part_begins[i], plan->part_begins[i + 1]));
-  }
-  SizeScratch(plan);
-}
-
-// Plans a call as so many parts of its batch, unless it has too many weights.
-bool TakeInParts(const CallDescription& call, const Machine& machine,
-                 int num_parts, ForwardPlan* plan) {
-  CallDescription prepared_call = call;
-  prepared_call.weights_are_prepared = true;
-  ForwardPlan whole = *plan;
-  ChooseOperands(
-      Choices(prepared_call, plan->rows_of_chunk, plan->kernels, machine),
-      &whole);
-  SizePreparedWeights(&whole);
-  if (whole.prepared.bytes > speed::kMaxPartsWeightBytes) return false;
-  *plan = whole;
-  // Together they keep about as much as a chunk of all ranks.
-  const int64_t rows_of_chunk =
-      std::max(bits::kChunkRows / num_parts, speed::kMinPartChunkRows);
-  for (int64_t i = 0; i < num_parts; ++i) {
-    const int64_t begin = FirstRankOfPart(*plan->sequences, num_parts, i);
-    const int64_t end = FirstRankOfPart(*plan->sequences, num_parts, i + 1);
-    if (begin < end) {
-      plan->parts.push_back(PartOf(whole, begin, end, rows_of_chunk));
+// Plans a call as its halves, a thread's each.
+void PlanHalves(const Choices& choices, const ChunkCuts& cuts,
+                BackwardPlan* plan) {
+  ChooseOperands(choices, /*num_threads=*/1, plan);
+  const BackwardPlan whole = *plan;
+  for (int i = 0; i < whole.num_halves(); ++i) {
+    const auto part =
+        PartOf(whole, whole.half_begins[i], whole.half_begins[i + 1]);
+    BackwardPlan& half = part->plan;
+    half.half_begins = {0, part->sequences.batch()};
+    CutAsWhole(cuts, whole.sequences->num_steps(), &half);
+    // Right operands of sums over rows are as deep as these.
+    for (OperandPlan* operand :
+         {&half.input_weights_gradient.first,
+          &half.input_weights_gradient.upper, &half.recurrent_weights_gradient,
+          &half.projection_gradient}) {
+      operand->depth = std::min(operand->depth, half.max_chunk_rows);
     }
+    SizeHalfScratch(&half);
+    plan->parts.push_back(part);
   }
   SizeScratch(plan);
-  return true;
 }
 
 }  // namespace
@@ -393,25 +419,18 @@ Status ForwardPlan::Create(const CallDescription& call, bool has_reserve,
   if (has_reserve) {
     plan->num_threads =
         std::max(plan->num_threads,
-                 choices.NumThreads(BackwardWork(
-                     *plan, choices,
-                     TakesGradientParts(*plan, choices, machine.num_threads))));
+                 ChooseBackwardThreads(call, machine, *plan).num_threads);
   }
   plan->directions_together = choices.RunsDirectionsTogether(plan->num_threads);
   if (plan->directions_together) plan->num_threads = 1;
-  const int num_parts =
-      plan->directions_together
-          ? 1
-          : choices.NumBatchParts(Pass::kForward, plan->num_threads);
-  if (num_parts > 1 && TakeInParts(call, machine, num_parts, plan)) {
+  if (TakesForwardParts(*plan, choices, plan->num_threads)) {
+    PlanBatchParts(call, machine, plan->num_threads, plan);
     return Status();
   }
-  ChooseOperands(choices, plan);
-  const ChunkCuts cuts(sequences, plan->rows_of_chunk);
-  for (StepRange steps{0, 0}; steps.end < sequences.num_steps();) {
-    steps = cuts.From(steps.end);
-    plan->chunks.push_back(PlanChunk(choices, steps, Pass::kForward, *plan));
-  }
+  ChooseOperands(choices, plan->num_threads, plan);
+  CutForward(plan, [&](const StepRange& steps) {
+    return PlanChunk(choices, steps, Pass::kForward, *plan);
+  });
   // Nothing is multiplied where there are no valid rows.
   if (plan->weights_are_prepared && sequences.num_valid_rows() > 0) {
     SizePreparedWeights(plan);
@@ -434,22 +453,18 @@ Status BackwardPlan::Create(const CallDescription& call, const Machine& machine,
   }
   const Sequences& sequences = *plan->sequences;
 
-  const int num_parts = NumGradientParts(*plan);
-  plan->part_begins.clear();
-  for (int i = 0; i <= num_parts; ++i) {
-    plan->part_begins.push_back(FirstRankOfPart(sequences, num_parts, i));
-  }
-  SetChunkRows(bits::kChunkRows * num_parts, plan);
+  const int num_halves = NumHalves(*plan);
+  plan->half_begins = DivideRanks(sequences, num_halves);
+  SetChunkRows(bits::kChunkRows * num_halves, plan);
+  const BackwardThreads threads = ChooseBackwardThreads(call, machine, *plan);
+  plan->num_threads = threads.num_threads;
   const ChunkCuts cuts(sequences, plan->rows_of_chunk);
   const Choices choices(call, plan->rows_of_chunk, kernels, machine);
-  const bool in_parts = TakesGradientParts(*plan, choices, machine.num_threads);
-  plan->num_threads =
-      choices.NumThreads(BackwardWork(*plan, choices, in_parts));
-  if (in_parts && plan->num_threads > 1) {
-    TakeInParts(choices, cuts, plan);
+  if (threads.take_halves_apart) {
+    PlanHalves(choices, cuts, plan);
     return Status();
   }
-  ChooseOperands(choices, plan);
+  ChooseOperands(choices, plan->num_threads, plan);
   for (StepRange steps{sequences.num_steps(), 0}; steps.begin > 0;) {
     steps = cuts.Until(steps.begin);
     plan->chunks.push_back(PlanChunk(choices, steps, Pass::kBackward, *plan));

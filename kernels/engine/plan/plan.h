@@ -2,9 +2,10 @@
 // product is shared among the threads that have come (threads/parallel.h).
 //
 // A plan is a value, but for the sequences, which it borrows: they must outlive
-// it, and its copies. It follows from the network, the sequences, the type of
-// elements, the order of weights, the instruction set and the machine; it reads
-// no data. Making one may fail; running it cannot.
+// it, and its copies. (Parts own theirs; copies share parts.) It follows from
+// the network, the sequences, the type of elements, the order of weights, the
+// instruction set and the machine; it reads no data. Making one may fail;
+// running it cannot.
 #ifndef KERNELS_ENGINE_PLAN_PLAN_H_
 #define KERNELS_ENGINE_PLAN_PLAN_H_
 
@@ -58,7 +59,7 @@ struct ChunkPlan {
 // What both passes have.
 struct PassPlan {
   RnnDescriptor descriptor;
-  const Sequences* sequences = nullptr;  // the call's
+  const Sequences* sequences = nullptr;  // the call's, or its part's
   WeightOrder weight_order = WeightOrder::kParams;
   bool weights_are_prepared = false;  // forward alone
   bool repeats_outputs = false;       // as of the call, if there is padding
@@ -67,10 +68,10 @@ struct PassPlan {
   Int8Layout int8;  // if weights are
   ReserveLayout reserve;
 
-  int num_threads = 1;  // that work on a pseudo-layer
+  int num_threads = 1;  // that work on a pseudo-layer, or on a part each
   // In the order in which the pass takes them.
   std::vector<ChunkPlan> chunks;
-  int64_t rows_of_chunk = 0;  // about
+  int64_t rows_of_chunk = 0;  // valid rows that a chunk has, about
   int64_t max_chunk_rows = 0;
 
   // W, R, and the projection; forward [in, G*H], [P, G*H] and [H, P], backward
@@ -101,15 +102,17 @@ struct PreparedRoutes {
   }
 };
 
-struct ForwardPart;
+// A part of a call's batch that one thread takes through all layers.
+template <typename Plan>
+struct BatchPart;
 
 struct ForwardPlan : PassPlan {
   bool has_reserve = false;
   // Each direction is a thread's, and both run at once.
   bool directions_together = false;
-  // Ranges of ranks, each a thread's from the first layer to the last, or none:
-  // then pseudo-layers and their chunks are shared.
-  std::vector<std::shared_ptr<const ForwardPart>> parts;
+  // If there are any, threads share nothing else. Their weights are prepared:
+  // before the call, or by the call for all of them.
+  std::vector<std::shared_ptr<const BatchPart<ForwardPlan>>> parts;
   // If weights are prepared, or there are parts: what preparing them takes.
   PreparedNetwork prepared;
   ForwardScratch scratch;
@@ -151,22 +154,12 @@ struct ForwardPlan : PassPlan {
   }
 };
 
-// A part of a call's batch, by one thread. Its weights are prepared: before the
-// call, or by the call for all its parts.
-struct ForwardPart {
-  Sequences sequences;
-  ForwardPlan plan;
-};
-
-struct BackwardPart;
-
 struct BackwardPlan : PassPlan {
-  // Sums over all rows are made of sums over parts of the batch: the first rank
-  // of each, and the number of ranks.
-  std::vector<int64_t> part_begins = {0};
-  // These parts, each a thread's from the last layer to the first, or none:
-  // then pseudo-layers and their chunks are shared.
-  std::vector<std::shared_ptr<const BackwardPart>> parts;
+  // Gradients of weights are sums over halves of the batch, or over all of it:
+  // the first rank of each, and the number of ranks.
+  std::vector<int64_t> half_begins = {0};
+  // These halves, if each is a thread's: then threads share nothing else.
+  std::vector<std::shared_ptr<const BatchPart<BackwardPlan>>> parts;
   // The right operands of the products that give the gradients of weights.
   LayerOperands input_weights_gradient;
   OperandPlan recurrent_weights_gradient;
@@ -175,9 +168,7 @@ struct BackwardPlan : PassPlan {
   int64_t gradient_chain = 0;
   BackwardScratch scratch;
 
-  int num_gradient_parts() const {
-    return static_cast<int>(part_begins.size()) - 1;
-  }
+  int num_halves() const { return static_cast<int>(half_begins.size()) - 1; }
   // Whether the calling thread does all of it.
   bool works_alone() const { return num_threads == 1; }
   // Whether gradients of outputs are put together in memory of the pass first.
@@ -193,10 +184,10 @@ struct BackwardPlan : PassPlan {
                        const KernelShape& kernels, BackwardPlan* plan);
 };
 
-// A part of a call's batch, by one thread.
-struct BackwardPart {
+template <typename Plan>
+struct BatchPart {
   Sequences sequences;
-  BackwardPlan plan;
+  Plan plan;
 };
 
 // What a pass is called where users see it; "training" is forward that keeps a
@@ -205,7 +196,7 @@ const char* PassName(const ForwardPlan& plan);
 const char* PassName(const BackwardPlan& plan);
 
 // A line for the log, which begins with that name: mode, sizes, routes,
-// threads, scratch.
+// threads, parts, scratch.
 std::string Describe(const ForwardPlan& plan);
 std::string Describe(const BackwardPlan& plan);
 

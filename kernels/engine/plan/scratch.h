@@ -144,10 +144,10 @@ struct ForwardScratch {
   PseudoLayer pseudo_layers[2];
 
   // With parts of the batch, instead: the weights of all pseudo-layers, unless
-  // they were prepared before the pass, and the scratch of each part.
+  // they were prepared before the pass, and the scratch of each part, one after
+  // another.
   Block prepared_weights;
   Block parts;
-  int64_t part_bytes = 0;
 };
 
 // Where the weights of all pseudo-layers lie that were prepared before the
@@ -175,16 +175,17 @@ struct PreparedNetwork {
 
 // What a backward pass takes.
 struct BackwardScratch {
+  // Sums over halves of the batch, [params] each: of all but the first, and of
+  // that, too, if gradients are rounded in the end. A half's own plan has none.
+  Block weight_gradients;
+
+  // With parts of the batch: the scratch of each, one after another. Without,
+  // all that follows.
+  Block parts;
+
   // Gradients of what enters two layers, in turn, [valid rows, D*P].
   Block layer_gradients[2];
-  // Sums over parts of the batch, [params] each: of all but the first, and of
-  // that, too, if gradients are rounded in the end.
-  Block weight_gradients;
   Block input_gradient;  // if it is rounded in the end: [valid rows, I]
-
-  // With parts of the batch that are a thread's each, instead of what follows.
-  Block parts;
-  int64_t part_bytes = 0;
 
   // What runs one pseudo-layer after another. `chunk` counts the rows of the
   // largest chunk; operands' rows are padded to whole steps of depth.
@@ -220,10 +221,10 @@ struct BackwardScratch {
     RowsBlock product_left;    // transposed: [rows, chunk]
     Block product_left_parts;  // transposed, in parts: [rows, chunk]
     Block product_rows;        // pointers to the rows of its result
-    // Of the rows of a part of the batch, tables of pointers as of all rows:
-    // [kNumPartTables, chunk].
-    Block part_rows;
-    static constexpr int kNumPartTables = 8;
+    // The tables of WeightGradients::Rows for the rows of one half of the
+    // batch, if there are halves: [kNumHalfTables, chunk] pointers.
+    Block half_rows;
+    static constexpr int kNumHalfTables = 8;
   };
   PseudoLayer pseudo_layer;
 };

@@ -121,6 +121,14 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
   }
 }
 
+// Of each part of the batch, one after another.
+template <typename Parts>
+Block TakeParts(const Parts& parts, ScratchBuilder& builder) {
+  int64_t bytes = 0;
+  for (const auto& part : parts) bytes += part->plan.scratch_bytes;
+  return builder.Take(bytes, 1);
+}
+
 }  // namespace
 
 void SizePreparedWeights(ForwardPlan* plan) {
@@ -144,10 +152,7 @@ void SizeScratch(ForwardPlan* plan) {
     if (!plan->weights_are_prepared) {
       s.prepared_weights = builder.Take(plan->prepared.bytes, 1);
     }
-    for (const auto& part : plan->parts) {
-      s.part_bytes = std::max(s.part_bytes, part->plan.scratch_bytes);
-    }
-    s.parts = builder.Take(plan->parts.size() * s.part_bytes, 1);
+    s.parts = TakeParts(plan->parts, builder);
     plan->scratch_bytes = builder.bytes();
     return;
   }
@@ -193,9 +198,9 @@ void TakeGradientProducts(const BackwardPlan& plan, ScratchBuilder& builder,
         builder.Take(LeftPartsBytes(left_columns, PaddedPartsDepth(chunk)), 1);
   }
   s->product_rows = builder.TakePointers(left_columns);
-  if (plan.num_gradient_parts() > 1) {
-    s->part_rows = builder.TakePointers(
-        BackwardScratch::PseudoLayer::kNumPartTables * chunk);
+  if (plan.num_halves() > 1) {
+    s->half_rows = builder.TakePointers(
+        BackwardScratch::PseudoLayer::kNumHalfTables * chunk);
   }
 }
 
@@ -288,7 +293,7 @@ void TakeBackwardPass(BackwardPlan* plan, bool is_single_chunk,
 
 }  // namespace
 
-void SizePartScratch(BackwardPlan* plan) {
+void SizeHalfScratch(BackwardPlan* plan) {
   ScratchBuilder builder;
   TakeBackwardPass(plan, /*is_single_chunk=*/plan->chunks.size() <= 1, builder);
   plan->scratch_bytes = builder.bytes();
@@ -298,7 +303,7 @@ void SizeScratch(BackwardPlan* plan) {
   ScratchBuilder builder;
   BackwardScratch& s = plan->scratch;
   const int64_t num_sums =
-      plan->num_gradient_parts() - 1 + (plan->kernels.rounds_results() ? 1 : 0);
+      plan->num_halves() - 1 + (plan->kernels.rounds_results() ? 1 : 0);
   if (num_sums > 0) {
     s.weight_gradients = builder.Take(num_sums * plan->params.size(),
                                       plan->kernels.compute_bytes);
@@ -307,10 +312,7 @@ void SizeScratch(BackwardPlan* plan) {
     const ChunkCuts cuts(*plan->sequences, plan->rows_of_chunk);
     TakeBackwardPass(plan, cuts.is_single(), builder);
   } else {
-    for (const auto& part : plan->parts) {
-      s.part_bytes = std::max(s.part_bytes, part->plan.scratch_bytes);
-    }
-    s.parts = builder.Take(plan->parts.size() * s.part_bytes, 1);
+    s.parts = TakeParts(plan->parts, builder);
   }
   plan->scratch_bytes = builder.bytes();
 }

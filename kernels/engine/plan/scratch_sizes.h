@@ -10,7 +10,7 @@ namespace rnn {
 void SizeScratch(ForwardPlan* plan);
 void SizeScratch(BackwardPlan* plan);
 // Of a part of the batch, which adds up gradients in memory of the whole.
-void SizePartScratch(BackwardPlan* plan);
+void SizeHalfScratch(BackwardPlan* plan);
 
 // Sets plan->prepared.
 void SizePreparedWeights(ForwardPlan* plan);

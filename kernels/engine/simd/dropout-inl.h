@@ -61,19 +61,15 @@ inline void RandomWords(const RandomCounters& counters, uint32_t layer,
   }
 }
 
-inline void LoadValues(const float* in, float* out, int64_t count) {
-  memcpy(out, in, count * sizeof *in);
-}
-inline void LoadValues(const double* in, double* out, int64_t count) {
+template <typename F>
+void LoadValues(const F* in, F* out, int64_t count) {
   memcpy(out, in, count * sizeof *in);
 }
 inline void LoadValues(const BFloat16* in, float* out, int64_t count) {
   BFloat16ToFloat(&in->bits, out, count);
 }
-inline void StoreValues(const float* in, float* out, int64_t count) {
-  memcpy(out, in, count * sizeof *in);
-}
-inline void StoreValues(const double* in, double* out, int64_t count) {
+template <typename F>
+void StoreValues(const F* in, F* out, int64_t count) {
   memcpy(out, in, count * sizeof *in);
 }
 inline void StoreValues(const float* in, BFloat16* out, int64_t count) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/engine/plan/chunks.h"
+#include "kernels/engine/thresholds.h"
 #include "network/sequences.h"
 #include "tests/engine/guard_pages.h"
 #include "tests/engine/make_sequences.h"
@@ -80,7 +81,7 @@ void CheckSteps(const Sequences& s, const std::vector<int32_t>& lengths) {
 }
 
 void CheckChunks(const Sequences& s) {
-  const ChunkCuts cuts(s);
+  const ChunkCuts cuts(s, bits::kChunkRows);
   const auto check = [&](StepRange chunk) {
     FUZZ_REQUIRE(chunk.begin < chunk.end);
     FUZZ_REQUIRE(s.offset(chunk.end) - s.offset(chunk.begin) <=
