@@ -31,8 +31,8 @@ EngineSizes SizesOf(CellMode mode) {
   sizes.descriptor.mode = mode;
   sizes.descriptor.input_size = 20;
   sizes.descriptor.hidden_size = 33;  // rows share cache lines
-  sizes.max_time = 90;                // in more than one chunk
-  sizes.batch = 26;
+  sizes.max_time = 60;                // in more than one chunk
+  sizes.batch = 44;
   return sizes;
 }
 
