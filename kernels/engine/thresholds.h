@@ -46,7 +46,7 @@ inline constexpr int64_t kChunkRows = 384;
 inline constexpr int kGradientHalves = 2;
 inline constexpr int64_t kMinHalvedBatch = 8;
 inline constexpr int64_t kMinHalvedRows = 512;
-inline constexpr int64_t kMaxHalvedParams = int64_t{1} << 23;
+inline constexpr int64_t kMaxHalvedParams = int64_t{1} << 22;
 
 // Sums over all rows, which gradients of weights are, are made of sums of so
 // many at least: shorter ones would err less still, but take longer. [engine],
