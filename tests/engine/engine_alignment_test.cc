@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 #include "kernels/engine/simd/simd_kernels.h"
@@ -12,6 +11,7 @@
 #include "tests/engine/guarded.h"
 #include "tests/engine/make_sequences.h"
 #include "tests/engine/plans.h"
+#include "tests/engine/same_outputs.h"
 
 namespace rnn {
 namespace {
@@ -42,14 +42,7 @@ void ExpectSameBitsAnywhere(const EngineSizes& sizes) {
   };
   run(at_line);
   run(off_line);
-  const auto expected = at_line.Outputs();
-  const auto found = off_line.Outputs();
-  for (size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(std::memcmp(expected[i]->data(), found[i]->data(),
-                          expected[i]->size() * sizeof(Element)),
-              0)
-        << "output " << i;
-  }
+  ExpectSameOutputs(at_line, off_line);
 }
 
 EngineSizes SizesOf(CellMode mode, int64_t hidden_size, int64_t max_time,

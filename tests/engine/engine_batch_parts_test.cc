@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "tests/engine/engine_call.h"
 #include "tests/engine/guarded.h"
 #include "tests/engine/random_values.h"
+#include "tests/engine/same_outputs.h"
 #include "tests/engine/simd_targets.h"
 #include "tests/engine/thread_pool.h"
 #include "tests/engine/threads_in_turn.h"
@@ -102,14 +102,7 @@ void ExpectSameBits(const EngineSizes& sizes, Executor& executor,
     ASSERT_EQ(whole.backward_plan().num_halves(), bits::kGradientHalves);
     ASSERT_GT(whole.backward_plan().chunks.size(), 1);
   }
-  const auto expected = whole.Outputs();
-  const auto found = in_parts.Outputs();
-  for (size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(std::memcmp(expected[i]->data(), found[i]->data(),
-                          expected[i]->size() * sizeof(Element)),
-              0)
-        << "output " << i;
-  }
+  ExpectSameOutputs(whole, in_parts);
 }
 
 template <typename Element>
@@ -169,14 +162,7 @@ TYPED_TEST(EngineBatchPartsTest, AHalfMayBeEmpty) {
   b.Forward(three);
   b.Backward(three);
   ASSERT_EQ(a.backward_plan().num_halves(), bits::kGradientHalves);
-  const auto expected = a.Outputs();
-  const auto found = b.Outputs();
-  for (size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(std::memcmp(expected[i]->data(), found[i]->data(),
-                          expected[i]->size() * sizeof(TypeParam)),
-              0)
-        << "output " << i;
-  }
+  ExpectSameOutputs(a, b);
   for (int64_t i = 0; i < a.dparams.size(); ++i) {
     ASSERT_TRUE(std::isfinite(ToDouble(a.dparams.data()[i]))) << i;
   }

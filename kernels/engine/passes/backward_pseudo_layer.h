@@ -161,12 +161,12 @@ class BackwardPseudoLayer {
     const GradientRows rows = RowsOf(chunk);
     const int num_halves = plan_.num_halves();
     for (int half = 0; half < num_halves; ++half) {
-      const int64_t begin = plan_.half_begins[half];
-      const int64_t end = plan_.half_begins[half + 1];
-      const int64_t num_steps = begin < end ? sequences_.length(begin) : 0;
+      const int64_t num_steps = plan_.num_steps_of(half);
       if (num_steps <= chunk.steps().begin) continue;  // it has no row here
       GradientRows of_half =
-          num_halves == 1 ? rows : RowsOfRanks(rows, chunk, begin, end);
+          num_halves == 1 ? rows
+                          : RowsOfRanks(rows, chunk, plan_.half_begins[half],
+                                        plan_.half_begins[half + 1]);
       // Chunks come from the last on.
       of_half.is_first_chunk = num_steps <= chunk.steps().end;
       network_.AddWeightGradients(half, layer_, direction_, of_half,

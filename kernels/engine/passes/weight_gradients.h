@@ -63,7 +63,7 @@ class GradientSums {
           executor, size, speed::kMoveWork, [&](int64_t begin, int64_t end) {
             if (is_empty) std::fill(sum + begin, sum + end, F{0});
             for (int half = 1; half < plan_.num_halves(); ++half) {
-              if (!HasRows(half)) continue;
+              if (plan_.num_steps_of(half) == 0) continue;
               const F* const more = tensor_of(sums_[half]);
               for (int64_t i = begin; i < end; ++i) sum[i] += more[i];
             }
@@ -77,13 +77,6 @@ class GradientSums {
  private:
   // Whether gradients add up in another type and are rounded in the end.
   static constexpr bool kRoundsResults = !kElementIsOperand<Element>;
-
-  // The first half has rows if any has.
-  bool HasRows(int half) const {
-    const int64_t first_rank = plan_.half_begins[half];
-    return first_rank < plan_.half_begins[half + 1] &&
-           plan_.sequences->length(first_rank) > 0;
-  }
 
   const BackwardPlan& plan_;
   const Weights<Element>& results_;

@@ -218,16 +218,15 @@ BackwardThreads ChooseBackwardThreads(const CallDescription& call,
     threads.take_halves_apart = take_halves_apart && threads.num_threads > 1;
     return threads;
   };
-  const bool may_take_halves_apart =
-      num_halves > 1 && machine.num_threads >= num_halves;
+  const BackwardThreads sharing = choose(machine.num_threads, false);
+  if (num_halves == 1 || machine.num_threads < num_halves) return sharing;
   // More threads than halves share these, unless values that would pass between
   // them cost more than that saves.
-  if (!may_take_halves_apart || machine.num_threads > num_halves) {
-    const BackwardThreads sharing = choose(machine.num_threads, false);
-    if (!may_take_halves_apart || sharing.num_threads > 1) return sharing;
+  if (machine.num_threads > num_halves && sharing.num_threads > 1) {
+    return sharing;
   }
   const BackwardThreads apart = choose(num_halves, true);
-  return apart.take_halves_apart ? apart : choose(machine.num_threads, false);
+  return apart.take_halves_apart ? apart : sharing;
 }
 
 ChunkPlan PlanChunk(const Choices& choices, const StepRange& steps, Pass pass,

@@ -169,6 +169,12 @@ struct BackwardPlan : PassPlan {
   BackwardScratch scratch;
 
   int num_halves() const { return static_cast<int>(half_begins.size()) - 1; }
+  // Of its longest row; 0 if it has none.
+  int64_t num_steps_of(int half) const {
+    const int64_t first_rank = half_begins[half];
+    return first_rank < half_begins[half + 1] ? sequences->length(first_rank)
+                                              : 0;
+  }
   // Whether the calling thread does all of it.
   bool works_alone() const { return num_threads == 1; }
   // Whether gradients of outputs are put together in memory of the pass first.
