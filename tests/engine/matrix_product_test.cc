@@ -47,15 +47,15 @@ struct Matrix {
   std::vector<const Value*> const_pointers;
 };
 
+constexpr int kMaxThreads = 3;
+
 // A right operand in memory of exactly its size.
 template <typename Element, typename Operand>
 struct GuardedOperand {
   GuardedOperand(const MatrixSource<Element>& source, Route route,
                  Executor& executor, int depth_pieces = 1,
                  int64_t core_cache_bytes = CoreCacheBytes())
-      : plan(OperandPlan::Of(route, SizeOf(source, depth_pieces),
-                             KernelShape::Of(kElementTypeOf<Operand>),
-                             core_cache_bytes)),
+      : plan(PlanOf(route, SizeOf(source, depth_pieces), core_cache_bytes)),
         memory(plan.Bytes(KernelShape::Of(kElementTypeOf<Operand>))) {
     operand.Prepare(source, plan, memory.data(), executor);
   }
@@ -67,6 +67,13 @@ struct GuardedOperand {
     size.columns = source.columns;
     size.depth_pieces = depth_pieces;
     return size;
+  }
+
+  static OperandPlan PlanOf(Route route, const OperandSize& size,
+                            int64_t core_cache_bytes) {
+    const KernelShape kernels = KernelShape::Of(kElementTypeOf<Operand>);
+    const auto b = OperandPlan::Of(route, size, kernels, core_cache_bytes);
+    return IsInTurn(route) ? b.InTurn(kernels, kMaxThreads) : b;
   }
 
   const OperandPlan plan;
@@ -206,8 +213,8 @@ class MatrixProductTest : public testing::Test {
     product.rows = rows;
     product.a = a.const_pointers.data();
     product.left_parts = left.get();
-    ThreadPool pool(2);
-    Team team(3, pool.AsSchedule());
+    ThreadPool pool(kMaxThreads - 1);
+    Team team(kMaxThreads, pool.AsSchedule());
     for (Executor* executor :
          {static_cast<Executor*>(&executor_), static_cast<Executor*>(&team)}) {
       for (bool accumulate : {false, true}) {
@@ -322,8 +329,8 @@ TYPED_TEST(MatrixProductTest, ColumnsInPlaceMayHavePieces) {
   if constexpr (TestFixture::kInParts || !std::is_same_v<Element, Operand>) {
     GTEST_SKIP() << "never in place";
   } else {
-    ThreadPool pool(2);
-    Team team(3, pool.AsSchedule());
+    ThreadPool pool(kMaxThreads - 1);
+    Team team(kMaxThreads, pool.AsSchedule());
     const auto check = [&](int64_t width, int64_t columns, int64_t rows,
                            bool accumulate, Executor& executor) {
       SCOPED_TRACE(testing::Message()

@@ -109,6 +109,34 @@ TEST(NumTasksTest, EachThreadHasAsManyIfThereAreEnough) {
   EXPECT_EQ(num_tasks(8, 1e9), 8 * speed::kTasksPerThread);
 }
 
+TEST(NumTasksTest, ThereAreNeverMoreThanTheMost) {
+  EXPECT_EQ(MaxTasks(1), 1);
+  for (int num_threads : {2, 3, 16}) {
+    EXPECT_EQ(MaxTasks(num_threads), NumTasks(num_threads, 1e18));
+    EXPECT_EQ(MaxTasks(num_threads), num_threads * speed::kTasksPerThread);
+  }
+}
+
+TEST(ParallelForTest, EachRangeHasAPlaceToItself) {
+  for (int num_threads : {1, 2, 4}) {
+    for (int64_t num_places : {1, 3, 100}) {
+      ThreadsInTurn executor(num_threads);
+      std::vector<int> ranges(num_places);
+      int64_t next = 0;
+      ParallelForPlaces(executor, /*count=*/50, kLarge, Order::kAscending,
+                        num_places,
+                        [&](int64_t place, int64_t begin, int64_t end) {
+                          ASSERT_LT(place, num_places);
+                          EXPECT_EQ(++ranges[place], 1);
+                          EXPECT_EQ(begin, next);
+                          EXPECT_LT(begin, end);
+                          next = end;
+                        });
+      EXPECT_EQ(next, 50);
+    }
+  }
+}
+
 TEST(ParallelForTest, RangesCoverAllInTheirOrder) {
   const auto expect_covered = [](int64_t count, Order order, auto run) {
     std::vector<int64_t> begins;

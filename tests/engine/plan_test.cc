@@ -196,6 +196,36 @@ TEST(PlanTest, WhatIsUsedOnceIsPackedInItsTurn) {
   EXPECT_EQ(input({1, speed::kMaxRowsInTurn + 1, 64, 64}), kPacked);
 }
 
+// Such a panel overwrites the one before: each task has a place.
+TEST(PlanTest, PackedInItsTurnTakesAPlaceForEachTask) {
+  const KernelShape floats = Vectors(ElementType::kFloat);
+  Sizes sizes{1, 40, 1024, 512};
+  for (int num_threads : {1, 2}) {
+    sizes.num_threads = num_threads;
+    const OperandPlan w = Plans(sizes, floats).forward.input_weights.first;
+    ASSERT_EQ(w.route, kPackedInTurn);
+    EXPECT_EQ(w.places.count,
+              num_threads == 1 ? 1 : num_threads * speed::kTasksPerThread);
+    EXPECT_EQ(w.places.depth_block, floats.depth_block);
+    EXPECT_EQ(w.Bytes(floats), w.places.count * w.places.panels *
+                                   floats.panel_columns * floats.depth_block *
+                                   floats.operand_bytes);
+  }
+  // No more of them than panels, and no place for more than its share.
+  sizes.H = 16 * 5;
+  const OperandPlan narrow = Plans(sizes, floats).forward.input_weights.first;
+  ASSERT_EQ(narrow.route, kPackedInTurn);
+  EXPECT_EQ(narrow.places.count, floats.NumPanels(narrow.columns));
+  EXPECT_EQ(narrow.places.panels, 1);
+  // Several narrow panels at a time.
+  KernelShape narrow_panels = floats;
+  narrow_panels.panel_columns =
+      speed::kRowBytesTogether / (2 * floats.element_bytes);
+  sizes.H = 512;
+  EXPECT_EQ(
+      Plans(sizes, narrow_panels).forward.input_weights.first.places.panels, 2);
+}
+
 TEST(PlanTest, SmallOperandsAreMultipliedByFewRowsAtATime) {
   const KernelShape floats = Vectors(ElementType::kFloat);
   const int64_t columns = 4 * 64;

@@ -162,6 +162,25 @@ TEST(ScratchTest, IsBounded) {
   }
 }
 
+TEST(ScratchTest, WeightsThatOneStepPacksInTurnTakeNoRoomForAll) {
+  RnnDescriptor d;
+  d.mode = CellMode::kGru;
+  d.input_size = d.hidden_size = 512;
+  const Sequences sequences =
+      MakeSequences(/*max_time=*/1, /*batch=*/40, nullptr);
+  const CallDescription call = CallOf<float>(d, sequences);
+  const ForwardPlan forward = MakeForwardPlan(call);
+  const BackwardPlan backward = MakeBackwardPlan(call);
+  ASSERT_TRUE(IsInTurn(forward.input_weights.first.route));
+  ASSERT_TRUE(IsInTurn(forward.recurrent_weights.route));
+  ASSERT_TRUE(IsInTurn(backward.input_weights.first.route));
+  ASSERT_TRUE(IsInTurn(backward.recurrent_weights.route));
+  const int64_t one_matrix =
+      d.gates_size() * d.output_size() * int64_t{sizeof(float)};
+  EXPECT_LT(forward.scratch_bytes, one_matrix / 2);
+  EXPECT_LT(backward.scratch_bytes, one_matrix / 2);
+}
+
 TEST(ScratchTest, TheBoundsAreNotFarOff) {
   RnnDescriptor d;
   d.mode = CellMode::kLstm;

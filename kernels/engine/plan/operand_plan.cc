@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/engine/simd/simd_kernels.h"
+#include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
 
 namespace rnn {
@@ -28,6 +29,23 @@ OperandPlan OperandPlan::Of(Route route, const OperandSize& size,
   const double left_bytes = core_cache_bytes * speed::kLeftOperandShare;
   b.cached_rows =
       std::max(speed::kRowBlock, static_cast<int64_t>(left_bytes) / row_bytes);
+  return b;
+}
+
+OperandPlan OperandPlan::InTurn(const KernelShape& kernels,
+                                int num_threads) const {
+  OperandPlan b = *this;
+  b.route = Route::kPackedInTurn;
+  const int64_t num_panels = kernels.NumPanels(columns);
+  b.places.count = std::min<int64_t>(MaxTasks(num_threads), num_panels);
+  // Of panels so narrow that a row of one is a few lines, several.
+  const int64_t panels_together =
+      speed::kRowBytesTogether /
+      (kernels.panel_columns * kernels.element_bytes);
+  b.places.panels = std::clamp<int64_t>(
+      panels_together, 1, (num_panels + b.places.count - 1) / b.places.count);
+  b.places.depth_block =
+      std::min(b.PaddedDepth(kernels.depth_step), kernels.depth_block);
   return b;
 }
 
@@ -60,6 +78,10 @@ int64_t OperandPlan::Bytes(const KernelShape& kernels) const {
     const auto shape =
         DotPanelShape::Of(*this, kernels.dot_columns, kernels.dot_round);
     return shape.num_panels * shape.panel_size * kernels.operand_bytes;
+  }
+  if (IsInTurn(route)) {
+    return places.count * places.size(kernels.panel_columns) *
+           kernels.operand_bytes;
   }
   return kernels.NumPanels(columns) * kernels.panel_columns *
          PaddedDepth(kernels.depth_step) * ElementBytes(kernels.operand_bytes);

@@ -60,6 +60,19 @@ struct DotPanelShape {
   }
 };
 
+// Memory for panels that are packed in their turn: each range of them that a
+// thread takes has a place, and fills it again and again.
+struct TurnPlaces {
+  int64_t count = 0;
+  int64_t panels = 0;       // filled at a time in each place
+  int64_t depth_block = 0;  // of each of these, at most
+
+  // Of one place, in values.
+  int64_t size(int64_t panel_columns) const {
+    return panels * depth_block * panel_columns;
+  }
+};
+
 // How B comes to its products.
 struct OperandPlan : OperandSize {
   Route route = Route::kPacked;
@@ -70,9 +83,14 @@ struct OperandPlan : OperandSize {
   bool is_small = false;
   int64_t cached_rows = 1;
 
+  // Packed in its turn alone. How many there are is for speed only.
+  TurnPlaces places;
+
   // B along this route, for a machine whose cores have such a cache.
   static OperandPlan Of(Route route, const OperandSize& size,
                         const KernelShape& kernels, int64_t core_cache_bytes);
+  // This B packed in its turn, by so many threads.
+  OperandPlan InTurn(const KernelShape& kernels, int num_threads) const;
 
   PartsDepth parts_depth() const {
     return {depth_pieces, depth / depth_pieces};

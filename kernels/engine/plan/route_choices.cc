@@ -54,7 +54,7 @@ OperandPlan Choices::ForwardRecurrent(int num_threads) const {
     const CellPanelShape panels = CellPanelShape::Of(d_, kernels_);
     if (FitsInTurn(sequences_.active(0), panels.depth * kernels_.operand_bytes,
                    panels.num_panels, num_threads)) {
-      r.route = Route::kPackedInTurn;
+      return r.InTurn(kernels_, num_threads);
     }
   }
   return r;
@@ -236,7 +236,7 @@ OperandPlan Choices::InTurnIfUsedOnce(OperandPlan b, int64_t rows,
       std::min(b.PaddedDepth(kernels_.depth_step), kernels_.depth_block);
   if (FitsInTurn(rows, block_depth * b.ElementBytes(kernels_.operand_bytes),
                  kernels_.NumPanels(b.columns), num_threads)) {
-    b.route = Route::kPackedInTurn;
+    return b.InTurn(kernels_, num_threads);
   }
   return b;
 }

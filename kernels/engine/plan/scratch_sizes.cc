@@ -34,8 +34,12 @@ void TakeRecurrentWeights(const ForwardPlan& plan, ScratchBuilder& builder,
     return;
   }
   const CellPanelShape panels = CellPanelShape::Of(d, k);
-  w->recurrent = builder.Take(
-      panels.num_panels * panels.panel_size(d.num_gates()), k.operand_bytes);
+  const int64_t num_panels =
+      IsInTurn(plan.recurrent_weights.route)
+          ? std::min(plan.recurrent_weights.places.count, panels.num_panels)
+          : panels.num_panels;
+  w->recurrent = builder.Take(num_panels * panels.panel_size(d.num_gates()),
+                              k.operand_bytes);
 }
 
 void TakeProjection(const ForwardPlan& plan, ScratchBuilder& builder,

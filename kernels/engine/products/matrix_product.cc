@@ -171,13 +171,13 @@ void MultiplyBlocks(const RowsTimesMatrix<Operand>& p,
 
 // ---- Operands that are packed in their turn ---------------------------------
 
-// [k, k_end) of the depth of panels [begin, end), packed into memory that stays
-// in the cache, and multiplied at once.
+// [k, k_end) of the depth of panels [begin, end), packed into `blocks`, which
+// stays in the cache, and multiplied at once.
 template <typename Element, typename Operand>
 void PackAndMultiplyBlocks(const RowsTimesMatrix<Operand>& p,
                            const RightOperand<Element, Operand>& b,
                            int64_t begin, int64_t end, int64_t k, int64_t k_end,
-                           int64_t depth_block) {
+                           Operand* blocks) {
   const auto all_rows_of = [&](int64_t panel) {
     PanelRows share;
     share.panel = panel;
@@ -186,15 +186,11 @@ void PackAndMultiplyBlocks(const RowsTimesMatrix<Operand>& p,
     share.next_panel = PanelRows::kNone;
     return share;
   };
-  // Of panels so narrow that a row of one is a few lines, several are filled at
-  // a time.
-  const int64_t panel_columns = Kernels<Operand>().panel_columns;
-  const int64_t panels_together = std::max<int64_t>(
-      1, speed::kRowBytesTogether / (panel_columns * int64_t{sizeof(Element)}));
-  const int64_t block_size = depth_block * panel_columns;
-  Operand* blocks = b.panels() + begin * block_size;
-  for (; begin < end; begin += panels_together) {
-    const int64_t group_end = std::min(begin + panels_together, end);
+  const TurnPlaces& places = b.places();
+  const int64_t block_size =
+      places.depth_block * Kernels<Operand>().panel_columns;
+  for (; begin < end; begin += places.panels) {
+    const int64_t group_end = std::min(begin + places.panels, end);
     PanelBlocks group;
     group.begin = begin;
     group.end = group_end;
@@ -212,18 +208,20 @@ template <typename Element, typename Operand>
 void PackAndMultiply(const RowsTimesMatrix<Operand>& p,
                      const RightOperand<Element, Operand>& b,
                      Executor& executor) {
-  const int64_t depth_block =
-      std::min(b.depth(), Kernels<Operand>().depth_block);
+  const TurnPlaces& places = b.places();
+  const int64_t depth_block = std::min(b.depth(), places.depth_block);
   const int64_t num_panels = b.num_panels();
   const int64_t work = 2 * p.rows * depth_block * b.columns() +
                        depth_block * b.columns() * speed::kMoveWork;
+  const int64_t place_size = places.size(Kernels<Operand>().panel_columns);
   for (int64_t k = 0; k < b.depth(); k += depth_block) {
     const int64_t k_end = std::min(k + depth_block, b.depth());
-    ParallelFor(executor, num_panels, work / num_panels,
-                [&](int64_t begin, int64_t end) {
-                  PackAndMultiplyBlocks(p, b, begin, end, k, k_end,
-                                        depth_block);
-                });
+    ParallelForPlaces(executor, num_panels, work / num_panels,
+                      Order::kAscending, places.count,
+                      [&](int64_t place, int64_t begin, int64_t end) {
+                        PackAndMultiplyBlocks(p, b, begin, end, k, k_end,
+                                              b.panels() + place * place_size);
+                      });
   }
 }
 

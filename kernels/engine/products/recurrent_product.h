@@ -37,6 +37,7 @@ class RecurrentProduct {
         weights_(weights),
         panels_(weights.cell_panels()),
         route_(plan.recurrent_weights.route),
+        num_places_(plan.recurrent_weights.places.count),
         batch_(plan.sequences->batch()),
         state_integers_(
             LeftIntegers::In(scratch, blocks.state_integers, d_.output_size())),
@@ -66,7 +67,7 @@ class RecurrentProduct {
         RunPackedPanels(executor, ranks, h_prev, run_cells);
         return;
       case Route::kPackedInTurn:
-        panels_.PackInTurn(weights_.recurrent_source(), executor,
+        panels_.PackInTurn(weights_.recurrent_source(), num_places_, executor,
                            StepWork(ranks) / panels_.num_panels(),
                            [&](int64_t panel, const Operand* packed) {
                              RunCell(AllRanksOf(panel, ranks), packed, h_prev,
@@ -246,6 +247,7 @@ class RecurrentProduct {
   const ForwardWeights<Element, Operand>& weights_;
   const CellPanels<Operand>& panels_;
   const Route route_;
+  const int64_t num_places_;  // packed in its turn
   const int64_t batch_;
   LeftIntegers state_integers_;  // int8: h before a step, [B, P]
   F* sums_;                      // by columns: [B, G*H]

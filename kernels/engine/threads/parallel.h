@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/thresholds.h"
@@ -24,21 +25,37 @@ inline int NumTasks(const Executor& executor, double work) {
   return NumTasks(executor.num_threads(), work);
 }
 
+// The most tasks that are made for so many threads, whatever the work.
+inline int MaxTasks(int num_threads) {
+  return NumTasks(num_threads, std::numeric_limits<double>::max());
+}
+
+// Calls range(place, begin, end) on at most `num_places` disjoint ranges that
+// cover [0, count): each has a place below that number to itself. A thread
+// takes its ranges in `order`.
+inline void ParallelForPlaces(
+    Executor& executor, int64_t count, int64_t work_per_item, Order order,
+    int64_t num_places, FunctionRef<void(int64_t, int64_t, int64_t)> range) {
+  const int64_t num_tasks = std::min<int64_t>(
+      NumTasks(executor, static_cast<double>(count) * work_per_item),
+      std::max<int64_t>(std::min(count, num_places), 1));
+  if (num_tasks == 1) {
+    if (count > 0) range(0, 0, count);
+    return;
+  }
+  executor.Run(static_cast<int>(num_tasks), order, [&](int task) {
+    range(task, count * task / num_tasks, count * (task + 1) / num_tasks);
+  });
+}
+
 // Calls range(begin, end) on disjoint ranges that cover [0, count). A thread
 // takes its ranges in `order`.
 inline void ParallelFor(Executor& executor, int64_t count,
                         int64_t work_per_item, Order order,
                         FunctionRef<void(int64_t, int64_t)> range) {
-  const int64_t num_tasks = std::min<int64_t>(
-      NumTasks(executor, static_cast<double>(count) * work_per_item),
-      std::max<int64_t>(count, 1));
-  if (num_tasks == 1) {
-    if (count > 0) range(0, count);
-    return;
-  }
-  executor.Run(static_cast<int>(num_tasks), order, [&](int task) {
-    range(count * task / num_tasks, count * (task + 1) / num_tasks);
-  });
+  ParallelForPlaces(
+      executor, count, work_per_item, order, /*num_places=*/count,
+      [&](int64_t, int64_t begin, int64_t end) { range(begin, end); });
 }
 
 inline void ParallelFor(Executor& executor, int64_t count,

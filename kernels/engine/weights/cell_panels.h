@@ -33,8 +33,9 @@ class CellPanels {
         columns_together_(
             Kernels<Operand>().cell_columns[static_cast<int>(d.mode)]) {}
 
-  // `memory` has room for all panels, or holds what Pack() left there. Comes
-  // before all that packs, or reads what is packed.
+  // `memory` has room for all panels, or holds what Pack() left there; for
+  // PackInTurn() it has room for one panel in each place. Comes before all that
+  // packs, or reads what is packed.
   void Use(Operand* memory) { panels_ = memory; }
 
   int64_t num_panels() const { return num_panels_; }
@@ -52,21 +53,22 @@ class CellPanels {
                 });
   }
 
-  // Packs panels when their turn comes, into memory that stays in the cache,
-  // and calls use(index, panel) for each. A thread's next panel overwrites the
-  // one before, so packed R does not outlive the call.
+  // Packs panels when their turn comes, into `num_places` that stay in the
+  // cache, and calls use(index, panel) for each. A thread's next panel
+  // overwrites the one before, so packed R does not outlive the call.
   template <typename Element, typename Use>
-  void PackInTurn(const MatrixSource<Element>& source, Executor& executor,
-                  int64_t work_per_panel, Use use) const {
-    ParallelFor(executor, num_panels(),
-                work_per_panel + panel_size() * speed::kMoveWork,
-                [&](int64_t begin, int64_t end) {
-                  Operand* memory = panels_ + begin * panel_size();
-                  for (int64_t i = begin; i < end; ++i) {
-                    PackRange(source, i, i + 1, memory);
-                    use(i, memory);
-                  }
-                });
+  void PackInTurn(const MatrixSource<Element>& source, int64_t num_places,
+                  Executor& executor, int64_t work_per_panel, Use use) const {
+    ParallelForPlaces(executor, num_panels(),
+                      work_per_panel + panel_size() * speed::kMoveWork,
+                      Order::kAscending, num_places,
+                      [&](int64_t place, int64_t begin, int64_t end) {
+                        Operand* memory = panels_ + place * panel_size();
+                        for (int64_t i = begin; i < end; ++i) {
+                          PackRange(source, i, i + 1, memory);
+                          use(i, memory);
+                        }
+                      });
   }
 
  private:

@@ -89,6 +89,8 @@ class RightOperand {
   // How many rows are multiplied at a time (OperandPlan).
   bool is_small() const { return plan_.is_small; }
   int64_t cached_rows() const { return plan_.cached_rows; }
+  // Packed in its turn; their memory begins at panels().
+  const TurnPlaces& places() const { return plan_.places; }
 
   // Panels as they are packed, or memory for them.
   Operand* panel(int64_t index) const {

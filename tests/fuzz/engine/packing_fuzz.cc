@@ -404,7 +404,9 @@ void CheckCellPanels(Input& input) {
   const CellPanelShape shape =
       CellPanelShape::Of(d, KernelShape::Of(kElementTypeOf<Element>));
   const int64_t size = shape.panel_size(d.num_gates());
-  EndGuarded<Operand> panels(shape.num_panels * size);
+  const bool in_turn = input.Flag();
+  const int64_t num_places = input.Between(1, 4);
+  EndGuarded<Operand> panels((in_turn ? num_places : shape.num_panels) * size);
   FillUnused(panels.data(), kPoison, panels.size() * int64_t{sizeof(Operand)});
   CellPanels<Operand> cell_panels(d, shape);
   cell_panels.Use(panels.data());
@@ -424,8 +426,9 @@ void CheckCellPanels(Input& input) {
       }
     }
   };
-  if (input.Flag()) {
-    cell_panels.PackInTurn(source, executor, input.Any<uint16_t>(), check);
+  if (in_turn) {
+    cell_panels.PackInTurn(source, num_places, executor, input.Any<uint16_t>(),
+                           check);
     return;
   }
   cell_panels.Pack(source, executor);
