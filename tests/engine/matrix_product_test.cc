@@ -71,7 +71,8 @@ struct GuardedOperand {
 
   static OperandPlan PlanOf(Route route, const OperandSize& size,
                             int64_t core_cache_bytes) {
-    const KernelShape kernels = KernelShape::Of(kElementTypeOf<Operand>);
+    KernelShape kernels = KernelShape::Of(kElementTypeOf<Operand>);
+    kernels.element_bytes = sizeof(Element);
     const auto b = OperandPlan::Of(route, size, kernels, core_cache_bytes);
     return IsInTurn(route) ? b.InTurn(kernels, kMaxThreads) : b;
   }

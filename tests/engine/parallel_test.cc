@@ -123,6 +123,7 @@ TEST(ParallelForTest, EachRangeHasAPlaceToItself) {
       ThreadsInTurn executor(num_threads);
       std::vector<int> ranges(num_places);
       int64_t next = 0;
+      int num_ranges = 0;
       ParallelForPlaces(executor, /*count=*/50, kLarge, Order::kAscending,
                         num_places,
                         [&](int64_t place, int64_t begin, int64_t end) {
@@ -131,8 +132,11 @@ TEST(ParallelForTest, EachRangeHasAPlaceToItself) {
                           EXPECT_EQ(begin, next);
                           EXPECT_LT(begin, end);
                           next = end;
+                          ++num_ranges;
                         });
       EXPECT_EQ(next, 50);
+      EXPECT_EQ(num_ranges,
+                std::min<int64_t>(MaxTasks(num_threads), num_places));
     }
   }
 }

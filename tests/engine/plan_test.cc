@@ -207,23 +207,36 @@ TEST(PlanTest, PackedInItsTurnTakesAPlaceForEachTask) {
     EXPECT_EQ(w.places.count,
               num_threads == 1 ? 1 : num_threads * speed::kTasksPerThread);
     EXPECT_EQ(w.places.depth_block, floats.depth_block);
-    EXPECT_EQ(w.Bytes(floats), w.places.count * w.places.panels *
+    EXPECT_EQ(w.Bytes(floats), w.places.count * w.places.panels_together *
                                    floats.panel_columns * floats.depth_block *
                                    floats.operand_bytes);
   }
-  // No more of them than panels, and no place for more than its share.
-  sizes.H = 16 * 5;
-  const OperandPlan narrow = Plans(sizes, floats).forward.input_weights.first;
-  ASSERT_EQ(narrow.route, kPackedInTurn);
-  EXPECT_EQ(narrow.places.count, floats.NumPanels(narrow.columns));
-  EXPECT_EQ(narrow.places.panels, 1);
-  // Several narrow panels at a time.
-  KernelShape narrow_panels = floats;
-  narrow_panels.panel_columns =
-      speed::kRowBytesTogether / (2 * floats.element_bytes);
-  sizes.H = 512;
-  EXPECT_EQ(
-      Plans(sizes, narrow_panels).forward.input_weights.first.places.panels, 2);
+  // Several narrow panels at a time, but all places for no more than there are.
+  KernelShape narrow = floats;
+  narrow.panel_columns = speed::kRowBytesTogether / (2 * floats.element_bytes);
+  const auto places = [&](int64_t H) {
+    sizes.H = H;
+    const OperandPlan w = Plans(sizes, narrow).forward.input_weights.first;
+    EXPECT_EQ(w.route, kPackedInTurn);
+    return w.places;
+  };
+  const int64_t most = sizes.num_threads * speed::kTasksPerThread;
+  const int64_t panel_units = narrow.panel_columns / 4;  // of four gates
+  EXPECT_EQ(places(2 * most * panel_units).count, most);
+  EXPECT_EQ(places(2 * most * panel_units).panels_together, 2);
+  EXPECT_EQ(places((2 * most - 1) * panel_units).panels_together, 1);
+  EXPECT_EQ(places((most - 1) * panel_units).count, most - 1);
+}
+
+// R of forward is in panels of its own.
+TEST(PlanTest, EachPanelOfCellsHasAPlaceIfThereAreTasksEnough) {
+  Sizes sizes{1, 40, 1024, 128};
+  sizes.mode = CellMode::kGru;
+  sizes.num_threads = 8;
+  const OperandPlan r =
+      Plans(sizes, Vectors(ElementType::kFloat)).forward.recurrent_weights;
+  ASSERT_EQ(r.route, kPackedInTurn);
+  EXPECT_EQ(r.places.count, sizes.H / 16);  // units of a panel
 }
 
 TEST(PlanTest, SmallOperandsAreMultipliedByFewRowsAtATime) {

@@ -169,16 +169,20 @@ TEST(ScratchTest, WeightsThatOneStepPacksInTurnTakeNoRoomForAll) {
   const Sequences sequences =
       MakeSequences(/*max_time=*/1, /*batch=*/40, nullptr);
   const CallDescription call = CallOf<float>(d, sequences);
-  const ForwardPlan forward = MakeForwardPlan(call);
-  const BackwardPlan backward = MakeBackwardPlan(call);
-  ASSERT_TRUE(IsInTurn(forward.input_weights.first.route));
-  ASSERT_TRUE(IsInTurn(forward.recurrent_weights.route));
-  ASSERT_TRUE(IsInTurn(backward.input_weights.first.route));
-  ASSERT_TRUE(IsInTurn(backward.recurrent_weights.route));
   const int64_t one_matrix =
       d.gates_size() * d.output_size() * int64_t{sizeof(float)};
-  EXPECT_LT(forward.scratch_bytes, one_matrix / 2);
-  EXPECT_LT(backward.scratch_bytes, one_matrix / 2);
+  for (int num_threads : {1, 2}) {
+    const ForwardPlan forward =
+        MakeForwardPlan(call, /*has_reserve=*/true, num_threads);
+    const BackwardPlan backward = MakeBackwardPlan(call, num_threads);
+    ASSERT_TRUE(IsInTurn(forward.input_weights.first.route));
+    ASSERT_TRUE(IsInTurn(forward.recurrent_weights.route));
+    ASSERT_TRUE(IsInTurn(backward.input_weights.first.route));
+    ASSERT_TRUE(IsInTurn(backward.recurrent_weights.route));
+    const int64_t bound = num_threads * one_matrix / 2;
+    EXPECT_LT(forward.scratch_bytes, bound);
+    EXPECT_LT(backward.scratch_bytes, bound);
+  }
 }
 
 TEST(ScratchTest, TheBoundsAreNotFarOff) {

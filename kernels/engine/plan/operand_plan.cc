@@ -42,8 +42,8 @@ OperandPlan OperandPlan::InTurn(const KernelShape& kernels,
   const int64_t panels_together =
       speed::kRowBytesTogether /
       (kernels.panel_columns * kernels.element_bytes);
-  b.places.panels = std::clamp<int64_t>(
-      panels_together, 1, (num_panels + b.places.count - 1) / b.places.count);
+  b.places.panels_together =
+      std::clamp<int64_t>(panels_together, 1, num_panels / b.places.count);
   b.places.depth_block =
       std::min(b.PaddedDepth(kernels.depth_step), kernels.depth_block);
   return b;

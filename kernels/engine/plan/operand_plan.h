@@ -60,16 +60,19 @@ struct DotPanelShape {
   }
 };
 
-// Memory for panels that are packed in their turn: each range of them that a
-// thread takes has a place, and fills it again and again.
+// Memory for panels that are packed in their turn. Each task has a place, and
+// fills it again with its next panels.
 struct TurnPlaces {
   int64_t count = 0;
-  int64_t panels = 0;       // filled at a time in each place
-  int64_t depth_block = 0;  // of each of these, at most
+  int64_t panels_together = 0;  // of a place
+  int64_t depth_block = 0;      // of such a panel, at most
 
-  // Of one place, in values.
+  // In values: of a panel, and of a place.
+  int64_t block_size(int64_t panel_columns) const {
+    return depth_block * panel_columns;
+  }
   int64_t size(int64_t panel_columns) const {
-    return panels * depth_block * panel_columns;
+    return panels_together * block_size(panel_columns);
   }
 };
 
@@ -83,7 +86,8 @@ struct OperandPlan : OperandSize {
   bool is_small = false;
   int64_t cached_rows = 1;
 
-  // Packed in its turn alone. How many there are is for speed only.
+  // Only if it is packed in its turn. Bits do not depend on it. The cells of
+  // forward have a whole panel of R in each place: there only the count is set.
   TurnPlaces places;
 
   // B along this route, for a machine whose cores have such a cache.

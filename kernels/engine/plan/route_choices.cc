@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/engine/plan/choices.h"
+#include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
 
 namespace rnn {
@@ -54,7 +55,9 @@ OperandPlan Choices::ForwardRecurrent(int num_threads) const {
     const CellPanelShape panels = CellPanelShape::Of(d_, kernels_);
     if (FitsInTurn(sequences_.active(0), panels.depth * kernels_.operand_bytes,
                    panels.num_panels, num_threads)) {
-      return r.InTurn(kernels_, num_threads);
+      r.route = Route::kPackedInTurn;
+      r.places.count =
+          std::min<int64_t>(MaxTasks(num_threads), panels.num_panels);
     }
   }
   return r;
@@ -232,13 +235,11 @@ OperandPlan Choices::InTurnIfUsedOnce(OperandPlan b, int64_t rows,
       rows > speed::kMaxRowsInTurn) {
     return b;
   }
-  const int64_t block_depth =
-      std::min(b.PaddedDepth(kernels_.depth_step), kernels_.depth_block);
-  if (FitsInTurn(rows, block_depth * b.ElementBytes(kernels_.operand_bytes),
-                 kernels_.NumPanels(b.columns), num_threads)) {
-    return b.InTurn(kernels_, num_threads);
-  }
-  return b;
+  const OperandPlan in_turn = b.InTurn(kernels_, num_threads);
+  const bool fits = FitsInTurn(
+      rows, in_turn.places.depth_block * b.ElementBytes(kernels_.operand_bytes),
+      kernels_.NumPanels(b.columns), num_threads);
+  return fits ? in_turn : b;
 }
 
 // Whether panels that one product needs are worth packing when their turn

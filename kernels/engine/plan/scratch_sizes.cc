@@ -34,10 +34,9 @@ void TakeRecurrentWeights(const ForwardPlan& plan, ScratchBuilder& builder,
     return;
   }
   const CellPanelShape panels = CellPanelShape::Of(d, k);
-  const int64_t num_panels =
-      IsInTurn(plan.recurrent_weights.route)
-          ? std::min(plan.recurrent_weights.places.count, panels.num_panels)
-          : panels.num_panels;
+  const int64_t num_panels = IsInTurn(plan.recurrent_weights.route)
+                                 ? plan.recurrent_weights.places.count
+                                 : panels.num_panels;
   w->recurrent = builder.Take(num_panels * panels.panel_size(d.num_gates()),
                               k.operand_bytes);
 }

@@ -188,9 +188,9 @@ void PackAndMultiplyBlocks(const RowsTimesMatrix<Operand>& p,
   };
   const TurnPlaces& places = b.places();
   const int64_t block_size =
-      places.depth_block * Kernels<Operand>().panel_columns;
-  for (; begin < end; begin += places.panels) {
-    const int64_t group_end = std::min(begin + places.panels, end);
+      places.block_size(Kernels<Operand>().panel_columns);
+  for (; begin < end; begin += places.panels_together) {
+    const int64_t group_end = std::min(begin + places.panels_together, end);
     PanelBlocks group;
     group.begin = begin;
     group.end = group_end;

@@ -30,9 +30,9 @@ inline int MaxTasks(int num_threads) {
   return NumTasks(num_threads, std::numeric_limits<double>::max());
 }
 
-// Calls range(place, begin, end) on at most `num_places` disjoint ranges that
-// cover [0, count): each has a place below that number to itself. A thread
-// takes its ranges in `order`.
+// Calls range(place, begin, end) on disjoint ranges that cover [0, count), as
+// many as `num_places` at most, which is one or more: each range has a place
+// below that number to itself. A thread takes its ranges in `order`.
 inline void ParallelForPlaces(
     Executor& executor, int64_t count, int64_t work_per_item, Order order,
     int64_t num_places, FunctionRef<void(int64_t, int64_t, int64_t)> range) {

@@ -53,9 +53,10 @@ class CellPanels {
                 });
   }
 
-  // Packs panels when their turn comes, into `num_places` that stay in the
-  // cache, and calls use(index, panel) for each. A thread's next panel
-  // overwrites the one before, so packed R does not outlive the call.
+  // Packs panels when their turn comes, into `num_places` places of one panel
+  // each, which stay in the cache, and calls use(index, panel) for each. A
+  // task's next panel overwrites the one before, so packed R does not outlive
+  // the call.
   template <typename Element, typename Use>
   void PackInTurn(const MatrixSource<Element>& source, int64_t num_places,
                   Executor& executor, int64_t work_per_panel, Use use) const {

@@ -36,6 +36,7 @@ class RightOperand {
   void Use(const MatrixSource<Element>& source, const OperandPlan& plan,
            void* memory) {
     if (!IsPossible(plan.route)) std::abort();
+    if (IsInTurn(plan.route) && plan.places.count == 0) std::abort();
     source_ = source;
     plan_ = plan;
     plan_.depth = source.depth;
@@ -89,7 +90,7 @@ class RightOperand {
   // How many rows are multiplied at a time (OperandPlan).
   bool is_small() const { return plan_.is_small; }
   int64_t cached_rows() const { return plan_.cached_rows; }
-  // Packed in its turn; their memory begins at panels().
+  // If it is packed in its turn: in the memory at panels().
   const TurnPlaces& places() const { return plan_.places; }
 
   // Panels as they are packed, or memory for them.
