@@ -180,12 +180,12 @@ def publish(
     preamble: dict[str, str], notes: list[str], errors: list[Error], cpu: str | None
 ) -> pathlib.Path:
     """Writes the file and the page; returns the file's path."""
+    from benchmarks.results.files import published
     from benchmarks.results.rendering import render
     from benchmarks.results.runs import slug
 
-    date = preamble["date"].split()[0]
-    kept = {key: preamble[key] for key in files.PREAMBLE if preamble.get(key)} | {"date": date}
-    path = files.folder(files.ROOT) / f"{cpu or slug(preamble['cpu'])}-{date}.csv"
+    kept = published(preamble, files.PREAMBLE)
+    path = files.folder(files.ROOT) / f"{cpu or slug(kept['cpu'])}-{kept['date']}.csv"
     files.write(files.File(path, kept, notes, errors))
     render()
     return path

@@ -28,7 +28,7 @@ import sys
 from benchmarks import engine
 from benchmarks.cases import Case
 from benchmarks.results import paths as files
-from benchmarks.results.files import ROOT
+from benchmarks.results.files import ROOT, published
 from benchmarks.results.tables import network_label
 
 NEVER = 0
@@ -359,11 +359,10 @@ def publish(
     from benchmarks.results.rendering import render
     from benchmarks.results.runs import slug
 
-    date = preamble["date"].split()[0]
-    kept = {key: preamble[key] for key in files.PREAMBLE if preamble.get(key)} | {"date": date}
+    kept = published(preamble, files.PREAMBLE)
     if "TF_CUDNN_RNN_ISA" in os.environ:
         kept["cpu"] += f", {os.environ['TF_CUDNN_RNN_ISA']}"
-    path = files.folder(ROOT) / f"{cpu or slug(kept['cpu'])}-{date}.csv"
+    path = files.folder(ROOT) / f"{cpu or slug(kept['cpu'])}-{kept['date']}.csv"
     files.write(files.File(path, kept, notes, calls))
     render()
     return path

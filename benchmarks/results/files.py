@@ -29,6 +29,16 @@ PASSES = (TRAINING, INFERENCE, "forward", "backward", "")
 UNKNOWN = "unknown"
 
 
+def published(preamble: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:
+    """Returns what a published file begins with: of a run's preamble these keys that are set."""
+    kept = {key: preamble[key] for key in keys if preamble.get(key)}
+    if "date" in kept:  # without the time
+        kept["date"] = kept["date"].split()[0]
+    if "system" in kept:  # a kernel's release tells of a host what nobody needs
+        kept["system"] = re.sub(r"^(\w+)-\S+-with-glibc", r"\1, glibc ", kept["system"])
+    return kept
+
+
 @dataclasses.dataclass(frozen=True)
 class Figure:
     """A line of a file; the fields are its columns.

@@ -18,9 +18,13 @@ from benchmarks.results.files import (
     Figure,
     File,
     case_of,
+    published,
     write,
 )
 from benchmarks.results.rendering import render
+
+# What a file begins with.
+_PREAMBLE = ("date", "cpu", "isa", "cpus", "threads", "caches", "system", "build", "versions")
 
 
 def slug(cpu: str) -> str:
@@ -80,13 +84,9 @@ def from_run(path: pathlib.Path, cpu: str | None, root: pathlib.Path = ROOT) -> 
     if left_out:
         groups = ", ".join(dict.fromkeys(left_out))
         notes.append(f"Left out, as there is no table for them: rows of {groups}.")
-    date = preamble["date"].split()[0]
-    name = f"{cpu or slug(preamble['cpu'])}-{date}.csv"
-    kept = ("cpu", "isa", "cpus", "threads", "caches", "system", "build", "versions")
-    chosen = {"date": date} | {key: preamble[key] for key in kept if preamble.get(key)}
-    if "system" in chosen:  # a kernel's release tells of a host what nobody needs
-        chosen["system"] = re.sub(r"^(\w+)-\S+-with-glibc", r"\1, glibc ", chosen["system"])
-    return File(root / "docs" / "results" / name, chosen, notes, figures)
+    kept = published(preamble, _PREAMBLE)
+    name = f"{cpu or slug(kept['cpu'])}-{kept['date']}.csv"
+    return File(root / "docs" / "results" / name, kept, notes, figures)
 
 
 def _is_random(record: records.Record) -> bool:

@@ -452,8 +452,13 @@ def test_what_is_not_published(root, monkeypatch):
 
 def test_a_kernel_is_not_named(root):
     system = "Linux-6.1.0-of-some-host-x86_64-with-glibc2.36, Python 3.11.7"
+    named = "Linux, glibc 2.36, Python 3.11.7"
     file = runs.from_run(run_file(root / "run.csv", system=system), CPU, root)
-    assert file.preamble["system"] == "Linux, glibc 2.36, Python 3.11.7"
+    assert file.preamble["system"] == named
+    # Nor by files of paths and of accuracy.
+    preamble = {"date": "2026-01-02 03:04", "system": system, "build": ""}
+    kept = files.published(preamble, ("system", "build", "date"))
+    assert kept == {"date": "2026-01-02", "system": named}
 
 
 def test_names_of_cpus():
