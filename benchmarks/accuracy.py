@@ -180,12 +180,11 @@ def publish(
     preamble: dict[str, str], notes: list[str], errors: list[Error], cpu: str | None
 ) -> pathlib.Path:
     """Writes the file and the page; returns the file's path."""
-    from benchmarks.results.files import published
+    from benchmarks.results.files import published, published_name
     from benchmarks.results.rendering import render
-    from benchmarks.results.runs import slug
 
     kept = published(preamble, files.PREAMBLE)
-    path = files.folder(files.ROOT) / f"{cpu or slug(kept['cpu'])}-{kept['date']}.csv"
+    path = files.folder(files.ROOT) / published_name(kept, cpu)
     files.write(files.File(path, kept, notes, errors))
     render()
     return path

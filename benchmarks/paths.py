@@ -28,7 +28,7 @@ import sys
 from benchmarks import engine
 from benchmarks.cases import Case
 from benchmarks.results import paths as files
-from benchmarks.results.files import ROOT, published
+from benchmarks.results.files import ROOT, published, published_name
 from benchmarks.results.tables import network_label
 
 NEVER = 0
@@ -357,12 +357,11 @@ def publish(
 ) -> pathlib.Path:
     """Writes the file and the table; returns the file's path."""
     from benchmarks.results.rendering import render
-    from benchmarks.results.runs import slug
 
     kept = published(preamble, files.PREAMBLE)
     if "TF_CUDNN_RNN_ISA" in os.environ:
         kept["cpu"] += f", {os.environ['TF_CUDNN_RNN_ISA']}"
-    path = files.folder(ROOT) / f"{cpu or slug(kept['cpu'])}-{kept['date']}.csv"
+    path = files.folder(ROOT) / published_name(kept, cpu)
     files.write(files.File(path, kept, notes, calls))
     render()
     return path

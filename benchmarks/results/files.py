@@ -39,6 +39,17 @@ def published(preamble: Mapping[str, str], keys: Iterable[str]) -> dict[str, str
     return kept
 
 
+def slug(cpu: str) -> str:
+    """What the CPU calls itself, as a part of a file's name."""
+    words = re.sub(r"\((R|TM|C)\)", "", cpu, flags=re.IGNORECASE).partition("@")[0]
+    return re.sub("[^a-z0-9]+", "-", words.lower()).strip("-")
+
+
+def published_name(preamble: Mapping[str, str], cpu: str | None) -> str:
+    """Returns the name of a published file that begins so; `cpu`, if any, is part of it."""
+    return f"{cpu or slug(preamble['cpu'])}-{preamble['date']}.csv"
+
+
 @dataclasses.dataclass(frozen=True)
 class Figure:
     """A line of a file; the fields are its columns.

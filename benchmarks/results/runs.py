@@ -19,18 +19,13 @@ from benchmarks.results.files import (
     File,
     case_of,
     published,
+    published_name,
     write,
 )
 from benchmarks.results.rendering import render
 
 # What a file begins with.
 _PREAMBLE = ("date", "cpu", "isa", "cpus", "threads", "caches", "system", "build", "versions")
-
-
-def slug(cpu: str) -> str:
-    """What the CPU calls itself, as a part of a file's name."""
-    words = re.sub(r"\((R|TM|C)\)", "", cpu, flags=re.IGNORECASE).partition("@")[0]
-    return re.sub("[^a-z0-9]+", "-", words.lower()).strip("-")
 
 
 def from_run(path: pathlib.Path, cpu: str | None, root: pathlib.Path = ROOT) -> File:
@@ -85,8 +80,8 @@ def from_run(path: pathlib.Path, cpu: str | None, root: pathlib.Path = ROOT) -> 
         groups = ", ".join(dict.fromkeys(left_out))
         notes.append(f"Left out, as there is no table for them: rows of {groups}.")
     kept = published(preamble, _PREAMBLE)
-    name = f"{cpu or slug(kept['cpu'])}-{kept['date']}.csv"
-    return File(root / "docs" / "results" / name, kept, notes, figures)
+    path = root / "docs" / "results" / published_name(kept, cpu)
+    return File(path, kept, notes, figures)
 
 
 def _is_random(record: records.Record) -> bool:

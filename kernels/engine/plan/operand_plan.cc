@@ -37,7 +37,7 @@ OperandPlan OperandPlan::InTurn(const KernelShape& kernels,
   OperandPlan b = *this;
   b.route = Route::kPackedInTurn;
   const int64_t num_panels = kernels.NumPanels(columns);
-  b.places.count = std::min<int64_t>(MaxTasks(num_threads), num_panels);
+  b.places.count = NumPlaces(num_threads, num_panels);
   // Of panels so narrow that a row of one is a few lines, several.
   const int64_t panels_together =
       speed::kRowBytesTogether /

@@ -56,8 +56,7 @@ OperandPlan Choices::ForwardRecurrent(int num_threads) const {
     if (FitsInTurn(sequences_.active(0), panels.depth * kernels_.operand_bytes,
                    panels.num_panels, num_threads)) {
       r.route = Route::kPackedInTurn;
-      r.places.count =
-          std::min<int64_t>(MaxTasks(num_threads), panels.num_panels);
+      r.places.count = NumPlaces(num_threads, panels.num_panels);
     }
   }
   return r;

@@ -29,6 +29,10 @@ inline int NumTasks(const Executor& executor, double work) {
 inline int MaxTasks(int num_threads) {
   return NumTasks(num_threads, std::numeric_limits<double>::max());
 }
+// Places that these threads can use at most for `count` items, as below.
+inline int64_t NumPlaces(int num_threads, int64_t count) {
+  return std::min<int64_t>(MaxTasks(num_threads), count);
+}
 
 // Calls range(place, begin, end) on disjoint ranges that cover [0, count), as
 // many as `num_places` at most, which is one or more: each range has a place
