@@ -31,6 +31,8 @@ class Row:
     Attributes:
       sides: the first is the base, by which the others are divided.
       measure: TIME, or MEMORY of fresh processes.
+      tails: names of sides of which it is a figure, too, what nearly all steps take at most
+        (records.tail_of).
     """
 
     experiment: str
@@ -38,6 +40,7 @@ class Row:
     pass_: str
     sides: tuple[Side, ...]
     measure: str = TIME
+    tails: tuple[str, ...] = ()
 
 
 def _rows(experiment: str, some_cases, sides, passes=PASSES) -> list[Row]:
@@ -117,7 +120,8 @@ def _streaming(_) -> list[Row]:
     streams = (Side("stream", "own_stream"), Side("stream_from_c", "own_stream_c"))
     eager = (Side("eager", "own_eager"), Side("eager_built_in", "built_in_eager"))
     sides = (OP, *eager, Side("op_from_c", "own_c"), *streams, empty, KERAS, TORCH, ONNX)
-    return _rows("streaming", some, sides, (INFERENCE,))
+    tails = ("stream", "stream_from_c", "onnx")
+    return [Row("streaming", case, INFERENCE, sides, tails=tails) for case in some]
 
 
 def _int8(_) -> list[Row]:
