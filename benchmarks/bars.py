@@ -105,7 +105,7 @@ class Results:
         It is the one that the engine chooses by itself, for all passes; with a lower one it runs
         forward alone.
         """
-        found = [record for record in self.records if record.experiment in ("engine", "peak")]
+        found = [record for record in self.records if record.experiment in ("engine", records.PEAK)]
         rows = collections.Counter(r.isa for r in found if r.pass_ == "backward")
         peaks = {r.isa: r.median for r in found if r.case == "multiply_add" and r.median}
         return max(peaks, key=lambda isa: (rows[isa], peaks[isa]), default=None)
@@ -123,7 +123,7 @@ class Results:
         found = [
             record.median
             for record in self.records
-            if (record.experiment, record.case, record.threads) == ("peak", name, wanted)
+            if (record.experiment, record.case, record.threads) == (records.PEAK, name, wanted)
             and record.isa == isa
             and record.median is not None
         ]
@@ -338,15 +338,13 @@ def _fast_bfloat16(results: Results):
 
 
 def _int8(results: Results):
-    """Of streams whose weights in float fill no core's cache."""
-    ratios = _ratios(
-        "int8",
-        INFERENCE,
-        "stream_int8",
-        "stream_float32",
-        where=lambda case: results.level_of(4 * case.matrix_elements) not in ("l1", "l2"),
-    )
-    yield from ratios(results)
+    """Of single steps with weights that are too large, in float, for the caches of a core."""
+
+    def waits_for_weights(case: Case) -> bool:
+        is_large = results.level_of(4 * case.matrix_elements) not in ("l1", "l2")
+        return is_large and case.seq_length * case.batch == 1
+
+    yield from _ratios("int8", INFERENCE, "int8", "float32", where=waits_for_weights)(results)
 
 
 # ------------------------------------------------------------------------------------

@@ -110,28 +110,29 @@ def _avx2(_) -> list[Row]:
     return _rows("avx2", cases.in_set("roofline"), sides)
 
 
-def _streaming(_) -> list[Row]:
-    some = [
+def _one_step_cases(sizes: tuple[int, ...]) -> list[Case]:
+    """One step of one sequence."""
+    return [
         Case(f"stream_{mode}_{H}", (), mode, 1, 1, H, 0, H, 1, 1, 0.0)
         for mode in ("lstm", "gru")
-        for H in (64, 128, 256, 512, 1024)
+        for H in sizes
     ]
+
+
+def _streaming(_) -> list[Row]:
+    some = _one_step_cases((64, 128, 256, 512, 1024))
     empty = Side("empty_call", drivers.EMPTY_CALL)
-    streams = (Side("stream", "own_stream"), Side("stream_from_c", "own_stream_c"))
+    streams = (Side("stream_from_c", "own_stream_c"), Side("stream", "own_stream"))
     eager = (Side("eager", "own_eager"), Side("eager_built_in", "built_in_eager"))
-    sides = (OP, *eager, Side("op_from_c", "own_c"), *streams, empty, KERAS, TORCH, ONNX)
+    sides = (*streams, ONNX, TORCH, Side("op_from_c", "own_c"), *eager, OP, empty, KERAS)
     tails = ("stream", "stream_from_c", "onnx")
     return [Row("streaming", case, INFERENCE, sides, tails=tails) for case in some]
 
 
 def _int8(_) -> list[Row]:
-    steps = [
-        Case(f"stream_{mode}_{H}", (), mode, 1, 1, H, 0, H, 1, 1, 0.0)
-        for mode in ("lstm", "gru")
-        for H in (128, 256, 512, 1024, 2048)
-    ]
+    steps = _one_step_cases((128, 256, 512, 1024, 2048))
     sequences = [
-        Case(f"lstm_{H}_b{B}", (), "lstm", 1, 1, H, 0, H, 50, B, 0.0)
+        Case(f"lstm_{H}_t50_b{B}", (), "lstm", 1, 1, H, 0, H, 50, B, 0.0)
         for H in (128, 512)
         for B in (1, 16)
     ]
@@ -141,8 +142,8 @@ def _int8(_) -> list[Row]:
         Side("torch_int8", "torch", "int8"),
         TORCH,
     )
-    streams = (Side("stream_int8", "own_stream_c", "int8"), Side("stream_float32", "own_stream_c"))
-    networks = (Side("runtime_int8", "own_runtime", "int8"), Side("runtime_float32", "own_runtime"))
+    streams = (Side("int8", "own_stream_c", "int8"), Side("float32", "own_stream_c"))
+    networks = (Side("int8", "own_runtime", "int8"), Side("float32", "own_runtime"))
     return _rows("int8", steps, (*streams, *peers), (INFERENCE,)) + _rows(
         "int8", sequences, (*networks, *peers), (INFERENCE,)
     )
@@ -204,6 +205,12 @@ EXPERIMENTS = {
 }
 ENGINE = "engine"
 ALL = "all"
+
+
+def all_cases() -> dict[str, Case]:
+    """The cases of all groups, by their names."""
+    rows, _ = plan([ALL, "quick"], threads=1)
+    return {row.case.name: row.case for row in rows} | cases.read_cases()
 
 
 def plan(names: list[str], threads: int) -> tuple[list[Row], bool]:

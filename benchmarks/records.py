@@ -13,6 +13,8 @@ MEBIBYTES = "MiB"
 GIGAFLOPS = "GFLOP/s"
 GIGABYTES = "GB/s"
 
+PEAK = "peak"  # the group of the machine's own figures
+
 
 @dataclasses.dataclass(frozen=True)
 class Record:
@@ -83,6 +85,11 @@ TAIL_PERCENT = 99.9
 def tail_of(side: str) -> str:
     """The column that says what TAIL_PERCENT of a side's steps take at most."""
     return f"{side}, {TAIL_PERCENT} %"
+
+
+def is_tail(side: str) -> bool:
+    """Whether a column is one of `tail_of`."""
+    return side.endswith(f", {TAIL_PERCENT} %")
 
 
 def figures(values: list[float]) -> dict[str, float]:
