@@ -388,6 +388,22 @@ BARS = (
         _sweep(None, "layer", "op", where=lambda case: not _is_one_layer(case)),
         mean=1 / 1.1,
     ),
+    Bar(
+        "op against stateful drop-in layer, calls of 1 ms and more, one layer",
+        _ratios(
+            *("layer", None, "stateful_layer", "op"),
+            where=_is_one_layer,
+            least_op_milliseconds=LONG_MILLISECONDS,
+        ),
+        1 / 1.15,
+        1 / 1.05,
+    ),
+    Bar(
+        "op against CudnnRNN layer, calls of 1 ms and more",
+        _ratios(*("layer", None, "cudnn_layer", "op"), least_op_milliseconds=LONG_MILLISECONDS),
+        1 / 1.15,
+        1 / 1.05,
+    ),
     Bar("bfloat16 against float32", _bfloat16, 1.0),
     Bar("bfloat16 against float32, where its instructions are faster", _fast_bfloat16, mean=1.5),
     Bar(

@@ -168,7 +168,8 @@ def _layer(_) -> list[Row]:
     gate = [c for c in cases.in_set("gate") if c.output_size == c.num_units]
     both = [c for c in cases.read_cases().values() if c.num_dirs == 2 and c.num_layers == 1]
     halves = Side("two_halves", "own_halves")
-    return _rows("layer", gate, (LAYER, KERAS, OP)) + _rows("layer", both, (LAYER, halves))
+    others = (Side("stateful_layer", "own_stateful"), Side("cudnn_layer", "own_cudnn_layer"))
+    return _rows("layer", gate, (LAYER, KERAS, OP, *others)) + _rows("layer", both, (LAYER, halves))
 
 
 def _memory(_) -> list[Row]:

@@ -321,6 +321,8 @@ def verdicts(speed, share=0.9) -> dict[str, str]:
 FASTER = {  # than the op or the layer is, the others at 100
     "op": 500,
     "layer": 500,
+    "stateful_layer": 500,
+    "cudnn_layer": 500,
     "op_bfloat16": 1000,
     "op_2": 990,
     "op_from_c": 500,
@@ -352,6 +354,8 @@ def test_bars_are_failed():
         "2.2 times / time for twice the steps, batch, lengths",
         "op against drop-in layer, random shapes of 1 ms and more, one layer",
         "op against drop-in layers, the same, stacks and Bidirectional",
+        "op against stateful drop-in layer, calls of 1 ms and more, one layer",
+        "op against CudnnRNN layer, calls of 1 ms and more",
         "two threads against one; B >= 16",
         "bfloat16 against float32",
         "bfloat16 against float32, where its instructions are faster",
