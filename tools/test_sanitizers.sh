@@ -18,7 +18,7 @@ bazel=$(tools/find_bazel.sh)
 
 asan() {
   "$bazel" test --config=asan --keep_going //tests/engine/... //tests/fuzz/engine/... //tests/kernels:scratch_pool_test \
-    //tests/runtime:threads_test
+    //tests/runtime/...
 }
 
 # A copy of the package and of the tests, with the library of a kind.
