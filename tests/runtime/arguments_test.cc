@@ -594,7 +594,10 @@ TEST(CallTest, StatesMayBeMissing) {
 }
 
 TEST(CallTest, WithoutElementsHaveNeitherInputsNorOutputs) {
-  const Network network(RNN_MODE_GRU);
+  rnn_config config = ConfigOf(RNN_MODE_GRU);
+  config.num_layers = 1;
+  config.bidirectional = 1;  // whose outputs lie behind those of the first
+  const Network network(config);
   for (const bool has_steps : {false, true}) {
     Batch batch;
     (has_steps ? batch.call.batch : batch.call.steps) = 0;
