@@ -67,10 +67,17 @@ static float* ReadFrames(const char* path, int64_t size, long* count) {
   return frames;
 }
 
-static double Microseconds(void) {
+static struct timespec Now(void) {
   struct timespec now;
   timespec_get(&now, TIME_UTC);
-  return now.tv_sec * 1e6 + now.tv_nsec * 1e-3;
+  return now;
+}
+
+/* Differences first: a double holds no nanoseconds since 1970. */
+static double MicrosecondsSince(struct timespec begin) {
+  const struct timespec end = Now();
+  return (end.tv_sec - begin.tv_sec) * 1e6 +
+         (end.tv_nsec - begin.tv_nsec) * 1e-3;
 }
 
 static int Compare(const void* a, const void* b) {
@@ -114,9 +121,9 @@ int main(int argc, char** argv) {
   double* times = Allocate(steps, sizeof(double));
   for (int step = 0; step < steps; ++step) {
     const float* x = &frames[step % count * x_size];
-    const double begin = Microseconds();
+    const struct timespec begin = Now();
     Check(rnn_stream_step(stream, x, y, &error), &error);
-    times[step] = Microseconds() - begin;
+    times[step] = MicrosecondsSince(begin);
     if (step < answered) {
       memcpy(&answers[step * y_size], y, y_size * sizeof(float));
     }
