@@ -216,13 +216,14 @@ def in_tensorflow_c(
     inputs = {"x": frame[np.newaxis, np.newaxis], "h": zeros, "c": zeros}
     for name, array in inputs.items():
         np.save(folder / name, array)
-    options = ["-l", tf_cudnn_rnn.library_path(), "-s", "step", "-n", str(_warm_up(steps) + steps)]
+    calls = str(_warm_up(steps) + steps)
+    options = ["-c", "-l", tf_cudnn_rnn.library_path(), "-s", "step", "-n", calls]
     arrays = [f"{name}={folder / name}.npy" for name in inputs]
     times_file = folder / "times"  # a pipe's reader would take turns with the program
     with open(times_file, "w") as file:
         served = subprocess.run(
             [program, *options, folder / "model", *arrays],
-            env={**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"},
+            env={**os.environ, "TF_NUM_INTRAOP_THREADS": "1"},
             stdout=subprocess.DEVNULL,
             stderr=file,
         )
