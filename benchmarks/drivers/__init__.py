@@ -31,9 +31,15 @@ DRIVERS = {
     "built_in_eager": Entry(
         "built-in op, eager", LIBRARY, "benchmarks.drivers.own", "EagerBuiltInOp"
     ),
-    "own_layer": Entry("drop-in layer", LIBRARY, "benchmarks.drivers.keras_layers", "DropIn"),
+    "own_layer": Entry("drop-in layer", LIBRARY, "benchmarks.drivers.own_layers", "DropIn"),
     "own_halves": Entry(
-        "two drop-in layers", LIBRARY, "benchmarks.drivers.keras_layers", "DropInHalves"
+        "two drop-in layers", LIBRARY, "benchmarks.drivers.own_layers", "DropInHalves"
+    ),
+    "own_stateful": Entry(
+        "stateful drop-in layer", LIBRARY, "benchmarks.drivers.own_layers", "Stateful"
+    ),
+    "own_cudnn_layer": Entry(
+        "CudnnRNN layer", LIBRARY, "benchmarks.drivers.own_layers", "CudnnLayer"
     ),
     "own_saved": Entry(
         "SavedModel, is_training=False", LIBRARY, "benchmarks.drivers.own", "SavedInference"
