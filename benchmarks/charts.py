@@ -22,7 +22,7 @@ from benchmarks.cases import INFERENCE, TRAINING, Case  # noqa: E402
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")
 _MARKERS = "osD^vP*"
 _LINES = ("-", "--", ":")
-# Sides have the same colour in all charts: their places in this table.
+# Sides have the same colour in most charts: their places in this table.
 _LABELS = {
     "keras": "Keras, tf.function",
     "keras_xla": "Keras, XLA",
@@ -38,6 +38,7 @@ _LABELS = {
     "stream_from_c": "tf_cudnn_rnn's stream, from C",
     "two_halves": "its two halves",
     "empty_call": "empty tf.function",
+    "counting_loop": "a loop that counts",
     "op_float32": "op, float32",
     "torch_bfloat16": "PyTorch, bfloat16",
     "is_inference": "is_training=False",
@@ -63,9 +64,16 @@ def _duration(milliseconds: float) -> str:
     return f"{milliseconds:.0f} ms" if milliseconds >= 100 else f"{milliseconds:.3g} ms"
 
 
-def _colour(name: str) -> str:
+def _colours_of(sides: list[str]) -> dict[str, str]:
+    """That of each side: its own, or the next one that no side before it has."""
     names = list(_LABELS)
-    return _COLOURS[(names.index(name) if name in names else len(name)) % len(_COLOURS)]
+    found: dict[str, str] = {}
+    for side in sides:
+        first = names.index(side) if side in names else len(side)
+        turned = [_COLOURS[(first + i) % len(_COLOURS)] for i in range(len(_COLOURS))]
+        free = [colour for colour in turned if colour not in found.values()]
+        found[side] = (free or turned)[0]
+    return found
 
 
 def _legend(figure: Figure, title: str, handles, labels) -> None:
@@ -123,7 +131,11 @@ def draw_speed(
         base = sides.get(next(iter(sides.values())).base)
         if base is None or base.median is None:
             continue
-        ratios = {n: bars.ratio(base, [r]) for n, r in sides.items() if n != base.side}
+        ratios = {
+            n: bars.ratio(base, [r])
+            for n, r in sides.items()
+            if n != base.side and not records.is_tail(n)
+        }
         ratios = {name: value for name, value in ratios.items() if value is not None}
         if ratios:
             rows.append((base, ratios))
@@ -145,6 +157,7 @@ def draw_speed(
     axes.set_xlim(left, right)
     shown = set()
     labels = []
+    colours = _colours_of(names)
     for top, (base, ratios) in zip(tops, rows, strict=True):
         present = [n for n in names if n in ratios]
         for i, name in enumerate(present):
@@ -156,7 +169,7 @@ def draw_speed(
                 value - 1,
                 left=1,
                 height=bar * 0.9,
-                color=_colour(name),
+                color=colours[name],
                 label=None if name in shown else _LABELS.get(name, name),
             )
             shown.add(name)

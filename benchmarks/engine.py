@@ -145,7 +145,7 @@ def parse(report: dict) -> list[Record]:
             rates = [e[counter] * 1e-9 for e in entries if not error]
             found.append(
                 Record(
-                    experiment="peak",
+                    experiment=records.PEAK,
                     case=peak["case"],
                     pass_="",
                     side=f"{peak['kind']} {peak['isa']}",

@@ -31,6 +31,8 @@ class Row:
     Attributes:
       sides: the first is the base, by which the others are divided.
       measure: TIME, or MEMORY of fresh processes.
+      tails: names of sides of which it is a figure, too, what nearly all steps take at most
+        (records.tail_of).
     """
 
     experiment: str
@@ -38,6 +40,7 @@ class Row:
     pass_: str
     sides: tuple[Side, ...]
     measure: str = TIME
+    tails: tuple[str, ...] = ()
 
 
 def _rows(experiment: str, some_cases, sides, passes=PASSES) -> list[Row]:
@@ -107,27 +110,30 @@ def _avx2(_) -> list[Row]:
     return _rows("avx2", cases.in_set("roofline"), sides)
 
 
-def _streaming(_) -> list[Row]:
-    some = [
+def _one_step_cases(sizes: tuple[int, ...]) -> list[Case]:
+    """One step of one sequence."""
+    return [
         Case(f"stream_{mode}_{H}", (), mode, 1, 1, H, 0, H, 1, 1, 0.0)
         for mode in ("lstm", "gru")
-        for H in (64, 128, 256, 512, 1024)
+        for H in sizes
     ]
+
+
+def _streaming(_) -> list[Row]:
+    some = _one_step_cases((64, 128, 256, 512, 1024))
     empty = Side("empty_call", drivers.EMPTY_CALL)
-    streams = (Side("stream", "own_stream"), Side("stream_from_c", "own_stream_c"))
+    streams = (Side("stream_from_c", "own_stream_c"), Side("stream", "own_stream"))
     eager = (Side("eager", "own_eager"), Side("eager_built_in", "built_in_eager"))
-    sides = (OP, *eager, Side("op_from_c", "own_c"), *streams, empty, KERAS, TORCH, ONNX)
-    return _rows("streaming", some, sides, (INFERENCE,))
+    loop = Side("counting_loop", drivers.COUNTING_LOOP)
+    sides = (*streams, ONNX, TORCH, Side("op_from_c", "own_c"), *eager, OP, empty, KERAS, loop)
+    tails = ("stream", "stream_from_c", "onnx", "counting_loop")
+    return [Row("streaming", case, INFERENCE, sides, tails=tails) for case in some]
 
 
 def _int8(_) -> list[Row]:
-    steps = [
-        Case(f"stream_{mode}_{H}", (), mode, 1, 1, H, 0, H, 1, 1, 0.0)
-        for mode in ("lstm", "gru")
-        for H in (128, 256, 512, 1024, 2048)
-    ]
+    steps = _one_step_cases((128, 256, 512, 1024, 2048))
     sequences = [
-        Case(f"lstm_{H}_b{B}", (), "lstm", 1, 1, H, 0, H, 50, B, 0.0)
+        Case(f"lstm_{H}_t50_b{B}", (), "lstm", 1, 1, H, 0, H, 50, B, 0.0)
         for H in (128, 512)
         for B in (1, 16)
     ]
@@ -137,8 +143,8 @@ def _int8(_) -> list[Row]:
         Side("torch_int8", "torch", "int8"),
         TORCH,
     )
-    streams = (Side("stream_int8", "own_stream_c", "int8"), Side("stream_float32", "own_stream_c"))
-    networks = (Side("runtime_int8", "own_runtime", "int8"), Side("runtime_float32", "own_runtime"))
+    streams = (Side("int8", "own_stream_c", "int8"), Side("float32", "own_stream_c"))
+    networks = (Side("int8", "own_runtime", "int8"), Side("float32", "own_runtime"))
     return _rows("int8", steps, (*streams, *peers), (INFERENCE,)) + _rows(
         "int8", sequences, (*networks, *peers), (INFERENCE,)
     )
@@ -163,7 +169,8 @@ def _layer(_) -> list[Row]:
     gate = [c for c in cases.in_set("gate") if c.output_size == c.num_units]
     both = [c for c in cases.read_cases().values() if c.num_dirs == 2 and c.num_layers == 1]
     halves = Side("two_halves", "own_halves")
-    return _rows("layer", gate, (LAYER, KERAS, OP)) + _rows("layer", both, (LAYER, halves))
+    others = (Side("stateful_layer", "own_stateful"), Side("cudnn_layer", "own_cudnn_layer"))
+    return _rows("layer", gate, (LAYER, KERAS, OP, *others)) + _rows("layer", both, (LAYER, halves))
 
 
 def _memory(_) -> list[Row]:
@@ -200,6 +207,12 @@ EXPERIMENTS = {
 }
 ENGINE = "engine"
 ALL = "all"
+
+
+def all_cases() -> dict[str, Case]:
+    """The cases of all groups, by their names."""
+    rows, _ = plan([ALL, "quick"], threads=1)
+    return {row.case.name: row.case for row in rows} | cases.read_cases()
 
 
 def plan(names: list[str], threads: int) -> tuple[list[Row], bool]:

@@ -8,7 +8,8 @@ held-out sequences, in multiples of the Kalman filter's. The second one takes wh
 examples/char_lm.py has trained, and prints bits per character of the held-out text. Both do so in
 float32, with `weights.quantize`, and as PyTorch and ONNX Runtime quantize the network. Beside it
 stands how far the network's outputs are from those of float32, in the mean square. Needs
-.venv-peers for the last two (`python -m benchmarks.peers`).
+.venv-peers for the last two (`python -m benchmarks.peers`). Exits with 1 if this library's outputs
+are further from float32's than PyTorch's are.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from benchmarks import peers
 from benchmarks.cases import Case
 from tf_cudnn_rnn import weights
 
+_OWN, _PYTORCH = "this library, int8", "PyTorch, int8"
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
@@ -107,7 +109,7 @@ def of_char_lm(folder: str | pathlib.Path) -> Trained:
 def _own(canonical: weights.Canonical, x: np.ndarray) -> dict[str, np.ndarray]:
     import tf_cudnn_rnn.runtime as runtime
 
-    networks = {"float32": canonical, "this library, int8": weights.quantize(canonical)}
+    networks = {"float32": canonical, _OWN: weights.quantize(canonical)}
     return {
         name: runtime.Network(network)(x, time_major=True)[0] for name, network in networks.items()
     }
@@ -151,7 +153,7 @@ def _run_peers(path: pathlib.Path) -> None:
     zeros = np.zeros([1, case.batch, case.num_units], np.float32)
     states = {node.name: zeros for node in session.get_inputs() if node.name != "x"}
     y_onnx = session.run(["y"], {"x": x, **states})[0]
-    np.savez(path, **{"PyTorch, int8": y_torch.numpy(), "ONNX Runtime, int8": y_onnx})
+    np.savez(path, **{_PYTORCH: y_torch.numpy(), "ONNX Runtime, int8": y_onnx})
 
 
 def main() -> None:
@@ -173,9 +175,15 @@ def main() -> None:
     canonical, x, error, unit = trained
     outputs = _own(canonical, x) | _of_peers(canonical, x)
     print(f"\n{'':24}{unit:>18}{'difference from float32':>26}")
+    differences = {
+        name: float(np.sqrt(np.mean((y - outputs["float32"]) ** 2))) for name, y in outputs.items()
+    }
     for name, y in outputs.items():
-        difference = float(np.sqrt(np.mean((y - outputs["float32"]) ** 2)))
-        print(f"{name:24}{error(y):18.4f}{difference:26.1e}")
+        print(f"{name:24}{error(y):18.4f}{differences[name]:26.1e}")
+    if _PYTORCH in outputs:
+        passes = differences[_OWN] <= differences[_PYTORCH]
+        print(f"no further from float32 than PyTorch's: {'pass' if passes else 'FAIL'}")
+        sys.exit(not passes)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ MEBIBYTES = "MiB"
 GIGAFLOPS = "GFLOP/s"
 GIGABYTES = "GB/s"
 
+PEAK = "peak"  # the group of the machine's own figures
+
 
 @dataclasses.dataclass(frozen=True)
 class Record:
@@ -76,6 +78,20 @@ def network_of(case: Case) -> dict:
     return {field.name: getattr(case, field.name) for field in _NETWORK}
 
 
+# What so many of all steps take at most.
+TAIL_PERCENT = 99.9
+
+
+def tail_of(side: str) -> str:
+    """The column that says what TAIL_PERCENT of a side's steps take at most."""
+    return f"{side}, {TAIL_PERCENT} %"
+
+
+def is_tail(side: str) -> bool:
+    """Whether a column is one of `tail_of`."""
+    return side.endswith(f", {TAIL_PERCENT} %")
+
+
 def figures(values: list[float]) -> dict[str, float]:
     """The median and its spread, of one value a round."""
     lower, median, upper = (
@@ -113,6 +129,17 @@ def _from_row(row: dict[str, str]) -> Record:
     return Record(**values, network=network)
 
 
+def counted(all_records: list[Record]) -> list[Record]:
+    """Without those of rows that were measured again later: the last measurement counts."""
+
+    def key(record: Record) -> tuple:
+        of = record.experiment, record.case, record.pass_, record.side
+        return (*of, record.threads, record.isa)
+
+    last = {key(record): record for record in all_records}
+    return list(last.values())
+
+
 class Writer:
     """Writes records as they come."""
 
@@ -134,7 +161,7 @@ class Writer:
 
 
 def read(path: pathlib.Path) -> tuple[dict[str, str], list[Record]]:
-    """Returns the preamble and the records of a file.
+    """Returns the preamble of a file, and the records that count (`counted`).
 
     Raises:
       ValueError: the file has other columns.
@@ -145,9 +172,8 @@ def read(path: pathlib.Path) -> tuple[dict[str, str], list[Record]]:
     reader = csv.DictReader(line for line in lines if not line.startswith("# "))
     if reader.fieldnames != COLUMNS:
         raise ValueError(f"{path} must have the columns {COLUMNS}; got {reader.fieldnames}.")
-    return dict(line.split(": ", 1) for line in preamble if ": " in line), [
-        _from_row(row) for row in reader
-    ]
+    found = counted([_from_row(row) for row in reader])
+    return dict(line.split(": ", 1) for line in preamble if ": " in line), found
 
 
 def of_case(

@@ -9,12 +9,12 @@
 docs/benchmarks.md tells what the figures mean.
 """
 
+import dataclasses
 import datetime
-import math
+import functools
 import os
 import pathlib
 import sys
-import time
 
 from absl import app, flags
 
@@ -25,14 +25,16 @@ from benchmarks import (
     engine,
     experiments,
     machine,
+    measuring,
     peers,
     records,
     report,
 )
-from benchmarks.bars import Results, ratio
-from benchmarks.experiments import MEMORY, Row
-from benchmarks.processes import Pool, Side, SideError
-from benchmarks.records import MEBIBYTES, MILLISECONDS, Record
+from benchmarks.bars import Results
+from benchmarks.experiments import Row
+from benchmarks.measuring import Progress
+from benchmarks.processes import Pool
+from benchmarks.records import Record
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -47,122 +49,15 @@ _PAUSE = flags.DEFINE_float(
     "pause", 0.05, "seconds before a turn, in which the threads of the side before go to sleep"
 )
 _THREADS = flags.DEFINE_integer("threads", None, "of every side; default all CPUs", lower_bound=1)
+_AGAIN = flags.DEFINE_integer(
+    "again", 3, "how often rows that fail a bar are measured again before they count", lower_bound=0
+)
 _TIMEOUT = flags.DEFINE_float("timeout", 900, "seconds after which a side that is silent is ended")
 _SHARE = flags.DEFINE_string("share", "1/1", "k/n: every n-th row, from the k-th on")
 _OUTPUT = flags.DEFINE_string("output", None, "the CSV file; default runs/bench/<time>.csv")
 _CHECK = flags.DEFINE_bool("check", False, "compare results on small cases, and measure nothing")
 _PEERS = flags.DEFINE_bool("peers", True, "install and measure what lives in .venv-peers")
 _CHARTS = flags.DEFINE_bool("charts", True, "draw charts beside the CSV file")
-
-
-# ------------------------------------------------------------------------------------
-# Measuring
-# ------------------------------------------------------------------------------------
-
-
-def measure(pool: Pool, row: Row, rounds: int, seconds: float, pause: float) -> list[Record]:
-    """Measures one row; a side that fails has a record without a figure."""
-    if row.measure == MEMORY:
-        return _measure_memory(pool, row)
-    errors = pool.start(row.sides)
-    alive = [side for side in row.sides if side.name not in errors]
-    errors |= pool.build(alive, row.case, row.pass_)
-    medians: dict[str, list[float]] = {side.name: [] for side in row.sides}
-    steps = dict.fromkeys(medians, 0)
-    for turn in range(rounds):
-        first = turn % len(row.sides)
-        for side in (*row.sides[first:], *row.sides[:first]):
-            if side.name in errors:
-                continue
-            time.sleep(pause)
-            try:
-                times = pool.times(side, seconds)
-            except SideError as error:
-                errors[side.name] = str(error)
-                continue
-            medians[side.name].append(1e3 * sorted(times)[len(times) // 2])
-            steps[side.name] += len(times)
-    pool.drop([side for side in row.sides if side.name not in errors])
-    return [
-        _record(
-            pool,
-            row,
-            side,
-            MILLISECONDS,
-            errors.get(side.name, ""),
-            medians[side.name],
-            steps[side.name],
-        )
-        for side in row.sides
-    ]
-
-
-def _measure_memory(pool: Pool, row: Row) -> list[Record]:
-    found = []
-    for side in row.sides:
-        values, error = [], ""
-        try:
-            values.append(pool.memory(side, row.case, row.pass_) / 2**20)
-        except SideError as refused:
-            error = str(refused)
-        found.append(_record(pool, row, side, MEBIBYTES, error, values, len(values)))
-    return found
-
-
-def _record(
-    pool: Pool, row: Row, side: Side, unit: str, error: str, values: list[float], steps: int
-) -> Record:
-    figures = {} if error or not values else records.figures(values)
-    return records.of_case(
-        row.experiment,
-        row.case,
-        row.pass_,
-        side,
-        row.sides[0].name if len(row.sides) > 1 else "",
-        pool.threads,
-        unit,
-        rounds=len(values),
-        steps=steps,
-        error=error,
-        **figures,
-    )
-
-
-# ------------------------------------------------------------------------------------
-# Progress
-# ------------------------------------------------------------------------------------
-
-
-class Progress:
-    """Says after each row what it found, and how long the rest takes."""
-
-    def __init__(self, rows: list[Row]):
-        self._costs = [self._cost(row) for row in rows]
-        self._start = time.monotonic()
-        self._done = 0
-
-    @staticmethod
-    def _cost(row: Row) -> float:
-        # In seconds of some machine: tracing, short turns, and long steps in every turn.
-        return len(row.sides) * (2 + 10 * row.case.flops(row.pass_) / 100e9)
-
-    def line(self, found: list[Record]) -> str:
-        self._done += 1
-        elapsed = time.monotonic() - self._start
-        left = elapsed * sum(self._costs[self._done :]) / sum(self._costs[: self._done])
-        position = f"{self._done:{len(str(len(self._costs)))}}/{len(self._costs)}"
-        base, *others = found
-        cells = [f"{base.side} {report.figure(base)} {base.unit}"]
-        for other in others:
-            value = ratio(base, [other])
-            cells.append(f"{other.side} {'-' if value is None else f'{value:.2f}x'}")
-        name = f"{base.experiment} {base.case} {base.pass_}"
-        return f"[{position}, {_duration(left)} left] {name}: {', '.join(cells)}"
-
-
-def _duration(seconds: float) -> str:
-    minutes = math.ceil(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
 
 
 def noise() -> str | None:
@@ -194,7 +89,7 @@ def _selected(rows: list[Row], missing_drivers: set[str]) -> list[Row]:
             others = [side for side in others if side.name in _SIDES.value]
         others = [side for side in others if side.driver not in missing_drivers]
         if base.driver not in missing_drivers:
-            found.append(Row(row.experiment, row.case, row.pass_, (base, *others), row.measure))
+            found.append(dataclasses.replace(row, sides=(base, *others)))
     return found[number - 1 :: count]
 
 
@@ -254,7 +149,7 @@ def main(argv: list[str]) -> None:
     logs = path.with_suffix(".logs")
     if _CHECK.value:
         with Pool(threads, logs, _TIMEOUT.value) as pool:
-            left_out = {*missing, drivers.EMPTY_CALL}
+            left_out = {*missing, *drivers.WITHOUT_NETWORK}
             sys.exit(check.report(pool, [key for key in drivers.DRIVERS if key not in left_out]))
     rows = _selected(rows, missing)
     preamble = machine.stamp(threads, _CASES.value)
@@ -273,17 +168,30 @@ def main(argv: list[str]) -> None:
                 writer.write(record)
         progress = Progress(rows)
         with Pool(threads, logs, _TIMEOUT.value) as pool:
+            measure_row = functools.partial(
+                measuring.measure,
+                pool,
+                rounds=_ROUNDS.value,
+                seconds=_SECONDS.value,
+                pause=_PAUSE.value,
+            )
             for row in rows:
-                of_row = measure(pool, row, _ROUNDS.value, _SECONDS.value, _PAUSE.value)
+                of_row = measure_row(row)
                 for record in of_row:
                     writer.write(record)
                 found += of_row
                 print(progress.line(of_row), flush=True)
+            failed = measuring.failed(rows, Results(preamble, found))
+            if failed and _AGAIN.value:
+                print(f"Rows that fail a bar, {_AGAIN.value} times in turns:", flush=True)
+                for record in measuring.again(failed, _AGAIN.value, measure_row):
+                    writer.write(record)
+                    found.append(record)
     except KeyboardInterrupt:
         print("\nInterrupted; this is what there is.")
     finally:
         writer.close()
-    print(report.summary(Results(preamble, found)))
+    print(report.summary(Results(preamble, records.counted(found))))
     print(f"\nfigures: {path}")
     if _CHARTS.value:
         _draw(path)

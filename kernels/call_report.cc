@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "kernels/engine/engine.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/util/env_var.h"
 
@@ -16,6 +17,13 @@ namespace tf_cudnn_rnn {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// What plans know of the machine, as one may pin it.
+void LogMachine() {
+  const rnn::Machine machine = rnn::Machine::Here(/*num_threads=*/2);
+  std::fprintf(stderr, "tf_cudnn_rnn machine: TF_CUDNN_RNN_MACHINE=%s\n",
+               rnn::MachineVariableText(machine).c_str());
+}
 
 // A process whose every call has other sizes would fill its memory with plans.
 constexpr size_t kMaxPlans = 1000;
@@ -25,6 +33,7 @@ void LogPlanOnce(const std::string& plan) {
   static auto* known = new std::unordered_set<std::string>;
   const std::lock_guard<std::mutex> lock(mutex);
   if (known->size() >= kMaxPlans || !known->insert(plan).second) return;
+  if (known->size() == 1) LogMachine();
   std::fprintf(stderr, "tf_cudnn_rnn plan: %s\n", plan.c_str());
   if (known->size() == kMaxPlans) {
     std::fprintf(stderr, "tf_cudnn_rnn plan: that was line %zu and the last.\n",

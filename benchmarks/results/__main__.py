@@ -19,10 +19,12 @@ def main(arguments: list[str]) -> None:
             case ["render"]:
                 for path in render():
                     print(path.relative_to(ROOT))
-            case ["add", run]:
-                print(add(pathlib.Path(run), None))
-            case ["add", run, cpu]:
-                print(add(pathlib.Path(run), cpu))
+            case ["add", *names] if names:
+                paths = [pathlib.Path(name) for name in names if name.endswith(".csv")]
+                cpus = [name for name in names if not name.endswith(".csv")]
+                if not paths or len(cpus) > 1:
+                    sys.exit(results.__doc__)
+                print(add(paths, *(cpus or [None])))
             case ["measure"]:
                 print(measure(None))
             case ["measure", cpu]:

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from benchmarks import cases, experiments
+from benchmarks import experiments
 from benchmarks.cases import INFERENCE, TRAINING, Case
-from benchmarks.records import GIGAFLOPS, MEBIBYTES, MILLISECONDS
+from benchmarks.records import GIGABYTES, GIGAFLOPS, MEBIBYTES, MILLISECONDS, PEAK
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -23,7 +23,7 @@ STATISTICS = (MEDIAN, LEAST, MEAN, MOST)
 # The unit of a figure that says how many times as much the side took as the base.
 TIMES = "x"
 SHARE = "share"  # of the multiply-add peak
-UNITS = (TIMES, MILLISECONDS, MEBIBYTES, GIGAFLOPS, SHARE)
+UNITS = (TIMES, MILLISECONDS, MEBIBYTES, GIGAFLOPS, GIGABYTES, SHARE)
 PASSES = (TRAINING, INFERENCE, "forward", "backward", "")
 # The commit of ranges that were noted without it.
 UNKNOWN = "unknown"
@@ -55,9 +55,10 @@ class Figure:
     """A line of a file; the fields are its columns.
 
     Attributes:
-      group: as in CASES=.
+      group: as in CASES=, or PEAK, the machine's own.
       version: the commit of this library, or UNKNOWN.
-      case: what a median is of, or where the least or the most was found; "" if that is not known.
+      case: what a median is of, of a peak its name; or where the least or the most was found, ""
+        if that is not known.
       pass_: one of PASSES; "" if it is none, or both.
       dtype: of the side.
       side: what was measured.
@@ -110,16 +111,12 @@ class File(NamedTuple):
 
 @functools.cache
 def _known_cases() -> dict[str, Case]:
-    return cases.read_cases()
+    return experiments.all_cases()
 
 
 def case_of(name: str) -> Case | None:
-    """A case of cases.csv, or the same with padding."""
-    known = _known_cases()
-    plain = name.removesuffix("_ragged")
-    if plain not in known:
-        return None
-    return known[plain] if name == plain else known[plain].ragged()
+    """The case of this name, None if no group has it."""
+    return _known_cases().get(name)
 
 
 _REQUIRED = ("cpu", "date", "threads", "versions")
@@ -195,7 +192,7 @@ def _figure(row: dict) -> Figure:
             shown = ", ".join(each or "nothing" for each in allowed)
             raise ValueError(f"`{column}` must be one of {shown}; got {row[column]!r}.")
 
-    one_of("group", [*experiments.EXPERIMENTS, experiments.ENGINE])
+    one_of("group", [*experiments.EXPERIMENTS, experiments.ENGINE, PEAK])
     one_of("pass", PASSES)
     one_of("statistic", STATISTICS)
     one_of("unit", UNITS)
@@ -206,8 +203,9 @@ def _figure(row: dict) -> Figure:
         raise ValueError(
             f"`version` must be a commit, without changes to it; got {row['version']!r}."
         )
-    if (is_median or row["case"]) and case_of(row["case"]) is None:
-        raise ValueError(f"`case` must be one of benchmarks/cases.csv; got {row['case']!r}.")
+    is_network = row["group"] != PEAK and (is_median or row["case"])
+    if is_network and case_of(row["case"]) is None:
+        raise ValueError(f"`case` must be one of a group's; got {row['case']!r}.")
     if is_median == bool(row["rows"]):
         raise ValueError(f"`rows` must be empty of a median, and of nothing else: {row['rows']!r}.")
     if not row["side"] or not row["dtype"]:

@@ -4,8 +4,8 @@ import pathlib
 from collections.abc import Iterable
 
 from benchmarks import bars, report
-from benchmarks.cases import INFERENCE, TRAINING
-from benchmarks.records import Record
+from benchmarks.cases import INFERENCE, PASSES, TRAINING
+from benchmarks.records import PEAK, Record
 from benchmarks.results import accuracy, markdown, paths, tables
 from benchmarks.results.files import (
     LEAST,
@@ -24,7 +24,7 @@ from benchmarks.results.files import (
 from benchmarks.results.tables import Table
 
 # README shows the newest file of this CPU, and of it these cases.
-README_CPU = "intel-xeon-granite-rapids"
+README_CPU = "amd-epyc-zen4"
 README_CASES = (
     "lstm_512_b1",
     "lstm_512_b16",
@@ -105,7 +105,7 @@ def _range_cells(figures: list[Figure], statistic: str) -> str:
 def _ranges(file: File) -> list[str]:
     """The least, the mean and the most of groups whose rows are not in the file."""
     by_row: dict[tuple, list[Figure]] = {}
-    for f in file.figures:
+    for f in (*file.figures, *tables.random_ranges(file)):
         if f.statistic != MEDIAN:
             key = (f.group, f.version, f.rows, f.pass_, f.dtype, f.side, f.base, f.unit)
             by_row.setdefault(key, []).append(f)
@@ -125,14 +125,55 @@ def _ranges(file: File) -> list[str]:
         "## Ranges",
         "",
         *markdown.wrapped(
-            "Of these the file has no single rows, but the least, the mean and the most of "
-            "several. Where a side is divided by another, 2x is twice the time or memory of the "
-            "other. The commit is unknown where it was not noted."
+            "The least, the mean and the most of several rows. Those of random networks are in "
+            "the file; of others it has none. Where a side is divided by another, 2x is twice the "
+            "time or memory of the other. The commit is unknown where it was not noted."
         ),
         "",
         *markdown.table(cells),
         "",
     ]
+
+
+def _bars(file: File) -> list[str]:
+    """What the library must reach, and whether these figures do."""
+    cells = [["bar", "required: every row", "mean", "reached: worst row", "mean", ""]]
+    for verdict in bars.verdicts(tables.results_of(file)):
+        if not verdict.values:
+            continue
+        bar, worst = verdict.bar, verdict.worst
+        required = ["" if least is None else f"{least:.2f}" for least in (bar.every, bar.mean)]
+        reached = [f"{worst.value:.2f} (`{worst.row}`)", f"{verdict.mean:.2f}"]
+        cells.append([bar.what, *required, *reached, verdict.text])
+    if len(cells) == 1:
+        return []
+    return [
+        "## Bars",
+        "",
+        *markdown.wrapped(
+            "What this library sets out to reach, and whether these figures do "
+            "([what a bar is](../benchmarks.md#tables)). Bars of groups that were not measured are "
+            "left out."
+        ),
+        "",
+        *markdown.table(cells),
+        "",
+    ]
+
+
+def _peaks(file: File) -> list[str]:
+    """The machine's own figures, by its best instruction set; the file has those of others."""
+    best = tables.results_of(file).best_isa()
+    cells = [[f"with {best}", "measured"]]
+    for figure in file.figures:
+        kind, _, isa = figure.side.rpartition(" ")
+        if figure.group == PEAK and isa == best:
+            is_rate = kind == "Bandwidth"
+            name = f"read from {figure.case.upper()}" if is_rate else figure.case.replace("_", "-")
+            cells.append([name, f"{figure.value:.0f} {figure.unit}"])
+    if len(cells) == 1:
+        return []
+    return ["## Peaks of the machine", "", *markdown.table(cells), ""]
 
 
 def page(file: File) -> str:
@@ -151,6 +192,7 @@ def page(file: File) -> str:
         "",
         *(line for note in file.notes for line in markdown.wrapped(f"* {note}", "  ")),
         *([""] if file.notes else []),
+        *_bars(file),
     ]
     for table in tables.of_file(file):
         for pass_ in table.passes():
@@ -172,7 +214,7 @@ def page(file: File) -> str:
             if has_chart(table, pass_):
                 chart = chart_path(file, table, pass_).name
                 lines += [f"![{table.group}, {pass_}, case by case]({chart})", ""]
-    return "\n".join(lines + _ranges(file)).rstrip("\n") + "\n"
+    return "\n".join(lines + _ranges(file) + _peaks(file)).rstrip("\n") + "\n"
 
 
 def _link(file: File, folder: str) -> str:
@@ -275,7 +317,11 @@ def between_markers(text: str, name: str, content: str) -> str:
 
 def has_chart(table: Table, pass_: str) -> bool:
     """Whether there is enough to draw."""
-    return len(table.rows(pass_)) > 1 and any(mean.by_side for mean in table.means(pass_))
+    return (
+        pass_ in PASSES
+        and len(table.rows(pass_)) > 1
+        and any(mean.by_side for mean in table.means(pass_))
+    )
 
 
 def chart_path(file: File, table: Table, pass_: str) -> pathlib.Path:

@@ -1,20 +1,15 @@
-"""From a run of the benchmark to a file of results."""
+"""From runs of the benchmark to a file of results."""
 
-import collections
 import pathlib
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 
-from benchmarks import bars, cases, records
+from benchmarks import bars, records
 from benchmarks.results.files import (
-    LEAST,
-    MEAN,
     MEDIAN,
-    MOST,
     ROOT,
-    TIMES,
     Figure,
     File,
     case_of,
@@ -25,112 +20,90 @@ from benchmarks.results.files import (
 from benchmarks.results.rendering import render
 
 # What a file begins with.
-_PREAMBLE = ("date", "cpu", "isa", "cpus", "threads", "caches", "system", "build", "versions")
+_PREAMBLE = (
+    *("date", "cpu", "isa", "instruction_set", "cpus", "threads", "caches"),
+    *("system", "build", "versions"),
+)
 
 
-def from_run(path: pathlib.Path, cpu: str | None, root: pathlib.Path = ROOT) -> File:
-    """Makes a file of results of a run's csv file; it is not written yet.
+def from_runs(paths: Sequence[pathlib.Path], cpu: str | None, root: pathlib.Path = ROOT) -> File:
+    """Makes a file of results of csv files of runs on one machine; it is not written yet.
 
     Raises:
-      ValueError: the run is not fit to be published.
+      ValueError: the runs are not fit to be published, or not together.
     """
-    preamble, found = records.read(path)
-    version = preamble.get("tf_cudnn_rnn", "").partition("commit ")[2]
-    if not re.fullmatch("[0-9a-f]{7,40}", version):
-        raise ValueError(
-            f"{path}: results must be of a commit, without changes to it; got {version!r}."
-        )
-    figures = []
-    notes = [f"Rounds: {preamble['rounds']}."] if "rounds" in preamble else []
-    if "warning" in preamble:
-        notes.append(f"{preamble['warning'][0].upper()}{preamble['warning'][1:]}.")
-    left_out = []
-    of_base = {
-        (record.experiment, record.case, record.pass_)
-        for record in found
-        if record.side == record.base and record.median is not None
-    }
-    for record in found:
-        if _is_random(record):
-            continue
-        if case_of(record.case) is None or not record.base:
-            left_out.append(record.experiment)
-        elif record.median is not None and (
-            (record.experiment, record.case, record.pass_) in of_base
-        ):
-            figures.append(
-                Figure(
-                    group=record.experiment,
-                    version=version,
-                    case=record.case,
-                    pass_=record.pass_,
-                    dtype=record.dtype,
-                    side=record.side,
-                    base=record.base,
-                    statistic=MEDIAN,
-                    rows="",
-                    unit=record.unit,
-                    value=record.median,
-                )
+    figures: list[Figure] = []
+    notes: list[str] = []
+    preambles = []
+    for path in paths:
+        preamble, found = records.read(path)
+        version = preamble.get("tf_cudnn_rnn", "").partition("commit ")[2]
+        if not re.fullmatch("[0-9a-f]{7,40}", version):
+            raise ValueError(
+                f"{path}: results must be of a commit, without changes to it; got {version!r}."
             )
-    figures += _ranges(bars.Results(preamble, list(filter(_is_random, found))), version)
-    if not figures:
-        raise ValueError(f"{path} has no figures of cases of benchmarks/cases.csv.")
-    if left_out:
-        groups = ", ".join(dict.fromkeys(left_out))
-        notes.append(f"Left out, as there is no table for them: rows of {groups}.")
-    kept = published(preamble, _PREAMBLE)
-    path = root / "docs" / "results" / published_name(kept, cpu)
-    return File(path, kept, notes, figures)
-
-
-def _is_random(record: records.Record) -> bool:
-    return cases.is_random(record.case) and bool(record.base)
-
-
-def _ranges(results: bars.Results, version: str) -> Iterator[Figure]:
-    """Of random networks the least, the mean and the most, with and without short calls."""
-    times = collections.defaultdict(list)  # of a side, those of its base and what it took of them
-    for group in results.experiments():
-        for sides in results.rows(group):
-            for record in sides.values():
-                base = sides.get(record.base)
-                value = bars.ratio(base, [record])
-                if value is not None and record is not base:
-                    key = (group, record.pass_, record.dtype, record.side, record.base)
-                    times[key].append((base.median, value))
-    for (group, pass_, dtype, side, base), pairs in times.items():
-        for least_ms, suffix in ((0.0, ""), (bars.LONG_MILLISECONDS, " of 1 ms and more")):
-            ratios = [ratio for base_ms, ratio in pairs if base_ms >= least_ms]
-            if not ratios:
-                continue
-            for statistic, value in (
-                (LEAST, min(ratios)),
-                (MEAN, bars.geometric_mean(ratios)),
-                (MOST, max(ratios)),
-            ):
-                yield Figure(
-                    group=group,
-                    version=version,
-                    case="",
-                    pass_=pass_,
-                    dtype=dtype,
-                    side=side,
-                    base=base,
-                    statistic=statistic,
-                    rows=f"{len(ratios)} random networks{suffix}",
-                    unit=TIMES,
-                    value=value,
-                )
-
-
-def add(path: pathlib.Path, cpu: str | None, root: pathlib.Path = ROOT) -> pathlib.Path:
-    """Publishes a run; returns its page."""
-    file = from_run(path, cpu, root)
-    if file.path.exists():
-        raise ValueError(
-            f"{file.path} is there already; to put {path} in its place, delete it and add that one."
+        of_run = _figures(found, version)
+        if not of_run:
+            raise ValueError(f"{path} has no figures of groups that are published.")
+        figures += of_run
+        if "rounds" in preamble:
+            notes.append(f"Rounds: {preamble['rounds']}.")
+        preambles.append(preamble)
+    warned = [preamble["warning"] for preamble in preambles if "warning" in preamble]
+    if len(preambles) == 1:
+        notes += [f"{warning[0].upper()}{warning[1:]}." for warning in warned]
+    elif warned:
+        notes.append(
+            f"When {len(warned)} of the {len(preambles)} runs of this page began, others used the "
+            "machine, or had done so in the minute before: single rows may be wrong by any factor."
         )
+    kept = published(preambles[0], _PREAMBLE)
+    for path, preamble in zip(paths, preambles, strict=True):
+        for key in ("cpu", "threads", "build", "versions"):
+            if preamble.get(key) != preambles[0].get(key):
+                raise ValueError(
+                    f"{path}: must have the same `{key}` as {paths[0]}; got {preamble.get(key)!r}."
+                )
+    path = root / "docs" / "results" / published_name(kept, cpu)
+    return File(path, kept, list(dict.fromkeys(notes)), figures)
+
+
+def _figures(found: list[records.Record], version: str) -> list[Figure]:
+    """Those of rows whose base has a figure, and the machine's peaks."""
+    bases: dict[tuple, records.Record] = {}
+    for record in found:
+        # The engine's rows have none: the first one is the best instruction set's.
+        if record.side == record.base or not record.base:
+            bases.setdefault(bars.key_of(record), record)
+    figures = []
+    for record in found:
+        base = record if record.experiment == records.PEAK else bases.get(bars.key_of(record))
+        is_known = record.experiment == records.PEAK or case_of(record.case) is not None
+        if not is_known or base is None or None in (record.median, base.median):
+            continue
+        figures.append(
+            Figure(
+                group=record.experiment,
+                version=version,
+                case=record.case,
+                pass_=record.pass_,
+                dtype=record.dtype,
+                side=record.side,
+                base=base.side,
+                statistic=MEDIAN,
+                rows="",
+                unit=record.unit,
+                value=record.median,
+            )
+        )
+    return figures
+
+
+def add(paths: Sequence[pathlib.Path], cpu: str | None, root: pathlib.Path = ROOT) -> pathlib.Path:
+    """Publishes runs on one machine; returns their page."""
+    file = from_runs(paths, cpu, root)
+    if file.path.exists():
+        raise ValueError(f"{file.path} is there already; to replace it, delete it and add again.")
     write(file)
     try:
         render(root)
@@ -152,4 +125,4 @@ def measure(cpu: str | None) -> pathlib.Path:
     output = ROOT / "runs" / "bench" / "results.csv"
     arguments = ("--cases=gate", "--nocharts", f"--output={output}")
     subprocess.run([sys.executable, "-m", "benchmarks.run", *arguments], cwd=ROOT, check=True)
-    return add(output, cpu)
+    return add([output], cpu)

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -56,6 +57,20 @@ def test_no_chart_is_stale():
             wanted.add(path)
             assert rendering.stamp_of(path) == rendering.digest(file), f"{path}: render it."
     assert wanted == set((files.ROOT / "docs" / "results").glob("*.png"))
+
+
+def test_figures_are_of_commits_that_there_are():
+    """Typed by hand, a commit may be none."""
+    git = ["git", "-C", files.ROOT]
+    shallow = subprocess.run(
+        [*git, "rev-parse", "--is-shallow-repository"], capture_output=True, text=True
+    )
+    if shallow.stdout.strip() != "false":
+        pytest.skip("there is no history to look them up in")
+    versions = {figure.version for file in files.read_all() for figure in file.figures}
+    for version in versions - {files.UNKNOWN}:
+        found = subprocess.run([*git, "cat-file", "-e", f"{version}^{{commit}}"])
+        assert found.returncode == 0, f"docs/results name the commit {version}, which is none."
 
 
 def test_pages_link_to_what_there_is():
@@ -301,7 +316,7 @@ def run_file(path, **preamble: str):
     rows, _ = experiments.plan(["gate", "streaming"], 2)
     writer = records.Writer(path, fakes.PREAMBLE | {"versions": "torch 9.8"} | preamble)
     for record in fakes.figures_of(rows, fakes.varied_speed):
-        if record.side in ("op", "keras", "torch", "onnx"):
+        if record.side in ("op", "keras", "torch", "onnx", "stream_from_c"):
             writer.write(record)
     writer.close()
     return path
@@ -322,10 +337,12 @@ def root(tmp_path):
 
 def test_a_run_is_published(root):
     run = run_file(root / "run.csv", rounds="5 of 0.1 s", warning="others used the machine")
-    page = runs.add(run, CPU, root)
+    page = runs.add([run], CPU, root)
     folder = root / "docs" / "results"
     stem = f"{CPU}-{DATE}"
-    charts = {f"{stem}-gate-training.png", f"{stem}-gate-inference.png"}
+    charts = {
+        f"{stem}-{name}.png" for name in ("gate-training", "gate-inference", "streaming-inference")
+    }
     assert {path.name for path in folder.iterdir()} == {f"{stem}.csv", f"{stem}.md", *charts}
     for chart in charts:
         content = (folder / chart).read_bytes()
@@ -333,7 +350,8 @@ def test_a_run_is_published(root):
     text = page.read_text()
     assert text.startswith("<!-- Made of ") and f"# A processor, {DATE}" in text
     assert "\n* Rounds: 5 of 0.1 s.\n* Others used the machine.\n" in text
-    assert "\n* Left out, as there is no table for them: rows of streaming.\n" in text
+    assert "| `stream_lstm_64` | LSTM 64, batch 1, 1 step |" in text
+    assert "\n## Bars\n" in text and "| gate, training against PyTorch | 1.10 | 2.00 |" in text
     assert "Commit 0123456" in text
     gate = len(cases.in_set("gate"))
     readme = (root / "README.md").read_text()
@@ -341,7 +359,7 @@ def test_a_run_is_published(root):
     assert f"| all: {gate} rows |" in (root / "docs" / "benchmarks.md").read_text()
     # Times, of which the ratios are made, are as in the run.
     _, found = records.read(run)
-    of_run = {(r.case, r.pass_, r.side): r for r in found if r.experiment == "gate"}
+    of_run = {(r.case, r.pass_, r.side): r for r in found}
     file = files.read(folder / f"{stem}.csv")
     assert {f.unit for f in file.figures} == {"ms"}
     for f in file.figures:
@@ -356,7 +374,7 @@ def test_a_run_is_published(root):
 
 
 def test_a_changed_file_is_rendered_anew(root):
-    runs.add(run_file(root / "run.csv"), CPU, root)
+    runs.add([run_file(root / "run.csv")], CPU, root)
     file = files.read_all(root)[0]
     before = [path.read_bytes() for path, _, _ in rendering.charts(file)]
     figures = [
@@ -367,7 +385,7 @@ def test_a_changed_file_is_rendered_anew(root):
     names = {path.name for path, _, _ in rendering.charts(file)}
     assert changed == {"README.md", "benchmarks.md", file.page.name, *names}
     after = [path.read_bytes() for path, _, _ in rendering.charts(file)]
-    assert len(before) == 2 and all(a != b for a, b in zip(before, after, strict=True))
+    assert len(before) == 3 and all(a != b for a, b in zip(before, after, strict=True))
 
 
 def test_a_run_without_peers(root):
@@ -381,7 +399,7 @@ def test_a_run_without_peers(root):
             no_figure = (record.case, record.pass_, record.side) == (*missing, "op")
             writer.write(dataclasses.replace(record, median=None) if no_figure else record)
     writer.close()
-    file = runs.from_run(run, CPU, root)
+    file = runs.from_runs([run], CPU, root)
     files.write(file)
     assert files.read(file.path) == file._replace(figures=files.read(file.path).figures)
     assert not [f for f in file.figures if (f.case, f.pass_) == missing]
@@ -404,10 +422,11 @@ def test_of_random_networks_there_are_ranges(root):
         if record.experiment == "sweep" and record.median is not None:
             times[record.pass_, record.side].append(record.median)
     writer.close()
-    file = runs.from_run(root / "run.csv", CPU, root)
+    file = runs.from_runs([root / "run.csv"], CPU, root)
     files.write(file)
     assert files.read(file.path).notes == file.notes == []
-    ranges = {(f.pass_, f.rows, f.statistic): f.value for f in file.figures if f.rows}
+    found = list(tables.random_ranges(files.read(file.path)))
+    ranges = {(f.pass_, f.rows, f.statistic): f.value for f in found}
     for pass_ in ("inference", "training"):
         pairs = list(zip(times[pass_, "op"], times[pass_, "torch"], strict=True))
         assert len(pairs) == 199
@@ -423,7 +442,35 @@ def test_of_random_networks_there_are_ranges(root):
             mean = np.exp(np.mean(np.log(ratios)))
             assert ranges[pass_, rows, "mean"] == pytest.approx(mean, rel=1e-5)
     assert len(ranges) == 12
-    assert "| 199 random networks | training | PyTorch / op |" in pages.page(file)
+    text = pages.page(file)
+    assert "| 199 random networks | training | PyTorch / op |" in text
+    # They have no tables of their own, and the bars are about them.
+    assert "## sweep" not in text and "| random shapes of 1 ms and more, training " in text
+
+
+def test_runs_on_one_machine_make_one_page(root):
+    """Each group is of its run's commit; the engine's rows and the machine's peaks are there."""
+    versions = {"versions": "torch 9.8"}
+    gate = run_file(root / "gate.csv", warning="others used the machine")
+    writer = records.Writer(root / "engine.csv", fakes.PREAMBLE | versions)
+    for record in fakes.engine_figures():
+        writer.write(record)
+    writer.close()
+    file = runs.from_runs([gate, root / "engine.csv"], CPU, root)
+    files.write(file)
+    assert files.read(file.path) == file._replace(figures=files.read(file.path).figures)
+    text = pages.page(file)
+    assert "When 1 of the 2 runs of this page began, others used the machine" in text
+    assert "| engine, share of the least time, forward; H >= 512, B >= 16 | 0.85 |" in text
+    assert "## engine, backward" in text and "| multiply-add | 500 GFLOP/s |" in text
+    results = tables.results_of(files.read(file.path))
+    assert results.best_isa() == "avx512" and results.rate("l3", "avx2") == pytest.approx(120)
+    other = records.Writer(root / "other.csv", fakes.PREAMBLE | versions | {"cpu": "Another one"})
+    for record in fakes.engine_figures():
+        other.write(record)
+    other.close()
+    with pytest.raises(ValueError, match="other.csv: must have the same `cpu` as .*'Another one'"):
+        runs.from_runs([gate, root / "other.csv"], CPU, root)
 
 
 def test_what_is_not_published(root, monkeypatch):
@@ -433,27 +480,27 @@ def test_what_is_not_published(root, monkeypatch):
     for commit in ("0123456789ab with changes", "unknown"):
         run = run_file(root / "run.csv", tf_cudnn_rnn=f"0.1.0, commit {commit}")
         with pytest.raises(ValueError, match=f"must be of a commit, .*; got '{commit}'"):
-            runs.add(run, CPU, root)
+            runs.add([run], CPU, root)
     records.Writer(root / "run.csv", fakes.PREAMBLE).close()
-    with pytest.raises(ValueError, match="has no figures of cases of benchmarks/cases.csv"):
-        runs.add(root / "run.csv", CPU, root)
+    with pytest.raises(ValueError, match="has no figures of groups"):
+        runs.add([root / "run.csv"], CPU, root)
     assert not folder.exists()
     # README has no table without its CPU; what was written is taken back.
     run = run_file(root / "run.csv")
     with pytest.raises(ValueError, match=f"README's table needs .*/{CPU}-<date>.csv"):
-        runs.add(run, None, root)
+        runs.add([run], None, root)
     assert list(folder.iterdir()) == []
-    runs.add(run, CPU, root)
+    runs.add([run], CPU, root)
     with pytest.raises(ValueError, match="is there already"):
-        runs.add(run, CPU, root)
+        runs.add([run], CPU, root)
     # Its own name, if it is given none.
-    assert runs.add(run, None, root).name == f"a-processor-{DATE}.md"
+    assert runs.add([run], None, root).name == f"a-processor-{DATE}.md"
 
 
 def test_a_kernel_is_not_named(root):
     system = "Linux-6.1.0-of-some-host-x86_64-with-glibc2.36, Python 3.11.7"
     named = "Linux, glibc 2.36, Python 3.11.7"
-    file = runs.from_run(run_file(root / "run.csv", system=system), CPU, root)
+    file = runs.from_runs([run_file(root / "run.csv", system=system)], CPU, root)
     assert file.preamble["system"] == named
     # Nor by files of paths and of accuracy.
     preamble = {"date": "2026-01-02 03:04", "system": system, "build": ""}
@@ -481,6 +528,12 @@ def test_the_program(capsys, monkeypatch):
     for arguments in ([], ["add"], ["paint"], ["measure", "--help"], ["--help"]):
         with pytest.raises(SystemExit, match="Published results"):
             program.main(arguments)
+    for arguments in (["add", "amd"], ["add", "run.csv", "amd", "intel"]):
+        with pytest.raises(SystemExit, match="Published results"):
+            program.main(arguments)
+    monkeypatch.setattr(program, "add", lambda paths, cpu: (cpu, *map(str, paths)))
+    program.main(["add", "a.csv", "b.csv", "amd"])
+    assert capsys.readouterr().out == "('amd', 'a.csv', 'b.csv')\n"
     monkeypatch.setattr(program, "add", lambda *_: files.read(files.ROOT / "README.md"))
     with pytest.raises(SystemExit, match="benchmarks.results: .*README.md"):
         program.main(["add", "run.csv"])

@@ -1033,6 +1033,17 @@ TEST(MachineTest, TheVariableSetsFields) {
   }
 }
 
+TEST(MachineTest, TheTextOfAMachineSetsItsFields) {
+  Machine machine, other;
+  machine.core_cache_bytes = int64_t{1} << 40;
+  machine.flops_per_far_byte = 2.25;
+  machine.flops_per_passed_value = 1e6;
+  EXPECT_EQ(ParseMachine(MachineVariableText(machine), &other), "");
+  EXPECT_EQ(other.core_cache_bytes, machine.core_cache_bytes);
+  EXPECT_EQ(other.flops_per_far_byte, machine.flops_per_far_byte);
+  EXPECT_EQ(other.flops_per_passed_value, machine.flops_per_passed_value);
+}
+
 TEST(NumRankGroupsTest, StepsAreSplitWhereWeightsOutgrowTheCaches) {
   const KernelShape floats = Vectors(ElementType::kFloat);
   const int64_t H = UnitsOf(speed::kMaxGroupedBytes, sizeof(float));

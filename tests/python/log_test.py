@@ -50,9 +50,19 @@ def test_each_new_plan_has_one_line(lines):
                 assert f" {word}" in line
 
 
+def test_the_first_line_says_what_plans_know_of_the_machine(lines):
+    """As it may be pinned, to see elsewhere what this machine chooses."""
+    machine = r"core_cache_bytes=\d+,flops_per_far_byte=[\d.]+,flops_per_passed_value=150"
+    assert re.fullmatch(f"tf_cudnn_rnn machine: TF_CUDNN_RNN_MACHINE={machine}", lines[0])
+    assert not any(" machine: " in line for line in lines[1:])
+    pinned = "core_cache_bytes=2097152,flops_per_far_byte=14,flops_per_passed_value=20"
+    first, *_ = _lines_of(_CODE, TF_CUDNN_RNN_LOG="plan", TF_CUDNN_RNN_MACHINE=pinned)
+    assert first == f"tf_cudnn_rnn machine: TF_CUDNN_RNN_MACHINE={pinned}"
+
+
 def test_each_call_has_one_line(lines):
     plans = [line.removeprefix("tf_cudnn_rnn plan: ") for line in lines if " plan: " in line]
-    calls_ = [line for line in lines if " plan: " not in line]
+    calls_ = [line for line in lines if " call: " in line]
     assert len(calls_) == 8, lines  # forward and backward, twice, of two batch sizes
     for line, plan in zip(calls_, 2 * plans[:2] + 2 * plans[2:], strict=True):
         match = re.fullmatch(r"tf_cudnn_rnn call: (\d+) us \| (.*)", line)

@@ -694,42 +694,57 @@ def test_older_systems_have_what_the_libraries_need(library):
 
 
 def _stream_program(tmp_path, build: list[str]) -> str:
-    """Builds examples/runtime/stream.* as ./stream, which must say what Python does.
+    """Builds examples/runtime/stream.* as ./stream, which must give the bits of Python.
 
     Returns:
       What it says besides, of time.
     """
     subprocess.run(build, cwd=tmp_path, check=True)
     case = small_case("lstm", time_major=False)
+    frames = case.x[0]
+    frames.tofile(tmp_path / "frames")
     int8 = weights.quantize(case.params, layout_of(case.config))
     for network in (network_of(case), runtime.Network(int8)):
         network.save(tmp_path / "network.safetensors")
         stream = network.stream()
-        angles = np.arange(case.x.shape[-1], dtype="f4")
-        for step in range(20):
-            y = stream.step(np.sin(np.float32(0.1) * (step + angles)))
-        result = subprocess.run(
-            ["./stream", "network.safetensors", "20"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        printed = np.array(result.stdout.split(), float)
-        # Sines of one library may be another's but for the last bit.
-        atol = 1e-4 if network.has_int8_weights else 1e-6
-        np.testing.assert_allclose(printed, y, rtol=0, atol=atol)
-    assert _fails(tmp_path, "nothing") == "nothing: No such file or directory\n"
-    return result.stderr
+        expected = [stream.step(frame) for frame in frames]
+        for steps in (1, 20):  # part of the frames, and more than all of them
+            streamed = _stream(tmp_path, "network.safetensors", "frames", str(steps))
+            assert streamed.returncode == 0, streamed.stderr
+            printed = [np.array(line.split(), "f4") for line in streamed.stdout.splitlines()]
+            np.testing.assert_array_equal(printed, expected[:steps])
+    _assert_fails(tmp_path, "nothing: No such file or directory\n", file="nothing")
+    _assert_fails_on_frames(tmp_path, frames)
+    return streamed.stderr
 
 
-def _fails(tmp_path, file: str) -> str:
-    """Returns what the program says of a file that it cannot read."""
-    failed = subprocess.run(
-        ["./stream", file], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+def _assert_fails_on_frames(tmp_path, frames: np.ndarray) -> None:
+    size = frames.shape[1]
+    must = f"must hold frames of {4 * size} bytes, {size} float32 values each; it holds"
+    for name, held in {"none": b"", "half": frames.tobytes()[:-2]}.items():
+        (tmp_path / name).write_bytes(held)
+        _assert_fails(tmp_path, f"{name} {must} {len(held)} bytes\n", frames=name)
+    _assert_fails(tmp_path, "nowhere: No such file or directory", frames="nowhere")
+
+
+def _stream(tmp_path, *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        ["./stream", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
-    assert failed.returncode == 1
-    return failed.stderr
+
+
+def _assert_fails(
+    tmp_path, message: str, file: str = "network.safetensors", frames: str = "frames"
+) -> None:
+    """Checks for what the program says of a file that it cannot read."""
+    failed = _stream(tmp_path, file, frames)
+    assert failed.returncode == 1 and not failed.stdout
+    assert message in failed.stderr and failed.stderr.count("\n") == 1
 
 
 def _documented(begin: str) -> str:
@@ -796,7 +811,7 @@ def test_pkg_config(links, tmp_path):
         _stream_program(tmp_path, ["gcc", "-static", source, *flags, "-o", "stream"])
         assert not _needed(tmp_path / "stream")
     else:
-        _stream_program(tmp_path, ["gcc", source, *flags, "-lm", "-o", "stream"])
+        _stream_program(tmp_path, ["gcc", source, *flags, "-o", "stream"])
         assert "librnn_runtime.so" in _needed(tmp_path / "stream")
 
 
@@ -811,7 +826,7 @@ needs_cmake = pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is
 @needs_gcc
 @needs_cmake
 @pytest.mark.parametrize(
-    "target", ["rnn_runtime::rnn_runtime m", "rnn_runtime::rnn_runtime_static"]
+    "target", ["rnn_runtime::rnn_runtime", "rnn_runtime::rnn_runtime_static"]
 )
 def test_cmake(target, tmp_path):
     _, _, after = DOC.read_text().partition("```cmake\n")
@@ -820,7 +835,7 @@ def test_cmake(target, tmp_path):
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.13)\nproject(stream C)\n"
         f"add_executable(stream {source})\n"
-        + documented.replace("rnn_runtime::rnn_runtime m", target)
+        + documented.replace("rnn_runtime::rnn_runtime", target)
     )
     configure = ["cmake", f"-Drnn_runtime_DIR={runtime.include_path()}", "."]
     subprocess.run(configure, cwd=tmp_path, check=True)
@@ -873,10 +888,13 @@ def test_the_example_in_c(tmp_path):
     command = _documented('gcc -O2 -I"$RNN" examples/runtime/stream.c -L')
     assert "20 steps: median" in _stream_program(tmp_path, _shell(f"{command} {WARNINGS}"))
     os.mkfifo(tmp_path / "pipe")
-    said = _fails(tmp_path, "pipe")
-    assert said.startswith("pipe: It must be a file; it is a folder, a pipe or a device.")
-    said = _fails(tmp_path, "a/" * 400 + "nowhere")
-    assert said.endswith("a/a/nowhere: No such file or directory\n")
+    said = "pipe: It must be a file; it is a folder, a pipe or a device."
+    _assert_fails(tmp_path, said, file="pipe")
+    said = "a/a/nowhere: No such file or directory\n"
+    _assert_fails(tmp_path, said, file="a/" * 400 + "nowhere")
+    for option, words in {"STEPS": ["0"], "THREADS": ["1", "two"]}.items():
+        wrong = _stream(tmp_path, "network.safetensors", "frames", *words)
+        assert wrong.returncode == 2 and wrong.stderr.startswith(f"{option} must be a number")
 
 
 @needs_gcc
@@ -890,7 +908,7 @@ def test_the_library_as_a_part_of_a_program(tmp_path):
     large = runtime.Network(np.zeros(layout.size, "f4"), layout)
     large.save(tmp_path / "large.safetensors")
     short = subprocess.run(
-        ["sh", "-c", "ulimit -v 30000; ./stream large.safetensors 1"],
+        ["sh", "-c", "ulimit -v 30000; ./stream large.safetensors frames 1"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -160,6 +161,16 @@ std::string ParseMachine(const std::string& text, Machine* machine) {
     begin = end + 1;
   }
   return "";
+}
+
+std::string MachineVariableText(const Machine& machine) {
+  char text[128];
+  std::snprintf(text, sizeof text,
+                "core_cache_bytes=%lld,flops_per_far_byte=%.3g,"
+                "flops_per_passed_value=%.3g",
+                static_cast<long long>(machine.core_cache_bytes),
+                machine.flops_per_far_byte, machine.flops_per_passed_value);
+  return text;
 }
 
 std::string MachineVariableFault() {

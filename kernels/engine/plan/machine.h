@@ -38,6 +38,9 @@ int64_t CoreCacheBytes();
 // or some of them. It is read once.
 std::string MachineVariableFault();
 
+// The value of that variable that pins what `machine` is.
+std::string MachineVariableText(const Machine& machine);
+
 // What is wrong with `text` as a value of that variable, in a sentence, or "".
 // Writes the fields of `machine` that it names; for tests, too.
 std::string ParseMachine(const std::string& text, Machine* machine);

@@ -1,0 +1,178 @@
+"""This library's Keras layers, in a tf.function."""
+
+import numpy as np
+import tensorflow as tf
+
+import tf_cudnn_rnn.keras
+from benchmarks import cases
+from benchmarks.cases import Case
+from benchmarks.drivers import keras_layers, tensorflow
+from benchmarks.drivers.interface import Driver, Step, require
+from benchmarks.drivers.keras_layers import new_layer, state_count, time_major, weight_gradients
+from tf_cudnn_rnn import weights
+
+
+class DropIn(keras_layers.Function):
+    """Drop-in layers, which get their first states."""
+
+    layers = tf_cudnn_rnn.keras
+
+
+class Stateful(Driver):
+    """Stateful drop-in layers: a batch begins with the final states of the one before."""
+
+    def __init__(self, threads: int):
+        tensorflow.set_threads(threads)
+
+    def build(self, case: Case, pass_: str, dtype: str) -> Step:
+        require(case.num_dirs == 1, "a stateful layer of one direction is measured")
+        require(case.output_size == case.num_units, "no layer of Keras projects")
+        require(case.dropout == 0, "there is no layer of dropout between them")
+        arrays = cases.arrays_of(case)
+        layers = keras_layers.stack(tf_cudnn_rnn.keras, case, dtype, arrays.params, stateful=True)
+        mask = tf.sequence_mask(arrays.lengths, case.seq_length) if case.is_ragged else None
+
+        def forward(x):
+            final = []
+            for layer in layers:
+                x, *after = layer(x, mask=mask, training=pass_ == cases.TRAINING)
+                final += after
+            return x, final
+
+        step = tf.function(
+            tensorflow.step_function(
+                forward,
+                pass_,
+                tf.cast(arrays.dy.transpose(1, 0, 2), dtype),
+                [variable.value for layer in layers for variable in layer.trainable_variables],
+            ),
+            autograph=False,
+        )
+        x = tf.cast(arrays.x.transpose(1, 0, 2), dtype)
+
+        def as_arrays(_) -> dict:
+            for layer, *first in zip(layers, arrays.h0, arrays.c0, strict=True):
+                for variable, state in zip(layer.states, first, strict=False):
+                    variable.assign(tf.cast(state, dtype))
+            y, _, *gradients = step(x)
+            named = {"y": time_major(y)}
+            if gradients:
+                dx, *of_weights = gradients[0]
+                named |= {"dx": time_major(dx)} | weight_gradients(case, of_weights)
+            return named
+
+        return Step(lambda: step(x), as_arrays)
+
+
+class CudnnLayer(Driver):
+    """tf_cudnn_rnn.keras.CudnnRNN: all layers and directions in one layer, batch-major."""
+
+    def __init__(self, threads: int):
+        tensorflow.set_threads(threads)
+
+    def build(self, case: Case, pass_: str, dtype: str) -> Step:
+        arrays = cases.arrays_of(case)
+        layer = tf_cudnn_rnn.keras.CudnnRNN(
+            case.num_units,
+            num_layers=case.num_layers,
+            rnn_mode=case.rnn_mode,
+            direction=case.direction,
+            num_proj=case.num_proj,
+            dropout=case.dropout,
+            return_sequences=True,
+            return_state=True,
+            dtype=dtype,
+        )
+        layer.build([case.batch, case.seq_length, case.input_size])
+        layer.params.assign(tf.cast(arrays.params, dtype))
+        lengths = tf.constant(arrays.lengths) if case.is_ragged else None
+
+        def forward(x, *states):
+            y, *final = layer(
+                x,
+                initial_state=list(states),
+                sequence_lengths=lengths,
+                training=pass_ == cases.TRAINING,
+            )
+            return y, final
+
+        step = tf.function(
+            tensorflow.step_function(
+                forward,
+                pass_,
+                tf.cast(arrays.dy.transpose(1, 0, 2), dtype),
+                [layer.params.value],
+            ),
+            autograph=False,
+        )
+        batch_major = (arrays.x, arrays.h0, arrays.c0)[: 1 + state_count(case)]
+        tensors = [tf.cast(array.transpose(1, 0, 2), dtype) for array in batch_major]
+
+        def as_arrays(results) -> dict:
+            y, _, *gradients = results
+            named = {"y": time_major(y)}
+            if gradients:
+                dx, dh0, *_, dparams = gradients[0]
+                named |= {"dx": time_major(dx), "dh0": time_major(dh0)}
+                params = tensorflow.to_array(dparams)
+                named |= cases.weight_gradients(cases.canonical_of(case, params))
+            return named
+
+        return Step(lambda: step(*tensors), as_arrays)
+
+
+class DropInHalves(Driver):
+    """The two layers that a Bidirectional drop-in is made of, one after the other."""
+
+    def __init__(self, threads: int):
+        tensorflow.set_threads(threads)
+
+    def build(self, case: Case, pass_: str, dtype: str) -> Step:
+        require(case.num_dirs == 2, "only a bidirectional layer has halves")
+        require(case.num_layers == 1, "the halves of one layer are measured")
+        require(case.output_size == case.num_units, "no layer of Keras projects")
+        require(not case.is_ragged, "the halves of full batches are measured")
+        arrays = cases.arrays_of(case)
+        ((*halves,),) = weights.to_keras(cases.canonical_of(case, arrays.params)).arrays
+        H, training = case.num_units, pass_ == cases.TRAINING
+        dy = arrays.dy.transpose(1, 0, 2)
+        steps = []
+        for d in range(2):
+            layer = new_layer(tf_cudnn_rnn.keras, case, dtype, go_backwards=d == 1)
+            layer.build([case.batch, case.seq_length, case.input_size])
+            layer.set_weights(halves[d * len(halves) // 2 : (d + 1) * len(halves) // 2])
+
+            def forward(x, *states, layer=layer):
+                y, *final = layer(x, initial_state=list(states), training=training)
+                return y, final
+
+            # The backward layer's output begins with the last step.
+            own_dy = dy[..., :H] if d == 0 else dy[:, ::-1, H:]
+            step = tf.function(
+                tensorflow.step_function(
+                    forward,
+                    pass_,
+                    tf.cast(own_dy, dtype),
+                    [variable.value for variable in layer.trainable_variables],
+                ),
+                autograph=False,
+            )
+            states = (arrays.h0[d], arrays.c0[d])[: state_count(case)]
+            tensors = [tf.cast(a, dtype) for a in (arrays.x.transpose(1, 0, 2), *states)]
+            steps.append((step, tensors))
+
+        def as_arrays(results) -> dict:
+            forward, backward = results
+            named = {
+                "y": np.concatenate(
+                    [time_major(forward[0]), time_major(backward[0])[::-1]], axis=-1
+                )
+            }
+            if training:
+                named["dx"] = time_major(forward[2][0]) + time_major(backward[2][0])
+                named["dh0"] = np.stack([tensorflow.to_array(half[2][1]) for half in results])
+                of_halves = [half[2][1 + state_count(case) :] for half in results]
+                named |= weight_gradients(case, [*of_halves[0], *of_halves[1]])
+            return named
+
+        return Step(lambda: [step(*tensors) for step, tensors in steps], as_arrays)

@@ -1,0 +1,153 @@
+"""Measures rows: sides take turns, and rows that fail a bar are measured again."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from benchmarks import bars, records, report
+from benchmarks.bars import Results, ratio
+from benchmarks.experiments import MEMORY, Row
+from benchmarks.processes import Pool, Side, SideError
+from benchmarks.records import MEBIBYTES, MILLISECONDS, Record
+
+
+def measure(pool: Pool, row: Row, rounds: int, seconds: float, pause: float) -> list[Record]:
+    """Measures one row; a side that fails has a record without a figure."""
+    if row.measure == MEMORY:
+        return _measure_memory(pool, row)
+    errors = pool.start(row.sides)
+    alive = [side for side in row.sides if side.name not in errors]
+    errors |= pool.build(alive, row.case, row.pass_)
+    turns: dict[str, list[list[float]]] = {side.name: [] for side in row.sides}
+    for turn in range(rounds):
+        first = turn % len(row.sides)
+        for side in (*row.sides[first:], *row.sides[:first]):
+            if side.name in errors:
+                continue
+            time.sleep(pause)
+            try:
+                times = pool.times(side, seconds)
+            except SideError as error:
+                errors[side.name] = str(error)
+                continue
+            turns[side.name].append([1e3 * seconds for seconds in times])
+    pool.drop([side for side in row.sides if side.name not in errors])
+    found = []
+    for side in row.sides:
+        of_side, error = turns[side.name], errors.get(side.name, "")
+        steps = sum(map(len, of_side))
+        medians = [sorted(times)[len(times) // 2] for times in of_side]
+        found.append(_record(pool, row, side, MILLISECONDS, error, medians, steps))
+        if side.name in row.tails:
+            tail = dataclasses.replace(side, name=records.tail_of(side.name))
+            slow = [] if error else [_tail(of_side)]
+            found.append(_record(pool, row, tail, MILLISECONDS, error, slow, steps))
+    return found
+
+
+def _tail(turns: list[list[float]]) -> float:
+    """What TAIL_PERCENT of the steps take at most, without the first tenth of each turn."""
+    # A turn may begin in a fresh process.
+    warm = [time for times in turns for time in times[len(times) // 10 :]]
+    return float(np.percentile(warm, records.TAIL_PERCENT))
+
+
+def _measure_memory(pool: Pool, row: Row) -> list[Record]:
+    found = []
+    for side in row.sides:
+        values, error = [], ""
+        try:
+            values.append(pool.memory(side, row.case, row.pass_) / 2**20)
+        except SideError as refused:
+            error = str(refused)
+        found.append(_record(pool, row, side, MEBIBYTES, error, values, len(values)))
+    return found
+
+
+def _record(
+    pool: Pool, row: Row, side: Side, unit: str, error: str, values: list[float], steps: int
+) -> Record:
+    figures = {} if error or not values else records.figures(values)
+    return records.of_case(
+        row.experiment,
+        row.case,
+        row.pass_,
+        side,
+        row.sides[0].name if len(row.sides) > 1 else "",
+        pool.threads,
+        unit,
+        rounds=len(values),
+        steps=steps,
+        error=error,
+        **figures,
+    )
+
+
+class Progress:
+    """Says after each row what it found, and how long the rest takes."""
+
+    def __init__(self, rows: list[Row]):
+        self._costs = [self._cost(row) for row in rows]
+        self._start = time.monotonic()
+        self._done = 0
+
+    @staticmethod
+    def _cost(row: Row) -> float:
+        # In seconds of some machine: tracing, short turns, and long steps in every turn.
+        return len(row.sides) * (2 + 10 * row.case.flops(row.pass_) / 100e9)
+
+    def line(self, found: list[Record]) -> str:
+        self._done += 1
+        elapsed = time.monotonic() - self._start
+        left = elapsed * sum(self._costs[self._done :]) / sum(self._costs[: self._done])
+        position = f"{self._done:{len(str(len(self._costs)))}}/{len(self._costs)}"
+        base, *others = found
+        cells = [f"{base.side} {report.figure(base)} {base.unit}"]
+        for other in others:
+            value = ratio(base, [other])
+            cells.append(f"{other.side} {'-' if value is None else f'{value:.2f}x'}")
+        name = f"{base.experiment} {base.case} {base.pass_}"
+        return f"[{position}, {_duration(left)} left] {name}: {', '.join(cells)}"
+
+
+def _duration(seconds: float) -> str:
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+
+
+# ------------------------------------------------------------------------------------
+# Once more
+# ------------------------------------------------------------------------------------
+
+
+def failed(rows: list[Row], results: Results) -> list[Row]:
+    """Those rows that are below what a bar requires of every row."""
+    keys = {value.key for verdict in bars.verdicts(results) for value in verdict.failed}
+    return [row for row in rows if (row.experiment, row.case.name, row.pass_) in keys]
+
+
+def _median_of(runs: Sequence[Record]) -> Record:
+    """One record of several of the same; those without a figure are left out."""
+    figured = [run for run in runs if run.median is not None]
+    if not figured:
+        return runs[0]
+    return dataclasses.replace(
+        figured[0],
+        **records.figures([run.median for run in figured]),
+        rounds=sum(run.rounds for run in figured),
+        steps=sum(run.steps for run in figured),
+    )
+
+
+def again(rows: list[Row], times: int, measure_row: Callable[[Row], list[Record]]) -> list[Record]:
+    """Measures rows so many times more, in turns; returns the medians of these measurements."""
+    runs: dict[Row, list[list[Record]]] = {row: [] for row in rows}
+    progress = Progress(rows * times)
+    for _ in range(times):
+        for row in rows:
+            runs[row].append(measure_row(row))
+            print(progress.line(runs[row][-1]), flush=True)
+    return [_median_of(same) for of_row in runs.values() for same in zip(*of_row, strict=True)]
