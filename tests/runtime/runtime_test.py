@@ -825,9 +825,7 @@ needs_cmake = pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is
 
 @needs_gcc
 @needs_cmake
-@pytest.mark.parametrize(
-    "target", ["rnn_runtime::rnn_runtime", "rnn_runtime::rnn_runtime_static"]
-)
+@pytest.mark.parametrize("target", ["rnn_runtime::rnn_runtime", "rnn_runtime::rnn_runtime_static"])
 def test_cmake(target, tmp_path):
     _, _, after = DOC.read_text().partition("```cmake\n")
     documented, _, _ = after.partition("```")
