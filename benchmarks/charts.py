@@ -38,6 +38,7 @@ _LABELS = {
     "stream_from_c": "tf_cudnn_rnn's stream, from C",
     "two_halves": "its two halves",
     "empty_call": "empty tf.function",
+    "counting_loop": "a loop that counts",
     "op_float32": "op, float32",
     "torch_bfloat16": "PyTorch, bfloat16",
     "is_inference": "is_training=False",

@@ -124,8 +124,9 @@ def _streaming(_) -> list[Row]:
     empty = Side("empty_call", drivers.EMPTY_CALL)
     streams = (Side("stream_from_c", "own_stream_c"), Side("stream", "own_stream"))
     eager = (Side("eager", "own_eager"), Side("eager_built_in", "built_in_eager"))
-    sides = (*streams, ONNX, TORCH, Side("op_from_c", "own_c"), *eager, OP, empty, KERAS)
-    tails = ("stream", "stream_from_c", "onnx")
+    loop = Side("counting_loop", drivers.COUNTING_LOOP)
+    sides = (*streams, ONNX, TORCH, Side("op_from_c", "own_c"), *eager, OP, empty, KERAS, loop)
+    tails = ("stream", "stream_from_c", "onnx", "counting_loop")
     return [Row("streaming", case, INFERENCE, sides, tails=tails) for case in some]
 
 

@@ -149,7 +149,7 @@ def main(argv: list[str]) -> None:
     logs = path.with_suffix(".logs")
     if _CHECK.value:
         with Pool(threads, logs, _TIMEOUT.value) as pool:
-            left_out = {*missing, drivers.EMPTY_CALL}
+            left_out = {*missing, *drivers.WITHOUT_NETWORK}
             sys.exit(check.report(pool, [key for key in drivers.DRIVERS if key not in left_out]))
     rows = _selected(rows, missing)
     preamble = machine.stamp(threads, _CASES.value)

@@ -6,7 +6,8 @@ every step where the pendulum is, from what the sensors have said so far. The pr
 1. trains an LSTM with Keras and this library,
 2. writes it by `export_runtime`, and loads it with `tf_cudnn_rnn.runtime`,
 3. streams held-out sensors through it: the answers must be those of the Keras model,
-4. measures how long a step takes, in Python and in C, beside ONNX Runtime and TensorFlow.
+4. streams the same sensors in C (examples/runtime/stream.c): the outputs must have the same bits,
+5. measures how long a step takes, in Python and in C, beside ONNX Runtime and TensorFlow.
 
   python examples/streaming.py
   python examples/streaming.py --units=256 --latency_steps=10000 --picture=latency.png
@@ -15,32 +16,26 @@ Of such a source the best possible estimate is known: the Kalman filter, which i
 the network has to learn. The program fails unless the network's mean square error is at most
 1.1 times the filter's. What one look at the sensors tells, without the past, is far worse.
 
-C is measured where there is gcc, ONNX Runtime where the packages onnx and onnxruntime are.
+C is streamed and measured where there is gcc, ONNX Runtime where the packages onnx and
+onnxruntime are. streaming_latency.py has how each is called.
 """
 
 import argparse
 import os
 import pathlib
-import re
-import shutil
-import subprocess
 import sys
 import tempfile
-import time
-from typing import NamedTuple
 
 import keras
-import learning_curve
 import numpy as np
-import tensorflow as tf
+import streaming_latency
 
 import tf_cudnn_rnn.keras
 from tf_cudnn_rnn import runtime, weights
 
 REQUIRED = 1.1  # times the error of the Kalman filter
 SENSORS = 8
-PERCENTS = (50, 99, 99.9)
-_STREAM_C = pathlib.Path(__file__).parent / "runtime" / "stream.c"
+PYTHON = "this library's runtime, Python"
 
 
 class Pendulum:
@@ -117,164 +112,10 @@ def trained(source: Pendulum, options: argparse.Namespace) -> keras.Model:
     return model
 
 
-def streamed(network: runtime.Network, dense: list[np.ndarray], sensors: np.ndarray) -> np.ndarray:
-    """The estimates for one sequence [T, SENSORS], a step at a time."""
-    kernel, bias = dense
+def streamed(network: runtime.Network, sensors: np.ndarray) -> np.ndarray:
+    """The network's outputs for one sequence [T, SENSORS], a step at a time."""
     stream = network.stream()
-    return np.array([stream.step(frame) @ kernel + bias for frame in sensors])
-
-
-# ------------------------------------------------------------------------------------
-# How long a step takes
-# ------------------------------------------------------------------------------------
-
-
-class Latency(NamedTuple):
-    """Microseconds of a step, below which so many per cent are: PERCENTS."""
-
-    name: str
-    percentiles: list[float]
-
-
-def timed(name: str, step, frames: np.ndarray, steps: int) -> Latency:
-    """Calls `step` with one frame after another, over and over."""
-    times = np.empty(steps)
-    for i in range(-min(steps, 1000), steps):  # the first ones warm up
-        frame = frames[i % len(frames)]
-        begin = time.perf_counter()
-        step(frame)
-        times[i] = time.perf_counter() - begin
-    return Latency(name, list(np.percentile(times, PERCENTS) * 1e6))
-
-
-def in_c(path: pathlib.Path, steps: int) -> Latency | None:
-    """What examples/runtime/stream.c says of itself, if there is a compiler."""
-    if shutil.which("gcc") is None:
-        print("There is no gcc: C is left out.")
-        return None
-    folder = runtime.include_path()
-    program = path.with_name("stream")
-    flags = [f"-I{folder}", f"-L{folder}", f"-Wl,-rpath,{folder}", "-lrnn_runtime", "-lm"]
-    subprocess.run(["gcc", "-O2", _STREAM_C, *flags, "-o", program], check=True)
-    said = subprocess.run(
-        [program, path, str(steps)], check=True, capture_output=True, text=True
-    ).stderr
-    numbers = re.search(r"median ([\d.]+) us, 99 % below ([\d.]+) us, 99.9 % below ([\d.]+)", said)
-    return Latency("this library's runtime, C", [float(number) for number in numbers.groups()])
-
-
-def in_onnx_runtime(
-    canonical: weights.Canonical, frames: np.ndarray, steps: int, path: pathlib.Path
-) -> Latency | None:
-    """The same layer as a node of ONNX, whose states go in and out."""
-    try:
-        import onnx
-        import onnxruntime
-    except ImportError as missing:
-        print(f"There is no package {missing.name}: ONNX Runtime is left out.")
-        return None
-    (node,), _ = weights.to_onnx(canonical)
-    constants = [
-        onnx.numpy_helper.from_array(array, name)
-        for name, array in {"W": node.W, "R": node.R, "B": node.B}.items()
-    ]
-    I, H = canonical.layout.input_size, canonical.layout.num_units
-    shapes = {"x": [1, 1, I], "h": [1, 1, H], "c": [1, 1, H]}
-    outputs = {"y": [1, 1, 1, H], "h_n": [1, 1, H], "c_n": [1, 1, H]}
-
-    def infos(shapes):
-        return [
-            onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-            for name, shape in shapes.items()
-        ]
-
-    lstm = onnx.helper.make_node(
-        node.op_type, ["x", "W", "R", "B", "", "h", "c"], list(outputs), **node.attributes
-    )
-    graph = onnx.helper.make_graph([lstm], "step", infos(shapes), infos(outputs), constants)
-    versions = [onnx.helper.make_opsetid("", 17)]
-    onnx.save(onnx.helper.make_model(graph, opset_imports=versions, ir_version=8), path)
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
-    states = {"h": np.zeros([1, 1, H], np.float32), "c": np.zeros([1, 1, H], np.float32)}
-
-    def step(frame):
-        feeds = {"x": frame[np.newaxis, np.newaxis], **states}
-        _, states["h"], states["c"] = session.run(None, feeds)
-
-    return timed("ONNX Runtime, Python", step, frames, steps)
-
-
-def in_tensorflow(
-    layer: keras.layers.Layer, params: np.ndarray, frames: np.ndarray, steps: int
-) -> list[Latency]:
-    """The same layer in TensorFlow, called in four ways."""
-    one = tf_cudnn_rnn.keras.LSTM(layer.units, return_state=True)
-    one.build([1, 1, SENSORS])
-    one.set_weights(layer.get_weights())
-    vector, lengths = tf.constant(params), tf.constant([1])
-
-    def eager(x, h, c):
-        return one(x, initial_state=[h, c])[1:]
-
-    def eager_op(x, h, c):
-        result = tf_cudnn_rnn.raw_ops.CudnnRNNV3(
-            input=x,
-            input_h=h,
-            input_c=c,
-            params=vector,
-            sequence_lengths=lengths,
-            is_training=False,
-        )
-        return result.output_h, result.output_c
-
-    state = tf.TensorSpec([1, layer.units])
-    function = tf.function(eager, input_signature=[tf.TensorSpec([1, 1, SENSORS]), state, state])
-    latencies = []
-    for name, call, shape in [
-        ("op called eagerly", eager_op, [1, 1, layer.units]),
-        ("concrete function", function.get_concrete_function(), [1, layer.units]),
-        ("tf.function", function, [1, layer.units]),
-        ("layer called eagerly", eager, [1, layer.units]),
-    ]:
-        states = [tf.zeros(shape)] * 2
-
-        def step(frame, call=call, states=states):
-            states[:] = call(tf.constant(frame[np.newaxis, np.newaxis]), *states)
-
-        latencies.append(timed(f"TensorFlow, {name}", step, frames, steps))
-    return latencies
-
-
-def draw(latencies: list[Latency], units: int, path: str) -> None:
-    """Draws the percentiles of each; prints where, or why not."""
-    if not path:
-        return
-    pyplot = learning_curve.drawing_by()
-    if pyplot is None:
-        return
-    from matplotlib import ticker
-
-    figure, axes = pyplot.subplots(figsize=(8, 1.4 + 0.5 * len(latencies)), layout="constrained")
-    markers = dict(zip(PERCENTS, "o|x", strict=True))
-    for row, latency in enumerate(reversed(latencies)):
-        colour = "tab:red" if "this library" in latency.name else "tab:gray"
-        axes.plot(latency.percentiles, [row] * len(PERCENTS), color=colour)
-        for percent, value in zip(PERCENTS, latency.percentiles, strict=True):
-            axes.plot(value, row, color=colour, marker=markers[percent], markersize=8, linestyle="")
-    for percent, marker in markers.items():
-        label = "median" if percent == 50 else f"{percent} % are below"
-        axes.plot([], [], color="black", marker=marker, linestyle="", label=label)
-    axes.set_yticks(range(len(latencies)), [latency.name for latency in reversed(latencies)])
-    axes.set_ylim(-0.6, len(latencies) - 0.4)
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_xlabel("microseconds")
-    axes.set_title(f"One step of an LSTM of {units} units, batch 1")
-    axes.grid(alpha=0.3, axis="x", which="both")
-    figure.legend(loc="outside lower center", ncols=len(PERCENTS), frameon=False)
-    learning_curve.save(figure, path)
+    return np.array([stream.step(frame) for frame in sensors])
 
 
 # ------------------------------------------------------------------------------------
@@ -295,36 +136,42 @@ def main(argv: list[str] | None = None) -> int:
     reached = error(estimates, positions)
     print(f"held out: network {reached:.4f}, {reached / best:.2f} times the Kalman filter's")
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "network.safetensors"
+    frames, steps = sensors[0], options.latency_steps
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        path = folder / "network.safetensors"
         tf_cudnn_rnn.keras.export_runtime(layer, path)
         network = runtime.Network.load(path)
-        answers = streamed(network, dense.get_weights(), sensors[0])
-        apart = float(np.abs(answers - estimates[0]).max())
-        print(f"streamed: {len(answers)} steps, at most {apart:.1e} from the Keras model's answers")
+        outputs = streamed(network, frames)
+        kernel, bias = dense.get_weights()
+        apart = float(np.abs(outputs @ kernel + bias - estimates[0]).max())
+        print(f"streamed: {len(outputs)} steps, at most {apart:.1e} from the Keras model's answers")
 
-        steps = options.latency_steps
         canonical = weights.from_keras([layer.get_weights()], "lstm")
+        params, _ = weights.to_cudnn(canonical)
+        few = max(steps // 10, 1)  # TensorFlow takes its time
         measured = [
-            in_c(path, steps),
-            timed("this library's runtime, Python", network.stream().step, sensors[0], steps),
-            in_onnx_runtime(canonical, sensors[0], steps, path.with_suffix(".onnx")),
-            *in_tensorflow(layer, weights.to_cudnn(canonical)[0], sensors[0], max(steps // 10, 1)),
+            streaming_latency.timed(PYTHON, network.stream().step, frames, steps),
+            streaming_latency.in_onnx_runtime(canonical, frames, steps, folder),
+            *streaming_latency.in_tensorflow(layer, params, frames, few),
         ]
+        same_bits = True
+        if streaming_latency.has_compiler():
+            in_c, outputs_of_c = streaming_latency.in_c(path, frames, steps)
+            same_bits = np.array_equal(outputs_of_c, outputs)
+            print(f"streamed in C: {'the same' if same_bits else 'other'} bits")
+            measured += [in_c, streaming_latency.in_tensorflow_c(layer, frames[0], few, folder)]
     latencies = [latency for latency in measured if latency is not None]
-    print("\nmicroseconds of a step:           median   99 %  99.9 % are below")
-    for latency in latencies:
-        numbers = "".join(f"{value:8.1f}" for value in latency.percentiles)
-        print(f"{latency.name:32}{numbers}")
-    draw(latencies, options.units, options.picture)
+    latencies.sort(key=lambda latency: latency.median)
+    streaming_latency.print_table(latencies)
+    streaming_latency.draw(latencies, options.units, options.picture)
 
-    medians = {latency.name: latency.percentiles[0] for latency in latencies}
-    python = medians["this library's runtime, Python"]
+    (python,) = [latency.median for latency in latencies if latency.name == PYTHON]
     print(
         f"result: of_kalman={reached / best:.3f} glance_of_kalman={glance / best:.3f} "
         f"apart={apart:.1e} python_us={python:.1f}"
     )
-    return int(reached > REQUIRED * best or apart > 1e-4)
+    return int(reached > REQUIRED * best or apart > 1e-4 or not same_bits)
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:

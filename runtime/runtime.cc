@@ -72,9 +72,11 @@ rnn_status Guarded(rnn_error* error, const Run& run) {
   }
 }
 
+// Outside of Guarded(), too: it asks for no memory.
 rnn_status IsNull(const char* name, rnn_error* error) {
-  return Fail(RNN_INVALID_ARGUMENT,
-              (std::string(name) + " must not be NULL.").c_str(), error);
+  char message[64];
+  std::snprintf(message, sizeof message, "%s must not be NULL.", name);
+  return Fail(RNN_INVALID_ARGUMENT, message, error);
 }
 
 Status CheckStructSize(const char* name, uint32_t size, size_t expected) {
@@ -115,25 +117,48 @@ Status ReadConfig(const rnn_config& config, rnn::RnnDescriptor* descriptor,
   return Status();
 }
 
-// Whether a tensor of these sizes can be there; and that it is, if it has
-// elements.
+// The largest numbers of steps and rows.
+constexpr int64_t kMost = INT32_MAX;
+
+// Of a tensor: sums of several do not overflow.
+constexpr int64_t kMostBytes = INT64_MAX / 16;
+
+// Whether a tensor of these sizes can be there.
+Status CheckSize(const char* name, int64_t a, int64_t b, int64_t c,
+                 int64_t element_bytes) {
+  int64_t bytes;
+  if (!__builtin_mul_overflow(a, b, &bytes) &&
+      !__builtin_mul_overflow(bytes, c, &bytes) &&
+      !__builtin_mul_overflow(bytes, element_bytes, &bytes) &&
+      bytes <= kMostBytes) {
+    return Status();
+  }
+  return Status::InvalidArgument(std::string(name) + " [" + std::to_string(a) +
+                                 ", " + std::to_string(b) + ", " +
+                                 std::to_string(c) + "] is too large.");
+}
+
+// And that it is, if it has elements.
 Status CheckTensor(const char* name, const void* data, int64_t a, int64_t b,
                    int64_t c, int64_t element_bytes) {
-  int64_t bytes;
-  if (__builtin_mul_overflow(a, b, &bytes) ||
-      __builtin_mul_overflow(bytes, c, &bytes) ||
-      __builtin_mul_overflow(bytes, element_bytes, &bytes)) {
-    return Status::InvalidArgument(
-        std::string(name) + " [" + std::to_string(a) + ", " +
-        std::to_string(b) + ", " + std::to_string(c) + "] is too large.");
-  }
-  if (data != nullptr || bytes == 0) return Status();
+  if (Status s = CheckSize(name, a, b, c, element_bytes); !s.ok()) return s;
+  if (data != nullptr || a == 0 || b == 0) return Status();
   return Status::InvalidArgument(std::string(name) +
                                  " must not be NULL: it has elements.");
 }
 
-// The largest numbers of steps and rows.
-constexpr int64_t kMost = INT32_MAX;
+// States of so many rows, whoever has the memory for them.
+Status CheckStates(const Network& network, int64_t batch) {
+  const rnn::RnnDescriptor& d = network.descriptor();
+  if (Status s = CheckSize("h", d.num_pseudo_layers(), batch, d.output_size(),
+                           network.element_bytes());
+      !s.ok()) {
+    return s;
+  }
+  return CheckSize("c", d.num_pseudo_layers(), batch,
+                   network.is_lstm() ? d.hidden_size : 0,
+                   network.element_bytes());
+}
 
 Status CheckCall(const Network& network, const rnn_call& call) {
   const rnn::RnnDescriptor& d = network.descriptor();
@@ -151,6 +176,7 @@ Status CheckCall(const Network& network, const rnn_call& call) {
            CheckTensor("y", call.y, call.steps, call.batch,
                        d.num_directions * d.output_size(),
                        network.element_bytes()),
+           CheckStates(network, call.batch),
        }) {
     if (!status.ok()) return status;
   }
@@ -359,6 +385,7 @@ rnn_status rnn_stream_create(const rnn_network* network, int64_t batch,
   return Guarded(error, [&] {
     std::unique_ptr<Stream> made;
     Status status = CheckInRange("batch", batch, 1, kMost);
+    if (status.ok()) status = CheckStates(*network->network, batch);
     if (status.ok()) status = Stream::Create(*network->network, batch, &made);
     if (!status.ok()) return Told(status, error);
     *stream = new rnn_stream{std::move(made)};
@@ -401,21 +428,21 @@ rnn_status rnn_stream_reset(rnn_stream* stream, const int64_t* rows,
 rnn_status rnn_stream_get_state(const rnn_stream* stream, void* h, void* c,
                                 rnn_error* error) {
   if (stream == nullptr) return IsNull("stream", error);
-  if (const Status status = CheckCellState(*stream->stream, c); !status.ok()) {
+  return Guarded(error, [&] {
+    const Status status = CheckCellState(*stream->stream, c);
+    if (status.ok()) stream->stream->GetState(h, c);
     return Told(status, error);
-  }
-  stream->stream->GetState(h, c);
-  return RNN_OK;
+  });
 }
 
 rnn_status rnn_stream_set_state(rnn_stream* stream, const void* h,
                                 const void* c, rnn_error* error) {
   if (stream == nullptr) return IsNull("stream", error);
-  if (const Status status = CheckCellState(*stream->stream, c); !status.ok()) {
+  return Guarded(error, [&] {
+    const Status status = CheckCellState(*stream->stream, c);
+    if (status.ok()) stream->stream->SetState(h, c);
     return Told(status, error);
-  }
-  stream->stream->SetState(h, c);
-  return RNN_OK;
+  });
 }
 
 void rnn_stream_free(rnn_stream* stream) { delete stream; }

@@ -113,7 +113,8 @@ for isa in $isas; do
     objects+=("$library/simd_$isa/kernels_$isa.pic.o")
   fi
 done
-for source in network/*.cc runtime/weights_file.cc kernels/engine/{elements,passes,plan,products,threads,weights}/*.cc; do
+for source in network/*.cc runtime/{network,runtime,stream,thread_pool,weights_file}.cc kernels/memory/*.cc \
+  kernels/engine/{elements,passes,plan,products,threads,weights}/*.cc; do
   object=$out/$(basename "${source%.cc}").o
   objects+=("$object")
   start "$source" "$object" "${flags[@]}" "${engine_flags[@]}"

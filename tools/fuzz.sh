@@ -16,7 +16,7 @@ python_fuzzers=()
 other_targets=()
 if [[ -z $config ]]; then
   for name in files ops; do [ ! -e tests/fuzz/$name.py ] || python_fuzzers+=("$name"); done
-  other_targets=(conversions descriptor layouts sequences weights_header)
+  other_targets=(conversions descriptor layouts runtime_calls sequences weights_header)
 fi
 status=0
 if ((${#python_fuzzers[@]})) && ! .venv/bin/python -m pip install --quiet --requirement tests/fuzz/requirements.txt; then

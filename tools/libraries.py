@@ -12,7 +12,12 @@ import sys
 
 RUNTIME = ("librnn_runtime.so", "librnn_runtime.a", "librnn_python.so")
 # What programs that are linked with it need beside it.
-RUNTIME_SOURCES = ("rnn_runtime.h", "rnn_runtime.pc", "rnn_runtime-config.cmake")
+RUNTIME_SOURCES = (
+    "rnn_runtime.h",
+    "rnn_runtime.pc",
+    "rnn_runtime-config.cmake",
+    "rnn_runtime-config-version.cmake",
+)
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 

@@ -18,7 +18,7 @@ bazel=$(tools/find_bazel.sh)
 
 asan() {
   "$bazel" test --config=asan --keep_going //tests/engine/... //tests/fuzz/engine/... //tests/kernels:scratch_pool_test \
-    //tests/runtime:threads_test
+    //tests/runtime/...
 }
 
 # A copy of the package and of the tests, with the library of a kind.
@@ -78,7 +78,8 @@ memory() {
   fi
   ((status == 0)) || return "$status"
   local bin=build/fuzz/memory
-  # Not weights_header: a std::map is put together in libstdc++.so, where MemorySanitizer does not see what is written.
+  # Not weights_header: a std::map is put together in libstdc++.so, where MemorySanitizer does not see what is written. Nor
+  # runtime_calls: what chooses the instruction set is Bazel's, and gives it strings.
   for target in conversions descriptor layouts sequences; do
     "$bin/$target" --random=1000000 --seconds=30 "tests/fuzz/engine/corpus/$target"
   done

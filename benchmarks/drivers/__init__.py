@@ -22,8 +22,9 @@ class Entry(NamedTuple):
     class_name: str
 
 
-# Computes no network, so there is nothing to compare.
-EMPTY_CALL = "empty_call"
+# These compute no network, so there is nothing to compare.
+EMPTY_CALL, COUNTING_LOOP = "empty_call", "counting_loop"
+WITHOUT_NETWORK = (EMPTY_CALL, COUNTING_LOOP)
 
 DRIVERS = {
     "own_op": Entry("op", LIBRARY, "benchmarks.drivers.own", "Op"),
@@ -52,6 +53,9 @@ DRIVERS = {
     "own_stream": Entry("stream", LIBRARY, "benchmarks.drivers.runtime", "Stream"),
     "own_stream_c": Entry("stream, from C", LIBRARY, "benchmarks.drivers.runtime", "CStream"),
     EMPTY_CALL: Entry("empty tf.function", LIBRARY, "benchmarks.drivers.own", "EmptyCall"),
+    COUNTING_LOOP: Entry(
+        "counting loop", LIBRARY, "benchmarks.drivers.counting_loop", "CountingLoop"
+    ),
     "keras_function": Entry(
         "Keras, tf.function", LIBRARY, "benchmarks.drivers.keras_layers", "Function"
     ),

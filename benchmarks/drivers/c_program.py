@@ -44,7 +44,7 @@ class _CStep(Step):
 
 
 class CProgram(Driver):
-    """A fresh process for each turn; its threads come from TF_NUM_INTRAOP_THREADS."""
+    """A fresh process for each turn; it runs the graph in the thread that calls."""
 
     def __init__(self, threads: int):
         self._threads = threads
@@ -69,7 +69,8 @@ class CProgram(Driver):
         inputs = [f"{name}={folder / name}.npy" for name in _INPUTS]
 
         def run(calls: int = 1) -> str:
-            command = [self._program, "-l", tf_cudnn_rnn.library_path(), "-n", str(calls)]
+            command = [self._program, "-c", "-l", tf_cudnn_rnn.library_path()]
+            command += ["-n", str(calls)]
             threads = {
                 "TF_NUM_INTRAOP_THREADS": str(self._threads),
                 "TF_NUM_INTEROP_THREADS": "1",

@@ -1,6 +1,9 @@
-// Streams frames through a network from Rust, by its interface in C.
+// Streams the frames of a file through a network from Rust, by its interface in C.
 //
-//   stream NETWORK.safetensors [STEPS]
+//   stream NETWORK.safetensors FRAMES [STEPS]
+//
+// FRAMES holds float32 values [frames, input_size]. They are taken over and over, for STEPS
+// steps, or once. What the network answers to each, the first time, is printed, a line for each.
 //
 // docs/runtime.md has the command that builds it.
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
@@ -123,31 +126,47 @@ impl Drop for Stream {
     }
 }
 
-fn run(path: &str, steps: i64) -> Result<(), String> {
-    let mut stream = Stream::open(path)?;
-    let mut y = Vec::new();
-    for step in 0..steps {
-        let x: Vec<f32> = (0..stream.config.input_size)
-            .map(|i| (0.1 * (step + i) as f32).sin())
-            .collect();
-        y = stream.step(&x)?;
+// The frames of a file, of `size` values each.
+fn read_frames(path: &str, size: usize) -> Result<Vec<Vec<f32>>, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
+    let frame_bytes = size * std::mem::size_of::<f32>();
+    if bytes.is_empty() || bytes.len() % frame_bytes != 0 {
+        return Err(format!(
+            "{path} must hold frames of {frame_bytes} bytes, {size} float32 values each; it \
+             holds {} bytes",
+            bytes.len()
+        ));
     }
-    for value in y {
-        println!("{value}");
+    let value = |four: &[u8]| f32::from_ne_bytes([four[0], four[1], four[2], four[3]]);
+    let frames = bytes.chunks_exact(frame_bytes);
+    Ok(frames
+        .map(|frame| frame.chunks_exact(4).map(value).collect())
+        .collect())
+}
+
+fn run(path: &str, frames_path: &str, steps: Option<usize>) -> Result<(), String> {
+    let mut stream = Stream::open(path)?;
+    let frames = read_frames(frames_path, stream.config.input_size as usize)?;
+    for step in 0..steps.unwrap_or(frames.len()) {
+        let y = stream.step(&frames[step % frames.len()])?;
+        if step < frames.len() {
+            let values: Vec<String> = y.iter().map(f32::to_string).collect();
+            println!("{}", values.join(" "));
+        }
     }
     Ok(())
 }
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    let Some(path) = arguments.get(1) else {
-        eprintln!("usage: {} NETWORK.safetensors [STEPS]", arguments[0]);
+    let [_, path, frames, rest @ ..] = &arguments[..] else {
+        eprintln!("usage: {} NETWORK.safetensors FRAMES [STEPS]", arguments[0]);
         exit(2);
     };
-    let steps = arguments.get(2).map_or(Ok(10), |text| text.parse());
-    let result = match steps {
-        Ok(steps) => run(path, steps),
-        Err(_) => Err(format!("STEPS must be a number, got {}", arguments[2])),
+    let steps = rest.first().map(|text| text.parse());
+    let result = match steps.transpose() {
+        Ok(steps) => run(path, frames, steps),
+        Err(_) => Err(format!("STEPS must be a number, got {}", rest[0])),
     };
     if let Err(message) = result {
         eprintln!("{message}");

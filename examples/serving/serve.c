@@ -27,7 +27,8 @@ static const char kUsage[] =
     "  -l LIBRARY    loads ops first: a path of library_path()\n"
     "  -s SIGNATURE  the signature to call (default: serving_default)\n"
     "  -o FOLDER     writes each output to FOLDER/<name>.npy, not to stdout\n"
-    "  -n CALLS      calls so many times, and prints how long each took\n";
+    "  -n CALLS      calls so many times, and prints how long each took\n"
+    "  -c            runs the graph in the calling thread: soonest if small\n";
 
 enum { kFailed = 1, kWrongUsage = 2 };
 
@@ -36,6 +37,7 @@ typedef struct {
   const char* signature;
   const char* output_folder;
   int num_calls;  // 0: one, untimed
+  bool in_calling_thread;
   const char* saved_model;
   char** inputs;  // NAME=FILE
   int num_inputs;
@@ -50,7 +52,7 @@ static bool ParsePositive(const char* text, int* number) {
 
 static bool ParseOptions(int argc, char** argv, Options* options) {
   *options = (Options){.signature = "serving_default"};
-  for (int option; (option = getopt(argc, argv, "l:s:o:n:")) != -1;) {
+  for (int option; (option = getopt(argc, argv, "l:s:o:n:c")) != -1;) {
     switch (option) {
       case 'l':
         options->library = optarg;
@@ -65,6 +67,9 @@ static bool ParseOptions(int argc, char** argv, Options* options) {
         if (!ParsePositive(optarg, &options->num_calls)) {
           return Fail("-n must be a positive number; got %s", optarg);
         }
+        break;
+      case 'c':
+        options->in_calling_thread = true;
         break;
       default:
         return false;  // getopt has said why
@@ -86,11 +91,20 @@ typedef struct {
   TF_Graph* graph;
   TF_Buffer* meta_graph;
   TF_Session* session;  // NULL until loaded; any number of threads may run it
+  const TF_Buffer* run_options;  // NULL: as TensorFlow likes
 } Model;
 
 static Model NewModel(void) {
-  return (Model){TF_NewStatus(), TF_NewGraph(), TF_NewBuffer(), NULL};
+  return (Model){TF_NewStatus(), TF_NewGraph(), TF_NewBuffer(), NULL, NULL};
 }
+
+// A serialized RunOptions of tensorflow/core/protobuf/config.proto, whose
+// field 3, inter_op_thread_pool, is -1. Otherwise a call wakes a thread of
+// TensorFlow's and sleeps until that has run the graph.
+static const char kThreadPoolNone[] =
+    "\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
+static const TF_Buffer kInCallingThread = {kThreadPoolNone,
+                                           sizeof(kThreadPoolNone) - 1, NULL};
 
 static void DeleteModel(Model* model) {
   if (model->session != NULL) {
@@ -215,9 +229,9 @@ static bool ReadInputs(char** arguments, int num_arguments, Tensors* inputs) {
 
 static bool Call(const Model* model, const Tensors* inputs, Tensors* outputs) {
   DeleteValues(outputs);  // of the call before
-  TF_SessionRun(model->session, NULL, inputs->places, inputs->values,
-                inputs->count, outputs->places, outputs->values, outputs->count,
-                NULL, 0, NULL, model->status);
+  TF_SessionRun(model->session, model->run_options, inputs->places,
+                inputs->values, inputs->count, outputs->places, outputs->values,
+                outputs->count, NULL, 0, NULL, model->status);
   return Succeeded(model->status, "the call failed");
 }
 
@@ -292,6 +306,7 @@ int main(int argc, char** argv) {
     return kWrongUsage;
   }
   Model model = NewModel();
+  if (options.in_calling_thread) model.run_options = &kInCallingThread;
   Tensors inputs = {0}, outputs = {0};
   const bool served = Serve(&options, &model, &inputs, &outputs);
   DeleteTensors(&outputs);

@@ -138,8 +138,9 @@ inline constexpr double kMostUnevenParts = 1.5;
 // The chunks of such a part have a share of kChunkRows, and so many rows at
 // least. [engine]
 inline constexpr int64_t kMinBatchPartChunkRows = 96;
-// A group has so many rows at least, for fewer would not hide that each group
-// reads R: the larger number if R comes from beyond a core's cache. [engine]
+// The largest group has so many rows at least, for fewer would not hide that
+// each group reads R: the larger number if R comes from beyond a core's cache.
+// [engine]
 inline constexpr int64_t kFewRowsOfGroup = 4;
 inline constexpr int64_t kManyRowsOfGroup = 16;
 // If it comes from beyond, and slowly, more: so many for each floating-point

@@ -730,7 +730,9 @@ TEST(NumRankGroupsTest, EachGroupHasRowsEnough) {
              speed::kTilesOfGroup * tiles.rows_together}}) {
     SCOPED_TRACE(c.name);
     const int64_t H = UnitsOf(c.bytes, c.kernels.operand_bytes);
-    EXPECT_EQ(NumGroups(2 * c.min_rows - 1, H, c.kernels), 1);
+    EXPECT_EQ(NumGroups(2 * c.min_rows - 2, H, c.kernels), 1);
+    EXPECT_EQ(NumGroups(2 * c.min_rows - 1, H, c.kernels), 2)
+        << "the larger one has enough";
     EXPECT_EQ(NumGroups(2 * c.min_rows, H, c.kernels), 2);
   }
 }
@@ -800,7 +802,7 @@ TEST(BatchPartsTest, EachThreadHasOneIfItHasRowsAndStepsEnough) {
     sizes.num_threads = num_threads;
     EXPECT_EQ(NumParts(sizes), num_threads);
   }
-  sizes.B = 8 * speed::kFewRowsOfGroup;
+  sizes.B = 8 * (speed::kFewRowsOfGroup - 1) + 1;
   EXPECT_EQ(NumParts(sizes), 8);
   --sizes.B;
   EXPECT_EQ(NumParts(sizes), 0) << "some threads would have none";
@@ -959,7 +961,7 @@ TEST(SharedStepsTest, OnlyLongStepsAreShared) {
     return Shares{forward.shares_steps, backward.shares_steps,
                   forward.num_rank_groups};
   };
-  const int64_t too_few_rows = 2 * speed::kFewRowsOfGroup - 1;  // for groups
+  const int64_t too_few_rows = 2 * speed::kFewRowsOfGroup - 2;  // for groups
   for (int64_t batch : {int64_t{1}, too_few_rows}) {
     SCOPED_TRACE(batch);
     // Of an LSTM: 8 H^2 operations a row.
@@ -992,8 +994,8 @@ TEST(NumRankGroupsTest, GroupsAreLargerWhereWeightsComeSlowly) {
   constexpr double kSlow = 14;
   const auto min_rows =
       static_cast<int64_t>(speed::kRowsOfGroupPerFarFlop * kSlow);
-  EXPECT_EQ(NumGroups(2 * min_rows - 1, far, floats, 2, kSlow), 1);
-  EXPECT_EQ(NumGroups(2 * min_rows, far, floats, 2, kSlow), 2);
+  EXPECT_EQ(NumGroups(2 * min_rows - 2, far, floats, 2, kSlow), 1);
+  EXPECT_EQ(NumGroups(2 * min_rows - 1, far, floats, 2, kSlow), 2);
   EXPECT_GT(NumGroups(2 * min_rows - 1, far, floats, 2, 1), 2);
   // R that stays in a core's cache does not come from there.
   EXPECT_GT(NumGroups(2 * min_rows - 1, near, floats, 2, kSlow), 1);
@@ -1179,7 +1181,7 @@ TEST(PlanTest, FewRowsAreAsMuchWorkAsTheirWeightsTakeToCome) {
 
 TEST(PlanTest, NarrowNetworksAreOneThreadsAsTheirValuesWouldPass) {
   // Too few rows for parts, and for steps to be shared.
-  Sizes sizes{40000, 2 * speed::kFewRowsOfGroup - 1, 1, 1};
+  Sizes sizes{40000, 2 * speed::kFewRowsOfGroup - 2, 1, 1};
   sizes.num_threads = 2;
   const auto plans_of = [&](double H) {
     sizes.I = sizes.H = std::lround(H);
@@ -1214,7 +1216,7 @@ TEST(PlanTest, NarrowNetworksOfLargeBatchesAreDividedAsPartsPassNothing) {
 }
 
 TEST(PlanTest, NarrowDirectionsAreAThreadsEach) {
-  Sizes sizes{20000, 2 * speed::kFewRowsOfGroup - 1, 16, 16};
+  Sizes sizes{20000, 2 * speed::kFewRowsOfGroup - 2, 16, 16};
   EXPECT_TRUE(WorksAlone(sizes));
   sizes.num_directions = 2;
   EXPECT_FALSE(WorksAlone(sizes));

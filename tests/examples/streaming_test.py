@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import streaming
+import streaming_latency
 
 from tests.examples import results
 
@@ -21,12 +22,19 @@ def test_the_stream_answers_as_the_model_that_was_trained(tmp_path, capsys):
     assert 1 <= result["of_kalman"] <= streaming.REQUIRED < 2 < result["glance_of_kalman"]
     assert result["apart"] <= 1e-5
     assert picture.read_bytes().startswith(b"\x89PNG")
-    sides = ["runtime, Python", "concrete function", "tf.function", "op called", "layer called"]
-    sides += ["runtime, C"] if shutil.which("gcc") else []
+    sides = ["runtime, Python", "concrete function", "tf.function", "layer called"]
+    sides += ["Flow, op called", "built-in op called"]
+    if shutil.which("gcc"):
+        sides += ["runtime, C", "C API"]
+        assert "streamed in C: the same bits" in printed
+    medians = {}
     for side in sides:
         (line,) = [line for line in printed.splitlines() if side in line]
-        median, most, nearly_all = map(float, line.split()[-3:])
-        assert 0 < median <= most <= nearly_all
+        medians[line], most, nearly_all, ratio = map(float, line.split()[-4:])
+        assert 0 < medians[line] <= most <= nearly_all
+        assert ratio == pytest.approx(nearly_all / medians[line], rel=0.1)
+    in_order = sorted(medians, key=printed.index)
+    assert in_order == sorted(in_order, key=medians.get)
 
 
 def test_too_little_training_is_a_failure(capsys):
@@ -35,10 +43,26 @@ def test_too_little_training_is_a_failure(capsys):
 
 
 def test_other_answers_are_a_failure(monkeypatch, capsys):
-    monkeypatch.setattr(streaming, "streamed", lambda network, dense, sensors: np.zeros([300, 1]))
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(streaming, "streamed", lambda network, sensors: np.zeros([300, 32]))
     monkeypatch.setattr(streaming, "REQUIRED", np.inf)
     assert streaming.main(["--steps=1", "--picture=", *SHORT]) == 1
     capsys.readouterr()
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+def test_other_bits_in_c_are_a_failure(monkeypatch, capsys):
+    in_c = streaming_latency.in_c
+
+    def off_by_one_bit(*arguments):
+        latency, outputs = in_c(*arguments)
+        outputs[-1, -1] = np.nextafter(outputs[-1, -1], np.float32(2))
+        return latency, outputs
+
+    monkeypatch.setattr(streaming_latency, "in_c", off_by_one_bit)
+    monkeypatch.setattr(streaming, "REQUIRED", np.inf)
+    assert streaming.main(["--steps=1", "--picture=", *SHORT]) == 1
+    assert "streamed in C: other bits" in capsys.readouterr().out
 
 
 def test_what_is_not_installed_is_left_out(monkeypatch, capsys):
@@ -50,6 +74,7 @@ def test_what_is_not_installed_is_left_out(monkeypatch, capsys):
     assert "There is no gcc" in printed and "There is no package onnxruntime" in printed
     assert "matplotlib is not installed" in printed
     assert "runtime, Python" in printed and "runtime, C" not in printed
+    assert "C API" not in printed
 
 
 @pytest.mark.parametrize("option", ["units", "steps", "latency_steps"])

@@ -202,10 +202,11 @@ def assert_equal_arrays(actual: dict, expected: dict) -> None:
 # ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("options", [[], ["-c"]], ids=["", "in the calling thread"])
 @pytest.mark.parametrize("name", ["own", "builtin"])
-def test_ops(name, program, models, tmp_path):
-    arguments = save_inputs(tmp_path, RAW_INPUTS)
-    actual = outputs_of(program, tmp_path, "-l", OPS, models / name, *arguments)
+def test_ops(name, options, program, models, tmp_path):
+    arguments = [*options, models / name, *save_inputs(tmp_path, RAW_INPUTS)]
+    actual = outputs_of(program, tmp_path, "-l", OPS, *arguments)
     assert_equal_arrays(actual, python_outputs(models / name, RAW_INPUTS))
     running.assert_judged(actual, CASE, name)
 
@@ -268,7 +269,7 @@ def test_a_batch_of_0(program, models, tmp_path):
 def test_under_the_checks_of_memory_and_arithmetic(checked_program, models, tmp_path):
     arguments = save_inputs(tmp_path, RAW_INPUTS)
     (tmp_path / "results").mkdir()
-    options = ("-l", OPS, "-n", "3", "-o", tmp_path / "results")
+    options = ("-l", OPS, "-n", "3", "-c", "-o", tmp_path / "results")
     result = run(checked_program, *options, models / "own", *arguments)
     assert result.returncode == 0, result.stderr
     calls = [line for line in result.stderr.splitlines() if re.match(r"call \d: [\d.]+ ms$", line)]

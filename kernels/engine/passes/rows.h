@@ -58,9 +58,11 @@ class TimeRows {
            sequences_->batch_row(rank) * strides_.batch;
   }
 
-  // These rows, seen from feature `offset` on.
+  // These rows, seen from feature `offset` on. A tensor without elements may be
+  // nullptr, and stays so.
   TimeRows From(int64_t offset) const {
-    return TimeRows(sequences_, data_ + offset, strides_, kind_);
+    return TimeRows(sequences_, data_ == nullptr ? nullptr : data_ + offset,
+                    strides_, kind_);
   }
 
  private:

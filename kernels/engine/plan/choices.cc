@@ -116,7 +116,8 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
   const int64_t num_tasks = NumTasks(num_threads, RecurrentWork(rows));
   const int64_t threads = std::min<int64_t>(num_tasks, num_threads);
   if (weights_bytes > speed::kMaxGroupedBytes) return 1;
-  if (ranks < threads * min_ranks) {
+  const int64_t largest_share = (ranks + threads - 1) / threads;
+  if (largest_share < min_ranks) {
     const int64_t groups = ranks / min_ranks;
     const bool is_worth_it =
         groups > 1 && !nearly_fills_cache &&
