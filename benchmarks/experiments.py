@@ -31,8 +31,7 @@ class Row:
     Attributes:
       sides: the first is the base, by which the others are divided.
       measure: TIME, or MEMORY of fresh processes.
-      tails: names of sides of which it is a figure, too, what nearly all steps take at most
-        (records.tail_of).
+      tails: names of sides whose tail (records.tail_of) is measured, too.
     """
 
     experiment: str

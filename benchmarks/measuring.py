@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -129,11 +129,11 @@ def failed(rows: list[Row], results: Results) -> list[Row]:
     return [row for row in rows if (row.experiment, row.case.name, row.pass_) in keys]
 
 
-def _median_of(runs: Sequence[Record]) -> Record:
-    """One record of several of the same; those without a figure are left out."""
+def _median_of(runs: Sequence[Record]) -> Record | None:
+    """One record of several of the same; None if none of them has a figure."""
     figured = [run for run in runs if run.median is not None]
     if not figured:
-        return runs[0]
+        return None
     return dataclasses.replace(
         figured[0],
         **records.figures([run.median for run in figured]),
@@ -142,12 +142,19 @@ def _median_of(runs: Sequence[Record]) -> Record:
     )
 
 
-def again(rows: list[Row], times: int, measure_row: Callable[[Row], list[Record]]) -> list[Record]:
-    """Measures rows so many times more, in turns; returns the medians of these measurements."""
+def again(
+    rows: list[Row], times: int, measure_row: Callable[[Row], list[Record]]
+) -> Iterator[Record]:
+    """Measures rows so many times more, in turns; yields the medians of these measurements.
+
+    A side that fails each time has none: what was measured of it before still counts.
+    """
     runs: dict[Row, list[list[Record]]] = {row: [] for row in rows}
     progress = Progress(rows * times)
-    for _ in range(times):
+    for turn in range(times):
         for row in rows:
             runs[row].append(measure_row(row))
             print(progress.line(runs[row][-1]), flush=True)
-    return [_median_of(same) for of_row in runs.values() for same in zip(*of_row, strict=True)]
+            if turn == times - 1:
+                medians = [_median_of(same) for same in zip(*runs[row], strict=True)]
+                yield from (record for record in medians if record is not None)

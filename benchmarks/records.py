@@ -78,7 +78,7 @@ def network_of(case: Case) -> dict:
     return {field.name: getattr(case, field.name) for field in _NETWORK}
 
 
-# What so many of all steps take at most.
+# Per cent of the steps that a tail covers.
 TAIL_PERCENT = 99.9
 
 

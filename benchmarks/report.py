@@ -120,7 +120,7 @@ def _bars(results: Results) -> list[str]:
         return []
     lines = ["", "Bars: required, and reached", *table(cells)]
     if unmeasured:
-        lines += ["", "Bars that need groups that were not run:", *(f"  {w}" for w in unmeasured)]
+        lines += ["", "Bars without a figure in this run:", *(f"  {w}" for w in unmeasured)]
     return lines
 
 

@@ -154,6 +154,7 @@ def main(argv: list[str]) -> None:
     rows = _selected(rows, missing)
     preamble = machine.stamp(threads, _CASES.value)
     preamble["rounds"] = f"{_ROUNDS.value} of {_SECONDS.value} s, {_PAUSE.value} s before each"
+    preamble["again"] = str(_AGAIN.value)
     warning = noise()
     if warning:
         preamble["warning"] = warning

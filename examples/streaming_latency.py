@@ -45,7 +45,7 @@ def of_times(name: str, seconds: np.ndarray) -> Latency:
 def timed(name: str, step, frames: np.ndarray, steps: int) -> Latency:
     """Calls `step` with one frame after another, over and over."""
     times = np.empty(steps)
-    for i in range(-_warm_up(steps), steps):
+    for i in range(-_warm_up(steps), steps):  # times of the first ones are overwritten
         frame = frames[i % len(frames)]
         begin = time.perf_counter()
         step(frame)

@@ -19,10 +19,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // What plans know of the machine, as one may pin it.
-void LogMachine() {
-  const rnn::Machine machine = rnn::Machine::Here(/*num_threads=*/2);
-  std::fprintf(stderr, "tf_cudnn_rnn machine: TF_CUDNN_RNN_MACHINE=%s\n",
-               rnn::MachineVariableText(machine).c_str());
+void LogMachineOnce() {
+  static const bool is_logged = [] {
+    // For one thread alone nothing would be measured.
+    const rnn::Machine machine = rnn::Machine::Here(/*num_threads=*/2);
+    std::fprintf(stderr, "tf_cudnn_rnn machine: TF_CUDNN_RNN_MACHINE=%s\n",
+                 rnn::MachineVariableText(machine).c_str());
+    return true;
+  }();
+  static_cast<void>(is_logged);
 }
 
 // A process whose every call has other sizes would fill its memory with plans.
@@ -33,7 +38,6 @@ void LogPlanOnce(const std::string& plan) {
   static auto* known = new std::unordered_set<std::string>;
   const std::lock_guard<std::mutex> lock(mutex);
   if (known->size() >= kMaxPlans || !known->insert(plan).second) return;
-  if (known->size() == 1) LogMachine();
   std::fprintf(stderr, "tf_cudnn_rnn plan: %s\n", plan.c_str());
   if (known->size() == kMaxPlans) {
     std::fprintf(stderr, "tf_cudnn_rnn plan: that was line %zu and the last.\n",
@@ -66,6 +70,7 @@ absl::Status ReadLogOptions(LogOptions* options) {
 }
 
 CallReport::CallReport(const LogOptions& log) : log_(log) {
+  if (log_.plans) LogMachineOnce();  // it may measure, which no call takes
   if (log_.calls) start_ = Clock::now();
 }
 

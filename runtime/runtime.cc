@@ -59,8 +59,8 @@ rnn_status Told(const Status& status, rnn_error* error) {
               status.message().c_str(), error);
 }
 
-// Calls run(), which returns a status of either kind. Nothing that it throws
-// goes further.
+// Calls run(), which returns a status of either kind. No exception of ours or
+// of the standard library goes further. (How a thread is cancelled must.)
 template <typename Run>
 rnn_status Guarded(rnn_error* error, const Run& run) {
   try {
@@ -138,7 +138,8 @@ Status CheckSize(const char* name, int64_t a, int64_t b, int64_t c,
                                  std::to_string(c) + "] is too large.");
 }
 
-// And that it is, if it has elements.
+// Whether a tensor of these sizes can be there; and that it is, if it has
+// elements.
 Status CheckTensor(const char* name, const void* data, int64_t a, int64_t b,
                    int64_t c, int64_t element_bytes) {
   if (Status s = CheckSize(name, a, b, c, element_bytes); !s.ok()) return s;
@@ -147,7 +148,7 @@ Status CheckTensor(const char* name, const void* data, int64_t a, int64_t b,
                                  " must not be NULL: it has elements.");
 }
 
-// States of so many rows, whoever has the memory for them.
+// Whether sizes of states fit into 64 bits, the caller's or ours.
 Status CheckStates(const Network& network, int64_t batch) {
   const rnn::RnnDescriptor& d = network.descriptor();
   if (Status s = CheckSize("h", d.num_pseudo_layers(), batch, d.output_size(),

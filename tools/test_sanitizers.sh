@@ -79,7 +79,8 @@ memory() {
   ((status == 0)) || return "$status"
   local bin=build/fuzz/memory
   # Not weights_header: a std::map is put together in libstdc++.so, where MemorySanitizer does not see what is written. Nor
-  # runtime_calls: what chooses the instruction set is Bazel's, and gives it strings.
+  # runtime_calls: the code that chooses the instruction set comes from Bazel without MemorySanitizer, which takes the
+  # strings that it returns for unset.
   for target in conversions descriptor layouts sequences; do
     "$bin/$target" --random=1000000 --seconds=30 "tests/fuzz/engine/corpus/$target"
   done

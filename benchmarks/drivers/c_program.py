@@ -44,7 +44,10 @@ class _CStep(Step):
 
 
 class CProgram(Driver):
-    """A fresh process for each turn; it runs the graph in the thread that calls."""
+    """A fresh process for each turn; it runs the graph in the thread that calls.
+
+    The op's threads come from TF_NUM_INTRAOP_THREADS.
+    """
 
     def __init__(self, threads: int):
         self._threads = threads

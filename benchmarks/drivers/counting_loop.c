@@ -1,5 +1,5 @@
-/* Times rounds of a loop that counts and does nothing else, for runtime.py:
- * what the machine itself takes from time to time.
+/* Times rounds of a loop that counts and does nothing else, for
+ * counting_loop.py: what the machine itself takes from time to time.
  *
  *   counting_loop RESULTS MICROSECONDS ROUNDS
  *
@@ -36,13 +36,14 @@ static long CountOf(double seconds) {
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   const long rounds = atol(argv[3]);
+  if (rounds < 1) return 2;
   double* seconds = malloc(rounds * sizeof(double));
   FILE* file = fopen(argv[1], "wb");
-  if (rounds < 1 || seconds == NULL || file == NULL) return 1;
+  if (seconds == NULL || file == NULL) return 1;
   const long count = CountOf(atof(argv[2]) * 1e-6);
   for (long i = 0; i < rounds; ++i) seconds[i] = Round(count);
-  fwrite(seconds, sizeof(double), rounds, file);
-  if (fclose(file) != 0) return 1;
+  const size_t written = fwrite(seconds, sizeof(double), rounds, file);
+  if (fclose(file) != 0 || written != (size_t)rounds) return 1;
   free(seconds);
   return 0;
 }

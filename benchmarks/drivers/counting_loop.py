@@ -13,19 +13,11 @@ import numpy as np
 
 from benchmarks import cases
 from benchmarks.cases import Case
-from benchmarks.drivers.interface import Driver, Step, require
+from benchmarks.drivers.interface import Driver, ProgramStep, Step, require
 
 _PROGRAM = pathlib.Path(__file__).with_suffix(".c")
 # Of a stream on an AMD EPYC (Zen 4): about what its weights take to come, and the call.
 _BYTES_PER_MICROSECOND, _CALL_MICROSECONDS = 150e3, 1.0
-
-
-class _Rounds(Step):
-    """Times come from the program, which takes as many rounds as fill the turn."""
-
-    def times(self, seconds: float) -> list[float]:
-        few = self.run(100)
-        return list(self.run(int(min(max(seconds / np.median(few), 100), 1e6))))
 
 
 class CountingLoop(Driver):
@@ -48,4 +40,4 @@ class CountingLoop(Driver):
             subprocess.run(list(map(str, command)), check=True)
             return np.fromfile(results)
 
-        return _Rounds(run, lambda results: {})
+        return ProgramStep(run, lambda results: {})

@@ -46,6 +46,15 @@ class Step:
         return times
 
 
+class ProgramStep(Step):
+    """A program that times itself: `run` takes how often, and returns the seconds of each time."""
+
+    def times(self, seconds: float) -> list[float]:
+        """As many repetitions as fill the turn, about."""
+        few = self.run(100)
+        return list(self.run(int(min(max(seconds / np.median(few), 100), 1e6))))
+
+
 class Driver(abc.ABC):
     """One implementation; made once in a process, where it settles the number of threads."""
 

@@ -10,7 +10,7 @@ import numpy as np
 import tf_cudnn_rnn.runtime as runtime
 from benchmarks import cases
 from benchmarks.cases import Case
-from benchmarks.drivers.interface import Driver, Step, require
+from benchmarks.drivers.interface import Driver, ProgramStep, Step, require
 from tf_cudnn_rnn import weights
 
 _PROGRAM = pathlib.Path(__file__).with_name("runtime_stream.c")
@@ -69,14 +69,6 @@ class Stream(Driver):
         return Step(lambda: stream.step(x), first)
 
 
-class _CStep(Step):
-    """Times come from the program, which takes as many steps as fill the turn, about."""
-
-    def times(self, seconds: float) -> list[float]:
-        few = self.run(100)
-        return list(self.run(int(min(max(seconds / np.median(few), 100), 1e6))))
-
-
 class CStream(Driver):
     """A stream in a program of C, a fresh process for each turn."""
 
@@ -112,4 +104,4 @@ class CStream(Driver):
             y = np.frombuffer(results.read_bytes()[:y_bytes], np.float32)
             return {"y": y.reshape(1, case.batch, case.output_size)}
 
-        return _CStep(run, first)
+        return ProgramStep(run, first)

@@ -103,7 +103,7 @@ def _range_cells(figures: list[Figure], statistic: str) -> str:
 
 
 def _ranges(file: File) -> list[str]:
-    """The least, the mean and the most of groups whose rows are not in the file."""
+    """The least, the mean and the most of groups without tables."""
     by_row: dict[tuple, list[Figure]] = {}
     for f in (*file.figures, *tables.random_ranges(file)):
         if f.statistic != MEDIAN:
@@ -125,8 +125,8 @@ def _ranges(file: File) -> list[str]:
         "## Ranges",
         "",
         *markdown.wrapped(
-            "The least, the mean and the most of several rows. Those of random networks are in "
-            "the file; of others it has none. Where a side is divided by another, 2x is twice the "
+            "The least, the mean and the most of several rows, where the file has lines of them or "
+            "not. Where a side is divided by another, 2x is twice the "
             "time or memory of the other. The commit is unknown where it was not noted."
         ),
         "",
@@ -135,16 +135,24 @@ def _ranges(file: File) -> list[str]:
     ]
 
 
+def _worst_and_mean(values: list[bars.Value]) -> list[str]:
+    if not values:
+        return ["", ""]
+    worst = bars.worst_of(values)
+    return [f"{worst.value:.2f} (`{worst.row}`)", f"{bars.mean_of(values):.2f}"]
+
+
 def _bars(file: File) -> list[str]:
     """What the library must reach, and whether these figures do."""
-    cells = [["bar", "required: every row", "mean", "reached: worst row", "mean", ""]]
+    head = ["bar", "required: every row", "mean", "reached: worst row", "mean", ""]
+    cells = [[*head, "at best: worst row", "mean"]]
     for verdict in bars.verdicts(tables.results_of(file)):
         if not verdict.values:
             continue
-        bar, worst = verdict.bar, verdict.worst
+        bar = verdict.bar
         required = ["" if least is None else f"{least:.2f}" for least in (bar.every, bar.mean)]
-        reached = [f"{worst.value:.2f} (`{worst.row}`)", f"{verdict.mean:.2f}"]
-        cells.append([bar.what, *required, *reached, verdict.text])
+        reached, best = (_worst_and_mean(found) for found in (verdict.values, verdict.best))
+        cells.append([bar.what, *required, *reached, verdict.text, *best])
     if len(cells) == 1:
         return []
     return [
@@ -152,8 +160,10 @@ def _bars(file: File) -> list[str]:
         "",
         *markdown.wrapped(
             "What this library sets out to reach, and whether these figures do "
-            "([what a bar is](../benchmarks.md#tables)). Bars of groups that were not measured are "
-            "left out."
+            "([what a bar is](../benchmarks.md#tables)). At best is what they would be if each row "
+            "took this library the least time that the machine allows, TensorFlow's call aside: "
+            "what is required beyond that, the machine forbids. Bars whose "
+            "rows are not in the file are left out."
         ),
         "",
         *markdown.table(cells),

@@ -48,6 +48,11 @@ def from_runs(paths: Sequence[pathlib.Path], cpu: str | None, root: pathlib.Path
         figures += of_run
         if "rounds" in preamble:
             notes.append(f"Rounds: {preamble['rounds']}.")
+        if preamble.get("again", "0") != "0":
+            notes.append(
+                "Rows that failed a bar were measured again, and the medians of "
+                f"{preamble['again']} such measurements count; rows that passed were not."
+            )
         preambles.append(preamble)
     warned = [preamble["warning"] for preamble in preambles if "warning" in preamble]
     if len(preambles) == 1:
@@ -57,9 +62,10 @@ def from_runs(paths: Sequence[pathlib.Path], cpu: str | None, root: pathlib.Path
             f"When {len(warned)} of the {len(preambles)} runs of this page began, others used the "
             "machine, or had done so in the minute before: single rows may be wrong by any factor."
         )
-    kept = published(preambles[0], _PREAMBLE)
+    latest = max(preamble["date"] for preamble in preambles)
+    kept = published(preambles[0] | {"date": latest}, _PREAMBLE)
     for path, preamble in zip(paths, preambles, strict=True):
-        for key in ("cpu", "threads", "build", "versions"):
+        for key in ("cpu", "instruction_set", "threads", "caches", "build", "versions"):
             if preamble.get(key) != preambles[0].get(key):
                 raise ValueError(
                     f"{path}: must have the same `{key}` as {paths[0]}; got {preamble.get(key)!r}."

@@ -67,6 +67,7 @@ static float* ReadFrames(const char* path, int64_t size, long* count) {
   return frames;
 }
 
+/* C11 has no clock that is never set back. */
 static struct timespec Now(void) {
   struct timespec now;
   timespec_get(&now, TIME_UTC);

@@ -28,7 +28,8 @@ static const char kUsage[] =
     "  -s SIGNATURE  the signature to call (default: serving_default)\n"
     "  -o FOLDER     writes each output to FOLDER/<name>.npy, not to stdout\n"
     "  -n CALLS      calls so many times, and prints how long each took\n"
-    "  -c            runs the graph in the calling thread: soonest if small\n";
+    "  -c            runs the graph in the calling thread: faster for short "
+    "calls\n";
 
 enum { kFailed = 1, kWrongUsage = 2 };
 

@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import shutil
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ TRIED = {
     "keras_eager": ("gru_both_ways_ragged",),
     "block_lstm": ("lstm",),
     "own_halves": ("lstm_both_ways",),
-    "own_stateful": ("lstm_ragged", "relu", "lstm_stack"),
+    "own_stateful": ("lstm_ragged", "gru", "relu", "lstm_stack"),
     "own_cudnn_layer": ("gru_both_ways_ragged", "relu", "lstm_stack", "lstm_projection"),
     "own_saved": ("lstm_ragged",),
     "own_saved_training": ("lstm_ragged",),
@@ -106,6 +107,7 @@ def test_all_are_tried():
     assert {"own_op", *drivers.WITHOUT_NETWORK, *TRIED} == set(drivers.DRIVERS)
 
 
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 def test_a_loop_takes_about_as_long_as_a_step():
     case = cases.Case("step", (), "lstm", 1, 1, 128, 0, 128, 1, 1, 0.0)
     step = driver(drivers.COUNTING_LOOP).build(case, INFERENCE, "float32")

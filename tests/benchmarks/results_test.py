@@ -452,11 +452,15 @@ def test_runs_on_one_machine_make_one_page(root):
     """Each group is of its run's commit; the engine's rows and the machine's peaks are there."""
     versions = {"versions": "torch 9.8"}
     gate = run_file(root / "gate.csv", warning="others used the machine")
-    writer = records.Writer(root / "engine.csv", fakes.PREAMBLE | versions)
+    later = {"tf_cudnn_rnn": "0.1.0, commit 89abcdef0123", "date": "2026-01-03 04:05 UTC"}
+    writer = records.Writer(root / "engine.csv", fakes.PREAMBLE | versions | later)
     for record in fakes.engine_figures():
         writer.write(record)
     writer.close()
     file = runs.from_runs([gate, root / "engine.csv"], CPU, root)
+    assert file.path.name == f"{CPU}-2026-01-03.csv"
+    commits = {figure.group: figure.version for figure in file.figures}
+    assert commits["gate"] == "0123456789ab" and commits["engine"] == "89abcdef0123"
     files.write(file)
     assert files.read(file.path) == file._replace(figures=files.read(file.path).figures)
     text = pages.page(file)

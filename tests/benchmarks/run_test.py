@@ -198,12 +198,22 @@ def test_rows_are_measured_again_in_turns(capsys):
         error = "it ended" if value is None else ""
         return [dataclasses.replace(a, median=value, rounds=2, error=error), b]
 
-    a, b, other, _ = measuring.again(rows, 3, measure_row)
+    a, b, other, _ = list(measuring.again(rows, 3, measure_row))
     assert order == ["tiny_lstm", "tiny_gru"] * 3
     # Of the first one 1 and 7 ms, of the second one 10, 20 and 60.
     assert (a.side, a.median, a.rounds, a.error) == ("a", 4.0, 4, "")
     assert (b.side, b.case, other.median) == ("b", "tiny_lstm", 20.0)
     assert "[6/6, 0 min left] test tiny_gru training: a 60 ms" in capsys.readouterr().out
+
+
+def test_a_side_that_fails_each_time_keeps_its_figure():
+    """Or a row that fails a bar would pass by failing."""
+    row = Row("test", LSTM, "training", (side("a"), side("b")))
+    a, b = fakes.figures_of([row])
+    failed = dataclasses.replace(a, median=None, error="it ended")
+    found = list(measuring.again([row], 2, lambda _: [failed, b]))
+    assert [each.side for each in found] == ["b"]
+    assert records.counted([a, b, *found])[0] == a
 
 
 def test_the_last_measurement_of_a_row_counts(tmp_path):
@@ -325,7 +335,6 @@ FASTER = {  # than the op or the layer is, the others at 100
     "cudnn_layer": 500,
     "op_bfloat16": 1000,
     "op_2": 990,
-    "op_from_c": 500,
     "eager": 500,
     "stream": 500,
     "stream_from_c": 500,
@@ -388,6 +397,27 @@ def test_bars_that_were_not_measured():
             "lstm_512_b64",
             1.5,
         ),
+        (
+            "op against stateful drop-in layer, calls of 1 ms and more, one layer",
+            "layer",
+            "stateful_layer",
+            "lstm_512_b64",
+            1.2,
+        ),
+        (
+            "op against CudnnRNN layer, calls of 1 ms and more",
+            "layer",
+            "cudnn_layer",
+            "lstm_512_b64",
+            1.2,
+        ),
+        (
+            "streaming, 3 times the median / what 99.9 % of steps take",
+            "streaming",
+            "stream, 99.9 %",
+            "stream_lstm_512",
+            2.0,
+        ),
         ("limited to AVX2, against PyTorch", "avx2", "op", "gru_512_b16", 6.0),
     ],
 )
@@ -422,6 +452,33 @@ def test_the_least_time():
     assert results.level_of(40_000) == "l1" and results.level_of(70_000) == "l2"
     assert results.level_of(2**25 + 1) == "dram"
     assert bars.least_milliseconds(Results(fakes.PREAMBLE, []), case) is None
+
+
+def test_what_a_bar_would_be_at_best():
+    """Twice the least time in each row: at best it would be twice as far ahead."""
+    rows, _ = experiments.plan(["gate"], 2)
+    peaks = Results(fakes.PREAMBLE, fakes.engine_figures())
+
+    def milliseconds(row, side):
+        passes = ("forward", "backward") if row.pass_ == "training" else ("forward",)
+        least = sum(bars.least_milliseconds(peaks, row.case, each) for each in passes)
+        return {"op": 2, "torch": 6}.get(side, 9) * least
+
+    found = fakes.engine_figures()
+    for row in rows:
+        for record in fakes.figures_of([row]):
+            found.append(
+                dataclasses.replace(record, median=milliseconds(row, record.side), error="")
+            )
+    by_bar = {each.bar.what: each for each in bars.verdicts(Results(fakes.PREAMBLE, found))}
+    verdict = by_bar["gate, training against PyTorch"]
+    assert np.isclose(verdict.mean, 3) and np.isclose(bars.mean_of(verdict.best), 6)
+    assert {value.key for value in verdict.best} == {value.key for value in verdict.values}
+    assert np.isclose(bars.worst_of(verdict.best).value, 6)
+    # Without the machine's peaks nobody can tell.
+    without = [record for record in found if record.experiment == "gate"]
+    verdicts_without = bars.verdicts(Results(fakes.PREAMBLE, without))
+    assert not any(each.best for each in verdicts_without)
 
 
 def test_random_shapes_on_which_a_peer_was_faster_are_listed():

@@ -1038,7 +1038,7 @@ TEST(MachineTest, TheVariableSetsFields) {
 TEST(MachineTest, TheTextOfAMachineSetsItsFields) {
   Machine machine, other;
   machine.core_cache_bytes = int64_t{1} << 40;
-  machine.flops_per_far_byte = 2.25;
+  machine.flops_per_far_byte = 13.7251;
   machine.flops_per_passed_value = 1e6;
   EXPECT_EQ(ParseMachine(MachineVariableText(machine), &other), "");
   EXPECT_EQ(other.core_cache_bytes, machine.core_cache_bytes);

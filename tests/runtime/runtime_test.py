@@ -12,6 +12,7 @@ import pickle
 import re
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -265,23 +266,19 @@ def test_tensorflow_is_not_imported(hidden):
 
 
 IMPORTS = """
-import time
-def seconds_of(name):
-    begin = time.perf_counter()
-    __import__(name)
-    return time.perf_counter() - begin
-numpy = seconds_of("numpy")
-print(numpy, seconds_of("tf_cudnn_rnn.runtime"))
+import sys
+import numpy
+before = set(sys.modules)
+import tf_cudnn_rnn.runtime
+print(*{name.partition(".")[0] for name in set(sys.modules) - before})
 """
 
 
 def test_an_import_is_short():
-    """Below 0.1 s beyond NumPy's own, which took 0.1 s where that of the library took 0.03 s.
-
-    The least of several processes: the machine may have other work.
-    """
-    runs = [subprocesses.run_code(IMPORTS).split() for _ in range(7)]
-    assert min(float(seconds) for _, seconds in runs) < 0.1, runs
+    """It takes a third of NumPy's own time, as long as it needs little else than NumPy."""
+    found = set(subprocesses.run_code(IMPORTS).split())
+    others = {name for name in found if name not in sys.stdlib_module_names}
+    assert others <= {"tf_cudnn_rnn", "ml_dtypes"}, others
 
 
 def test_the_engine_is_one():

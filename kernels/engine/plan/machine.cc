@@ -166,8 +166,8 @@ std::string ParseMachine(const std::string& text, Machine* machine) {
 std::string MachineVariableText(const Machine& machine) {
   char text[128];
   std::snprintf(text, sizeof text,
-                "core_cache_bytes=%lld,flops_per_far_byte=%.3g,"
-                "flops_per_passed_value=%.3g",
+                "core_cache_bytes=%lld,flops_per_far_byte=%.9g,"
+                "flops_per_passed_value=%.9g",
                 static_cast<long long>(machine.core_cache_bytes),
                 machine.flops_per_far_byte, machine.flops_per_passed_value);
   return text;
