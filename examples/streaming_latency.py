@@ -172,6 +172,7 @@ def in_tensorflow(
                 params=vector,
                 sequence_lengths=lengths,
                 is_training=False,
+                dropout=0.0,  # of the integer 0, the default, TensorFlow takes a slow way
             )
             return result.output, result.output_h, result.output_c
 
