@@ -161,8 +161,9 @@ def _bars(file: File) -> list[str]:
         *markdown.wrapped(
             "What this library sets out to reach, and whether these figures do "
             "([what a bar is](../benchmarks.md#tables)). At best is what they would be if each row "
-            "took this library the least time that the machine allows, TensorFlow's call aside: "
-            "what is required beyond that, the machine forbids. Bars whose "
+            "took this library the least time that the machine allows, and TensorFlow's call no "
+            "time; of slow steps, if they lost no more than rounds of a loop that counts. What is "
+            "required beyond that, the machine forbids. Bars whose "
             "rows are not in the file are left out."
         ),
         "",
