@@ -230,18 +230,18 @@ def _ratios(
 
 
 def _at_best(
-    experiment: str, pass_: str, base: str, *others: str, least_op_milliseconds: float = 0.0
+    experiment: str, pass_: str | None, base: str, *others: str, least_op_milliseconds: float = 0.0
 ):
     """The ratios of `_ratios` if `base` took the least time; its call through TensorFlow aside."""
     measured = _ratios(
         experiment, pass_, base, *others, least_op_milliseconds=least_op_milliseconds
     )
-    forward_and = ("forward", "backward") if pass_ == TRAINING else ("forward",)
 
     def values(results: Results):
         for value in measured(results):
             record = results.row(value.key)[base]
-            least = [least_milliseconds(results, record.to_case(), each) for each in forward_and]
+            passes = ("forward", "backward") if record.pass_ == TRAINING else ("forward",)
+            least = [least_milliseconds(results, record.to_case(), each) for each in passes]
             if None not in least:
                 yield value._replace(value=value.value * record.median / sum(least))
 
@@ -373,11 +373,8 @@ def sweep_ratios(results: Results):
 # Of random shapes that are no short calls.
 _sweep = functools.partial(_ratios, "sweep", least_op_milliseconds=LONG_MILLISECONDS)
 _sweep_at_best = functools.partial(_at_best, "sweep", least_op_milliseconds=LONG_MILLISECONDS)
-
-
-def _ragged_at_best(results: Results):
-    for pass_ in (INFERENCE, TRAINING):
-        yield from _at_best("ragged", pass_, "op", "torch")(results)
+# Of both passes of layers.
+_layer = functools.partial(_ratios, "layer", None, least_op_milliseconds=LONG_MILLISECONDS)
 
 
 def _is_one_layer(case: Case) -> bool:
@@ -457,7 +454,7 @@ BARS = (
         _ratios("ragged", None, "op", "torch"),
         1.1,
         3.0,
-        _ragged_at_best,
+        _at_best("ragged", None, "op", "torch"),
     ),
     Bar(
         "projection, training against PyTorch",
@@ -477,17 +474,13 @@ BARS = (
     ),
     Bar(
         "op against stateful drop-in layer, calls of 1 ms and more, one layer",
-        _ratios(
-            *("layer", None, "stateful_layer", "op"),
-            where=_is_one_layer,
-            least_op_milliseconds=LONG_MILLISECONDS,
-        ),
+        _layer("stateful_layer", "op", where=_is_one_layer),
         1 / 1.15,
         1 / 1.05,
     ),
     Bar(
         "op against CudnnRNN layer, calls of 1 ms and more",
-        _ratios(*("layer", None, "cudnn_layer", "op"), least_op_milliseconds=LONG_MILLISECONDS),
+        _layer("cudnn_layer", "op"),
         1 / 1.15,
         1 / 1.05,
     ),

@@ -47,10 +47,7 @@ class Op(Driver):
             is_training = pass_ == cases.TRAINING
             return _call(tf_cudnn_rnn.raw_ops.CudnnRNNV3, case, is_training, lengths, *tensors)
 
-        step = tf.function(
-            tensorflow.step_function(forward, pass_, tf.cast(arrays.dy, dtype)),
-            autograph=False,
-        )
+        step = tensorflow.traced_step(forward, pass_, tf.cast(arrays.dy, dtype))
         tensors = _tensors(case, arrays, dtype)
 
         def as_arrays(results) -> dict:

@@ -39,14 +39,11 @@ class Stateful(Driver):
                 final += after
             return x, final
 
-        step = tf.function(
-            tensorflow.step_function(
-                forward,
-                pass_,
-                tf.cast(arrays.dy.transpose(1, 0, 2), dtype),
-                [variable.value for layer in layers for variable in layer.trainable_variables],
-            ),
-            autograph=False,
+        step = tensorflow.traced_step(
+            forward,
+            pass_,
+            tf.cast(arrays.dy.transpose(1, 0, 2), dtype),
+            [variable.value for layer in layers for variable in layer.trainable_variables],
         )
         x = tf.cast(arrays.x.transpose(1, 0, 2), dtype)
 
@@ -96,14 +93,11 @@ class CudnnLayer(Driver):
             )
             return y, final
 
-        step = tf.function(
-            tensorflow.step_function(
-                forward,
-                pass_,
-                tf.cast(arrays.dy.transpose(1, 0, 2), dtype),
-                [layer.params.value],
-            ),
-            autograph=False,
+        step = tensorflow.traced_step(
+            forward,
+            pass_,
+            tf.cast(arrays.dy.transpose(1, 0, 2), dtype),
+            [layer.params.value],
         )
         batch_major = (arrays.x, arrays.h0, arrays.c0)[: 1 + state_count(case)]
         tensors = [tf.cast(array.transpose(1, 0, 2), dtype) for array in batch_major]
@@ -148,14 +142,11 @@ class DropInHalves(Driver):
 
             # The backward layer's output begins with the last step.
             own_dy = dy[..., :H] if d == 0 else dy[:, ::-1, H:]
-            step = tf.function(
-                tensorflow.step_function(
-                    forward,
-                    pass_,
-                    tf.cast(own_dy, dtype),
-                    [variable.value for variable in layer.trainable_variables],
-                ),
-                autograph=False,
+            step = tensorflow.traced_step(
+                forward,
+                pass_,
+                tf.cast(own_dy, dtype),
+                [variable.value for variable in layer.trainable_variables],
             )
             states = (arrays.h0[d], arrays.c0[d])[: state_count(case)]
             tensors = [tf.cast(a, dtype) for a in (arrays.x.transpose(1, 0, 2), *states)]

@@ -37,3 +37,8 @@ def step_function(forward, pass_: str, dy: tf.Tensor, variables=()):
         return y, states, tape.gradient(y, [*inputs, *variables], output_gradients=dy)
 
     return train
+
+
+def traced_step(forward, pass_: str, dy: tf.Tensor, variables=()):
+    """`step_function` in a tf.function."""
+    return tf.function(step_function(forward, pass_, dy, variables), autograph=False)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from benchmarks import bars, report
 from benchmarks.cases import INFERENCE, PASSES, TRAINING
-from benchmarks.records import PEAK, Record
+from benchmarks.records import GIGABYTES, PEAK, Record
 from benchmarks.results import accuracy, markdown, paths, tables
 from benchmarks.results.files import (
     LEAST,
@@ -174,14 +174,14 @@ def _bars(file: File) -> list[str]:
 
 def _peaks(file: File) -> list[str]:
     """The machine's own figures, by its best instruction set; the file has those of others."""
-    best = tables.results_of(file).best_isa()
+    results = tables.results_of(file)
+    best = results.best_isa()
     cells = [[f"with {best}", "measured"]]
-    for figure in file.figures:
-        kind, _, isa = figure.side.rpartition(" ")
-        if figure.group == PEAK and isa == best:
-            is_rate = kind == "Bandwidth"
-            name = f"read from {figure.case.upper()}" if is_rate else figure.case.replace("_", "-")
-            cells.append([name, f"{figure.value:.0f} {figure.unit}"])
+    for record in results.records:
+        if record.experiment == PEAK and record.isa == best:
+            is_read = record.unit == GIGABYTES
+            name = f"read from {record.case.upper()}" if is_read else record.case.replace("_", "-")
+            cells.append([name, f"{record.median:.0f} {record.unit}"])
     if len(cells) == 1:
         return []
     return ["## Peaks of the machine", "", *markdown.table(cells), ""]
