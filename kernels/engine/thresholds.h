@@ -213,6 +213,13 @@ inline constexpr int64_t kSmallOperandShare = 4;
 // one comes by. [engine]
 inline constexpr double kLeftOperandShare = 0.375;
 
+// R whose rows are read in place, of so many bytes, is read for one row in
+// pieces as long as can be, and cells follow when all threads are done: one
+// piece for each gate of a thread's units would touch more pages. Of smaller R
+// that gains less than threads take to meet, and with more rows their sums fill
+// the first-level cache. [engine], whose rows end in /keras_weights
+inline constexpr int64_t kMinWholeRowsBytes = 5 * kMegabyte;
+
 // Packing reads a row for so many panels, and so many rows, at a time:
 // memory is read in long pieces, and what is written stays in L1. [engine]
 inline constexpr int64_t kPanelsPackedTogether = 16;

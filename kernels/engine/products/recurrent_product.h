@@ -38,6 +38,9 @@ class RecurrentProduct {
         panels_(weights.cell_panels()),
         route_(plan.recurrent_weights.route),
         num_places_(plan.recurrent_weights.places.count),
+        reads_whole_rows_(d_.num_gates() > 1 && d_.gates_size() * d_.output_size() *
+                              int64_t{sizeof(Operand)} >=
+                          speed::kMinWholeRowsBytes),
         batch_(plan.sequences->batch()),
         state_integers_(
             LeftIntegers::In(scratch, blocks.state_integers, d_.output_size())),
@@ -89,6 +92,12 @@ class RecurrentProduct {
         });
         return;
       case Route::kRowsInPlace:
+        if (reads_whole_rows_ && ranks.count() == 1) {
+          MultiplyRows(executor, ranks, h_prev);
+          RunCells(executor, ranks, h_prev, run_cells);
+          return;
+        }
+        [[fallthrough]];
       case Route::kDotPanels:
         RunFewRanges(executor, ranks, h_prev, run_cells);
         return;
@@ -182,6 +191,29 @@ class RecurrentProduct {
         });
   }
 
+  // sums = h_prev times R. Each thread reads a range of R's rows that is as long
+  // as can be, not one for each gate of its units: some shorter pieces of as
+  // many pages.
+  void MultiplyRows(Executor& executor, const StepRanks& ranks,
+                    const Operand* const* h_prev) const {
+    RowsTimesMatrix<Operand> product;
+    product.rows = ranks.count();
+    product.a = h_prev + ranks.begin;
+    product.c = sum_rows_ + ranks.begin;
+    Multiply(product, weights_.recurrent_by_columns(), executor);
+  }
+
+  // From sums that are there.
+  template <typename Run>
+  void RunCells(Executor& executor, const StepRanks& ranks,
+                const Operand* const* h_prev, Run run_cells) const {
+    AllPanels panels = PanelsOf(ranks);
+    panels.work = ranks.count() * speed::kCellWork * d_.hidden_size;
+    ParallelPanels(executor, panels, [&](const PanelRows& share) {
+      RunCell(share, nullptr, h_prev, run_cells);
+    });
+  }
+
   // On few ranges of panels, for R had better be read in long pieces.
   template <typename Run>
   void RunFewRanges(Executor& executor, const StepRanks& ranks,
@@ -247,7 +279,8 @@ class RecurrentProduct {
   const ForwardWeights<Element, Operand>& weights_;
   const CellPanels<Operand>& panels_;
   const Route route_;
-  const int64_t num_places_;  // packed in its turn
+  const int64_t num_places_;     // packed in its turn
+  const bool reads_whole_rows_;  // for one rank, if they are read in place
   const int64_t batch_;
   LeftIntegers state_integers_;  // int8: h before a step, [B, P]
   F* sums_;                      // by columns: [B, G*H]

@@ -14,12 +14,12 @@ namespace {
 
 // MultiplyRows() reads B strip by strip, some rows of it at a time, for so many
 // rows of A. Their sums of a strip take so many bytes, about a first-level
-// cache. One row's sums take up to a page; less if several tiles come by, for
-// B's rows had better stay in that cache meanwhile.
+// cache, and one row's up to half of it; less if several tiles come by, for B's
+// rows had better stay in that cache meanwhile.
 constexpr int kStripRows = 32;
 constexpr int64_t kStripSumBytes = 32 << 10;
 constexpr int64_t kMaxTiledStripBytes = 2 << 10;
-constexpr int64_t kMaxStripBytes = 4 << 10;
+constexpr int64_t kMaxStripBytes = 16 << 10;
 // So many rows of A make a tile, which takes so many steps at a time: their
 // values are in registers meanwhile.
 constexpr int kStripTileRows = kTileVectors >= 4 ? 4 : 2;
@@ -30,8 +30,9 @@ constexpr int kOneRowSteps = 8;
 
 template <typename V>
 int64_t StripVectors(int64_t num_rows) {
-  const int64_t max_bytes =
-      num_rows <= kStripTileRows ? kMaxStripBytes : kMaxTiledStripBytes;
+  const int64_t max_bytes = num_rows <= kStripTileRows
+                                ? kMaxStripBytes / num_rows
+                                : kMaxTiledStripBytes;
   const int64_t bytes = kStripSumBytes / num_rows;
   return (bytes < max_bytes ? bytes : max_bytes) / int64_t{sizeof(V)};
 }
