@@ -289,8 +289,8 @@ void MultiplyColumnsOfRows(const RowsTimesMatrix<Operand>& p,
   product.accumulate = p.accumulate;
   for (int64_t column = share.column_begin; column < share.column_end;
        column += product.columns) {
-    product.columns = std::min(pieces.width - column % pieces.width,
-                               share.column_end - column);
+    product.columns =
+        std::min(pieces.NumTogether(column), share.column_end - column);
     product.b = source.values + pieces.PlaceOf(column);
     product.c_offset = p.c_offset + column;
     product.bias = p.bias == nullptr ? nullptr : p.bias + column;

@@ -28,6 +28,14 @@ struct Pieces {
   }
   // Where place `i` lies.
   int64_t PlaceOf(int64_t i) const { return begins[i / width] + i % width; }
+  // How many lie one after another from place `i` on.
+  int64_t NumTogether(int64_t i) const {
+    int64_t piece = i / width;
+    while (piece + 1 < count && begins[piece + 1] == begins[piece] + width) {
+      ++piece;
+    }
+    return (piece + 1) * width - i;
+  }
 };
 
 // B [depth, columns].
