@@ -1238,11 +1238,11 @@ TEST(EngineThreadsTest, BitsDoNotDependOnThreadsAtLargeSizes) {
 template <typename Element>
 void ExpectSameBitsOfThreadsWhereForwardPacksNothing() {
   const auto expect_same_bits = [&](int64_t T, int64_t B, CellMode mode,
-                                    bool keras_weights) {
+                                    bool keras_weights, int64_t H = 400) {
     SCOPED_TRACE(testing::Message()
                  << kModeNames[static_cast<int>(mode)] << ", T " << T << ", B "
-                 << B << ", Keras " << keras_weights);
-    const Case sizes{"", T, B, 384, 400};
+                 << B << ", H " << H << ", Keras " << keras_weights);
+    const Case sizes{"", T, B, 384, H};
     auto problem = MakeProblem<Element>(sizes, mode, 1);
     if (keras_weights) {
       problem.params = WhatKerasHas(problem.descriptor, problem.params);
@@ -1262,6 +1262,10 @@ void ExpectSameBitsOfThreadsWhereForwardPacksNothing() {
       expect_same_bits(1, 32, mode, keras_weights);
     }
     expect_same_bits(4, 2, mode, /*keras_weights=*/false);
+  }
+  // One row reads the rows of such an R whole.
+  for (CellMode mode : {CellMode::kLstm, CellMode::kGru}) {
+    expect_same_bits(3, 1, mode, /*keras_weights=*/true, /*H=*/750);
   }
 }
 TEST(EngineThreadsTest, BitsDoNotDependOnThreadsWhereForwardPacksNothing) {

@@ -380,6 +380,56 @@ TYPED_TEST(MatrixProductTest, ColumnsInPlaceMayHavePieces) {
   }
 }
 
+// Rows in place, of pieces in any order: some lie one after another.
+TYPED_TEST(MatrixProductTest, RowsInPlaceMayHavePieces) {
+  using Element = typename TestFixture::Element;
+  using Operand = typename TestFixture::Operand;
+  using F = typename TestFixture::F;
+  if constexpr (TestFixture::kInParts || !std::is_same_v<Element, Operand>) {
+    GTEST_SKIP() << "never in place";
+  } else {
+    ThreadPool pool(kMaxThreads - 1);
+    Team team(kMaxThreads, pool.AsSchedule());
+    const auto check = [&](const Pieces& pieces, int64_t rows,
+                           Executor& executor) {
+      SCOPED_TRACE(testing::Message() << "width " << pieces.width << ", from "
+                                      << pieces.begins[0] << ", rows " << rows);
+      constexpr int64_t kDepth = 34;  // whole steps
+      RandomValues random(5);
+      Matrix<Operand> a(rows, kDepth, &random);
+      Matrix<Element> b(kDepth, pieces.size(), &random);
+      Matrix<F> bias(1, pieces.size(), &random);
+      Matrix<F> c(rows, pieces.size(), &random);
+      GuardedOperand<Element, Operand> right(
+          MatrixSource<Element>::Rows(b.values.data(), b.stride, kDepth,
+                                      pieces),
+          Route::kRowsInPlace, executor);
+      RowsTimesMatrix<Operand> product;
+      product.rows = rows;
+      product.a = a.const_pointers.data();
+      product.c = c.pointers.data();
+      product.bias = bias.values.data();
+      Multiply(product, right.operand, executor);
+      this->ExpectSums(
+          a, kDepth,
+          [&](int64_t k, int64_t j) {
+            return ToDouble(b.At(k, pieces.PlaceOf(j)));
+          },
+          [&](int64_t, int64_t j) { return bias.At(0, j); }, c);
+    };
+    for (int64_t width : {1, 16, 33, 700}) {
+      for (const Pieces& pieces : {Pieces{{0, width, 2 * width}, 3, width},
+                                   Pieces{{width, 2 * width, 0}, 3, width},
+                                   Pieces{{2 * width, width, 0}, 3, width}}) {
+        for (int64_t rows : {1, 2, 5, 13}) {
+          check(pieces, rows, this->executor_);
+          check(pieces, rows, team);
+        }
+      }
+    }
+  }
+}
+
 // A product that outgrows the caches is computed block by block; one panel is
 // not.
 TYPED_TEST(MatrixProductTest, BlocksHaveTheBitsOfPanels) {

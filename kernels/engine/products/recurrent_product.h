@@ -38,9 +38,10 @@ class RecurrentProduct {
         panels_(weights.cell_panels()),
         route_(plan.recurrent_weights.route),
         num_places_(plan.recurrent_weights.places.count),
-        reads_whole_rows_(d_.num_gates() > 1 && d_.gates_size() * d_.output_size() *
-                              int64_t{sizeof(Operand)} >=
-                          speed::kMinWholeRowsBytes),
+        reads_whole_rows_(d_.num_gates() > 1 &&
+                          d_.gates_size() * d_.output_size() *
+                                  int64_t{sizeof(Operand)} >=
+                              speed::kMinWholeRowsBytes),
         batch_(plan.sequences->batch()),
         state_integers_(
             LeftIntegers::In(scratch, blocks.state_integers, d_.output_size())),
@@ -191,9 +192,9 @@ class RecurrentProduct {
         });
   }
 
-  // sums = h_prev times R. Each thread reads a range of R's rows that is as long
-  // as can be, not one for each gate of its units: some shorter pieces of as
-  // many pages.
+  // sums = h_prev times R. Each thread reads a range of R's rows that is as
+  // long as can be, not one for each gate of its units: some shorter pieces of
+  // as many pages.
   void MultiplyRows(Executor& executor, const StepRanks& ranks,
                     const Operand* const* h_prev) const {
     RowsTimesMatrix<Operand> product;
