@@ -16,6 +16,7 @@
 #include "kernels/engine/simd/instruction_set.h"
 #include "network/descriptor.h"
 #include "network/params_layout.h"
+#include "network/shared_memory.h"
 #include "network/status.h"
 #include "runtime/network.h"
 #include "runtime/rnn_runtime.h"
@@ -502,7 +503,8 @@ rnn_status rnn_stream_reset(rnn_stream* stream, const int64_t* rows,
       return Told(CheckInRange("num_rows", num_rows, 0, INT64_MAX), error);
     }
     // Others may write them meanwhile.
-    const std::vector<int64_t> checked(rows, rows + num_rows);
+    std::vector<int64_t> checked(num_rows);
+    rnn::CopyOnce(rows, num_rows, checked.data());
     for (int64_t i = 0; i < num_rows; ++i) {
       const std::string name = "rows[" + std::to_string(i) + "]";
       const Status status =

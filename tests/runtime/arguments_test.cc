@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/rnn_runtime.h"
+#include "tests/engine/counted_reads.h"
 #include "tests/engine/guarded.h"
 
 namespace {
@@ -775,6 +776,24 @@ TEST(StreamTest, RowsOutOfRangeAreRefused) {
   EXPECT_EQ(h, std::vector<float>(h.size()));
   EXPECT_EQ(c, std::vector<float>(c.size()));
 }
+
+#ifdef RNN_COUNTS_READS
+
+// Or others could change them between their check and their use.
+TEST(StreamTest, RowsAreReadOnce) {
+  if (!rnn::CountsReads()) GTEST_SKIP() << "reads cannot be counted here";
+  const Network network(RNN_MODE_LSTM);
+  const Stream stream(network);
+  const int64_t rows[] = {2, 0, 1};
+  const rnn::CountedReads counted(rows, sizeof rows);
+  EXPECT_EQ(rnn_stream_reset(stream.get(),
+                             static_cast<const int64_t*>(counted.data()), 3,
+                             nullptr),
+            RNN_OK);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(counted.count(i * 8), 1) << i;
+}
+
+#endif  // RNN_COUNTS_READS
 
 TEST(StreamTest, CellStatesOfAnotherModeAreRefused) {
   const Network network(RNN_MODE_GRU);
