@@ -24,7 +24,7 @@ from tests.weights.protobufs import field, varint
 from tf_cudnn_rnn import raw_ops, weights
 from tf_cudnn_rnn._cli import contents, inspect
 from tf_cudnn_rnn._files import checkpoint, kinds
-from tf_cudnn_rnn._formats import saved_model, wire
+from tf_cudnn_rnn._formats import onnx_file, saved_model, wire
 
 BOTH = "bidirectional"
 ONE = "unidirectional"
@@ -140,6 +140,56 @@ def test_convert_takes_the_names_that_inspect_shows(run, tmp_path, files, name):
         (converted,) = run("inspect", target, "--json").json["found"]
         for option in ("num_layers", "num_units", "input_size", "direction", "num_proj"):
             assert converted[option] == found[option]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["model.keras", "model.weights.h5", "checkpoint/drop_ins", "checkpoint/stock", "drop_ins"],
+)
+def test_convert_lists_the_names_that_inspect_shows(run, tmp_path, files, name):
+    report = run("inspect", files / name, "--json").json
+    names = [found["layer"] for found in report["weights"] or report["found"]]
+    assert len(names) > 2
+    result = run("convert", files / name, tmp_path / "a.npz", "--to", "params")
+    assert result.code == 2
+    assert f"The file has {len(names)} such layers, {', '.join(names)}: choose" in result.err
+
+
+@pytest.mark.parametrize("case", ["a stack", "of two kinds", "no stack"])
+def test_commands_for_nodes_of_onnx_convert_them(run, tmp_path, monkeypatch, case):
+    """With --layer if all of them are not one network."""
+    monkeypatch.chdir(tmp_path)
+    kinds = ["gru", "lstm" if case == "of two kinds" else "gru"]
+    nodes = [weights.to_onnx(canonical_of(kind, inputs=4)).arrays[0] for kind in kinds]
+    content = onnx_file.model_bytes(nodes)
+    if case == "no stack":  # the output of one is not the input of the other
+        content = content.replace(b"Reshape", b"Softmax")
+    pathlib.Path("a.onnx").write_bytes(content)
+    every = run("inspect", "a.onnx", "--json").json["found"]
+    assert len(every) == 2
+    for found in every:
+        assert ("--layer" in found["how"]) == (case != "a stack")
+        result = run(*shlex.split(found["how"])[1:], "--force")
+        assert result.code == 0, result.err
+    whole = run("convert", "a.onnx", "a.npz", "--to", "params")
+    assert whole.code == (0 if case == "a stack" else 2)
+
+
+@pytest.mark.parametrize(
+    "name, has_other",
+    [("checkpoint/drop_ins", True), ("drop_ins", False), ("simple.safetensors", True)],
+)
+def test_an_activation_that_a_file_does_not_tell(
+    run, tmp_path, monkeypatch, files, name, has_other
+):
+    """The command that is shown says one of two."""
+    monkeypatch.chdir(tmp_path)
+    state = weights.to_torch(canonical_of("rnn_tanh")).arrays
+    weights.write_safetensors("simple.safetensors", state)
+    path = name if name.startswith("simple") else files / name
+    out = " ".join(run("inspect", path).out.split())
+    says = "--mode rnn_relu if it is ReLU: the file does not tell the activation"
+    assert out.count(says) == has_other
 
 
 # Of each file of TensorFlow 1: mode, layers, units, input size, direction, projection.

@@ -293,11 +293,29 @@ def _product(shape: Iterable[int]) -> int:
 
 
 def _onnx(path: str, shown_path: str) -> Iterator[_Look]:
-    for node in onnx_file.read_nodes(path):
-        yield functools.partial(_onnx_node, node, shown_path)
+    nodes = onnx_file.read_nodes(path)
+    # `convert` takes all of them if no other is said.
+    is_one = len(nodes) <= MOST and _are_a_stack(nodes)
+    for node in nodes:
+        options = {} if is_one else {"layer": node.name}
+        yield functools.partial(_onnx_node, node, shown_path, options)
 
 
-def _onnx_node(node: onnx_file.FileNode, shown_path: str) -> Found:
+def _are_a_stack(nodes: Sequence[onnx_file.FileNode]) -> bool:
+    """Whether nodes are one network of several layers, or of one."""
+    if len(nodes) == 1:
+        return True
+    if not nodes or onnx_file.breaks_of(nodes):
+        return False
+    with contextlib.suppress(ValueError):
+        onnx.check_stack([node.as_arrays() for node in nodes])
+        return True
+    return False
+
+
+def _onnx_node(
+    node: onnx_file.FileNode, shown_path: str, options: Mapping[str, str]
+) -> Found:
     found = Found(node.name, node.op_type, layer=node.name)
     direction = node.attributes.get("direction", "forward")
     found.direction = "bidirectional" if direction == "bidirectional" else "unidirectional"
@@ -311,7 +329,7 @@ def _onnx_node(node: onnx_file.FileNode, shown_path: str) -> Found:
         found.parameters = sum(array.size for array in weights)
         found.biases = 2 if arrays.B is not None else 0
         onnx.check_alone(arrays)
-        found.how = _convert(shown_path, "model.keras", "keras")
+        found.how = _convert(shown_path, "model.keras", "keras", **options)
     return found
 
 

@@ -72,6 +72,9 @@ def _print_items(every: contents.Contents) -> None:
         if sizes := _sizes(item):
             print(output.wrapped(sizes, 2))
         print(output.wrapped(f"{_label(item)}: {item.how}", 2))
+        if item.runs and item.rnn_mode == contents.SIMPLE and "--mode" in item.how:
+            other = "--mode rnn_relu if it is ReLU: the file does not tell the activation"
+            print(output.wrapped(other, 2))
         # Commands that are shown have it already, if it is needed.
         if item.layer is not None and item.runs and len(found) > 1 and "--layer" not in item.how:
             print(output.wrapped(f"convert it alone: --layer {shlex.quote(item.layer)}", 2))
