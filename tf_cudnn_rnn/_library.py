@@ -10,17 +10,27 @@ import ctypes
 import functools
 import hashlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import pathlib
 import platform
 import re
+import sys
 import types
 from typing import NamedTuple
 
 from tf_cudnn_rnn import _elf
 
 _FOLDER = pathlib.Path(__file__).with_name("_libraries")
+# All of which are the module tensorflow.
+_DISTRIBUTIONS = (
+    "tensorflow-cpu",
+    "tensorflow-intel",
+    "tensorflow",
+    "tf-nightly-cpu",
+    "tf-nightly",
+)
 # Those of kernels/engine/simd/isa.inc, by the machine that a build is for.
 _INSTRUCTION_SETS = {
     "x86_64": "avx512_amx, avx512_bf16, avx512, avx2, scalar",
@@ -46,6 +56,35 @@ def has_tensorflow() -> bool:
             return False
         raise
     return True
+
+
+def _installed_tensorflow() -> str | None:
+    """The version of TensorFlow, if it can be told without the seconds of an import; else None."""
+    if module := sys.modules.get("tensorflow"):
+        return getattr(module, "__version__", None)
+    for name in _DISTRIBUTIONS:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(name)
+    return None
+
+
+def obstacle() -> str:
+    """Why TensorFlow cannot have the ops here, in sentences; "" if nothing speaks against it.
+
+    It does not import TensorFlow: a broken one goes unnoticed.
+    """
+    try:
+        is_there = importlib.util.find_spec("tensorflow") is not None
+    except (ImportError, ValueError):
+        is_there = False
+    if not is_there:
+        return str(needs_tensorflow("It"))
+    try:
+        if version := _installed_tensorflow():
+            _library_for(version)
+    except ImportError as error:
+        return str(error)
+    return ""
 
 
 def needs_tensorflow(name: str) -> ImportError:
