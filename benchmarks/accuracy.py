@@ -13,7 +13,6 @@ Exits with 1 if one of this library's is more than twice that of Keras.
 
 import argparse
 import datetime
-import pathlib
 import re
 import sys
 
@@ -23,7 +22,9 @@ from benchmarks import cases, drivers, peers
 from benchmarks.cases import TRAINING, Case
 from benchmarks.processes import Pool, Side, SideError
 from benchmarks.results import accuracy as files
+from benchmarks.results import rendering
 from benchmarks.results.accuracy import Error
+from benchmarks.results.files import ROOT
 from tests.reference import judge
 
 SIDES = (
@@ -159,7 +160,7 @@ def main() -> int:
     now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     found: list[Error] = []
     notes: dict[str, None] = {}
-    with Pool(threads, files.ROOT / "runs" / "bench" / f"accuracy-{now}.logs") as pool:
+    with Pool(threads, ROOT / "runs" / "bench" / f"accuracy-{now}.logs") as pool:
         for case in chosen:
             errors, refused = measure(pool, case, sides)
             found += errors
@@ -170,24 +171,10 @@ def main() -> int:
                 notes[f"{side} of {case.name}: {reason}"] = None
     if arguments.publish:
         preamble = machine.stamp(threads, []) | {"commit": commit}
-        print(publish(preamble, list(notes), found, arguments.cpu))
+        print(rendering.publish(files, preamble, list(notes), found, arguments.cpu))
     failed = failures(found)
     print(*failed, sep="\n", end="\n" if failed else "")
     return 1 if failed else 0
-
-
-def publish(
-    preamble: dict[str, str], notes: list[str], errors: list[Error], cpu: str | None
-) -> pathlib.Path:
-    """Writes the file and the page; returns the file's path."""
-    from benchmarks.results.files import published, published_name
-    from benchmarks.results.rendering import render
-
-    kept = published(preamble, files.PREAMBLE)
-    path = files.folder(files.ROOT) / published_name(kept, cpu)
-    files.write(files.File(path, kept, notes, errors))
-    render()
-    return path
 
 
 if __name__ == "__main__":

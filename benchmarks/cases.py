@@ -119,6 +119,11 @@ class Case:
         """Elements of the matrices that must be read in every step, one after the other."""
         return sum(r.size for r in self.layout.weights if r.name.kind != "input_kernel")
 
+    @property
+    def recurrent_elements_together(self) -> int:
+        """Those that a step of one layer and direction reads, and the next step reads again."""
+        return self.recurrent_elements // (self.num_layers * self.num_dirs)
+
     def flops(self, pass_: str) -> int:
         """Floating-point operations of the matrix products; two for a multiply-add.
 

@@ -244,7 +244,7 @@ def _roofline(results: Results, path: pathlib.Path):
                 if not fits or record.threads != results.threads or None in (peak, record.median):
                     continue
                 case = record.to_case()
-                level = results.level_of(4 * case.recurrent_elements)
+                level = results.level_of(4 * case.recurrent_elements_together)
                 key = (case.rnn_mode, case.num_units, level)
                 found[pass_].setdefault(key, []).append((case.batch, record.gigaflops / peak))
     chosen = [pass_ for pass_ in ("inference", "forward", "backward") if found[pass_]]

@@ -28,7 +28,8 @@ import sys
 from benchmarks import engine
 from benchmarks.cases import Case
 from benchmarks.results import paths as files
-from benchmarks.results.files import ROOT, published, published_name
+from benchmarks.results import rendering
+from benchmarks.results.files import ROOT
 from benchmarks.results.tables import network_label
 
 NEVER = 0
@@ -349,22 +350,10 @@ def main() -> None:
             print(f"  {call}: does not take it on this machine")
             notes.append(f"{call} does not take the path: {path.name}.")
     if arguments.publish:
-        print(publish(machine.stamp(threads, []), notes, calls, arguments.cpu))
-
-
-def publish(
-    preamble: dict[str, str], notes: list[str], calls: list[files.Call], cpu: str | None
-) -> pathlib.Path:
-    """Writes the file and the table; returns the file's path."""
-    from benchmarks.results.rendering import render
-
-    kept = published(preamble, files.PREAMBLE)
-    if "TF_CUDNN_RNN_ISA" in os.environ:
-        kept["cpu"] += f", {os.environ['TF_CUDNN_RNN_ISA']}"
-    path = files.folder(ROOT) / published_name(kept, cpu)
-    files.write(files.File(path, kept, notes, calls))
-    render()
-    return path
+        preamble = machine.stamp(threads, [])
+        if "TF_CUDNN_RNN_ISA" in os.environ:
+            preamble["cpu"] += f", {os.environ['TF_CUDNN_RNN_ISA']}"
+        print(rendering.publish(files, preamble, notes, calls, arguments.cpu))
 
 
 if __name__ == "__main__":

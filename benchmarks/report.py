@@ -105,13 +105,15 @@ def _bars(results: Results) -> list[str]:
             unmeasured.append(verdict.bar.what)
             continue
         bar = verdict.bar
+        of_rows = bars.digits_of(bar.every, verdict.worst.value)
+        of_mean = bars.digits_of(bar.mean, verdict.mean)
         cells.append(
             [
                 bar.what,
-                "" if bar.every is None else f"{bar.every:.2f}",
-                "" if bar.mean is None else f"{bar.mean:.2f}",
-                f"{verdict.worst.value:.2f}",
-                f"{verdict.mean:.2f}",
+                "" if bar.every is None else f"{bar.every:.{of_rows}f}",
+                "" if bar.mean is None else f"{bar.mean:.{of_mean}f}",
+                f"{verdict.worst.value:.{of_rows}f}",
+                f"{verdict.mean:.{of_mean}f}",
                 verdict.text,
                 verdict.worst.row,
             ]

@@ -12,14 +12,18 @@ namespace rnn {
 
 namespace {
 
-Status CheckLength(int64_t row, int64_t length, int64_t max_time) {
+Status CheckLength(const ValidSteps& steps, int64_t row, int64_t length,
+                   int64_t max_time) {
   if (length >= 0 && length <= max_time) return Status();
   return Status::InvalidArgument(
-      "sequence_lengths[" + std::to_string(row) + "] must be in [0, T] = [0, " +
-      std::to_string(max_time) + "], got " + std::to_string(length) +
+      std::string(steps.lengths_name) + "[" + std::to_string(row) +
+      "] must be in [0, T] = [0, " + std::to_string(max_time) + "], got " +
+      std::to_string(length) +
       (length < 0
            ? "."
-           : "; a row cannot be longer than the time dimension of input."));
+           : std::string("; a row cannot be longer than the time dimension "
+                         "of ") +
+                 steps.input_name + "."));
 }
 
 // A hash, FNV-1a, of these numbers after those that gave `hash`.
@@ -54,7 +58,7 @@ Status Sequences::Create(int64_t max_time, int64_t batch,
   if (lengths != nullptr) {
     for (int64_t row = 0; row < batch; ++row) {
       const int64_t length = ReadOnce(lengths + row);
-      if (Status status = CheckLength(row, length, max_time); !status.ok()) {
+      if (Status status = CheckLength(steps, row, length, max_time); !status.ok()) {
         return status;
       }
       s.lengths_[row] = length;

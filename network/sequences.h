@@ -33,6 +33,9 @@ struct ValidSteps {
   int64_t mask_batch = 0;
   // Whether the last one comes first.
   bool go_backwards = false;
+  // What the caller calls `lengths`, and what they are lengths of.
+  const char* lengths_name = "sequence_lengths";
+  const char* input_name = "input";
 };
 
 // Places of a row from `begin` to before `end`.

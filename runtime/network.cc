@@ -100,6 +100,7 @@ Status Network::Create(const RnnDescriptor& descriptor, ElementType type,
   }
   std::unique_ptr<Network> made;
   if (Status s = Begin(descriptor, type, num_threads, &made); !s.ok()) return s;
+  made->num_params_ = num_params;
   const int64_t bytes = num_params * rnn::ElementBytes(type);
   made->params_ = AlignedMemory(bytes);
   std::memcpy(made->params_.data(), params, bytes);
@@ -126,6 +127,7 @@ Status Network::CreateInt8(const RnnDescriptor& descriptor,
       !s.ok()) {
     return s;
   }
+  made->int8_layout_ = layout;
   const int64_t scales_bytes = weights.num_scales * int64_t{sizeof(float)};
   const int64_t biases_bytes = weights.num_biases * int64_t{sizeof(float)};
   // Floats first: these have to be aligned.
@@ -151,6 +153,17 @@ Status Network::CreateInt8(const RnnDescriptor& descriptor,
 
 int64_t Network::element_bytes() const { return rnn::ElementBytes(type_); }
 
+Int8Data Network::int8() const {
+  Int8Data data;
+  data.values = int8_.values;
+  data.num_values = int8_layout_.num_values();
+  data.scales = int8_.scales;
+  data.num_scales = int8_layout_.num_scales();
+  data.biases = int8_.biases;
+  data.num_biases = int8_layout_.num_biases();
+  return data;
+}
+
 Status Network::Plan(const Sequences& sequences, bool has_crew,
                      ForwardPlan* plan) const {
   rnn::CallDescription call;
@@ -165,9 +178,12 @@ Status Network::Plan(const Sequences& sequences, bool has_crew,
 }
 
 Status Network::Run(const CallData& call) const {
+  rnn::ValidSteps steps;
+  steps.lengths = call.lengths;
+  steps.lengths_name = "lengths";
+  steps.input_name = "x";
   Sequences sequences;
-  if (Status s =
-          Sequences::Create(call.steps, call.batch, call.lengths, &sequences);
+  if (Status s = Sequences::Create(call.steps, call.batch, steps, &sequences);
       !s.ok()) {
     return s;
   }
@@ -230,14 +246,22 @@ void Network::GiveCrewBack(rnn::Team::Crew* crew) const {
 
 const void* Network::PreparedWeights(const ForwardPlan& plan) const {
   if (plan.prepared.bytes == 0) return nullptr;
+  Prepared& prepared = PreparedAlong(plan.prepared_routes());
+  // Calls that need other ones do not wait.
+  const std::lock_guard<std::mutex> lock(prepared.mutex);
+  if (prepared.memory.data() == nullptr) prepared.memory = Prepare(plan);
+  return prepared.memory.data();
+}
+
+Network::Prepared& Network::PreparedAlong(
+    const rnn::PreparedRoutes& routes) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const Prepared& prepared : prepared_) {
-    if (prepared.routes == plan.prepared_routes()) {
-      return prepared.memory.data();
-    }
+  for (Prepared& prepared : prepared_) {
+    if (prepared.routes == routes) return prepared;
   }
-  prepared_.push_back({plan.prepared_routes(), Prepare(plan)});
-  return prepared_.back().memory.data();
+  Prepared& prepared = prepared_.emplace_back();
+  prepared.routes = routes;
+  return prepared;
 }
 
 // Calls use(Element{}) for the element type.

@@ -49,8 +49,7 @@ class Network {
                             int64_t num_params, int num_threads,
                             std::unique_ptr<Network>* network);
 
-  // Copies int8 weights, for a network whose tensors are float. May throw
-  // std::bad_alloc.
+  // Copies int8 weights, for a network whose tensors are float.
   static rnn::Status CreateInt8(const rnn::RnnDescriptor& descriptor,
                                 const Int8Data& weights, int num_threads,
                                 std::unique_ptr<Network>* network);
@@ -59,6 +58,10 @@ class Network {
   rnn::ElementType type() const { return type_; }
   int64_t element_bytes() const;
   bool has_int8_weights() const { return int8_.values != nullptr; }
+  // Its own copy of the weights: params, unless they are int8.
+  const void* params() const { return params_.data(); }
+  int64_t num_params() const { return num_params_; }
+  Int8Data int8() const;
   bool is_lstm() const { return descriptor_.mode == rnn::CellMode::kLstm; }
   // Elements of all states of one row.
   int64_t h_size() const {
@@ -116,12 +119,14 @@ class Network {
   // comes into being with the first call that needs it.
   struct Prepared {
     rnn::PreparedRoutes routes;
-    AlignedMemory memory;
+    std::mutex mutex;      // of memory
+    AlignedMemory memory;  // none until the first call has filled it
   };
 
   rnn::Team::Crew* TryTakeCrew() const;
   // At the end of a call, of nullptr, too.
   void GiveCrewBack(rnn::Team::Crew* crew) const;
+  Prepared& PreparedAlong(const rnn::PreparedRoutes& routes) const;
   AlignedMemory Prepare(const rnn::ForwardPlan& plan) const;
   template <typename Use>
   void WithElement(Use use) const;
@@ -133,15 +138,17 @@ class Network {
   rnn::RnnDescriptor descriptor_;
   rnn::ElementType type_ = rnn::ElementType::kFloat;
   AlignedMemory params_;  // unless weights are int8
+  int64_t num_params_ = 0;
   AlignedMemory int8_memory_;
+  rnn::Int8Layout int8_layout_;
   rnn::Int8Weights int8_;  // in that memory
   int num_threads_ = 1;
   mutable std::mutex mutex_;
-  mutable std::list<Prepared> prepared_;  // guarded by mutex_
+  mutable std::list<Prepared> prepared_;  // grows under mutex_
   // Of all calls.
   mutable tf_cudnn_rnn::ScratchPool scratch_;
   std::shared_ptr<rnn::ThreadLimit> limit_;
-  mutable std::unique_ptr<ThreadPool> helpers_;  // if there are several threads
+  std::unique_ptr<ThreadPool> helpers_;  // if there are several threads
   mutable rnn::Team::Crew crew_;  // goes before the pool, which waits for it
   mutable std::atomic<bool> crew_is_taken_{false};
   // When the last call ended.

@@ -26,6 +26,10 @@
  * `error` unless that is NULL; then it has written nothing else. Nothing
  * throws, prints or ends the process, and there is no state but that of the
  * handles.
+ *
+ * Structs begin with their size, by which a library knows the version that its
+ * caller was compiled with. One that is larger than the library's is taken if
+ * what it has beyond is zero.
  */
 #ifndef RNN_RUNTIME_H_
 #define RNN_RUNTIME_H_
@@ -44,7 +48,7 @@ extern "C" {
 #endif
 
 /* Grows when something is added to this interface; what is there stays. */
-#define RNN_ABI_VERSION 2
+#define RNN_ABI_VERSION 3
 
 typedef enum rnn_status {
   RNN_OK = 0,
@@ -93,7 +97,8 @@ typedef struct rnn_config {
  * or two. */
 typedef struct rnn_network rnn_network;
 
-/* A sequence that comes a step at a time. One thread may use it at a time. */
+/* A batch of sequences that come a step at a time. One thread may use it at a
+ * time: a call that comes while another one is in a call is refused. */
 typedef struct rnn_stream rnn_stream;
 
 /* RNN_ABI_VERSION of the library. */
@@ -151,11 +156,21 @@ RNN_EXPORT rnn_status rnn_network_create_int8(const rnn_config* config,
 RNN_EXPORT rnn_status rnn_network_load(const char* path, int32_t num_threads,
                                        rnn_network** network, rnn_error* error);
 
-/* `config->struct_size` says how much of it there is room for. */
+/* Sets all of it but struct_size, which must be sizeof(rnn_config). */
 RNN_EXPORT rnn_status rnn_network_config(const rnn_network* network,
                                          rnn_config* config, rnn_error* error);
 
-/* Streams of the network must have been freed before. NULL does nothing. */
+/* The network's weights, for a program that stores them: `params` as
+ * rnn_network_create() takes them, unless they are int8. They can be read until
+ * the network is freed. Since ABI version 3. */
+RNN_EXPORT rnn_status rnn_network_params(const rnn_network* network,
+                                         const void** params,
+                                         int64_t* num_params, rnn_error* error);
+RNN_EXPORT rnn_status rnn_network_int8_weights(const rnn_network* network,
+                                               rnn_int8_weights* weights,
+                                               rnn_error* error);
+
+/* No call of it may be running; its streams go on. NULL does nothing. */
 RNN_EXPORT void rnn_network_free(rnn_network* network);
 
 /* A batch of whole sequences. */
@@ -177,7 +192,7 @@ RNN_EXPORT rnn_status rnn_network_run(const rnn_network* network,
                                       const rnn_call* call, rnn_error* error);
 
 /* Starts `batch` sequences at once, with states of zeros. The network must have
- * one direction, and outlive the stream. */
+ * one direction. */
 RNN_EXPORT rnn_status rnn_stream_create(const rnn_network* network,
                                         int64_t batch, rnn_stream** stream,
                                         rnn_error* error);

@@ -1,5 +1,7 @@
 // The interface in C: checks arguments, and turns statuses and exceptions into
 // codes and messages.
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -8,11 +10,13 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/engine/engine.h"
 #include "kernels/engine/simd/instruction_set.h"
 #include "network/descriptor.h"
 #include "network/params_layout.h"
+#include "network/shared_memory.h"
 #include "network/status.h"
 #include "runtime/network.h"
 #include "runtime/rnn_runtime.h"
@@ -20,11 +24,12 @@
 #include "runtime/weights_file.h"
 
 struct rnn_network {
-  std::unique_ptr<rnn_runtime::Network> network;
+  std::shared_ptr<const rnn_runtime::Network> network;  // streams share it
 };
 
 struct rnn_stream {
   std::unique_ptr<rnn_runtime::Stream> stream;
+  mutable std::atomic<bool> is_in_use{false};
 };
 
 namespace {
@@ -86,6 +91,28 @@ Status CheckStructSize(const char* name, uint32_t size, size_t expected) {
       std::to_string(expected) + ", got " + std::to_string(size) + ".");
 }
 
+// Checks what the caller has set of an argument that begins with struct_size. A
+// larger one is of a later version: what this library does not know must not be
+// in use.
+template <typename Struct>
+Status CheckStruct(const char* name, const Struct& argument) {
+  constexpr uint32_t kKnown = sizeof(Struct);
+  constexpr uint32_t kMost = 4096;
+  const uint32_t size = argument.struct_size;
+  if (Status s = CheckStructSize(name, size, kKnown); !s.ok()) return s;
+  const char* const begin = reinterpret_cast<const char*>(&argument);
+  const auto is_zero = [](char byte) { return byte == 0; };
+  if (size <= kMost && std::all_of(begin + kKnown, begin + size, is_zero)) {
+    return Status();
+  }
+  return Status::InvalidArgument(
+      std::string(name) + " of struct_size " + std::to_string(size) +
+      " must be zero from byte " + std::to_string(kKnown) +
+      " on, and have at most " + std::to_string(kMost) +
+      " bytes: version " + std::to_string(RNN_ABI_VERSION) +
+      " of the library knows no such fields.");
+}
+
 Status CheckInRange(const char* name, int64_t value, int64_t least,
                     int64_t most) {
   if (value >= least && value <= most) return Status();
@@ -97,7 +124,7 @@ Status CheckInRange(const char* name, int64_t value, int64_t least,
 Status ReadConfig(const rnn_config& config, rnn::RnnDescriptor* descriptor,
                   rnn::ElementType* type) {
   for (const Status& status : {
-           CheckStructSize("rnn_config", config.struct_size, sizeof(config)),
+           CheckStruct("rnn_config", config),
            CheckInRange("mode", config.mode, RNN_MODE_RELU, RNN_MODE_GRU),
            CheckInRange("type", config.type, RNN_FLOAT32, RNN_BFLOAT16),
            CheckInRange("bidirectional", config.bidirectional, 0, 1),
@@ -164,7 +191,7 @@ Status CheckStates(const Network& network, int64_t batch) {
 Status CheckCall(const Network& network, const rnn_call& call) {
   const rnn::RnnDescriptor& d = network.descriptor();
   for (const Status& status : {
-           CheckStructSize("rnn_call", call.struct_size, sizeof(call)),
+           CheckStruct("rnn_call", call),
            CheckInRange("time_major", call.time_major, 0, 1),
            CheckInRange("steps", call.steps, 0, kMost),
            CheckInRange("batch", call.batch, 0, kMost),
@@ -203,6 +230,22 @@ Status CheckVariables() {
   std::string fault = rnn::SimdTargetVariableFault();
   if (fault.empty()) fault = rnn::MachineVariableFault();
   return fault.empty() ? Status() : Status::InvalidArgument(std::move(fault));
+}
+
+// Calls use(stream) as Guarded() does, unless another thread is in such a call:
+// both would write the stream's states, and its scratch memory.
+template <typename Use>
+rnn_status UseStream(const rnn_stream& handle, rnn_error* error,
+                     const Use& use) {
+  if (handle.is_in_use.exchange(true, std::memory_order_acquire)) {
+    return Fail(RNN_INVALID_ARGUMENT,
+                "stream must not be used by two threads at the same time; make "
+                "one for each, they share the network.",
+                error);
+  }
+  const rnn_status status = Guarded(error, [&] { return use(*handle.stream); });
+  handle.is_in_use.store(false, std::memory_order_release);
+  return status;
 }
 
 Status CheckCellState(const Stream& stream, const void* c) {
@@ -288,8 +331,7 @@ rnn_status rnn_network_create_int8(const rnn_config* config,
     for (const Status& status : {
              ReadConfig(*config, &descriptor, &type),
              CheckIsOfInt8(*config),
-             CheckStructSize("rnn_int8_weights", weights->struct_size,
-                             sizeof(*weights)),
+             CheckStruct("rnn_int8_weights", *weights),
              CheckInRange("reserved", weights->reserved, 0, 0),
          }) {
       if (!status.ok()) return Told(status, error);
@@ -355,6 +397,48 @@ rnn_status rnn_network_config(const rnn_network* network, rnn_config* config,
   });
 }
 
+rnn_status rnn_network_params(const rnn_network* network, const void** params,
+                              int64_t* num_params, rnn_error* error) {
+  if (network == nullptr) return IsNull("network", error);
+  if (params == nullptr) return IsNull("params", error);
+  if (num_params == nullptr) return IsNull("num_params", error);
+  if (network->network->has_int8_weights()) {
+    return Fail(RNN_INVALID_ARGUMENT,
+                "network must not have int8 weights; "
+                "rnn_network_int8_weights() gives them.",
+                error);
+  }
+  *params = network->network->params();
+  *num_params = network->network->num_params();
+  return RNN_OK;
+}
+
+rnn_status rnn_network_int8_weights(const rnn_network* network,
+                                    rnn_int8_weights* weights,
+                                    rnn_error* error) {
+  if (network == nullptr) return IsNull("network", error);
+  if (weights == nullptr) return IsNull("weights", error);
+  return Guarded(error, [&] {
+    const Status status = CheckStructSize(
+        "rnn_int8_weights", weights->struct_size, sizeof(*weights));
+    if (!status.ok()) return Told(status, error);
+    if (!network->network->has_int8_weights()) {
+      return Fail(RNN_INVALID_ARGUMENT,
+                  "network must have int8 weights; rnn_network_params() gives "
+                  "those of others.",
+                  error);
+    }
+    const rnn_runtime::Int8Data data = network->network->int8();
+    weights->weights = static_cast<const int8_t*>(data.values);
+    weights->num_weights = data.num_values;
+    weights->scales = static_cast<const float*>(data.scales);
+    weights->num_scales = data.num_scales;
+    weights->biases = static_cast<const float*>(data.biases);
+    weights->num_biases = data.num_biases;
+    return RNN_OK;
+  });
+}
+
 void rnn_network_free(rnn_network* network) { delete network; }
 
 rnn_status rnn_network_run(const rnn_network* network, const rnn_call* call,
@@ -387,9 +471,11 @@ rnn_status rnn_stream_create(const rnn_network* network, int64_t batch,
     std::unique_ptr<Stream> made;
     Status status = CheckInRange("batch", batch, 1, kMost);
     if (status.ok()) status = CheckStates(*network->network, batch);
-    if (status.ok()) status = Stream::Create(*network->network, batch, &made);
+    if (status.ok()) status = Stream::Create(network->network, batch, &made);
     if (!status.ok()) return Told(status, error);
-    *stream = new rnn_stream{std::move(made)};
+    auto handle = std::make_unique<rnn_stream>();
+    handle->stream = std::move(made);
+    *stream = handle.release();
     return RNN_OK;
   });
 }
@@ -399,8 +485,8 @@ rnn_status rnn_stream_step(rnn_stream* stream, const void* x, void* y,
   if (stream == nullptr) return IsNull("stream", error);
   if (x == nullptr) return IsNull("x", error);
   if (y == nullptr) return IsNull("y", error);
-  return Guarded(error, [&] {
-    stream->stream->Step(x, y);
+  return UseStream(*stream, error, [&](Stream& used) {
+    used.Step(x, y);
     return RNN_OK;
   });
 }
@@ -408,20 +494,24 @@ rnn_status rnn_stream_step(rnn_stream* stream, const void* x, void* y,
 rnn_status rnn_stream_reset(rnn_stream* stream, const int64_t* rows,
                             int64_t num_rows, rnn_error* error) {
   if (stream == nullptr) return IsNull("stream", error);
-  return Guarded(error, [&] {
+  return UseStream(*stream, error, [&](Stream& used) {
     if (rows == nullptr) {
-      stream->stream->Reset();
+      used.Reset();
       return RNN_OK;
     }
     if (num_rows < 0) {
       return Told(CheckInRange("num_rows", num_rows, 0, INT64_MAX), error);
     }
+    // Others may write them meanwhile.
+    std::vector<int64_t> checked(num_rows);
+    rnn::CopyOnce(rows, num_rows, checked.data());
     for (int64_t i = 0; i < num_rows; ++i) {
+      const std::string name = "rows[" + std::to_string(i) + "]";
       const Status status =
-          CheckInRange("rows", rows[i], 0, stream->stream->batch() - 1);
+          CheckInRange(name.c_str(), checked[i], 0, used.batch() - 1);
       if (!status.ok()) return Told(status, error);
     }
-    for (int64_t i = 0; i < num_rows; ++i) stream->stream->ResetRow(rows[i]);
+    for (const int64_t row : checked) used.ResetRow(row);
     return RNN_OK;
   });
 }
@@ -429,9 +519,9 @@ rnn_status rnn_stream_reset(rnn_stream* stream, const int64_t* rows,
 rnn_status rnn_stream_get_state(const rnn_stream* stream, void* h, void* c,
                                 rnn_error* error) {
   if (stream == nullptr) return IsNull("stream", error);
-  return Guarded(error, [&] {
-    const Status status = CheckCellState(*stream->stream, c);
-    if (status.ok()) stream->stream->GetState(h, c);
+  return UseStream(*stream, error, [&](Stream& used) {
+    const Status status = CheckCellState(used, c);
+    if (status.ok()) used.GetState(h, c);
     return Told(status, error);
   });
 }
@@ -439,9 +529,9 @@ rnn_status rnn_stream_get_state(const rnn_stream* stream, void* h, void* c,
 rnn_status rnn_stream_set_state(rnn_stream* stream, const void* h,
                                 const void* c, rnn_error* error) {
   if (stream == nullptr) return IsNull("stream", error);
-  return Guarded(error, [&] {
-    const Status status = CheckCellState(*stream->stream, c);
-    if (status.ok()) stream->stream->SetState(h, c);
+  return UseStream(*stream, error, [&](Stream& used) {
+    const Status status = CheckCellState(used, c);
+    if (status.ok()) used.SetState(h, c);
     return Told(status, error);
   });
 }

@@ -12,15 +12,16 @@ namespace rnn_runtime {
 using ::rnn::Sequences;
 using ::rnn::Status;
 
-Status Stream::Create(const Network& network, int64_t batch,
-                      std::unique_ptr<Stream>* stream) {
+Status Stream::Create(std::shared_ptr<const Network> shared_network,
+                      int64_t batch, std::unique_ptr<Stream>* stream) {
+  std::unique_ptr<Stream> made(new Stream(std::move(shared_network)));
+  const Network& network = made->network();
   if (network.descriptor().num_directions != 1) {
     return Status::InvalidArgument(
         "A stream needs a network of one direction, for the other one begins "
         "with the last step; this one is bidirectional. Call it with whole "
         "sequences.");
   }
-  std::unique_ptr<Stream> made(new Stream(network));
   if (Status s = Sequences::Create(/*max_time=*/1, batch, /*lengths=*/nullptr,
                                    &made->sequences_);
       !s.ok()) {
@@ -67,16 +68,16 @@ void Stream::Step(const void* x, void* y) {
 
 void Stream::Run(const CallData& call) {
   const auto run = [&](rnn::Executor& executor) {
-    network_.Run(plan_, prepared_weights_, call, scratch_.data(), executor);
+    network_->Run(plan_, prepared_weights_, call, scratch_.data(), executor);
   };
   rnn::SerialExecutor alone;
   if (plan_.works_alone()) {
     run(alone);
     return;
   }
-  const Network::CrewOfCall crew(network_);
+  const Network::CrewOfCall crew(*network_);
   if (crew.get() != nullptr || is_long_) {
-    rnn::Team team = network_.MakeTeam(crew.get());
+    rnn::Team team = network_->MakeTeam(crew.get());
     run(team);
   } else {
     run(alone);
@@ -85,19 +86,19 @@ void Stream::Run(const CallData& call) {
 
 void Stream::Reset() {
   std::memset(states_[now_].h.data(), 0, h_bytes());
-  if (network_.is_lstm()) std::memset(states_[now_].c.data(), 0, c_bytes());
+  if (network_->is_lstm()) std::memset(states_[now_].c.data(), 0, c_bytes());
 }
 
 void Stream::ResetRow(int64_t row) {
-  ClearRow(row, network_.descriptor().output_size(), states_[now_].h.data());
-  if (network_.is_lstm()) {
-    ClearRow(row, network_.descriptor().hidden_size, states_[now_].c.data());
+  ClearRow(row, network_->descriptor().output_size(), states_[now_].h.data());
+  if (network_->is_lstm()) {
+    ClearRow(row, network_->descriptor().hidden_size, states_[now_].c.data());
   }
 }
 
 void Stream::ClearRow(int64_t row, int64_t features, void* states) const {
-  const int64_t bytes = features * network_.element_bytes();
-  for (int64_t layer = 0; layer < network_.descriptor().num_layers; ++layer) {
+  const int64_t bytes = features * network_->element_bytes();
+  for (int64_t layer = 0; layer < network_->descriptor().num_layers; ++layer) {
     std::memset(static_cast<char*>(states) + (layer * batch() + row) * bytes, 0,
                 bytes);
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "kernels/engine/plan/plan.h"
 #include "network/sequences.h"
@@ -17,13 +18,12 @@ namespace rnn_runtime {
 // the bits of a call of one step with these states.
 class Stream {
  public:
-  // `network` must outlive the stream.
-  static rnn::Status Create(const Network& network, int64_t batch,
-                            std::unique_ptr<Stream>* stream);
+  static rnn::Status Create(std::shared_ptr<const Network> network,
+                            int64_t batch, std::unique_ptr<Stream>* stream);
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  const Network& network() const { return network_; }
+  const Network& network() const { return *network_; }
   int64_t batch() const { return sequences_.batch(); }
 
   // From x [B, I] to y [B, P].
@@ -38,7 +38,8 @@ class Stream {
   void SetState(const void* h, const void* c);
 
  private:
-  explicit Stream(const Network& network) : network_(network) {}
+  explicit Stream(std::shared_ptr<const Network> network)
+      : network_(std::move(network)) {}
 
   // Before and after the step at hand, in turn.
   struct States {
@@ -47,16 +48,16 @@ class Stream {
   };
 
   int64_t h_bytes() const {
-    return batch() * network_.h_size() * network_.element_bytes();
+    return batch() * network_->h_size() * network_->element_bytes();
   }
   int64_t c_bytes() const {
-    return batch() * network_.c_size() * network_.element_bytes();
+    return batch() * network_->c_size() * network_->element_bytes();
   }
   void Run(const CallData& call);
   // Zeros of one row, in memory of [L, B, features].
   void ClearRow(int64_t row, int64_t features, void* states) const;
 
-  const Network& network_;
+  const std::shared_ptr<const Network> network_;
   rnn::Sequences sequences_;
   rnn::ForwardPlan plan_;
   // A step is so long that helpers are worth calling however late they come.

@@ -52,7 +52,9 @@ class HeaderParser {
     return ParseObject([&](std::string_view name) {
              Object object;
              return ParseObject([&](std::string_view key) {
-                      return ParseValue(&object[key]);
+                      Value value;
+                      return ParseValue(&value) &&
+                             object.emplace(key, std::move(value)).second;
                     }) &&
                     objects->emplace(name, std::move(object)).second;
            }) &&

@@ -135,7 +135,7 @@ PYTHON_ARROWS = {
     "_cli": ("", "_program", "_library", "_layout", "_formats", "weights", "raw_ops", "keras"),
     "__main__": ("_cli",),
 }
-PYTHON_ARROWS["_cli"] += ("_files", "_gradients", "_machine")
+PYTHON_ARROWS["_cli"] += ("_files", "_gradients", "_machine", "runtime")
 # What has to be there, and what a command imports when it needs it.
 ALWAYS = {"numpy", *sys.stdlib_module_names}
 

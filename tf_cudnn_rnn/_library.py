@@ -10,16 +10,32 @@ import ctypes
 import functools
 import hashlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import pathlib
+import platform
 import re
+import sys
 import types
 from typing import NamedTuple
 
 from tf_cudnn_rnn import _elf
 
 _FOLDER = pathlib.Path(__file__).with_name("_libraries")
+# All of which are the module tensorflow.
+_DISTRIBUTIONS = (
+    "tensorflow-cpu",
+    "tensorflow-intel",
+    "tensorflow",
+    "tf-nightly-cpu",
+    "tf-nightly",
+)
+# Those of kernels/engine/simd/isa.inc, by the machine that a build is for.
+_INSTRUCTION_SETS = {
+    "x86_64": "avx512_amx, avx512_bf16, avx512, avx2, scalar",
+    "aarch64": "neon, scalar",
+}
 
 
 class BuildInfo(NamedTuple):
@@ -42,12 +58,41 @@ def has_tensorflow() -> bool:
     return True
 
 
+def _installed_tensorflow() -> str | None:
+    """The version of TensorFlow, if it can be told without the seconds of an import; else None."""
+    if module := sys.modules.get("tensorflow"):
+        return getattr(module, "__version__", None)
+    for name in _DISTRIBUTIONS:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(name)
+    return None
+
+
+def obstacle() -> str:
+    """Why TensorFlow cannot have the ops here, in sentences; "" if nothing speaks against it.
+
+    It does not import TensorFlow: a broken one goes unnoticed.
+    """
+    try:
+        is_there = importlib.util.find_spec("tensorflow") is not None
+    except (ImportError, ValueError):
+        is_there = False
+    if not is_there:
+        return str(needs_tensorflow("It"))
+    try:
+        if version := _installed_tensorflow():
+            _library_for(version)
+    except ImportError as error:
+        return str(error)
+    return ""
+
+
 def needs_tensorflow(name: str) -> ImportError:
     """The error for using `name` where TensorFlow is not installed."""
     return ImportError(
         f"{name} needs TensorFlow, which is not installed: run `pip install "
         "'tf_cudnn_rnn[tensorflow]'` (or `[tensorflow-cpu]`). Without it only "
-        "tf_cudnn_rnn.weights, params_size and library_path work."
+        "tf_cudnn_rnn.runtime, weights, params_size and library_path work."
     )
 
 
@@ -109,12 +154,24 @@ def _or_list(names: list[str]) -> str:
     return ", ".join(names[:-1]) + " or " + names[-1] if len(names) > 1 else names[0]
 
 
-def _library_for(version: str) -> pathlib.Path:
-    """The shared library for a version of TensorFlow; an ImportError says which there are."""
+def _library_for(version: str, *, is_installed: bool = True) -> pathlib.Path:
+    """The shared library for a version of TensorFlow; an ImportError says which there are.
+
+    Args:
+      version: of TensorFlow.
+      is_installed: whether it is that of this Python, and not one that somebody asks for.
+    """
     found = libraries()
     if not found:
         raise ImportError(
             f"tf_cudnn_rnn has no shared library: there is none in {_FOLDER}. {_how_to_build()}"
+        )
+    if _minor(version) not in found and not is_installed:
+        raise ImportError(
+            "`tensorflow_version` must be one that this tf_cudnn_rnn has a library for, "
+            f"{_or_list(list(found))}, as compiled ops work with one minor version only; got "
+            f"{version}. The wheels that `make wheels` makes in the source tree have one for each "
+            "TensorFlow that is supported; what `make wheel` and `pip install .` make has one."
         )
     if _minor(version) not in found:
         newest = list(found)[-1]
@@ -123,7 +180,8 @@ def _library_for(version: str) -> pathlib.Path:
             f"{version} is installed, and compiled ops work with one minor version only. Install "
             f"a TensorFlow that it was built for (`{_how_to_install(newest)}`), "
             f"or a tf_cudnn_rnn for TensorFlow {_minor(version)}. {_how_to_build()} "
-            "`import tf_cudnn_rnn.weights`, which needs NumPy alone, works all the same."
+            "`import tf_cudnn_rnn.runtime` and `import tf_cudnn_rnn.weights`, which need NumPy "
+            "alone, work all the same."
         )
     return found[_minor(version)]
 
@@ -146,7 +204,8 @@ def library_path(tensorflow_version: str | None = None) -> str:
       ImportError: the package has no library for that TensorFlow.
       ValueError: no TensorFlow is installed, and there are several libraries.
     """
-    if tensorflow_version is None and has_tensorflow():
+    is_installed = tensorflow_version is None and has_tensorflow()
+    if is_installed:
         import tensorflow as tf
 
         tensorflow_version = tf.__version__
@@ -158,7 +217,7 @@ def library_path(tensorflow_version: str | None = None) -> str:
                 f"{_or_list(minors)}, that of the program that is to load the library."
             )
         tensorflow_version = minors[0]
-    return str(_library_for(tensorflow_version).resolve())
+    return str(_library_for(tensorflow_version, is_installed=is_installed).resolve())
 
 
 def build_info() -> BuildInfo:
@@ -195,7 +254,8 @@ def instruction_set() -> str:
         wanted = os.environ.get("TF_CUDNN_RNN_ISA")
         raise ValueError(
             "The environment variable TF_CUDNN_RNN_ISA must be one of the instruction sets of this "
-            f'build; got "{wanted}". Unset it for the best one.'
+            f'build, {_INSTRUCTION_SETS.get(platform.machine(), "scalar")}; got "{wanted}". Unset '
+            "it for the best one."
         )
     return name.decode()
 

@@ -49,7 +49,7 @@ from tf_cudnn_rnn._types import Array, Direction, FileFormat, InputMode, RnnMode
 
 __all__ = ["Network", "State", "Stream", "include_path", "instruction_set", "library_path"]
 
-_ABI_VERSION = 2
+_ABI_VERSION = 3
 _PYTHON_VERSION = 1  # of librnn_python.so: kVersion of runtime/python_calls.cc
 _FOLDER = pathlib.Path(__file__).with_name("_libraries")
 _MODES: tuple[RnnMode, ...] = ("rnn_relu", "rnn_tanh", "lstm", "gru")  # as rnn_mode numbers them
@@ -155,6 +155,8 @@ def _load_library() -> ctypes.CDLL:
         ],
         "rnn_network_load": [ctypes.c_char_p, ctypes.c_int32, ctypes.POINTER(pointer)],
         "rnn_network_config": [pointer, ctypes.POINTER(_Config)],
+        "rnn_network_params": [pointer, ctypes.POINTER(pointer), ctypes.POINTER(ctypes.c_int64)],
+        "rnn_network_int8_weights": [pointer, ctypes.POINTER(_Int8Weights)],
         "rnn_stream_create": [pointer, ctypes.c_int64, ctypes.POINTER(pointer)],
         "rnn_stream_reset": [pointer, pointer, ctypes.c_int64],
         "rnn_stream_get_state": [pointer, pointer, pointer],
@@ -261,17 +263,8 @@ class _Handled:
 
 
 class Network(_Handled):
-    """A network with its weights, which do not change.
+    """A network with its weights, which do not change."""
 
-    Attributes:
-      layout: the network; its fields go by the ops' names.
-      dtype: of what it takes and gives, and of its weights unless they are of int8; float32 then.
-      has_int8_weights: whether its matrices are of int8, as `weights.quantize` makes them.
-    """
-
-    layout: Layout
-    dtype: np.dtype
-    has_int8_weights: bool
     _free = "rnn_network_free"
 
     def __init__(
@@ -294,12 +287,13 @@ class Network(_Handled):
           TypeError: `weights` are of no type that the ops have, `layout` is missing or no Layout,
             or `num_threads` is no integer.
           ValueError: the vector is not one of such a network, or `num_threads` is out of range.
+          MemoryError: there is no memory for the copy.
         """
         num_threads = _integer("num_threads", num_threads, 32)
         if isinstance(weights, Int8Weights):
             if layout is not None:
                 raise TypeError("`layout` must be left out: `weights` say it.")
-            self._adopt(_created_of_int8(weights, num_threads), weights)
+            self._adopt(_created_of_int8(weights, num_threads))
             return
         params, layout = vectors.with_layout(weights, layout)
         if params.dtype.name not in _TYPES:
@@ -314,7 +308,7 @@ class Network(_Handled):
         handle = _created(
             "rnn_network_create", ctypes.byref(config), params.ctypes.data, params.size, num_threads
         )
-        self._adopt(handle, params)
+        self._adopt(handle)
 
     @classmethod
     def load(
@@ -356,6 +350,7 @@ class Network(_Handled):
           TypeError: a size is no integer.
           ValueError: it is damaged, or of no kind that is known; or the arguments do not fit it,
             or would change nothing.
+          MemoryError: there is no memory for the weights.
         """
         from tf_cudnn_rnn._files import readers  # which a program without files does not need
         from tf_cudnn_rnn._files.choices import in_python
@@ -383,30 +378,41 @@ class Network(_Handled):
             return cls(canonical, num_threads=num_threads)
         handle = _created("rnn_network_load", os.fsencode(found.path), num_threads)
         network = cls.__new__(cls)
-        network._adopt(handle, None)
+        network._adopt(handle)
         return network
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a safetensors file, for `load` and for rnn_network_load() of C.
 
-        It has one tensor, `params`, and the layout as metadata; or the three of Int8Weights. Only
-        a network that was made of weights can be saved: one that was loaded from such a file is a
-        file already.
+        It has one tensor, `params`, and the layout as metadata; or the three of Int8Weights.
 
         Args:
           path: of the file, which is overwritten. Its ending is `.safetensors`, or one that no
             other format has.
 
         Raises:
-          ValueError: the network was loaded from such a file, or `path` has the ending of another
-            format.
+          OSError: it cannot be written.
+          ValueError: `path` has the ending of another format.
         """
-        if self._weights is None:
-            raise ValueError("The network was loaded from a file: copy that.")
-        if isinstance(self._weights, Int8Weights):
-            runtime_file.write_int8(path, self._weights)
+        if self._has_int8_weights:
+            runtime_file.write_int8(path, self._int8_weights())
         else:
-            runtime_file.write(path, self._weights, self.layout)
+            runtime_file.write(path, self._params(), self._layout)
+
+    @property
+    def layout(self) -> Layout:
+        """The network; its fields go by the ops' names."""
+        return self._layout
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of what it takes and gives, and of its weights unless they are of int8; float32 then."""
+        return self._dtype
+
+    @property
+    def has_int8_weights(self) -> bool:
+        """Whether its matrices are of int8, as `weights.quantize` makes them."""
+        return self._has_int8_weights
 
     def __call__(
         self,
@@ -419,18 +425,23 @@ class Network(_Handled):
         """Runs whole sequences.
 
         Args:
-          x: [B, T, I], or [T, B, I] if `time_major`.
+          x: [B, T, I], or [T, B, I] if `time_major`: an array of the network's type, or lists
+            of numbers.
           lengths: [B], the steps of each row, 0 to T; all T if None. What is behind them is
             never read, and is zero in y.
-          state: where the sequences begin; zeros if None.
-          time_major: the order of x and y.
+          state: where the sequences begin, a State or a tuple of h and c; zeros if None.
+          time_major: True or False, the order of x and y.
 
         Returns:
           y [B, T, D*P] (or [T, B, D*P]), and the states after the last step of each row.
 
         Raises:
-          ValueError: a shape does not fit, or a length is out of range.
+          TypeError: `state` is neither a State nor a tuple, or `time_major` no bool.
+          ValueError: a shape or a type does not fit, or a length is out of range.
+          MemoryError: there is no memory for the results or for what the call needs meanwhile.
         """
+        if not isinstance(time_major, bool | np.bool_):
+            raise TypeError(f"`time_major` must be True or False; got {time_major!r}.")
         x = self._array("x", x)
         shape = x.shape
         if len(shape) != 3 or shape[2] != self._I:
@@ -441,14 +452,9 @@ class Network(_Handled):
         if lengths is not None:
             lengths = _lengths(lengths, B, T)
         h0, c0 = (None, None) if state is None else self._checked(state, B)
-        y = np.empty((first, second, self._DP), self.dtype)
+        y = np.empty((first, second, self._DP), self._dtype)
         h, c = after = self._empty_state(B)
-        try:
-            _run(self._handle, time_major, T, B, x, lengths, h0, c0, y, h, c)
-        except ValueError:
-            if lengths is not None:
-                _check_range(lengths, T)  # in this function's words
-            raise
+        _run(self._handle, bool(time_major), T, B, x, lengths, h0, c0, y, h, c)
         return y, after
 
     def stream(self, batch: int = 1) -> "Stream":
@@ -457,21 +463,23 @@ class Network(_Handled):
         Raises:
           TypeError: `batch` is no integer.
           ValueError: the network is bidirectional, or `batch` is below 1.
+          MemoryError: there is no memory for the states.
         """
         return Stream(self, batch)
 
     def __repr__(self) -> str:
-        kind = "int8 weights, " if self.has_int8_weights else ""
-        return f"<Network {kind}{self.dtype.name} {self.layout}>"
+        kind = "int8 weights, " if self._has_int8_weights else ""
+        return f"<Network {kind}{self._dtype.name} {self._layout}>"
 
     # ------------------------------------------------------------------------------------
 
-    def _adopt(self, handle: int, weights: Array | Int8Weights | None) -> None:
+    # What the library was told cannot be set: it would read and write other sizes of memory.
+
+    def _adopt(self, handle: int) -> None:
         self._handle = handle
-        self._weights = weights
         config = _Config(struct_size=ctypes.sizeof(_Config))
         _call("rnn_network_config", handle, ctypes.byref(config))
-        self.layout = Layout(
+        self._layout = Layout(
             _MODES[config.mode],
             num_layers=config.num_layers,
             num_units=config.num_units,
@@ -480,32 +488,59 @@ class Network(_Handled):
             input_mode="skip_input" if config.skip_input else "linear_input",
             num_proj=config.num_proj,
         )
-        self.has_int8_weights = bool(config.int8_weights)
+        self._has_int8_weights = bool(config.int8_weights)
         name = _TYPES[config.type]
-        self.dtype = bfloat16.dtype("The network") if name == "bfloat16" else np.dtype(name)
+        self._dtype = bfloat16.dtype("The network") if name == "bfloat16" else np.dtype(name)
         self._D = config.bidirectional + 1
         self._LD = config.num_layers * self._D
         self._I = config.input_size
         self._H = config.num_units
         self._P = config.num_proj or config.num_units
         self._DP = self._D * self._P
-        self._has_c = self.layout.rnn_mode == "lstm"
+        self._has_c = self._layout.rnn_mode == "lstm"
+
+    def _params(self) -> Array:
+        """The library's copy, which lives as long as the network."""
+        address, size = ctypes.c_void_p(), ctypes.c_int64()
+        _call("rnn_network_params", self._handle, ctypes.byref(address), ctypes.byref(size))
+        return _array_at(address.value, size.value, self._dtype)
+
+    def _int8_weights(self) -> Int8Weights:
+        """The library's copy, which lives as long as the network."""
+        found = _Int8Weights(struct_size=ctypes.sizeof(_Int8Weights))
+        _call("rnn_network_int8_weights", self._handle, ctypes.byref(found))
+        return Int8Weights(
+            self._layout,
+            _array_at(found.weights, found.num_weights, np.dtype(np.int8)),
+            _array_at(found.scales, found.num_scales, np.dtype(np.float32)),
+            _array_at(found.biases, found.num_biases, np.dtype(np.float32)),
+        )
 
     def _array(self, name: str, value: ArrayLike) -> Array:
-        array = np.asarray(value)
+        array = value if type(value) is np.ndarray else self._converted(name, value)
         # Of most calls, and quicker than what follows: names of types take microseconds.
-        if array.dtype == self.dtype and array.flags.carray:
+        if array.dtype == self._dtype and array.flags.carray:
             return array
-        if array.dtype.name != self.dtype.name:
+        if array.dtype.name != self._dtype.name:
             raise ValueError(
-                f"`{name}` must be of the network's type, {self.dtype.name}; got "
+                f"`{name}` must be of the network's type, {self._dtype.name}; got "
                 f"{array.dtype.name}. Convert it by `astype`."
             )
         return _dense(array)
 
+    def _converted(self, name: str, value: ArrayLike) -> Array:
+        if isinstance(value, np.ma.MaskedArray):
+            raise TypeError(
+                f"`{name}` must not be a masked array, whose mask would be lost; pass `lengths`, "
+                "and the array by `filled`."
+            )
+        if isinstance(value, list | tuple):  # whose numbers have no type of their own
+            return np.asarray(value, self._dtype)
+        return np.asarray(value)
+
     def _empty_state(self, B: int) -> State:
-        h = np.empty((self._LD, B, self._P), self.dtype)
-        c = np.empty((self._LD, B, self._H), self.dtype) if self._has_c else None
+        h = np.empty((self._LD, B, self._P), self._dtype)
+        c = np.empty((self._LD, B, self._H), self._dtype) if self._has_c else None
         return _NEW_TUPLE(State, (h, c))
 
     def _checked(self, state: Sequence[ArrayLike | None], B: int) -> tuple[Array, Array | None]:
@@ -521,12 +556,14 @@ class Network(_Handled):
         if isinstance(state, State) and state.h is not None:
             if (state.c is not None) is self._has_c:
                 return state
+        parts = "h and c" if self._has_c else "h alone"
+        if not isinstance(state, tuple | list):
+            raise TypeError(
+                f"`state` must be a State or a tuple, with {parts}; got {type(state).__name__}."
+            )
         given = [value for value in state if value is not None]
         if len(given) != 1 + self._has_c:
-            raise ValueError(
-                f"`state` must have {'h and c' if self._has_c else 'h alone'}; got "
-                f"{len(given)} arrays."
-            )
+            raise ValueError(f"`state` must have {parts}; got {len(given)} arrays.")
         return given[0], given[1] if self._has_c else None
 
     def _state_array(self, name: str, value: ArrayLike, shape: tuple[int, int, int]) -> Array:
@@ -537,17 +574,21 @@ class Network(_Handled):
 
 
 class Stream(_Handled):
-    """Sequences of a network that come a step at a time. One thread may use it at a time."""
+    """Sequences of a network that come a step at a time.
+
+    One thread may use it at a time: a call that comes while another thread is in one raises a
+    ValueError. Threads that have a stream each share the network.
+    """
 
     _free = "rnn_stream_free"
 
     def __init__(self, network: Network, batch: int = 1) -> None:
         """Use `network.stream(batch)`."""
         batch = _integer("batch", batch, 64)
-        self._network = network  # which must outlive it
+        self._network = network
         self._batch = batch
         self._handle = _created("rnn_stream_create", network._handle, batch)
-        self._x_shape = (batch, network.layout.input_size)
+        self._x_shape = (batch, network._I)
         self._y_shape = (batch, network._P)
 
     def step(self, x: ArrayLike) -> Array:
@@ -560,7 +601,8 @@ class Stream(_Handled):
           y [B, P], or [P] for an x of [I].
 
         Raises:
-          ValueError: the shape does not fit.
+          ValueError: the shape or the type does not fit.
+          MemoryError: there is no memory for y.
         """
         array = self._network._array("x", x)
         if array.shape == self._x_shape:
@@ -571,7 +613,7 @@ class Stream(_Handled):
             raise ValueError(
                 f"`x` must have shape [B, I] = {list(self._x_shape)}; got {list(array.shape)}."
             )
-        y = np.empty(y_shape, self._network.dtype)
+        y = np.empty(y_shape, self._network._dtype)
         _step(self._handle, array, y)
         return y
 
@@ -585,11 +627,8 @@ class Stream(_Handled):
             _call("rnn_stream_reset", self._handle, None, 0)
             return
         array = np.asarray(rows)
-        if array.ndim != 1 or not (np.issubdtype(array.dtype, np.integer) or not array.size):
-            raise ValueError(
-                "`rows` must be a list of integers, such as [0, 2]; got "
-                f"{array.dtype.name} {list(array.shape)}."
-            )
+        if array.ndim != 1 or not _are_integers(array):
+            raise ValueError(f"`rows` must be a list of integers, such as [0, 2]; got {rows!r:.99}.")
         array = np.ascontiguousarray(array, np.int64)
         _call("rnn_stream_reset", self._handle, array.ctypes.data, array.size)
 
@@ -598,7 +637,9 @@ class Stream(_Handled):
         """A copy of the states; set it to go on from others.
 
         Raises:
-          ValueError: a shape does not fit.
+          TypeError: what is set is neither a State nor a tuple.
+          ValueError: a shape or a type does not fit.
+          MemoryError: there is no memory for the copy.
         """
         state = self._network._empty_state(self._batch)
         _call("rnn_stream_get_state", self._handle, _address(state.h), _address(state.c))
@@ -616,6 +657,8 @@ def _address(array: Array | None) -> int | None:
 
 def _integer(name: str, value: int, bits: int) -> int:
     """An integer for the library: ctypes would cut off what is larger."""
+    if isinstance(value, bool | np.bool_):
+        raise TypeError(f"`{name}` must be an integer; got {value!r}.")
     value = integer(name, value)
     if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
         raise ValueError(f"`{name}` must be a {bits}-bit integer; got {value}.")
@@ -627,9 +670,20 @@ def _dense(array: Array) -> Array:
     return np.require(array, array.dtype.newbyteorder("="), ["C_CONTIGUOUS", "ALIGNED"])
 
 
+def _array_at(address: int | None, size: int, dtype: np.dtype) -> Array:
+    """What is there in memory of the library; nothing at no address."""
+    memory = (ctypes.c_char * (size * dtype.itemsize)).from_address(address or 0)
+    return np.frombuffer(memory, dtype)
+
+
+def _are_integers(array: Array) -> bool:
+    """Whether they are, but for bools; of nothing, NumPy says that they are floats."""
+    return array.dtype.kind in "iu" or not array.size
+
+
 def _lengths(lengths: ArrayLike, B: int, T: int) -> Array:
     array = np.asarray(lengths)
-    if array.shape != (B,) or array.dtype.kind not in "iu":
+    if array.shape != (B,) or not _are_integers(array):
         raise ValueError(
             f"`lengths` must be integers [B] = [{B}]; got {array.dtype.name} {list(array.shape)}."
         )

@@ -135,26 +135,40 @@ def _ranges(file: File) -> list[str]:
     ]
 
 
-def _worst_and_mean(values: list[bars.Value]) -> list[str]:
-    if not values:
-        return ["", ""]
-    worst = bars.worst_of(values)
-    return [f"{worst.value:.2f} (`{worst.row}`)", f"{bars.mean_of(values):.2f}"]
+def _bar_cells(verdict: bars.Verdict) -> list[str]:
+    """The row of a bar, with digits enough to tell what is below what is required."""
+    bar = verdict.bar
+    worst = [bars.worst_of(values) for values in (verdict.values, verdict.best)]
+    means = [bars.mean_of(values) for values in (verdict.values, verdict.best)]
+    of_rows = bars.digits_of(bar.every, *(each.value for each in worst if each is not None))
+    of_means = bars.digits_of(bar.mean, *means)
+
+    def text(value: float | None, digits: int) -> str:
+        return "" if value is None else f"{value:.{digits}f}"
+
+    reached, best = (
+        [f"{text(row.value, of_rows)} (`{row.row}`)" if row else "", text(mean, of_means)]
+        for row, mean in zip(worst, means, strict=True)
+    )
+    required = [text(bar.every, of_rows), text(bar.mean, of_means)]
+    return [bar.what, *required, *reached, verdict.text, *best]
 
 
 def _bars(file: File) -> list[str]:
     """What the library must reach, and whether these figures do."""
     head = ["bar", "required: every row", "mean", "reached: worst row", "mean", ""]
     cells = [[*head, "at best: worst row", "mean"]]
-    for verdict in bars.verdicts(tables.results_of(file)):
-        if not verdict.values:
-            continue
-        bar = verdict.bar
-        required = ["" if least is None else f"{least:.2f}" for least in (bar.every, bar.mean)]
-        reached, best = (_worst_and_mean(found) for found in (verdict.values, verdict.best))
-        cells.append([bar.what, *required, *reached, verdict.text, *best])
-    if len(cells) == 1:
+    found = [verdict for verdict in bars.verdicts(tables.results_of(file)) if verdict.values]
+    cells += [_bar_cells(verdict) for verdict in found]
+    if not found:
         return []
+    shares = ""
+    if any("share of the least time" in verdict.bar.what for verdict in found):
+        shares = (
+            "A share of the least time may be above 1, and lift the mean: a part of weights that "
+            "the third level cannot hold stays in it, while the least time has all of them come "
+            "from memory. "
+        )
     return [
         "## Bars",
         "",
@@ -162,9 +176,10 @@ def _bars(file: File) -> list[str]:
             "What this library sets out to reach, and whether these figures do "
             "([what a bar is](../benchmarks.md#tables)). At best is what they would be if each row "
             "took this library the least time that the machine allows, and TensorFlow's call no "
-            "time; of slow steps, if they lost no more than rounds of a loop that counts. What is "
-            "required beyond that, the machine forbids. Bars whose "
-            "rows are not in the file are left out."
+            "time; in inference of random shapes, the time of the runtime and of an empty call, "
+            "where both were measured; of slow steps, if they lost no more than rounds of a loop "
+            "that counts. A row that took less counts as it is. What is required beyond that is "
+            f"out of reach. {shares}Bars whose rows are not in the file are left out."
         ),
         "",
         *markdown.table(cells),

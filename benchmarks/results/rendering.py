@@ -2,9 +2,11 @@
 
 import hashlib
 import pathlib
+from collections.abc import Mapping
+from types import ModuleType
 
 from benchmarks.results import pages, tables
-from benchmarks.results.files import ROOT, File, read_all
+from benchmarks.results.files import ROOT, File, published, published_name, read_all
 from benchmarks.results.tables import Table
 
 
@@ -67,3 +69,26 @@ def render(root: pathlib.Path = ROOT) -> list[pathlib.Path]:
             path.unlink()
             changed.append(path)
     return changed
+
+
+def publish(
+    kind: ModuleType,
+    preamble: Mapping[str, str],
+    notes: list[str],
+    lines: list,
+    cpu: str | None,
+    root: pathlib.Path = ROOT,
+) -> pathlib.Path:
+    """Writes a file of accuracy or of paths, and the table of it; returns the file's path.
+
+    Args:
+      kind: results.accuracy or results.paths.
+      preamble: of the run.
+      notes, lines: of the file, see `File` of the kind.
+      cpu: for the file's name; None for what the CPU calls itself.
+    """
+    kept = published(preamble, kind.PREAMBLE)
+    path = kind.folder(root) / published_name(kept, cpu)
+    kind.write(kind.File(path, kept, notes, lines))
+    render(root)
+    return path

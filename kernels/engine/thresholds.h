@@ -17,9 +17,11 @@
 //               PATH is the path from the root of a list like cases.csv, with
 //               a shape on each side of the threshold; NAME is one of them
 //
-// They are run with the value before and after, in turns, on two makes of CPU;
-// docs/decisions/ has what they gave. Micro-kernels have constants of their own
-// (simd/), which cut work to what registers and caches of a core hold.
+// They are run with the value before and after, in turns, on two makes of CPU,
+// but for what one make alone has, such as tile registers, and for lines that
+// say "by reasoning" or "not measured"; docs/decisions/ has what they gave, and
+// on which CPUs. Micro-kernels have constants of their own (simd/), which cut
+// work to what registers and caches of a core hold.
 #ifndef KERNELS_ENGINE_THRESHOLDS_H_
 #define KERNELS_ENGINE_THRESHOLDS_H_
 
@@ -124,7 +126,7 @@ inline constexpr int64_t kMaxTogetherBatch = 16;
 inline constexpr int64_t kMaxTogetherBytes = kMegabyte;
 
 // A batch is split into groups of rows that never wait for each other if R has
-// no more bytes; each group reads all of R at each step. [engine]
+// no more bytes; each group reads all of R at each step. Not measured. [engine]
 inline constexpr int64_t kMaxGroupedBytes = 14 * kMegabyte;
 // Forward takes a part of the batch for each thread through all layers if each
 // has so many valid rows, and if all weights, which are then prepared at once,
@@ -145,8 +147,9 @@ inline constexpr int64_t kFewRowsOfGroup = 4;
 inline constexpr int64_t kManyRowsOfGroup = 16;
 // If it comes from beyond, and slowly, more: so many for each floating-point
 // operation that a core does while a byte comes. A float takes four bytes, and
-// a row two operations: multiplying then takes twice as long as reading.
-// [engine], with TF_CUDNN_RNN_MACHINE=flops_per_far_byte=1 and =100
+// a row two operations: multiplying then takes twice as long as reading. By
+// reasoning, untried on such a machine. [engine], with
+// TF_CUDNN_RNN_MACHINE=flops_per_far_byte=1 and =100
 inline constexpr double kRowsOfGroupPerFarFlop = 4;
 // A step of fewer floating-point operations (for one row more than it has)
 // takes one thread less time than threads take to wait for each other: some

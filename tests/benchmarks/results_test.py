@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import cases, experiments, records
 from benchmarks.results import __main__ as program
-from benchmarks.results import files, pages, rendering, runs, tables
+from benchmarks.results import accuracy, files, pages, paths, rendering, runs, tables
 from tests.benchmarks import fakes
 
 CPU = pages.README_CPU
@@ -499,6 +499,33 @@ def test_what_is_not_published(root, monkeypatch):
         runs.add([run], CPU, root)
     # Its own name, if it is given none.
     assert runs.add([run], None, root).name == f"a-processor-{DATE}.md"
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines", "table", "shown"),
+    [
+        (
+            accuracy,
+            [accuracy.Error("gru_128_t32_b16", "op", "dW", 3e-7)],
+            "docs/accuracy.md",
+            "| GRU 128, batch 16, 32 steps |",
+        ),
+        (
+            paths,
+            [paths.Call("two directions run at once", "0123abc", "LSTM 8", 2.0, 3.0)],
+            "docs/decisions/README.md",
+            "| [two directions run at once](split-of-work.md) | 1.50x |",
+        ),
+    ],
+)
+def test_accuracy_and_paths_are_published(root, kind, lines, table, shown):
+    runs.add([run_file(root / "run.csv")], CPU, root)  # README needs one
+    preamble = fakes.PREAMBLE | {"commit": "0123456789ab", "versions": "torch 9.8", "memory": "1"}
+    path = rendering.publish(kind, preamble, ["It was cold."], lines, "a-cpu", root)
+    assert path == kind.folder(root) / f"a-cpu-{DATE}.csv"
+    file = kind.read(path)
+    assert file.notes == ["It was cold."] and file[-1] == lines and "memory" not in file.preamble
+    assert shown in (root / table).read_text()
 
 
 def test_a_kernel_is_not_named(root):

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
@@ -363,6 +364,7 @@ def test_bars_are_failed():
         "2.2 times / time for twice the steps, batch, lengths",
         "op against drop-in layer, random shapes of 1 ms and more, one layer",
         "op against drop-in layers, the same, stacks and Bidirectional",
+        "op against masked drop-in layer, ragged, calls of 1 ms and more, one layer",
         "op against stateful drop-in layer, calls of 1 ms and more, one layer",
         "op against CudnnRNN layer, calls of 1 ms and more",
         "two threads against one; B >= 16",
@@ -384,6 +386,36 @@ def test_bars_that_were_not_measured():
 
 
 @pytest.mark.parametrize(
+    ("preamble", "text"),
+    [
+        ({"instruction_set": "avx512", "isa": "avx512_bf16 amx_bf16"}, "not measured"),
+        ({"isa": "avx512_bf16", "cpu": "AMD EPYC"}, "pass"),
+        ({"isa": "avx512_bf16", "cpu": "Intel Xeon"}, "not measured"),
+        ({"isa": "amx_bf16 avx512_bf16", "cpu": "Intel Xeon"}, "pass"),
+        ({"cpu": "AMD EPYC"}, "not measured"),
+    ],
+)
+def test_older_files_tell_whether_bfloat16_is_faster(preamble, text):
+    rows, _ = experiments.plan(["bfloat16"], 2)
+    results = Results({"threads": "2", **preamble}, fakes.figures_of(rows, fast))
+    found = {each.bar.what: each.text for each in bars.verdicts(results)}
+    assert found["bfloat16 against float32, where its instructions are faster"] == text
+
+
+def test_digits_tell_what_is_below():
+    assert bars.digits_of(None, 0.997) == bars.digits_of(1.0, 0.99, 1.001, None) == 2
+    assert bars.digits_of(1.0, 0.997) == bars.digits_of(1.0, 2.0, 0.997) == 3
+    assert bars.digits_of(1.0, 0.9999) == 4
+    rows, _ = experiments.plan(["avx2"], 2)
+
+    def speed(name, case, pass_):
+        return 99.7 if (name, case.name) == ("op", "lstm_512_b64") else 100
+
+    text = summary_of(fakes.figures_of(rows, speed))
+    assert re.search(r"limited to AVX2, against PyTorch +1\.000 +0\.997 +1\.00  FAIL", text)
+
+
+@pytest.mark.parametrize(
     ("what", "group", "name", "row", "slower"),
     [
         ("gate, training against PyTorch", "gate", "op", "lstm_64_b32", 5.0),
@@ -396,6 +428,13 @@ def test_bars_that_were_not_measured():
             "engine avx512",
             "lstm_512_b64",
             1.5,
+        ),
+        (
+            "op against masked drop-in layer, ragged, calls of 1 ms and more, one layer",
+            "ragged",
+            "layer",
+            "lstm_512_b64_ragged",
+            1.2,
         ),
         (
             "op against stateful drop-in layer, calls of 1 ms and more, one layer",
@@ -454,8 +493,19 @@ def test_the_least_time():
     assert bars.least_milliseconds(Results(fakes.PREAMBLE, []), case) is None
 
 
+def test_the_least_time_of_a_stack_is_that_of_its_layers_in_turn():
+    """R of one layer, 1 MiB, stays in L2 at 300 GB/s, whatever all six have."""
+    results = Results(fakes.PREAMBLE, fakes.engine_figures())
+    case = cases.Case("stack", (), "lstm", 6, 1, 256, 0, 256, 50, 1, 0.0)
+    elements = 6 * 4 * 256 * 256
+    assert 4 * case.recurrent_elements_together == 2**20 < 4 * case.recurrent_elements
+    product = max(4 * elements / 120e9, 50 * 2 * elements / 500e9)  # all of W comes from L3
+    steps = 50 * 4 * elements / 300e9
+    assert np.isclose(bars.least_milliseconds(results, case), 1e3 * (product + steps))
+
+
 def test_what_a_bar_would_be_at_best():
-    """Twice the least time in each row: at best it would be twice as far ahead."""
+    """Twice the least time in each row but one: at best it would be twice as far ahead."""
     rows, _ = experiments.plan(["gate"], 2)
     peaks = Results(fakes.PREAMBLE, fakes.engine_figures())
 
@@ -475,10 +525,55 @@ def test_what_a_bar_would_be_at_best():
     assert np.isclose(verdict.mean, 3) and np.isclose(bars.mean_of(verdict.best), 6)
     assert {value.key for value in verdict.best} == {value.key for value in verdict.values}
     assert np.isclose(bars.worst_of(verdict.best).value, 6)
+    # A row that takes less than the least time is what it is.
+    row = "lstm_1536_b1"
+    fast_row = [
+        dataclasses.replace(record, median=record.median / 4)
+        if (record.experiment, record.case) == ("gate", row)
+        else record
+        for record in found
+    ]
+    by_bar = {each.bar.what: each for each in bars.verdicts(Results(fakes.PREAMBLE, fast_row))}
+    verdict = by_bar["gate, training against PyTorch"]
+    best = {value.key[1]: value.value for value in verdict.best}
+    assert np.isclose(best.pop(row), 3) and np.allclose(list(best.values()), 6)
     # Without the machine's peaks nobody can tell.
     without = [record for record in found if record.experiment == "gate"]
     verdicts_without = bars.verdicts(Results(fakes.PREAMBLE, without))
     assert not any(each.best for each in verdicts_without)
+
+
+def test_at_best_inference_takes_what_the_runtime_takes_and_an_empty_call():
+    what = (
+        "random shapes of 1 ms and more, inference against the faster of PyTorch and ONNX Runtime"
+    )
+    rows, _ = experiments.plan(["sweep", "runtime", "streaming"], 2)
+    rows = [row for row in rows if row.pass_ == "inference"]
+    milliseconds = {"op": 4.0, "runtime": 1.5, "empty_call": 0.5, "onnx": 3.0, "torch": 6.0}
+    found = [
+        dataclasses.replace(record, median=milliseconds.get(record.side, 9.0), error="")
+        for record in fakes.figures_of(rows)
+    ]
+
+    def best_of(some):
+        verdicts = bars.verdicts(Results(fakes.PREAMBLE, some))
+        (verdict,) = [each for each in verdicts if each.bar.what == what]
+        return {value.key[1]: value.value for value in verdict.best}
+
+    with_onnx = {r.case for r in found if (r.experiment, r.side) == ("sweep", "onnx")}
+    for case, value in best_of(found).items():
+        assert np.isclose(value, 1.5 if case in with_onnx else 3.0)
+    # The runtime is no slower than the op in any row that counts.
+    slow = [
+        dataclasses.replace(record, median=40.0) if record.side == "runtime" else record
+        for record in found
+    ]
+    assert {round(best_of(slow)[case], 6) for case in with_onnx} == {0.75}
+    # Without an empty call, or the runtime's row, the machine's peaks tell, if they are known.
+    for group in ("streaming", "runtime"):
+        some = [record for record in found if record.experiment != group]
+        assert best_of(some) == {}
+        assert len(best_of(some + fakes.engine_figures())) == 200
 
 
 def test_random_shapes_on_which_a_peer_was_faster_are_listed():

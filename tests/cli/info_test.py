@@ -1,17 +1,19 @@
 """`info`: what it tells, also where the library does not fit TensorFlow."""
 
+import itertools
 import os
 import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_cudnn_rnn
 from tests.cli import main_test
 from tests.python import subprocesses
-from tf_cudnn_rnn import _machine
+from tf_cudnn_rnn import _machine, runtime
 
 
 def test_what_it_tells(run):
@@ -44,6 +46,51 @@ def test_why_the_instruction_set(run, monkeypatch):
     assert f"that TF_CUDNN_RNN_ISA={tf_cudnn_rnn.instruction_set()} allows" in " ".join(
         result.out.split()
     )
+
+
+def _text_of(result, label: str) -> str:
+    """What stands beside a label, in one line."""
+    text = result.out.partition(f"\n{label}  ")[2]
+    lines = [line for line in text.splitlines() if line]
+    rest = itertools.takewhile(lambda line: line.startswith("   "), lines[1:])
+    return " ".join(" ".join([lines[0], *rest]).split())
+
+
+def test_the_runtime(run):
+    facts = run("info", "--json").json["runtime"]
+    assert facts["path"] == runtime.library_path()
+    assert facts["instruction_set"] == runtime.instruction_set()
+    networks = {network["rnn_mode"]: network for network in facts["self_test"]["networks"]}
+    assert set(networks) == {"lstm", "gru", "rnn_tanh", "rnn_relu"}
+    assert all(0 < network["forward_error"] < 1e-5 for network in networks.values())
+    assert _text_of(run("info"), "runtime").endswith("needs no TensorFlow; self-test passed")
+
+
+@pytest.mark.parametrize("factor", [1.001, float("nan")])
+def test_the_self_test_of_the_runtime_can_fail(run, monkeypatch, factor):
+    right = runtime.Network.__call__
+
+    def call(self, *arguments, **options):
+        y, state = right(self, *arguments, **options)
+        return y * np.float32(factor if self.layout.rnn_mode == "gru" else 1), state
+
+    monkeypatch.setattr(runtime.Network, "__call__", call)
+    result = run("info")
+    assert result.code == 1 and "FAILED for gru (" in _text_of(result, "runtime")
+    facts = run("info", "--json").json
+    assert facts["self_test"]["passed"] and not facts["runtime"]["self_test"]["passed"]
+
+
+def test_a_package_without_the_runtime(run, monkeypatch):
+    """Which whoever builds it may leave out: all else is well."""
+
+    def missing():
+        raise ImportError("tf_cudnn_rnn.runtime needs librnn_runtime.so, which is not there.")
+
+    monkeypatch.setattr(runtime, "library_path", missing)
+    result = run("info")
+    assert result.code == 0
+    assert "does not run: tf_cudnn_rnn.runtime needs" in _text_of(result, "runtime")
 
 
 @pytest.mark.parametrize("wrong", ["outputs", "gradients", "nan"])
@@ -89,7 +136,9 @@ def test_a_tensorflow_that_it_was_not_built_for(tmp_path):
     assert result.returncode == 1
     assert "Traceback" not in result.stderr
     text = " ".join(result.stdout.split())
-    assert "It does not run here: tf_cudnn_rnn was built for TensorFlow 2.7, but" in text
+    assert (
+        "It does not run in TensorFlow here: tf_cudnn_rnn was built for TensorFlow 2.7, but" in text
+    )
     assert _machine.cpu_name() in text and str(copy) in text
 
 
@@ -100,14 +149,18 @@ def test_a_tensorflow_that_it_was_not_built_for(tmp_path):
             "raise ModuleNotFoundError(\"No module named 'tensorflow'\", name='tensorflow')",
             "needs TensorFlow, which is not installed",
         ),
-        ("raise RuntimeError('It is broken.')", "It does not run here: It is broken."),
+        (
+            "raise RuntimeError('It is broken.')",
+            "It does not run in TensorFlow here: It is broken.",
+        ),
     ],
 )
 def test_without_a_tensorflow_that_works(tmp_path, tensorflow, says):
     result = main_test.start(tmp_path, "info", tensorflow=tensorflow)
     assert result.returncode == 1
     assert result.stderr == ""
-    assert says in " ".join(result.stdout.split())
+    text = " ".join(result.stdout.split())
+    assert says in text and "which needs no TensorFlow; self-test passed" in text
     assert _machine.cpu_name() in result.stdout
 
 

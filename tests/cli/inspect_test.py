@@ -6,6 +6,7 @@ import os
 import pathlib
 import pickle
 import shlex
+import shutil
 import struct
 import subprocess
 import tarfile
@@ -19,12 +20,13 @@ import tensorflow as tf
 
 from tests.cli import main_test
 from tests.cli.conftest import canonical_of
+from tests.python import subprocesses
 from tests.weights import hostile
 from tests.weights.protobufs import field, varint
 from tf_cudnn_rnn import raw_ops, weights
 from tf_cudnn_rnn._cli import contents, inspect
 from tf_cudnn_rnn._files import checkpoint, kinds
-from tf_cudnn_rnn._formats import saved_model, wire
+from tf_cudnn_rnn._formats import onnx_file, saved_model, wire
 
 BOTH = "bidirectional"
 ONE = "unidirectional"
@@ -109,13 +111,100 @@ def test_weights_of_saved_models(run, files, name, expected):
     assert "Weights in its variables, which convert reads:" in run("inspect", files / name).out
 
 
-def test_a_saved_model_without_tensorflow(tmp_path, files):
-    missing = "raise ModuleNotFoundError(\"No module named 'tensorflow'\", name='tensorflow')"
-    arguments = ("inspect", files / "drop_ins", "--json")
-    result = main_test.start(tmp_path, *arguments, tensorflow=missing)
-    assert result.returncode == 0, result.stderr
+def inspect_alone(*arguments, without=(), cwd=None) -> subprocess.CompletedProcess:
+    """`inspect` in a process of its own, in which packages are not installed."""
+    code = f"""
+import runpy, sys
+
+class Blocker:
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in {without!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Blocker())
+sys.orig_argv = [sys.executable, "-m", "tf_cudnn_rnn"]  # as Python begins it
+sys.argv = ["-m", "inspect", *{[str(argument) for argument in arguments]!r}]
+runpy.run_module("tf_cudnn_rnn", run_name="__main__", alter_sys=True)
+"""
+    return subprocesses.result_of(code, cwd=cwd or main_test.PACKAGES)
+
+
+def test_a_saved_model_without_tensorflow(files):
+    result = inspect_alone(files / "drop_ins", "--json", without=("tensorflow",))
+    assert result.returncode == 1, result.stderr
     report = json.loads(result.stdout)
     assert len(report["found"]) == 3 and report["weights"] == []
+    for found in report["found"]:
+        assert not found["runs"] and "tf.saved_model.load(" in found["how"]
+        assert found["needs"] == ["tensorflow"]
+        assert "needs TensorFlow, which is not installed" in found["lacks"]
+
+
+WOULD_RUN = "would run with: tf_cudnn_rnn.keras.load_model("
+
+
+@pytest.mark.parametrize(
+    "without, says",
+    [
+        (("tensorflow", "keras"), "It needs TensorFlow, which is not installed: run `pip install"),
+        (("keras",), "Keras is not installed: run `pip install keras`."),
+    ],
+)
+def test_layers_that_would_run(files, without, says):
+    """The file is read all the same, and the answer is that it does not run here."""
+    result = inspect_alone(files / "model.keras", without=without)
+    text = " ".join(result.stdout.split())
+    assert result.returncode == 1 and not result.stderr
+    assert text.count(WOULD_RUN) == 3 and text.count("not by this library:") == 1
+    assert "runs here" not in text and "convert it alone: --layer gru" in text
+    assert text.count("What would run does not run here:") == 1 and says in text
+
+
+def test_layers_beside_a_tensorflow_that_does_not_fit(tmp_path, files):
+    copy = tmp_path / "tf_cudnn_rnn"
+    ignored = shutil.ignore_patterns("__pycache__", "tensorflow_*.so")
+    shutil.copytree(main_test.PACKAGES + "/tf_cudnn_rnn", copy, ignore=ignored)
+    (copy / "_libraries" / "tensorflow_2_7.so").touch()
+    for name in ("own.keras", "drop_ins", "own.weights.h5"):
+        result = inspect_alone(files / name, cwd=tmp_path)
+        text = " ".join(result.stdout.split())
+        assert result.returncode == 1 and "Traceback" not in result.stderr
+        assert "would run with: " in text and "runs here" not in text
+        assert "tf_cudnn_rnn was built for TensorFlow 2.7, but TensorFlow" in text
+
+
+@pytest.mark.parametrize(
+    "variables, says",
+    [
+        ({"KERAS_BACKEND": "numpy"}, "but the backend is 'numpy'. Set KERAS_BACKEND=tensorflow."),
+        ({"KERAS_BACKEND": ""}, ""),
+    ],
+)
+def test_another_backend_of_keras(run, monkeypatch, files, variables, says):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    text = " ".join(run("inspect", files / "model.keras").out.split())
+    assert (WOULD_RUN in text) == bool(says) and says in text
+
+
+def test_weights_and_files_of_the_runtime_need_no_tensorflow(run, tmp_path, files):
+    target = tmp_path / "a.safetensors"
+    assert run("convert", files / "gru.npz", target, "--to", "runtime").code == 0
+    for path, says in ((target, "runs here: "), (files / "gru.npz", "its weights: ")):
+        result = inspect_alone(path, without=("tensorflow", "keras"))
+        assert result.returncode == 0 and says in result.stdout, result.stderr
+
+
+def test_a_file_of_the_runtime_without_the_runtime(tmp_path, run, files):
+    target = tmp_path / "a.safetensors"
+    assert run("convert", files / "gru.npz", target, "--to", "runtime").code == 0
+    copy = tmp_path / "tf_cudnn_rnn"
+    ignored = shutil.ignore_patterns("__pycache__", "librnn_*")
+    shutil.copytree(main_test.PACKAGES + "/tf_cudnn_rnn", copy, ignore=ignored)
+    result = inspect_alone(target, "--json", cwd=tmp_path)
+    (found,) = json.loads(result.stdout)["found"]
+    assert result.returncode == 1 and found["needs"] == ["tf_cudnn_rnn.runtime"]
+    assert "which is not there" in found["lacks"] and "Network.load(" in found["how"]
 
 
 @pytest.mark.parametrize(
@@ -140,6 +229,56 @@ def test_convert_takes_the_names_that_inspect_shows(run, tmp_path, files, name):
         (converted,) = run("inspect", target, "--json").json["found"]
         for option in ("num_layers", "num_units", "input_size", "direction", "num_proj"):
             assert converted[option] == found[option]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["model.keras", "model.weights.h5", "checkpoint/drop_ins", "checkpoint/stock", "drop_ins"],
+)
+def test_convert_lists_the_names_that_inspect_shows(run, tmp_path, files, name):
+    report = run("inspect", files / name, "--json").json
+    names = [found["layer"] for found in report["weights"] or report["found"]]
+    assert len(names) > 2
+    result = run("convert", files / name, tmp_path / "a.npz", "--to", "params")
+    assert result.code == 2
+    assert f"The file has {len(names)} such layers, {', '.join(names)}: choose" in result.err
+
+
+@pytest.mark.parametrize("case", ["a stack", "of two kinds", "no stack"])
+def test_commands_for_nodes_of_onnx_convert_them(run, tmp_path, monkeypatch, case):
+    """With --layer if all of them are not one network."""
+    monkeypatch.chdir(tmp_path)
+    kinds = ["gru", "lstm" if case == "of two kinds" else "gru"]
+    nodes = [weights.to_onnx(canonical_of(kind, inputs=4)).arrays[0] for kind in kinds]
+    content = onnx_file.model_bytes(nodes)
+    if case == "no stack":  # the output of one is not the input of the other
+        content = content.replace(b"Reshape", b"Softmax")
+    pathlib.Path("a.onnx").write_bytes(content)
+    every = run("inspect", "a.onnx", "--json").json["found"]
+    assert len(every) == 2
+    for found in every:
+        assert ("--layer" in found["how"]) == (case != "a stack")
+        result = run(*shlex.split(found["how"])[1:], "--force")
+        assert result.code == 0, result.err
+    whole = run("convert", "a.onnx", "a.npz", "--to", "params")
+    assert whole.code == (0 if case == "a stack" else 2)
+
+
+@pytest.mark.parametrize(
+    "name, has_other",
+    [("checkpoint/drop_ins", True), ("drop_ins", False), ("simple.safetensors", True)],
+)
+def test_an_activation_that_a_file_does_not_tell(
+    run, tmp_path, monkeypatch, files, name, has_other
+):
+    """The command that is shown says one of two."""
+    monkeypatch.chdir(tmp_path)
+    state = weights.to_torch(canonical_of("rnn_tanh")).arrays
+    weights.write_safetensors("simple.safetensors", state)
+    path = name if name.startswith("simple") else files / name
+    out = " ".join(run("inspect", path).out.split())
+    says = "--mode rnn_relu if it is ReLU: the file does not tell the activation"
+    assert out.count(says) == has_other
 
 
 # Of each file of TensorFlow 1: mode, layers, units, input size, direction, projection.

@@ -96,6 +96,21 @@ def test_weights_that_are_not_finite(run, tmp_path):
     assert "layer_0/forward/new/recurrent_kernel has nan at [2, 1]" in result.err
 
 
+def test_rows_that_are_too_long(run, tmp_path):
+    """They could be written, and nothing could load them."""
+    state = {
+        "weight_ih_l0": np.ones([1, 2**17 + 1], np.float32),
+        "weight_hh_l0": np.ones([1, 1], np.float32),
+    }
+    weights.write_safetensors(tmp_path / "a.safetensors", state)
+    target = tmp_path / "int8.safetensors"
+    arguments = ("--to", "runtime", "--mode", "rnn_tanh")
+    result = run("convert", tmp_path / "a.safetensors", target, *arguments, "--int8")
+    assert result.code == 2 and not target.exists()
+    assert "rows of at most 131072 elements to be quantized; got 131073" in result.err
+    assert run("convert", tmp_path / "a.safetensors", target, *arguments).code == 0
+
+
 HOSTILE = [name for name in hostile.CASES if name.startswith("int8")]
 # Of which `inspect` reads nothing.
 VALUES = (

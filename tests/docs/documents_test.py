@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from tf_cudnn_rnn import runtime
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DESIGN = ROOT / "docs" / "design.md"
 DECISIONS = ROOT / "docs" / "decisions"
@@ -120,6 +122,26 @@ def test_what_make_wheel_makes_is_what_is_installed(page):
     text = (ROOT / page).read_text()
     assert "pip install dist/here/*.whl" in text
     assert "pip install dist/tf_cudnn_rnn-*_x86_64.whl" in text
+
+
+@pytest.mark.parametrize("page", INSTALLS)
+def test_what_is_installed_has_been_made_above(page):
+    """Or whoever follows the page from top to bottom finds no file."""
+    text = (ROOT / page).read_text()
+    for made, installed in (("make wheel", "dist/here/"), ("make wheels", "dist/tf_cudnn_rnn-")):
+        first = text.index(f"pip install {installed}")
+        assert re.search(rf"{made}\b", text[:first]), installed
+    assert text.index("pip install dist/here/") < text.index("pip install dist/tf_cudnn_rnn-")
+    for named in re.findall(r"pip install \"\$\(ls (\S+)\)", text):  # with an extra
+        assert named == "dist/here/*.whl"
+
+
+def test_the_runtime_reads_the_variables_that_the_page_says():
+    text = (ROOT / "docs" / "environment.md").read_text()
+    every = re.findall(r"^\| \[`(TF_CUDNN_\w+)`\]", text, re.MULTILINE)
+    library = pathlib.Path(runtime.library_path()).read_bytes()
+    assert [name for name in every if name.encode() in library] == every[:2]
+    assert "reads the first two and none of the others" in text and len(every) == 5
 
 
 def test_design_can_be_read_at_one_sitting():

@@ -49,3 +49,20 @@ def test_programs_run(tmp_path):
     ]
     assert "'output_0': <tf.Tensor" in printed[0]  # the SavedModel's output
     assert "(14848,)" in printed[1]  # the shape of the gradient
+
+
+def test_the_inputs_of_the_example_are_those_of_its_writer(tmp_path):
+    text = " ".join(_README.read_text().split())
+    pattern = r"`python (examples/\S+) (\S+)` writes one, .*? by name: `(.*?)`"
+    script, folder, inputs = re.search(pattern, text).groups()
+    code = f"""
+import runpy, sys
+sys.argv = [{script!r}, {folder!r}]
+runpy.run_path({str(_README.parent / script)!r}, run_name="__main__")
+import tensorflow as tf
+import tf_cudnn_rnn
+print(tf.saved_model.load({folder!r}).signatures["serving_default"]({inputs}))
+"""
+    root = {"PYTHONPATH": str(_README.parent)}
+    printed = subprocesses.run_code(code, cwd=tmp_path, environment=root, prepared=True)
+    assert "<tf.Tensor: shape=(8, 4)" in printed

@@ -59,19 +59,6 @@ constexpr int kTries = 20000;
 
 #ifdef RNN_COUNTS_READS
 
-// Whether this machine counts: an emulator of CPUs may not do single steps.
-bool CountsReads() {
-  static const bool counts = [] {
-    const uint32_t content[] = {7, 8};
-    const CountedReads counted(content, sizeof content);
-    const auto* const values =
-        static_cast<const volatile uint32_t*>(counted.data());
-    const bool is_right = values[1] + values[1] == 16 && values[0] == 7;
-    return is_right && counted.count(0) == 1 && counted.count(4) == 2;
-  }();
-  return counts;
-}
-
 TEST(ChecksOnceTest, EachLengthIsReadOnce) {
   if (!CountsReads()) GTEST_SKIP() << "reads cannot be counted here";
   constexpr int64_t kTime = 9;

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <iostream>
+#include <locale>
 #include <set>
 #include <string>
 #include <vector>
@@ -1029,7 +1030,9 @@ TEST(MachineTest, TheVariableSetsFields) {
        {"x", "core_cache_bytes", "core_cache_bytes=", "core_cache_bytes=0",
         "core_cache_bytes=1x", "core_cache_bytes=nan", "cores=2",
         "flops_per_far_byte=1e99", "flops_per_far_byte=2;core_cache_bytes=3",
-        ",core_cache_bytes=3"}) {
+        "flops_per_far_byte=inf", "flops_per_far_byte= 2",
+        "flops_per_far_byte=2,5", ",core_cache_bytes=3", "core_cache_bytes=3,",
+        "core_cache_bytes=3,,flops_per_far_byte=2", ","}) {
     EXPECT_NE(ParseMachine(text, &machine).find(text), std::string::npos)
         << text;
   }
@@ -1044,6 +1047,30 @@ TEST(MachineTest, TheTextOfAMachineSetsItsFields) {
   EXPECT_EQ(other.core_cache_bytes, machine.core_cache_bytes);
   EXPECT_EQ(other.flops_per_far_byte, machine.flops_per_far_byte);
   EXPECT_EQ(other.flops_per_passed_value, machine.flops_per_passed_value);
+}
+
+// A locale that writes 1234.5 as 1.234,5.
+class CommaPoint : public std::numpunct<char> {
+  char do_decimal_point() const override { return ','; }
+  char do_thousands_sep() const override { return '.'; }
+  std::string do_grouping() const override { return "\3"; }
+};
+
+TEST(MachineTest, NumbersAreWrittenAlikeInEachLocale) {
+  const std::locale before =
+      std::locale::global(std::locale(std::locale::classic(), new CommaPoint));
+  Machine machine;
+  machine.core_cache_bytes = 2097152;
+  machine.flops_per_far_byte = 13.5;
+  const std::string text = MachineVariableText(machine);
+  Machine other;
+  const std::string fault = ParseMachine(text, &other);
+  std::locale::global(before);
+  EXPECT_EQ(text,
+            "core_cache_bytes=2097152,flops_per_far_byte=13.5,"
+            "flops_per_passed_value=150");
+  EXPECT_EQ(fault, "");
+  EXPECT_EQ(other.flops_per_far_byte, 13.5);
 }
 
 TEST(NumRankGroupsTest, StepsAreSplitWhereWeightsOutgrowTheCaches) {

@@ -46,9 +46,12 @@ sys.meta_path.insert(0, Blocker())
 
 
 def test_without_tensorflow_the_numpy_parts_work():
+    """Those that the error names which the other parts raise."""
     code = """
 import numpy as np
 import tf_cudnn_rnn
+assert tf_cudnn_rnn.runtime.instruction_set()
+assert tf_cudnn_rnn.library_path().endswith(".so")
 
 config = ("lstm", 2, 7, 3)
 size = tf_cudnn_rnn.params_size(*config, direction="bidirectional", num_proj=3)
@@ -82,11 +85,13 @@ try:
 except ImportError as error:
     print(error)
 """
+    message = subprocesses.run_code(WITHOUT_TENSORFLOW + code)
     assert re.match(
         r"tf_cudnn_rnn\S* needs TensorFlow, which is not installed: run `pip install "
         r"'tf_cudnn_rnn\[tensorflow\]'`",
-        subprocesses.run_code(WITHOUT_TENSORFLOW + code),
+        message,
     )
+    assert "only tf_cudnn_rnn.runtime, weights, params_size and library_path work." in message
 
 
 def test_without_tensorflow_other_names_are_simply_unknown():
@@ -180,7 +185,14 @@ else:
 """
     message = _beside(tmp_path, tensorflow, code)
     assert error in message
-    assert "fit" not in case or "`import tf_cudnn_rnn.weights`, which needs NumPy" in message
+    works = "`import tf_cudnn_rnn.runtime` and `import tf_cudnn_rnn.weights`, which need NumPy"
+    assert "fit" not in case or works in message
+
+
+def test_the_runtime_beside_an_unfit_tensorflow(tmp_path):
+    tensorflow, _ = UNFIT["does not fit"]
+    code = "import tf_cudnn_rnn.runtime as runtime; print(runtime.library_path())"
+    assert _beside(tmp_path, tensorflow, code).endswith("librnn_runtime.so\n")
 
 
 def _cut_off(path: pathlib.Path, size: int) -> None:
@@ -237,8 +249,9 @@ def test_a_nightly_that_it_was_not_built_for(monkeypatch, name):
         return "2.99.0.dev20260101" if wanted == name else version(wanted)
 
     monkeypatch.setattr(importlib.metadata, "version", installed)
+    monkeypatch.setattr(tf, "__version__", "2.99.0-dev20260101")
     with pytest.raises(ImportError) as error:
-        tf_cudnn_rnn.library_path("2.99.0-dev20260101")
+        tf_cudnn_rnn.library_path()
     release = name.replace("tf-nightly", "tensorflow")
     assert "but TensorFlow 2.99.0-dev20260101 is installed" in str(error.value)
     assert f"(`pip uninstall -y {name} && pip install '{release}=={MINOR}.*'`)" in str(error.value)
@@ -250,8 +263,13 @@ def test_another_patch_release_a_candidate_or_a_nightly_is_fine(suffix):
 
 
 def test_library_path_of_another_version():
-    with pytest.raises(ImportError, match="TensorFlow 1.15.5 is installed, and compiled ops work"):
+    """Which is that of another program: what is installed here has nothing to do with it."""
+    with pytest.raises(ImportError) as error:
         tf_cudnn_rnn.library_path("1.15.5")
+    message = str(error.value)
+    assert "`tensorflow_version` must be one that this tf_cudnn_rnn has a library for" in message
+    assert MINOR in message and "got 1.15.5. The wheels that `make wheels` makes" in message
+    assert "is installed" not in message and "pip install 'tensorflow" not in message
 
 
 def test_library_path_without_tensorflow(tmp_path):

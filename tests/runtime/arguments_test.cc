@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/rnn_runtime.h"
+#include "tests/engine/counted_reads.h"
 #include "tests/engine/guarded.h"
 
 namespace {
@@ -286,7 +287,15 @@ TEST(ConfigTest, ALaterVersionMayBeLarger) {
     int64_t later = 3;
   } large;
   large.config.struct_size = sizeof large;
+  int64_t size = 0;
+  ExpectFails(
+      [&](rnn_error* error) {
+        return rnn_params_size(&large.config, &size, error);
+      },
+      "rnn_config of struct_size 64 must be zero from byte 56 on");
+  large.later = 0;
   const Network network(large.config);
+  large.later = 3;
   large.config = {};
   large.config.struct_size = sizeof large;
   ExpectWorks([&](rnn_error* error) {
@@ -472,14 +481,90 @@ TEST_P(Int8Test, IsRefused) {
 }
 
 TEST(Int8Test, ALaterVersionMayBeLarger) {
-  Int8 int8;
-  int8.weights.struct_size = 1000;
+  const Int8 int8;
+  struct {
+    rnn_int8_weights weights;
+    char later[16] = {};
+  } large;
+  large.weights = int8.weights;
+  large.weights.struct_size = sizeof large;
   rnn_network* network = nullptr;
-  ExpectWorks([&](rnn_error* error) {
+  const auto create = [&](rnn_error* error) {
     rnn_network_free(network);
-    return rnn_network_create_int8(&int8.config, &int8.weights, 1, &network,
+    network = nullptr;
+    return rnn_network_create_int8(&int8.config, &large.weights, 1, &network,
                                    error);
+  };
+  ExpectWorks(create);
+  large.later[15] = 1;
+  ExpectFails(create, "rnn_int8_weights of struct_size 72 must be zero");
+  large.weights.struct_size = UINT32_MAX;
+  ExpectFails(create, "and have at most 4096 bytes");
+  rnn_network_free(network);
+}
+
+TEST(WeightsTest, AreThoseThatTheNetworkWasMadeOf) {
+  const rnn_config config = ConfigOf(RNN_MODE_GRU);
+  std::vector<float> params = ParamsOf(config);
+  for (size_t i = 0; i < params.size(); ++i) params[i] = 0.01f * i;
+  const std::vector<float> given = params;
+  rnn_network* network = nullptr;
+  ASSERT_EQ(rnn_network_create(&config, params.data(), params.size(), 1,
+                               &network, nullptr),
+            RNN_OK);
+  params.assign(params.size(), 0);  // the network has a copy
+  const void* found = nullptr;
+  int64_t size = 0;
+  ExpectWorks([&](rnn_error* error) {
+    return rnn_network_params(network, &found, &size, error);
   });
+  ASSERT_EQ(size, static_cast<int64_t>(given.size()));
+  EXPECT_EQ(std::memcmp(found, given.data(), size * sizeof(float)), 0);
+  Guarded<rnn_int8_weights> int8(1);
+  int8[0].struct_size = sizeof(rnn_int8_weights);
+  ExpectFails(
+      [&](rnn_error* error) {
+        return rnn_network_int8_weights(network, int8.data(), error);
+      },
+      "network must have int8 weights");
+  rnn_network_free(network);
+}
+
+TEST(WeightsTest, OfInt8AreThoseThatTheNetworkWasMadeOf) {
+  Int8 int8;
+  for (size_t i = 0; i < int8.values.size(); ++i) int8.values[i] = i % 100;
+  rnn_network* network = nullptr;
+  ASSERT_EQ(rnn_network_create_int8(&int8.config, &int8.weights, 1, &network,
+                                    nullptr),
+            RNN_OK);
+  rnn_int8_weights found{};
+  ExpectFails(
+      [&](rnn_error* error) {
+        return rnn_network_int8_weights(network, &found, error);
+      },
+      "rnn_int8_weights->struct_size must be");
+  found.struct_size = sizeof found;
+  ExpectWorks([&](rnn_error* error) {
+    return rnn_network_int8_weights(network, &found, error);
+  });
+  EXPECT_EQ(found.reserved, 0);
+  EXPECT_EQ(std::vector<int8_t>(found.weights,
+                                found.weights + found.num_weights),
+            int8.values);
+  EXPECT_EQ(
+      std::vector<float>(found.scales, found.scales + found.num_scales),
+      int8.scales);
+  EXPECT_EQ(
+      std::vector<float>(found.biases, found.biases + found.num_biases),
+      int8.biases);
+  const void* params = nullptr;
+  int64_t size = 0;
+  ExpectFails(
+      [&](rnn_error* error) {
+        return rnn_network_params(network, &params, &size, error);
+      },
+      "network must not have int8 weights");
+  EXPECT_TRUE(params == nullptr && size == 0);
   rnn_network_free(network);
 }
 
@@ -577,7 +662,6 @@ TEST(CallTest, StatesMayBeMissing) {
   for (int given = 0; given < 16; ++given) {
     Batch batch;
     const std::vector<float> zeros(batch.state.size());
-    batch.call.struct_size = 1000;  // of a later version
     batch.call.h0 = given & 1 ? zeros.data() : nullptr;
     batch.call.c0 = given & 2 ? zeros.data() : nullptr;
     batch.call.h_n = given & 4 ? batch.h_n.data() : nullptr;
@@ -657,7 +741,7 @@ TEST(StreamTest, RowsOutOfRangeAreRefused) {
         [&](rnn_error* error) {
           return rnn_stream_reset(stream.get(), rows, 2, error);
         },
-        "rows must be in [0, 2], got " + std::to_string(row) + ".");
+        "rows[1] must be in [0, 2], got " + std::to_string(row) + ".");
   }
   const int64_t first[] = {0};
   for (const int64_t count : {int64_t{-1}, kLeast}) {
@@ -693,6 +777,24 @@ TEST(StreamTest, RowsOutOfRangeAreRefused) {
   EXPECT_EQ(c, std::vector<float>(c.size()));
 }
 
+#ifdef RNN_COUNTS_READS
+
+// Or others could change them between their check and their use.
+TEST(StreamTest, RowsAreReadOnce) {
+  if (!rnn::CountsReads()) GTEST_SKIP() << "reads cannot be counted here";
+  const Network network(RNN_MODE_LSTM);
+  const Stream stream(network);
+  const int64_t rows[] = {2, 0, 1};
+  const rnn::CountedReads counted(rows, sizeof rows);
+  EXPECT_EQ(rnn_stream_reset(stream.get(),
+                             static_cast<const int64_t*>(counted.data()), 3,
+                             nullptr),
+            RNN_OK);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(counted.count(i * 8), 1) << i;
+}
+
+#endif  // RNN_COUNTS_READS
+
 TEST(StreamTest, CellStatesOfAnotherModeAreRefused) {
   const Network network(RNN_MODE_GRU);
   const Stream stream(network);
@@ -716,6 +818,20 @@ TEST(StreamTest, CellStatesOfAnotherModeAreRefused) {
   EXPECT_EQ(h.values(), std::vector<float>(h.size()));
 }
 
+TEST(StreamTest, GoesOnWithoutTheNetworksHandle) {
+  std::vector<float> x(kRows * 4, 0.5f), expected(kRows * 6), y(kRows * 6);
+  auto* network = new Network(RNN_MODE_LSTM);
+  const Stream stream(*network), orphan(*network);
+  ASSERT_EQ(rnn_stream_step(stream.get(), x.data(), expected.data(), nullptr),
+            RNN_OK);
+  delete network;
+  ExpectWorks([&](rnn_error* error) {
+    return rnn_stream_reset(orphan.get(), nullptr, 0, error);
+  });
+  ASSERT_EQ(rnn_stream_step(orphan.get(), x.data(), y.data(), nullptr), RNN_OK);
+  EXPECT_EQ(y, expected);
+}
+
 // NULL -----------------------------------------------------------------------
 
 TEST(NullTest, IsRefused) {
@@ -729,6 +845,8 @@ TEST(NullTest, IsRefused) {
   Untouched<rnn_stream> made_stream;
   Guarded<int64_t> found_size(1);
   Guarded<rnn_config> found_config(1);
+  Guarded<rnn_int8_weights> found_int8(1);
+  const void* found_params = &params;
   Guarded<float> y(kRows * 6), h(2 * kRows * 6);
   const std::vector<float> x(kRows * 4);
   Batch batch;
@@ -779,6 +897,28 @@ TEST(NullTest, IsRefused) {
       {"config",
        [&](auto* e) { return rnn_network_config(network.get(), nullptr, e); }},
       {"network",
+       [&](auto* e) {
+         return rnn_network_params(nullptr, &found_params, found_size.data(),
+                                   e);
+       }},
+      {"params",
+       [&](auto* e) {
+         return rnn_network_params(network.get(), nullptr, found_size.data(),
+                                   e);
+       }},
+      {"num_params",
+       [&](auto* e) {
+         return rnn_network_params(network.get(), &found_params, nullptr, e);
+       }},
+      {"network",
+       [&](auto* e) {
+         return rnn_network_int8_weights(nullptr, found_int8.data(), e);
+       }},
+      {"weights",
+       [&](auto* e) {
+         return rnn_network_int8_weights(network.get(), nullptr, e);
+       }},
+      {"network",
        [&](auto* e) { return rnn_network_run(nullptr, &batch.call, e); }},
       {"call",
        [&](auto* e) { return rnn_network_run(network.get(), nullptr, e); }},
@@ -817,6 +957,7 @@ TEST(NullTest, IsRefused) {
     ExpectFails(call, std::string(name) + " must not be NULL.");
   }
   EXPECT_TRUE(IsUntouched(found_size) && IsUntouched(found_config));
+  EXPECT_TRUE(IsUntouched(found_int8) && found_params == &params);
   EXPECT_TRUE(IsUntouched(y) && IsUntouched(h) && batch.is_untouched());
 }
 

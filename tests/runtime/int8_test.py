@@ -335,7 +335,7 @@ def test_what_a_network_tells():
         copy.copy(network)
 
 
-def test_the_network_keeps_a_copy():
+def test_the_network_keeps_a_copy(tmp_path):
     case = random_case(10, judge.Config("gru", 1, 6, 4, time_major=False), 3, 2)
     int8 = int8_of(case)
     network = runtime.Network(int8)
@@ -343,6 +343,17 @@ def test_the_network_keeps_a_copy():
     for array in (int8.weights, int8.scales, int8.biases):
         array[:] = 0
     golden.assert_bits(run(network, case)["y"], expected)
+    network.save(tmp_path / "network.safetensors")
+    loaded = runtime.Network.load(tmp_path / "network.safetensors")
+    golden.assert_bits(run(loaded, case)["y"], expected)
+
+
+def zeros_of(layout: weights.Layout) -> weights.Int8Weights:
+    """Int8 weights of one layer of a simple RNN that `quantize` need not have made."""
+    H = layout.num_units
+    matrices = np.zeros(layout.size - 2 * H, np.int8)
+    scales, biases = np.zeros(2 * H, np.float32), np.zeros(2 * H, np.float32)
+    return weights.Int8Weights(layout, matrices, scales, biases)
 
 
 def test_what_does_not_fit_is_refused():
@@ -358,7 +369,7 @@ def test_what_does_not_fit_is_refused():
         (lambda: network(case.x.astype(np.int8)), ValueError, "float32; got int8"),
         (lambda: runtime.Network(int8.weights, int8.layout), TypeError, "must be of type float32"),
         (
-            lambda: runtime.Network(weights.quantize(np.ones(wide.size, np.float32), wide)),
+            lambda: runtime.Network(zeros_of(wide)),
             ValueError,
             "rows of at most 131072 elements, got 131073",
         ),
@@ -394,8 +405,8 @@ def test_a_file_has_all_of_a_network(rnn_mode, input_mode, tmp_path):
     assert loaded.has_int8_weights and loaded.layout == network.layout
     assert loaded.dtype == np.float32 and repr(loaded) == repr(network)
     running.assert_same_bits(run(loaded, case), run(network, case), str(case))
-    with pytest.raises(ValueError, match="loaded from a file: copy that"):
-        loaded.save(tmp_path / "again.bin")
+    loaded.save(tmp_path / "again.bin")
+    assert (tmp_path / "again.bin").read_bytes() == path.read_bytes()
     arrays = weights.read_safetensors(path)
     for name in ("weights", "scales", "biases"):
         golden.assert_bits(arrays[name], getattr(int8_of(case), name))

@@ -102,11 +102,9 @@ def test_calls_keep_no_references():
 
 def test_time_major_is_true_or_false():
     x = np.ones([2, 5, 4], "float32")
-    for wrong in ("no", None, 1.5):
-        with pytest.raises(TypeError):
+    for wrong in ("no", None, 1.5, 2):
+        with pytest.raises(TypeError, match="`time_major` must be True or False; got"):
             a_network()(x, time_major=wrong)
-    with pytest.raises(ValueError, match="time_major"):
-        a_network()(x, time_major=2)
 
 
 def test_other_threads_run_during_a_call():

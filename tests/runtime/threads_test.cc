@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
 #include <ostream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "runtime/rnn_runtime.h"
@@ -104,13 +106,20 @@ class Network {
     return y;
   }
 
+  // The caller frees it.
+  rnn_stream* MakeStream() const {
+    rnn_error error;
+    rnn_stream* stream = nullptr;
+    EXPECT_EQ(rnn_stream_create(network_, case_.batch, &stream, &error), RNN_OK)
+        << error.message;
+    return stream;
+  }
+
   // The outputs of all steps of a stream, which begins anew in the middle.
   Values Stream() const {
     const Case& c = case_;
     rnn_error error;
-    rnn_stream* stream = nullptr;
-    EXPECT_EQ(rnn_stream_create(network_, c.batch, &stream, &error), RNN_OK)
-        << error.message;
+    rnn_stream* const stream = MakeStream();
     const Values x = Inputs(1);
     Values y(c.batch * outputs()), all;
     for (int i = 0; i < kStreamSteps; ++i) {
@@ -183,6 +192,59 @@ TEST_P(RuntimeThreadsTest, CallsAndStreamsAtOnceGiveTheBitsThatOneAloneGives) {
     }
     for (std::thread& caller : callers) caller.join();
   }
+}
+
+// A mistake of the caller's, of whom one is served at a time.
+TEST(RuntimeStreamTest, AStreamIsOneThreadsAtATime) {
+  constexpr int kTries = 2000;
+  const Case c = kCases[1];
+  const Network network(c, /*num_threads=*/2);
+  rnn_stream* const stream = network.MakeStream();
+  const Values x(c.input_size, 0.5f);
+  const Values states(c.num_units, 0.25f);
+  std::atomic<int> num_refused{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&, caller] {
+      Values y(c.num_units);
+      for (int i = 0; i < kTries; ++i) {
+        rnn_error error;
+        rnn_status status = RNN_OK;
+        switch ((caller + i) % 4) {
+          case 0:
+            status = rnn_stream_reset(stream, nullptr, 0, &error);
+            break;
+          case 1:
+            status = rnn_stream_get_state(stream, y.data(), nullptr, &error);
+            break;
+          case 2:
+            status =
+                rnn_stream_set_state(stream, states.data(), nullptr, &error);
+            break;
+          default:
+            status = rnn_stream_step(stream, x.data(), y.data(), &error);
+        }
+        if (status == RNN_OK) continue;
+        ++num_refused;
+        EXPECT_EQ(status, RNN_INVALID_ARGUMENT);
+        EXPECT_NE(std::string(error.message).find("by two threads"),
+                  std::string::npos)
+            << error.message;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_GT(num_refused, 0);
+  // And it works as ever.
+  Values y(c.num_units), expected(c.num_units);
+  for (const auto& [its_stream, result] :
+       {std::pair(stream, &y), std::pair(network.MakeStream(), &expected)}) {
+    EXPECT_EQ(rnn_stream_reset(its_stream, nullptr, 0, nullptr), RNN_OK);
+    EXPECT_EQ(rnn_stream_step(its_stream, x.data(), result->data(), nullptr),
+              RNN_OK);
+    rnn_stream_free(its_stream);
+  }
+  EXPECT_TRUE(rnn::SameBits(y, expected));
 }
 
 // Too little work for helpers that come late.

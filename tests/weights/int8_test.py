@@ -1,6 +1,8 @@
 """`weights.quantize`: rows of int8 with a scale each, against plain loops; and their file."""
 
+import dataclasses
 import itertools
+import pathlib
 import re
 
 import ml_dtypes
@@ -11,8 +13,8 @@ import safetensors
 from tests.reference import cases, judge
 from tests.weights import golden
 from tests.weights.layouts import layout_of
-from tf_cudnn_rnn import weights
-from tf_cudnn_rnn._formats import runtime_file
+from tf_cudnn_rnn import runtime, weights
+from tf_cudnn_rnn._formats import int8, runtime_file
 
 DTYPES = {
     "float32": np.float32,
@@ -257,6 +259,7 @@ def test_what_is_no_network_is_refused():
     for arguments, message, error in [
         ((params,), "`layout` must say what network the vector `weights` is of", TypeError),
         (("a.keras",), "got a path. Pass weights.load('a.keras')", TypeError),
+        ((runtime.Network(canonical),), "runtime.Network, which does not give its", TypeError),
         ((weights.quantize(params, layout),), "must not be quantized yet", TypeError),
         ((canonical, layout), "`layout` must be left out", TypeError),
         ((params, "lstm"), "`layout` must be a weights.Layout; got str", TypeError),
@@ -268,6 +271,46 @@ def test_what_is_no_network_is_refused():
     ]:
         with refused(message, error):
             weights.quantize(*arguments)
+
+
+# Of a depth: a network of which one matrix alone has rows so long.
+DEEP = {
+    "input_size": lambda depth: weights.Layout("rnn_tanh", 1, 1, depth),
+    "num_units": lambda depth: weights.Layout("lstm", 1, depth, 1, num_proj=1),
+}
+
+
+def test_the_longest_row_is_that_of_the_engine():
+    header = (pathlib.Path(__file__).parents[2] / "network" / "int8_weights.h").read_text()
+    (shift,) = re.findall(r"kMaxDepth = int64_t\{1\} << (\d+);", header)
+    assert int8.MAX_DEPTH == 1 << int(shift)
+
+
+@pytest.mark.parametrize("case", DEEP)
+def test_rows_longer_than_any_network_has_in_int8_are_refused(case):
+    """Which would be written, and nothing could load them."""
+    for depth in (int8.MAX_DEPTH, int8.MAX_DEPTH + 1):
+        layout = DEEP[case](depth)
+        params = np.ones(layout.size, np.float32)
+        if depth > int8.MAX_DEPTH:
+            with refused(f"rows of at most 131072 elements to be quantized; got {depth} ("):
+                weights.quantize(params, layout)
+        else:
+            assert runtime.Network(weights.quantize(params, layout)).has_int8_weights
+
+
+def test_what_enters_an_upper_layer_counts(monkeypatch):
+    monkeypatch.setattr(int8, "MAX_DEPTH", 20)
+    for depth, is_right in ((20, True), (22, False)):
+        layout = weights.Layout("gru", 2, depth // 2, 3, "bidirectional")
+        params = np.ones(layout.size, np.float32)
+        if is_right:
+            assert weights.quantize(params, layout).layout == layout
+        else:
+            with refused("got 22 ("):
+                weights.quantize(params, layout)
+        one_layer = dataclasses.replace(layout, num_layers=1)
+        weights.quantize(params[: one_layer.size], one_layer)
 
 
 def changed(array, index, value):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from tf_cudnn_rnn import _library
-from tf_cudnn_rnn._cli import output
+from tf_cudnn_rnn._cli import needs, output
 from tf_cudnn_rnn._files import checkpoint, readers, variables
 from tf_cudnn_rnn._files.kinds import Kind
 from tf_cudnn_rnn._formats import canonical as base
@@ -65,6 +65,8 @@ class Found:
       layer: what `convert --layer` takes for it.
       runs: whether this library computes it here.
       how: with which call; or why not.
+      needs: the packages that the call needs, NumPy aside.
+      lacks: what of them is not here, or does not fit; then it does not run here, but would.
     """
 
     name: str
@@ -80,6 +82,8 @@ class Found:
     layer: str | None = None
     runs: bool = True
     how: str = ""
+    needs: tuple[str, ...] = ()
+    lacks: str = ""
 
     def take(self, layout: Layout) -> None:
         """Takes the sizes over from a network."""
@@ -126,6 +130,9 @@ def _looked_at(items: Iterable[_Look | Loop]) -> Contents:
             found.append(item())
         else:
             more += 1
+    for part in found:
+        if part.runs and (lacks := needs.lacking(part.needs)):
+            part.runs, part.lacks = False, lacks
     return Contents(found, more, len(loops))
 
 
@@ -220,7 +227,7 @@ def _saved_model(path: str, shown_path: str) -> Iterator[_Look | Loop]:
 
 
 def _graph_node(node: saved_model.Node, call: str) -> Found:
-    found = Found(node.name, node.op, how=call)
+    found = Found(node.name, node.op, how=call, needs=(needs.TENSORFLOW,))
     if node.op in _OTHER_OPS:
         found.how = "TensorFlow's own CPU kernel runs it, as it does without this library"
         found.runs = False
@@ -293,11 +300,27 @@ def _product(shape: Iterable[int]) -> int:
 
 
 def _onnx(path: str, shown_path: str) -> Iterator[_Look]:
-    for node in onnx_file.read_nodes(path):
-        yield functools.partial(_onnx_node, node, shown_path)
+    nodes = onnx_file.read_nodes(path)
+    # `convert` takes all of them if no other is said.
+    is_one = len(nodes) <= MOST and _are_a_stack(nodes)
+    for node in nodes:
+        options = {} if is_one else {"layer": node.name}
+        yield functools.partial(_onnx_node, node, shown_path, options)
 
 
-def _onnx_node(node: onnx_file.FileNode, shown_path: str) -> Found:
+def _are_a_stack(nodes: Sequence[onnx_file.FileNode]) -> bool:
+    """Whether nodes are one network of several layers, or of one."""
+    if len(nodes) == 1:
+        return True
+    if not nodes or onnx_file.breaks_of(nodes):
+        return False
+    with contextlib.suppress(ValueError):
+        onnx.check_stack([node.as_arrays() for node in nodes])
+        return True
+    return False
+
+
+def _onnx_node(node: onnx_file.FileNode, shown_path: str, options: Mapping[str, str]) -> Found:
     found = Found(node.name, node.op_type, layer=node.name)
     direction = node.attributes.get("direction", "forward")
     found.direction = "bidirectional" if direction == "bidirectional" else "unidirectional"
@@ -311,7 +334,7 @@ def _onnx_node(node: onnx_file.FileNode, shown_path: str) -> Found:
         found.parameters = sum(array.size for array in weights)
         found.biases = 2 if arrays.B is not None else 0
         onnx.check_alone(arrays)
-        found.how = _convert(shown_path, "model.keras", "keras")
+        found.how = _convert(shown_path, "model.keras", "keras", **options)
     return found
 
 
@@ -393,7 +416,7 @@ def _keras_layer(outer: dict[str, Any], layer: dict[str, Any], shown_path: str) 
     class_name = layer["class_name"]
     is_wrapped = outer is not layer
     kind = f"Bidirectional({class_name})" if is_wrapped else class_name
-    found = Found(name, kind, num_layers=1, num_proj=0)
+    found = Found(name, kind, num_layers=1, num_proj=0, needs=needs.LAYERS)
     found.direction = "bidirectional" if is_wrapped else "unidirectional"
     found.num_units = _positive(config.get("units"))
     found.input_size = _input_size(outer, layer)
@@ -432,7 +455,7 @@ def _obstacle(class_name: str, config: dict[str, Any]) -> str | None:
 def _stack(layer: dict[str, Any], shown_path: str) -> Found:
     """A CudnnRNN layer."""
     config = layer["config"]
-    found = Found(_text(config.get("name"), "?"), layer["class_name"])
+    found = Found(_text(config.get("name"), "?"), layer["class_name"], needs=needs.LAYERS)
     found.how = _keras_call(_LOAD_OWN, shown_path, ".keras")
     # Layout checks all that the file says.
     rnn_mode: Any = _STACKS.get(layer["class_name"]) or _text(config.get("rnn_mode"))
@@ -498,7 +521,9 @@ def _keras_2_layer(name: str, class_name: str, headers: list[Any], shown_path: s
     found = Found(name, class_name, layer=name)
     if bare in _LEGACY_CLASSES:
         found.how = _call("import tf_cudnn_rnn; tf_keras.models.load_model({})", shown_path)
+        found.needs = (needs.TENSORFLOW, needs.KERAS_2)
     else:
+        found.needs = needs.LAYERS
         call = "with tf_cudnn_rnn.keras.accelerate(): keras.saving.load_model({})"
         found.how = _keras_call(call, shown_path, *_HDF5)
     _of_arrays(found, headers, "bidirectional" if is_wrapped else "unidirectional")
@@ -517,7 +542,7 @@ def _keras_2_weights(name: str, headers: list[Any], shown_path: str) -> Found:
             options = {"source_format": "keras-cudnn", "layer": name}
             found.how = _convert(shown_path, "model.keras", "keras", **options)
     else:
-        found = Found(name, "layer with recurrent weights", layer=name)
+        found = Found(name, "layer with recurrent weights", layer=name, needs=needs.LAYERS)
         found.how = _keras_call(_LOAD_WEIGHTS, shown_path, *_HDF5)
         _of_arrays(found, headers, direction)
     return found
@@ -545,13 +570,13 @@ def _keras_3(path: str, shown_path: str) -> Iterator[_Look]:
 
 
 def _keras_3_layer(name: str, layer: keras_file.Layer, how: str) -> Found:
-    found = Found(name, "Keras layer", layer=name, how=how)
+    found = Found(name, "Keras layer", layer=name, how=how, needs=needs.LAYERS)
     _of_arrays(found, layer.arrays, layer.direction)
     return found
 
 
 def _keras_3_network(name: str, network: Mapping[str, Any], how: str, where: str) -> Found:
-    found = Found(name, "CudnnRNN", layer=name, how=how)
+    found = Found(name, "CudnnRNN", layer=name, how=how, needs=needs.LAYERS)
     found.take(keras_file.layout_of(network, where))
     return found
 
@@ -635,6 +660,7 @@ def _runtime_network(path: str, shown_path: str) -> Found:
     found.take(header.layout)
     call = "import tf_cudnn_rnn.runtime as runtime; runtime.Network.load({})"
     found.how = _call(call, shown_path)
+    found.needs = (needs.RUNTIME,)
     return found
 
 

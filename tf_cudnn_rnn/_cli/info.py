@@ -21,8 +21,9 @@ examples:
   tf-cudnn-rnn info                what to paste into a report
   tf-cudnn-rnn info --json         the same, for programs
 
-It takes TensorFlow's start and a second. If the library does not load, or the
-self-test fails, the exit code is 1.
+It takes TensorFlow's start and a second. If the library does not load into
+TensorFlow, or a self-test fails, the exit code is 1. What tf_cudnn_rnn.runtime
+does, which needs no TensorFlow, it tells in any case.
 """
 # Distributions of TensorFlow, all of which are the module tensorflow.
 _PACKAGES = ("numpy", "keras", "tf_keras", "h5py", "protobuf", "torch", "onnx", "onnxruntime")
@@ -55,6 +56,26 @@ def _library_facts() -> dict[str, Any]:
         built = _library.build_info()
         facts |= {"built_for": built.tensorflow, "compiler": built.compiler}
     return facts
+
+
+def _runtime_facts() -> dict[str, Any]:
+    """The library for use without TensorFlow, and whether it computes what it should."""
+    facts: dict[str, Any] = {"path": None}
+    try:
+        from tf_cudnn_rnn import runtime
+
+        path = runtime.library_path()
+        facts |= {"path": path, "bytes": os.stat(path).st_size}
+        facts["instruction_set"] = runtime.instruction_set()
+        errors = self_test.run_runtime()
+    except (ImportError, OSError, ValueError) as error:
+        return facts | {"error": str(error)}
+    networks = [
+        {"rnn_mode": mode, "passed": self_test.is_right(error), "forward_error": _number(error)}
+        for mode, error in errors.items()
+    ]
+    passed = all(network["passed"] for network in networks)
+    return facts | {"self_test": {"passed": passed, "networks": networks}}
 
 
 def _instruction_set() -> dict[str, str]:
@@ -128,6 +149,7 @@ def collect() -> dict[str, Any]:
     facts: dict[str, Any] = {
         "version": tf_cudnn_rnn.__version__,
         "library": _library_facts(),
+        "runtime": _runtime_facts(),
         "python": platform.python_version(),
         "executable": sys.executable,
         "system": platform.platform(),
@@ -165,6 +187,19 @@ def _self_test_text(test: dict[str, Any]) -> str:
     return f"FAILED for {named}: results on this machine are wrong. Please report this."
 
 
+def _runtime_text(runtime: dict[str, Any]) -> str:
+    if "error" in runtime:
+        return f"does not run: {runtime['error']}"
+    where = f"{runtime['path']} ({output.size(runtime['bytes'])})"
+    failed = [network for network in runtime["self_test"]["networks"] if not network["passed"]]
+    if not failed:
+        return f"{where}, which needs no TensorFlow; self-test passed"
+    named = ", ".join(
+        f"{network['rnn_mode']} (outputs off by {network['forward_error']})" for network in failed
+    )
+    return f"{where}: self-test FAILED for {named}. Please report this."
+
+
 def _print(facts: dict[str, Any]) -> None:
     library, cpu, packages = facts["library"], facts["cpu"], facts["packages"]
     lines = [("tf_cudnn_rnn", facts["version"])]
@@ -176,6 +211,7 @@ def _print(facts: dict[str, Any]) -> None:
     else:
         lines.append(("library", "none that can be used"))
     lines.append(("  there are", f"for TensorFlow {', '.join(library['for']) or '(none)'}"))
+    lines.append(("runtime", _runtime_text(facts["runtime"])))
     lines.append(("package", str(pathlib.Path(tf_cudnn_rnn.__file__).parent)))
     lines += [
         ("Python", f"{facts['python']}, {facts['executable']}"),
@@ -202,7 +238,7 @@ def _print(facts: dict[str, Any]) -> None:
         print(output.labelled(label, text))
     if facts["problem"]:
         print()
-        print(output.wrapped(f"It does not run here: {facts['problem']}"))
+        print(output.wrapped(f"It does not run in TensorFlow here: {facts['problem']}"))
 
 
 def run(options: argparse.Namespace) -> int:
@@ -213,4 +249,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(facts)
     runs = facts["problem"] is None and facts["self_test"]["passed"]
-    return output.GOOD if runs else output.FAILED
+    # A package may have been built without the runtime.
+    runtime_is_right = facts["runtime"].get("self_test", {"passed": True})["passed"]
+    return output.GOOD if runs and runtime_is_right else output.FAILED

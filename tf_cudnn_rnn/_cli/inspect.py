@@ -26,8 +26,9 @@ A layer that has a name to tell it from others can be converted by it: see
 `tf-cudnn-rnn convert --help`, --layer.
 
 The exit code is 0 if this library runs all that was found, and 1 if not, or
-if there was nothing. Of a file with more than 1,000 parts the first ones are
-shown, and the exit code is 1.
+if there was nothing. It is 1, too, where TensorFlow or Keras is missing or does
+not fit: then the calls are shown that would run it, and the reason. Of a file
+with more than 1,000 parts the first ones are shown, and the exit code is 1.
 """
 
 
@@ -59,6 +60,8 @@ def _sizes(found: contents.Found) -> str:
 
 
 def _label(found: contents.Found) -> str:
+    if found.lacks:
+        return "would run with"
     if not found.runs:
         return "not by this library"
     return "its weights" if found.how.startswith(_program.NAME) else "runs here"
@@ -67,14 +70,22 @@ def _label(found: contents.Found) -> str:
 def _print_items(every: contents.Contents) -> None:
     found = every.found
     for item in found:
+        can_be_read = item.runs or bool(item.lacks)
         print()
         print(f"{untrusted.shown(item.name)} ({untrusted.shown(item.kind)})")
         if sizes := _sizes(item):
             print(output.wrapped(sizes, 2))
         print(output.wrapped(f"{_label(item)}: {item.how}", 2))
+        if item.runs and item.rnn_mode == contents.SIMPLE and "--mode" in item.how:
+            other = "--mode rnn_relu if it is ReLU: the file does not tell the activation"
+            print(output.wrapped(other, 2))
         # Commands that are shown have it already, if it is needed.
-        if item.layer is not None and item.runs and len(found) > 1 and "--layer" not in item.how:
+        if item.layer is not None and can_be_read and len(found) > 1 and "--layer" not in item.how:
             print(output.wrapped(f"convert it alone: --layer {shlex.quote(item.layer)}", 2))
+    # Of parts of one file it is mostly the same.
+    for lacks in dict.fromkeys(item.lacks for item in found if item.lacks):
+        print()
+        print(output.wrapped(f"What would run does not run here: {lacks}"))
     if every.more:
         print()
         print(f"And {output.count(every.more, 'more part')}, which nothing here looked at.")

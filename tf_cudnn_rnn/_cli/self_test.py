@@ -1,4 +1,7 @@
-"""A test of a second: small networks, forward and backward, beside plain NumPy loops."""
+"""A test of a second: small networks, forward and backward, beside plain NumPy loops.
+
+The runtime, which does without TensorFlow, has no backward.
+"""
 
 import dataclasses
 import types
@@ -36,7 +39,7 @@ class Result(NamedTuple):
     @property
     def passed(self) -> bool:
         # A comparison with NaN is false.
-        return self.forward_error <= _MOST_FORWARD and self.backward_error <= _MOST_BACKWARD
+        return is_right(self.forward_error) and self.backward_error <= _MOST_BACKWARD
 
 
 def _sigmoid(a: Array) -> Array:
@@ -121,6 +124,32 @@ def _test(tf: types.ModuleType, rnn_mode: RnnMode) -> Result:
         scale = np.sqrt(np.sum(gradients[moved] ** 2))
         errors.append(abs(found - expected) / scale)
     return Result(rnn_mode, forward_error, float(np.max(errors)))
+
+
+def run_runtime() -> dict[RnnMode, float]:
+    """Tests tf_cudnn_rnn.runtime, forward; returns the largest error of the outputs of each mode.
+
+    Raises:
+      ImportError: its library is not there, or damaged.
+      ValueError: the environment variable TF_CUDNN_RNN_ISA is wrong.
+    """
+    from tf_cudnn_rnn import runtime
+
+    errors = {}
+    for rnn_mode in get_args(RnnMode):
+        layout = Layout(rnn_mode, num_layers=_L, num_units=_H, input_size=_I, direction=_DIRECTION)
+        random = np.random.default_rng(7)
+        x = random.normal(size=[_T, _B, _I])
+        params = random.normal(size=layout.size, scale=0.3)
+        network = runtime.Network(params.astype(np.float32), layout)
+        y, _ = network(x.astype(np.float32), time_major=True)
+        errors[rnn_mode] = float(np.max(np.abs(y - _loop(layout, x, params))))
+    return errors
+
+
+def is_right(forward_error: float) -> bool:
+    """Whether outputs in float32 with such an error are those of the equations."""
+    return forward_error <= _MOST_FORWARD  # a comparison with NaN is false
 
 
 def run(tf: types.ModuleType) -> list[Result]:

@@ -99,6 +99,7 @@ def _chosen(
     choices: Choices,
     what: str,
     aliases: Mapping[str, Collection[str]] | None = None,
+    shown: Mapping[str, str] | None = None,
 ) -> list[str]:
     """The layers that were chosen, in that order; the only one if none was.
 
@@ -107,15 +108,15 @@ def _chosen(
       choices: of the caller.
       what: they are.
       aliases: what else a choice may call them: the names that each stands for. They go before
-        ends of names, as `inspect` shows them.
+        ends of names.
+      shown: what `inspect` calls those that it does not call by their name here.
     """
     if not found:
         raise Mistake(
             f"There is no {what} in the file; `{choices.face.inspect}` shows what there is."
         )
-    aliases = aliases or {}
-    short = {path: alias for alias, [path, *more] in aliases.items() if not more}
-    names = _some(short.get(name, name) for name in found)
+    aliases, shown = aliases or {}, shown or {}
+    names = _some(shown.get(name, name) for name in found)
     if choices.layer:
         return [_one(name, found, aliases, names, choices.face) for name in choices.layer]
     if len(found) > 1:
@@ -412,7 +413,9 @@ def _keras_parts(kind: Kind, path: str, choices: Choices) -> _KerasParts:
         if layer.path in every:
             named[layer.path] = layer
             aliases.setdefault(name, set()).add(layer.path)
-    chosen = _chosen(every, choices, "recurrent layer", aliases)
+    # The names that Keras gives go before paths, where they tell layers from each other.
+    shown = {path: name for name, [path, *more] in aliases.items() if not more}
+    chosen = _chosen(every, choices, "recurrent layer", aliases, shown)
     for name in chosen:
         if name in named:
             _check_config(name, named[name].config, path)

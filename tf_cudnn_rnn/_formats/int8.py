@@ -12,6 +12,7 @@ from tf_cudnn_rnn._layout import DIRECTIONS, GATES, Layout, Region
 from tf_cudnn_rnn._types import Array
 
 MOST = 127  # of an int8; -128 is none, so that a weight and its negative are as exact
+MAX_DEPTH = 131072  # kMaxDepth of network/int8_weights.h: the elements of a row
 DTYPES = {"weights": "int8", "scales": "float32", "biases": "float32"}
 _NOTE = "The matrices are of int8: what was rounded off when they were made so is lost."
 
@@ -31,6 +32,19 @@ def sizes(layout: Layout) -> Sizes:
     without_kernel = G * H if layout.skips_input else 0
     biases = 2 * G * H * layout.num_layers * D
     return Sizes(layout.size - biases, D * (rows - without_kernel), biases)
+
+
+def _check_depth(layout: Layout) -> None:
+    """Raises ValueError if rows are so long that nothing here computes with int8 weights."""
+    P = layout.num_proj if layout.has_projection else layout.num_units
+    above = len(DIRECTIONS[layout.direction]) * P if layout.num_layers > 1 else 0
+    depth = max(layout.input_size, above, layout.num_units)
+    if depth > MAX_DEPTH:
+        raise ValueError(
+            f"`weights` must have rows of at most {MAX_DEPTH} elements to be quantized; got "
+            f"{depth} (the larger of num_units and of what enters a layer) of {layout}. Use them "
+            "in float32."
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -120,6 +134,7 @@ def quantize(weights: Canonical | ArrayLike, layout: Layout | None = None) -> In
       TypeError: `layout` is missing, given for a Canonical, or no Layout.
       ValueError: the vector is not one of such a network, these are gradients, or a weight is not
         finite in float32; of biases, those that float32 makes infinite. The text names the matrix.
+        Or `num_units`, or what enters a layer, is above 131,072, the longest row of int8 weights.
     """
     if isinstance(weights, Canonical) and weights.of != "weights":
         raise ValueError(f"`weights` must be of weights to be quantized; got {weights.of}.")
@@ -129,6 +144,7 @@ def quantize(weights: Canonical | ArrayLike, layout: Layout | None = None) -> In
         )
     params, layout = vectors.with_layout(weights, layout)
     vectors.check_vector(params, "weights", "cuDNN's weight space", layout)
+    _check_depth(layout)
     number = sizes(layout)
     values, scales = np.empty(number.weights, np.int8), np.empty(number.scales, np.float32)
     biases = np.empty(number.biases, np.float32)

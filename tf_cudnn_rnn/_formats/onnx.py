@@ -178,6 +178,11 @@ def check_alone(node: OnnxNode) -> None:
     _check([node], "It", "")
 
 
+def check_stack(nodes: list[OnnxNode]) -> None:
+    """Raises ValueError unless `from_onnx` reads nodes as one network; computes nothing."""
+    _check(nodes, "`nodes`[{}]", "nodes[{}].")
+
+
 def _check(nodes: list[OnnxNode], where: str, arrays: str) -> tuple[RnnMode, int]:
     """Checks that nodes are a stack, and that their arrays fit.
 

@@ -71,6 +71,12 @@ def with_layout(
             "tf_cudnn_rnn.keras.export_runtime(model, path), and load that; or pass "
             'weights.from_keras(layer.get_weights(), "lstm").'
         )
+    if (type(weights).__module__, type(weights).__name__) == ("tf_cudnn_rnn.runtime", "Network"):
+        raise TypeError(
+            "`weights` must be a Canonical or a vector; got a runtime.Network, which does not give "
+            "its weights back. Pass what it was made of: weights.load(path) of its file, or the "
+            "Canonical or vector."
+        )
     if layout is None:
         raise TypeError("`layout` must say what network the vector `weights` is of.")
     check_layout(layout)

@@ -42,7 +42,8 @@ def export_runtime(
       ValueError: a layer is not built, or does what the runtime does not: other activations,
         `go_backwards`, another `merge_mode`, GRU with reset_after=False. Or the model has no
         recurrent layer, or several; or the layers of a list differ in kind or size. Or a weight
-        is not finite, with `int8`. Or `path` has the ending of another format.
+        is not finite, or a row is too long, with `int8`. Or `path` has the ending of another
+        format.
     """
     from tf_cudnn_rnn import runtime  # a library of its own, which nothing else here needs
 

@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <locale>
 #include <memory>
 #include <new>
+#include <sstream>
 #include <string>
 
 #include "kernels/engine/simd/simd_kernels.h"
@@ -132,16 +133,21 @@ bool ReadField(const std::string& field, const char* name, double most,
   if (field.compare(0, length, name) != 0 || field[length] != '=') {
     return false;
   }
-  const char* const begin = field.c_str() + length + 1;
-  char* end = nullptr;
-  *number = std::strtod(begin, &end);
-  return end != begin && *end == '\0' && *number >= 1 && *number <= most;
+  // A point is a point in each locale that a program may have set. (So it is to
+  // std::from_chars, which older systems do not have for double.)
+  std::istringstream text(field.substr(length + 1));
+  text.imbue(std::locale::classic());
+  text >> std::noskipws >> *number;
+  return !text.fail() &&
+         text.peek() == std::istringstream::traits_type::eof() &&
+         *number >= 1 && *number <= most;
 }
 
 }  // namespace
 
 std::string ParseMachine(const std::string& text, Machine* machine) {
-  for (size_t begin = 0; begin < text.size();) {
+  if (text.empty()) return "";
+  for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
     const std::string field = text.substr(begin, end - begin);
     double number = 0;
@@ -164,13 +170,13 @@ std::string ParseMachine(const std::string& text, Machine* machine) {
 }
 
 std::string MachineVariableText(const Machine& machine) {
-  char text[128];
-  std::snprintf(text, sizeof text,
-                "core_cache_bytes=%lld,flops_per_far_byte=%.9g,"
-                "flops_per_passed_value=%.9g",
-                static_cast<long long>(machine.core_cache_bytes),
-                machine.flops_per_far_byte, machine.flops_per_passed_value);
-  return text;
+  std::ostringstream text;
+  text.imbue(std::locale::classic());  // as ReadField() has it
+  text.precision(9);
+  text << "core_cache_bytes=" << machine.core_cache_bytes
+       << ",flops_per_far_byte=" << machine.flops_per_far_byte
+       << ",flops_per_passed_value=" << machine.flops_per_passed_value;
+  return text.str();
 }
 
 std::string MachineVariableFault() {

@@ -50,7 +50,7 @@ int32_t AnyChoice(Input& input, int32_t count) {
 uint32_t AnyStructSize(Input& input, uint32_t size) {
   const int kind = input.Byte();
   if (kind < 240) return size;
-  return input.OneOf({0u, size - 1, size + 1, UINT32_MAX});
+  return input.OneOf({0u, size - 1, UINT32_MAX});
 }
 
 // Mostly in [1, 12].
@@ -190,7 +190,7 @@ RnnDescriptor DescriptorOf(const rnn_config& c) {
 
 // Whether there is such a network, whatever its weights are.
 bool IsValid(const rnn_config& c, ParamsLayout* layout) {
-  return c.struct_size >= sizeof c && IsIn(c.mode, 0, 3) &&
+  return c.struct_size == sizeof c && IsIn(c.mode, 0, 3) &&
          IsIn(c.type, 0, 3) && IsIn(c.bidirectional, 0, 1) &&
          IsIn(c.skip_input, 0, 1) && IsIn(c.int8_weights, 0, 1) &&
          ParamsLayout::Create(DescriptorOf(c), layout).ok();
@@ -297,7 +297,7 @@ Network AnyNetworkOfInt8(Input& input, const rnn_config& config,
   if (has_layout && !has_room && weights.num_weights == layout.num_values()) {
     return nullptr;
   }
-  is_valid = is_valid && weights.struct_size >= sizeof weights &&
+  is_valid = is_valid && weights.struct_size == sizeof weights &&
              weights.reserved == 0 && weights.weights != nullptr &&
              weights.scales != nullptr && weights.biases != nullptr &&
              weights.num_weights == sizes[0] &&
@@ -427,7 +427,7 @@ void Call(Input& input, const rnn_network* network, const Shapes& shapes) {
   }
   const bool has_elements = rows > 0;
   const bool is_valid =
-      sizes.are_valid && call.struct_size >= sizeof call &&
+      sizes.are_valid && call.struct_size == sizeof call &&
       IsIn(call.time_major, 0, 1) &&
       (!has_elements || (call.x != nullptr && call.y != nullptr)) &&
       (call.lengths == nullptr || lengths_are_valid) &&
