@@ -15,7 +15,7 @@ findings=runs/fuzz
 python_fuzzers=()
 other_targets=()
 if [[ -z $config ]]; then
-  for name in files ops; do [ ! -e tests/fuzz/$name.py ] || python_fuzzers+=("$name"); done
+  for name in files ops runtime; do [ ! -e tests/fuzz/$name.py ] || python_fuzzers+=("$name"); done
   other_targets=(conversions descriptor layouts runtime_calls sequences weights_header)
 fi
 status=0

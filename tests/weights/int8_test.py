@@ -259,7 +259,7 @@ def test_what_is_no_network_is_refused():
     for arguments, message, error in [
         ((params,), "`layout` must say what network the vector `weights` is of", TypeError),
         (("a.keras",), "got a path. Pass weights.load('a.keras')", TypeError),
-        ((runtime.Network(canonical),), "runtime.Network, which does not give its", TypeError),
+        ((runtime.Network(canonical),), "runtime.Network. Pass what it was made of", TypeError),
         ((weights.quantize(params, layout),), "must not be quantized yet", TypeError),
         ((canonical, layout), "`layout` must be left out", TypeError),
         ((params, "lstm"), "`layout` must be a weights.Layout; got str", TypeError),

@@ -73,9 +73,8 @@ def with_layout(
         )
     if (type(weights).__module__, type(weights).__name__) == ("tf_cudnn_rnn.runtime", "Network"):
         raise TypeError(
-            "`weights` must be a Canonical or a vector; got a runtime.Network, which does not give "
-            "its weights back. Pass what it was made of: weights.load(path) of its file, or the "
-            "Canonical or vector."
+            "`weights` must be a Canonical or a vector; got a runtime.Network. Pass what it was "
+            "made of, or `weights.load(path)` after `network.save(path)`."
         )
     if layout is None:
         raise TypeError("`layout` must say what network the vector `weights` is of.")
