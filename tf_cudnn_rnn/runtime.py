@@ -672,7 +672,7 @@ def _dense(array: Array) -> Array:
 
 def _array_at(address: int | None, size: int, dtype: np.dtype) -> Array:
     """What is there in memory of the library; nothing at no address."""
-    memory = (ctypes.c_char * (size * dtype.itemsize)).from_address(address or 0)
+    memory: Any = (ctypes.c_char * (size * dtype.itemsize)).from_address(address or 0)
     return np.frombuffer(memory, dtype)
 
 
