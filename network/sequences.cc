@@ -58,7 +58,8 @@ Status Sequences::Create(int64_t max_time, int64_t batch,
   if (lengths != nullptr) {
     for (int64_t row = 0; row < batch; ++row) {
       const int64_t length = ReadOnce(lengths + row);
-      if (Status status = CheckLength(steps, row, length, max_time); !status.ok()) {
+      if (Status status = CheckLength(steps, row, length, max_time);
+          !status.ok()) {
         return status;
       }
       s.lengths_[row] = length;

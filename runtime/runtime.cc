@@ -108,8 +108,8 @@ Status CheckStruct(const char* name, const Struct& argument) {
   return Status::InvalidArgument(
       std::string(name) + " of struct_size " + std::to_string(size) +
       " must be zero from byte " + std::to_string(kKnown) +
-      " on, and have at most " + std::to_string(kMost) +
-      " bytes: version " + std::to_string(RNN_ABI_VERSION) +
+      " on, and have at most " + std::to_string(kMost) + " bytes: version " +
+      std::to_string(RNN_ABI_VERSION) +
       " of the library knows no such fields.");
 }
 

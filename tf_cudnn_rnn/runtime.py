@@ -628,7 +628,9 @@ class Stream(_Handled):
             return
         array = np.asarray(rows)
         if array.ndim != 1 or not _are_integers(array):
-            raise ValueError(f"`rows` must be a list of integers, such as [0, 2]; got {rows!r:.99}.")
+            raise ValueError(
+                f"`rows` must be a list of integers, such as [0, 2]; got {rows!r:.99}."
+            )
         array = np.ascontiguousarray(array, np.int64)
         _call("rnn_stream_reset", self._handle, array.ctypes.data, array.size)
 

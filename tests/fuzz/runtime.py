@@ -131,7 +131,13 @@ def _lengths(draw, B: int, T: int, wrong: set[str]) -> Given:
     kind = draw(st.integers(0, 9))
     if kind == 0:
         wrong.add("lengths")
-        bad: list[Any] = [np.append(plain, 0), plain.astype(np.float32), plain[None], "ab", object()]
+        bad: list[Any] = [
+            np.append(plain, 0),
+            plain.astype(np.float32),
+            plain[None],
+            "ab",
+            object(),
+        ]
         if B:
             for value in (-1, T + 1, 2**31 - 1, 2**32, 2**63 - 1):
                 spoiled = plain.astype(np.int64)

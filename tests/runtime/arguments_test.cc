@@ -548,15 +548,13 @@ TEST(WeightsTest, OfInt8AreThoseThatTheNetworkWasMadeOf) {
     return rnn_network_int8_weights(network, &found, error);
   });
   EXPECT_EQ(found.reserved, 0);
-  EXPECT_EQ(std::vector<int8_t>(found.weights,
-                                found.weights + found.num_weights),
-            int8.values);
   EXPECT_EQ(
-      std::vector<float>(found.scales, found.scales + found.num_scales),
-      int8.scales);
-  EXPECT_EQ(
-      std::vector<float>(found.biases, found.biases + found.num_biases),
-      int8.biases);
+      std::vector<int8_t>(found.weights, found.weights + found.num_weights),
+      int8.values);
+  EXPECT_EQ(std::vector<float>(found.scales, found.scales + found.num_scales),
+            int8.scales);
+  EXPECT_EQ(std::vector<float>(found.biases, found.biases + found.num_biases),
+            int8.biases);
   const void* params = nullptr;
   int64_t size = 0;
   ExpectFails(
@@ -786,10 +784,10 @@ TEST(StreamTest, RowsAreReadOnce) {
   const Stream stream(network);
   const int64_t rows[] = {2, 0, 1};
   const rnn::CountedReads counted(rows, sizeof rows);
-  EXPECT_EQ(rnn_stream_reset(stream.get(),
-                             static_cast<const int64_t*>(counted.data()), 3,
-                             nullptr),
-            RNN_OK);
+  EXPECT_EQ(
+      rnn_stream_reset(stream.get(),
+                       static_cast<const int64_t*>(counted.data()), 3, nullptr),
+      RNN_OK);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(counted.count(i * 8), 1) << i;
 }
 
