@@ -91,26 +91,24 @@ Status CheckStructSize(const char* name, uint32_t size, size_t expected) {
       std::to_string(expected) + ", got " + std::to_string(size) + ".");
 }
 
-// Checks what the caller has set of an argument that begins with struct_size. A
-// larger one is of a later version: what this library does not know must not be
-// in use.
-template <typename Struct>
-Status CheckStruct(const char* name, const Struct& argument) {
-  constexpr uint32_t kKnown = sizeof(Struct);
-  constexpr uint32_t kMost = 4096;
-  const uint32_t size = argument.struct_size;
-  if (Status s = CheckStructSize(name, size, kKnown); !s.ok()) return s;
-  const char* const begin = reinterpret_cast<const char*>(&argument);
+// Checks what the caller has set of a struct that begins with struct_size, of
+// which the library knows `known` bytes. A larger one is of a later version:
+// what this library does not know must not be in use.
+Status CheckStruct(const char* name, const uint32_t* struct_size,
+                   size_t known) {
+  constexpr size_t kMost = 4096;
+  const size_t size = *struct_size;
+  if (Status s = CheckStructSize(name, *struct_size, known); !s.ok()) return s;
+  const char* const begin = reinterpret_cast<const char*>(struct_size);
   const auto is_zero = [](char byte) { return byte == 0; };
-  if (size <= kMost && std::all_of(begin + kKnown, begin + size, is_zero)) {
+  if (size <= kMost && std::all_of(begin + known, begin + size, is_zero)) {
     return Status();
   }
   return Status::InvalidArgument(
       std::string(name) + " of struct_size " + std::to_string(size) +
-      " must be zero from byte " + std::to_string(kKnown) +
+      " must be zero from byte " + std::to_string(known) +
       " on, and have at most " + std::to_string(kMost) + " bytes: version " +
-      std::to_string(RNN_ABI_VERSION) +
-      " of the library knows no such fields.");
+      std::to_string(RNN_ABI_VERSION) + " of the library knows no such fields.");
 }
 
 Status CheckInRange(const char* name, int64_t value, int64_t least,
@@ -124,7 +122,7 @@ Status CheckInRange(const char* name, int64_t value, int64_t least,
 Status ReadConfig(const rnn_config& config, rnn::RnnDescriptor* descriptor,
                   rnn::ElementType* type) {
   for (const Status& status : {
-           CheckStruct("rnn_config", config),
+           CheckStruct("rnn_config", &config.struct_size, sizeof(config)),
            CheckInRange("mode", config.mode, RNN_MODE_RELU, RNN_MODE_GRU),
            CheckInRange("type", config.type, RNN_FLOAT32, RNN_BFLOAT16),
            CheckInRange("bidirectional", config.bidirectional, 0, 1),
@@ -191,7 +189,7 @@ Status CheckStates(const Network& network, int64_t batch) {
 Status CheckCall(const Network& network, const rnn_call& call) {
   const rnn::RnnDescriptor& d = network.descriptor();
   for (const Status& status : {
-           CheckStruct("rnn_call", call),
+           CheckStruct("rnn_call", &call.struct_size, sizeof(call)),
            CheckInRange("time_major", call.time_major, 0, 1),
            CheckInRange("steps", call.steps, 0, kMost),
            CheckInRange("batch", call.batch, 0, kMost),
@@ -331,7 +329,7 @@ rnn_status rnn_network_create_int8(const rnn_config* config,
     for (const Status& status : {
              ReadConfig(*config, &descriptor, &type),
              CheckIsOfInt8(*config),
-             CheckStruct("rnn_int8_weights", *weights),
+             CheckStruct("rnn_int8_weights", &weights->struct_size, sizeof(*weights)),
              CheckInRange("reserved", weights->reserved, 0, 0),
          }) {
       if (!status.ok()) return Told(status, error);

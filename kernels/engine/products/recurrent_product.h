@@ -82,20 +82,15 @@ class RecurrentProduct {
         RoundStates(executor, ranks, h_prev);
         [[fallthrough]];
       case Route::kColumnsInPlace:
-        ParallelPanels(executor, PanelsOf(ranks), [&](const PanelRows& share) {
-          ColumnRows units =
-              UnitsOf(share.panel, share.panel + 1, ranks.Of(share));
-          if (share.next_panel != PanelRows::kNone) {
-            units.next_column = share.next_panel * panels_.units();
-          }
-          MultiplyGates(h_prev, units);
-          RunCell(share, nullptr, h_prev, run_cells);
-        });
+        RunEachPanel(executor, PanelsOf(ranks), ranks, h_prev, run_cells);
         return;
       case Route::kRowsInPlace:
         if (reads_whole_rows_ && ranks.count() == 1) {
           MultiplyRows(executor, ranks, h_prev);
-          RunCells(executor, ranks, h_prev, run_cells);
+          AllPanels panels = PanelsOf(ranks);
+          panels.work = ranks.count() * speed::kCellWork * d_.hidden_size;
+          RunEachPanel(executor, panels, ranks, h_prev, run_cells,
+                       /*has_sums=*/true);
           return;
         }
         [[fallthrough]];
@@ -204,13 +199,20 @@ class RecurrentProduct {
     Multiply(product, weights_.recurrent_by_columns(), executor);
   }
 
-  // From sums that are there.
+  // The cells of each panel, after its sums unless these are there.
   template <typename Run>
-  void RunCells(Executor& executor, const StepRanks& ranks,
-                const Operand* const* h_prev, Run run_cells) const {
-    AllPanels panels = PanelsOf(ranks);
-    panels.work = ranks.count() * speed::kCellWork * d_.hidden_size;
+  void RunEachPanel(Executor& executor, const AllPanels& panels,
+                    const StepRanks& ranks, const Operand* const* h_prev,
+                    Run run_cells, bool has_sums = false) const {
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
+      if (!has_sums) {
+        ColumnRows units =
+            UnitsOf(share.panel, share.panel + 1, ranks.Of(share));
+        if (share.next_panel != PanelRows::kNone) {
+          units.next_column = share.next_panel * panels_.units();
+        }
+        MultiplyGates(h_prev, units);
+      }
       RunCell(share, nullptr, h_prev, run_cells);
     });
   }
