@@ -55,6 +55,7 @@ _FOLDER = pathlib.Path(__file__).with_name("_libraries")
 _MODES: tuple[RnnMode, ...] = ("rnn_relu", "rnn_tanh", "lstm", "gru")  # as rnn_mode numbers them
 _TYPES = runtime_file.TYPES
 _OUT_OF_MEMORY = 2  # of rnn_status
+_INT32 = np.dtype(np.int32)
 
 
 class _Error(ctypes.Structure):
@@ -440,8 +441,8 @@ class Network(_Handled):
           ValueError: a shape or a type does not fit, or a length is out of range.
           MemoryError: there is no memory for the results or for what the call needs meanwhile.
         """
-        if not isinstance(time_major, bool | np.bool_):
-            raise TypeError(f"`time_major` must be True or False; got {time_major!r}.")
+        if time_major is not True and time_major is not False:
+            time_major = _boolean("time_major", time_major)
         x = self._array("x", x)
         shape = x.shape
         if len(shape) != 3 or shape[2] != self._I:
@@ -454,7 +455,7 @@ class Network(_Handled):
         h0, c0 = (None, None) if state is None else self._checked(state, B)
         y = np.empty((first, second, self._DP), self._dtype)
         h, c = after = self._empty_state(B)
-        _run(self._handle, bool(time_major), T, B, x, lengths, h0, c0, y, h, c)
+        _run(self._handle, time_major, T, B, x, lengths, h0, c0, y, h, c)
         return y, after
 
     def stream(self, batch: int = 1) -> "Stream":
@@ -519,7 +520,7 @@ class Network(_Handled):
     def _array(self, name: str, value: ArrayLike) -> Array:
         array = value if type(value) is np.ndarray else self._converted(name, value)
         # Of most calls, and quicker than what follows: names of types take microseconds.
-        if array.dtype == self._dtype and array.flags.carray:
+        if array.dtype == self._dtype and (array.flags.carray or _is_dense(array)):
             return array
         if array.dtype.name != self._dtype.name:
             raise ValueError(
@@ -667,9 +668,21 @@ def _integer(name: str, value: int, bits: int) -> int:
     return value
 
 
+def _is_dense(array: Array) -> bool:
+    """Whether its values lie as the library reads them; carray asks for more, but sooner."""
+    flags = array.flags
+    return flags.c_contiguous and flags.aligned
+
+
 def _dense(array: Array) -> Array:
     """The values in the order of memory and of bytes that the library reads."""
     return np.require(array, array.dtype.newbyteorder("="), ["C_CONTIGUOUS", "ALIGNED"])
+
+
+def _boolean(name: str, value: Any) -> bool:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise TypeError(f"`{name}` must be True or False; got {value!r}.")
 
 
 def _array_at(address: int | None, size: int, dtype: np.dtype) -> Array:
@@ -684,15 +697,16 @@ def _are_integers(array: Array) -> bool:
 
 
 def _lengths(lengths: ArrayLike, B: int, T: int) -> Array:
-    array = np.asarray(lengths)
+    array = lengths if type(lengths) is np.ndarray else np.asarray(lengths)
+    # Of most calls, and quicker than what follows; the library looks at each.
+    if array.dtype == _INT32 and array.shape == (B,) and (array.flags.carray or _is_dense(array)):
+        return array
     if array.shape != (B,) or not _are_integers(array):
         raise ValueError(
             f"`lengths` must be integers [B] = [{B}]; got {array.dtype.name} {list(array.shape)}."
         )
-    if array.dtype == np.int32:  # the library looks at each
-        return array if array.flags.carray else _dense(array)
     _check_range(array, T)  # before bits are cut off
-    return np.ascontiguousarray(array, np.int32)
+    return _dense(array.astype(_INT32))
 
 
 def _check_range(lengths: Array, T: int) -> None:
