@@ -108,7 +108,8 @@ Status CheckStruct(const char* name, const uint32_t* struct_size,
       std::string(name) + " of struct_size " + std::to_string(size) +
       " must be zero from byte " + std::to_string(known) +
       " on, and have at most " + std::to_string(kMost) + " bytes: version " +
-      std::to_string(RNN_ABI_VERSION) + " of the library knows no such fields.");
+      std::to_string(RNN_ABI_VERSION) +
+      " of the library knows no such fields.");
 }
 
 Status CheckInRange(const char* name, int64_t value, int64_t least,
@@ -329,7 +330,8 @@ rnn_status rnn_network_create_int8(const rnn_config* config,
     for (const Status& status : {
              ReadConfig(*config, &descriptor, &type),
              CheckIsOfInt8(*config),
-             CheckStruct("rnn_int8_weights", &weights->struct_size, sizeof(*weights)),
+             CheckStruct("rnn_int8_weights", &weights->struct_size,
+                         sizeof(*weights)),
              CheckInRange("reserved", weights->reserved, 0, 0),
          }) {
       if (!status.ok()) return Told(status, error);
