@@ -762,6 +762,35 @@ def test_the_library_shows_its_interface_alone():
     assert others == {f"RNN_RUNTIME_{n}" for n in (1, *LATER_NAMES)}
 
 
+_STRUCTS = {  # by their names in the header
+    "rnn_error": runtime._Error,
+    "rnn_config": runtime._Config,
+    "rnn_int8_weights": runtime._Int8Weights,
+}
+
+
+@needs_gcc
+def test_structs_and_numbers_are_those_of_the_header(tmp_path):
+    expected = {"RNN_ABI_VERSION": runtime._ABI_VERSION}
+    expected["RNN_OUT_OF_MEMORY"] = runtime._OUT_OF_MEMORY
+    for number, name in enumerate(("RELU", "TANH", "LSTM", "GRU")):
+        assert runtime._MODES[number].endswith(name.lower())
+        expected[f"RNN_MODE_{name}"] = number
+    for number, name in enumerate(runtime._TYPES):
+        expected[f"RNN_{name.upper()}"] = number
+    for name, struct in _STRUCTS.items():
+        expected[f"sizeof({name})"] = ctypes.sizeof(struct)
+        for field, *_ in struct._fields_:
+            expected[f"offsetof({name}, {field})"] = getattr(struct, field).offset
+            expected[f"sizeof((({name}*)0)->{field})"] = getattr(struct, field).size
+    asserts = "".join(
+        f"_Static_assert({key} == {value}, {json.dumps(key)});\n" for key, value in expected.items()
+    )
+    source = tmp_path / "structs.c"
+    source.write_text(f'#include "rnn_runtime.h"\n{asserts}')
+    subprocess.run(["gcc", "-fsyntax-only", f"-I{runtime.include_path()}", str(source)], check=True)
+
+
 # Libraries of C and C++, by glibc's names and GCC's. ld-linux has the machine in its name.
 STANDARD = r"(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux-[\w-]+)\.so\.\d+"
 
