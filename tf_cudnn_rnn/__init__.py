@@ -63,5 +63,7 @@ else:  # or type checkers would believe in any name
                 raise _library.needs_tensorflow(f"tf_cudnn_rnn.{name}")
             if name in ("canonical_to_params", "params_to_canonical"):
                 return getattr(importlib.import_module("tf_cudnn_rnn.params"), name)
+            if name == "raw_ops":  # after an import for the runtime: with their gradients
+                importlib.import_module("tf_cudnn_rnn._gradients")
             return importlib.import_module(f"tf_cudnn_rnn.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

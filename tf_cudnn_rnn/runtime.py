@@ -25,8 +25,8 @@ and any number of threads may call one network. The letters are those of the ops
   H  hidden units     P  features of h: `num_proj` if the LSTM projects, else H
   L  layers           D  directions, 1 or 2
 
-Imported so, it takes no TensorFlow, and needs none to be installed. A program that wants both
-imports `tf_cudnn_rnn` before it.
+Imported so, it takes no TensorFlow, and needs none to be installed. A program that wants
+TensorFlow's built-in ops on the CPU, too, imports `tf_cudnn_rnn` before it.
 
 The library behind it, librnn_runtime.so, serves programs in C as well: `include_path` and
 `library_path` tell where it is.

@@ -33,5 +33,5 @@ def _taken_as_it_lies(array):
 def test_a_fault_is_found(name, planted, monkeypatch):
     monkeypatch.setattr(runtime, name, planted)
     fuzzer = fuzz.Fuzzer()
-    fuzzer.run(seed=0, size=1000)
+    fuzzer.run(seed=0, size=4000)
     assert fuzzer.finding is not None

@@ -45,6 +45,22 @@ sys.meta_path.insert(0, Blocker())
 """
 
 
+def test_gradients_come_with_the_ops_after_the_runtime_alone():
+    code = """
+import sys
+import tf_cudnn_rnn.runtime
+assert "tensorflow" not in sys.modules
+import keras
+import numpy as np
+import tf_cudnn_rnn.keras
+model = keras.Sequential([tf_cudnn_rnn.keras.GRU(3), keras.layers.Dense(1)])
+model.compile(loss="mse")
+model.fit(np.ones([2, 5, 4], np.float32), np.ones([2, 1], np.float32), verbose=0)
+print("trained")
+"""
+    assert subprocesses.run_code(code).endswith("trained\n")
+
+
 def test_without_tensorflow_the_numpy_parts_work():
     """Those that the error names which the other parts raise."""
     code = """
