@@ -28,8 +28,9 @@
  * handles.
  *
  * Structs begin with their size, by which a library knows the version that its
- * caller was compiled with. One that is larger than the library's is taken if
- * what it has beyond is zero.
+ * caller was compiled with. One that is larger than the library's, up to 4096
+ * bytes, is taken if what it has beyond is zero; where the library writes a
+ * struct, it leaves that alone.
  */
 #ifndef RNN_RUNTIME_H_
 #define RNN_RUNTIME_H_
@@ -156,13 +157,14 @@ RNN_EXPORT rnn_status rnn_network_create_int8(const rnn_config* config,
 RNN_EXPORT rnn_status rnn_network_load(const char* path, int32_t num_threads,
                                        rnn_network** network, rnn_error* error);
 
-/* Sets all of it but struct_size, which must be sizeof(rnn_config). */
+/* Sets all of it but struct_size, which must be there. */
 RNN_EXPORT rnn_status rnn_network_config(const rnn_network* network,
                                          rnn_config* config, rnn_error* error);
 
 /* The network's weights, for a program that stores them: `params` as
  * rnn_network_create() takes them, unless they are int8. They can be read until
- * the network is freed. Since ABI version 3. */
+ * the network is freed. weights->struct_size must be there. Since ABI version
+ * 3. */
 RNN_EXPORT rnn_status rnn_network_params(const rnn_network* network,
                                          const void** params,
                                          int64_t* num_params, rnn_error* error);

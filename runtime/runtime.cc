@@ -96,19 +96,20 @@ Status CheckStructSize(const char* name, uint32_t size, size_t expected) {
 // what this library does not know must not be in use.
 Status CheckStruct(const char* name, const uint32_t* struct_size,
                    size_t known) {
-  constexpr size_t kMost = 4096;
-  const size_t size = *struct_size;
-  if (Status s = CheckStructSize(name, *struct_size, known); !s.ok()) return s;
+  constexpr uint32_t kMostStructBytes = 4096;
+  const uint32_t size = *struct_size;
+  if (Status s = CheckStructSize(name, size, known); !s.ok()) return s;
   const char* const begin = reinterpret_cast<const char*>(struct_size);
   const auto is_zero = [](char byte) { return byte == 0; };
-  if (size <= kMost && std::all_of(begin + known, begin + size, is_zero)) {
+  if (size <= kMostStructBytes &&
+      std::all_of(begin + known, begin + size, is_zero)) {
     return Status();
   }
   return Status::InvalidArgument(
       std::string(name) + " of struct_size " + std::to_string(size) +
       " must be zero from byte " + std::to_string(known) +
-      " on, and have at most " + std::to_string(kMost) + " bytes: version " +
-      std::to_string(RNN_ABI_VERSION) +
+      " on, and have at most " + std::to_string(kMostStructBytes) +
+      " bytes: version " + std::to_string(RNN_ABI_VERSION) +
       " of the library knows no such fields.");
 }
 
@@ -242,9 +243,11 @@ rnn_status UseStream(const rnn_stream& handle, rnn_error* error,
                 "one for each, they share the network.",
                 error);
   }
-  const rnn_status status = Guarded(error, [&] { return use(*handle.stream); });
-  handle.is_in_use.store(false, std::memory_order_release);
-  return status;
+  struct Release {  // at the end of a thread that is cancelled, too
+    ~Release() { is_in_use.store(false, std::memory_order_release); }
+    std::atomic<bool>& is_in_use;
+  } const release{handle.is_in_use};
+  return Guarded(error, [&] { return use(*handle.stream); });
 }
 
 Status CheckCellState(const Stream& stream, const void* c) {
@@ -429,6 +432,7 @@ rnn_status rnn_network_int8_weights(const rnn_network* network,
                   error);
     }
     const rnn_runtime::Int8Data data = network->network->int8();
+    weights->reserved = 0;
     weights->weights = static_cast<const int8_t*>(data.values);
     weights->num_weights = data.num_values;
     weights->scales = static_cast<const float*>(data.scales);
@@ -499,8 +503,9 @@ rnn_status rnn_stream_reset(rnn_stream* stream, const int64_t* rows,
       used.Reset();
       return RNN_OK;
     }
-    if (num_rows < 0) {
-      return Told(CheckInRange("num_rows", num_rows, 0, INT64_MAX), error);
+    if (const Status s = CheckInRange("num_rows", num_rows, 0, kMost);
+        !s.ok()) {
+      return Told(s, error);
     }
     // Others may write them meanwhile.
     std::vector<int64_t> checked(num_rows);

@@ -166,24 +166,24 @@ def _library_for(version: str, *, is_installed: bool = True) -> pathlib.Path:
         raise ImportError(
             f"tf_cudnn_rnn has no shared library: there is none in {_FOLDER}. {_how_to_build()}"
         )
-    if _minor(version) not in found and not is_installed:
+    if _minor(version) in found:
+        return found[_minor(version)]
+    if not is_installed:
         raise ImportError(
             "`tensorflow_version` must be one that this tf_cudnn_rnn has a library for, "
             f"{_or_list(list(found))}, as compiled ops work with one minor version only; got "
             f"{version}. The wheels that `make wheels` makes in the source tree have one for each "
             "TensorFlow that is supported; what `make wheel` and `pip install .` make has one."
         )
-    if _minor(version) not in found:
-        newest = list(found)[-1]
-        raise ImportError(
-            f"tf_cudnn_rnn was built for TensorFlow {_or_list(list(found))}, but TensorFlow "
-            f"{version} is installed, and compiled ops work with one minor version only. Install "
-            f"a TensorFlow that it was built for (`{_how_to_install(newest)}`), "
-            f"or a tf_cudnn_rnn for TensorFlow {_minor(version)}. {_how_to_build()} "
-            "`import tf_cudnn_rnn.runtime` and `import tf_cudnn_rnn.weights`, which need NumPy "
-            "alone, work all the same."
-        )
-    return found[_minor(version)]
+    newest = list(found)[-1]
+    raise ImportError(
+        f"tf_cudnn_rnn was built for TensorFlow {_or_list(list(found))}, but TensorFlow "
+        f"{version} is installed, and compiled ops work with one minor version only. Install "
+        f"a TensorFlow that it was built for (`{_how_to_install(newest)}`), "
+        f"or a tf_cudnn_rnn for TensorFlow {_minor(version)}. {_how_to_build()} "
+        "`import tf_cudnn_rnn.runtime` and `import tf_cudnn_rnn.weights`, which need NumPy "
+        "alone, work all the same."
+    )
 
 
 def library_path(tensorflow_version: str | None = None) -> str:

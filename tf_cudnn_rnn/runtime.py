@@ -400,6 +400,8 @@ class Network(_Handled):
         else:
             runtime_file.write(path, self._params(), self._layout)
 
+    # What the library was told cannot be set: it would read and write other sizes of memory.
+
     @property
     def layout(self) -> Layout:
         """The network; its fields go by the ops' names."""
@@ -474,8 +476,6 @@ class Network(_Handled):
 
     # ------------------------------------------------------------------------------------
 
-    # What the library was told cannot be set: it would read and write other sizes of memory.
-
     def _adopt(self, handle: int) -> None:
         self._handle = handle
         config = _Config(struct_size=ctypes.sizeof(_Config))
@@ -530,14 +530,10 @@ class Network(_Handled):
         return _dense(array)
 
     def _converted(self, name: str, value: ArrayLike) -> Array:
-        if isinstance(value, np.ma.MaskedArray):
-            raise TypeError(
-                f"`{name}` must not be a masked array, whose mask would be lost; pass `lengths`, "
-                "and the array by `filled`."
-            )
-        if isinstance(value, list | tuple):  # whose numbers have no type of their own
-            return np.asarray(value, self._dtype)
-        return np.asarray(value)
+        array = _unmasked(name, value)
+        if isinstance(value, list | tuple) and array.dtype.kind in "if":
+            return array.astype(self._dtype)  # numbers of Python have no type of their own
+        return array
 
     def _empty_state(self, B: int) -> State:
         h = np.empty((self._LD, B, self._P), self._dtype)
@@ -627,7 +623,7 @@ class Stream(_Handled):
         if rows is None:
             _call("rnn_stream_reset", self._handle, None, 0)
             return
-        array = np.asarray(rows)
+        array = _unmasked("rows", rows)
         if array.ndim != 1 or not _are_integers(array):
             raise ValueError(
                 f"`rows` must be a list of integers, such as [0, 2]; got {rows!r:.99}."
@@ -691,13 +687,22 @@ def _array_at(address: int | None, size: int, dtype: np.dtype) -> Array:
     return np.frombuffer(memory, dtype)
 
 
+def _unmasked(name: str, value: Any) -> Array:
+    """The value as an array, which a mask would be lost of."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(
+            f"`{name}` must not be a masked array, whose mask would be lost; pass its `filled()`."
+        )
+    return np.asarray(value)
+
+
 def _are_integers(array: Array) -> bool:
     """Whether they are, but for bools; of nothing, NumPy says that they are floats."""
     return array.dtype.kind in "iu" or not array.size
 
 
 def _lengths(lengths: ArrayLike, B: int, T: int) -> Array:
-    array = lengths if type(lengths) is np.ndarray else np.asarray(lengths)
+    array = lengths if type(lengths) is np.ndarray else _unmasked("lengths", lengths)
     # Of most calls, and quicker than what follows; the library looks at each.
     if array.dtype == _INT32 and array.shape == (B,) and (array.flags.carray or _is_dense(array)):
         return array

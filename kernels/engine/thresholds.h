@@ -220,7 +220,8 @@ inline constexpr double kLeftOperandShare = 0.375;
 // pieces as long as can be, and cells follow when all threads are done: one
 // piece for each gate of a thread's units would touch more pages. Of smaller R
 // that gains less than threads take to meet, and with more rows their sums fill
-// the first-level cache. [engine], whose rows end in /keras_weights
+// the first-level cache. Measured on one make. [engine], whose rows end in
+// /keras_weights
 inline constexpr int64_t kMinWholeRowsBytes = 5 * kMegabyte;
 
 // Packing reads a row for so many panels, and so many rows, at a time:

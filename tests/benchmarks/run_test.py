@@ -563,7 +563,7 @@ def test_at_best_inference_takes_what_the_runtime_takes_and_an_empty_call():
     with_onnx = {r.case for r in found if (r.experiment, r.side) == ("sweep", "onnx")}
     for case, value in best_of(found).items():
         assert np.isclose(value, 1.5 if case in with_onnx else 3.0)
-    # The runtime is no slower than the op in any row that counts.
+    # A row stays as it is where the runtime was slower.
     slow = [
         dataclasses.replace(record, median=40.0) if record.side == "runtime" else record
         for record in found

@@ -1265,7 +1265,7 @@ void ExpectSameBitsOfThreadsWhereForwardPacksNothing() {
   }
   // One row reads the rows of such an R whole.
   for (CellMode mode : {CellMode::kLstm, CellMode::kGru}) {
-    expect_same_bits(3, 1, mode, /*keras_weights=*/true, /*H=*/750);
+    expect_same_bits(3, 1, mode, /*keras_weights=*/true, /*H=*/1030);
   }
 }
 TEST(EngineThreadsTest, BitsDoNotDependOnThreadsWhereForwardPacksNothing) {

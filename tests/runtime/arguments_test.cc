@@ -538,6 +538,7 @@ TEST(WeightsTest, OfInt8AreThoseThatTheNetworkWasMadeOf) {
                                     nullptr),
             RNN_OK);
   rnn_int8_weights found{};
+  found.reserved = 7;
   ExpectFails(
       [&](rnn_error* error) {
         return rnn_network_int8_weights(network, &found, error);

@@ -14,8 +14,8 @@ namespace {
 
 // MultiplyRows() reads B strip by strip, some rows of it at a time, for so many
 // rows of A. Their sums of a strip take so many bytes, about a first-level
-// cache, and one row's up to half of it; less if several tiles come by, for B's
-// rows had better stay in that cache meanwhile.
+// cache, and those of one tile up to half of it; a row's less if several tiles
+// come by, for B's rows had better stay in that cache meanwhile.
 constexpr int kStripRows = 32;
 constexpr int64_t kStripSumBytes = 32 << 10;
 constexpr int64_t kMaxTiledStripBytes = 2 << 10;
@@ -29,12 +29,15 @@ constexpr int kStripSteps = 4;
 constexpr int kOneRowSteps = 8;
 
 template <typename V>
-int64_t StripVectors(int64_t num_rows) {
+int64_t StripVectors(int64_t num_rows, int64_t columns) {
   const int64_t max_bytes = num_rows <= kStripTileRows
                                 ? kMaxStripBytes / num_rows
                                 : kMaxTiledStripBytes;
   const int64_t bytes = kStripSumBytes / num_rows;
-  return (bytes < max_bytes ? bytes : max_bytes) / int64_t{sizeof(V)};
+  const int64_t most =
+      (bytes < max_bytes ? bytes : max_bytes) / int64_t{sizeof(V)};
+  const int64_t all = (columns + V::kLanes - 1) / V::kLanes;
+  return all < most ? all : most;
 }
 
 // Whether B is fetched: from beyond a core's cache, as a rule. A strip is a
@@ -169,7 +172,7 @@ void MultiplyRows(const RowsProduct<Operand>& p) {
   alignas(64) F sums[kStripSumBytes / sizeof(F)];
   const bool is_fetched = FetchesStrips(p);
   ForEachRowRange<kStripRows>(p.rows, [&](int64_t row, int num_rows) {
-    const int64_t width = StripVectors<V>(num_rows) * V::kLanes;
+    const int64_t width = StripVectors<V>(num_rows, p.columns) * V::kLanes;
     for (int64_t column = 0; column < p.columns; column += width) {
       const int64_t columns =
           p.columns - column < width ? p.columns - column : width;
