@@ -81,15 +81,18 @@ def test_the_self_test_of_the_runtime_can_fail(run, monkeypatch, factor):
     assert facts["self_test"]["passed"] and not facts["runtime"]["self_test"]["passed"]
 
 
-def test_a_package_without_the_runtime(run, monkeypatch):
-    """Which whoever builds it may leave out: all else is well."""
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_runtime_that_does_not_load(is_there, run, monkeypatch, tmp_path):
+    """Whoever builds the package may leave it out: all else is well. A damaged one is not."""
 
-    def missing():
-        raise ImportError("tf_cudnn_rnn.runtime needs librnn_runtime.so, which is not there.")
+    def fails():
+        raise ImportError("tf_cudnn_rnn.runtime needs another librnn_runtime.so.")
 
-    monkeypatch.setattr(runtime, "library_path", missing)
+    monkeypatch.setattr(runtime, "library_path", fails)
+    if not is_there:
+        monkeypatch.setattr(tf_cudnn_rnn, "__file__", str(tmp_path / "__init__.py"))
     result = run("info")
-    assert result.code == 0
+    assert result.code == (1 if is_there else 0)
     assert "does not run: tf_cudnn_rnn.runtime needs" in _text_of(result, "runtime")
 
 
