@@ -23,14 +23,9 @@ from typing import NamedTuple
 from tf_cudnn_rnn import _elf
 
 _FOLDER = pathlib.Path(__file__).with_name("_libraries")
-# All of which are the module tensorflow.
-_DISTRIBUTIONS = (
-    "tensorflow-cpu",
-    "tensorflow-intel",
-    "tensorflow",
-    "tf-nightly-cpu",
-    "tf-nightly",
-)
+# The distributions that are the module tensorflow; nightly ones with what stands for them.
+_STABLE = ("tensorflow-cpu", "tensorflow-intel", "tensorflow")
+_NIGHTLY = {"tf-nightly-cpu": "tensorflow-cpu", "tf-nightly": "tensorflow"}
 # Those of kernels/engine/simd/isa.inc, by the machine that a build is for.
 _INSTRUCTION_SETS = {
     "x86_64": "avx512_amx, avx512_bf16, avx512, avx2, scalar",
@@ -62,7 +57,7 @@ def _installed_tensorflow() -> str | None:
     """The version of TensorFlow, if it can be told without the seconds of an import; else None."""
     if module := sys.modules.get("tensorflow"):
         return getattr(module, "__version__", None)
-    for name in _DISTRIBUTIONS:
+    for name in (*_STABLE, *_NIGHTLY):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(name)
     return None
@@ -140,10 +135,9 @@ def _is_installed(distribution: str) -> bool:
 
 def _how_to_install(minor: str) -> str:
     """The command for a TensorFlow in place of the installed one, whose distribution has names."""
-    names = ("tensorflow-cpu", "tensorflow-intel", "tensorflow")
-    if name := next(filter(_is_installed, names), None):
+    if name := next(filter(_is_installed, _STABLE), None):
         return f"pip install '{name}=={minor}.*'"
-    for name, nightly in (("tensorflow-cpu", "tf-nightly-cpu"), ("tensorflow", "tf-nightly")):
+    for nightly, name in _NIGHTLY.items():
         # Another distribution, of the same files, which pip would write over.
         if _is_installed(nightly):
             return f"pip uninstall -y {nightly} && pip install '{name}=={minor}.*'"

@@ -198,6 +198,57 @@ class MatrixProductTest : public testing::Test {
     }
   }
 
+  // Calls check(executor) for one thread and for several, if operands of this
+  // kind may stay in place.
+  template <typename Check>
+  void ForExecutorsInPlace(const Check& check) {
+    if (kInParts || !std::is_same_v<Element, Operand>) {
+      GTEST_SKIP() << "never in place";
+    }
+    ThreadPool pool(kMaxThreads - 1);
+    Team team(kMaxThreads, pool.AsSchedule());
+    for (Executor* executor :
+         {static_cast<Executor*>(&executor_), static_cast<Executor*>(&team)}) {
+      check(*executor);
+    }
+  }
+
+  // Multiplies some rows by the source as it lies, written with a bias and
+  // added; b(k, j) is what should be in it.
+  void ExpectInPlace(const MatrixSource<Element>& source, Route route,
+                     int depth_pieces, Executor& executor,
+                     const std::function<double(int64_t, int64_t)>& b) {
+    const int64_t depth = source.depth, columns = source.columns;
+    for (int64_t rows : {1, 2, 5, 13}) {
+      for (bool accumulate : {false, true}) {
+        SCOPED_TRACE(testing::Message()
+                     << depth << " x " << columns << ", pieces from "
+                     << source.pieces.begins[0] << ", rows " << rows
+                     << (accumulate ? ", added" : ""));
+        RandomValues random(5);
+        Matrix<Operand> a(rows, depth, &random);
+        Matrix<F> bias(1, columns, &random);
+        Matrix<F> c(rows, columns, &random);
+        const std::vector<F> before = c.values.values();
+        GuardedOperand<Element, Operand> right(source, route, executor,
+                                               depth_pieces);
+        RowsTimesMatrix<Operand> product;
+        product.rows = rows;
+        product.a = a.const_pointers.data();
+        product.c = c.pointers.data();
+        product.bias = accumulate ? nullptr : bias.values.data();
+        product.accumulate = accumulate;
+        Multiply(product, right.operand, executor);
+        ExpectSums(
+            a, depth, b,
+            [&](int64_t i, int64_t j) {
+              return accumulate ? before[i * c.stride + j] : bias.At(0, j);
+            },
+            c);
+      }
+    }
+  }
+
   // Expects the same bits of both on one thread and on several, written with a
   // bias and added: each is called with the executor and a product that lacks
   // its right operand.
@@ -325,109 +376,43 @@ TYPED_TEST(MatrixProductTest, PacksPieces) {
 // Columns in place, each of three pieces in another order.
 TYPED_TEST(MatrixProductTest, ColumnsInPlaceMayHavePieces) {
   using Element = typename TestFixture::Element;
-  using Operand = typename TestFixture::Operand;
-  using F = typename TestFixture::F;
-  if constexpr (TestFixture::kInParts || !std::is_same_v<Element, Operand>) {
-    GTEST_SKIP() << "never in place";
-  } else {
-    ThreadPool pool(kMaxThreads - 1);
-    Team team(kMaxThreads, pool.AsSchedule());
-    const auto check = [&](int64_t width, int64_t columns, int64_t rows,
-                           bool accumulate, Executor& executor) {
-      SCOPED_TRACE(testing::Message()
-                   << "width " << width << ", columns " << columns << ", rows "
-                   << rows << (accumulate ? ", added" : ""));
-      const Pieces pieces = {{width, 2 * width, 0}, 3, width};
-      const int64_t depth = pieces.size();
-      RandomValues random(5);
-      Matrix<Operand> a(rows, depth, &random);
-      Matrix<Element> b(columns, depth, &random);
-      Matrix<F> bias(1, columns, &random);
-      Matrix<F> c(rows, columns, &random);
-      const std::vector<F> before = c.values.values();
-      GuardedOperand<Element, Operand> right(
-          MatrixSource<Element>::Rows(b.values.data(), b.stride, columns,
-                                      pieces)
-              .Transposed(),
-          Route::kColumnsInPlace, executor, pieces.count);
-      RowsTimesMatrix<Operand> product;
-      product.rows = rows;
-      product.a = a.const_pointers.data();
-      product.c = c.pointers.data();
-      product.bias = accumulate ? nullptr : bias.values.data();
-      product.accumulate = accumulate;
-      Multiply(product, right.operand, executor);
-      this->ExpectSums(
-          a, depth,
-          [&](int64_t k, int64_t j) {
-            return ToDouble(b.At(j, pieces.PlaceOf(k)));
-          },
-          [&](int64_t i, int64_t j) {
-            return accumulate ? before[i * c.stride + j] : bias.At(0, j);
-          },
-          c);
-    };
+  this->ForExecutorsInPlace([&](Executor& executor) {
     for (int64_t width : {2, 16, 34, 600}) {  // whole steps
+      const Pieces pieces = {{width, 2 * width, 0}, 3, width};
       for (int64_t columns : {1, 3, 65, 200}) {
-        for (int64_t rows : {1, 2, 5, 13}) {
-          for (bool accumulate : {false, true}) {
-            check(width, columns, rows, accumulate, this->executor_);
-            check(width, columns, rows, accumulate, team);
-          }
-        }
+        RandomValues random(4);
+        Matrix<Element> b(columns, pieces.size(), &random);
+        const auto source = MatrixSource<Element>::Rows(
+            b.values.data(), b.stride, columns, pieces);
+        this->ExpectInPlace(source.Transposed(), Route::kColumnsInPlace,
+                            pieces.count, executor, [&](int64_t k, int64_t j) {
+                              return ToDouble(b.At(j, pieces.PlaceOf(k)));
+                            });
       }
     }
-  }
+  });
 }
 
 // Rows in place, of pieces in any order: some lie one after another.
 TYPED_TEST(MatrixProductTest, RowsInPlaceMayHavePieces) {
   using Element = typename TestFixture::Element;
-  using Operand = typename TestFixture::Operand;
-  using F = typename TestFixture::F;
-  if constexpr (TestFixture::kInParts || !std::is_same_v<Element, Operand>) {
-    GTEST_SKIP() << "never in place";
-  } else {
-    ThreadPool pool(kMaxThreads - 1);
-    Team team(kMaxThreads, pool.AsSchedule());
-    const auto check = [&](const Pieces& pieces, int64_t rows,
-                           Executor& executor) {
-      SCOPED_TRACE(testing::Message() << "width " << pieces.width << ", from "
-                                      << pieces.begins[0] << ", rows " << rows);
-      constexpr int64_t kDepth = 34;  // whole steps
-      RandomValues random(5);
-      Matrix<Operand> a(rows, kDepth, &random);
-      Matrix<Element> b(kDepth, pieces.size(), &random);
-      Matrix<F> bias(1, pieces.size(), &random);
-      Matrix<F> c(rows, pieces.size(), &random);
-      GuardedOperand<Element, Operand> right(
-          MatrixSource<Element>::Rows(b.values.data(), b.stride, kDepth,
-                                      pieces),
-          Route::kRowsInPlace, executor);
-      RowsTimesMatrix<Operand> product;
-      product.rows = rows;
-      product.a = a.const_pointers.data();
-      product.c = c.pointers.data();
-      product.bias = bias.values.data();
-      Multiply(product, right.operand, executor);
-      this->ExpectSums(
-          a, kDepth,
-          [&](int64_t k, int64_t j) {
-            return ToDouble(b.At(k, pieces.PlaceOf(j)));
-          },
-          [&](int64_t, int64_t j) { return bias.At(0, j); }, c);
-    };
+  this->ForExecutorsInPlace([&](Executor& executor) {
+    constexpr int64_t kDepth = 34;  // whole steps
     for (int64_t width : {1, 16, 33, 700}) {
       for (const Pieces& pieces : {Pieces{{0, width, 2 * width}, 3, width},
                                    Pieces{{width, 2 * width, 0}, 3, width},
                                    Pieces{{2 * width, width, 0}, 3, width}}) {
-        for (int64_t rows : {1, 2, 5, 13}) {
-          check(pieces, rows, this->executor_);
-          check(pieces, rows, team);
-        }
+        RandomValues random(4);
+        Matrix<Element> b(kDepth, pieces.size(), &random);
+        this->ExpectInPlace(MatrixSource<Element>::Rows(
+                                b.values.data(), b.stride, kDepth, pieces),
+                            Route::kRowsInPlace, /*depth_pieces=*/1, executor,
+                            [&](int64_t k, int64_t j) {
+                              return ToDouble(b.At(k, pieces.PlaceOf(j)));
+                            });
       }
     }
-  }
+  });
 }
 
 // A product that outgrows the caches is computed block by block; one panel is

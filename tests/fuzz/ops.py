@@ -23,7 +23,7 @@ import time
 
 import hypothesis
 
-from tests.fuzz import op_calls, op_draws, op_rules
+from tests.fuzz import drawing, op_calls, op_draws, op_rules
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 BATCH = 1000
@@ -107,17 +107,7 @@ class Fuzzer:
     def _run_op(self, op: str, seed: int, size: int, deadline: float) -> None:
         failed, smallest_by = None, 0.0
 
-        @hypothesis.seed(seed)
-        @hypothesis.settings(
-            max_examples=size,
-            database=None,
-            deadline=None,
-            print_blob=False,
-            report_multiple_bugs=False,
-            suppress_health_check=list(hypothesis.HealthCheck),
-            verbosity=hypothesis.Verbosity.quiet,
-        )
-        @hypothesis.given(op_draws.calls_of(op))
+        @drawing.draws(op_draws.calls_of(op), seed, size)
         def make_all(call):
             nonlocal failed, smallest_by
             if time.monotonic() > (deadline if failed is None else smallest_by):

@@ -17,12 +17,12 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import hypothesis
 import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
 
 import tf_cudnn_rnn.runtime as runtime
+from tests.fuzz import drawing
 from tf_cudnn_rnn import weights
 
 _BATCH = 500
@@ -276,15 +276,7 @@ class Fuzzer:
     def run(self, seed: int, size: int, deadline: float = math.inf) -> None:
         """Goes through `size` draws, as the seed has them; what fails becomes `finding`."""
 
-        @hypothesis.seed(seed)
-        @hypothesis.settings(
-            max_examples=size,
-            database=None,
-            deadline=None,
-            report_multiple_bugs=False,
-            suppress_health_check=list(hypothesis.HealthCheck),
-        )
-        @hypothesis.given(st.data())
+        @drawing.draws(st.data(), seed, size)
         def use_network(data):
             if time.monotonic() > deadline:
                 return

@@ -130,8 +130,9 @@ def _looked_at(items: Iterable[_Look | Loop]) -> Contents:
             found.append(item())
         else:
             more += 1
+    lacking = functools.cache(needs.lacking)  # parts of a file mostly need the same
     for part in found:
-        if part.runs and (lacks := needs.lacking(part.needs)):
+        if part.runs and (lacks := lacking(part.needs)):
             part.runs, part.lacks = False, lacks
     return Contents(found, more, len(loops))
 

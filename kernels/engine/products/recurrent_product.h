@@ -82,15 +82,12 @@ class RecurrentProduct {
         RoundStates(executor, ranks, h_prev);
         [[fallthrough]];
       case Route::kColumnsInPlace:
-        RunEachPanel(executor, PanelsOf(ranks), ranks, h_prev, run_cells);
+        RunEachPanel(executor, ranks, h_prev, run_cells, /*has_sums=*/false);
         return;
       case Route::kRowsInPlace:
         if (reads_whole_rows_ && ranks.count() == 1) {
           MultiplyRows(executor, ranks, h_prev);
-          AllPanels panels = PanelsOf(ranks);
-          panels.work = ranks.count() * speed::kCellWork * d_.hidden_size;
-          RunEachPanel(executor, panels, ranks, h_prev, run_cells,
-                       /*has_sums=*/true);
+          RunEachPanel(executor, ranks, h_prev, run_cells, /*has_sums=*/true);
           return;
         }
         [[fallthrough]];
@@ -123,7 +120,10 @@ class RecurrentProduct {
             ? ranks.count()
             : std::max(ranks.count(), speed::kLeastProductRows);
     return product_rows * 2 * d_.gates_size() * d_.output_size() +
-           ranks.count() * speed::kCellWork * d_.hidden_size;
+           CellWork(ranks);
+  }
+  int64_t CellWork(const StepRanks& ranks) const {
+    return ranks.count() * speed::kCellWork * d_.hidden_size;
   }
 
   AllPanels PanelsOf(const StepRanks& ranks) const {
@@ -201,9 +201,11 @@ class RecurrentProduct {
 
   // The cells of each panel, after its sums unless these are there.
   template <typename Run>
-  void RunEachPanel(Executor& executor, const AllPanels& panels,
-                    const StepRanks& ranks, const Operand* const* h_prev,
-                    Run run_cells, bool has_sums = false) const {
+  void RunEachPanel(Executor& executor, const StepRanks& ranks,
+                    const Operand* const* h_prev, Run run_cells,
+                    bool has_sums) const {
+    AllPanels panels = PanelsOf(ranks);
+    if (has_sums) panels.work = CellWork(ranks);
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
       if (!has_sums) {
         ColumnRows units =
