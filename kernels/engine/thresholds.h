@@ -133,6 +133,10 @@ inline constexpr int64_t kMaxGroupedBytes = 14 * kMegabyte;
 // have no more bytes than caches that cores share hold. [engine]
 inline constexpr int64_t kMinBatchPartRows = 128;
 inline constexpr int64_t kMaxBatchPartsWeightBytes = 16 * kMegabyte;
+// Calls of more steps than so many: weights come from far for most of fewer, so
+// that threads had better share what they read. [engine], with layers enough to
+// fill caches
+inline constexpr int64_t kMaxStepsFromFar = 8;
 // If lengths differ much, the longest part may take so many times what an even
 // share would, a step of few rows counting as one of kLeastProductRows: beyond,
 // threads had better share chunks. By reasoning. [engine], rows of /ragged
@@ -151,14 +155,11 @@ inline constexpr int64_t kManyRowsOfGroup = 16;
 // reasoning, untried on such a machine. [engine], with
 // TF_CUDNN_RNN_MACHINE=flops_per_far_byte=1 and =100
 inline constexpr double kRowsOfGroupPerFarFlop = 4;
-// A step of fewer floating-point operations (for one row more than it has)
-// takes one thread less time than threads take to wait for each other: some
-// four microseconds of floats with AVX-512. Other types and instruction sets
-// were not measured. [engine], with one thread and more
-inline constexpr double kMinSharedStepWork = 4e5;
-// Calls of so few steps share them anyway: R comes from far for most of them,
-// as W does. [engine], with layers enough to fill caches
-inline constexpr int64_t kMaxStepsFromFar = 8;
+// Threads that share steps take them in lockstep if each thread's share of one
+// has no more floating-point operations, some 100 microseconds: of longer ones,
+// what threads tell each other is little, and they had better help each other
+// within a step, as they do where they come together for it. [engine]
+inline constexpr double kMaxLockstepWork = 8e6;
 // If the rows are too few for all threads, there are fewer groups, unless a
 // step is done sooner by all threads together. In floating-point operations, of
 // which a core did 80 in a nanosecond (floats, AVX-512; other types were not

@@ -356,9 +356,11 @@ class ThreadsExecutor : public Executor {
 
   int num_threads() const override { return num_threads_; }
 
-  void Run(int num_tasks, Order /*order*/,
-           FunctionRef<void(int)> task) override {
-    EXPECT_GT(num_tasks, 1);
+  void Run(int num_tasks, Order order, FunctionRef<void(int)> task) override {
+    if (num_tasks <= 1) {
+      SerialExecutor().Run(num_tasks, order, task);
+      return;
+    }
     ++runs_;
     std::atomic<int> next{0};
     const auto work = [&] {

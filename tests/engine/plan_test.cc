@@ -957,26 +957,24 @@ TEST(SharedStepsTest, OnlyLongStepsAreShared) {
     const Plans plans(sizes, floats, /*core_cache_bytes=*/16 * kMegabyte);
     const ChunkPlan& forward = plans.forward.chunks.front();
     const ChunkPlan& backward = plans.backward.chunks.front();
-    EXPECT_FALSE(forward.shares_steps && forward.num_rank_groups > 1);
-    EXPECT_FALSE(backward.shares_steps && backward.num_rank_groups > 1);
-    return Shares{forward.shares_steps, backward.shares_steps,
+    EXPECT_FALSE(forward.shares_steps() && forward.num_rank_groups > 1);
+    EXPECT_FALSE(backward.shares_steps() && backward.num_rank_groups > 1);
+    return Shares{forward.shares_steps(), backward.shares_steps(),
                   forward.num_rank_groups};
   };
   const int64_t too_few_rows = 2 * speed::kFewRowsOfGroup - 2;  // for groups
   for (int64_t batch : {int64_t{1}, too_few_rows}) {
     SCOPED_TRACE(batch);
     // Of an LSTM: 8 H^2 operations a row.
+    const auto rows =
+        static_cast<double>(std::max(batch, speed::kLeastProductRows));
     const auto long_enough = static_cast<int64_t>(
-        std::ceil(std::sqrt(speed::kMinSharedStepWork / (8.0 * (batch + 1)))));
+        std::ceil(std::sqrt(2 * speed::kMinTaskWork / (8 * rows))));
     EXPECT_TRUE(shares(50, batch, long_enough).forward);
     EXPECT_TRUE(shares(50, batch, long_enough).backward);
     EXPECT_FALSE(shares(50, batch, long_enough - 1).forward);
     EXPECT_FALSE(shares(50, batch, long_enough - 1).backward);
     EXPECT_FALSE(shares(50, batch, long_enough, 1).forward) << "with whom";
-    // Few are like the product before them.
-    constexpr int64_t kFew = speed::kMaxStepsFromFar;
-    EXPECT_TRUE(shares(kFew, batch, long_enough - 1).forward);
-    EXPECT_FALSE(shares(kFew + 1, batch, long_enough - 1).forward);
   }
   // Groups never wait for each other. (So few steps are not divided into
   // parts.)
@@ -984,6 +982,38 @@ TEST(SharedStepsTest, OnlyLongStepsAreShared) {
   const int64_t many_rows = 2 * speed::kManyRowsOfGroup;
   EXPECT_EQ(shares(kFew, too_few_rows, 32).num_groups, 1);
   EXPECT_EQ(shares(kFew, many_rows, 32).num_groups, 2);
+}
+
+// The others would wait for each other all the same.
+TEST(SharedStepsTest, NoMoreThreadsShareAStepThanItHasTasks) {
+  constexpr int64_t kTasks = 5;
+  Sizes sizes{50, 1, 4096, 0};
+  sizes.num_threads = 16;
+  sizes.H = static_cast<int64_t>(std::ceil(std::sqrt(
+      kTasks * speed::kMinTaskWork / (8.0 * speed::kLeastProductRows))));
+  const KernelShape floats = Vectors(ElementType::kFloat);
+  EXPECT_EQ(Plans(sizes, floats).forward.chunks.front().num_step_threads,
+            kTasks);
+  sizes.num_threads = 3;
+  EXPECT_EQ(Plans(sizes, floats).backward.chunks.front().num_step_threads, 3);
+}
+
+TEST(SharedStepsTest, LongOnesAreNotTakenInLockstep) {
+  const KernelShape floats = Vectors(ElementType::kFloat);
+  const auto chunk_of = [&](int64_t steps, double H) {
+    Sizes sizes{steps, 1, 4096, std::lround(H)};
+    sizes.num_threads = 2;
+    return Plans(sizes, floats).forward.chunks.front();
+  };
+  const double H =
+      std::sqrt(2 * speed::kMaxLockstepWork / (8.0 * speed::kLeastProductRows));
+  EXPECT_TRUE(chunk_of(20, H - 1).in_lockstep);
+  const ChunkPlan longer = chunk_of(20, H + 1);
+  EXPECT_FALSE(longer.in_lockstep);
+  EXPECT_TRUE(longer.shares_steps());
+  const ChunkPlan one_step = chunk_of(1, H - 1);
+  EXPECT_FALSE(one_step.in_lockstep);
+  EXPECT_TRUE(one_step.shares_steps());
 }
 
 // Where the third level is slow, fewer rows than it takes to hide that had

@@ -43,6 +43,10 @@ double Choices::RecurrentWork(int64_t rows) const {
   return 2.0 * static_cast<double>(rows * d_.gates_size() * d_.output_size());
 }
 
+double Choices::StepWork(int64_t ranks) const {
+  return RecurrentWork(std::max(ranks, speed::kLeastProductRows));
+}
+
 bool Choices::RunsDirectionsTogether(int num_threads) const {
   const double step_work = RecurrentWork(sequences_.batch());
   return d_.num_directions == 2 &&
@@ -54,17 +58,21 @@ bool Choices::RunsDirectionsTogether(int num_threads) const {
 
 // ---- Choices that change speed only -----------------------------------------
 
-bool Choices::SharesSteps(int64_t ranks) const {
-  // Weights that come from near take as long as one more row to be multiplied.
-  return sequences_.num_steps() <= speed::kMaxStepsFromFar ||
-         RecurrentWork(ranks + 1) >= speed::kMinSharedStepWork;
+int Choices::NumStepThreads(int64_t ranks, int num_threads) const {
+  return std::min(num_threads, NumTasks(num_threads, StepWork(ranks)));
+}
+
+bool Choices::TakesStepsInLockstep(int64_t ranks, int num_threads) const {
+  return StepWork(ranks) <= num_threads * speed::kMaxLockstepWork;
 }
 
 bool Choices::SplitsSteps(Pass pass) const {
   if (sequences_.num_steps() == 0) return false;
   const bool has_directions = pass == Pass::kForward && d_.num_directions == 2;
   const StepRange steps = cuts_.From(0);
-  return has_directions || SharesSteps(sequences_.active(steps.begin)) ||
+  return has_directions ||
+         NumStepThreads(sequences_.active(steps.begin), machine_.num_threads) >
+             1 ||
          NumRankGroups(steps, Route::kPacked, pass, machine_.num_threads) > 1;
 }
 
@@ -121,7 +129,7 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
     const int64_t groups = ranks / min_ranks;
     const bool is_worth_it =
         groups > 1 && !nearly_fills_cache &&
-        (!SharesSteps(ranks) ||
+        (NumStepThreads(ranks, num_threads) == 1 ||
          GroupedStepWork(ranks, groups) < SharedStepWork(ranks, threads, pass));
     return is_worth_it ? static_cast<int>(groups) : 1;
   }

@@ -64,10 +64,10 @@ class Choices {
 
   // ---- Choices that change speed only ---------------------------------------
 
-  // Whether threads that share a step of so many ranks, and wait for each other
-  // after it, are done sooner than one of them alone. Where a call has few
-  // steps, these are shared as its other products are.
-  bool SharesSteps(int64_t ranks) const;
+  // Threads that share a step of so many ranks, and wait for each other after
+  // it: no more than it is worth tasks.
+  int NumStepThreads(int64_t ranks, int num_threads) const;
+  bool TakesStepsInLockstep(int64_t ranks, int num_threads) const;
   // Whether more than one thread can be at work in the steps of a pass.
   bool SplitsSteps(Pass pass) const;
   // Ranks are independent of each other within a chunk, so a batch that is
@@ -85,10 +85,12 @@ class Choices {
  private:
   bool BatchPartsAreEven(int num_parts) const;
 
-  // Floating-point operations of R times so many rows, and of the thread that
-  // is at work longest in a step: of groups that never wait for each other, and
-  // of threads that share the step and wait for each other after it.
+  // Floating-point operations: of R times so many rows; of a step of so many
+  // ranks; and of the thread that is at work longest in it, of groups that
+  // never wait for each other, and of threads that share the step and wait for
+  // each other after it.
   double RecurrentWork(int64_t rows) const;
+  double StepWork(int64_t ranks) const;
   double GroupedStepWork(int64_t ranks, int64_t groups) const;
   double SharedStepWork(int64_t ranks, int64_t threads, Pass pass) const;
 

@@ -50,7 +50,7 @@ void DescribeChoices(const PassPlan& plan, const std::vector<ChunkPlan>& chunks,
       << " chunks=" << chunks.size();
   if (!chunks.empty()) {
     out << " rank_groups=" << chunks.front().num_rank_groups
-        << " shared_steps=" << (chunks.front().shares_steps ? "yes" : "no");
+        << " shared_steps=" << StepSharingName(chunks.front());
   }
   out << " threads=" << plan.num_threads;
 }
@@ -70,6 +70,11 @@ const char* PassName(const ForwardPlan& plan) {
   return plan.has_reserve ? "training" : "inference";
 }
 const char* PassName(const BackwardPlan&) { return "backward"; }
+
+const char* StepSharingName(const ChunkPlan& chunk) {
+  if (!chunk.shares_steps()) return "no";
+  return chunk.in_lockstep ? "lockstep" : "yes";
+}
 
 std::string Describe(const ForwardPlan& plan) {
   std::ostringstream out;

@@ -235,8 +235,13 @@ ChunkPlan PlanChunk(const Choices& choices, const StepRange& steps, Pass pass,
   chunk.steps = steps;
   chunk.num_rank_groups = choices.NumRankGroups(
       steps, plan.recurrent_weights.route, pass, plan.num_threads);
-  chunk.shares_steps = plan.num_threads > 1 && chunk.num_rank_groups == 1 &&
-                       choices.SharesSteps(plan.sequences->active(steps.begin));
+  if (chunk.num_rank_groups == 1) {
+    const int64_t ranks = plan.sequences->active(steps.begin);
+    chunk.num_step_threads = choices.NumStepThreads(ranks, plan.num_threads);
+    chunk.in_lockstep =
+        chunk.shares_steps() && steps.count() > 1 &&
+        choices.TakesStepsInLockstep(ranks, chunk.num_step_threads);
+  }
   return chunk;
 }
 

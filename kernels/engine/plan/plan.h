@@ -51,9 +51,13 @@ struct ChunkPlan {
   StepRange steps;
   // Groups of its rows, each a thread's, which never wait for each other.
   int num_rank_groups = 1;
-  // Whether threads share each step of the only group, which is a thread's
-  // else.
-  bool shares_steps = false;
+  // How many threads share each step of the only group, which is a thread's if
+  // there is one.
+  int num_step_threads = 1;
+  // Whether these take the steps in lockstep, or come together for each.
+  bool in_lockstep = false;
+
+  bool shares_steps() const { return num_step_threads > 1; }
 };
 
 // What both passes have.
@@ -200,6 +204,9 @@ struct BatchPart {
 // reserve.
 const char* PassName(const ForwardPlan& plan);
 const char* PassName(const BackwardPlan& plan);
+
+// Whether threads share steps, and how, as Describe() puts it.
+const char* StepSharingName(const ChunkPlan& chunk);
 
 // A line for the log, which begins with that name: mode, sizes, routes,
 // threads, parts, scratch.

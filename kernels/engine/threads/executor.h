@@ -50,6 +50,10 @@ class Executor {
   // other, so running them one after another is always correct. A thread had
   // better take its tasks in `order`.
   virtual void Run(int num_tasks, Order order, FunctionRef<void(int)> task) = 0;
+
+  // Whether there are threads too many: a task that others can finish without
+  // it had better return, unless it is the caller's.
+  virtual bool HasThreadsTooMany() const { return false; }
 };
 
 // Runs everything on the calling thread.

@@ -43,10 +43,7 @@ inline void ParallelForPlaces(
   const int64_t num_tasks = std::min<int64_t>(
       NumTasks(executor, static_cast<double>(count) * work_per_item),
       std::max<int64_t>(std::min(count, num_places), 1));
-  if (num_tasks == 1) {
-    if (count > 0) range(0, 0, count);
-    return;
-  }
+  if (count == 0) return;
   executor.Run(static_cast<int>(num_tasks), order, [&](int task) {
     range(task, count * task / num_tasks, count * (task + 1) / num_tasks);
   });
@@ -154,10 +151,6 @@ void ParallelPanelGroups(Executor& executor, const AllPanels& panels,
       }
     }
   };
-  if (num_tasks == 1) {
-    run_shares(0, num_shares);
-    return;
-  }
   executor.Run(num_tasks, panels.order, [&](int task) {
     run_shares(num_shares * task / num_tasks,
                num_shares * (task + 1) / num_tasks);

@@ -9,36 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/engine/threads/backoff.h"
 #include "kernels/engine/thresholds.h"
 
 namespace rnn {
 
 namespace {
-
-void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-// Waits a little longer each time: first for another core, then for a thread
-// that shares this one.
-class Backoff {
- public:
-  void Wait() {
-    if (++count_ < speed::kSpins) {
-      Pause();
-    } else {
-      std::this_thread::yield();
-    }
-  }
-  int count() const { return count_; }
-
- private:
-  int count_ = 0;
-};
 
 constexpr size_t kCacheLine = 64;
 

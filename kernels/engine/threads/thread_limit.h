@@ -13,6 +13,7 @@ class ThreadLimit {
  public:
   explicit ThreadLimit(int limit) : limit_(limit) {}
 
+  bool IsExceeded() const { return count() > limit_; }
   int count() const { return count_.load(std::memory_order_relaxed); }
 
   void Add() { count_.fetch_add(1, std::memory_order_relaxed); }

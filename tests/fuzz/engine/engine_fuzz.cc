@@ -238,7 +238,7 @@ void CountShared(const char* pass, const Plan& plan) {
   Count(pass, "threads", plan.num_threads > 1 ? "several" : "1");
   Count(pass, "rank_groups",
         chunks.front().num_rank_groups > 1 ? "several" : "1");
-  Count(pass, "shared_steps", chunks.front().shares_steps ? "yes" : "no");
+  Count(pass, "shared_steps", StepSharingName(chunks.front()));
 }
 
 void CountRoutes(const ForwardPlan& plan) {

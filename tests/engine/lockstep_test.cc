@@ -1,0 +1,212 @@
+#include "kernels/engine/threads/lockstep.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "kernels/engine/threads/team.h"
+#include "kernels/engine/threads/thread_limit.h"
+#include "tests/engine/thread_pool.h"
+#include "tests/engine/threads_in_turn.h"
+
+namespace rnn {
+namespace {
+
+std::chrono::steady_clock::time_point In60Seconds() {
+  return std::chrono::steady_clock::now() + std::chrono::seconds(60);
+}
+
+// Waits until it is so; returns false if it is not in a minute.
+bool ComesTrue(const std::function<bool()>& is_so) {
+  for (const auto deadline = In60Seconds(); !is_so();) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+// Steps whose values follow from all values of the step before: a task that is
+// left out, run twice, or run before its time, changes what comes after it.
+class Recurrence {
+ public:
+  explicit Recurrence(int num_values)
+      : num_values_(num_values),
+        values_(num_values, 1),
+        sums_(num_values),
+        counts_(num_values) {}
+
+  // Two Run()s, the second of another number of tasks.
+  void Step(Executor& executor, int64_t step) {
+    const Order order = step % 2 == 0 ? Order::kAscending : Order::kDescending;
+    executor.Run(num_values_, order, [&](int i) {
+      sums_[i] = i + 1;
+      for (int j = 0; j < num_values_; ++j) sums_[i] += values_[j] * (i + j);
+      ++counts_[i];
+    });
+    const int num_tasks = static_cast<int>(step % (num_values_ + 1));
+    executor.Run(num_tasks, order, [&](int task) {
+      for (int i = task; i < num_values_; i += num_tasks) {
+        values_[i] = values_[i] * 3 + sums_[num_values_ - 1 - i];
+      }
+    });
+  }
+
+  std::vector<uint64_t> values() const { return values_; }
+  void ExpectEachTaskRan(int times) const {
+    for (int i = 0; i < num_values_; ++i) ASSERT_EQ(counts_[i], times) << i;
+  }
+
+ private:
+  const int num_values_;
+  std::vector<uint64_t> values_;
+  std::vector<uint64_t> sums_;
+  std::vector<std::atomic<int>> counts_;
+};
+
+void ExpectAsAlone(Executor& executor, int num_threads, int num_values,
+                   int num_steps) {
+  SCOPED_TRACE(num_values);
+  Recurrence expected(num_values);
+  SerialExecutor alone;
+  for (int step = 0; step < num_steps; ++step) expected.Step(alone, step);
+
+  Recurrence together(num_values);
+  RunInLockstep(executor, num_threads, num_steps,
+                [&](Executor& own, int64_t step) {
+                  EXPECT_EQ(own.num_threads(), num_threads);
+                  together.Step(own, step);
+                });
+  together.ExpectEachTaskRan(num_steps);
+  EXPECT_EQ(together.values(), expected.values());
+}
+
+TEST(LockstepTest, EachStepFollowsTheOneBefore) {
+  ThreadPool pool(6);
+  for (int num_threads : {1, 2, 3, 7}) {
+    SCOPED_TRACE(num_threads);
+    Team team(num_threads, pool.AsSchedule());
+    for (int round = 0; round < 20; ++round) {
+      for (int num_values : {1, 2, 5, 28}) {
+        ExpectAsAlone(team, num_threads, num_values, 100);
+      }
+    }
+  }
+}
+
+TEST(LockstepTest, FewerThreadsThanTheExecutorHas) {
+  ThreadPool pool(4);
+  Team team(5, pool.AsSchedule());
+  for (int round = 0; round < 20; ++round) ExpectAsAlone(team, 2, 9, 100);
+}
+
+TEST(LockstepTest, NeedsNoOtherThread) {
+  Team team(3, [](const std::function<void()>&) {});
+  ExpectAsAlone(team, 3, 7, 50);
+}
+
+// Whoever comes when all is done finds nothing to do.
+TEST(LockstepTest, ThreadsMayComeOneAfterAnother) {
+  ThreadsInTurn executor(4);
+  ExpectAsAlone(executor, 4, 7, 50);
+}
+
+TEST(LockstepTest, OnAPoolThatIsBusyAllTheTime) {
+  std::atomic<bool> is_over{false};
+  ThreadPool pool(3);
+  for (int i = 0; i < pool.num_threads(); ++i) {
+    pool.Schedule([&] {
+      while (!is_over) std::this_thread::yield();
+    });
+  }
+  Team team(4, pool.AsSchedule());
+  for (int round = 0; round < 20; ++round) ExpectAsAlone(team, 4, 9, 100);
+  is_over = true;
+}
+
+TEST(LockstepTest, AThreadTakesItsTasksInOrder) {
+  Team team(1, [](const std::function<void()>&) {});
+  std::vector<int> tasks;
+  RunInLockstep(team, 1, 2, [&](Executor& own, int64_t step) {
+    own.Run(3, step == 0 ? Order::kAscending : Order::kDescending,
+            [&](int task) { tasks.push_back(task); });
+  });
+  EXPECT_EQ(tasks, (std::vector<int>{0, 1, 2, 2, 1, 0}));
+}
+
+// As the system may do with any thread at any time.
+TEST(LockstepTest, AThreadThatIsTakenAwayLeavesItsShare) {
+  constexpr int kSteps = 200;
+  ThreadPool pool(1);
+  Team team(2, pool.AsSchedule());
+  const auto caller = std::this_thread::get_id();
+  std::atomic<int> num_done{0};
+  std::atomic<bool> helper_came{false};
+  RunInLockstep(team, 2, kSteps, [&](Executor& own, int64_t step) {
+    if (std::this_thread::get_id() == caller) {
+      EXPECT_TRUE(step != 50 || ComesTrue([&] { return helper_came.load(); }));
+    } else {
+      helper_came = true;
+      EXPECT_TRUE(ComesTrue([&] { return num_done == 2 * kSteps; }));
+    }
+    own.Run(2, Order::kAscending, [&](int) { ++num_done; });
+  });
+  EXPECT_EQ(num_done, 2 * kSteps);
+  EXPECT_TRUE(helper_came);
+}
+
+// Its share of a step, which another thread has taken by then, is not run
+// twice, and the next one not before that is done.
+TEST(LockstepTest, AThreadThatComesBackTakesItsShareAgain) {
+  constexpr int kSteps = 400;
+  ThreadPool pool(1);
+  Team team(2, pool.AsSchedule());
+  const auto caller = std::this_thread::get_id();
+  Recurrence expected(8);
+  SerialExecutor alone;
+  for (int step = 0; step < kSteps; ++step) expected.Step(alone, step);
+  Recurrence together(8);
+  RunInLockstep(team, 2, kSteps, [&](Executor& own, int64_t step) {
+    // Either is away at times, for longer than others wait for it.
+    const bool is_caller = std::this_thread::get_id() == caller;
+    if (step % 7 == (is_caller ? 2 : 5)) {
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    together.Step(own, step);
+  });
+  together.ExpectEachTaskRan(kSteps);
+  EXPECT_EQ(together.values(), expected.values());
+}
+
+TEST(LockstepTest, AHelperLeavesWhereThereAreThreadsTooMany) {
+  ThreadPool pool(1);
+  auto limit = std::make_shared<ThreadLimit>(2);
+  Team team(2, pool.AsSchedule(), limit);
+  const auto caller = std::this_thread::get_id();
+  std::atomic<bool> helper_came{false};
+  std::unique_ptr<Team> other;
+  Recurrence expected(8);
+  SerialExecutor alone;
+  for (int step = 0; step < 100; ++step) expected.Step(alone, step);
+  Recurrence together(8);
+  RunInLockstep(team, 2, 100, [&](Executor& own, int64_t step) {
+    if (std::this_thread::get_id() != caller) {
+      helper_came = true;
+    } else if (step == 50) {
+      EXPECT_TRUE(ComesTrue([&] { return helper_came.load(); }));
+      other = std::make_unique<Team>(2, pool.AsSchedule(), limit);
+    } else if (step == 70) {
+      EXPECT_TRUE(ComesTrue([&] { return limit->count() == 2; }));
+    }
+    together.Step(own, step);
+  });
+  EXPECT_EQ(together.values(), expected.values());
+}
+
+}  // namespace
+}  // namespace rnn
