@@ -183,6 +183,33 @@ TEST(LockstepTest, AThreadThatComesBackTakesItsShareAgain) {
   EXPECT_EQ(together.values(), expected.values());
 }
 
+// A thread whose share another one has taken does not go on before that is
+// done.
+TEST(LockstepTest, AThreadWaitsForItsShareThatAnotherHasTaken) {
+  ThreadPool pool(1);
+  Team team(2, pool.AsSchedule());
+  const auto caller = std::this_thread::get_id();
+  std::atomic<bool> helper_came{false};
+  std::atomic<bool> is_taken{false};
+  std::atomic<int64_t> step_of_caller{0};
+  RunInLockstep(team, 2, 100, [&](Executor& own, int64_t step) {
+    if (std::this_thread::get_id() != caller) {
+      helper_came = true;
+    } else {
+      step_of_caller = step;
+      EXPECT_TRUE(step != 40 || ComesTrue([&] { return helper_came.load(); }));
+      EXPECT_TRUE(step != 50 || ComesTrue([&] { return is_taken.load(); }));
+    }
+    own.Run(2, Order::kAscending, [&](int task) {
+      // The first share is whoever's came first; both may be taken here.
+      if (step != 50 || std::this_thread::get_id() == caller) return;
+      is_taken = is_taken || task == 0;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      EXPECT_EQ(step_of_caller, 50);
+    });
+  });
+}
+
 TEST(LockstepTest, AHelperLeavesWhereThereAreThreadsTooMany) {
   ThreadPool pool(1);
   auto limit = std::make_shared<ThreadLimit>(2);
