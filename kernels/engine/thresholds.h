@@ -133,9 +133,9 @@ inline constexpr int64_t kMaxGroupedBytes = 14 * kMegabyte;
 // have no more bytes than caches that cores share hold. [engine]
 inline constexpr int64_t kMinBatchPartRows = 128;
 inline constexpr int64_t kMaxBatchPartsWeightBytes = 16 * kMegabyte;
-// Calls of more steps than so many: weights come from far for most of fewer, so
-// that threads had better share what they read. [engine], with layers enough to
-// fill caches
+// Such parts are taken in calls of more steps than so many: in shorter ones
+// weights come from far for most steps, and threads had better share what they
+// read. [engine], with layers enough to fill caches
 inline constexpr int64_t kMaxStepsFromFar = 8;
 // If lengths differ much, the longest part may take so many times what an even
 // share would, a step of few rows counting as one of kLeastProductRows: beyond,
@@ -158,7 +158,8 @@ inline constexpr double kRowsOfGroupPerFarFlop = 4;
 // Threads that share steps take them in lockstep if each thread's share of one
 // has no more floating-point operations, some 100 microseconds: of longer ones,
 // what threads tell each other is little, and they had better help each other
-// within a step, as they do where they come together for it. [engine]
+// within a step, as they do where they come together for it. By reasoning.
+// [engine]
 inline constexpr double kMaxLockstepWork = 8e6;
 // If the rows are too few for all threads, there are fewer groups, unless a
 // step is done sooner by all threads together. In floating-point operations, of
@@ -166,7 +167,8 @@ inline constexpr double kMaxLockstepWork = 8e6;
 // measured): threads that share a step wait for each other, some four
 // microseconds, and each needs every element of the rows that others made, in a
 // nanosecond; while groups take so many times what the products have, being of
-// few rows. [engine], with 8 threads and more
+// few rows. Measured before steps were taken in lockstep. [engine], with 8
+// threads and more
 inline constexpr double kSharedStepWork = 3e5;
 inline constexpr double kSharedElementWork = 80;
 inline constexpr double kFewRowsWork = 1.5;
@@ -250,7 +252,9 @@ inline constexpr int64_t kSummedColumns = 128;
 // A thread of a team that waits for the next task looks so often before it lets
 // others run, three to nine microseconds: a helper that was just woken may
 // share its core for a while. It looks so often in all, about a millisecond,
-// before it goes back where it came from. [calls]
+// before it goes back where it came from. A thread in lockstep that is not done
+// after so many looks may have lost its core: others take its next share at
+// once. [calls], [engine]
 inline constexpr int kSpins = 200;
 inline constexpr int kPatience = 2200;
 

@@ -23,7 +23,7 @@
 namespace rnn {
 namespace {
 
-// Each step is shared, and so are products over chunks of time.
+// Directions, parts of the batch, and products over chunks of time are shared.
 EngineSizes Sizes(CellMode mode = CellMode::kLstm) {
   EngineSizes sizes;
   sizes.descriptor.mode = mode;
@@ -32,6 +32,17 @@ EngineSizes Sizes(CellMode mode = CellMode::kLstm) {
   sizes.descriptor.hidden_size = 128;
   sizes.max_time = 12;
   sizes.batch = 16;
+  return sizes;
+}
+
+// Each step is shared in lockstep.
+EngineSizes SizesInLockstep() {
+  EngineSizes sizes;
+  sizes.descriptor.mode = CellMode::kLstm;
+  sizes.descriptor.input_size = 64;
+  sizes.descriptor.hidden_size = 160;
+  sizes.max_time = 60;
+  sizes.batch = 1;
   return sizes;
 }
 
@@ -85,11 +96,24 @@ class GaugedExecutor : public Executor {
       gauge_->Leave();
     });
   }
+  bool HasTooManyThreads() const override {
+    return executor_->HasTooManyThreads();
+  }
 
  private:
   Executor* executor_;
   Gauge* gauge_;
 };
+
+TEST(EngineExecutorTest, TheSizesAreTakenInLockstep) {
+  ThreadPool pool(1);
+  Team team(2, pool.AsSchedule());
+  EngineCall<float, EndGuarded> call(SizesInLockstep());
+  call.Forward(team);
+  call.Backward(team);
+  EXPECT_TRUE(call.forward_plan().chunks.front().in_lockstep);
+  EXPECT_TRUE(call.backward_plan().chunks.front().in_lockstep);
+}
 
 TEST(EngineExecutorTest, OnAPoolOfOneThread) {
   const Results alone = RunAlone();
@@ -131,8 +155,8 @@ TEST(EngineExecutorTest, WhereNobodyIsToBeHad) {
 }
 
 // Helpers that come and go in the middle of a call.
-TEST(EngineExecutorTest, WhereThreadsComeLateAndLeave) {
-  const Results alone = RunAlone();
+void ExpectWhereThreadsComeLateAndLeave(const EngineSizes& sizes) {
+  const Results alone = RunAlone(sizes);
   std::atomic<bool> is_over{false};
   std::function<void()> now_and_then;  // outlives the threads that call it
   ThreadPool pool(2);
@@ -143,9 +167,13 @@ TEST(EngineExecutorTest, WhereThreadsComeLateAndLeave) {
   for (int i = 0; i < pool.num_threads(); ++i) pool.Schedule(now_and_then);
   for (int call = 0; call < 5; ++call) {
     Team team(3, pool.AsSchedule());
-    ExpectSame(RunCall(Sizes(), team), alone);
+    ExpectSame(RunCall(sizes, team), alone);
   }
   is_over = true;
+}
+TEST(EngineExecutorTest, WhereThreadsComeLateAndLeave) {
+  ExpectWhereThreadsComeLateAndLeave(Sizes());
+  ExpectWhereThreadsComeLateAndLeave(SizesInLockstep());
 }
 
 // More calls than threads, all made by the pool's own threads: nobody waits for
@@ -173,9 +201,9 @@ TEST(EngineExecutorTest, SeveralCallsShareAPool) {
   }
 }
 
-TEST(EngineExecutorTest, TeamsKeepToALimitTheyShare) {
+void ExpectTeamsKeepToALimitTheyShare(const EngineSizes& sizes) {
   constexpr int kLimit = 3;
-  const Results alone = RunAlone();
+  const Results alone = RunAlone(sizes);
   auto limit = std::make_shared<ThreadLimit>(kLimit);
   ThreadPool pool(8);
   Gauge gauge;
@@ -188,7 +216,7 @@ TEST(EngineExecutorTest, TeamsKeepToALimitTheyShare) {
       for (++num_come; num_come < kLimit;) std::this_thread::yield();
       for (int call = 0; call < 4; ++call) {
         GaugedExecutor executor(&team, &gauge);
-        results[i] = RunCall(Sizes(), executor);
+        results[i] = RunCall(sizes, executor);
       }
     });
   }
@@ -196,17 +224,21 @@ TEST(EngineExecutorTest, TeamsKeepToALimitTheyShare) {
   for (const Results& result : results) ExpectSame(result, alone);
   EXPECT_LE(gauge.most(), kLimit);
 }
+TEST(EngineExecutorTest, TeamsKeepToALimitTheyShare) {
+  ExpectTeamsKeepToALimitTheyShare(Sizes());
+  ExpectTeamsKeepToALimitTheyShare(SizesInLockstep());
+}
 
 // Another call begins while this one has all the threads there are.
-TEST(EngineExecutorTest, HelpersMakeWayForACallThatComesLater) {
-  const Results alone = RunAlone();
+void ExpectHelpersMakeWayForACallThatComesLater(const EngineSizes& sizes) {
+  const Results alone = RunAlone(sizes);
   auto limit = std::make_shared<ThreadLimit>(2);
   ThreadPool pool(4);
   Team team(2, pool.AsSchedule(), limit);
   Gauge before, after;
   GaugedExecutor with_helper(&team, &before);
   for (int call = 0; call < 1000 && before.most() < 2; ++call) {
-    ExpectSame(RunCall(Sizes(), with_helper), alone);
+    ExpectSame(RunCall(sizes, with_helper), alone);
   }
   ASSERT_EQ(before.most(), 2);
   {
@@ -215,20 +247,24 @@ TEST(EngineExecutorTest, HelpersMakeWayForACallThatComesLater) {
         std::chrono::steady_clock::now() + std::chrono::seconds(60);
     // With its caller and this one the limit is reached once the helper leaves.
     while (limit->count() > 2 && std::chrono::steady_clock::now() < deadline) {
-      ExpectSame(RunCall(Sizes(), team), alone);
+      ExpectSame(RunCall(sizes, team), alone);
     }
     EXPECT_EQ(limit->count(), 2);
     GaugedExecutor without_helper(&team, &after);
-    ExpectSame(RunCall(Sizes(), without_helper), alone);
+    ExpectSame(RunCall(sizes, without_helper), alone);
     EXPECT_EQ(after.most(), 1);
   }
   // And come back afterwards.
   Gauge again;
   GaugedExecutor with_helper_again(&team, &again);
   for (int call = 0; call < 1000 && again.most() < 2; ++call) {
-    ExpectSame(RunCall(Sizes(), with_helper_again), alone);
+    ExpectSame(RunCall(sizes, with_helper_again), alone);
   }
   EXPECT_EQ(again.most(), 2);
+}
+TEST(EngineExecutorTest, HelpersMakeWayForACallThatComesLater) {
+  ExpectHelpersMakeWayForACallThatComesLater(Sizes());
+  ExpectHelpersMakeWayForACallThatComesLater(SizesInLockstep());
 }
 
 }  // namespace

@@ -1254,7 +1254,7 @@ void ExpectSameBitsOfThreadsWhereForwardPacksNothing() {
     for (int num_threads : {2, 3, 7}) {
       ThreadsExecutor executor(num_threads);
       ExpectSameResults(RunEngine(problem, weights, executor), serial);
-      EXPECT_GT(executor.runs(), T);  // the input product, and each step
+      EXPECT_GT(executor.runs(), T);  // products, and the steps
     }
   };
   for (CellMode mode : kModes) {

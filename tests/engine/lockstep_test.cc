@@ -6,10 +6,13 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/threads/team.h"
 #include "kernels/engine/threads/thread_limit.h"
 #include "tests/engine/thread_pool.h"
@@ -201,7 +204,7 @@ TEST(LockstepTest, AThreadWaitsForItsShareThatAnotherHasTaken) {
       EXPECT_TRUE(step != 50 || ComesTrue([&] { return is_taken.load(); }));
     }
     own.Run(2, Order::kAscending, [&](int task) {
-      // The first share is whoever's came first; both may be taken here.
+      // Whoever has task 0 may be either thread.
       if (step != 50 || std::this_thread::get_id() == caller) return;
       is_taken = is_taken || task == 0;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -216,6 +219,8 @@ TEST(LockstepTest, AHelperLeavesWhereThereAreThreadsTooMany) {
   Team team(2, pool.AsSchedule(), limit);
   const auto caller = std::this_thread::get_id();
   std::atomic<bool> helper_came{false};
+  std::atomic<bool> is_one_too_many{false};
+  std::atomic<int> num_steps_too_many{0};
   std::unique_ptr<Team> other;
   Recurrence expected(8);
   SerialExecutor alone;
@@ -224,15 +229,96 @@ TEST(LockstepTest, AHelperLeavesWhereThereAreThreadsTooMany) {
   RunInLockstep(team, 2, 100, [&](Executor& own, int64_t step) {
     if (std::this_thread::get_id() != caller) {
       helper_came = true;
+      if (is_one_too_many) ++num_steps_too_many;
     } else if (step == 50) {
       EXPECT_TRUE(ComesTrue([&] { return helper_came.load(); }));
       other = std::make_unique<Team>(2, pool.AsSchedule(), limit);
+      is_one_too_many = true;
     } else if (step == 70) {
       EXPECT_TRUE(ComesTrue([&] { return limit->count() == 2; }));
     }
     together.Step(own, step);
   });
   EXPECT_EQ(together.values(), expected.values());
+  EXPECT_LE(num_steps_too_many, 1);  // that it was at
+}
+
+// Runs each task on a thread of its own, which is one too many.
+class ThreadsTooMany : public Executor {
+ public:
+  explicit ThreadsTooMany(int num_threads) : num_threads_(num_threads) {}
+  int num_threads() const override { return num_threads_; }
+  void Run(int num_tasks, Order /*order*/,
+           FunctionRef<void(int)> task) override {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < num_tasks; ++i)
+      threads.emplace_back([&, i] { task(i); });
+    for (std::thread& thread : threads) thread.join();
+  }
+  bool HasTooManyThreads() const override { return true; }
+
+ private:
+  const int num_threads_;
+};
+
+TEST(LockstepTest, TheCallerTakesWhatAllOthersLeave) {
+  ThreadsTooMany executor(3);
+  ExpectAsAlone(executor, 3, 7, 50);
+}
+
+// One that is gone counts no longer, but not at once.
+TEST(LockstepTest, OneThreadLeavesAtAStep) {
+  constexpr int kThreads = 4;
+  ThreadsTooMany executor(kThreads);
+  std::mutex mutex;
+  std::map<int64_t, int> num_threads_of_step;
+  RunInLockstep(executor, kThreads, 20, [&](Executor& own, int64_t step) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      ++num_threads_of_step[step];
+    }
+    // All that are there come to each step.
+    own.Run(kThreads, Order::kAscending, [](int) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    });
+  });
+  EXPECT_LE(num_threads_of_step[0], kThreads + 1);
+  for (int64_t step = 1; step < 20; ++step) {
+    EXPECT_GE(num_threads_of_step[step] + 1, num_threads_of_step[step - 1])
+        << step;
+  }
+}
+
+TEST(LockstepTest, MoreThreadsThanHavePlaces) {
+  ThreadsInTurn executor(200);
+  Recurrence together(7);
+  Recurrence expected(7);
+  SerialExecutor alone;
+  for (int step = 0; step < 10; ++step) expected.Step(alone, step);
+  RunInLockstep(executor, 200, 10, [&](Executor& own, int64_t step) {
+    EXPECT_LT(own.num_threads(), 200);
+    together.Step(own, step);
+  });
+  EXPECT_EQ(together.values(), expected.values());
+}
+
+// What is a single task is done by one thread all the same.
+TEST(LockstepTest, SmallLoopsRunOnce) {
+  ThreadPool pool(2);
+  Team team(3, pool.AsSchedule());
+  std::atomic<int> num_ranges{0};
+  std::atomic<int> num_panels{0};
+  constexpr int kSteps = 100;
+  RunInLockstep(team, 3, kSteps, [&](Executor& own, int64_t) {
+    ParallelFor(own, /*count=*/3, /*work_per_item=*/1,
+                [&](int64_t, int64_t) { ++num_ranges; });
+    AllPanels panels;
+    panels.count = 1;
+    panels.row_end = 1;
+    ParallelPanels(own, panels, [&](const PanelRows&) { ++num_panels; });
+  });
+  EXPECT_EQ(num_ranges, kSteps);
+  EXPECT_EQ(num_panels, kSteps);
 }
 
 }  // namespace

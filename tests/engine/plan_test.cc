@@ -1315,6 +1315,15 @@ TEST(PlanTest, Int8WeightsOfFewRowsComeInTime) {
   EXPECT_FALSE(WorksAlone(sizes));
   sizes.order = WeightOrder::kInt8;
   EXPECT_TRUE(WorksAlone(sizes));
+  // So it is with steps, of 2 H^2 operations.
+  const auto shared_from =
+      static_cast<int64_t>(std::ceil(std::sqrt(double{speed::kMinTaskWork})));
+  sizes = {20000, 1, 1, shared_from - 1};
+  EXPECT_FALSE(WorksAlone(sizes));
+  sizes.order = WeightOrder::kInt8;
+  EXPECT_TRUE(WorksAlone(sizes));
+  ++sizes.H;
+  EXPECT_FALSE(WorksAlone(sizes));
 }
 
 TEST(PlanTest, ACrewHelpsWithShorterCalls) {

@@ -44,7 +44,9 @@ double Choices::RecurrentWork(int64_t rows) const {
 }
 
 double Choices::StepWork(int64_t ranks) const {
-  return RecurrentWork(std::max(ranks, speed::kLeastProductRows));
+  // Weights of int8 come fast enough.
+  return RecurrentWork(are_int8_ ? ranks
+                                 : std::max(ranks, speed::kLeastProductRows));
 }
 
 bool Choices::RunsDirectionsTogether(int num_threads) const {

@@ -67,6 +67,7 @@ class Choices {
   // Threads that share a step of so many ranks, and wait for each other after
   // it: no more than it is worth tasks.
   int NumStepThreads(int64_t ranks, int num_threads) const;
+  // Whether these take such steps in lockstep, or come together for each.
   bool TakesStepsInLockstep(int64_t ranks, int num_threads) const;
   // Whether more than one thread can be at work in the steps of a pass.
   bool SplitsSteps(Pass pass) const;

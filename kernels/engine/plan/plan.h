@@ -51,8 +51,8 @@ struct ChunkPlan {
   StepRange steps;
   // Groups of its rows, each a thread's, which never wait for each other.
   int num_rank_groups = 1;
-  // How many threads share each step of the only group, which is a thread's if
-  // there is one.
+  // How many threads share each step of the only group; of one that is the only
+  // step of the chunk, all that the pass has may take tasks.
   int num_step_threads = 1;
   // Whether these take the steps in lockstep, or come together for each.
   bool in_lockstep = false;

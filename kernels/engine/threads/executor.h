@@ -46,14 +46,14 @@ class Executor {
   virtual int num_threads() const = 0;
 
   // Calls task(0) .. task(num_tasks - 1), each once, in any order and on any
-  // thread, and returns when all have returned. Tasks never wait for each
-  // other, so running them one after another is always correct. A thread had
-  // better take its tasks in `order`.
+  // thread, and returns when all have returned. Tasks never wait for one that
+  // has not begun, so running them one after another is always correct. A
+  // thread had better take its tasks in `order`.
   virtual void Run(int num_tasks, Order order, FunctionRef<void(int)> task) = 0;
 
-  // Whether there are threads too many: a task that others can finish without
-  // it had better return, unless it is the caller's.
-  virtual bool HasThreadsTooMany() const { return false; }
+  // Whether there are too many threads: one of those that are at tasks which
+  // others can finish had better return, but for the caller.
+  virtual bool HasTooManyThreads() const { return false; }
 };
 
 // Runs everything on the calling thread.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <thread>
@@ -36,11 +37,12 @@ class Lockstep {
   // are done find nothing to do.
   void Take(int member) {
     const bool may_leave = std::this_thread::get_id() != caller_;
-    SetIsHere(shares_[member], true);
     for (int64_t i = FirstStep(); i < num_steps_; ++i) {
       Member executor(*this, member, i * kMaxRunsOfStep);
       step_(executor, i);
-      if (may_leave && executor_.HasThreadsTooMany()) break;
+      if (may_leave && executor_.HasTooManyThreads() && IsFirstToLeave(i)) {
+        break;
+      }
     }
     SetIsHere(shares_[member], false);
   }
@@ -48,11 +50,12 @@ class Lockstep {
  private:
   // What a member has of each Run().
   struct Share {
-    // The last Run() of which somebody has taken it. As long as its member
-    // comes in time, no other thread looks here.
+    // The last Run() of which somebody has taken it. As long as its member is
+    // done in time, no other thread looks here.
     alignas(kTwoCacheLines) std::atomic<int64_t> taken{kNoRun};
     // The last Run() of which it is done. Others wait for it here.
     alignas(kTwoCacheLines) std::atomic<int64_t> done{kNoRun};
+    // Whether they wait a while before they take it themselves.
     std::atomic<bool> is_here{false};
   };
 
@@ -78,6 +81,13 @@ class Lockstep {
     const int64_t end_;
   };
 
+  // One member leaves at a time: it takes a while until it counts no longer.
+  bool IsFirstToLeave(int64_t step) {
+    int64_t last = last_step_left_.load(std::memory_order_relaxed);
+    return last < step && last_step_left_.compare_exchange_strong(
+                              last, step, std::memory_order_relaxed);
+  }
+
   // All before it are done.
   int64_t FirstStep() const {
     int64_t last_run = 0;
@@ -90,34 +100,38 @@ class Lockstep {
 
   void Run(int member, int64_t run, int num_tasks, Order order,
            FunctionRef<void(int)> task) {
+    // A single task is the first member's, who is mostly the caller.
     const auto first_task = [&](int i) {
-      return static_cast<int>(int64_t{num_tasks} * i / num_members_);
+      return static_cast<int>((int64_t{num_tasks} * i + num_members_ - 1) /
+                              num_members_);
     };
     const auto try_share = [&](int i) {
-      if (!TryTake(shares_[i], run)) return;
+      if (!TryTake(shares_[i], run)) return false;
+      if (i == member) SetIsHere(shares_[i], true);
       const int begin = first_task(i);
       const int end = first_task(i + 1);
       for (int j = begin; j < end; ++j) {
         task(order == Order::kAscending ? j : begin + end - 1 - j);
       }
       shares_[i].done.store(run, std::memory_order_release);
+      return true;
     };
-    SetIsHere(shares_[member], true);
     // The own share first; it may be another thread's by now.
     for (int j = 0; j < num_members_; ++j) {
       const int i = (member + j) % num_members_;
       if (first_task(i) == first_task(i + 1)) continue;
       Share& share = shares_[i];
-      if (i == member) try_share(i);
+      if (i == member && try_share(i)) continue;
       for (Backoff backoff; share.done.load(std::memory_order_acquire) < run;) {
         if (backoff.yields()) SetIsHere(share, false);
-        if (!share.is_here.load(std::memory_order_relaxed)) try_share(i);
+        const bool is_here = share.is_here.load(std::memory_order_relaxed);
+        if (!is_here && try_share(i)) break;
         backoff.Wait();
       }
     }
   }
 
-  // A line that is not written stays in all caches.
+  // Others wait for what lies in the same line: it is written if need be only.
   static void SetIsHere(Share& share, bool is_here) {
     if (share.is_here.load(std::memory_order_relaxed) != is_here) {
       share.is_here.store(is_here, std::memory_order_relaxed);
@@ -136,6 +150,7 @@ class Lockstep {
   const int num_members_;
   const int64_t num_steps_;
   const FunctionRef<void(Executor&, int64_t)> step_;
+  std::atomic<int64_t> last_step_left_{-1};
   Share shares_[kMaxMembers];
 };
 
@@ -147,6 +162,8 @@ void RunInLockstep(Executor& executor, int num_threads, int64_t num_steps,
   Lockstep lockstep(executor, num_members, num_steps, step);
   executor.Run(num_members, Order::kAscending,
                [&](int member) { lockstep.Take(member); });
+  // Helpers may have taken all members' places, and left.
+  lockstep.Take(0);
 }
 
 }  // namespace rnn

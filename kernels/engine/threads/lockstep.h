@@ -20,8 +20,9 @@ namespace rnn {
 // as many tasks on each of them.
 //
 // A thread that does not come, is taken away between tasks, or leaves because
-// there are threads too many, leaves its share to the others. So it finishes on
-// a pool of any size and load.
+// there are too many threads, leaves its share to the others. So it finishes on
+// a pool of any size and load; but one that is away when all is done holds it
+// up until it comes back.
 void RunInLockstep(Executor& executor, int num_threads, int64_t num_steps,
                    FunctionRef<void(Executor&, int64_t)> step);
 

@@ -34,6 +34,9 @@ inline int64_t NumPlaces(int num_threads, int64_t count) {
   return std::min<int64_t>(MaxTasks(num_threads), count);
 }
 
+// Here and below a single task goes through Run(), too: all threads of a
+// lockstep come here, and it is one's (lockstep.h).
+
 // Calls range(place, begin, end) on disjoint ranges that cover [0, count), as
 // many as `num_places` at most, which is one or more: each range has a place
 // below that number to itself. A thread takes its ranges in `order`.

@@ -61,7 +61,7 @@ class Team : public Executor {
 
   int num_threads() const override { return num_threads_; }
   void Run(int num_tasks, Order order, FunctionRef<void(int)> task) override;
-  bool HasThreadsTooMany() const override { return limit_->IsExceeded(); }
+  bool HasTooManyThreads() const override { return limit_->IsExceeded(); }
 
  private:
   bool MakeJob();

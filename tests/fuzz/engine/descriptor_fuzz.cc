@@ -95,6 +95,7 @@ void RequireCovers(const std::vector<ChunkPlan>& chunks, const Sequences& s,
     FUZZ_REQUIRE(chunk.num_rank_groups >= 1);
     FUZZ_REQUIRE(chunk.num_rank_groups <= s.active(chunk.steps.begin));
     FUZZ_REQUIRE(chunk.num_rank_groups == 1 || !chunk.shares_steps());
+    FUZZ_REQUIRE(chunk.shares_steps() || !chunk.in_lockstep);
     FUZZ_REQUIRE(s.offset(chunk.steps.end) - s.offset(chunk.steps.begin) <=
                  max_rows);
   }
