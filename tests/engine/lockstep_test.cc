@@ -15,15 +15,12 @@
 #include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/threads/team.h"
 #include "kernels/engine/threads/thread_limit.h"
+#include "tests/engine/deadline.h"
 #include "tests/engine/thread_pool.h"
 #include "tests/engine/threads_in_turn.h"
 
 namespace rnn {
 namespace {
-
-std::chrono::steady_clock::time_point In60Seconds() {
-  return std::chrono::steady_clock::now() + std::chrono::seconds(60);
-}
 
 // Waits until it is so; returns false if it is not in a minute.
 bool ComesTrue(const std::function<bool()>& is_so) {
@@ -72,13 +69,16 @@ class Recurrence {
   std::vector<std::atomic<int>> counts_;
 };
 
+std::vector<uint64_t> ValuesAlone(int num_values, int num_steps) {
+  Recurrence recurrence(num_values);
+  SerialExecutor alone;
+  for (int step = 0; step < num_steps; ++step) recurrence.Step(alone, step);
+  return recurrence.values();
+}
+
 void ExpectAsAlone(Executor& executor, int num_threads, int num_values,
                    int num_steps) {
   SCOPED_TRACE(num_values);
-  Recurrence expected(num_values);
-  SerialExecutor alone;
-  for (int step = 0; step < num_steps; ++step) expected.Step(alone, step);
-
   Recurrence together(num_values);
   RunInLockstep(executor, num_threads, num_steps,
                 [&](Executor& own, int64_t step) {
@@ -86,7 +86,7 @@ void ExpectAsAlone(Executor& executor, int num_threads, int num_values,
                   together.Step(own, step);
                 });
   together.ExpectEachTaskRan(num_steps);
-  EXPECT_EQ(together.values(), expected.values());
+  EXPECT_EQ(together.values(), ValuesAlone(num_values, num_steps));
 }
 
 TEST(LockstepTest, EachStepFollowsTheOneBefore) {
@@ -120,16 +120,9 @@ TEST(LockstepTest, ThreadsMayComeOneAfterAnother) {
 }
 
 TEST(LockstepTest, OnAPoolThatIsBusyAllTheTime) {
-  std::atomic<bool> is_over{false};
-  ThreadPool pool(3);
-  for (int i = 0; i < pool.num_threads(); ++i) {
-    pool.Schedule([&] {
-      while (!is_over) std::this_thread::yield();
-    });
-  }
+  BusyThreadPool pool(3);
   Team team(4, pool.AsSchedule());
   for (int round = 0; round < 20; ++round) ExpectAsAlone(team, 4, 9, 100);
-  is_over = true;
 }
 
 TEST(LockstepTest, AThreadTakesItsTasksInOrder) {
@@ -170,9 +163,6 @@ TEST(LockstepTest, AThreadThatComesBackTakesItsShareAgain) {
   ThreadPool pool(1);
   Team team(2, pool.AsSchedule());
   const auto caller = std::this_thread::get_id();
-  Recurrence expected(8);
-  SerialExecutor alone;
-  for (int step = 0; step < kSteps; ++step) expected.Step(alone, step);
   Recurrence together(8);
   RunInLockstep(team, 2, kSteps, [&](Executor& own, int64_t step) {
     // Either is away at times, for longer than others wait for it.
@@ -183,7 +173,7 @@ TEST(LockstepTest, AThreadThatComesBackTakesItsShareAgain) {
     together.Step(own, step);
   });
   together.ExpectEachTaskRan(kSteps);
-  EXPECT_EQ(together.values(), expected.values());
+  EXPECT_EQ(together.values(), ValuesAlone(8, kSteps));
 }
 
 // A thread whose share another one has taken does not go on before that is
@@ -222,9 +212,6 @@ TEST(LockstepTest, AHelperLeavesWhereThereAreThreadsTooMany) {
   std::atomic<bool> is_one_too_many{false};
   std::atomic<int> num_steps_too_many{0};
   std::unique_ptr<Team> other;
-  Recurrence expected(8);
-  SerialExecutor alone;
-  for (int step = 0; step < 100; ++step) expected.Step(alone, step);
   Recurrence together(8);
   RunInLockstep(team, 2, 100, [&](Executor& own, int64_t step) {
     if (std::this_thread::get_id() != caller) {
@@ -239,7 +226,7 @@ TEST(LockstepTest, AHelperLeavesWhereThereAreThreadsTooMany) {
     }
     together.Step(own, step);
   });
-  EXPECT_EQ(together.values(), expected.values());
+  EXPECT_EQ(together.values(), ValuesAlone(8, 100));
   EXPECT_LE(num_steps_too_many, 1);  // that it was at
 }
 
@@ -292,14 +279,11 @@ TEST(LockstepTest, OneThreadLeavesAtAStep) {
 TEST(LockstepTest, MoreThreadsThanHavePlaces) {
   ThreadsInTurn executor(200);
   Recurrence together(7);
-  Recurrence expected(7);
-  SerialExecutor alone;
-  for (int step = 0; step < 10; ++step) expected.Step(alone, step);
   RunInLockstep(executor, 200, 10, [&](Executor& own, int64_t step) {
     EXPECT_LT(own.num_threads(), 200);
     together.Step(own, step);
   });
-  EXPECT_EQ(together.values(), expected.values());
+  EXPECT_EQ(together.values(), ValuesAlone(7, 10));
 }
 
 // What is a single task is done by one thread all the same.

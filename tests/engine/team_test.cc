@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kernels/engine/threads/thread_limit.h"
+#include "tests/engine/deadline.h"
 #include "tests/engine/thread_pool.h"
 
 namespace rnn {
@@ -28,10 +29,6 @@ void ExpectRunsEachTaskOnce(Team& team, int num_tasks,
   for (int i = 0; i < num_tasks; ++i) {
     ASSERT_EQ(counts[i], 1) << i << " of " << num_tasks;
   }
-}
-
-std::chrono::steady_clock::time_point In60Seconds() {
-  return std::chrono::steady_clock::now() + std::chrono::seconds(60);
 }
 
 // Helpers leave when they like.
@@ -261,14 +258,9 @@ TEST(TeamTest, AsksAgainForHelpersThatWereNotToBeHad) {
 }
 
 TEST(TeamTest, FinishesOnABusyPool) {
-  std::atomic<bool> is_over{false};
-  ThreadPool pool(1);
-  pool.Schedule([&] {
-    while (!is_over) std::this_thread::yield();
-  });
+  BusyThreadPool pool(1);
   Team team(2, pool.AsSchedule());
   for (int round = 0; round < 100; ++round) ExpectRunsEachTaskOnce(team, 5);
-  is_over = true;
 }
 
 TEST(TeamTest, TeamsShareAPool) {

@@ -2,6 +2,7 @@
 #ifndef TESTS_ENGINE_THREAD_POOL_H_
 #define TESTS_ENGINE_THREAD_POOL_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -74,6 +75,25 @@ class ThreadPool {
   bool is_closed_ = false;
   int num_scheduled_ = 0;
   std::vector<std::thread> threads_;
+};
+
+// A pool whose threads are busy with something else until it goes.
+class BusyThreadPool {
+ public:
+  explicit BusyThreadPool(int num_threads) : pool_(num_threads) {
+    for (int i = 0; i < num_threads; ++i) {
+      pool_.Schedule([this] {
+        while (!is_over_) std::this_thread::yield();
+      });
+    }
+  }
+  ~BusyThreadPool() { is_over_ = true; }
+
+  Team::Schedule AsSchedule() { return pool_.AsSchedule(); }
+
+ private:
+  std::atomic<bool> is_over_{false};  // outlives the threads that read it
+  ThreadPool pool_;
 };
 
 }  // namespace rnn

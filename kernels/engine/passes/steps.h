@@ -31,6 +31,10 @@ void RunSteps(const Sequences& sequences, const ChunkPlan& chunk,
     if (ranks.count() > 0) run_step(step_executor, ranks);
   };
   const int64_t num_steps = chunk.steps.count();
+  const auto run_all = [&](Executor& step_executor, int64_t begin,
+                           int64_t end) {
+    for (int64_t i = 0; i < num_steps; ++i) run(step_executor, i, begin, end);
+  };
   const int64_t num_ranks = sequences.active(chunk.steps.begin);
   if (chunk.in_lockstep) {
     RunInLockstep(executor, chunk.num_step_threads, num_steps,
@@ -42,15 +46,14 @@ void RunSteps(const Sequences& sequences, const ChunkPlan& chunk,
   if (chunk.num_rank_groups == 1) {
     SerialExecutor serial;
     Executor& step_executor = chunk.shares_steps() ? executor : serial;
-    for (int64_t i = 0; i < num_steps; ++i) run(step_executor, i, 0, num_ranks);
+    run_all(step_executor, 0, num_ranks);
     return;
   }
   executor.Run(chunk.num_rank_groups, Order::kAscending, [&](int group) {
     SerialExecutor serial;
     RankShares shares(sequences, chunk.steps, chunk.num_rank_groups);
     const int64_t begin = shares.FirstRank(group);
-    const int64_t end = shares.FirstRank(group + 1);
-    for (int64_t i = 0; i < num_steps; ++i) run(serial, i, begin, end);
+    run_all(serial, begin, shares.FirstRank(group + 1));
   });
 }
 

@@ -44,9 +44,7 @@ double Choices::RecurrentWork(int64_t rows) const {
 }
 
 double Choices::StepWork(int64_t ranks) const {
-  // Weights of int8 come fast enough.
-  return RecurrentWork(are_int8_ ? ranks
-                                 : std::max(ranks, speed::kLeastProductRows));
+  return RecurrentWork(std::max(ranks, LeastProductRows(are_int8_)));
 }
 
 bool Choices::RunsDirectionsTogether(int num_threads) const {

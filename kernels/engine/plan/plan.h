@@ -19,6 +19,7 @@
 #include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/plan/scratch.h"
 #include "kernels/engine/plan/step_range.h"
+#include "kernels/engine/thresholds.h"
 #include "network/descriptor.h"
 #include "network/element_types.h"
 #include "network/int8_weights.h"
@@ -46,13 +47,19 @@ struct CallDescription {
   bool repeats_outputs = false;
 };
 
+// Rows that a product counts as at least: weights of int8 come fast enough for
+// one.
+inline int64_t LeastProductRows(bool are_int8) {
+  return are_int8 ? 1 : speed::kLeastProductRows;
+}
+
 // A chunk of time, and how its steps are shared.
 struct ChunkPlan {
   StepRange steps;
   // Groups of its rows, each a thread's, which never wait for each other.
   int num_rank_groups = 1;
-  // How many threads share each step of the only group; of one that is the only
-  // step of the chunk, all that the pass has may take tasks.
+  // Threads that share each step of the only group, 1 if a thread takes it
+  // alone. A step that is shared and not in lockstep may have tasks for all.
   int num_step_threads = 1;
   // Whether these take the steps in lockstep, or come together for each.
   bool in_lockstep = false;

@@ -114,11 +114,8 @@ class RecurrentProduct {
 
   // Floating-point operations.
   int64_t StepWork(const StepRanks& ranks) const {
-    // Int8 weights come fast enough.
     const int64_t product_rows =
-        route_ == Route::kInt8
-            ? ranks.count()
-            : std::max(ranks.count(), speed::kLeastProductRows);
+        std::max(ranks.count(), LeastProductRows(route_ == Route::kInt8));
     return product_rows * 2 * d_.gates_size() * d_.output_size() +
            CellWork(ranks);
   }
