@@ -59,8 +59,10 @@ struct Strides {
 // be nullptr in other modes.
 template <typename Element>
 struct ForwardArguments {
-  const Element* x = nullptr;      // [T, B, I], x_strides
-  const Element* h0 = nullptr;     // [L*D, B, P], h_strides
+  const Element* x = nullptr;  // [T, B, I], x_strides
+  // [L*D, B, P], h_strides. Where one's [B, P] is zero, its product with R is,
+  // too, whatever R holds.
+  const Element* h0 = nullptr;
   const Element* c0 = nullptr;     // [L*D, B, H], c_strides
   Weights<const Element> weights;  // in the plan's order
   // If the plan's weights are prepared: as PrepareWeights() left them.

@@ -233,6 +233,20 @@ TEST(EngineInt8Test, ThreadsAndCachesDoNotChangeBits) {
   }
 }
 
+// From -0 the first step multiplies, from +0 it does not.
+TEST(EngineInt8Test, StartingFromZerosGivesTheValuesOfTheProduct) {
+  for (const Sizes& sizes : ManySizes()) {
+    SCOPED_TRACE(NameOf(sizes));
+    Weights8 weights(sizes.descriptor, 1);
+    Inputs zeros(sizes, 2);
+    std::fill(zeros.h0.begin(), zeros.h0.end(), 0.0f);
+    Inputs negative_zeros = zeros;
+    std::fill(negative_zeros.h0.begin(), negative_zeros.h0.end(), -0.0f);
+    EXPECT_EQ(RunForward(sizes, weights, zeros),
+              RunForward(sizes, weights, negative_zeros));
+  }
+}
+
 // Work that is large enough to be split.
 TEST(EngineInt8Test, SplitWorkDoesNotChangeBits) {
   for (int64_t batch : {1, 5, 40}) {

@@ -923,6 +923,32 @@ TEST_P(EngineWaysTest, EveryWayToRunGivesTheSameBits) {
   });
 }
 
+// A step that starts from zeros leaves its product out. From -0 it does not,
+// and sums of products with zeros are +0 whatever the signs.
+TEST_P(EngineWaysTest, StartingFromZerosGivesTheBitsOfTheProduct) {
+  ForDraw([](auto element, const auto& problem, const auto& weights) {
+    using Element = decltype(element);
+    reference::Problem zeros = problem;
+    std::fill(zeros.h0.begin(), zeros.h0.end(), 0.0);
+    reference::Problem negative_zeros = problem;
+    std::fill(negative_zeros.h0.begin(), negative_zeros.h0.end(), -0.0);
+    for (int num_threads : {1, 3}) {
+      SCOPED_TRACE(testing::Message() << num_threads << " threads");
+      ThreadsExecutor executor(num_threads);
+      Results<Element> left_out = RunEngine(zeros, weights, executor);
+      Results<Element> multiplied =
+          RunEngine(negative_zeros, weights, executor);
+      // Rows of no step hand on what they got.
+      for (Results<Element>* results : {&left_out, &multiplied}) {
+        for (Element& value : results->h_n) {
+          if (ToDouble(value) == 0) value = Element{};
+        }
+      }
+      ExpectSameResults(left_out, multiplied);
+    }
+  });
+}
+
 class EngineRowsTest : public EngineTest {};
 INSTANTIATE_TEST_SUITE_P(SeveralRows, EngineRowsTest,
                          testing::ValuesIn(DrawsWhere([](const Draw& draw) {
@@ -1352,6 +1378,37 @@ TEST(EngineNanTest, NanInARowReachesNoOther) {
       } else {
         EXPECT_TRUE(SameBits(row, BatchRow(healthy.y, 4, 5, b)));
         EXPECT_TRUE(SameBits(dx, BatchRow(healthy.dx, 4, 5, b)));
+      }
+    }
+  }
+}
+
+// Rows of one step that start from zeros need no R, and pack none.
+TEST(EngineZeroStatesTest, OneStepDoesNotReadRecurrentWeights) {
+  for (int mode = 0; mode < kNumCellModes; ++mode) {
+    SCOPED_TRACE(kModeNames[mode]);
+    for (int64_t batch : {1, 5, 64}) {
+      SCOPED_TRACE(testing::Message() << "B = " << batch);
+      const Case sizes{"", 1, batch, 6, 9, 2, 2, Lengths::kFull};
+      auto problem = MakeProblem<float>(sizes, static_cast<CellMode>(mode), 1);
+      std::fill(problem.h0.begin(), problem.h0.end(), 0.0);
+      const auto healthy = RunEngine<float>(problem);
+      ParamsLayout layout;
+      ASSERT_TRUE(ParamsLayout::Create(problem.descriptor, &layout).ok());
+      for (int64_t k = 0; k < problem.descriptor.num_pseudo_layers(); ++k) {
+        const Region r = layout.RecurrentWeights(k);
+        std::fill_n(problem.params.begin() + r.offset, r.rows * r.columns,
+                    std::nan(""));
+      }
+      const auto results = RunEngine<float>(problem);
+      ExpectSameOutputs(results, healthy);
+      EXPECT_TRUE(SameBits(results.dx, healthy.dx));
+      EXPECT_TRUE(SameBits(results.dparams, healthy.dparams));
+      for (int64_t k = 0; k < problem.descriptor.num_pseudo_layers(); ++k) {
+        const Region r = layout.RecurrentWeights(k);
+        for (int64_t i = 0; i < r.rows * r.columns; ++i) {
+          ASSERT_EQ(results.dparams[r.offset + i], 0) << k << ", " << i;
+        }
       }
     }
   }

@@ -188,14 +188,21 @@ class BackwardPseudoLayer {
                                     input_rows);
       rows.inputs = input_rows;
     }
-    const auto h_prev_rows = At<const Operand*>(blocks_.h_prev_rows);
-    for (int64_t step = chunk.steps().begin; step < chunk.steps().end; ++step) {
-      std::copy_n(step_rows_.h() + chunk.EntryBefore(step),
-                  sequences_.active(step), h_prev_rows + chunk.RowOf(step));
+    if (chunk.steps().end > 1 || !step_rows_.StartsFromZeros()) {
+      rows.h_prev = PointAtStatesBefore(chunk);
     }
-    rows.h_prev = h_prev_rows;
     rows.m = m_.rows;
     rows.dh = dh_total_.rows;
+    return rows;
+  }
+
+  // The h before each row of the chunk.
+  const Operand* const* PointAtStatesBefore(const ChunkRows& chunk) const {
+    const auto rows = At<const Operand*>(blocks_.h_prev_rows);
+    for (int64_t step = chunk.steps().begin; step < chunk.steps().end; ++step) {
+      std::copy_n(step_rows_.h() + chunk.EntryBefore(step),
+                  sequences_.active(step), rows + chunk.RowOf(step));
+    }
     return rows;
   }
 

@@ -58,6 +58,12 @@ class BackwardRows {
     PointAtOutputGradients(rows, executor);
   }
 
+  // Whether h0 is zero for all ranks.
+  bool StartsFromZeros() const {
+    const StateRows h0(sequences_, arguments_.h0, arguments_.h_strides, k());
+    return h0.AreZero(d_.output_size());
+  }
+
   // By row of the chunk: activations, [ReservedRowSize()], nullptr if nothing
   // is kept; the cell state before, [H], nullptr but for an LSTM; the gradient
   // of the output, [P].

@@ -83,6 +83,7 @@ void PrepareWeightsOf(const ForwardPlan& plan,
     }
     prepared.UseRecurrent(k, place);
     prepared.PackRecurrent(executor);
+    prepared.PackProjection(executor);
   }
 }
 

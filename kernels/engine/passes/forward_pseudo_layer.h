@@ -116,7 +116,7 @@ class ForwardPseudoLayer {
     // As late as that, so that steps find R where it was packed.
     if (chunk.steps.begin == 0) {
       PrepareRecurrentWeights();
-      recurrent_.Begin();
+      recurrent_.Begin(step_rows_.starts_from_zeros());
     }
     step_rows_.PointAt(rows);
     RunAllSteps(chunk, rows);
@@ -193,7 +193,10 @@ class ForwardPseudoLayer {
     weights_.UseRecurrent(k(), WeightsPlace());
     if (plan_.weights_are_prepared) return;
     const ObservedPhase phase = Enter(Phase::kPackWeights);
-    weights_.PackRecurrent(*executor_);
+    const bool reads_recurrent =
+        sequences_.num_steps() > 1 || !step_rows_.starts_from_zeros();
+    if (reads_recurrent) weights_.PackRecurrent(*executor_);
+    weights_.PackProjection(*executor_);
   }
 
   PreparedPlace WeightsPlace() const {

@@ -57,6 +57,7 @@ class ForwardRows {
                   Operand{});
     }
     const StateRows h0(sequences_, arguments_.h0, arguments_.h_strides, k());
+    starts_from_zeros_ = h0.AreZero(P);
     for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
       h_[rank] = h_values_ + rank * padded_output_size();
       LoadOperands(h0.Row(rank), h_[rank], P);
@@ -93,6 +94,9 @@ class ForwardRows {
       }
     }
   }
+
+  // Whether h0 is zero for all ranks.
+  bool starts_from_zeros() const { return starts_from_zeros_; }
 
   // Where h of a step is emitted, [P].
   Element* Output(int64_t step, int64_t rank) const {
@@ -175,6 +179,7 @@ class ForwardRows {
   int64_t layer_ = 0;
   int direction_ = 0;
   TimeRows<Element> outputs_;
+  bool starts_from_zeros_ = false;
 
   // Tables of the chunk at hand (ForwardScratch has their shapes).
   Operand** h_;

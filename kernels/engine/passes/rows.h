@@ -3,7 +3,9 @@
 #define KERNELS_ENGINE_PASSES_ROWS_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 
 #include "kernels/engine/elements/dropout.h"
@@ -92,7 +94,21 @@ class StateRows {
     return data_ + sequences_.batch_row(rank) * batch_stride_;
   }
 
+  // Whether all `features` of all rows are +0.
+  bool AreZero(int64_t features) const {
+    for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
+      if (!HasZeroBytes(Row(rank), features * sizeof(Value))) return false;
+    }
+    return true;
+  }
+
  private:
+  static bool HasZeroBytes(const void* data, size_t size) {
+    // If each byte is like the one after it, all are like the first.
+    const char* const bytes = static_cast<const char*>(data);
+    return bytes[0] == 0 && std::memcmp(bytes, bytes + 1, size - 1) == 0;
+  }
+
   const Sequences& sequences_;
   Value* data_;
   int64_t batch_stride_;

@@ -103,7 +103,7 @@ class WeightGradients {
     const Operand* const* recurrent_dgates;
     const F* const* exact_recurrent_dgates;
     const Operand* const* inputs;  // -> [in]; nullptr: there is no W
-    const Operand* const* h_prev;  // -> [P]
+    const Operand* const* h_prev;  // -> [P]; nullptr: all are zero
     // Projection: what it took, and the gradient of what it gave.
     const Operand* const* m;   // -> [H]
     const Operand* const* dh;  // -> [P]
@@ -126,9 +126,13 @@ class WeightGradients {
                 plan_.input_weights_gradient.of_layer(layer), targets_.Input(k),
                 executor);
     }
-    AddMatrix(rows, rows.recurrent_dgates, rows.h_prev,
-              plan_.recurrent_weights_gradient, targets_.Recurrent(k),
-              executor);
+    if (rows.h_prev != nullptr) {
+      AddMatrix(rows, rows.recurrent_dgates, rows.h_prev,
+                plan_.recurrent_weights_gradient, targets_.Recurrent(k),
+                executor);
+    } else if (rows.is_first_chunk) {
+      Clear(targets_.Recurrent(k), executor);
+    }
     if (d_.has_projection()) {
       products_.SetLeft(rows.dh, rows.count, d_.output_size());
       products_.Multiply(rows.m, Pieces::Whole(d_.hidden_size),
@@ -153,6 +157,13 @@ class WeightGradients {
       products_.Multiply(features, Pieces::Whole(shape.right_columns), plan,
                          !rows.is_first_chunk, executor, matrix.values);
     }
+  }
+
+  void Clear(const GatesMatrix<F>& matrix, Executor& executor) const {
+    ParallelFor(executor, matrix.features * d_.gates_size(), speed::kMoveWork,
+                [&](int64_t begin, int64_t end) {
+                  std::fill(matrix.values + begin, matrix.values + end, F{0});
+                });
   }
 
   // Biases += the gates' gradients, summed over the rows.

@@ -126,6 +126,7 @@ struct ForwardScratch {
     PreparedWeights weights;       // none if they were prepared before the pass
     Block input_parts;             // in parts: [chunk, in]
     RowsBlock recurrent_sums;      // by columns: [B, G*H]
+    RowsBlock zero_sums;           // [B] -> the same [G*H]
     IntegersBlock input_integers;  // int8: [chunk, in]
     IntegersBlock state_integers;  // int8: h before a step, [B, P]
     IntegersBlock m_integers;      // int8 and projection: [B, H]

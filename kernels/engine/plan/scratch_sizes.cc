@@ -102,6 +102,8 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
   if (ComesByColumns(plan.recurrent_weights.route)) {
     s->recurrent_sums = builder.TakeRows(B, d.gates_size(), k.compute_bytes);
   }
+  s->zero_sums.values = builder.Take(d.gates_size(), k.compute_bytes);
+  s->zero_sums.rows = builder.TakePointers(B);
   s->input_rows = builder.TakePointers(chunk);
   s->input_staging =
       builder.Take(chunk * k.PaddedDepth(widest_input), k.operand_bytes);

@@ -46,13 +46,21 @@ class RecurrentProduct {
         state_integers_(
             LeftIntegers::In(scratch, blocks.state_integers, d_.output_size())),
         sums_(scratch.At<F>(blocks.recurrent_sums.values)),
-        sum_rows_(scratch.At<F*>(blocks.recurrent_sums.rows)) {
+        sum_rows_(scratch.At<F*>(blocks.recurrent_sums.rows)),
+        zeros_(scratch.At<F>(blocks.zero_sums.values)),
+        zero_rows_(scratch.At<F*>(blocks.zero_sums.rows)) {
     // Steps, and groups of ranks, would pack into the same memory.
     if (IsInTurn(route_) && plan.sequences->num_steps() > 1) std::abort();
   }
 
-  // Comes first for each pseudo-layer.
-  void Begin() {
+  // Comes first for each pseudo-layer. If h is zero before its first step, the
+  // product of that step is zero, and R is not read.
+  void Begin(bool starts_from_zeros) {
+    starts_from_zeros_ = starts_from_zeros;
+    if (starts_from_zeros) {
+      std::fill_n(zeros_, d_.gates_size(), F{0});
+      std::fill_n(zero_rows_, batch_, zeros_);
+    }
     if (!ComesByColumns(route_)) return;
     for (int64_t i = 0; i < batch_; ++i) {
       sum_rows_[i] = sums_ + i * d_.gates_size();
@@ -66,6 +74,10 @@ class RecurrentProduct {
   template <typename Run>
   void RunPanels(Executor& executor, const StepRanks& ranks,
                  const Operand* const* h_prev, Run run_cells) const {
+    if (ranks.step == 0 && starts_from_zeros_) {
+      RunEachPanel(executor, ranks, zero_rows_, h_prev, run_cells);
+      return;
+    }
     switch (route_) {
       case Route::kPacked:
         RunPackedPanels(executor, ranks, h_prev, run_cells);
@@ -74,20 +86,20 @@ class RecurrentProduct {
         panels_.PackInTurn(weights_.recurrent_source(), num_places_, executor,
                            StepWork(ranks) / panels_.num_panels(),
                            [&](int64_t panel, const Operand* packed) {
-                             RunCell(AllRanksOf(panel, ranks), packed, h_prev,
-                                     run_cells);
+                             RunCell(AllRanksOf(panel, ranks), packed,
+                                     /*sums=*/nullptr, h_prev, run_cells);
                            });
         return;
       case Route::kInt8:
         RoundStates(executor, ranks, h_prev);
         [[fallthrough]];
       case Route::kColumnsInPlace:
-        RunEachPanel(executor, ranks, h_prev, run_cells, /*has_sums=*/false);
+        RunEachPanel(executor, ranks, /*sums=*/nullptr, h_prev, run_cells);
         return;
       case Route::kRowsInPlace:
         if (reads_whole_rows_ && ranks.count() == 1) {
           MultiplyRows(executor, ranks, h_prev);
-          RunEachPanel(executor, ranks, h_prev, run_cells, /*has_sums=*/true);
+          RunEachPanel(executor, ranks, sum_rows_, h_prev, run_cells);
           return;
         }
         [[fallthrough]];
@@ -142,10 +154,10 @@ class RecurrentProduct {
     return share;
   }
 
-  // Sets what a cell knows of R, of which `packed` is the share's panel;
-  // nullptr if sums are there in its place.
+  // Sets what a cell knows of R: the share's panel `packed` or, that being
+  // nullptr, `sums` by rank.
   void SetCell(const PanelRows& share, const Operand* packed,
-               const Operand* const* h_prev,
+               const F* const* sums, const Operand* const* h_prev,
                CellForwardStep<Operand>& cell) const {
     cell.rows = share.row_end - share.row_begin;
     cell.hidden_size = d_.hidden_size;
@@ -154,16 +166,16 @@ class RecurrentProduct {
     cell.depth = panels_.depth();
     cell.recurrent = packed;
     cell.next_recurrent = nullptr;
-    cell.recurrent_sums =
-        packed == nullptr ? sum_rows_ + share.row_begin : nullptr;
+    cell.recurrent_sums = packed == nullptr ? sums + share.row_begin : nullptr;
     cell.h_prev = h_prev + share.row_begin;
   }
 
   template <typename Run>
   void RunCell(const PanelRows& share, const Operand* packed,
-               const Operand* const* h_prev, Run run_cells) const {
+               const F* const* sums, const Operand* const* h_prev,
+               Run run_cells) const {
     CellForwardStep<Operand> cell;
-    SetCell(share, packed, h_prev, cell);
+    SetCell(share, packed, sums, h_prev, cell);
     run_cells(&cell, &share, 1);
   }
 
@@ -175,7 +187,8 @@ class RecurrentProduct {
           CellForwardStep<Operand> cells[speed::kMaxPanelsTogether];
           for (int i = 0; i < count; ++i) {
             const PanelRows& share = shares[i];
-            SetCell(share, panels_.panel(share.panel), h_prev, cells[i]);
+            SetCell(share, panels_.panel(share.panel), /*sums=*/nullptr, h_prev,
+                    cells[i]);
             if (share.next_panel != PanelRows::kNone) {
               cells[i].next_recurrent = panels_.panel(share.next_panel);
             }
@@ -196,15 +209,16 @@ class RecurrentProduct {
     Multiply(product, weights_.recurrent_by_columns(), executor);
   }
 
-  // The cells of each panel, after its sums unless these are there.
+  // The cells of each panel from `sums`, by rank; if that is nullptr, they are
+  // multiplied first.
   template <typename Run>
   void RunEachPanel(Executor& executor, const StepRanks& ranks,
-                    const Operand* const* h_prev, Run run_cells,
-                    bool has_sums) const {
+                    const F* const* sums, const Operand* const* h_prev,
+                    Run run_cells) const {
     AllPanels panels = PanelsOf(ranks);
-    if (has_sums) panels.work = CellWork(ranks);
+    if (sums != nullptr) panels.work = CellWork(ranks);
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
-      if (!has_sums) {
+      if (sums == nullptr) {
         ColumnRows units =
             UnitsOf(share.panel, share.panel + 1, ranks.Of(share));
         if (share.next_panel != PanelRows::kNone) {
@@ -212,7 +226,8 @@ class RecurrentProduct {
         }
         MultiplyGates(h_prev, units);
       }
-      RunCell(share, nullptr, h_prev, run_cells);
+      RunCell(share, /*packed=*/nullptr, sums == nullptr ? sum_rows_ : sums,
+              h_prev, run_cells);
     });
   }
 
@@ -222,16 +237,17 @@ class RecurrentProduct {
                     const Operand* const* h_prev, Run run_cells) const {
     const int64_t together = PanelsTogether();
     const int64_t num_panels = panels_.num_panels();
-    ParallelFewRanges(
-        executor, (num_panels + together - 1) / together, StepWork(ranks),
-        PanelOrder(ranks.step), [&](int64_t begin, int64_t end) {
-          begin *= together;
-          end = std::min(end * together, num_panels);
-          MultiplyGates(h_prev, UnitsOf(begin, end, ranks));
-          for (; begin < end; ++begin) {
-            RunCell(AllRanksOf(begin, ranks), nullptr, h_prev, run_cells);
-          }
-        });
+    ParallelFewRanges(executor, (num_panels + together - 1) / together,
+                      StepWork(ranks), PanelOrder(ranks.step),
+                      [&](int64_t begin, int64_t end) {
+                        begin *= together;
+                        end = std::min(end * together, num_panels);
+                        MultiplyGates(h_prev, UnitsOf(begin, end, ranks));
+                        for (; begin < end; ++begin) {
+                          RunCell(AllRanksOf(begin, ranks), /*packed=*/nullptr,
+                                  sum_rows_, h_prev, run_cells);
+                        }
+                      });
   }
 
   // A range begins with the first column of a dot panel, which so many of
@@ -284,9 +300,12 @@ class RecurrentProduct {
   const int64_t num_places_;     // packed in its turn
   const bool reads_whole_rows_;  // for one rank, if they are read in place
   const int64_t batch_;
+  bool starts_from_zeros_ = false;
   LeftIntegers state_integers_;  // int8: h before a step, [B, P]
   F* sums_;                      // by columns: [B, G*H]
   F** sum_rows_;
+  F* zeros_;  // the sums of a step that starts from zeros: [G*H] for all ranks
+  F** zero_rows_;
 };
 
 }  // namespace rnn

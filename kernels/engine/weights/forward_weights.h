@@ -108,6 +108,8 @@ class ForwardWeights {
     } else if (ComesByColumns(plan_.recurrent_weights.route)) {
       by_columns_.Pack(executor);
     }
+  }
+  void PackProjection(Executor& executor) const {
     if (plan_.descriptor.has_projection()) projection_.Pack(executor);
   }
 
