@@ -8,8 +8,10 @@
  *     return 1;
  *   }
  *   rnn_stream* stream;
- *   rnn_stream_create(network, 1, &stream, &error);
- *   while (read_frame(x)) rnn_stream_step(stream, x, y, &error);
+ *   if (rnn_stream_create(network, 1, &stream, &error) != RNN_OK) ...
+ *   while (read_frame(x)) {
+ *     if (rnn_stream_step(stream, x, y, &error) != RNN_OK) ...
+ *   }
  *   rnn_stream_free(stream);
  *   rnn_network_free(network);
  *
@@ -24,8 +26,12 @@
  *
  * Every function that can fail returns a status, and writes a message into
  * `error` unless that is NULL; then it has written nothing else. Nothing
- * throws, prints or ends the process, and there is no state but that of the
- * handles.
+ * throws, prints or ends the process, and nothing changes but what handles
+ * hold. What a process finds out about its machine, it finds out once, the
+ * environment variables TF_CUDNN_RNN_ISA and TF_CUDNN_RNN_MACHINE included.
+ *
+ * A process that is forked while no call runs may go on with the networks of
+ * its parent, on one thread.
  *
  * Structs begin with their size, by which a library knows the version that its
  * caller was compiled with. One that is larger than the library's, up to 4096
@@ -53,7 +59,8 @@ extern "C" {
 
 typedef enum rnn_status {
   RNN_OK = 0,
-  RNN_INVALID_ARGUMENT = 1, /* the caller's mistake; the message says which */
+  RNN_INVALID_ARGUMENT =
+      1, /* or environment variable; the message says which */
   RNN_OUT_OF_MEMORY = 2,
   RNN_BAD_FILE = 3 /* it cannot be read, or is not what it should be */
 } rnn_status;
@@ -105,17 +112,23 @@ typedef struct rnn_stream rnn_stream;
 /* RNN_ABI_VERSION of the library. */
 RNN_EXPORT uint32_t rnn_abi_version(void);
 
-/* The instruction set that the library uses here: "avx2", "neon", ... */
+/* The instruction set that the library uses here: "avx2", "neon", ... The text
+ * stays as long as the library. */
 RNN_EXPORT rnn_status rnn_instruction_set(const char** name, rnn_error* error);
 
 /* The number of elements of `params`, the vector of all weights and biases in
- * cuDNN's order. */
+ * cuDNN's order: all matrices, then all biases. Both come by layer, in it by
+ * direction, and within that: W of each gate [H, what enters], R of each gate
+ * [H, P], the projection [P, H] if there is one; the bias of W of each gate
+ * [H], that of R of each gate [H]. Matrices are row-major. Gates of an LSTM:
+ * input, forget, cell, output; of a GRU: reset, update, new. With skip_input
+ * layer 0 has no W. */
 RNN_EXPORT rnn_status rnn_params_size(const rnn_config* config, int64_t* size,
                                       rnn_error* error);
 
 /* Makes a network of num_params elements of config->type, which are copied. Its
- * calls have num_threads threads, the calling one included; all calls at once
- * share num_threads - 1 helpers. */
+ * calls have num_threads threads, 1 to 1024, the calling one included; all
+ * calls at once share num_threads - 1 helpers. */
 RNN_EXPORT rnn_status rnn_network_create(const rnn_config* config,
                                          const void* params, int64_t num_params,
                                          int32_t num_threads,
@@ -124,10 +137,10 @@ RNN_EXPORT rnn_status rnn_network_create(const rnn_config* config,
 
 /* Weights in int8: a quarter of the bytes of float32, for networks whose steps
  * wait for their weights. Matrices lie one after another as in `params`,
- * without gaps, and so do the scales of their rows: a weight is its integer
- * times the scale of its row. Biases are those at the end of `params`. Set
- * struct_size to sizeof(rnn_int8_weights) and the rest to zero before anything
- * else. */
+ * without gaps, and so do the scales of their rows, of at most 131072 weights:
+ * a weight is its integer times the scale of its row. Biases are those at the
+ * end of `params`. Set struct_size to sizeof(rnn_int8_weights) and the rest to
+ * zero before anything else. */
 typedef struct rnn_int8_weights {
   uint32_t struct_size;
   int32_t reserved; /* 0 */
@@ -175,9 +188,10 @@ RNN_EXPORT rnn_status rnn_network_int8_weights(const rnn_network* network,
 /* No call of it may be running; its streams go on. NULL does nothing. */
 RNN_EXPORT void rnn_network_free(rnn_network* network);
 
-/* A batch of whole sequences. */
+/* A batch of whole sequences. Set struct_size to sizeof(rnn_call) and the rest
+ * to zero before anything else. */
 typedef struct rnn_call {
-  uint32_t struct_size;   /* sizeof(rnn_call) */
+  uint32_t struct_size;
   int32_t time_major;     /* 1: x, y are [T, B, .]; 0: [B, T, .] */
   int64_t steps;          /* T */
   int64_t batch;          /* B */

@@ -439,7 +439,8 @@ class Network(_Handled):
           y [B, T, D*P] (or [T, B, D*P]), and the states after the last step of each row.
 
         Raises:
-          TypeError: `state` is neither a State nor a tuple, or `time_major` no bool.
+          TypeError: `state` is neither a State nor a tuple, `time_major` no bool, or an array is
+            masked.
           ValueError: a shape or a type does not fit, or a length is out of range.
           MemoryError: there is no memory for the results or for what the call needs meanwhile.
         """
@@ -598,6 +599,7 @@ class Stream(_Handled):
           y [B, P], or [P] for an x of [I].
 
         Raises:
+          TypeError: `x` is a masked array.
           ValueError: the shape or the type does not fit.
           MemoryError: there is no memory for y.
         """
@@ -618,6 +620,7 @@ class Stream(_Handled):
         """Begins these rows anew, with states of zeros; all of them if None.
 
         Raises:
+          TypeError: `rows` is a masked array.
           ValueError: there is no such row, or they are no integers.
         """
         if rows is None:

@@ -276,8 +276,21 @@ print(*{name.partition(".")[0] for name in set(sys.modules) - before})
 """
 
 
+SECONDS = """
+import time
+import numpy
+begin = time.perf_counter()
+import tf_cudnn_rnn.runtime
+print(time.perf_counter() - begin)
+"""
+
+
 def test_an_import_is_short():
-    """It takes a third of NumPy's own time, as long as it needs little else than NumPy."""
+    """Beyond NumPy's own; one of several tries counts, as machines have other work."""
+    assert any(float(subprocesses.run_code(SECONDS)) < 0.1 for _ in range(10))
+
+
+def test_an_import_needs_little_else_than_numpy():
     found = set(subprocesses.run_code(IMPORTS).split())
     others = {name for name in found if name not in sys.stdlib_module_names}
     assert others <= {"tf_cudnn_rnn", "numpy", "ml_dtypes"}, others

@@ -326,7 +326,6 @@ def changed(array, index, value):
         ("weights", lambda a: a[None], "`weights` must be of int8 and have shape ["),
         ("weights", lambda a: a.astype(np.int16), "for Layout(rnn_mode='gru'"),
         ("weights", lambda a: a.astype(np.uint8), "got uint8 ["),
-        ("weights", lambda a: changed(a, 5, -128), "in [-127, 127]; the one at 5 is -128."),
         ("scales", lambda a: np.append(a, a[0]), "`scales` must be of float32 and have shape ["),
         ("scales", lambda a: a.astype(np.float64), "got float64 ["),
         ("scales", lambda a: changed(a, 3, np.nan), "not negative; the one at 3 is nan."),

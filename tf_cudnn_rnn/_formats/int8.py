@@ -11,7 +11,7 @@ from tf_cudnn_rnn._formats.canonical import Canonical
 from tf_cudnn_rnn._layout import DIRECTIONS, GATES, Layout, Region
 from tf_cudnn_rnn._types import Array
 
-MOST = 127  # of an int8; -128 is none, so that a weight and its negative are as exact
+MOST = 127  # that `quantize` gives; not -128, so that a weight and its negative are as exact
 MAX_DEPTH = 131072  # kMaxDepth of network/int8_weights.h: the elements of a row
 DTYPES = {"weights": "int8", "scales": "float32", "biases": "float32"}
 _NOTE = "The matrices are of int8: what was rounded off when they were made so is lost."
@@ -56,8 +56,8 @@ class Int8Weights:
 
     Attributes:
       layout: the network; its fields go by the ops' names.
-      weights: int8 [N - K], -127 to 127: the matrices, in the order of `params` [N], in which they
-        precede all biases.
+      weights: int8 [N - K]: the matrices, in the order of `params` [N], in which they precede all
+        biases. `quantize` gives -127 to 127.
       scales: float32 [M], one for each row of each matrix, in the order of `weights`. Each is
         finite, and not negative.
       biases: float32 [K], in the order of `params`; K is 2 * G * H * L * D for G gates.
@@ -84,7 +84,6 @@ class Int8Weights:
                 )
             array = np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
             object.__setattr__(self, name, array)
-        _check(f"`weights` must be in [-{MOST}, {MOST}]", self.weights, self.weights >= -MOST)
         is_scale = np.isfinite(self.scales) & (self.scales >= 0)
         _check("`scales` must be finite, and not negative", self.scales, is_scale)
 

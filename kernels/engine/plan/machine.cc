@@ -21,6 +21,8 @@ namespace rnn {
 namespace {
 
 constexpr char kVariable[] = "TF_CUDNN_RNN_MACHINE";
+// Of operations a byte or a value.
+constexpr double kLeastNumber = 1, kMostNumber = 1e6;
 
 // ---- Measurement ------------------------------------------------------------
 
@@ -111,7 +113,8 @@ double MeasureFlopsPerFarByte(double otherwise) {
       2.0 * kNearRuns * rows * static_cast<double>(panel_size) / near_seconds;
   const double far_bytes =
       static_cast<double>(num_panels) * panel_bytes / far_seconds;
-  return flops / far_bytes;
+  // As the variable can pin it.
+  return std::clamp(flops / far_bytes, kLeastNumber, kMostNumber);
 }
 
 // ---- The variable -----------------------------------------------------------
@@ -125,8 +128,8 @@ const std::string& VariableText() {
   return *text;
 }
 
-// Whether a field of the variable is "name=number", with a number in [1,
-// most].
+// Whether a field of the variable is "name=number", with a number from
+// kLeastNumber to `most`.
 bool ReadField(const std::string& field, const char* name, double most,
                double* number) {
   const size_t length = std::strlen(name);
@@ -140,7 +143,7 @@ bool ReadField(const std::string& field, const char* name, double most,
   text >> std::noskipws >> *number;
   return !text.fail() &&
          text.peek() == std::istringstream::traits_type::eof() &&
-         *number >= 1 && *number <= most;
+         *number >= kLeastNumber && *number <= most;
 }
 
 }  // namespace
@@ -153,9 +156,10 @@ std::string ParseMachine(const std::string& text, Machine* machine) {
     double number = 0;
     if (ReadField(field, "core_cache_bytes", 0x1p40, &number)) {
       machine->core_cache_bytes = static_cast<int64_t>(number);
-    } else if (ReadField(field, "flops_per_far_byte", 1e6, &number)) {
+    } else if (ReadField(field, "flops_per_far_byte", kMostNumber, &number)) {
       machine->flops_per_far_byte = number;
-    } else if (ReadField(field, "flops_per_passed_value", 1e6, &number)) {
+    } else if (ReadField(field, "flops_per_passed_value", kMostNumber,
+                         &number)) {
       machine->flops_per_passed_value = number;
     } else {
       return std::string("The environment variable ") + kVariable +

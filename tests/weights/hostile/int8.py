@@ -65,14 +65,6 @@ def int8_of_a_negative_scale(folder):
 
 
 @case
-def int8_of_minus_128(folder):
-    values = quantized().weights.copy()
-    values[3] = -128
-    says = "`weights` must be in [-127, 127]; the one at 3 is -128."
-    return int8(folder, says, arrays={"weights": values})
-
-
-@case
 def int8_of_a_scale_too_few(folder):
     return int8(folder, "scales in", "it has [", arrays={"scales": quantized().scales[1:]})
 
