@@ -52,7 +52,7 @@ Status Sequences::Create(int64_t max_time, int64_t batch,
   Sequences& s = *sequences;
   s.max_time_ = max_time;
   s.batch_ = batch;
-  s.shape_rows_ = max_time * batch;
+  s.whole_batch_ = batch;
   s.offsets_in_whole_.clear();
   s.lengths_.assign(batch, max_time);  // by row, at first
   if (lengths != nullptr) {
@@ -102,7 +102,7 @@ Sequences Sequences::OfRanks(int64_t begin, int64_t end) const {
   Sequences part;
   part.max_time_ = max_time_;
   part.batch_ = end - begin;
-  part.shape_rows_ = shape_rows_;
+  part.whole_batch_ = whole_batch_;
   part.go_backwards_ = go_backwards_;
   part.times_are_places_ = times_are_places_;
   part.places_ = places_;

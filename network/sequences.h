@@ -63,12 +63,14 @@ class Sequences {
 
   // Those of ranks [begin, end) alone, as a part of the batch; 0 <= begin <=
   // end
-  // <= batch(). Its ranks, steps and offsets are its own. shape_rows(),
-  // row_of_whole(), batch_row() and fingerprint() are of the whole.
+  // <= batch(). Its ranks, steps and offsets are its own. whole_batch(),
+  // shape_rows(), row_of_whole(), batch_row() and fingerprint() are of the
+  // whole.
   Sequences OfRanks(int64_t begin, int64_t end) const;
 
   int64_t max_time() const { return max_time_; }  // T
   int64_t batch() const { return batch_; }        // B
+  int64_t whole_batch() const { return whole_batch_; }
   // Steps in which at least one row is active; at most T.
   int64_t num_steps() const {
     return static_cast<int64_t>(offsets_.size()) - 1;
@@ -76,7 +78,7 @@ class Sequences {
   int64_t num_valid_rows() const { return offsets_.back(); }
   // T times B, as if no row were short, of the whole batch: what decides how a
   // row is computed may depend on it, for it does not on other rows.
-  int64_t shape_rows() const { return shape_rows_; }
+  int64_t shape_rows() const { return max_time_ * whole_batch_; }
 
   int64_t active(int64_t step) const {
     return offsets_[step + 1] - offsets_[step];
@@ -152,7 +154,7 @@ class Sequences {
 
   int64_t max_time_ = 0;
   int64_t batch_ = 0;
-  int64_t shape_rows_ = 0;
+  int64_t whole_batch_ = 0;
   bool go_backwards_ = false;
   // Whether place() is the identity.
   bool times_are_places_ = true;

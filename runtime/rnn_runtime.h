@@ -27,8 +27,8 @@
  * Every function that can fail returns a status, and writes a message into
  * `error` unless that is NULL; then it has written nothing else. Nothing
  * throws, prints or ends the process, and nothing changes but what handles
- * hold. What a process finds out about its machine, it finds out once, the
- * environment variables TF_CUDNN_RNN_ISA and TF_CUDNN_RNN_MACHINE included.
+ * hold. What a process finds out about its machine, it finds out once; the
+ * environment variables TF_CUDNN_RNN_ISA and TF_CUDNN_RNN_MACHINE pin it.
  *
  * A process that is forked while no call runs may go on with the networks of
  * its parent, on one thread.
@@ -59,8 +59,7 @@ extern "C" {
 
 typedef enum rnn_status {
   RNN_OK = 0,
-  RNN_INVALID_ARGUMENT =
-      1, /* or environment variable; the message says which */
+  RNN_INVALID_ARGUMENT = 1, /* or a bad environment variable: see message */
   RNN_OUT_OF_MEMORY = 2,
   RNN_BAD_FILE = 3 /* it cannot be read, or is not what it should be */
 } rnn_status;

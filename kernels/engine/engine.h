@@ -60,8 +60,8 @@ struct Strides {
 template <typename Element>
 struct ForwardArguments {
   const Element* x = nullptr;  // [T, B, I], x_strides
-  // [L*D, B, P], h_strides. Where one's [B, P] is zero, its product with R is,
-  // too, whatever R holds.
+  // [L*D, B, P], h_strides. If [B, P] of a pseudo-layer is zero, so is its
+  // product with R, whatever R holds; and, if T is 1, the gradient of R.
   const Element* h0 = nullptr;
   const Element* c0 = nullptr;     // [L*D, B, H], c_strides
   Weights<const Element> weights;  // in the plan's order

@@ -130,6 +130,32 @@ TYPED_TEST(EngineBatchPartsTest, HaveTheBitsOfTheWhole) {
   }
 }
 
+// Whether rows start from zeros, and so whether NaN in R is multiplied, is a
+// matter of the whole batch, not of a thread's part.
+TEST(EngineBatchPartsZerosTest, PartsAskTheWholeBatch) {
+  for (CellMode mode : kModes) {
+    SCOPED_TRACE(testing::Message() << "mode " << static_cast<int>(mode));
+    EngineSizes sizes = SizesOf(mode);
+    sizes.training = false;
+    SerialExecutor alone;
+    ThreadsInTurn two(2);
+    EngineCall<float, Guarded> whole(sizes);
+    EngineCall<float, Guarded> in_parts(sizes);
+    for (auto* call : {&whole, &in_parts}) {
+      const int64_t zeros = call->h0.size() / 2;  // the rows of one part
+      std::fill_n(call->h0.data(), zeros, 0.0f);
+      // The first element of R.
+      const RnnDescriptor& d = sizes.descriptor;
+      call->params.data()[d.gates_size() * d.input_size] = std::nanf("");
+    }
+    whole.Forward(alone);
+    in_parts.Forward(two);
+    ASSERT_EQ(in_parts.forward_plan().parts.size(), 2);
+    EXPECT_TRUE(std::isnan(whole.y.data()[0]));
+    EXPECT_TRUE(std::isnan(in_parts.y.data()[0]));
+  }
+}
+
 // Of several threads that are at work at once.
 TYPED_TEST(EngineBatchPartsTest, HaveTheBitsOfTheWholeFromATeam) {
   ThreadPool pool(3);

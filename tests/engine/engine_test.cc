@@ -932,7 +932,7 @@ TEST_P(EngineWaysTest, StartingFromZerosGivesTheBitsOfTheProduct) {
     std::fill(zeros.h0.begin(), zeros.h0.end(), 0.0);
     reference::Problem negative_zeros = problem;
     std::fill(negative_zeros.h0.begin(), negative_zeros.h0.end(), -0.0);
-    for (int num_threads : {1, 3}) {
+    for (int num_threads : {1, 2, 3}) {
       SCOPED_TRACE(testing::Message() << num_threads << " threads");
       ThreadsExecutor executor(num_threads);
       Results<Element> left_out = RunEngine(zeros, weights, executor);
@@ -1002,6 +1002,26 @@ TEST_P(EngineRowsTest, NeitherValuesNorLengthsOfOtherRowsMatter) {
         expect_same_row("dh0", after.dh0, before.dh0, LD);
         expect_same_row("dc0", after.dc0, before.dc0, LD);
       }
+    }
+  });
+}
+
+// One row that starts from anything else is enough for a product.
+TEST_P(EngineRowsTest, RowsFromZerosAmongOthersAgreeWithTheReference) {
+  ForDraw([](auto element, const auto& problem, const auto& weights) {
+    using Element = decltype(element);
+    const int64_t B = problem.batch();
+    const int64_t LD = problem.descriptor.num_pseudo_layers();
+    const int64_t P = problem.descriptor.output_size();
+    for (int64_t other : {int64_t{0}, B - 1}) {
+      SCOPED_TRACE(testing::Message() << "all but batch row " << other);
+      reference::Problem zeros = problem;
+      for (int64_t i = 0; i < LD * B; ++i) {
+        if (i % B == other) continue;
+        std::fill_n(zeros.h0.begin() + i * P, P, 0.0);
+      }
+      const Results<Element> results = RunEngine(zeros, weights);
+      ExpectAgreesWithReference(zeros, results, GetParam().keras_weights);
     }
   });
 }
@@ -1383,11 +1403,11 @@ TEST(EngineNanTest, NanInARowReachesNoOther) {
   }
 }
 
-// Rows of one step that start from zeros need no R, and pack none.
+// Rows of one step that start from zeros need no R.
 TEST(EngineZeroStatesTest, OneStepDoesNotReadRecurrentWeights) {
   for (int mode = 0; mode < kNumCellModes; ++mode) {
     SCOPED_TRACE(kModeNames[mode]);
-    for (int64_t batch : {1, 5, 64}) {
+    for (int64_t batch : {1, 5, 64, 600}) {  // up to two halves
       SCOPED_TRACE(testing::Message() << "B = " << batch);
       const Case sizes{"", 1, batch, 6, 9, 2, 2, Lengths::kFull};
       auto problem = MakeProblem<float>(sizes, static_cast<CellMode>(mode), 1);

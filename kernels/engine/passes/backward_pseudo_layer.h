@@ -188,7 +188,7 @@ class BackwardPseudoLayer {
                                     input_rows);
       rows.inputs = input_rows;
     }
-    if (chunk.steps().end > 1 || !step_rows_.StartsFromZeros()) {
+    if (sequences_.max_time() > 1 || !step_rows_.StartsFromZeros()) {
       rows.h_prev = PointAtStatesBefore(chunk);
     }
     rows.m = m_.rows;

@@ -58,7 +58,7 @@ class BackwardRows {
     PointAtOutputGradients(rows, executor);
   }
 
-  // Whether h0 is zero for all ranks.
+  // Whether h0 is zero, of the whole batch.
   bool StartsFromZeros() const {
     const StateRows h0(sequences_, arguments_.h0, arguments_.h_strides, k());
     return h0.AreZero(d_.output_size());

@@ -95,7 +95,7 @@ class ForwardRows {
     }
   }
 
-  // Whether h0 is zero for all ranks.
+  // Whether h0 is zero, of the whole batch.
   bool starts_from_zeros() const { return starts_from_zeros_; }
 
   // Where h of a step is emitted, [P].

@@ -94,10 +94,14 @@ class StateRows {
     return data_ + sequences_.batch_row(rank) * batch_stride_;
   }
 
-  // Whether all `features` of all rows are +0.
+  // Whether all `features` of all rows are +0, of the whole batch that the
+  // sequences may be a part of: so that all parts find the same.
   bool AreZero(int64_t features) const {
-    for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
-      if (!HasZeroBytes(Row(rank), features * sizeof(Value))) return false;
+    for (int64_t row = 0; row < sequences_.whole_batch(); ++row) {
+      if (!HasZeroBytes(data_ + row * batch_stride_,
+                        features * sizeof(Value))) {
+        return false;
+      }
     }
     return true;
   }
