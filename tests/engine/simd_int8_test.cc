@@ -57,7 +57,7 @@ void ExpectRounded(const SimdTarget& target, const std::vector<float>& row) {
   std::copy(row.begin(), row.end(), in.data());
   EndGuarded<int16_t> out(PaddedInt8Depth(depth));
   float scale = -1;
-  target.int8_kernels.round_row(in.data(), depth, out.data(), &scale);
+  target.int8_kernels->round_row(in.data(), depth, out.data(), &scale);
   const Rounded expected = RoundPlainly(row);
   if (std::isnan(expected.scale)) {
     EXPECT_TRUE(std::isnan(scale));
@@ -106,7 +106,7 @@ TEST(SimdInt8Test, HalvesAreRoundedToEven) {
   for (const SimdTarget* target : TestedSimdTargets()) {
     std::vector<int16_t> out(PaddedInt8Depth(8));
     float scale = 0;
-    target->int8_kernels.round_row(row.data(), 8, out.data(), &scale);
+    target->int8_kernels->round_row(row.data(), 8, out.data(), &scale);
     EXPECT_EQ(scale, 1) << target->name;
     EXPECT_TRUE(std::equal(kExpected, kExpected + 8, out.begin()))
         << target->name;
@@ -188,7 +188,7 @@ struct Operands {
     p.c_offset = 3;
     p.bias = start == Start::kBias ? bias.data() : nullptr;
     p.accumulate = start == Start::kAccumulate;
-    target.int8_kernels.multiply(p);
+    target.int8_kernels->multiply(p);
     return std::vector<float>(out.data(), out.data() + out.size());
   }
 

@@ -14,6 +14,7 @@
 #ifndef KERNELS_ENGINE_SIMD_AMX_INL_H_
 #define KERNELS_ENGINE_SIMD_AMX_INL_H_
 
+#include "kernels/engine/simd/avx512_kernels.h"
 #include "kernels/engine/simd/cells-inl.h"
 #include "kernels/engine/simd/lanes-inl.h"
 #include "kernels/engine/simd/panel_product-inl.h"
@@ -269,7 +270,9 @@ class RowsInRegisters {
 
 void MultiplyPanelInRegisters(const PanelProduct<BFloat16>& p) {
   using V = Vec<float>;
-  if (p.b.transposed != nullptr || p.depth == 0) return MultiplyPanel(p);
+  if (p.b.transposed != nullptr || p.depth == 0) {
+    return kAvx512BFloat16Kernels.multiply_panel(p);
+  }
   constexpr int64_t kColumns = kTileVectors * V::kLanes;
   const int vectors = (p.columns + V::kLanes - 1) / V::kLanes;
   RegisterShapes shapes;
@@ -327,7 +330,7 @@ class WaitingCells {
   int next_ = 0;
 };
 
-template <typename Cell>
+template <typename Cell, CellMode kMode>
 void CellForwardInRegisters(const CellForwardStep<BFloat16>* panels,
                             int count) {
   constexpr int kVectors = kCellVectors<Cell>;
@@ -339,7 +342,7 @@ void CellForwardInRegisters(const CellForwardStep<BFloat16>* panels,
   for (int i = 0; i < count; ++i) {
     const CellForwardStep<BFloat16>& s = panels[i];
     if (s.recurrent == nullptr) {
-      CellForward<Cell>(s);
+      kAvx512BFloat16Kernels.cell_forward[static_cast<int>(kMode)](&s, 1);
       continue;
     }
     const PackedRegistersOfB b(s.recurrent, kVectors * kRegisterLanes, s.depth);
@@ -361,19 +364,45 @@ void CellForwardInRegisters(const CellForwardStep<BFloat16>* panels,
   waiting->Compute(kRowsTogether);
 }
 
+// A kernel that tile registers do not change, called where it is.
+template <auto kKernel>
+struct Shared;
+template <typename... Arguments,
+          void (*SimdKernels<BFloat16>::*kKernel)(Arguments...)>
+struct Shared<kKernel> {
+  static void Call(Arguments... arguments) {
+    (kAvx512BFloat16Kernels.*kKernel)(arguments...);
+  }
+};
+template <CellMode kMode>
+void SharedCellBackward(const CellBackwardStep<BFloat16>& s) {
+  kAvx512BFloat16Kernels.cell_backward[static_cast<int>(kMode)](s);
+}
+
+template <typename Cell, CellMode kMode>
+constexpr void SetRegisterCell(SimdKernels<BFloat16>* kernels) {
+  const int i = static_cast<int>(kMode);
+  kernels->cell_forward[i] = CellForwardInRegisters<Cell, kMode>;
+  kernels->cell_backward[i] = SharedCellBackward<kMode>;
+}
+
 constexpr SimdKernels<BFloat16> MakeRegisterKernels() {
-  SimdKernels<BFloat16> kernels = MakeKernels<BFloat16>();
+  using Kernels = SimdKernels<BFloat16>;
+  Kernels kernels = MakeKernels<BFloat16>();
   kernels.rows_together = kRowsTogether;
   kernels.has_tile_registers = true;
   kernels.multiply_panel = MultiplyPanelInRegisters;
-  kernels.cell_forward[static_cast<int>(CellMode::kRelu)] =
-      CellForwardInRegisters<VanillaCell<true>>;
-  kernels.cell_forward[static_cast<int>(CellMode::kTanh)] =
-      CellForwardInRegisters<VanillaCell<false>>;
-  kernels.cell_forward[static_cast<int>(CellMode::kLstm)] =
-      CellForwardInRegisters<LstmCell>;
-  kernels.cell_forward[static_cast<int>(CellMode::kGru)] =
-      CellForwardInRegisters<GruCell>;
+  kernels.multiply_dot_panels = Shared<&Kernels::multiply_dot_panels>::Call;
+  kernels.multiply_rows = Shared<&Kernels::multiply_rows>::Call;
+  kernels.transpose_rows = Shared<&Kernels::transpose_rows>::Call;
+  kernels.pack_columns = Shared<&Kernels::pack_columns>::Call;
+  kernels.pack_rows = Shared<&Kernels::pack_rows>::Call;
+  kernels.sum_rows = Shared<&Kernels::sum_rows>::Call;
+  kernels.drop_out = Shared<&Kernels::drop_out>::Call;
+  SetRegisterCell<VanillaCell<true>, CellMode::kRelu>(&kernels);
+  SetRegisterCell<VanillaCell<false>, CellMode::kTanh>(&kernels);
+  SetRegisterCell<LstmCell, CellMode::kLstm>(&kernels);
+  SetRegisterCell<GruCell, CellMode::kGru>(&kernels);
   return kernels;
 }
 

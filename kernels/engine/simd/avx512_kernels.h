@@ -1,5 +1,7 @@
-// Kernels that every instruction set with AVX-512 has in common: what
-// avx512_bf16 and avx512_amx add does nothing for these types.
+// Kernels that instruction sets with AVX-512 have in common: what avx512_bf16
+// and avx512_amx add does nothing for floats and doubles, and what avx512_amx
+// adds to avx512_bf16, tile registers, does little for bfloat16 and nothing for
+// int8.
 #ifndef KERNELS_ENGINE_SIMD_AVX512_KERNELS_H_
 #define KERNELS_ENGINE_SIMD_AVX512_KERNELS_H_
 
@@ -9,6 +11,8 @@ namespace rnn {
 
 extern const SimdKernels<float> kAvx512FloatKernels;
 extern const SimdKernels<double> kAvx512DoubleKernels;
+extern const SimdKernels<BFloat16> kAvx512BFloat16Kernels;
+extern const Int8Kernels kAvx512Int8Kernels;  // of avx512_bf16
 
 }  // namespace rnn
 

@@ -7,5 +7,6 @@
 namespace rnn {
 extern const SimdTarget kSimdTarget_avx2;
 const SimdTarget kSimdTarget_avx2 =
-    avx2::MakeTarget("avx2", &avx2::kKernels<float>, &avx2::kKernels<double>);
+    avx2::MakeTarget("avx2", &avx2::kKernels<float>, &avx2::kKernels<double>,
+                     &avx2::kInt8Kernels);
 }  // namespace rnn

@@ -11,5 +11,6 @@ const SimdKernels<float> kAvx512FloatKernels = avx512::kKernels<float>;
 const SimdKernels<double> kAvx512DoubleKernels = avx512::kKernels<double>;
 extern const SimdTarget kSimdTarget_avx512;
 const SimdTarget kSimdTarget_avx512 =
-    avx512::MakeTarget("avx512", &kAvx512FloatKernels, &kAvx512DoubleKernels);
+    avx512::MakeTarget("avx512", &kAvx512FloatKernels, &kAvx512DoubleKernels,
+                       &avx512::kInt8Kernels);
 }  // namespace rnn

@@ -7,8 +7,11 @@
 // clang-format on
 
 namespace rnn {
+const SimdKernels<BFloat16> kAvx512BFloat16Kernels =
+    avx512_bf16::kKernels<BFloat16>;
+const Int8Kernels kAvx512Int8Kernels = avx512_bf16::kInt8Kernels;
 extern const SimdTarget kSimdTarget_avx512_bf16;
 const SimdTarget kSimdTarget_avx512_bf16 = avx512_bf16::MakeTarget(
     "avx512_bf16", &kAvx512FloatKernels, &kAvx512DoubleKernels,
-    &avx512_bf16::kKernels<BFloat16>);
+    &kAvx512Int8Kernels, &kAvx512BFloat16Kernels);
 }  // namespace rnn

@@ -7,5 +7,6 @@
 namespace rnn {
 extern const SimdTarget kSimdTarget_neon;
 const SimdTarget kSimdTarget_neon =
-    neon::MakeTarget("neon", &neon::kKernels<float>, &neon::kKernels<double>);
+    neon::MakeTarget("neon", &neon::kKernels<float>, &neon::kKernels<double>,
+                     &neon::kInt8Kernels);
 }  // namespace rnn

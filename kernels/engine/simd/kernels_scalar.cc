@@ -6,6 +6,7 @@
 
 namespace rnn {
 extern const SimdTarget kSimdTarget_scalar;
-const SimdTarget kSimdTarget_scalar = scalar::MakeTarget(
-    "scalar", &scalar::kKernels<float>, &scalar::kKernels<double>);
+const SimdTarget kSimdTarget_scalar =
+    scalar::MakeTarget("scalar", &scalar::kKernels<float>,
+                       &scalar::kKernels<double>, &scalar::kInt8Kernels);
 }  // namespace rnn

@@ -383,7 +383,7 @@ struct SimdTarget {
   const SimdKernels<BFloat16>* bfloat16_kernels;
   // nullptr if products of floats are best multiplied as such.
   const PartsKernels* parts_kernels;
-  Int8Kernels int8_kernels;
+  const Int8Kernels* int8_kernels;
   SimdConversions conversions;
   SimdMath<float> float_math;
   SimdMath<double> double_math;

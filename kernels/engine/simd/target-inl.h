@@ -70,6 +70,8 @@ constexpr SimdKernels<Operand> MakeKernels() {
 template <typename Operand>
 constexpr SimdKernels<Operand> kKernels = MakeKernels<Operand>();
 
+[[maybe_unused]] constexpr Int8Kernels kInt8Kernels = {MultiplyInt8, RoundRow};
+
 template <typename F>
 void SigmoidArray(const F* in, F* out, int64_t count) {
   for (int64_t i = 0; i < count; i += Vec<F>::kLanes) {
@@ -87,7 +89,7 @@ void TanhArray(const F* in, F* out, int64_t count) {
 
 constexpr SimdTarget MakeTarget(
     const char* name, const SimdKernels<float>* float_kernels,
-    const SimdKernels<double>* double_kernels,
+    const SimdKernels<double>* double_kernels, const Int8Kernels* int8_kernels,
     const SimdKernels<BFloat16>* bfloat16_kernels = nullptr,
     const PartsKernels* parts_kernels = nullptr) {
   return {name,
@@ -95,7 +97,7 @@ constexpr SimdTarget MakeTarget(
           double_kernels,
           bfloat16_kernels,
           parts_kernels,
-          {MultiplyInt8, RoundRow},
+          int8_kernels,
           {HalfToFloat, FloatToHalf, BFloat16ToFloat, FloatToBFloat16},
           {SigmoidArray<float>, TanhArray<float>},
           {SigmoidArray<double>, TanhArray<double>}};

@@ -12,7 +12,7 @@
 namespace rnn {
 
 inline const Int8Kernels& KernelsOfInt8() {
-  return SelectSimdTarget().int8_kernels;
+  return *SelectSimdTarget().int8_kernels;
 }
 
 // The right operand B [depth, columns], where the caller keeps it: B[k][j] is
