@@ -118,10 +118,11 @@ struct ForwardCall {
         saved(s.rows, s.reserved()) {
     RandomValues random(seed);
     FillDense(panel, random);
-    // Beyond the panel's units there are zeros, and so there are at the end of
-    // an h that does not fill the last step.
+    // After the columns of the panel's units there are zeros, and so there are
+    // at the end of an h that does not fill the last step.
     for (int64_t i = 0; i < panel.size(); ++i) {
-      if (i / kStep % s.cell_units >= s.units) panel[i] = Operand{};
+      const int64_t column = i / kStep % (s.G() * s.cell_units);
+      if (column >= s.G() * s.units) panel[i] = Operand{};
     }
     h_prev.Fill(random);
     for (int64_t m = 0; m < s.rows; ++m) {
@@ -180,7 +181,7 @@ struct ForwardCall {
           product.depth = depth;
           product.columns = s.units;
           product.a = h_prev.pointers.data();
-          product.b = copy->data() + gate * s.cell_units;
+          product.b = copy->data() + gate * s.units;
           product.stride = stride;
           product.c = sums->mutable_pointers.data();
           product.c_offset = gate * s.H() + kBefore;
@@ -215,7 +216,7 @@ struct ForwardCall {
       }
       for (int64_t k = 0; k < s.depth; ++k) {
         in.r_h[gate] +=
-            ToDouble(h_prev[m][k]) * ToDouble(R(k, gate * s.cell_units + u));
+            ToDouble(h_prev[m][k]) * ToDouble(R(k, gate * s.units + u));
       }
     }
     if (s.is_gru()) in.h = ToDouble(h_prev[m][kBefore + u]);
@@ -338,7 +339,9 @@ TYPED_TEST(SimdCellsTest, ForwardOfManyRowsFollowsTheEquations) {
     for (CellMode mode : kModes) {
       const int64_t cell_units =
           KernelsOf<Operand>(*target).cell_units[static_cast<int>(mode)];
-      for (int64_t units : {cell_units - 1, cell_units}) {
+      for (int64_t units :
+           {int64_t{1}, cell_units / 2, cell_units - 1, cell_units}) {
+        if (units == 0) continue;
         for (int64_t rows : {16, 17, 31, 32, 33, 40, 65}) {
           for (RecurrentKind kind : kRecurrentKinds) {
             CheckForward<Operand>(*target, {mode, rows, units, cell_units, 70},
@@ -425,6 +428,7 @@ TYPED_TEST(SimdCellsTest, PanelsOfACallAreThoseOfCallsOfTheirOwn) {
                                 {1, cell_units, RecurrentKind::kPacked},
                                 {7, 1, RecurrentKind::kSums},
                                 {40, cell_units - 1, RecurrentKind::kPacked},
+                                {30, 1, RecurrentKind::kPacked},
                                 {16, cell_units, RecurrentKind::kPacked}};
         std::deque<ForwardCall<Operand>> together, alone;
         for (const Panel& panel : panels) {

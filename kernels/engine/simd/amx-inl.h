@@ -279,7 +279,7 @@ void MultiplyPanelInRegisters(const PanelProduct<BFloat16>& p) {
   alignas(64) float sums[kRowsTogether * kColumns];
   ForEachDepthBlock<BFloat16>(p.depth, [&](int64_t k, int64_t k_end) {
     const PackedRegistersOfB b(p.b.packed + k * kColumns, kColumns, k_end - k);
-    FetchAhead ahead = AheadOfBlock<kColumns, kRowsTogether>(p, k_end);
+    FetchAhead ahead = AheadOfBlock<kRowsTogether>(p, k_end);
     ForEachRowRange<kRowsTogether>(p.rows, [&](int64_t row, int num_rows) {
       for (int m = 0; m < num_rows; ++m) {
         FetchTile<1, kTileVectors, V>(p, row + m);
@@ -313,12 +313,12 @@ class WaitingCells {
 
   // Up to `rows` more rows.
   void Compute(int rows) {
-    constexpr int64_t kLanes = Vec<float>::kLanes;
     const int end = next_ + rows < num_rows_ ? next_ + rows : num_rows_;
     for (; next_ < end; ++next_) {
-      const float* const sums = sums_ + next_ * kCellVectors<Cell> * kLanes;
+      const float* const sums =
+          sums_ + next_ * kCellVectors<Cell> * kRegisterLanes;
       CellsOfRows<Cell, 1>(
-          *step_, row_ + next_, [&](int) { return sums; }, kLanes);
+          *step_, row_ + next_, [&](int) { return sums; }, step_->units);
     }
   }
 

@@ -5,6 +5,7 @@
 
 #include "kernels/engine/simd/lanes-inl.h"
 #include "kernels/engine/simd/math-inl.h"
+#include "kernels/engine/simd/panel_product-inl.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/simd/tile-inl.h"
 #include "network/cell.h"
@@ -312,8 +313,9 @@ inline FetchAhead AheadOfPanel(const CellForwardStep<Operand>& s) {
 // The cells of rows [row, row + kRows), from their recurrent sums: those of the
 // first row at sums_of(0), gates gate_stride apart.
 template <typename Cell, int kRows, typename Operand, typename SumsOf>
-inline void CellsOfRows(const CellForwardStep<Operand>& s, int64_t row,
-                        SumsOf sums_of, int64_t gate_stride) {
+RNN_ALWAYS_INLINE inline void CellsOfRows(const CellForwardStep<Operand>& s,
+                                          int64_t row, SumsOf sums_of,
+                                          int64_t gate_stride) {
   using V = Vec<ComputeType<Operand>>;
   for (int v = 0; v < Cell::kUnitVectors; ++v) {
     const Lanes<V> lanes{s.units - v * V::kLanes};
@@ -330,17 +332,65 @@ inline void CellsOfRows(const CellForwardStep<Operand>& s, int64_t row,
   }
 }
 
-// Whether the recurrent product was made elsewhere; then that is all.
+// The cells of rows [row, row + rows): `sums` has the recurrent sums of each,
+// those of the first gate from `column` on.
 template <typename Cell, typename Operand>
-inline bool CellForwardFromSums(const CellForwardStep<Operand>& s) {
-  if (s.recurrent_sums == nullptr) return false;
+RNN_NEVER_INLINE void CellsFromSums(const CellForwardStep<Operand>& s,
+                                    int64_t row, int64_t rows,
+                                    const ComputeType<Operand>* const* sums,
+                                    int64_t column, int64_t gate_stride) {
   constexpr int kRowsOfTile = 4;
-  ForEachTile<kRowsOfTile>(s.rows, [&](int64_t row, auto row_count) {
+  ForEachTile<kRowsOfTile>(rows, [&](int64_t i, auto row_count) {
     CellsOfRows<Cell, decltype(row_count)::value>(
-        s, row, [&](int m) { return s.recurrent_sums[row + m] + s.unit; },
-        s.hidden_size);
+        s, row + i, [&](int m) { return sums[i + m] + column; }, gate_stride);
   });
-  return true;
+}
+
+// The recurrent sums of rows [row, row + rows) of a panel, without the vectors
+// that its gates leave empty where it has fewer units than others, but in the
+// same chains: over all of the depth.
+template <typename Cell, typename Operand>
+void MultiplyUnits(const CellForwardStep<Operand>& s, int64_t row, int64_t rows,
+                   ComputeType<Operand>* const* sums) {
+  constexpr int64_t kLanes = Vec<ComputeType<Operand>>::kLanes;
+  constexpr int64_t kPackedColumns = kVectorsTogether<Cell> * kLanes;
+  const int64_t columns = Cell::kGates * s.units;
+  PanelProduct<Operand> product{};
+  product.rows = rows;
+  product.depth = s.depth;
+  product.chain = s.depth;
+  product.a = s.h_prev + row;
+  product.b.packed_columns = kPackedColumns;
+  product.b.next = row == 0 ? s.next_recurrent : nullptr;
+  product.c = sums;
+  for (int64_t column = 0; column < columns; column += product.columns) {
+    // As far as the panel of cell_columns, and a tile, reach.
+    const int64_t in_panel = column % kPackedColumns;
+    const int64_t limit = kPackedColumns - in_panel < kTileVectors * kLanes
+                              ? kPackedColumns - in_panel
+                              : kTileVectors * kLanes;
+    product.columns = columns - column < limit ? columns - column : limit;
+    product.c_offset = column;
+    product.b.packed = s.recurrent + (column - in_panel) * s.depth +
+                       in_panel * kDepthStep<Operand>;
+    MultiplyPanel(product);
+    product.b.next = nullptr;
+  }
+}
+
+template <typename Cell, typename Operand>
+void CellForwardOfFewUnits(const CellForwardStep<Operand>& s) {
+  using F = ComputeType<Operand>;
+  // Their sums stay in L1.
+  constexpr int kRows = 4 * TileRows(kTileVectors);
+  alignas(64) F values[kRows][kCellVectors<Cell> * Vec<F>::kLanes];
+  F* sums[kRows];
+  for (int m = 0; m < kRows; ++m) sums[m] = values[m];
+  for (int64_t row = 0; row < s.rows; row += kRows) {
+    const int64_t rows = s.rows - row < kRows ? s.rows - row : kRows;
+    MultiplyUnits<Cell>(s, row, rows, sums);
+    CellsFromSums<Cell>(s, row, rows, sums, 0, s.units);
+  }
 }
 
 // Rows [row, row + kRows) of a step: the recurrent product into an L1 tile,
@@ -363,12 +413,19 @@ inline void CellForwardRows(const CellForwardStep<Operand>& s, int64_t row,
       }
     }
   }
-  CellsOfRows<Cell, kRows>(s, row, [&](int m) { return tile[m]; }, V::kLanes);
+  CellsOfRows<Cell, kRows>(s, row, [&](int m) { return tile[m]; }, s.units);
 }
 
 template <typename Cell, typename Operand>
 void CellForward(const CellForwardStep<Operand>& s) {
-  if (CellForwardFromSums<Cell>(s)) return;
+  if (s.recurrent_sums != nullptr) {
+    return CellsFromSums<Cell>(s, 0, s.rows, s.recurrent_sums, s.unit,
+                               s.hidden_size);
+  }
+  constexpr int64_t kLanes = Vec<ComputeType<Operand>>::kLanes;
+  if (Cell::kGates * s.units <= (kCellVectors<Cell> - 1) * kLanes) {
+    return CellForwardOfFewUnits<Cell>(s);
+  }
   constexpr int kMaxRows = TileRows(kVectorsTogether<Cell>);
   FetchAhead ahead = AheadOfPanel<Cell, kMaxRows>(s);
   ForEachTile<kMaxRows>(s.rows, [&](int64_t row, auto row_count) {

@@ -12,10 +12,17 @@ namespace rnn {
 namespace RNN_ISA {
 namespace {
 
+template <typename Operand>
+inline int64_t PackedColumns(const PanelProduct<Operand>& p) {
+  constexpr int64_t kPanelColumns =
+      kTileVectors * Vec<ComputeType<Operand>>::kLanes;
+  return p.b.packed_columns == 0 ? kPanelColumns : p.b.packed_columns;
+}
+
 // What is used after the block of depth that ends at k_end: the next one, or
 // the first one of the next panel. For no more rows than are multiplied at a
 // time nothing is fetched, as these read all of it by themselves.
-template <int64_t kPanelColumns, int64_t kRowsTogether, typename Operand>
+template <int64_t kRowsTogether, typename Operand>
 inline FetchAhead AheadOfBlock(const PanelProduct<Operand>& p, int64_t k_end,
                                int64_t block_depth = kDepthBlock<Operand>) {
   const bool is_last = k_end == p.depth;
@@ -24,8 +31,9 @@ inline FetchAhead AheadOfBlock(const PanelProduct<Operand>& p, int64_t k_end,
   const int64_t begin = is_last ? 0 : k_end;
   const int64_t depth =
       p.depth - begin < block_depth ? p.depth - begin : block_depth;
-  return FetchAhead(panel + begin * kPanelColumns,
-                    depth * kPanelColumns * int64_t{sizeof(Operand)});
+  const int64_t columns = PackedColumns(p);
+  return FetchAhead(panel + begin * columns,
+                    depth * columns * int64_t{sizeof(Operand)});
 }
 
 // One block of the depth of a panel product. Blocks are added to c one after
@@ -34,13 +42,12 @@ template <int kVectors, typename Operand>
 inline void MultiplyDepthBlock(const PanelProduct<Operand>& p, int64_t k_begin,
                                int64_t k_end, int64_t block_depth) {
   using V = Vec<ComputeType<Operand>>;
-  constexpr int64_t kPanelColumns = kTileVectors * V::kLanes;
+  const int64_t packed_columns = PackedColumns(p);
   const bool is_first = k_begin == 0;
   constexpr int kMaxRows = TileRows(kVectors);
   const int64_t depth = k_end - k_begin;
-  const Operand* b = p.b.packed + k_begin * kPanelColumns;
-  FetchAhead ahead =
-      AheadOfBlock<kPanelColumns, kMaxRows>(p, k_end, block_depth);
+  const Operand* b = p.b.packed + k_begin * packed_columns;
+  FetchAhead ahead = AheadOfBlock<kMaxRows>(p, k_end, block_depth);
   ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
     constexpr int kRows = decltype(row_count)::value;
     V sums[kRows][kVectors];
@@ -49,7 +56,7 @@ inline void MultiplyDepthBlock(const PanelProduct<Operand>& p, int64_t k_begin,
     AddTileProduct(
         depth, p.a + row, p.a_offset + k_begin,
         PackedPanel<Operand, kVectors>{
-            b, kPanelColumns * kDepthStep<Operand>,
+            b, packed_columns * kDepthStep<Operand>,
             ahead.TakeForTileOf(kRows, depth / kDepthStep<Operand>, b)},
         sums);
     StoreTile(p, row, is_first, sums);
@@ -68,7 +75,7 @@ inline void MultiplyDepthBlocks(const PanelProduct<Operand>& p,
                                 int64_t k_begin) {
   using V = Vec<ComputeType<Operand>>;
   constexpr int64_t kBlock = kDepthBlock<Operand>;
-  constexpr int64_t kPanelColumns = kTileVectors * V::kLanes;
+  const int64_t packed_columns = PackedColumns(p);
   const Operand* rows[kRows];
   Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
     rows[m.value] = p.a[m.value] + p.a_offset + k_begin;
@@ -77,8 +84,8 @@ inline void MultiplyDepthBlocks(const PanelProduct<Operand>& p,
   V sums[kBlocks][kRows][kVectors];
   Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
     panels[i.value] = {
-        p.b.packed + (k_begin + i.value * kBlock) * kPanelColumns,
-        kPanelColumns * kDepthStep<Operand>, FetchAhead()};
+        p.b.packed + (k_begin + i.value * kBlock) * packed_columns,
+        packed_columns * kDepthStep<Operand>, FetchAhead()};
     Clear(sums[i.value]);
   });
   for (int64_t k = 0; k < kBlock; k += kDepthStep<Operand>) {

@@ -61,8 +61,9 @@ inline constexpr int kMaxDotRound = 32;
 // them.
 template <typename Operand>
 struct Panel {
-  // [depth / kDepthStep][panel columns][kDepthStep], or nullptr.
+  // [depth / kDepthStep][packed_columns][kDepthStep], or nullptr.
   const Operand* packed;
+  int64_t packed_columns;  // 0: panel_columns
   // The panel that will be used after this one, packed or transposed as it is,
   // or nullptr.
   const Operand* next;
@@ -139,8 +140,8 @@ struct CellForwardStep {
   int64_t unit;         // first unit of the panel
   int64_t units;        // at most cell_units
   int64_t depth;        // P, padded
-  // R, packed, of columns [G][cell_units]: panels of cell_columns, one after
-  // another.
+  // R, packed, of columns [G][units]: panels of cell_columns, one after
+  // another, as many as cell_units fill.
   const Operand* recurrent;
   const Operand* next_recurrent;  // what will be used after it, or nullptr
   // Or, `recurrent` being nullptr, h_prev times R: [rows] -> [G*H].

@@ -17,8 +17,9 @@
 
 namespace rnn {
 
-// R [P, G*H] in the panels CellForwardStep wants, of columns [G][cell_units],
-// tail units zero: packed for all steps, or one after another for one step.
+// R [P, G*H] in the panels CellForwardStep wants, of columns [G][units], zeros
+// after those of a panel of fewer units than others: packed for all steps, or
+// one after another for one step.
 template <typename Operand>
 class CellPanels {
  public:
@@ -85,23 +86,29 @@ class CellPanels {
       }
       return;
     }
-    for (int64_t i = begin; i < end; i += speed::kPanelsPackedTogether) {
-      PackPanelsOfRows(source, i,
-                       std::min(i + speed::kPanelsPackedTogether, end),
-                       out + (i - begin) * panel_size());
+    const int64_t whole_end = std::min(end, hidden_size_ / units_);
+    for (int64_t i = begin; i < end;) {
+      const int64_t group_end =
+          i < whole_end ? std::min(i + speed::kPanelsPackedTogether, whole_end)
+                        : end;
+      PackPanelsOfRows(source, i, group_end, out + (i - begin) * panel_size());
+      i = group_end;
     }
+  }
+
+  int64_t units_of(int64_t panel) const {
+    return std::min(units_, hidden_size_ - panel * units_);
   }
 
   template <typename Element>
   void PackPanelOfColumns(const MatrixSource<Element>& source, int64_t panel,
                           Operand* out) const {
-    const Element* rows[kMaxPanelColumns];
+    const Element* rows[kMaxPanelColumns] = {};
+    const int64_t units = units_of(panel);
     for (int gate = 0; gate < num_gates_; ++gate) {
-      for (int64_t u = 0; u < units_; ++u) {
-        const int64_t unit = panel * units_ + u;
-        rows[gate * units_ + u] = unit < hidden_size_
-                                      ? source.row(gate * hidden_size_ + unit)
-                                      : nullptr;
+      for (int64_t u = 0; u < units; ++u) {
+        rows[gate * units + u] =
+            source.row(gate * hidden_size_ + panel * units_ + u);
       }
     }
     ColumnBlock block;
@@ -113,33 +120,64 @@ class CellPanels {
     }
   }
 
-  // `out`: as many panels.
+  // Panels of as many units each; `out`: as many panels.
   template <typename Element>
   void PackPanelsOfRows(const MatrixSource<Element>& source,
                         int64_t panel_begin, int64_t panel_end,
                         Operand* out) const {
-    constexpr int64_t kStep = kDepthStep<Operand>;
-    const auto row = [&source](int64_t k) { return source.row(k); };
-    // Columns of one gate and of those that are packed together.
-    const int64_t width = std::min(units_, columns_together_);
+    const int64_t units = units_of(panel_begin);
+    const int64_t num_columns = num_gates_ * units_;
     for (int64_t k = 0; k < output_size_; k += speed::kRowsPackedTogether) {
       const int64_t k_end =
           std::min(k + speed::kRowsPackedTogether, output_size_);
-      for (int64_t column = 0; column < num_gates_ * units_; column += width) {
-        const int64_t first = column / columns_together_ * columns_together_;
-        const int64_t gate_begin = source.pieces.begins[column / units_];
-        Operand* steps = out + first * depth_ + k * columns_together_ +
-                         (column - first) * kStep;
-        int64_t unit = panel_begin * units_ + column % units_;
-        for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
-          const int64_t count =
-              std::clamp<int64_t>(hidden_size_ - unit, 0, width);
-          PackRowsOf(k, k_end, gate_begin + (count > 0 ? unit : 0), count,
-                     width, steps, columns_together_ * kStep, row);
-          unit += units_;
-          steps += panel_size();
-        }
+      for (int64_t column = 0; column < num_columns;) {
+        const int64_t end = EndOfPiece(column, units);
+        PackPiece(source, {k, k_end, column, end}, panel_begin, panel_end,
+                  units, out);
+        column = end;
       }
+    }
+  }
+
+  // Columns from `column` on that are of one gate, or of none, and packed
+  // together.
+  int64_t EndOfPiece(int64_t column, int64_t units) const {
+    const int64_t end_of_gate = column < num_gates_ * units
+                                    ? (column / units + 1) * units
+                                    : num_gates_ * units_;
+    return std::min(end_of_gate,
+                    (column / columns_together_ + 1) * columns_together_);
+  }
+
+  // Some rows of R, and some columns of each panel.
+  struct Piece {
+    int64_t k_begin;
+    int64_t k_end;
+    int64_t column_begin;
+    int64_t column_end;
+  };
+  template <typename Element>
+  void PackPiece(const MatrixSource<Element>& source, const Piece& piece,
+                 int64_t panel_begin, int64_t panel_end, int64_t units,
+                 Operand* out) const {
+    constexpr int64_t kStep = kDepthStep<Operand>;
+    const auto row = [&source](int64_t k) { return source.row(k); };
+    const int64_t width = piece.column_end - piece.column_begin;
+    const bool is_of_gate = piece.column_begin < num_gates_ * units;
+    const int64_t first =
+        piece.column_begin / columns_together_ * columns_together_;
+    int64_t source_column =
+        is_of_gate ? source.pieces.begins[piece.column_begin / units] +
+                         panel_begin * units_ + piece.column_begin % units
+                   : 0;
+    Operand* steps = out + first * depth_ + piece.k_begin * columns_together_ +
+                     (piece.column_begin - first) * kStep;
+    for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
+      PackRowsOf(piece.k_begin, piece.k_end, source_column,
+                 is_of_gate ? width : 0, width, steps,
+                 columns_together_ * kStep, row);
+      if (is_of_gate) source_column += units_;
+      steps += panel_size();
     }
   }
 

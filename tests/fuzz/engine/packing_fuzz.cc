@@ -396,8 +396,8 @@ void CheckCellPanels(Input& input) {
       is_keras ? MatrixSource<Element>::Rows(memory.data(), stride, P, pieces)
                : MatrixSource<Element>::Columns(memory.data(), stride, P,
                                                 d.gates_size());
-  const auto expected = [&](int64_t k, int gate, int64_t unit) -> int64_t {
-    if (k >= P || unit >= H) return 0;
+  const auto expected = [&](int64_t k, int64_t gate, int64_t unit) -> int64_t {
+    if (k >= P || gate >= d.num_gates()) return 0;
     return is_keras ? ValueAt(seed, k, pieces.begins[gate] + unit)
                     : ValueAt(seed, gate * H + unit, k);
   };
@@ -414,6 +414,8 @@ void CheckCellPanels(Input& input) {
   const int64_t together =
       Kernels<Operand>().cell_columns[static_cast<int>(d.mode)];
   const auto check = [&](int64_t panel, const Operand* values) {
+    const int64_t first_unit = panel * shape.units;
+    const int64_t units = std::min(shape.units, H - first_unit);
     for (int64_t column = 0; column < d.num_gates() * shape.units; ++column) {
       const int64_t first = column / together * together;
       for (int64_t k = 0; k < shape.depth; ++k) {
@@ -421,8 +423,7 @@ void CheckCellPanels(Input& input) {
                               (k / kStep * together + column - first) * kStep +
                               k % kStep;
         RequireIs(values[place],
-                  expected(k, static_cast<int>(column / shape.units),
-                           panel * shape.units + column % shape.units));
+                  expected(k, column / units, first_unit + column % units));
       }
     }
   };
