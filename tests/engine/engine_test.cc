@@ -1010,6 +1010,10 @@ TEST_P(EngineRowsTest, NeitherValuesNorLengthsOfOtherRowsMatter) {
 TEST_P(EngineRowsTest, RowsFromZerosAmongOthersAgreeWithTheReference) {
   ForDraw([](auto element, const auto& problem, const auto& weights) {
     using Element = decltype(element);
+    // Draws keep these from kinks, but not with states of zeros.
+    if (sizeof(Element) == 2 && problem.descriptor.mode == CellMode::kRelu) {
+      GTEST_SKIP();
+    }
     const int64_t B = problem.batch();
     const int64_t LD = problem.descriptor.num_pseudo_layers();
     const int64_t P = problem.descriptor.output_size();
