@@ -36,30 +36,43 @@ inline FetchAhead AheadOfBlock(const PanelProduct<Operand>& p, int64_t k_end,
                     depth * columns * int64_t{sizeof(Operand)});
 }
 
-// One block of the depth of a panel product. Blocks are added to c one after
-// another, and within a block k after k.
-template <int kVectors, typename Operand>
-inline void MultiplyDepthBlock(const PanelProduct<Operand>& p, int64_t k_begin,
-                               int64_t k_end, int64_t block_depth) {
+// [k_begin, k_end) of the depth of rows [row, row + kRows).
+template <int kRows, int kVectors, typename Operand>
+RNN_NEVER_INLINE void MultiplyTile(const PanelProduct<Operand>& p, int64_t row,
+                                   int64_t k_begin, int64_t k_end,
+                                   FetchAhead ahead) {
   using V = Vec<ComputeType<Operand>>;
   const int64_t packed_columns = PackedColumns(p);
-  const bool is_first = k_begin == 0;
+  V sums[kRows][kVectors];
+  Clear(sums);
+  FetchTile<kRows, kVectors, V>(p, row);
+  AddTileProduct(k_end - k_begin, p.a + row, p.a_offset + k_begin,
+                 PackedPanel<Operand, kVectors>{
+                     p.b.packed + k_begin * packed_columns,
+                     packed_columns * kDepthStep<Operand>, ahead},
+                 sums);
+  StoreTile(p, row, k_begin == 0, sums);
+}
+
+// One block of the depth of a panel product. Chains are added to c one after
+// another, while it is in L1, and within a chain k after k.
+template <int kVectors, typename Operand>
+inline void MultiplyDepthBlock(const PanelProduct<Operand>& p, int64_t k_begin,
+                               int64_t k_end, int64_t chain,
+                               int64_t block_depth) {
   constexpr int kMaxRows = TileRows(kVectors);
-  const int64_t depth = k_end - k_begin;
-  const Operand* b = p.b.packed + k_begin * packed_columns;
   FetchAhead ahead = AheadOfBlock<kMaxRows>(p, k_end, block_depth);
   ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
     constexpr int kRows = decltype(row_count)::value;
-    V sums[kRows][kVectors];
-    Clear(sums);
-    FetchTile<kRows, kVectors, V>(p, row);
-    AddTileProduct(
-        depth, p.a + row, p.a_offset + k_begin,
-        PackedPanel<Operand, kVectors>{
-            b, packed_columns * kDepthStep<Operand>,
-            ahead.TakeForTileOf(kRows, depth / kDepthStep<Operand>, b)},
-        sums);
-    StoreTile(p, row, is_first, sums);
+    ForEachDepthBlock<Operand>(
+        k_end - k_begin,
+        [&](int64_t k, int64_t chain_end) {
+          MultiplyTile<kRows, kVectors>(
+              p, row, k_begin + k, k_begin + chain_end,
+              ahead.TakeForTileOf(kRows, (chain_end - k) / kDepthStep<Operand>,
+                                  p.b.packed));
+        },
+        chain);
   });
 }
 
@@ -134,11 +147,14 @@ void MultiplyPanel(const PanelProduct<Operand>& p) {
     constexpr int kVectors = decltype(vector_count)::value;
     const int64_t done = MultiplyFirstDepthBlocks<kVectors>(p);
     if (done > 0 && done == p.depth) return;
-    const int64_t block_depth = p.chain == 0 ? kDepthBlock<Operand> : p.chain;
+    constexpr int64_t kBlock = kDepthBlock<Operand>;
+    const int64_t chain = p.chain == 0 ? kBlock : p.chain;
+    const int64_t block_depth = chain < kBlock ? kBlock / chain * chain : chain;
     ForEachDepthBlock<Operand>(
         p.depth - done,
         [&](int64_t k, int64_t k_end) {
-          MultiplyDepthBlock<kVectors>(p, done + k, done + k_end, block_depth);
+          MultiplyDepthBlock<kVectors>(p, done + k, done + k_end, chain,
+                                       block_depth);
         },
         block_depth);
   });
