@@ -225,7 +225,7 @@ struct ForwardCall {
   }
 
   // Of the panel, as a matrix.
-  Operand R(int64_t k, int64_t column) {
+  Operand& R(int64_t k, int64_t column) {
     const int64_t columns = s.G() * s.cell_units;
     return panel[(k / kStep * columns + column) * kStep + k % kStep];
   }
@@ -341,7 +341,6 @@ TYPED_TEST(SimdCellsTest, ForwardOfManyRowsFollowsTheEquations) {
           KernelsOf<Operand>(*target).cell_units[static_cast<int>(mode)];
       for (int64_t units :
            {int64_t{1}, cell_units / 2, cell_units - 1, cell_units}) {
-        if (units == 0) continue;
         for (int64_t rows : {16, 17, 31, 32, 33, 40, 65}) {
           for (RecurrentKind kind : kRecurrentKinds) {
             CheckForward<Operand>(*target, {mode, rows, units, cell_units, 70},
@@ -379,31 +378,33 @@ TYPED_TEST(SimdCellsTest, ForwardBitsOfARowDoNotDependOnTheOthers) {
     for (CellMode mode : kModes) {
       const int64_t cell_units = kernels.cell_units[static_cast<int>(mode)];
       constexpr int64_t kRows = 35;
-      Sizes s{mode, kRows, cell_units, cell_units, 0};
-      s.depth = s.H();
-      for (RecurrentKind kind : kRecurrentKinds) {
-        ForwardCall<Operand> all(s, 2);
-        all.Run(kernels, /*save=*/true, kind);
-        for (int64_t m = 0; m < kRows; ++m) {
-          Sizes one = s;
-          one.rows = 1;
-          ForwardCall<Operand> alone(one, 2);  // of the same seed: the panel
-          std::copy_n(all.h_prev[m], all.depth, alone.h_prev[0]);
-          std::copy_n(all.input_sums.data() + m * s.G() * s.H(), s.G() * s.H(),
-                      alone.input_sums.data());
-          std::copy_n(all.recurrent_new_bias.data(), s.H(),
-                      alone.recurrent_new_bias.data());
-          std::copy_n(all.c_before.data() + m * s.H(), s.H(), alone.c.data());
-          alone.Run(kernels, /*save=*/true, kind);
-          const auto same = [](const auto* a, const auto* b, int64_t count) {
-            return SameBits(std::vector(a, a + count),
-                            std::vector(b, b + count));
-          };
-          ASSERT_TRUE(same(alone.h[0], all.h[m], s.H()))
-              << target->name << ", row " << m << ", R "
-              << kRecurrentKindNames[static_cast<int>(kind)];
-          ASSERT_TRUE(same(alone.c.data(), all.c.data() + m * s.H(), s.H()));
-          ASSERT_TRUE(same(alone.saved[0], all.saved[m], s.reserved()));
+      for (int64_t units : {int64_t{1}, cell_units * 5 / 8, cell_units}) {
+        Sizes s{mode, kRows, units, cell_units, 0};
+        s.depth = s.H();
+        for (RecurrentKind kind : kRecurrentKinds) {
+          ForwardCall<Operand> all(s, 2);
+          all.Run(kernels, /*save=*/true, kind);
+          for (int64_t m = 0; m < kRows; ++m) {
+            Sizes one = s;
+            one.rows = 1;
+            ForwardCall<Operand> alone(one, 2);  // of the same seed: the panel
+            std::copy_n(all.h_prev[m], all.depth, alone.h_prev[0]);
+            std::copy_n(all.input_sums.data() + m * s.G() * s.H(),
+                        s.G() * s.H(), alone.input_sums.data());
+            std::copy_n(all.recurrent_new_bias.data(), s.H(),
+                        alone.recurrent_new_bias.data());
+            std::copy_n(all.c_before.data() + m * s.H(), s.H(), alone.c.data());
+            alone.Run(kernels, /*save=*/true, kind);
+            const auto same = [](const auto* a, const auto* b, int64_t count) {
+              return SameBits(std::vector(a, a + count),
+                              std::vector(b, b + count));
+            };
+            ASSERT_TRUE(same(alone.h[0], all.h[m], s.H()))
+                << target->name << ", row " << m << ", R "
+                << kRecurrentKindNames[static_cast<int>(kind)];
+            ASSERT_TRUE(same(alone.c.data(), all.c.data() + m * s.H(), s.H()));
+            ASSERT_TRUE(same(alone.saved[0], all.saved[m], s.reserved()));
+          }
         }
       }
     }
@@ -480,15 +481,86 @@ TYPED_TEST(SimdCellsTest, BitsDoNotDependOnWhereRowsLie) {
   }
 }
 
-TYPED_TEST(SimdCellsTest, SumsGiveTheBitsOfPackedR) {
+// Makes `few` what `whole` is, but for its last units.
+template <typename Operand>
+void TakeFirstUnits(ForwardCall<Operand>& whole, ForwardCall<Operand>& few) {
+  const Sizes& s = few.s;
+  const int64_t units = s.units;
+  for (int64_t gate = 0; gate < s.G(); ++gate) {
+    for (int64_t u = 0; u < units; ++u) {
+      for (int64_t k = 0; k < few.depth; ++k) {
+        few.R(k, gate * units + u) = whole.R(k, gate * whole.s.units + u);
+      }
+    }
+  }
+  for (int64_t m = 0; m < s.rows; ++m) {
+    std::copy_n(whole.h_prev[m], few.depth, few.h_prev[m]);
+    for (int64_t i = 0; i < s.G(); ++i) {
+      std::copy_n(&whole.input_sums[(m * s.G() + i) * whole.s.H()] + kBefore,
+                  units, &few.input_sums[(m * s.G() + i) * s.H()] + kBefore);
+    }
+    std::copy_n(&whole.c[m * whole.s.H()] + kBefore, units,
+                &few.c[m * s.H()] + kBefore);
+  }
+  std::copy_n(whole.recurrent_new_bias.data() + kBefore, units,
+              few.recurrent_new_bias.data() + kBefore);
+}
+
+// Of depths beyond a block of products, too: those of cells are one chain.
+TYPED_TEST(SimdCellsTest, FewUnitsHaveTheBitsOfAWholePanel) {
   using Operand = TypeParam;
-  if (kDepthStep<Operand> > 1) return;  // tile registers add in another order
   for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
     for (CellMode mode : kModes) {
       const int64_t cell_units = kernels.cell_units[static_cast<int>(mode)];
+      for (int64_t depth : {80, 1030}) {
+        for (int64_t rows : {1, 2, 7, 26}) {
+          for (int64_t units :
+               {int64_t{1}, cell_units / 2, cell_units * 5 / 8}) {
+            SCOPED_TRACE(testing::Message()
+                         << target->name << ' '
+                         << kModeNames[static_cast<int>(mode)] << ", " << rows
+                         << " rows, " << units << " units, depth " << depth);
+            ForwardCall<Operand> whole(
+                {mode, rows, cell_units, cell_units, depth}, 3);
+            ForwardCall<Operand> few({mode, rows, units, cell_units, depth}, 1);
+            TakeFirstUnits(whole, few);
+            whole.Run(kernels, /*save=*/true);
+            few.Run(kernels, /*save=*/true);
+            for (int64_t m = 0; m < rows; ++m) {
+              const auto expect_same = [&](const char* name, const auto* a,
+                                           const auto* b) {
+                EXPECT_TRUE(
+                    SameBits(std::vector(a + kBefore, a + kBefore + units),
+                             std::vector(b + kBefore, b + kBefore + units)))
+                    << name << ", row " << m;
+              };
+              expect_same("h", whole.h[m], few.h[m]);
+              expect_same("c", &whole.c[m * whole.s.H()],
+                          &few.c[m * few.s.H()]);
+              for (int64_t i = 0; i < NumReservedPerUnit(mode); ++i) {
+                expect_same("saved", whole.saved[m] + i * whole.s.H(),
+                            few.saved[m] + i * few.s.H());
+              }
+            }
+            if (this->HasFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(SimdCellsTest, SumsGiveTheBitsOfPackedR) {
+  using Operand = TypeParam;
+  for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
+    const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
+    if (kernels.has_tile_registers) continue;  // they add in another order
+    for (CellMode mode : kModes) {
+      const int64_t cell_units = kernels.cell_units[static_cast<int>(mode)];
       for (int64_t rows : {1, 2, 4, 7, 16, 33}) {
-        for (int64_t units : {cell_units, cell_units - 1, int64_t{1}}) {
+        for (int64_t units :
+             {cell_units, cell_units - 1, cell_units * 5 / 8, int64_t{1}}) {
           SCOPED_TRACE(testing::Message()
                        << target->name << ' '
                        << kModeNames[static_cast<int>(mode)] << ", " << rows

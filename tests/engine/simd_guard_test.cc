@@ -441,7 +441,10 @@ TYPED_TEST(SimdProductGuardTest, CellForward) {
       const int64_t cell_units = kernels.cell_units[static_cast<int>(mode)];
       const int64_t G = NumGates(mode);
       const bool is_gru = mode == CellMode::kGru;
-      for (int64_t units : AroundLanes(kernels.lanes, cell_units)) {
+      std::set<int64_t> numbers = AroundLanes(kernels.lanes, cell_units);
+      // Whose columns may not fit into one product.
+      numbers.insert(cell_units * 5 / 8);
+      for (int64_t units : numbers) {
         for (int64_t rows : NumbersOfRows()) {
           for (int64_t depth : DepthsFor<Element>(rows)) {
             // The GRU reads its own units of h, and as many as there are.

@@ -394,45 +394,49 @@ TYPED_TEST(SimdProductTest, DotPanelsHaveTheBitsOfColumns) {
 // has the depth of a chain and is added to those before.
 TYPED_TEST(SimdProductTest, ChainsAreAddedOneAfterAnother) {
   using Operand = TypeParam;
-  constexpr int64_t kChain = 64;
   for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     SCOPED_TRACE(target->name);
     const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
     if (kernels.has_tile_registers) continue;  // chains of their own
-    for (int64_t depth : {0, 1, 63, 64, 65, 128, 200, 512, 513, 1100}) {
-      SCOPED_TRACE(testing::Message() << "depth " << depth);
-      Operands<Operand> operands(depth, kernels.panel_columns, depth + 7);
-      const OperandsPanel<Operand> panel(PanelKind::kPacked, operands,
-                                         operands.columns);
-      for (int64_t rows : {1, 2, 5, 13}) {
-        for (Start start : kStarts) {
-          const auto product_by = [&](auto multiply) {
-            return CheckedProduct<PanelProduct<Operand>>(
-                operands, start, 0, rows, operands.columns,
-                [&](PanelProduct<Operand>& product) {
-                  product.b = panel.get();
-                  multiply(product);
-                });
-          };
-          const auto in_chains = product_by([&](PanelProduct<Operand>& p) {
-            p.chain = kChain;
-            kernels.multiply_panel(p);
-          });
-          const auto one_by_one = product_by([&](PanelProduct<Operand>& p) {
-            PanelProduct<Operand> part = p;
-            do {
-              part.depth = std::min(kChain, p.depth - part.a_offset);
-              kernels.multiply_panel(part);
-              part.a_offset += kChain;
-              part.b.packed += kChain * operands.columns;
-              part.accumulate = true;
-            } while (part.a_offset < p.depth);
-          });
-          ASSERT_EQ(in_chains.size(), one_by_one.size());
-          for (size_t i = 0; i < in_chains.size(); ++i) {
-            ASSERT_TRUE(SameBits(in_chains[i], one_by_one[i]))
-                << rows << " rows, start " << static_cast<int>(start)
-                << ", element " << i;
+    // Chains that fill a block of depth, that do not, and that are longer.
+    for (int64_t chain : {64, 200, 1040}) {
+      for (int64_t depth : {0, 1, 63, 64, 65, 128, 200, 512, 513, 1100, 2100}) {
+        SCOPED_TRACE(testing::Message()
+                     << "chain " << chain << ", depth " << depth);
+        Operands<Operand> operands(depth, kernels.panel_columns, depth + 7);
+        const OperandsPanel<Operand> panel(PanelKind::kPacked, operands,
+                                           operands.columns);
+        for (int64_t rows : {1, 2, 5, 13}) {
+          for (Start start : kStarts) {
+            const auto product_by = [&](auto multiply) {
+              return CheckedProduct<PanelProduct<Operand>>(
+                  operands, start, 0, rows, operands.columns,
+                  [&](PanelProduct<Operand>& product) {
+                    product.b = panel.get();
+                    multiply(product);
+                  });
+            };
+            const auto in_chains = product_by([&](PanelProduct<Operand>& p) {
+              p.chain = chain;
+              kernels.multiply_panel(p);
+            });
+            const auto one_by_one = product_by([&](PanelProduct<Operand>& p) {
+              PanelProduct<Operand> part = p;
+              do {
+                part.depth = std::min(chain, p.depth - part.a_offset);
+                part.chain = part.depth;
+                kernels.multiply_panel(part);
+                part.a_offset += chain;
+                part.b.packed += chain * operands.columns;
+                part.accumulate = true;
+              } while (part.a_offset < p.depth);
+            });
+            ASSERT_EQ(in_chains.size(), one_by_one.size());
+            for (size_t i = 0; i < in_chains.size(); ++i) {
+              ASSERT_TRUE(SameBits(in_chains[i], one_by_one[i]))
+                  << rows << " rows, start " << static_cast<int>(start)
+                  << ", element " << i;
+            }
           }
         }
       }

@@ -137,10 +137,10 @@ struct GatesGradientShape {
 };
 
 // R [P, G*H] as the cells of forward multiply by it: in panels of columns
-// [G][units], of which the last is filled up with zeros.
+// [G][units], the last of which may have fewer units, and zeros after them.
 struct CellPanelShape {
   int64_t num_panels = 0;
-  int64_t units = 0;  // of a panel
+  int64_t units = 0;  // of a panel, but the last
   int64_t depth = 0;  // P, padded
 
   static CellPanelShape Of(const RnnDescriptor& descriptor,

@@ -162,7 +162,7 @@ class RecurrentProduct {
     cell.rows = share.row_end - share.row_begin;
     cell.hidden_size = d_.hidden_size;
     cell.unit = share.panel * panels_.units();
-    cell.units = std::min(panels_.units(), d_.hidden_size - cell.unit);
+    cell.units = panels_.units_of(share.panel);
     cell.depth = panels_.depth();
     cell.recurrent = packed;
     cell.next_recurrent = nullptr;

@@ -274,11 +274,13 @@ void MultiplyPanelInRegisters(const PanelProduct<BFloat16>& p) {
     return kAvx512BFloat16Kernels.multiply_panel(p);
   }
   constexpr int64_t kColumns = kTileVectors * V::kLanes;
+  const int64_t packed_columns = PackedColumns(p);
   const int vectors = (p.columns + V::kLanes - 1) / V::kLanes;
   RegisterShapes shapes;
   alignas(64) float sums[kRowsTogether * kColumns];
   ForEachDepthBlock<BFloat16>(p.depth, [&](int64_t k, int64_t k_end) {
-    const PackedRegistersOfB b(p.b.packed + k * kColumns, kColumns, k_end - k);
+    const PackedRegistersOfB b(p.b.packed + k * packed_columns, packed_columns,
+                               k_end - k);
     FetchAhead ahead = AheadOfBlock<kRowsTogether>(p, k_end);
     ForEachRowRange<kRowsTogether>(p.rows, [&](int64_t row, int num_rows) {
       for (int m = 0; m < num_rows; ++m) {
@@ -364,7 +366,8 @@ void CellForwardInRegisters(const CellForwardStep<BFloat16>* panels,
   waiting->Compute(kRowsTogether);
 }
 
-// A kernel that tile registers do not change, called where it is.
+// A kernel that tile registers do not change. The table, which the compiler has
+// to fill in, cannot have what another file's table holds, but what calls it.
 template <auto kKernel>
 struct Shared;
 template <typename... Arguments,

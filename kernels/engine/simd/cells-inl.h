@@ -361,7 +361,6 @@ void MultiplyUnits(const CellForwardStep<Operand>& s, int64_t row, int64_t rows,
   product.chain = s.depth;
   product.a = s.h_prev + row;
   product.b.packed_columns = kPackedColumns;
-  product.b.next = row == 0 ? s.next_recurrent : nullptr;
   product.c = sums;
   for (int64_t column = 0; column < columns; column += product.columns) {
     // As far as the panel of cell_columns, and a tile, reach.
@@ -373,9 +372,25 @@ void MultiplyUnits(const CellForwardStep<Operand>& s, int64_t row, int64_t rows,
     product.c_offset = column;
     product.b.packed = s.recurrent + (column - in_panel) * s.depth +
                        in_panel * kDepthStep<Operand>;
+    const bool fetches_next =
+        s.next_recurrent != nullptr && row == 0 && in_panel == 0;
+    product.b.next =
+        fetches_next ? s.next_recurrent + column * s.depth : nullptr;
     MultiplyPanel(product);
-    product.b.next = nullptr;
   }
+}
+
+// Whether that is faster: it takes fewer vectors, and not several products for
+// one or two rows, whose few sums would wait for each other.
+template <typename Cell, typename Operand>
+bool HasFewUnits(const CellForwardStep<Operand>& s) {
+  constexpr int64_t kLanes = Vec<ComputeType<Operand>>::kLanes;
+  constexpr int kVectors = kVectorsTogether<Cell> < kTileVectors
+                               ? kVectorsTogether<Cell>
+                               : kTileVectors;
+  const int64_t columns = Cell::kGates * s.units;
+  return columns <= (kCellVectors<Cell> - 1) * kLanes &&
+         (columns <= kVectors * kLanes || s.rows > 2);
 }
 
 template <typename Cell, typename Operand>
@@ -386,11 +401,10 @@ void CellForwardOfFewUnits(const CellForwardStep<Operand>& s) {
   alignas(64) F values[kRows][kCellVectors<Cell> * Vec<F>::kLanes];
   F* sums[kRows];
   for (int m = 0; m < kRows; ++m) sums[m] = values[m];
-  for (int64_t row = 0; row < s.rows; row += kRows) {
-    const int64_t rows = s.rows - row < kRows ? s.rows - row : kRows;
+  ForEachRowRange<kRows>(s.rows, [&](int64_t row, int rows) {
     MultiplyUnits<Cell>(s, row, rows, sums);
     CellsFromSums<Cell>(s, row, rows, sums, 0, s.units);
-  }
+  });
 }
 
 // Rows [row, row + kRows) of a step: the recurrent product into an L1 tile,
@@ -422,10 +436,7 @@ void CellForward(const CellForwardStep<Operand>& s) {
     return CellsFromSums<Cell>(s, 0, s.rows, s.recurrent_sums, s.unit,
                                s.hidden_size);
   }
-  constexpr int64_t kLanes = Vec<ComputeType<Operand>>::kLanes;
-  if (Cell::kGates * s.units <= (kCellVectors<Cell> - 1) * kLanes) {
-    return CellForwardOfFewUnits<Cell>(s);
-  }
+  if (HasFewUnits<Cell>(s)) return CellForwardOfFewUnits<Cell>(s);
   constexpr int kMaxRows = TileRows(kVectorsTogether<Cell>);
   FetchAhead ahead = AheadOfPanel<Cell, kMaxRows>(s);
   ForEachTile<kMaxRows>(s.rows, [&](int64_t row, auto row_count) {

@@ -15,5 +15,5 @@ static constexpr PartsKernels kPartsKernels = avx512_amx::MakePartsKernels();
 extern const SimdTarget kSimdTarget_avx512_amx;
 const SimdTarget kSimdTarget_avx512_amx = avx512_amx::MakeTarget(
     "avx512_amx", &kAvx512FloatKernels, &kAvx512DoubleKernels,
-    &kAvx512Int8Kernels, &kRegisterKernels, &kPartsKernels);
+    &kAvx512Bf16Int8Kernels, &kRegisterKernels, &kPartsKernels);
 }  // namespace rnn

@@ -9,9 +9,9 @@
 namespace rnn {
 const SimdKernels<BFloat16> kAvx512BFloat16Kernels =
     avx512_bf16::kKernels<BFloat16>;
-const Int8Kernels kAvx512Int8Kernels = avx512_bf16::kInt8Kernels;
+const Int8Kernels kAvx512Bf16Int8Kernels = avx512_bf16::kInt8Kernels;
 extern const SimdTarget kSimdTarget_avx512_bf16;
 const SimdTarget kSimdTarget_avx512_bf16 = avx512_bf16::MakeTarget(
     "avx512_bf16", &kAvx512FloatKernels, &kAvx512DoubleKernels,
-    &kAvx512Int8Kernels, &kAvx512BFloat16Kernels);
+    &kAvx512Bf16Int8Kernels, &kAvx512BFloat16Kernels);
 }  // namespace rnn

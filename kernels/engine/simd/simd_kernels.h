@@ -140,8 +140,8 @@ struct CellForwardStep {
   int64_t unit;         // first unit of the panel
   int64_t units;        // at most cell_units
   int64_t depth;        // P, padded
-  // R, packed, of columns [G][units]: panels of cell_columns, one after
-  // another, as many as cell_units fill.
+  // R, packed, of columns [G][units] and zeros, G * cell_units in all: panels
+  // of cell_columns, one after another.
   const Operand* recurrent;
   const Operand* next_recurrent;  // what will be used after it, or nullptr
   // Or, `recurrent` being nullptr, h_prev times R: [rows] -> [G*H].

@@ -41,7 +41,10 @@ class CellPanels {
 
   int64_t num_panels() const { return num_panels_; }
   int64_t depth() const { return depth_; }  // padded
-  int64_t units() const { return units_; }  // per panel
+  int64_t units() const { return units_; }  // per panel, but the last
+  int64_t units_of(int64_t panel) const {
+    return std::min(units_, hidden_size_ - panel * units_);
+  }
   const Operand* panel(int64_t index) const {
     return panels_ + index * panel_size();
   }
@@ -96,10 +99,6 @@ class CellPanels {
     }
   }
 
-  int64_t units_of(int64_t panel) const {
-    return std::min(units_, hidden_size_ - panel * units_);
-  }
-
   template <typename Element>
   void PackPanelOfColumns(const MatrixSource<Element>& source, int64_t panel,
                           Operand* out) const {
@@ -125,16 +124,17 @@ class CellPanels {
   void PackPanelsOfRows(const MatrixSource<Element>& source,
                         int64_t panel_begin, int64_t panel_end,
                         Operand* out) const {
-    const int64_t units = units_of(panel_begin);
     const int64_t num_columns = num_gates_ * units_;
+    Piece piece;
+    piece.panel_begin = panel_begin;
+    piece.panel_end = panel_end;
     for (int64_t k = 0; k < output_size_; k += speed::kRowsPackedTogether) {
-      const int64_t k_end =
-          std::min(k + speed::kRowsPackedTogether, output_size_);
-      for (int64_t column = 0; column < num_columns;) {
-        const int64_t end = EndOfPiece(column, units);
-        PackPiece(source, {k, k_end, column, end}, panel_begin, panel_end,
-                  units, out);
-        column = end;
+      piece.k_begin = k;
+      piece.k_end = std::min(k + speed::kRowsPackedTogether, output_size_);
+      for (piece.begin = 0; piece.begin < num_columns;
+           piece.begin = piece.end) {
+        piece.end = EndOfPiece(piece.begin, units_of(panel_begin));
+        PackPiece(source, piece, out);
       }
     }
   }
@@ -149,30 +149,31 @@ class CellPanels {
                     (column / columns_together_ + 1) * columns_together_);
   }
 
-  // Some rows of R, and some columns of each panel.
+  // Some rows of R, and columns [begin, end) of each of some panels.
   struct Piece {
     int64_t k_begin;
     int64_t k_end;
-    int64_t column_begin;
-    int64_t column_end;
+    int64_t panel_begin;
+    int64_t panel_end;
+    int64_t begin;
+    int64_t end;
   };
   template <typename Element>
   void PackPiece(const MatrixSource<Element>& source, const Piece& piece,
-                 int64_t panel_begin, int64_t panel_end, int64_t units,
                  Operand* out) const {
     constexpr int64_t kStep = kDepthStep<Operand>;
     const auto row = [&source](int64_t k) { return source.row(k); };
-    const int64_t width = piece.column_end - piece.column_begin;
-    const bool is_of_gate = piece.column_begin < num_gates_ * units;
-    const int64_t first =
-        piece.column_begin / columns_together_ * columns_together_;
+    const int64_t units = units_of(piece.panel_begin);
+    const int64_t width = piece.end - piece.begin;
+    const bool is_of_gate = piece.begin < num_gates_ * units;
+    const int64_t first = piece.begin / columns_together_ * columns_together_;
     int64_t source_column =
-        is_of_gate ? source.pieces.begins[piece.column_begin / units] +
-                         panel_begin * units_ + piece.column_begin % units
+        is_of_gate ? source.pieces.begins[piece.begin / units] +
+                         piece.panel_begin * units_ + piece.begin % units
                    : 0;
     Operand* steps = out + first * depth_ + piece.k_begin * columns_together_ +
-                     (piece.column_begin - first) * kStep;
-    for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
+                     (piece.begin - first) * kStep;
+    for (int64_t i = piece.panel_begin; i < piece.panel_end; ++i) {
       PackRowsOf(piece.k_begin, piece.k_end, source_column,
                  is_of_gate ? width : 0, width, steps,
                  columns_together_ * kStep, row);
