@@ -371,6 +371,24 @@ TYPED_TEST(SimdCellsTest, DepthIsNotTheHiddenSize) {
   }
 }
 
+// Gives row `to_row` what row `from_row` of `from` has for R and the cells, as
+// far as there are units.
+template <typename Operand>
+void CopyInputs(ForwardCall<Operand>& from, int64_t from_row,
+                ForwardCall<Operand>& to, int64_t to_row) {
+  const int64_t G = to.s.G(), units = to.s.units;
+  std::copy_n(from.h_prev[from_row], to.depth, to.h_prev[to_row]);
+  for (int64_t gate = 0; gate < G; ++gate) {
+    std::copy_n(&from.input_sums[(from_row * G + gate) * from.s.H() + kBefore],
+                units,
+                &to.input_sums[(to_row * G + gate) * to.s.H() + kBefore]);
+  }
+  std::copy_n(&from.c_before[from_row * from.s.H() + kBefore], units,
+              &to.c[to_row * to.s.H() + kBefore]);
+  std::copy_n(&from.recurrent_new_bias[kBefore], units,
+              &to.recurrent_new_bias[kBefore]);
+}
+
 TYPED_TEST(SimdCellsTest, ForwardBitsOfARowDoNotDependOnTheOthers) {
   using Operand = TypeParam;
   for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
@@ -388,12 +406,7 @@ TYPED_TEST(SimdCellsTest, ForwardBitsOfARowDoNotDependOnTheOthers) {
             Sizes one = s;
             one.rows = 1;
             ForwardCall<Operand> alone(one, 2);  // of the same seed: the panel
-            std::copy_n(all.h_prev[m], all.depth, alone.h_prev[0]);
-            std::copy_n(all.input_sums.data() + m * s.G() * s.H(),
-                        s.G() * s.H(), alone.input_sums.data());
-            std::copy_n(all.recurrent_new_bias.data(), s.H(),
-                        alone.recurrent_new_bias.data());
-            std::copy_n(all.c_before.data() + m * s.H(), s.H(), alone.c.data());
+            CopyInputs(all, m, alone, 0);
             alone.Run(kernels, /*save=*/true, kind);
             const auto same = [](const auto* a, const auto* b, int64_t count) {
               return SameBits(std::vector(a, a + count),
@@ -481,31 +494,6 @@ TYPED_TEST(SimdCellsTest, BitsDoNotDependOnWhereRowsLie) {
   }
 }
 
-// Makes `few` what `whole` is, but for its last units.
-template <typename Operand>
-void TakeFirstUnits(ForwardCall<Operand>& whole, ForwardCall<Operand>& few) {
-  const Sizes& s = few.s;
-  const int64_t units = s.units;
-  for (int64_t gate = 0; gate < s.G(); ++gate) {
-    for (int64_t u = 0; u < units; ++u) {
-      for (int64_t k = 0; k < few.depth; ++k) {
-        few.R(k, gate * units + u) = whole.R(k, gate * whole.s.units + u);
-      }
-    }
-  }
-  for (int64_t m = 0; m < s.rows; ++m) {
-    std::copy_n(whole.h_prev[m], few.depth, few.h_prev[m]);
-    for (int64_t i = 0; i < s.G(); ++i) {
-      std::copy_n(&whole.input_sums[(m * s.G() + i) * whole.s.H()] + kBefore,
-                  units, &few.input_sums[(m * s.G() + i) * s.H()] + kBefore);
-    }
-    std::copy_n(&whole.c[m * whole.s.H()] + kBefore, units,
-                &few.c[m * s.H()] + kBefore);
-  }
-  std::copy_n(whole.recurrent_new_bias.data() + kBefore, units,
-              few.recurrent_new_bias.data() + kBefore);
-}
-
 // Of depths beyond a block of products, too: those of cells are one chain.
 TYPED_TEST(SimdCellsTest, FewUnitsHaveTheBitsOfAWholePanel) {
   using Operand = TypeParam;
@@ -524,7 +512,15 @@ TYPED_TEST(SimdCellsTest, FewUnitsHaveTheBitsOfAWholePanel) {
             ForwardCall<Operand> whole(
                 {mode, rows, cell_units, cell_units, depth}, 3);
             ForwardCall<Operand> few({mode, rows, units, cell_units, depth}, 1);
-            TakeFirstUnits(whole, few);
+            for (int64_t gate = 0; gate < few.s.G(); ++gate) {
+              for (int64_t u = 0; u < units; ++u) {
+                for (int64_t k = 0; k < few.depth; ++k) {
+                  few.R(k, gate * units + u) =
+                      whole.R(k, gate * cell_units + u);
+                }
+              }
+            }
+            for (int64_t m = 0; m < rows; ++m) CopyInputs(whole, m, few, m);
             whole.Run(kernels, /*save=*/true);
             few.Run(kernels, /*save=*/true);
             for (int64_t m = 0; m < rows; ++m) {

@@ -332,7 +332,7 @@ class WaitingCells {
   int next_ = 0;
 };
 
-template <typename Cell, CellMode kMode>
+template <typename Cell>
 void CellForwardInRegisters(const CellForwardStep<BFloat16>* panels,
                             int count) {
   constexpr int kVectors = kCellVectors<Cell>;
@@ -344,7 +344,7 @@ void CellForwardInRegisters(const CellForwardStep<BFloat16>* panels,
   for (int i = 0; i < count; ++i) {
     const CellForwardStep<BFloat16>& s = panels[i];
     if (s.recurrent == nullptr) {
-      kAvx512BFloat16Kernels.cell_forward[static_cast<int>(kMode)](&s, 1);
+      kAvx512BFloat16Kernels.cell_forward[static_cast<int>(Cell::kMode)](&s, 1);
       continue;
     }
     const PackedRegistersOfB b(s.recurrent, kVectors * kRegisterLanes, s.depth);
@@ -377,16 +377,16 @@ struct Shared<kKernel> {
     (kAvx512BFloat16Kernels.*kKernel)(arguments...);
   }
 };
-template <CellMode kMode>
+template <typename Cell>
 void SharedCellBackward(const CellBackwardStep<BFloat16>& s) {
-  kAvx512BFloat16Kernels.cell_backward[static_cast<int>(kMode)](s);
+  kAvx512BFloat16Kernels.cell_backward[static_cast<int>(Cell::kMode)](s);
 }
 
-template <typename Cell, CellMode kMode>
+template <typename Cell>
 constexpr void SetRegisterCell(SimdKernels<BFloat16>* kernels) {
-  const int i = static_cast<int>(kMode);
-  kernels->cell_forward[i] = CellForwardInRegisters<Cell, kMode>;
-  kernels->cell_backward[i] = SharedCellBackward<kMode>;
+  const int i = static_cast<int>(Cell::kMode);
+  kernels->cell_forward[i] = CellForwardInRegisters<Cell>;
+  kernels->cell_backward[i] = SharedCellBackward<Cell>;
 }
 
 constexpr SimdKernels<BFloat16> MakeRegisterKernels() {
@@ -402,10 +402,10 @@ constexpr SimdKernels<BFloat16> MakeRegisterKernels() {
   kernels.pack_rows = Shared<&Kernels::pack_rows>::Call;
   kernels.sum_rows = Shared<&Kernels::sum_rows>::Call;
   kernels.drop_out = Shared<&Kernels::drop_out>::Call;
-  SetRegisterCell<VanillaCell<true>, CellMode::kRelu>(&kernels);
-  SetRegisterCell<VanillaCell<false>, CellMode::kTanh>(&kernels);
-  SetRegisterCell<LstmCell, CellMode::kLstm>(&kernels);
-  SetRegisterCell<GruCell, CellMode::kGru>(&kernels);
+  SetRegisterCell<VanillaCell<true>>(&kernels);
+  SetRegisterCell<VanillaCell<false>>(&kernels);
+  SetRegisterCell<LstmCell>(&kernels);
+  SetRegisterCell<GruCell>(&kernels);
   return kernels;
 }
 

@@ -93,6 +93,7 @@ class SavedUnits {
 // time if other rows are started in between.
 
 struct LstmCell {
+  static constexpr CellMode kMode = CellMode::kLstm;
   static constexpr int kGates = kNumLstmGates;
   static constexpr int kUnitVectors = 1;
 
@@ -160,6 +161,7 @@ struct LstmCell {
 };
 
 struct GruCell {
+  static constexpr CellMode kMode = CellMode::kGru;
   static constexpr int kGates = kNumGruGates;
   static constexpr int kUnitVectors = 1;
 
@@ -230,6 +232,7 @@ struct GruCell {
 
 template <bool kRelu>
 struct VanillaCell {
+  static constexpr CellMode kMode = kRelu ? CellMode::kRelu : CellMode::kTanh;
   static constexpr int kGates = 1;
   static constexpr int kUnitVectors = 4;
 
@@ -272,11 +275,14 @@ constexpr int kVectorsTogether =
     : kCellVectors<Cell> < kTileVectors ? kCellVectors<Cell>
                                         : kTileVectors;
 
-// Vectors of a panel that so many rows are multiplied by together. One or two
-// leave registers free, and sums of few vectors would wait for each other.
+// So few rows leave registers free, and their sums of few vectors would wait
+// for each other.
+constexpr int kFewRows = 2;
+
+// Vectors of a panel that so many rows are multiplied by together.
 template <typename Cell, int kRows>
 constexpr int kVectorsOfRows =
-    kRows <= 2 &&
+    kRows <= kFewRows &&
             kCellVectors<Cell> * kRows <= TileRows(kTileVectors) * kTileVectors
         ? kCellVectors<Cell>
         : kVectorsTogether<Cell>;
@@ -346,51 +352,50 @@ RNN_NEVER_INLINE void CellsFromSums(const CellForwardStep<Operand>& s,
   });
 }
 
-// The recurrent sums of rows [row, row + rows) of a panel, without the vectors
-// that its gates leave empty where it has fewer units than others, but in the
-// same chains: over all of the depth.
+// Vectors that are packed together, as far as one product takes them.
+template <typename Cell>
+constexpr int kVectorsOfProduct =
+    kVectorsTogether<Cell> < kTileVectors ? kVectorsTogether<Cell>
+                                          : kTileVectors;
+
+// Whether a panel has fewer units than others, and is multiplied faster without
+// the vectors that these would fill: it has such, and few rows do not take
+// several products.
+template <typename Cell, typename Operand>
+bool HasFewUnits(const CellForwardStep<Operand>& s) {
+  constexpr int64_t kLanes = Vec<ComputeType<Operand>>::kLanes;
+  const int64_t columns = Cell::kGates * s.units;
+  return columns <= (kCellVectors<Cell> - 1) * kLanes &&
+         (columns <= kVectorsOfProduct<Cell> * kLanes || s.rows > kFewRows);
+}
+
+// The recurrent sums of rows [row, row + rows) of such a panel, in the chains
+// of others: over all of the depth.
 template <typename Cell, typename Operand>
 void MultiplyUnits(const CellForwardStep<Operand>& s, int64_t row, int64_t rows,
                    ComputeType<Operand>* const* sums) {
   constexpr int64_t kLanes = Vec<ComputeType<Operand>>::kLanes;
-  constexpr int64_t kPackedColumns = kVectorsTogether<Cell> * kLanes;
-  const int64_t columns = Cell::kGates * s.units;
+  constexpr int64_t kColumns = kVectorsOfProduct<Cell> * kLanes;
+  // Each product begins where its vectors are packed together.
+  static_assert(kVectorsOfProduct<Cell> == kVectorsTogether<Cell> ||
+                kVectorsOfProduct<Cell> >= kCellVectors < Cell > -1);
   PanelProduct<Operand> product{};
   product.rows = rows;
   product.depth = s.depth;
   product.chain = s.depth;
   product.a = s.h_prev + row;
-  product.b.packed_columns = kPackedColumns;
+  product.b.packed_columns = kVectorsTogether<Cell> * kLanes;
   product.c = sums;
-  for (int64_t column = 0; column < columns; column += product.columns) {
-    // As far as the panel of cell_columns, and a tile, reach.
-    const int64_t in_panel = column % kPackedColumns;
-    const int64_t limit = kPackedColumns - in_panel < kTileVectors * kLanes
-                              ? kPackedColumns - in_panel
-                              : kTileVectors * kLanes;
-    product.columns = columns - column < limit ? columns - column : limit;
+  const int64_t columns = Cell::kGates * s.units;
+  for (int64_t column = 0; column < columns; column += kColumns) {
+    product.columns = columns - column < kColumns ? columns - column : kColumns;
     product.c_offset = column;
-    product.b.packed = s.recurrent + (column - in_panel) * s.depth +
-                       in_panel * kDepthStep<Operand>;
-    const bool fetches_next =
-        s.next_recurrent != nullptr && row == 0 && in_panel == 0;
-    product.b.next =
-        fetches_next ? s.next_recurrent + column * s.depth : nullptr;
+    product.b.packed = s.recurrent + column * s.depth;
+    product.b.next = s.next_recurrent != nullptr && row == 0
+                         ? s.next_recurrent + column * s.depth
+                         : nullptr;
     MultiplyPanel(product);
   }
-}
-
-// Whether that is faster: it takes fewer vectors, and not several products for
-// one or two rows, whose few sums would wait for each other.
-template <typename Cell, typename Operand>
-bool HasFewUnits(const CellForwardStep<Operand>& s) {
-  constexpr int64_t kLanes = Vec<ComputeType<Operand>>::kLanes;
-  constexpr int kVectors = kVectorsTogether<Cell> < kTileVectors
-                               ? kVectorsTogether<Cell>
-                               : kTileVectors;
-  const int64_t columns = Cell::kGates * s.units;
-  return columns <= (kCellVectors<Cell> - 1) * kLanes &&
-         (columns <= kVectors * kLanes || s.rows > 2);
 }
 
 template <typename Cell, typename Operand>

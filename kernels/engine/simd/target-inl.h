@@ -21,13 +21,13 @@ namespace RNN_ISA {
 namespace {
 
 template <typename Cell, typename Operand>
-constexpr void SetCell(CellMode mode, SimdKernels<Operand>* kernels) {
+constexpr void SetCell(SimdKernels<Operand>* kernels) {
   static_assert(kCellVectors<Cell> * Vec<ComputeType<Operand>>::kLanes <=
                 kMaxPanelColumns);
   // A range of cells' panels begins at a dot panel (RecurrentProduct).
   static_assert(kDotVectors % Cell::kUnitVectors == 0 ||
                 Cell::kUnitVectors % kDotVectors == 0);
-  const int i = static_cast<int>(mode);
+  const int i = static_cast<int>(Cell::kMode);
   kernels->cell_units[i] = Cell::kUnitVectors * kernels->lanes;
   kernels->cell_columns[i] = kVectorsTogether<Cell> * kernels->lanes;
   kernels->cell_forward[i] = CellForwardPanels<Cell, Operand>;
@@ -60,10 +60,10 @@ constexpr SimdKernels<Operand> MakeKernels() {
   kernels.pack_rows = PackRows<Operand>;
   kernels.sum_rows = SumRows<ComputeType<Operand>>;
   kernels.drop_out = DropOut<Operand>;
-  SetCell<VanillaCell<true>>(CellMode::kRelu, &kernels);
-  SetCell<VanillaCell<false>>(CellMode::kTanh, &kernels);
-  SetCell<LstmCell>(CellMode::kLstm, &kernels);
-  SetCell<GruCell>(CellMode::kGru, &kernels);
+  SetCell<VanillaCell<true>>(&kernels);
+  SetCell<VanillaCell<false>>(&kernels);
+  SetCell<LstmCell>(&kernels);
+  SetCell<GruCell>(&kernels);
   return kernels;
 }
 
