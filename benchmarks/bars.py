@@ -623,3 +623,8 @@ def verdicts(results: Results) -> list[Verdict]:
         Verdict(bar, list(bar.values(results)), list(bar.best(results)) if bar.best else [])
         for bar in BARS
     ]
+
+
+def failed_keys(results: Results) -> set[tuple[str, str, str]]:
+    """The `key_of` of all rows that are below what a bar requires of every row."""
+    return {value.key for verdict in verdicts(results) for value in verdict.failed}

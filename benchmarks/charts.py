@@ -36,7 +36,6 @@ _LABELS = {
     "runtime": "tf_cudnn_rnn's runtime",
     "stream": "tf_cudnn_rnn's stream",
     "stream_from_c": "tf_cudnn_rnn's stream, from C",
-    "two_halves": "its two halves",
     "empty_call": "empty tf.function",
     "counting_loop": "a loop that counts",
     "op_float32": "op, float32",

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import subprocess
+from collections.abc import Iterable
 
 from benchmarks import cases, records
 from benchmarks.records import GIGABYTES, GIGAFLOPS, MILLISECONDS, Record
@@ -14,7 +15,9 @@ _BINARY = pathlib.Path("bazel-bin") / "benchmarks" / "engine_benchmark"
 _TARGET = "//benchmarks:engine_benchmark"
 
 # Sets of cases.csv that the bars and charts look at.
-_SETS = ("roofline", "small")
+SETS = ("roofline", "huge", "small")
+
+_ANY_NAME = "[a-z0-9_]+"
 
 _ENGINE_NAME = re.compile(
     r"Engine/(?P<case>\w+)/(?P<pass>\w+)/(?P<isa>\w+)/threads:(?P<threads>\d+)"
@@ -68,7 +71,7 @@ def _build_file() -> str:
 
 
 def _engine_filter(passes: str, isa: str, threads: int) -> str:
-    names = [case.name for name in _SETS for case in cases.in_set(name)]
+    names = [case.name for name in SETS for case in cases.in_set(name)]
     return f"Engine/({'|'.join(dict.fromkeys(names))})/({passes})/{isa}/threads:{threads}"
 
 
@@ -78,15 +81,31 @@ def run(binary: pathlib.Path, threads: int, repetitions: int) -> list[Record]:
     Raises:
       EngineError: it fails, or writes no JSON.
     """
-    any_name = "[a-z0-9_]+"
-    engine = _engine_filter("forward|inference|backward", any_name, threads)
-    peaks = f"(Peak|Bandwidth)/{any_name}/{any_name}/threads:{threads}"
+    engine = _engine_filter("forward|inference|backward", _ANY_NAME, threads)
+    peaks = f"(Peak|Bandwidth)/{_ANY_NAME}/{_ANY_NAME}/threads:{threads}"
     found = _run(binary, f"^({engine}|{peaks})(/real_time)?$", repetitions, {})
     if not any(record.side == "engine avx2" for record in found):
         engine = _engine_filter("forward", "avx2", threads)
         limit = {"TF_CUDNN_RNN_ISA": "avx2"}
         found += _run(binary, f"^{engine}(/real_time)?$", repetitions, limit)
     return found
+
+
+def again(
+    binary: pathlib.Path,
+    rows: Iterable[tuple[str, str]],
+    threads: int,
+    repetitions: int,
+    times: int,
+) -> list[Record]:
+    """Runs rows, (case, pass), so many times more, in turns; returns medians of these runs.
+
+    Raises:
+      EngineError: it fails, or writes no JSON.
+    """
+    names = "|".join(f"{case}/{pass_}" for case, pass_ in rows)
+    which = f"^Engine/({names})/{_ANY_NAME}/threads:{threads}(/real_time)?$"
+    return records.medians_of([_run(binary, which, repetitions, {}) for _ in range(times)])
 
 
 def _run(binary: pathlib.Path, which: str, repetitions: int, environment: dict) -> list[Record]:

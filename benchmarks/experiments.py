@@ -166,10 +166,8 @@ def _training_flag(_) -> list[Row]:
 
 def _layer(_) -> list[Row]:
     gate = [c for c in cases.in_set("gate") if c.output_size == c.num_units]
-    both = [c for c in cases.read_cases().values() if c.num_dirs == 2 and c.num_layers == 1]
-    halves = Side("two_halves", "own_halves")
     others = (Side("stateful_layer", "own_stateful"), Side("cudnn_layer", "own_cudnn_layer"))
-    return _rows("layer", gate, (LAYER, KERAS, OP, *others)) + _rows("layer", both, (LAYER, halves))
+    return _rows("layer", gate, (LAYER, KERAS, OP, *others))
 
 
 def _memory(_) -> list[Row]:

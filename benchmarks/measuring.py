@@ -2,12 +2,13 @@
 
 import dataclasses
 import math
+import pathlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from benchmarks import bars, records, report
+from benchmarks import bars, engine, records, report
 from benchmarks.bars import Results, ratio
 from benchmarks.experiments import MEMORY, Row
 from benchmarks.processes import Pool, Side, SideError
@@ -118,6 +119,22 @@ def _duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
 
 
+def measure_engine(
+    binary: pathlib.Path, preamble: dict[str, str], threads: int, rounds: int, again: int
+) -> Iterator[Record]:
+    """Yields the rows of the engine's benchmark, and those that fail a bar, so often, once more.
+
+    Raises:
+      EngineError: it fails, or writes no JSON.
+    """
+    found = engine.run(binary, threads, rounds)
+    yield from found
+    failed_rows = [key[1:] for key in sorted(bars.failed_keys(Results(preamble, found)))]
+    if failed_rows and again:
+        print(f"Rows of the engine that fail a bar, {again} times in turns ...", flush=True)
+        yield from engine.again(binary, failed_rows, threads, rounds, again)
+
+
 # ------------------------------------------------------------------------------------
 # Once more
 # ------------------------------------------------------------------------------------
@@ -125,21 +142,8 @@ def _duration(seconds: float) -> str:
 
 def failed(rows: list[Row], results: Results) -> list[Row]:
     """Those rows that are below what a bar requires of every row."""
-    keys = {value.key for verdict in bars.verdicts(results) for value in verdict.failed}
+    keys = bars.failed_keys(results)
     return [row for row in rows if (row.experiment, row.case.name, row.pass_) in keys]
-
-
-def _median_of(runs: Sequence[Record]) -> Record | None:
-    """One record of several of the same; None if none of them has a figure."""
-    figured = [run for run in runs if run.median is not None]
-    if not figured:
-        return None
-    return dataclasses.replace(
-        figured[0],
-        **records.figures([run.median for run in figured]),
-        rounds=sum(run.rounds for run in figured),
-        steps=sum(run.steps for run in figured),
-    )
 
 
 def again(
@@ -156,5 +160,4 @@ def again(
             runs[row].append(measure_row(row))
             print(progress.line(runs[row][-1]), flush=True)
             if turn == times - 1:
-                medians = [_median_of(same) for same in zip(*runs[row], strict=True)]
-                yield from (record for record in medians if record is not None)
+                yield from records.medians_of(runs[row])

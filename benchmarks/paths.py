@@ -199,6 +199,18 @@ PATHS = (
         ),
     ),
     Path(
+        "threads take short steps in lockstep",
+        {"kMaxLockstepWork": NEVER},
+        (
+            Call("lstm", 160, 100, 1),
+            Call("lstm", 256, 100, 1),
+            Call("gru", 256, 100, 2),
+            Call("lstm", 512, 50, 1),
+            Call("lstm", 192, 100, 1, TRAINING),
+            Call("lstm", 512, 50, 4, TRAINING),
+        ),
+    ),
+    Path(
         "floats are multiplied in bfloat16 parts",
         {"kMinPartsRows": ALWAYS},
         (

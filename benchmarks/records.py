@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import pathlib
 import statistics
+from collections.abc import Sequence
 
 from benchmarks import cases
 from benchmarks.cases import Case
@@ -98,6 +99,23 @@ def figures(values: list[float]) -> dict[str, float]:
         statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
     )
     return {"median": median, "minimum": min(values), "lower": lower, "upper": upper}
+
+
+def medians_of(runs: Sequence[list[Record]]) -> list[Record]:
+    """One record of each that the runs have in the same places; none of what has no figure."""
+    medians = []
+    for same in zip(*runs, strict=True):
+        figured = [record for record in same if record.median is not None]
+        if figured:
+            medians.append(
+                dataclasses.replace(
+                    figured[0],
+                    **figures([record.median for record in figured]),
+                    rounds=sum(record.rounds for record in figured),
+                    steps=sum(record.steps for record in figured),
+                )
+            )
+    return medians
 
 
 def to_row(record: Record) -> dict[str, str]:

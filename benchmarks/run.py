@@ -15,6 +15,7 @@ import functools
 import os
 import pathlib
 import sys
+from collections.abc import Iterator
 
 from absl import app, flags
 
@@ -111,13 +112,15 @@ def _share() -> tuple[int, int]:
     return int(number), int(count)
 
 
-def _run_engine(threads: int) -> list[Record]:
+def _run_engine(preamble: dict[str, str], threads: int) -> Iterator[Record]:
     print("The engine's own benchmark ...", flush=True)
     try:
-        return engine.run(engine.build(), threads, _ROUNDS.value)
+        binary = engine.build()
+        yield from measuring.measure_engine(
+            binary, preamble, threads, _ROUNDS.value, again=_AGAIN.value
+        )
     except engine.EngineError as error:
-        print(f"The engine's rows are left out: {error}.", flush=True)
-        return []
+        print(f"Rows of the engine are left out: {error}.", flush=True)
 
 
 def _draw(path: pathlib.Path) -> None:
@@ -164,9 +167,9 @@ def main(argv: list[str]) -> None:
     writer = records.Writer(path, preamble)
     try:
         if has_engine:
-            found += _run_engine(threads)
-            for record in found:
+            for record in _run_engine(preamble, threads):
                 writer.write(record)
+                found.append(record)
         progress = Progress(rows)
         with Pool(threads, logs, _TIMEOUT.value) as pool:
             measure_row = functools.partial(

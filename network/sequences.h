@@ -61,11 +61,10 @@ class Sequences {
   // None yet: Create() makes them.
   Sequences() = default;
 
-  // Those of ranks [begin, end) alone, as a part of the batch; 0 <= begin <=
-  // end
-  // <= batch(). Its ranks, steps and offsets are its own. whole_batch(),
-  // shape_rows(), row_of_whole(), batch_row() and fingerprint() are of the
-  // whole.
+  // Those of ranks [begin, end) alone, as a part of the batch, with
+  // 0 <= begin <= end <= batch(). Its ranks, steps and offsets are its own.
+  // whole_batch(), shape_rows(), row_of_whole(), batch_row() and fingerprint()
+  // are of the whole.
   Sequences OfRanks(int64_t begin, int64_t end) const;
 
   int64_t max_time() const { return max_time_; }  // T

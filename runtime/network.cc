@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "network/weights.h"
+#include "runtime/float_mode.h"
 
 namespace rnn_runtime {
 
@@ -281,6 +282,7 @@ void Network::WithElement(Use use) const {
 
 AlignedMemory Network::Prepare(const ForwardPlan& plan) const {
   AlignedMemory memory(plan.prepared.bytes);
+  const ScopedFloatMode mode;
   WithElement([&](auto element) {
     using Element = decltype(element);
     rnn::Weights<const Element> weights;
@@ -295,6 +297,7 @@ AlignedMemory Network::Prepare(const ForwardPlan& plan) const {
 void Network::Run(const ForwardPlan& plan, const void* prepared_weights,
                   const CallData& call, void* scratch,
                   rnn::Executor& executor) const {
+  const ScopedFloatMode mode;
   WithElement([&](auto element) {
     RunElements<decltype(element)>(plan, prepared_weights, call, scratch,
                                    executor);

@@ -23,12 +23,16 @@
  *
  * Tensors are dense and row-major. Elements are of the network's type; those of
  * float16 and bfloat16 are 16-bit numbers. No buffer may overlap another.
+ * Denormals count as zeros, and sums are rounded to nearest, whatever mode the
+ * calling thread is in, which has its own again afterwards.
  *
  * Every function that can fail returns a status, and writes a message into
  * `error` unless that is NULL; then it has written nothing else. Nothing
  * throws, prints or ends the process, and nothing changes but what handles
  * hold. What a process finds out about its machine, it finds out once; the
  * environment variables TF_CUDNN_RNN_ISA and TF_CUDNN_RNN_MACHINE pin it.
+ *
+ * A call takes at most 256 KB of the stack of the thread that makes it.
  *
  * A process that is forked while no call runs may go on with the networks of
  * its parent, on one thread.

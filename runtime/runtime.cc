@@ -71,9 +71,15 @@ rnn_status Guarded(rnn_error* error, const Run& run) {
   try {
     return run();
   } catch (const std::bad_alloc&) {
-    return Fail(RNN_OUT_OF_MEMORY, "There is no memory for that.", error);
+    return Fail(RNN_OUT_OF_MEMORY,
+                "There is not enough memory for this call: free some, or give "
+                "it a smaller network, or fewer rows or steps.",
+                error);
   } catch (const std::exception& exception) {
-    return Fail(RNN_INVALID_ARGUMENT, exception.what(), error);
+    const std::string message =
+        std::string("An error of the library, not of the caller: ") +
+        exception.what();
+    return Fail(RNN_INVALID_ARGUMENT, message.c_str(), error);
   }
 }
 
@@ -150,6 +156,11 @@ constexpr int64_t kMost = INT32_MAX;
 // Of a tensor: sums of several do not overflow.
 constexpr int64_t kMostBytes = INT64_MAX / 16;
 
+std::string ShapeString(int64_t a, int64_t b, int64_t c) {
+  return "[" + std::to_string(a) + ", " + std::to_string(b) + ", " +
+         std::to_string(c) + "]";
+}
+
 // Whether a tensor of these sizes can be there.
 Status CheckSize(const char* name, int64_t a, int64_t b, int64_t c,
                  int64_t element_bytes) {
@@ -160,9 +171,10 @@ Status CheckSize(const char* name, int64_t a, int64_t b, int64_t c,
       bytes <= kMostBytes) {
     return Status();
   }
-  return Status::InvalidArgument(std::string(name) + " [" + std::to_string(a) +
-                                 ", " + std::to_string(b) + ", " +
-                                 std::to_string(c) + "] is too large.");
+  return Status::InvalidArgument(
+      std::string(name) + " must have at most " + std::to_string(kMostBytes) +
+      " bytes, got the shape " + ShapeString(a, b, c) + " with " +
+      std::to_string(element_bytes) + " bytes for each element.");
 }
 
 // Whether a tensor of these sizes can be there; and that it is, if it has
@@ -172,7 +184,8 @@ Status CheckTensor(const char* name, const void* data, int64_t a, int64_t b,
   if (Status s = CheckSize(name, a, b, c, element_bytes); !s.ok()) return s;
   if (data != nullptr || a == 0 || b == 0) return Status();
   return Status::InvalidArgument(std::string(name) +
-                                 " must not be NULL: it has elements.");
+                                 " must not be NULL: it has the shape " +
+                                 ShapeString(a, b, c) + ".");
 }
 
 // Whether sizes of states fit into 64 bits, the caller's or ours.

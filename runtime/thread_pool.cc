@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/float_mode.h"
+
 namespace rnn_runtime {
 
 ThreadPool::ThreadPool(int num_threads)
@@ -58,6 +60,7 @@ void ThreadPool::StartThreads() {
 }
 
 void ThreadPool::RunThread(Shared* shared) {
+  const ScopedFloatMode mode;  // whatever that of the thread that began this
   std::unique_lock<std::mutex> lock(shared->mutex);
   while (true) {
     while (!shared->ends && shared->queue.empty()) shared->has_news.Wait(lock);

@@ -709,10 +709,10 @@ def _lengths(lengths: ArrayLike, B: int, T: int) -> Array:
     # Of most calls, and quicker than what follows; the library looks at each.
     if array.dtype == _INT32 and array.shape == (B,) and (array.flags.carray or _is_dense(array)):
         return array
-    if array.shape != (B,) or not _are_integers(array):
-        raise ValueError(
-            f"`lengths` must be integers [B] = [{B}]; got {array.dtype.name} {list(array.shape)}."
-        )
+    if array.shape != (B,):
+        raise ValueError(f"`lengths` must have shape [B] = [{B}]; got {list(array.shape)}.")
+    if not _are_integers(array):
+        raise ValueError(f"`lengths` must be integers; got {array.dtype.name}.")
     _check_range(array, T)  # before bits are cut off
     return _dense(array.astype(_INT32))
 

@@ -33,9 +33,6 @@ DRIVERS = {
         "built-in op, eager", LIBRARY, "benchmarks.drivers.own", "EagerBuiltInOp"
     ),
     "own_layer": Entry("drop-in layer", LIBRARY, "benchmarks.drivers.own_layers", "DropIn"),
-    "own_halves": Entry(
-        "two drop-in layers", LIBRARY, "benchmarks.drivers.own_layers", "DropInHalves"
-    ),
     "own_stateful": Entry(
         "stateful drop-in layer", LIBRARY, "benchmarks.drivers.own_layers", "Stateful"
     ),

@@ -1,6 +1,5 @@
 """This library's Keras layers, in a tf.function."""
 
-import numpy as np
 import tensorflow as tf
 
 import tf_cudnn_rnn.keras
@@ -8,8 +7,7 @@ from benchmarks import cases
 from benchmarks.cases import Case
 from benchmarks.drivers import keras_layers, tensorflow
 from benchmarks.drivers.interface import Driver, Step, require
-from benchmarks.drivers.keras_layers import new_layer, state_count, time_major, weight_gradients
-from tf_cudnn_rnn import weights
+from benchmarks.drivers.keras_layers import state_count, time_major, weight_gradients
 
 
 class DropIn(keras_layers.Function):
@@ -113,57 +111,3 @@ class CudnnLayer(Driver):
             return named
 
         return Step(lambda: step(*tensors), as_arrays)
-
-
-class DropInHalves(Driver):
-    """The two layers that a Bidirectional drop-in is made of, one after the other."""
-
-    def __init__(self, threads: int):
-        tensorflow.set_threads(threads)
-
-    def build(self, case: Case, pass_: str, dtype: str) -> Step:
-        require(case.num_dirs == 2, "only a bidirectional layer has halves")
-        require(case.num_layers == 1, "the halves of one layer are measured")
-        require(case.output_size == case.num_units, "no layer of Keras projects")
-        require(not case.is_ragged, "the halves of full batches are measured")
-        arrays = cases.arrays_of(case)
-        ((*halves,),) = weights.to_keras(cases.canonical_of(case, arrays.params)).arrays
-        H, training = case.num_units, pass_ == cases.TRAINING
-        dy = arrays.dy.transpose(1, 0, 2)
-        steps = []
-        for d in range(2):
-            layer = new_layer(tf_cudnn_rnn.keras, case, dtype, go_backwards=d == 1)
-            layer.build([case.batch, case.seq_length, case.input_size])
-            layer.set_weights(halves[d * len(halves) // 2 : (d + 1) * len(halves) // 2])
-
-            def forward(x, *states, layer=layer):
-                y, *final = layer(x, initial_state=list(states), training=training)
-                return y, final
-
-            # The backward layer's output begins with the last step.
-            own_dy = dy[..., :H] if d == 0 else dy[:, ::-1, H:]
-            step = tensorflow.traced_step(
-                forward,
-                pass_,
-                tf.cast(own_dy, dtype),
-                [variable.value for variable in layer.trainable_variables],
-            )
-            states = (arrays.h0[d], arrays.c0[d])[: state_count(case)]
-            tensors = [tf.cast(a, dtype) for a in (arrays.x.transpose(1, 0, 2), *states)]
-            steps.append((step, tensors))
-
-        def as_arrays(results) -> dict:
-            forward, backward = results
-            named = {
-                "y": np.concatenate(
-                    [time_major(forward[0]), time_major(backward[0])[::-1]], axis=-1
-                )
-            }
-            if training:
-                named["dx"] = time_major(forward[2][0]) + time_major(backward[2][0])
-                named["dh0"] = np.stack([tensorflow.to_array(half[2][1]) for half in results])
-                of_halves = [half[2][1 + state_count(case) :] for half in results]
-                named |= weight_gradients(case, [*of_halves[0], *of_halves[1]])
-            return named
-
-        return Step(lambda: [step(*tensors) for step, tensors in steps], as_arrays)

@@ -25,6 +25,7 @@ PAGES = {
     "the batch is split into groups of rows": "split-of-work",
     "threads take parts of the batch through all layers": "batch-parts",
     "two directions run at once": "split-of-work",
+    "threads take short steps in lockstep": "lockstep",
     "floats are multiplied in bfloat16 parts": "floats-in-parts",
 }
 # Of files from before they went; no longer in the table.

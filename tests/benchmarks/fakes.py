@@ -205,7 +205,7 @@ def engine_report(share: float = 0.9) -> dict:
         for level, rate in (("l1", 900), ("l2", 300), ("l3", 120), ("dram", 40)):
             name = f"Bandwidth/{level}/{isa}/threads:2"
             add(name, 1.0, bytes_per_second=rate * 1e9)
-        for case in dict.fromkeys([*cases.in_set("roofline"), *cases.in_set("small")]):
+        for case in dict.fromkeys(c for name in engine.SETS for c in cases.in_set(name)):
             for pass_, work in (("forward", 1), ("inference", 1), ("backward", 2)):
                 rate = share * peak * case.batch / (case.batch + 0.3)
                 milliseconds = work * case.flops(cases.INFERENCE) / rate * 1e-6

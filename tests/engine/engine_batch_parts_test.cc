@@ -82,6 +82,11 @@ std::vector<Case> Cases() {
     keras.mask.push_back(i % 3 > 0 || i % keras.batch % 4 == 1);
   }
   add("Keras' weights, masked, backwards, repeating", keras);
+  EngineSizes keras_both = SizesOf(CellMode::kLstm);
+  keras_both.keras_weights = true;
+  keras_both.descriptor.num_directions = 2;
+  MakeRagged(&keras_both);
+  add("Keras' weights, ragged, both directions", keras_both);
   return cases;
 }
 

@@ -19,6 +19,7 @@
 #include "network/sequences.h"
 #include "tests/engine/element_values.h"
 #include "tests/engine/int8_values.h"
+#include "tests/engine/keras_tensors.h"
 #include "tests/engine/make_sequences.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/unused.h"
@@ -66,9 +67,9 @@ class EngineCall {
         h0(states() * d_.output_size()),
         c0(c_size()),
         params(sizes.keras_weights || sizes.int8_weights ? 0 : ParamsSize()),
-        kernel(keras(KerasKernelSize(d_))),
-        recurrent_kernel(keras(KerasRecurrentKernelSize(d_))),
-        bias(sizes.keras_bias ? keras(KerasBiasSize(d_)) : 0),
+        kernel(keras(0)),
+        recurrent_kernel(keras(1)),
+        bias(sizes.keras_bias ? keras(2) : 0),
         y(x_rows() * y_features()),
         h_n(h0.size()),
         c_n(c_size()),
@@ -136,8 +137,10 @@ class EngineCall {
     a.dh0 = dh0.data();
     a.dc0 = has_c() ? dc0.data() : nullptr;
     a.dweights.params = dparams.data();
-    a.dweights.keras[0] = {dkernel.data(), drecurrent_kernel.data(),
-                           sizes_.keras_bias ? dbias.data() : nullptr};
+    if (sizes_.keras_weights) {
+      SetKeras(d_, dkernel.data(), drecurrent_kernel.data(),
+               sizes_.keras_bias ? dbias.data() : nullptr, a.dweights.keras);
+    }
     const Status status = BackwardPlan::Create(
         Description(), MachineFor(executor), &backward_plan_);
     if (!status.ok()) std::abort();
@@ -224,7 +227,11 @@ class EngineCall {
   }
   int64_t y_features() const { return d_.num_directions * d_.output_size(); }
   int64_t backward(int64_t size) const { return sizes_.training ? size : 0; }
-  int64_t keras(int64_t size) const { return sizes_.keras_weights ? size : 0; }
+  int64_t keras(int tensor) const {
+    return sizes_.keras_weights
+               ? d_.num_directions * KerasTensorSize(d_, tensor)
+               : 0;
+  }
 
   // Sizes that the caller chose to be possible.
   int64_t ParamsSize() const {
@@ -263,8 +270,11 @@ class EngineCall {
     a->h0 = h0.data();
     a->c0 = has_c() ? c0.data() : nullptr;
     a->weights.params = params.data();
-    a->weights.keras[0] = {kernel.data(), recurrent_kernel.data(),
-                           sizes_.keras_bias ? bias.data() : nullptr};
+    if (sizes_.keras_weights) {
+      SetKeras<const Element>(d_, kernel.data(), recurrent_kernel.data(),
+                              sizes_.keras_bias ? bias.data() : nullptr,
+                              a->weights.keras);
+    }
     if (int8) a->weights.int8 = int8->weights();
     a->y = y.data() + y_offset();
     a->reserve = sizes_.training ? reserve.data() : nullptr;

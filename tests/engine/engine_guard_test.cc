@@ -110,7 +110,7 @@ void PrintTo(const Draw& draw, std::ostream* out) {
 bool Serves(Weights weights, const Case& c) {
   if (weights == Weights::kParams || weights == Weights::kInt8) return true;
   const bool is_costly = c.H > 500;
-  return c.L * c.D == 1 && c.num_proj == 0 && !is_costly;
+  return c.L == 1 && c.num_proj == 0 && !is_costly;
 }
 
 std::vector<Draw> Draws(const std::vector<Weights>& all_weights) {

@@ -30,6 +30,7 @@
 #include "tests/engine/element_values.h"
 #include "tests/engine/guarded.h"
 #include "tests/engine/keras_order.h"
+#include "tests/engine/keras_tensors.h"
 #include "tests/engine/make_sequences.h"
 #include "tests/engine/plans.h"
 #include "tests/engine/random_values.h"
@@ -204,7 +205,7 @@ struct Draw {
   }
   // Whether Keras has such layers. Large ones take long.
   bool may_be_keras() const {
-    return sizes.L * sizes.D == 1 && sizes.num_proj == 0 && !sizes.skip_input &&
+    return sizes.L == 1 && sizes.num_proj == 0 && !sizes.skip_input &&
            sizes.H < 500;
   }
   std::string name() const {
@@ -420,9 +421,8 @@ class EngineWeights {
   EngineWeights(const reference::Problem& problem, bool keras_weights)
       : params_(FromDoubles<Element>(problem.params)),
         keras_weights_(keras_weights),
-        keras_{MakeKeras(KerasKernelSize(problem.descriptor)),
-               MakeKeras(KerasRecurrentKernelSize(problem.descriptor)),
-               MakeKeras(KerasBiasSize(problem.descriptor))} {
+        descriptor_(problem.descriptor),
+        keras_{MakeKeras(0), MakeKeras(1), MakeKeras(2)} {
     if (!keras_weights) return;
     ForEachKerasWeight(problem.descriptor,
                        [&](int tensor, int64_t index, int64_t place) {
@@ -433,7 +433,8 @@ class EngineWeights {
   Weights<const Element> values() const {
     Weights<const Element> weights;
     if (keras_weights_) {
-      weights.keras[0] = {keras_[0].data(), keras_[1].data(), keras_[2].data()};
+      SetKeras<const Element>(descriptor_, keras_[0].data(), keras_[1].data(),
+                              keras_[2].data(), weights.keras);
     } else {
       weights.params = params_.data();
     }
@@ -444,13 +445,17 @@ class EngineWeights {
   int64_t keras_size(int tensor) const { return keras_[tensor].size(); }
 
  private:
-  Guarded<Element> MakeKeras(int64_t size) const {
-    return Guarded<Element>(keras_weights_ ? size : 0);
+  Guarded<Element> MakeKeras(int tensor) const {
+    return Guarded<Element>(keras_weights_
+                                ? descriptor_.num_directions *
+                                      KerasTensorSize(descriptor_, tensor)
+                                : 0);
   }
 
   Guarded<Element> params_;
   const bool keras_weights_;
-  Guarded<Element> keras_[3];
+  const RnnDescriptor descriptor_;
+  Guarded<Element> keras_[kKerasTensors];
 };
 
 template <typename Element>
@@ -661,9 +666,8 @@ class EngineRun {
     a.c0 = has_c() ? c0_.data() : nullptr;
     a.weights = weights_.values();
     if (weights_.keras_weights()) {
-      a.dweights.keras[0] = {keras_gradients_[0].data(),
-                             keras_gradients_[1].data(),
-                             keras_gradients_[2].data()};
+      SetKeras(d_, keras_gradients_[0].data(), keras_gradients_[1].data(),
+               keras_gradients_[2].data(), a.dweights.keras);
     } else {
       a.dweights.params = dparams_.data();
     }
@@ -699,7 +703,7 @@ class EngineRun {
   const Strides x_strides_, y_strides_, h_strides_, c_strides_;
   Guarded<Element> x_, dy_, h0_, c0_, dh_n_, dc_n_;
   Guarded<Element> y_, h_n_, c_n_, dx_, dh0_, dc0_, dparams_;
-  Guarded<Element> keras_gradients_[3];
+  Guarded<Element> keras_gradients_[kKerasTensors];
   Guarded<Element> reserve_;
   uint64_t dropout_key_ = 0;  // from the reserve
 };

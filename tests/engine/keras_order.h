@@ -8,30 +8,37 @@
 #include "network/descriptor.h"
 #include "network/params_layout.h"
 #include "network/weights.h"
+#include "tests/engine/keras_tensors.h"
 #include "tests/engine/reference_rnn.h"
 
 namespace rnn {
 
 // Calls weight(tensor, place in it, place in params) for the weights of a layer
-// as Keras keeps them: 0 is the kernel, 1 the recurrent kernel, 2 the bias.
+// as Keras keeps them, in the tensors of keras_tensors.h.
 template <typename Weight>
 void ForEachKerasWeight(const RnnDescriptor& d, Weight weight) {
   ParamsLayout layout;
   if (!ParamsLayout::Create(d, &layout).ok()) std::abort();
-  const int64_t H = d.hidden_size;
-  for (int64_t row = 0; row < d.gates_size(); ++row) {
-    const int64_t column = KerasGate(d.mode, row / H) * H + row % H;
-    const auto each_input = [&](int tensor, const Region& w) {
-      for (int64_t k = 0; k < w.columns; ++k) {
-        weight(tensor, k * d.gates_size() + column,
-               w.offset + row * w.columns + k);
-      }
+  const int64_t H = d.hidden_size, gates_size = d.gates_size();
+  for (int64_t direction = 0; direction < d.num_directions; ++direction) {
+    const auto begin = [&](int tensor) {
+      return direction * KerasTensorSize(d, tensor);
     };
-    each_input(0, layout.InputWeights(0));
-    each_input(1, layout.RecurrentWeights(0));
-    weight(2, column, layout.InputBias(0).offset + row);
-    if (d.mode == CellMode::kGru) {
-      weight(2, d.gates_size() + column, layout.RecurrentBias(0).offset + row);
+    for (int64_t row = 0; row < gates_size; ++row) {
+      const int64_t column = KerasGate(d.mode, row / H) * H + row % H;
+      const auto each_input = [&](int tensor, const Region& w) {
+        for (int64_t k = 0; k < w.columns; ++k) {
+          weight(tensor, begin(tensor) + k * gates_size + column,
+                 w.offset + row * w.columns + k);
+        }
+      };
+      each_input(0, layout.InputWeights(direction));
+      each_input(1, layout.RecurrentWeights(direction));
+      weight(2, begin(2) + column, layout.InputBias(direction).offset + row);
+      if (d.mode == CellMode::kGru) {
+        weight(2, begin(2) + gates_size + column,
+               layout.RecurrentBias(direction).offset + row);
+      }
     }
   }
 }

@@ -397,8 +397,10 @@ TEST(PlanTest, ChainsOfGradientsGrowWithTheRootOfTheRows) {
   EXPECT_EQ(chain_of(kChain, kChain), kChain);
   EXPECT_EQ(chain_of(kChain + 1, kChain), 2 * kChain);
   EXPECT_EQ(chain_of(2 * kChain, 2 * kChain), 2 * kChain);
-  // No longer than a block of depth.
-  EXPECT_EQ(chain_of(10000, 1000), Vectors(ElementType::kFloat).depth_block);
+  // No longer than a block of depth, which has whole ones.
+  const int64_t depth_block = Vectors(ElementType::kFloat).depth_block;
+  EXPECT_EQ(chain_of(10000, 1000), depth_block);
+  EXPECT_EQ(depth_block % kChain, 0);
 }
 
 // Calls of all kinds, for all kinds of kernels: call(sizes, kernels).
@@ -1428,7 +1430,8 @@ TEST(PlanTest, SizesUpToThatDoNotOverflow) {
     int64_t B, I, H;
   };
   for (const Case& c : {Case{"I", 1, most / 2, 1}, Case{"H", 1, 8, 1 << 22},
-                        Case{"both", 1 << 20, 1 << 26, 1}}) {
+                        Case{"B and I", 1 << 20, 1 << 26, 1},
+                        Case{"B and H", 1 << 23, 8, 1 << 22}}) {
     for (ElementType type : {ElementType::kFloat, ElementType::kDouble,
                              ElementType::kHalf, ElementType::kBFloat16}) {
       SCOPED_TRACE(testing::Message()

@@ -398,8 +398,7 @@ TYPED_TEST(SimdProductTest, ChainsAreAddedOneAfterAnother) {
     SCOPED_TRACE(target->name);
     const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
     if (kernels.has_tile_registers) continue;  // chains of their own
-    // Chains that fill a block of depth, that do not, and that are longer.
-    for (int64_t chain : {64, 200, 1040}) {
+    for (int64_t chain : {int64_t{64}, int64_t{128}, kernels.depth_block}) {
       for (int64_t depth : {0, 1, 63, 64, 65, 128, 200, 512, 513, 1100, 2100}) {
         SCOPED_TRACE(testing::Message()
                      << "chain " << chain << ", depth " << depth);
@@ -424,7 +423,7 @@ TYPED_TEST(SimdProductTest, ChainsAreAddedOneAfterAnother) {
               PanelProduct<Operand> part = p;
               do {
                 part.depth = std::min(chain, p.depth - part.a_offset);
-                part.chain = part.depth;
+                part.chain = chain;
                 kernels.multiply_panel(part);
                 part.a_offset += chain;
                 part.b.packed += chain * operands.columns;

@@ -596,8 +596,10 @@ const CallFault kCallFaults[] = {
     {"most_batch", [](Batch* b) { b->call.batch = kMost; }, "batch must be in"},
     {"product_overflows",
      [](Batch* b) { b->call.steps = b->call.batch = INT32_MAX; },
-     "x [2147483647, 2147483647, 4] is too large."},
-    {"null_x", [](Batch* b) { b->call.x = nullptr; }, "x must not be NULL"},
+     "x must have at most 576460752303423487 bytes, got the shape "
+     "[2147483647, 2147483647, 4] with 4 bytes for each element."},
+    {"null_x", [](Batch* b) { b->call.x = nullptr; },
+     "x must not be NULL: it has the shape [5, 3, 4]."},
     {"null_y", [](Batch* b) { b->call.y = nullptr; }, "y must not be NULL"},
     {"negative_length",
      [](Batch* b) {

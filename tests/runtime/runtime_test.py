@@ -680,8 +680,16 @@ def test_what_does_not_fit_is_refused():
         (lambda: network(case.x[0]), ValueError, r"`x` must have shape \[B, T, I\] with I = 4"),
         (lambda: network(case.x[..., :3]), ValueError, "with I = 4; got"),
         (lambda: network(case.x.astype(np.float64)), ValueError, "float32; got float64"),
-        (lambda: network(case.x, [5, 5]), ValueError, r"`lengths` must be integers \[B\] = \[3\]"),
-        (lambda: network(case.x, [5.0, 5, 5]), ValueError, "`lengths` must be integers"),
+        (
+            lambda: network(case.x, [5, 5]),
+            ValueError,
+            r"`lengths` .* shape \[B\] = \[3\]; got \[2\]",
+        ),
+        (
+            lambda: network(case.x, [5.0, 5, 5]),
+            ValueError,
+            "`lengths` must be integers; got float64",
+        ),
         (lambda: network(case.x, [5, 6, 5]), ValueError, r"`lengths\[1\]` must be in \[0, T\]"),
         (lambda: network(case.x, [5, -1, 5]), ValueError, r"`lengths\[1\]` must be in"),
         # Which the library checks.
@@ -1059,7 +1067,8 @@ def test_the_library_as_a_part_of_a_program(tmp_path):
         text=True,
         check=False,
     )
-    assert (short.returncode, short.stderr) == (1, "There is no memory for that.\n")
+    assert short.returncode == 1
+    assert short.stderr.startswith("There is not enough memory for this call: free some")
 
 
 @pytest.mark.parametrize("suffix", [".so", ".a"])

@@ -1,9 +1,12 @@
 // Threads that use one network at the same time, in every way that the
 // interface has: run under ThreadSanitizer, too (tools/test_sanitizers.sh).
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
@@ -14,6 +17,7 @@
 #include <vector>
 
 #include "runtime/rnn_runtime.h"
+#include "tests/engine/float_mode.h"
 #include "tests/engine/guarded.h"
 #include "tests/engine/random_values.h"
 
@@ -57,7 +61,8 @@ int CountThreads() {
 
 class Network {
  public:
-  Network(const Case& c, int num_threads) : case_(c) {
+  // Weights and biases are up to a tenth of `scale`.
+  Network(const Case& c, int num_threads, double scale = 1) : case_(c) {
     rnn_config config{};
     config.struct_size = sizeof config;
     config.mode = c.mode;
@@ -70,7 +75,8 @@ class Network {
     rnn_error error;
     int64_t size = 0;
     EXPECT_EQ(rnn_params_size(&config, &size, &error), RNN_OK) << error.message;
-    const Values params = rnn::RandomValues(1).Reals<float>(size, -0.1, 0.1);
+    const Values params =
+        rnn::RandomValues(1).Reals<float>(size, -0.1 * scale, 0.1 * scale);
     EXPECT_EQ(rnn_network_create(&config, params.data(), size, num_threads,
                                  &network_, &error),
               RNN_OK)
@@ -246,6 +252,75 @@ TEST(RuntimeStreamTest, AStreamIsOneThreadsAtATime) {
     rnn_stream_free(its_stream);
   }
   EXPECT_TRUE(rnn::SameBits(y, expected));
+}
+
+// As in the ops, whatever the mode of callers, which they keep.
+TEST(RuntimeFloatModeTest, DenormalsAreZerosInEachThread) {
+  constexpr int kMostCalls = 10000, kCallsWithHelpers = 100;
+  const Case cases[] = {
+      {"many_rows", RNN_MODE_RELU, 1, 96, 40, 0, false, 12, 40, true},
+      {"short", RNN_MODE_RELU, 1, 384, 384, 0, false, 4, 1, true},
+  };
+  const uint64_t initial = rnn::FloatMode();
+  if (rnn::kFlushDenormals == 0) GTEST_SKIP() << "there is no such mode";
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    for (uint64_t flushing : {uint64_t{0}, rnn::kFlushDenormals}) {
+      rnn::SetFloatMode(initial & ~rnn::kFlushDenormals);
+      const Network network(c, /*num_threads=*/2, /*scale=*/3e-37);
+      const uint64_t mode = (initial & ~rnn::kFlushDenormals) | flushing;
+      rnn::SetFloatMode(mode);
+      const int num_before = CountThreads();
+      std::vector<Values> results;
+      int num_calls = 0;
+      while (CountThreads() == num_before && num_calls++ < kMostCalls) {
+        results.assign(1, network.Run(/*is_ragged=*/false));
+      }
+      for (int i = 0; i < kCallsWithHelpers; ++i) {
+        results.push_back(network.Run(/*is_ragged=*/false));
+      }
+      results.push_back(network.Stream());
+      const uint64_t mode_after = rnn::FloatMode();
+      rnn::SetFloatMode(initial);
+      EXPECT_EQ(mode_after, mode);
+      EXPECT_LT(num_calls, kMostCalls);
+      for (const Values& values : results) {
+        // Numbers are used as such, or zeros would say nothing.
+        ASSERT_TRUE(std::any_of(values.begin(), values.end(), [](float value) {
+          return std::fpclassify(value) == FP_NORMAL;
+        }));
+        ASSERT_FALSE(std::any_of(values.begin(), values.end(), [](float value) {
+          return std::fpclassify(value) == FP_SUBNORMAL;
+        }));
+      }
+    }
+  }
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr size_t kStackBytes = 8 << 20;  // sanitizers need more of it
+#else
+constexpr size_t kStackBytes = 256 << 10;  // as rnn_runtime.h says
+#endif
+
+// Or threads of hosts with small stacks would end the process.
+TEST_P(RuntimeThreadsTest, CallsAndStreamsTakeLittleStack) {
+  const Network network(GetParam(), /*num_threads=*/2);
+  const auto run = [](void* argument) -> void* {
+    const auto& its_network = *static_cast<const Network*>(argument);
+    its_network.Run(/*is_ragged=*/true);
+    if (!GetParam().bidirectional) its_network.Stream();
+    return nullptr;
+  };
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, kStackBytes), 0);
+  pthread_t thread;
+  ASSERT_EQ(
+      pthread_create(&thread, &attributes, run, const_cast<Network*>(&network)),
+      0);
+  EXPECT_EQ(pthread_join(thread, nullptr), 0);
+  EXPECT_EQ(pthread_attr_destroy(&attributes), 0);
 }
 
 // Too little work for helpers that come late.

@@ -40,7 +40,9 @@ int Choices::NumThreads(const SharedWork& shared) const {
 }
 
 double Choices::RecurrentWork(int64_t rows) const {
-  return 2.0 * static_cast<double>(rows * d_.gates_size() * d_.output_size());
+  // The product of all three may be beyond an int64_t.
+  return 2.0 * static_cast<double>(rows) *
+         static_cast<double>(d_.gates_size() * d_.output_size());
 }
 
 double Choices::StepWork(int64_t ranks) const {

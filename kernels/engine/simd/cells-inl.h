@@ -377,12 +377,12 @@ void MultiplyUnits(const CellForwardStep<Operand>& s, int64_t row, int64_t rows,
   constexpr int64_t kLanes = Vec<ComputeType<Operand>>::kLanes;
   constexpr int64_t kColumns = kVectorsOfProduct<Cell> * kLanes;
   // Each product begins where its vectors are packed together.
+  constexpr int kMostVectors = kCellVectors<Cell> - 1;
   static_assert(kVectorsOfProduct<Cell> == kVectorsTogether<Cell> ||
-                kVectorsOfProduct<Cell> >= kCellVectors < Cell > -1);
+                kVectorsOfProduct<Cell> >= kMostVectors);
   PanelProduct<Operand> product{};
   product.rows = rows;
   product.depth = s.depth;
-  product.chain = s.depth;
   product.a = s.h_prev + row;
   product.b.packed_columns = kVectorsTogether<Cell> * kLanes;
   product.c = sums;
@@ -394,7 +394,7 @@ void MultiplyUnits(const CellForwardStep<Operand>& s, int64_t row, int64_t rows,
     product.b.next = s.next_recurrent != nullptr && row == 0
                          ? s.next_recurrent + column * s.depth
                          : nullptr;
-    MultiplyPanel(product);
+    MultiplyPanelInOneChain(product);
   }
 }
 

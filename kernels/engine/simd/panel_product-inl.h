@@ -19,21 +19,27 @@ inline int64_t PackedColumns(const PanelProduct<Operand>& p) {
   return p.b.packed_columns == 0 ? kPanelColumns : p.b.packed_columns;
 }
 
-// What is used after the block of depth that ends at k_end: the next one, or
-// the first one of the next panel. For no more rows than are multiplied at a
-// time nothing is fetched, as these read all of it by themselves.
+// What is used next: `depth` of a panel, from k on. For no more rows than are
+// multiplied at a time nothing is fetched, as these read all of it by
+// themselves.
 template <int64_t kRowsTogether, typename Operand>
-inline FetchAhead AheadOfBlock(const PanelProduct<Operand>& p, int64_t k_end,
-                               int64_t block_depth = kDepthBlock<Operand>) {
-  const bool is_last = k_end == p.depth;
-  const Operand* panel = is_last ? p.b.next : p.b.packed;
+inline FetchAhead Ahead(const PanelProduct<Operand>& p, const Operand* panel,
+                        int64_t k, int64_t depth) {
   if (panel == nullptr || p.rows <= kRowsTogether) return FetchAhead();
-  const int64_t begin = is_last ? 0 : k_end;
-  const int64_t depth =
-      p.depth - begin < block_depth ? p.depth - begin : block_depth;
   const int64_t columns = PackedColumns(p);
-  return FetchAhead(panel + begin * columns,
+  return FetchAhead(panel + k * columns,
                     depth * columns * int64_t{sizeof(Operand)});
+}
+
+// After the block of depth that ends at k_end: the next one, or the first one
+// of the next panel.
+template <int64_t kRowsTogether, typename Operand>
+inline FetchAhead AheadOfBlock(const PanelProduct<Operand>& p, int64_t k_end) {
+  constexpr int64_t kBlock = kDepthBlock<Operand>;
+  const bool is_last = k_end == p.depth;
+  const int64_t k = is_last ? 0 : k_end;
+  const int64_t depth = p.depth - k < kBlock ? p.depth - k : kBlock;
+  return Ahead<kRowsTogether>(p, is_last ? p.b.next : p.b.packed, k, depth);
 }
 
 // [k_begin, k_end) of the depth of rows [row, row + kRows).
@@ -58,10 +64,9 @@ RNN_NEVER_INLINE void MultiplyTile(const PanelProduct<Operand>& p, int64_t row,
 // another, while it is in L1, and within a chain k after k.
 template <int kVectors, typename Operand>
 inline void MultiplyDepthBlock(const PanelProduct<Operand>& p, int64_t k_begin,
-                               int64_t k_end, int64_t chain,
-                               int64_t block_depth) {
+                               int64_t k_end) {
   constexpr int kMaxRows = TileRows(kVectors);
-  FetchAhead ahead = AheadOfBlock<kMaxRows>(p, k_end, block_depth);
+  FetchAhead ahead = AheadOfBlock<kMaxRows>(p, k_end);
   ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
     constexpr int kRows = decltype(row_count)::value;
     ForEachDepthBlock<Operand>(
@@ -72,7 +77,7 @@ inline void MultiplyDepthBlock(const PanelProduct<Operand>& p, int64_t k_begin,
               ahead.TakeForTileOf(kRows, (chain_end - k) / kDepthStep<Operand>,
                                   p.b.packed));
         },
-        chain);
+        p.chain == 0 ? kDepthBlock<Operand> : p.chain);
   });
 }
 
@@ -147,16 +152,28 @@ void MultiplyPanel(const PanelProduct<Operand>& p) {
     constexpr int kVectors = decltype(vector_count)::value;
     const int64_t done = MultiplyFirstDepthBlocks<kVectors>(p);
     if (done > 0 && done == p.depth) return;
-    constexpr int64_t kBlock = kDepthBlock<Operand>;
-    const int64_t chain = p.chain == 0 ? kBlock : p.chain;
-    const int64_t block_depth = chain < kBlock ? kBlock / chain * chain : chain;
-    ForEachDepthBlock<Operand>(
-        p.depth - done,
-        [&](int64_t k, int64_t k_end) {
-          MultiplyDepthBlock<kVectors>(p, done + k, done + k_end, chain,
-                                       block_depth);
-        },
-        block_depth);
+    ForEachDepthBlock<Operand>(p.depth - done, [&](int64_t k, int64_t k_end) {
+      MultiplyDepthBlock<kVectors>(p, done + k, done + k_end);
+    });
+  });
+}
+
+// The same in one chain over all of the depth, of a panel that is packed.
+template <typename Operand>
+void MultiplyPanelInOneChain(const PanelProduct<Operand>& p) {
+  constexpr int64_t kLanes = Vec<Operand>::kLanes;
+  const int64_t vectors = (p.columns + kLanes - 1) / kLanes;
+  WithConstant<kTileVectors>(vectors, [&](auto vector_count) {
+    constexpr int kVectors = decltype(vector_count)::value;
+    constexpr int kMaxRows = TileRows(kVectors);
+    FetchAhead ahead = Ahead<kMaxRows>(p, p.b.next, 0, p.depth);
+    ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
+      constexpr int kRows = decltype(row_count)::value;
+      MultiplyTile<kRows, kVectors>(
+          p, row, 0, p.depth,
+          ahead.TakeForTileOf(kRows, p.depth / kDepthStep<Operand>,
+                              p.b.packed));
+    });
   });
 }
 

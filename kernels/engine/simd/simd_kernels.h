@@ -16,12 +16,13 @@
 // [rounds][dot_chains][dot_columns][kDepthStep]. So the chains of a dot product
 // follow each other, and lanes are columns.
 //
-// Every element of a product is one chain of fused multiply-adds over depth in
-// blocks of fixed size (in cell_forward over all of it), or, if B is given by
-// its columns or in dot panels, one chain for each lane of a vector, added up
-// in pairs: its bits depend neither on the tile that computes it nor on its
-// neighbours. A pair of bfloat16 products is two links of the chain, the second
-// of the pair first, each rounded to nearest even whatever the floating-point
+// Every element of a product is the sum of chains of multiply-adds over parts
+// of depth of fixed size (in cell_forward one over all of it), or, if B is
+// given by its columns or in dot panels, of one chain for each lane of a
+// vector, added up in pairs: its bits depend neither on the tile that computes
+// it nor on its neighbours. Vectors fuse a multiply-add, plain C++ may round
+// twice. A pair of bfloat16 products is two links of the chain, the second of
+// the pair first, each rounded to nearest even whatever the floating-point
 // environment says, with denormals read and written as zeros. On tile registers
 // chains are other ones (amx-inl.h), and so are those of floats in parts.
 #ifndef KERNELS_ENGINE_SIMD_SIMD_KERNELS_H_
@@ -80,9 +81,9 @@ struct PanelProduct {
   using F = ComputeType<Operand>;
   int64_t rows;
   int64_t depth;
-  // So many terms, whole steps, are added up one after another, and what they
-  // come to is added to c; 0: as many as depth_block. Tile registers have
-  // chains of their own.
+  // So many terms are added up one after another, and what they come to is
+  // added to c: whole steps, a divisor of depth_block, or 0 for depth_block
+  // itself. Tile registers have chains of their own.
   int64_t chain;
   // Of this panel: at most panel_columns, or any number if B is transposed.
   int64_t columns;

@@ -2,6 +2,8 @@
 #ifndef KERNELS_ENGINE_THREADS_BACKOFF_H_
 #define KERNELS_ENGINE_THREADS_BACKOFF_H_
 
+#include <stdint.h>
+
 #include <thread>
 
 #include "kernels/engine/thresholds.h"
@@ -19,7 +21,7 @@ class Backoff {
       std::this_thread::yield();
     }
   }
-  int count() const { return count_; }
+  int64_t count() const { return count_; }
   // Whoever is waited for may have lost its core.
   bool yields() const { return count_ >= speed::kSpins; }
 
@@ -32,7 +34,8 @@ class Backoff {
 #endif
   }
 
-  int count_ = 0;
+  // Of 64 bits: a thread may be stopped for hours.
+  int64_t count_ = 0;
 };
 
 }  // namespace rnn

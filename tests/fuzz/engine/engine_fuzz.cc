@@ -121,8 +121,8 @@ Case AnyCase(Input& input) {
   if (d.mode == CellMode::kLstm && input.Byte() % 4 == 0) {
     d.num_proj = input.Between(0, std::min<int64_t>(d.hidden_size, 255));
   }
-  sizes.keras_weights = d.num_pseudo_layers() == 1 && !d.has_projection() &&
-                        !d.skip_input && flags >= 128;
+  sizes.keras_weights =
+      d.num_layers == 1 && !d.has_projection() && !d.skip_input && flags >= 128;
   d.dropout = input.OneOf({0.0f, 0.0f, 0.3f, 1.0f});
   // The first is what inputs that have ended give.
   sizes.max_time =
