@@ -25,7 +25,6 @@ TRIED = {
     "keras_xla": ("lstm",),
     "keras_eager": ("gru_both_ways_ragged",),
     "block_lstm": ("lstm",),
-    "own_halves": ("lstm_both_ways",),
     "own_stateful": ("lstm_ragged", "gru", "relu", "lstm_stack"),
     "own_cudnn_layer": ("gru_both_ways_ragged", "relu", "lstm_stack", "lstm_projection"),
     "own_saved": ("lstm_ragged",),
@@ -46,7 +45,6 @@ INFER_ONLY = (
 REFUSED = [
     ("own_layer", "lstm_projection", INFERENCE, "no layer of Keras projects"),
     ("keras_eager", "lstm_projection", TRAINING, "no layer of Keras projects"),
-    ("own_halves", "lstm", INFERENCE, "only a bidirectional layer has halves"),
     ("own_stateful", "lstm_both_ways", TRAINING, "a stateful layer of one direction is measured"),
     ("block_lstm", "gru", INFERENCE, "BlockLSTMV2 is an LSTM"),
     ("block_lstm", "lstm_stack", INFERENCE, "BlockLSTMV2 has one layer"),
