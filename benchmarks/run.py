@@ -120,7 +120,7 @@ def _run_engine(preamble: dict[str, str], threads: int) -> Iterator[Record]:
             binary, preamble, threads, _ROUNDS.value, again=_AGAIN.value
         )
     except engine.EngineError as error:
-        print(f"Rows of the engine are left out: {error}.", flush=True)
+        print(f"Rows of the engine are left out, or not run again: {error}.", flush=True)
 
 
 def _draw(path: pathlib.Path) -> None:

@@ -32,7 +32,8 @@
  * hold. What a process finds out about its machine, it finds out once; the
  * environment variables TF_CUDNN_RNN_ISA and TF_CUDNN_RNN_MACHINE pin it.
  *
- * A call takes at most 256 KB of the stack of the thread that makes it.
+ * rnn_network_run() and the steps of a stream take at most 256 KB of the stack
+ * of the thread that calls them.
  *
  * A process that is forked while no call runs may go on with the networks of
  * its parent, on one thread.

@@ -77,8 +77,7 @@ rnn_status Guarded(rnn_error* error, const Run& run) {
                 error);
   } catch (const std::exception& exception) {
     const std::string message =
-        std::string("An error of the library, not of the caller: ") +
-        exception.what();
+        std::string("Unexpected error: ") + exception.what();
     return Fail(RNN_INVALID_ARGUMENT, message.c_str(), error);
   }
 }
