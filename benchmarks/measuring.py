@@ -122,7 +122,7 @@ def _duration(seconds: float) -> str:
 def measure_engine(
     binary: pathlib.Path, preamble: dict[str, str], threads: int, rounds: int, again: int
 ) -> Iterator[Record]:
-    """Yields the rows of the engine's benchmark, then those that fail a bar, `again` times run.
+    """Yields the engine's rows, then medians of `again` more runs of those that fail a bar.
 
     Raises:
       EngineError: it fails, or writes no JSON.

@@ -11,8 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/float_mode.h"
-
 namespace rnn_runtime {
 
 ThreadPool::ThreadPool(int num_threads)
@@ -60,7 +58,6 @@ void ThreadPool::StartThreads() {
 }
 
 void ThreadPool::RunThread(Shared* shared) {
-  const ScopedFloatMode mode;  // whatever that of the thread that began this
   std::unique_lock<std::mutex> lock(shared->mutex);
   while (true) {
     while (!shared->ends && shared->queue.empty()) shared->has_news.Wait(lock);

@@ -60,14 +60,12 @@ RNN_NEVER_INLINE void MultiplyTile(const PanelProduct<Operand>& p, int64_t row,
   StoreTile(p, row, k_begin == 0, sums);
 }
 
-// One block of the depth of a panel product. Chains are added to c one after
+// [k_begin, k_end) of the depth of all rows. Chains are added to c one after
 // another, while it is in L1, and within a chain k after k.
 template <int kVectors, typename Operand>
-inline void MultiplyDepthBlock(const PanelProduct<Operand>& p, int64_t k_begin,
-                               int64_t k_end) {
-  constexpr int kMaxRows = TileRows(kVectors);
-  FetchAhead ahead = AheadOfBlock<kMaxRows>(p, k_end);
-  ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
+inline void MultiplyChains(const PanelProduct<Operand>& p, int64_t k_begin,
+                           int64_t k_end, int64_t chain, FetchAhead ahead) {
+  ForEachTile<TileRows(kVectors)>(p.rows, [&](int64_t row, auto row_count) {
     constexpr int kRows = decltype(row_count)::value;
     ForEachDepthBlock<Operand>(
         k_end - k_begin,
@@ -77,7 +75,7 @@ inline void MultiplyDepthBlock(const PanelProduct<Operand>& p, int64_t k_begin,
               ahead.TakeForTileOf(kRows, (chain_end - k) / kDepthStep<Operand>,
                                   p.b.packed));
         },
-        p.chain == 0 ? kDepthBlock<Operand> : p.chain);
+        chain);
   });
 }
 
@@ -87,7 +85,7 @@ constexpr int kSumsTogether = 8;
 
 // kBlocks whole blocks of depth of a packed panel at a time, for few rows, of
 // which one block has too few sums. Each is added up, and then to c, as by
-// MultiplyDepthBlock(): the same bits.
+// MultiplyChains(): the same bits.
 template <int kRows, int kBlocks, int kVectors, typename Operand>
 inline void MultiplyDepthBlocks(const PanelProduct<Operand>& p,
                                 int64_t k_begin) {
@@ -142,18 +140,26 @@ inline int64_t MultiplyFirstDepthBlocks(const PanelProduct<Operand>& p) {
   return k;
 }
 
+// Calls body() with the number of vectors of a packed panel as a constant.
+template <typename Operand, typename Body>
+inline void WithVectorsOf(const PanelProduct<Operand>& p, Body body) {
+  constexpr int64_t kLanes = Vec<Operand>::kLanes;
+  WithConstant<kTileVectors>((p.columns + kLanes - 1) / kLanes, body);
+}
+
 template <typename Operand>
 void MultiplyPanel(const PanelProduct<Operand>& p) {
-  constexpr int64_t kLanes = Vec<Operand>::kLanes;
   if (p.rows == 0) return;
   if (p.b.transposed != nullptr) return MultiplyByColumns(p);
-  const int64_t vectors = (p.columns + kLanes - 1) / kLanes;
-  WithConstant<kTileVectors>(vectors, [&](auto vector_count) {
+  WithVectorsOf(p, [&](auto vector_count) {
     constexpr int kVectors = decltype(vector_count)::value;
     const int64_t done = MultiplyFirstDepthBlocks<kVectors>(p);
     if (done > 0 && done == p.depth) return;
+    const int64_t chain = p.chain == 0 ? kDepthBlock<Operand> : p.chain;
     ForEachDepthBlock<Operand>(p.depth - done, [&](int64_t k, int64_t k_end) {
-      MultiplyDepthBlock<kVectors>(p, done + k, done + k_end);
+      MultiplyChains<kVectors>(
+          p, done + k, done + k_end, chain,
+          AheadOfBlock<TileRows(kVectors)>(p, done + k_end));
     });
   });
 }
@@ -161,19 +167,11 @@ void MultiplyPanel(const PanelProduct<Operand>& p) {
 // The same in one chain over all of the depth, of a panel that is packed.
 template <typename Operand>
 void MultiplyPanelInOneChain(const PanelProduct<Operand>& p) {
-  constexpr int64_t kLanes = Vec<Operand>::kLanes;
-  const int64_t vectors = (p.columns + kLanes - 1) / kLanes;
-  WithConstant<kTileVectors>(vectors, [&](auto vector_count) {
+  WithVectorsOf(p, [&](auto vector_count) {
     constexpr int kVectors = decltype(vector_count)::value;
-    constexpr int kMaxRows = TileRows(kVectors);
-    FetchAhead ahead = Ahead<kMaxRows>(p, p.b.next, 0, p.depth);
-    ForEachTile<kMaxRows>(p.rows, [&](int64_t row, auto row_count) {
-      constexpr int kRows = decltype(row_count)::value;
-      MultiplyTile<kRows, kVectors>(
-          p, row, 0, p.depth,
-          ahead.TakeForTileOf(kRows, p.depth / kDepthStep<Operand>,
-                              p.b.packed));
-    });
+    MultiplyChains<kVectors>(
+        p, 0, p.depth, p.depth,
+        Ahead<TileRows(kVectors)>(p, p.b.next, 0, p.depth));
   });
 }
 

@@ -16,6 +16,7 @@
 #include "tests/engine/guard_pages.h"
 #include "tests/engine/guarded.h"
 #include "tests/engine/keras_order.h"
+#include "tests/engine/keras_tensors.h"
 #include "tests/engine/make_sequences.h"
 #include "tests/engine/threads_in_turn.h"
 #include "tests/engine/unused.h"
@@ -187,14 +188,13 @@ void CheckKerasWeights(Call call, Input& input) {
   ParamsLayout layout;
   FUZZ_REQUIRE(ParamsLayout::Create(d, &layout).ok());
   const bool has_bias = input.Flag();
-  const int64_t sizes[] = {KerasKernelSize(d), KerasRecurrentKernelSize(d),
-                           KerasBiasSize(d)};
-  EndGuarded<Element> weights[3] = {EndGuarded<Element>(sizes[0]),
-                                    EndGuarded<Element>(sizes[1]),
-                                    EndGuarded<Element>(sizes[2])};
-  BeginGuarded<Element> gradients[3] = {BeginGuarded<Element>(sizes[0]),
-                                        BeginGuarded<Element>(sizes[1]),
-                                        BeginGuarded<Element>(sizes[2])};
+  const auto size = [&](int tensor) { return KerasTensorSize(d, tensor); };
+  EndGuarded<Element> weights[kKerasTensors] = {EndGuarded<Element>(size(0)),
+                                                EndGuarded<Element>(size(1)),
+                                                EndGuarded<Element>(size(2))};
+  BeginGuarded<Element> gradients[kKerasTensors] = {
+      BeginGuarded<Element>(size(0)), BeginGuarded<Element>(size(1)),
+      BeginGuarded<Element>(size(2))};
   uint32_t next = input.Any<uint32_t>();
   for (auto& values : weights) {
     for (int64_t i = 0; i < values.size(); ++i) {
