@@ -412,19 +412,26 @@ def _empty_call(results: Results) -> float | None:
     return statistics.median(times) if times else None
 
 
+def _median(record: Record | None) -> float | None:
+    return None if record is None else record.median
+
+
 def _sweep_inference_at_best(results: Results):
     """If the op took what the runtime takes, whose weights are prepared, and an empty call.
 
-    Where one of the two was not measured, if it took the least time.
+    The call is one after as many weights as the case has, where it was measured, else one of a
+    step of few units, which finds its code in the caches. Where neither was, or not the runtime,
+    if the op took the least time.
     """
     by_least = _sweep_at_best(INFERENCE, "op", "torch", "onnx")(results)
     by_row = {value.key: value for value in by_least}
-    call = _empty_call(results)
+    warm_call = _empty_call(results)
     for value in _sweep_inference(results):
-        record = results.row(value.key)["op"]
-        runtime = results.row(("runtime", *value.key[1:])).get("runtime")
-        if None not in (call, runtime) and runtime.median is not None:
-            yield _had_it_taken(value, record, runtime.median + call)
+        sides = results.row(("runtime", *value.key[1:]))
+        runtime, cold_call = _median(sides.get("runtime")), _median(sides.get("cold_call"))
+        call = warm_call if cold_call is None else cold_call
+        if None not in (call, runtime):
+            yield _had_it_taken(value, results.row(value.key)["op"], runtime + call)
         elif value.key in by_row:
             yield by_row[value.key]
 

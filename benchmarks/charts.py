@@ -37,6 +37,7 @@ _LABELS = {
     "stream": "tf_cudnn_rnn's stream",
     "stream_from_c": "tf_cudnn_rnn's stream, from C",
     "empty_call": "empty tf.function",
+    "cold_call": "empty tf.function after weights",
     "counting_loop": "a loop that counts",
     "op_float32": "op, float32",
     "torch_bfloat16": "PyTorch, bfloat16",

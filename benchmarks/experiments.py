@@ -150,7 +150,8 @@ def _int8(_) -> list[Row]:
 
 
 def _runtime(_) -> list[Row]:
-    sides = (Side("runtime", "own_runtime"), TORCH, ONNX)
+    cold = Side("cold_call", drivers.COLD_CALL)
+    sides = (Side("runtime", "own_runtime"), TORCH, ONNX, cold)
     return _rows("runtime", cases.random_cases(200), sides, (INFERENCE,))
 
 

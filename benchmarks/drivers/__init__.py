@@ -23,8 +23,8 @@ class Entry(NamedTuple):
 
 
 # These compute no network, so there is nothing to compare.
-EMPTY_CALL, COUNTING_LOOP = "empty_call", "counting_loop"
-WITHOUT_NETWORK = (EMPTY_CALL, COUNTING_LOOP)
+EMPTY_CALL, COLD_CALL, COUNTING_LOOP = "empty_call", "cold_call", "counting_loop"
+WITHOUT_NETWORK = (EMPTY_CALL, COLD_CALL, COUNTING_LOOP)
 
 DRIVERS = {
     "own_op": Entry("op", LIBRARY, "benchmarks.drivers.own", "Op"),
@@ -50,6 +50,9 @@ DRIVERS = {
     "own_stream": Entry("stream", LIBRARY, "benchmarks.drivers.runtime", "Stream"),
     "own_stream_c": Entry("stream, from C", LIBRARY, "benchmarks.drivers.runtime", "CStream"),
     EMPTY_CALL: Entry("empty tf.function", LIBRARY, "benchmarks.drivers.own", "EmptyCall"),
+    COLD_CALL: Entry(
+        "empty tf.function after weights", LIBRARY, "benchmarks.drivers.own", "ColdCall"
+    ),
     COUNTING_LOOP: Entry(
         "counting loop", LIBRARY, "benchmarks.drivers.counting_loop", "CountingLoop"
     ),

@@ -25,10 +25,12 @@ class Step:
         [T, B, D*P] and in training "dx" [T, B, I] and "dh0" [L*D, B, P], all time-major, and
         what cases.weight_gradients makes of the gradients of the weights. Of float64 they are
         float64, else float32.
+      before: what comes before each pass, and is not timed.
     """
 
     run: Callable[[], Any]
     arrays: Callable[[Any], dict[str, np.ndarray]]
+    before: Callable[[], Any] = lambda: None
 
     def times(self, seconds: float) -> list[float]:
         """Repeats the pass for about so many seconds, at least once; seconds of each."""
@@ -39,7 +41,9 @@ class Step:
         if first >= seconds:
             return [first]
         times = []
-        while not times or sum(times) < seconds:
+        turn = time.perf_counter()
+        while not times or time.perf_counter() - turn < seconds:
+            self.before()
             start = time.perf_counter()
             self.run()
             times.append(time.perf_counter() - start)

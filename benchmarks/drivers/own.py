@@ -1,7 +1,10 @@
 """This library's op: in a tf.function, eager, in SavedModels; and a tf.function without it."""
 
 import tempfile
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 import tf_cudnn_rnn
@@ -102,8 +105,22 @@ class EmptyCall(Driver):
             return x + 1, (h0 + 1, c0 + 1)
 
         step = tf.function(add_one, autograph=False)
-        tensors = _tensors(case, cases.arrays_of(case), dtype)
-        return Step(lambda: step(*tensors), lambda results: {})
+        arrays = cases.arrays_of(case)
+        tensors = _tensors(case, arrays, dtype)
+        return Step(lambda: step(*tensors), lambda results: {}, self.before(arrays.params))
+
+    def before(self, params: np.ndarray) -> Callable[[], Any]:
+        """What comes before each call, and is not timed: nothing."""
+        del params
+        return lambda: None
+
+
+class ColdCall(EmptyCall):
+    """The same after the weights were read, which drives TensorFlow's code out of the caches."""
+
+    def before(self, params: np.ndarray) -> Callable[[], Any]:
+        """Reads the weights once, as a call of the op does."""
+        return params.sum
 
 
 class _Saved(Driver):

@@ -3,6 +3,7 @@
 import functools
 import importlib
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from benchmarks import cases, check, drivers, peers, processes
 from benchmarks.cases import INFERENCE, PASSES, TRAINING
 from benchmarks.drivers import tensorflow
-from benchmarks.drivers.interface import Unsupported
+from benchmarks.drivers.interface import Step, Unsupported
 from benchmarks.processes import Side
 
 CASES = {case.name: case for case in check.check_cases()}
@@ -114,12 +115,26 @@ def test_a_loop_takes_about_as_long_as_a_step():
     assert len(step.run(5)) == 5 and not step.arrays(None)
 
 
-def test_an_empty_call_has_the_inputs_and_outputs_of_the_op():
-    step = driver(drivers.EMPTY_CALL).build(CASES["lstm"], INFERENCE, "float32")
+@pytest.mark.parametrize("key", [drivers.EMPTY_CALL, drivers.COLD_CALL])
+def test_an_empty_call_has_the_inputs_and_outputs_of_the_op(key):
+    step = driver(key).build(CASES["lstm"], INFERENCE, "float32")
     y, (h, c) = step.run()
     arrays = cases.arrays_of(CASES["lstm"])
     assert (y.shape, h.shape, c.shape) == (arrays.x.shape, arrays.h0.shape, arrays.c0.shape)
     assert not step.arrays(None)
+
+
+def test_what_comes_before_a_pass_comes_before_each_and_is_not_timed():
+    done = []
+
+    def before():
+        done.append("before")
+        time.sleep(0.02)
+
+    step = Step(lambda: done.append("run"), lambda results: {}, before)
+    times = step.times(0.1)
+    assert done == ["run", *["before", "run"] * len(times)]  # the first run warms up
+    assert 1 < len(times) <= 5 and np.median(times) < 0.02
 
 
 @pytest.mark.parametrize(("key", "name"), [(k, n) for k, names in TRIED.items() for n in names])
