@@ -98,7 +98,8 @@ def _slower(results: Results) -> list[str]:
 
 
 def _bars(results: Results) -> list[str]:
-    cells = [["bar", "every row", "mean", "worst", "mean", "", "worst row"]]
+    head = ["bar", "required: every row", "mean", "reached: worst row", "mean", "", "which row"]
+    cells = [head]
     unmeasured = []
     for verdict in bars.verdicts(results):
         if not verdict.values:
@@ -119,7 +120,10 @@ def _bars(results: Results) -> list[str]:
             ]
         )
     if len(cells) == 1:
-        return []
+        return [
+            "",
+            "Bars: none is about these rows; docs/benchmarks.md says which groups have some.",
+        ]
     lines = ["", "Bars: required, and reached", *table(cells)]
     if unmeasured:
         lines += ["", "Bars without a figure in this run:", *(f"  {w}" for w in unmeasured)]

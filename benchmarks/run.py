@@ -12,6 +12,7 @@ docs/benchmarks.md tells what the figures mean.
 import dataclasses
 import datetime
 import functools
+import itertools
 import os
 import pathlib
 import sys
@@ -54,7 +55,7 @@ _AGAIN = flags.DEFINE_integer(
     "again", 3, "how often rows that fail a bar are measured again before they count", lower_bound=0
 )
 _TIMEOUT = flags.DEFINE_float("timeout", 900, "seconds after which a side that is silent is ended")
-_SHARE = flags.DEFINE_string("share", "1/1", "k/n: every n-th row, from the k-th on")
+_SHARE = flags.DEFINE_string("share", "1/1", "k/n: every n-th case, from the k-th on")
 _OUTPUT = flags.DEFINE_string("output", None, "the CSV file; default runs/bench/<time>.csv")
 _CHECK = flags.DEFINE_bool("check", False, "compare results on small cases, and measure nothing")
 _PEERS = flags.DEFINE_bool("peers", True, "install and measure what lives in .venv-peers")
@@ -78,7 +79,7 @@ def noise() -> str | None:
 # ------------------------------------------------------------------------------------
 
 
-def _selected(rows: list[Row], missing_drivers: set[str]) -> list[Row]:
+def selected(rows: list[Row], missing_drivers: set[str]) -> list[Row]:
     """The rows that the flags leave."""
     number, count = _share()
     found = []
@@ -91,7 +92,10 @@ def _selected(rows: list[Row], missing_drivers: set[str]) -> list[Row]:
         others = [side for side in others if side.driver not in missing_drivers]
         if base.driver not in missing_drivers:
             found.append(dataclasses.replace(row, sides=(base, *others)))
-    return found[number - 1 :: count]
+    by_case: dict[tuple[str, str], list[Row]] = {}
+    for row in found:
+        by_case.setdefault((row.experiment, row.case.name), []).append(row)
+    return list(itertools.chain.from_iterable(list(by_case.values())[number - 1 :: count]))
 
 
 def _missing_drivers() -> set[str]:
@@ -154,7 +158,7 @@ def main(argv: list[str]) -> None:
         with Pool(threads, logs, _TIMEOUT.value) as pool:
             left_out = {*missing, *drivers.WITHOUT_NETWORK}
             sys.exit(check.report(pool, [key for key in drivers.DRIVERS if key not in left_out]))
-    rows = _selected(rows, missing)
+    rows = selected(rows, missing)
     preamble = machine.stamp(threads, _CASES.value)
     preamble["rounds"] = f"{_ROUNDS.value} of {_SECONDS.value} s, {_PAUSE.value} s before each"
     preamble["again"] = str(_AGAIN.value)

@@ -1,7 +1,9 @@
 """benchmarks/run.py and what it writes, with made-up drivers and figures; and once in earnest."""
 
+import collections
 import csv
 import dataclasses
+import itertools
 import json
 import re
 
@@ -761,6 +763,7 @@ def test_a_small_run(program, tmp_path, capsys, monkeypatch):
     assert all(float(row["median"]) > 0 and row["error"] == "" for row in rows)
     printed = capsys.readouterr().out
     assert "[1/1, 0 min left] single bgru_64_b8 training: op " in printed
+    assert "\nBars: none is about these rows" in printed
     assert f"chart: {tmp_path}/run_single_training.png" in printed
     assert (tmp_path / "run_single_training.png").exists()
 
@@ -776,6 +779,20 @@ def test_a_small_run(program, tmp_path, capsys, monkeypatch):
 def test_wrong_flags(flag, message, program):
     with pytest.raises(app.UsageError, match=message):
         program("--cases=quick", flag)
+
+
+def test_a_share_has_both_passes_of_its_cases():
+    rows, _ = experiments.plan(["gate", "ragged"], 2)
+    shares = []
+    for k in (1, 2, 3, 4):
+        with flagsaver.flagsaver():
+            flags.FLAGS(["run", f"--share={k}/4"])
+            shares.append(run.selected(rows, missing_drivers=set()))
+    assert sorted(map(str, itertools.chain(*shares))) == sorted(map(str, rows))
+    for share in shares:
+        passes = collections.Counter((row.experiment, row.case.name) for row in share)
+        assert set(passes.values()) == {2}
+        assert {name for name, _ in passes} == {"gate", "ragged"}
 
 
 def test_a_busy_machine_is_reported(monkeypatch):

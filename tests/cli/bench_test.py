@@ -103,6 +103,20 @@ def test_a_model_with_several_inputs_and_outputs(run, tmp_path):
     assert result.json["results"][0]["rows"][1]["name"] == "Keras"
 
 
+# A tensor in a list, in a dictionary, and by itself, as most models are written.
+@pytest.mark.parametrize("structure", [lambda x: x, lambda x: [x], lambda x: {"x": x}])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_a_functional_model_of_one_input(run, tmp_path, structure, dtype):
+    layers = keras.layers
+    x = keras.Input([4, 3] if dtype == "float32" else [4], dtype=dtype, name="x")
+    y = x if dtype == "float32" else layers.Embedding(7, 3, mask_zero=True)(x)
+    y = layers.Dense(1)(layers.LSTM(4)(y))
+    save(keras.Model(structure(x), y), tmp_path / "a.keras")
+    result = run("bench", tmp_path / "a.keras", *SHORT)
+    assert result.code == 0, result.err
+    assert SENTENCE.search(result.out)
+
+
 def test_what_embeddings_look_up_is_there(files):
     model = keras.saving.load_model(files / "model.keras", compile=False)
     values = models.inputs(tf, model, 50, 60).numpy()

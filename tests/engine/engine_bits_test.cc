@@ -51,6 +51,10 @@ struct BitsCase {
     if (sizes.keras_weights) {
       name << (sizes.keras_bias ? "_keras" : "_keras_without_bias");
     }
+    if (sizes.int8_weights) name << "_int8";
+    if (!sizes.mask.empty()) name << "_masked";
+    if (sizes.go_backwards) name << "_backwards";
+    if (sizes.repeats_outputs) name << "_repeated";
     if (!sizes.training) name << "_inference";
     return name.str();
   }
@@ -132,6 +136,27 @@ BitsCase DrawCase(const Kind& kind, RandomValues& random) {
   return c;
 }
 
+// What layers ask for beyond that, and weights in int8.
+BitsCase DrawLayerCase(const Kind& kind, RandomValues& random) {
+  BitsCase c = DrawCase(kind, random);
+  EngineSizes& sizes = c.sizes;
+  RnnDescriptor& d = sizes.descriptor;
+  if (random.Integer(0, 3) == 0) {
+    sizes.int8_weights = true;
+    sizes.keras_weights = sizes.training = false;
+    c.type = 0;
+  }
+  if (sizes.keras_weights) d.num_directions = random.Integer(1, 2);
+  if (random.Integer(0, 1) == 0) {
+    for (int64_t i = 0; i < sizes.max_time * sizes.batch; ++i) {
+      sizes.mask.push_back(random.Integer(0, 3) > 0);
+    }
+  }
+  sizes.go_backwards = random.Integer(0, 1) == 0;
+  sizes.repeats_outputs = d.num_directions == 1 && random.Integer(0, 1) == 0;
+  return c;
+}
+
 // Routes that none of the kinds has, since they take long.
 std::vector<BitsCase> LargeCases() {
   std::vector<BitsCase> cases;
@@ -169,6 +194,11 @@ std::vector<BitsCase> Cases() {
   for (const Kind& kind : kKinds) {
     for (int i = 0; i < kind.weight; ++i) {
       cases.push_back(DrawCase(kind, random));
+    }
+  }
+  for (const Kind& kind : kKinds) {
+    for (int i = 0; i < kind.weight / 4; ++i) {
+      cases.push_back(DrawLayerCase(kind, random));
     }
   }
   return cases;

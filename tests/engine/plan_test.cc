@@ -1064,10 +1064,12 @@ TEST(MachineTest, TheVariableSetsFields) {
         "flops_per_far_byte=1e99", "flops_per_far_byte=2;core_cache_bytes=3",
         "flops_per_far_byte=inf", "flops_per_far_byte= 2",
         "flops_per_far_byte=2,5", ",core_cache_bytes=3", "core_cache_bytes=3,",
-        "core_cache_bytes=3,,flops_per_far_byte=2", ","}) {
+        "core_cache_bytes=3,,flops_per_far_byte=2", ",",
+        "core_cache_bytes=3,core_cache_bytes=3"}) {
     EXPECT_NE(ParseMachine(text, &machine).find(text), std::string::npos)
         << text;
   }
+  EXPECT_EQ(machine.flops_per_passed_value, 1);
 }
 
 TEST(MachineTest, TheTextOfAMachineSetsItsFields) {

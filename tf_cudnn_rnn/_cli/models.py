@@ -112,7 +112,8 @@ def inputs(tf: types.ModuleType, model: Any, batch: int, steps: int) -> Any:
         structure = model.inputs  # a list
     with contextlib.suppress(AttributeError, ValueError):
         structure = model.input  # which a Sequential does not have
-    if not structure and not keras.utils.is_keras_tensor(structure):
+    # In this order: a tensor of Keras, all that many models take, is neither true nor false.
+    if not keras.utils.is_keras_tensor(structure) and not structure:
         raise output.UserError(
             "The model must tell the shape of its input; give it a keras.Input, or call it before "
             "it is saved."

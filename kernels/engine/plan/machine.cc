@@ -11,6 +11,7 @@
 #include <locale>
 #include <memory>
 #include <new>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -129,7 +130,7 @@ const std::string& VariableText() {
 }
 
 // Whether a field of the variable is "name=number", with a number from
-// kLeastNumber to `most`.
+// kLeastNumber to `most`; sets `number` then.
 bool ReadField(const std::string& field, const char* name, double most,
                double* number) {
   const size_t length = std::strlen(name);
@@ -140,32 +141,44 @@ bool ReadField(const std::string& field, const char* name, double most,
   // std::from_chars, which older systems do not have for double.)
   std::istringstream text(field.substr(length + 1));
   text.imbue(std::locale::classic());
-  text >> std::noskipws >> *number;
-  return !text.fail() &&
-         text.peek() == std::istringstream::traits_type::eof() &&
-         *number >= kLeastNumber && *number <= most;
+  double value = 0;
+  text >> std::noskipws >> value;
+  if (text.fail() || text.peek() != std::istringstream::traits_type::eof() ||
+      !(value >= kLeastNumber && value <= most)) {
+    return false;
+  }
+  *number = value;
+  return true;
+}
+
+// Whether a field of the variable is one of the three; sets that number.
+bool ReadAnyField(const std::string& field, Machine* machine) {
+  double number = 0;
+  if (ReadField(field, "core_cache_bytes", 0x1p40, &number)) {
+    machine->core_cache_bytes = static_cast<int64_t>(number);
+    return true;
+  }
+  return ReadField(field, "flops_per_far_byte", kMostNumber,
+                   &machine->flops_per_far_byte) ||
+         ReadField(field, "flops_per_passed_value", kMostNumber,
+                   &machine->flops_per_passed_value);
 }
 
 }  // namespace
 
 std::string ParseMachine(const std::string& text, Machine* machine) {
   if (text.empty()) return "";
+  std::set<std::string> names;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
     const std::string field = text.substr(begin, end - begin);
-    double number = 0;
-    if (ReadField(field, "core_cache_bytes", 0x1p40, &number)) {
-      machine->core_cache_bytes = static_cast<int64_t>(number);
-    } else if (ReadField(field, "flops_per_far_byte", kMostNumber, &number)) {
-      machine->flops_per_far_byte = number;
-    } else if (ReadField(field, "flops_per_passed_value", kMostNumber,
-                         &number)) {
-      machine->flops_per_passed_value = number;
-    } else {
+    const bool is_first = names.insert(field.substr(0, field.find('='))).second;
+    if (!is_first || !ReadAnyField(field, machine)) {
       return std::string("The environment variable ") + kVariable +
              " must be \"core_cache_bytes=NUMBER,flops_per_far_byte=NUMBER,"
-             "flops_per_passed_value=NUMBER\", or some of the three, with "
-             "numbers of 1 or more; got \"" +
+             "flops_per_passed_value=NUMBER\", or some of the three, each "
+             "once, "
+             "with numbers of 1 or more; got \"" +
              text + "\". Unset it for what this machine has.";
     }
     begin = end + 1;
