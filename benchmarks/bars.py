@@ -419,8 +419,8 @@ def _median(record: Record | None) -> float | None:
 def _sweep_inference_at_best(results: Results):
     """If the op took what the runtime takes, whose weights are prepared, and an empty call.
 
-    The call is one after as many weights as the case has, where it was measured, else one of a
-    step of few units, which finds its code in the caches. Where neither was, or not the runtime,
+    The call is one after as many weights as the case has, where it was measured, else one of
+    single steps, which finds its code in the caches. Where neither was, or not the runtime,
     if the op took the least time.
     """
     by_least = _sweep_at_best(INFERENCE, "op", "torch", "onnx")(results)

@@ -122,7 +122,7 @@ def _bars(results: Results) -> list[str]:
     if not results.records:
         return []
     if len(cells) == 1:
-        return ["", "Bars: none is about these rows. All bars are in benchmarks/bars.py."]
+        return ["", "Bars: these rows have no figure for any; see benchmarks/bars.py."]
     lines = ["", "Bars: required, and reached", *table(cells)]
     if unmeasured:
         lines += ["", "Bars without a figure in this run:", *(f"  {w}" for w in unmeasured)]

@@ -25,7 +25,7 @@ class Step:
         [T, B, D*P] and in training "dx" [T, B, I] and "dh0" [L*D, B, P], all time-major, and
         what cases.weight_gradients makes of the gradients of the weights. Of float64 they are
         float64, else float32.
-      before: what comes before each pass, and is not timed.
+      before: what comes before each pass, and is not timed; not in a ProgramStep.
     """
 
     run: Callable[[], Any]
@@ -35,6 +35,7 @@ class Step:
     def times(self, seconds: float) -> list[float]:
         """Repeats the pass for about so many seconds, at least once; seconds of each."""
         # A pass that takes longer than its turn finds nothing in a cache that another left.
+        self.before()
         start = time.perf_counter()
         self.run()
         first = time.perf_counter() - start

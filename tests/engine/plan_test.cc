@@ -1065,7 +1065,8 @@ TEST(MachineTest, TheVariableSetsFields) {
         "flops_per_far_byte=inf", "flops_per_far_byte= 2",
         "flops_per_far_byte=2,5", ",core_cache_bytes=3", "core_cache_bytes=3,",
         "core_cache_bytes=3,,flops_per_far_byte=2", ",",
-        "core_cache_bytes=3,core_cache_bytes=3"}) {
+        "core_cache_bytes=3,core_cache_bytes=3", "flops_per_passed_value=2x",
+        "flops_per_passed_value=0.5"}) {
     EXPECT_NE(ParseMachine(text, &machine).find(text), std::string::npos)
         << text;
   }

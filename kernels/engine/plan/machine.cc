@@ -177,8 +177,7 @@ std::string ParseMachine(const std::string& text, Machine* machine) {
       return std::string("The environment variable ") + kVariable +
              " must be \"core_cache_bytes=NUMBER,flops_per_far_byte=NUMBER,"
              "flops_per_passed_value=NUMBER\", or some of the three, each "
-             "once, "
-             "with numbers of 1 or more; got \"" +
+             "once, with numbers of 1 or more; got \"" +
              text + "\". Unset it for what this machine has.";
     }
     begin = end + 1;

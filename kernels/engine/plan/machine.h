@@ -35,7 +35,7 @@ int64_t CoreCacheBytes();
 // What is wrong with the environment variable TF_CUDNN_RNN_MACHINE, in a
 // sentence, or "". It pins fields of Here(), for tests and reports:
 // "core_cache_bytes=2097152,flops_per_far_byte=14,flops_per_passed_value=150",
-// or some of them. It is read once.
+// or some of them, each at most once. It is read once.
 std::string MachineVariableFault();
 
 // The value of that variable that pins what `machine` is.
