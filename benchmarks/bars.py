@@ -197,12 +197,16 @@ class Results:
 # ------------------------------------------------------------------------------------
 
 
+def _median(record: Record | None) -> float | None:
+    """None if it was not measured."""
+    return None if record is None else record.median
+
+
 def ratio(base: Record | None, others: Iterable[Record | None]) -> float | None:
     """How many times as long the fastest other took; None if a figure is missing."""
-    figures = [other.median for other in others if other is not None and other.median is not None]
-    if base is None or base.median is None or not figures:
-        return None
-    return min(figures) / base.median
+    figures = [figure for figure in map(_median, others) if figure is not None]
+    figure = _median(base)
+    return None if figure is None or not figures else min(figures) / figure
 
 
 def key_of(record: Record) -> tuple[str, str, str]:
@@ -332,7 +336,7 @@ def _streams_from_c(results: Results):
     """The time to read the weights, and 3 us, over that of a step of one sequence."""
     for sides in results.rows("streaming", INFERENCE):
         record = sides.get("stream_from_c")
-        if record is None or record.median is None:
+        if _median(record) is None:
             continue
         size = 4 * record.to_case().matrix_elements
         bandwidth = results.bandwidth(size)
@@ -345,7 +349,7 @@ def _streams_and_tails(results: Results):
     for sides in results.rows("streaming", INFERENCE):
         for name in ("stream_from_c", "stream"):
             record, slow = sides.get(name), sides.get(records.tail_of(name))
-            if None not in (record, slow) and None not in (record.median, slow.median):
+            if None not in (_median(record), _median(slow)):
                 yield record, slow, sides
 
 
@@ -360,7 +364,7 @@ def _steady_streams_at_best(results: Results):
     for record, _, sides in _streams_and_tails(results):
         name = "counting_loop"
         loop, slow = sides.get(name), sides.get(records.tail_of(name))
-        if None not in (loop, slow) and None not in (loop.median, slow.median):
+        if None not in (_median(loop), _median(slow)):
             lost = slow.median - loop.median
             yield _value(record, 3 * record.median / (record.median + lost))
 
@@ -407,13 +411,9 @@ _sweep_inference = _sweep(INFERENCE, "op", "torch", "onnx")
 
 def _empty_call(results: Results) -> float | None:
     """Milliseconds of a call of TensorFlow that does next to nothing, None if not measured."""
-    found = [sides.get("empty_call") for sides in results.rows("streaming", INFERENCE)]
-    times = [record.median for record in found if record is not None and record.median is not None]
+    found = [_median(sides.get("empty_call")) for sides in results.rows("streaming", INFERENCE)]
+    times = [figure for figure in found if figure is not None]
     return statistics.median(times) if times else None
-
-
-def _median(record: Record | None) -> float | None:
-    return None if record is None else record.median
 
 
 def _sweep_inference_at_best(results: Results):
@@ -444,7 +444,7 @@ def _eager_calls(results: Results):
     """The time of an eager built-in op, and 10 us, over that of the library's own."""
     for sides in results.rows("streaming", INFERENCE):
         own, built_in = sides.get("eager"), sides.get("eager_built_in")
-        if None in (own, built_in) or None in (own.median, built_in.median):
+        if None in (_median(own), _median(built_in)):
             continue
         if own.to_case().num_units == 64:
             yield _value(own, (built_in.median + 0.01) / own.median)

@@ -98,6 +98,8 @@ def _slower(results: Results) -> list[str]:
 
 
 def _bars(results: Results) -> list[str]:
+    if not results.records:
+        return []
     head = ["bar", "required: every row", "mean", "reached: worst row", "mean", "", "which row"]
     cells = [head]
     unmeasured = []
@@ -119,8 +121,6 @@ def _bars(results: Results) -> list[str]:
                 verdict.worst.row,
             ]
         )
-    if not results.records:
-        return []
     if len(cells) == 1:
         return ["", "Bars: these rows have no figure for any; see benchmarks/bars.py."]
     lines = ["", "Bars: required, and reached", *table(cells)]

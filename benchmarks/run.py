@@ -12,7 +12,6 @@ docs/benchmarks.md tells what the figures mean.
 import dataclasses
 import datetime
 import functools
-import itertools
 import os
 import pathlib
 import sys
@@ -92,10 +91,9 @@ def selected(rows: list[Row], missing_drivers: set[str]) -> list[Row]:
         others = [side for side in others if side.driver not in missing_drivers]
         if base.driver not in missing_drivers:
             found.append(dataclasses.replace(row, sides=(base, *others)))
-    by_case: dict[tuple[str, str], list[Row]] = {}
-    for row in found:
-        by_case.setdefault((row.experiment, row.case.name), []).append(row)
-    return list(itertools.chain.from_iterable(list(by_case.values())[number - 1 :: count]))
+    cases_of_groups = dict.fromkeys((row.experiment, row.case.name) for row in found)
+    chosen = set(list(cases_of_groups)[number - 1 :: count])
+    return [row for row in found if (row.experiment, row.case.name) in chosen]
 
 
 def _missing_drivers() -> set[str]:

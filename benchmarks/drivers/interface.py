@@ -35,20 +35,20 @@ class Step:
     def times(self, seconds: float) -> list[float]:
         """Repeats the pass for about so many seconds, at least once; seconds of each."""
         # A pass that takes longer than its turn finds nothing in a cache that another left.
-        self.before()
-        start = time.perf_counter()
-        self.run()
-        first = time.perf_counter() - start
+        first = self._time_of_a_pass()
         if first >= seconds:
             return [first]
         times = []
         turn = time.perf_counter()
         while not times or time.perf_counter() - turn < seconds:
-            self.before()
-            start = time.perf_counter()
-            self.run()
-            times.append(time.perf_counter() - start)
+            times.append(self._time_of_a_pass())
         return times
+
+    def _time_of_a_pass(self) -> float:
+        self.before()
+        start = time.perf_counter()
+        self.run()
+        return time.perf_counter() - start
 
 
 class ProgramStep(Step):
