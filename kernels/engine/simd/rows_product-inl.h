@@ -49,12 +49,12 @@ bool FetchesStrips(const RowsProduct<Operand>& p) {
 }
 
 // sums[m * sums_stride + j] += over kSteps steps of depth, a[m] from k on
-// times the rows of B that begin at b. Those that begin at `next` are fetched
-// into L2. As part of a larger function it would have no registers for its
-// pointers.
-template <bool kFetches, int kRows, int kSteps, typename Operand, typename F>
+// times the rows of B that begin at b. Rows from `ahead` on, of kFetched steps,
+// are fetched into L2. As part of a larger function it would have no registers
+// for its pointers.
+template <int kFetched, int kRows, int kSteps, typename Operand, typename F>
 RNN_NEVER_INLINE void AddStepsOfStrip(const Operand* const* a, int64_t k,
-                                      const Operand* b, const Operand* next,
+                                      const Operand* b, const Operand* ahead,
                                       int64_t stride, int64_t columns, F* sums,
                                       int64_t sums_stride) {
   using V = Vec<F>;
@@ -91,11 +91,11 @@ RNN_NEVER_INLINE void AddStepsOfStrip(const Operand* const* a, int64_t k,
     });
     j += V::kLanes;
   };
-  if constexpr (kFetches) {
+  if constexpr (kFetched > 0) {
     constexpr int64_t kLine = 64 / int64_t{sizeof(Operand)};
     while (j + kLine <= columns) {
-      Unroll<kSteps * kStep>([&](auto row) RNN_ALWAYS_INLINE {
-        __builtin_prefetch(next + row.value * stride + j, /*rw=*/0,
+      Unroll<kFetched * kStep>([&](auto row) RNN_ALWAYS_INLINE {
+        __builtin_prefetch(ahead + row.value * stride + j, /*rw=*/0,
                            /*locality=*/2);
       });
       for (int64_t i = 0; i < kLine; i += V::kLanes) add_whole();
@@ -127,26 +127,46 @@ inline void AddBlockOfStrip(const RowsProduct<Operand>& p,
                             int64_t k_end) {
   constexpr int64_t kStep = kDepthStep<Operand>;
   const Operand* const b = p.b + strip.column;
+  const int64_t num_tiles =
+      (strip.num_rows + kStripTileRows - 1) / kStripTileRows;
   const auto add_tile = [&](int64_t first, int64_t k, auto row_count,
-                            auto step_count, auto fetches) RNN_ALWAYS_INLINE {
+                            auto step_count, auto fetched_count,
+                            const Operand* fetched) RNN_ALWAYS_INLINE {
     constexpr int kRows = decltype(row_count)::value;
     constexpr int kSteps = decltype(step_count)::value;
-    const int64_t next = k + kSteps * kStep;
-    AddStepsOfStrip<fetches.value != 0, kRows, kSteps>(
-        p.a + strip.row + first, k, b + k * p.stride,
-        next < p.depth ? b + next * p.stride : b + strip.columns, p.stride,
+    AddStepsOfStrip<fetched_count.value, kRows, kSteps>(
+        p.a + strip.row + first, k, b + k * p.stride, fetched, p.stride,
         strip.columns, strip.sums + first * strip.sums_stride,
         strip.sums_stride);
   };
-  // Rows of B stay in L1 while tiles of A come by, of which the first one
-  // fetches the next rows, or those that the next strip begins with.
+  // Rows of B stay in L1 while tiles of A come by, each of which fetches its
+  // share of the rows that come next but one, or next if there is one tile.
+  // Behind the last ones are those that the next strip begins with.
   const auto add_tiles = [&](int64_t k, auto step_count) RNN_ALWAYS_INLINE {
+    constexpr int kSteps = decltype(step_count)::value;
+    constexpr int64_t kDepth = kSteps * kStep;
+    const int64_t ahead = k + (num_tiles == 1 ? 1 : 2) * kDepth;
+    const int64_t end = p.depth / kDepth * kDepth;
+    const Operand* const rows_ahead =
+        ahead < end ? b + ahead * p.stride
+                    : b + strip.columns + (ahead - end) * p.stride;
+    const int64_t fetched_per_tile = (kSteps + num_tiles - 1) / num_tiles;
+    int64_t num_fetched = strip.is_fetched ? 0 : kSteps;
     ForEachTile<kStripTileRows>(
         strip.num_rows, [&](int64_t first, auto row_count) {
-          if (strip.is_fetched && first == 0) {
-            add_tile(first, k, row_count, step_count, Constant<1>());
+          const auto add = [&](auto fetched_count) RNN_ALWAYS_INLINE {
+            add_tile(first, k, row_count, step_count, fetched_count,
+                     rows_ahead + num_fetched * kStep * p.stride);
+            num_fetched += fetched_count.value;
+          };
+          if (num_fetched == kSteps) {
+            add(Constant<0>());
+          } else if (fetched_per_tile == 1) {
+            add(Constant<1>());
+          } else if (fetched_per_tile == kSteps) {
+            add(Constant<kSteps>());
           } else {
-            add_tile(first, k, row_count, step_count, Constant<0>());
+            add(Constant<kSteps / 2>());
           }
         });
   };
@@ -157,7 +177,7 @@ inline void AddBlockOfStrip(const RowsProduct<Operand>& p,
   };
   if (strip.num_rows == 1 && !strip.is_fetched) {
     for_steps(Constant<kOneRowSteps>(), [&](int64_t k, auto step_count) {
-      add_tile(0, k, Constant<1>(), step_count, Constant<0>());
+      add_tile(0, k, Constant<1>(), step_count, Constant<0>(), p.b);
     });
   }
   for_steps(Constant<kStripSteps>(), add_tiles);
