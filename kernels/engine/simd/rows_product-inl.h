@@ -131,11 +131,11 @@ inline void AddBlockOfStrip(const RowsProduct<Operand>& p,
       (strip.num_rows + kStripTileRows - 1) / kStripTileRows;
   const auto add_tile = [&](int64_t first, int64_t k, auto row_count,
                             auto step_count, auto fetched_count,
-                            const Operand* fetched) RNN_ALWAYS_INLINE {
+                            const Operand* ahead) RNN_ALWAYS_INLINE {
     constexpr int kRows = decltype(row_count)::value;
     constexpr int kSteps = decltype(step_count)::value;
     AddStepsOfStrip<fetched_count.value, kRows, kSteps>(
-        p.a + strip.row + first, k, b + k * p.stride, fetched, p.stride,
+        p.a + strip.row + first, k, b + k * p.stride, ahead, p.stride,
         strip.columns, strip.sums + first * strip.sums_stride,
         strip.sums_stride);
   };
@@ -145,25 +145,24 @@ inline void AddBlockOfStrip(const RowsProduct<Operand>& p,
   const auto add_tiles = [&](int64_t k, auto step_count) RNN_ALWAYS_INLINE {
     constexpr int kSteps = decltype(step_count)::value;
     constexpr int64_t kDepth = kSteps * kStep;
-    const int64_t ahead = k + (num_tiles == 1 ? 1 : 2) * kDepth;
+    const int64_t next = k + (num_tiles == 1 ? 1 : 2) * kDepth;
     const int64_t end = p.depth / kDepth * kDepth;
-    const Operand* const rows_ahead =
-        ahead < end ? b + ahead * p.stride
-                    : b + strip.columns + (ahead - end) * p.stride;
-    const int64_t fetched_per_tile = (kSteps + num_tiles - 1) / num_tiles;
+    const Operand* const ahead =
+        next < end ? b + next * p.stride
+                   : b + strip.columns + (next - end) * p.stride;
     int64_t num_fetched = strip.is_fetched ? 0 : kSteps;
     ForEachTile<kStripTileRows>(
         strip.num_rows, [&](int64_t first, auto row_count) {
           const auto add = [&](auto fetched_count) RNN_ALWAYS_INLINE {
             add_tile(first, k, row_count, step_count, fetched_count,
-                     rows_ahead + num_fetched * kStep * p.stride);
+                     ahead + num_fetched * kStep * p.stride);
             num_fetched += fetched_count.value;
           };
           if (num_fetched == kSteps) {
             add(Constant<0>());
-          } else if (fetched_per_tile == 1) {
+          } else if (num_tiles >= kSteps) {
             add(Constant<1>());
-          } else if (fetched_per_tile == kSteps) {
+          } else if (num_tiles == 1) {
             add(Constant<kSteps>());
           } else {
             add(Constant<kSteps / 2>());
