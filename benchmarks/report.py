@@ -122,7 +122,7 @@ def _bars(results: Results) -> list[str]:
             ]
         )
     if len(cells) == 1:
-        return ["", "Bars: these rows have no figure for any; see benchmarks/bars.py."]
+        return ["", "Bars: none is about these rows; benchmarks/bars.py has them all."]
     lines = ["", "Bars: required, and reached", *table(cells)]
     if unmeasured:
         lines += ["", "Bars without a figure in this run:", *(f"  {w}" for w in unmeasured)]

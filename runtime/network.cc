@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "kernels/engine/threads/float_mode.h"
 #include "network/weights.h"
-#include "runtime/float_mode.h"
 
 namespace rnn_runtime {
 
@@ -19,6 +19,7 @@ using ::rnn::ElementType;
 using ::rnn::ForwardPlan;
 using ::rnn::Half;
 using ::rnn::RnnDescriptor;
+using ::rnn::ScopedFloatMode;
 using ::rnn::Sequences;
 using ::rnn::Status;
 using ::tf_cudnn_rnn::Scratch;

@@ -257,7 +257,7 @@ def instruction_set() -> str:
 def release_scratch() -> int:
     """Gives the scratch memory that is kept for the next calls back to the system.
 
-    Calls keep their scratch memory for the next ones, up to 256 MB in all. Call this if the
+    Calls keep their scratch memory for the next ones, up to 512 MB in all. Call this if the
     process lives on and computes no more. Calls that run meanwhile keep theirs. Later ones take
     new memory, and the first of them takes a little longer.
 

@@ -94,7 +94,7 @@ class EmptyCall(Driver):
     It gets one step of one sequence, for what adding takes is not the call's.
     """
 
-    reads_weights = False  # before each call, and not timed
+    reads_weights = False  # whether before each call all weights are read, which is not timed
 
     def __init__(self, threads: int):
         tensorflow.set_threads(threads)

@@ -237,13 +237,15 @@ inline constexpr int64_t kFetchedRowBytes = 512;
 inline constexpr int64_t kRowBytesTogether = 256;
 // What is transposed, split, converted or added up on its way stays in L1
 // meanwhile: rows and columns of a block of weights, columns and depth of a
-// left operand that is split, depth of columns that are converted, features
-// that dropout is applied to, columns of two gradients that are added up.
+// left operand that is split, columns that are converted and their depth,
+// features that dropout is applied to, columns of two gradients that are added
+// up.
 // [engine]
 inline constexpr int64_t kTransposedBlock = 64;
 inline constexpr int64_t kSplitColumns = 16;
 inline constexpr int64_t kSplitDepth = 256;
-inline constexpr int64_t kConvertedDepth = 16;
+inline constexpr int64_t kConvertedColumns = 16;
+inline constexpr int64_t kConvertedDepth = 256;
 inline constexpr int64_t kDroppedFeatures = 2048;
 inline constexpr int64_t kAddedColumns = 64;
 // Columns that a thread sums over all rows of a chunk at a time. [engine]

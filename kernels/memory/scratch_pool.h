@@ -16,7 +16,7 @@ namespace tf_cudnn_rnn {
 // none left. All functions may be called from any thread.
 class ScratchPool {
  public:
-  static constexpr int64_t kMaxKeptBytes = int64_t{256} << 20;
+  static constexpr int64_t kMaxKeptBytes = int64_t{512} << 20;
   // Far too large is a block that has so many times what a call asks for, and
   // many calls are so many.
   static constexpr int64_t kFarTooLarge = 4;

@@ -122,6 +122,7 @@ def test_an_empty_call_has_a_step_of_the_inputs_and_outputs_of_the_op(key):
     arrays = cases.arrays_of(CASES["lstm"])
     shapes = [(1, 1, a.shape[2]) for a in (arrays.x, arrays.h0, arrays.c0)]
     assert [y.shape, h.shape, c.shape] == shapes
+    assert step.before() == (arrays.params.sum() if key == drivers.COLD_CALL else None)
     assert not step.arrays(None)
 
 

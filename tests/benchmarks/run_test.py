@@ -764,7 +764,7 @@ def test_a_small_run(program, tmp_path, capsys, monkeypatch):
     assert all(float(row["median"]) > 0 and row["error"] == "" for row in rows)
     printed = capsys.readouterr().out
     assert "[1/1, 0 min left] single bgru_64_b8 training: op " in printed
-    assert "\nBars: these rows have no figure for any" in printed
+    assert "\nBars: none is about these rows" in printed
     assert f"chart: {tmp_path}/run_single_training.png" in printed
     assert (tmp_path / "run_single_training.png").exists()
 

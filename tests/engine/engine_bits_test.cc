@@ -104,7 +104,7 @@ BitsCase DrawCase(const Kind& kind, RandomValues& random) {
   c.sizes.batch = DrawSize(random, kind.min_batch, kind.max_batch);
   d.input_size = DrawSize(random, kind.min_input, kind.max_input);
   d.hidden_size = DrawSize(random, kind.min_hidden, kind.max_hidden);
-  // Half of the calls are of one layer in one direction with Keras' weights.
+  // A third of the calls are of one layer in one direction with Keras' weights.
   if (random.Integer(0, 2) == 0 && d.input_size > 0) {
     d.num_layers = d.num_directions = 1;
     c.sizes.keras_weights = true;

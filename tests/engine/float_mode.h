@@ -5,21 +5,19 @@
 
 #include <cstdint>
 
-#include "runtime/float_mode.h"
+#include "kernels/engine/threads/float_mode.h"
 
 namespace rnn {
-
-using ::rnn_runtime::kFlushDenormals;
 
 inline uint64_t FloatMode() {
 #if defined(__x86_64__)
   // Without the flags that tell which exceptions there have been.
-  return rnn_runtime::ReadFloatMode() & ~uint64_t{0x3f};
+  return ReadFloatMode() & ~uint64_t{0x3f};
 #else
-  return rnn_runtime::ReadFloatMode();
+  return ReadFloatMode();
 #endif
 }
-inline void SetFloatMode(uint64_t mode) { rnn_runtime::WriteFloatMode(mode); }
+inline void SetFloatMode(uint64_t mode) { WriteFloatMode(mode); }
 
 // What TensorFlow does to the threads that run kernels.
 inline void FlushDenormals() { SetFloatMode(FloatMode() | kFlushDenormals); }

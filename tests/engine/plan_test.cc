@@ -73,6 +73,7 @@ struct Sizes {
   bool has_threads_awake = false;
   bool weights_are_prepared = false;
   double flops_per_far_byte = 1;
+  double flops_per_passed_value = Machine().flops_per_passed_value;
 };
 
 struct Plans {
@@ -93,7 +94,9 @@ struct Plans {
     machine.num_threads = s.num_threads;
     machine.core_cache_bytes = core_cache_bytes;
     machine.has_crew = s.has_crew;
+    machine.has_threads_awake = s.has_threads_awake;
     machine.flops_per_far_byte = s.flops_per_far_byte;
+    machine.flops_per_passed_value = s.flops_per_passed_value;
     EXPECT_TRUE(ForwardPlan::Create(call, /*has_reserve=*/true, machine,
                                     kernels, &forward)
                     .ok());
@@ -485,14 +488,23 @@ void ExpectSameChunks(const BackwardPlan& a, const BackwardPlan& b) {
 TEST(PlanTest, BitsDoNotDependOnTheMachine) {
   ForCalls([](Sizes sizes, const KernelShape& kernels) {
     const Plans reference(sizes, kernels);
+    const auto expect_same = [&](int64_t cache) {
+      const Plans plans(sizes, kernels, cache);
+      ExpectSameBits(plans, reference, kernels);
+      ASSERT_EQ(plans.backward.half_begins, reference.backward.half_begins);
+      ExpectSameChunks(plans.backward, reference.backward);
+    };
     for (int num_threads : {1, 2, 64}) {
-      for (int64_t cache : {kMegabyte / 16, 64 * kMegabyte}) {
-        sizes.num_threads = num_threads;
-        const Plans plans(sizes, kernels, cache);
-        ExpectSameBits(plans, reference, kernels);
-        ASSERT_EQ(plans.backward.half_begins, reference.backward.half_begins);
-        ExpectSameChunks(plans.backward, reference.backward);
+      sizes.num_threads = num_threads;
+      for (double flops : {1.0, 1e6}) {
+        sizes.flops_per_far_byte = sizes.flops_per_passed_value = flops;
+        for (int64_t cache : {kMegabyte / 16, 64 * kMegabyte}) {
+          expect_same(cache);
+        }
       }
+      sizes.has_crew = sizes.has_threads_awake = true;
+      expect_same(kCoreCacheBytes);
+      sizes.has_crew = sizes.has_threads_awake = false;
     }
   });
 }
@@ -1372,6 +1384,20 @@ TEST(PlanTest, ChunksCoverAllStepsInTheOrderOfThePass) {
     step = chunk.steps.begin;
   }
   EXPECT_EQ(step, 0);
+}
+
+// Of so many rows that products of rows and chunks outgrow 64 bits.
+TEST(ChunkCutsTest, ManyRowsAreCutIntoEqualChunks) {
+  constexpr int64_t kSteps = int64_t{1} << 18;
+  const Sequences sequences =
+      MakeSequences(kSteps, int64_t{1} << 20, nullptr);
+  const ChunkCuts cuts(sequences, bits::kChunkRows);
+  for (int64_t step : {int64_t{0}, kSteps / 2, kSteps - 1}) {
+    for (const StepRange& chunk : {cuts.From(step), cuts.Until(step + 1)}) {
+      EXPECT_EQ(chunk.begin, step);
+      EXPECT_EQ(chunk.end, step + 1);
+    }
+  }
 }
 
 // ---- What a plan refuses, and says ------------------------------------------

@@ -815,7 +815,8 @@ TYPED_TEST(SimdProductTest, RowsFarApartGiveTheSameBits) {
   constexpr int64_t kGap = kLargeBytes / kDepth / sizeof(Operand);
   for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
     const SimdKernels<Operand>& kernels = KernelsOf<Operand>(*target);
-    for (int64_t rows : {1, 2, 3, 4, 5}) {
+    // Of up to four tiles, which share the fetching, and of more.
+    for (int64_t rows : {1, 2, 3, 4, 5, 9, 13, 32}) {
       Operands<Operand> operands(kDepth, kWidest, 10, rows);
       for (int64_t columns : {int64_t{1}, int64_t{40}, int64_t{129},
                               int64_t{261}, int64_t{900}, kWidest}) {

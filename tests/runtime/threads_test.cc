@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -62,7 +63,10 @@ int CountThreads() {
 class Network {
  public:
   // Weights and biases are up to a tenth of `scale`.
-  Network(const Case& c, int num_threads, double scale = 1) : case_(c) {
+  Network(const Case& c, int num_threads, double scale = 1)
+      : case_(c),
+        x_(rnn::RandomValues(2).Reals<float>(c.steps * c.batch * c.input_size,
+                                             -1, 1)) {
     rnn_config config{};
     config.struct_size = sizeof config;
     config.mode = c.mode;
@@ -89,7 +93,6 @@ class Network {
   // All outputs of a call: y, then h_n. Lengths fall from row to row.
   Values Run(bool is_ragged) const {
     const Case& c = case_;
-    const Values x = Inputs(c.steps);
     std::vector<int32_t> lengths(c.batch);
     for (int64_t b = 0; b < c.batch; ++b) {
       lengths[b] = static_cast<int32_t>(std::max<int64_t>(c.steps - b, 0));
@@ -101,7 +104,7 @@ class Network {
     call.time_major = 1;
     call.steps = c.steps;
     call.batch = c.batch;
-    call.x = x.data();
+    call.x = x_.data();
     call.lengths = is_ragged ? lengths.data() : nullptr;
     call.y = y.data();
     call.h_n = h_n.data();
@@ -121,15 +124,15 @@ class Network {
     return stream;
   }
 
-  // The outputs of all steps of a stream, which begins anew in the middle.
+  // The outputs of all steps of a stream, which begins anew in the middle. Each
+  // step has the inputs of the first.
   Values Stream() const {
     const Case& c = case_;
     rnn_error error;
     rnn_stream* const stream = MakeStream();
-    const Values x = Inputs(1);
     Values y(c.batch * outputs()), all;
     for (int i = 0; i < kStreamSteps; ++i) {
-      EXPECT_EQ(rnn_stream_step(stream, x.data(), y.data(), &error), RNN_OK)
+      EXPECT_EQ(rnn_stream_step(stream, x_.data(), y.data(), &error), RNN_OK)
           << error.message;
       all.insert(all.end(), y.begin(), y.end());
       if (i == kStreamSteps / 2) {
@@ -146,12 +149,9 @@ class Network {
   int64_t outputs() const {
     return case_.num_proj > 0 ? case_.num_proj : case_.num_units;
   }
-  Values Inputs(int64_t steps) const {
-    return rnn::RandomValues(2).Reals<float>(
-        steps * case_.batch * case_.input_size, -1, 1);
-  }
 
   const Case case_;
+  const Values x_;
   rnn_network* network_ = nullptr;
 };
 
@@ -280,6 +280,29 @@ TEST(RuntimeFloatModeTest, DenormalsAreZerosInEachThread) {
         return std::fpclassify(value) == FP_SUBNORMAL;
       }));
     }
+  }
+}
+
+// As in the ops, whatever the mode of callers, which they keep.
+TEST(RuntimeFloatModeTest, RoundsToNearestInEachThread) {
+  const Case c = {"lstm", RNN_MODE_LSTM, 1, 384, 40, 0, false, 12, 40, true};
+  const auto run = [&c](int rounding) {
+    const Network network(c, /*num_threads=*/2);
+    const int num_before = CountThreads();
+    std::fesetround(rounding);
+    std::pair<Values, Values> results(network.Run(/*is_ragged=*/false),
+                                      network.Stream());
+    const int rounding_after = std::fegetround();
+    std::fesetround(FE_TONEAREST);
+    EXPECT_EQ(rounding_after, rounding);
+    EXPECT_GT(CountThreads(), num_before);  // there were helpers
+    return results;
+  };
+  const auto [sequence, streamed] = run(FE_TONEAREST);
+  for (int rounding : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+    const auto [other_sequence, other_streamed] = run(rounding);
+    EXPECT_TRUE(rnn::SameBits(sequence, other_sequence));
+    EXPECT_TRUE(rnn::SameBits(streamed, other_streamed));
   }
 }
 

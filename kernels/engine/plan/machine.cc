@@ -200,6 +200,22 @@ std::string MachineVariableFault() {
   return ParseMachine(VariableText(), &machine);
 }
 
+namespace {
+
+// What the variable says, and 0 for what it does not.
+const Machine& PinnedMachine() {
+  static const Machine pinned = [] {
+    Machine machine;
+    machine.core_cache_bytes = 0;
+    machine.flops_per_far_byte = machine.flops_per_passed_value = 0;
+    ParseMachine(VariableText(), &machine);
+    return machine;
+  }();
+  return pinned;
+}
+
+}  // namespace
+
 int64_t CoreCacheBytes() {
   constexpr int64_t kUsual = int64_t{1} << 20;
 #ifdef _SC_LEVEL2_CACHE_SIZE
@@ -210,17 +226,22 @@ int64_t CoreCacheBytes() {
 }
 
 Machine Machine::Here(int num_threads) {
+  const Machine& pinned = PinnedMachine();
   Machine machine;
   machine.num_threads = num_threads;
-  machine.core_cache_bytes = CoreCacheBytes();
-  if (num_threads > 1 &&
-      VariableText().find("flops_per_far_byte=") == std::string::npos) {
+  machine.core_cache_bytes =
+      pinned.core_cache_bytes > 0 ? pinned.core_cache_bytes : CoreCacheBytes();
+  if (pinned.flops_per_far_byte > 0) {
+    machine.flops_per_far_byte = pinned.flops_per_far_byte;
+  } else if (num_threads > 1) {
     // What it is taken to be if there is no memory for measuring.
     static const double measured =
         MeasureFlopsPerFarByte(Machine().flops_per_far_byte);
     machine.flops_per_far_byte = measured;
   }
-  ParseMachine(VariableText(), &machine);
+  if (pinned.flops_per_passed_value > 0) {
+    machine.flops_per_passed_value = pinned.flops_per_passed_value;
+  }
   return machine;
 }
 

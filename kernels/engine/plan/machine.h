@@ -42,7 +42,8 @@ std::string MachineVariableFault();
 std::string MachineVariableText(const Machine& machine);
 
 // What is wrong with `text` as a value of that variable, in a sentence, or "".
-// Writes the fields of `machine` that it names; for tests, too.
+// Writes the fields of `machine` that it names, those before the fault if it
+// has one; for tests, too.
 std::string ParseMachine(const std::string& text, Machine* machine);
 
 }  // namespace rnn

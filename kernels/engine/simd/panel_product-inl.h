@@ -60,8 +60,9 @@ RNN_NEVER_INLINE void MultiplyTile(const PanelProduct<Operand>& p, int64_t row,
   StoreTile(p, row, k_begin == 0, sums);
 }
 
-// [k_begin, k_end) of the depth of all rows. Chains are added to c one after
-// another, while it is in L1, and within a chain k after k.
+// [k_begin, k_end) of the depth of all rows, in chains of at most so much of
+// it. Chains are added to c one after another, while it is in L1, and within a
+// chain k after k. Tiles share the fetching of `ahead`.
 template <int kVectors, typename Operand>
 inline void MultiplyChains(const PanelProduct<Operand>& p, int64_t k_begin,
                            int64_t k_end, int64_t chain, FetchAhead ahead) {

@@ -40,12 +40,16 @@ int64_t StripVectors(int64_t num_rows, int64_t columns) {
   return all < most ? all : most;
 }
 
-// Whether B is fetched: from beyond a core's cache, as a rule. A strip is a
-// short piece of each row, of which the core knows nothing until it begins.
+// Whether B is fetched: from beyond a core's cache, as a rule, whose size this
+// does not ask. A strip is a short piece of each row, of which the core knows
+// nothing until it begins.
 template <typename Operand>
 bool FetchesStrips(const RowsProduct<Operand>& p) {
   constexpr int64_t kMinBytes = 2 << 20;
-  return p.depth * p.stride * int64_t{sizeof(Operand)} >= kMinBytes;
+  // So many rows are fetched before a strip begins.
+  constexpr int64_t kMinDepth = 2 * kStripSteps * kDepthStep<Operand>;
+  return p.depth >= kMinDepth &&
+         p.depth * p.stride * int64_t{sizeof(Operand)} >= kMinBytes;
 }
 
 // sums[m * sums_stride + j] += over kSteps steps of depth, a[m] from k on
@@ -117,7 +121,7 @@ struct Strip {
   int64_t column, columns;
   F* sums;  // [num_rows], sums_stride values apart
   int64_t sums_stride;
-  bool is_fetched;
+  bool is_fetched, is_last;
 };
 
 // strip.sums += what [k_begin, k_end) of the depth contributes.
@@ -139,18 +143,21 @@ inline void AddBlockOfStrip(const RowsProduct<Operand>& p,
         strip.columns, strip.sums + first * strip.sums_stride,
         strip.sums_stride);
   };
-  // Rows of B stay in L1 while tiles of A come by, each of which fetches its
-  // share of the rows that come next but one, or next if there is one tile.
-  // Behind the last ones are those that the next strip begins with.
+  // Rows of B stay in L1 while tiles of A come by. The first of these, up to
+  // four, share the fetching of the rows that come next but one; a single tile
+  // fetches the next. Behind the last whole block are those that the next strip
+  // begins with.
   const auto add_tiles = [&](int64_t k, auto step_count) RNN_ALWAYS_INLINE {
     constexpr int kSteps = decltype(step_count)::value;
     constexpr int64_t kDepth = kSteps * kStep;
+    static_assert(kSteps == 1 || kSteps % 2 == 0, "halves are fetched");
     const int64_t next = k + (num_tiles == 1 ? 1 : 2) * kDepth;
     const int64_t end = p.depth / kDepth * kDepth;
     const Operand* const ahead =
         next < end ? b + next * p.stride
                    : b + strip.columns + (next - end) * p.stride;
-    int64_t num_fetched = strip.is_fetched ? 0 : kSteps;
+    const bool has_ahead = next < end || !strip.is_last;
+    int64_t num_fetched = strip.is_fetched && has_ahead ? 0 : kSteps;
     ForEachTile<kStripTileRows>(
         strip.num_rows, [&](int64_t first, auto row_count) {
           const auto add = [&](auto fetched_count) RNN_ALWAYS_INLINE {
@@ -203,6 +210,7 @@ void MultiplyRows(const RowsProduct<Operand>& p) {
       strip.sums = sums;
       strip.sums_stride = width;
       strip.is_fetched = is_fetched;
+      strip.is_last = column + columns == p.columns;
       ForEachDepthBlock<Operand>(p.depth, [&](int64_t k, int64_t k_end) {
         for (int64_t i = 0; i < num_rows * width; i += V::kLanes) {
           V::Broadcast(0).Store(sums + i);

@@ -290,17 +290,26 @@ void PackColumns(const Element* const* rows, const ColumnBlock& block,
     }
     return;
   } else {
-    constexpr int64_t kBlock = speed::kConvertedDepth;
+    // A few columns from end to end, for more streams at a time are slower to
+    // read. What is converted stays in the first-level cache until it is
+    // packed.
+    constexpr int64_t kColumns = speed::kConvertedColumns;
+    constexpr int64_t kDepth = speed::kConvertedDepth;
+    Operand converted[kColumns][kDepth];
+    const Operand* converted_rows[kColumns];
     out += k_out * columns;
-    for (int64_t k = k_begin; k < k_end; k += kBlock) {
-      const int64_t count = std::min(kBlock, k_end - k);
-      Operand* converted = out + (k - k_begin) * columns;
-      for (int64_t j = 0; j < columns; ++j) {
-        Operand values[kBlock] = {};
-        if (rows[j] != nullptr) Load(rows[j] + k, values, count);
-        for (int64_t i = 0; i < count; ++i) {
-          converted[i * columns + j] = values[i];
+    for (int64_t j = 0; j < columns; j += kColumns) {
+      const int64_t num_rows = std::min(kColumns, columns - j);
+      for (int64_t k = k_begin; k < k_end; k += kDepth) {
+        const int64_t count = std::min(kDepth, k_end - k);
+        for (int64_t i = 0; i < num_rows; ++i) {
+          const Element* const row = rows[j + i];
+          converted_rows[i] = row == nullptr ? nullptr : converted[i];
+          if (row != nullptr) Load(row + k, converted[i], count);
         }
+        Kernels<Operand>().transpose_rows(converted_rows, num_rows, 0, count,
+                                          out + (k - k_begin) * columns + j,
+                                          columns);
       }
     }
   }

@@ -1,6 +1,7 @@
-// How a thread computes with floating-point numbers while it is in a call.
-#ifndef RUNTIME_FLOAT_MODE_H_
-#define RUNTIME_FLOAT_MODE_H_
+// How a thread computes with floating-point numbers. The engine takes the mode
+// that its threads are in; what calls it may set one.
+#ifndef KERNELS_ENGINE_THREADS_FLOAT_MODE_H_
+#define KERNELS_ENGINE_THREADS_FLOAT_MODE_H_
 
 #include <stdint.h>
 
@@ -8,7 +9,7 @@
 #include <xmmintrin.h>
 #endif
 
-namespace rnn_runtime {
+namespace rnn {
 
 // The register that says how the calling thread rounds and traps, and whether
 // denormals, of results and of operands, are zeros.
@@ -43,8 +44,8 @@ inline void WriteFloatMode(uint64_t) {}
 
 // Denormals are zeros, rounding is to nearest, and nothing traps, as in
 // TensorFlow's kernels: results have the bits of the ops, whatever mode the
-// caller is in. Its helpers, which are started in a call, inherit this mode.
-// The one from before comes back at the end.
+// caller is in. Threads that are started meanwhile inherit this mode. The one
+// from before comes back at the end.
 class ScopedFloatMode {
  public:
   ScopedFloatMode() : before_(ReadFloatMode()) {
@@ -58,6 +59,6 @@ class ScopedFloatMode {
   const uint64_t before_;
 };
 
-}  // namespace rnn_runtime
+}  // namespace rnn
 
-#endif  // RUNTIME_FLOAT_MODE_H_
+#endif  // KERNELS_ENGINE_THREADS_FLOAT_MODE_H_
