@@ -1389,8 +1389,7 @@ TEST(PlanTest, ChunksCoverAllStepsInTheOrderOfThePass) {
 // Of so many rows that products of rows and chunks outgrow 64 bits.
 TEST(ChunkCutsTest, ManyRowsAreCutIntoEqualChunks) {
   constexpr int64_t kSteps = int64_t{1} << 18;
-  const Sequences sequences =
-      MakeSequences(kSteps, int64_t{1} << 20, nullptr);
+  const Sequences sequences = MakeSequences(kSteps, int64_t{1} << 20, nullptr);
   const ChunkCuts cuts(sequences, bits::kChunkRows);
   for (int64_t step : {int64_t{0}, kSteps / 2, kSteps - 1}) {
     for (const StepRange& chunk : {cuts.From(step), cuts.Until(step + 1)}) {
