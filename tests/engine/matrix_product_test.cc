@@ -343,7 +343,7 @@ TYPED_TEST(MatrixProductTest, PacksColumns) {
 TYPED_TEST(MatrixProductTest, PacksPieces) {
   using Element = typename TestFixture::Element;
   using Operand = typename TestFixture::Operand;
-  for (int64_t width : {1, 2, 5, 16, 33, 70}) {
+  for (int64_t width : {1, 2, 5, 16, 33, 70, 300}) {
     for (int64_t other : {1, 4, 65, 67}) {
       SCOPED_TRACE(testing::Message() << "width " << width << ", " << other);
       const Pieces pieces = {{width, 2 * width, 0}, 3, width};

@@ -335,7 +335,7 @@ def _training_operations(layer, mask) -> collections.Counter[str]:
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("mask", [None, MASK])
-def test_nothing_is_moved_around_the_op(name, mask):
+def test_nothing_is_moved_or_copied_around_the_op(name, mask):
     mask = None if mask is None else tf.constant(mask)
     for chosen in pairs.all_options("return_sequences", "go_backwards", "zero_output_for_mask"):
         layer, _ = pairs.pair(name, **chosen, return_state=True)

@@ -290,11 +290,12 @@ TEST(RuntimeFloatModeTest, RoundsToNearestInEachThread) {
     const Network network(c, /*num_threads=*/2);
     const int num_before = CountThreads();
     std::fesetround(rounding);
+    const uint64_t mode = rnn::FloatMode();
     std::pair<Values, Values> results(network.Run(/*is_ragged=*/false),
                                       network.Stream());
-    const int rounding_after = std::fegetround();
+    const uint64_t mode_after = rnn::FloatMode();
     std::fesetround(FE_TONEAREST);
-    EXPECT_EQ(rounding_after, rounding);
+    EXPECT_EQ(mode_after, mode);
     EXPECT_GT(CountThreads(), num_before);  // there were helpers
     return results;
   };

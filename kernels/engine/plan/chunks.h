@@ -61,7 +61,7 @@ class ChunkCuts {
   // Where the chunk before or after `row` would end, respectively begin, if
   // steps could be cut: the row that many chunks from the nearest such place.
   int64_t Limit(int64_t row, int64_t chunks) const {
-    // Of rows times about as many chunks.
+    // Rows times chunks may outgrow 64 bits.
     __extension__ typedef __int128 Wide;
     const Wide nearest = (Wide{row} * num_chunks_ + rows_ / 2) / rows_;
     return static_cast<int64_t>(rows_ * (nearest + chunks) / num_chunks_);

@@ -238,7 +238,7 @@ struct SimdKernels {
   // In these two a row that is nullptr gives zeros.
   //
   // out[(k - k_begin) * out_stride + j] = rows[j][k] for k in [k_begin, k_end)
-  // and j < columns, and zeros from there to the padded number of columns.
+  // and j < columns, and zeros from there to PaddedDepth(columns).
   void (*transpose_rows)(const Operand* const* rows, int64_t columns,
                          int64_t k_begin, int64_t k_end, Operand* out,
                          int64_t out_stride);

@@ -295,7 +295,8 @@ void PackColumns(const Element* const* rows, const ColumnBlock& block,
     // packed.
     constexpr int64_t kColumns = speed::kConvertedColumns;
     constexpr int64_t kDepth = speed::kConvertedDepth;
-    Operand converted[kColumns][kDepth];
+    static_assert(kStep == 1, "else columns do not lie one after another");
+    alignas(64) Operand converted[kColumns][kDepth];
     const Operand* converted_rows[kColumns];
     out += k_out * columns;
     for (int64_t j = 0; j < columns; j += kColumns) {
