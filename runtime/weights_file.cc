@@ -392,8 +392,10 @@ std::string ReadWeightsFile(const char* path, WeightsFile* file) {
   }
   const uint64_t rest = static_cast<uint64_t>(size - kLengthBytes);
   if (header_bytes > rest || header_bytes > kMaxHeaderBytes) {
-    return fails("It is no file of a network: its header would have " +
-                 std::to_string(header_bytes) + " bytes.");
+    return fails(
+        "It is no safetensors file: the header that its first bytes tell of "
+        "would be longer than the file, or than any. `tf-cudnn-rnn convert "
+        "FILE network.safetensors --to runtime` makes one of other files.");
   }
   std::string json(header_bytes, '\0');
   if (std::fread(json.data(), 1, header_bytes, stream.get()) != header_bytes) {

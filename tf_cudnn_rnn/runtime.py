@@ -609,8 +609,10 @@ class Stream(_Handled):
         elif self._batch == 1 and array.shape == self._x_shape[1:]:
             y_shape = self._y_shape[1:]
         else:
+            or_a_row = f" or [I] = {list(self._x_shape[1:])}" if self._batch == 1 else ""
             raise ValueError(
-                f"`x` must have shape [B, I] = {list(self._x_shape)}; got {list(array.shape)}."
+                f"`x` must have shape [B, I] = {list(self._x_shape)}{or_a_row}; got "
+                f"{list(array.shape)}."
             )
         y = np.empty(y_shape, self._network._dtype)
         _step(self._handle, array, y)

@@ -115,6 +115,9 @@ def test_a_functional_model_of_one_input(run, tmp_path, structure, dtype):
     result = run("bench", tmp_path / "a.keras", *SHORT)
     assert result.code == 0, result.err
     assert SENTENCE.search(result.out)
+    said = " ".join(result.out.split())
+    assert f"a.keras, input {[2, 4, 3] if dtype == 'float32' else [2, 4]}" in said
+    assert "note: --steps 3 is not used" in said and "--batch 2 is not used" not in said
 
 
 def test_what_embeddings_look_up_is_there(files):

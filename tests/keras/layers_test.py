@@ -273,6 +273,16 @@ def test_bidirectional_hands_use_fused_on(name, use_fused):
         assert half.runs_fused is (use_fused is not False)
 
 
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("wrap", [lambda layer: layer, tf_cudnn_rnn.keras.Bidirectional])
+def test_other_features_than_the_layer_was_built_for(name, wrap):
+    layer = wrap(getattr(tf_cudnn_rnn.keras, name)(H, name="mine"))
+    layer(tf.zeros([B, T, 3]))
+    message = r"mine'? must have 3 features in each step, .*; got shape \[2, 5, 4\]"
+    with pytest.raises(ValueError, match=message):
+        layer(tf.zeros([2, 5, 4]))
+
+
 def _operations(function) -> collections.Counter[str]:
     """How often each op is in a graph and the functions that it calls."""
     graph = function.graph

@@ -214,12 +214,23 @@ def _of_networks(
 def _of_model(options: argparse.Namespace, tf: types.ModuleType) -> tuple[dict[str, Any], int]:
     stock, ours = models.load(options.model)
     data = models.inputs(tf, ours, options.batch or 32, options.steps or 100)
+    title = f"{options.model}, input {', '.join(str(list(x.shape)) for x in tf.nest.flatten(data))}"
+    fixed = [
+        f"--{name} {value} is not used, for the model's own input says how many."
+        for name, value, is_open in zip(
+            ("batch", "steps"),
+            (options.batch, options.steps),
+            models.leaves_open(tf, ours),
+            strict=True,
+        )
+        if value and not is_open
+    ]
     progress = output.Progress()
     try:
         keras_side, expected = models.side(tf, models.KERAS, stock, data)
         our_side, found = models.side(tf, models.OURS, ours, data)
         problem = models.disagreement(expected(), found())
-        notes = models.fallbacks(ours)
+        notes = fixed + models.fallbacks(ours)
         times = timing.measure([our_side, keras_side], options.seconds, progress, options.model)
     except (tf.errors.OpError, ValueError, TypeError) as error:
         raise output.UserError(
@@ -231,13 +242,13 @@ def _of_model(options: argparse.Namespace, tf: types.ModuleType) -> tuple[dict[s
     rows = _rows([models.OURS, models.KERAS], times)
     if not options.json:
         rounds = output.count(times.rounds, "round")
-        print(f"\n{output.wrapped(f'{options.model} ({rounds})')}\n{_table(rows)}", flush=True)
+        print(f"\n{output.wrapped(f'{title} ({rounds})')}\n{_table(rows)}", flush=True)
     ratios = {
         pass_: ratio
         for pass_ in timing.PASSES
         if (ratio := times.ratio(models.OURS, models.KERAS, pass_)) is not None
     }
-    results: list[_Result] = [{"title": options.model, "rounds": times.rounds, "rows": rows}]
+    results: list[_Result] = [{"title": title, "rounds": times.rounds, "rows": rows}]
     # What falls back in training shows only once it has run.
     notes += [note for note in models.fallbacks(ours) if note not in notes]
     return _finish(options, results, [problem] if problem else [], notes, ratios)

@@ -94,16 +94,11 @@ def _highest(model: Any, tensor: Any) -> int:
     return 0
 
 
-def inputs(tf: types.ModuleType, model: Any, batch: int, steps: int) -> Any:
-    """Random data of the model's inputs, in their structure.
-
-    Args:
-      tf: TensorFlow.
-      model: of Keras.
-      batch, steps: for sizes that the model leaves open: the first one, and others.
+def _inputs_of(model: Any) -> Any:
+    """Tensors of Keras, in the structure in which the model takes them.
 
     Raises:
-      UserError: the model does not know its inputs, or takes texts.
+      UserError: the model does not know them.
     """
     import keras
 
@@ -118,6 +113,29 @@ def inputs(tf: types.ModuleType, model: Any, batch: int, steps: int) -> Any:
             "The model must tell the shape of its input; give it a keras.Input, or call it before "
             "it is saved."
         )
+    return structure
+
+
+def leaves_open(tf: types.ModuleType, model: Any) -> tuple[bool, bool]:
+    """Whether a model leaves open the size of the batch, and others, as of steps."""
+    shapes = [tensor.shape for tensor in tf.nest.flatten(_inputs_of(model))]
+    return any(shape[0] is None for shape in shapes), any(None in shape[1:] for shape in shapes)
+
+
+def inputs(tf: types.ModuleType, model: Any, batch: int, steps: int) -> Any:
+    """Random data of the model's inputs, in their structure.
+
+    Args:
+      tf: TensorFlow.
+      model: of Keras.
+      batch, steps: for sizes that the model leaves open: the first one, and others.
+
+    Raises:
+      UserError: the model does not know its inputs, or takes texts.
+    """
+    import keras
+
+    structure = _inputs_of(model)
     random = np.random.default_rng(1)
 
     def draw(tensor: Any) -> Any:

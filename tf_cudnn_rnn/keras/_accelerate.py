@@ -126,8 +126,8 @@ class _OfModel(Acceleration):
         if not self._layers:
             _warnings.warn(
                 f"accelerate({model.name!r}) has no effect: the model has no keras.layers.LSTM, "
-                "GRU or SimpleRNN yet. A model that makes them when it is built must be built "
-                "first; drop-ins run fused as they are."
+                "GRU or SimpleRNN. A model that makes them when it is built must be built first; "
+                "drop-ins run fused as they are."
             )
         for layer, name, function in self._replaced:
             _accelerated[layer] = _accelerated.get(layer, 0) + 1

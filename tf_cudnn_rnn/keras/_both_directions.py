@@ -109,6 +109,7 @@ def _run(
       mask: [B, T], None, or a list of one of them.
     """
     halves = forward, backward = wrapper.forward_layer, wrapper.backward_layer
+    _inner_loop.check_features(forward, sequences)
     rnn_mode = _inner_loop.rnn_mode_of(forward)
     sequences = tf.cast(sequences, forward.compute_dtype)
     mask = _masks.single(mask)

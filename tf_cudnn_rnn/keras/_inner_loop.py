@@ -98,6 +98,17 @@ def cannot_run_fused(layer: keras.layers.RNN, reason: str) -> ValueError:
     )
 
 
+def check_features(layer: keras.layers.RNN, sequences: tf.Tensor) -> None:
+    """Raises ValueError unless each step has the features that the layer was built for."""
+    built_for, found = layer.cell.kernel.shape[0], sequences.shape[-1]
+    if found not in (None, built_for):
+        raise ValueError(
+            f"The input of layer {layer.name!r} must have {built_for} features in each step, as "
+            f"when the layer was built; got shape {sequences.shape.as_list()}. Make another layer "
+            "for other inputs."
+        )
+
+
 def weights_of(
     layer: keras.layers.RNN, dtype: tf.DType, are_constants: bool = False
 ) -> list[tf.Tensor]:
@@ -219,6 +230,7 @@ def _fused(
     training: bool,
     for_onnx: bool,
 ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
+    check_features(layer, sequences)
     rnn_mode = rnn_mode_of(layer)
     dtype = layer.compute_dtype
     if training and layer.dropout:
