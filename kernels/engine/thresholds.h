@@ -239,8 +239,7 @@ inline constexpr int64_t kRowBytesTogether = 256;
 // meanwhile: rows and columns of a block of weights, columns and depth of a
 // left operand that is split, columns that are converted and their depth,
 // features that dropout is applied to, columns of two gradients that are added
-// up.
-// [engine]
+// up. [engine]
 inline constexpr int64_t kTransposedBlock = 64;
 inline constexpr int64_t kSplitColumns = 16;
 inline constexpr int64_t kSplitDepth = 256;

@@ -164,6 +164,17 @@ bool ReadAnyField(const std::string& field, Machine* machine) {
                    &machine->flops_per_passed_value);
 }
 
+// What the variable says, and 0 for what it does not.
+const Machine& PinnedMachine() {
+  static const Machine pinned = [] {
+    Machine machine;
+    machine.flops_per_far_byte = machine.flops_per_passed_value = 0;
+    ParseMachine(VariableText(), &machine);
+    return machine;
+  }();
+  return pinned;
+}
+
 }  // namespace
 
 std::string ParseMachine(const std::string& text, Machine* machine) {
@@ -199,22 +210,6 @@ std::string MachineVariableFault() {
   Machine machine;
   return ParseMachine(VariableText(), &machine);
 }
-
-namespace {
-
-// What the variable says, and 0 for what it does not.
-const Machine& PinnedMachine() {
-  static const Machine pinned = [] {
-    Machine machine;
-    machine.core_cache_bytes = 0;
-    machine.flops_per_far_byte = machine.flops_per_passed_value = 0;
-    ParseMachine(VariableText(), &machine);
-    return machine;
-  }();
-  return pinned;
-}
-
-}  // namespace
 
 int64_t CoreCacheBytes() {
   constexpr int64_t kUsual = int64_t{1} << 20;
