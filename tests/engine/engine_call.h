@@ -152,7 +152,8 @@ class EngineCall {
   // From now on passes are planned for cores with such caches, not for this
   // machine's.
   void PlanForCoreCaches(int64_t bytes) { core_cache_bytes_ = bytes; }
-  // As by ops, which leave to the calling thread what threads share in tests.
+  // As by ops: by what is measured of this machine, and they leave to the
+  // calling thread what threads share in tests.
   void PlanForTeams() { has_crew_ = false; }
   // Those of the passes that ran last.
   const ForwardPlan& forward_plan() const { return forward_plan_; }
@@ -245,8 +246,9 @@ class EngineCall {
   }
 
   Machine MachineFor(const Executor& executor) const {
-    Machine machine;
-    machine.num_threads = executor.num_threads();
+    const int num_threads = executor.num_threads();
+    Machine machine = has_crew_ ? Machine() : Machine::Here(num_threads);
+    machine.num_threads = num_threads;
     machine.core_cache_bytes = core_cache_bytes_;
     machine.has_crew = has_crew_;
     if (has_crew_) machine.flops_per_passed_value = 0;

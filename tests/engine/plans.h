@@ -8,9 +8,12 @@
 
 namespace rnn {
 
-// This one, with threads that share even small calls.
+// This one, but for what would have to be measured, with threads that share even
+// small calls.
 inline Machine MachineThatShares(int num_threads) {
-  Machine machine = Machine::Here(num_threads);
+  Machine machine;
+  machine.num_threads = num_threads;
+  machine.core_cache_bytes = CoreCacheBytes();
   machine.has_crew = true;
   machine.flops_per_passed_value = 0;
   return machine;
