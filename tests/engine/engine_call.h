@@ -21,6 +21,7 @@
 #include "tests/engine/int8_values.h"
 #include "tests/engine/keras_tensors.h"
 #include "tests/engine/make_sequences.h"
+#include "tests/engine/plans.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/unused.h"
 
@@ -152,9 +153,9 @@ class EngineCall {
   // From now on passes are planned for cores with such caches, not for this
   // machine's.
   void PlanForCoreCaches(int64_t bytes) { core_cache_bytes_ = bytes; }
-  // As by ops: by what is measured of this machine, and they leave to the
-  // calling thread what threads share in tests.
-  void PlanForTeams() { has_crew_ = false; }
+  // As by ops: for what is measured of this machine, or pinned, and with small
+  // calls, which threads share in tests, left to the calling thread.
+  void PlanForTeams() { is_planned_for_tests_ = false; }
   // Those of the passes that ran last.
   const ForwardPlan& forward_plan() const { return forward_plan_; }
   const BackwardPlan& backward_plan() const { return backward_plan_; }
@@ -205,8 +206,8 @@ class EngineCall {
   std::optional<Int8Values<Buffer>> int8;  // in place of params
 
  private:
-  int64_t core_cache_bytes_ = CoreCacheBytes();
-  bool has_crew_ = true;
+  std::optional<int64_t> core_cache_bytes_;
+  bool is_planned_for_tests_ = true;
   ForwardPlan forward_plan_;
   BackwardPlan backward_plan_;
   // Of these plans.
@@ -247,11 +248,9 @@ class EngineCall {
 
   Machine MachineFor(const Executor& executor) const {
     const int num_threads = executor.num_threads();
-    Machine machine = has_crew_ ? Machine() : Machine::Here(num_threads);
-    machine.num_threads = num_threads;
-    machine.core_cache_bytes = core_cache_bytes_;
-    machine.has_crew = has_crew_;
-    if (has_crew_) machine.flops_per_passed_value = 0;
+    Machine machine = is_planned_for_tests_ ? MachineThatShares(num_threads)
+                                            : Machine::Here(num_threads);
+    if (core_cache_bytes_) machine.core_cache_bytes = *core_cache_bytes_;
     return machine;
   }
 

@@ -8,8 +8,8 @@
 
 namespace rnn {
 
-// This one, but for what would have to be measured, with threads that share even
-// small calls.
+// This machine, but for what would have to be measured, and with threads that
+// share even small calls.
 inline Machine MachineThatShares(int num_threads) {
   Machine machine;
   machine.num_threads = num_threads;

@@ -312,11 +312,8 @@ inline FetchAhead AheadOfPanel(const CellForwardStep<Operand>& s) {
   if (s.next_recurrent == nullptr || s.rows <= kRowsTogether) {
     return FetchAhead();
   }
-  const int64_t tiles = (s.rows + kRowsTogether - 1) / kRowsTogether;
   return FetchAhead(s.next_recurrent,
-                    s.depth * kColumns * int64_t{sizeof(Operand)},
-                    tiles * s.depth / kDepthStep<Operand> *
-                        (kCellVectors<Cell> / kVectorsTogether<Cell>));
+                    s.depth * kColumns * int64_t{sizeof(Operand)});
 }
 
 // The cells of rows [row, row + kRows), from their recurrent sums: those of the

@@ -27,10 +27,8 @@ inline FetchAhead Ahead(const PanelProduct<Operand>& p, const Operand* panel,
                         int64_t k, int64_t depth) {
   if (panel == nullptr || p.rows <= kRowsTogether) return FetchAhead();
   const int64_t columns = PackedColumns(p);
-  const int64_t tiles = (p.rows + kRowsTogether - 1) / kRowsTogether;
   return FetchAhead(panel + k * columns,
-                    depth * columns * int64_t{sizeof(Operand)},
-                    tiles * depth / kDepthStep<Operand>);
+                    depth * columns * int64_t{sizeof(Operand)});
 }
 
 // After the block of depth that ends at k_end: the next one, or the first one

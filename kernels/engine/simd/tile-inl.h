@@ -32,9 +32,9 @@ inline void ForEachDepthBlock(int64_t depth, Block block,
 }
 
 // The panel that will be used after the one at hand comes into the caches while
-// rows are multiplied, if these are more than one tile: a line at most for each
-// step of depth of each tile, so that tiles fetch a part of it each. Tiles of
-// one or two rows read a panel as fast as it comes, and fetch nothing.
+// rows are multiplied, if these are more than one tile: a line for each step of
+// depth of each tile, so that a few tiles fetch a part of it. Tiles of one or
+// two rows read a panel as fast as it comes, and fetch nothing.
 class FetchAhead {
  public:
   static constexpr int64_t kLine = 64;
@@ -43,20 +43,14 @@ class FetchAhead {
   FetchAhead() : line_(nullptr), bytes_(0) {}  // nothing
   FetchAhead(const void* next, int64_t bytes)
       : line_(static_cast<const char*>(next)), bytes_(bytes) {}
-  // Evenly over so many steps, if these are more than lines: memory then has
-  // as long for a line as there is, and products do not wait for it at first.
-  FetchAhead(const void* next, int64_t bytes, int64_t steps)
-      : FetchAhead(next, bytes) {
-    if (bytes < steps * kLine) stride_ = (bytes + steps - 1) / steps;
-  }
 
   // What is left, for a product of so many steps. When nothing is, it fetches
   // idle_address again and again, which costs less than asking.
   FetchAhead Take(int64_t steps, const void* idle_address) {
     if (bytes_ <= 0) return FetchAhead(idle_address);
     const FetchAhead part = *this;
-    line_ += steps * stride_;
-    bytes_ -= steps * stride_;
+    line_ += steps * kLine;
+    bytes_ -= steps * kLine;
     return part;
   }
 
