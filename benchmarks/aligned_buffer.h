@@ -31,6 +31,10 @@ class AlignedBuffer {
   std::unique_ptr<Value, Delete> values_;
 };
 
+// Aligned as TensorFlow aligns tensors.
+template <typename Value>
+using TensorBuffer = AlignedBuffer<Value, 64>;
+
 }  // namespace rnn
 
 #endif  // BENCHMARKS_ALIGNED_BUFFER_H_

@@ -24,6 +24,7 @@
 
 #include "benchmarks/machine.h"
 #include "benchmarks/registration.h"
+#include "kernels/engine/plan/machine.h"
 #include "tests/engine/float_mode.h"
 #include "tests/engine/simd_targets.h"
 
@@ -69,6 +70,10 @@ int Main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   Flags flags;
   if (!ParseFlags(argc, argv, &flags)) return 1;
+  if (const std::string fault = MachineVariableFault(); !fault.empty()) {
+    std::cerr << fault << '\n';
+    return 1;
+  }
   std::vector<BenchmarkCase> cases;
   const Status status = ReadBenchmarkCases(flags.cases, &cases);
   if (!status.ok()) {

@@ -27,3 +27,5 @@ if "$program" --max_flops=many >/dev/null 2>"$TEST_TMPDIR/errors"; then fail "--
 grep -q '`max_flops` must be a number; got "many"' "$TEST_TMPDIR/errors" || fail "$(<"$TEST_TMPDIR/errors")"
 if "$program" --cases=missing.csv >/dev/null 2>"$TEST_TMPDIR/errors"; then fail "missing.csv was read."; fi
 grep -q 'missing.csv: cannot be read' "$TEST_TMPDIR/errors" || fail "$(<"$TEST_TMPDIR/errors")"
+if TF_CUDNN_RNN_MACHINE=cores=2 "$program" >/dev/null 2>"$TEST_TMPDIR/errors"; then fail "cores=2 was taken."; fi
+grep -q 'TF_CUDNN_RNN_MACHINE must be' "$TEST_TMPDIR/errors" || fail "$(<"$TEST_TMPDIR/errors")"

@@ -18,10 +18,6 @@ namespace rnn {
 
 namespace {
 
-// Aligned as TensorFlow aligns tensors.
-template <typename Value>
-using TensorBuffer = AlignedBuffer<Value, 64>;
-
 // Inference is a forward pass that keeps nothing; kForward keeps what kBackward
 // needs; training is both.
 enum class Pass { kInference, kForward, kBackward, kTraining };

@@ -28,9 +28,9 @@ constexpr ElementType kTypeOf =
     : std::is_same_v<Operand, double> ? ElementType::kDouble
                                       : ElementType::kFloat;
 
-// [rows, columns] of random values in [-1, 1), and a pointer to each row. The
-// first row begins a cache line, as tensors and scratch memory do: vectors that
-// lie in two lines come half as fast from the second-level cache.
+// [rows, columns] of random values in [-1, 1), and a pointer to each row.
+// Vectors that lay in two cache lines would come half as fast from the
+// second-level cache.
 template <typename Value>
 struct Matrix {
   Matrix(int64_t rows, int64_t columns) : values(rows * columns) {
@@ -45,7 +45,7 @@ struct Matrix {
   Value* data() { return values.data(); }
   Value* const* rows() { return rows_of_values.data(); }
 
-  AlignedBuffer<Value, 64> values;
+  TensorBuffer<Value> values;
   std::vector<Value*> rows_of_values;
 };
 
@@ -210,8 +210,8 @@ template <typename In, typename Out>
 void RunElementwise(benchmark::State& state,
                     void (*function)(const In*, Out*, int64_t)) {
   const int64_t count = state.range(0);
-  AlignedBuffer<In, 64> in(count);
-  AlignedBuffer<Out, 64> out(count);
+  TensorBuffer<In> in(count);
+  TensorBuffer<Out> out(count);
   std::fill_n(in.data(), count, In{1});
   Measure(state, "elements_per_second", static_cast<double>(count), 0,
           [&] { function(in.data(), out.data(), count); });

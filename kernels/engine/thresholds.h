@@ -152,8 +152,8 @@ inline constexpr int64_t kManyRowsOfGroup = 16;
 // If it comes from beyond, and slowly, more: so many for each floating-point
 // operation that a core does while a byte comes. A float takes four bytes, and
 // a row two operations: multiplying then takes twice as long as reading. The
-// factor is by reasoning; groups that it allows took less time than shared
-// steps on one make, and as long on another. [engine], with
+// factor is by reasoning; groups that it allows took as long as shared steps on
+// one make, and a little less on another. [engine], with
 // TF_CUDNN_RNN_MACHINE=flops_per_far_byte=1 and =100
 inline constexpr double kRowsOfGroupPerFarFlop = 4;
 // Threads that share steps take them in lockstep if each thread's share of one

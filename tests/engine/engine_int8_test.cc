@@ -15,6 +15,7 @@
 #include "tests/engine/guard_pages.h"
 #include "tests/engine/int8_values.h"
 #include "tests/engine/make_sequences.h"
+#include "tests/engine/plans.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/reference_rnn.h"
 #include "tests/engine/simd_targets.h"
@@ -85,11 +86,8 @@ Outputs RunForward(const Sizes& sizes, Weights8& weights, const Inputs& inputs,
   const Sequences sequences = MakeSequences(sizes.max_time, sizes.lengths);
   CallDescription call = CallOf(sizes, sequences);
   call.weights_are_prepared = are_prepared;
-  Machine machine;
-  machine.num_threads = executor.num_threads();
+  Machine machine = MachineThatShares(executor.num_threads());
   machine.core_cache_bytes = core_cache_bytes;
-  machine.has_crew = true;  // threads share even small calls
-  machine.flops_per_passed_value = 0;
   ForwardPlan plan;
   const Status status =
       ForwardPlan::Create(call, /*has_reserve=*/false, machine, &plan);

@@ -1,4 +1,4 @@
-// Plans, for tests that ask which routes a call takes.
+// Plans, and the machine that tests plan for.
 #ifndef TESTS_ENGINE_PLANS_H_
 #define TESTS_ENGINE_PLANS_H_
 
