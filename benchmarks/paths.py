@@ -152,6 +152,23 @@ PATHS = (
         ),
     ),
     Path(
+        "backward of small calls of some steps reads R in place",
+        {
+            "kMaxStepsInPlace": NEVER,
+            "kMaxPackedBytes": ALWAYS,
+            "kMaxBackwardStepsOfFarInPlace": NEVER,
+        },
+        (
+            Call("lstm", 256, 5, 4, BACKWARD, weights="keras_weights"),
+            Call("lstm", 512, 3, 1, BACKWARD, weights="keras_weights"),
+            Call("gru", 700, 4, 8, BACKWARD, weights="keras_weights"),
+            Call("lstm", 1024, 8, 2, BACKWARD, weights="keras_weights"),
+            Call("lstm", 1024, 25, 1, BACKWARD, weights="keras_weights"),
+            Call("lstm", 1024, 12, 2, BACKWARD),
+            Call("gru", 1024, 4, 8, BACKWARD),
+        ),
+    ),
+    Path(
         "what one product uses is packed in its turn",
         {"kMinPanelsPerThread": ALWAYS, "kMaxRowsInTurn": NEVER},
         (

@@ -21,6 +21,7 @@ PAGES = {
     "prepared weights of small calls lie in dot panels": "dot-panels",
     "small calls of some more steps read a large R in place": "weights-in-place",
     "backward of small calls reads weights in place": "weights-in-place",
+    "backward of small calls of some steps reads R in place": "backward-in-place",
     "what one product uses is packed in its turn": "packing-in-turn",
     "the batch is split into groups of rows": "split-of-work",
     "threads take parts of the batch through all layers": "batch-parts",

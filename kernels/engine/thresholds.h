@@ -61,7 +61,8 @@ inline constexpr int64_t kMinGradientChain = 128;
 inline constexpr int64_t kMaxSmallCallRows = 32;
 
 // A small call of so few steps reads R in place as well: packing costs about as
-// much as these steps. [engine]
+// much as these steps. That is forward's R, and backward's in Keras' order, as
+// in the next two. [engine]
 inline constexpr int64_t kMaxStepsInPlace = 8;
 
 // Unless it has no more bytes than this, and more than one step reads it: it is
@@ -70,9 +71,10 @@ inline constexpr int64_t kMaxQuicklyPackedBytes = 80 << 10;
 
 // With more steps a small call reads R in place if it has more bytes than this:
 // packed, it would come from beyond a core's cache no faster, and so few steps
-// hardly pay for packing. In params' order, and in that of Keras, of whose rows
-// each thread needs some columns. [engine], whose rows of the latter end in
-// /keras_weights
+// hardly pay for packing. Where what is multiplied are whole rows of memory,
+// forward in params' order and backward in that of Keras; and forward in that
+// of Keras, of whose rows each thread needs some columns. [engine], whose rows
+// of Keras' order end in /keras_weights
 inline constexpr int64_t kMaxPackedBytes = 2 * kMegabyte;
 inline constexpr int64_t kMaxPackedKerasBytes = 12 * kMegabyte;
 
@@ -195,6 +197,10 @@ inline constexpr int64_t kMaxRowsInTurn = 128;
 inline constexpr int64_t kMaxLeftRowsInPlace = 16;
 inline constexpr int64_t kMaxBackwardStepsInPlace = 2;
 inline constexpr int64_t kMaxLeftRowsOfStepsInPlace = 32;
+// More steps if R has more bytes than this: to copy it takes longer, and pushes
+// much else out of the caches. [engine]
+inline constexpr int64_t kMaxNearRecurrentBytes = 8 * kMegabyte;
+inline constexpr int64_t kMaxBackwardStepsOfFarInPlace = 16;
 // Rows of pairs, of bfloat16, are woven into steps each time they are read: for
 // no more than one tile of rows, forward in the order of Keras, too. [bfloat16]
 inline constexpr int64_t kMaxLeftRowsInPlaceOfPairs = 4;

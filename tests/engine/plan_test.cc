@@ -173,6 +173,20 @@ TEST(PlanTest, SmallCallsReadWeightsInPlace) {
             kPacked);
 }
 
+TEST(PlanTest, BackwardReadsALargeRInPlaceForMoreSteps) {
+  const KernelShape floats = Vectors(ElementType::kFloat);
+  const int64_t H = UnitsOf(speed::kMaxNearRecurrentBytes, sizeof(float));
+  const auto route = [&](int64_t T, int64_t B, int64_t units) {
+    return Plans({T, B, 64, units}, floats).backward.recurrent_weights.route;
+  };
+  const int64_t steps = speed::kMaxBackwardStepsOfFarInPlace;
+  const int64_t batch = speed::kMaxLeftRowsOfStepsInPlace / steps;
+  EXPECT_EQ(route(steps, batch, H + 16), kRows);
+  EXPECT_EQ(route(steps, batch + 1, H + 16), kPacked);
+  EXPECT_EQ(route(steps + 1, 1, H + 16), kPacked);
+  EXPECT_EQ(route(steps, batch, H), kPacked);
+}
+
 // The one product with an operand packs it, panel by panel, if each thread has
 // a panel and the rows of the left operand stay in its cache.
 TEST(PlanTest, WhatIsUsedOnceIsPackedInItsTurn) {
@@ -264,22 +278,45 @@ TEST(PlanTest, SmallOperandsAreMultipliedByFewRowsAtATime) {
 TEST(PlanTest, KerasRowsAreReadInPlaceAndBackwardAsColumns) {
   Sizes sizes{1, 4, 64, 64};
   sizes.order = WeightOrder::kKeras;
-  ExpectRoutes("small", sizes, Vectors(ElementType::kFloat),
-               {kRows, kRows, kColumns, kPackedInTurn});
+  const KernelShape floats = Vectors(ElementType::kFloat);
+  ExpectRoutes("small", sizes, floats, {kRows, kRows, kColumns, kColumns});
   sizes.B = bits::kMaxSmallCallRows;
-  ExpectRoutes("the largest small one", sizes, Vectors(ElementType::kFloat),
-               {kRows, kRows, kColumns, kPackedInTurn});
+  ExpectRoutes("the largest small one", sizes, floats,
+               {kRows, kRows, kColumns, kColumns});
   sizes.B = bits::kMaxSmallCallRows + 1;
-  ExpectRoutes("not small", sizes, Vectors(ElementType::kFloat),
+  ExpectRoutes("not small", sizes, floats,
                {kPackedInTurn, kPacked, kPackedInTurn, kPackedInTurn});
+  sizes.T = bits::kMaxStepsInPlace;
+  sizes.B = 1;
+  sizes.H = UnitsOf(bits::kMaxQuicklyPackedBytes, sizeof(float));
+  ExpectRoutes("some steps of a small R", sizes, floats,
+               {kRows, kPacked, kColumns, kPacked});
+  sizes.H += 16;
+  ExpectRoutes("some steps", sizes, floats, {kRows, kRows, kColumns, kColumns});
   // Small calls of more steps pack R if it is not large.
   sizes.T = bits::kMaxStepsInPlace + 1;
-  sizes.B = 1;
-  sizes.H = UnitsOf(bits::kMaxPackedKerasBytes, sizeof(float));
-  const KernelShape floats = Vectors(ElementType::kFloat);
-  EXPECT_EQ(Plans(sizes, floats).forward.recurrent_weights.route, kPacked);
+  sizes.H = UnitsOf(bits::kMaxPackedBytes, sizeof(float));
+  ExpectRoutes("more steps", sizes, floats,
+               {kRows, kPacked, kColumns, kPacked});
   sizes.H += 16;
-  EXPECT_EQ(Plans(sizes, floats).forward.recurrent_weights.route, kRows);
+  ExpectRoutes("more steps, R as large as backward leaves it in place", sizes,
+               floats, {kRows, kPacked, kColumns, kColumns});
+  sizes.H = UnitsOf(bits::kMaxPackedKerasBytes, sizeof(float));
+  ExpectRoutes("more steps, R as large as forward packs it", sizes, floats,
+               {kRows, kPacked, kColumns, kColumns});
+  sizes.H += 16;
+  ExpectRoutes("more steps of a large R", sizes, floats,
+               {kRows, kRows, kColumns, kColumns});
+}
+
+// Bits do not depend on how long sequences are, so neither does the route.
+TEST(PlanTest, BackwardReadsKerasColumnsInPlaceByTheShapeOfACall) {
+  Sizes sizes{bits::kMaxStepsInPlace + 1, 1, 64, 64};
+  sizes.order = WeightOrder::kKeras;
+  sizes.lengths = {1};
+  EXPECT_EQ(Plans(sizes, Vectors(ElementType::kFloat))
+                .backward.recurrent_weights.route,
+            kPackedInTurn);
 }
 
 TEST(PlanTest, HalfIsPackedAlways) {
@@ -539,7 +576,6 @@ TEST(PlanTest, RoutesThatAPassDoesNotKnowNeverCome) {
   ForCalls([](const Sizes& sizes, const KernelShape& kernels) {
     const Plans plans(sizes, kernels);
     const BackwardPlan& backward = plans.backward;
-    EXPECT_NE(backward.recurrent_weights.route, kColumns);
     for (const OperandPlan& b : {backward.input_weights_gradient.first,
                                  backward.recurrent_weights_gradient}) {
       EXPECT_TRUE(b.route == kPacked || b.route == kParts);
@@ -678,7 +714,7 @@ TEST(PlanTest, EveryRouteIsTaken) {
   EXPECT_EQ(backward_input,
             (std::set<Route>{kPacked, kPackedInTurn, kParts, kRows, kColumns}));
   EXPECT_EQ(backward_recurrent,
-            (std::set<Route>{kPacked, kPackedInTurn, kRows}));
+            (std::set<Route>{kPacked, kPackedInTurn, kRows, kColumns}));
 }
 
 // ---- How steps are shared ---------------------------------------------------

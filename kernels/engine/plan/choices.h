@@ -102,7 +102,7 @@ class Choices {
   bool MayReadFeaturesInPlace() const;
   int64_t MaxLeftRowsInPlace(int64_t max_rows) const;
   int64_t RecurrentBytes() const;
-  int64_t MaxPackedRecurrentBytes() const;
+  int64_t MaxPackedRecurrentBytes(Pass pass) const;
 
   // W or R, by what it multiplies forward: [features, G*H], or transposed.
   OperandSize GatesForward(int64_t features) const;

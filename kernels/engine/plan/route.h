@@ -9,9 +9,8 @@ namespace rnn {
 //
 //   W              any; backward, where all weights are transposed, none from
 //                  dot panels
-//   R              as W, but never in parts, nor, backward, kColumnsInPlace;
-//                  kPackedInTurn for one step alone: several steps find R as
-//                  the first one found it
+//   R              as W, but never in parts; kPackedInTurn for one step alone:
+//                  several steps find R as the first one found it
 //   projection     kPacked or kInt8
 //   in gradients   kPacked or kParts
 //   of weights

@@ -43,7 +43,7 @@ OperandPlan Choices::ForwardRecurrent(int num_threads) const {
   if (are_int8_) return Operand(Route::kInt8, GatesForward(P));
   OperandPlan r = Operand(Route::kPacked, GatesForward(P));
   if (kernels_.operands_are_elements && P % kernels_.depth_step == 0 &&
-      RecurrentBytes() > MaxPackedRecurrentBytes()) {
+      RecurrentBytes() > MaxPackedRecurrentBytes(Pass::kForward)) {
     OperandSize size = GatesForward(P);
     size.column_pieces = d_.num_gates();  // of which steps take units
     return ByColumns(size, sequences_.active(0));
@@ -66,12 +66,18 @@ OperandPlan Choices::BackwardRecurrent(int num_threads) const {
   const int64_t P = d_.output_size();
   const int64_t rows = sequences_.num_valid_rows();
   const int64_t steps = sequences_.num_steps();
+  const int64_t max_steps = RecurrentBytes() > speed::kMaxNearRecurrentBytes
+                                ? speed::kMaxBackwardStepsOfFarInPlace
+                                : speed::kMaxBackwardStepsInPlace;
   const int64_t max_rows =
       MaxLeftRowsInPlace(steps == 1 ? speed::kMaxLeftRowsInPlace
                                     : speed::kMaxLeftRowsOfStepsInPlace);
-  if (MayReadGatesInPlace() && steps <= speed::kMaxBackwardStepsInPlace &&
-      rows <= max_rows) {
+  if (MayReadGatesInPlace() && steps <= max_steps && rows <= max_rows) {
     return Operand(Route::kRowsInPlace, GatesBackward(P));
+  }
+  if (MayReadFeaturesInPlace() &&
+      RecurrentBytes() > MaxPackedRecurrentBytes(Pass::kBackward)) {
+    return Operand(Route::kColumnsInPlace, GatesBackward(P));
   }
   const OperandPlan r = Operand(Route::kPacked, GatesBackward(P));
   // One step needs R once, for the gradient of the state before it.
@@ -164,17 +170,20 @@ int64_t Choices::RecurrentBytes() const {
          r.ElementBytes(kernels_.operand_bytes);
 }
 
-// R of so many bytes is packed forward. One step does not pay for packing, few
-// pay for that of a small R, and some more for all but an R so large that it
-// would come from beyond a core's cache packed, too.
-int64_t Choices::MaxPackedRecurrentBytes() const {
+// R of so many bytes is packed. One step does not pay for packing, few pay for
+// that of a small R, and some more for all but an R so large that it would come
+// from beyond a core's cache packed, too. (Backward this decides for Keras'
+// order alone: in that of params rows in place have the bits of packed ones.)
+int64_t Choices::MaxPackedRecurrentBytes(Pass pass) const {
   if (!IsSmallCall()) return std::numeric_limits<int64_t>::max();
   if (sequences_.max_time() == 1) return 0;
   if (sequences_.max_time() <= bits::kMaxStepsInPlace) {
     return bits::kMaxQuicklyPackedBytes;
   }
-  return gates_are_columns_ ? bits::kMaxPackedKerasBytes
-                            : bits::kMaxPackedBytes;
+  const bool are_rows_read_in_pieces =
+      gates_are_columns_ && pass == Pass::kForward;
+  return are_rows_read_in_pieces ? bits::kMaxPackedKerasBytes
+                                 : bits::kMaxPackedBytes;
 }
 
 // ---- Plans of operands ------------------------------------------------------

@@ -50,7 +50,7 @@ class RecurrentGradient {
   void RunPanels(Executor& executor, const StepRanks& ranks,
                  const RowsTimesMatrix<Operand>& dgates, Finish finish) const {
     if (IsInPlace(route_)) {
-      RunPanelsOfRows(executor, ranks, dgates, finish);
+      RunFewRanges(executor, ranks, dgates, finish);
     } else {
       RunPackedPanels(executor, ranks, dgates, finish);
     }
@@ -94,11 +94,11 @@ class RecurrentGradient {
     });
   }
 
-  // On few ranges of panels, for rows of R had better be read in long pieces.
+  // On few ranges of panels, for R had better be read in long pieces.
   template <typename Finish>
-  void RunPanelsOfRows(Executor& executor, const StepRanks& ranks,
-                       const RowsTimesMatrix<Operand>& dgates,
-                       Finish finish) const {
+  void RunFewRanges(Executor& executor, const StepRanks& ranks,
+                    const RowsTimesMatrix<Operand>& dgates,
+                    Finish finish) const {
     ParallelFewRanges(
         executor, transposed_.num_panels(), StepWork(ranks, dgates),
         PanelOrder(ranks.step), [&](int64_t begin, int64_t end) {
