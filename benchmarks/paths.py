@@ -152,20 +152,24 @@ PATHS = (
         ),
     ),
     Path(
-        "backward of small calls of some steps reads R in place",
-        {
-            "kMaxStepsInPlace": NEVER,
-            "kMaxPackedBytes": ALWAYS,
-            "kMaxBackwardStepsOfFarInPlace": NEVER,
-        },
+        "backward of several steps reads Keras' R in place",
+        {"kMaxStepsInPlace": NEVER, "kMaxPackedBytes": ALWAYS},
         (
             Call("lstm", 256, 5, 4, BACKWARD, weights="keras_weights"),
             Call("lstm", 512, 3, 1, BACKWARD, weights="keras_weights"),
             Call("gru", 700, 4, 8, BACKWARD, weights="keras_weights"),
             Call("lstm", 1024, 8, 2, BACKWARD, weights="keras_weights"),
             Call("lstm", 1024, 25, 1, BACKWARD, weights="keras_weights"),
+        ),
+    ),
+    Path(
+        "backward of some more steps reads a large R in place",
+        {"kMaxBackwardStepsOfFarInPlace": NEVER},
+        (
+            Call("lstm", 768, 8, 2, BACKWARD),
             Call("lstm", 1024, 12, 2, BACKWARD),
             Call("gru", 1024, 4, 8, BACKWARD),
+            Call("lstm", 2048, 15, 1, BACKWARD),
         ),
     ),
     Path(

@@ -62,7 +62,7 @@ inline constexpr int64_t kMaxSmallCallRows = 32;
 
 // A small call of so few steps reads R in place as well: packing costs about as
 // much as these steps. That is forward's R, and backward's in Keras' order, as
-// in the next two. [engine]
+// in the next two; backward was measured on one make. [engine]
 inline constexpr int64_t kMaxStepsInPlace = 8;
 
 // Unless it has no more bytes than this, and more than one step reads it: it is
@@ -71,11 +71,11 @@ inline constexpr int64_t kMaxQuicklyPackedBytes = 80 << 10;
 
 // With more steps a small call reads R in place if it has more bytes than this:
 // packed, it would come from beyond a core's cache no faster, and so few steps
-// hardly pay for packing. Where what is multiplied are whole rows of memory,
-// forward in params' order and backward in that of Keras; and forward in that
-// of Keras, of whose rows each thread needs some columns. [engine], whose rows
-// of Keras' order end in /keras_weights
+// hardly pay for packing. Where threads read whole rows of memory: forward in
+// params' order, backward in that of Keras. [engine], whose rows of Keras' order
+// end in /keras_weights
 inline constexpr int64_t kMaxPackedBytes = 2 * kMegabyte;
+// Forward in Keras' order, of whose rows each thread needs some columns.
 inline constexpr int64_t kMaxPackedKerasBytes = 12 * kMegabyte;
 
 // A product of floats is made of bfloat16 parts, where tile registers multiply
@@ -195,10 +195,10 @@ inline constexpr int64_t kMaxRowsInTurn = 128;
 // and so many rows in all: more read them more often than packing would. It
 // gives the bits of packed ones. [engine]
 inline constexpr int64_t kMaxLeftRowsInPlace = 16;
-inline constexpr int64_t kMaxBackwardStepsInPlace = 2;
+inline constexpr int64_t kMaxBackwardStepsOfNearInPlace = 2;
 inline constexpr int64_t kMaxLeftRowsOfStepsInPlace = 32;
 // More steps if R has more bytes than this: to copy it takes longer, and pushes
-// much else out of the caches. [engine]
+// much else out of the caches. Measured on one make, with two threads. [engine]
 inline constexpr int64_t kMaxNearRecurrentBytes = 8 * kMegabyte;
 inline constexpr int64_t kMaxBackwardStepsOfFarInPlace = 16;
 // Rows of pairs, of bfloat16, are woven into steps each time they are read: for

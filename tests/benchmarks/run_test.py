@@ -367,6 +367,7 @@ def test_bars_are_failed():
         "op against drop-in layer, random shapes of 1 ms and more, one layer",
         "op against drop-in layers, the same, stacks and Bidirectional",
         "op against masked drop-in layer, ragged, calls of 1 ms and more, one layer",
+        "op against masked drop-in layers, the same, stacks and Bidirectional",
         "op against stateful drop-in layer, calls of 1 ms and more, one layer",
         "op against CudnnRNN layer, calls of 1 ms and more",
         "two threads against one; B >= 16",
@@ -437,6 +438,13 @@ def test_digits_tell_what_is_below():
             "layer",
             "lstm_512_b64_ragged",
             1.2,
+        ),
+        (
+            "op against masked drop-in layers, the same, stacks and Bidirectional",
+            "ragged",
+            "layer",
+            "lstm_650x2_b20_ragged",
+            2.0,
         ),
         (
             "op against stateful drop-in layer, calls of 1 ms and more, one layer",

@@ -163,7 +163,11 @@ const Case kCases[] = {
     {"32_steps_of_1_row_in_layers", 32, 1, 19, 21, 2, 2},
     {"3_steps_of_11_rows", 3, 11, 20, 48, 1, 1, Lengths::kRagged},
     {"33_steps_of_1_row_in_layers", 33, 1, 18, 34, 2, 2},
-    // - and R by more steps if it is large, of up to four rows.
+    // - of a wider R, too, which Keras' order has in place backward,
+    {"2_steps_of_16_rows_of_wider_weights", 2, 16, 20, 96, 1, 1,
+     Lengths::kRagged},
+    {"4_steps_of_8_rows_of_wider_weights", 4, 8, 20, 160},
+    // - and R by more steps if it is large.
     {"9_steps_of_2_rows_of_large_weights", 9, 2, 20, 420},
     // (For most other sizes a ReLU of float16 is at a kink on tile registers.)
     {"33_steps_of_1_row_of_large_weights", 33, 1, 24, 430},
@@ -1221,7 +1225,7 @@ TEST(EngineCasesTest, TakeEveryRoute) {
 // ---- Beyond the cases -------------------------------------------------------
 
 // In small calls of more steps than read any R in place; behind projections and
-// layers, too. Forward alone decides.
+// layers, too. Of the very large ones backward does so, too.
 template <typename Element>
 void ExpectLargeRInPlaceAgrees(const Case& sizes, CellMode mode) {
   SCOPED_TRACE(sizes.name);
@@ -1251,6 +1255,13 @@ TEST(EngineLargeWeightsTest, SmallCallsAgreeWithTheReference) {
       {"layers", 10, 3, 5, 425, 2, 2, Lengths::kRagged}, CellMode::kLstm);
   ExpectLargeRInPlaceAgrees<float>({"very large", 9, 3, 5, 900},
                                    CellMode::kLstm);
+  ExpectLargeRInPlaceAgrees<float>({"very large GRU", 9, 3, 5, 860},
+                                   CellMode::kGru);
+  ExpectLargeRInPlaceAgrees<float>(
+      {"very large, projected", 5, 2, 7, 1100, 1, 1, Lengths::kRagged, 500},
+      CellMode::kLstm);
+  ExpectLargeRInPlaceAgrees<BFloat16>({"very large bfloat16", 4, 1, 6, 1040},
+                                      CellMode::kLstm);
 }
 
 TEST(EngineRandomTest, AnyCombinationAgreesWithTheReference) {
@@ -1328,7 +1339,10 @@ void ExpectSameBitsOfThreadsWhereForwardPacksNothing() {
       expect_same_bits(1, 32, mode, keras_weights);
     }
     expect_same_bits(4, 2, mode, /*keras_weights=*/false);
+    expect_same_bits(4, 2, mode, /*keras_weights=*/true);
   }
+  // More steps: in Keras' order backward alone packs nothing.
+  expect_same_bits(9, 2, CellMode::kLstm, /*keras_weights=*/true, /*H=*/420);
   // One row reads the rows of such an R whole.
   for (CellMode mode : {CellMode::kLstm, CellMode::kGru}) {
     expect_same_bits(3, 1, mode, /*keras_weights=*/true, /*H=*/1030);

@@ -156,7 +156,7 @@ TEST(PlanTest, SmallCallsReadWeightsInPlace) {
                {kColumns, kColumns, kRows, kPacked});
   ExpectRoutes("one step more", {steps + 1, 1, 64, H}, floats,
                {kColumns, kPacked, kRows, kPacked});
-  const int64_t two_steps = speed::kMaxBackwardStepsInPlace;
+  const int64_t two_steps = speed::kMaxBackwardStepsOfNearInPlace;
   ExpectRoutes("two steps", {two_steps, 1, 64, H}, floats,
                {kColumns, kColumns, kRows, kRows});
   ExpectRoutes("two steps of a small R", {two_steps, 1, 64, H - 16}, floats,
@@ -185,6 +185,23 @@ TEST(PlanTest, BackwardReadsALargeRInPlaceForMoreSteps) {
   EXPECT_EQ(route(steps, batch + 1, H + 16), kPacked);
   EXPECT_EQ(route(steps + 1, 1, H + 16), kPacked);
   EXPECT_EQ(route(steps, batch, H), kPacked);
+  // Steps and rows that are valid count, for bits do not depend on the route.
+  Sizes ragged{steps + 1, batch + 1, 64, H + 16};
+  ragged.lengths = std::vector<int32_t>(batch + 1, 1);
+  EXPECT_EQ(Plans(ragged, floats).backward.recurrent_weights.route, kRows);
+  ragged.lengths[0] = static_cast<int32_t>(steps + 1);
+  EXPECT_EQ(Plans(ragged, floats).backward.recurrent_weights.route, kPacked);
+}
+
+TEST(PlanTest, BackwardReadsALargeROfPairsInPlaceForFewRows) {
+  const int64_t H = UnitsOf(speed::kMaxNearRecurrentBytes, sizeof(BFloat16));
+  const auto route = [&](const KernelShape& kernels, int64_t T) {
+    return Plans({T, 1, 64, H + 16}, kernels).backward.recurrent_weights.route;
+  };
+  const int64_t rows = speed::kMaxLeftRowsInPlaceOfPairs;
+  EXPECT_EQ(route(Vectors(ElementType::kBFloat16), rows), kRows);
+  EXPECT_EQ(route(Vectors(ElementType::kBFloat16), rows + 1), kPacked);
+  EXPECT_EQ(route(Tiles(ElementType::kBFloat16), rows), kPacked);
 }
 
 // The one product with an operand packs it, panel by panel, if each thread has
@@ -338,8 +355,11 @@ TEST(PlanTest, PairsAreReadInPlaceIfRowsAreWholeSteps) {
     keras.mode = mode;
     keras.order = WeightOrder::kKeras;
     EXPECT_EQ(Plans(keras, pairs).backward.input_weights.first.route, kColumns);
+    EXPECT_EQ(Plans(keras, pairs).backward.recurrent_weights.route, kColumns);
     keras.H = 63;
     EXPECT_EQ(Plans(keras, pairs).backward.input_weights.first.route,
+              kPackedInTurn);
+    EXPECT_EQ(Plans(keras, pairs).backward.recurrent_weights.route,
               kPackedInTurn);
   }
 }
@@ -453,7 +473,7 @@ void ForCalls(Call call) {
     for (WeightOrder order : {WeightOrder::kParams, WeightOrder::kKeras}) {
       for (int64_t T : {1, 2, 9, 40}) {
         for (int64_t B : {1, 4, 32, 100}) {
-          for (int64_t H : {16, 256, 700}) {
+          for (int64_t H : {16, 256, 740}) {
             Sizes sizes{T, B, 128, H};
             sizes.order = order;
             for (bool has_lengths : {false, true}) {
@@ -576,6 +596,8 @@ TEST(PlanTest, RoutesThatAPassDoesNotKnowNeverCome) {
   ForCalls([](const Sizes& sizes, const KernelShape& kernels) {
     const Plans plans(sizes, kernels);
     const BackwardPlan& backward = plans.backward;
+    EXPECT_NE(backward.recurrent_weights.route,
+              sizes.order == WeightOrder::kKeras ? kRows : kColumns);
     for (const OperandPlan& b : {backward.input_weights_gradient.first,
                                  backward.recurrent_weights_gradient}) {
       EXPECT_TRUE(b.route == kPacked || b.route == kParts);

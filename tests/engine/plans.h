@@ -60,6 +60,11 @@ inline Route WithoutTurn(Route route) {
   return route == Route::kPackedInTurn ? Route::kPacked : route;
 }
 
+// Of a backward one, where rows in place have the bits of packed ones.
+inline Route WithoutRows(Route route) {
+  return route == Route::kRowsInPlace ? Route::kPacked : WithoutTurn(route);
+}
+
 // Whether a row of both calls has the same bits, but for gradients of weights.
 inline bool ComputeRowsAlike(const CallDescription& a,
                              const CallDescription& b) {
@@ -70,9 +75,8 @@ inline bool ComputeRowsAlike(const CallDescription& a,
   const ForwardPlan forward_b = MakeForwardPlan(b);
   const BackwardPlan backward_a = MakeBackwardPlan(a);
   const BackwardPlan backward_b = MakeBackwardPlan(b);
-  // Backward gives the same bits in place.
   const auto same_backward = [](Route x, Route y) {
-    return IsInParts(x) == IsInParts(y);
+    return WithoutRows(x) == WithoutRows(y);
   };
   return same(forward_a.recurrent_weights.route,
               forward_b.recurrent_weights.route) &&
@@ -80,6 +84,8 @@ inline bool ComputeRowsAlike(const CallDescription& a,
               forward_b.input_weights.first.route) &&
          same(forward_a.input_weights.upper.route,
               forward_b.input_weights.upper.route) &&
+         same_backward(backward_a.recurrent_weights.route,
+                       backward_b.recurrent_weights.route) &&
          same_backward(backward_a.input_weights.first.route,
                        backward_b.input_weights.first.route) &&
          same_backward(backward_a.input_weights.upper.route,

@@ -68,7 +68,7 @@ OperandPlan Choices::BackwardRecurrent(int num_threads) const {
   const int64_t steps = sequences_.num_steps();
   const int64_t max_steps = RecurrentBytes() > speed::kMaxNearRecurrentBytes
                                 ? speed::kMaxBackwardStepsOfFarInPlace
-                                : speed::kMaxBackwardStepsInPlace;
+                                : speed::kMaxBackwardStepsOfNearInPlace;
   const int64_t max_rows =
       MaxLeftRowsInPlace(steps == 1 ? speed::kMaxLeftRowsInPlace
                                     : speed::kMaxLeftRowsOfStepsInPlace);
