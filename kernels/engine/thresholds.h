@@ -72,8 +72,8 @@ inline constexpr int64_t kMaxQuicklyPackedBytes = 80 << 10;
 // With more steps a small call reads R in place if it has more bytes than this:
 // packed, it would come from beyond a core's cache no faster, and so few steps
 // hardly pay for packing. Where threads read whole rows of memory: forward in
-// params' order, backward in that of Keras. [engine], whose rows of Keras' order
-// end in /keras_weights
+// params' order, backward in that of Keras. [engine], whose rows of Keras'
+// order end in /keras_weights
 inline constexpr int64_t kMaxPackedBytes = 2 * kMegabyte;
 // Forward in Keras' order, of whose rows each thread needs some columns.
 inline constexpr int64_t kMaxPackedKerasBytes = 12 * kMegabyte;
