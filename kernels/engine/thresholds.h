@@ -76,6 +76,7 @@ inline constexpr int64_t kMaxQuicklyPackedBytes = 80 << 10;
 // order end in /keras_weights
 inline constexpr int64_t kMaxPackedBytes = 2 * kMegabyte;
 // Forward in Keras' order, of whose rows each thread needs some columns.
+// [engine]
 inline constexpr int64_t kMaxPackedKerasBytes = 12 * kMegabyte;
 
 // A product of floats is made of bfloat16 parts, where tile registers multiply

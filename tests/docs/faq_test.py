@@ -77,6 +77,8 @@ def test_where_bits_change_it_says_what_the_engine_does():
         f"of these, calls of at most {k['kMaxStepsInPlace']} time steps from longer ones, unless "
         f"the recurrent matrix has more than {k['kMaxPackedBytes'] // k['kMegabyte']} MB; "
         f"if it has at most {k['kMaxQuicklyPackedBytes'] >> 10} KB, calls of one time step",
+        "(outputs of drop-in layers change so up to "
+        f"{k['kMaxPackedKerasBytes'] // k['kMegabyte']} MB",
         f"calls of {k['kMinPartsRows']} rows and more from smaller ones.",
     ):
         assert says in text, says
