@@ -1337,9 +1337,8 @@ void ExpectSameBitsOfThreadsWhereForwardPacksNothing() {
       expect_same_bits(2, 4, mode, keras_weights);
       expect_same_bits(1, 16, mode, keras_weights);
       expect_same_bits(1, 32, mode, keras_weights);
+      expect_same_bits(4, 2, mode, keras_weights);
     }
-    expect_same_bits(4, 2, mode, /*keras_weights=*/false);
-    expect_same_bits(4, 2, mode, /*keras_weights=*/true);
   }
   // More steps: in Keras' order backward alone packs nothing.
   expect_same_bits(9, 2, CellMode::kLstm, /*keras_weights=*/true, /*H=*/420);
