@@ -447,6 +447,14 @@ def test_digits_tell_what_is_below():
             2.0,
         ),
         (
+            # A bar of the mean alone, over many rows.
+            "op against drop-in layers, the same, stacks and Bidirectional",
+            "sweep",
+            "layer",
+            "random_8",
+            1e4,
+        ),
+        (
             "op against stateful drop-in layer, calls of 1 ms and more, one layer",
             "layer",
             "stateful_layer",
