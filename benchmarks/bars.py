@@ -14,6 +14,9 @@ from benchmarks.records import Record
 # Shorter calls of the sweep are TensorFlow's more than the op's.
 LONG_MILLISECONDS = 1.0
 
+# Those of bfloat16 parts that a product of floats is made of (docs/decisions/floats-in-parts.md).
+_PRODUCTS_OF_PARTS = 6
+
 
 class Value(NamedTuple):
     """A figure that a bar is about; larger is better.
@@ -90,7 +93,9 @@ def mean_of(values: list[Value]) -> float | None:
 
 def geometric_mean(values: list[float]) -> float | None:
     """None of nothing."""
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
+    if not values:
+        return None
+    return math.exp(sum(map(math.log, values)) / len(values)) if all(values) else 0.0
 
 
 def digits_of(required: float | None, *figures: float | None) -> int:
@@ -163,15 +168,34 @@ class Results:
         """The multiply-add peak in GFLOP/s; see `rate`."""
         return self.rate("multiply_add", isa, threads)
 
-    def bandwidth(self, size: int, isa: str | None = None) -> float | None:
-        """That of the fastest level of memory that holds so many bytes, in GB/s."""
-        return self.rate(self.level_of(size), isa)
+    def product_peak(self, isa: str | None = None) -> float | None:
+        """The GFLOP/s of a product of many rows: the peak, or that of floats in bfloat16 parts.
+
+        Tile registers multiply these parts faster than vectors multiply floats
+        (docs/decisions/floats-in-parts.md).
+        """
+        peak = self.peak(isa)
+        of_parts = (self.rate("multiply_add_bfloat16", isa) or 0.0) / _PRODUCTS_OF_PARTS
+        return None if peak is None else max(peak, of_parts)
+
+    def nanoseconds_to_read(self, size: int, isa: str | None = None) -> float | None:
+        """The least time in which all threads read so many bytes that they have read before.
+
+        What the caches up to a level cannot hold comes from beyond it, and no faster than from the
+        next level. Levels may work at once.
+        """
+        held, least = 0.0, 0.0
+        for level, capacity in [*self._caches().items(), ("dram", math.inf)]:
+            if size > held:
+                rate = self.rate(level, isa)
+                if rate is None:
+                    return None
+                least = max(least, (size - held) / rate)
+            held += capacity
+        return least
 
     def level_of(self, size: int) -> str:
-        """The level of memory that holds so many bytes, spread over the threads, with room left.
-
-        Inputs and states lie there, too.
-        """
+        """The level of memory that holds so many bytes, spread over the threads, with room left."""
         for level, capacity in self._caches().items():
             if size < capacity:
                 return level
@@ -202,6 +226,10 @@ def _median(record: Record | None) -> float | None:
     return None if record is None else record.median
 
 
+def _failed(record: Record | None) -> bool:
+    return record is not None and record.failed
+
+
 def ratio(base: Record | None, others: Iterable[Record | None]) -> float | None:
     """How many times as long the fastest other took; None if a figure is missing."""
     figures = [figure for figure in map(_median, others) if figure is not None]
@@ -226,7 +254,7 @@ def _ratios(
     where: Callable[[Case], bool] = lambda case: True,
     least_op_milliseconds: float = 0.0,
 ):
-    """How many times as long the fastest of `others` took as `base`.
+    """How many times as long the fastest of `others` took as `base`; 0 if that failed.
 
     Args:
       where: of which cases.
@@ -236,6 +264,9 @@ def _ratios(
 
     def values(results: Results):
         for sides in results.rows(experiment, pass_):
+            if _failed(sides.get(base)):
+                yield _value(sides[base], 0.0)
+                continue
             value = ratio(sides.get(base), (sides.get(other) for other in others))
             if value is None or not where(sides[base].to_case()):
                 continue
@@ -264,6 +295,8 @@ def _at_best(
     def values(results: Results):
         for value in measured(results):
             record = results.row(value.key)[base]
+            if record.failed:
+                continue
             passes = ("forward", "backward") if record.pass_ == TRAINING else ("forward",)
             least = [least_milliseconds(results, record.to_case(), each) for each in passes]
             if None not in least:
@@ -284,34 +317,31 @@ def least_milliseconds(
     Args:
       pass_: INFERENCE, or "forward" or "backward" of the engine.
 
-    Forward, the input product of all valid steps is at the peak, or reads its matrix once. A step
-    of the recurrence does the arithmetic of the rows that are active in it at the peak, or reads
-    the recurrent matrices at the bandwidth of the level of memory that holds those of one layer
-    and direction, for their steps may come one after another. "backward" does the same with the
-    matrices transposed, and the products that are their gradients, at the peak.
-
-    It is no bound for matrices that a level cannot hold: a part of them stays there, and
-    comes sooner than from the next level, whose bandwidth counts for all of them.
+    Forward, the input product of all valid steps is at the peak of products, or reads its matrix
+    once. A step of the recurrence does the arithmetic of the rows that are active in it at the peak
+    of multiply-adds, or reads the recurrent matrices: those of one layer and direction at a time,
+    for their steps may come one after another. "backward" does the same with the matrices
+    transposed, and the products that are their gradients, at the peak of products.
     """
     if pass_ not in (INFERENCE, "forward", "backward"):
         raise ValueError(f"`pass_` must be inference, forward or backward; got {pass_!r}.")
-    recurrent_bytes = 4 * case.recurrent_elements
     input_elements = case.matrix_elements - case.recurrent_elements
-    peak = results.peak(isa)
-    recurrent_bandwidth = results.bandwidth(4 * case.recurrent_elements_together, isa)
-    input_bandwidth = results.bandwidth(4 * input_elements, isa)
-    if None in (peak, recurrent_bandwidth, input_bandwidth):
+    together = case.recurrent_elements_together
+    peak, product_peak = results.peak(isa), results.product_peak(isa)
+    read_input = results.nanoseconds_to_read(4 * input_elements, isa)
+    read_together = results.nanoseconds_to_read(4 * together, isa)
+    if None in (peak, product_peak, read_input, read_together):
         return None
+    read_recurrent = read_together * (case.recurrent_elements / together)
     lengths = case.lengths
     rows = int(lengths.sum())
-    seconds = max(2 * rows * input_elements / peak, 4 * input_elements / input_bandwidth)
+    nanoseconds = max(2 * rows * input_elements / product_peak, read_input)
     for t in range(int(lengths.max())):
         active = int((lengths > t).sum())
-        arithmetic = 2 * active * case.recurrent_elements / peak
-        seconds += max(arithmetic, recurrent_bytes / recurrent_bandwidth)
+        nanoseconds += max(2 * active * case.recurrent_elements / peak, read_recurrent)
     if pass_ == "backward":
-        seconds += 2 * rows * case.matrix_elements / peak
-    return seconds * 1e-6  # of 1e-9 s
+        nanoseconds += 2 * rows * case.matrix_elements / product_peak
+    return nanoseconds * 1e-6
 
 
 def _engine_shares(pass_: str, where: Callable[[Case], bool]):
@@ -320,13 +350,14 @@ def _engine_shares(pass_: str, where: Callable[[Case], bool]):
     def values(results: Results):
         for sides in results.rows("engine", pass_):
             for name, record in sides.items():
-                if not name.startswith("engine") or record.median is None:
+                if not name.startswith("engine") or not where(record.to_case()):
                     continue
                 if record.isa != results.best_isa() or record.threads != results.threads:
                     continue
-                case = record.to_case()
-                least = least_milliseconds(results, case, pass_) if where(case) else None
-                if least is not None:
+                least = least_milliseconds(results, record.to_case(), pass_)
+                if record.failed:
+                    yield _value(record, 0.0)
+                elif None not in (least, record.median):
                     yield _value(record, least / record.median)
 
     return values
@@ -336,12 +367,13 @@ def _streams_from_c(results: Results):
     """The time to read the weights, and 3 us, over that of a step of one sequence."""
     for sides in results.rows("streaming", INFERENCE):
         record = sides.get("stream_from_c")
+        if _failed(record):
+            yield _value(record, 0.0)
         if _median(record) is None:
             continue
-        size = 4 * record.to_case().matrix_elements
-        bandwidth = results.bandwidth(size)
-        if bandwidth is not None:
-            yield _value(record, (size / bandwidth * 1e-6 + 3e-3) / record.median)
+        read = results.nanoseconds_to_read(4 * record.to_case().matrix_elements)
+        if read is not None:
+            yield _value(record, (read * 1e-6 + 3e-3) / record.median)
 
 
 def _streams_and_tails(results: Results):
@@ -427,6 +459,8 @@ def _sweep_inference_at_best(results: Results):
     by_row = {value.key: value for value in by_least}
     warm_call = _empty_call(results)
     for value in _sweep_inference(results):
+        if value.value == 0:
+            continue
         sides = results.row(("runtime", *value.key[1:]))
         runtime, cold_call = _median(sides.get("runtime")), _median(sides.get("cold_call"))
         call = warm_call if cold_call is None else cold_call

@@ -281,7 +281,12 @@ def random_cases(count: int, seed: int = 0) -> list[Case]:
     Odd units, inputs much wider or narrower than the units, batches between the sizes of tiles,
     one step, deep stacks, both directions, projections, padding. None takes more than
     40 GFLOP forward, nor more than 60 MB for its weights.
+
+    Args:
+      count: of cases.
+      seed: other ones give other cases, with other names.
     """
+    prefix = f"{_RANDOM}{seed}_" if seed else _RANDOM
     rng = np.random.default_rng(seed)
 
     def log_uniform(low: int, high: int) -> int:
@@ -297,7 +302,7 @@ def random_cases(count: int, seed: int = 0) -> list[Case]:
         projects = rnn_mode == "lstm" and H > 1 and rng.random() < 0.2
         L = int(rng.choice((1, 2, 3, 6), p=(0.6, 0.2, 0.1, 0.1)))
         case = Case(
-            name=f"{_RANDOM}{len(found)}",
+            name=f"{prefix}{len(found)}",
             sets=(),
             rnn_mode=rnn_mode,
             num_layers=L,

@@ -175,9 +175,9 @@ def _memory(_) -> list[Row]:
     return [Row("memory", case, TRAINING, (OP, TORCH), MEMORY) for case in cases.in_set("gate")]
 
 
-def _sweep(_) -> list[Row]:
+def _sweep(_, seed: int = 0) -> list[Row]:
     rows = []
-    for case in cases.random_cases(200):
+    for case in cases.random_cases(200, seed):
         projects = case.output_size != case.num_units
         sides = (OP, TORCH) if projects else (OP, LAYER, KERAS, TORCH, ONNX)
         rows += _rows("sweep", [case], sides)
@@ -217,7 +217,7 @@ def plan(names: list[str], threads: int) -> tuple[list[Row], bool]:
     """Returns the measurements of experiments and single cases, and whether the engine's belong.
 
     Args:
-      names: of EXPERIMENTS, of cases, "engine" or "all".
+      names: of EXPERIMENTS, of cases, "engine" or "all"; "sweep:SEED" draws other shapes.
       threads: of the run.
 
     Raises:
@@ -233,6 +233,8 @@ def plan(names: list[str], threads: int) -> tuple[list[Row], bool]:
         if name == ENGINE:
             has_engine = True
             rows += _rows("engine", cases.in_set("roofline"), (OP,), (INFERENCE,))
+        elif name.startswith("sweep:") and name.removeprefix("sweep:").isdigit():
+            rows += _sweep(threads, int(name.removeprefix("sweep:")))
         elif name in EXPERIMENTS:
             rows += EXPERIMENTS[name](threads)
         elif name in known:

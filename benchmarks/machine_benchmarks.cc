@@ -37,13 +37,16 @@ void RunMultiplyAdd(benchmark::State& state,
   state.counters["flops_per_second"] = flops / seconds;
 }
 
-// Of a thread's buffer, such that it lies in the level named and no other.
+// Of a thread's buffer, such that it lies in the level named and no other. Of
+// the third level no more than weights fill: in a large one the far end is as
+// slow as memory.
 int64_t BufferBytes(const std::string& level, int num_threads) {
   if (level == "l1") return CacheBytes(1) / 2;
   if (level == "l2") return std::max(CacheBytes(2) / 2, 2 * CacheBytes(1));
   if (level == "l3") {
     const int sharing = std::min(num_threads, ThreadsPerLastLevelCache());
-    return std::max(CacheBytes(3) / 2 / sharing, 2 * CacheBytes(2));
+    return std::clamp(CacheBytes(3) / 2 / sharing, 2 * CacheBytes(2),
+                      8 * CacheBytes(2));
   }
   return 4 * CacheBytes(3) / num_threads;
 }

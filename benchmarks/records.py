@@ -17,6 +17,10 @@ GIGABYTES = "GB/s"
 PEAK = "peak"  # the group of the machine's own figures
 
 
+# What an error begins with if the side lacks something that the case needs.
+UNSUPPORTED = "not supported: "
+
+
 @dataclasses.dataclass(frozen=True)
 class Record:
     """One figure: what one side needed for one case.
@@ -56,6 +60,11 @@ class Record:
     error: str = ""
     flops: int = 0
     network: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the side ought to have a figure, and has none."""
+        return bool(self.error) and not self.error.startswith(UNSUPPORTED)
 
     @property
     def gigaflops(self) -> float | None:

@@ -32,6 +32,7 @@ import numpy as np
 
 from benchmarks import cases
 from benchmarks.drivers.interface import Driver, Step, Unsupported
+from benchmarks.records import UNSUPPORTED
 
 _MEMORY_STEPS = 3
 
@@ -105,7 +106,7 @@ def main() -> None:
         try:
             reply = {"value": host.answer(json.loads(line))}
         except Unsupported as error:
-            reply = {"error": str(error)}
+            reply = {"error": f"{UNSUPPORTED}{error}"}
         except Exception as error:  # whatever a peer cannot do is a cell without a figure
             traceback.print_exc()
             message = (str(error).strip() or "no message").splitlines()[0]

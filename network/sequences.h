@@ -132,8 +132,8 @@ class Sequences {
     until(max_time_);
   }
 
-  // A hash of all (row, length) pairs, and of places; differs if any of them
-  // differs.
+  // A hash of all (row, length) pairs, and of places: as good as sure to differ
+  // if any of them differs.
   uint64_t fingerprint() const { return fingerprint_; }
 
  private:

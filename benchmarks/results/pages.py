@@ -162,13 +162,6 @@ def _bars(file: File) -> list[str]:
     cells += [_bar_cells(verdict) for verdict in found]
     if not found:
         return []
-    shares = ""
-    if any("share of the least time" in verdict.bar.what for verdict in found):
-        shares = (
-            "A share of the least time may be above 1, and lift the mean: a part of weights that "
-            "the third level cannot hold stays in it, while the least time has all of them come "
-            "from memory. "
-        )
     return [
         "## Bars",
         "",
@@ -180,7 +173,7 @@ def _bars(file: File) -> list[str]:
             "after weights of the same size were read where that was measured; of slow steps, if "
             "they lost no more than rounds of a loop that counts. A row that took less counts "
             "as it is. What is required beyond that is "
-            f"out of reach. {shares}Bars whose rows are not in the file are left out."
+            "out of reach. Bars whose rows are not in the file are left out."
         ),
         "",
         *markdown.table(cells),

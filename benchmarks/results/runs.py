@@ -85,6 +85,11 @@ def _figures(found: list[records.Record], version: str) -> list[Figure]:
     for record in found:
         base = record if record.experiment == records.PEAK else bases.get(bars.key_of(record))
         is_known = record.experiment == records.PEAK or case_of(record.case) is not None
+        if is_known and record is base and record.failed:
+            raise ValueError(
+                f"{record.experiment}, {record.case} {record.pass_}: {record.side} must have a "
+                f"figure; got the error {record.error!r}."
+            )
         if not is_known or base is None or None in (record.median, base.median):
             continue
         figures.append(

@@ -27,6 +27,7 @@ from benchmarks import (
 from benchmarks.bars import Results
 from benchmarks.experiments import MEMORY, Row
 from benchmarks.processes import Pool, Side, SideError
+from benchmarks.results import files as result_files
 from tests.benchmarks import fakes
 
 LSTM = cases.Case("tiny_lstm", (), "lstm", 1, 1, 4, 0, 3, 2, 2, 0.0)
@@ -111,7 +112,7 @@ def test_the_order_of_turns_rotates():
 def test_failing_sides_leave_empty_cells(pool):
     found = measure(pool, GRU, "snail", "raiser", "mortal", "stillborn")
     assert {name: each.median for name, each in found.items()} == dict.fromkeys(found)
-    assert found["snail"].error == "sleeps through no GRU"
+    assert found["snail"].error == f"{records.UNSUPPORTED}sleeps through no GRU"
     assert found["raiser"].error == "RuntimeError: no such thing"
     assert found["mortal"].error.startswith("the process ended with status 7; its last words")
     assert found["stillborn"].error == "does not start: ImportError: its library is not there"
@@ -253,8 +254,22 @@ def test_groups():
     assert len(set(keys)) == len(keys)
     for row in everything:
         assert len({each.name for each in row.sides}) == len(row.sides)
-    with pytest.raises(ValueError, match="There is no case or group of cases 'fast'; the groups"):
-        experiments.plan(["fast"], 2)
+    for unknown in ("fast", "sweep:", "sweep:x"):
+        with pytest.raises(ValueError, match=f"no case or group of cases '{unknown}'; the groups"):
+            experiments.plan([unknown], 2)
+
+
+def test_other_random_shapes():
+    rows, _ = experiments.plan(["sweep", "sweep:7"], 2)
+    found = {row.case for row in rows}
+    assert len({case.name for case in found}) == len(found) == 400
+    shapes = {dataclasses.replace(case, name="") for case in found}
+    assert len(shapes) == 400 and all(cases.is_random(case.name) for case in found)
+    # Shapes that code may have been made for are the published ones.
+    assert all(
+        (result_files.case_of(name) is None) == name.startswith("random_7_")
+        for name in (case.name for case in found)
+    )
 
 
 def test_threads_are_those_of_the_machine():
@@ -489,13 +504,62 @@ def test_one_slow_row_fails_a_bar(what, group, name, row, slower):
     assert found[what].text == "FAIL" and found[what].worst.row.split()[0] == row
 
 
+@pytest.mark.parametrize(
+    ("what", "group", "name", "row"),
+    [
+        ("gate, training against PyTorch", "gate", "op", "lstm_64_b32"),
+        (
+            "op against masked drop-in layer, ragged, calls of 1 ms and more, one layer",
+            "ragged",
+            "layer",
+            "lstm_512_b64_ragged",
+        ),
+        (
+            "engine, share of the least time, forward; H >= 512, B >= 16",
+            "engine",
+            "engine avx512",
+            "lstm_512_b64",
+        ),
+        (
+            "random shapes of 1 ms and more, training against PyTorch",
+            "sweep",
+            "op",
+            "random_5",
+        ),
+        (
+            "streaming, runtime in C, (weights / bandwidth + 3 us) / time",
+            "streaming",
+            "stream_from_c",
+            "stream_lstm_512",
+        ),
+    ],
+)
+def test_a_row_that_failed_fails_a_bar(what, group, name, row):
+    def with_error(error: str) -> bars.Verdict:
+        some = [
+            dataclasses.replace(record, median=None, error=error)
+            if (record.experiment, record.side, record.case) == (group, name, row)
+            else record
+            for record in everything(fast)
+        ]
+        found = {each.bar.what: each for each in bars.verdicts(Results(fakes.PREAMBLE, some))}
+        return found[what]
+
+    failed = with_error("InvalidArgumentError: no")
+    assert failed.text == "FAIL" and failed.worst.value == failed.mean == 0
+    assert failed.worst.row.split()[0] == row
+    assert all(value.value > 0 for value in failed.best)
+    refused = with_error(f"{records.UNSUPPORTED}no layer of Keras projects")
+    assert refused.text == "pass" and len(refused.values) < len(failed.values)
+
+
 def test_the_least_time():
     results = Results(fakes.PREAMBLE, fakes.engine_figures())
-    # 4 MiB of W and of R: more than two L2 caches, so both come from L3 at 120 GB/s. Peak 500.
+    # 4 MiB of W and of R: what two L1 and two L2 caches cannot hold comes from L3 at 120 GB/s, the
+    # rest from nearer. Peak 500.
     case = cases.read_cases()["lstm_512_b1"]
-    size = 4 * 4 * 512 * 512
-    step = size / 120e9
-    product = max(size / 120e9, 25 * 2 * 4 * 512 * 512 / 500e9)
+    step = (4 * 4 * 512 * 512 - 2 * (2**15 + 2**20)) / 120e9
+    product = max(step, 25 * 2 * 4 * 512 * 512 / 500e9)
     assert np.isclose(bars.least_milliseconds(results, case), 1e3 * (product + 25 * step))
     # With 64 rows it is the arithmetic, of the rows that are active.
     ragged = cases.read_cases()["lstm_512_b64"].ragged()
@@ -508,17 +572,21 @@ def test_the_least_time():
     assert np.isclose(bars.least_milliseconds(results, ragged, "backward"), 1e3 * backward)
     assert results.level_of(40_000) == "l1" and results.level_of(70_000) == "l2"
     assert results.level_of(2**25 + 1) == "dram"
+    # A byte more than a level holds takes as long as that byte.
+    caches = 2 * (2**15 + 2**20) + 2**25
+    assert np.isclose(results.nanoseconds_to_read(caches), 2**25 / 120, rtol=1e-6)
+    assert np.isclose(results.nanoseconds_to_read(caches + 1), 2**25 / 120, rtol=1e-6)
     assert bars.least_milliseconds(Results(fakes.PREAMBLE, []), case) is None
 
 
 def test_the_least_time_of_a_stack_is_that_of_its_layers_in_turn():
-    """R of one layer, 1 MiB, stays in L2 at 300 GB/s, whatever all six have."""
+    """R of one layer, 1 MiB, stays in L1 and L2 at 300 GB/s, whatever all six have."""
     results = Results(fakes.PREAMBLE, fakes.engine_figures())
     case = cases.Case("stack", (), "lstm", 6, 1, 256, 0, 256, 50, 1, 0.0)
     elements = 6 * 4 * 256 * 256
     assert 4 * case.recurrent_elements_together == 2**20 < 4 * case.recurrent_elements
-    product = max(4 * elements / 120e9, 50 * 2 * elements / 500e9)  # all of W comes from L3
-    steps = 50 * 4 * elements / 300e9
+    product = 50 * 2 * elements / 500e9
+    steps = 50 * 6 * (2**20 - 2 * 2**15) / 300e9
     assert np.isclose(bars.least_milliseconds(results, case), 1e3 * (product + steps))
 
 

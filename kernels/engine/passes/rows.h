@@ -148,6 +148,8 @@ void FillPadding(const Sequences& sequences, Element* data, Strides strides,
       }
     }
   };
+  // Of an empty tensor any number of steps is allowed.
+  if (sequences.batch() == 0) return;
   ParallelFor(executor, sequences.batch(),
               sequences.max_time() * features * speed::kMoveWork,
               [&](int64_t begin, int64_t end) {

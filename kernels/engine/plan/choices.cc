@@ -92,52 +92,55 @@ double Choices::SharedStepWork(int64_t ranks, int64_t threads,
          static_cast<double>(ranks * row_size) * speed::kSharedElementWork;
 }
 
+bool Choices::RecurrentFills(double share_of_cache) const {
+  return static_cast<double>(RecurrentBytes()) >
+         static_cast<double>(machine_.core_cache_bytes) * share_of_cache;
+}
+
+Choices::GroupSizes Choices::SizesOfRankGroups() const {
+  const bool is_beyond_cache = RecurrentFills(1);
+  if (kernels_.has_tile_registers) {
+    // They multiply faster than weights come.
+    const int64_t good = speed::kTilesOfGroup * kernels_.rows_together;
+    if (is_beyond_cache) return {good, good};
+    return {RecurrentFills(speed::kNearlyFullShare)
+                ? speed::kManyRowsOfGroup
+                : speed::kFewRowsOfTileGroup,
+            good};
+  }
+  if (!is_beyond_cache) {
+    return {speed::kFewRowsOfGroup, speed::kManyRowsOfGroup};
+  }
+  const int64_t good =
+      std::max(speed::kManyRowsOfGroup,
+               static_cast<int64_t>(speed::kRowsOfGroupPerFarFlop *
+                                    machine_.flops_per_far_byte));
+  return {good, good};
+}
+
 int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
                            Pass pass, int num_threads) const {
   // A step that packs R itself does so once, for all ranks.
   if (pass == Pass::kForward && IsInTurn(recurrent_route)) return 1;
-  const int64_t weights_bytes = RecurrentBytes();
-  const int64_t core_cache_bytes = machine_.core_cache_bytes;
-  const bool is_beyond_cache = weights_bytes > core_cache_bytes;
-  const bool nearly_fills_cache =
-      weights_bytes > core_cache_bytes * speed::kNearlyFullShare;
-  int64_t min_ranks =
-      is_beyond_cache ? speed::kManyRowsOfGroup : speed::kFewRowsOfGroup;
-  int64_t good_ranks = speed::kManyRowsOfGroup;
-  if (kernels_.has_tile_registers) {
-    // They multiply faster than weights come.
-    good_ranks = speed::kTilesOfGroup * kernels_.rows_together;
-    if (is_beyond_cache) {
-      min_ranks = good_ranks;
-    } else if (nearly_fills_cache) {
-      min_ranks = speed::kManyRowsOfGroup;
-    } else {
-      min_ranks = speed::kFewRowsOfTileGroup;
-    }
-  } else if (is_beyond_cache) {
-    min_ranks =
-        std::max(min_ranks, static_cast<int64_t>(speed::kRowsOfGroupPerFarFlop *
-                                                 machine_.flops_per_far_byte));
-    good_ranks = min_ranks;
-  }
+  if (RecurrentBytes() > speed::kMaxGroupedBytes) return 1;
   const int64_t rows =
       sequences_.offset(steps.end) - sequences_.offset(steps.begin);
   const int64_t ranks = sequences_.active(steps.begin);
   const int64_t num_tasks = NumTasks(num_threads, RecurrentWork(rows));
   const int64_t threads = std::min<int64_t>(num_tasks, num_threads);
-  if (weights_bytes > speed::kMaxGroupedBytes) return 1;
   const int64_t largest_share = (ranks + threads - 1) / threads;
-  if (largest_share < min_ranks) {
-    const int64_t groups = ranks / min_ranks;
+  const GroupSizes sizes = SizesOfRankGroups();
+  if (largest_share < sizes.least) {
+    const int64_t groups = ranks / sizes.least;
     const bool is_worth_it =
-        groups > 1 && !nearly_fills_cache &&
+        groups > 1 && !RecurrentFills(speed::kNearlyFullShare) &&
         (NumStepThreads(ranks, num_threads) == 1 ||
          GroupedStepWork(ranks, groups) < SharedStepWork(ranks, threads, pass));
     return is_worth_it ? static_cast<int>(groups) : 1;
   }
   // As many for each thread.
   const int64_t groups_per_thread = std::clamp<int64_t>(
-      ranks / (threads * good_ranks), 1, num_tasks / threads);
+      ranks / (threads * sizes.good), 1, num_tasks / threads);
   return static_cast<int>(threads * groups_per_thread);
 }
 

@@ -84,6 +84,16 @@ class Choices {
   bool TakesBatchParts(Pass pass, int num_threads) const;
 
  private:
+  // Ranks of a group: below the least, and above the good ones, a pass is
+  // slower.
+  struct GroupSizes {
+    int64_t least;
+    int64_t good;
+  };
+  GroupSizes SizesOfRankGroups() const;
+  // Whether R has more bytes than such a share of a core's second-level cache.
+  bool RecurrentFills(double share_of_cache) const;
+
   bool BatchPartsAreEven(int num_parts) const;
 
   // Floating-point operations: of R times so many rows; of a step of so many

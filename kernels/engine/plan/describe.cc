@@ -1,3 +1,4 @@
+#include <locale>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -78,6 +79,7 @@ const char* StepSharingName(const ChunkPlan& chunk) {
 
 std::string Describe(const ForwardPlan& plan) {
   std::ostringstream out;
+  out.imbue(std::locale::classic());  // no marks between thousands
   DescribeCall(plan, PassName(plan), out);
   DescribeChoices(plan, ChunksOf(plan), out);
   if (plan.directions_together) out << " directions=together";
@@ -88,6 +90,7 @@ std::string Describe(const ForwardPlan& plan) {
 
 std::string Describe(const BackwardPlan& plan) {
   std::ostringstream out;
+  out.imbue(std::locale::classic());
   DescribeCall(plan, PassName(plan), out);
   DescribeChoices(plan, ChunksOf(plan), out);
   DescribeParts(plan, out);

@@ -40,7 +40,8 @@ struct KernelShape {
   static KernelShape Of(ElementType type);
   static KernelShape Of(ElementType type, const SimdTarget& target);
 
-  // Whether rows that are read in place give the bits of packed ones.
+  // Whether rows that are read in place give the bits of packed ones, but for
+  // those of the panels that cells take.
   bool rows_have_bits_of_panels() const { return !has_tile_registers; }
   // Whether results are computed in another type and rounded in the end.
   bool rounds_results() const { return element_bytes != compute_bytes; }

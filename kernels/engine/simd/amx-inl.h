@@ -40,9 +40,8 @@ constexpr int kFirstA = kNumSums;
 constexpr int kFirstB = kFirstA + 2;
 
 // Stores some register where nobody looks. A store that more than some 120
-// products after the last one came took 0.25 microseconds longer than one that
-// came sooner, and these cost next to nothing (measured on Granite Rapids: a
-// product in parts of 64 x 256 x 64 runs at 382 instead of 331 GFLOP/s).
+// products after the last one came takes a quarter of a microsecond longer than
+// one that comes sooner (Granite Rapids), and these cost next to nothing.
 class IdleStores {
  public:
   template <int kRegister>
