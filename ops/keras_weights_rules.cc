@@ -195,7 +195,9 @@ absl::Status CheckKerasCall(const RnnAttributes& attributes,
     return absl::InvalidArgumentError(absl::StrCat(
         name, " must have ", letter, " = ", *size, " rows for an input of ",
         "shape ", shapes.input.DebugString(), " and an input_h of shape ",
-        shapes.input_h.DebugString(), ", got ", shape.DebugString(), "."));
+        shapes.input_h.DebugString(), ", got ", shape.DebugString(),
+        ". Pass weights of that size, or an input and an input_h that fit "
+        "these."));
   };
   for (int64_t k = 0; k < num_directions; ++k) {
     const KerasNames& names = k == 0 ? kForwardNames : kBackwardNames;

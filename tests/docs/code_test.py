@@ -1,6 +1,7 @@
 """Every Python block of every page runs: page by page, in order, as a reader would run it."""
 
 import pathlib
+import runpy
 import shutil
 
 import keras
@@ -43,23 +44,9 @@ def migration() -> dict:
 
 
 def exported_on_a_gpu() -> None:
-    """A SavedModel of `CudnnRNNV3`, as a GPU machine makes it."""
-
-    class Model(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec([None, 20, 16])])
-        def __call__(self, x):
-            states = tf.zeros([tf.shape(x)[0], 1, 4])
-            return tf.raw_ops.CudnnRNNV3(
-                input=x,
-                input_h=states,
-                input_c=states,
-                params=tf.ones([352]),
-                sequence_lengths=tf.fill([tf.shape(x)[0]], 20),
-                time_major=False,
-            ).output
-
-    model = Model()
-    tf.saved_model.save(model, "exported_on_a_gpu", {"serving_default": model.__call__})
+    """A SavedModel of `CudnnRNNV3`, as the pages say that it can be had."""
+    writer = runpy.run_path(str(pages.ROOT / "examples" / "gpu_saved_model_writer.py"))
+    writer["main"](["exported_on_a_gpu"])
 
 
 def legacy_h5(path: str) -> None:

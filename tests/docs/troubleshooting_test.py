@@ -208,6 +208,7 @@ def messages(folder):
         said(without_a_runtime, folder),
         said(damaged_runtime, folder / "damaged"),
         said(op_of_int8, input=tf.zeros([3, 2, 4], tf.float64)),
+        said(layers.LSTM(2), np.zeros([2, 0, 3], np.float32)),
         said(tf1_checkpoint, folder / "tf1"),
         *(
             said(weights.from_torch, torch_state(prefix), "lstm", prefix="b.")

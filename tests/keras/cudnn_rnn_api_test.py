@@ -72,9 +72,12 @@ def test_a_batch_of_nothing(call):
         ),
         (
             {"sequence_lengths": [1, 2]},
-            r"`sequence_lengths` must have shape \[B\] = \[4\]; got \[2",
+            r"`sequence_lengths` of layer .* must have shape \[B\] = \[4\]; got \[2",
         ),
-        ({"sequence_lengths": np.ones([B], "float32")}, "`sequence_lengths` must be integers; got"),
+        (
+            {"sequence_lengths": np.ones([B], "float32")},
+            r"`sequence_lengths` of layer .* must be integers; got float64. Pass np\.asarray",
+        ),
         (
             {"mask": MASK[:, :3]},
             r"`mask` .* first two dimensions of the input = \[4, 5\]; got \[4, 3",

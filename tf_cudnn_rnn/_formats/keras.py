@@ -121,7 +121,9 @@ def _read(
         counts = [3 * D] if legacy else [3 * D, 2 * D]
         if len(arrays) not in counts:
             hint = ""
-            if D == 1 and len(arrays) in (4, 6):
+            if not arrays:
+                hint = " A layer has none until it is built: call it, or layer.build(shape)."
+            elif D == 1 and len(arrays) in (4, 6):
                 hint = " Bidirectional layers have 4 or 6: pass `direction`='bidirectional'."
             elif D == 2 and len(arrays) in (2, 3):
                 hint = " An unidirectional layer has 2 or 3."

@@ -134,7 +134,10 @@ def read_by(reader: str, what: str) -> Iterator[None]:
         yield
     except Exception as error:
         text = shown(f"{type(error).__name__}: {error}")
-        raise ValueError(f"{what} is damaged, or forged: {reader} says {text}") from error
+        raise ValueError(
+            f"{what} is damaged, or forged: {reader} says {text}. If it was cut off on its way, "
+            "fetch it again."
+        ) from error
 
 
 def load_json(text: bytes | str, what: str) -> Any:

@@ -43,11 +43,15 @@ def check(inputs: Any, sequence_lengths: Any, mask: Any, shapes: Shapes, layer: 
     batch, shape = inputs.shape[shapes.batch_axis], tf.TensorShape(sequence_lengths.shape)
     if not shape.is_compatible_with([batch]):
         raise ValueError(
-            f"`sequence_lengths` must have shape [B] = [{batch}]; got {shape.as_list()}."
+            f"`sequence_lengths` of layer {layer!r} must have shape [B] = [{batch}]; got "
+            f"{shape.as_list()}."
         )
     dtype = tf.as_dtype(sequence_lengths.dtype)
     if not dtype.is_integer:
-        raise ValueError(f"`sequence_lengths` must be integers; got {dtype.name}.")
+        raise ValueError(
+            f"`sequence_lengths` of layer {layer!r} must be integers; got {dtype.name}. Pass "
+            "np.asarray(sequence_lengths, np.int32)."
+        )
 
 
 def as_int32(lengths: Any) -> tf.Tensor:

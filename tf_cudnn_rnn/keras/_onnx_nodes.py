@@ -227,7 +227,8 @@ def register_handlers() -> None:
         from tf2onnx.handler import tf_op
     except ImportError as error:
         raise ImportError(
-            "Writing ONNX files needs tf2onnx: run `pip install tf2onnx onnx`."
+            "Writing ONNX files needs tf2onnx: run `pip install tf2onnx onnx`, or install this "
+            "library with its extra [onnx]."
         ) from error
     tf_op([_KERAS_RNN, *_CUDNN_RNN])(_Handler)
 
