@@ -330,14 +330,15 @@ _MOVES = {"GatherV2", "GatherNd", "ReverseV2", "ReverseSequence", "Transpose", "
 _COPIES = {"Cast", "ConcatV2", "Split", "SplitV", "Pack", "Unpack"}
 
 
-def _training_operations(layer, mask) -> collections.Counter[str]:
+def _training_operations(layer, mask, initial_state=None) -> collections.Counter[str]:
     """Of a call and its gradients."""
 
     @tf.function(autograph=False)
     def gradients(x):
         with tf.GradientTape() as tape:
             tape.watch(x)
-            loss = sum(tf.reduce_sum(y) for y in tf.nest.flatten(layer(x, mask=mask)))
+            results = layer(x, mask=mask, initial_state=initial_state)
+            loss = sum(tf.reduce_sum(y) for y in tf.nest.flatten(results))
         return tape.gradient(loss, [x, *layer.trainable_variables])
 
     return _operations(gradients.get_concrete_function(pairs.inputs()))
@@ -347,11 +348,14 @@ def _training_operations(layer, mask) -> collections.Counter[str]:
 @pytest.mark.parametrize("mask", [None, MASK])
 def test_nothing_is_moved_or_copied_around_the_op(name, mask):
     mask = None if mask is None else tf.constant(mask)
-    for chosen in pairs.all_options("return_sequences", "go_backwards", "zero_output_for_mask"):
+    options = ("return_sequences", "go_backwards", "zero_output_for_mask", "stateful")
+    for chosen in pairs.all_options(*options):
         layer, _ = pairs.pair(name, **chosen, return_state=True)
-        found = _training_operations(layer, mask)
-        assert found["TfCudnnRnn>KerasRNN"] == found["TfCudnnRnn>KerasRNNBackprop"] == 1
-        assert not found.keys() & (_MOVES | _COPIES | _CONDITIONS | _LOOPS), chosen
+        for initial_state in (None, pairs.states(layer)):
+            found = _training_operations(layer, mask, initial_state)
+            assert found["TfCudnnRnn>KerasRNN"] == found["TfCudnnRnn>KerasRNNBackprop"] == 1
+            moved = found.keys() & (_MOVES | _COPIES | _CONDITIONS | _LOOPS)
+            assert not moved, (chosen, initial_state)
 
 
 @pytest.mark.parametrize("mask", [None, MASK])
