@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tf_cudnn_rnn
 from tests.fuzz import op_calls
 from tests.ops import calls
 from tests.ops.calls import zeros
@@ -229,3 +230,24 @@ def test_masks_of_absurd_sizes(op):
     for shape in ([2**40, 0], [0, 2**62], [2**40, 3, 0], [0] * 8):
         message = r"masks\[0\] must have shape"
         assert_refused(op, message, masks=[np.zeros(shape, bool)])
+
+
+@pytest.mark.parametrize("time_major", [True, False])
+@pytest.mark.parametrize("rnn_mode", judge.RNN_MODES)
+def test_an_empty_batch_has_any_number_of_steps(rnn_mode, time_major):
+    """Their product with sizes overflows, as the sanitizer of undefined behaviour would see."""
+    T, L, H, I = 2**59, 2, 5, 4
+    params = tf.ones([tf_cudnn_rnn.params_size(rnn_mode, L, H, I)])
+    states = zeros(L, 0, H) if time_major else zeros(0, L, H)
+    output = tf_cudnn_rnn.raw_ops.CudnnRNNV3(
+        input=tf.zeros([T, 0, I] if time_major else [0, T, I]),
+        input_h=states,
+        input_c=states,
+        params=params,
+        sequence_lengths=np.zeros([0], np.int32),
+        rnn_mode=rnn_mode,
+        dropout=0.5,
+        rng_seed=[1, 2],
+        time_major=time_major,
+    ).output
+    assert output.shape == ([T, 0, H] if time_major else [0, T, H])
