@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterable
@@ -226,10 +227,6 @@ def _median(record: Record | None) -> float | None:
     return None if record is None else record.median
 
 
-def _failed(record: Record | None) -> bool:
-    return record is not None and record.failed
-
-
 def ratio(base: Record | None, others: Iterable[Record | None]) -> float | None:
     """How many times as long the fastest other took; None if a figure is missing."""
     figures = [figure for figure in map(_median, others) if figure is not None]
@@ -240,6 +237,13 @@ def ratio(base: Record | None, others: Iterable[Record | None]) -> float | None:
 def key_of(record: Record) -> tuple[str, str, str]:
     """What a row is found by: its group, its case and its pass."""
     return record.experiment, record.case, record.pass_
+
+
+def _share(record: Record, milliseconds: float | None) -> float | None:
+    """A time over the one that a side took: 0 if it failed, None if a figure is missing."""
+    if record.failed:
+        return 0.0
+    return None if None in (milliseconds, record.median) else milliseconds / record.median
 
 
 def _value(record: Record, value: float) -> Value:
@@ -264,14 +268,16 @@ def _ratios(
 
     def values(results: Results):
         for sides in results.rows(experiment, pass_):
-            if _failed(sides.get(base)):
-                yield _value(sides[base], 0.0)
+            record = sides.get(base)
+            if record is None or not where(record.to_case()):
                 continue
-            value = ratio(sides.get(base), (sides.get(other) for other in others))
-            if value is None or not where(sides[base].to_case()):
+            op = _median(sides.get("op"))
+            if least_op_milliseconds and op is not None and op < least_op_milliseconds:
                 continue
-            if not least_op_milliseconds or sides["op"].median >= least_op_milliseconds:
-                yield _value(sides[base], value)
+            others_of_row = (sides.get(other) for other in others)
+            value = 0.0 if record.failed else ratio(record, others_of_row)
+            if value is not None:
+                yield _value(record, value)
 
     return values
 
@@ -354,11 +360,9 @@ def _engine_shares(pass_: str, where: Callable[[Case], bool]):
                     continue
                 if record.isa != results.best_isa() or record.threads != results.threads:
                     continue
-                least = least_milliseconds(results, record.to_case(), pass_)
-                if record.failed:
-                    yield _value(record, 0.0)
-                elif None not in (least, record.median):
-                    yield _value(record, least / record.median)
+                share = _share(record, least_milliseconds(results, record.to_case(), pass_))
+                if share is not None:
+                    yield _value(record, share)
 
     return values
 
@@ -367,13 +371,12 @@ def _streams_from_c(results: Results):
     """The time to read the weights, and 3 us, over that of a step of one sequence."""
     for sides in results.rows("streaming", INFERENCE):
         record = sides.get("stream_from_c")
-        if _failed(record):
-            yield _value(record, 0.0)
-        if _median(record) is None:
+        if record is None:
             continue
         read = results.nanoseconds_to_read(4 * record.to_case().matrix_elements)
-        if read is not None:
-            yield _value(record, (read * 1e-6 + 3e-3) / record.median)
+        share = _share(record, None if read is None else read * 1e-6 + 3e-3)
+        if share is not None:
+            yield _value(record, share)
 
 
 def _streams_and_tails(results: Results):
@@ -381,14 +384,16 @@ def _streams_and_tails(results: Results):
     for sides in results.rows("streaming", INFERENCE):
         for name in ("stream_from_c", "stream"):
             record, slow = sides.get(name), sides.get(records.tail_of(name))
-            if None not in (_median(record), _median(slow)):
+            if None not in (record, slow):
                 yield record, slow, sides
 
 
 def _steady_streams(results: Results):
     """Three times the median of a step of one sequence, over what 99.9 % of its steps take."""
     for record, slow, _ in _streams_and_tails(results):
-        yield _value(record, 3 * record.median / slow.median)
+        share = _share(slow, None if record.median is None else 3 * record.median)
+        if share is not None:
+            yield _value(record, share)
 
 
 def _steady_streams_at_best(results: Results):
@@ -396,28 +401,23 @@ def _steady_streams_at_best(results: Results):
     for record, _, sides in _streams_and_tails(results):
         name = "counting_loop"
         loop, slow = sides.get(name), sides.get(records.tail_of(name))
-        if None not in (_median(loop), _median(slow)):
+        if None not in (record.median, _median(loop), _median(slow)):
             lost = slow.median - loop.median
             yield _value(record, 3 * record.median / (record.median + lost))
 
 
-def doublings(results: Results, varied: str):
-    """The times of twice the work over those before it, for "steps", "batch" or "lengths"."""
-    for pass_ in (INFERENCE, TRAINING):
+def _doublings(results: Results):
+    """2.2 times the time before over that of twice the work: steps, batch, or lengths."""
+    for varied, pass_ in itertools.product(("steps", "batch", "lengths"), (INFERENCE, TRAINING)):
         found = [
             sides["op"]
             for sides in results.rows("scaling", pass_)
             if "op" in sides and sides["op"].case.startswith(varied)
         ]
-        found = sorted((r for r in found if r.median is not None), key=lambda r: r.flops)
-        for less, more in zip(found, found[1:], strict=False):
-            yield _value(more, more.median / less.median)
-
-
-def _doubling_values(results: Results):
-    for varied in ("steps", "batch", "lengths"):
-        for value in doublings(results, varied):
-            yield value._replace(value=2.2 / value.value)
+        yield from (_value(record, 0.0) for record in found if record.failed)
+        ran = sorted((r for r in found if r.median is not None), key=lambda r: r.flops)
+        for less, more in itertools.pairwise(ran):
+            yield _value(more, 2.2 * less.median / more.median)
 
 
 def sweep_ratios(results: Results):
@@ -459,13 +459,14 @@ def _sweep_inference_at_best(results: Results):
     by_row = {value.key: value for value in by_least}
     warm_call = _empty_call(results)
     for value in _sweep_inference(results):
-        if value.value == 0:
+        op = results.row(value.key)["op"]
+        if op.failed:
             continue
         sides = results.row(("runtime", *value.key[1:]))
         runtime, cold_call = _median(sides.get("runtime")), _median(sides.get("cold_call"))
         call = warm_call if cold_call is None else cold_call
         if None not in (call, runtime):
-            yield _had_it_taken(value, results.row(value.key)["op"], runtime + call)
+            yield _had_it_taken(value, op, runtime + call)
         elif value.key in by_row:
             yield by_row[value.key]
 
@@ -482,10 +483,12 @@ def _eager_calls(results: Results):
     """The time of an eager built-in op, and 10 us, over that of the library's own."""
     for sides in results.rows("streaming", INFERENCE):
         own, built_in = sides.get("eager"), sides.get("eager_built_in")
-        if None in (_median(own), _median(built_in)):
+        if own is None or own.to_case().num_units != 64:
             continue
-        if own.to_case().num_units == 64:
-            yield _value(own, (built_in.median + 0.01) / own.median)
+        built_in_time = _median(built_in)
+        share = _share(own, None if built_in_time is None else built_in_time + 0.01)
+        if share is not None:
+            yield _value(own, share)
 
 
 def _against_one_thread(results: Results):
@@ -622,7 +625,7 @@ BARS = (
         0.85,
     ),
     Bar("two threads against one; B >= 16", _against_one_thread, 1.85),
-    Bar("2.2 times / time for twice the steps, batch, lengths", _doubling_values, 1.0),
+    Bar("2.2 times / time for twice the steps, batch, lengths", _doublings, 1.0),
     Bar("limited to AVX2, against PyTorch", _ratios("avx2", None, "op", "torch"), 1.0),
     Bar(
         "streaming, (eager built-in op + 10 us) / eager own op; LSTM 64, GRU 64",

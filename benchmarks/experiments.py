@@ -227,14 +227,15 @@ def plan(names: list[str], threads: int) -> tuple[list[Row], bool]:
     rows: list[Row] = []
     has_engine = False
     for name in dict.fromkeys(names):
+        group, _, seed = name.partition(":")
         if name == ALL:
             everything = [e for e in EXPERIMENTS if e != "quick"]  # `gate` has its cases
             return plan([*everything, ENGINE], threads)
         if name == ENGINE:
             has_engine = True
             rows += _rows("engine", cases.in_set("roofline"), (OP,), (INFERENCE,))
-        elif name.startswith("sweep:") and name.removeprefix("sweep:").isdigit():
-            rows += _sweep(threads, int(name.removeprefix("sweep:")))
+        elif group == "sweep" and seed.isdecimal():
+            rows += _sweep(threads, int(seed))
         elif name in EXPERIMENTS:
             rows += EXPERIMENTS[name](threads)
         elif name in known:

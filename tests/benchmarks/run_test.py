@@ -433,6 +433,17 @@ def test_digits_tell_what_is_below():
     assert re.search(r"limited to AVX2, against PyTorch +1\.000 +0\.997 +1\.00  FAIL", text)
 
 
+def verdicts_of_changed(group, name, row, change) -> dict[str, bars.Verdict]:
+    """If a side of a row were otherwise: `change` makes its record anew."""
+    some = [
+        change(record)
+        if (record.experiment, record.side, record.case) == (group, name, row)
+        else record
+        for record in everything(fast)
+    ]
+    return {each.bar.what: each for each in bars.verdicts(Results(fakes.PREAMBLE, some))}
+
+
 @pytest.mark.parametrize(
     ("what", "group", "name", "row", "slower"),
     [
@@ -494,14 +505,11 @@ def test_digits_tell_what_is_below():
     ],
 )
 def test_one_slow_row_fails_a_bar(what, group, name, row, slower):
-    some = [
-        dataclasses.replace(record, median=record.median * slower)
-        if (record.experiment, record.side, record.case) == (group, name, row)
-        else record
-        for record in everything(fast)
-    ]
-    found = {each.bar.what: each for each in bars.verdicts(Results(fakes.PREAMBLE, some))}
-    assert found[what].text == "FAIL" and found[what].worst.row.split()[0] == row
+    def change(record):
+        return dataclasses.replace(record, median=record.median * slower)
+
+    verdict = verdicts_of_changed(group, name, row, change)[what]
+    assert verdict.text == "FAIL" and verdict.worst.row.split()[0] == row
 
 
 @pytest.mark.parametrize(
@@ -532,18 +540,27 @@ def test_one_slow_row_fails_a_bar(what, group, name, row, slower):
             "stream_from_c",
             "stream_lstm_512",
         ),
+        (
+            "streaming, 3 times the median / what 99.9 % of steps take",
+            "streaming",
+            "stream, 99.9 %",
+            "stream_lstm_512",
+        ),
+        (
+            "streaming, (eager built-in op + 10 us) / eager own op; LSTM 64, GRU 64",
+            "streaming",
+            "eager",
+            "stream_lstm_64",
+        ),
+        ("2.2 times / time for twice the steps, batch, lengths", "scaling", "op", "steps_200"),
     ],
 )
 def test_a_row_that_failed_fails_a_bar(what, group, name, row):
     def with_error(error: str) -> bars.Verdict:
-        some = [
-            dataclasses.replace(record, median=None, error=error)
-            if (record.experiment, record.side, record.case) == (group, name, row)
-            else record
-            for record in everything(fast)
-        ]
-        found = {each.bar.what: each for each in bars.verdicts(Results(fakes.PREAMBLE, some))}
-        return found[what]
+        def change(record):
+            return dataclasses.replace(record, median=None, error=error)
+
+        return verdicts_of_changed(group, name, row, change)[what]
 
     failed = with_error("InvalidArgumentError: no")
     assert failed.text == "FAIL" and failed.worst.value == failed.mean == 0
@@ -551,6 +568,16 @@ def test_a_row_that_failed_fails_a_bar(what, group, name, row):
     assert all(value.value > 0 for value in failed.best)
     refused = with_error(f"{records.UNSUPPORTED}no layer of Keras projects")
     assert refused.text == "pass" and len(refused.values) < len(failed.values)
+
+
+def test_a_row_that_failed_fails_no_other_bar():
+    def change(record):
+        return dataclasses.replace(record, median=None, error="InvalidArgumentError: no")
+
+    found = verdicts_of_changed("sweep", "layer", "random_8", change)
+    several = "op against drop-in layers, the same, stacks and Bidirectional"
+    one = "op against drop-in layer, random shapes of 1 ms and more, one layer"
+    assert (found[several].text, found[one].text) == ("FAIL", "pass")
 
 
 def test_the_least_time():

@@ -97,15 +97,15 @@ def load_model(
             f"`filepath` must be a .keras file; {path} is a folder with a SavedModel. For that "
             "call tf.saved_model.load, after `import tf_cudnn_rnn` if it has CudnnRNN ops."
         )
-    if path.suffix == ".keras" and not _begins_as_zip(path):
-        raise ValueError(
-            f"`filepath` must be a .keras file, which is a zip archive; {path} is "
-            f"{'none' if path.stat().st_size else 'empty'}. Copy it again, or save the model again."
-        )
     if path.suffix != ".keras":
         raise ValueError(
             f"`filepath` must be a .keras file; got {path}. For other formats call "
             "keras.saving.load_model, and use the model inside tf_cudnn_rnn.keras.accelerate()."
+        )
+    if not _begins_as_zip(path):
+        raise ValueError(
+            f"`filepath` must be a .keras file, which is a zip archive; {path} is "
+            f"{'none' if path.stat().st_size else 'empty'}. Copy it again, or save the model again."
         )
     # Keras lets nobody replace its own classes while loading, so the file is rewritten.
     with tempfile.TemporaryDirectory() as folder:

@@ -17,6 +17,7 @@ void DescribeCall(const PassPlan& plan, const char* pass,
   constexpr const char* kModeNames[] = {"relu", "tanh", "lstm", "gru"};
   const RnnDescriptor& d = plan.descriptor;
   const Sequences& s = *plan.sequences;
+  out.imbue(std::locale::classic());  // no marks between thousands
   out << pass << ' ' << kModeNames[static_cast<int>(d.mode)] << ' '
       << ElementTypeName(plan.kernels.element_type) << ' '
       << plan.kernels.instruction_set << " T=" << s.max_time()
@@ -79,7 +80,6 @@ const char* StepSharingName(const ChunkPlan& chunk) {
 
 std::string Describe(const ForwardPlan& plan) {
   std::ostringstream out;
-  out.imbue(std::locale::classic());  // no marks between thousands
   DescribeCall(plan, PassName(plan), out);
   DescribeChoices(plan, ChunksOf(plan), out);
   if (plan.directions_together) out << " directions=together";
@@ -90,7 +90,6 @@ std::string Describe(const ForwardPlan& plan) {
 
 std::string Describe(const BackwardPlan& plan) {
   std::ostringstream out;
-  out.imbue(std::locale::classic());
   DescribeCall(plan, PassName(plan), out);
   DescribeChoices(plan, ChunksOf(plan), out);
   DescribeParts(plan, out);
