@@ -75,6 +75,11 @@ class Verdict(NamedTuple):
         return [value for value in self.values if value.value < least]
 
     @property
+    def without_figure(self) -> list[Value]:
+        """The rows that ought to have a figure, and have none: their value is 0."""
+        return [value for value in self.values if not value.value]
+
+    @property
     def text(self) -> str:
         if not self.values:
             return "not measured"

@@ -477,6 +477,31 @@ def test_runs_on_one_machine_make_one_page(root):
         runs.from_runs([gate, root / "other.csv"], CPU, root)
 
 
+@pytest.mark.parametrize(
+    ("group", "side", "is_refused"),
+    [
+        ("gate", "op", True),
+        ("bidirectional", "op", True),  # no bar is about it
+        ("layer", "stateful_layer", True),  # the others are divided by the op
+        ("gate", "torch", False),
+    ],
+)
+def test_a_run_in_which_this_library_failed_is_not_published(root, group, side, is_refused):
+    rows, _ = experiments.plan([group], 2)
+    writer = records.Writer(root / "run.csv", fakes.PREAMBLE | {"versions": "torch 9.8"})
+    name = rows[0].case.name
+    for record in fakes.figures_of(rows, fakes.varied_speed):
+        if (record.case, record.side) == (name, side):
+            record = dataclasses.replace(record, median=None, error="InternalError: no")
+        writer.write(record)
+    writer.close()
+    if is_refused:
+        with pytest.raises(ValueError, match=f"these failed: {group}, {name} "):
+            runs.from_runs([root / "run.csv"], CPU, root)
+    else:
+        assert runs.from_runs([root / "run.csv"], CPU, root).figures
+
+
 def test_what_is_not_published(root, monkeypatch):
     # That charts are drawn is tested above, and takes most of the time.
     monkeypatch.setattr("benchmarks.charts.draw_speed", lambda *_, **__: None)
