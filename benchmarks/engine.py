@@ -105,7 +105,8 @@ def again(
     """
     names = "|".join(f"{case}/{pass_}" for case, pass_ in rows)
     which = f"^Engine/({names})/{_ANY_NAME}/threads:{threads}(/real_time)?$"
-    return records.medians_of([_run(binary, which, repetitions, {}) for _ in range(times)])
+    runs = [_run(binary, which, repetitions, {}) for _ in range(times)]
+    return records.medians_of(runs, is_own=lambda record: True)
 
 
 def _run(binary: pathlib.Path, which: str, repetitions: int, environment: dict) -> list[Record]:

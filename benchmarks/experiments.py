@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from benchmarks import cases, drivers
+from benchmarks import cases, drivers, records
 from benchmarks.cases import INFERENCE, PASSES, TRAINING, Case
 from benchmarks.processes import AVX2_ENVIRONMENT, Side
 
@@ -167,6 +167,12 @@ def _training_flag(_) -> list[Row]:
 
 def _layer(_) -> list[Row]:
     gate = [c for c in cases.in_set("gate") if c.output_size == c.num_units]
+    # No stateful layers are measured with dropout between them.
+    gate += [
+        dataclasses.replace(c, name=f"{c.name}_no_dropout", dropout=0.0)
+        for c in gate
+        if c.dropout > 0 and c.num_dirs == 1
+    ]
     others = (Side("stateful_layer", "own_stateful"), Side("cudnn_layer", "own_cudnn_layer"))
     return _rows("layer", gate, (LAYER, KERAS, OP, *others))
 
@@ -205,6 +211,13 @@ EXPERIMENTS = {
 }
 ENGINE = "engine"
 ALL = "all"
+
+
+def own_sides(threads: int) -> set[str]:
+    """The sides of all groups that are this library, and their tails, for a run's threads."""
+    rows, _ = plan([ALL, "quick"], threads)
+    own = {side.name for row in rows for side in row.sides if side.is_own}
+    return own | {records.tail_of(name) for name in own}
 
 
 def all_cases() -> dict[str, Case]:

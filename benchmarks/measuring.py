@@ -18,7 +18,7 @@ from benchmarks.records import MEBIBYTES, MILLISECONDS, Record
 def measure(pool: Pool, row: Row, rounds: int, seconds: float, pause: float) -> list[Record]:
     """Measures one row; a side that fails has a record without a figure."""
     if row.measure == MEMORY:
-        return _measure_memory(pool, row)
+        return _measure_memory(pool, row, rounds)
     errors = pool.start(row.sides)
     alive = [side for side in row.sides if side.name not in errors]
     errors |= pool.build(alive, row.case, row.pass_)
@@ -56,12 +56,14 @@ def _tail(turns: list[list[float]]) -> float:
     return float(np.percentile(warm, records.TAIL_PERCENT))
 
 
-def _measure_memory(pool: Pool, row: Row) -> list[Record]:
+def _measure_memory(pool: Pool, row: Row, rounds: int) -> list[Record]:
+    """Of a fresh process in each round: what a library keeps for later differs between them."""
     found = []
     for side in row.sides:
         values, error = [], ""
         try:
-            values.append(pool.memory(side, row.case, row.pass_) / 2**20)
+            for _ in range(rounds):
+                values.append(pool.memory(side, row.case, row.pass_) / 2**20)
         except SideError as refused:
             error = str(refused)
         found.append(_record(pool, row, side, MEBIBYTES, error, values, len(values)))
@@ -129,7 +131,7 @@ def measure_engine(
     """
     found = engine.run(binary, threads, rounds)
     yield from found
-    failed_rows = [key[1:] for key in sorted(bars.failed_keys(Results(preamble, found)))]
+    failed_rows = [key[1:] for key in sorted(bars.slow_keys(Results(preamble, found)))]
     if failed_rows and again:
         print(f"Rows of the engine that fail a bar, {again} times in turns ...", flush=True)
         yield from engine.again(binary, failed_rows, threads, rounds, again)
@@ -142,7 +144,7 @@ def measure_engine(
 
 def failed(rows: list[Row], results: Results) -> list[Row]:
     """Those rows that are below what a bar requires of every row."""
-    keys = bars.failed_keys(results)
+    keys = bars.slow_keys(results)
     return [row for row in rows if (row.experiment, row.case.name, row.pass_) in keys]
 
 
@@ -151,7 +153,7 @@ def again(
 ) -> Iterator[Record]:
     """Measures rows so many times more, in turns; yields the medians of these measurements.
 
-    A side that fails each time has none: what was measured of it before still counts.
+    A peer that fails each time has none: what was measured of it before still counts.
     """
     runs: dict[Row, list[list[Record]]] = {row: [] for row in rows}
     progress = Progress(rows * times)
@@ -160,4 +162,6 @@ def again(
             runs[row].append(measure_row(row))
             print(progress.line(runs[row][-1]), flush=True)
             if turn == times - 1:
-                yield from records.medians_of(runs[row])
+                own = {side.name for side in row.sides if side.is_own}
+                own |= {records.tail_of(name) for name in own}
+                yield from records.medians_of(runs[row], lambda r, own=own: r.side in own)

@@ -47,6 +47,11 @@ class Side:
     threads: int = 0
     environment: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it is this library."""
+        return self.driver.startswith("own_")
+
 
 class Process:
     """One driver in its process, which is started at once and answers when it is asked."""

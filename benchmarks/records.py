@@ -4,7 +4,7 @@ import csv
 import dataclasses
 import pathlib
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from benchmarks import cases
 from benchmarks.cases import Case
@@ -110,12 +110,18 @@ def figures(values: list[float]) -> dict[str, float]:
     return {"median": median, "minimum": min(values), "lower": lower, "upper": upper}
 
 
-def medians_of(runs: Sequence[list[Record]]) -> list[Record]:
-    """One record of each that the runs have in the same places; none of what has no figure."""
+def medians_of(runs: Sequence[list[Record]], is_own: Callable[[Record], bool]) -> list[Record]:
+    """One record of each that the runs have in the same places; none of what has no figure.
+
+    If a side of this library, as `is_own` tells, failed in one of them, it has failed.
+    """
     medians = []
     for same in zip(*runs, strict=True):
         figured = [record for record in same if record.median is not None]
-        if figured:
+        crashed = next((record for record in same if record.failed and is_own(record)), None)
+        if crashed is not None:
+            medians.append(crashed)
+        elif figured:
             medians.append(
                 dataclasses.replace(
                     figured[0],

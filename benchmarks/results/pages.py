@@ -154,6 +154,38 @@ def _bar_cells(verdict: bars.Verdict) -> list[str]:
     return [bar.what, *required, *reached, verdict.text, *best]
 
 
+# Of a bar that many rows miss, the page names so many.
+_NAMED_ROWS = 10
+
+
+def _missed(verdict: bars.Verdict) -> str:
+    """The rows that are below what a bar requires of each, the worst ones first."""
+    best = {value.row: value.value for value in verdict.best}
+    failed = sorted(verdict.failed, key=lambda value: value.value)
+
+    def text(value: bars.Value) -> str:
+        digits = bars.digits_of(verdict.bar.every, value.value)
+        at_best = f", at best {best[value.row]:.2f}" if value.row in best else ""
+        return f"`{value.row}` {value.value:.{digits}f}{at_best}"
+
+    named = "; ".join(map(text, failed[:_NAMED_ROWS]))
+    more = f"; and {len(failed) - _NAMED_ROWS} more" if len(failed) > _NAMED_ROWS else ""
+    rows = f"{len(failed)} of {len(verdict.values)} rows"
+    return f"* *{verdict.bar.what}*, {verdict.bar.every:.2f}: {rows}. {named}{more}."
+
+
+def _missed_rows(found: list[bars.Verdict]) -> list[str]:
+    missed = [_missed(verdict) for verdict in found if verdict.failed]
+    if not missed:
+        return []
+    return [
+        "Rows below what a bar requires of each:",
+        "",
+        *(line for text in missed for line in markdown.wrapped(text, "  ")),
+        "",
+    ]
+
+
 def _bars(file: File) -> list[str]:
     """What the library must reach, and whether these figures do."""
     head = ["bar", "required: every row", "mean", "reached: worst row", "mean", ""]
@@ -178,6 +210,7 @@ def _bars(file: File) -> list[str]:
         "",
         *markdown.table(cells),
         "",
+        *_missed_rows(found),
     ]
 
 

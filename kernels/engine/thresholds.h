@@ -1,4 +1,4 @@
-// Every threshold that decides how a call is computed.
+// Every threshold of the engine that decides how a call is computed.
 //
 // The first section changes bits: shapes and the instruction set alone may
 // decide there, never caches or threads, nor the lengths of sequences, but for

@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from benchmarks import cases, experiments, records
+from benchmarks import bars, cases, experiments, records
 from benchmarks.results import __main__ as program
 from benchmarks.results import accuracy, files, pages, paths, rendering, runs, tables
 from tests.benchmarks import fakes
@@ -466,6 +466,10 @@ def test_runs_on_one_machine_make_one_page(root):
     text = pages.page(file)
     assert "When 1 of the 2 runs of this page began, others used the machine" in text
     assert "| engine, share of the least time, forward; H >= 512, B >= 16 | 0.85 |" in text
+    failed = next(v for v in bars.verdicts(tables.results_of(file)) if v.failed)
+    worst = failed.worst
+    assert f"* *{failed.bar.what}*, {failed.bar.every:.2f}: {len(failed.failed)} of " in text
+    assert f"`{worst.row}` {worst.value:.2f}" in text.replace("\n  ", " ")
     assert "## engine, backward" in text and "| multiply-add | 500 GFLOP/s |" in text
     results = tables.results_of(files.read(file.path))
     assert results.best_isa() == "avx512" and results.rate("l3", "avx2") == pytest.approx(120)
