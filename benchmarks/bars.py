@@ -1,6 +1,5 @@
 """What this library must reach, and whether the figures of a run do."""
 
-import collections
 import functools
 import itertools
 import math
@@ -10,13 +9,18 @@ from typing import NamedTuple
 
 from benchmarks import records
 from benchmarks.cases import INFERENCE, TRAINING, Case
+from benchmarks.measured import (
+    Results,
+    geometric_mean,
+    key_of,
+    least_milliseconds,
+    median_of,
+    ratio,
+)
 from benchmarks.records import Record
 
 # Shorter calls of the sweep are TensorFlow's more than the op's.
 LONG_MILLISECONDS = 1.0
-
-# Those of bfloat16 parts that a product of floats is made of (docs/decisions/floats-in-parts.md).
-_PRODUCTS_OF_PARTS = 6
 
 
 class Value(NamedTuple):
@@ -92,13 +96,6 @@ def mean_of(values: list[Value]) -> float | None:
     return geometric_mean([each.value for each in values])
 
 
-def geometric_mean(values: list[float]) -> float | None:
-    """None of nothing."""
-    if not values:
-        return None
-    return math.exp(sum(map(math.log, values)) / len(values)) if all(values) else 0.0
-
-
 def digits_of(required: float | None, *figures: float | None) -> int:
     """How many digits behind the point show which figures are below what is required: mostly 2."""
     if required is None:
@@ -111,132 +108,9 @@ def digits_of(required: float | None, *figures: float | None) -> int:
     return next((digits for digits in range(2, 6) if shown(digits)), 6)
 
 
-class Results:
-    """The records of a run, by what they are about."""
-
-    def __init__(self, preamble: dict[str, str], all_records: list[Record]):
-        self.preamble = preamble
-        self.records = all_records
-        self.threads = int(preamble["threads"])
-        self._by_row: dict[tuple, dict[str, Record]] = {}
-        for record in all_records:
-            self._by_row.setdefault(key_of(record), {})[record.side] = record
-
-    def rows(self, experiment: str, pass_: str | None = None):
-        """Yields the sides of each row, a record each."""
-        for (name, _, row_pass), sides in self._by_row.items():
-            if name == experiment and pass_ in (None, row_pass):
-                yield sides
-
-    def row(self, key: tuple[str, str, str]) -> dict[str, Record]:
-        """The sides of the row that has this `key_of`; none if it was not measured."""
-        return self._by_row.get(key, {})
-
-    def experiments(self) -> list[str]:
-        return list(dict.fromkeys(record.experiment for record in self.records))
-
-    def best_isa(self) -> str | None:
-        """The best instruction set of the machine, None if the engine's benchmark was not run.
-
-        It is the one that the engine chooses by itself, for all passes; with a lower one it runs
-        forward alone.
-        """
-        found = [record for record in self.records if record.experiment in ("engine", records.PEAK)]
-        rows = collections.Counter(r.isa for r in found if r.pass_ == "backward")
-        peaks = {r.isa: r.median for r in found if r.case == "multiply_add" and r.median}
-        return max(peaks, key=lambda isa: (rows[isa], peaks[isa]), default=None)
-
-    def rate(self, name: str, isa: str | None = None, threads: int | None = None) -> float | None:
-        """A peak of the machine: GFLOP/s of "multiply_add", GB/s of a level of memory.
-
-        Args:
-          name: of the peak.
-          isa: None for the best.
-          threads: None for those of the run.
-        """
-        wanted = self.threads if threads is None else threads
-        isa = self.best_isa() if isa is None else isa
-        found = [
-            record.median
-            for record in self.records
-            if (record.experiment, record.case, record.threads) == (records.PEAK, name, wanted)
-            and record.isa == isa
-            and record.median is not None
-        ]
-        return max(found, default=None)
-
-    def peak(self, isa: str | None = None, threads: int | None = None) -> float | None:
-        """The multiply-add peak in GFLOP/s; see `rate`."""
-        return self.rate("multiply_add", isa, threads)
-
-    def product_peak(self, isa: str | None = None) -> float | None:
-        """The GFLOP/s of a product of many rows: the peak, or that of floats in bfloat16 parts.
-
-        Tile registers multiply these parts faster than vectors multiply floats
-        (docs/decisions/floats-in-parts.md).
-        """
-        peak = self.peak(isa)
-        of_parts = (self.rate("multiply_add_bfloat16", isa) or 0.0) / _PRODUCTS_OF_PARTS
-        return None if peak is None else max(peak, of_parts)
-
-    def nanoseconds_to_read(self, size: int, isa: str | None = None) -> float | None:
-        """The least time in which all threads read so many bytes that they have read before.
-
-        What the caches up to a level cannot hold comes from beyond it, and no faster than from the
-        next level. Levels may work at once.
-        """
-        held, least = 0.0, 0.0
-        for level, capacity in [*self._caches().items(), ("dram", math.inf)]:
-            if size > held:
-                rate = self.rate(level, isa)
-                if rate is None:
-                    return None
-                least = max(least, (size - held) / rate)
-            held += capacity
-        return least
-
-    def level_of(self, size: int) -> str:
-        """The level of memory that holds so many bytes, spread over the threads, with room left."""
-        for level, capacity in self._caches().items():
-            if size < capacity:
-                return level
-        return "dram"
-
-    def exceeds(self, level: str, size: int) -> bool:
-        """Whether a level of the threads' caches cannot hold so many bytes."""
-        return size > self._caches().get(level, 0)
-
-    def _caches(self) -> dict[str, int]:
-        """Bytes of each level, of all threads together."""
-        found = {}
-        for each in self.preamble.get("caches", "").split(", "):
-            name, _, size = each.partition("=")
-            if size:
-                level, *shared = name.split()
-                found[level] = int(size) * (1 if shared else self.threads)
-        return found
-
-
 # ------------------------------------------------------------------------------------
 # Values
 # ------------------------------------------------------------------------------------
-
-
-def _median(record: Record | None) -> float | None:
-    """None if it was not measured."""
-    return None if record is None else record.median
-
-
-def ratio(base: Record | None, others: Iterable[Record | None]) -> float | None:
-    """How many times as long the fastest other took; None if a figure is missing."""
-    figures = [figure for figure in map(_median, others) if figure is not None]
-    figure = _median(base)
-    return None if figure is None or not figures else min(figures) / figure
-
-
-def key_of(record: Record) -> tuple[str, str, str]:
-    """What a row is found by: its group, its case and its pass."""
-    return record.experiment, record.case, record.pass_
 
 
 def _share(record: Record, milliseconds: float | None) -> float | None:
@@ -276,7 +150,7 @@ def _ratios(
             record = sides.get(base)
             if record is None or not where(record.to_case()):
                 continue
-            op = _median(sides.get("op"))
+            op = median_of(sides.get("op"))
             if least_op_milliseconds and op is not None and op < least_op_milliseconds:
                 continue
             others_of_row = (sides.get(other) for other in others)
@@ -318,41 +192,6 @@ def _at_best(
 
 def _is_large(case: Case) -> bool:
     return case.num_units >= 512 and case.batch >= 16
-
-
-def least_milliseconds(
-    results: Results, case: Case, pass_: str = INFERENCE, isa: str | None = None
-) -> float | None:
-    """The least time that a pass can take on the machine, None if its peaks are not known.
-
-    Args:
-      pass_: INFERENCE, or "forward" or "backward" of the engine.
-
-    Forward, the input product of all valid steps is at the peak of products, or reads its matrix
-    once. A step of the recurrence does the arithmetic of the rows that are active in it at the peak
-    of multiply-adds, or reads the recurrent matrices: those of one layer and direction at a time,
-    for their steps may come one after another. "backward" does the same with the matrices
-    transposed, and the products that are their gradients, at the peak of products.
-    """
-    if pass_ not in (INFERENCE, "forward", "backward"):
-        raise ValueError(f"`pass_` must be inference, forward or backward; got {pass_!r}.")
-    input_elements = case.matrix_elements - case.recurrent_elements
-    together = case.recurrent_elements_together
-    peak, product_peak = results.peak(isa), results.product_peak(isa)
-    read_input = results.nanoseconds_to_read(4 * input_elements, isa)
-    read_together = results.nanoseconds_to_read(4 * together, isa)
-    if None in (peak, product_peak, read_input, read_together):
-        return None
-    read_recurrent = read_together * (case.recurrent_elements / together)
-    lengths = case.lengths
-    rows = int(lengths.sum())
-    nanoseconds = max(2 * rows * input_elements / product_peak, read_input)
-    for t in range(int(lengths.max())):
-        active = int((lengths > t).sum())
-        nanoseconds += max(2 * active * case.recurrent_elements / peak, read_recurrent)
-    if pass_ == "backward":
-        nanoseconds += 2 * rows * case.matrix_elements / product_peak
-    return nanoseconds * 1e-6
 
 
 def _engine_shares(pass_: str, where: Callable[[Case], bool]):
@@ -406,7 +245,7 @@ def _steady_streams_at_best(results: Results):
     for record, slow, sides in _streams_and_tails(results):
         name = "counting_loop"
         loop, slow_loop = sides.get(name), sides.get(records.tail_of(name))
-        if None not in (record.median, slow.median, _median(loop), _median(slow_loop)):
+        if None not in (record.median, slow.median, median_of(loop), median_of(slow_loop)):
             lost = slow_loop.median - loop.median
             at_best = min(slow.median, record.median + lost)
             yield _value_of_side(record, 3 * record.median / at_best)
@@ -449,7 +288,7 @@ _sweep_inference = _sweep(INFERENCE, "op", "torch", "onnx")
 
 def _empty_call(results: Results) -> float | None:
     """Milliseconds of a call of TensorFlow that does next to nothing, None if not measured."""
-    found = [_median(sides.get("empty_call")) for sides in results.rows("streaming", INFERENCE)]
+    found = [median_of(sides.get("empty_call")) for sides in results.rows("streaming", INFERENCE)]
     times = [figure for figure in found if figure is not None]
     return statistics.median(times) if times else None
 
@@ -469,7 +308,7 @@ def _sweep_inference_at_best(results: Results):
         if op.failed:
             continue
         sides = results.row(("runtime", *value.key[1:]))
-        runtime, cold_call = _median(sides.get("runtime")), _median(sides.get("cold_call"))
+        runtime, cold_call = median_of(sides.get("runtime")), median_of(sides.get("cold_call"))
         call = warm_call if cold_call is None else cold_call
         if None not in (call, runtime):
             yield _had_it_taken(value, op, runtime + call)
@@ -491,7 +330,7 @@ def _eager_calls(results: Results):
         own, built_in = sides.get("eager"), sides.get("eager_built_in")
         if own is None or own.to_case().num_units != 64:
             continue
-        built_in_time = _median(built_in)
+        built_in_time = median_of(built_in)
         share = _share(own, None if built_in_time is None else built_in_time + 0.01)
         if share is not None:
             yield _value(own, share)

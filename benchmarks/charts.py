@@ -14,9 +14,9 @@ import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: E402
 
-from benchmarks import bars, records  # noqa: E402
-from benchmarks.bars import Results  # noqa: E402
+from benchmarks import measured, records  # noqa: E402
 from benchmarks.cases import INFERENCE, TRAINING, Case  # noqa: E402
+from benchmarks.measured import Results  # noqa: E402
 
 # Okabe and Ito's colours, which differ for the colour-blind, too.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")
@@ -132,7 +132,7 @@ def draw_speed(
         if base is None or base.median is None:
             continue
         ratios = {
-            n: bars.ratio(base, [r])
+            n: measured.ratio(base, [r])
             for n, r in sides.items()
             if n != base.side and not records.is_tail(n)
         }
@@ -379,12 +379,12 @@ def _thread_speedups(results: Results) -> dict[str, dict[int, float]]:
     for sides in results.rows("threads"):
         for record in sides.values():
             name = record.side.rpartition("_")[0]
-            value = bars.ratio(record, [sides.get(f"{name}_1")])
+            value = measured.ratio(record, [sides.get(f"{name}_1")])
             if value is not None and record.to_case().batch >= 16:
                 label = _LABELS.get(name, f"{name} on n threads")
                 found.setdefault(label, {}).setdefault(record.threads, []).append(value)
     return {
-        name: {threads: bars.geometric_mean(values) for threads, values in of_threads.items()}
+        name: {threads: measured.geometric_mean(values) for threads, values in of_threads.items()}
         for name, of_threads in found.items()
     }
 

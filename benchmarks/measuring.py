@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from benchmarks import bars, engine, records, report
-from benchmarks.bars import Results, ratio
 from benchmarks.experiments import MEMORY, Row
+from benchmarks.measured import Results, ratio
 from benchmarks.processes import Pool, Side, SideError
 from benchmarks.records import MEBIBYTES, MILLISECONDS, Record
 

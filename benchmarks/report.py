@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from benchmarks import bars
-from benchmarks.bars import Results
+from benchmarks import bars, measured
+from benchmarks.measured import Results
 from benchmarks.records import Record
 
 
@@ -52,13 +52,13 @@ def _experiment(results: Results, name: str) -> list[str]:
             label = f"{first.case} {first.pass_}".strip()
             row = [label, *([figure(sides.get(base))] if base else [])]
             for other in others:
-                value = bars.ratio(sides.get(base), [sides.get(other)]) if base else None
+                value = measured.ratio(sides.get(base), [sides.get(other)]) if base else None
                 if value is not None:
                     ratios[other].append((value, label))
                 row.append(_times(value) if base else figure(sides.get(other)))
             cells.append(row)
         if base and any(ratios.values()):
-            means = [bars.geometric_mean([v for v, _ in ratios[other]]) for other in others]
+            means = [measured.geometric_mean([v for v, _ in ratios[other]]) for other in others]
             cells.append(["geometric mean", "", *map(_times, means)])
             worst = [min(ratios[other], default=(None, "")) for other in others]
             cells.append(["worst row", "", *(_times(value) for value, _ in worst)])

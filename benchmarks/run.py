@@ -31,8 +31,8 @@ from benchmarks import (
     records,
     report,
 )
-from benchmarks.bars import Results
 from benchmarks.experiments import Row
+from benchmarks.measured import Results
 from benchmarks.measuring import Progress
 from benchmarks.processes import Pool
 from benchmarks.records import Record

@@ -17,6 +17,7 @@ import functools
 import itertools
 import math
 import operator
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -81,6 +82,13 @@ def integer(option: str, value: Any) -> int:
         raise TypeError(f"`{option}` must be an integer; got {value!r}.") from None
 
 
+def _shown_item(pair: Any) -> str:
+    """What stands for a pair of a name and its value, for a message."""
+    if isinstance(pair, tuple) and len(pair) == 2:
+        return f"a value named {reprlib.repr(pair[0])}, which is no ParamName"
+    return f"an item of type {type(pair).__name__}"
+
+
 def _first(names: list[ParamName], limit: int = 8) -> str:
     """The first of many names, for a message."""
     more = ["..."] if len(names) > limit else []
@@ -114,6 +122,8 @@ class Layout:
             if value < (0 if option == "num_proj" else 1):
                 rule = "not be negative" if option == "num_proj" else "be positive"
                 raise ValueError(f"`{option}` must {rule}; got {value}.")
+            if value >= 2**31:
+                raise ValueError(f"`{option}` must be below 2^31, as the ops take it; got {value}.")
         if self.num_proj > 0 and self.rnn_mode != "lstm":
             raise ValueError(
                 "`num_proj` must be 0 for any `rnn_mode` other than lstm; "
@@ -225,7 +235,7 @@ class Layout:
             except (TypeError, ValueError):
                 raise ValueError(
                     "`named` must hold (ParamName, value) pairs, as params_to_canonical "
-                    f"returns them; got an item of type {type(pair).__name__}."
+                    f"returns them; got {_shown_item(pair)}."
                 ) from None
             if name in values:
                 duplicate.append(name)

@@ -3,7 +3,7 @@
 import pathlib
 from collections.abc import Iterable
 
-from benchmarks import bars, report
+from benchmarks import bars, measured, report
 from benchmarks.cases import INFERENCE, PASSES, TRAINING
 from benchmarks.records import GIGABYTES, PEAK, Record
 from benchmarks.results import accuracy, markdown, paths, tables
@@ -60,7 +60,7 @@ def _times(value: float | None) -> str:
 
 
 def _ratio_cells(sides: dict[str, Record], base: str, others: Iterable[str]) -> list[str]:
-    return [_times(bars.ratio(sides[base], [sides.get(other)])) for other in others]
+    return [_times(measured.ratio(sides[base], [sides.get(other)])) for other in others]
 
 
 def _label(side: str) -> str:

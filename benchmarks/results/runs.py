@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from benchmarks import bars, experiments, records
+from benchmarks import experiments, measured, records
 from benchmarks.results.files import (
     MEDIAN,
     ROOT,
@@ -98,10 +98,10 @@ def _figures(found: list[records.Record], version: str) -> list[Figure]:
     for record in found:
         # The engine's rows have none: the first one is the best instruction set's.
         if record.side == record.base or not record.base:
-            bases.setdefault(bars.key_of(record), record)
+            bases.setdefault(measured.key_of(record), record)
     figures = []
     for record in found:
-        base = record if record.experiment == records.PEAK else bases.get(bars.key_of(record))
+        base = record if record.experiment == records.PEAK else bases.get(measured.key_of(record))
         is_known = record.experiment == records.PEAK or case_of(record.case) is not None
         if not is_known or base is None or None in (record.median, base.median):
             continue

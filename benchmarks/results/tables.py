@@ -4,7 +4,7 @@ import collections
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from benchmarks import bars, records
+from benchmarks import bars, measured, records
 from benchmarks.cases import PASSES, Case, is_random
 from benchmarks.experiments import ENGINE
 from benchmarks.records import PEAK, Record
@@ -34,7 +34,7 @@ class Table:
         self.group = group
         self.version = figures[0].version
         preamble = file.preamble | {"tf_cudnn_rnn": f"commit {self.version}"}
-        self.results = bars.Results(preamble, _records(file, figures))
+        self.results = measured.Results(preamble, _records(file, figures))
 
     def passes(self) -> list[str]:
         return list(dict.fromkeys(record.pass_ for record in self.results.records))
@@ -65,8 +65,8 @@ class Table:
         for kind, of_kind in by_kind.items():
             by_side = {}
             for side in others:
-                ratios = [bars.ratio(sides[base], [sides.get(side)]) for sides in of_kind]
-                mean = bars.geometric_mean([ratio for ratio in ratios if ratio is not None])
+                ratios = [measured.ratio(sides[base], [sides.get(side)]) for sides in of_kind]
+                mean = measured.geometric_mean([ratio for ratio in ratios if ratio is not None])
                 if mean is not None:
                     by_side[side] = mean
             found.append(KindMean(kind, len(of_kind), by_side))
@@ -118,17 +118,17 @@ def of_file(file: File) -> list[Table]:
     return [table for table in (of_group(file, group) for group in groups) if table is not None]
 
 
-def results_of(file: File) -> bars.Results:
+def results_of(file: File) -> measured.Results:
     """All medians of a file, as those of a run."""
     medians = [figure for figure in file.figures if figure.statistic == MEDIAN]
-    return bars.Results(file.preamble, _records(file, medians))
+    return measured.Results(file.preamble, _records(file, medians))
 
 
 def random_ranges(file: File) -> Iterator[Figure]:
     """Of random networks the least, the mean and the most, with and without short calls."""
     found = [f for f in file.figures if f.statistic == MEDIAN and is_random(f.case)]
     versions = {figure.group: figure.version for figure in found}
-    results = bars.Results(file.preamble, _records(file, found))
+    results = measured.Results(file.preamble, _records(file, found))
     ratios = collections.defaultdict(list)  # of a side, what its base took, and the ratio
     for group in results.experiments():
         for sides in results.rows(group):
@@ -136,7 +136,7 @@ def random_ranges(file: File) -> Iterator[Figure]:
             for record in sides.values():
                 if record is not base:
                     key = (group, record.pass_, record.dtype, record.side, record.base)
-                    ratios[key].append((base.median, bars.ratio(base, [record])))
+                    ratios[key].append((base.median, measured.ratio(base, [record])))
     for (group, pass_, dtype, side, base_side), pairs in ratios.items():
         for least_ms, suffix in ((0.0, ""), (bars.LONG_MILLISECONDS, " of 1 ms and more")):
             values = [ratio for base_ms, ratio in pairs if base_ms >= least_ms]
@@ -144,7 +144,7 @@ def random_ranges(file: File) -> Iterator[Figure]:
                 continue
             for statistic, value in (
                 (LEAST, min(values)),
-                (MEAN, bars.geometric_mean(values)),
+                (MEAN, measured.geometric_mean(values)),
                 (MOST, max(values)),
             ):
                 yield Figure(

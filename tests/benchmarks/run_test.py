@@ -19,13 +19,14 @@ from benchmarks import (
     check,
     engine,
     experiments,
+    measured,
     measuring,
     records,
     report,
     run,
 )
-from benchmarks.bars import Results
 from benchmarks.experiments import MEMORY, Row
+from benchmarks.measured import Results
 from benchmarks.processes import Pool, Side, SideError
 from benchmarks.results import files as result_files
 from tests.benchmarks import fakes
@@ -612,23 +613,23 @@ def test_the_least_time():
     case = cases.read_cases()["lstm_512_b1"]
     step = (4 * 4 * 512 * 512 - 2 * (2**15 + 2**20)) / 120e9
     product = max(step, 25 * 2 * 4 * 512 * 512 / 500e9)
-    assert np.isclose(bars.least_milliseconds(results, case), 1e3 * (product + 25 * step))
+    assert np.isclose(measured.least_milliseconds(results, case), 1e3 * (product + 25 * step))
     # With 64 rows it is the arithmetic, of the rows that are active.
     ragged = cases.read_cases()["lstm_512_b64"].ragged()
     active = [int((ragged.lengths > t).sum()) for t in range(25)]
     steps = sum(max(2 * n * 4 * 512 * 512 / 500e9, step) for n in active)
     product = 2 * sum(active) * 4 * 512 * 512 / 500e9
-    assert np.isclose(bars.least_milliseconds(results, ragged), 1e3 * (product + steps))
+    assert np.isclose(measured.least_milliseconds(results, ragged), 1e3 * (product + steps))
     # Backward makes gradients of both matrices, too.
     backward = product + steps + 2 * sum(active) * 2 * 4 * 512 * 512 / 500e9
-    assert np.isclose(bars.least_milliseconds(results, ragged, "backward"), 1e3 * backward)
+    assert np.isclose(measured.least_milliseconds(results, ragged, "backward"), 1e3 * backward)
     assert results.level_of(40_000) == "l1" and results.level_of(70_000) == "l2"
     assert results.level_of(2**25 + 1) == "dram"
     # A byte more than a level holds takes as long as that byte.
     caches = 2 * (2**15 + 2**20) + 2**25
     assert np.isclose(results.nanoseconds_to_read(caches), 2**25 / 120, rtol=1e-6)
     assert np.isclose(results.nanoseconds_to_read(caches + 1), 2**25 / 120, rtol=1e-6)
-    assert bars.least_milliseconds(Results(fakes.PREAMBLE, []), case) is None
+    assert measured.least_milliseconds(Results(fakes.PREAMBLE, []), case) is None
 
 
 def test_the_least_time_of_a_stack_is_that_of_its_layers_in_turn():
@@ -639,7 +640,7 @@ def test_the_least_time_of_a_stack_is_that_of_its_layers_in_turn():
     assert 4 * case.recurrent_elements_together == 2**20 < 4 * case.recurrent_elements
     product = 50 * 2 * elements / 500e9
     steps = 50 * 6 * (2**20 - 2 * 2**15) / 300e9
-    assert np.isclose(bars.least_milliseconds(results, case), 1e3 * (product + steps))
+    assert np.isclose(measured.least_milliseconds(results, case), 1e3 * (product + steps))
 
 
 def test_what_a_bar_would_be_at_best():
@@ -649,7 +650,7 @@ def test_what_a_bar_would_be_at_best():
 
     def milliseconds(row, side):
         passes = ("forward", "backward") if row.pass_ == "training" else ("forward",)
-        least = sum(bars.least_milliseconds(peaks, row.case, each) for each in passes)
+        least = sum(measured.least_milliseconds(peaks, row.case, each) for each in passes)
         return {"op": 2, "torch": 6}.get(side, 9) * least
 
     found = fakes.engine_figures()
@@ -941,7 +942,7 @@ def test_a_busy_machine_is_reported(monkeypatch):
 
 
 def test_a_warning_stands_below_the_tables():
-    results = bars.Results(fakes.PREAMBLE | {"warning": "others used the machine"}, [])
+    results = measured.Results(fakes.PREAMBLE | {"warning": "others used the machine"}, [])
     assert report.summary(results).endswith("\nWarning: others used the machine.")
 
 

@@ -82,7 +82,10 @@ def test_what_is_not_rounded_twice(run, made, tmp_path):
 
 def test_int8_is_of_the_runtime_alone(run, files, tmp_path):
     result = run("convert", files / "gru.onnx", tmp_path / "a.npz", "--to", "params", "--int8")
-    assert result.code == 2 and "--int8 would change nothing when onnx is read" in result.err
+    assert (
+        result.code == 2
+        and "--int8 would change nothing when this file is read as onnx" in result.err
+    )
 
 
 def test_weights_that_are_not_finite(run, tmp_path):

@@ -180,9 +180,13 @@ def test_type_checkers_know_all_formats_and_choices():
             'has 4 such layers, both, gru, other_gru, simple: choose with layer="NAME"',
         ),
         ("model.keras", {"layer": "no"}, "layer= must be one of both, gru, other_gru, simple; got"),
-        ("gru.npz", {"layer": "a"}, "layer= would change nothing when torch is read"),
+        ("gru.npz", {"layer": "a"}, "layer= would change nothing when this file is read as torch"),
         ("gru.npz", {"direction": BOTH, "scope": "a"}, "direction=, scope= would change nothing"),
-        ("runtime.bin", {"rnn_mode": "lstm"}, "rnn_mode= would change nothing when runtime is"),
+        (
+            "runtime.bin",
+            {"rnn_mode": "lstm"},
+            "rnn_mode= would change nothing when this file is read as runtime",
+        ),
         ("runtime.bin", {"format": "torch"}, 'format="torch" reads: .*The file is another: file'),
         ("gru.onnx", {"format": "runtime"}, 'format="runtime" reads: file of tf_cudnn_rnn.runtime'),
         ("gru.onnx", {"layer": "a"}, "layer= must be one of GRU_Y_0, GRU_Y_1; got a"),
@@ -334,7 +338,10 @@ def test_the_file_of_the_runtime_is_known_by_its_header(run, tmp_path, arrays):
     assert run("convert", arrays / "runtime.bin", target, "--to", "params").code == 0
     golden.assert_bits(weights.load(target).params, LSTM.params)
     result = run("convert", arrays / "runtime.bin", target, "--to=params", "--mode=lstm", "--force")
-    assert result.code == 2 and "--mode would change nothing when runtime is read" in result.err
+    assert (
+        result.code == 2
+        and "--mode would change nothing when this file is read as runtime" in result.err
+    )
     # One of PyTorch of the same ending is none.
     state = weights.to_torch(LSTM).arrays
     weights.write_safetensors(tmp_path / "torch.safetensors", state, {"format": "pt"})

@@ -112,6 +112,17 @@ def test_call_and_undo():
     assert layer.runs_fused is None
 
 
+def test_after_the_block_models_run_in_keras_loop_again():
+    model, (x, _) = _model(), _x_and_y()
+    (layer, _) = model.layers
+    with accelerate():
+        expected = model.predict(x, verbose=0)
+    assert layer.runs_fused  # the last call did
+    layer.runs_fused = None
+    np.testing.assert_allclose(model.predict(x, verbose=0), expected, atol=1e-6)
+    assert layer.runs_fused is None
+
+
 def test_undone_after_an_error():
     with pytest.raises(KeyError), accelerate():
         raise KeyError

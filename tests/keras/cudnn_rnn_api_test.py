@@ -460,6 +460,8 @@ def test_errors_of_the_constructor_name_the_class(cls):
         ("proj_size", "`num_proj`"),
         ("bidirectional", "`direction`, 'unidirectional' or 'bidirectional'"),
         ("batch_first", "`time_major`, which is the opposite"),
+        ("activation", "an LSTM, GRU or SimpleRNN of tf_cudnn_rnn.keras"),
+        ("recurrent_dropout", "an LSTM, GRU or SimpleRNN of tf_cudnn_rnn.keras"),
     ]:
         with pytest.raises(
             TypeError, match=f"^{name} takes no `{other}`. In its place take {ours}"
@@ -468,6 +470,15 @@ def test_errors_of_the_constructor_name_the_class(cls):
     if cls is not CudnnRNN:
         with pytest.raises(TypeError, match=rf"^{name}.__init__\(\) takes from 2 to 3 positional"):
             cls(3, 2, "bidirectional")
+
+
+def test_ragged_inputs_are_padded_by_the_caller():
+    ragged = tf.RaggedTensor.from_row_lengths(tf.zeros([5, 2]), [3, 2])
+    layer = CudnnLSTM(3)
+    with pytest.raises(ValueError, match=r"padded to one length; .* Pass inputs.to_tensor\(\)"):
+        layer(ragged)
+    lengths = tf.cast(ragged.row_lengths(), tf.int32)
+    assert layer(ragged.to_tensor(), sequence_lengths=lengths).shape[0] == 2
 
 
 def test_a_subclass_may_have_names_of_its_own():

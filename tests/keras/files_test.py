@@ -141,12 +141,18 @@ def test_stock_keras_file_loads_fused(name, tmp_path):
     assert_same_model(load_model(str(tmp_path / "again.keras")), model)
 
 
-def test_only_keras_files(tmp_path):
-    path = tmp_path / "model.h5"
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("model.h5", r"Call tf_cudnn_rnn\.keras\.to_fused\(keras\.saving\.load_model"),
+        ("model.weights.h5", "It has weights alone: .* load_weights"),
+        ("model.onnx", "`tf-cudnn-rnn inspect` shows"),
+    ],
+)
+def test_only_keras_files(tmp_path, name, advice):
+    path = tmp_path / name
     path.write_bytes(b"")
-    with pytest.raises(
-        ValueError, match=r"must be a .keras file; got .*model.h5. .*accelerate\(\)"
-    ):
+    with pytest.raises(ValueError, match=f"must be a .keras file; got .*{name}. {advice}"):
         load_model(path)
 
 

@@ -685,7 +685,7 @@ def test_canonical_to_params_says_what_is_wrong(module):
         ([*named, (other, 0.0)], f"not part of this network {other}"),
         ([(named[0][0], np.zeros([3, 4])), *named[1:]], rf"{first} must have shape \[4, 3\]"),
         ([value for _, value in named], r"must hold \(ParamName, value\) pairs"),
-        ({("input", 0): 1.0}, r"must hold \(ParamName, value\) pairs"),
+        ({("input", 0): 1.0}, r"value named \(.input., 0\), which is no ParamName"),
     ]:
         with pytest.raises(ValueError, match=message):
             module.canonical_to_params(given, "lstm", 1, 4, 3)
@@ -718,6 +718,7 @@ def test_params_of_another_size():
         (("lstm", 0, 4, 3), {}, "`num_layers` must be positive; got 0"),
         (("lstm", 1, -4, 3), {}, "`num_units` must be positive; got -4"),
         (("lstm", 1, 4, 0), {}, "`input_size` must be positive; got 0"),
+        (("lstm", 1, 2**31, 1), {}, r"`num_units` must be below 2\^31, .*; got 2147483648"),
         (("lstm", 1, 4, 3), {"num_proj": -1}, "`num_proj` must not be negative; got -1"),
         (("lstm", 1, 4, 3), {"num_proj": 5}, "`num_proj` must be at most `num_units`; got 5 and 4"),
         (("gru", 1, 4, 3), {"num_proj": 2}, "`num_proj` must be 0 .* got 2 for gru"),

@@ -525,7 +525,7 @@ def _keras_2_layer(name: str, class_name: str, headers: list[Any], shown_path: s
         found.needs = (needs.TENSORFLOW, needs.KERAS_2)
     else:
         found.needs = needs.LAYERS
-        call = "with tf_cudnn_rnn.keras.accelerate(): keras.saving.load_model({})"
+        call = "tf_cudnn_rnn.keras.to_fused(keras.saving.load_model({}))"
         found.how = _keras_call(call, shown_path, *_HDF5)
     _of_arrays(found, headers, "bidirectional" if is_wrapped else "unidirectional")
     if bare in _LEGACY_CLASSES:

@@ -60,7 +60,7 @@ def _settle(options: argparse.Namespace, used: set[str], name: str) -> None:
     """
     used = used | set(formats.FORMATS[options.to].write_options)
     given = [option for option in formats.OPTIONS if getattr(options, option) is not None]
-    what = f"{name} is read from this file and {options.to} is written"
+    what = f"this file is read as {name}, and {options.to} is written"
     formats.FACE.check_used(given, used, what)
     for option, value in _DEFAULTS.items():
         if option not in given:

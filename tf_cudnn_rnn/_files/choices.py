@@ -38,7 +38,8 @@ class Face(NamedTuple):
         """Raises Mistake if something is given that would change nothing when that is done."""
         wrong = [self.names[choice] for choice in given if choice not in used]
         if wrong:
-            raise Mistake(f"{', '.join(wrong)} would change nothing when {when}.")
+            it = "it" if len(wrong) == 1 else "them"
+            raise Mistake(f"{', '.join(wrong)} would change nothing when {when}: leave {it} out.")
 
 
 @dataclasses.dataclass(frozen=True)

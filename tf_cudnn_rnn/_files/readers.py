@@ -749,5 +749,5 @@ def find(path: str | os.PathLike[str], choices: Choices) -> Found:
     with _refusing(place):
         name = choices.format or guess(kind, place, choices)
         used = choices_of(kind, place, name)
-        choices.face.check_used(choices.given(), used, f"{name} is read from this file")
+        choices.face.check_used(choices.given(), used, f"this file is read as {name}")
     return Found(kind, place, name, choices)

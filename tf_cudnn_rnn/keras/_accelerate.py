@@ -54,11 +54,11 @@ def accelerate(model: keras.Layer | None = None) -> Acceleration:
 
     Results do not change. What the fused op cannot do stays in Keras' loop, and a layer made
     with use_cudnn=False does, too. Each layer's `runs_fused` and `fallback_reason` tell, as
-    those of the drop-ins.
+    those of the drop-ins; after the end, still of the last call before it.
 
     A model that has been trained or used before is traced again by its next fit, evaluate or
-    predict. What was traced within the block stays fused after it. A tf.function of your own
-    keeps what it was traced with: accelerate before its first call.
+    predict, and once more after the end. A tf.function of your own keeps what it was traced with:
+    accelerate before its first call.
 
     Args:
       model: a model or layer; None for all of Keras' layers.
@@ -177,6 +177,9 @@ class _OfAllLayers(Acceleration):
             return
         _active.remove(self)
         if not _active:
+            for model in _renewed:
+                if _replaced_in(model):
+                    _forget_functions(model)
             for (cls, name), original in _originals.items():
                 if original is _ABSENT:
                     delattr(cls, name)

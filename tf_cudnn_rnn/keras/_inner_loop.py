@@ -222,6 +222,66 @@ def states_of(
     return states
 
 
+def _skips_masked_steps(mask: tf.Tensor | None, for_onnx: bool) -> bool:
+    """Whether the op gets the valid steps alone; our own kernel takes a mask itself."""
+    return mask is not None and not _graphs.is_for_own_kernel(for_onnx)
+
+
+def _run_all_steps(
+    layer: keras.layers.RNN,
+    sequences: tf.Tensor,
+    states: list[tf.Tensor],
+    *,
+    mask: tf.Tensor | None,
+    training: bool,
+    onnx: Any,
+) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    """Returns outputs and states of the op, which sees all steps, and the mask if there is one."""
+    if onnx is not None:
+        onnx = onnx._replace(reverse=layer.go_backwards, all_steps=True)
+    elif layer.go_backwards and not _graphs.is_for_own_kernel(for_onnx=False):
+        sequences = tf.reverse(sequences, [1])
+    outputs, states = _run_op(
+        layer,
+        rnn_mode_of(layer),
+        sequences,
+        states,
+        lengths=full_lengths(sequences, batch_axis=0),
+        mask=mask,
+        training=training,
+        onnx=onnx,
+    )
+    if onnx is not None and onnx.reverse:
+        outputs = tf.reverse(outputs, [1])
+    return outputs, states
+
+
+def _run_masked_out(
+    layer: keras.layers.RNN,
+    sequences: tf.Tensor,
+    states: list[tf.Tensor],
+    *,
+    mask: tf.Tensor,
+    training: bool,
+    onnx: Any,
+) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    """Returns outputs and states of an op that knows lengths alone: it gets the valid steps."""
+    compaction = _masks.Compaction(mask, is_for_own_kernel=False, go_backwards=layer.go_backwards)
+    outputs, states = _run_op(
+        layer,
+        rnn_mode_of(layer),
+        compaction.compact(sequences),
+        states,
+        lengths=compaction.lengths,
+        mask=None,
+        training=training,
+        onnx=onnx,
+    )
+    if layer.return_sequences:
+        outputs = compaction.expand(outputs, layer.zero_output_for_mask)
+    return outputs, states
+
+
 def _fused(
     layer: keras.layers.RNN,
     sequences: tf.Tensor,
@@ -244,41 +304,8 @@ def _fused(
     onnx = _onnx_nodes.options_of(layer) if for_onnx else None
     if mask is not None:
         mask = _masks.as_matrix(mask, sequences, layer.name, one_row_will_do=True)
-    is_for_own_kernel = _graphs.is_for_own_kernel(for_onnx)
-    if mask is None or is_for_own_kernel:
-        if onnx is not None:
-            onnx = onnx._replace(reverse=layer.go_backwards, all_steps=True)
-        elif layer.go_backwards and not is_for_own_kernel:
-            sequences = tf.reverse(sequences, [1])
-        lengths = full_lengths(sequences, batch_axis=0)
-        outputs, states = _run_op(
-            layer,
-            rnn_mode,
-            sequences,
-            states,
-            lengths=lengths,
-            mask=mask,
-            training=training,
-            onnx=onnx,
-        )
-        if onnx is not None and onnx.reverse:
-            outputs = tf.reverse(outputs, [1])
-    else:
-        compaction = _masks.Compaction(
-            mask, is_for_own_kernel=False, go_backwards=layer.go_backwards
-        )
-        outputs, states = _run_op(
-            layer,
-            rnn_mode,
-            compaction.compact(sequences),
-            states,
-            lengths=compaction.lengths,
-            mask=None,
-            training=training,
-            onnx=onnx,
-        )
-        if layer.return_sequences:
-            outputs = compaction.expand(outputs, layer.zero_output_for_mask)
+    run = _run_masked_out if _skips_masked_steps(mask, for_onnx) else _run_all_steps
+    outputs, states = run(layer, sequences, states, mask=mask, training=training, onnx=onnx)
     last_output = states[0]
     if mask is not None:
         last_output = _masks.last_output(

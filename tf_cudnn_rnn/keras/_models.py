@@ -98,10 +98,7 @@ def load_model(
             "call tf.saved_model.load, after `import tf_cudnn_rnn` if it has CudnnRNN ops."
         )
     if path.suffix != ".keras":
-        raise ValueError(
-            f"`filepath` must be a .keras file; got {path}. For other formats call "
-            "keras.saving.load_model, and use the model inside tf_cudnn_rnn.keras.accelerate()."
-        )
+        raise ValueError(f"`filepath` must be a .keras file; got {path}. {_other_way(path)}")
     if not _begins_as_zip(path):
         raise ValueError(
             f"`filepath` must be a .keras file, which is a zip archive; {path} is "
@@ -123,6 +120,15 @@ def load_model(
         return keras.saving.load_model(
             rewritten, custom_objects=custom_objects, compile=compile, safe_mode=safe_mode
         )
+
+
+def _other_way(path: pathlib.Path) -> str:
+    """What is to be done with a file that is not Keras 3's."""
+    if path.name.endswith(".weights.h5"):
+        return "It has weights alone: make the model, and call its load_weights."
+    if path.suffix in (".h5", ".hdf5"):
+        return "Call tf_cudnn_rnn.keras.to_fused(keras.saving.load_model(filepath))."
+    return "`tf-cudnn-rnn inspect` shows what other files and folders have, and how to read them."
 
 
 def _begins_as_zip(path: pathlib.Path) -> bool:

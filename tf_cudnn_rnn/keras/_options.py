@@ -125,6 +125,9 @@ OF_CUDNN_RNN = {
     "mode": "`rnn_mode`",
     "bidirectional": "`direction`, 'unidirectional' or 'bidirectional'",
     "batch_first": "`time_major`, which is the opposite",
+    "activation": "an LSTM, GRU or SimpleRNN of tf_cudnn_rnn.keras: those here are cuDNN's",
+    "recurrent_activation": "an LSTM or GRU of tf_cudnn_rnn.keras: those here are cuDNN's",
+    "recurrent_dropout": "an LSTM, GRU or SimpleRNN of tf_cudnn_rnn.keras, which have it",
 }
 OF_DROP_INS = {
     "num_units": "`units`",
@@ -134,6 +137,7 @@ OF_DROP_INS = {
     "direction": "keras.layers.Bidirectional around it",
     "num_proj": "a CudnnLSTM, which can project",
     "proj_size": "a CudnnLSTM, which can project",
+    "time_major": "a CudnnLSTM or CudnnGRU, which can have the time first",
 }
 
 

@@ -504,7 +504,16 @@ class CudnnRNN(keras.layers.Layer):
         """Hands the mask of `inputs`, if it has one, to `call`.
 
         Keras itself does so only if no other argument is a tensor.
+
+        Raises:
+          ValueError: `inputs` are ragged.
         """
+        if isinstance(inputs, tf.RaggedTensor):
+            raise ValueError(
+                f"`inputs` of layer {self.name!r} must be a tensor, padded to one length; got a "
+                "RaggedTensor. Pass inputs.to_tensor(), and "
+                "sequence_lengths=tf.cast(inputs.row_lengths(), tf.int32)."
+            )
         position = list(self._call_signature.parameters).index("mask") - 1
         if len(args) <= position and kwargs.get("mask") is None:
             kwargs["mask"] = getattr(inputs, "_keras_mask", None)
