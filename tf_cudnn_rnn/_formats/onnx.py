@@ -26,6 +26,10 @@ ACTIVATIONS: dict[RnnMode, tuple[str, ...]] = {
     "rnn_tanh": ("tanh",),
     "rnn_relu": ("relu",),
 }
+_OF_REVERSE = (
+    " Read it as forward, and reverse its input. If it is half of a Keras Bidirectional, which is "
+    "written as two nodes, read the weights from the model's .keras file."
+)
 _DEFAULT_ACTIVATIONS = {
     "LSTM": ACTIVATIONS["lstm"],
     "GRU": ACTIVATIONS["gru"],
@@ -126,7 +130,7 @@ def mode_of(node: OnnxNode, where: str) -> RnnMode:
         raise ValueError(
             f"{where} must have direction forward or bidirectional; got "
             f"{untrusted.shown(direction)}."
-            + (" Read it as forward and reverse the input." if direction == "reverse" else "")
+            + (_OF_REVERSE if direction == "reverse" else "")
         )
     if node.P is not None and not _is_zero(node.P):
         raise ValueError(f"{where} must have no peepholes P, or zeros; cuDNN's LSTM has none.")
