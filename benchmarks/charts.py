@@ -55,7 +55,8 @@ def _label_of(case: Case) -> str:
     projection = f" to {case.output_size}" if case.output_size != case.num_units else ""
     steps = f"{case.seq_length} step{'s' if case.seq_length > 1 else ''}"
     network = f"{ways}{_MODES[case.rnn_mode]} {layers}{case.num_units}{projection}"
-    return f"{network}, B {case.batch}, {steps}"
+    dropout = ", dropout" if case.dropout > 0 else ""
+    return f"{network}, B {case.batch}, {steps}{dropout}"
 
 
 def _duration(milliseconds: float) -> str:

@@ -176,4 +176,5 @@ def network_label(case: Case) -> str:
     different = f", input {case.input_size}" if case.input_size != case.num_units else ""
     ragged = f", {case.fill:.0%} of it without padding" if case.is_ragged else ""
     one_sign = ", one sign" if case.one_sign else ""
-    return f"{name} {sizes}{different}{ragged}{one_sign}"
+    dropout = f", dropout {case.dropout:g}" if case.dropout > 0 else ""
+    return f"{name} {sizes}{different}{dropout}{ragged}{one_sign}"

@@ -286,6 +286,7 @@ def test_the_summary_computes_its_means(tmp_path):
         ("gru_512_b32_t1", "GRU 512, batch 32, 1 step"),
         ("blstm_512x3_b16", "3 bidirectional LSTMs 512, batch 16, 100 steps, input 40"),
         ("tanh_512_b64", "tanh RNN 512, batch 64, 25 steps"),
+        ("lstm_650x2_b20", "2 LSTMs 650, batch 20, 35 steps, dropout 0.5"),
     ],
 )
 def test_network_labels(name, label):
