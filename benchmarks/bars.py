@@ -380,6 +380,30 @@ def _int8(results: Results):
 # The bars
 # ------------------------------------------------------------------------------------
 
+
+def _layer_bars(of: str, rows: str, rows_of_stacks: str, values) -> tuple[Bar, Bar]:
+    """What one layer may take beside its op, and what a stack or both directions may.
+
+    Args:
+      of: what is compared with the op.
+      rows, rows_of_stacks: which, in words.
+      values: picks the figures of cases, `where` a function says so.
+    """
+    return (
+        Bar(
+            f"op against {of}, {rows}, one layer",
+            values(where=_is_one_layer),
+            1 / 1.15,
+            1 / 1.05,
+        ),
+        Bar(
+            f"op against {of}s, {rows_of_stacks}, stacks and Bidirectional",
+            values(where=_has_several_layers),
+            mean=1 / 1.1,
+        ),
+    )
+
+
 BARS = (
     Bar(
         "random shapes of 1 ms and more, training against PyTorch",
@@ -421,49 +445,29 @@ BARS = (
         _ratios("projection", TRAINING, "op", "torch"),
         2.0,
     ),
-    Bar(
-        "op against drop-in layer, random shapes of 1 ms and more, one layer",
-        _sweep(None, "layer", "op", where=_is_one_layer),
-        1 / 1.15,
-        1 / 1.05,
+    *_layer_bars(
+        "drop-in layer",
+        "random shapes of 1 ms and more",
+        "the same",
+        functools.partial(_sweep, None, "layer", "op"),
     ),
-    Bar(
-        "op against drop-in layers, the same, stacks and Bidirectional",
-        _sweep(None, "layer", "op", where=_has_several_layers),
-        mean=1 / 1.1,
+    *_layer_bars(
+        "masked drop-in layer",
+        "ragged, calls of 1 ms and more",
+        "the same",
+        functools.partial(_masked, "layer", "op"),
     ),
-    Bar(
-        "op against masked drop-in layer, ragged, calls of 1 ms and more, one layer",
-        _masked("layer", "op", where=_is_one_layer),
-        1 / 1.15,
-        1 / 1.05,
+    *_layer_bars(
+        "drop-in layer",
+        "gate, calls of 1 ms and more",
+        "gate",
+        functools.partial(_layer, "layer", "op"),
     ),
-    Bar(
-        "op against masked drop-in layers, the same, stacks and Bidirectional",
-        _masked("layer", "op", where=_has_several_layers),
-        mean=1 / 1.1,
-    ),
-    Bar(
-        "op against drop-in layer, gate, calls of 1 ms and more, one layer",
-        _layer("layer", "op", where=_is_one_layer),
-        1 / 1.15,
-        1 / 1.05,
-    ),
-    Bar(
-        "op against drop-in layers, gate, stacks and Bidirectional",
-        _layer("layer", "op", where=_has_several_layers),
-        mean=1 / 1.1,
-    ),
-    Bar(
-        "op against stateful drop-in layer, calls of 1 ms and more, one layer",
-        _layer("stateful_layer", "op", where=_is_one_layer),
-        1 / 1.15,
-        1 / 1.05,
-    ),
-    Bar(
-        "op against stateful drop-in layers, gate, stacks and Bidirectional",
-        _layer("stateful_layer", "op", where=_has_several_layers),
-        mean=1 / 1.1,
+    *_layer_bars(
+        "stateful drop-in layer",
+        "calls of 1 ms and more",
+        "gate",
+        functools.partial(_layer, "stateful_layer", "op"),
     ),
     Bar(
         "op against CudnnRNN layer, calls of 1 ms and more",

@@ -41,6 +41,11 @@ class Row:
     measure: str = TIME
     tails: tuple[str, ...] = ()
 
+    def own_sides(self) -> set[str]:
+        """The names of the sides that are this library, and of their tails."""
+        own = {side.name for side in self.sides if side.is_own}
+        return own | {records.tail_of(name) for name in own}
+
 
 def _rows(experiment: str, some_cases, sides, passes=PASSES) -> list[Row]:
     return [Row(experiment, case, pass_, tuple(sides)) for case in some_cases for pass_ in passes]
@@ -216,8 +221,7 @@ ALL = "all"
 def own_sides(threads: int) -> set[str]:
     """The sides of all groups that are this library, and their tails, for a run's threads."""
     rows, _ = plan([ALL, "quick"], threads)
-    own = {side.name for row in rows for side in row.sides if side.is_own}
-    return own | {records.tail_of(name) for name in own}
+    return set().union(*(row.own_sides() for row in rows))
 
 
 def all_cases() -> dict[str, Case]:

@@ -162,6 +162,5 @@ def again(
             runs[row].append(measure_row(row))
             print(progress.line(runs[row][-1]), flush=True)
             if turn == times - 1:
-                own = {side.name for side in row.sides if side.is_own}
-                own |= {records.tail_of(name) for name in own}
+                own = row.own_sides()
                 yield from records.medians_of(runs[row], lambda r, own=own: r.side in own)

@@ -74,6 +74,9 @@ class Region(NamedTuple):
         return math.prod(self.shape)
 
 
+SIZE_LIMIT = 2**31  # the ops take 32-bit integers
+
+
 def integer(option: str, value: Any) -> int:
     """Returns `value` as a Python int; a TypeError names the option otherwise."""
     try:
@@ -122,7 +125,7 @@ class Layout:
             if value < (0 if option == "num_proj" else 1):
                 rule = "not be negative" if option == "num_proj" else "be positive"
                 raise ValueError(f"`{option}` must {rule}; got {value}.")
-            if value >= 2**31:
+            if value >= SIZE_LIMIT:
                 raise ValueError(f"`{option}` must be below 2^31, as the ops take it; got {value}.")
         if self.num_proj > 0 and self.rnn_mode != "lstm":
             raise ValueError(

@@ -1118,6 +1118,7 @@ TEST(MachineTest, IsMeasuredOnce) {
   std::cout << "flops_per_far_byte=" << machine.flops_per_far_byte << std::endl;
   EXPECT_EQ(machine.num_threads, 2);
   EXPECT_GT(machine.core_cache_bytes, 0);
+  EXPECT_GT(machine.flops_per_far_byte, 0);
   if (std::getenv("TF_CUDNN_RNN_MACHINE") == nullptr) {
     // A time that was taken, not what stands for one.
     EXPECT_NE(machine.flops_per_far_byte, Machine().flops_per_far_byte);
@@ -1499,6 +1500,7 @@ TEST(PlanTest, KerasWeightsAreOfOneLayerWithoutOptions) {
   }
 }
 
+// No product of these sizes may wrap around, and none has the memory.
 TEST(PlanTest, SizesBeyondAllMemoryAreRefused) {
   const int64_t huge = int64_t{1} << 57, large = int64_t{1} << 30;
   struct Case {

@@ -685,6 +685,7 @@ def test_canonical_to_params_says_what_is_wrong(module):
         ([*named, (other, 0.0)], f"not part of this network {other}"),
         ([(named[0][0], np.zeros([3, 4])), *named[1:]], rf"{first} must have shape \[4, 3\]"),
         ([value for _, value in named], r"must hold \(ParamName, value\) pairs"),
+        ({("input", 0): 1.0}, r"must hold \(ParamName, value\) pairs"),
         ({("input", 0): 1.0}, r"value named \(.input., 0\), which is no ParamName"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -30,11 +30,10 @@ from tf_cudnn_rnn._formats import (
     vectors,
 )
 from tf_cudnn_rnn._formats import torch as torch_format
-from tf_cudnn_rnn._layout import DIRECTIONS, GATES, INPUT_MODES, Layout
+from tf_cudnn_rnn._layout import DIRECTIONS, GATES, INPUT_MODES, SIZE_LIMIT, Layout
 from tf_cudnn_rnn._types import Direction, RnnMode
 
 MOST = 1000  # parts that are looked at; a file may have as many as it likes
-_MAX_SIZE = 2**31  # the ops take 32-bit integers
 
 # A simple RNN's weights do not tell which.
 SIMPLE = "rnn_tanh or rnn_relu"
@@ -468,8 +467,10 @@ def _stack(layer: dict[str, Any], shown_path: str) -> Found:
     }
     try:
         for name, size in sizes.items():
-            if isinstance(size, int) and size >= _MAX_SIZE:
-                raise ValueError(f"`{name}` must be below {_MAX_SIZE}; got {untrusted.shown(size)}")
+            if isinstance(size, int) and size >= SIZE_LIMIT:
+                raise ValueError(
+                    f"`{name}` must be below {SIZE_LIMIT}; got {untrusted.shown(size)}"
+                )
         layout = Layout(
             rnn_mode,
             direction=config.get("direction", "unidirectional"),

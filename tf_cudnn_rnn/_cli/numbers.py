@@ -3,8 +3,9 @@
 import argparse
 
 from tf_cudnn_rnn._formats import untrusted
+from tf_cudnn_rnn._layout import SIZE_LIMIT
 
-_LARGEST = 2**31 - 1  # the ops take 32-bit integers
+_LARGEST = SIZE_LIMIT - 1
 
 
 def positive(text: str) -> int:

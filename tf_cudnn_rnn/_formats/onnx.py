@@ -129,8 +129,7 @@ def mode_of(node: OnnxNode, where: str) -> RnnMode:
     if direction not in ("forward", "bidirectional"):
         raise ValueError(
             f"{where} must have direction forward or bidirectional; got "
-            f"{untrusted.shown(direction)}."
-            + (_OF_REVERSE if direction == "reverse" else "")
+            f"{untrusted.shown(direction)}." + (_OF_REVERSE if direction == "reverse" else "")
         )
     if node.P is not None and not _is_zero(node.P):
         raise ValueError(f"{where} must have no peepholes P, or zeros; cuDNN's LSTM has none.")

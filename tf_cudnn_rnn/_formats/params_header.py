@@ -12,14 +12,13 @@ import math
 from typing import Any, NamedTuple
 
 from tf_cudnn_rnn._formats import untrusted
-from tf_cudnn_rnn._layout import GATES, Layout, ParamName, Region
+from tf_cudnn_rnn._layout import GATES, SIZE_LIMIT, Layout, ParamName, Region
 
 FORMAT = "tf_cudnn_rnn/params"
 VERSION = 1
 # Of its bytes, beside the arrays of an .npz file.
 NPZ_KEY = "header"
 MAX_BYTES = 1 << 16  # a name and ten numbers
-_MAX_SIZE = 2**31  # the ops take 32-bit integers
 _LAYOUT_FIELDS = (
     "rnn_mode",
     "num_layers",
@@ -130,7 +129,7 @@ def from_text(text: str | bytes, where: str) -> tuple[Layout, str | None]:
         fields = {field: header[field] for field in _LAYOUT_FIELDS}
         large = [field for field, value in fields.items() if _is_large(value)]
         if large:
-            raise ValueError(f"`{large[0]}` must be below {_MAX_SIZE}.")
+            raise ValueError(f"`{large[0]}` must be below {SIZE_LIMIT}.")
         layout = Layout(**fields)
         implied = {"gates": list(GATES[layout.rnn_mode]), "params_size": layout.size}
         said = {field: header[field] for field in implied}
@@ -149,7 +148,7 @@ def from_text(text: str | bytes, where: str) -> tuple[Layout, str | None]:
 
 
 def _is_large(value: Any) -> bool:
-    return isinstance(value, int) and value >= _MAX_SIZE
+    return isinstance(value, int) and value >= SIZE_LIMIT
 
 
 def check_same(text: str | bytes, layout: Layout, layer: str, where: str) -> None:

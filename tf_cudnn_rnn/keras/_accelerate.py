@@ -113,6 +113,12 @@ def _forget_functions(model: keras.Layer) -> None:
             setattr(one, function, None)
 
 
+def _forget_loops(model: keras.Layer) -> None:
+    """_forget_functions() of a model that the loop may have been traced into."""
+    if _replaced_in(model):
+        _forget_functions(model)
+
+
 # How many accelerations each layer has by itself.
 _accelerated: "weakref.WeakKeyDictionary[keras.Layer, int]" = weakref.WeakKeyDictionary()
 
@@ -178,8 +184,7 @@ class _OfAllLayers(Acceleration):
         _active.remove(self)
         if not _active:
             for model in _renewed:
-                if _replaced_in(model):
-                    _forget_functions(model)
+                _forget_loops(model)
             for (cls, name), original in _originals.items():
                 if original is _ABSENT:
                     delattr(cls, name)
@@ -204,8 +209,7 @@ def _renewing(make_function: Any) -> Any:
     def make(model: keras.Model, force: bool = False) -> Any:
         if model not in _renewed:
             _renewed.add(model)
-            if _replaced_in(model):
-                _forget_functions(model)
+            _forget_loops(model)
         return make_function(model, force=force)
 
     return make

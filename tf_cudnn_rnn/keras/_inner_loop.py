@@ -126,7 +126,6 @@ def weights_of(
 
 def _run_op(
     layer: keras.layers.RNN,
-    rnn_mode: RnnMode,
     sequences: tf.Tensor,
     states: list[tf.Tensor],
     lengths: tf.Tensor,
@@ -140,6 +139,7 @@ def _run_op(
     is None and the caller does what the layer's options say of both. With options for ONNX the op
     stands for a node, which may do what the op does not.
     """
+    rnn_mode = rnn_mode_of(layer)
     dtype = sequences.dtype
     kernel, recurrent_kernel, *biases = weights_of(layer, dtype, are_constants=onnx is not None)
     arguments = dict(
@@ -243,7 +243,6 @@ def _run_all_steps(
         sequences = tf.reverse(sequences, [1])
     outputs, states = _run_op(
         layer,
-        rnn_mode_of(layer),
         sequences,
         states,
         lengths=full_lengths(sequences, batch_axis=0),
@@ -269,7 +268,6 @@ def _run_masked_out(
     compaction = _masks.Compaction(mask, is_for_own_kernel=False, go_backwards=layer.go_backwards)
     outputs, states = _run_op(
         layer,
-        rnn_mode_of(layer),
         compaction.compact(sequences),
         states,
         lengths=compaction.lengths,
