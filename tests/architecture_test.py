@@ -183,7 +183,7 @@ def test_nothing_but_the_program_imports_the_command_line():
             assert f"{PACKAGE.name}._cli" not in " ".join(imports(path, False)), relative(path)
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "_cli").glob("*.py")), ids=relative)
+@pytest.mark.parametrize("path", sorted((PACKAGE / "_cli").rglob("*.py")), ids=relative)
 def test_the_command_line_starts_with_numpy_alone(path):
     """TensorFlow takes seconds, and may not fit; others may not be installed."""
     for name in imports(path, only_top_level=True):

@@ -9,7 +9,7 @@ import pytest
 from tests.weights.hostile import worst
 from tests.weights.protobufs import field
 from tf_cudnn_rnn import weights
-from tf_cudnn_rnn._cli import contents
+from tf_cudnn_rnn._cli.finders import found as parts
 from tf_cudnn_rnn._formats import params_header
 
 
@@ -163,7 +163,7 @@ MANY = {
 def test_the_first_parts_are_shown(run, tmp_path, kind):
     path = MANY[kind](tmp_path)
     report = run("inspect", path, "--json").json
-    assert len(report["found"]) == contents.MOST and report["more"] == PARTS - contents.MOST
+    assert len(report["found"]) == parts.MOST and report["more"] == PARTS - parts.MOST
     result = run("inspect", path)
     assert result.code == 1
     assert "And 234 more parts, which nothing here looked at." in result.out

@@ -24,7 +24,8 @@ from tests.python import subprocesses
 from tests.weights import hostile
 from tests.weights.protobufs import field, varint
 from tf_cudnn_rnn import raw_ops, weights
-from tf_cudnn_rnn._cli import contents, inspect
+from tf_cudnn_rnn._cli import inspect
+from tf_cudnn_rnn._cli.finders import found as parts
 from tf_cudnn_rnn._files import checkpoint, kinds
 from tf_cudnn_rnn._formats import onnx_file, saved_model, wire
 
@@ -674,9 +675,9 @@ def test_a_negative_projection(run, tmp_path):
 
 def test_every_field_is_printed_as_text(capsys):
     """Whatever a reader lets through."""
-    found = contents.Found("\x1b[1m", "\x1b[2m", "\x1b[3m", direction="\x1b[4m", how="\x1b[5m")
-    every = contents.Contents([found])
-    inspect._print("\x1b[6m", kinds.Kind.NPZ, 3, every, contents.Contents([]))
+    found = parts.Found("\x1b[1m", "\x1b[2m", "\x1b[3m", direction="\x1b[4m", how="\x1b[5m")
+    every = parts.Contents([found])
+    inspect._print("\x1b[6m", kinds.Kind.NPZ, 3, every, parts.Contents([]))
     out = capsys.readouterr().out
     assert out.replace("\n", "").isprintable()
     assert all(f"x1b[{digit}m" in out for digit in range(1, 7))

@@ -6,6 +6,7 @@ import shlex
 
 from tf_cudnn_rnn import _program
 from tf_cudnn_rnn._cli import contents, output, tensorflow
+from tf_cudnn_rnn._cli.finders.found import SIMPLE, Contents, Found
 from tf_cudnn_rnn._files import kinds
 from tf_cudnn_rnn._formats import hdf5, untrusted
 
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="write a JSON object")
 
 
-def _sizes(found: contents.Found) -> str:
+def _sizes(found: Found) -> str:
     """The network in words: what the file tells of it."""
     parts = []
     if found.rnn_mode:
@@ -59,7 +60,7 @@ def _sizes(found: contents.Found) -> str:
     return ", ".join(parts)
 
 
-def _label(found: contents.Found) -> str:
+def _label(found: Found) -> str:
     if found.lacks:
         return "would run with"
     if not found.runs:
@@ -67,7 +68,7 @@ def _label(found: contents.Found) -> str:
     return "its weights" if found.how.startswith(_program.NAME) else "runs here"
 
 
-def _print_items(every: contents.Contents) -> None:
+def _print_items(every: Contents) -> None:
     found = every.found
     for item in found:
         can_be_read = item.runs or bool(item.lacks)
@@ -76,7 +77,7 @@ def _print_items(every: contents.Contents) -> None:
         if sizes := _sizes(item):
             print(output.wrapped(sizes, 2))
         print(output.wrapped(f"{_label(item)}: {item.how}", 2))
-        if item.runs and item.rnn_mode == contents.SIMPLE and "--mode" in item.how:
+        if item.runs and item.rnn_mode == SIMPLE and "--mode" in item.how:
             other = "--mode rnn_relu if it is ReLU: the file does not tell the activation"
             print(output.wrapped(other, 2))
         # Commands that are shown have it already, if it is needed.
@@ -95,8 +96,8 @@ def _print(
     path: str,
     kind: kinds.Kind,
     nbytes: int,
-    every: contents.Contents,
-    weights: contents.Contents,
+    every: Contents,
+    weights: Contents,
 ) -> None:
     nothing = "no recurrent op" if kind is kinds.Kind.SAVED_MODEL else "nothing recurrent"
     parts = len(every.found) + every.more

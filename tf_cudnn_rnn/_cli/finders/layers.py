@@ -1,0 +1,268 @@
+"""Layers of Keras in the files that Keras writes."""
+
+import collections
+import functools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tf_cudnn_rnn._cli import needs
+from tf_cudnn_rnn._cli.finders import calls
+from tf_cudnn_rnn._cli.finders.found import MODE_OF_GATES, Found, Look, num_biases
+from tf_cudnn_rnn._files import readers
+from tf_cudnn_rnn._formats import hdf5, keras_file, untrusted
+from tf_cudnn_rnn._layout import DIRECTIONS, GATES, SIZE_LIMIT, Layout
+from tf_cudnn_rnn._types import Direction, RnnMode
+
+_KERAS_CLASSES = ("LSTM", "GRU", "SimpleRNN")
+_LEGACY_CLASSES: dict[str, RnnMode] = {"CuDNNLSTM": "lstm", "CuDNNGRU": "gru"}
+_STACKS: dict[str, RnnMode] = {
+    "CudnnLSTM": "lstm",
+    "CudnnGRU": "gru",
+    "CudnnRNNTanh": "rnn_tanh",
+    "CudnnRNNRelu": "rnn_relu",
+}
+_OTHER_CLASSES = ("RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
+
+
+def in_keras(path: str, shown_path: str) -> Iterator[Look]:
+    """The recurrent layers of a .keras file, at any depth of its config."""
+    config = keras_file.read_config(path)
+    named = keras_file.named_layers(config)
+    counts = collections.Counter(name for name, _ in named)
+    names = {id(layer.config): name if counts[name] == 1 else layer.path for name, layer in named}
+    for look in _layers_of(config, shown_path):
+        # Of what looks at a layer the first argument is the layer's config.
+        yield functools.partial(_with_layer, look, names.get(id(look.args[0])))
+
+
+def _with_layer(look: Look, layer: str | None) -> Found:
+    found = look()
+    found.layer = layer
+    return found
+
+
+def _layers_of(config: Any, shown_path: str) -> Iterator[functools.partial[Found]]:
+    """The recurrent layers that a config names, at any depth."""
+    left = [config]
+    while left:
+        value = left.pop()
+        if isinstance(value, list):
+            left += reversed(value)
+        elif isinstance(value, dict):
+            look = _look_of(value, shown_path)
+            if look is None:
+                left += reversed(value.values())
+            else:
+                yield look
+
+
+def _look_of(config: dict[str, Any], shown_path: str) -> functools.partial[Found] | None:
+    """What looks at a recurrent layer; None if a config is that of something else."""
+    name, inner = config.get("class_name"), config.get("config")
+    if not isinstance(name, str) or not isinstance(inner, dict):
+        return None
+    layer = inner.get("layer")
+    if name == "Bidirectional" and isinstance(layer, dict):
+        if layer.get("class_name") in _KERAS_CLASSES:
+            return functools.partial(_keras_layer, config, layer, shown_path)
+    if name in (*_KERAS_CLASSES, *_OTHER_CLASSES):
+        return functools.partial(_keras_layer, config, config, shown_path)
+    if name in _STACKS or name == "CudnnRNN":
+        return functools.partial(_stack, config, shown_path)
+    return None
+
+
+def _text(value: Any, otherwise: str = "") -> str:
+    return value if isinstance(value, str) else otherwise
+
+
+def _positive(value: Any) -> int | None:
+    return value if untrusted.is_size(value) and value else None
+
+
+def _input_size(*configs: dict[str, Any]) -> int | None:
+    """The features of a layer's input, as the first config says that knows them."""
+    for config in configs:
+        build = config.get("build_config")
+        shape = build.get("input_shape") if isinstance(build, dict) else None
+        if isinstance(shape, list) and shape:
+            # That of an input with initial states is a list of shapes.
+            shape = shape[0] if isinstance(shape[0], list) else shape
+            return _positive(shape[-1]) if shape else None
+    return None
+
+
+def _keras_layer(outer: dict[str, Any], layer: dict[str, Any], shown_path: str) -> Found:
+    config = layer["config"] if isinstance(layer.get("config"), dict) else {}
+    name = _text(outer["config"].get("name"), "?")
+    class_name = layer["class_name"]
+    is_wrapped = outer is not layer
+    kind = f"Bidirectional({class_name})" if is_wrapped else class_name
+    found = Found(name, kind, num_layers=1, num_proj=0, needs=needs.LAYERS)
+    found.direction = "bidirectional" if is_wrapped else "unidirectional"
+    found.num_units = _positive(config.get("units"))
+    found.input_size = _input_size(outer, layer)
+    activation = _text(config.get("activation"))
+    found.rnn_mode = {"LSTM": "lstm", "GRU": "gru"}.get(class_name)
+    if class_name == "SimpleRNN":
+        found.rnn_mode = "rnn_relu" if activation == "relu" else "rnn_tanh"
+    obstacle = _obstacle(class_name, config)
+    if found.num_units and found.input_size and found.rnn_mode:
+        H, I = found.num_units, found.input_size
+        G = len(GATES[found.rnn_mode])
+        biases = 2 if class_name == "GRU" and config.get("reset_after") is True else 1
+        found.biases = biases = 0 if config.get("use_bias") is False else biases
+        found.parameters = (2 if is_wrapped else 1) * G * H * (I + H + biases)
+    if obstacle:
+        found.runs = False
+        found.how = f"{obstacle}. Keras' own loop runs it"
+    elif _text(layer.get("registered_name")).startswith("tf_cudnn_rnn>"):
+        found.how = calls.keras(calls.LOAD_OWN, shown_path, ".keras")
+    else:
+        found.how = calls.keras("tf_cudnn_rnn.keras.load_model({})", shown_path, ".keras")
+    return found
+
+
+def _obstacle(class_name: str, config: dict[str, Any]) -> str | None:
+    """What of a layer the op cannot do, as docs/guide/keras.md says; None if nothing."""
+    if class_name in _OTHER_CLASSES:
+        return f"{class_name} has a cell of its own"
+    if reason := keras_file.obstacle(class_name, config):
+        return reason
+    if config.get("unroll") is True:
+        return "unroll must be False; it is True"
+    return None
+
+
+def _stack(layer: dict[str, Any], shown_path: str) -> Found:
+    """A CudnnRNN layer."""
+    config = layer["config"]
+    found = Found(_text(config.get("name"), "?"), layer["class_name"], needs=needs.LAYERS)
+    found.how = calls.keras(calls.LOAD_OWN, shown_path, ".keras")
+    # Layout checks all that the file says.
+    rnn_mode: Any = _STACKS.get(layer["class_name"]) or _text(config.get("rnn_mode"))
+    sizes = {
+        "num_layers": config.get("num_layers", 1),
+        "num_units": config.get("num_units"),
+        "input_size": _input_size(layer) or config.get("num_units"),
+        "num_proj": config.get("num_proj") or 0,
+    }
+    try:
+        for name, size in sizes.items():
+            if isinstance(size, int) and size >= SIZE_LIMIT:
+                raise ValueError(
+                    f"`{name}` must be below {SIZE_LIMIT}; got {untrusted.shown(size)}"
+                )
+        layout = Layout(
+            rnn_mode,
+            direction=config.get("direction", "unidirectional"),
+            input_mode=config.get("input_mode", "linear_input"),
+            **sizes,
+        )
+    except (TypeError, ValueError) as error:
+        found.runs, found.how = False, f"its config is damaged: {untrusted.shown(str(error))}"
+        return found
+    found.take(layout)
+    if _input_size(layer) is None:
+        found.input_size = found.parameters = found.biases = None
+    return found
+
+
+def take_arrays(found: Found, arrays: list[Any], direction: Direction) -> None:
+    """Takes over what the shapes of a Keras layer's arrays tell."""
+    D = len(DIRECTIONS[direction])
+    found.direction, found.num_layers, found.num_proj = direction, 1, 0
+    shapes = [tuple(array.shape) for array in arrays]
+    found.parameters = sum(map(math.prod, shapes))
+    if len(shapes) in (2 * D, 3 * D) and all(len(shape) == 2 for shape in shapes[:2]):
+        (I, columns), (H, recurrent_columns) = shapes[:2]
+        gates = columns // H if H and not columns % H else 0
+        if recurrent_columns == columns and gates in MODE_OF_GATES:
+            found.rnn_mode = MODE_OF_GATES[gates]
+            found.input_size, found.num_units = I, H
+            has_bias = len(shapes) == 3 * D
+            found.biases = num_biases(shapes[1], *(shapes[2:3] if has_bias else ()))
+            if gates == 3 and len(shapes) == 3 * D and shapes[2] == (3 * H,):
+                found.runs = False
+                found.how = "reset_after must be True; a GRU without it is another network"
+            return
+    found.runs = False
+    found.how = "its arrays have other shapes than a Keras layer's"
+
+
+def in_keras_2(path: str, shown_path: str) -> Iterator[Look]:
+    """The recurrent layers of an .h5 file of Keras 2, with or without a model."""
+    for name, class_name, headers in hdf5.read_headers(path):
+        bare = class_name.removeprefix("Bidirectional(").removesuffix(")")
+        if bare in (*_KERAS_CLASSES, *_LEGACY_CLASSES):
+            yield functools.partial(_keras_2_layer, name, class_name, headers, shown_path)
+        elif not class_name and _may_be_recurrent(headers):
+            yield functools.partial(_keras_2_weights, name, headers, shown_path)
+
+
+def _keras_2_layer(name: str, class_name: str, headers: list[Any], shown_path: str) -> Found:
+    is_wrapped = class_name.startswith("Bidirectional(")
+    bare = class_name.removeprefix("Bidirectional(").removesuffix(")")
+    found = Found(name, class_name, layer=name)
+    if bare in _LEGACY_CLASSES:
+        found.how = calls.python("import tf_cudnn_rnn; tf_keras.models.load_model({})", shown_path)
+        found.needs = (needs.TENSORFLOW, needs.KERAS_2)
+    else:
+        found.needs = needs.LAYERS
+        call = "tf_cudnn_rnn.keras.to_fused(keras.saving.load_model({}))"
+        found.how = calls.keras(call, shown_path, *calls.HDF5)
+    take_arrays(found, headers, "bidirectional" if is_wrapped else "unidirectional")
+    if bare in _LEGACY_CLASSES:
+        found.rnn_mode = _LEGACY_CLASSES[bare]
+    return found
+
+
+def _keras_2_weights(name: str, headers: list[Any], shown_path: str) -> Found:
+    """A layer in a file of weights alone, which tells no class."""
+    direction: Direction = "unidirectional" if len(headers) < 4 else "bidirectional"
+    if readers.is_legacy("", headers):
+        found = Found(name, "CuDNNLSTM or CuDNNGRU", layer=name)
+        take_arrays(found, headers, direction)
+        if found.runs:
+            options = {"source_format": "keras-cudnn", "layer": name}
+            found.how = calls.convert(shown_path, "model.keras", "keras", **options)
+    else:
+        found = Found(name, "layer with recurrent weights", layer=name, needs=needs.LAYERS)
+        found.how = calls.keras(calls.LOAD_WEIGHTS, shown_path, *calls.HDF5)
+        take_arrays(found, headers, direction)
+    return found
+
+
+def _may_be_recurrent(headers: list[Any]) -> bool:
+    """Whether arrays can be those of a recurrent layer, of which a file tells no class."""
+    shapes = [header.shape for header in headers]
+    if len(shapes) not in (2, 3, 4, 6) or any(len(shape) != 2 for shape in shapes[:2]):
+        return False
+    (_, columns), (H, recurrent_columns) = shapes[:2]
+    return columns == recurrent_columns and H > 0 and columns in (H, 3 * H, 4 * H)
+
+
+def in_keras_3(path: str, shown_path: str) -> Iterator[Look]:
+    """The recurrent layers of a .weights.h5 file."""
+    headers = keras_file.read_array_headers(path)
+    how = calls.keras(calls.LOAD_WEIGHTS, shown_path, ".weights.h5")
+    for name, layer in keras_file.layers(headers).items():
+        yield functools.partial(_keras_3_layer, name, layer, how)
+    if paths := keras_file.networks(headers):  # of which a header, an array, tells the sizes
+        arrays = keras_file.read_arrays(path, keras_file.header_names(paths))
+        for name, network in keras_file.networks(arrays).items():
+            where = f"{untrusted.shown(name)} in {path}"
+            yield functools.partial(_keras_3_network, name, network, how, where)
+
+
+def _keras_3_layer(name: str, layer: keras_file.Layer, how: str) -> Found:
+    found = Found(name, "Keras layer", layer=name, how=how, needs=needs.LAYERS)
+    take_arrays(found, layer.arrays, layer.direction)
+    return found
+
+
+def _keras_3_network(name: str, network: Mapping[str, Any], how: str, where: str) -> Found:
+    found = Found(name, "CudnnRNN", layer=name, how=how, needs=needs.LAYERS)
+    found.take(keras_file.layout_of(network, where))
+    return found
