@@ -388,7 +388,8 @@ class Network(_Handled):
         It has one tensor, `params`, and the layout as metadata; or the three of Int8Weights.
 
         Args:
-          path: of the file, which is overwritten. Its ending is `.safetensors`, or one that no
+          path: of the file, which is overwritten in place: where others may read it meanwhile, save
+            beside it and rename. Its ending is `.safetensors`, or one that no
             other format has.
 
         Raises:

@@ -95,6 +95,16 @@ def test_falls_back_as_the_drop_ins():
         assert ours.runs_fused is False
 
 
+def test_what_must_run_fused_and_cannot_is_told_by_the_name_of_its_argument():
+    layer = keras.layers.LSTM(3, activation="relu", use_cudnn=True)
+    never = keras.layers.LSTM(3, use_cudnn=False)
+    with tf_cudnn_rnn.keras.accelerate():
+        with pytest.raises(ValueError, match="has use_cudnn=True but .* Pass use_cudnn='auto'"):
+            layer(tf.zeros([2, 4, 3]))
+        never(tf.zeros([2, 4, 3]))
+    assert never.fallback_reason == "use_cudnn is False"
+
+
 def test_call_and_undo():
     layer = keras.layers.LSTM(H)
     x = pairs.inputs("float32")

@@ -490,6 +490,33 @@ def test_a_subclass_may_have_names_of_its_own():
     assert Mine(3, hidden_size=4).num_layers == 4
 
 
+@pytest.mark.parametrize("calls", ["named", "any"])
+def test_a_subclass_may_take_no_mask(calls):
+    class Residual(CudnnGRU):
+        def call(self, inputs, training=False):
+            return inputs + super().call(inputs, training=training)
+
+    class Any(CudnnGRU):
+        def call(self, inputs, **options):
+            return inputs + super().call(inputs, **options)
+
+    layer = {"named": Residual, "any": Any}[calls](I, return_sequences=True)
+    x = stacks.inputs()
+    np.testing.assert_array_equal(layer(x), x + CudnnGRU.call(layer, x))
+
+
+def test_masks_and_lengths_may_be_lists():
+    layer, x = stacks.built("lstm"), stacks.inputs()
+    mask = np.arange(T) < np.arange(1, B + 1)[:, None]
+    expected = layer(x, mask=mask)
+    np.testing.assert_array_equal(layer(x, mask=mask.tolist()), expected)
+    lengths = mask.sum(axis=1).tolist()
+    np.testing.assert_array_equal(layer(x, sequence_lengths=lengths), expected)
+    with pytest.raises(ValueError, match=r"`mask` of layer .* must have the first two dimensions"):
+        layer(x, mask=[[True, False]])
+    assert layer(x[:0], sequence_lengths=[]).shape[0] == 0
+
+
 def test_a_repr_names_the_class():
     assert repr(CudnnLSTM(3, name="rnn")) == "<CudnnLSTM name=rnn, built=False>"
     assert "_OfOneMode" not in CudnnLSTM.__init__.__qualname__ + CudnnLSTM.__doc__

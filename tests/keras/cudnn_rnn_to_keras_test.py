@@ -209,3 +209,9 @@ def test_regularisers_come_along(mode):
     options = {"kernel_regularizer": "l2", "recurrent_regularizer": "l1"}
     layer = stacks.built(mode, direction="bidirectional", **options)
     np.testing.assert_allclose(sum(to_keras(layer).losses), sum(layer.losses), rtol=1e-6)
+
+
+def test_an_activity_regularizer_has_no_place_in_stock_layers():
+    layer = stacks.built("gru", activity_regularizer="l2")
+    with pytest.raises(ValueError, match="`activity_regularizer` of layer .* must be None"):
+        tf_cudnn_rnn.keras.to_keras(layer)

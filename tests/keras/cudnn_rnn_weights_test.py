@@ -106,6 +106,21 @@ def test_initial_values_of_other_types(dtype):
     np.testing.assert_allclose(R.T @ R, np.eye(32), atol=tolerance)
 
 
+@pytest.mark.parametrize("separate_weights", [False, True])
+@pytest.mark.parametrize("options", [{}, {"recurrent_regularizer": "l2"}])
+def test_a_kernel_that_is_skipped_has_no_penalty(options, separate_weights):
+    layer = CudnnLSTM(
+        H,
+        input_mode="skip_input",
+        kernel_regularizer="l2",
+        kernel_constraint="max_norm",
+        separate_weights=separate_weights,
+        **options,
+    )
+    layer.build((None, None, H))
+    assert len(layer.losses) == len(options)
+
+
 def test_regularisers_see_matrices():
     class Recorder(keras.regularizers.Regularizer):
         def __init__(self, factor):

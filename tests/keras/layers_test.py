@@ -192,6 +192,15 @@ def test_falls_back_and_says_why(case, caplog):
         getattr(tf_cudnn_rnn.keras, name)(H, use_fused=True, **options)
 
 
+def test_warns_of_each_reason_once_whatever_runs_between(caplog):
+    layer = tf_cudnn_rnn.keras.LSTM(H, recurrent_dropout=0.5)
+    with caplog.at_level(logging.WARNING, "tf_cudnn_rnn"):
+        for training in (True, False, True, False, True):
+            layer(pairs.inputs(), training=training)
+            assert layer.runs_fused is not training
+    assert len(caplog.records) == 1
+
+
 def test_another_cell_runs_in_the_loop():
     class Doubled(keras.layers.LSTMCell):
         def call(self, inputs, states, training=False):

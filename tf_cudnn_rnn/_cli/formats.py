@@ -13,8 +13,7 @@ from tf_cudnn_rnn import weights
 from tf_cudnn_rnn._cli import output, tensorflow
 from tf_cudnn_rnn._files import choices, readers
 from tf_cudnn_rnn._files.choices import Choices
-from tf_cudnn_rnn._formats import hdf5, onnx_file, params_header, runtime_file
-from tf_cudnn_rnn._formats import keras as keras_format
+from tf_cudnn_rnn._formats import hdf5, keras_config, onnx_file, params_header, runtime_file
 from tf_cudnn_rnn._layout import Layout
 from tf_cudnn_rnn._types import Array
 from tf_cudnn_rnn.weights import Canonical, Exported
@@ -143,7 +142,7 @@ def _write_keras(path: str, canonical: Canonical, options: argparse.Namespace) -
     if layout.rnn_mode == "rnn_relu":
         settings["activation"] = "relu"
     model = keras.Sequential([keras.Input([None, layout.input_size], dtype=dtype)])
-    cls = getattr(keras.layers, keras_format.LAYERS[layout.rnn_mode])
+    cls = getattr(keras.layers, keras_config.LAYERS[layout.rnn_mode])
     # Zeros, since orthogonal matrices take long, and are not there in 16 bits.
     initializers = {"kernel_initializer": "zeros", "recurrent_initializer": "zeros"}
     for arrays in layers:
@@ -165,7 +164,7 @@ def _write_keras_cudnn(
     if importlib.util.find_spec("h5py") is None:
         raise ImportError("--to keras-cudnn needs h5py, which is not installed.")
     layers, notes = weights.to_keras_cudnn(canonical)
-    class_name = keras_format.LEGACY_LAYERS[canonical.layout.rnn_mode]
+    class_name = keras_config.LEGACY_LAYERS[canonical.layout.rnn_mode]
     hdf5.write_layers(path, class_name, layers)
     return notes
 

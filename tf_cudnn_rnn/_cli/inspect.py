@@ -71,7 +71,7 @@ def _label(found: Found) -> str:
 def _print_items(every: Contents) -> None:
     found = every.found
     for item in found:
-        can_be_read = item.runs or bool(item.lacks)
+        can_be_read = item.converts and (item.runs or bool(item.lacks))
         print()
         print(f"{untrusted.shown(item.name)} ({untrusted.shown(item.kind)})")
         if sizes := _sizes(item):

@@ -11,8 +11,7 @@ import numpy as np
 from tf_cudnn_rnn import weights
 from tf_cudnn_rnn._cli import output
 from tf_cudnn_rnn._cli.timing import PREDICTION, TRAINING, Side
-from tf_cudnn_rnn._formats import keras as keras_format
-from tf_cudnn_rnn._formats import onnx_file
+from tf_cudnn_rnn._formats import keras_config, onnx_file
 from tf_cudnn_rnn._layout import DIRECTIONS, Layout
 from tf_cudnn_rnn._types import Array
 
@@ -167,7 +166,7 @@ def _layers(tf: types.ModuleType, prepared: Prepared, name: str) -> Runner:
         module = tf_cudnn_rnn.keras
     layout = prepared.canonical.layout
     activation = {"activation": "relu"} if layout.rnn_mode == "rnn_relu" else {}
-    cls = getattr(module, keras_format.LAYERS[layout.rnn_mode])
+    cls = getattr(module, keras_config.LAYERS[layout.rnn_mode])
     x = tf.constant(prepared.x.transpose(1, 0, 2))
     layers = []
     size = layout.input_size

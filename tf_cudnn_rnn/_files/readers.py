@@ -17,6 +17,7 @@ from tf_cudnn_rnn._files.kinds import Kind
 from tf_cudnn_rnn._formats import canonical as base
 from tf_cudnn_rnn._formats import (
     hdf5,
+    keras_config,
     keras_file,
     npz,
     onnx,
@@ -304,25 +305,6 @@ def _bytes_of(headers: Iterable[untrusted.ArrayHeader]) -> int:
     return sum(math.prod(header.shape) * header.dtype.itemsize for header in headers)
 
 
-def _simple_modes(config: Any) -> set[RnnMode]:
-    """The modes of the simple RNNs that the config of a `.keras` file has, by their activations."""
-    modes: dict[Any, RnnMode] = {"tanh": "rnn_tanh", "relu": "rnn_relu"}
-    found = set()
-    left = [config]
-    while left:
-        value = left.pop()
-        if isinstance(value, list):
-            left += value
-        elif isinstance(value, dict):
-            left += value.values()
-            inner = value.get("config")
-            if value.get("class_name") == "SimpleRNN" and isinstance(inner, dict):
-                activation = inner.get("activation")
-                if isinstance(activation, str) and activation in modes:
-                    found.add(modes[activation])
-    return found
-
-
 def _mode_of_keras(recurrent: Array, choices: Choices, modes: set[RnnMode], path: str) -> RnnMode:
     """The mode of a layer; of a simple RNN, what its model says, if that is one thing.
 
@@ -391,13 +373,13 @@ class _KerasParts(NamedTuple):
       chosen: the paths of the layers.
       headers: of the arrays of these, by their paths.
       is_network: whether it is one CudnnRNN layer.
-      config: of the model; None if there is none.
+      configs: of these layers, or that of the model if it does not name them all.
     """
 
     chosen: list[str]
     headers: dict[str, untrusted.ArrayHeader]
     is_network: bool
-    config: Any
+    configs: list[Any]
 
 
 def _keras_parts(kind: Kind, path: str, choices: Choices) -> _KerasParts:
@@ -416,25 +398,19 @@ def _keras_parts(kind: Kind, path: str, choices: Choices) -> _KerasParts:
     # The names that Keras gives go before paths, where they tell layers from each other.
     shown = {path: name for name, [path, *more] in aliases.items() if not more}
     chosen = _chosen(every, choices, "recurrent layer", aliases, shown)
-    for name in chosen:
-        if name in named:
-            _check_config(name, named[name].config, path)
+    configs = {name: named[name].config for name in chosen if name in named}
+    for name, layer_config in configs.items():
+        _check_config(name, layer_config, path)
+    names_all = len(configs) == len(chosen)
     wanted = [array for name in chosen for array in keras_file.names_of(name, headers)]
     some = {name: headers[name] for name in wanted}
-    return _KerasParts(chosen, some, _alone(chosen, set(networks)), config)
+    is_network = _alone(chosen, set(networks))
+    return _KerasParts(chosen, some, is_network, [*configs.values()] if names_all else [config])
 
 
-def _check_config(name: str, config: Mapping[str, Any], path: str) -> None:
+def _check_config(name: str, config: Mapping[str, Any] | None, path: str) -> None:
     """Raises Mistake if a layer is another network, which weights alone do not tell."""
-    layer: Any = config
-    if config["class_name"] == "Bidirectional":
-        layer = config["config"].get("layer")
-    if not isinstance(layer, dict) or not isinstance(layer.get("config"), dict):
-        return
-    class_name = str(layer.get("class_name"))
-    if class_name not in keras_format.LAYERS.values():
-        return
-    if reason := keras_file.obstacle(class_name, layer["config"]):
+    if config and (reason := keras_config.network_obstacle(config)):
         raise Mistake(
             f"{untrusted.shown(name)} in {path} is no network of cuDNN: {reason}. Its weights "
             "would compute something else in another library."
@@ -453,7 +429,7 @@ def _read_keras(kind: Kind, path: str, choices: Choices) -> Canonical:
         layout, params = keras_file.params_of(keras_file.networks(arrays)[name], where)
         return vectors.from_cudnn(params, **dataclasses.asdict(layout))
     layers = keras_file.layers(arrays)
-    modes = _simple_modes(parts.config)
+    modes = keras_config.simple_modes(parts.configs)
     return _read_stack({name: layers[name] for name in parts.chosen}, choices, modes, path)
 
 
@@ -464,21 +440,24 @@ def _measure_keras(kind: Kind, path: str, choices: Choices) -> int:
 
 
 def _read_keras_2(path: str, choices: Choices, legacy: bool) -> Canonical:
-    known = set((keras_format.LEGACY_LAYERS if legacy else keras_format.LAYERS).values())
+    known = set((keras_config.LEGACY_LAYERS if legacy else keras_config.LAYERS).values())
     found = {}
-    for name, class_name, _ in hdf5.read_headers(path):
-        bare = class_name.removeprefix("Bidirectional(").removesuffix(")")
+    for layer in hdf5.read_headers(path):
+        bare = keras_config.bare(layer.class_name)
         # A file of weights alone does not tell classes.
-        if bare in known or (not bare and name in (choices.layer or [name])):
-            found[name] = class_name
+        if bare in known or (not bare and layer.name in (choices.layer or [layer.name])):
+            found[layer.name] = layer
     chosen = _chosen(found, choices, "such layer")
-    arrays = {name: arrays for name, _, arrays in hdf5.read(path, chosen)}
-    stack = [keras_format.KerasLayer(found[name], arrays[name]) for name in chosen]
+    for name in chosen:
+        _check_config(name, found[name].config, path)
+    arrays = {layer.name: layer.arrays for layer in hdf5.read(path, chosen)}
+    stack = [keras_format.KerasLayer(found[name].class_name, arrays[name]) for name in chosen]
     # Where no class is told, the number of arrays is.
-    is_wrapped = stack[0].class_name.startswith("Bidirectional(") or len(stack[0].arrays) > 3
+    is_wrapped = keras_config.is_wrapped(stack[0].class_name) or len(stack[0].arrays) > 3
     direction: Direction = "bidirectional" if is_wrapped else _direction(choices)
     recurrent = stack[0].arrays[1] if len(stack[0].arrays) > 1 else np.zeros([0])
-    mode = _mode(choices, _gates_of_keras(recurrent))
+    modes = keras_config.simple_modes([found[name].config for name in chosen])
+    mode = _mode_of_keras(recurrent, choices, modes, path)
     read = keras_format.from_keras_cudnn if legacy else keras_format.from_keras
     with untrusted.named(path):
         return read(stack, mode, direction=direction)
@@ -633,9 +612,9 @@ def guess(kind: Kind, path: str, choices: Choices) -> str:
         return "keras"
     if kind is Kind.KERAS_2_H5:
         layers = hdf5.read_headers(path)
-        chosen = [layer for layer in layers if layer[0] in (choices.layer or [layer[0]])]
-        legacy = [name for name, class_name, arrays in chosen if is_legacy(class_name, arrays)]
-        stock = [name for name, class_name, _ in chosen if _is_recurrent(class_name)]
+        chosen = [layer for layer in layers if layer.name in (choices.layer or [layer.name])]
+        legacy = [layer for layer in chosen if is_legacy(layer.class_name, layer.arrays)]
+        stock = [layer for layer in chosen if _is_recurrent(layer.class_name)]
         if legacy and stock:
             says = choices.face.says
             raise Mistake(
@@ -681,8 +660,7 @@ def is_legacy(class_name: str, arrays: list[Any]) -> bool:
 
 
 def _is_recurrent(class_name: str) -> bool:
-    bare = class_name.removeprefix("Bidirectional(").removesuffix(")")
-    return bare in keras_format.LAYERS.values()
+    return keras_config.bare(class_name) in keras_config.LAYERS.values()
 
 
 class Found(NamedTuple):

@@ -171,8 +171,3 @@ class Shaped:
 def shaped(variables: checkpoint.Variables, keys: list[str]) -> list[Any]:
     """The shapes of variables, instead of their values."""
     return [Shaped(tuple(variables.shapes[key]), variables.nbytes(key)) for key in keys]
-
-
-def where(part: Part, prefix: str) -> str:
-    """A part in words, for messages."""
-    return f"{untrusted.shown(part.path)} in {prefix}"

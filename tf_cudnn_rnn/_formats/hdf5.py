@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,6 +68,23 @@ hdf5.main(*sys.argv[2:])
 _ERROR = "\n--- "
 
 
+class Stored(NamedTuple):
+    """A layer of Keras 2 with weights, or an array of Keras 3.
+
+    Attributes:
+      name: of the layer, or the path of the array.
+      class_name: of the layer, such as "LSTM" or "Bidirectional(LSTM)"; "" if unknown.
+      arrays: those of the layer, or the one; or what stands for them: datasets, or headers.
+      config: what the file's model says of the layer, an object with class_name and config; None
+        if it says nothing.
+    """
+
+    name: str
+    class_name: str
+    arrays: list[Any]
+    config: dict[str, Any] | None = None
+
+
 class _Call:
     """What is asked of files until a caller has what it wants.
 
@@ -78,7 +95,7 @@ class _Call:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.headers: dict[tuple[str, str], list[tuple[str, str, list[Any]]]] = {}
+        self.headers: dict[tuple[str, str], list[Stored]] = {}
 
 
 _CALL: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("_CALL", default=None)
@@ -97,8 +114,8 @@ def one_call() -> Iterator[None]:
         _CALL.reset(token)
 
 
-def read(path: str, names: Sequence[str] | None = None) -> list[tuple[str, str, list[Array]]]:
-    """Returns the name, the class ("" if unknown) and the arrays of each layer with weights.
+def read(path: str, names: Sequence[str] | None = None) -> list[Stored]:
+    """Returns the layers with weights of a file of Keras 2.
 
     Args:
       path: of the file.
@@ -112,8 +129,8 @@ def read(path: str, names: Sequence[str] | None = None) -> list[tuple[str, str, 
     return ask(path, _LAYERS, names)
 
 
-def read_headers(path: str) -> list[tuple[str, str, list[untrusted.ArrayHeader]]]:
-    """Reads what `read` would, but for the arrays: their types and shapes."""
+def read_headers(path: str) -> list[Stored]:
+    """Reads what `read` would, but for the arrays: their types and shapes, ArrayHeader."""
     return ask(path, _LAYER_HEADERS)
 
 
@@ -129,13 +146,13 @@ def read_arrays(
 
     Raises: as `read`.
     """
-    return {name: arrays[0] for name, _, arrays in ask(path, _ARRAYS, names, packed_in)}
+    return {array.name: array.arrays[0] for array in ask(path, _ARRAYS, names, packed_in)}
 
 
 def read_array_headers(path: str, packed_in: str | None = None) -> dict[str, untrusted.ArrayHeader]:
     """Reads what `read_arrays` would, but for the arrays: their types and shapes."""
     found = ask(path, _ARRAY_HEADERS, packed_in=packed_in)
-    return {name: headers[0] for name, _, headers in found}
+    return {array.name: array.arrays[0] for array in found}
 
 
 def is_of_keras_3(path: str) -> bool:
@@ -145,16 +162,16 @@ def is_of_keras_3(path: str) -> bool:
 
     Raises: as `read`.
     """
-    (what, _, _), *found = ask(path, _HEADERS)
+    which, *found = ask(path, _HEADERS)
     call = _CALL.get()
     if call is not None:
-        call.headers[path, what] = found
-    return what == _ARRAY_HEADERS
+        call.headers[path, which.name] = found
+    return which.name == _ARRAY_HEADERS
 
 
 def ask(
     path: str, what: str, names: Sequence[str] | None = None, packed_in: str | None = None
-) -> list[tuple[str, str, list[Any]]]:
+) -> list[Stored]:
     """Lets another process read a file, or what of it has these names; see `send`."""
     call = _CALL.get() or _Call()
     source = packed_in or path
@@ -209,7 +226,7 @@ def _reason(path: str, status: int, errors: bytes) -> str:
     return f"{path} could not be read by {sys.executable}: {untrusted.shown(said[-200:])}"
 
 
-def received(stream: io.BufferedIOBase, what: str, size: int) -> list[tuple[str, str, list[Any]]]:
+def received(stream: io.BufferedIOBase, what: str, size: int) -> list[Stored]:
     """Reads all that `send` wrote when it was asked for `what`, of a file of `size` bytes.
 
     Raises:
@@ -223,7 +240,7 @@ def received(stream: io.BufferedIOBase, what: str, size: int) -> list[tuple[str,
     return found
 
 
-def receive(stream: io.BufferedIOBase, size: int) -> Iterator[tuple[str, str, list[Array]]]:
+def receive(stream: io.BufferedIOBase, size: int) -> Iterator[Stored]:
     """Reads what `send` wrote of a file of `size` bytes.
 
     Raises:
@@ -233,30 +250,28 @@ def receive(stream: io.BufferedIOBase, size: int) -> Iterator[tuple[str, str, li
     if not line.endswith(b"\n"):
         raise EOFError
     allowance = untrusted.Allowance(size)
-    for name, class_name, arrays in json.loads(line):
-        layer = []
-        for dtype, shape in arrays:
+    for name, class_name, headers, config in json.loads(line):
+        arrays = []
+        for dtype, shape in headers:
             array = np.empty(shape, _dtype(dtype, name))
             allowance.take(array.nbytes, name)
             if array.size:
                 content = array.reshape(-1).view(np.uint8).data
                 if stream.readinto(content) != array.nbytes:
                     raise EOFError
-            layer.append(array)
-        yield name, class_name, layer
+            arrays.append(array)
+        yield Stored(name, class_name, arrays, config)
 
 
-def _receive_headers(
-    stream: io.BufferedIOBase,
-) -> Iterator[tuple[str, str, list[untrusted.ArrayHeader]]]:
+def _receive_headers(stream: io.BufferedIOBase) -> Iterator[Stored]:
     line = stream.readline()
     if not line.endswith(b"\n"):
         raise EOFError
-    for name, class_name, arrays in json.loads(line):
+    for name, class_name, arrays, config in json.loads(line):
         headers = [
             untrusted.ArrayHeader(_dtype(dtype, name), tuple(shape)) for dtype, shape in arrays
         ]
-        yield name, class_name, headers
+        yield Stored(name, class_name, headers, config)
 
 
 # ------------------------------------------------------------------------------------
@@ -338,15 +353,15 @@ def send(
         else:
             layers = _arrays(file, path) if names is None else _named_arrays(file, path, names)
         about = [
-            (name, class_name, [(dataset.dtype.str, dataset.shape) for dataset in datasets])
-            for name, class_name, datasets in layers
+            layer._replace(arrays=[(dataset.dtype.str, dataset.shape) for dataset in layer.arrays])
+            for layer in layers
         ]
         out.write(json.dumps(about).encode() + b"\n")
         if is_either:
-            out.write(json.dumps([(what, "", [])]).encode() + b"\n")
-        for name, _, datasets in layers if what in (_LAYERS, _ARRAYS) else []:
-            for dataset in datasets:
-                with untrusted.read_by("h5py", f"{untrusted.shown(name)} in {path}"):
+            out.write(json.dumps([Stored(what, "", [])]).encode() + b"\n")
+        for layer in layers if what in (_LAYERS, _ARRAYS) else []:
+            for dataset in layer.arrays:
+                with untrusted.read_by("h5py", f"{untrusted.shown(layer.name)} in {path}"):
                     for piece in _pieces(dataset):
                         out.write(np.ascontiguousarray(piece).data)
 
@@ -358,8 +373,8 @@ def _is_of_keras_2(file: Any, path: str) -> bool:
     return _has_attribute(file, "layer_names", path)
 
 
-def _layers(file: Any, path: str, names: Sequence[str] | None) -> list[tuple[str, str, list[Any]]]:
-    """Finds layers with weights: name, class, and datasets, which are known to be sound."""
+def _layers(file: Any, path: str, names: Sequence[str] | None) -> list[Stored]:
+    """Finds layers with weights, and their datasets, which are known to be sound."""
     group = file
     if _has_link(file, _WHOLE_MODEL, path):
         group = member(file, _WHOLE_MODEL, path, "Group")
@@ -369,7 +384,7 @@ def _layers(file: Any, path: str, names: Sequence[str] | None) -> list[tuple[str
             f"{_some(group, path) or 'nothing'}. Keras 3 reads its own .weights.h5: "
             "load the model there and pass `layer.get_weights()` to from_keras."
         )
-    class_names = _class_names(file, path)
+    configs = _configs(file, path)
     bounds = _Bounds(path)
     layers = []
     wanted = None if names is None else set(names)
@@ -385,7 +400,8 @@ def _layers(file: Any, path: str, names: Sequence[str] | None) -> list[tuple[str
             bounds.check(dataset, place)
             datasets.append(dataset)
         if datasets:
-            layers.append((name, class_names.get(name, ""), datasets))
+            class_name, config = configs.get(name, ("", None))
+            layers.append(Stored(name, class_name, datasets, config))
     return layers
 
 
@@ -408,8 +424,8 @@ class _Bounds:
             raise ValueError(f"{place} must have {nbytes} bytes; {stored} are in the file.")
 
 
-def _arrays(file: Any, path: str) -> list[tuple[str, str, list[Any]]]:
-    """Finds the arrays of a model of Keras 3: path, "", and a dataset that is known to be sound."""
+def _arrays(file: Any, path: str) -> list[Stored]:
+    """Finds the arrays of a model of Keras 3: datasets that are known to be sound."""
     groups = [name for name in _MODEL_GROUPS if _has_link(file, name, path)]
     if not groups:
         raise ValueError(
@@ -429,7 +445,7 @@ def _arrays(file: Any, path: str) -> list[tuple[str, str, list[Any]]]:
         item = member(group, key, where, "Group or Dataset")
         if _is_dataset(item):
             bounds.check(item, where)
-            found.append((name, "", [item]))
+            found.append(Stored(name, "", [item]))
             continue
         inner = _names(item, _MAX_MEMBERS + 1, where)
         members += len(inner)
@@ -439,7 +455,7 @@ def _arrays(file: Any, path: str) -> list[tuple[str, str, list[Any]]]:
     return found
 
 
-def _named_arrays(file: Any, path: str, names: Sequence[str]) -> list[tuple[str, str, list[Any]]]:
+def _named_arrays(file: Any, path: str, names: Sequence[str]) -> list[Stored]:
     """Finds some of what `_arrays` does, and looks at no others."""
     bounds = _Bounds(path)
     found = []
@@ -447,7 +463,7 @@ def _named_arrays(file: Any, path: str, names: Sequence[str]) -> list[tuple[str,
         where = f"{untrusted.shown(name)} in {path}"
         item = member(file, name, where, "Dataset")
         bounds.check(item, where)
-        found.append((name, "", [item]))
+        found.append(Stored(name, "", [item]))
     return found
 
 
@@ -645,8 +661,8 @@ def _text(value: str | bytes, name: str, where: str) -> str:
         ) from None
 
 
-def _class_names(file: Any, path: str) -> dict[str, str]:
-    """The classes of layers, by name, which a model's config tells; none if there is no config."""
+def _configs(file: Any, path: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    """The class and the config of each layer of the model, by name; none if there is no model."""
     if not _has_attribute(file, "model_config", path):
         return {}
     where = f"`model_config` of {path}"
@@ -659,7 +675,7 @@ def _class_names(file: Any, path: str) -> dict[str, str]:
         layers = layers.get("layers", [])
     if not isinstance(layers, list):
         raise ValueError(f"{where} must have a list of layers; got {untrusted.shown(layers)}.")
-    names = {}
+    configs = {}
     for layer in layers:
         class_name, of_layer = _get(layer, "class_name", where), _get(layer, "config", where)
         name, inner = _get(of_layer, "name", where), of_layer.get("layer")
@@ -669,8 +685,8 @@ def _class_names(file: Any, path: str) -> dict[str, str]:
             raise ValueError(
                 f"{where} must give texts for name and class; got {untrusted.shown(layer)}."
             )
-        names[name] = class_name
-    return names
+        configs[name] = (class_name, layer)
+    return configs
 
 
 def _get(value: Any, key: str, where: str) -> Any:

@@ -1,15 +1,16 @@
 """Keras: today's layers, and CuDNNLSTM and CuDNNGRU of Keras 2."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tf_cudnn_rnn._formats import canonical as base
-from tf_cudnn_rnn._formats import hdf5
+from tf_cudnn_rnn._formats import hdf5, keras_config
 from tf_cudnn_rnn._formats.canonical import Canonical, Cell, Exported
+from tf_cudnn_rnn._formats.keras_config import LAYERS, LEGACY_LAYERS
 from tf_cudnn_rnn._types import Array, Direction, Of, RnnMode
 
 # The columns of kernels, and the elements of biases. The legacy layers are alike.
@@ -19,8 +20,6 @@ GATE_ORDER = {
     "rnn_tanh": ("",),
     "rnn_relu": ("",),
 }
-LAYERS = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "SimpleRNN", "rnn_relu": "SimpleRNN"}
-LEGACY_LAYERS = {"lstm": "CuDNNLSTM", "gru": "CuDNNGRU"}
 NO_PROJECTION = "no layer of Keras projects. PyTorch and MXNet do."
 
 
@@ -31,10 +30,13 @@ class KerasLayer(NamedTuple):
       class_name: such as "CuDNNLSTM" or "Bidirectional(CuDNNLSTM)"; "" if the file, having
         weights only, does not tell.
       arrays: its weights, in the order of `layer.get_weights()`.
+      config: what the file's model says of it, an object with class_name and config; None if the
+        file has weights only. By it a layer is refused that is another network than cuDNN's.
     """
 
     class_name: str
     arrays: list[Array]
+    config: Mapping[str, Any] | None = None
 
 
 # Of one layer, or of each layer of a stack.
@@ -64,8 +66,8 @@ def read_keras_h5(path: str | os.PathLike[str]) -> dict[str, KerasLayer]:
         raise ImportError("read_keras_h5 needs h5py, which is not installed.") from error
 
     return {
-        name: KerasLayer(class_name, arrays)
-        for name, class_name, arrays in hdf5.read(os.fspath(path))
+        layer.name: KerasLayer(layer.class_name, layer.arrays, layer.config)
+        for layer in hdf5.read(os.fspath(path))
     }
 
 
@@ -88,6 +90,11 @@ def _as_layers(layers: Any, D: int, allowed: tuple[str, ...], advice: str) -> li
                 raise ValueError(
                     f"The layer must be a {' or '.join(expected)}; got a "
                     f"{layer.class_name}.{advice}"
+                )
+            if layer.config and (reason := keras_config.network_obstacle(layer.config)):
+                raise ValueError(
+                    f"The layer must be a network of cuDNN, or its weights would compute something "
+                    f"else: {reason}. If that is meant, pass its `arrays`."
                 )
             layer = layer.arrays
         result.append([np.asarray(array) for array in layer])

@@ -188,19 +188,6 @@ def _snake_case(name: str) -> str:
     return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
 
 
-def obstacle(class_name: str, config: Mapping[str, Any]) -> str | None:
-    """What of a layer LSTM, GRU or SimpleRNN makes it another network than cuDNN's, if any."""
-    activation, recurrent = config.get("activation"), config.get("recurrent_activation")
-    allowed = ("tanh", "relu") if class_name == "SimpleRNN" else ("tanh",)
-    if activation not in allowed:
-        return f"activation must be {' or '.join(allowed)}; it is {untrusted.shown(activation)}"
-    if class_name != "SimpleRNN" and recurrent != "sigmoid":
-        return f"recurrent_activation must be sigmoid; it is {untrusted.shown(recurrent)}"
-    if class_name == "GRU" and config.get("reset_after") is not True:
-        return "reset_after must be True; a GRU without it is another network"
-    return None
-
-
 class Layer(NamedTuple):
     """The arrays of a layer LSTM, GRU or SimpleRNN, or of one in Bidirectional.
 

@@ -183,7 +183,7 @@ def write_safetensors(
     """Writes a `.safetensors` file, as the reference implementation would.
 
     Args:
-      path: is overwritten. `load` knows such a file by the ending `.safetensors`.
+      path: is overwritten in place. `load` knows such a file by the ending `.safetensors`.
       arrays: of any shapes and types that the format knows, bfloat16 included.
       metadata: texts about the file.
 

@@ -90,12 +90,27 @@ def obstacle_of_input(sequences: tf.Tensor) -> str | None:
     return "the input must have at least one feature; got 0" if sequences.shape[-1] == 0 else None
 
 
+def _argument_of(layer: keras.layers.RNN) -> str:
+    """What the layer's constructor calls `use_cudnn`, which Keras' own layers have alone."""
+    return "use_fused" if hasattr(layer, "use_fused") else "use_cudnn"
+
+
 def cannot_run_fused(layer: keras.layers.RNN, reason: str) -> ValueError:
     """The error for use_fused=True."""
+    argument = _argument_of(layer)
     return ValueError(
-        f"Layer {layer.name!r} has use_fused=True but cannot run fused: {reason}. Pass "
-        "use_fused='auto' to let Keras' loop run where the fused op cannot."
+        f"Layer {layer.name!r} has {argument}=True but cannot run fused: {reason}. Pass "
+        f"{argument}='auto' to let Keras' loop run where the fused op cannot."
     )
+
+
+def _warn_of_loop(layer: keras.layers.RNN, reason: str) -> None:
+    """Warns once for each layer and reason."""
+    # In __dict__, for Keras and TensorFlow track what is set as an attribute.
+    told = layer.__dict__.setdefault("_tf_cudnn_rnn_told_of_loop", set())
+    if reason not in told:
+        told.add(reason)
+        _logger.warning("Layer %r runs in Keras' loop: %s.", layer.name, reason)
 
 
 def check_features(layer: keras.layers.RNN, sequences: tf.Tensor) -> None:
@@ -353,15 +368,15 @@ def inner_loop(
         return _keras_loop(layer, sequences, initial_state, mask, training)
     use_fused = getattr(layer, "use_cudnn", "auto")
     if use_fused is False:
-        reason = "use_fused is False"
+        reason = f"{_argument_of(layer)} is False"
     elif _graphs.graph_contents.get() == "stock":
         reason = "the graph is built for stock TensorFlow, by export_as('stock')"
     else:
         reason = obstacle(layer, bool(training)) or obstacle_of_input(sequences)
         if reason and use_fused is True:
             raise cannot_run_fused(layer, reason)
-        if reason and reason != getattr(layer, "fallback_reason", None):
-            _logger.warning("Layer %r runs in Keras' loop: %s.", layer.name, reason)
+        if reason:
+            _warn_of_loop(layer, reason)
     tell(layer, reason)
     if reason is None:
         return _fused(layer, sequences, initial_state, mask, training, for_onnx=False)

@@ -38,8 +38,7 @@ def check(inputs: Any, sequence_lengths: Any, mask: Any, shapes: Shapes, layer: 
             "both. A mask may also have come with `inputs` from an earlier layer: leave "
             "`sequence_lengths` out then."
         )
-    if _is_plain(sequence_lengths):
-        sequence_lengths = np.asarray(sequence_lengths)
+    sequence_lengths = _as_array(sequence_lengths)
     batch, shape = inputs.shape[shapes.batch_axis], tf.TensorShape(sequence_lengths.shape)
     if not shape.is_compatible_with([batch]):
         raise ValueError(
@@ -56,12 +55,14 @@ def check(inputs: Any, sequence_lengths: Any, mask: Any, shapes: Shapes, layer: 
 
 def as_int32(lengths: Any) -> tf.Tensor:
     """Lengths of any integer type; what int32 does not hold stays out of range."""
-    lengths = tf.convert_to_tensor(np.asarray(lengths) if _is_plain(lengths) else lengths)
+    lengths = tf.convert_to_tensor(_as_array(lengths))
     if lengths.dtype == tf.int32:
         return lengths
     return tf.cast(tf.clip_by_value(tf.cast(lengths, tf.int64), -1, tf.int32.max), tf.int32)
 
 
-def _is_plain(lengths: Any) -> bool:
-    """Whether these are numbers of Python, not a tensor or array."""
-    return isinstance(lengths, list | tuple)
+def _as_array(lengths: Any) -> Any:
+    """Numbers of Python as an array, and no numbers as integers; a tensor or array as it is."""
+    if not isinstance(lengths, list | tuple):
+        return lengths
+    return np.asarray(lengths) if len(lengths) > 0 else np.zeros([0], np.int32)

@@ -17,6 +17,7 @@ Whether it is so is seen when the call runs.
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tf_cudnn_rnn.keras._shapes import swap
@@ -24,7 +25,10 @@ from tf_cudnn_rnn.keras._shapes import swap
 
 def single(mask: Any) -> Any:
     """The mask of a call; Keras hands a list of them to a layer that was called on a list."""
-    return mask[0] if isinstance(mask, list | tuple) else mask
+    if not isinstance(mask, list | tuple):
+        return mask
+    is_of_masks = len(mask) > 0 and (mask[0] is None or hasattr(mask[0], "shape"))
+    return mask[0] if is_of_masks else np.asarray(mask)
 
 
 def check_shape(mask: Any, inputs: Any, layer_name: str, one_row_will_do: bool = False) -> None:

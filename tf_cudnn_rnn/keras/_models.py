@@ -212,7 +212,8 @@ def to_keras(model: _Layer) -> _Layer:
 
     Raises:
       ValueError: `model` has not been built, makes such layers in code, or has what no stock
-        layer can do: a projection; or Keras cannot make it again of its config.
+        layer can do: a projection, or an activity_regularizer of a CudnnRNN; or Keras cannot make
+        it again of its config.
     """
     _check_built(model)
     config = _stock_stack.replace(_config_of(model))

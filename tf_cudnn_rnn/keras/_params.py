@@ -161,13 +161,21 @@ def _parts(groups: Sequence[params_header.Group], params: tf.Tensor) -> list[tf.
     return [tf.reshape(part, group.shape) for part, group in zip(parts, groups, strict=True)]
 
 
+def _are_none(groups: Sequence[params_header.Group], functions: Sequence[Any]) -> bool:
+    """Whether no group has a function. A kernel whose product is skipped has no element."""
+    return all(
+        function is None or not group.size
+        for group, function in zip(groups, functions, strict=True)
+    )
+
+
 def joined_regularizer(
     layout: Layout, regularizers: list[Callable[[Any], tf.Tensor] | None]
 ) -> Callable[[Any], tf.Tensor] | None:
     """A regulariser of `params` that sums those of its groups; None if there is none."""
-    if all(regularizer is None for regularizer in regularizers):
-        return None
     groups = params_header.groups(layout)
+    if _are_none(groups, regularizers):
+        return None
 
     def penalty(params: tf.Tensor) -> tf.Tensor:
         terms = [
@@ -186,9 +194,9 @@ def joined_constraint(
     layout: Layout, constraints: list[Callable[[Any], tf.Tensor] | None]
 ) -> Callable[[Any], tf.Tensor] | None:
     """A constraint of `params` that holds each group to its own; None if there is none."""
-    if all(constraint is None for constraint in constraints):
-        return None
     groups = params_header.groups(layout)
+    if _are_none(groups, constraints):
+        return None
 
     def constrained(params: tf.Tensor) -> tf.Tensor:
         held = [

@@ -169,6 +169,12 @@ def _model(
     """
     if layer.num_proj and layer.num_proj != layer.num_units:
         raise _graphs.has_no_stock_layer(layer)
+    if layer.activity_regularizer is not None:
+        raise ValueError(
+            f"`activity_regularizer` of layer {layer.name!r} must be None, for a model of stock "
+            f"layers has none; got {type(layer.activity_regularizer).__name__}. Regularise what "
+            "the model returns, or set the attribute to None first."
+        )
 
     def new_input(name: str, shape: Shape, dtype: str) -> keras.KerasTensor:
         return keras.Input(batch_shape=shape, dtype=dtype, name=f"{layer.name}_{name}")

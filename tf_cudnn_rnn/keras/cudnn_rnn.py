@@ -514,9 +514,11 @@ class CudnnRNN(keras.layers.Layer):
                 "RaggedTensor. Pass inputs.to_tensor(), and "
                 "sequence_lengths=tf.cast(inputs.row_lengths(), tf.int32)."
             )
-        position = list(self._call_signature.parameters).index("mask") - 1
-        if len(args) <= position and kwargs.get("mask") is None:
-            kwargs["mask"] = getattr(inputs, "_keras_mask", None)
+        arguments = [*self._call_signature.parameters]
+        # Somebody's subclass may take none, and then none is handed to it, as Keras has it.
+        if "mask" in arguments and len(args) < arguments.index("mask"):
+            if kwargs.get("mask") is None:
+                kwargs["mask"] = getattr(inputs, "_keras_mask", None)
         return super().__call__(inputs, *args, **kwargs)
 
     def call(

@@ -22,7 +22,7 @@ class LSTM(DropIn, keras.layers.LSTM):
 
     The op lacks some options: an activation other than tanh, a recurrent_activation other than
     sigmoid, unroll, and recurrent_dropout in training. A layer with one of these runs in Keras'
-    loop, as slowly as Keras' layer, and warns once. Its `fallback_reason` says why.
+    loop, as slowly as Keras' layer, and warns once of each reason. Its `fallback_reason` says why.
 
     Args:
       use_fused: "auto", True (raise where it would fall back) or False (always use Keras'

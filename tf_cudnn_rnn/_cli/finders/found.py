@@ -27,7 +27,8 @@ class Found:
       rnn_mode, num_layers, num_units, input_size, direction, num_proj: of the network.
       parameters: how many weights it has.
       biases: of each gate: two as cuDNN has, one as most layers of Keras, or none.
-      layer: what `convert --layer` takes for it.
+      layer: what `convert --layer` calls it.
+      converts: whether the file tells nothing that makes it another network than cuDNN's.
       runs: whether this library computes it here.
       how: with which call; or why not.
       needs: the packages that the call needs, NumPy aside.
@@ -45,6 +46,7 @@ class Found:
     parameters: int | None = None
     biases: int | None = None
     layer: str | None = None
+    converts: bool = True
     runs: bool = True
     how: str = ""
     needs: tuple[str, ...] = ()

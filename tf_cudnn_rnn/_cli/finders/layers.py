@@ -8,9 +8,9 @@ from typing import Any
 
 from tf_cudnn_rnn._cli import needs
 from tf_cudnn_rnn._cli.finders import calls
-from tf_cudnn_rnn._cli.finders.found import MODE_OF_GATES, Found, Look, num_biases
+from tf_cudnn_rnn._cli.finders.found import MODE_OF_GATES, SIMPLE, Found, Look, num_biases
 from tf_cudnn_rnn._files import readers
-from tf_cudnn_rnn._formats import hdf5, keras_file, untrusted
+from tf_cudnn_rnn._formats import hdf5, keras_config, keras_file, untrusted
 from tf_cudnn_rnn._layout import DIRECTIONS, GATES, SIZE_LIMIT, Layout
 from tf_cudnn_rnn._types import Direction, RnnMode
 
@@ -36,9 +36,10 @@ def in_keras(path: str, shown_path: str) -> Iterator[Look]:
         yield functools.partial(_with_layer, look, names.get(id(look.args[0])))
 
 
-def _with_layer(look: Look, layer: str | None) -> Found:
+def _with_layer(look: functools.partial[Found], layer: str | None) -> Found:
     found = look()
     found.layer = layer
+    found.converts = keras_config.network_obstacle(look.args[0]) is None
     return found
 
 
@@ -107,7 +108,7 @@ def _keras_layer(outer: dict[str, Any], layer: dict[str, Any], shown_path: str) 
     found.rnn_mode = {"LSTM": "lstm", "GRU": "gru"}.get(class_name)
     if class_name == "SimpleRNN":
         found.rnn_mode = "rnn_relu" if activation == "relu" else "rnn_tanh"
-    obstacle = _obstacle(class_name, config)
+    obstacle = _obstacle(outer)
     if found.num_units and found.input_size and found.rnn_mode:
         H, I = found.num_units, found.input_size
         G = len(GATES[found.rnn_mode])
@@ -124,15 +125,30 @@ def _keras_layer(outer: dict[str, Any], layer: dict[str, Any], shown_path: str) 
     return found
 
 
-def _obstacle(class_name: str, config: dict[str, Any]) -> str | None:
+def _obstacle(layer: Mapping[str, Any]) -> str | None:
     """What of a layer the op cannot do, as docs/guide/keras.md says; None if nothing."""
+    class_name, config = layer["class_name"], layer["config"]
+    if class_name == "Bidirectional":
+        ways = (config["layer"], config.get("backward_layer"))
+        reasons = (_obstacle(way) for way in ways if _is_layer(way))
+        return next(filter(None, reasons), None)
     if class_name in _OTHER_CLASSES:
         return f"{class_name} has a cell of its own"
-    if reason := keras_file.obstacle(class_name, config):
+    if class_name not in _KERAS_CLASSES:
+        return None
+    if reason := keras_config.cell_obstacle(class_name, config):
         return reason
     if config.get("unroll") is True:
         return "unroll must be False; it is True"
     return None
+
+
+def _is_layer(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("class_name"), str)
+        and isinstance(value.get("config"), dict)
+    )
 
 
 def _stack(layer: dict[str, Any], shown_path: str) -> Found:
@@ -184,8 +200,7 @@ def take_arrays(found: Found, arrays: list[Any], direction: Direction) -> None:
             has_bias = len(shapes) == 3 * D
             found.biases = num_biases(shapes[1], *(shapes[2:3] if has_bias else ()))
             if gates == 3 and len(shapes) == 3 * D and shapes[2] == (3 * H,):
-                found.runs = False
-                found.how = "reset_after must be True; a GRU without it is another network"
+                found.runs, found.how = False, keras_config.NO_RESET_AFTER
             return
     found.runs = False
     found.how = "its arrays have other shapes than a Keras layer's"
@@ -193,18 +208,16 @@ def take_arrays(found: Found, arrays: list[Any], direction: Direction) -> None:
 
 def in_keras_2(path: str, shown_path: str) -> Iterator[Look]:
     """The recurrent layers of an .h5 file of Keras 2, with or without a model."""
-    for name, class_name, headers in hdf5.read_headers(path):
-        bare = class_name.removeprefix("Bidirectional(").removesuffix(")")
-        if bare in (*_KERAS_CLASSES, *_LEGACY_CLASSES):
-            yield functools.partial(_keras_2_layer, name, class_name, headers, shown_path)
-        elif not class_name and _may_be_recurrent(headers):
-            yield functools.partial(_keras_2_weights, name, headers, shown_path)
+    for layer in hdf5.read_headers(path):
+        if keras_config.bare(layer.class_name) in (*_KERAS_CLASSES, *_LEGACY_CLASSES):
+            yield functools.partial(_keras_2_layer, layer, shown_path)
+        elif not layer.class_name and _may_be_recurrent(layer.arrays):
+            yield functools.partial(_keras_2_weights, layer.name, layer.arrays, shown_path)
 
 
-def _keras_2_layer(name: str, class_name: str, headers: list[Any], shown_path: str) -> Found:
-    is_wrapped = class_name.startswith("Bidirectional(")
-    bare = class_name.removeprefix("Bidirectional(").removesuffix(")")
-    found = Found(name, class_name, layer=name)
+def _keras_2_layer(layer: hdf5.Stored, shown_path: str) -> Found:
+    bare, config = keras_config.bare(layer.class_name), layer.config
+    found = Found(layer.name, layer.class_name, layer=layer.name)
     if bare in _LEGACY_CLASSES:
         found.how = calls.python("import tf_cudnn_rnn; tf_keras.models.load_model({})", shown_path)
         found.needs = (needs.TENSORFLOW, needs.KERAS_2)
@@ -212,9 +225,17 @@ def _keras_2_layer(name: str, class_name: str, headers: list[Any], shown_path: s
         found.needs = needs.LAYERS
         call = "tf_cudnn_rnn.keras.to_fused(keras.saving.load_model({}))"
         found.how = calls.keras(call, shown_path, *calls.HDF5)
-    take_arrays(found, headers, "bidirectional" if is_wrapped else "unidirectional")
+    is_wrapped = keras_config.is_wrapped(layer.class_name)
+    take_arrays(found, layer.arrays, "bidirectional" if is_wrapped else "unidirectional")
     if bare in _LEGACY_CLASSES:
         found.rnn_mode = _LEGACY_CLASSES[bare]
+    if config is not None:
+        modes = keras_config.simple_modes([config])
+        if found.rnn_mode == SIMPLE and len(modes) == 1:
+            found.rnn_mode = modes.pop()
+        found.converts = keras_config.network_obstacle(config) is None
+        if obstacle := _obstacle(config):
+            found.runs, found.how = False, f"{obstacle}. Keras' own loop runs it"
     return found
 
 

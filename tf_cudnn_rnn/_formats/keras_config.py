@@ -1,0 +1,111 @@
+"""What the config of a recurrent layer of Keras tells that its weights do not.
+
+A layer is what a model's config has of it: an object with its class_name and its config. Files
+may come from anybody, and a config has what its writer liked.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from tf_cudnn_rnn._formats import untrusted
+from tf_cudnn_rnn._types import RnnMode
+
+LAYERS = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "SimpleRNN", "rnn_relu": "SimpleRNN"}
+LEGACY_LAYERS = {"lstm": "CuDNNLSTM", "gru": "CuDNNGRU"}
+_CELLS = {*LAYERS.values(), *LEGACY_LAYERS.values()}
+_WRAPPER = "Bidirectional"
+NO_RESET_AFTER = "reset_after must be True; a GRU without it is another network"
+
+
+def bare(class_name: str) -> str:
+    """LSTM of both LSTM and Bidirectional(LSTM)."""
+    return class_name.removeprefix(f"{_WRAPPER}(").removesuffix(")")
+
+
+def is_wrapped(class_name: str) -> bool:
+    """Whether it is one of a layer in Bidirectional."""
+    return class_name.startswith(f"{_WRAPPER}(")
+
+
+def cell_obstacle(class_name: str, config: Mapping[str, Any]) -> str | None:
+    """What makes an LSTM, GRU or SimpleRNN another cell than cuDNN's, if anything."""
+    activation, recurrent = config.get("activation"), config.get("recurrent_activation")
+    allowed = ("tanh", "relu") if class_name == "SimpleRNN" else ("tanh",)
+    if activation not in allowed:
+        return f"activation must be {' or '.join(allowed)}; it is {untrusted.shown(activation)}"
+    if class_name != "SimpleRNN" and recurrent != "sigmoid":
+        return f"recurrent_activation must be sigmoid; it is {untrusted.shown(recurrent)}"
+    if class_name == "GRU" and config.get("reset_after") is not True:
+        return NO_RESET_AFTER
+    return None
+
+
+def network_obstacle(layer: Mapping[str, Any]) -> str | None:
+    """What makes a layer another network than cuDNN's with the same weights, if anything.
+
+    That is another cell, another order of time, or halves that are not laid side by side.
+
+    Args:
+      layer: a recurrent one, or Bidirectional; of others nothing is an obstacle.
+    """
+    if layer["class_name"] != _WRAPPER:
+        return _way_obstacle(layer, goes_backwards=False)
+    config = layer["config"]
+    forward, backward = config.get("layer"), config.get("backward_layer")
+    if not _is_cell(forward):
+        return None
+    if reason := _way_obstacle(forward, goes_backwards=False):
+        return f"of its forward layer {reason}"
+    if backward is not None:
+        if not _is_cell(backward) or _kind_of(backward) != _kind_of(forward):
+            return "its backward layer must have the class and activation of its forward layer"
+        if reason := _way_obstacle(backward, goes_backwards=True):
+            return f"of its backward layer {reason}"
+    merge_mode = config.get("merge_mode", "concat")
+    if merge_mode != "concat":
+        return f"merge_mode must be concat; it is {untrusted.shown(merge_mode)}"
+    return None
+
+
+def _is_cell(layer: Any) -> bool:
+    return (
+        isinstance(layer, dict)
+        and isinstance(layer.get("config"), dict)
+        and layer.get("class_name") in _CELLS
+    )
+
+
+def _kind_of(layer: Mapping[str, Any]) -> tuple[Any, Any]:
+    return layer["class_name"], layer["config"].get("activation")
+
+
+def _way_obstacle(layer: Mapping[str, Any], goes_backwards: bool) -> str | None:
+    if not _is_cell(layer):
+        return None
+    class_name, config = layer["class_name"], layer["config"]
+    if class_name in LAYERS.values() and (reason := cell_obstacle(class_name, config)):
+        return reason
+    value = config.get("go_backwards", False)
+    if value is not goes_backwards:
+        return f"go_backwards must be {goes_backwards}; it is {untrusted.shown(value)}"
+    return None
+
+
+def simple_modes(layers: Iterable[Any]) -> set[RnnMode]:
+    """The modes of the simple RNNs in layers or models, at any depth, by their activations."""
+    modes: dict[Any, RnnMode] = {"tanh": "rnn_tanh", "relu": "rnn_relu"}
+    activations = (config.get("activation") for config in _simple_configs(layers))
+    return {modes[each] for each in activations if isinstance(each, str) and each in modes}
+
+
+def _simple_configs(layers: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    left = [*layers]
+    while left:
+        value = left.pop()
+        if isinstance(value, list):
+            left += value
+        elif isinstance(value, dict):
+            left += value.values()
+            config = value.get("config")
+            if value.get("class_name") == "SimpleRNN" and isinstance(config, dict):
+                yield config
