@@ -16,7 +16,7 @@ namespace tf_cudnn_rnn {
 
 // What the environment variable TF_CUDNN_RNN_LOG asks for.
 struct LogOptions {
-  bool plans = false;  // a line for each new plan
+  bool plans = false;  // a line for each new plan, up to some 1000
   bool calls = false;  // a line for each call that was planned, with its time
 };
 

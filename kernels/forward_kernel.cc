@@ -10,6 +10,7 @@
 #include "kernels/rnn_call.h"
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
+#include "network/descriptor.h"
 #include "network/shared_memory.h"
 #include "ops/engine_status.h"
 #include "tensorflow/core/platform/errors.h"
@@ -93,7 +94,8 @@ class ForwardKernel : public GuardedKernel {
       rnn::CopyOnce(Data<int64_t>(*rng_seed), 2, words);
       *key = OwnKey(words);
     } else if (is_training_) {
-      const bool draws = descriptor.dropout > 0 && descriptor.num_layers > 1;
+      const bool draws =
+          rnn::DropsOut(descriptor.dropout) && descriptor.num_layers > 1;
       return built_in_keys_.Next(draws, key);
     }
     return absl::OkStatus();

@@ -6,6 +6,7 @@
 #include "kernels/rnn_call.h"
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
+#include "network/descriptor.h"
 #include "network/reserve_layout.h"
 #include "ops/call_shapes.h"
 #include "ops/engine_status.h"
@@ -68,7 +69,7 @@ class ReadReserveKernel : public GuardedKernel {
     TensorShape shape;
     OP_REQUIRES_OK(context,
                    TensorShape::BuildTensorShape(
-                       {d.dropout > 0 ? d.num_layers - 1 : 0,
+                       {rnn::DropsOut(d.dropout) ? d.num_layers - 1 : 0,
                         sequences.max_time(), sequences.batch(), features},
                        &shape));
     Tensor* masks = nullptr;

@@ -1,32 +1,46 @@
 #include "network/descriptor.h"
 
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
+#include <limits>
+#include <locale>
+#include <sstream>
 #include <string>
 
 namespace rnn {
 
 namespace {
 
-// With all the digits that tell one float from another.
+// With all the digits that tell one float from another, alike in each locale.
 std::string Exactly(float value) {
-  char digits[32];
-  std::snprintf(digits, sizeof digits, "%.9g", static_cast<double>(value));
-  return digits;
+  std::ostringstream digits;
+  digits.imbue(std::locale::classic());
+  digits.precision(std::numeric_limits<float>::max_digits10);
+  digits << static_cast<double>(value);
+  return digits.str();
+}
+
+constexpr uint32_t kMinusZero = 0x80000000;
+
+uint32_t BitsOf(float value) {
+  uint32_t bits;
+  static_assert(sizeof bits == sizeof value);
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
 }
 
 // Whether `value` is in [0, 1]; false for NaN. Told by its bits, for threads
 // that take tiny numbers for 0, as TensorFlow's do, would take -1e-45 for it.
 bool IsProbability(float value) {
-  uint32_t bits;
-  static_assert(sizeof bits == sizeof value);
-  std::memcpy(&bits, &value, sizeof bits);
-  constexpr uint32_t kOne = 0x3F800000, kMinusZero = 0x80000000;
-  return bits <= kOne || bits == kMinusZero;
+  constexpr uint32_t kOne = 0x3F800000;
+  return BitsOf(value) <= kOne || BitsOf(value) == kMinusZero;
 }
 
 }  // namespace
+
+bool DropsOut(float probability) {
+  return (BitsOf(probability) & ~kMinusZero) != 0;
+}
 
 Status Validate(const RnnDescriptor& d) {
   if (d.num_layers < 1) {

@@ -55,6 +55,10 @@ struct RnnDescriptor {
   int64_t num_pseudo_layers() const { return num_layers * num_directions; }
 };
 
+// Whether dropout of this probability does anything. The same in all threads:
+// those that take denormals for 0, as TensorFlow's do, would compare otherwise.
+bool DropsOut(float probability);
+
 // Says which field is out of range, what the rule is, and what came. Fields go
 // by the names the ops give them (num_layers, num_units, input_size, ...).
 Status Validate(const RnnDescriptor& descriptor);

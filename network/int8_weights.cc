@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <locale>
 #include <sstream>
 #include <string>
 
@@ -36,8 +37,7 @@ Status Int8Layout::Create(const RnnDescriptor& descriptor, Int8Layout* layout) {
         "float.");
   }
   layout->descriptor_ = d;
-  layout->num_biases_ = d.num_pseudo_layers() * 2 * d.gates_size();
-  layout->num_values_ = params.size() - layout->num_biases_;
+  layout->params_ = params;
   layout->num_scales_ = layout->InputScales(d.num_pseudo_layers());
   return Status();
 }
@@ -67,17 +67,18 @@ int64_t Int8Layout::ProjectionScales(int64_t k) const {
 }
 
 int64_t Int8Layout::InputBias(int64_t k) const {
-  return k * 2 * descriptor_.gates_size();
+  return params_.InputBias(k).offset - num_values();
 }
 
 int64_t Int8Layout::RecurrentBias(int64_t k) const {
-  return InputBias(k) + descriptor_.gates_size();
+  return params_.RecurrentBias(k).offset - num_values();
 }
 
 Status CheckInt8Scales(const float* scales, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     if (!IsScale(scales[i])) {
       std::ostringstream message;
+      message.imbue(std::locale::classic());
       message << "scales must be finite and not negative, got scales[" << i
               << "] = " << scales[i]
               << "; that of a row is its largest magnitude, divided by 127.";

@@ -33,9 +33,10 @@ class Int8Layout {
   // left operand of 128 values and more.
   static constexpr int64_t kMaxDepth = int64_t{1} << 17;
 
-  int64_t num_values() const { return num_values_; }
+  // params without biases, of which the first comes after all matrices.
+  int64_t num_values() const { return params_.InputBias(0).offset; }
   int64_t num_scales() const { return num_scales_; }
-  int64_t num_biases() const { return num_biases_; }
+  int64_t num_biases() const { return params_.size() - num_values(); }
 
   // Where the scales of pseudo-layer k's rows begin: G*H of W, unless the layer
   // has none, G*H of R, P of the projection.
@@ -52,9 +53,8 @@ class Int8Layout {
   int64_t NumOtherRows() const;
 
   RnnDescriptor descriptor_;
-  int64_t num_values_ = 0;
+  ParamsLayout params_;
   int64_t num_scales_ = 0;
-  int64_t num_biases_ = 0;
 };
 
 // Whether these are finite and not negative, as scales have to be; fails with

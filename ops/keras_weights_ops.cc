@@ -1,5 +1,5 @@
-// Between Keras' weights of one layer, and params. Letters as
-// in cudnn_rnn_ops.cc.
+// Ops of one layer of Keras: the layer itself, its gradient, and what is
+// between its weights and params. Letters as in cudnn_rnn_ops.cc.
 #include <optional>
 #include <vector>
 

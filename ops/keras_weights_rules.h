@@ -1,5 +1,6 @@
-// The rules for weights as Keras keeps them: kernel [I, G*H], recurrent_kernel
-// [H, G*H], and one bias [G*H], or [2, G*H] of a GRU.
+// The rules of ops of one layer of Keras: which lists of tensors they may have,
+// and the shapes of masks and of weights as Keras keeps them: kernel [I, G*H],
+// recurrent_kernel [H, G*H], and one bias [G*H], or [2, G*H] of a GRU.
 #ifndef OPS_KERAS_WEIGHTS_RULES_H_
 #define OPS_KERAS_WEIGHTS_RULES_H_
 
@@ -17,7 +18,7 @@
 
 namespace tf_cudnn_rnn {
 
-// The attributes of both ops.
+// Attributes that all ops with Keras' weights have.
 struct KerasWeightsAttributes {
   rnn::CellMode mode = rnn::CellMode::kLstm;
   int64_t num_biases = 1;

@@ -1,5 +1,6 @@
 // What a reserve_space tells about the forward call that made it. Letters as in
 // cudnn_rnn_ops.cc.
+#include "network/descriptor.h"
 #include "ops/attribute_strings.h"
 #include "ops/attributes.h"
 #include "ops/call_shapes.h"
@@ -37,7 +38,7 @@ absl::Status ReadReserveShapeFunction(InferenceContext* c) {
   TF_RETURN_IF_ERROR(CheckReserveSpaceRank(reserve_space));
 
   DimensionHandle boundaries = c->MakeDim(0), features;
-  if (attributes.dropout > 0) {
+  if (rnn::DropsOut(attributes.dropout)) {
     TF_RETURN_IF_ERROR(c->Divide(Dimension(c, sizes.pseudo_layers),
                                  attributes.num_directions,
                                  /*evenly_divisible=*/true, &boundaries));

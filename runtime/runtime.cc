@@ -128,8 +128,12 @@ Status CheckInRange(const char* name, int64_t value, int64_t least,
 
 Status ReadConfig(const rnn_config& config, rnn::RnnDescriptor* descriptor,
                   rnn::ElementType* type) {
+  // Of a smaller struct no other field may be read.
+  if (Status s = CheckStruct("rnn_config", &config.struct_size, sizeof(config));
+      !s.ok()) {
+    return s;
+  }
   for (const Status& status : {
-           CheckStruct("rnn_config", &config.struct_size, sizeof(config)),
            CheckInRange("mode", config.mode, RNN_MODE_RELU, RNN_MODE_GRU),
            CheckInRange("type", config.type, RNN_FLOAT32, RNN_BFLOAT16),
            CheckInRange("bidirectional", config.bidirectional, 0, 1),
@@ -202,8 +206,11 @@ Status CheckStates(const Network& network, int64_t batch) {
 
 Status CheckCall(const Network& network, const rnn_call& call) {
   const rnn::RnnDescriptor& d = network.descriptor();
+  if (Status s = CheckStruct("rnn_call", &call.struct_size, sizeof(call));
+      !s.ok()) {
+    return s;
+  }
   for (const Status& status : {
-           CheckStruct("rnn_call", &call.struct_size, sizeof(call)),
            CheckInRange("time_major", call.time_major, 0, 1),
            CheckInRange("steps", call.steps, 0, kMost),
            CheckInRange("batch", call.batch, 0, kMost),
@@ -342,15 +349,14 @@ rnn_status rnn_network_create_int8(const rnn_config* config,
   return Guarded(error, [&] {
     rnn::RnnDescriptor descriptor;
     rnn::ElementType type;
-    for (const Status& status : {
-             ReadConfig(*config, &descriptor, &type),
-             CheckIsOfInt8(*config),
-             CheckStruct("rnn_int8_weights", &weights->struct_size,
-                         sizeof(*weights)),
-             CheckInRange("reserved", weights->reserved, 0, 0),
-         }) {
-      if (!status.ok()) return Told(status, error);
+    Status status = ReadConfig(*config, &descriptor, &type);
+    if (status.ok()) status = CheckIsOfInt8(*config);
+    if (status.ok()) {
+      status = CheckStruct("rnn_int8_weights", &weights->struct_size,
+                           sizeof(*weights));
     }
+    if (status.ok()) status = CheckInRange("reserved", weights->reserved, 0, 0);
+    if (!status.ok()) return Told(status, error);
     if (weights->weights == nullptr) return IsNull("weights->weights", error);
     if (weights->scales == nullptr) return IsNull("weights->scales", error);
     if (weights->biases == nullptr) return IsNull("weights->biases", error);

@@ -389,8 +389,7 @@ class Network(_Handled):
 
         Args:
           path: of the file, which is overwritten in place: where others may read it meanwhile, save
-            beside it and rename. Its ending is `.safetensors`, or one that no
-            other format has.
+            beside it and rename. Its ending is `.safetensors`, or one that no other format has.
 
         Raises:
           OSError: it cannot be written.

@@ -45,9 +45,11 @@ struct Strides {
   int64_t outer = 0;
   int64_t batch = 0;
 
-  // [outer, B, features], or [B, outer, features].
+  // [outer, B, features], or [B, outer, features]. Without rows there are none
+  // to step over, and products of sizes that nothing bounds then.
   static Strides Of(bool outer_major, int64_t outer_size, int64_t batch_size,
                     int64_t features) {
+    if (batch_size == 0) return {};
     Strides strides;
     strides.outer = outer_major ? batch_size * features : features;
     strides.batch = outer_major ? features : outer_size * features;

@@ -2,9 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <string>
+#include <vector>
+
+#include "network/int8_weights.h"
+#include "tests/engine/comma_locale.h"
+#include "tests/engine/float_mode.h"
 
 namespace rnn {
 namespace {
@@ -111,6 +117,32 @@ TEST(DescriptorTest, ProjectionToTheHiddenSizeIsNone) {
   EXPECT_EQ(d.output_size(), 3);
   EXPECT_EQ(d.layer_input_size(0), 4);
   EXPECT_EQ(d.layer_input_size(1), 6);
+}
+
+TEST(DescriptorTest, DropoutOfAnyProbabilityDrops) {
+  const float least = std::numeric_limits<float>::denorm_min();
+  const auto expect_alike = [&] {
+    EXPECT_TRUE(DropsOut(1.0f) && DropsOut(0.25f) && DropsOut(least));
+    EXPECT_FALSE(DropsOut(0.0f) || DropsOut(-0.0f));
+  };
+  const uint64_t mode = FloatMode();
+  expect_alike();
+  FlushDenormals();
+  expect_alike();
+  SetFloatMode(mode);
+}
+
+TEST(DescriptorTest, MessagesAreWrittenAlikeInEachLocale) {
+  const CommaLocale locale;
+  RnnDescriptor d = Valid();
+  d.dropout = 1234.5f;
+  EXPECT_EQ(Validate(d).message(), "dropout must be in [0, 1], got 1234.5.");
+  std::vector<float> scales(1235, 1.0f);
+  scales.back() = -0.5f;
+  EXPECT_NE(CheckInt8Scales(scales.data(), 1235)
+                .message()
+                .find("got scales[1234] = -0.5;"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
-#include <locale>
 #include <set>
 #include <string>
 #include <utility>
@@ -21,6 +20,7 @@
 #include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/thresholds.h"
+#include "tests/engine/comma_locale.h"
 #include "tests/engine/make_sequences.h"
 #include "tests/engine/plans.h"
 
@@ -1167,23 +1167,14 @@ TEST(MachineTest, TheTextOfAMachineSetsItsFields) {
   EXPECT_EQ(other.flops_per_passed_value, machine.flops_per_passed_value);
 }
 
-// A locale that writes 1234.5 as 1.234,5.
-class CommaPoint : public std::numpunct<char> {
-  char do_decimal_point() const override { return ','; }
-  char do_thousands_sep() const override { return '.'; }
-  std::string do_grouping() const override { return "\3"; }
-};
-
 TEST(MachineTest, NumbersAreWrittenAlikeInEachLocale) {
-  const std::locale before =
-      std::locale::global(std::locale(std::locale::classic(), new CommaPoint));
+  const CommaLocale locale;
   Machine machine;
   machine.core_cache_bytes = 2097152;
   machine.flops_per_far_byte = 13.5;
   const std::string text = MachineVariableText(machine);
   Machine other;
   const std::string fault = ParseMachine(text, &other);
-  std::locale::global(before);
   EXPECT_EQ(text,
             "core_cache_bytes=2097152,flops_per_far_byte=13.5,"
             "flops_per_passed_value=150");

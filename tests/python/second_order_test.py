@@ -604,6 +604,14 @@ def test_reserve_tells_the_dropout_masks(dtype):
     assert bool(outer_major)
 
 
+def test_dropout_of_a_denormal_probability_has_masks():
+    """Threads that run kernels take it for zero, and what traces graphs does not."""
+    case = running.with_options(_case("lstm_dropout"), dropout=1e-45)
+    masks, _ = _read_reserve(case, _reserve(case))
+    assert masks.shape == [case.config.L - 1, T, B, case.config.D * case.config.P]
+    np.testing.assert_array_equal(masks, np.ones(masks.shape))
+
+
 def test_reserve_without_dropout_tells_the_order_of_states():
     case = _case("lstm")
     masks, outer_major = _read_reserve(case, _reserve(case))

@@ -8,8 +8,10 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/rnn_runtime.h"
@@ -304,6 +306,42 @@ TEST(ConfigTest, ALaterVersionMayBeLarger) {
   EXPECT_EQ(large.config.struct_size, sizeof large);
   EXPECT_EQ(large.config.num_units, 6);
   EXPECT_EQ(large.later, 3);
+}
+
+// Of what a caller says is smaller nothing else is read; a sanitizer sees it.
+TEST(ConfigTest, ASmallerStructIsNotReadBeyondItsEnd) {
+  const auto smallest = [](auto* whole) {
+    auto memory = std::make_unique<uint32_t>(uint32_t{sizeof(uint32_t)});
+    return std::pair(reinterpret_cast<decltype(whole)>(memory.get()),
+                     std::move(memory));
+  };
+  const auto [config, config_memory] =
+      smallest(static_cast<rnn_config*>(nullptr));
+  int64_t size = 0;
+  ExpectFails(
+      [&](rnn_error* error) { return rnn_params_size(config, &size, error); },
+      "rnn_config->struct_size must be sizeof(rnn_config), 56, got 4.");
+  rnn_network* made = nullptr;
+  Int8 int8;
+  ExpectFails(
+      [&](rnn_error* error) {
+        return rnn_network_create_int8(config, &int8.weights, 1, &made, error);
+      },
+      "rnn_config->struct_size must be");
+  const auto [weights, weights_memory] =
+      smallest(static_cast<rnn_int8_weights*>(nullptr));
+  ExpectFails(
+      [&](rnn_error* error) {
+        return rnn_network_create_int8(&int8.config, weights, 1, &made, error);
+      },
+      "rnn_int8_weights->struct_size must be");
+  const Network network(RNN_MODE_LSTM);
+  const auto [call, call_memory] = smallest(static_cast<rnn_call*>(nullptr));
+  ExpectFails(
+      [&](rnn_error* error) {
+        return rnn_network_run(network.get(), call, error);
+      },
+      "rnn_call->struct_size must be");
 }
 
 TEST(ConfigTest, MustHaveRoom) {

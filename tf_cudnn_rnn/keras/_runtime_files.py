@@ -33,8 +33,8 @@ def export_runtime(
       model: an LSTM, GRU or SimpleRNN, drop-in or Keras' own, or one in Bidirectional
         (merge_mode="concat"); or a CudnnRNN; or several of these in a list, each of which takes
         all steps of the one before; or a model that has just one of them.
-      path: of the file, which is overwritten in place, as `runtime.Network.save` does. Its ending is `.safetensors`, or one that no other
-        format has.
+      path: of the file, which is overwritten in place, as `runtime.Network.save` does. Its
+        ending is `.safetensors`, or one that no other format has.
       int8: rounds the matrices to int8, a quarter of float32: see `weights.quantize`.
 
     Raises:

@@ -50,7 +50,7 @@ class BackwardNetwork {
   // What comes after the pseudo-layers of `layer`: the dropout between it and
   // the layer below.
   void EndLayer(int64_t layer, Executor& executor) {
-    if (layer == 0 || d_.dropout == 0) return;
+    if (layer == 0 || !DropsOut(d_.dropout)) return;
     const TimeRows<F> gradient = InputGradientRows(layer);
     AllRows().ParallelForRanges(
         executor, LayerWidth() * speed::kMoveWork, [&](const StepRange& times) {
@@ -89,7 +89,8 @@ class BackwardNetwork {
                    : OutputRows(layer - 1);
     LayerInput<Element, Operand> input(sequences_, source,
                                        d_.layer_input_size(layer));
-    if (layer > 0 && d_.dropout > 0) input.SetDropout(layer - 1, dropout_);
+    if (layer > 0 && DropsOut(d_.dropout))
+      input.SetDropout(layer - 1, dropout_);
     return input;
   }
 

@@ -58,7 +58,7 @@ class ForwardNetwork {
                    : InnerOutputs<const Element>(layer - 1);
     LayerInput<Element, Operand> input(sequences_, source,
                                        d_.layer_input_size(layer));
-    if (layer > 0 && arguments_.apply_dropout && d_.dropout > 0) {
+    if (layer > 0 && arguments_.apply_dropout && DropsOut(d_.dropout)) {
       input.SetDropout(layer - 1, dropout_);
     }
     return input;

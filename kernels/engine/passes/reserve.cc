@@ -70,7 +70,7 @@ void DrawDropoutMasks(const RnnDescriptor& descriptor,
                       const Sequences& sequences, uint64_t dropout_key,
                       F* masks, Executor& executor) {
   // Without rows any number of layers is valid, over which the loop would go.
-  if (descriptor.dropout == 0 || sequences.shape_rows() == 0) return;
+  if (!DropsOut(descriptor.dropout) || sequences.shape_rows() == 0) return;
   const Dropout dropout{descriptor.dropout, dropout_key};
   const int64_t T = sequences.max_time();
   const int64_t B = sequences.batch();

@@ -31,7 +31,7 @@ void MultiplyPacked(const RowsTimesMatrix<Operand>& p, int64_t columns,
   product.b.packed = packed;
   product.b.next = next;
   product.c = p.c + share.row_begin;
-  product.c_offset = p.c_offset + column;
+  product.c_offset = column;
   product.bias = p.bias == nullptr ? nullptr : p.bias + column;
   product.accumulate = p.accumulate || k_begin > 0;
   product.chain = p.chain;
@@ -55,7 +55,7 @@ void MultiplyPacked(const RowsTimesMatrix<float>& p, int64_t columns,
   product.b = packed;
   product.next = next;
   product.c = p.c + share.row_begin;
-  product.c_offset = p.c_offset + column;
+  product.c_offset = column;
   product.bias = p.bias == nullptr ? nullptr : p.bias + column;
   product.accumulate = p.accumulate || k_begin > 0;
   KernelsOfParts().multiply_panel(product);
@@ -292,7 +292,7 @@ void MultiplyColumnsOfRows(const RowsTimesMatrix<Operand>& p,
     product.columns =
         std::min(pieces.NumTogether(column), share.column_end - column);
     product.b = source.values + pieces.PlaceOf(column);
-    product.c_offset = p.c_offset + column;
+    product.c_offset = column;
     product.bias = p.bias == nullptr ? nullptr : p.bias + column;
     Kernels<Operand>().multiply_rows(product);
   }
@@ -309,7 +309,7 @@ Product ProductOfColumns(const RowsTimesMatrix<Operand>& p, int64_t depth,
   product.columns = share.column_end - column;
   product.a = p.a + share.row_begin;
   product.c = p.c + share.row_begin;
-  product.c_offset = p.c_offset + column;
+  product.c_offset = column;
   product.bias = p.bias == nullptr ? nullptr : p.bias + column;
   product.accumulate = p.accumulate;
   return product;
@@ -374,7 +374,7 @@ void MultiplyColumnsOfInt8(const RowsTimesMatrix<float>& p, const Int8Matrix& b,
   product.b = b.values + column * b.depth;
   product.b_scales = b.scales + column;
   product.c = p.c + share.row_begin;
-  product.c_offset = p.c_offset + column;
+  product.c_offset = column;
   product.bias = p.bias == nullptr ? nullptr : p.bias + column;
   product.accumulate = p.accumulate;
   KernelsOfInt8().multiply(product);

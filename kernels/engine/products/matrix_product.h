@@ -24,8 +24,7 @@ struct RowsTimesMatrix {
   LeftParts left_parts;
   // If B is int8: memory for a, rounded, which only Multiply() does itself.
   LeftIntegers left_integers;
-  F* const* c = nullptr;  // [rows] -> row; columns start at c_offset
-  int64_t c_offset = 0;
+  F* const* c = nullptr;    // [rows] -> [columns]
   const F* bias = nullptr;  // [columns]
   bool accumulate = false;
   // As in PanelProduct, where B is packed. B in parts has chains of its own.

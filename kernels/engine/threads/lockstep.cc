@@ -40,7 +40,7 @@ class Lockstep {
     for (int64_t i = FirstStep(); i < num_steps_; ++i) {
       Member executor(*this, member, i * kMaxRunsOfStep);
       step_(executor, i);
-      if (may_leave && executor_.HasTooManyThreads() && IsFirstToLeave(i)) {
+      if (may_leave && executor_.HasTooManyThreads() && TakesTurnToLeave(i)) {
         break;
       }
     }
@@ -82,7 +82,7 @@ class Lockstep {
   };
 
   // One member leaves at a time: it takes a while until it counts no longer.
-  bool IsFirstToLeave(int64_t step) {
+  bool TakesTurnToLeave(int64_t step) {
     int64_t last = last_step_left_.load(std::memory_order_relaxed);
     return last < step && last_step_left_.compare_exchange_strong(
                               last, step, std::memory_order_relaxed);

@@ -137,13 +137,13 @@ class Team::Job {
     }
   }
 
-  // Asked by helpers alone.
-  bool IsRecalled() { return limit_->TryRemove(); }
+  // Of helpers alone. One that leaves counts no longer.
+  bool LeavesIfRecalled() { return limit_->TryRemove(); }
 
   // Returns whether it was recalled before, and counts no longer.
   bool HelpUntilIdle() {
     if (dismissed_.load(std::memory_order_relaxed)) return false;
-    if (IsRecalled()) return true;
+    if (LeavesIfRecalled()) return true;
     // No more are recruited than there are places.
     int member = kCaller + 1;
     while (is_here_[member].exchange(true, std::memory_order_relaxed)) {
@@ -157,7 +157,7 @@ class Team::Job {
       const uint32_t generation = generation_.load(std::memory_order_acquire);
       if (generation == seen) {
         backoff.Wait();
-        is_recalled = IsRecalled();
+        is_recalled = LeavesIfRecalled();
         continue;
       }
       seen = generation;
@@ -199,7 +199,7 @@ class Team::Job {
       (*task_)(static_cast<int>(
           share.mirror == kNoMirror ? next : share.mirror - next));
       ++num_done;
-      is_recalled = is_helper && IsRecalled();
+      is_recalled = is_helper && LeavesIfRecalled();
     }
     if (num_done > 0) num_done_.fetch_add(num_done, std::memory_order_release);
     return is_recalled;
