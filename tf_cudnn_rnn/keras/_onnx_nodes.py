@@ -297,6 +297,84 @@ def _convert_cudnn_rnn(ctx: Any, node: Any) -> None:
     _replace(ctx, node, nodes, lengths=node.input[4])
 
 
+class _Nodes:
+    """Makes the nodes that stand for one op.
+
+    Names are those of tensors; the name of an optional input that is left out is empty.
+    """
+
+    def __init__(self, ctx: Any, node: Any):
+        from tf2onnx.graph_builder import GraphBuilder
+
+        self.options = _options_of_op(node)
+        self._ctx = ctx
+        self._builder = GraphBuilder(ctx)
+        self._where = re.sub(rf"/?{_SCOPE}.*", "", node.name)  # the layer's name in the model
+        self._time_major = bool(node.get_attr_value("time_major"))
+
+    def apply(self, op_type: str, inputs: list[str], **attributes: Any) -> str:
+        return self._ctx.make_node(op_type, inputs, attr=attributes).output[0]
+
+    def constant(self, array: Any, name: str) -> str:
+        return self._ctx.make_const(self._named(name), np.asarray(array)).output[0]
+
+    def time_major(self, name: str) -> str:
+        """A tensor of the op with the axis of steps, or of layers, in front."""
+        return name if self._time_major else self.apply("Transpose", [name], perm=[1, 0, 2])
+
+    def take_place(self, name: str, output: str, shape: Any, dtype: Any) -> None:
+        """Gives what is time-major to those who read an output of the op, which is gone."""
+        op_type, attributes = "Transpose", {"perm": [1, 0, 2]}
+        if self._time_major:
+            op_type, attributes = "Identity", {}
+        self._ctx.make_node(
+            op_type, [name], attr=attributes, outputs=[output], shapes=[shape], dtypes=[dtype]
+        )
+
+    def has_steps(self, lengths: str) -> str:
+        """[B, 1]."""
+        has_steps = self.apply("Greater", [lengths, self.constant(np.int32(0), "zero")])
+        return self._builder.make_unsqueeze({"data": has_steps, "axes": [1]})
+
+    def rows_of(self, state: str, begin: int, end: int) -> str:
+        """Some pseudo-layers of a state [L*D, B, .]."""
+        axis = {"starts": [begin], "ends": [end], "axes": [0]}
+        return state and self._builder.make_slice({"data": state, **axis})
+
+    def layer(self, layer: OnnxNode, x: str, lengths: str, states: list[str]) -> list[str]:
+        """One layer: its outputs [T, D, B, H] and final states [D, B, H], of x and states."""
+        attributes = dict(layer.attributes)
+        if self.options.reverse:
+            attributes["direction"] = "reverse"
+        if self.options.resets_before:
+            attributes["linear_before_reset"] = 0
+        if self.options.activations is not None:
+            attributes |= _attributes_of(self.options.activations)
+        weights = [self.constant(getattr(layer, name), name) for name in "WRB"]
+        inputs = [x, *weights, lengths, *states]
+        while not inputs[-1]:
+            inputs.pop()
+        return self._ctx.make_node(
+            layer.op_type,
+            inputs,
+            attr=attributes,
+            output_count=1 + len(states),
+            name=self._named(layer.op_type),
+        ).output
+
+    def side_by_side(self, y: str, D: int) -> str:
+        """[T, D, B, H] -> [T, B, D*H]."""
+        if D == 1:
+            return self._builder.make_squeeze({"data": y, "axes": [1]})
+        y = self.apply("Transpose", [y], perm=[0, 2, 1, 3])
+        return self.apply("Reshape", [y, self.constant(np.array([0, 0, -1], np.int64), "shape")])
+
+    def _named(self, name: str) -> str:
+        from tf2onnx import utils
+
+        return utils.make_name(f"{self._where}/{name}")
+
+
 def _replace(ctx: Any, node: Any, layers: list[OnnxNode], lengths: str) -> None:
     """Puts a node for each layer in the place of an op.
 
@@ -306,95 +384,40 @@ def _replace(ctx: Any, node: Any, layers: list[OnnxNode], lengths: str) -> None:
       layers: the nodes.
       lengths: the name of the rows' lengths, int32 [B].
     """
-    from tf2onnx import utils
-    from tf2onnx.graph_builder import GraphBuilder
-
-    builder = GraphBuilder(ctx)
-    options = _options_of_op(node)
-    where = re.sub(rf"/?{_SCOPE}.*", "", node.name)  # the layer's name in the model
-    time_major = bool(node.get_attr_value("time_major"))
-    is_lstm = layers[0].op_type == "LSTM"
-    num_states = 2 if is_lstm else 1
+    nodes = _Nodes(ctx, node)
     used = [bool(ctx.find_output_consumers(name)) or name in ctx.outputs for name in node.output]
     shapes = [ctx.get_shape(name) for name in node.output]
     dtypes = [ctx.get_dtype(name) for name in node.output]
     D = layers[0].W.shape[0]
+    num_states = 2 if layers[0].op_type == "LSTM" else 1
 
-    def apply(op_type: str, inputs: list[str], **attributes: Any) -> str:
-        return ctx.make_node(op_type, inputs, attr=attributes).output[0]
-
-    def constant_of(array: Any, name: str) -> str:
-        return ctx.make_const(utils.make_name(f"{where}/{name}"), np.asarray(array)).output[0]
-
-    def swapped(name: str) -> str:
-        return name if time_major else apply("Transpose", [name], perm=[1, 0, 2])
-
-    x = swapped(node.input[0])
+    x = nodes.time_major(node.input[0])
     states = [
-        "" if _is_zero(node.inputs[1 + k]) else swapped(node.input[1 + k])
+        "" if _is_zero(node.inputs[1 + k]) else nodes.time_major(node.input[1 + k])
         for k in range(num_states)
     ]
-    has_steps = ""  # [B, 1]
-    if not options.all_steps and any(states):
-        has_steps = apply("Greater", [lengths, constant_of(np.int32(0), "zero")])
-        has_steps = builder.make_unsqueeze({"data": has_steps, "axes": [1]})
+    all_steps = nodes.options.all_steps
+    has_steps = "" if all_steps or not any(states) else nodes.has_steps(lengths)
     finals: list[list[str]] = [[] for _ in range(num_states)]
     for l, layer in enumerate(layers):
-        attributes = dict(layer.attributes)
-        if options.reverse:
-            attributes["direction"] = "reverse"
-        if options.resets_before:
-            attributes["linear_before_reset"] = 0
-        if options.activations is not None:
-            attributes |= _attributes_of(options.activations)
-        inputs = [
-            x,
-            constant_of(layer.W, "W"),
-            constant_of(layer.R, "R"),
-            constant_of(layer.B, "B"),
-            "" if options.all_steps else lengths,
-        ]
         own_states = states
         if len(layers) > 1:
-            axis = {"starts": [l * D], "ends": [(l + 1) * D], "axes": [0]}
-            own_states = [state and builder.make_slice({"data": state, **axis}) for state in states]
-        inputs += own_states
-        while not inputs[-1]:
-            inputs.pop()
-        made = ctx.make_node(
-            layer.op_type,
-            inputs,
-            attr=attributes,
-            output_count=1 + num_states,
-            name=utils.make_name(f"{where}/{layer.op_type}"),
-        ).output
-        for k, state in enumerate(own_states):
-            final = made[1 + k]
-            if state and has_steps:  # ONNX does not say what a row without a step ends with
-                final = apply("Where", [has_steps, final, state])
-            finals[k].append(final)
-        if D == 1:  # [T, 1, B, H]
-            x = builder.make_squeeze({"data": made[0], "axes": [1]})
-        else:  # [T, 2, B, H]
-            x = apply("Transpose", [made[0]], perm=[0, 2, 1, 3])
-            x = apply("Reshape", [x, constant_of(np.array([0, 0, -1], np.int64), "shape")])
+            own_states = [nodes.rows_of(state, l * D, (l + 1) * D) for state in states]
+        y, *ends = nodes.layer(layer, x, "" if all_steps else lengths, own_states)
+        for final, state, end in zip(finals, own_states, ends, strict=True):
+            # ONNX does not say what a row without a step ends with.
+            kept = bool(state and has_steps)
+            final.append(nodes.apply("Where", [has_steps, end, state]) if kept else end)
+        x = nodes.side_by_side(y, D)
 
-    results = [x] + [
-        names[0] if len(names) == 1 else apply("Concat", names, axis=0) for names in finals
-    ]
-    swaps = ("Identity", {}) if time_major else ("Transpose", {"perm": [1, 0, 2]})
+    results = [x]
+    for final in finals:
+        results.append(final[0] if len(final) == 1 else nodes.apply("Concat", final, axis=0))
     ctx.remove_node(node.name)
     for k, result in enumerate(results):
         if used[k]:
-            ctx.make_node(
-                swaps[0],
-                [result],
-                attr=swaps[1],
-                outputs=[node.output[k]],
-                shapes=[shapes[k]],
-                dtypes=[dtypes[k]],
-            )
-    if options.reverse:
+            nodes.take_place(result, node.output[k], shapes[k], dtypes[k])
+    if nodes.options.reverse:
         _skip_double_reverse(ctx, node.output[0])
 
 
