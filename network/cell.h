@@ -7,6 +7,9 @@ namespace rnn {
 
 enum class CellMode { kRelu = 0, kTanh = 1, kLstm = 2, kGru = 3 };
 inline constexpr int kNumCellModes = 4;
+// What ops and files call them, by value.
+inline constexpr const char* kCellModeNames[kNumCellModes] = {
+    "rnn_relu", "rnn_tanh", "lstm", "gru"};
 
 // Gates in the order in which params, pre-activations and reserve hold them;
 // Keras' weights have another (KerasGate() in network/weights.h).

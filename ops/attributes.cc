@@ -1,7 +1,6 @@
 #include "ops/attributes.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 
@@ -14,11 +13,11 @@ struct NamedValue {
   Value value;
 };
 
-constexpr NamedValue<rnn::CellMode> kModes[] = {
-    {"rnn_relu", rnn::CellMode::kRelu},
-    {"rnn_tanh", rnn::CellMode::kTanh},
-    {"lstm", rnn::CellMode::kLstm},
-    {"gru", rnn::CellMode::kGru}};
+// Unreachable through the op definitions, which list the allowed values.
+absl::Status IsUnknown(const char* what, const std::string& text) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("Invalid RNN ", what, ": ", text));
+}
 
 template <typename Value, size_t size>
 absl::Status Parse(const char* what, const std::string& text,
@@ -29,9 +28,15 @@ absl::Status Parse(const char* what, const std::string& text,
       return absl::OkStatus();
     }
   }
-  // Unreachable through the op definitions, which list the allowed values.
-  return absl::InvalidArgumentError(
-      absl::StrCat("Invalid RNN ", what, ": ", text));
+  return IsUnknown(what, text);
+}
+
+absl::Status ParseMode(const std::string& text, rnn::CellMode* mode) {
+  for (int i = 0; i < rnn::kNumCellModes; ++i) {
+    *mode = static_cast<rnn::CellMode>(i);
+    if (text == RnnModeName(*mode)) return absl::OkStatus();
+  }
+  return IsUnknown("mode", text);
 }
 
 }  // namespace
@@ -46,7 +51,7 @@ absl::Status ParseModes(const std::string& rnn_mode,
       {"auto_select", InputMode::kAuto}};
   static constexpr NamedValue<int64_t> kDirections[] = {{"unidirectional", 1},
                                                         {"bidirectional", 2}};
-  TF_RETURN_IF_ERROR(Parse("mode", rnn_mode, kModes, &attributes->mode));
+  TF_RETURN_IF_ERROR(ParseMode(rnn_mode, &attributes->mode));
   TF_RETURN_IF_ERROR(
       Parse("input mode", input_mode, kInputModes, &attributes->input_mode));
   return Parse("direction mode", direction, kDirections,
@@ -54,9 +59,7 @@ absl::Status ParseModes(const std::string& rnn_mode,
 }
 
 const char* RnnModeName(rnn::CellMode mode) {
-  return std::find_if(std::begin(kModes), std::end(kModes),
-                      [mode](const auto& named) { return named.value == mode; })
-      ->name;
+  return rnn::kCellModeNames[static_cast<int>(mode)];
 }
 
 rnn::RnnDescriptor MakeDescriptor(const RnnAttributes& attributes,

@@ -17,10 +17,6 @@ bool HasRank(const PartialTensorShape& shape, int rank) {
   return shape.unknown_rank() || shape.dims() == rank;
 }
 
-int64_t Dimension(const PartialTensorShape& shape, int index) {
-  return shape.unknown_rank() ? kUnknownSize : shape.dim_size(index);
-}
-
 // Learns `size` from `dimension`; false if they are known and differ.
 bool Learn(int64_t dimension, int64_t* size) {
   if (*size == kUnknownSize) *size = dimension;
@@ -141,9 +137,9 @@ class CallChecker {
       return RankError("input", input, Input(),
                        "pass a batch of sequences of feature vectors");
     }
-    sizes_.time = Dimension(input, outer_index());
-    sizes_.batch = Dimension(input, batch_index());
-    sizes_.input_size = Dimension(input, 2);
+    sizes_.time = SizeOf(input, outer_index());
+    sizes_.batch = SizeOf(input, batch_index());
+    sizes_.input_size = SizeOf(input, 2);
     return absl::OkStatus();
   }
 
@@ -154,16 +150,15 @@ class CallChecker {
                        "pass one initial state per layer and direction");
     }
     const int64_t D = attributes_.num_directions;
-    const int64_t pseudo_layers = Dimension(input_h, outer_index());
-    sizes_.output_size = Dimension(input_h, 2);
+    const int64_t pseudo_layers = SizeOf(input_h, outer_index());
+    sizes_.output_size = SizeOf(input_h, 2);
     const bool layers_fit = pseudo_layers == kUnknownSize ||
                             (pseudo_layers > 0 && pseudo_layers % D == 0);
     // What TensorFlow prints as expected: as many whole layers as there are.
     sizes_.pseudo_layers = pseudo_layers == kUnknownSize
                                ? kUnknownSize
                                : std::max<int64_t>(pseudo_layers / D, 1) * D;
-    if (!Learn(Dimension(input_h, batch_index()), &sizes_.batch) ||
-        !layers_fit) {
+    if (!Learn(SizeOf(input_h, batch_index()), &sizes_.batch) || !layers_fit) {
       return absl::InvalidArgumentError(absl::StrCat(
           "Invalid input_h shape: ", input_h.DebugString(), " ",
           Numbers(StateH()), ". ", Rule("input_h", StateH()), " with D = ", D,
@@ -183,10 +178,10 @@ class CallChecker {
       return RankError("input_c", input_c, StateC(),
                        "pass one initial cell state per layer and direction");
     }
-    sizes_.hidden_size = Dimension(input_c, 2);
+    sizes_.hidden_size = SizeOf(input_c, 2);
     const bool same_rows =
-        Learn(Dimension(input_c, outer_index()), &sizes_.pseudo_layers) &&
-        Learn(Dimension(input_c, batch_index()), &sizes_.batch);
+        Learn(SizeOf(input_c, outer_index()), &sizes_.pseudo_layers) &&
+        Learn(SizeOf(input_c, batch_index()), &sizes_.batch);
     return projects() ? CheckProjectedStates(shapes, same_rows)
                       : CheckEqualStates(shapes, same_rows);
   }
@@ -251,7 +246,7 @@ class CallChecker {
   }
 
   absl::Status CheckSequenceLengths(const PartialTensorShape& lengths) {
-    if (HasRank(lengths, 1) && Learn(Dimension(lengths, 0), &sizes_.batch)) {
+    if (HasRank(lengths, 1) && Learn(SizeOf(lengths, 0), &sizes_.batch)) {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(
@@ -300,7 +295,7 @@ class CallChecker {
     bool equal = HasRank(shape, 3);
     for (int i = 0; equal && i < 3; ++i) {
       int64_t size = required[i].size;
-      equal = Learn(Dimension(shape, i), &size);
+      equal = Learn(SizeOf(shape, i), &size);
     }
     if (equal) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
@@ -358,7 +353,7 @@ absl::Status CheckReserveSpaceRank(const PartialTensorShape& shape) {
 
 absl::Status CheckRngSeedShape(const PartialTensorShape& shape) {
   if (HasRank(shape, 1) &&
-      (Dimension(shape, 0) == kUnknownSize || Dimension(shape, 0) == 2)) {
+      (SizeOf(shape, 0) == kUnknownSize || SizeOf(shape, 0) == 2)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(

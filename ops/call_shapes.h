@@ -27,6 +27,11 @@ std::array<Dimension, 3> Ordered(bool time_major, Dimension outer,
 // A dimension that is not known, as TensorFlow writes it.
 inline constexpr int64_t kUnknownSize = -1;
 
+// Of a dimension, as far as it is known.
+inline int64_t SizeOf(const tensorflow::PartialTensorShape& shape, int index) {
+  return shape.unknown_rank() ? kUnknownSize : shape.dim_size(index);
+}
+
 // The sizes of a call; kUnknownSize where no tensor told.
 struct CallSizes {
   int64_t time = kUnknownSize;           // T

@@ -14,7 +14,6 @@ namespace tf_cudnn_rnn {
 namespace {
 
 using ::tensorflow::PartialTensorShape;
-using ::tensorflow::shape_inference::DimensionHandle;
 using ::tensorflow::shape_inference::InferenceContext;
 using ::tensorflow::shape_inference::ShapeHandle;
 
@@ -90,18 +89,13 @@ absl::Status KerasRnnShapeFunction(InferenceContext* c) {
 
   const int64_t num_directions = attributes.num_directions;
   const auto shape = [&](int64_t outer, int64_t features_per_unit) {
-    std::vector<DimensionHandle> dimensions;
     // No shape says that H is small enough if those of the weights are unknown.
     const bool is_known = sizes.hidden_size != kUnknownSize &&
                           sizes.hidden_size <= INT64_MAX / features_per_unit;
     const int64_t features =
         is_known ? features_per_unit * sizes.hidden_size : kUnknownSize;
-    for (const int64_t size :
-         Ordered(attributes.time_major, outer, sizes.batch, features)) {
-      dimensions.push_back(size == kUnknownSize ? c->UnknownDim()
-                                                : c->MakeDim(size));
-    }
-    return c->MakeShape(dimensions);
+    return ShapeOf(
+        c, Ordered(attributes.time_major, outer, sizes.batch, features));
   };
   const ShapeHandle states = shape(num_directions, 1);
   TF_RETURN_IF_ERROR(

@@ -10,11 +10,6 @@ namespace {
 
 using ::tensorflow::PartialTensorShape;
 
-// A dimension, or -1.
-int64_t Dimension(const PartialTensorShape& shape, int index) {
-  return shape.unknown_rank() ? -1 : shape.dim_size(index);
-}
-
 absl::Status CheckShape(const char* name, const PartialTensorShape& shape,
                         const PartialTensorShape& required,
                         const std::string& letters, rnn::CellMode mode) {
@@ -145,7 +140,7 @@ absl::Status CheckKerasShapes(rnn::CellMode mode, const KerasShapes& shapes,
   TF_RETURN_IF_ERROR(CheckShape(names.recurrent_kernel, recurrent_kernel,
                                 PartialTensorShape({-1, -1}), recurrent_letters,
                                 mode));
-  const int64_t num_units = Dimension(recurrent_kernel, 0);
+  const int64_t num_units = SizeOf(recurrent_kernel, 0);
   *sizes = {};
   PartialTensorShape gates = PartialTensorShape({-1, -1});
   if (num_units != -1) {
@@ -158,7 +153,7 @@ absl::Status CheckKerasShapes(rnn::CellMode mode, const KerasShapes& shapes,
                                 recurrent_letters, mode));
   TF_RETURN_IF_ERROR(CheckShape(names.kernel, kernel, gates,
                                 absl::StrCat("[I,", gates_size, "]"), mode));
-  if (Dimension(kernel, 0) != -1) sizes->input_size = kernel.dim_size(0);
+  if (SizeOf(kernel, 0) != kUnknownSize) sizes->input_size = kernel.dim_size(0);
   if (!bias) return absl::OkStatus();
   return CheckShape(names.bias, *bias, KerasBiasShape(mode, sizes->hidden_size),
                     mode == rnn::CellMode::kGru
@@ -230,7 +225,7 @@ absl::Status CheckKerasBackpropShapes(rnn::CellMode mode,
         absl::StrCat("num_units must be at least 1, got ", *num_units, "."));
   }
   sizes->hidden_size = *num_units;
-  const int64_t size = Dimension(params_backprop, 0);
+  const int64_t size = SizeOf(params_backprop, 0);
   if (size == -1) return absl::OkStatus();
   // N grows by the same number with each input.
   int64_t smallest, second;

@@ -3,6 +3,7 @@
 #ifndef OPS_PARTIAL_SHAPES_H_
 #define OPS_PARTIAL_SHAPES_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,6 +21,21 @@ inline absl::Status GetPartialShape(
   tensorflow::TensorShapeProto proto;
   c->ShapeHandleToProto(handle, &proto);
   return tensorflow::PartialTensorShape::BuildPartialTensorShape(proto, shape);
+}
+
+// A dimension of a shape function's result, if its size is known.
+inline tensorflow::shape_inference::DimensionHandle DimensionOf(
+    tensorflow::shape_inference::InferenceContext* c, int64_t size) {
+  return size == kUnknownSize ? c->UnknownDim() : c->MakeDim(size);
+}
+
+// A shape of three dimensions, of which some sizes may be unknown.
+template <typename Sizes>
+tensorflow::shape_inference::ShapeHandle ShapeOf(
+    tensorflow::shape_inference::InferenceContext* c, const Sizes& sizes) {
+  std::vector<tensorflow::shape_inference::DimensionHandle> dimensions;
+  for (const int64_t size : sizes) dimensions.push_back(DimensionOf(c, size));
+  return c->MakeShape(dimensions);
 }
 
 // The first of the inputs of this name.
@@ -43,6 +59,16 @@ absl::Status GetPartialShapes(tensorflow::shape_inference::InferenceContext* c,
     TF_RETURN_IF_ERROR(GetPartialShape(c, named.input, named.shape));
   }
   return absl::OkStatus();
+}
+
+// The inputs of a forward op with params.
+inline absl::Status GetForwardShapes(
+    tensorflow::shape_inference::InferenceContext* c, ForwardShapes* shapes) {
+  return GetPartialShapes(c, {{"input", &shapes->input},
+                              {"input_h", &shapes->input_h},
+                              {"input_c", &shapes->input_c},
+                              {"params", &shapes->params},
+                              {"sequence_lengths", &shapes->sequence_lengths}});
 }
 
 // What a backward op takes beside the forward op's inputs.

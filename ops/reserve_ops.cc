@@ -16,21 +16,11 @@ using ::tensorflow::shape_inference::DimensionHandle;
 using ::tensorflow::shape_inference::InferenceContext;
 using ::tensorflow::shape_inference::ShapeHandle;
 
-// A dimension of which `known` is known.
-DimensionHandle Dimension(InferenceContext* c, int64_t known) {
-  return known == kUnknownSize ? c->UnknownDim() : c->MakeDim(known);
-}
-
 absl::Status ReadReserveShapeFunction(InferenceContext* c) {
   RnnAttributes attributes;
   TF_RETURN_IF_ERROR(ReadRnnAttributes(c, &attributes));
   ForwardShapes shapes;
-  TF_RETURN_IF_ERROR(GetPartialShape(c, "input", &shapes.input));
-  TF_RETURN_IF_ERROR(GetPartialShape(c, "input_h", &shapes.input_h));
-  TF_RETURN_IF_ERROR(GetPartialShape(c, "input_c", &shapes.input_c));
-  TF_RETURN_IF_ERROR(GetPartialShape(c, "params", &shapes.params));
-  TF_RETURN_IF_ERROR(
-      GetPartialShape(c, "sequence_lengths", &shapes.sequence_lengths));
+  TF_RETURN_IF_ERROR(GetForwardShapes(c, &shapes));
   CallSizes sizes;
   TF_RETURN_IF_ERROR(CheckForwardShapes(attributes, shapes, &sizes));
   PartialTensorShape reserve_space;
@@ -39,15 +29,16 @@ absl::Status ReadReserveShapeFunction(InferenceContext* c) {
 
   DimensionHandle boundaries = c->MakeDim(0), features;
   if (rnn::DropsOut(attributes.dropout)) {
-    TF_RETURN_IF_ERROR(c->Divide(Dimension(c, sizes.pseudo_layers),
+    TF_RETURN_IF_ERROR(c->Divide(DimensionOf(c, sizes.pseudo_layers),
                                  attributes.num_directions,
                                  /*evenly_divisible=*/true, &boundaries));
     TF_RETURN_IF_ERROR(c->Subtract(boundaries, 1, &boundaries));
   }
-  TF_RETURN_IF_ERROR(c->Multiply(Dimension(c, sizes.output_size),
+  TF_RETURN_IF_ERROR(c->Multiply(DimensionOf(c, sizes.output_size),
                                  attributes.num_directions, &features));
-  const ShapeHandle masks = c->MakeShape({boundaries, Dimension(c, sizes.time),
-                                          Dimension(c, sizes.batch), features});
+  const ShapeHandle masks =
+      c->MakeShape({boundaries, DimensionOf(c, sizes.time),
+                    DimensionOf(c, sizes.batch), features});
   TF_RETURN_IF_ERROR(c->set_output("dropout_masks", {masks}));
   return c->set_output("states_outer_major", {c->Scalar()});
 }

@@ -21,14 +21,6 @@ using ::tensorflow::shape_inference::DimensionHandle;
 using ::tensorflow::shape_inference::InferenceContext;
 using ::tensorflow::shape_inference::ShapeHandle;
 
-absl::Status GetForwardShapes(InferenceContext* c, ForwardShapes* shapes) {
-  return GetPartialShapes(c, {{"input", &shapes->input},
-                              {"input_h", &shapes->input_h},
-                              {"input_c", &shapes->input_c},
-                              {"params", &shapes->params},
-                              {"sequence_lengths", &shapes->sequence_lengths}});
-}
-
 // Positions of the inputs that outputs take after.
 enum ForwardInput { kInput, kInputH, kInputC, kParams };
 
@@ -70,13 +62,9 @@ class RefinedShapes {
  private:
   absl::Status Refine(ForwardInput position, int64_t outer, int64_t features,
                       ShapeHandle* shape) const {
-    std::vector<DimensionHandle> dimensions;
-    for (const int64_t size :
-         Ordered(attributes_.time_major, outer, sizes_.batch, features)) {
-      dimensions.push_back(size == kUnknownSize ? c_->UnknownDim()
-                                                : c_->MakeDim(size));
-    }
-    return c_->Merge(c_->input(position), c_->MakeShape(dimensions), shape);
+    const ShapeHandle known = ShapeOf(
+        c_, Ordered(attributes_.time_major, outer, sizes_.batch, features));
+    return c_->Merge(c_->input(position), known, shape);
   }
 
   InferenceContext* c_;

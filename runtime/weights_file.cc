@@ -156,11 +156,10 @@ std::string ReadDescriptor(const Object& metadata, const char* format,
     return "its metadata do not say \"version\": \"1\"; a later version needs "
            "a later library.";
   }
-  constexpr const char* kModes[] = {"rnn_relu", "rnn_tanh", "lstm", "gru"};
   constexpr const char* kDirections[] = {"unidirectional", "bidirectional"};
   constexpr const char* kInputModes[] = {"linear_input", "skip_input"};
   int direction = 0;
-  if (!Choose(TextOf(metadata, "rnn_mode"), kModes, &d.mode) ||
+  if (!Choose(TextOf(metadata, "rnn_mode"), rnn::kCellModeNames, &d.mode) ||
       !Choose(TextOf(metadata, "direction"), kDirections, &direction) ||
       !Choose(TextOf(metadata, "input_mode"), kInputModes, &d.skip_input) ||
       !SizeOf(metadata, "num_layers", &d.num_layers) ||
