@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kernels/engine/threads/float_mode.h"
+#include "network/round.h"
 #include "network/weights.h"
 
 namespace rnn_runtime {
@@ -56,7 +57,7 @@ class SpareStates {
   int64_t Take(bool is_missing, int64_t bytes) {
     if (!is_missing || bytes == 0) return -1;
     constexpr int64_t kLine = 64;
-    const int64_t begin = (bytes_ + kLine - 1) / kLine * kLine;
+    const int64_t begin = rnn::RoundUp(bytes_, kLine);
     bytes_ = begin + bytes;
     return begin;
   }

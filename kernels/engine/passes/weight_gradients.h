@@ -17,6 +17,7 @@
 #include "kernels/engine/weights/matrix_source.h"
 #include "kernels/engine/weights/weight_targets.h"
 #include "network/cell.h"
+#include "network/round.h"
 #include "network/weights.h"
 
 namespace rnn {
@@ -189,7 +190,7 @@ class WeightGradients {
                    const F* const* gradients, F* biases, Executor& executor) {
     constexpr int64_t kBlock = speed::kSummedColumns;
     const int64_t H = d_.hidden_size;
-    const int64_t blocks_per_gate = (H + kBlock - 1) / kBlock;
+    const int64_t blocks_per_gate = DivideUp(H, kBlock);
     const Pieces gates = targets_.gates();
     ParallelFor(executor, num_gates * blocks_per_gate,
                 rows.count * kBlock * speed::kMoveWork,

@@ -8,6 +8,7 @@
 #include "kernels/engine/plan/rank_shares.h"
 #include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
+#include "network/round.h"
 #include "network/weights.h"
 
 namespace rnn {
@@ -128,7 +129,7 @@ int Choices::NumRankGroups(const StepRange& steps, Route recurrent_route,
   const int64_t ranks = sequences_.active(steps.begin);
   const int64_t num_tasks = NumTasks(num_threads, RecurrentWork(rows));
   const int64_t threads = std::min<int64_t>(num_tasks, num_threads);
-  const int64_t largest_share = (ranks + threads - 1) / threads;
+  const int64_t largest_share = DivideUp(ranks, threads);
   const GroupSizes sizes = SizesOfRankGroups();
   if (largest_share < sizes.least) {
     const int64_t groups = ranks / sizes.least;

@@ -8,6 +8,7 @@
 
 #include "kernels/engine/plan/step_range.h"
 #include "kernels/engine/thresholds.h"
+#include "network/round.h"
 #include "network/sequences.h"
 
 namespace rnn {
@@ -31,8 +32,7 @@ class ChunkCuts {
   // At least the valid rows of the largest chunk.
   int64_t max_rows() const {
     if (rows_ == 0) return 0;
-    return std::min(
-        rows_, (rows_ + num_chunks_ - 1) / num_chunks_ + sequences_.active(0));
+    return std::min(rows_, DivideUp(rows_, num_chunks_) + sequences_.active(0));
   }
 
   // The chunk that begins at `begin`, respectively ends at `end`: up to the

@@ -7,6 +7,7 @@
 
 #include "network/cell.h"
 #include "network/element_types.h"
+#include "network/round.h"
 
 namespace rnn {
 
@@ -49,10 +50,10 @@ struct KernelShape {
   bool rounds_operands() const { return operand_bytes != compute_bytes; }
 
   int64_t PaddedDepth(int64_t depth) const {
-    return (depth + depth_step - 1) / depth_step * depth_step;
+    return RoundUp(depth, depth_step);
   }
   int64_t NumPanels(int64_t columns) const {
-    return (columns + panel_columns - 1) / panel_columns;
+    return DivideUp(columns, panel_columns);
   }
 };
 

@@ -6,6 +6,7 @@
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
+#include "network/round.h"
 
 namespace rnn {
 
@@ -51,7 +52,7 @@ OperandPlan OperandPlan::InTurn(const KernelShape& kernels,
 
 int64_t OperandPlan::PaddedDepth(int64_t depth_step) const {
   if (IsInParts(route)) return parts_depth().padded();
-  return (depth + depth_step - 1) / depth_step * depth_step;
+  return RoundUp(depth, depth_step);
 }
 
 int64_t OperandPlan::ElementBytes(int64_t operand_bytes) const {
@@ -65,10 +66,9 @@ DotPanelShape DotPanelShape::Of(const OperandSize& size, int64_t panel_columns,
   DotPanelShape shape;
   shape.panel_columns = panel_columns;
   shape.piece_columns = size.columns / size.column_pieces;
-  shape.piece_panels =
-      (shape.piece_columns + panel_columns - 1) / panel_columns;
+  shape.piece_panels = DivideUp(shape.piece_columns, panel_columns);
   shape.num_panels = size.column_pieces * shape.piece_panels;
-  shape.panel_size = (size.depth + round - 1) / round * round * panel_columns;
+  shape.panel_size = RoundUp(size.depth, round) * panel_columns;
   return shape;
 }
 
@@ -107,7 +107,7 @@ CellPanelShape CellPanelShape::Of(const RnnDescriptor& descriptor,
                                   const KernelShape& kernels) {
   const int64_t units = kernels.cell_units[static_cast<int>(descriptor.mode)];
   CellPanelShape shape;
-  shape.num_panels = (descriptor.hidden_size + units - 1) / units;
+  shape.num_panels = DivideUp(descriptor.hidden_size, units);
   shape.units = units;
   shape.depth = kernels.PaddedDepth(descriptor.output_size());
   return shape;
@@ -120,14 +120,14 @@ int64_t LeftPartsStride(int64_t padded_depth) {
 }
 
 int64_t LeftPartsBytes(int64_t rows, int64_t padded_depth) {
-  return (rows + kPartsRows - 1) / kPartsRows * kPartsRows *
-         LeftPartsStride(padded_depth) * int64_t{sizeof(BFloat16)};
+  return RoundUp(rows, kPartsRows) * LeftPartsStride(padded_depth) *
+         int64_t{sizeof(BFloat16)};
 }
 
 int64_t LeftIntegersStride(int64_t depth) {
   constexpr int64_t kLine = 64 / sizeof(int16_t);
   static_assert(kLine % kInt8DepthStep == 0);
-  return ((depth + kLine - 1) / kLine | 1) * kLine;
+  return (DivideUp(depth, kLine) | 1) * kLine;
 }
 
 }  // namespace rnn

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "network/round.h"
+
 namespace rnn {
 
 // A piece of scratch memory, or none.
@@ -35,7 +37,7 @@ class ScratchBuilder {
   Block Take(int64_t count, int64_t value_bytes) {
     constexpr int64_t kAlignment = 64;
     const Block block{bytes_};
-    bytes_ += (count * value_bytes + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ += RoundUp(count * value_bytes, kAlignment);
     return block;
   }
   Block TakePointers(int64_t count) { return Take(count, sizeof(void*)); }

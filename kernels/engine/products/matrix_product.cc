@@ -7,6 +7,7 @@
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/thresholds.h"
 #include "network/element_types.h"
+#include "network/round.h"
 
 namespace rnn {
 
@@ -118,7 +119,7 @@ void MultiplyRowBlocks(const RowsTimesMatrix<Operand>& p,
                        Executor& executor) {
   const int64_t num_panels = b.num_panels();
   const int64_t row_block = std::max(speed::kRowBlock, RowsAtOnce(b));
-  ParallelFor(executor, (p.rows + row_block - 1) / row_block,
+  ParallelFor(executor, DivideUp(p.rows, row_block),
               2 * row_block * b.depth() * b.columns(),
               [&](int64_t begin, int64_t end) {
                 for (int64_t block = begin; block < end; ++block) {
@@ -146,7 +147,7 @@ void MultiplyBlocks(const RowsTimesMatrix<Operand>& p,
   const int64_t work = 2 * p.rows * depth_block * b.columns();
   const int64_t multiple = RowsAtOnce(b);
   const int64_t num_blocks =
-      std::max((p.rows + b.cached_rows() - 1) / b.cached_rows(),
+      std::max(DivideUp(p.rows, b.cached_rows()),
                NumRowBlocks(NumTasks(executor, work), num_panels, p.rows,
                             std::max(speed::kMinBlockRows, multiple)));
   const int64_t num_shares = num_blocks * num_panels;

@@ -18,6 +18,7 @@
 #include "kernels/engine/weights/cell_panels.h"
 #include "kernels/engine/weights/forward_weights.h"
 #include "kernels/engine/weights/int8_matrix.h"
+#include "network/round.h"
 
 namespace rnn {
 
@@ -237,9 +238,8 @@ class RecurrentProduct {
                     const Operand* const* h_prev, Run run_cells) const {
     const int64_t together = PanelsTogether();
     const int64_t num_panels = panels_.num_panels();
-    ParallelFewRanges(executor, (num_panels + together - 1) / together,
-                      StepWork(ranks), PanelOrder(ranks.step),
-                      [&](int64_t begin, int64_t end) {
+    ParallelFewRanges(executor, DivideUp(num_panels, together), StepWork(ranks),
+                      PanelOrder(ranks.step), [&](int64_t begin, int64_t end) {
                         begin *= together;
                         end = std::min(end * together, num_panels);
                         MultiplyGates(h_prev, UnitsOf(begin, end, ranks));

@@ -7,6 +7,7 @@
 #include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
 #include "network/params_layout.h"
+#include "network/round.h"
 
 namespace rnn {
 
@@ -44,8 +45,7 @@ template <typename Block>
 void ForEachGateBlock(const RnnDescriptor& d, const Region& region,
                       Executor& executor, Block block) {
   const int64_t H = d.hidden_size;
-  const int64_t blocks_per_gate =
-      (H + speed::kTransposedBlock - 1) / speed::kTransposedBlock;
+  const int64_t blocks_per_gate = DivideUp(H, speed::kTransposedBlock);
   ParallelFor(
       executor, d.num_gates() * blocks_per_gate,
       std::min(H, speed::kTransposedBlock) * region.columns * speed::kMoveWork,

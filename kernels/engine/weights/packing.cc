@@ -6,6 +6,7 @@
 #include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
 #include "kernels/engine/weights/parts.h"
+#include "network/round.h"
 
 namespace rnn {
 
@@ -103,7 +104,7 @@ void FillFromColumns(const MatrixSource<Element>& source, int64_t panel,
 template <typename Pack>
 void ParallelBlocks(Executor& executor, int64_t num_panels, int64_t depth,
                     int64_t unit, int64_t panel_work, Pack pack) {
-  const int64_t num_units = (depth + unit - 1) / unit;
+  const int64_t num_units = DivideUp(depth, unit);
   const auto pack_blocks = [&](int64_t begin, int64_t end, int64_t first_unit,
                                int64_t last_unit) {
     PanelBlocks blocks;
@@ -210,7 +211,7 @@ void PackDotPanel(const Operand* const* columns, int64_t depth, Operand* out) {
   Operand links[kMaxDotRound * kMaxDotColumns];
   for (int64_t k = 0; k < depth; k += kernels.depth_block) {
     const int64_t end = std::min(k + kernels.depth_block, depth);
-    const int64_t num_rounds = (end - k + round - 1) / round;
+    const int64_t num_rounds = DivideUp(end - k, round);
     for (int64_t i = 0; i < num_rounds; ++i) {
       const int64_t first = k + i * round;
       const int64_t last = std::min(first + round, end);

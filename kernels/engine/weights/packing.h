@@ -15,13 +15,14 @@
 #include "kernels/engine/thresholds.h"
 #include "kernels/engine/weights/matrix_source.h"
 #include "network/element_types.h"
+#include "network/round.h"
 
 namespace rnn {
 
 template <typename Operand>
 int64_t NumPanels(int64_t columns) {
   const int64_t width = Kernels<Operand>().panel_columns;
-  return (columns + width - 1) / width;
+  return DivideUp(columns, width);
 }
 
 // Packs all of the source, of [depth, columns]: panel after panel, each [padded

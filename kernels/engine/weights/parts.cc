@@ -5,6 +5,7 @@
 #include "kernels/engine/elements/elements.h"
 #include "kernels/engine/threads/parallel.h"
 #include "kernels/engine/thresholds.h"
+#include "network/round.h"
 
 namespace rnn {
 
@@ -29,7 +30,7 @@ void SplitColumns(const float* const* rows, int64_t depth, int64_t columns,
   constexpr int64_t kColumns = speed::kSplitColumns;
   constexpr int64_t kSlice = speed::kSplitDepth;
   static_assert(kSlice % kPartsDepth == 0);
-  ParallelFor(executor, (columns + kColumns - 1) / kColumns,
+  ParallelFor(executor, DivideUp(columns, kColumns),
               depth * kColumns * speed::kMoveWork,
               [&](int64_t begin, int64_t end) {
                 alignas(64) float transposed[kColumns * kSlice];
