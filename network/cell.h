@@ -1,4 +1,4 @@
-// The cells and the order of their gates. Plain enumerations without standard
+// The cells, their names and the order of their gates. Without standard
 // headers, so that the files compiled for one instruction set may read them.
 #ifndef NETWORK_CELL_H_
 #define NETWORK_CELL_H_

@@ -143,7 +143,7 @@ absl::Status CheckKerasShapes(rnn::CellMode mode, const KerasShapes& shapes,
   const int64_t num_units = SizeOf(recurrent_kernel, 0);
   *sizes = {};
   PartialTensorShape gates = PartialTensorShape({-1, -1});
-  if (num_units != -1) {
+  if (num_units != kUnknownSize) {
     int64_t size;  // which must not overflow
     TF_RETURN_IF_ERROR(ParamsSize(mode, /*input_size=*/1, num_units, &size));
     sizes->hidden_size = num_units;
@@ -226,7 +226,7 @@ absl::Status CheckKerasBackpropShapes(rnn::CellMode mode,
   }
   sizes->hidden_size = *num_units;
   const int64_t size = SizeOf(params_backprop, 0);
-  if (size == -1) return absl::OkStatus();
+  if (size == kUnknownSize) return absl::OkStatus();
   // N grows by the same number with each input.
   int64_t smallest, second;
   TF_RETURN_IF_ERROR(ParamsSize(mode, /*input_size=*/1, *num_units, &smallest));

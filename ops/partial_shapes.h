@@ -29,7 +29,7 @@ inline tensorflow::shape_inference::DimensionHandle DimensionOf(
   return size == kUnknownSize ? c->UnknownDim() : c->MakeDim(size);
 }
 
-// A shape of three dimensions, of which some sizes may be unknown.
+// A shape, of which some sizes may be unknown.
 template <typename Sizes>
 tensorflow::shape_inference::ShapeHandle ShapeOf(
     tensorflow::shape_inference::InferenceContext* c, const Sizes& sizes) {

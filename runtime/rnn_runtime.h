@@ -99,7 +99,7 @@ typedef struct rnn_config {
   int64_t num_layers;    /* L */
   int64_t num_units;     /* H */
   int64_t input_size;    /* I */
-  int64_t num_proj;      /* 0 or H: no projection; else below H, LSTM only */
+  int64_t num_proj;      /* 0, or H of an LSTM: no projection; or below H */
 } rnn_config;
 
 /* A network and its weights, which do not change. Any number of threads may use

@@ -5,6 +5,7 @@ TensorFlow brings those of the built-in ops, but for their backward ops.
 
 import functools
 
+import numpy as np
 import tensorflow as tf
 
 from tf_cudnn_rnn import _second_order, raw_ops
@@ -99,7 +100,7 @@ def _backprop_gradient(names, op, *upstream):
         rnn_mode=tf.compat.as_str(op.get_attr("rnn_mode")),
         input_mode=tf.compat.as_str(op.get_attr("input_mode")),
         direction=tf.compat.as_str(op.get_attr("direction")),
-        dropout=op.get_attr("dropout"),
+        dropout=float(np.float32(op.get_attr("dropout"))),  # as the op has it
         num_proj=op.get_attr("num_proj") if has_v3_options else 0,
         time_major=op.get_attr("time_major") if has_v3_options else True,
         may_follow_cudnn=op.type == "CudnnRNNBackpropV3" and not op.get_attr("time_major"),

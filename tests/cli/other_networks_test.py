@@ -4,12 +4,25 @@ By its weights alone nobody can tell one from the other; but a file with a model
 """
 
 import json
+import pathlib
+import zipfile
 
 import keras
 import numpy as np
 import pytest
-from keras.layers import GRU, LSTM, Bidirectional, SimpleRNN
+from keras.layers import (
+    GRU,
+    LSTM,
+    RNN,
+    Bidirectional,
+    GRUCell,
+    LSTMCell,
+    SimpleRNN,
+    SimpleRNNCell,
+    TimeDistributed,
+)
 
+import tf_cudnn_rnn.keras
 from tf_cudnn_rnn import runtime, weights
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -81,6 +94,32 @@ OTHERS = {
     ),
 }
 
+# Those of which only a .keras file tells where their arrays are.
+IN_KERAS_ALONE = {
+    "cell": (
+        lambda: RNN(LSTMCell(2, activation="relu")),
+        "activation must be tanh; it is relu",
+        False,
+    ),
+    "cell_backwards": (
+        lambda: RNN(LSTMCell(2), go_backwards=True),
+        "go_backwards must be False; it is True",
+        False,
+    ),
+    "cell_reset_before": (
+        lambda: RNN(GRUCell(2, reset_after=False, use_bias=False)),
+        "reset_after must be True; a GRU without it is another network",
+        False,
+    ),
+    "sum_of_cells": (
+        lambda: Bidirectional(RNN(SimpleRNNCell(2), return_sequences=True), merge_mode="sum"),
+        "merge_mode must be concat; it is sum",
+        None,  # which inspect looks into
+    ),
+}
+CASES = [(name, ending) for name in OTHERS for ending in ENDINGS]
+CASES += [(name, ".keras") for name in IN_KERAS_ALONE]
+
 # And the mode of these, which are networks of cuDNN.
 NETWORKS = {
     "lstm": (lstm, "lstm"),
@@ -101,10 +140,9 @@ def save(layer, path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name, ending", CASES)
 def test_another_network_is_refused(run, tmp_path, name, ending):
-    make, reason, runs = OTHERS[name]
+    make, reason, runs = (OTHERS | IN_KERAS_ALONE)[name]
     path = save(make(), tmp_path / f"a{ending}")
     for load in (weights.load, runtime.Network.load):
         with pytest.raises(ValueError) as refused:
@@ -112,11 +150,14 @@ def test_another_network_is_refused(run, tmp_path, name, ending):
         assert reason in str(refused.value) and path in str(refused.value)
     result = run("convert", path, tmp_path / "b.npz", "--to", "params", "--layer", "net")
     assert result.code == 2 and reason in " ".join(result.err.split())
+    if runs is None:
+        return
     _, found = json.loads(run("inspect", path, "--json").out)["found"]
     assert (found["runs"], found["converts"], found["layer"]) == (runs, False, "net")
     assert "--layer net" not in run("inspect", path).out
     # Of a layer in Bidirectional, the message of the one that reads names which.
-    assert runs or found["how"] == f"{reason.rpartition(' layer ')[2]}. Keras' own loop runs it"
+    if not runs and name in OTHERS:
+        assert found["how"] == f"{reason.rpartition(' layer ')[2]}. Keras' own loop runs it"
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -148,3 +189,77 @@ def test_layers_that_read_keras_h5_returns(tmp_path):
     with pytest.raises(ValueError, match="recurrent_activation must be sigmoid; .* its `arrays`"):
         weights.from_keras(layer, "lstm")
     assert weights.from_keras(layer.arrays, "lstm").layout.num_units == 2
+    simple = weights.read_keras_h5(path)["first"]
+    with pytest.raises(ValueError, match="`rnn_mode` must be rnn_relu, as the layer's `config`"):
+        weights.from_keras(simple, "rnn_tanh")
+    assert weights.from_keras(simple, "rnn_relu").layout.num_units == 3
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("mode", [None, "rnn_tanh", "rnn_relu"])
+def test_a_stack_of_two_activations(run, tmp_path, mode, ending):
+    path = save(SimpleRNN(3), tmp_path / f"a{ending}")
+    with pytest.raises(
+        ValueError, match="must have the same activation, .* rnn_relu, .* rnn_tanh. Load"
+    ):
+        weights.load(path, layer=["first", "net"], rnn_mode=mode)
+
+
+def test_a_layer_in_a_wrapper(run, tmp_path):
+    path = str(tmp_path / "a.keras")
+    for activation in ("tanh", "relu"):
+        layer = TimeDistributed(lstm(activation=activation, name="inner"))
+        keras.Sequential([keras.Input([4, None, 3]), layer]).save(path)
+        (found,) = json.loads(run("inspect", path, "--json").out)["found"]
+        assert (found["layer"], found["converts"]) == ("inner", activation == "tanh")
+        if activation == "tanh":
+            assert weights.load(path).layout.num_units == 2
+        else:
+            with pytest.raises(ValueError, match="activation must be tanh; it is relu"):
+                weights.load(path)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_drop_ins(run, tmp_path, ending):
+    """An .h5 file has names of classes that say whose they are."""
+    layers = tf_cudnn_rnn.keras
+    both = layers.Bidirectional(layers.GRU(2, return_sequences=True), name="both")
+    path = str(tmp_path / f"a{ending}")
+    keras.Sequential([keras.Input([None, 3]), layers.LSTM(4, return_sequences=True), both]).save(
+        path
+    )
+    first, second = json.loads(run("inspect", path, "--json").out)["found"]
+    assert (first["rnn_mode"], second["rnn_mode"], second["direction"]) == (
+        "lstm",
+        "gru",
+        "bidirectional",
+    )
+    assert first["runs"] and second["runs"]
+    expected = weights.from_keras(both.get_weights(), "gru", direction="bidirectional")
+    np.testing.assert_array_equal(weights.load(path, layer="both").params, expected.params)
+
+
+# What somebody may write in the place of a layer's config: it is refused, or means nothing.
+STRANGE = [None, 3, "LSTM", [], ["LSTM"], {}, {"class_name": ["LSTM"]}, {"class_name": {"a": 1}}]
+STRANGE += [{"class_name": "LSTM", "config": value} for value in (None, [], {"activation": []})]
+
+
+@pytest.mark.parametrize("strange", STRANGE, ids=repr)
+def test_strange_configs_end_in_a_sentence(run, tmp_path, strange):
+    path = pathlib.Path(
+        save(Bidirectional(lstm(), backward_layer=backwards()), tmp_path / "a.keras")
+    )
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for key in ("layer", "backward_layer"):
+        config = json.loads(members["config.json"])
+        config["config"]["layers"][-1]["config"][key] = strange
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in members.items():
+                text = json.dumps(config) if name == "config.json" else content
+                archive.writestr(name, text)
+        assert run("inspect", str(path)).code in (0, 1, 2)
+        try:
+            weights.load(path, layer="net")
+        except ValueError as error:
+            assert str(path) in str(error)

@@ -1,4 +1,5 @@
-// A locale in which numbers are written otherwise, as much software sets one.
+// A C++ locale in which streams write numbers otherwise. (C's, which
+// setlocale() sets, would have to be installed.)
 #ifndef TESTS_ENGINE_COMMA_LOCALE_H_
 #define TESTS_ENGINE_COMMA_LOCALE_H_
 

@@ -512,8 +512,13 @@ def test_masks_and_lengths_may_be_lists():
     np.testing.assert_array_equal(layer(x, mask=mask.tolist()), expected)
     lengths = mask.sum(axis=1).tolist()
     np.testing.assert_array_equal(layer(x, sequence_lengths=lengths), expected)
-    with pytest.raises(ValueError, match=r"`mask` of layer .* must have the first two dimensions"):
-        layer(x, mask=[[True, False]])
+    np.testing.assert_array_equal(layer(x, mask=[*mask]), expected)
+    np.testing.assert_array_equal(layer(x, mask=mask[:, :, None].tolist()), expected)
+    for wrong in ([[True, False]], [True, False]):
+        with pytest.raises(ValueError, match=r"`mask` of layer .* must have the first two dim"):
+            layer(x, mask=wrong)
+    with pytest.raises(ValueError, match=r"rows of the same length; got lengths \[1, 2\]"):
+        layer(x, mask=[[True], [True, False]])
     assert layer(x[:0], sequence_lengths=[]).shape[0] == 0
 
 

@@ -612,6 +612,19 @@ def test_dropout_of_a_denormal_probability_has_masks():
     np.testing.assert_array_equal(masks, np.ones(masks.shape))
 
 
+def test_dropout_below_the_least_float_is_none():
+    """As a number of Python it is not zero; as the op's attribute it is."""
+    case = running.with_options(_case("gru_dropout"), dropout=1e-50)
+    x, *others = running.tensors_of(case)
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            loss = tf.reduce_sum(running.call(running.OWN_V3, case, x, *others).output ** 2)
+        gradient = inner.gradient(loss, x)
+    assert np.isfinite(outer.gradient(gradient, x)).all()
+
+
 def test_reserve_without_dropout_tells_the_order_of_states():
     case = _case("lstm")
     masks, outer_major = _read_reserve(case, _reserve(case))

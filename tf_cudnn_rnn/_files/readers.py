@@ -306,12 +306,12 @@ def _bytes_of(headers: Iterable[untrusted.ArrayHeader]) -> int:
 
 
 def _mode_of_keras(recurrent: Array, choices: Choices, modes: set[RnnMode], path: str) -> RnnMode:
-    """The mode of a layer; of a simple RNN, what its model says, if that is one thing.
+    """The mode of a layer; of a simple RNN, what the file says, if that is one thing.
 
     Args:
       recurrent: its recurrent kernel.
       choices: of the caller.
-      modes: those of the model's simple RNNs, as far as the file tells.
+      modes: those of the simple RNNs that it may be one of, as far as the file tells.
       path: of the file.
     """
     gates = _gates_of_keras(recurrent)
@@ -373,13 +373,15 @@ class _KerasParts(NamedTuple):
       chosen: the paths of the layers.
       headers: of the arrays of these, by their paths.
       is_network: whether it is one CudnnRNN layer.
-      configs: of these layers, or that of the model if it does not name them all.
+      configs: of these layers, by path, as far as the model's config names them.
+      model: the model's config; None if there is none.
     """
 
     chosen: list[str]
     headers: dict[str, untrusted.ArrayHeader]
     is_network: bool
-    configs: list[Any]
+    configs: dict[str, Any]
+    model: Any
 
 
 def _keras_parts(kind: Kind, path: str, choices: Choices) -> _KerasParts:
@@ -401,11 +403,10 @@ def _keras_parts(kind: Kind, path: str, choices: Choices) -> _KerasParts:
     configs = {name: named[name].config for name in chosen if name in named}
     for name, layer_config in configs.items():
         _check_config(name, layer_config, path)
-    names_all = len(configs) == len(chosen)
     wanted = [array for name in chosen for array in keras_file.names_of(name, headers)]
     some = {name: headers[name] for name in wanted}
     is_network = _alone(chosen, set(networks))
-    return _KerasParts(chosen, some, is_network, [*configs.values()] if names_all else [config])
+    return _KerasParts(chosen, some, is_network, configs, config)
 
 
 def _check_config(name: str, config: Mapping[str, Any] | None, path: str) -> None:
@@ -413,8 +414,22 @@ def _check_config(name: str, config: Mapping[str, Any] | None, path: str) -> Non
     if config and (reason := keras_config.network_obstacle(config)):
         raise Mistake(
             f"{untrusted.shown(name)} in {path} is no network of cuDNN: {reason}. Its weights "
-            "would compute something else in another library."
+            "would compute something else in another library. To take them all the same, pass the "
+            "layer's get_weights() to tf_cudnn_rnn.weights.from_keras."
         )
+
+
+def _modes_of(configs: Mapping[str, Any], choices: Choices) -> set[RnnMode]:
+    """The mode of the simple RNNs among layers, as their configs tell; one at most."""
+    modes = keras_config.simple_modes(configs.values())
+    if len(modes) > 1:
+        each = {name: keras_config.simple_modes([layer]) for name, layer in configs.items()}
+        told = (f"{untrusted.shown(name)} {', '.join(of)}" for name, of in each.items() if of)
+        raise Mistake(
+            "All layers of a stack must have the same activation, as cuDNN's networks have; got "
+            f"{', '.join(told)}. {choices.face.read} each of them alone."
+        )
+    return modes
 
 
 def _read_keras(kind: Kind, path: str, choices: Choices) -> Canonical:
@@ -429,7 +444,10 @@ def _read_keras(kind: Kind, path: str, choices: Choices) -> Canonical:
         layout, params = keras_file.params_of(keras_file.networks(arrays)[name], where)
         return vectors.from_cudnn(params, **dataclasses.asdict(layout))
     layers = keras_file.layers(arrays)
-    modes = keras_config.simple_modes(parts.configs)
+    if len(parts.configs) == len(parts.chosen):
+        modes = _modes_of(parts.configs, choices)
+    else:
+        modes = keras_config.simple_modes([parts.model])
     return _read_stack({name: layers[name] for name in parts.chosen}, choices, modes, path)
 
 
@@ -456,7 +474,7 @@ def _read_keras_2(path: str, choices: Choices, legacy: bool) -> Canonical:
     is_wrapped = keras_config.is_wrapped(stack[0].class_name) or len(stack[0].arrays) > 3
     direction: Direction = "bidirectional" if is_wrapped else _direction(choices)
     recurrent = stack[0].arrays[1] if len(stack[0].arrays) > 1 else np.zeros([0])
-    modes = keras_config.simple_modes([found[name].config for name in chosen])
+    modes = _modes_of({name: found[name].config for name in chosen}, choices)
     mode = _mode_of_keras(recurrent, choices, modes, path)
     read = keras_format.from_keras_cudnn if legacy else keras_format.from_keras
     with untrusted.named(path):

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tf_cudnn_rnn._formats import bfloat16, untrusted
+from tf_cudnn_rnn._formats import bfloat16, keras_config, untrusted
 from tf_cudnn_rnn._types import Array
 
 # Of the processor, besides that for the bytes there are, for all that a call asks: some thousand
@@ -679,12 +679,14 @@ def _configs(file: Any, path: str) -> dict[str, tuple[str, dict[str, Any]]]:
     for layer in layers:
         class_name, of_layer = _get(layer, "class_name", where), _get(layer, "config", where)
         name, inner = _get(of_layer, "name", where), of_layer.get("layer")
-        if inner is not None:
-            class_name = f"{class_name}({_get(inner, 'class_name', where)})"
         if not isinstance(name, str) or not isinstance(class_name, str):
             raise ValueError(
                 f"{where} must give texts for name and class; got {untrusted.shown(layer)}."
             )
+        class_name = keras_config.class_of(layer)
+        if inner is not None:
+            _get(inner, "class_name", where)
+            class_name = f"{class_name}({keras_config.class_of(inner)})"
         configs[name] = (class_name, layer)
     return configs
 

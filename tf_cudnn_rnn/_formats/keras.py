@@ -71,7 +71,9 @@ def read_keras_h5(path: str | os.PathLike[str]) -> dict[str, KerasLayer]:
     }
 
 
-def _as_layers(layers: Any, D: int, allowed: tuple[str, ...], advice: str) -> list[list[Array]]:
+def _as_layers(
+    layers: Any, D: int, allowed: tuple[str, ...], rnn_mode: RnnMode, advice: str
+) -> list[list[Array]]:
     """Returns the arrays of each layer, whatever `layers` is: one, or several in a list."""
     one = isinstance(layers, KerasLayer)
     for item in layers if isinstance(layers, list | tuple) else [layers]:
@@ -95,6 +97,12 @@ def _as_layers(layers: Any, D: int, allowed: tuple[str, ...], advice: str) -> li
                 raise ValueError(
                     f"The layer must be a network of cuDNN, or its weights would compute something "
                     f"else: {reason}. If that is meant, pass its `arrays`."
+                )
+            modes = keras_config.simple_modes([layer.config])
+            if modes and rnn_mode not in modes:
+                raise ValueError(
+                    f"`rnn_mode` must be {modes.pop()}, as the layer's `config` says; got "
+                    f"{rnn_mode}."
                 )
             layer = layer.arrays
         result.append([np.asarray(array) for array in layer])
@@ -233,7 +241,8 @@ def from_keras(
       layers: what `layer.get_weights()` returns, or a list of that for a stack: kernel
         [in, G*H], recurrent_kernel [H, G*H] and, unless use_bias=False, bias [4H] (LSTM),
         [2, 3H] (GRU) or [H] (SimpleRNN); Bidirectional has the forward layer's, then the
-        backward layer's. A bias that stands for two becomes recurrent_bias.
+        backward layer's. A bias that stands for two becomes recurrent_bias. Or what
+        `read_keras_h5` returns for a layer.
       rnn_mode: "lstm", "gru", "rnn_tanh" or "rnn_relu": a SimpleRNN's weights do not tell its
         activation.
       direction: "bidirectional" for Bidirectional layers, which must concatenate
@@ -242,12 +251,13 @@ def from_keras(
 
     Raises:
       ValueError: there are too few or too many arrays, or one has another shape, such as that
-        of another kind of layer or another library.
+        of another kind of layer or another library; or a file says that the layer is another
+        network than cuDNN's.
     """
     base.check_mode(rnn_mode)
     D = base.check_direction(direction)
     advice = " CuDNNLSTM and CuDNNGRU are for from_keras_cudnn."
-    layers = _as_layers(layers, D, (LAYERS[rnn_mode],), advice)
+    layers = _as_layers(layers, D, (LAYERS[rnn_mode],), rnn_mode, advice)
     return _read(layers, rnn_mode, direction, of, legacy=False)
 
 
@@ -316,7 +326,7 @@ def from_keras_cudnn(
     _check_legacy_mode(rnn_mode)
     D = base.check_direction(direction)
     advice = " LSTM, GRU and SimpleRNN are for from_keras."
-    layers = _as_layers(layers, D, (LEGACY_LAYERS[rnn_mode],), advice)
+    layers = _as_layers(layers, D, (LEGACY_LAYERS[rnn_mode],), rnn_mode, advice)
     return _read(layers, rnn_mode, direction, of, legacy=True)
 
 

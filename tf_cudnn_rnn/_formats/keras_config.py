@@ -12,9 +12,23 @@ from tf_cudnn_rnn._types import RnnMode
 
 LAYERS = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "SimpleRNN", "rnn_relu": "SimpleRNN"}
 LEGACY_LAYERS = {"lstm": "CuDNNLSTM", "gru": "CuDNNGRU"}
-_CELLS = {*LAYERS.values(), *LEGACY_LAYERS.values()}
+_CELLS = {"LSTMCell": "LSTM", "GRUCell": "GRU", "SimpleRNNCell": "SimpleRNN"}
 _WRAPPER = "Bidirectional"
+# What `.h5` files put before the names of this library's layers.
+_PACKAGE = "tf_cudnn_rnn>"
 NO_RESET_AFTER = "reset_after must be True; a GRU without it is another network"
+
+
+def class_of(layer: Any) -> str:
+    """The class that a layer names; of a drop-in, that of its parent; "" if it names none."""
+    name = layer.get("class_name") if isinstance(layer, dict) else None
+    return name.removeprefix(_PACKAGE) if isinstance(name, str) else ""
+
+
+def config_of(layer: Any) -> dict[str, Any]:
+    """The config of a layer; empty if it has none."""
+    config = layer.get("config") if isinstance(layer, dict) else None
+    return config if isinstance(config, dict) else {}
 
 
 def bare(class_name: str) -> str:
@@ -40,51 +54,48 @@ def cell_obstacle(class_name: str, config: Mapping[str, Any]) -> str | None:
     return None
 
 
-def network_obstacle(layer: Mapping[str, Any]) -> str | None:
+def network_obstacle(layer: Any) -> str | None:
     """What makes a layer another network than cuDNN's with the same weights, if anything.
 
-    That is another cell, another order of time, or halves that are not laid side by side.
-
-    Args:
-      layer: a recurrent one, or Bidirectional; of others nothing is an obstacle.
+    That is another cell, another order of time, or halves that are not laid side by side. Of a
+    class that is not Keras' own nothing is known.
     """
-    if layer["class_name"] != _WRAPPER:
+    if class_of(layer) != _WRAPPER:
         return _way_obstacle(layer, goes_backwards=False)
-    config = layer["config"]
-    forward, backward = config.get("layer"), config.get("backward_layer")
-    if not _is_cell(forward):
-        return None
-    if reason := _way_obstacle(forward, goes_backwards=False):
-        return f"of its forward layer {reason}"
-    if backward is not None:
-        if not _is_cell(backward) or _kind_of(backward) != _kind_of(forward):
-            return "its backward layer must have the class and activation of its forward layer"
-        if reason := _way_obstacle(backward, goes_backwards=True):
-            return f"of its backward layer {reason}"
+    config = config_of(layer)
     merge_mode = config.get("merge_mode", "concat")
     if merge_mode != "concat":
         return f"merge_mode must be concat; it is {untrusted.shown(merge_mode)}"
+    forward, backward = config.get("layer"), config.get("backward_layer")
+    if reason := _way_obstacle(forward, goes_backwards=False):
+        return f"of its forward layer {reason}"
+    if backward is not None:
+        if _kind_of(backward) != _kind_of(forward):
+            return "its backward layer must have the class and activation of its forward layer"
+        if reason := _way_obstacle(backward, goes_backwards=True):
+            return f"of its backward layer {reason}"
     return None
 
 
-def _is_cell(layer: Any) -> bool:
-    return (
-        isinstance(layer, dict)
-        and isinstance(layer.get("config"), dict)
-        and layer.get("class_name") in _CELLS
-    )
+def _kind_of(layer: Any) -> tuple[str, Any]:
+    return class_of(layer), config_of(layer).get("activation")
 
 
-def _kind_of(layer: Mapping[str, Any]) -> tuple[Any, Any]:
-    return layer["class_name"], layer["config"].get("activation")
-
-
-def _way_obstacle(layer: Mapping[str, Any], goes_backwards: bool) -> str | None:
-    if not _is_cell(layer):
+def _way_obstacle(layer: Any, goes_backwards: bool) -> str | None:
+    class_name, config = class_of(layer), config_of(layer)
+    if class_name.startswith("ConvLSTM"):
+        return f"{class_name} has a cell of its own"
+    if class_name == "RNN":
+        cell = class_of(config.get("cell"))
+        if cell not in _CELLS:
+            return f"its cell must be {', '.join(_CELLS)}; it is {untrusted.shown(cell)}"
+        if reason := cell_obstacle(_CELLS[cell], config_of(config["cell"])):
+            return reason
+    elif class_name in LAYERS.values():
+        if reason := cell_obstacle(class_name, config):
+            return reason
+    elif class_name not in LEGACY_LAYERS.values():
         return None
-    class_name, config = layer["class_name"], layer["config"]
-    if class_name in LAYERS.values() and (reason := cell_obstacle(class_name, config)):
-        return reason
     value = config.get("go_backwards", False)
     if value is not goes_backwards:
         return f"go_backwards must be {goes_backwards}; it is {untrusted.shown(value)}"
@@ -106,6 +117,5 @@ def _simple_configs(layers: Iterable[Any]) -> Iterator[dict[str, Any]]:
             left += value
         elif isinstance(value, dict):
             left += value.values()
-            config = value.get("config")
-            if value.get("class_name") == "SimpleRNN" and isinstance(config, dict):
-                yield config
+            if class_of(value) in ("SimpleRNN", "SimpleRNNCell"):
+                yield config_of(value)

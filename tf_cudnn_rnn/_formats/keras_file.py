@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tf_cudnn_rnn._formats import hdf5, params_header, untrusted
+from tf_cudnn_rnn._formats import hdf5, keras_config, params_header, untrusted
 from tf_cudnn_rnn._layout import Layout
 from tf_cudnn_rnn._types import Array, Direction
 
@@ -177,6 +177,10 @@ def _named_layers(config: Any, path: str) -> Iterator[tuple[Any, Named]]:
         counts[base_name] = number + 1
         place = f"{path}/{base_name}{f'_{number}' if number else ''}"
         yield entry["config"].get("name"), Named(place, entry)
+        inner_layer = entry["config"].get("layer")
+        if class_name != "Bidirectional" and isinstance(inner_layer, dict):  # TimeDistributed
+            name = keras_config.config_of(inner_layer).get("name")
+            yield name, Named(f"{place}/layer", inner_layer)
         yield from _named_layers(entry, f"{place}/layers")
 
 

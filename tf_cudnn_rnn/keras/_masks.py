@@ -24,11 +24,26 @@ from tf_cudnn_rnn.keras._shapes import swap
 
 
 def single(mask: Any) -> Any:
-    """The mask of a call; Keras hands a list of them to a layer that was called on a list."""
+    """The mask of a call; Keras hands a list of them to a layer that was called on a list.
+
+    Raises:
+      ValueError: it is a list of rows, not all of which have the same length.
+    """
     if not isinstance(mask, list | tuple):
         return mask
-    is_of_masks = len(mask) > 0 and (mask[0] is None or hasattr(mask[0], "shape"))
-    return mask[0] if is_of_masks else np.asarray(mask)
+    if not all(map(_is_row, mask)):
+        return mask[0]
+    lengths = sorted({len(row) for row in mask if not np.isscalar(row)})
+    if len(lengths) > 1:
+        raise ValueError(f"`mask` must have rows of the same length; got lengths {lengths}.")
+    return tf.convert_to_tensor(mask)
+
+
+def _is_row(item: Any) -> bool:
+    """Whether an item of a list is a row of one mask, and not a mask."""
+    if isinstance(item, list | tuple) or np.isscalar(item):
+        return True
+    return hasattr(item, "shape") and tf.TensorShape(item.shape).rank == 1
 
 
 def check_shape(mask: Any, inputs: Any, layer_name: str, one_row_will_do: bool = False) -> None:

@@ -22,9 +22,7 @@ from tf_cudnn_rnn import weights
 from tf_cudnn_rnn._formats import hdf5, keras_file
 
 
-def _ask_here(
-    path: str, what: str, names: Any = None, packed_in: Any = None
-) -> list[tuple[str, str, list[Any]]]:
+def _ask_here(path: str, what: str, names: Any = None, packed_in: Any = None) -> list[hdf5.Stored]:
     stream = io.BytesIO()
     hdf5.send(path, stream, what, names)
     stream.seek(0)

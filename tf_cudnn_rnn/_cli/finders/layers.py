@@ -200,7 +200,7 @@ def take_arrays(found: Found, arrays: list[Any], direction: Direction) -> None:
             has_bias = len(shapes) == 3 * D
             found.biases = num_biases(shapes[1], *(shapes[2:3] if has_bias else ()))
             if gates == 3 and len(shapes) == 3 * D and shapes[2] == (3 * H,):
-                found.runs, found.how = False, keras_config.NO_RESET_AFTER
+                found.runs, found.converts, found.how = False, False, keras_config.NO_RESET_AFTER
             return
     found.runs = False
     found.how = "its arrays have other shapes than a Keras layer's"
