@@ -116,6 +116,8 @@ _CONFIGS = [
     '{"config": {"layers": [{"class_name": "CuDNNLSTM", "config": {"name": "first"}}]}}',
     '{"config": [{"class_name": "Bidirectional", "config": {"name": "first", "layer": '
     '{"class_name": "CuDNNGRU"}}}]}',
+    '{"config": [{"class_name": "Bidirectional", "config": {"name": "first", "merge_mode": "sum", '
+    '"layer": {"class_name": "LSTM", "config": {}}, "backward_layer": {"class_name": ["LSTM"]}}}]}',
     *('{"config": 3}', "[", "[1]", '{"config": {"layers": [3]}}', "[" * 200 + "]" * 200),
 ]
 _MOST_STEPS = 80
