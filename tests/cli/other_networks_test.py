@@ -239,6 +239,14 @@ def test_drop_ins(run, tmp_path, ending):
     np.testing.assert_array_equal(weights.load(path, layer="both").params, expected.params)
 
 
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_drop_in_that_is_another_network(run, tmp_path, ending):
+    path = save(tf_cudnn_rnn.keras.LSTM(2, activation="relu"), tmp_path / f"a{ending}")
+    _, found = json.loads(run("inspect", path, "--json").out)["found"]
+    assert (found["runs"], found["converts"]) == (False, False)
+    assert found["how"].startswith("activation must be tanh; it is relu. Keras' own loop")
+
+
 # What somebody may write in the place of a layer's config: it is refused, or means nothing.
 STRANGE = [None, 3, "LSTM", [], ["LSTM"], {}, {"class_name": ["LSTM"]}, {"class_name": {"a": 1}}]
 STRANGE += [{"class_name": "LSTM", "config": value} for value in (None, [], {"activation": []})]

@@ -338,19 +338,21 @@ def _read_stack(
     }
     for what, values in differences.items():
         if len(set(values)) > 1:
-            each = ", ".join(
-                f"{untrusted.shown(name)} {value}"
-                for name, value in zip(stack, values, strict=True)
-            )
-            raise Mistake(
-                f"All layers of a stack must have the same {what}, as cuDNN's networks have; got "
-                f"{each}. {choices.face.read} each of them alone."
-            )
+            raise _differ(what, dict(zip(stack, values, strict=True)), choices)
     mode = _mode_of_keras(layers[0].arrays[1], choices, modes, path)
     with untrusted.named(path):
         return keras_format.from_keras(
             [layer.arrays for layer in layers], mode, direction=layers[0].direction
         )
+
+
+def _differ(what: str, values: Mapping[str, Any], choices: Choices) -> Mistake:
+    """The error for layers that are no stack; the values go by the layers' names."""
+    each = ", ".join(f"{untrusted.shown(name)} {value}" for name, value in values.items())
+    return Mistake(
+        f"All layers of a stack must have the same {what}, as cuDNN's networks have; got "
+        f"{each}. {choices.face.read} each of them alone."
+    )
 
 
 def _units_of(layer: keras_file.Layer) -> int:
@@ -424,11 +426,8 @@ def _modes_of(configs: Mapping[str, Any], choices: Choices) -> set[RnnMode]:
     modes = keras_config.simple_modes(configs.values())
     if len(modes) > 1:
         each = {name: keras_config.simple_modes([layer]) for name, layer in configs.items()}
-        told = (f"{untrusted.shown(name)} {', '.join(of)}" for name, of in each.items() if of)
-        raise Mistake(
-            "All layers of a stack must have the same activation, as cuDNN's networks have; got "
-            f"{', '.join(told)}. {choices.face.read} each of them alone."
-        )
+        told = {name: ", ".join(of) for name, of in each.items() if of}
+        raise _differ("activation", told, choices)
     return modes
 
 

@@ -14,15 +14,15 @@ LAYERS = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "SimpleRNN", "rnn_relu": "Si
 LEGACY_LAYERS = {"lstm": "CuDNNLSTM", "gru": "CuDNNGRU"}
 _CELLS = {"LSTMCell": "LSTM", "GRUCell": "GRU", "SimpleRNNCell": "SimpleRNN"}
 _WRAPPER = "Bidirectional"
-# What `.h5` files put before the names of this library's layers.
-_PACKAGE = "tf_cudnn_rnn>"
+# What this library's layers are registered with; `.h5` files put it before their names.
+PACKAGE = "tf_cudnn_rnn>"
 NO_RESET_AFTER = "reset_after must be True; a GRU without it is another network"
 
 
 def class_of(layer: Any) -> str:
     """The class that a layer names; of a drop-in, that of its parent; "" if it names none."""
     name = layer.get("class_name") if isinstance(layer, dict) else None
-    return name.removeprefix(_PACKAGE) if isinstance(name, str) else ""
+    return name.removeprefix(PACKAGE) if isinstance(name, str) else ""
 
 
 def config_of(layer: Any) -> dict[str, Any]:

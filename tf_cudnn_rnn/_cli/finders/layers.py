@@ -14,8 +14,8 @@ from tf_cudnn_rnn._formats import hdf5, keras_config, keras_file, untrusted
 from tf_cudnn_rnn._layout import DIRECTIONS, GATES, SIZE_LIMIT, Layout
 from tf_cudnn_rnn._types import Direction, RnnMode
 
-_KERAS_CLASSES = ("LSTM", "GRU", "SimpleRNN")
-_LEGACY_CLASSES: dict[str, RnnMode] = {"CuDNNLSTM": "lstm", "CuDNNGRU": "gru"}
+_KERAS_CLASSES = (*dict.fromkeys(keras_config.LAYERS.values()),)
+_LEGACY_CLASSES = {name: mode for mode, name in keras_config.LEGACY_LAYERS.items()}
 _STACKS: dict[str, RnnMode] = {
     "CudnnLSTM": "lstm",
     "CudnnGRU": "gru",
@@ -118,19 +118,18 @@ def _keras_layer(outer: dict[str, Any], layer: dict[str, Any], shown_path: str) 
     if obstacle:
         found.runs = False
         found.how = f"{obstacle}. Keras' own loop runs it"
-    elif _text(layer.get("registered_name")).startswith("tf_cudnn_rnn>"):
+    elif _text(layer.get("registered_name")).startswith(keras_config.PACKAGE):
         found.how = calls.keras(calls.LOAD_OWN, shown_path, ".keras")
     else:
         found.how = calls.keras("tf_cudnn_rnn.keras.load_model({})", shown_path, ".keras")
     return found
 
 
-def _obstacle(layer: Mapping[str, Any]) -> str | None:
+def _obstacle(layer: Any) -> str | None:
     """What of a layer the op cannot do, as docs/guide/keras.md says; None if nothing."""
-    class_name, config = layer["class_name"], layer["config"]
+    class_name, config = keras_config.class_of(layer), keras_config.config_of(layer)
     if class_name == "Bidirectional":
-        ways = (config["layer"], config.get("backward_layer"))
-        reasons = (_obstacle(way) for way in ways if _is_layer(way))
+        reasons = (_obstacle(config.get(way)) for way in ("layer", "backward_layer"))
         return next(filter(None, reasons), None)
     if class_name in _OTHER_CLASSES:
         return f"{class_name} has a cell of its own"
@@ -141,14 +140,6 @@ def _obstacle(layer: Mapping[str, Any]) -> str | None:
     if config.get("unroll") is True:
         return "unroll must be False; it is True"
     return None
-
-
-def _is_layer(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("class_name"), str)
-        and isinstance(value.get("config"), dict)
-    )
 
 
 def _stack(layer: dict[str, Any], shown_path: str) -> Found:
