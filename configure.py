@@ -8,6 +8,7 @@ another version, or for another machine.
 
 import argparse
 import json
+import os
 import pathlib
 import platform
 import re
@@ -22,6 +23,10 @@ OUTPUT = ROOT / ".tf_configure.bazelrc"
 
 # The smaller one, where there are two.
 DISTRIBUTION = "tensorflow-cpu" if platform.machine() == "x86_64" else "tensorflow"
+
+# The newest GCC whose warnings these sources are free of. Those that only a newer one knows are no
+# reason not to build.
+KNOWN_GCC = 12
 
 # Asked in a process of its own, because TensorFlow writes to stderr as it is imported.
 PROBE = """
@@ -85,6 +90,18 @@ def bazel_version():
     return output.removeprefix("bazel ").strip()
 
 
+def has_known_gcc():
+    """Returns whether Bazel takes a GCC whose warnings are known."""
+    try:
+        # Of GCC alone.
+        command = [os.environ.get("CC") or "gcc", "-dumpfullversion"]
+        result = subprocess.run(command, capture_output=True, text=True)
+    except OSError:
+        return False
+    major = re.match(r"\d+", result.stdout)
+    return result.returncode == 0 and major is not None and int(major[0]) <= KNOWN_GCC
+
+
 def main():
     """Writes the output and prints what it holds."""
     parser = argparse.ArgumentParser(
@@ -110,6 +127,8 @@ def main():
     lines = ["# Written by configure.py: do not edit."]
     lines += [f'build --repo_env="{name}={value}"' for name, value in environment.items()]
     lines += [f'build --cxxopt="{flag}"' for flag in compile_flags]
+    if has_known_gcc():
+        lines.append("build --per_file_copt=^//@-Werror")
     # Newer Bazels read WORKSPACE only when asked to; older ones reject the question.
     version = re.match(r"\d+", bazel)
     major = int(version[0]) if version else 0

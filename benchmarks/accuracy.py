@@ -154,9 +154,17 @@ def main() -> int:
     commit = machine.commit()
     if arguments.publish and not re.fullmatch("[0-9a-f]+", commit):
         parser.error(f"--publish: there must be a commit without changes; got {commit!r}")
+    if arguments.publish and (len(chosen), len(sides)) != (len(cases.accuracy_cases()), len(SIDES)):
+        parser.error("--publish: takes all cases and sides; got --cases or --sides, too")
+    threads = arguments.threads or machine.num_cpus()
+    preamble = machine.stamp(threads, []) | {"commit": commit}
+    if arguments.publish:
+        try:
+            rendering.path_to_publish(files, preamble, arguments.cpu)
+        except ValueError as error:
+            parser.error(f"--publish: {error}")
     if any(drivers.DRIVERS[side.driver].environment == drivers.PEERS for side in sides):
         peers.ensure()
-    threads = arguments.threads or machine.num_cpus()
     now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     found: list[Error] = []
     notes: dict[str, None] = {}
@@ -169,11 +177,10 @@ def main() -> int:
             for side, reason in refused.items():
                 print(f"{case.name:<32}{side}: {reason}", flush=True)
                 notes[f"{side} of {case.name}: {reason}"] = None
-    if arguments.publish:
-        preamble = machine.stamp(threads, []) | {"commit": commit}
-        print(rendering.publish(files, preamble, list(notes), found, arguments.cpu))
     failed = failures(found)
     print(*failed, sep="\n", end="\n" if failed else "")
+    if arguments.publish and not failed:
+        print(rendering.publish(files, preamble, list(notes), found, arguments.cpu))
     return 1 if failed else 0
 
 

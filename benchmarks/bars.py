@@ -506,12 +506,12 @@ BARS = (
         1.0,
     ),
     Bar(
-        "streaming, runtime in C against ONNX Runtime",
+        "streaming, runtime in C against ONNX Runtime, called from Python",
         _ratios("streaming", INFERENCE, "stream_from_c", "onnx"),
         1.0,
     ),
     Bar(
-        "streaming, runtime in Python against ONNX Runtime",
+        "streaming, runtime against ONNX Runtime, both called from Python",
         _ratios("streaming", INFERENCE, "stream", "onnx"),
         1.0,
     ),

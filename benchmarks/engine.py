@@ -79,15 +79,17 @@ def run(binary: pathlib.Path, threads: int, repetitions: int) -> list[Record]:
     """Runs the binary, and returns its figures: with the best instruction set, and with AVX2.
 
     Raises:
-      EngineError: it fails, or writes no JSON.
+      EngineError: it fails, writes no JSON, or has nothing to run.
     """
     engine = _engine_filter("forward|inference|backward", _ANY_NAME, threads)
     peaks = f"(Peak|Bandwidth)/{_ANY_NAME}/{_ANY_NAME}/threads:{threads}"
-    found = _run(binary, f"^({engine}|{peaks})(/real_time)?$", repetitions, {})
+    found = _run(binary, f"^({engine}|{peaks})(/real_time)?$", threads, repetitions, {})
+    if not found:
+        raise EngineError(f"{binary.name} has no benchmark with {threads} thread(s)")
     if not any(record.side == "engine avx2" for record in found):
         engine = _engine_filter("forward", "avx2", threads)
         limit = {"TF_CUDNN_RNN_ISA": "avx2"}
-        found += _run(binary, f"^{engine}(/real_time)?$", repetitions, limit)
+        found += _run(binary, f"^{engine}(/real_time)?$", threads, repetitions, limit)
     return found
 
 
@@ -105,30 +107,54 @@ def again(
     """
     names = "|".join(f"{case}/{pass_}" for case, pass_ in rows)
     which = f"^Engine/({names})/{_ANY_NAME}/threads:{threads}(/real_time)?$"
-    runs = [_run(binary, which, repetitions, {}) for _ in range(times)]
+    runs = [_run(binary, which, threads, repetitions, {}) for _ in range(times)]
     return records.medians_of(runs, is_own=lambda record: True)
 
 
-def _run(binary: pathlib.Path, which: str, repetitions: int, environment: dict) -> list[Record]:
+def _run(
+    binary: pathlib.Path, which: str, threads: int, repetitions: int, environment: dict
+) -> list[Record]:
+    flags = (f"--threads={threads}", f"--benchmark_repetitions={repetitions}")
+    try:
+        return parse(run_binary(binary, which, *flags, environment=environment))
+    except KeyError as error:
+        raise _no_json(binary, error) from None
+
+
+def run_binary(binary: pathlib.Path, which: str, *flags: str, environment: dict | None = None):
+    """Runs the benchmarks whose names match `which`; returns what Google Benchmark writes.
+
+    Raises:
+      EngineError: it fails, or writes no JSON.
+    """
     command = [
         binary,
         f"--benchmark_filter={which}",
-        f"--benchmark_repetitions={repetitions}",
         "--benchmark_min_time=0.2",
         "--benchmark_format=json",
+        *flags,
     ]
     result = subprocess.run(
-        command, cwd=_ROOT, env={**os.environ, **environment}, capture_output=True, text=True
+        command, cwd=_ROOT, env=os.environ | (environment or {}), capture_output=True, text=True
     )
     if result.returncode != 0:
         last = (result.stderr.strip().splitlines() or ["no message"])[-1]
         raise EngineError(f"{binary.name} ended with {result.returncode}: {last}")
     if not result.stdout.strip():
-        return []  # no benchmark has such a name
+        return {"benchmarks": []}  # none has such a name
     try:
-        return parse(json.loads(result.stdout))
-    except (json.JSONDecodeError, KeyError) as error:
-        raise EngineError(f"{binary.name} wrote no JSON of Google Benchmark: {error!r}") from None
+        return json.loads(result.stdout)
+    except json.JSONDecodeError as error:
+        raise _no_json(binary, error) from None
+
+
+def _no_json(binary: pathlib.Path, error: Exception) -> EngineError:
+    return EngineError(f"{binary.name} wrote no JSON of Google Benchmark: {error!r}")
+
+
+def milliseconds_of(entry: dict) -> float:
+    """Of one of Google Benchmark's entries."""
+    return entry["real_time"] * _UNITS[entry["time_unit"]]
 
 
 def parse(report: dict) -> list[Record]:
@@ -145,7 +171,7 @@ def parse(report: dict) -> list[Record]:
         engine, peak = _ENGINE_NAME.fullmatch(name), _PEAK_NAME.fullmatch(name)
         if engine and engine["case"] in known and engine["pass"] in _WORK:
             case = known[engine["case"]]
-            times = [e["real_time"] * _UNITS[e["time_unit"]] for e in entries if not error]
+            times = [milliseconds_of(e) for e in entries if not error]
             found.append(
                 Record(
                     experiment="engine",

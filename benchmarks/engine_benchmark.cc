@@ -10,6 +10,8 @@
 //
 //   --cases=PATH       the case list; benchmarks/cases.csv by default
 //   --max_flops=COUNT  leaves out cases whose forward pass takes more
+//   --threads=COUNT    in place of as many as there are CPUs; what is measured
+//                      with threads is measured with one, too
 //
 // The label of an Engine row is its plan, in the words of
 // TF_CUDNN_RNN_LOG=plan: of training, the plan of forward, then backward's.
@@ -34,6 +36,7 @@ namespace {
 struct Flags {
   std::string cases = "benchmarks/cases.csv";
   double max_flops = std::numeric_limits<double>::infinity();
+  int threads = 0;  // 0: not told
 };
 
 // Says on stderr what it does not know.
@@ -56,10 +59,20 @@ bool ParseFlags(int argc, char** argv, Flags* flags) {
         std::cerr << "`max_flops` must be a number; got \"" << value << "\".\n";
         return false;
       }
+    } else if (value_of(argv[i], "threads", &value)) {
+      char* end = nullptr;
+      const long threads = std::strtol(value.c_str(), &end, 10);
+      constexpr int kMost = 1024;
+      if (value.empty() || *end != '\0' || threads < 1 || threads > kMost) {
+        std::cerr << "`threads` must be a number from 1 to " << kMost
+                  << "; got \"" << value << "\".\n";
+        return false;
+      }
+      flags->threads = static_cast<int>(threads);
     } else {
       std::cerr << "Unknown flag " << argv[i]
-                << "; there are --cases=PATH, --max_flops=COUNT and those of "
-                   "--help.\n";
+                << "; there are --cases=PATH, --max_flops=COUNT, "
+                   "--threads=COUNT and those of --help.\n";
       return false;
     }
   }
@@ -81,6 +94,7 @@ int Main(int argc, char** argv) {
     return 1;
   }
 
+  if (flags.threads > 0) SetNumThreads(flags.threads);
   FlushDenormals();
   std::string isas;
   for (const SimdTarget* target : AllSimdTargets()) {

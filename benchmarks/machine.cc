@@ -19,8 +19,17 @@ namespace rnn {
 
 namespace {
 
-int NumThreads() {
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+// The CPUs that the process may use.
+int NumCpus() {
+  cpu_set_t allowed;
+  return sched_getaffinity(0, sizeof allowed, &allowed) == 0
+             ? CPU_COUNT(&allowed)
+             : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+int& NumThreads() {
+  static int num_threads = NumCpus();
+  return num_threads;
 }
 
 // All threads but the calling one. It lives as long as the program.
@@ -82,6 +91,8 @@ double MeasurePeak(double (*multiply_add)(int64_t, F*), int num_threads) {
 }
 
 }  // namespace
+
+void SetNumThreads(int num_threads) { NumThreads() = num_threads; }
 
 std::vector<int> ThreadCounts() {
   if (NumThreads() == 1) return {1};

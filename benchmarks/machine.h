@@ -11,6 +11,10 @@
 
 namespace rnn {
 
+// Before anything is measured: in place of one thread for each CPU that the
+// process may use.
+void SetNumThreads(int num_threads);
+
 // 1 and, if there are more, all.
 std::vector<int> ThreadCounts();
 

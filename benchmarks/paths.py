@@ -16,13 +16,11 @@ out. TF_CUDNN_RNN_ISA=avx2 measures what is written for AVX2.
 import argparse
 import csv
 import dataclasses
-import json
 import os
 import pathlib
 import re
 import shutil
 import statistics
-import subprocess
 import sys
 
 from benchmarks import engine
@@ -293,25 +291,18 @@ def _write_cases(calls: list[Call]) -> pathlib.Path:
     return path
 
 
-def _run(binary: pathlib.Path, names: list[str], cases: pathlib.Path) -> dict[str, tuple]:
+def _run(
+    binary: pathlib.Path, names: list[str], cases: pathlib.Path, threads: int
+) -> dict[str, tuple[float, str]]:
     """Returns the milliseconds and the plan of each of these benchmarks."""
-    command = [
-        binary,
-        f"--cases={cases}",
-        f"--benchmark_filter=^({'|'.join(names)})(/real_time)?$",
-        "--benchmark_min_time=0.2",
-        "--benchmark_format=json",
-    ]
-    result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode != 0 or not result.stdout:
-        sys.exit(f"{binary.name} ended with {result.returncode}: {result.stderr}")
-    scales = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
+    which = f"^({'|'.join(names)})(/real_time)?$"
+    report = engine.run_binary(binary, which, f"--cases={cases}", f"--threads={threads}")
     return {
         entry["name"].removesuffix("/real_time"): (
-            entry["real_time"] * scales[entry["time_unit"]],
+            engine.milliseconds_of(entry),
             re.sub(r" scratch_bytes=\d+", "", entry["label"]),
         )
-        for entry in json.loads(result.stdout)["benchmarks"]
+        for entry in report["benchmarks"]
     }
 
 
@@ -332,7 +323,7 @@ def measure(
     plans: dict[tuple, str] = {}
     for turn in range(rounds):
         for side in (0, 1) if turn % 2 == 0 else (1, 0):
-            found = _run(binaries[side], list(names.values()), cases)
+            found = _run(binaries[side], list(names.values()), cases, threads)
             for call, name in names.items():
                 milliseconds, plan = found[name]
                 times.setdefault((call, side), []).append(milliseconds)
@@ -363,11 +354,21 @@ def main() -> None:
     commit = machine.commit()
     if arguments.publish and not re.fullmatch("[0-9a-f]+", commit):
         parser.error(f"--publish: there must be a commit without changes; got {commit!r}")
+    if arguments.publish and arguments.paths:
+        parser.error("--publish: takes all paths; got --paths, too")
     chosen = [path for path in PATHS if arguments.paths in path.name]
     if not chosen:
         parser.error(f"--paths: must be in a name of {', '.join(p.name for p in PATHS)}")
-    _WORK.mkdir(parents=True, exist_ok=True)
     isa, threads = tf_cudnn_rnn.instruction_set(), machine.num_cpus()
+    preamble = machine.stamp(threads, [])
+    if "TF_CUDNN_RNN_ISA" in os.environ:
+        preamble["cpu"] += f", {os.environ['TF_CUDNN_RNN_ISA']}"
+    if arguments.publish:
+        try:
+            rendering.path_to_publish(files, preamble, arguments.cpu)
+        except ValueError as error:
+            parser.error(f"--publish: {error}")
+    _WORK.mkdir(parents=True, exist_ok=True)
     print("Building the engine as it is ...", flush=True)
     as_it_is = _build("nothing", {})
     calls, notes = [], [f"Medians of {arguments.rounds} rounds."]
@@ -383,9 +384,6 @@ def main() -> None:
             print(f"  {call}: does not take it on this machine")
             notes.append(f"{call} does not take the path: {path.name}.")
     if arguments.publish:
-        preamble = machine.stamp(threads, [])
-        if "TF_CUDNN_RNN_ISA" in os.environ:
-            preamble["cpu"] += f", {os.environ['TF_CUDNN_RNN_ISA']}"
         print(rendering.publish(files, preamble, notes, calls, arguments.cpu))
 
 

@@ -1,7 +1,7 @@
 # syntax=docker/dockerfile:1
-# Builds the wheel from the sources, on Debian 12:
+# Builds the wheel for TensorFlow 2.21 from the sources, on Debian 12:
 #
-#   docker build -f docker/build.Dockerfile --output dist .
+#   docker build -f docker/build.Dockerfile --output dist/here .
 #
 # Docker was not at hand when this was written. hadolint finds no fault with it, and the packages were installed in a chroot
 # of Debian 12; the file as a whole has not been built.

@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 # The C program of docs/serving.md, TensorFlow and the ops, without Python. It takes the wheel in dist/, which `make wheels`
-# or build.Dockerfile makes:
+# makes, or with --build-arg WHEELS=dist/here that of build.Dockerfile:
 #
 #   docker build -f docker/serve.Dockerfile -t tf_cudnn_rnn_serve .
 #   docker run --rm -v "$PWD:/data" tf_cudnn_rnn_serve -s serve exported x=x.npy lengths=lengths.npy
@@ -16,7 +16,8 @@ RUN apt-get update \
   && rm -rf /var/lib/apt/lists/*
 # For 64-bit Arm there is the distribution `tensorflow` alone, and the wheel is dist/*_aarch64.whl.
 ARG TENSORFLOW=tensorflow-cpu
-COPY dist/*_x86_64.whl /wheels/
+ARG WHEELS=dist
+COPY $WHEELS/*_x86_64.whl /wheels/
 RUN python3 -m venv /venv \
   && /venv/bin/pip install --no-cache-dir "$TENSORFLOW==2.21.*" /wheels/*.whl
 WORKDIR /source

@@ -1,10 +1,19 @@
 #include "kernels/dropout_keys.h"
 
+#include <cstdlib>
+#include <string>
+
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/util/determinism.h"
 #include "tensorflow/core/util/env_var.h"
 
 namespace tf_cudnn_rnn {
+
+namespace {
+
+constexpr char kResetVariable[] = "TF_CUDNN_RESET_RND_GEN_STATE";
+
+}  // namespace
 
 absl::Status ReadSeed(tensorflow::OpKernelConstruction* context,
                       uint64_t* seed) {
@@ -18,9 +27,16 @@ absl::Status ReadSeed(tensorflow::OpKernelConstruction* context,
 absl::Status BuiltInKeys::Initialize(
     tensorflow::OpKernelConstruction* context) {
   TF_RETURN_IF_ERROR(ReadSeed(context, &seed_));
-  return tensorflow::ReadBoolFromEnvVar("TF_CUDNN_RESET_RND_GEN_STATE",
-                                        /*default_val=*/false,
-                                        &reset_each_call_);
+  if (tensorflow::ReadBoolFromEnvVar(kResetVariable, /*default_val=*/false,
+                                     &reset_each_call_)
+          .ok()) {
+    return absl::OkStatus();
+  }
+  const char* value = std::getenv(kResetVariable);
+  return absl::InvalidArgumentError(
+      std::string("the environment variable ") + kResetVariable +
+      " must be \"0\", \"1\", \"false\" or \"true\", got \"" +
+      (value == nullptr ? "" : value) + "\"; set one of these, or unset it.");
 }
 
 absl::Status BuiltInKeys::Next(bool draws, uint64_t* key) {

@@ -1,11 +1,12 @@
 #include "network/descriptor.h"
 
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <locale>
 #include <sstream>
 #include <string>
+
+#include "network/float_bits.h"
 
 namespace rnn {
 
@@ -20,26 +21,16 @@ std::string Exactly(float value) {
   return digits.str();
 }
 
-constexpr uint32_t kMinusZero = 0x80000000;
-
-uint32_t BitsOf(float value) {
-  uint32_t bits;
-  static_assert(sizeof bits == sizeof value);
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
-// Whether `value` is in [0, 1]; false for NaN. Told by its bits, for threads
-// that take tiny numbers for 0, as TensorFlow's do, would take -1e-45 for it.
+// Whether `value` is in [0, 1]; false for NaN.
 bool IsProbability(float value) {
   constexpr uint32_t kOne = 0x3F800000;
-  return BitsOf(value) <= kOne || BitsOf(value) == kMinusZero;
+  return BitsOf(value) <= kOne || BitsOf(value) == kMinusZeroBits;
 }
 
 }  // namespace
 
 bool DropsOut(float probability) {
-  return (BitsOf(probability) & ~kMinusZero) != 0;
+  return (BitsOf(probability) & ~kMinusZeroBits) != 0;
 }
 
 Status Validate(const RnnDescriptor& d) {

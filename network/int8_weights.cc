@@ -2,22 +2,20 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <locale>
 #include <sstream>
 #include <string>
+
+#include "network/float_bits.h"
 
 namespace rnn {
 
 namespace {
 
-// Whether `value` is finite and not negative, told by its bits: threads that
-// take tiny numbers for 0, as TensorFlow's do, would take -1e-45 for it.
+// Whether `value` is finite and not negative.
 bool IsScale(float value) {
-  constexpr uint32_t kInfinity = 0x7f800000, kMinusZero = 0x80000000;
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits < kInfinity || bits == kMinusZero;
+  constexpr uint32_t kInfinity = 0x7f800000;
+  return BitsOf(value) < kInfinity || BitsOf(value) == kMinusZeroBits;
 }
 
 }  // namespace

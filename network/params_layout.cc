@@ -1,17 +1,14 @@
 #include "network/params_layout.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "network/sizes.h"
 
 namespace rnn {
 
 Status ParamsLayout::Create(const RnnDescriptor& descriptor,
                             ParamsLayout* layout) {
   if (Status status = Validate(descriptor); !status.ok()) return status;
-  // Sizes come from 32-bit inputs or tensor dimensions; products of several of
-  // them need more than 64 bits before the check.
-  __extension__ typedef __int128 Wide;
-  constexpr Wide kLimit = std::numeric_limits<int64_t>::max() / 16;
   const RnnDescriptor& d = descriptor;
   const auto refusal = [&d] {
     return Status::InvalidArgument(
@@ -24,7 +21,7 @@ Status ParamsLayout::Create(const RnnDescriptor& descriptor,
         " need more elements than 64 bits can count in bytes.");
   };
   // One of these is too large by itself; of smaller ones no product overflows.
-  if (std::max(d.hidden_size, d.input_size) > kLimit) return refusal();
+  if (std::max(d.hidden_size, d.input_size) > kMaxTensorSize) return refusal();
   const Wide gates_size = Wide{d.num_gates()} * d.hidden_size;
   const Wide projection =
       d.has_projection() ? Wide{d.output_size()} * d.hidden_size : Wide{0};
@@ -34,12 +31,12 @@ Status ParamsLayout::Create(const RnnDescriptor& descriptor,
   const Wide upper =
       gates_size * d.num_directions * d.output_size() + recurrent;
   const bool layers_fit =
-      first <= kLimit && upper <= kLimit && d.num_layers <= kLimit;
+      first <= kMaxTensorSize && upper <= kMaxTensorSize && d.num_layers <= kMaxTensorSize;
   const Wide weights =
       layers_fit ? d.num_directions * (first + (d.num_layers - 1) * upper)
-                 : kLimit + 1;
+                 : Wide{kMaxTensorSize} + 1;
   const Wide biases = Wide{d.num_layers} * d.num_directions * 2 * gates_size;
-  if (weights > kLimit || biases > kLimit || weights + biases > kLimit) {
+  if (weights > kMaxTensorSize || biases > kMaxTensorSize || weights + biases > kMaxTensorSize) {
     return refusal();
   }
   layout->descriptor_ = d;

@@ -1,7 +1,7 @@
 #include "network/reserve_layout.h"
 
-#include <cstring>
-#include <limits>
+#include "network/float_bits.h"
+#include "network/sizes.h"
 
 namespace rnn {
 
@@ -21,16 +21,12 @@ ReserveHeader::ReserveHeader(const RnnDescriptor& descriptor,
       bytes_[next++] = static_cast<uint8_t>(value >> (8 * byte));
     }
   };
-  uint32_t dropout_bits;
-  static_assert(sizeof dropout_bits == sizeof descriptor.dropout);
-  std::memcpy(&dropout_bits, &descriptor.dropout, sizeof dropout_bits);
-
   append(kReserveVersion | static_cast<uint64_t>(descriptor.mode) << 8 |
          uint64_t{descriptor.skip_input} << 16 |
          uint64_t{layout.time_major} << 17 |
          uint64_t{layout.states_outer_major} << 18 |
          static_cast<uint64_t>(descriptor.num_directions) << 24 |
-         uint64_t{dropout_bits} << 32);
+         uint64_t{BitsOf(descriptor.dropout)} << 32);
   static_assert(kKeyOffset == 8);
   append(dropout_key);
   append(static_cast<uint64_t>(descriptor.num_layers));
@@ -46,19 +42,18 @@ ReserveHeader::ReserveHeader(const RnnDescriptor& descriptor,
 Status ReserveLayout::Create(const RnnDescriptor& descriptor,
                              const Sequences& sequences,
                              ReserveLayout* layout) {
-  __extension__ typedef __int128 Wide;
   const RnnDescriptor& d = descriptor;
   const Wide rows = sequences.num_valid_rows();
   const Wide layer_output = rows * d.num_directions * d.output_size();
   // Not ReservedRowSize, which may overflow where nothing has been checked.
   const Wide activations = rows * NumReservedPerUnit(d.mode) * d.hidden_size;
-  constexpr Wide kLimit = std::numeric_limits<int64_t>::max() / 16;
-  const bool parts_fit = layer_output <= kLimit && activations <= kLimit;
+  const bool parts_fit =
+      layer_output <= kMaxTensorSize && activations <= kMaxTensorSize;
   const Wide size = parts_fit ? ReserveHeader::kSize +
                                     d.num_pseudo_layers() * activations +
                                     (d.num_layers - 1) * layer_output
-                              : kLimit + 1;
-  if (size > kLimit) {
+                              : Wide{kMaxTensorSize} + 1;
+  if (size > kMaxTensorSize) {
     return Status::ResourceExhausted(
         "the size of reserve_space overflows: num_layers = " +
         std::to_string(d.num_layers) +

@@ -22,7 +22,8 @@
  *   P  features that a direction emits: num_proj if the LSTM projects, else H
  *
  * Tensors are dense and row-major. Elements are of the network's type; those of
- * float16 and bfloat16 are 16-bit numbers. No buffer may overlap another.
+ * float16 and bfloat16 are 16-bit numbers. Each buffer begins at a multiple of
+ * its elements' size. No buffer may overlap another.
  * Denormals count as zeros, and sums are rounded to nearest, whatever mode the
  * calling thread is in, which has its own again afterwards.
  *
@@ -221,8 +222,9 @@ RNN_EXPORT rnn_status rnn_stream_create(const rnn_network* network,
 RNN_EXPORT rnn_status rnn_stream_step(rnn_stream* stream, const void* x,
                                       void* y, rnn_error* error);
 
-/* Sets the states of these rows, from 0, to zeros; of all rows if `rows` is
- * NULL. */
+/* Sets the states of these rows, from 0, to zeros. NULL means all rows, whatever
+ * num_rows is: leave the call out where there is no row to reset, for the
+ * address of an empty list may be NULL. */
 RNN_EXPORT rnn_status rnn_stream_reset(rnn_stream* stream, const int64_t* rows,
                                        int64_t num_rows, rnn_error* error);
 
@@ -233,7 +235,7 @@ RNN_EXPORT rnn_status rnn_stream_get_state(const rnn_stream* stream, void* h,
 RNN_EXPORT rnn_status rnn_stream_set_state(rnn_stream* stream, const void* h,
                                            const void* c, rnn_error* error);
 
-/* NULL does nothing. */
+/* NULL does nothing. No call of the stream may be running. */
 RNN_EXPORT void rnn_stream_free(rnn_stream* stream);
 
 #ifdef __cplusplus

@@ -17,6 +17,7 @@
 #include "network/descriptor.h"
 #include "network/params_layout.h"
 #include "network/shared_memory.h"
+#include "network/sizes.h"
 #include "network/status.h"
 #include "runtime/network.h"
 #include "runtime/rnn_runtime.h"
@@ -156,9 +157,6 @@ Status ReadConfig(const rnn_config& config, rnn::RnnDescriptor* descriptor,
 // The largest numbers of steps and rows.
 constexpr int64_t kMost = INT32_MAX;
 
-// Of a tensor: sums of several do not overflow.
-constexpr int64_t kMostBytes = INT64_MAX / 16;
-
 std::string ShapeString(int64_t a, int64_t b, int64_t c) {
   return "[" + std::to_string(a) + ", " + std::to_string(b) + ", " +
          std::to_string(c) + "]";
@@ -171,11 +169,11 @@ Status CheckSize(const char* name, int64_t a, int64_t b, int64_t c,
   if (!__builtin_mul_overflow(a, b, &bytes) &&
       !__builtin_mul_overflow(bytes, c, &bytes) &&
       !__builtin_mul_overflow(bytes, element_bytes, &bytes) &&
-      bytes <= kMostBytes) {
+      bytes <= rnn::kMaxTensorSize) {
     return Status();
   }
   return Status::InvalidArgument(
-      std::string(name) + " must have at most " + std::to_string(kMostBytes) +
+      std::string(name) + " must have at most " + std::to_string(rnn::kMaxTensorSize) +
       " bytes, got the shape " + ShapeString(a, b, c) + " with " +
       std::to_string(element_bytes) + " bytes for each element.");
 }

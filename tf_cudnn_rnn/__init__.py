@@ -26,7 +26,7 @@ from tf_cudnn_rnn import _library, weights  # noqa: E402
 from tf_cudnn_rnn._library import instruction_set, library_path, release_scratch  # noqa: E402
 from tf_cudnn_rnn.weights import ParamName, params_size  # noqa: E402
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "ParamName",

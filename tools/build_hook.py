@@ -35,8 +35,7 @@ def build_library(folder: pathlib.Path) -> None:
         shutil.copytree(ROOT, source, ignore=_OUTPUTS, symlinks=True)
         libraries.run([sys.executable, "configure.py"], source)
         try:
-            # Warnings that only a newer compiler knows are no reason not to install.
-            libraries.build(startup, ["--per_file_copt=^//@-Wno-error"], source)
+            libraries.build(startup, [], source)
         finally:
             subprocess.run([bazel, *startup, "shutdown"], cwd=source, check=False)
         libraries.install(source / "bazel-bin", folder)

@@ -35,7 +35,16 @@ def run(step: str, *command: str) -> str:
         code = subprocess.run(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT).returncode
     if code != 0:
         raise Failure(f"`{' '.join(command)}` ended with {code}; see {log.relative_to(ROOT)}")
-    return log.read_text(encoding="utf-8")
+    text = log.read_text(encoding="utf-8")
+    if skipped := left_out(text):
+        raise Failure(f"`{' '.join(command)}` left something out: {' '.join(skipped)}")
+    return text
+
+
+def left_out(log: str) -> list[str]:
+    """What scripts say of what they skip, for want of a tool."""
+    lines = re.findall(r"^(?:Skipping .+|.+: apt-get install .+)$", log, re.MULTILINE)
+    return list(dict.fromkeys(lines))
 
 
 def check_sources() -> str:
@@ -120,12 +129,14 @@ def check_systems() -> str:
 
 
 def check_long_runs() -> str:
-    """What takes longer than this program, and when it last ran."""
-    return long_runs((ROOT / "docs" / "reliability.md").read_text(encoding="utf-8"))
+    """What takes longer than this program, and when it last ran: since the release before."""
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    return long_runs(text, release_notes.date_before(release_notes.read_version(), changelog))
 
 
-def long_runs(text: str) -> str:
-    """`check_long_runs` of such a page."""
+def long_runs(text: str, since: str) -> str:
+    """`check_long_runs` of such a page; `since` is a day, as 2026-01-31."""
     section = re.search(r"^## Long runs\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     if section is None:
         raise Failure("docs/reliability.md has no section `Long runs`")
@@ -134,8 +145,14 @@ def long_runs(text: str) -> str:
         raise Failure("docs/reliability.md has no rows in its section `Long runs`")
     for row in rows:
         command = row.split("|")[1].strip()
-        if not re.search(r"\d{4}-\d\d-\d\d", row):
+        dates = re.findall(r"\d{4}-\d\d-\d\d", row)
+        if not dates:
             raise Failure(f"no date of the last run of {command}")
+        if max(dates) < since:
+            raise Failure(
+                f"{command} last ran on {max(dates)}, before the release of {since}; run it "
+                "again, or take its row out if another stands for it"
+            )
         if re.search(r"\b(not run yet|not yet|in part)\b", row):
             raise Failure(f"{command} has not run as a whole")
     dates = re.findall(r"\d{4}-\d\d-\d\d", section[1])

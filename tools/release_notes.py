@@ -34,6 +34,13 @@ def date_of(version: str, changelog: str) -> str:
     return match[1]
 
 
+def date_before(version: str, changelog: str) -> str:
+    """Returns the day of the release before `version`, "" if there was none."""
+    found = re.findall(r"^## \[(.+?)\](?: - (\S+))?$", changelog, re.MULTILINE)
+    released = [day for name, day in found if name not in ("Unreleased", version)]
+    return released[0] if released else ""
+
+
 def _sections(changelog: str) -> dict[str, str]:
     """What the changelog tells, by the name in a section's heading."""
     sections = re.split(r"^## \[(.+?)\].*\n", changelog, flags=re.MULTILINE)

@@ -19,7 +19,8 @@ googletest=/usr/src/googletest/googletest
 flags=(-std=c++17 -O2 -g1 -Wall -Wextra -Werror -ffp-contract=off -I. -isystem "$googletest/include")
 
 compile() {  # source, object
-  [[ $2 -nt $1 && -z $(find kernels/engine network tests/engine -name '*.h' -newer "$2" -print -quit) ]] || {
+  [[ $2 -nt $1 && $2 -nt tools/test_arm.sh &&
+    -z $(find kernels/engine network tests/engine \( -name '*.h' -o -name '*.inc' \) -newer "$2" -print -quit) ]] || {
     rm -f "$2"  # linking must fail if this does
     "$compiler" "${flags[@]}" "${@:3}" -c "$1" -o "$2"
   }

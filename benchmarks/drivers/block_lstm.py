@@ -81,11 +81,12 @@ class BlockLSTM(Driver):
         ]
 
         def as_arrays(results) -> dict:
-            y, _, *gradients = results
-            named = {"y": y.numpy()}
+            y, final, *gradients = results
+            h, c = (state.numpy()[None] for state in final)
+            named = {"y": y.numpy(), "h_n": h, "c_n": c}
             if gradients:
-                dx, dh0, _, dw, db = (tensor.numpy() for tensor in gradients[0])
-                named |= {"dx": dx, "dh0": dh0[None]}
+                dx, dh0, dc0, dw, db = (tensor.numpy() for tensor in gradients[0])
+                named |= {"dx": dx, "dh0": dh0[None], "dc0": dc0[None]}
                 as_keras = [dw[: case.input_size], dw[case.input_size :], db]
                 named |= cases.weight_gradients(
                     weights.from_keras(as_keras, "lstm", of="gradients")

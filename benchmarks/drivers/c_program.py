@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_cudnn_rnn
 from benchmarks import cases
 from benchmarks.cases import Case
-from benchmarks.drivers.interface import Driver, Step, require
+from benchmarks.drivers.interface import Driver, Step, by_state, require
 from benchmarks.drivers.own import save
 
 _SOURCES = pathlib.Path(__file__).parents[2] / "examples" / "serving"
@@ -87,4 +87,8 @@ class CProgram(Driver):
                 check=True,
             ).stderr
 
-        return _CStep(run, lambda _: {"y": np.load(folder / "results" / "y.npy")})
+        def as_arrays(_) -> dict[str, np.ndarray]:
+            y, h, c = (np.load(folder / "results" / f"{name}.npy") for name in "yhc")
+            return {"y": y} | by_state(case, h, c, "h_n", "c_n")
+
+        return _CStep(run, as_arrays)

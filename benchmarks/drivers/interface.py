@@ -22,9 +22,10 @@ class Step:
     Attributes:
       run: does the pass once and returns what it computes, when it is done.
       arrays: makes arrays of what `run` returned, to be compared with other drivers': "y"
-        [T, B, D*P] and in training "dx" [T, B, I] and "dh0" [L*D, B, P], all time-major, and
-        what cases.weight_gradients makes of the gradients of the weights. Of float64 they are
-        float64, else float32.
+        [T, B, D*P], "h_n" [L*D, B, P] and of an LSTM "c_n" [L*D, B, H]; in training "dx"
+        [T, B, I], "dh0" and "dc0", which are like the states, and what cases.weight_gradients
+        makes of the gradients of the weights. All are time-major; of float64 they are float64,
+        else float32.
       before: what comes before each pass, and is not timed; not in a ProgramStep.
     """
 
@@ -83,6 +84,11 @@ class Driver(abc.ABC):
         Raises:
           Unsupported: the library lacks something that the case needs.
         """
+
+
+def by_state(case: Case, h, c, of_h: str, of_c: str) -> dict:
+    """Arrays of the states by these names; of an LSTM alone is there one of the cells."""
+    return {of_h: h, of_c: c} if case.rnn_mode == "lstm" else {of_h: h}
 
 
 def require(condition: bool, message: str) -> None:

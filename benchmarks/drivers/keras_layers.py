@@ -92,26 +92,30 @@ class Keras(Driver):
                 [variable.value for layer in layers for variable in layer.trainable_variables],
             )
         )
-        # Layers have states of their own, not pieces of those of all: for each layer and direction
-        # h and, for an LSTM, c.
         kinds = (arrays.h0, arrays.c0)[: state_count(case)]
         states = [kind[k] for k in range(len(arrays.h0)) for kind in kinds]
         tensors = [tf.cast(a, dtype) for a in (arrays.x.transpose(1, 0, 2), *states)]
 
         def as_arrays(results) -> dict:
-            y, _, *gradients = results
-            named = {"y": time_major(y)}
+            y, final, *gradients = results
+            named = {"y": time_major(y)} | by_kind(case, final, "h_n", "c_n")
             if gradients:
                 dx, *others = gradients[0]
-                dh0 = others[: len(states) : len(kinds)]
-                named |= {
-                    "dx": time_major(dx),
-                    "dh0": np.stack(list(map(tensorflow.to_array, dh0))),
-                }
+                named |= {"dx": time_major(dx)}
+                named |= by_kind(case, others[: len(states)], "dh0", "dc0")
                 named |= weight_gradients(case, others[len(states) :])
             return named
 
         return Step(lambda: step(*tensors), as_arrays)
+
+
+def by_kind(case: Case, states, *names: str) -> dict[str, np.ndarray]:
+    """Stacked states of layers, which have their own: for each direction h and, of an LSTM, c."""
+    count = state_count(case)
+    return {
+        name: np.stack([tensorflow.to_array(state) for state in states[kind::count]])
+        for kind, name in enumerate(names[:count])
+    }
 
 
 def time_major(tensor) -> np.ndarray:

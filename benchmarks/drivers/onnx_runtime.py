@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks import cases
 from benchmarks.cases import Case
-from benchmarks.drivers.interface import Driver, Step, require
+from benchmarks.drivers.interface import Driver, Step, by_state, require
 from tf_cudnn_rnn import weights
 
 _OPSET = 17
@@ -118,4 +118,14 @@ class OnnxRuntime(Driver):
             session.run_with_iobinding(binding)
             return binding
 
-        return Step(infer, lambda bound: {"y": bound.copy_outputs_to_cpu()[0]})
+        def as_arrays(bound) -> dict:
+            names = [output.name for output in session.get_outputs()]
+            found = dict(zip(names, bound.copy_outputs_to_cpu(), strict=True))
+            h, c = (
+                [found[f"{state}_n_{l}"] for l in range(case.num_layers) if f"{state}_n_0" in found]
+                for state in "hc"
+            )
+            stacked = (np.concatenate(states) if states else None for states in (h, c))
+            return {"y": found["y"]} | by_state(case, *stacked, "h_n", "c_n")
+
+        return Step(infer, as_arrays)

@@ -8,7 +8,7 @@ import tf_cudnn_rnn
 from benchmarks import cases
 from benchmarks.cases import Case
 from benchmarks.drivers import tensorflow
-from benchmarks.drivers.interface import Driver, Step, require
+from benchmarks.drivers.interface import Driver, Step, by_state, require
 
 
 def _call(op, case: Case, is_training: bool, lengths, x, h0, c0, params):
@@ -33,6 +33,11 @@ def _tensors(case: Case, arrays: cases.Arrays, dtype: str) -> list[tf.Tensor]:
     return [tf.cast(array, dtype) for array in (arrays.x, arrays.h0, c0, arrays.params)]
 
 
+def _outputs(case: Case, y, h, c) -> dict:
+    y, h, c = map(tensorflow.to_array, (y, h, c))
+    return {"y": y} | by_state(case, h, c, "h_n", "c_n")
+
+
 class Op(Driver):
     """tf_cudnn_rnn.raw_ops.CudnnRNNV3 in a tf.function."""
 
@@ -51,11 +56,11 @@ class Op(Driver):
         tensors = _tensors(case, arrays, dtype)
 
         def as_arrays(results) -> dict:
-            y, _, *gradients = results
-            named = {"y": tensorflow.to_array(y)}
+            y, final, *gradients = results
+            named = _outputs(case, y, *final)
             if gradients:
-                dx, dh0, _, dparams = map(tensorflow.to_array, gradients[0])
-                named |= {"dx": dx, "dh0": dh0}
+                dx, dh0, dc0, dparams = map(tensorflow.to_array, gradients[0])
+                named |= {"dx": dx} | by_state(case, dh0, dc0, "dh0", "dc0")
                 named |= cases.weight_gradients(cases.canonical_of(case, dparams))
             return named
 
@@ -79,7 +84,7 @@ class EagerOp(Driver):
         def call():
             return _call(self.op, case, False, lengths, *tensors)
 
-        return Step(call, lambda results: {"y": tensorflow.to_array(results[0])})
+        return Step(call, lambda results: _outputs(case, results[0], *results[1]))
 
 
 class EagerBuiltInOp(EagerOp):
@@ -140,7 +145,7 @@ class _Saved(Driver):
         def predict():  # holds `model`, whose variables the signature needs
             return model.signatures["serving_default"](x=x, h0=h0, c0=c0, lengths=lengths)
 
-        return Step(predict, lambda results: {"y": tf.cast(results["y"], "float32").numpy()})
+        return Step(predict, lambda results: _outputs(case, *(results[name] for name in "yhc")))
 
 
 class SavedInference(_Saved):

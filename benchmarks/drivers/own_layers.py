@@ -7,7 +7,7 @@ from benchmarks import cases
 from benchmarks.cases import Case
 from benchmarks.drivers import keras_layers, tensorflow
 from benchmarks.drivers.interface import Driver, Step, require
-from benchmarks.drivers.keras_layers import state_count, time_major, weight_gradients
+from benchmarks.drivers.keras_layers import by_kind, state_count, time_major, weight_gradients
 
 
 class DropIn(keras_layers.Function):
@@ -49,8 +49,8 @@ class Stateful(Driver):
             for layer, *first in zip(layers, arrays.h0, arrays.c0, strict=True):
                 for variable, state in zip(layer.states, first, strict=False):
                     variable.assign(tf.cast(state, dtype))
-            y, _, *gradients = step(x)
-            named = {"y": time_major(y)}
+            y, final, *gradients = step(x)
+            named = {"y": time_major(y)} | by_kind(case, final, "h_n", "c_n")
             if gradients:
                 dx, *of_weights = gradients[0]
                 named |= {"dx": time_major(dx)} | weight_gradients(case, of_weights)
@@ -101,11 +101,14 @@ class CudnnLayer(Driver):
         tensors = [tf.cast(array.transpose(1, 0, 2), dtype) for array in batch_major]
 
         def as_arrays(results) -> dict:
-            y, _, *gradients = results
-            named = {"y": time_major(y)}
+            y, final, *gradients = results
+            named = {"y": time_major(y)} | dict(
+                zip(("h_n", "c_n"), map(time_major, final), strict=False)
+            )
             if gradients:
-                dx, dh0, *_, dparams = gradients[0]
-                named |= {"dx": time_major(dx), "dh0": time_major(dh0)}
+                dx, *of_states, dparams = gradients[0]
+                named |= {"dx": time_major(dx)}
+                named |= dict(zip(("dh0", "dc0"), map(time_major, of_states), strict=False))
                 params = tensorflow.to_array(dparams)
                 named |= cases.weight_gradients(cases.canonical_of(case, params))
             return named

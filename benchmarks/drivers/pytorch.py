@@ -88,13 +88,14 @@ class PyTorch(Driver):
             return y, final, torch.autograd.grad(y, sources, dy)
 
         def as_arrays(results) -> dict:
-            y, _, *gradients = results
-            named = {"y": _to_array(y)}
+            y, final, *gradients = results
+            of_states = [_to_array(tensor) for tensor in (final if len(states) == 2 else [final])]
+            named = {"y": _to_array(y)} | dict(zip(("h_n", "c_n"), of_states, strict=False))
             if gradients:
                 found = [_to_array(tensor) for tensor in gradients[0]]
                 names = [name for name, _ in module.named_parameters()]
                 state = dict(zip(names, found[1 + len(states) :], strict=True))
-                named |= {"dx": found[0], "dh0": found[1]}
+                named |= dict(zip(("dx", "dh0", "dc0"), found[: 1 + len(states)], strict=False))
                 named |= cases.weight_gradients(
                     weights.from_torch(state, case.rnn_mode, of="gradients")
                 )

@@ -10,7 +10,7 @@ import numpy as np
 import tf_cudnn_rnn.runtime as runtime
 from benchmarks import cases
 from benchmarks.cases import Case
-from benchmarks.drivers.interface import Driver, ProgramStep, Step, require
+from benchmarks.drivers.interface import Driver, ProgramStep, Step, by_state, require
 from tf_cudnn_rnn import weights
 
 _PROGRAM = pathlib.Path(__file__).with_name("runtime_stream.c")
@@ -25,6 +25,10 @@ def _network(
     canonical = cases.canonical_of(case, arrays.params)
     of_network = weights.quantize(canonical) if dtype == "int8" else canonical
     return runtime.Network(of_network, num_threads=threads), arrays
+
+
+def _states(case: Case, state: runtime.State) -> dict[str, np.ndarray]:
+    return by_state(case, state.h, state.c, "h_n", "c_n")
 
 
 def _require_one_step(case: Case) -> None:
@@ -45,7 +49,7 @@ class Runtime(Driver):
         lengths = arrays.lengths if case.is_ragged else None
         return Step(
             lambda: network(arrays.x, lengths, state, time_major=True),
-            lambda results: {"y": results[0]},
+            lambda results: {"y": results[0]} | _states(case, results[1]),
         )
 
 
@@ -64,7 +68,8 @@ class Stream(Driver):
 
         def first(_) -> dict[str, np.ndarray]:
             stream.state = state
-            return {"y": stream.step(x)[np.newaxis]}
+            y = stream.step(x)[np.newaxis]
+            return {"y": y} | _states(case, stream.state)
 
         return Step(lambda: stream.step(x), first)
 

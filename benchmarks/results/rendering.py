@@ -71,6 +71,20 @@ def render(root: pathlib.Path = ROOT) -> list[pathlib.Path]:
     return changed
 
 
+def path_to_publish(
+    kind: ModuleType, preamble: Mapping[str, str], cpu: str | None, root: pathlib.Path = ROOT
+) -> pathlib.Path:
+    """Where `publish` writes; to be asked before a run that takes long.
+
+    Raises:
+      ValueError: there is such a file already.
+    """
+    path = kind.folder(root) / published_name(published(preamble, kind.PREAMBLE), cpu)
+    if path.exists():
+        raise ValueError(f"{path} is there already; to replace it, delete it and publish again.")
+    return path
+
+
 def publish(
     kind: ModuleType,
     preamble: Mapping[str, str],
@@ -86,9 +100,12 @@ def publish(
       preamble: of the run.
       notes, lines: of the file, see `File` of the kind.
       cpu: for the file's name; None for what the CPU calls itself.
+
+    Raises:
+      ValueError: there is such a file already.
     """
+    path = path_to_publish(kind, preamble, cpu, root)
     kept = published(preamble, kind.PREAMBLE)
-    path = kind.folder(root) / published_name(kept, cpu)
     kind.write(kind.File(path, kept, notes, lines))
     render(root)
     return path

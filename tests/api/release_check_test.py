@@ -26,15 +26,39 @@ def page(*rows: str) -> str:
 
 def test_runs_that_are_whole(release_check):
     rows = [ROW.format(text) for text in ("2 cores", "in parts", "in two parts. Before, in parts")]
-    assert "from 2026-11-25 to 2026-11-25" in release_check.long_runs(page(*rows))
+    for since in ("", "2026-11-24", "2026-11-25"):
+        assert "from 2026-11-25 to 2026-11-25" in release_check.long_runs(page(*rows), since)
+
+
+def test_runs_of_the_release_before(release_check):
+    rows = [ROW.format("2 cores"), ROW.format("in parts; 2026-11-27, the rest")]
+    with pytest.raises(release_check.Failure, match="`make fuzz` last ran on 2026-11-25, before"):
+        release_check.long_runs(page(*rows), "2026-11-26")
+    with pytest.raises(release_check.Failure, match="last ran on 2026-11-27"):
+        release_check.long_runs(page(*rows[1:]), "2026-11-28")
+    assert release_check.long_runs(page(*rows[1:]), "2026-11-27")
+    changelog = "## [Unreleased]\n\n## [1.3.0] - 2026-02-28\n\n## [1.2.3] - 2026-01-31\n"
+    assert release_check.release_notes.date_before("1.3.0", changelog) == "2026-01-31"
+    assert release_check.release_notes.date_before("1.4.0.dev0", changelog) == "2026-02-28"
+    assert release_check.release_notes.date_before("1.2.3", "## [1.2.3] - 2026-01-31\n") == ""
+
+
+def test_what_was_left_out(release_check, monkeypatch, tmp_path):
+    log = "12 passed\nSkipping buildifier: it could not be had from npm.\nThe end.\n"
+    needs = "The Arm tests need an emulator: apt-get install qemu-user"
+    assert release_check.left_out("12 passed\nThe end.\n") == []
+    assert release_check.left_out(f"{log}{needs}\n{log}") == [log.splitlines()[1], needs]
+    monkeypatch.setattr(release_check, "LOGS", tmp_path)
+    with pytest.raises(release_check.Failure, match="left something out: Skipping buildifier: it"):
+        release_check.run("lint", "printf", log.replace("\n", "\\n"))
 
 
 @pytest.mark.parametrize("text", ["in part: the rest needs 20 GB", "not run yet", "not yet"])
 def test_runs_that_are_not(release_check, text):
     with pytest.raises(release_check.Failure, match="`make fuzz` has not run as a whole"):
-        release_check.long_runs(page(ROW.format(text)))
+        release_check.long_runs(page(ROW.format(text)), "")
     with pytest.raises(release_check.Failure, match="no date"):
-        release_check.long_runs(page("| `make fuzz` | never | |"))
+        release_check.long_runs(page("| `make fuzz` | never | |"), "")
 
 
 @pytest.mark.parametrize("line", ["12 passed in 3.45s", "=== 12 passed, 1 skipped in 3.45s ===="])

@@ -29,14 +29,25 @@ def only(pattern: str, file: str) -> str:
     return found
 
 
-def test_the_citation_is_of_this_version():
-    assert only(r"^version: (.+)$", "CITATION.cff") == tf_cudnn_rnn.__version__
-
-
-def test_the_changelog_ends_in_this_version():
+def newest_release() -> str:
     headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert headings[0] == "Unreleased"
-    assert headings[1] == tf_cudnn_rnn.__version__
+    return headings[1]
+
+
+def test_the_citation_is_of_the_newest_release():
+    assert only(r"^version: (.+)$", "CITATION.cff") == newest_release()
+
+
+def test_changes_that_are_in_no_release_have_a_version_of_their_own():
+    """Or pip would keep an installed release in the place of a wheel that is newer."""
+    version, release = tf_cudnn_rnn.__version__, newest_release()
+    if tool("release_notes").unreleased((ROOT / "CHANGELOG.md").read_text()):
+        match = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)\.dev0", version)
+        assert match, version
+        assert tuple(map(int, match.groups())) > tuple(map(int, release.split(".")))
+    else:
+        assert version == release
 
 
 def test_the_version_stands_in_one_place():
@@ -51,17 +62,19 @@ def release_notes(*arguments: str) -> subprocess.CompletedProcess:
 
 
 def test_the_notes_of_a_release_are_its_section_of_the_changelog():
-    version = tf_cudnn_rnn.__version__
-    notes = release_notes(f"v{version}")
-    assert notes.returncode == 0, notes.stderr
-    _, section = (ROOT / "CHANGELOG.md").read_text().split(f"## [{version}]")
-    assert "### Added" in notes.stdout and notes.stdout in section
-    assert "\n## " not in notes.stdout
+    changelog, version = (ROOT / "CHANGELOG.md").read_text(), newest_release()
+    notes = tool("release_notes").notes(f"v{version}", version, changelog)
+    _, section = changelog.split(f"## [{version}]")
+    assert "### Added" in notes and notes in section
+    assert "\n## " not in notes
 
 
 def test_a_tag_of_another_version_is_refused():
     refused = release_notes("v99.0.0")
     assert refused.returncode == 1 and "v99.0.0" in refused.stderr and not refused.stdout
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    with pytest.raises(ValueError, match=r"must have a section \[1\.0\.0\.dev0\]"):
+        tool("release_notes").notes("v1.0.0.dev0", "1.0.0.dev0", changelog)
 
 
 def test_the_day_of_a_release():
@@ -91,7 +104,8 @@ def test_a_release_leaves_nothing_unreleased(tmp_path, monkeypatch):
     monkeypatch.setattr(release_check, "ROOT", tmp_path)
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     (tmp_path / ".gitignore").write_text("*\n")
-    heading = f"## [{tf_cudnn_rnn.__version__}] - 2026-01-31"
+    heading = "## [1.2.3] - 2026-01-31"
+    monkeypatch.setattr(release_check.release_notes, "read_version", lambda: "1.2.3")
     changelog = tmp_path / "CHANGELOG.md"
     changelog.write_text(f"## [Unreleased]\n\n- new\n\n{heading}\n\n- old\n")
     with pytest.raises(release_check.Failure, match=r"nothing under \[Unreleased\]; it has 1 line"):

@@ -556,6 +556,9 @@ def test_accuracy_and_paths_are_published(root, kind, lines, table, shown):
     file = kind.read(path)
     assert file.notes == ["It was cold."] and file[-1] == lines and "memory" not in file.preamble
     assert shown in (root / table).read_text()
+    with pytest.raises(ValueError, match=f"a-cpu-{DATE}.csv is there already; to replace it"):
+        rendering.publish(kind, preamble, [], lines[:0], "a-cpu", root)
+    assert kind.read(path) == file
 
 
 def test_a_kernel_is_not_named(root):

@@ -193,9 +193,7 @@ def test_every_picture_is_there_and_names_the_command_that_draws_it():
         for alternative, target, caption in found:
             path = document.parent / target
             assert path.exists() and len(alternative) > 20, relative(document)
-            command = re.match(
-                r"\*Drawn by `(?:make ([\w-]+)|[^`]*?(examples/\w+\.py)[^`]*)`", caption
-            )
+            command = DRAWN_BY.match(caption)
             assert command, f"{relative(document)}: who draws {target}?"
             assert command[1] in targets or (ROOT / (command[2] or "-")).exists()
             pictures.add(path.resolve())

@@ -40,7 +40,6 @@ OPS = (
 INT8_WEIGHTS = ("weights", "scales", "biases")
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 SCALARS = ("num_layers", "num_units", "input_size")
-CELL_STATES = ("input_c", "output_c", "output_c_backprop")
 RETURNED = ("output", "output_h", "output_c", "reserve_space")
 # Where reserve_space keeps the key of dropout, a byte an element.
 KEY_ELEMENTS = range(8, 16)

@@ -5,6 +5,7 @@ Each label holds the seed that makes the case again.
 
 import dataclasses
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -331,6 +332,41 @@ def test_built_in_op_can_restart_at_every_call(monkeypatch):
     for _ in range(2):
         results = running.forward_backward(running.V3, case, seed=1701, seed2=1702)
         running.assert_judged(results, case, "reset", judge.builtin_key(1701, 1702))
+
+
+@pytest.mark.parametrize("value", ["0", "false", "False"])
+def test_built_in_op_goes_on_where_the_variable_says_so(value, monkeypatch):
+    monkeypatch.setenv("TF_CUDNN_RESET_RND_GEN_STATE", value)
+    case = _dropout_case(0.5)
+    seeds = {"seed": 1703, "seed2": 1704 + len(value) + value.istitle()}  # a kernel of its own
+    for call in range(2):
+        results = running.forward_backward(running.V3, case, **seeds)
+        running.assert_judged(results, case, "goes on", judge.builtin_key(*seeds.values(), call))
+
+
+def test_a_variable_that_says_neither_is_refused(monkeypatch):
+    monkeypatch.setenv("TF_CUDNN_RESET_RND_GEN_STATE", "2")
+    message = (
+        'the environment variable TF_CUDNN_RESET_RND_GEN_STATE must be "0", "1", "false" or '
+        '"true", got "2"; set one of these, or unset it.'
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(message)):
+        running.forward_backward(running.V3, _dropout_case(0.5), seed=1708)
+
+
+def test_gradients_that_arrive_at_the_reserve_space_are_ignored():
+    """As TensorFlow's gradient of CudnnRNNV3 does: nothing is known of what it holds."""
+    case = _dropout_case(0.0)
+    results = {}
+    for weight in (0.0, 7.0):
+        tensors = running.tensors_of(case)
+        with tf.GradientTape() as tape:
+            tape.watch(tensors[:4])
+            outputs = running.call(running.OWN_V3, case, *tensors)
+            loss = tf.reduce_sum(outputs.output) + weight * tf.reduce_sum(outputs.reserve_space)
+        gradients = tape.gradient(loss, tensors[:4])
+        results[weight] = {str(i): gradient.numpy() for i, gradient in enumerate(gradients)}
+    running.assert_same_bits(results[0.0], results[7.0], "with and without")
 
 
 def test_first_built_in_call_equals_own_op():

@@ -89,8 +89,9 @@ class BackwardNetwork {
                    : OutputRows(layer - 1);
     LayerInput<Element, Operand> input(sequences_, source,
                                        d_.layer_input_size(layer));
-    if (layer > 0 && DropsOut(d_.dropout))
+    if (layer > 0 && DropsOut(d_.dropout)) {
       input.SetDropout(layer - 1, dropout_);
+    }
     return input;
   }
 

@@ -10,6 +10,7 @@
 #include "kernels/engine/thresholds.h"
 #include "network/round.h"
 #include "network/sequences.h"
+#include "network/sizes.h"
 
 namespace rnn {
 
@@ -62,7 +63,6 @@ class ChunkCuts {
   // steps could be cut: the row that many chunks from the nearest such place.
   int64_t Limit(int64_t row, int64_t chunks) const {
     // Rows times chunks may outgrow 64 bits.
-    __extension__ typedef __int128 Wide;
     const Wide nearest = (Wide{row} * num_chunks_ + rows_ / 2) / rows_;
     return static_cast<int64_t>(rows_ * (nearest + chunks) / num_chunks_);
   }

@@ -13,6 +13,7 @@
 #include "network/descriptor.h"
 #include "network/params_layout.h"
 #include "network/sequences.h"
+#include "network/sizes.h"
 #include "network/status.h"
 #include "tests/engine/make_sequences.h"
 #include "tests/fuzz/engine/fuzz.h"
@@ -27,8 +28,6 @@ namespace rnn {
 
 namespace fuzz {
 namespace {
-
-__extension__ typedef __int128 Wide;
 
 const SimdTarget* const kAllTargets[] = {
 #define RNN_ISA_ENTRY(isa, supported, is_faster) &kSimdTarget_##isa,

@@ -15,6 +15,7 @@
 #include "network/descriptor.h"
 #include "network/int8_weights.h"
 #include "network/params_layout.h"
+#include "network/sizes.h"
 #include "runtime/rnn_runtime.h"
 #include "tests/engine/guard_pages.h"
 #include "tests/engine/guarded.h"
@@ -28,7 +29,6 @@ namespace {
 
 using Bytes = EndGuarded<unsigned char>;
 using Copy = std::vector<unsigned char>;
-__extension__ typedef __int128 Wide;
 
 // Of tensors and params that there is memory for here.
 constexpr int64_t kMostElements = int64_t{1} << 13;
@@ -355,7 +355,7 @@ CallSizes AnyCallSizes(Input& input, const Shapes& shapes) {
   s.are_valid = IsIn(s.steps, 0, INT32_MAX) && IsIn(s.batch, 0, INT32_MAX);
   if (!s.are_valid) return s;
   const Wide widest = std::max(shapes.x_bytes(), shapes.y_bytes());
-  if (Wide{s.steps} * s.batch * widest > INT64_MAX / 16) {
+  if (Wide{s.steps} * s.batch * widest > kMaxTensorSize) {
     s.are_valid = false;
     return s;
   }

@@ -11,7 +11,6 @@ from tests.weights.protobufs import field
 from tf_cudnn_rnn import weights
 
 GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-ATTRIBUTE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def node(children: dict[str, int], key: str = "") -> bytes:
