@@ -24,7 +24,8 @@ int NumCpus() {
   cpu_set_t allowed;
   return sched_getaffinity(0, sizeof allowed, &allowed) == 0
              ? CPU_COUNT(&allowed)
-             : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+             : std::max(1,
+                        static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 int& NumThreads() {

@@ -30,13 +30,14 @@ Status ParamsLayout::Create(const RnnDescriptor& descriptor,
   const Wide first = gates_size * first_input + recurrent;
   const Wide upper =
       gates_size * d.num_directions * d.output_size() + recurrent;
-  const bool layers_fit =
-      first <= kMaxTensorSize && upper <= kMaxTensorSize && d.num_layers <= kMaxTensorSize;
+  const bool layers_fit = first <= kMaxTensorSize && upper <= kMaxTensorSize &&
+                          d.num_layers <= kMaxTensorSize;
   const Wide weights =
       layers_fit ? d.num_directions * (first + (d.num_layers - 1) * upper)
                  : Wide{kMaxTensorSize} + 1;
   const Wide biases = Wide{d.num_layers} * d.num_directions * 2 * gates_size;
-  if (weights > kMaxTensorSize || biases > kMaxTensorSize || weights + biases > kMaxTensorSize) {
+  if (weights > kMaxTensorSize || biases > kMaxTensorSize ||
+      weights + biases > kMaxTensorSize) {
     return refusal();
   }
   layout->descriptor_ = d;

@@ -222,9 +222,9 @@ RNN_EXPORT rnn_status rnn_stream_create(const rnn_network* network,
 RNN_EXPORT rnn_status rnn_stream_step(rnn_stream* stream, const void* x,
                                       void* y, rnn_error* error);
 
-/* Sets the states of these rows, from 0, to zeros. NULL means all rows, whatever
- * num_rows is: leave the call out where there is no row to reset, for the
- * address of an empty list may be NULL. */
+/* Sets the states of these rows, from 0, to zeros. NULL means all rows,
+ * whatever num_rows is: leave the call out where there is no row to reset, for
+ * the address of an empty list may be NULL. */
 RNN_EXPORT rnn_status rnn_stream_reset(rnn_stream* stream, const int64_t* rows,
                                        int64_t num_rows, rnn_error* error);
 

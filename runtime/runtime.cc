@@ -173,9 +173,10 @@ Status CheckSize(const char* name, int64_t a, int64_t b, int64_t c,
     return Status();
   }
   return Status::InvalidArgument(
-      std::string(name) + " must have at most " + std::to_string(rnn::kMaxTensorSize) +
-      " bytes, got the shape " + ShapeString(a, b, c) + " with " +
-      std::to_string(element_bytes) + " bytes for each element.");
+      std::string(name) + " must have at most " +
+      std::to_string(rnn::kMaxTensorSize) + " bytes, got the shape " +
+      ShapeString(a, b, c) + " with " + std::to_string(element_bytes) +
+      " bytes for each element.");
 }
 
 // Whether a tensor of these sizes can be there; and that it is, if it has
