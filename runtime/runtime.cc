@@ -216,10 +216,12 @@ Status CheckCall(const Network& network, const rnn_call& call) {
        }) {
     if (!status.ok()) return status;
   }
+  const int64_t outer = call.time_major ? call.steps : call.batch;
+  const int64_t inner = call.time_major ? call.batch : call.steps;
   for (const Status& status : {
-           CheckTensor("x", call.x, call.steps, call.batch, d.input_size,
+           CheckTensor("x", call.x, outer, inner, d.input_size,
                        network.element_bytes()),
-           CheckTensor("y", call.y, call.steps, call.batch,
+           CheckTensor("y", call.y, outer, inner,
                        d.num_directions * d.output_size(),
                        network.element_bytes()),
            CheckStates(network, call.batch),

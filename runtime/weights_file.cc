@@ -338,6 +338,10 @@ Int8Data WeightsFile::Int8() const {
   return weights;
 }
 
+constexpr char kHowToMakeOne[] =
+    " `tf-cudnn-rnn convert FILE network.safetensors --to runtime` makes one "
+    "of other files.";
+
 std::string ParseWeightsHeader(const std::string& json, int64_t data_bytes,
                                WeightsFile* file) {
   HeaderParser::Objects objects;
@@ -356,8 +360,10 @@ std::string ParseWeightsHeader(const std::string& json, int64_t data_bytes,
   if (holds({"__metadata__", "weights", "scales", "biases"})) {
     return ParseInt8(objects, data_bytes, file);
   }
-  return "it holds neither one tensor, \"params\", nor three, \"weights\", "
-         "\"scales\" and \"biases\", and \"__metadata__\".";
+  return std::string(
+             "it holds neither one tensor, \"params\", nor three, \"weights\", "
+             "\"scales\" and \"biases\", and \"__metadata__\".") +
+         kHowToMakeOne;
 }
 
 std::string ReadWeightsFile(const char* path, WeightsFile* file) {
@@ -392,9 +398,10 @@ std::string ReadWeightsFile(const char* path, WeightsFile* file) {
   const uint64_t rest = static_cast<uint64_t>(size - kLengthBytes);
   if (header_bytes > rest || header_bytes > kMaxHeaderBytes) {
     return fails(
-        "It is no safetensors file: the header that its first bytes tell of "
-        "would be longer than the file, or than any. `tf-cudnn-rnn convert "
-        "FILE network.safetensors --to runtime` makes one of other files.");
+        std::string(
+            "It is no safetensors file: the header that its first bytes tell "
+            "of would be longer than the file, or than any.") +
+        kHowToMakeOne);
   }
   std::string json(header_bytes, '\0');
   if (std::fread(json.data(), 1, header_bytes, stream.get()) != header_bytes) {

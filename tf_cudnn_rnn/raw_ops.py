@@ -92,48 +92,55 @@ def _eager_rng_seed(key: int) -> tf.Tensor:
         return tf.constant([key, 0], tf.int64)
 
 
-_INT64 = np.dtype(np.int64)
+_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 
 def _lengths(sequence_lengths: TensorLike) -> TensorLike:
-    """Returns them, of a type that the ops take; TensorFlow would not name the argument.
+    """Returns them, checked."""
+    return _integers("sequence_lengths", sequence_lengths, _INT32)
 
-    Of arrays and lists it would drop fractions, and what does not fit in 32 bits.
+
+def _integers(name: str, values: TensorLike, dtype: np.dtype) -> TensorLike:
+    """Returns an argument that the ops take as `dtype`; TensorFlow would not name the argument.
+
+    Of arrays and lists it would drop fractions, and what does not fit.
     """
-    dtype = getattr(getattr(sequence_lengths, "dtype", None), "base_dtype", None)  # a tensor's
-    if dtype is not None:
-        if dtype.name != "int32":
+    its_dtype = getattr(getattr(values, "dtype", None), "base_dtype", None)  # a tensor's
+    if its_dtype is not None:
+        if its_dtype.name != dtype.name:
             raise TypeError(
-                f"`sequence_lengths` must be int32; got {dtype.name}. Pass "
-                "tf.cast(sequence_lengths, tf.int32)."
+                f"`{name}` must be {dtype.name}; got {its_dtype.name}. Pass "
+                f"tf.cast({name}, tf.{dtype.name})."
             )
-    elif isinstance(sequence_lengths, np.ndarray | np.generic):
-        if sequence_lengths.dtype != np.int32:
-            _check_lengths(sequence_lengths.dtype, sequence_lengths.ravel().tolist())
-    elif isinstance(sequence_lengths, list | tuple):
-        kinds = set(map(type, sequence_lengths))
+    elif isinstance(values, np.ndarray | np.generic):
+        if values.dtype != dtype:
+            _check_integers(name, values.dtype, values.ravel().tolist(), dtype)
+            return values.astype(dtype)
+    elif isinstance(values, list | tuple):
+        kinds = set(map(type, values))
         if kinds == {int}:  # most lists
-            _check_lengths(_INT64, sequence_lengths)
-            return sequence_lengths
+            _check_integers(name, _INT64, values, dtype)
+            return values
         if wrong := [kind for kind in kinds if issubclass(kind, float | np.floating)]:
-            _check_lengths(np.dtype(wrong[0]), [])
+            _check_integers(name, np.dtype(wrong[0]), [], dtype)
         if any(issubclass(kind, int | np.integer) for kind in kinds):
-            integers = [int(n) for n in sequence_lengths if isinstance(n, int | np.integer)]
-            _check_lengths(_INT64, integers)
-    return sequence_lengths
+            integers = [int(n) for n in values if isinstance(n, int | np.integer)]
+            _check_integers(name, _INT64, integers, dtype)
+    return values
 
 
-def _check_lengths(dtype: np.dtype, lengths: Sequence[int]) -> None:
-    """Checks lengths that are no tensor."""
-    if dtype.kind not in "iu":
+def _check_integers(name: str, found: np.dtype, values: Sequence[int], dtype: np.dtype) -> None:
+    """Checks integers that are no tensor, and were of the type `found`."""
+    if found.kind not in "iu":
         raise TypeError(
-            f"`sequence_lengths` must be int32; got {dtype.name}. Pass "
-            "np.asarray(sequence_lengths, np.int32)."
+            f"`{name}` must be {dtype.name}; got {found.name}. Pass "
+            f"np.asarray({name}, np.{dtype.name})."
         )
-    if lengths and not -(2**31) <= min(lengths) <= max(lengths) < 2**31:
+    limit = 1 << (8 * dtype.itemsize - 1)
+    if values and not -limit <= min(values) <= max(values) < limit:
         raise ValueError(
-            f"`sequence_lengths` must fit in an int32; got numbers from {min(lengths)} to "
-            f"{max(lengths)}."
+            f"`{name}` must fit in an {dtype.name}; got numbers from {min(values)} to "
+            f"{max(values)}."
         )
 
 
@@ -249,9 +256,10 @@ def CudnnRNNV3(
       host_reserved: int8, rank 0, unused.
 
     Raises:
-      TypeError: `num_proj` or a seed is not an integer, or `sequence_lengths` not int32.
-      ValueError: a seed or a length does not fit in an int32, or a seed comes along with
-        `rng_seed`.
+      TypeError: `num_proj` or a seed is not an integer, `sequence_lengths` not int32, or
+        `rng_seed` not int64.
+      ValueError: a seed or a length does not fit in an int32, or `rng_seed` in an int64; or a
+        seed comes along with `rng_seed`.
     """
     if rng_seed is None:
         rng_seed = _rng_seed(seed, seed2)
@@ -260,6 +268,8 @@ def CudnnRNNV3(
             "`rng_seed` takes the place of `seed` and `seed2`, so both must be 0 with "
             f"it; got seed={seed}, seed2={seed2}."
         )
+    else:
+        rng_seed = _integers("rng_seed", rng_seed, _INT64)
     return _ops.tf_cudnn_rnn_cudnn_rnnv3(
         input=input,
         input_h=input_h,

@@ -47,7 +47,11 @@ static void FailToRead(const char* path) {
 /* The caller frees the frames, of `size` values each. */
 static float* ReadFrames(const char* path, int64_t size, long* count) {
   FILE* file = fopen(path, "rb");
-  if (file == NULL || fseek(file, 0, SEEK_END) != 0) FailToRead(path);
+  /* Of a folder no byte can be read. */
+  if (file == NULL || (fgetc(file) == EOF && ferror(file)) ||
+      fseek(file, 0, SEEK_END) != 0) {
+    FailToRead(path);
+  }
   const long bytes = ftell(file);
   const long frame_bytes = size * (long)sizeof(float);
   if (bytes <= 0 || bytes % frame_bytes != 0) {

@@ -874,6 +874,29 @@ def test_weights_of_cudnn_layers_alone(run, tmp_path, rnn_mode, gates):
     assert converted.code == 0, converted.err
 
 
+@pytest.mark.parametrize("way", ["", "forward_layer/ backward_layer/"])
+def test_weights_of_cudnn_layers_alone_as_keras_3_lays_them_out(run, tmp_path, way):
+    """What Keras 2 writes into .weights.h5 files. What other layers have is none of it."""
+    import h5py
+
+    H, I = 4, 3
+    path = tmp_path / "a.weights.h5"
+    layers = {"layers/cu_dnnlstm": 8 * H, "layers/other": 4 * H}
+    with h5py.File(path, "w") as file:
+        for name, size in layers.items():
+            for part in way.split(" "):
+                for i, shape in enumerate(((I, 4 * H), (H, 4 * H), (size,))):
+                    file[f"{name}/{part}vars/{i}"] = np.zeros(shape, np.float32)
+    result = run("inspect", path, "--json")
+    (found,) = result.json["found"]
+    assert result.code == 0 and found["kind"] == "CuDNNLSTM or CuDNNGRU"
+    assert found["direction"] == ("bidirectional" if way else "unidirectional")
+    words = shlex.split(found["how"])
+    words[3] = tmp_path / "out.keras"
+    converted = run(*words[1:])
+    assert converted.code == 0, converted.err
+
+
 @pytest.mark.parametrize("names", [["own"], ["a-1", "a-2"], ["a", "b", "c", "d", "e"]])
 def test_checkpoints_of_a_folder_that_names_none(run, tmp_path, names):
     """`tf.train.Checkpoint.write` names none."""

@@ -147,7 +147,10 @@ def test_another_network_is_refused(run, tmp_path, name, ending):
     for load in (weights.load, runtime.Network.load):
         with pytest.raises(ValueError) as refused:
             load(path, layer="net")
-        assert reason in str(refused.value) and path in str(refused.value)
+        text = str(refused.value)
+        assert reason in text and path in text
+        # Arrays of a GRU that is another cell would be of no use.
+        assert ("from_keras." in text) == ("reset_after" not in reason)
     result = run("convert", path, tmp_path / "b.npz", "--to", "params", "--layer", "net")
     assert result.code == 2 and reason in " ".join(result.err.split())
     if runs is None:

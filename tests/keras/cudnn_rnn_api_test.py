@@ -82,6 +82,8 @@ def test_a_batch_of_nothing(call):
             {"mask": MASK[:, :3]},
             r"`mask` .* first two dimensions of the input = \[4, 5\]; got \[4, 3",
         ),
+        ({"sequence_lengths": np.int32(3)}, r"must have shape \[B\] = \[4\]; got \[\]"),
+        ({"mask": np.True_}, r"`mask` .* first two dimensions of the input = \[4, 5\]; got \[\]"),
         ({"sequence_lengths": LENGTHS, "mask": MASK}, "either `mask` or `sequence_lengths`; got b"),
     ],
 )
@@ -111,6 +113,8 @@ def test_wrong_calls(call, message):
         ({"num_proj": H + 1}, "`num_proj` must be at most `num_units`"),
         ({"go_backwards": True}, "`go_backwards` must be left out of CudnnRNN; got True. Pass dir"),
         ({"layers": 3}, "Unrecognized keyword arguments"),
+        ({"dtype": "int32"}, "`dtype` must be one of float16, .*; got int32"),
+        ({"dtype": "complex64"}, "`dtype` must be one of float16, .*; got complex64"),
     ],
 )
 def test_wrong_options(options, message):
@@ -127,6 +131,9 @@ def test_wrong_options(options, message):
         ({"num_proj": 0.0}, "`num_proj` must be an integer; got 0.0"),
         ({"dropout": None}, "`dropout` must be a real number; got None"),
         ({"dropout": "0.5"}, "`dropout` must be a real number; got '0.5'"),
+        ({"time_major": "yes"}, "`time_major` must be True or False; got 'yes'"),
+        ({"return_sequences": None}, "`return_sequences` must be True or False; got None"),
+        ({"stateful": 2}, "`stateful` must be True or False; got 2"),
     ],
 )
 def test_options_of_wrong_types(options, message):
@@ -479,6 +486,37 @@ def test_ragged_inputs_are_padded_by_the_caller():
         layer(ragged)
     lengths = tf.cast(ragged.row_lengths(), tf.int32)
     assert layer(ragged.to_tensor(), sequence_lengths=lengths).shape[0] == 2
+
+
+def test_flags_may_be_numpys_or_numbers():
+    config = CudnnRNN(H, return_sequences=np.True_, time_major=1, stateful=0).get_config()
+    flags = [config[name] for name in ("return_sequences", "time_major", "stateful")]
+    assert flags == [True, True, False] and set(map(type, flags)) == {bool}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ({"sequence_lengths": 3}, r"`sequence_lengths` of layer 'rnn' must have shape \[B\]"),
+        ({"sequence_lengths": "abcd"}, r"`sequence_lengths` of layer 'rnn' must have shape \[B\]"),
+        ({"sequence_lengths": [*"abcd"]}, "`sequence_lengths` of layer 'rnn' must be integers"),
+        ({"mask": True}, "`mask` of layer 'rnn' must have the first two dimensions"),
+        ({"mask": "x"}, "`mask` of layer 'rnn' must have the first two dimensions"),
+        (
+            {"mask": tf.RaggedTensor.from_row_lengths(tf.ones([9], tf.bool), [1, 2, 2, 4])},
+            r"`mask` of layer 'rnn' must be a tensor, .*; got a RaggedTensor. Pass mask.to_tensor",
+        ),
+        (
+            {"inputs": tf.sparse.from_dense(np.ones([B, T, I], "float32"))},
+            r"`inputs` of layer 'rnn' must be a dense tensor; .* Pass tf.sparse.to_dense",
+        ),
+        ({"inputs": np.ones([B, T, I], "complex64")}, "must be of real numbers; got complex64"),
+    ],
+)
+def test_what_is_no_tensor_of_numbers(call, message):
+    layer = stacks.built(name="rnn")
+    with pytest.raises(ValueError, match=message):
+        layer(**{"inputs": stacks.inputs(), **call})
 
 
 def test_a_subclass_may_have_names_of_its_own():

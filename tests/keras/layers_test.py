@@ -284,6 +284,15 @@ def test_bidirectional_hands_use_fused_on(name, use_fused):
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("wrap", [lambda layer: layer, tf_cudnn_rnn.keras.Bidirectional])
+def test_complex_inputs_are_refused(name, wrap):
+    """As Keras' layers refuse them, in other words; a cast would drop the imaginary part."""
+    layer = wrap(getattr(tf_cudnn_rnn.keras, name)(H, name="mine"))
+    with pytest.raises(ValueError, match="mine'? must be of real numbers; got complex64"):
+        layer(np.ones([B, T, 3], "complex64"))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("wrap", [lambda layer: layer, tf_cudnn_rnn.keras.Bidirectional])
 def test_other_features_than_the_layer_was_built_for(name, wrap):
     layer = wrap(getattr(tf_cudnn_rnn.keras, name)(H, name="mine"))
     layer(tf.zeros([B, T, 3]))

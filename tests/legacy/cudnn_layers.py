@@ -18,6 +18,7 @@ from tf_keras.src.layers import CuDNNGRU, CuDNNLSTM
 
 import tf_cudnn_rnn
 from tests.keras.covering import covering_array
+from tf_cudnn_rnn import weights
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden" / "tf_keras"
 T, B, I, H = 5, 4, 3, 6
@@ -284,6 +285,60 @@ def test_weights_files_go_both_ways(mode, tmp_path):
     move_weights(ours, again, tmp_path)
     for one, other in zip(again.get_weights(), ours.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+# How each file of Keras 2 calls layers `one` and `two`.
+FILES = {
+    "a.h5": ["one", "two"],
+    "a.keras": ["one", "two"],
+    "a.weights.h5": ["layers/{}", "layers/{}_1"],
+    "checkpoint": ["one", "two"],
+    "exported": ["one", "two"],
+}
+
+
+@pytest.mark.parametrize("direction", ["unidirectional", "bidirectional"])
+@pytest.mark.parametrize("mode", LAYERS)
+def test_weights_are_read_from_every_file(mode, direction, tmp_path):
+    cudnn, _ = LAYERS[mode]
+    layers = [cudnn(H, return_sequences=True, name=name) for name in ("one", "two")]
+    class_name = "cu_dnnlstm" if mode == "lstm" else "cu_dnngru"
+    if direction == "bidirectional":
+        layers = [tf_keras.layers.Bidirectional(layer, name=layer.name) for layer in layers]
+        class_name = "bidirectional"
+    x = tf_keras.Input([None, I])
+    model = tf_keras.Model(x, layers[1](layers[0](x)))
+    randomise(model)
+    arrays = [layer.get_weights() for layer in layers]
+    expected = weights.from_keras_cudnn(arrays, mode, direction=direction).named
+    for name, keys in FILES.items():
+        path = tmp_path / name
+        if name == "a.weights.h5" or name == "checkpoint":
+            model.save_weights(path / "a" if name == "checkpoint" else path)
+        elif name == "exported":
+            model.export(path)
+        else:
+            model.save(path)
+        found = weights.load(path, layer=[key.format(class_name) for key in keys]).named
+        assert found.keys() == expected.keys()
+        for key in expected:
+            np.testing.assert_array_equal(found[key], expected[key], err_msg=f"{name} {key}")
+
+
+def test_layers_that_are_no_stack(tmp_path):
+    x = tf_keras.Input([None, I])
+    y = CuDNNLSTM(H, return_sequences=True, name="one")(x)
+    model = tf_keras.Model(x, tf_keras.layers.LSTM(H, name="two")(y))
+    model.save(tmp_path / "a.keras")
+    message = "the same kind, .* got .*lstm CuDNNLSTM or CuDNNGRU, .*lstm today's"
+    with pytest.raises(ValueError, match=message):
+        weights.load(tmp_path / "a.keras", layer=["one", "two"])
+    weights.load(tmp_path / "a.keras", layer="one")
+    backwards = tf_keras.Model(x, CuDNNLSTM(H, go_backwards=True, name="one")(x))
+    backwards.save(tmp_path / "b.keras")
+    message = "go_backwards must be False; it is True.* tf_cudnn_rnn.weights.from_keras_cudnn"
+    with pytest.raises(ValueError, match=message):
+        weights.load(tmp_path / "b.keras")
 
 
 @pytest.mark.skipif(

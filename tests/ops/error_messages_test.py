@@ -872,6 +872,42 @@ def test_lengths_that_tensorflow_would_change(lengths, error, says, is_graph):
 
 
 @pytest.mark.parametrize(
+    "rng_seed, error, says",
+    [
+        (np.array([1.9, 2.7]), TypeError, "must be int64; got float64. Pass np.asarray"),
+        ([1.5, 2], TypeError, "must be int64; got float64"),
+        (tf.constant([1, 2]), TypeError, "must be int64; got int32. Pass tf.cast"),
+        (np.array([2**63, 1], np.uint64), ValueError, "must fit in an int64; got numbers from 1"),
+        ([2**63, 1], ValueError, "must fit in an int64; got numbers from 1 to 9223372036854775808"),
+        ([-(2**63) - 1, 1], ValueError, "must fit in an int64"),
+    ],
+)
+@pytest.mark.parametrize("is_graph", [False, True])
+def test_dropout_keys_that_tensorflow_would_change(rng_seed, error, says, is_graph):
+    """Two of them could then give one mask."""
+    arguments = {**calls.arguments("own CudnnRNNV3"), "rng_seed": rng_seed}
+
+    def call():
+        return calls.function("own CudnnRNNV3")(**arguments)
+
+    with pytest.raises(error, match=f"`rng_seed` {says}"):
+        (tf.function(call, autograph=False) if is_graph else call)()
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, tf.constant, np.uint64, np.int32])
+def test_dropout_keys_of_every_kind_that_is_right(kind):
+    def output(rng_seed):
+        arguments = {**calls.arguments("own CudnnRNNV3"), "dropout": 0.5, "rng_seed": rng_seed}
+        return calls.function("own CudnnRNNV3")(**arguments).output
+
+    key = kind([5, 6], tf.int64) if kind is tf.constant else kind([5, 6])
+    expected = output([5, 6])
+    np.testing.assert_array_equal(output(key), expected)
+    in_graph = tf.function(lambda: output(key), autograph=False)()
+    np.testing.assert_array_equal(in_graph, expected)
+
+
+@pytest.mark.parametrize(
     "kind", [list, tuple, np.array, tf.constant, np.int64, np.uint8, lambda x: list(np.array(x))]
 )
 def test_lengths_of_every_kind_that_is_right(kind):

@@ -638,6 +638,12 @@ const CallFault kCallFaults[] = {
      "[2147483647, 2147483647, 4] with 4 bytes for each element."},
     {"null_x", [](Batch* b) { b->call.x = nullptr; },
      "x must not be NULL: it has the shape [5, 3, 4]."},
+    {"null_x_batch_major",
+     [](Batch* b) {
+       b->call.x = nullptr;
+       b->call.time_major = 0;
+     },
+     "x must not be NULL: it has the shape [3, 5, 4]."},
     {"null_y", [](Batch* b) { b->call.y = nullptr; }, "y must not be NULL"},
     {"negative_length",
      [](Batch* b) {

@@ -1050,6 +1050,40 @@ def test_the_example_in_c(tmp_path):
         assert wrong.returncode == 2 and wrong.stderr.startswith(f"{option} must be a number")
 
 
+SEQUENCES = """
+#include <stdio.h>
+#include "rnn_runtime.h"
+int main(void) {
+  static float x[3 * 10 * 2], y[3 * 10 * 4], h[3 * 4];
+  const int32_t lengths[] = {10, 4, 7};
+  rnn_network* network;
+  for (int i = 0; i < 60; ++i) x[i] = (float)(i - 30) / 32;
+  if (rnn_network_load("network.safetensors", 1, &network, NULL) != RNN_OK) return 1;
+  {%s}
+  rnn_network_free(network);
+  fwrite(y, sizeof y, 1, stdout);
+  fwrite(h, sizeof h, 1, stdout);
+  return 0;
+}
+"""
+
+
+@needs_gcc
+def test_the_call_of_whole_sequences_in_c(tmp_path):
+    """That of the docs has the bits of Python."""
+    (call,) = re.findall(r"^```c\n(.*?)^```", DOC.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "sequences.c").write_text(SEQUENCES % call)
+    layout = weights.Layout("gru", 1, 4, 2)
+    network = runtime.Network(np.linspace(-1, 1, layout.size, dtype=np.float32), layout)
+    network.save(tmp_path / "network.safetensors")
+    build = f'gcc sequences.c -I"$RNN" -L"$RNN" -Wl,-rpath,"$RNN" -lrnn_runtime {WARNINGS} -o run'
+    subprocess.run(_shell(build), cwd=tmp_path, check=True)
+    said = subprocess.run(["./run"], cwd=tmp_path, capture_output=True, check=True).stdout
+    x = ((np.arange(60, dtype=np.float32) - 30) / 32).reshape(3, 10, 2)
+    y, state = network(x, lengths=[10, 4, 7])
+    assert said == y.tobytes() + state.h.tobytes()
+
+
 @needs_gcc
 def test_the_library_as_a_part_of_a_program(tmp_path):
     command = _documented('gcc -O2 -I"$RNN" examples/runtime/stream.c "$RNN/')

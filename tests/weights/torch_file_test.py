@@ -222,6 +222,14 @@ def test_names_that_are_no_texts(pytorch, path):
     ("holds", "message"),
     [
         (RuntimeError(EVIL), "model.pt is damaged, or forged: torch.load says .*os.system"),
+        (
+            RuntimeError("Cannot use ``weights_only=True`` with TorchScript archives passed"),
+            "model.pt must hold tensors alone, .*; it holds a model of TorchScript, which",
+        ),
+        (
+            RuntimeError("Unsupported global: GLOBAL torch.nn.LSTM was not an allowed global by"),
+            "it holds an object torch.nn.LSTM, which is not loaded, .* save the tensors",
+        ),
         ([1, 2], "model.pt must hold a mapping of names to tensors, .*; it holds list"),
         ({"epoch": 3}, "model.pt: `state` must hold weight_ih_l0 .* no RNN but nothing"),
     ],
@@ -265,5 +273,20 @@ def test_pytorch_itself(tmp_path):
         torch.save(holds, tmp_path / "model.pt")
         assert_read(tmp_path / "model.pt")
     torch.save({"code": test_bfloat16}, tmp_path / "model.pt")
-    with pytest.raises(ValueError, match="torch.load says .*Weights only load failed"):
+    with pytest.raises(ValueError, match="it holds an object tests.weights.torch_file_test.test_"):
         weights.from_torch(tmp_path / "model.pt", "lstm")
+    module = torch.nn.LSTM(3, 4)
+    torch.jit.save(torch.jit.script(module), tmp_path / "model.pt")
+    with pytest.warns(UserWarning), pytest.raises(ValueError, match="a model of TorchScript"):
+        weights.from_torch(tmp_path / "model.pt", "lstm")
+    parameters = dict(module.named_parameters())  # which require gradients
+    expected = weights.from_torch(module.state_dict(), "lstm").params
+    np.testing.assert_array_equal(weights.from_torch(parameters, "lstm").params, expected)
+
+
+def test_tensors_that_are_not_in_a_file():
+    """As parameters are, which NumPy does not take as they are."""
+    state = {name: Tensor(values) for name, values in STATE.items()}
+    np.testing.assert_array_equal(
+        weights.from_torch(state, "lstm").params, weights.from_torch(STATE, "lstm").params
+    )

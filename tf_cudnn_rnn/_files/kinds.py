@@ -13,7 +13,8 @@ _DATA = re.compile(r"\.data-\d{5}-of-\d{5}$")
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _PICKLE = (
     "is a pickle, which runs code when it is loaded; this reads none. Write the weights anew in "
-    "PyTorch: safetensors.torch.save_file(model.state_dict(), path)."
+    "PyTorch: safetensors.torch.save_file(model.state_dict(), path). Or take "
+    "tf_cudnn_rnn.weights.from_torch, which has PyTorch read it, if that is installed."
 )
 # What files of others begin with, at this byte, and what they are called.
 _OTHERS = (
@@ -86,10 +87,10 @@ def recognise(path: str) -> tuple[Kind, str]:
     if begin.startswith(b"\x80") and name.endswith((".pt", ".pth", ".bin", ".pkl", ".ckpt")):
         raise ValueError(f"{path} {_PICKLE}")
     # A header's size may look like anything; what follows it does not.
-    is_safetensors = name.endswith(".safetensors") and begin[8:9] == b"{"
+    is_safetensors = begin[8:9] == b"{" and 8 + int.from_bytes(begin[:8], "little") <= size
     if (other := _other(begin)) and not is_safetensors:
         raise ValueError(f"{path} is {other}. It must be {_KNOWN}.")
-    if name.endswith(".safetensors"):
+    if is_safetensors or name.endswith(".safetensors"):
         return Kind.SAFETENSORS, path
     if name.endswith(".onnx"):
         return Kind.ONNX, path

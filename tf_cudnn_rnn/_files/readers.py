@@ -332,18 +332,19 @@ def _read_stack(
 ) -> Canonical:
     """Reads layers of Keras, by their names, as one network."""
     layers = list(stack.values())
+    legacy = [keras_config.is_legacy("", layer.arrays) for layer in layers]
     differences: dict[str, list[str | int]] = {
         "direction": [layer.direction for layer in layers],
         "number of units": [_units_of(layer) for layer in layers],
+        "kind": ["CuDNNLSTM or CuDNNGRU" if is_legacy else "today's" for is_legacy in legacy],
     }
     for what, values in differences.items():
         if len(set(values)) > 1:
             raise _differ(what, dict(zip(stack, values, strict=True)), choices)
     mode = _mode_of_keras(layers[0].arrays[1], choices, modes, path)
+    read = keras_format.from_keras_cudnn if legacy[0] else keras_format.from_keras
     with untrusted.named(path):
-        return keras_format.from_keras(
-            [layer.arrays for layer in layers], mode, direction=layers[0].direction
-        )
+        return read([layer.arrays for layer in layers], mode, direction=layers[0].direction)
 
 
 def _differ(what: str, values: Mapping[str, Any], choices: Choices) -> Mistake:
@@ -414,10 +415,17 @@ def _keras_parts(kind: Kind, path: str, choices: Choices) -> _KerasParts:
 def _check_config(name: str, config: Mapping[str, Any] | None, path: str) -> None:
     """Raises Mistake if a layer is another network, which weights alone do not tell."""
     if config and (reason := keras_config.network_obstacle(config)):
+        all_the_same = ""
+        # Weights of another cell than cuDNN's GRU are of no use to it.
+        if not reason.endswith(keras_config.NO_RESET_AFTER):
+            reader = "from_keras_cudnn" if keras_config.names_legacy(config) else "from_keras"
+            all_the_same = (
+                " To take them all the same, pass the layer's get_weights() to "
+                f"tf_cudnn_rnn.weights.{reader}."
+            )
         raise Mistake(
             f"{untrusted.shown(name)} in {path} is no network of cuDNN: {reason}. Its weights "
-            "would compute something else in another library. To take them all the same, pass the "
-            "layer's get_weights() to tf_cudnn_rnn.weights.from_keras."
+            f"would compute something else in another library.{all_the_same}"
         )
 
 
@@ -540,9 +548,9 @@ def _checkpoint_parts(
     every = variables.opened(kind, path)
     with untrusted.named(path):
         parts = variables.find(kind, path, every)
-    if not parts and kind is Kind.CHECKPOINT and (found := tf1_format.networks(every)):
-        cells = {network.cell for network in found}
-        name = "tf1-lstm-cell" if cells <= {*tf1_format.LSTM_CELLS} else "tf1-cudnn"
+    cells = {network.cell for network in tf1_format.networks(every)}
+    if not parts and kind is Kind.CHECKPOINT and (cells or tf1_format.opaque_keys(every)):
+        name = "tf1-lstm-cell" if cells and cells <= {*tf1_format.LSTM_CELLS} else "tf1-cudnn"
         raise Mistake(
             f"The checkpoint is one of TensorFlow 1: pass {choices.face.says('format', name)}."
         )
@@ -576,6 +584,16 @@ def _measure_checkpoint(kind: Kind, path: str, choices: Choices) -> int:
 
 def _read_tf1_cudnn(kind: Kind, path: str, choices: Choices) -> Canonical:
     found = _variables(kind, path, "tf1-cudnn", choices)
+    sizes = (choices.num_layers, choices.num_units, choices.input_size)
+    if sizes != (None, None, None) or (
+        not tf1_format.networks(found) and tf1_format.opaque_keys(found)
+    ):
+        arguments = _vector_arguments(choices)
+        layout = Layout(**arguments, num_proj=choices.num_proj or 0)
+        with untrusted.named(path):
+            return tf1_format.from_tf1_cudnn(
+                found, layout.rnn_mode, scope=choices.scope, layout=layout
+            )
     # A simple RNN's keys do not tell which.
     modes: tuple[RnnMode, ...] = ("lstm", "gru")
     told = [mode for mode in modes if any(tf1_format.CUDNN_CELLS[mode] in key for key in found)]
@@ -603,7 +621,7 @@ READERS = {
     "onnx": Reader(_read_onnx, ("layer",)),
     "mxnet": Reader(_read_mxnet, (*_NETWORK, "num_proj"), _measure_npz),
     "cntk": Reader(_read_cntk, _NETWORK, _measure_npz),
-    "tf1-cudnn": Reader(_read_tf1_cudnn, ("rnn_mode", "scope")),
+    "tf1-cudnn": Reader(_read_tf1_cudnn, (*_NETWORK, "num_proj", "scope")),
     "tf1-lstm-cell": Reader(_read_tf1_lstm_cell, ("forget_bias", "scope")),
     "checkpoint": Reader(_read_checkpoint, ("rnn_mode", "layer"), _measure_checkpoint),
 }
@@ -630,15 +648,14 @@ def guess(kind: Kind, path: str, choices: Choices) -> str:
     if kind is Kind.KERAS_2_H5:
         layers = hdf5.read_headers(path)
         chosen = [layer for layer in layers if layer.name in (choices.layer or [layer.name])]
-        legacy = [layer for layer in chosen if is_legacy(layer.class_name, layer.arrays)]
-        stock = [layer for layer in chosen if _is_recurrent(layer.class_name)]
-        if legacy and stock:
+        has_legacy = any(keras_config.is_legacy(each.class_name, each.arrays) for each in chosen)
+        if has_legacy and any(_is_recurrent(layer.class_name) for layer in chosen):
             says = choices.face.says
             raise Mistake(
                 f"Pass {says('format', 'keras')} or {says('format', 'keras-cudnn')}; the file has "
                 "both."
             )
-        return "keras-cudnn" if legacy else "keras"
+        return "keras-cudnn" if has_legacy else "keras"
     if kind is Kind.SAFETENSORS:
         return "torch"
     if kind is Kind.RUNTIME:
@@ -661,19 +678,6 @@ def guess(kind: Kind, path: str, choices: Choices) -> str:
             f"{base.listed(names) or 'nothing'}, which may be anything."
         )
     raise AssertionError(kind)
-
-
-def is_legacy(class_name: str, arrays: list[Any]) -> bool:
-    """Whether a layer is CuDNNLSTM or CuDNNGRU, which its bias tells where no class is told."""
-    if class_name:
-        return "CuDNN" in class_name
-    shapes = [array.shape for array in arrays]
-    return (
-        len(shapes) in (3, 6)
-        and len(shapes[1]) == 2
-        and len(shapes[2]) == 1
-        and shapes[2][0] == 2 * shapes[1][1]
-    )
 
 
 def _is_recurrent(class_name: str) -> bool:

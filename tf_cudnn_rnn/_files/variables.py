@@ -75,10 +75,11 @@ def find(kind: Kind, path: str, variables: checkpoint.Variables) -> dict[str, Pa
     """The recurrent parts, by the name that chooses one.
 
     That is the layer's name, below those of its models, or the path in the checkpoint of one
-    that has none of its own. A checkpoint without objects, as TensorFlow 1 writes it, has none.
+    that has none of its own. A checkpoint without objects, as TensorFlow 1 writes it, has none
+    but for the vectors of weights that the graph of a SavedModel tells.
     """
     if checkpoint_format.OBJECT_GRAPH not in variables:
-        return {}
+        return dict(_vectors(path, variables, None)) if kind is Kind.SAVED_MODEL else {}
     parts: list[tuple[str, Part]] = []
     graph = checkpoint_format.read_graph(variables)
     for place, (name, layout, key) in checkpoint_format.find_layers(variables, graph).items():
@@ -120,9 +121,15 @@ def find(kind: Kind, path: str, variables: checkpoint.Variables) -> dict[str, Pa
 
 
 def _vectors(
-    path: str, variables: checkpoint.Variables, graph: checkpoint_format.Graph
+    path: str, variables: checkpoint.Variables, graph: checkpoint_format.Graph | None
 ) -> list[tuple[str, Part]]:
-    """The variables that are all weights of a network in a SavedModel's graph, by their sizes."""
+    """The variables that are all weights of a network in a SavedModel's graph, by their sizes.
+
+    Args:
+      path: of the SavedModel.
+      variables: of it.
+      graph: of their objects; None if they have names alone.
+    """
     networks: dict[int, set[Layout]] = {}
     for node in saved_model.read_nodes(path, frozenset((*CUDNN_OPS, OWN_OP))):
         layout = saved_model.layout_of(node)

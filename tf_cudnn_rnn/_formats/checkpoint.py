@@ -9,7 +9,7 @@ import collections
 import dataclasses
 import functools
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,8 +35,9 @@ _MAX_LAYERS = 1000
 _MAX_ALL_PATHS = 1 << 20  # characters of the paths to what is chosen
 _MAX_ALL_HEADERS = 1 << 20  # bytes; one has some 300
 
-# Of a variable of Keras: the layer's name below those of its models, the cell's, and its own.
-_KERNEL = re.compile(r"(?P<layer>.+)/[^/]+/kernel")
+# Of a variable of Keras: the layer's name below those of its models, the cell's, if it has one, as
+# CuDNNLSTM and CuDNNGRU have not, and its own.
+_KERNEL = re.compile(r"(?P<layer>.+?)(?P<cell>/(?:[^/]+_)?cell(?:_\d+)?)?/kernel")
 # Of a Bidirectional's layers.
 _WAY = re.compile(r"(?P<layer>.+)/(?P<way>forward|backward)_(?P<inner>[^/]+)")
 _WAYS = ("forward", "backward")
@@ -346,12 +347,14 @@ def find_keras_layers(graph: Graph) -> list[Layer]:
             raise ValueError(f"`variables` must hold at most {_MAX_LAYERS} recurrent layers.")
         name = match["layer"] if (match := _KERNEL.fullmatch(cell[0].name)) else ""
         way = ""
-        if place.endswith(("/forward_layer/cell", "/backward_layer/cell")):
-            place, way, _ = place.rsplit("/", 2)
+        # CuDNNLSTM and CuDNNGRU have no cell.
+        layer_place = place[: -len("/cell")] if f"/{place}".endswith("/cell") else place
+        if layer_place.endswith(("/forward_layer", "/backward_layer")):
+            place, way = layer_place.rsplit("/", 1)
             way = way.removesuffix("_layer")
             name = name.rpartition("/")[0]
-        elif place.endswith("/cell") or place == "cell":
-            place = place[: -len("/cell")]
+        elif layer_place != place:
+            place = layer_place
         elif (match := _WAY.fullmatch(name)) and "/" in name:  # in a list of variables
             place, way, name = f"{match['layer']} {match['inner']}", match["way"], match["layer"]
         keys = [key for node in cell for key in node.keys[:1]]
@@ -408,24 +411,27 @@ def _number(item: tuple[str, int]) -> tuple[int, str]:
     return (int(name) if name.isdecimal() and len(name) < 10 else 0), name
 
 
-def find_vectors(graph: Graph, keys: Container[str]) -> dict[str, str]:
+def find_vectors(graph: Graph | None, keys: Collection[str]) -> dict[str, str]:
     """The keys of variables, by Keras' names, or else their paths.
 
     Args:
-      graph: of a checkpoint.
+      graph: of a checkpoint; None if it has none, and variables go by their keys.
       keys: of the variables that may be asked for; of no others a name is made.
 
     Raises:
       ValueError: there are too many, or their paths are too long.
     """
+    if graph is None:
+        # Without what optimisers keep: of rnn/kernel for example rnn/kernel/Adam.
+        names = [key for key in keys if key.rpartition("/")[0] not in keys]
+        _check_vectors(len(names))
+        return dict(zip(names, names, strict=True))
     wanted = [
         index
         for index in graph.parents
         if len(graph.nodes[index].keys) == 1 and graph.nodes[index].keys[0] in keys
     ]
-    # What `model.export` writes has them twice.
-    if len(wanted) > 2 * _MAX_LAYERS:
-        raise ValueError(f"`variables` must hold at most {_MAX_LAYERS} vectors of weights.")
+    _check_vectors(len(wanted))
     found: dict[str, str] = {}
     for index in wanted:
         node = graph.nodes[index]
@@ -434,6 +440,12 @@ def find_vectors(graph: Graph, keys: Container[str]) -> dict[str, str]:
             is_of_keras = "/" in node.name and node.name not in found
             found[node.name if is_of_keras else path] = node.keys[0]
     return found
+
+
+def _check_vectors(count: int) -> None:
+    # What `model.export` writes has them twice.
+    if count > 2 * _MAX_LAYERS:
+        raise ValueError(f"`variables` must hold at most {_MAX_LAYERS} vectors of weights.")
 
 
 def checkpoint_to_canonical(

@@ -89,14 +89,18 @@ def _as_layers(
         if isinstance(layer, KerasLayer):
             expected = [f"Bidirectional({name})" if D == 2 else name for name in allowed]
             if layer.class_name and layer.class_name not in expected:
+                if keras_config.is_wrapped(layer.class_name) and D == 1:
+                    advice = " Pass `direction`='bidirectional' for a Bidirectional."
                 raise ValueError(
                     f"The layer must be a {' or '.join(expected)}; got a "
                     f"{layer.class_name}.{advice}"
                 )
             if layer.config and (reason := keras_config.network_obstacle(layer.config)):
+                is_of_use = not reason.endswith(keras_config.NO_RESET_AFTER)
+                all_the_same = " If that is meant, pass its `arrays`." if is_of_use else ""
                 raise ValueError(
-                    f"The layer must be a network of cuDNN, or its weights would compute something "
-                    f"else: {reason}. If that is meant, pass its `arrays`."
+                    "The layer must be a network of cuDNN, or its weights would compute something "
+                    f"else: {reason}.{all_the_same}"
                 )
             modes = keras_config.simple_modes([layer.config])
             if modes and rnn_mode not in modes:

@@ -41,6 +41,25 @@ def is_wrapped(class_name: str) -> bool:
     return class_name.startswith(f"{_WRAPPER}(")
 
 
+def is_legacy(class_name: str, arrays: list[Any]) -> bool:
+    """Whether a layer is CuDNNLSTM or CuDNNGRU, which its bias tells where no class is told."""
+    if class_name:
+        return "CuDNN" in class_name
+    shapes = [array.shape for array in arrays]
+    return (
+        len(shapes) in (3, 6)
+        and len(shapes[1]) == 2
+        and len(shapes[2]) == 1
+        and shapes[2][0] == 2 * shapes[1][1]
+    )
+
+
+def names_legacy(layer: Any) -> bool:
+    """Whether a layer names CuDNNLSTM or CuDNNGRU, in Bidirectional or not."""
+    inner = config_of(layer).get("layer") if class_of(layer) == _WRAPPER else layer
+    return class_of(inner) in LEGACY_LAYERS.values()
+
+
 def cell_obstacle(class_name: str, config: Mapping[str, Any]) -> str | None:
     """What makes an LSTM, GRU or SimpleRNN another cell than cuDNN's, if anything."""
     activation, recurrent = config.get("activation"), config.get("recurrent_activation")

@@ -30,7 +30,7 @@ _MAX_NAME = 1000
 _MAX_LAYERS = 20_000
 _MAX_PATHS = 4 << 20  # characters of all paths together
 _CELL = re.compile(
-    r"(?P<layer>.+?)(?:/(?P<way>forward_layer|backward_layer))?/cell/vars/(?P<index>[0-2])"
+    r"(?P<layer>.+?)(?:/(?P<way>forward_layer|backward_layer))?(?P<cell>/cell)?/vars/(?P<index>[0-2])"
 )
 _NETWORK = re.compile(r"(?P<layer>.+)/vars/(?P<name>header|layer_\d{1,9}/.+)")
 
@@ -193,7 +193,7 @@ def _snake_case(name: str) -> str:
 
 
 class Layer(NamedTuple):
-    """The arrays of a layer LSTM, GRU or SimpleRNN, or of one in Bidirectional.
+    """The arrays of a layer LSTM, GRU or SimpleRNN, CuDNNLSTM or CuDNNGRU, or of Bidirectional.
 
     Attributes:
       direction: "bidirectional" or "unidirectional".
@@ -206,13 +206,14 @@ class Layer(NamedTuple):
 
 def layers(arrays: Mapping[str, Any]) -> dict[str, Layer]:
     """The recurrent layers of Keras among the arrays of a file, or their headers, by path."""
-    parts: dict[str, dict[str, dict[int, Any]]] = {}
+    # Those of Keras 2 that are for cuDNN have no cell, as a layer of any other kind has none.
+    parts: dict[tuple[str, bool], dict[str, dict[int, Any]]] = {}
     for name, array in arrays.items():
         if match := _CELL.fullmatch(name):
-            ways = parts.setdefault(match["layer"], {})
+            ways = parts.setdefault((match["layer"], match["cell"] is None), {})
             ways.setdefault(match["way"] or "", {})[int(match["index"])] = array
     found = {}
-    for path, ways in parts.items():
+    for (path, is_legacy), ways in parts.items():
         both = ("forward_layer", "backward_layer")
         if set(ways) not in ({""}, set(both)):
             continue
@@ -220,7 +221,8 @@ def layers(arrays: Mapping[str, Any]) -> dict[str, Layer]:
         if all(set(ways[way]) in ({0, 1}, {0, 1, 2}) for way in order):
             direction: Direction = "bidirectional" if len(ways) == 2 else "unidirectional"
             values = [ways[way][index] for way in order for index in sorted(ways[way])]
-            found[path] = Layer(direction, values)
+            if not is_legacy or keras_config.is_legacy("", values):
+                found[path] = Layer(direction, values)
     return found
 
 

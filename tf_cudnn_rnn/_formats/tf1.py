@@ -100,6 +100,15 @@ def networks(keys: Iterable[str]) -> list[Network]:
     ]
 
 
+def opaque_keys(keys: Iterable[str]) -> list[str]:
+    """The variables that are all weights of a network, of which nothing else tells the sizes."""
+    keys = list(keys)
+    scopes = {network.scope for network in networks(keys)}
+    vector = re.compile(r"(?:(?P<scope>.+)/)?opaque_kernel")
+    matches = ((key, vector.fullmatch(key)) for key in sorted(keys))
+    return [key for key, match in matches if match and (match["scope"] or "") not in scopes]
+
+
 def _place(path: re.Match[str]) -> _Place:
     way = path["way"] or path["only"]
     return _Place(path["scope"] or "", int(path["stacked"] or path["layer"] or 0), way == "bw")
@@ -332,12 +341,18 @@ def from_tf1_cudnn(
     A bias that stands for two becomes recurrent_bias. (TensorFlow 1 halves it.)
 
     Raises:
+      TypeError: `layout` is none.
       ValueError: there is none or more than one network, variables are missing or of cells
         that cuDNN does not have, or shapes do not fit.
     """
     base.check_mode(rnn_mode)
     base.check_of(of)
     if layout is not None:
+        if not isinstance(layout, Layout):
+            raise TypeError(
+                "`layout` must be a tf_cudnn_rnn.weights.Layout, such as "
+                f"Layout({rnn_mode!r}, num_layers, num_units, input_size); got {layout!r:.99}."
+            )
         return _from_opaque(variables, rnn_mode, scope=scope, layout=layout, slot=slot, of=of)
     found = _find(variables, (CUDNN_CELLS[rnn_mode],), scope, slot)
     leaves = _GRU_LEAVES if rnn_mode == "gru" else ("kernel", "bias")

@@ -68,8 +68,9 @@ def from_torch(
     """Reads nn.LSTM (proj_size included), nn.GRU or nn.RNN of PyTorch.
 
     Args:
-      state: a module's state_dict(), or the path of a `.safetensors` or `.npz` file of one; or
-        of a `.pt` or `.pth` file, which PyTorch reads by torch.load(weights_only=True):
+      state: a module's state_dict(), of tensors or arrays, or the path of a `.safetensors` or
+        `.npz` file of one; or of a `.pt` or `.pth` file, which PyTorch reads by
+        torch.load(weights_only=True):
         weight_ih_l0 [G*H, I], weight_hh_l0 [G*H, P], bias_ih_l0 [G*H], bias_hh_l0 [G*H],
         weight_hr_l0 [P, H] if it projects, and so on for each layer and, with "_reverse" at
         the end, the backward direction. Other entries are left alone. In a `.pt` they may be in
@@ -115,9 +116,10 @@ def _from_mapping(
     for key in state:
         match = _KEY.fullmatch(key)
         if match and match["prefix"] == prefix:
-            arrays[match["kind"], int(match["layer"]), bool(match["reverse"])] = np.asarray(
-                state[key]
-            )
+            value: Any = state[key]
+            is_tensor = hasattr(value, "detach")
+            array = torch_file.as_array(value, key) if is_tensor else np.asarray(value)
+            arrays[match["kind"], int(match["layer"]), bool(match["reverse"])] = array
     L, D, wanted = check(arrays, rnn_mode, prefix)
     G = base.check_mode(rnn_mode)
     H, _, P = _sizes(arrays, rnn_mode, prefix, "weight_hr" in wanted)

@@ -34,13 +34,33 @@ def read(path: str) -> tuple[dict[str, Any], int]:
             untrusted.check_unambiguous(archive, file, size, path)
         file.seek(0)
         with untrusted.read_by("torch.load", path):
-            state = torch.load(file, map_location="cpu", weights_only=True)
+            state, more = None, None
+            try:
+                state = torch.load(file, map_location="cpu", weights_only=True)
+            except Exception as error:
+                more = _what_needs_code(str(error))
+                if more is None:
+                    raise
+    if more is not None:
+        raise ValueError(
+            f"{path} must hold tensors alone, such as a state_dict; it holds {more}, which is not "
+            "loaded, for that may run code. Where that code is, save the tensors: "
+            'safetensors.torch.save_file(model.state_dict(), "model.safetensors").'
+        )
     if not isinstance(state, Mapping):
         raise ValueError(
             f"{path} must hold a mapping of names to tensors, such as a state_dict; it holds "
             f"{untrusted.shown(type(state).__name__)}."
         )
     return _named(state, torch.is_tensor, path), size
+
+
+def _what_needs_code(error: str) -> str | None:
+    """What a sound file holds besides tensors, as torch.load says; None if it does not say so."""
+    if "TorchScript archives" in error:
+        return "a model of TorchScript"
+    match = re.search(r"Unsupported global: GLOBAL ([\w.]+) was not an allowed global", error)
+    return f"an object {untrusted.shown(match[1])}" if match else None
 
 
 def _named(state: Mapping[Any, Any], is_tensor: Callable[[Any], bool], path: str) -> dict[str, Any]:
@@ -91,11 +111,11 @@ def arrays(tensors: Mapping[str, Any], size: int, path: str) -> dict[str, Array]
     """
     used = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
     untrusted.check_shared(used, size, f"The tensors of the RNN in {path}")
-    return {name: _array(tensor, name) for name, tensor in tensors.items()}
+    return {name: as_array(tensor, name) for name, tensor in tensors.items()}
 
 
-def _array(tensor: Any, name: str) -> Array:
-    """The values of a tensor.
+def as_array(tensor: Any, name: str) -> Array:
+    """The values of a tensor of PyTorch, as a parameter has, too.
 
     Raises:
       ImportError: it is of bfloat16, and there is no ml_dtypes.
@@ -104,7 +124,7 @@ def _array(tensor: Any, name: str) -> Array:
     is_bfloat16 = str(tensor.dtype) == "torch.bfloat16"
     bits = bfloat16.dtype(f"`{untrusted.shown(name)}`") if is_bfloat16 else None
     try:
-        values = tensor.detach()
+        values = tensor.detach().cpu()
         if bits is not None:
             import torch
 

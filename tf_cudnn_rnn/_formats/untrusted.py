@@ -44,6 +44,9 @@ _END_64 = struct.Struct("<4sQ2H2L4Q")
 _END_64_BEGINS = b"PK\x06\x06"
 _LOCATOR = struct.Struct("<4sLQL")
 _LOCATOR_BEGINS = b"PK\x06\x07"
+_MAX_COMMENT = 0xFFFF
+_IN_64_BITS = 0xFFFFFFFF  # in the place of a number that an end of 64 bits has
+_MAX_DIRECTORY_BYTES = 32 << 20
 _SIZES_64 = 1  # a kind of what a directory has beside a member's name
 _ENCRYPTED = 1
 _ZIP_BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
@@ -217,21 +220,43 @@ def _count(file: io.BufferedReader, signature: bytes, begin: int, end: int) -> i
     return count
 
 
-def _directory_of(file: io.BufferedReader, size: int) -> tuple[int, int]:
-    """Where in a zip file zipfile looks for its members; all of the file if that is not clear.
+def _directory_of(file: io.BufferedReader, size: int, path: str) -> tuple[int, int]:
+    """Where in a zip file zipfile may look for its members; nowhere if it will find no end.
 
-    A directory has no bounds of its own, and zipfile makes an object of each member.
+    A directory has no bounds of its own, and zipfile makes an object of each member. Which of two
+    ends it believes, of 32 or of 64 bits and where, differs with its version: here all count.
+
+    Raises:
+      ValueError: the directory would be larger than anybody's.
     """
-    end = size - _END.size
-    file.seek(max(0, end - _LOCATOR.size))
-    last = file.read()
-    locator, last = last[: _LOCATOR.size], last[_LOCATOR.size :]
-    # Without a comment, as zipfile tries first; and without another end, of 64 bits, before it.
-    is_plain = last.startswith(_END_BEGINS) and last.endswith(b"\0\0")
-    if len(last) != _END.size or not is_plain or locator.startswith(_LOCATOR_BEGINS):
-        return 0, size
-    length = _END.unpack(last)[5]
-    return (end - length, end) if length <= end else (0, size)
+    begin = max(0, size - _END.size - _MAX_COMMENT)
+    tail = _piece(file, begin, size - begin)
+    plain = tail[-_END.size :]
+    if plain.startswith(_END_BEGINS) and plain.endswith(b"\0\0"):  # without a comment
+        end = size - _END.size
+    else:
+        end = begin + tail.rfind(_END_BEGINS)
+    if end < begin or end > size - _END.size:
+        return 0, 0
+    lengths = [_END.unpack(_piece(file, end, _END.size))[5]]
+    locator = _piece(file, max(0, end - _LOCATOR.size), _LOCATOR.size)
+    if locator.startswith(_LOCATOR_BEGINS) and len(locator) == _LOCATOR.size:
+        places = (end - _LOCATOR.size - _END_64.size, _LOCATOR.unpack(locator)[2])
+        for place in places:
+            if 0 <= place <= end - _END_64.size:
+                signature, *_, length, _ = _END_64.unpack(_piece(file, place, _END_64.size))
+                if signature == _END_64_BEGINS:
+                    lengths.append(length)
+        if len(lengths) > 1 and lengths[0] == _IN_64_BITS:
+            del lengths[0]
+    length = max(lengths)
+    if min(length, end) > _MAX_DIRECTORY_BYTES:
+        raise ValueError(
+            f"The directory of {path}, a zip file, must have at most {_MAX_DIRECTORY_BYTES} bytes; "
+            f"it has {length}."
+        )
+    # Between the directory and this end may be one of 64 bits, and what leads to it.
+    return max(0, end - length - _MAX_COMMENT), end
 
 
 def open_zip(file: io.BufferedReader, size: int, path: str) -> zipfile.ZipFile:
@@ -246,7 +271,7 @@ def open_zip(file: io.BufferedReader, size: int, path: str) -> zipfile.ZipFile:
     file.seek(0)
     if file.read(4) not in _ZIP_BEGINS:
         raise ValueError(f"{path} is no zip file: it must begin with PK.")
-    count = _count(file, _DIRECTORY_ENTRY, *_directory_of(file, size))
+    count = _count(file, _DIRECTORY_ENTRY, *_directory_of(file, size, path))
     if count > _MAX_MEMBERS:
         raise ValueError(f"{path} must hold at most {_MAX_MEMBERS} members; it holds {count}.")
     with read_by("zipfile", path):

@@ -17,7 +17,7 @@ from tf_cudnn_rnn import raw_ops
 from tf_cudnn_rnn._types import RnnMode
 from tf_cudnn_rnn.keras import _graphs, _masks, _onnx_nodes, _warnings
 from tf_cudnn_rnn.keras._packing import pack
-from tf_cudnn_rnn.keras._shapes import full_lengths
+from tf_cudnn_rnn.keras._shapes import check_real, full_lengths
 
 try:
     from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext as _is_for_xla
@@ -114,7 +114,8 @@ def _warn_of_loop(layer: keras.layers.RNN, reason: str) -> None:
 
 
 def check_features(layer: keras.layers.RNN, sequences: tf.Tensor) -> None:
-    """Raises ValueError unless each step has the features that the layer was built for."""
+    """Raises ValueError unless each step has the real features that the layer was built for."""
+    check_real(sequences, layer.name)
     built_for, found = layer.cell.kernel.shape[0], sequences.shape[-1]
     if found not in (None, built_for):
         raise ValueError(

@@ -62,7 +62,9 @@ def as_int32(lengths: Any) -> tf.Tensor:
 
 
 def _as_array(lengths: Any) -> Any:
-    """Numbers of Python as an array, and no numbers as integers; a tensor or array as it is."""
-    if not isinstance(lengths, list | tuple):
+    """What comes from Python as an array, and no numbers as integers; a tensor as it is."""
+    if hasattr(lengths, "shape"):
         return lengths
+    if not isinstance(lengths, list | tuple):
+        return np.asarray(lengths)
     return np.asarray(lengths) if len(lengths) > 0 else np.zeros([0], np.int32)

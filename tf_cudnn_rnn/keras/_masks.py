@@ -59,7 +59,7 @@ def check_shape(mask: Any, inputs: Any, layer_name: str, one_row_will_do: bool =
       ValueError: the mask has another shape.
     """
     first, second = inputs.shape[:2]
-    shape = tf.TensorShape(mask.shape)
+    shape = tf.TensorShape(mask.shape if hasattr(mask, "shape") else np.shape(mask))
     rows = [first, 1] if one_row_will_do else [first]
     if not any(
         shape.is_compatible_with(allowed)

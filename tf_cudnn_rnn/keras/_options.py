@@ -6,12 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 
 from tf_cudnn_rnn._layout import Layout
 from tf_cudnn_rnn._types import Direction, InputMode, RnnMode
 
 _INITIALIZERS = ("kernel_initializer", "recurrent_initializer", "bias_initializer")
 _REGULARIZERS = ("kernel_regularizer", "recurrent_regularizer", "bias_regularizer")
+_FLAGS = (
+    *("time_major", "return_sequences", "return_state", "stateful"),
+    *("unit_forget_bias", "separate_weights"),
+)
+_TYPES = ("float16", "bfloat16", "float32", "float64")
 _CONSTRAINTS = ("kernel_constraint", "recurrent_constraint", "bias_constraint")
 
 
@@ -23,7 +29,8 @@ class Options:
     defaults stand in the signature of the constructor alone.
 
     Raises:
-      TypeError: a size is not an integer, or `dropout` is not a real number.
+      TypeError: a size is not an integer, `dropout` is not a real number, or a flag neither True
+        nor False.
       ValueError: an option is out of range, or two contradict each other.
     """
 
@@ -60,6 +67,8 @@ class Options:
             "num_proj": None if self.num_proj is None else layout.num_proj,
             "dropout": probability(self.dropout),
         }
+        for name in _FLAGS:
+            checked[name] = _flag(name, getattr(self, name))
         for name in _INITIALIZERS:
             checked[name] = keras.initializers.get(getattr(self, name))
         for name in _REGULARIZERS:
@@ -106,6 +115,22 @@ def config_of(layer: keras.layers.Layer) -> dict[str, Any]:
             value = keras.constraints.serialize(value)
         config[field.name] = value
     return config
+
+
+def _flag(name: str, value: Any) -> bool:
+    """Returns a flag as a bool, checked; 0 and 1 are ones, too."""
+    if not isinstance(value, bool | np.bool_ | int) or value not in (0, 1):
+        raise TypeError(f"`{name}` must be True or False; got {value!r}.")
+    return bool(value)
+
+
+def check_types(*names: str) -> None:
+    """Raises ValueError unless the types of a policy are such as the ops take."""
+    if wrong := [name for name in names if name not in _TYPES]:
+        raise ValueError(
+            f"`dtype` must be one of {', '.join(_TYPES)}, or a policy that mixes them; got "
+            f"{wrong[0]}."
+        )
 
 
 def probability(dropout: float) -> float:

@@ -77,6 +77,15 @@ class Shapes:
         return (output, *self.states(input_shape[self.batch_axis]))
 
 
+def check_real(inputs: Any, layer_name: str) -> None:
+    """Raises ValueError for complex inputs, of which a cast would drop the imaginary part."""
+    if tf.as_dtype(inputs.dtype).is_complex:
+        raise ValueError(
+            f"The input of layer {layer_name!r} must be of real numbers; got "
+            f"{tf.as_dtype(inputs.dtype).name}. Pass the real and imaginary parts side by side."
+        )
+
+
 def swap(tensor: tf.Tensor) -> tf.Tensor:
     """Exchanges the first two axes."""
     return tf.transpose(tensor, [1, 0, *range(2, tensor.shape.rank)])

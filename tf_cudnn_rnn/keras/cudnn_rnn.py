@@ -38,7 +38,7 @@ from tf_cudnn_rnn.keras import (
     _warnings,
 )
 from tf_cudnn_rnn.keras._dropout_seed import DropoutSeed
-from tf_cudnn_rnn.keras._shapes import Shapes, swap
+from tf_cudnn_rnn.keras._shapes import Shapes, check_real, swap
 from tf_cudnn_rnn.weights import Canonical, canonical_to_params, params_to_canonical
 
 _FROZEN_CELLS = "frozen_cells"  # in the config
@@ -201,6 +201,7 @@ class CudnnRNN(keras.layers.Layer):
     ) -> None:
         _options.check_go_backwards(type(self), kwargs)
         super().__init__(dtype=dtype, name=name, **kwargs)
+        _options.check_types(self.compute_dtype, self.variable_dtype)
         options = _options.Options(
             num_units=num_units,
             num_layers=num_layers,
@@ -506,13 +507,23 @@ class CudnnRNN(keras.layers.Layer):
         Keras itself does so only if no other argument is a tensor.
 
         Raises:
-          ValueError: `inputs` are ragged.
+          ValueError: `inputs` or the mask are ragged, or `inputs` sparse.
         """
         if isinstance(inputs, tf.RaggedTensor):
             raise ValueError(
                 f"`inputs` of layer {self.name!r} must be a tensor, padded to one length; got a "
                 "RaggedTensor. Pass inputs.to_tensor(), and "
                 "sequence_lengths=tf.cast(inputs.row_lengths(), tf.int32)."
+            )
+        if isinstance(inputs, tf.SparseTensor):
+            raise ValueError(
+                f"`inputs` of layer {self.name!r} must be a dense tensor; got a SparseTensor. Pass "
+                "tf.sparse.to_dense(inputs)."
+            )
+        if isinstance(kwargs.get("mask"), tf.RaggedTensor):
+            raise ValueError(
+                f"`mask` of layer {self.name!r} must be a tensor, of the steps of the inputs; got "
+                "a RaggedTensor. Pass mask.to_tensor(shape=[None, T])."
             )
         arguments = [*self._call_signature.parameters]
         # Somebody's subclass may take none, and then none is handed to it, as Keras has it.
@@ -532,6 +543,7 @@ class CudnnRNN(keras.layers.Layer):
         """Runs the network; see the class."""
         shapes, mask = self._shapes, _masks.single(mask)
         _lengths.check(inputs, sequence_lengths, mask, shapes, self.name)
+        check_real(inputs, self.name)
         inputs = self._as_tensor(inputs)
         states = self._first_states(initial_state, inputs)
         if mask is not None:

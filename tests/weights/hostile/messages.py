@@ -28,7 +28,10 @@ SAYS = {
         "npz_that_is_encrypted npz_of_an_unknown_method npz_of_lzma_with_a_dictionary_of_4_gb"
     ),
     "must hold at most 10000 members; it holds 600000": "npz_of_a_million_members",
-    "is damaged, or forged: zipfile says BadZipFile": "npz_cut_off",
+    "a zip file, must have at most 33554432 bytes; it has": "npz_with_a_directory_of_gigabytes",
+    "is damaged, or forged: zipfile says BadZipFile": (
+        "npz_cut_off npz_before_gigabytes_of_nothing"
+    ),
     "must be a file; it is a pipe or a device": (
         "npz_that_is_a_pipe safetensors_that_are_a_pipe safetensors_without_end"
     ),

@@ -279,6 +279,26 @@ def npz_of_a_million_members(folder):
 
 
 @case
+def npz_before_gigabytes_of_nothing(folder):
+    """A file with a hole, which takes as long to read as one without."""
+    attack = npz(folder, (golden.FOLDER / "torch" / "model.npz").read_bytes())
+    os.truncate(folder / "model.npz", 40 << 30)
+    return attack
+
+
+@case
+def npz_with_a_directory_of_gigabytes(folder):
+    attack = npz(folder, b"PK\3\4")
+    os.truncate(folder / "model.npz", 40 << 30)
+    with open(folder / "model.npz", "ab") as file:
+        end = file.tell()
+        file.write(struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, 39 << 30, 0))
+        file.write(struct.pack("<4sLQL", b"PK\6\7", 0, end, 1))
+        file.write(struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, 2**32 - 1, 0, 0))
+    return attack
+
+
+@case
 def npz_cut_off(folder):
     content = (golden.FOLDER / "torch" / "model.npz").read_bytes()
     return npz(folder, content[: len(content) // 2])

@@ -138,8 +138,7 @@ def _npz_network(path: str, headers: Mapping[str, Any], shown_path: str) -> Foun
 def _npz_vector(kind: str, name: str, header: untrusted.ArrayHeader, shown_path: str) -> Found:
     found = Found(name, f"vector ({kind})")
     found.parameters = math.prod(header.shape)
-    sizes = {"mode": "MODE", "layers": "L", "units": "H", "input_size": "I"}
-    found.how = calls.convert(shown_path, "model.keras", "keras", source_format=kind, **sizes)
+    found.how = _convert_vector(shown_path, kind)
     with runs_unless_refused(found):
         base.check_dtypes({name: header})
     return found
@@ -150,6 +149,23 @@ def in_tf1(shapes: Mapping[str, Sequence[int]], shown_path: str) -> Iterator[Loo
     every = tf1.networks(shapes)
     for network in every:
         yield functools.partial(_tf1_network, network, shapes, len(every) > 1, shown_path)
+    opaque = tf1.opaque_keys(shapes)
+    for key in opaque:
+        yield functools.partial(_tf1_vector, key, shapes[key], len(opaque) > 1, shown_path)
+
+
+def _tf1_vector(key: str, shape: Sequence[int], needs_scope: bool, shown_path: str) -> Found:
+    found = Found(key, "vector (tf1-cudnn)")
+    found.parameters = math.prod(shape)
+    scope = {"scope": key.rpartition("/")[0]} if needs_scope else {}
+    found.how = _convert_vector(shown_path, "tf1-cudnn", **scope)
+    return found
+
+
+def _convert_vector(shown_path: str, kind: str, **options: str) -> str:
+    """The command that converts a vector, which does not tell the network's sizes."""
+    sizes = {"mode": "MODE", "layers": "L", "units": "H", "input_size": "I"}
+    return calls.convert(shown_path, "model.keras", "keras", source_format=kind, **sizes, **options)
 
 
 def _tf1_network(

@@ -9,7 +9,6 @@ from typing import Any
 from tf_cudnn_rnn._cli import needs
 from tf_cudnn_rnn._cli.finders import calls
 from tf_cudnn_rnn._cli.finders.found import MODE_OF_GATES, SIMPLE, Found, Look, num_biases
-from tf_cudnn_rnn._files import readers
 from tf_cudnn_rnn._formats import hdf5, keras_config, keras_file, untrusted
 from tf_cudnn_rnn._layout import DIRECTIONS, GATES, SIZE_LIMIT, Layout
 from tf_cudnn_rnn._types import Direction, RnnMode
@@ -67,6 +66,10 @@ def _look_of(config: dict[str, Any], shown_path: str) -> functools.partial[Found
     if name == "Bidirectional" and isinstance(layer, dict):
         if layer.get("class_name") in _KERAS_CLASSES:
             return functools.partial(_keras_layer, config, layer, shown_path)
+        if layer.get("class_name") in _LEGACY_CLASSES:
+            return functools.partial(_legacy_layer, config, layer, shown_path)
+    if name in _LEGACY_CLASSES:
+        return functools.partial(_legacy_layer, config, config, shown_path)
     if name in (*_KERAS_CLASSES, *_OTHER_CLASSES):
         return functools.partial(_keras_layer, config, config, shown_path)
     if name in _STACKS or name == "CudnnRNN":
@@ -94,16 +97,36 @@ def _input_size(*configs: dict[str, Any]) -> int | None:
     return None
 
 
-def _keras_layer(outer: dict[str, Any], layer: dict[str, Any], shown_path: str) -> Found:
-    config = layer["config"] if isinstance(layer.get("config"), dict) else {}
-    name = _text(outer["config"].get("name"), "?")
-    class_name = layer["class_name"]
+def _of_a_config(outer: dict[str, Any], layer: dict[str, Any]) -> Found:
+    """What the config of a layer, and of the Bidirectional around it, if any, tells of any kind."""
     is_wrapped = outer is not layer
-    kind = f"Bidirectional({class_name})" if is_wrapped else class_name
-    found = Found(name, kind, num_layers=1, num_proj=0, needs=needs.LAYERS)
+    kind = f"Bidirectional({layer['class_name']})" if is_wrapped else layer["class_name"]
+    found = Found(_text(outer["config"].get("name"), "?"), kind, num_layers=1, num_proj=0)
     found.direction = "bidirectional" if is_wrapped else "unidirectional"
-    found.num_units = _positive(config.get("units"))
+    found.num_units = _positive(keras_config.config_of(layer).get("units"))
     found.input_size = _input_size(outer, layer)
+    return found
+
+
+def _legacy_layer(outer: dict[str, Any], layer: dict[str, Any], shown_path: str) -> Found:
+    """CuDNNLSTM or CuDNNGRU, of which no Keras builds a model again: the weights are to be had."""
+    found = _of_a_config(outer, layer)
+    found.rnn_mode, found.biases = _LEGACY_CLASSES[layer["class_name"]], 2
+    if found.num_units and found.input_size:
+        H, I = found.num_units, found.input_size
+        ways = 2 if outer is not layer else 1
+        found.parameters = ways * len(GATES[found.rnn_mode]) * H * (I + H + 2)
+    found.how = calls.convert(shown_path, "model.keras", "keras", layer=found.name)
+    if obstacle := keras_config.network_obstacle(outer):
+        found.runs, found.how = False, obstacle
+    return found
+
+
+def _keras_layer(outer: dict[str, Any], layer: dict[str, Any], shown_path: str) -> Found:
+    found = _of_a_config(outer, layer)
+    found.needs = needs.LAYERS
+    config, class_name = keras_config.config_of(layer), layer["class_name"]
+    is_wrapped = outer is not layer
     activation = _text(config.get("activation"))
     found.rnn_mode = {"LSTM": "lstm", "GRU": "gru"}.get(class_name)
     if class_name == "SimpleRNN":
@@ -203,7 +226,11 @@ def in_keras_2(path: str, shown_path: str) -> Iterator[Look]:
         if keras_config.bare(layer.class_name) in (*_KERAS_CLASSES, *_LEGACY_CLASSES):
             yield functools.partial(_keras_2_layer, layer, shown_path)
         elif not layer.class_name and _may_be_recurrent(layer.arrays):
-            yield functools.partial(_keras_2_weights, layer.name, layer.arrays, shown_path)
+            arguments = (layer.name, layer.arrays, shown_path)
+            if keras_config.is_legacy("", layer.arrays):
+                yield functools.partial(_legacy_weights, *arguments, source_format="keras-cudnn")
+            else:
+                yield functools.partial(_keras_2_weights, *arguments)
 
 
 def _keras_2_layer(layer: hdf5.Stored, shown_path: str) -> Found:
@@ -233,16 +260,18 @@ def _keras_2_layer(layer: hdf5.Stored, shown_path: str) -> Found:
 def _keras_2_weights(name: str, headers: list[Any], shown_path: str) -> Found:
     """A layer in a file of weights alone, which tells no class."""
     direction: Direction = "unidirectional" if len(headers) < 4 else "bidirectional"
-    if readers.is_legacy("", headers):
-        found = Found(name, "CuDNNLSTM or CuDNNGRU", layer=name)
-        take_arrays(found, headers, direction)
-        if found.runs:
-            options = {"source_format": "keras-cudnn", "layer": name}
-            found.how = calls.convert(shown_path, "model.keras", "keras", **options)
-    else:
-        found = Found(name, "layer with recurrent weights", layer=name, needs=needs.LAYERS)
-        found.how = calls.keras(calls.LOAD_WEIGHTS, shown_path, *calls.HDF5)
-        take_arrays(found, headers, direction)
+    found = Found(name, "layer with recurrent weights", layer=name, needs=needs.LAYERS)
+    found.how = calls.keras(calls.LOAD_WEIGHTS, shown_path, *calls.HDF5)
+    take_arrays(found, headers, direction)
+    return found
+
+
+def _legacy_weights(name: str, headers: list[Any], shown_path: str, **options: str) -> Found:
+    """CuDNNLSTM or CuDNNGRU in a file of weights alone."""
+    found = Found(name, "CuDNNLSTM or CuDNNGRU", layer=name)
+    take_arrays(found, headers, "unidirectional" if len(headers) < 4 else "bidirectional")
+    if found.runs:
+        found.how = calls.convert(shown_path, "model.keras", "keras", **options, layer=name)
     return found
 
 
@@ -260,7 +289,10 @@ def in_keras_3(path: str, shown_path: str) -> Iterator[Look]:
     headers = keras_file.read_array_headers(path)
     how = calls.keras(calls.LOAD_WEIGHTS, shown_path, ".weights.h5")
     for name, layer in keras_file.layers(headers).items():
-        yield functools.partial(_keras_3_layer, name, layer, how)
+        if keras_config.is_legacy("", layer.arrays):
+            yield functools.partial(_legacy_weights, name, layer.arrays, shown_path)
+        else:
+            yield functools.partial(_keras_3_layer, name, layer, how)
     if paths := keras_file.networks(headers):  # of which a header, an array, tells the sizes
         arrays = keras_file.read_arrays(path, keras_file.header_names(paths))
         for name, network in keras_file.networks(arrays).items():
