@@ -99,6 +99,7 @@ READ_BY_OTHERS = {
     },
     "tests/weights/hostile/worst.py": {"_formats": "writes headers, and files of the runtime"},
     "tests/weights/calls.py": {"_cli": "measures it"},
+    "tests/weights/onnx_constants_test.py": {"_formats": "tests it"},
     "tests/weights/int8_test.py": {"_formats": "reads and writes files of the runtime"},
     "tests/cli/inspect_test.py": {
         "_cli": "texts of commands that nobody can paste",

@@ -21,7 +21,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 VENVS = ROOT / "build" / "writers"
-DATA = (".npz", ".h5", ".safetensors")
+DATA = (".npz", ".h5", ".safetensors", ".onnx")
 
 # Results of arithmetic, whose names begin with out_, may differ by rounding.
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}

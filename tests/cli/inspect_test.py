@@ -265,6 +265,27 @@ def test_commands_for_nodes_of_onnx_convert_them(run, tmp_path, monkeypatch, cas
     assert whole.code == (0 if case == "a stack" else 2)
 
 
+def test_nodes_of_onnx_whose_weights_the_graph_computes(run, tmp_path, monkeypatch):
+    """PyTorch's exporter wrote them; what is shown converts them."""
+    monkeypatch.chdir(tmp_path)
+    golden = pathlib.Path(__file__).parents[1] / "golden" / "onnx"
+    content = (golden / "gru.onnx").read_bytes()
+    pathlib.Path("a.onnx").write_bytes(content)
+    result = run("inspect", "a.onnx", "--json")
+    assert result.code == 0
+    assert [found["input_size"] for found in result.json["found"]] == [3, 8]
+    for found in result.json["found"]:
+        assert (found["num_units"], found["direction"], found["biases"]) == (4, BOTH, 2)
+        result = run(*shlex.split(found["how"])[1:], "--force")
+        assert result.code == 0, result.err
+
+    pathlib.Path("a.onnx").write_bytes(content.replace(b"Unsqueeze", b"Dequeeze_"))
+    for found in run("inspect", "a.onnx", "--json").json["found"]:
+        assert not found["runs"] and "it is computed with the op Dequeeze_, and" in found["how"]
+    result = run("convert", "a.onnx", "a.npz", "--to", "params")
+    assert result.code == 2 and "a.onnx: Node node_GRU_79 must have its W in the file" in result.err
+
+
 @pytest.mark.parametrize(
     "name, has_other",
     [("checkpoint/drop_ins", True), ("drop_ins", False), ("simple.safetensors", True)],

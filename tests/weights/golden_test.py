@@ -130,6 +130,16 @@ def test_onnx(name):
             assert ours.attributes["activations"] == ["Relu", "Relu"]
 
 
+@pytest.mark.parametrize("name", ["lstm", "gru"])
+def test_onnx_models_whose_graph_computes_the_weights(name):
+    canonical = weights.load(golden.FOLDER / "onnx" / f"{name}.onnx")
+    arrays = golden.load(f"onnx/{name}.npz")
+    exporter_had = weights.from_torch(golden.under(arrays, "torch/"), name)
+    assert canonical.layout == exporter_had.layout
+    golden.assert_bits(canonical.params, exporter_had.params)
+    golden.check_outputs(canonical, arrays["x"], {"y": arrays["out_y"]})
+
+
 # ------------------------------------------------------------------------------------
 # MXNet, CNTK
 # ------------------------------------------------------------------------------------

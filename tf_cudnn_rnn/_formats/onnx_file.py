@@ -3,6 +3,7 @@
 The order of gates is in `onnx.py`; here stands the file.
 """
 
+import functools
 import math
 import os
 import struct
@@ -13,6 +14,14 @@ import numpy as np
 
 from tf_cudnn_rnn._formats import bfloat16, untrusted, wire
 from tf_cudnn_rnn._formats.onnx import OPS, OnnxNode
+from tf_cudnn_rnn._formats.onnx_constants import (
+    INT64,
+    MAX_INTEGERS,
+    Constants,
+    Missing,
+    Node,
+    Tensor,
+)
 from tf_cudnn_rnn._types import Array
 
 MAX_BYTES = wire.MAX_BYTES
@@ -21,14 +30,21 @@ MAX_BYTES = wire.MAX_BYTES
 _MODEL_VERSION, _MODEL_PRODUCER, _MODEL_GRAPH, _MODEL_OPSET = 1, 2, 7, 8
 _GRAPH_NODE, _GRAPH_NAME, _GRAPH_INITIALIZER, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 2, 5, 11, 12
 _NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OP, _NODE_ATTRIBUTE = 1, 2, 3, 4, 5
+_NODE_DOMAIN = 7
 _ATTRIBUTE_NAME, _ATTRIBUTE_F, _ATTRIBUTE_I, _ATTRIBUTE_S, _ATTRIBUTE_T = 1, 2, 3, 4, 5
 _ATTRIBUTE_INTS, _ATTRIBUTE_STRINGS, _ATTRIBUTE_TYPE = 8, 9, 20
 _TYPE_INT, _TYPE_STRING, _TYPE_INTS, _TYPE_STRINGS = 2, 3, 7, 8
 _DIMS, _DATA_TYPE, _FLOAT_DATA, _TENSOR_NAME, _RAW_DATA, _DOUBLE_DATA = 1, 2, 4, 8, 9, 10
-_EXTERNAL_DATA = 13
+_INT64_DATA, _EXTERNAL_DATA = 7, 13
 _MAX_NODES = 20_000  # that are recurrent
 _FLOAT, _INT64, _FLOAT16, _DOUBLE, _BFLOAT16 = 1, 7, 10, 11, 16
-_DTYPES = {_FLOAT: "<f4", _FLOAT16: "<f2", _DOUBLE: "<f8"}
+_DTYPES = {
+    _FLOAT: "<f4",
+    _INT64: INT64,
+    _FLOAT16: "<f2",
+    _DOUBLE: "<f8",
+    _BFLOAT16: "bfloat16",
+}
 _CODES = {"float32": _FLOAT, "float16": _FLOAT16, "float64": _DOUBLE}
 
 _OPSET, _IR_VERSION = 17, 8  # of 2022, which runtimes have
@@ -41,20 +57,6 @@ _X, _W, _R, _B, _P = 0, 1, 2, 3, 7
 _NAMES = {_W: "W", _R: "R", _B: "B", _P: "P"}
 
 
-class Tensor(NamedTuple):
-    """An array in the file, of which nothing has been copied.
-
-    Attributes:
-      shape: what the file says.
-      dtype: NumPy's name; "" for a type that weights cannot have.
-      content: the bytes of its elements; None if they are in another file, or stored otherwise.
-    """
-
-    shape: tuple[int, ...]
-    dtype: str
-    content: memoryview | None
-
-
 class FileNode(NamedTuple):
     """A recurrent node.
 
@@ -62,8 +64,7 @@ class FileNode(NamedTuple):
       name: of the node; that of its first output if it has none.
       op_type: "LSTM", "GRU" or "RNN".
       attributes: as in the node.
-      tensors: W, R, B and P, of which the latter may be missing; None for one that the graph
-        computes.
+      tensors: W, R, B and P, of which the latter two may be left out.
       source: the tensor that X is, before what only moves its numbers; "" if there is none.
       output: the tensor Y; "" if there is none.
     """
@@ -71,33 +72,32 @@ class FileNode(NamedTuple):
     name: str
     op_type: str
     attributes: dict[str, Any]
-    tensors: dict[str, Tensor | None]
+    tensors: dict[str, Tensor | Missing]
     source: str
     output: str
 
     def as_arrays(self) -> OnnxNode:
         """The node with its weights, which are not copied; ValueError if they are not there."""
-        tensors = {}
+        arrays = {}
         for name, tensor in self.tensors.items():
-            if tensor is None:
+            if isinstance(tensor, Missing):
                 raise ValueError(
-                    f"Node {untrusted.shown(self.name)} must have its {name} as an initializer; "
-                    "it is computed by the graph. Export the model with constant folding."
+                    f"Node {untrusted.shown(self.name)} must have its {name} in the file; "
+                    f"{tensor.why}"
                 )
-            tensors[name] = tensor
-        arrays = {name: self._array(tensor) for name, tensor in tensors.items()}
+            arrays[name] = self._array(tensor)
         if not {"W", "R"} <= arrays.keys():
             raise ValueError(f"Node {untrusted.shown(self.name)} must have weights W and R.")
         return OnnxNode(self.op_type, self.attributes, **arrays)
 
     def _array(self, tensor: Tensor) -> Array:
         where = f"node {untrusted.shown(self.name)}"
-        if not tensor.dtype:
+        if tensor.dtype in ("", INT64):
             raise ValueError(f"Weights of {where} must be floating-point numbers.")
         if tensor.content is None:
             raise ValueError(
-                f"Weights of {where} must be in the file, as raw or as float data; they are in "
-                "another one, or stored in a way that is not known here."
+                f"Weights of {where} must be stored as raw or as float data; they are stored in "
+                "a way that is not known here."
             )
         dtype = _numpy_dtype(tensor.dtype, where)
         size = math.prod(tensor.shape) * dtype.itemsize
@@ -131,17 +131,18 @@ def read_nodes(path: str | os.PathLike[str]) -> list[FileNode]:
         graph = fields.last(message, _MODEL_GRAPH)
         if graph is None:
             raise wire.Damage("it has no graph")
-        nodes = _nodes(fields, wire.part(graph))
+        nodes = _nodes(fields, wire.part(graph), untrusted.most_shared(len(message)))
     except wire.Damage as error:
         raise ValueError(f"{path} is no ONNX model, or is damaged: {error}.") from None
-    used = [tensor for node in nodes for tensor in node.tensors.values() if tensor is not None]
-    used_bytes = sum(len(tensor.content) for tensor in used if tensor.content is not None)
+    tensors = [tensor for node in nodes for tensor in node.tensors.values()]
+    used = (tensor.content for tensor in tensors if isinstance(tensor, Tensor))
+    used_bytes = sum(len(content) for content in used if content is not None)
     untrusted.check_shared(used_bytes, len(message), f"The recurrent nodes of {path}")
     return nodes
 
 
-def _nodes(fields: wire.Fields, graph: memoryview) -> list[FileNode]:
-    wanted = []
+def _nodes(fields: wire.Fields, graph: memoryview, most_bytes: int) -> list[FileNode]:
+    nodes, wanted = [], []
     tensors = {}
     moved: dict[str, str] = {}  # an output of a node that moves numbers, and its input
     ops = {op.encode() for op in OPS.values()}
@@ -150,6 +151,7 @@ def _nodes(fields: wire.Fields, graph: memoryview) -> list[FileNode]:
             name, tensor = _tensor(fields, wire.part(value))
             tensors[name] = tensor
         elif number == _GRAPH_NODE:
+            nodes.append(wire.part(value))
             op = fields.first(wire.part(value), _NODE_OP)
             op = b"" if op is None else bytes(wire.part(op)[:100])
             if op in ops:
@@ -162,7 +164,52 @@ def _nodes(fields: wire.Fields, graph: memoryview) -> list[FileNode]:
                 inputs, outputs = _ends(fields, wire.part(value))
                 if inputs and outputs:
                     moved[outputs[0]] = inputs[0]
-    return [_node(fields, node, tensors, moved) for node in wanted]
+    constants = Constants(tensors, _Sources(fields, nodes).node, most_bytes)
+    return [_node(fields, node, constants, moved) for node in wanted]
+
+
+class _Sources:
+    """The nodes of a graph, by what they compute.
+
+    Most files have their weights as initializers. So nodes are not sorted before one is asked for.
+    """
+
+    def __init__(self, fields: wire.Fields, nodes: Iterable[memoryview]):
+        self._fields = fields
+        self._nodes = nodes
+        self._read: dict[str, Node] = {}
+
+    @functools.cached_property
+    def _by_output(self) -> dict[str, memoryview]:
+        return {name: node for node in self._nodes for name in _ends(self._fields, node)[1]}
+
+    def node(self, output: str) -> Node | None:
+        """The node that computes a tensor."""
+        if output not in self._read and output in self._by_output:
+            self._read[output] = self._node(output)
+        return self._read.get(output)
+
+    def _node(self, output: str) -> Node:
+        op = domain = ""
+        inputs, outputs = [], []
+        attributes = {}
+        for number, value in self._fields.of(self._by_output[output]):
+            if number == _NODE_INPUT:
+                inputs.append(wire.text(value))
+            elif number == _NODE_OUTPUT:
+                outputs.append(wire.text(value))
+            elif number == _NODE_OP:
+                op = wire.text(value)
+            elif number == _NODE_DOMAIN:
+                domain = wire.text(value)
+            elif number == _NODE_ATTRIBUTE:
+                key, content = _attribute(self._fields, wire.part(value))
+                attributes[key] = content
+        if domain not in ("", "ai.onnx"):
+            op = f"{domain}.{op}"
+        if len(outputs) > 1:
+            op = f"{op} of {len(outputs)} outputs"
+        return Node(op, inputs, attributes)
 
 
 def _ends(fields: wire.Fields, node: memoryview) -> tuple[list[str], list[str]]:
@@ -198,22 +245,41 @@ def breaks_of(nodes: Sequence[FileNode]) -> list[tuple[FileNode, FileNode]]:
 
 
 def _constant(fields: wire.Fields, node: memoryview) -> dict[str, Tensor]:
-    """What a node Constant gives, if that is a tensor."""
+    """What a node Constant gives, if that is a tensor, or integers."""
     outputs = []
     tensor = None
     for number, value in fields.of(node):
         if number == _NODE_OUTPUT:
             outputs.append(wire.text(value))
         elif number == _NODE_ATTRIBUTE:
-            content = fields.last(wire.part(value), _ATTRIBUTE_T)
-            if content is not None:
-                _, tensor = _tensor(fields, wire.part(content))
+            tensor = _constant_value(fields, wire.part(value)) or tensor
     return {} if tensor is None else dict.fromkeys(outputs, tensor)
+
+
+def _constant_value(fields: wire.Fields, attribute: memoryview) -> Tensor | None:
+    name = ""
+    tensor = None
+    integers = []
+    for number, value in fields.of(attribute):
+        if number == _ATTRIBUTE_NAME:
+            name = wire.text(value)
+        elif number == _ATTRIBUTE_T:
+            _, tensor = _tensor(fields, wire.part(value))
+        elif number in (_ATTRIBUTE_I, _ATTRIBUTE_INTS):
+            integers.append(value)
+    if name not in ("value_int", "value_ints"):
+        return tensor
+    numbers = fields.integers(integers)
+    return _integers(numbers, () if name == "value_int" else (len(numbers),))
+
+
+def _integers(numbers: list[int], shape: tuple[int, ...]) -> Tensor:
+    return Tensor(shape, INT64, memoryview(np.array(numbers, INT64).tobytes()))
 
 
 def _tensor(fields: wire.Fields, message: memoryview) -> tuple[str, Tensor]:
     name = ""
-    dims = []
+    dims, integers = [], []
     kind = 0
     content = None
     is_elsewhere = False
@@ -228,19 +294,24 @@ def _tensor(fields: wire.Fields, message: memoryview) -> tuple[str, Tensor]:
             # Numbers that are packed lie as raw ones do. A writer that does not pack them gives
             # several fields, of which the last one is too short, which shows.
             content = wire.part(value)
+        elif number == _INT64_DATA:
+            integers.append(value)
         elif number == _EXTERNAL_DATA:
             is_elsewhere = True
     shape = tuple(fields.integers(dims))
     if len(shape) > untrusted.MAX_DIMENSIONS or not all(map(untrusted.is_size, shape)):
         raise wire.Damage(f"{untrusted.shown(name)} has the shape {untrusted.shown(shape)}")
-    dtype = "bfloat16" if kind == _BFLOAT16 else _DTYPES.get(kind, "")
-    return name, Tensor(shape, dtype, None if is_elsewhere else content)
+    # Sizes and positions; any others would take long to read, and are not asked for.
+    if kind == _INT64 and integers and math.prod(shape) <= MAX_INTEGERS:
+        return name, _integers(fields.integers(integers), shape)
+    content = None if is_elsewhere else content
+    return name, Tensor(shape, _DTYPES.get(kind, ""), content, is_elsewhere)
 
 
 def _node(
     fields: wire.Fields,
     node: memoryview,
-    tensors: Mapping[str, Tensor],
+    constants: Constants,
     moved: dict[str, str],
 ) -> FileNode:
     name = op = ""
@@ -255,7 +326,7 @@ def _node(
             key, content = _attribute(fields, wire.part(value))
             attributes[key] = content
     found = {
-        letter: tensors.get(inputs[index])
+        letter: constants.find(inputs[index])
         for index, letter in _NAMES.items()
         if index < len(inputs) and inputs[index]
     }

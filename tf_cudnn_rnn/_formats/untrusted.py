@@ -344,6 +344,11 @@ def check_layers(number: int, where: str) -> None:
         raise ValueError(f"{where} must have at most {MAX_LAYERS} layers; it has {number}.")
 
 
+def most_shared(size: int) -> int:
+    """The bytes of all arrays that a file of `size` bytes may refer to, or compute."""
+    return _ALLOWANCE_BYTES + size
+
+
 def check_shared(used: int, size: int, where: str) -> None:
     """Raises ValueError if what refers to arrays of a file has far more bytes than the file.
 
@@ -352,7 +357,7 @@ def check_shared(used: int, size: int, where: str) -> None:
       size: of the file.
       where: for the message.
     """
-    most = _ALLOWANCE_BYTES + size
+    most = most_shared(size)
     if used > most:
         raise ValueError(
             f"{where} must have at most {most} bytes of weights, as the file has {size}; they "

@@ -132,6 +132,114 @@ def onnx_of_many_activations(folder):
     return onnx(folder, [onnx_node("a", "", "", activations)])
 
 
+def op(kind: str, inputs: Iterable[str], output: str, *attributes: bytes) -> bytes:
+    """A node of any kind."""
+    content = b"".join(field(1, name) for name in inputs) + field(2, output) + field(4, kind)
+    return field(1, content + b"".join(field(5, each) for each in attributes))
+
+
+def sizes(name: str, *values: int) -> bytes:
+    """An initializer of integers."""
+    content = b"".join(value.to_bytes(8, "little", signed=True) for value in values)
+    return field(5, field(1, len(values)) + field(2, 7) + field(8, name) + field(9, content))
+
+
+AXIS_0 = field(1, "axis") + field(3, 0)
+
+
+@file
+def onnx_of_a_long_row_of_nodes(folder):
+    """With fewer fields than a file may have."""
+    nodes = (op("Identity", [f"{i:x}"], f"{i + 1:x}") for i in range(20_000))
+    return onnx(folder, [*nodes, _computed(f"{20_000:x}")])
+
+
+@file
+def onnx_of_a_longer_row_of_nodes(folder):
+    nodes = (op("Identity", [f"{i:x}"], f"{i + 1:x}") for i in range(100_000))
+    return onnx(folder, [*nodes, _computed(f"{100_000:x}")])
+
+
+def _computed(*weights: str) -> bytes:
+    """A recurrent node for every weight W."""
+    return b"".join(
+        field(1, field(4, "LSTM") + b"".join(field(1, name) for name in ("x", W, W)) + field(3, W))
+        for W in weights
+    )
+
+
+@file
+def onnx_of_nodes_in_a_circle(folder):
+    nodes = (op("Concat", [f"{(i + 1) % 1000}"] * 2, f"{i}", AXIS_0) for i in range(1000))
+    return onnx(folder, [*nodes, *(_computed(f"{i % 1000}") for i in range(20_000))])
+
+
+@file
+def onnx_of_doubled_weights(folder):
+    """They would have 2^45 times the bytes of the file."""
+    nodes = (op("Concat", [f"{i}"] * 2, f"{i + 1}", AXIS_0) for i in range(45))
+    return onnx(folder, [onnx_tensor("0", 1, 4, 1), *nodes, _computed("45")])
+
+
+@file
+def onnx_of_doubled_weights_of_nothing(folder):
+    nodes = (op("Concat", [f"{i}"] * 2, f"{i + 1}", AXIS_0) for i in range(45))
+    return onnx(folder, [onnx_tensor("0", 1, 4, 0), *nodes, _computed("45")])
+
+
+@file
+def onnx_of_expanded_weights(folder):
+    """A number is many, which are copied where they are transposed."""
+    tensors = [onnx_tensor("0", 1, 1), sizes("most", 3400, 3400), sizes("more", 2**62, 2**62)]
+    nodes = [op("Expand", ["0", "most"], "a"), op("Expand", ["0", "more"], "b")]
+    nodes += [op("Identity", ["a"], f"a{i}") for i in range(50)]
+    return onnx(folder, [*tensors, *nodes, _computed(*(f"a{i}" for i in range(50)), "b")])
+
+
+@file
+def onnx_of_the_same_large_weight_computed_again_and_again(folder):
+    """Nearly all that may be copied, element by element; and then a little of it is kept."""
+    tensors = [onnx_tensor("0", 50_000_000 // 4, 1), sizes("begin", 0), sizes("end", 1)]
+    nodes = []
+    for i in range(1000):
+        nodes.append(op("Concat", ["0", "0"], f"a{i}", field(1, "axis") + field(3, 1)))
+        nodes.append(op("Slice", [f"a{i}", "begin", "end"], f"b{i}"))
+    return onnx(folder, [*tensors, *nodes, _computed(*(f"b{i}" for i in range(1000)))])
+
+
+@file
+def onnx_of_many_small_parts(folder):
+    """A weight of many parts, of which slices are taken."""
+    tensors = [onnx_tensor("0", 1), sizes("begin", 0), sizes("end", 1)]
+    nodes = [op("Concat", ["0"] * 20_000, "a", AXIS_0)]
+    nodes += [op("Slice", ["a", "begin", "end"], f"b{i}") for i in range(3000)]
+    nodes += [op("Unsqueeze", ["a", "begin"], f"c{i}") for i in range(3000)]
+    names = [f"{letter}{i}" for i in range(3000) for letter in "bc"]
+    return onnx(folder, [*tensors, *nodes, _computed(*names)])
+
+
+@file
+def onnx_of_as_many_computed_weights_as_may_be(folder):
+    tensors = [onnx_tensor("0", 1, 4, 2), sizes("begin", 0), sizes("end", 1), sizes("axis", -1)]
+    nodes = [op("Slice", ["0", "begin", "end", "axis"], f"b{i}") for i in range(10_000)]
+    return onnx(folder, [*tensors, *nodes, _computed(*(f"b{i}" for i in range(10_000)))])
+
+
+@file
+def onnx_of_long_names_of_other_nodes(folder):
+    names = (f"{i:05}" + "a" * 4000 for i in range(20_000))
+    nodes = (op("Identity", [name], name + "b") for name in names)
+    return onnx(folder, [*nodes, _computed("W")])
+
+
+@file
+def onnx_of_many_integers(folder):
+    """Of sizes, which are read one by one."""
+    value = field(1, 30) + field(2, 7) + field(7, b"\1" * 390_000)
+    constant = op("Constant", [], "a", field(1, "value") + field(5, value))
+    return onnx(folder, [constant, _computed("a")])
+
+
 def saved_model(folder: pathlib.Path, nodes: Iterable[bytes]) -> pathlib.Path:
     path = folder / "saved_model.pb"
     path.write_bytes(field(2, field(2, b"".join(nodes))))
