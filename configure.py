@@ -24,9 +24,8 @@ OUTPUT = ROOT / ".tf_configure.bazelrc"
 # The smaller one, where there are two.
 DISTRIBUTION = "tensorflow-cpu" if platform.machine() == "x86_64" else "tensorflow"
 
-# The newest GCC whose warnings these sources are free of. Those that only a newer one knows are no
-# reason not to build.
-KNOWN_GCC = 12
+# The GCC whose warnings these sources are free of. Those of another one are no reason not to build.
+KNOWN_GCC = "12"
 
 # Asked in a process of its own, because TensorFlow writes to stderr as it is imported.
 PROBE = """
@@ -98,8 +97,7 @@ def has_known_gcc():
         result = subprocess.run(command, capture_output=True, text=True)
     except OSError:
         return False
-    major = re.match(r"\d+", result.stdout)
-    return result.returncode == 0 and major is not None and int(major[0]) <= KNOWN_GCC
+    return result.returncode == 0 and result.stdout.split(".")[0] == KNOWN_GCC
 
 
 def main():

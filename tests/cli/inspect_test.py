@@ -908,6 +908,8 @@ def test_weights_of_cudnn_layers_alone_as_keras_3_lays_them_out(run, tmp_path, w
             for part in way.split(" "):
                 for i, shape in enumerate(((I, 4 * H), (H, 4 * H), (size,))):
                     file[f"{name}/{part}vars/{i}"] = np.zeros(shape, np.float32)
+        for i, shape in enumerate(((10, 20), (20, 5), (10,))):  # a bias as long, in its way
+            file[f"layers/adapter/vars/{i}"] = np.zeros(shape, np.float32)
     result = run("inspect", path, "--json")
     (found,) = result.json["found"]
     assert result.code == 0 and found["kind"] == "CuDNNLSTM or CuDNNGRU"

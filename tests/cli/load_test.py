@@ -11,6 +11,7 @@ import warnings
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.cli.conftest import canonical_of
 from tests.python import running, subprocesses
@@ -262,6 +263,31 @@ def test_networks_are_loaded_with_what_weights_are_loaded_with():
 def test_threads_are_counted_before_a_file_is_read(tmp_path):
     with pytest.raises(TypeError, match="num_threads"):
         runtime.Network.load(tmp_path / "none", num_threads="2")
+
+
+@pytest.mark.parametrize("header_bytes", [384, 19_280])
+@pytest.mark.parametrize("name", ["a.bin", "a.pt", "a.h5", "a.npz", "a"])
+def test_safetensors_under_any_name(tmp_path, name, header_bytes):
+    """Also where the size of its header makes it begin as a pickle does, or a zip file."""
+    state = {"weight_ih_l0": np.ones([12, 3], "f4"), "weight_hh_l0": np.ones([12, 4], "f4")}
+    weights.write_safetensors(tmp_path / "sound", state)
+    content = (tmp_path / "sound").read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header = content[8 : 8 + size].rstrip().ljust(header_bytes)
+    path = tmp_path / name
+    path.write_bytes(header_bytes.to_bytes(8, "little") + header + content[8 + size :])
+    assert path.read_bytes()[:2] in (b"\x80\1", b"PK")
+    expected = weights.from_torch(state, "gru").params
+    np.testing.assert_array_equal(weights.load(path).params, expected)
+
+
+def test_the_name_of_a_cell_is_not_the_layers(tmp_path):
+    cell = keras.layers.LSTMCell(4, name="my")
+    model = keras.Sequential([keras.Input([None, 3]), keras.layers.RNN(cell, name="enc")])
+    path = tf.train.Checkpoint(model=model).write(str(tmp_path / "a"))
+    expected = weights.from_keras(model.layers[0].get_weights(), "lstm").params
+    for name in ("enc", f"{model.name}/enc"):
+        np.testing.assert_array_equal(weights.load(path, layer=name).params, expected)
 
 
 def test_files_of_other_kinds(tmp_path):

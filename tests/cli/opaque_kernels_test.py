@@ -103,6 +103,24 @@ def test_beside_variables_of_layers_there_is_nothing_to_ask(run, params, tmp_pat
     assert weights.load(checkpoint, format="tf1-cudnn").layout == LAYOUT
 
 
+def test_sizes_that_the_variables_tell_are_refused(params, tmp_path):
+    """As all that would change nothing."""
+    canonical = weights.from_cudnn(params, **dataclasses.asdict(LAYOUT))
+    variables = {**weights.to_tf1_cudnn(canonical, scope="a").arrays, "b/opaque_kernel": params}
+    checkpoint = write_checkpoint(tmp_path / "a.ckpt", variables)
+    assert weights.load(checkpoint, format="tf1-cudnn", scope="a").layout == LAYOUT
+    for name, value in {"direction": "unidirectional", "num_proj": 2, "num_units": 5}.items():
+        message = f"{name}= would change nothing when the variables tell the sizes"
+        with pytest.raises(ValueError, match=message):
+            weights.load(checkpoint, format="tf1-cudnn", scope="a", **{name: value})
+    with pytest.raises(ValueError, match="does not tell its network: pass rnn_mode=, num_layers="):
+        weights.load(checkpoint, format="tf1-cudnn", scope="b")
+    sizes = {name: getattr(LAYOUT, name) for name in ("num_layers", "num_units", "input_size")}
+    sizes |= {"rnn_mode": "lstm", "direction": "bidirectional", "scope": "b"}
+    loaded = weights.load(checkpoint, format="tf1-cudnn", **sizes)
+    np.testing.assert_array_equal(loaded.params, params)
+
+
 def test_a_saved_model_tells_the_sizes(run, saved_model, params, tmp_path):
     (found,) = run("inspect", saved_model, "--json").json["weights"]
     assert found["name"] == KEY and found["num_units"] == LAYOUT.num_units

@@ -489,9 +489,17 @@ def test_ragged_inputs_are_padded_by_the_caller():
 
 
 def test_flags_may_be_numpys_or_numbers():
-    config = CudnnRNN(H, return_sequences=np.True_, time_major=1, stateful=0).get_config()
+    layer = CudnnRNN(H, return_sequences=np.True_, time_major=np.int64(1), stateful=0)
+    config = layer.get_config()
     flags = [config[name] for name in ("return_sequences", "time_major", "stateful")]
     assert flags == [True, True, False] and set(map(type, flags)) == {bool}
+
+
+def test_flags_that_were_none_when_a_layer_was_saved():
+    """As version 0.1.0 let them be."""
+    config = CudnnRNN(H, return_sequences=True).get_config() | {"return_state": None}
+    layer = CudnnRNN.from_config(config)
+    assert layer.return_state is False and layer.return_sequences is True
 
 
 @pytest.mark.parametrize(
@@ -517,6 +525,14 @@ def test_what_is_no_tensor_of_numbers(call, message):
     layer = stacks.built(name="rnn")
     with pytest.raises(ValueError, match=message):
         layer(**{"inputs": stacks.inputs(), **call})
+    if "Ragged" in message:  # by its place, as Keras lets tensors alone be passed
+        with pytest.raises(ValueError, match=message):
+            layer(stacks.inputs(), None, None, call["mask"])
+
+
+def test_complex_inputs_of_a_graph_are_refused():
+    with pytest.raises(ValueError, match="must be of real numbers; got complex64"):
+        CudnnLSTM(H)(keras.Input([T, I], dtype="complex64"))
 
 
 def test_a_subclass_may_have_names_of_its_own():

@@ -494,6 +494,19 @@ def test_other_nodes_are_read_where_one_is_refused(tmp_path):
     assert weights.load(path, layer="y").layout.num_units == 1
 
 
+def test_a_graph_of_many_nodes_is_read_where_one_weight_is_refused(tmp_path):
+    """What computes a weight is looked for in all nodes, which takes no fields from the others."""
+    arrays = {"W": np.ones([1, 4, 1], np.float32), "R": np.ones([1, 4, 1], np.float32)}
+    nodes = [helper.make_node("LSTM", ["x", "W", "given"], ["y0"])]
+    nodes += [node("Add", "x x", f"a{i}") for i in range(60_000)]
+    nodes += [helper.make_node("LSTM", ["x", "W", "R"], ["y"])]
+    path = tmp_path / "a.onnx"
+    path.write_bytes(graph_of(nodes, tensors_of(arrays), ["y"]).SerializeToString())
+    with pytest.raises(ValueError, match="its R in the file; it is computed"):
+        weights.load(path, layer="y0")
+    assert weights.load(path, layer="y").layout.num_units == 1
+
+
 def test_parts_of_parts_are_copied_once(tmp_path):
     """Those of gates and of directions, as only memory for one copy of the file is promised."""
     arrays = {name: np.ones([4096, 1024], np.float32) for name in "ab"}

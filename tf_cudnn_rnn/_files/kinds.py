@@ -7,15 +7,10 @@ import pathlib
 import re
 import zipfile
 
-from tf_cudnn_rnn._formats import hdf5, runtime_file, untrusted
+from tf_cudnn_rnn._formats import hdf5, runtime_file, torch_file, untrusted
 
 _DATA = re.compile(r"\.data-\d{5}-of-\d{5}$")
 _HDF5 = b"\x89HDF\r\n\x1a\n"
-_PICKLE = (
-    "is a pickle, which runs code when it is loaded; this reads none. Write the weights anew in "
-    "PyTorch: safetensors.torch.save_file(model.state_dict(), path). Or take "
-    "tf_cudnn_rnn.weights.from_torch, which has PyTorch read it, if that is installed."
-)
 # What files of others begin with, at this byte, and what they are called.
 _OTHERS = (
     (0, b"\x89PNG\r\n\x1a\n", "a PNG image"),
@@ -77,20 +72,22 @@ def recognise(path: str) -> tuple[Kind, str]:
         return Kind.CHECKPOINT, path
     with untrusted.opened(path) as (file, size):
         begin = file.read(_SNIFFED)
-        if begin.startswith(b"PK"):
+        # A header's size may look like anything; what follows it does not.
+        is_safetensors = begin[8:9] == b"{" and 8 + int.from_bytes(begin[:8], "little") <= size
+        if begin.startswith(b"PK") and not is_safetensors:
             return _zip(path, untrusted.open_zip(file, size, path)), path
     name = os.path.basename(path)
     if runtime_file.is_one(path):  # whatever it is called
         return Kind.RUNTIME, path
     if begin.startswith(_HDF5):
         return Kind.KERAS_3_H5 if hdf5.is_of_keras_3(path) else Kind.KERAS_2_H5, path
+    if is_safetensors:
+        return Kind.SAFETENSORS, path
     if begin.startswith(b"\x80") and name.endswith((".pt", ".pth", ".bin", ".pkl", ".ckpt")):
-        raise ValueError(f"{path} {_PICKLE}")
-    # A header's size may look like anything; what follows it does not.
-    is_safetensors = begin[8:9] == b"{" and 8 + int.from_bytes(begin[:8], "little") <= size
-    if (other := _other(begin)) and not is_safetensors:
+        raise ValueError(_of_a_pickle(path))
+    if other := _other(begin):
         raise ValueError(f"{path} is {other}. It must be {_KNOWN}.")
-    if is_safetensors or name.endswith(".safetensors"):
+    if name.endswith(".safetensors"):
         return Kind.SAFETENSORS, path
     if name.endswith(".onnx"):
         return Kind.ONNX, path
@@ -102,6 +99,20 @@ def recognise(path: str) -> tuple[Kind, str]:
             )
         return Kind.SAVED_MODEL, path
     raise ValueError(f"{path} is {_unknown(begin)}. It must be {_KNOWN}.")
+
+
+def _of_a_pickle(path: str) -> str:
+    """What is wrong with one, and what to do."""
+    text = (
+        f"{path} is a pickle, which runs code when it is loaded; this reads none. Write the "
+        "weights anew in PyTorch: safetensors.torch.save_file(model.state_dict(), path)."
+    )
+    if path.endswith(torch_file.ENDINGS):
+        text += (
+            " Or take tf_cudnn_rnn.weights.from_torch, which has PyTorch read the file, if that is "
+            "installed."
+        )
+    return text
 
 
 def _other(begin: bytes) -> str | None:
@@ -172,7 +183,7 @@ def _zip(path: str, archive: zipfile.ZipFile) -> Kind:
     if names and all(name.endswith(".npy") for name in names):
         return Kind.NPZ
     if any(name.endswith("data.pkl") for name in names):
-        raise ValueError(f"{path} {_PICKLE}")
+        raise ValueError(_of_a_pickle(path))
     first = ", ".join(map(untrusted.shown, names[:4])) or "nothing"
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     raise ValueError(f"{path} is a zip archive of {first}{more}. It must be {_KNOWN}.")

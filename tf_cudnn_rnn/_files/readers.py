@@ -584,22 +584,31 @@ def _measure_checkpoint(kind: Kind, path: str, choices: Choices) -> int:
 
 def _read_tf1_cudnn(kind: Kind, path: str, choices: Choices) -> Canonical:
     found = _variables(kind, path, "tf1-cudnn", choices)
-    sizes = (choices.num_layers, choices.num_units, choices.input_size)
-    if sizes != (None, None, None) or (
-        not tf1_format.networks(found) and tf1_format.opaque_keys(found)
-    ):
+    if _is_opaque(found, choices):
         arguments = _vector_arguments(choices)
         layout = Layout(**arguments, num_proj=choices.num_proj or 0)
         with untrusted.named(path):
             return tf1_format.from_tf1_cudnn(
                 found, layout.rnn_mode, scope=choices.scope, layout=layout
             )
+    sizes = {"num_layers", "num_units", "input_size", "direction", "num_proj"}
+    used = {*choices.given()} - sizes
+    choices.face.check_used(choices.given(), used, "the variables tell the sizes of the network")
     # A simple RNN's keys do not tell which.
     modes: tuple[RnnMode, ...] = ("lstm", "gru")
     told = [mode for mode in modes if any(tf1_format.CUDNN_CELLS[mode] in key for key in found)]
     mode: RnnMode = choices.rnn_mode or (told[0] if len(told) == 1 else _mode(choices))
     with untrusted.named(path):
         return tf1_format.from_tf1_cudnn(found, mode, scope=choices.scope)
+
+
+def _is_opaque(variables: Iterable[str], choices: Choices) -> bool:
+    """Whether what is chosen of TensorFlow 1's variables is a vector, which tells no sizes."""
+    keys = list(variables)
+    opaque = {key.rpartition("/")[0] for key in tf1_format.opaque_keys(keys)}
+    if choices.scope is not None:
+        return choices.scope in opaque
+    return bool(opaque) and not tf1_format.networks(keys)
 
 
 def _read_tf1_lstm_cell(kind: Kind, path: str, choices: Choices) -> Canonical:

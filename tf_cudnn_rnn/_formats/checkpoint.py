@@ -349,6 +349,8 @@ def find_keras_layers(graph: Graph) -> list[Layer]:
         way = ""
         # CuDNNLSTM and CuDNNGRU have no cell.
         layer_place = place[: -len("/cell")] if f"/{place}".endswith("/cell") else place
+        if layer_place != place:  # whatever its cell is called
+            name = cell[0].name.removesuffix("/kernel").rpartition("/")[0]
         if layer_place.endswith(("/forward_layer", "/backward_layer")):
             place, way = layer_place.rsplit("/", 1)
             way = way.removesuffix("_layer")

@@ -45,13 +45,18 @@ def is_legacy(class_name: str, arrays: list[Any]) -> bool:
     """Whether a layer is CuDNNLSTM or CuDNNGRU, which its bias tells where no class is told."""
     if class_name:
         return "CuDNN" in class_name
-    shapes = [array.shape for array in arrays]
-    return (
-        len(shapes) in (3, 6)
-        and len(shapes[1]) == 2
-        and len(shapes[2]) == 1
-        and shapes[2][0] == 2 * shapes[1][1]
+    shapes = [tuple(array.shape) for array in arrays]
+    return len(shapes) in (3, 6) and all(
+        _are_legacy(*shapes[first : first + 3]) for first in range(0, len(shapes), 3)
     )
+
+
+def _are_legacy(kernel: tuple[int, ...], recurrent: tuple[int, ...], bias: tuple[int, ...]) -> bool:
+    """Whether arrays of such shapes are CuDNNLSTM's or CuDNNGRU's, whose bias is twice as long."""
+    if len(kernel) != 2 or len(recurrent) != 2 or not recurrent[0]:
+        return False
+    gates, columns = recurrent[1] / recurrent[0], recurrent[1]
+    return gates in (3, 4) and kernel[1] == columns and bias == (2 * columns,)
 
 
 def names_legacy(layer: Any) -> bool:

@@ -29,7 +29,7 @@ _STATE_DICT = (
     "the state_dict rather than ONNX: "
     'safetensors.torch.save_file(model.state_dict(), "model.safetensors")'
 )
-_ADVICE = f"Take {_STATE_DICT}; or export with torch.onnx.export(..., dynamo=False)."
+ADVICE = f"Take {_STATE_DICT}; or export with torch.onnx.export(..., dynamo=False)."
 _ELSEWHERE = (
     "it is in another one, as external data, and no other file is opened. Put it into the file "
     'with onnx.save(onnx.load("a.onnx"), "b.onnx") or torch.onnx.export(..., external_data=False); '
@@ -110,7 +110,7 @@ class Constants:
                 array = self._limits.contiguous(self._limits.joined(value))
                 content = array.reshape(-1).view(np.uint8).data
                 self._found[name] = Tensor(value.shape, value.dtype, content)
-            except _NotComputed as error:
+            except NotComputed as error:
                 self._found[name] = Missing(str(error))
         return self._found[name]
 
@@ -128,19 +128,19 @@ class Constants:
     def _computed(self, name: str, depth: int) -> "_Blocks":
         node = self._node_of(name)
         if node is None:
-            raise _NotComputed(
+            raise NotComputed(
                 f"it is computed from {untrusted.shown(name)}, which is an input of the graph, or "
-                f"is missing. {_ADVICE}"
+                f"is missing. {ADVICE}"
             )
         if node.op not in _OPS:
-            raise _NotComputed(
+            raise NotComputed(
                 f"it is computed with the op {untrusted.shown(node.op)}, and only "
-                f"{', '.join(_OPS)} are computed here. {_ADVICE}"
+                f"{', '.join(_OPS)} are computed here. {ADVICE}"
             )
         if depth == _MAX_DEPTH:
-            raise _NotComputed(
+            raise NotComputed(
                 f"it is computed by more than {_MAX_DEPTH} nodes in a row, or by nodes that go "
-                f"round in a circle. {_ADVICE}"
+                f"round in a circle. {ADVICE}"
             )
         self._limits.take_steps(len(node.inputs))
         inputs = [self._value(given, depth + 1) if given else None for given in node.inputs]
@@ -150,16 +150,16 @@ class Constants:
         tensor = self._tensors[name]
         where = untrusted.shown(name)
         if tensor.is_elsewhere:
-            raise _NotComputed(_ELSEWHERE)
+            raise NotComputed(_ELSEWHERE)
         if not tensor.dtype or tensor.content is None:
-            raise _NotComputed(
+            raise NotComputed(
                 f"it is computed from {where}, which is of a type, or stored in a way, that is not "
-                f"known here. {_ADVICE}"
+                f"known here. {ADVICE}"
             )
         dtype = _numpy_dtype(tensor.dtype)
         size = math.prod(tensor.shape) * dtype.itemsize
         if size != len(tensor.content):
-            raise _NotComputed(
+            raise NotComputed(
                 f"it is computed from {where}, which must have the bytes of its shape "
                 f"{untrusted.shown(list(tensor.shape))}, {size}; it has {len(tensor.content)}."
             )
@@ -172,7 +172,7 @@ class Constants:
 # ------------------------------------------------------------------------------------
 
 
-class _NotComputed(ValueError):
+class NotComputed(ValueError):
     """Why an array is not computed, in the words of a Missing."""
 
 
@@ -210,8 +210,8 @@ class _Limits:
         """Counts nodes, their inputs, and parts of arrays."""
         self._steps_left -= count
         if self._steps_left < 0:
-            raise _NotComputed(
-                f"the weights of the file are computed in more than {_MAX_STEPS} steps. {_ADVICE}"
+            raise NotComputed(
+                f"the weights of the file are computed in more than {_MAX_STEPS} steps. {ADVICE}"
             )
 
     def check_size(self, what: str, shape: Sequence[int], dtype: str) -> None:
@@ -219,10 +219,10 @@ class _Limits:
         # NumPy refuses other sizes beside a size of 0 if they are large.
         size = math.prod(max(1, length) for length in shape) * _numpy_dtype(dtype).itemsize
         if len(shape) > untrusted.MAX_DIMENSIONS or size > self._most_bytes:
-            raise _NotComputed(
+            raise NotComputed(
                 f"it is computed with {what}, whose shape is {untrusted.shown(list(shape))}; such "
                 f"arrays must have at most {untrusted.MAX_DIMENSIONS} dimensions and, in a file of "
-                f"this size, {self._most_bytes} bytes. {_ADVICE}"
+                f"this size, {self._most_bytes} bytes. {ADVICE}"
             )
 
     def joined(self, value: _Blocks) -> Array:
@@ -247,9 +247,9 @@ class _Limits:
     def _take_bytes(self, count: int) -> None:
         self._bytes_left -= count
         if self._bytes_left < 0:
-            raise _NotComputed(
+            raise NotComputed(
                 f"the weights of the file are computed with more than {self._most_bytes} bytes, "
-                f"which is far more than the file has. {_ADVICE}"
+                f"which is far more than the file has. {ADVICE}"
             )
 
 
@@ -265,10 +265,10 @@ class _Call(NamedTuple):
     inputs: list[_Blocks | None]
     limits: _Limits
 
-    def refusal(self, rule: str, got: Any) -> _NotComputed:
-        return _NotComputed(
+    def refusal(self, rule: str, got: Any) -> NotComputed:
+        return NotComputed(
             f"it is computed with {self.node.op}, which must have {rule}; got "
-            f"{untrusted.shown(got)}. {_ADVICE}"
+            f"{untrusted.shown(got)}. {ADVICE}"
         )
 
     def value(self, position: int) -> _Blocks:
@@ -326,6 +326,8 @@ def _concat(call: _Call) -> _Blocks:
     first = parts[0]
     (axis,) = call.axes([call.integer("axis")], len(first.shape))
     before, after = first.shape[:axis], first.shape[axis + 1 :]
+    # Before they are listed: a value of many parts may be named many times.
+    call.limits.take_steps(sum(len(part.blocks) for part in parts))
     blocks = []
     end = 0
     for part in parts:

@@ -15,11 +15,13 @@ import numpy as np
 from tf_cudnn_rnn._formats import bfloat16, untrusted, wire
 from tf_cudnn_rnn._formats.onnx import OPS, OnnxNode
 from tf_cudnn_rnn._formats.onnx_constants import (
+    ADVICE,
     INT64,
     MAX_INTEGERS,
     Constants,
     Missing,
     Node,
+    NotComputed,
     Tensor,
 )
 from tf_cudnn_rnn._types import Array
@@ -164,7 +166,7 @@ def _nodes(fields: wire.Fields, graph: memoryview, most_bytes: int) -> list[File
                 inputs, outputs = _ends(fields, wire.part(value))
                 if inputs and outputs:
                     moved[outputs[0]] = inputs[0]
-    constants = Constants(tensors, _Sources(fields, nodes).node, most_bytes)
+    constants = Constants(tensors, _Sources(nodes).node, most_bytes)
     return [_node(fields, node, constants, moved) for node in wanted]
 
 
@@ -172,10 +174,11 @@ class _Sources:
     """The nodes of a graph, by what they compute.
 
     Most files have their weights as initializers. So nodes are not sorted before one is asked for.
+    What that takes is not taken from the file: other nodes are read where this goes too far.
     """
 
-    def __init__(self, fields: wire.Fields, nodes: Iterable[memoryview]):
-        self._fields = fields
+    def __init__(self, nodes: Iterable[memoryview]):
+        self._fields = wire.Fields()
         self._nodes = nodes
         self._read: dict[str, Node] = {}
 
@@ -184,9 +187,14 @@ class _Sources:
         return {name: node for node in self._nodes for name in _ends(self._fields, node)[1]}
 
     def node(self, output: str) -> Node | None:
-        """The node that computes a tensor."""
-        if output not in self._read and output in self._by_output:
-            self._read[output] = self._node(output)
+        """The node that computes a tensor; NotComputed if the graph has too many to look for it."""
+        try:
+            if output not in self._read and output in self._by_output:
+                self._read[output] = self._node(output)
+        except wire.Damage as error:
+            raise NotComputed(
+                f"it is computed by a graph whose nodes are not all read: {error}. {ADVICE}"
+            ) from None
         return self._read.get(output)
 
     def _node(self, output: str) -> Node:

@@ -19,7 +19,7 @@ import stat
 import struct
 import zipfile
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -44,8 +44,6 @@ _END_64 = struct.Struct("<4sQ2H2L4Q")
 _END_64_BEGINS = b"PK\x06\x06"
 _LOCATOR = struct.Struct("<4sLQL")
 _LOCATOR_BEGINS = b"PK\x06\x07"
-_MAX_COMMENT = 0xFFFF
-_IN_64_BITS = 0xFFFFFFFF  # in the place of a number that an end of 64 bits has
 _MAX_DIRECTORY_BYTES = 32 << 20
 _SIZES_64 = 1  # a kind of what a directory has beside a member's name
 _ENCRYPTED = 1
@@ -207,56 +205,41 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _count(file: io.BufferedReader, signature: bytes, begin: int, end: int) -> int:
-    """How often `signature` is in a part of a file."""
-    count = 0
-    kept = b""
-    file.seek(begin)
-    while begin < end and (piece := file.read(min(1 << 20, end - begin))):
-        begin += len(piece)
-        piece = kept + piece
-        count += piece.count(signature)
-        kept = piece[1 - len(signature) :]
-    return count
+class _WhileOpened:
+    """A file of which zipfile reads the end and the directory: what it reads is bounded.
 
-
-def _directory_of(file: io.BufferedReader, size: int, path: str) -> tuple[int, int]:
-    """Where in a zip file zipfile may look for its members; nowhere if it will find no end.
-
-    A directory has no bounds of its own, and zipfile makes an object of each member. Which of two
-    ends it believes, of 32 or of 64 bits and where, differs with its version: here all count.
-
-    Raises:
-      ValueError: the directory would be larger than anybody's.
+    A directory has no bounds of its own, and zipfile makes an object of each member. Where it looks
+    for the directory, and which of several ends it believes, differs with its version; all read it
+    at once.
     """
-    begin = max(0, size - _END.size - _MAX_COMMENT)
-    tail = _piece(file, begin, size - begin)
-    plain = tail[-_END.size :]
-    if plain.startswith(_END_BEGINS) and plain.endswith(b"\0\0"):  # without a comment
-        end = size - _END.size
-    else:
-        end = begin + tail.rfind(_END_BEGINS)
-    if end < begin or end > size - _END.size:
-        return 0, 0
-    lengths = [_END.unpack(_piece(file, end, _END.size))[5]]
-    locator = _piece(file, max(0, end - _LOCATOR.size), _LOCATOR.size)
-    if locator.startswith(_LOCATOR_BEGINS) and len(locator) == _LOCATOR.size:
-        places = (end - _LOCATOR.size - _END_64.size, _LOCATOR.unpack(locator)[2])
-        for place in places:
-            if 0 <= place <= end - _END_64.size:
-                signature, *_, length, _ = _END_64.unpack(_piece(file, place, _END_64.size))
-                if signature == _END_64_BEGINS:
-                    lengths.append(length)
-        if len(lengths) > 1 and lengths[0] == _IN_64_BITS:
-            del lengths[0]
-    length = max(lengths)
-    if min(length, end) > _MAX_DIRECTORY_BYTES:
-        raise ValueError(
-            f"The directory of {path}, a zip file, must have at most {_MAX_DIRECTORY_BYTES} bytes; "
-            f"it has {length}."
-        )
-    # Between the directory and this end may be one of 64 bits, and what leads to it.
-    return max(0, end - length - _MAX_COMMENT), end
+
+    def __init__(self, file: io.BufferedReader, path: str):
+        self._file = file
+        self._path = path
+        self.is_open = False
+        self.refusal = ""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self.is_open:
+            return self._file.read(size)
+        most = _MAX_DIRECTORY_BYTES
+        if size is not None and size > most:
+            self.refusal = (
+                f"The directory of {self._path}, a zip file, must have at most {most} bytes; it "
+                f"has {size}."
+            )
+            raise ValueError(self.refusal)
+        data = self._file.read(most if size is None or size < 0 else size)
+        count = data.count(_DIRECTORY_ENTRY)
+        if count > _MAX_MEMBERS:
+            self.refusal = (
+                f"{self._path} must hold at most {_MAX_MEMBERS} members; it holds {count}."
+            )
+            raise ValueError(self.refusal)
+        return data
 
 
 def open_zip(file: io.BufferedReader, size: int, path: str) -> zipfile.ZipFile:
@@ -271,11 +254,15 @@ def open_zip(file: io.BufferedReader, size: int, path: str) -> zipfile.ZipFile:
     file.seek(0)
     if file.read(4) not in _ZIP_BEGINS:
         raise ValueError(f"{path} is no zip file: it must begin with PK.")
-    count = _count(file, _DIRECTORY_ENTRY, *_directory_of(file, size, path))
-    if count > _MAX_MEMBERS:
-        raise ValueError(f"{path} must hold at most {_MAX_MEMBERS} members; it holds {count}.")
-    with read_by("zipfile", path):
-        archive = zipfile.ZipFile(file)
+    guarded = _WhileOpened(file, path)
+    try:
+        with read_by("zipfile", path):
+            archive = zipfile.ZipFile(cast(IO[bytes], guarded))
+    except ValueError:
+        if guarded.refusal:
+            raise ValueError(guarded.refusal) from None
+        raise
+    guarded.is_open = True
     allowance = Allowance(size)
     seen = set()
     for member in archive.infolist():

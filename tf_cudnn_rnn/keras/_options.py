@@ -89,6 +89,13 @@ class Options:
             setattr(layer, field.name, getattr(self, field.name))
 
 
+def without_unset_flags(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config with False where an earlier version of this library took None for it."""
+    return {
+        name: False if name in _FLAGS and value is None else value for name, value in config.items()
+    }
+
+
 def layout_of(options: Any, input_size: int) -> Layout:
     """The layout of a network with these options, of an `Options` or a layer."""
     return Layout(
@@ -118,8 +125,8 @@ def config_of(layer: keras.layers.Layer) -> dict[str, Any]:
 
 
 def _flag(name: str, value: Any) -> bool:
-    """Returns a flag as a bool, checked; 0 and 1 are ones, too."""
-    if not isinstance(value, bool | np.bool_ | int) or value not in (0, 1):
+    """Returns a flag as a bool, checked; 0 and 1 of any integer type are ones, too."""
+    if not isinstance(value, np.bool_ | numbers.Integral) or value not in (0, 1):
         raise TypeError(f"`{name}` must be True or False; got {value!r}.")
     return bool(value)
 

@@ -307,6 +307,7 @@ class CudnnRNN(keras.layers.Layer):
     ) -> Any:
         """As of Keras' layers; checks the arguments as `call` does."""
         del training
+        check_real(inputs, self.name)
         _lengths.check(inputs, sequence_lengths, _masks.single(mask), self._shapes, self.name)
         _states.checked(initial_state, inputs, self._shapes, self.name)
 
@@ -478,7 +479,7 @@ class CudnnRNN(keras.layers.Layer):
     def from_config(cls, config: dict[str, Any]) -> "CudnnRNN":
         """Makes a layer of what `get_config` returned."""
         _options.check_go_backwards(cls, config)  # Keras buries what the constructor says in a page
-        config = dict(config)
+        config = _options.without_unset_flags(config)
         frozen = config.pop(_FROZEN_CELLS, [])
         layer = super().from_config(config)
         for k in frozen:
@@ -520,12 +521,13 @@ class CudnnRNN(keras.layers.Layer):
                 f"`inputs` of layer {self.name!r} must be a dense tensor; got a SparseTensor. Pass "
                 "tf.sparse.to_dense(inputs)."
             )
-        if isinstance(kwargs.get("mask"), tf.RaggedTensor):
+        arguments = [*self._call_signature.parameters]
+        given = dict(zip(arguments[1:], args, strict=False)) | kwargs
+        if isinstance(given.get("mask"), tf.RaggedTensor):
             raise ValueError(
                 f"`mask` of layer {self.name!r} must be a tensor, of the steps of the inputs; got "
                 "a RaggedTensor. Pass mask.to_tensor(shape=[None, T])."
             )
-        arguments = [*self._call_signature.parameters]
         # Somebody's subclass may take none, and then none is handed to it, as Keras has it.
         if "mask" in arguments and len(args) < arguments.index("mask"):
             if kwargs.get("mask") is None:

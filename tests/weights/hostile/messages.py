@@ -27,7 +27,9 @@ SAYS = {
     "must be stored or deflated, and not encrypted": (
         "npz_that_is_encrypted npz_of_an_unknown_method npz_of_lzma_with_a_dictionary_of_4_gb"
     ),
-    "must hold at most 10000 members; it holds 600000": "npz_of_a_million_members",
+    "must hold at most 10000 members; it holds 600000": (
+        "npz_of_a_million_members npz_with_an_end_as_far_off_as_can_be"
+    ),
     "a zip file, must have at most 33554432 bytes; it has": "npz_with_a_directory_of_gigabytes",
     "is damaged, or forged: zipfile says BadZipFile": (
         "npz_cut_off npz_before_gigabytes_of_nothing"

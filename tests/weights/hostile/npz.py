@@ -299,6 +299,16 @@ def npz_with_a_directory_of_gigabytes(folder):
 
 
 @case
+def npz_with_an_end_as_far_off_as_can_be(folder):
+    """Before a comment that is longer than it may be: zipfile finds it all the same."""
+    one = zip_bytes([stored("a", b"")])
+    entry = one[one.index(b"PK\1\2") : one.index(b"PK\5\6")]
+    directory = entry * 600_000
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(directory), 31, 0)
+    return npz(folder, one[:31] + directory + end + bytes(65_536))
+
+
+@case
 def npz_cut_off(folder):
     content = (golden.FOLDER / "torch" / "model.npz").read_bytes()
     return npz(folder, content[: len(content) // 2])

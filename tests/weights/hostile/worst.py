@@ -219,6 +219,13 @@ def onnx_of_many_small_parts(folder):
 
 
 @file
+def onnx_of_many_parts_of_many_parts(folder):
+    """A value of many parts, which is named many times: as many as steps, and far more parts."""
+    nodes = [op("Concat", ["0"] * 12_500, "a", AXIS_0), op("Concat", ["a"] * 24_000, "b", AXIS_0)]
+    return onnx(folder, [onnx_tensor("0", 1), *nodes, _computed("b")])
+
+
+@file
 def onnx_of_as_many_computed_weights_as_may_be(folder):
     tensors = [onnx_tensor("0", 1, 4, 2), sizes("begin", 0), sizes("end", 1), sizes("axis", -1)]
     nodes = [op("Slice", ["0", "begin", "end", "axis"], f"b{i}") for i in range(10_000)]
