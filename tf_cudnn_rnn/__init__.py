@@ -16,6 +16,7 @@ graphs and SavedModels that hold such ops, to run on the CPU, gradients included
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING
 
 from tf_cudnn_rnn import _program
@@ -40,14 +41,16 @@ __all__ = [
     "weights",
 ]
 
-if not _program.is_command_line() and not _program.is_imported_for("tf_cudnn_rnn.runtime"):
+_is_for_runtime = _program.is_imported_for("tf_cudnn_rnn.runtime")
+# The runtime does without TensorFlow; where that is there already, its graphs find their kernels.
+if not _program.is_command_line() and (not _is_for_runtime or "tensorflow" in sys.modules):
     try:
         if _library.has_tensorflow():
             from tf_cudnn_rnn import _gradients, raw_ops  # noqa: F401
             from tf_cudnn_rnn.params import canonical_to_params, params_to_canonical
     except Exception:  # TensorFlow's own, too, where it is broken
-        # That module does not need it. What does raises the same again when it is used.
-        if not _program.is_imported_for("tf_cudnn_rnn.weights"):
+        # These modules do not need it. What does raises the same again when it is used.
+        if not _is_for_runtime and not _program.is_imported_for("tf_cudnn_rnn.weights"):
             raise
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import pathlib
+import pydoc
 
 import keras
 import pytest
@@ -14,6 +15,13 @@ from tf_cudnn_rnn import raw_ops
 
 PACKAGE = pathlib.Path(tf_cudnn_rnn.__file__).parent
 T, B, I, H = 3, 2, 4, 5
+
+
+@pytest.mark.parametrize("name", ["", "LSTM", "GRU", "SimpleRNN", "CudnnRNN", "Bidirectional"])
+def test_there_is_help(name):
+    """For the module, too; a signature that cannot be told would end it."""
+    thing = getattr(tf_cudnn_rnn.keras, name) if name else tf_cudnn_rnn.keras
+    assert f"class {name}" in pydoc.render_doc(thing)
 
 
 def told(file: str, cls: str) -> dict[str, object]:

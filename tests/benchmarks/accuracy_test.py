@@ -39,7 +39,7 @@ def test_the_truth_is_what_float64_computes(key, name, monkeypatch):
     step = driver.build(SMALL[name], TRAINING, "float64")
     found = step.arrays(step.run())
     expected = accuracy.truth(SMALL[name])
-    assert set(found) == set(expected) == set(files.TENSORS)
+    assert set(found) > set(expected) == set(files.TENSORS)
     for tensor, array in expected.items():
         assert accuracy.relative_error(found[tensor], array) < 1e-13, tensor
 

@@ -28,6 +28,7 @@ from tf_cudnn_rnn._cli import inspect
 from tf_cudnn_rnn._cli.finders import found as parts
 from tf_cudnn_rnn._files import checkpoint, kinds
 from tf_cudnn_rnn._formats import onnx_file, saved_model, wire
+from tf_cudnn_rnn.keras import CudnnLSTM
 
 BOTH = "bidirectional"
 ONE = "unidirectional"
@@ -893,6 +894,37 @@ def test_weights_of_cudnn_layers_alone(run, tmp_path, rnn_mode, gates):
     words[3] = tmp_path / "out.keras"
     converted = run(*words[1:])
     assert converted.code == 0, converted.err
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras' own
+def test_layers_that_a_class_makes_in_code(run, tmp_path):
+    """The config of a `.keras` file does not name them."""
+
+    @keras.saving.register_keras_serializable("inspect_test")
+    class Encoder(keras.layers.Layer):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.rnn = keras.layers.GRU(4)
+            self.other = CudnnLSTM(3)
+
+        def build(self, shape):
+            self.rnn.build(shape)
+            self.other.build(shape)
+
+        def call(self, x):
+            return self.rnn(x) + keras.ops.sum(self.other(x))
+
+    x = keras.Input([None, 2])
+    y = keras.layers.SimpleRNN(2, return_sequences=True, name="first")(x)
+    path = tmp_path / "a.keras"
+    keras.Model(x, Encoder(name="enc")(y)).save(path)
+    found = run("inspect", path, "--json").json["found"]
+    names = ["first", "layers/encoder/rnn", "layers/encoder/other"]
+    assert [each["layer"] for each in found] == names
+    assert [each["rnn_mode"] for each in found] == ["rnn_tanh", "gru", "lstm"]
+    assert "accelerate(keras.saving.load_model(" in found[1]["how"]
+    for name in names[1:]:
+        assert weights.load(path, layer=name).layout.input_size == 2
 
 
 @pytest.mark.parametrize("way", ["", "forward_layer/ backward_layer/"])

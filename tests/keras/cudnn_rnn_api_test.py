@@ -1,5 +1,9 @@
 """CudnnRNN as a Keras layer: shapes, masks, states, models, and what it refuses."""
 
+import copy
+import inspect
+import pickle
+
 import keras
 import numpy as np
 import pytest
@@ -131,6 +135,8 @@ def test_wrong_options(options, message):
         ({"num_proj": 0.0}, "`num_proj` must be an integer; got 0.0"),
         ({"dropout": None}, "`dropout` must be a real number; got None"),
         ({"dropout": "0.5"}, "`dropout` must be a real number; got '0.5'"),
+        ({"kernel_initializer": None}, "`kernel_initializer` must be an initializer; got None. L"),
+        ({"bias_initializer": None}, "`bias_initializer` must be an initializer; got None. L"),
         ({"time_major": "yes"}, "`time_major` must be True or False; got 'yes'"),
         ({"return_sequences": None}, "`return_sequences` must be True or False; got None"),
         ({"stateful": 2}, "`stateful` must be True or False; got 2"),
@@ -467,6 +473,8 @@ def test_errors_of_the_constructor_name_the_class(cls):
         ("proj_size", "`num_proj`"),
         ("bidirectional", "`direction`, 'unidirectional' or 'bidirectional'"),
         ("batch_first", "`time_major`, which is the opposite"),
+        ("bias", "nothing: cuDNN's networks have biases"),
+        ("input_size", "nothing: the first input tells it"),
         ("activation", "an LSTM, GRU or SimpleRNN of tf_cudnn_rnn.keras"),
         ("recurrent_dropout", "an LSTM, GRU or SimpleRNN of tf_cudnn_rnn.keras"),
     ]:
@@ -574,6 +582,48 @@ def test_masks_and_lengths_may_be_lists():
     with pytest.raises(ValueError, match=r"rows of the same length; got lengths \[1, 2\]"):
         layer(x, mask=[[True], [True, False]])
     assert layer(x[:0], sequence_lengths=[]).shape[0] == 0
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras' own
+def test_a_layer_that_was_never_built(tmp_path):
+    """As a branch of a model that is not called; Keras saves and copies such layers, too."""
+    layer = CudnnLSTM(H, num_layers=2)
+    for again in (copy.deepcopy(layer), copy.copy(layer), pickle.loads(pickle.dumps(layer))):
+        assert again.get_config() == layer.get_config() and not again.built
+
+    class Model(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.rnn, self.dense = CudnnLSTM(H), keras.layers.Dense(1)
+
+        def build(self, shape):
+            self.dense.build(shape)
+
+        def call(self, x):
+            return self.dense(x)
+
+    def made():
+        model = Model()
+        model(np.zeros([1, I], "float32"))
+        return model
+
+    model, again = made(), made()
+    model.save_weights(tmp_path / "a.weights.h5")
+    again.load_weights(tmp_path / "a.weights.h5")
+    np.testing.assert_array_equal(*(m.dense.kernel.numpy() for m in (again, model)))
+    model.rnn(stacks.inputs())
+    model.save_weights(tmp_path / "a.weights.h5")
+    with pytest.raises(ValueError, match="must be built before its weights are known"):
+        again.rnn.load_own_variables({"header": np.zeros(3, np.uint8)})
+
+
+def test_tools_may_look_at_all_attributes():
+    """What a layer does not have is no error for them, and one with a message for others."""
+    layer = CudnnLSTM(H)
+    assert not hasattr(layer, "cells") and not hasattr(layer, "layout")
+    assert "params" not in dict(inspect.getmembers(layer))
+    with pytest.raises(ValueError, match="`separate_weights` of layer 'rnn' must be True"):
+        stacks.built(name="rnn").cells  # noqa: B018
 
 
 def test_a_repr_names_the_class():

@@ -838,6 +838,8 @@ def test_arguments_that_are_called_otherwise_here(name):
     layer = getattr(tf_cudnn_rnn.keras, name)
     for other, here in [
         ("num_units", "`units`."),
+        ("batch_first", "nothing: inputs are [B, T, I]."),
+        ("bias", "`use_bias`."),
         ("hidden_size", "`units`."),
         ("num_layers", "a layer for each, or a CudnnRNN for all."),
         ("bidirectional", "keras.layers.Bidirectional around it."),

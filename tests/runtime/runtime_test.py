@@ -267,6 +267,19 @@ def test_tensorflow_is_not_imported(hidden):
     subprocesses.run_code(hidden + USE)
 
 
+AFTER_TENSORFLOW = """
+import tensorflow as tf
+import tf_cudnn_rnn.runtime
+z = tf.zeros([1, 2, 3])
+tf.raw_ops.CudnnRNN(input=tf.ones([5, 2, 4]), input_h=z, input_c=z, params=tf.ones([108]))
+"""
+
+
+def test_where_tensorflow_is_its_graphs_find_their_kernels():
+    """A later import of the package would do nothing, for Python has it."""
+    subprocesses.run_code(AFTER_TENSORFLOW)
+
+
 SECONDS = """
 import time
 import numpy

@@ -29,8 +29,8 @@ class Options:
     defaults stand in the signature of the constructor alone.
 
     Raises:
-      TypeError: a size is not an integer, `dropout` is not a real number, or a flag neither True
-        nor False.
+      TypeError: a size is not an integer, `dropout` is not a real number, a flag neither True nor
+        False, or an initialiser None.
       ValueError: an option is out of range, or two contradict each other.
     """
 
@@ -71,6 +71,10 @@ class Options:
             checked[name] = _flag(name, getattr(self, name))
         for name in _INITIALIZERS:
             checked[name] = keras.initializers.get(getattr(self, name))
+            if checked[name] is None:
+                raise TypeError(
+                    f"`{name}` must be an initializer; got None. Leave it out for the default."
+                )
         for name in _REGULARIZERS:
             checked[name] = keras.regularizers.get(getattr(self, name))
         for name in _CONSTRAINTS:
@@ -149,8 +153,16 @@ def probability(dropout: float) -> float:
     return float(dropout)
 
 
+_FIRST_INPUT = "nothing: the first input tells it"
+_NO_CHOICE = "nothing: cuDNN's networks have biases, which are zeros at first"
 # What an argument of other layers and libraries is here: of CudnnRNN, and of the drop-ins.
 OF_CUDNN_RNN = {
+    "bias": _NO_CHOICE,
+    "use_bias": _NO_CHOICE,
+    "input_size": _FIRST_INPUT,
+    "features": "`num_units`",
+    "nonlinearity": "`rnn_mode`, 'rnn_tanh' or 'rnn_relu'",
+    "rnn_type": "`rnn_mode`",
     "units": "`num_units`: `units` are those of LSTM, GRU and SimpleRNN",
     "hidden_size": "`num_units`",
     "proj_size": "`num_proj`",
@@ -162,6 +174,11 @@ OF_CUDNN_RNN = {
     "recurrent_dropout": "an LSTM, GRU or SimpleRNN of tf_cudnn_rnn.keras, which have it",
 }
 OF_DROP_INS = {
+    "batch_first": "nothing: inputs are [B, T, I]",
+    "bias": "`use_bias`",
+    "input_size": _FIRST_INPUT,
+    "features": "`units`",
+    "nonlinearity": "`activation`",
     "num_units": "`units`",
     "hidden_size": "`units`",
     "num_layers": "a layer for each, or a CudnnRNN for all",

@@ -20,7 +20,10 @@ class OfConstructor:
 
 
 def _parameters(constructors: Any) -> list[inspect.Parameter]:
-    own = list(inspect.signature(next(constructors)).parameters.values())[1:]
+    constructor = next(constructors, None)
+    if constructor is None:  # a mix-in's own class, whose constructor hands all on to no other
+        return []
+    own = list(inspect.signature(constructor).parameters.values())[1:]
     places = [k for k, parameter in enumerate(own) if parameter.kind is parameter.VAR_POSITIONAL]
     for place in places:
         inherited = [p for p in _parameters(constructors) if p.kind is p.POSITIONAL_OR_KEYWORD]

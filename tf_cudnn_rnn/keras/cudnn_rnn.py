@@ -44,6 +44,10 @@ from tf_cudnn_rnn.weights import Canonical, canonical_to_params, params_to_canon
 _FROZEN_CELLS = "frozen_cells"  # in the config
 
 
+class _NotThere(AttributeError, ValueError):
+    """What a layer does not have, or not yet; so that hasattr says so."""
+
+
 @keras.saving.register_keras_serializable(package="tf_cudnn_rnn")
 class CudnnRNN(keras.layers.Layer):
     """A stack of LSTM, GRU or simple RNN layers, in one or both directions, as one fused op.
@@ -278,7 +282,7 @@ class CudnnRNN(keras.layers.Layer):
           ValueError: the layer has not been built.
         """
         if self._layout is None:
-            raise ValueError(
+            raise _NotThere(
                 f"Layer {self.name!r} must be built before its weights are known. Call it on "
                 "data, or `build` with an input shape."
             )
@@ -388,7 +392,7 @@ class CudnnRNN(keras.layers.Layer):
           ValueError: the layer was made without `separate_weights`.
         """
         if not self.separate_weights:
-            raise ValueError(
+            raise _NotThere(
                 f"`separate_weights` of layer {self.name!r} must be True for it to have `cells`; "
                 "got False, by which all weights are one variable. Make it anew with the option, "
                 "and move the weights: `new.set_canonical_weights(old.canonical_weights())`."
@@ -467,9 +471,13 @@ class CudnnRNN(keras.layers.Layer):
         one keeps its own.
 
         Raises:
-          ValueError: the weights are of another network, or of another kind of layer.
+          ValueError: the weights are of another network, or of another kind of layer; or the layer
+            has not been built, and the file has weights for it.
         """
-        self.params.assign(_files.read_params(store, self.layout, self.name))
+        if not self.built and len(store.keys()) == 0:  # as it was when it was saved
+            return
+        params = _files.read_params(store, self.layout, self.name)
+        self.params.assign(params)
         if self._dropout_seed is not None and self.seed is not None:
             seed_state = _files.read_dropout_seed(store)
             if seed_state is not None and seed_state[0] == self.seed:

@@ -1,9 +1,10 @@
 """Layers of Keras in the files that Keras writes."""
 
 import collections
+import contextlib
 import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from tf_cudnn_rnn._cli import needs
@@ -21,11 +22,19 @@ _STACKS: dict[str, RnnMode] = {
     "CudnnRNNTanh": "rnn_tanh",
     "CudnnRNNRelu": "rnn_relu",
 }
+# Of layers that a class makes in code, which may be Keras' own or drop-ins.
+_ACCELERATE = (
+    "import tf_cudnn_rnn.keras; tf_cudnn_rnn.keras.accelerate(keras.saving.load_model({})), where "
+    "the model's own classes are known"
+)
 _OTHER_CLASSES = ("RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
 
 
 def in_keras(path: str, shown_path: str) -> Iterator[Look]:
-    """The recurrent layers of a .keras file, at any depth of its config."""
+    """The recurrent layers of a .keras file: of its config, at any depth, and of its weights alone.
+
+    The config does not name the layers that a subclassed model or layer makes in code.
+    """
     config = keras_file.read_config(path)
     named = keras_file.named_layers(config)
     counts = collections.Counter(name for name, _ in named)
@@ -33,6 +42,10 @@ def in_keras(path: str, shown_path: str) -> Iterator[Look]:
     for look in _layers_of(config, shown_path):
         # Of what looks at a layer the first argument is the layer's config.
         yield functools.partial(_with_layer, look, names.get(id(look.args[0])))
+    # Where h5py is missing, or the weights are damaged, the config is all there is.
+    with contextlib.suppress(ImportError, ValueError):
+        how = calls.keras(_ACCELERATE, shown_path, ".keras")
+        yield from _in_weights(path, shown_path, how, {layer.path for _, layer in named})
 
 
 def _with_layer(look: functools.partial[Found], layer: str | None) -> Found:
@@ -286,14 +299,22 @@ def _may_be_recurrent(headers: list[Any]) -> bool:
 
 def in_keras_3(path: str, shown_path: str) -> Iterator[Look]:
     """The recurrent layers of a .weights.h5 file."""
-    headers = keras_file.read_array_headers(path)
     how = calls.keras(calls.LOAD_WEIGHTS, shown_path, ".weights.h5")
+    yield from _in_weights(path, shown_path, how, known=())
+
+
+def _in_weights(path: str, shown_path: str, how: str, known: Container[str]) -> Iterator[Look]:
+    """The recurrent layers among the weights of a file, without those at paths that are known."""
+    headers = keras_file.read_array_headers(path)
     for name, layer in keras_file.layers(headers).items():
+        if name in known:
+            continue
         if keras_config.is_legacy("", layer.arrays):
             yield functools.partial(_legacy_weights, name, layer.arrays, shown_path)
         else:
             yield functools.partial(_keras_3_layer, name, layer, how)
-    if paths := keras_file.networks(headers):  # of which a header, an array, tells the sizes
+    paths = [name for name in keras_file.networks(headers) if name not in known]
+    if paths:  # of which a header, an array, tells the sizes
         arrays = keras_file.read_arrays(path, keras_file.header_names(paths))
         for name, network in keras_file.networks(arrays).items():
             where = f"{untrusted.shown(name)} in {path}"
