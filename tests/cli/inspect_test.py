@@ -927,6 +927,25 @@ def test_layers_that_a_class_makes_in_code(run, tmp_path):
         assert weights.load(path, layer=name).layout.input_size == 2
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras' own
+def test_no_layer_is_listed_twice(run, tmp_path):
+    """In a model in a wrapper, and of a class of somebody's, which no config tells to be one."""
+
+    @keras.saving.register_keras_serializable("inspect_test")
+    class MyGRU(keras.layers.GRU):
+        pass
+
+    inner = keras.Sequential([keras.Input([None, 2]), keras.layers.LSTM(3, name="inner")])
+    x = keras.Input([4, None, 2])
+    y = keras.layers.TimeDistributed(inner)(x)
+    path = tmp_path / "a.keras"
+    keras.Model(x, MyGRU(5, name="mine")(y)).save(path)
+    found = run("inspect", path, "--json").json["found"]
+    assert [each["layer"] for each in found] == ["inner", "layers/my_gru"]
+    for each in found:
+        assert weights.load(path, layer=each["layer"]).layout.num_units == each["num_units"]
+
+
 @pytest.mark.parametrize("way", ["", "forward_layer/ backward_layer/"])
 def test_weights_of_cudnn_layers_alone_as_keras_3_lays_them_out(run, tmp_path, way):
     """What Keras 2 writes into .weights.h5 files. What other layers have is none of it."""

@@ -103,6 +103,20 @@ def test_beside_variables_of_layers_there_is_nothing_to_ask(run, params, tmp_pat
     assert weights.load(checkpoint, format="tf1-cudnn").layout == LAYOUT
 
 
+def test_beside_cells_of_another_kind_it_is_the_one(params, tmp_path):
+    """Those of TensorFlow 1's own LSTM have a format of their own."""
+    decoder = "dec/rnn/multi_rnn_cell/cell_0/basic_lstm_cell"
+    variables = {
+        f"{decoder}/kernel": np.zeros([7, 16], "f4"),
+        f"{decoder}/bias": np.zeros(16, "f4"),
+    }
+    checkpoint = write_checkpoint(tmp_path / "a.ckpt", {"enc/opaque_kernel": params, **variables})
+    sizes = {name: getattr(LAYOUT, name) for name in ("num_layers", "num_units", "input_size")}
+    sizes |= {"rnn_mode": "lstm", "direction": "bidirectional"}
+    loaded = weights.load(checkpoint, format="tf1-cudnn", **sizes)
+    np.testing.assert_array_equal(loaded.params, params)
+
+
 def test_sizes_that_the_variables_tell_are_refused(params, tmp_path):
     """As all that would change nothing."""
     canonical = weights.from_cudnn(params, **dataclasses.asdict(LAYOUT))

@@ -473,7 +473,7 @@ def test_errors_of_the_constructor_name_the_class(cls):
         ("proj_size", "`num_proj`"),
         ("bidirectional", "`direction`, 'unidirectional' or 'bidirectional'"),
         ("batch_first", "`time_major`, which is the opposite"),
-        ("bias", "nothing: cuDNN's networks have biases"),
+        ("bias", "`unit_forget_bias=False`, by which the biases"),
         ("input_size", "nothing: the first input tells it"),
         ("activation", "an LSTM, GRU or SimpleRNN of tf_cudnn_rnn.keras"),
         ("recurrent_dropout", "an LSTM, GRU or SimpleRNN of tf_cudnn_rnn.keras"),

@@ -608,7 +608,8 @@ def _is_opaque(variables: Iterable[str], choices: Choices) -> bool:
     opaque = {key.rpartition("/")[0] for key in tf1_format.opaque_keys(keys)}
     if choices.scope is not None:
         return choices.scope in opaque
-    return bool(opaque) and not tf1_format.networks(keys)
+    cells = {network.cell for network in tf1_format.networks(keys)}
+    return bool(opaque) and cells.isdisjoint(tf1_format.CUDNN_CELLS.values())
 
 
 def _read_tf1_lstm_cell(kind: Kind, path: str, choices: Choices) -> Canonical:

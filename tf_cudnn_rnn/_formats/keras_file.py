@@ -181,6 +181,7 @@ def _named_layers(config: Any, path: str) -> Iterator[tuple[Any, Named]]:
         if class_name != "Bidirectional" and isinstance(inner_layer, dict):  # TimeDistributed
             name = keras_config.config_of(inner_layer).get("name")
             yield name, Named(f"{place}/layer", inner_layer)
+            yield from _named_layers(inner_layer, f"{place}/layer/layers")
         yield from _named_layers(entry, f"{place}/layers")
 
 

@@ -103,7 +103,8 @@ def networks(keys: Iterable[str]) -> list[Network]:
 def opaque_keys(keys: Iterable[str]) -> list[str]:
     """The variables that are all weights of a network, of which nothing else tells the sizes."""
     keys = list(keys)
-    scopes = {network.scope for network in networks(keys)}
+    cells = CUDNN_CELLS.values()
+    scopes = {network.scope for network in networks(keys) if network.cell in cells}
     vector = re.compile(r"(?:(?P<scope>.+)/)?opaque_kernel")
     matches = ((key, vector.fullmatch(key)) for key in sorted(keys))
     return [key for key, match in matches if match and (match["scope"] or "") not in scopes]

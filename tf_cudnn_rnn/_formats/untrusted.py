@@ -35,6 +35,9 @@ MAX_DIMENSIONS = 32
 MAX_LAYERS = 2000
 _MAX_MEMBERS = 10_000
 _DIRECTORY_ENTRY = b"PK\x01\x02"  # of a zip file; each member has one
+# Of an entry: what comes before the sizes of its name, of what is beside it, and of its comment.
+_ENTRY = struct.Struct("<28s3H12s")
+_MAX_EXTRA = 1024  # of 64-bit sizes, times and the like
 # What ends it: signature, four numbers of disks and members, the directory's size and place, and
 # the size of a comment.
 _END = struct.Struct("<4s4H2LH")
@@ -239,7 +242,24 @@ class _WhileOpened:
                 f"{self._path} must hold at most {_MAX_MEMBERS} members; it holds {count}."
             )
             raise ValueError(self.refusal)
+        self._check_entries(data)
         return data
+
+    def _check_entries(self, data: bytes) -> None:
+        """Refuses a directory with long records of its own kinds, each of which zipfile copies."""
+        position = 0
+        while data.startswith(_DIRECTORY_ENTRY, position):
+            entry = data[position : position + _ENTRY.size]
+            if len(entry) < _ENTRY.size:
+                return
+            _, name, extra, comment, _ = _ENTRY.unpack(entry)
+            if extra > _MAX_EXTRA:
+                self.refusal = (
+                    f"The members of {self._path}, a zip file, must have at most {_MAX_EXTRA} "
+                    f"bytes beside their names; one has {extra}."
+                )
+                raise ValueError(self.refusal)
+            position += _ENTRY.size + name + extra + comment
 
 
 def open_zip(file: io.BufferedReader, size: int, path: str) -> zipfile.ZipFile:

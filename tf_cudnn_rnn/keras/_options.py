@@ -154,15 +154,17 @@ def probability(dropout: float) -> float:
 
 
 _FIRST_INPUT = "nothing: the first input tells it"
-_NO_CHOICE = "nothing: cuDNN's networks have biases, which are zeros at first"
+_NO_CHOICE = (
+    "`unit_forget_bias=False`, by which the biases that cuDNN's networks have are zeros at first"
+)
 # What an argument of other layers and libraries is here: of CudnnRNN, and of the drop-ins.
 OF_CUDNN_RNN = {
     "bias": _NO_CHOICE,
     "use_bias": _NO_CHOICE,
     "input_size": _FIRST_INPUT,
     "features": "`num_units`",
-    "nonlinearity": "`rnn_mode`, 'rnn_tanh' or 'rnn_relu'",
-    "rnn_type": "`rnn_mode`",
+    "nonlinearity": "CudnnRNNTanh or CudnnRNNRelu, or the `rnn_mode` of CudnnRNN",
+    "rnn_type": "the `rnn_mode` of CudnnRNN",
     "units": "`num_units`: `units` are those of LSTM, GRU and SimpleRNN",
     "hidden_size": "`num_units`",
     "proj_size": "`num_proj`",

@@ -30,6 +30,9 @@ SAYS = {
     "must hold at most 10000 members; it holds 600000": (
         "npz_of_a_million_members npz_with_an_end_as_far_off_as_can_be"
     ),
+    "must have at most 1024 bytes beside their names; one has 65532": (
+        "npz_with_long_records_beside_names"
+    ),
     "a zip file, must have at most 33554432 bytes; it has": "npz_with_a_directory_of_gigabytes",
     "is damaged, or forged: zipfile says BadZipFile": (
         "npz_cut_off npz_before_gigabytes_of_nothing"

@@ -309,6 +309,17 @@ def npz_with_an_end_as_far_off_as_can_be(folder):
 
 
 @case
+def npz_with_long_records_beside_names(folder):
+    """zipfile copies what is left of them for each."""
+    one = zip_bytes([stored("a", b"")])
+    entry = bytearray(one[one.index(b"PK\1\2") : one.index(b"PK\5\6")])
+    entry[30:32] = struct.pack("<H", 65_532)
+    directory = (bytes(entry) + struct.pack("<2H", 9, 0) * 16_383) * 400
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 400, 400, len(directory), 31, 0)
+    return npz(folder, one[:31] + directory + end)
+
+
+@case
 def npz_cut_off(folder):
     content = (golden.FOLDER / "torch" / "model.npz").read_bytes()
     return npz(folder, content[: len(content) // 2])

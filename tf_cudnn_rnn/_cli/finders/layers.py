@@ -39,13 +39,18 @@ def in_keras(path: str, shown_path: str) -> Iterator[Look]:
     named = keras_file.named_layers(config)
     counts = collections.Counter(name for name, _ in named)
     names = {id(layer.config): name if counts[name] == 1 else layer.path for name, layer in named}
+    paths = {id(layer.config): layer.path for _, layer in named}
+    known: set[str | None] = set()
     for look in _layers_of(config, shown_path):
         # Of what looks at a layer the first argument is the layer's config.
+        known.add(paths.get(id(look.args[0])))
         yield functools.partial(_with_layer, look, names.get(id(look.args[0])))
-    # Where h5py is missing, or the weights are damaged, the config is all there is.
-    with contextlib.suppress(ImportError, ValueError):
-        how = calls.keras(_ACCELERATE, shown_path, ".keras")
-        yield from _in_weights(path, shown_path, how, {layer.path for _, layer in named})
+    # A layer in the config of a class of somebody's may be any of those in the weights.
+    if None not in known:
+        # Where h5py is missing, or the weights cannot be read, the config is all there is.
+        with contextlib.suppress(ImportError, OSError, ValueError):
+            how = calls.keras(_ACCELERATE, shown_path, ".keras")
+            yield from _in_weights(path, shown_path, how, known)
 
 
 def _with_layer(look: functools.partial[Found], layer: str | None) -> Found:
@@ -303,7 +308,9 @@ def in_keras_3(path: str, shown_path: str) -> Iterator[Look]:
     yield from _in_weights(path, shown_path, how, known=())
 
 
-def _in_weights(path: str, shown_path: str, how: str, known: Container[str]) -> Iterator[Look]:
+def _in_weights(
+    path: str, shown_path: str, how: str, known: Container[str | None]
+) -> Iterator[Look]:
     """The recurrent layers among the weights of a file, without those at paths that are known."""
     headers = keras_file.read_array_headers(path)
     for name, layer in keras_file.layers(headers).items():
