@@ -88,7 +88,7 @@ class CProgram(Driver):
             ).stderr
 
         def as_arrays(_) -> dict[str, np.ndarray]:
-            y, h, c = (np.load(folder / "results" / f"{name}.npy") for name in "yhc")
-            return {"y": y} | by_state(case, h, c, "h_n", "c_n")
+            y, *states = (np.load(folder / "results" / f"{name}.npy") for name in "yhc")
+            return {"y": y} | by_state(case, states, "h_n", "c_n")
 
         return _CStep(run, as_arrays)

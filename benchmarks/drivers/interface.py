@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -86,9 +86,10 @@ class Driver(abc.ABC):
         """
 
 
-def by_state(case: Case, h, c, of_h: str, of_c: str) -> dict:
-    """Arrays of the states by these names; of an LSTM alone is there one of the cells."""
-    return {of_h: h, of_c: c} if case.rnn_mode == "lstm" else {of_h: h}
+def by_state(case: Case, states: Iterable, of_h: str, of_c: str) -> dict:
+    """The states h and c by these names; c of an LSTM alone, whatever stands for it in others."""
+    names = (of_h, of_c) if case.rnn_mode == "lstm" else (of_h,)
+    return dict(zip(names, states, strict=False))
 
 
 def require(condition: bool, message: str) -> None:

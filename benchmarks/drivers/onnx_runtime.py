@@ -18,10 +18,14 @@ _OPSET = 17
 _IR_VERSION = 8
 
 
+def _states_of(case: Case) -> str:
+    return "hc" if case.rnn_mode == "lstm" else "h"
+
+
 def model_of(case: Case, params: np.ndarray) -> onnx.ModelProto:
     """A graph from x [T, B, I], h0, c0 and lengths [B] to y [T, B, D*H] and the final states."""
     T, B, H, D = case.seq_length, case.batch, case.num_units, case.num_dirs
-    state_names = ("h", "c") if case.rnn_mode == "lstm" else ("h",)
+    state_names = _states_of(case)
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [T, B, case.input_size])]
     if case.is_ragged:
         inputs.append(helper.make_tensor_value_info("lengths", TensorProto.INT32, [B]))
@@ -121,11 +125,10 @@ class OnnxRuntime(Driver):
         def as_arrays(bound) -> dict:
             names = [output.name for output in session.get_outputs()]
             found = dict(zip(names, bound.copy_outputs_to_cpu(), strict=True))
-            h, c = (
-                [found[f"{state}_n_{l}"] for l in range(case.num_layers) if f"{state}_n_0" in found]
-                for state in "hc"
+            states = (
+                np.concatenate([found[f"{state}_n_{l}"] for l in range(case.num_layers)])
+                for state in _states_of(case)
             )
-            stacked = (np.concatenate(states) if states else None for states in (h, c))
-            return {"y": found["y"]} | by_state(case, *stacked, "h_n", "c_n")
+            return {"y": found["y"]} | by_state(case, states, "h_n", "c_n")
 
         return Step(infer, as_arrays)

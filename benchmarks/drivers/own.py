@@ -34,8 +34,8 @@ def _tensors(case: Case, arrays: cases.Arrays, dtype: str) -> list[tf.Tensor]:
 
 
 def _outputs(case: Case, y, h, c) -> dict:
-    y, h, c = map(tensorflow.to_array, (y, h, c))
-    return {"y": y} | by_state(case, h, c, "h_n", "c_n")
+    y, *states = map(tensorflow.to_array, (y, h, c))
+    return {"y": y} | by_state(case, states, "h_n", "c_n")
 
 
 class Op(Driver):
@@ -59,8 +59,8 @@ class Op(Driver):
             y, final, *gradients = results
             named = _outputs(case, y, *final)
             if gradients:
-                dx, dh0, dc0, dparams = map(tensorflow.to_array, gradients[0])
-                named |= {"dx": dx} | by_state(case, dh0, dc0, "dh0", "dc0")
+                dx, *of_states, dparams = map(tensorflow.to_array, gradients[0])
+                named |= {"dx": dx} | by_state(case, of_states, "dh0", "dc0")
                 named |= cases.weight_gradients(cases.canonical_of(case, dparams))
             return named
 

@@ -6,7 +6,7 @@ import tf_cudnn_rnn.keras
 from benchmarks import cases
 from benchmarks.cases import Case
 from benchmarks.drivers import keras_layers, tensorflow
-from benchmarks.drivers.interface import Driver, Step, require
+from benchmarks.drivers.interface import Driver, Step, by_state, require
 from benchmarks.drivers.keras_layers import by_kind, state_count, time_major, weight_gradients
 
 
@@ -102,13 +102,11 @@ class CudnnLayer(Driver):
 
         def as_arrays(results) -> dict:
             y, final, *gradients = results
-            named = {"y": time_major(y)} | dict(
-                zip(("h_n", "c_n"), map(time_major, final), strict=False)
-            )
+            named = {"y": time_major(y)} | by_state(case, map(time_major, final), "h_n", "c_n")
             if gradients:
                 dx, *of_states, dparams = gradients[0]
                 named |= {"dx": time_major(dx)}
-                named |= dict(zip(("dh0", "dc0"), map(time_major, of_states), strict=False))
+                named |= by_state(case, map(time_major, of_states), "dh0", "dc0")
                 params = tensorflow.to_array(dparams)
                 named |= cases.weight_gradients(cases.canonical_of(case, params))
             return named

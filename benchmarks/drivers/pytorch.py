@@ -7,7 +7,7 @@ import torch
 
 from benchmarks import cases
 from benchmarks.cases import Case
-from benchmarks.drivers.interface import Driver, Step, require
+from benchmarks.drivers.interface import Driver, Step, by_state, require
 from tf_cudnn_rnn import weights
 
 _CLASSES = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"}
@@ -89,13 +89,13 @@ class PyTorch(Driver):
 
         def as_arrays(results) -> dict:
             y, final, *gradients = results
-            of_states = [_to_array(tensor) for tensor in (final if len(states) == 2 else [final])]
-            named = {"y": _to_array(y)} | dict(zip(("h_n", "c_n"), of_states, strict=False))
+            final = final if len(states) == 2 else [final]
+            named = {"y": _to_array(y)} | by_state(case, map(_to_array, final), "h_n", "c_n")
             if gradients:
-                found = [_to_array(tensor) for tensor in gradients[0]]
+                dx, *found = [_to_array(tensor) for tensor in gradients[0]]
                 names = [name for name, _ in module.named_parameters()]
-                state = dict(zip(names, found[1 + len(states) :], strict=True))
-                named |= dict(zip(("dx", "dh0", "dc0"), found[: 1 + len(states)], strict=False))
+                state = dict(zip(names, found[len(states) :], strict=True))
+                named |= {"dx": dx} | by_state(case, found, "dh0", "dc0")
                 named |= cases.weight_gradients(
                     weights.from_torch(state, case.rnn_mode, of="gradients")
                 )

@@ -28,7 +28,7 @@ def _network(
 
 
 def _states(case: Case, state: runtime.State) -> dict[str, np.ndarray]:
-    return by_state(case, state.h, state.c, "h_n", "c_n")
+    return by_state(case, state, "h_n", "c_n")
 
 
 def _require_one_step(case: Case) -> None:

@@ -845,6 +845,16 @@ def test_lengths_of_another_type(dtype):
         calls.function("own CudnnRNNV3")(**{**arguments, "sequence_lengths": lengths})
 
 
+def call_with(is_graph: bool, **changes):
+    """Calls the own op with these arguments and otherwise right ones."""
+    arguments = {**calls.arguments("own CudnnRNNV3"), **changes}
+
+    def call():
+        return calls.function("own CudnnRNNV3")(**arguments)
+
+    return (tf.function(call, autograph=False) if is_graph else call)()
+
+
 @pytest.mark.parametrize(
     "lengths, error, says",
     [
@@ -862,13 +872,8 @@ def test_lengths_of_another_type(dtype):
 )
 @pytest.mark.parametrize("is_graph", [False, True])
 def test_lengths_that_tensorflow_would_change(lengths, error, says, is_graph):
-    arguments = {**calls.arguments("own CudnnRNNV3"), "sequence_lengths": lengths}
-
-    def call():
-        return calls.function("own CudnnRNNV3")(**arguments)
-
     with pytest.raises(error, match=f"`sequence_lengths` {says}"):
-        (tf.function(call, autograph=False) if is_graph else call)()
+        call_with(is_graph, sequence_lengths=lengths)
 
 
 @pytest.mark.parametrize(
@@ -885,26 +890,17 @@ def test_lengths_that_tensorflow_would_change(lengths, error, says, is_graph):
 @pytest.mark.parametrize("is_graph", [False, True])
 def test_dropout_keys_that_tensorflow_would_change(rng_seed, error, says, is_graph):
     """Two of them could then give one mask."""
-    arguments = {**calls.arguments("own CudnnRNNV3"), "rng_seed": rng_seed}
-
-    def call():
-        return calls.function("own CudnnRNNV3")(**arguments)
-
     with pytest.raises(error, match=f"`rng_seed` {says}"):
-        (tf.function(call, autograph=False) if is_graph else call)()
+        call_with(is_graph, rng_seed=rng_seed)
 
 
 @pytest.mark.parametrize("kind", [list, tuple, np.array, tf.constant, np.uint64, np.int32])
 def test_dropout_keys_of_every_kind_that_is_right(kind):
-    def output(rng_seed):
-        arguments = {**calls.arguments("own CudnnRNNV3"), "dropout": 0.5, "rng_seed": rng_seed}
-        return calls.function("own CudnnRNNV3")(**arguments).output
-
     key = kind([5, 6], tf.int64) if kind is tf.constant else kind([5, 6])
-    expected = output([5, 6])
-    np.testing.assert_array_equal(output(key), expected)
-    in_graph = tf.function(lambda: output(key), autograph=False)()
-    np.testing.assert_array_equal(in_graph, expected)
+    expected = call_with(False, dropout=0.5, rng_seed=[5, 6]).output
+    for is_graph in (False, True):
+        found = call_with(is_graph, dropout=0.5, rng_seed=key).output
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(

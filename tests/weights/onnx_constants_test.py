@@ -479,6 +479,15 @@ def test_weights_of_integers(tmp_path):
         weights.load(path)
 
 
+def assert_read_but_for(tmp_path, nodes, arrays, refused: str, message: str):
+    """Of a graph of such nodes `y` is read, of one unit, and `refused` is not."""
+    path = tmp_path / "a.onnx"
+    path.write_bytes(graph_of(nodes, tensors_of(arrays), ["y"]).SerializeToString())
+    with pytest.raises(ValueError, match=message):
+        weights.load(path, layer=refused)
+    assert weights.load(path, layer="y").layout.num_units == 1
+
+
 def test_other_nodes_are_read_where_one_is_refused(tmp_path):
     """Also if it asks for so much that nothing is left to be computed."""
     arrays = {"W": np.ones([1, 4, 1], np.float32), "R": np.ones([1, 4, 1], np.float32)}
@@ -487,11 +496,8 @@ def test_other_nodes_are_read_where_one_is_refused(tmp_path):
     nodes += [node("Slice", "a begin end", f"b{i}") for i in range(3)]
     nodes += [helper.make_node("LSTM", ["x", f"b{i}", "R"], [f"y{i}"]) for i in range(3)]
     nodes += [helper.make_node("LSTM", ["x", "W", "R"], ["y"])]
-    path = tmp_path / "a.onnx"
-    path.write_bytes(graph_of(nodes, tensors_of(arrays), ["y"]).SerializeToString())
-    with pytest.raises(ValueError, match="its W in the file; the weights of the file are computed"):
-        weights.load(path, layer="y2")
-    assert weights.load(path, layer="y").layout.num_units == 1
+    message = "its W in the file; the weights of the file are computed"
+    assert_read_but_for(tmp_path, nodes, arrays, "y2", message)
 
 
 def test_a_graph_of_many_nodes_is_read_where_one_weight_is_refused(tmp_path):
@@ -500,11 +506,7 @@ def test_a_graph_of_many_nodes_is_read_where_one_weight_is_refused(tmp_path):
     nodes = [helper.make_node("LSTM", ["x", "W", "given"], ["y0"])]
     nodes += [node("Add", "x x", f"a{i}") for i in range(60_000)]
     nodes += [helper.make_node("LSTM", ["x", "W", "R"], ["y"])]
-    path = tmp_path / "a.onnx"
-    path.write_bytes(graph_of(nodes, tensors_of(arrays), ["y"]).SerializeToString())
-    with pytest.raises(ValueError, match="its R in the file; it is computed"):
-        weights.load(path, layer="y0")
-    assert weights.load(path, layer="y").layout.num_units == 1
+    assert_read_but_for(tmp_path, nodes, arrays, "y0", "its R in the file; it is computed")
 
 
 def test_parts_of_parts_are_copied_once(tmp_path):

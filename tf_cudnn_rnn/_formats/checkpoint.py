@@ -37,7 +37,7 @@ _MAX_ALL_HEADERS = 1 << 20  # bytes; one has some 300
 
 # Of a variable of Keras: the layer's name below those of its models, the cell's, if it has one, as
 # CuDNNLSTM and CuDNNGRU have not, and its own.
-_KERNEL = re.compile(r"(?P<layer>.+?)(?P<cell>/(?:[^/]+_)?cell(?:_\d+)?)?/kernel")
+_KERNEL = re.compile(r"(?P<layer>.+?)(?:/(?:[^/]+_)?cell(?:_\d+)?)?/kernel")
 # Of a Bidirectional's layers.
 _WAY = re.compile(r"(?P<layer>.+)/(?P<way>forward|backward)_(?P<inner>[^/]+)")
 _WAYS = ("forward", "backward")

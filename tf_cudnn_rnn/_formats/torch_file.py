@@ -34,19 +34,16 @@ def read(path: str) -> tuple[dict[str, Any], int]:
             untrusted.check_unambiguous(archive, file, size, path)
         file.seek(0)
         with untrusted.read_by("torch.load", path):
-            state, more = None, None
             try:
                 state = torch.load(file, map_location="cpu", weights_only=True)
             except Exception as error:
-                more = _what_needs_code(str(error))
-                if more is None:
+                if (more := _what_needs_code(str(error))) is None:
                     raise
-    if more is not None:
-        raise ValueError(
-            f"{path} must hold tensors alone, such as a state_dict; it holds {more}, which is not "
-            "loaded, for that may run code. Where that code is, save the tensors: "
-            'safetensors.torch.save_file(model.state_dict(), "model.safetensors").'
-        )
+                raise untrusted.Refused(
+                    f"{path} must hold tensors alone, such as a state_dict; it holds {more}, which "
+                    "is not loaded, for that may run code. Where that code is, save the tensors: "
+                    'safetensors.torch.save_file(model.state_dict(), "model.safetensors").'
+                ) from error
     if not isinstance(state, Mapping):
         raise ValueError(
             f"{path} must hold a mapping of names to tensors, such as a state_dict; it holds "

@@ -124,9 +124,13 @@ def named(path: str | os.PathLike[str]) -> Iterator[None]:
         raise OSError(errno.ENOMEM, "It does not fit into memory", path) from error
 
 
+class Refused(ValueError):
+    """What of a sound file is refused, in words of ours, while a reader of others reads it."""
+
+
 @contextlib.contextmanager
 def read_by(reader: str, what: str) -> Iterator[None]:
-    """Turns whatever a reader of others raises into a ValueError.
+    """Turns whatever a reader of others raises into a ValueError; a Refused keeps its words.
 
     Which classes that can be, none of them says: zipfile, for example, has six.
 
@@ -136,6 +140,8 @@ def read_by(reader: str, what: str) -> Iterator[None]:
     """
     try:
         yield
+    except Refused as refusal:
+        raise ValueError(str(refusal)) from refusal
     except Exception as error:
         text = shown(f"{type(error).__name__}: {error}")
         raise ValueError(
@@ -220,7 +226,6 @@ class _WhileOpened:
         self._file = file
         self._path = path
         self.is_open = False
-        self.refusal = ""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
@@ -230,18 +235,16 @@ class _WhileOpened:
             return self._file.read(size)
         most = _MAX_DIRECTORY_BYTES
         if size is not None and size > most:
-            self.refusal = (
+            raise Refused(
                 f"The directory of {self._path}, a zip file, must have at most {most} bytes; it "
                 f"has {size}."
             )
-            raise ValueError(self.refusal)
         data = self._file.read(most if size is None or size < 0 else size)
         count = data.count(_DIRECTORY_ENTRY)
         if count > _MAX_MEMBERS:
-            self.refusal = (
+            raise Refused(
                 f"{self._path} must hold at most {_MAX_MEMBERS} members; it holds {count}."
             )
-            raise ValueError(self.refusal)
         self._check_entries(data)
         return data
 
@@ -254,11 +257,10 @@ class _WhileOpened:
                 return
             _, name, extra, comment, _ = _ENTRY.unpack(entry)
             if extra > _MAX_EXTRA:
-                self.refusal = (
+                raise Refused(
                     f"The members of {self._path}, a zip file, must have at most {_MAX_EXTRA} "
                     f"bytes beside their names; one has {extra}."
                 )
-                raise ValueError(self.refusal)
             position += _ENTRY.size + name + extra + comment
 
 
@@ -275,13 +277,8 @@ def open_zip(file: io.BufferedReader, size: int, path: str) -> zipfile.ZipFile:
     if file.read(4) not in _ZIP_BEGINS:
         raise ValueError(f"{path} is no zip file: it must begin with PK.")
     guarded = _WhileOpened(file, path)
-    try:
-        with read_by("zipfile", path):
-            archive = zipfile.ZipFile(cast(IO[bytes], guarded))
-    except ValueError:
-        if guarded.refusal:
-            raise ValueError(guarded.refusal) from None
-        raise
+    with read_by("zipfile", path):
+        archive = zipfile.ZipFile(cast(IO[bytes], guarded))
     guarded.is_open = True
     allowance = Allowance(size)
     seen = set()

@@ -269,13 +269,19 @@ def npz_that_claims_more_than_it_unpacks_to(folder):
     return npz(folder, zip_bytes([Member("weight_ih_l0.npy", packed, 1 << 20, 8)]))
 
 
+def zip_of_one_member_again_and_again(count: int, extra: bytes = b"") -> bytes:
+    """One member, so often in the directory, with these bytes beside its name."""
+    one = zip_bytes([stored("a", b"")])
+    entry = bytearray(one[one.index(b"PK\1\2") : one.index(b"PK\5\6")])
+    entry[30:32] = struct.pack("<H", len(extra))
+    directory = (bytes(entry) + extra) * count
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(directory), 31, 0)
+    return one[:31] + directory + end
+
+
 @case
 def npz_of_a_million_members(folder):
-    one = zip_bytes([stored("a", b"")])
-    entry = one[one.index(b"PK\1\2") : one.index(b"PK\5\6")]
-    directory = entry * 600_000
-    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(directory), 31, 0)
-    return npz(folder, one[:31] + directory + end)
+    return npz(folder, zip_of_one_member_again_and_again(600_000))
 
 
 @case
@@ -301,22 +307,13 @@ def npz_with_a_directory_of_gigabytes(folder):
 @case
 def npz_with_an_end_as_far_off_as_can_be(folder):
     """Before a comment that is longer than it may be: zipfile finds it all the same."""
-    one = zip_bytes([stored("a", b"")])
-    entry = one[one.index(b"PK\1\2") : one.index(b"PK\5\6")]
-    directory = entry * 600_000
-    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(directory), 31, 0)
-    return npz(folder, one[:31] + directory + end + bytes(65_536))
+    return npz(folder, zip_of_one_member_again_and_again(600_000) + bytes(65_536))
 
 
 @case
 def npz_with_long_records_beside_names(folder):
     """zipfile copies what is left of them for each."""
-    one = zip_bytes([stored("a", b"")])
-    entry = bytearray(one[one.index(b"PK\1\2") : one.index(b"PK\5\6")])
-    entry[30:32] = struct.pack("<H", 65_532)
-    directory = (bytes(entry) + struct.pack("<2H", 9, 0) * 16_383) * 400
-    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 400, 400, len(directory), 31, 0)
-    return npz(folder, one[:31] + directory + end)
+    return npz(folder, zip_of_one_member_again_and_again(400, struct.pack("<2H", 9, 0) * 16_383))
 
 
 @case
