@@ -143,6 +143,21 @@ class Layout:
             )
 
     @property
+    def num_directions(self) -> int:
+        """D: 2 if bidirectional, else 1."""
+        return len(DIRECTIONS[self.direction])
+
+    @property
+    def num_gates(self) -> int:
+        """G: 4 of an LSTM, 3 of a GRU, 1 of a simple RNN."""
+        return len(GATES[self.rnn_mode])
+
+    @property
+    def output_features(self) -> int:
+        """P, the size of h of each layer and direction: that of the projection, or H."""
+        return self.num_proj if self.has_projection else self.num_units
+
+    @property
     def has_projection(self) -> bool:
         """A projection to the same size is none, as in cuDNN."""
         return self.num_proj not in (0, self.num_units)
@@ -159,12 +174,11 @@ class Layout:
         return tuple(self._weights())
 
     def _weights(self) -> Iterator[Region]:
-        H = self.num_units
-        P = self.num_proj if self.has_projection else H
+        H, P = self.num_units, self.output_features
         offset = 0
         for layer in range(self.num_layers):
             if layer > 0:
-                columns = len(DIRECTIONS[self.direction]) * P
+                columns = self.num_directions * P
             else:
                 columns = 0 if self.skips_input else self.input_size
             for direction in DIRECTIONS[self.direction]:
@@ -183,7 +197,7 @@ class Layout:
         return tuple(self._biases())
 
     def _biases(self) -> Iterator[Region]:
-        G, D = len(GATES[self.rnn_mode]), len(DIRECTIONS[self.direction])
+        G, D = self.num_gates, self.num_directions
         offset = self.size - self.num_layers * D * 2 * G * self.num_units
         for layer in range(self.num_layers):
             for direction in DIRECTIONS[self.direction]:
@@ -205,14 +219,13 @@ class Layout:
     @property
     def num_regions(self) -> int:
         """How many there are, at once."""
-        G, D = len(GATES[self.rnn_mode]), len(DIRECTIONS[self.direction])
+        G, D = self.num_gates, self.num_directions
         return self.num_layers * D * (4 * G + self.has_projection)
 
     @property
     def size(self) -> int:
         """N, the number of elements of `params`; at once, for any number of layers."""
-        H, D, G = self.num_units, len(DIRECTIONS[self.direction]), len(GATES[self.rnn_mode])
-        P = self.num_proj if self.has_projection else H
+        H, P, D, G = self.num_units, self.output_features, self.num_directions, self.num_gates
         recurrent = G * H * (P + 2) + (P * H if self.has_projection else 0)
         first = G * H * (0 if self.skips_input else self.input_size) + recurrent
         upper = G * H * D * P + recurrent

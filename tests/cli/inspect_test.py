@@ -28,7 +28,7 @@ from tf_cudnn_rnn._cli import inspect
 from tf_cudnn_rnn._cli.finders import found as parts
 from tf_cudnn_rnn._files import checkpoint, kinds
 from tf_cudnn_rnn._formats import onnx_file, saved_model, wire
-from tf_cudnn_rnn.keras import CudnnLSTM
+from tf_cudnn_rnn.keras import LSTM, CudnnLSTM
 
 BOTH = "bidirectional"
 ONE = "unidirectional"
@@ -113,6 +113,15 @@ def test_weights_of_saved_models(run, files, name, expected):
     assert "Weights in its variables, which convert reads:" in run("inspect", files / name).out
 
 
+@pytest.mark.parametrize("batch", [None, 4, 32])
+def test_parameters_of_layers_without_a_bias(run, tmp_path, batch):
+    inputs = keras.Input(batch_shape=[batch, 5, 3])
+    layer = LSTM(8, use_bias=False)
+    keras.Model(inputs, layer(inputs)).export(tmp_path / "model", verbose=False)
+    (found,) = run("inspect", tmp_path / "model", "--json").json["found"]
+    assert (found["parameters"], found["biases"]) == (4 * 8 * (3 + 8), 0)
+
+
 def inspect_alone(*arguments, without=(), cwd=None) -> subprocess.CompletedProcess:
     """`inspect` in a process of its own, in which packages are not installed."""
     code = f"""
@@ -180,11 +189,17 @@ def test_layers_beside_a_tensorflow_that_does_not_fit(tmp_path, files):
     [
         ({"KERAS_BACKEND": "numpy"}, "but the backend is 'numpy'. Set KERAS_BACKEND=tensorflow."),
         ({"KERAS_BACKEND": ""}, ""),
+        ({"KERAS_HOME": "{}"}, "but the backend is 'jax'. Set KERAS_BACKEND=tensorflow."),
+        ({"KERAS_HOME": "{}", "KERAS_BACKEND": "tensorflow"}, ""),
+        ({"KERAS_HOME": "/dev/null"}, ""),
     ],
 )
-def test_another_backend_of_keras(run, monkeypatch, files, variables, says):
+def test_another_backend_of_keras(run, monkeypatch, tmp_path, files, variables, says):
+    (tmp_path / "keras.json").write_text('{"backend": "jax"}')
     for name, value in variables.items():
-        monkeypatch.setenv(name, value)
+        monkeypatch.setenv(name, value.format(tmp_path))
+    if "KERAS_BACKEND" not in variables:
+        monkeypatch.delenv("KERAS_BACKEND", raising=False)
     text = " ".join(run("inspect", files / "model.keras").out.split())
     assert (WOULD_RUN in text) == bool(says) and says in text
 

@@ -17,7 +17,8 @@ from tests.cli.conftest import canonical_of
 from tests.python import running, subprocesses
 from tests.weights import golden
 from tf_cudnn_rnn import runtime, weights
-from tf_cudnn_rnn._files import choices, readers
+from tf_cudnn_rnn._cli import contents
+from tf_cudnn_rnn._files import choices, kinds, readers
 from tf_cudnn_rnn._formats import hdf5
 from tf_cudnn_rnn._types import FileFormat
 
@@ -252,6 +253,28 @@ def test_values_that_no_file_has(arrays, given, error, says):
     for load in (weights.load, runtime.Network.load):
         with pytest.raises(error, match=says):
             load(arrays / "params.npz", **given)
+
+
+KINDS = {
+    kinds.Kind.SAVED_MODEL: "drop_ins",
+    kinds.Kind.CHECKPOINT: "checkpoint/own",
+    kinds.Kind.KERAS: "model.keras",
+    kinds.Kind.KERAS_2_H5: "cudnn.h5",
+    kinds.Kind.KERAS_3_H5: "model.weights.h5",
+    kinds.Kind.SAFETENSORS: "gru.safetensors",
+    kinds.Kind.RUNTIME: "runtime.bin",
+    kinds.Kind.ONNX: "gru.onnx",
+    kinds.Kind.NPZ: "gru.npz",
+}
+
+
+def test_each_kind_of_file_has_a_format_and_is_inspected(files, arrays):
+    assert set(KINDS) == set(kinds.Kind) == set(contents.FINDERS)
+    for kind, name in KINDS.items():
+        found, path = kinds.recognise(str(place_of(name, files, arrays)))
+        assert found is kind
+        assert readers.guess(kind, path, choices.in_python()) in readers.READERS
+        assert contents.find(kind, path, path).found
 
 
 def test_networks_are_loaded_with_what_weights_are_loaded_with():

@@ -185,6 +185,26 @@ def test_another_mode_than_the_models(tmp_path):
         weights.load(path, layer="net", rnn_mode="rnn_tanh")
 
 
+def test_another_direction_than_the_models(tmp_path):
+    path = save(Bidirectional(lstm(), name="net"), tmp_path / "a.h5")
+    with pytest.raises(ValueError, match='direction="unidirectional" must be what the file says'):
+        weights.load(path, layer="net", direction="unidirectional")
+    found = weights.load(path, layer="net", direction="bidirectional")
+    assert found.layout == weights.load(path, layer="net").layout
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_layer_of_somebodys_own_whose_config_names_a_layer(tmp_path, ending):
+    @keras.saving.register_keras_serializable(package="test_other_networks")
+    class Reader(keras.layers.Layer):
+        def get_config(self):
+            return {**super().get_config(), "layer": "net"}
+
+    path = str(tmp_path / f"a{ending}")
+    keras.Sequential([keras.Input([4, 3]), lstm(name="net"), Reader()]).save(path)
+    assert weights.load(path, layer="net").layout.num_units == 2
+
+
 def test_layers_that_read_keras_h5_returns(tmp_path):
     """They know of what the file says; whoever passes their arrays alone knows better."""
     path = save(lstm(recurrent_activation="hard_sigmoid"), tmp_path / "a.h5")

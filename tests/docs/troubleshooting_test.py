@@ -143,6 +143,36 @@ def without_the_library_and_then_with_it(folder):
     )
 
 
+class MadeInCode(keras.Model):
+    """A model whose config names no layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = keras.layers.LSTM(2)
+        self.rnn.build((None, 5, 3))
+        self.built = True
+
+
+@keras.saving.register_keras_serializable(package="troubleshooting_test")
+class RegisteredMadeInCode(MadeInCode):
+    """One that Keras makes again."""
+
+
+def frozen_after_compiling(x):
+    """A trained model, of which not all can be trained now."""
+    model = keras.Sequential([keras.Input([5, 3]), keras.layers.LSTM(2), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    model.fit(x, np.zeros([2, 1]), verbose=0)
+    model.layers[0].trainable = False
+    return model
+
+
+def accelerated_for_xla(x):
+    layer = keras.layers.LSTM(2)
+    with tf_cudnn_rnn.keras.accelerate():
+        return tf.function(lambda x: layer(x), jit_compile=True)(x)
+
+
 def said(function, *arguments, **options) -> str:
     """The message of an error, a warning or a record of the log."""
     records = []
@@ -187,7 +217,14 @@ def messages(folder):
         said(layers.LSTM(2, activation="relu"), x),
         said(layers.LSTM, 2, activation="relu", use_fused=True),
         said(layers.CudnnLSTM, 2, dropout=0.3),
-        said(layers.accelerate, keras.Sequential([keras.Input([3]), keras.layers.Dense(1)])),
+        *(
+            said(function, keras.Sequential([keras.Input([3]), keras.layers.Dense(1)]))
+            for function in (layers.accelerate, layers.to_fused)
+        ),
+        said(layers.to_fused, keras.Sequential([keras.layers.LSTM(2)])),
+        *(said(layers.to_fused, model()) for model in (MadeInCode, RegisteredMadeInCode)),
+        said(layers.to_fused, frozen_after_compiling(x)),
+        said(accelerated_for_xla, x),
         said(layers.LSTM(2), x, mask=np.ones([2, 4], bool)),
         said(layers.LSTM(2), x, initial_state=[tf.zeros([2, 2])]),
         said(op, sequence_lengths=tf.constant([3, 3], tf.int64)),

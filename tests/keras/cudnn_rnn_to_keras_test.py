@@ -1,5 +1,6 @@
 """to_keras() makes an equal model of stock layers of one with CudnnRNN."""
 
+import dataclasses
 import zipfile
 
 import keras
@@ -11,6 +12,7 @@ import tf_cudnn_rnn.keras
 from tests.keras import cudnn_rnn_stacks as stacks
 from tests.keras.cudnn_rnn_stacks import LENGTHS, MASK, MODES, B, H, I, P, T
 from tf_cudnn_rnn.keras import CudnnGRU, CudnnLSTM, CudnnRNN, to_keras
+from tf_cudnn_rnn.keras._options import Options
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
@@ -215,3 +217,44 @@ def test_an_activity_regularizer_has_no_place_in_stock_layers():
     layer = stacks.built("gru", activity_regularizer="l2")
     with pytest.raises(ValueError, match="`activity_regularizer` of layer .* must be None"):
         tf_cudnn_rnn.keras.to_keras(layer)
+
+
+# What stock layers have of each argument of CudnnRNN, so that a new one is not lost unnoticed.
+OPTIONS = {
+    "of the same name": (
+        *("return_state", "stateful", "kernel_regularizer", "recurrent_regularizer"),
+        *("bias_regularizer", "kernel_constraint", "recurrent_constraint", "bias_constraint"),
+    ),
+    "another layer, wrapper or input, or units": (
+        *("num_units", "num_layers", "rnn_mode", "direction", "dropout", "seed", "time_major"),
+        "return_sequences",
+    ),
+    "other weights": ("input_mode",),
+    "refused": ("num_proj",),
+    "none: weights have their values": (
+        *("kernel_initializer", "recurrent_initializer", "bias_initializer", "unit_forget_bias"),
+        "separate_weights",
+    ),
+}
+
+
+def test_each_option_of_the_layer_has_been_thought_of():
+    thought_of = [name for names in OPTIONS.values() for name in names]
+    assert sorted(thought_of) == sorted(field.name for field in dataclasses.fields(Options))
+
+
+def test_options_of_the_same_name_are_handed_on():
+    given = {
+        "stateful": True,
+        "return_state": True,
+        **{f"{kind}_regularizer": "l2" for kind in ("kernel", "recurrent", "bias")},
+        **{f"{kind}_constraint": "non_neg" for kind in ("kernel", "recurrent", "bias")},
+    }
+    assert sorted(given) == sorted(OPTIONS["of the same name"])
+    layer = CudnnGRU(H, separate_weights=True, name="rnn", **given)
+    inputs = keras.Input(batch_shape=[B, T, I])
+    stock = to_keras(keras.Model(inputs, layer(inputs)))
+    (gru,) = (each for each in stock._flatten_layers() if isinstance(each, keras.layers.GRU))
+    for name in given:
+        one, other = getattr(gru, name), getattr(layer, name)
+        assert type(one) is type(other) and (one == other or not isinstance(one, bool)), name

@@ -189,6 +189,8 @@ def test_canonical_weights():
     np.testing.assert_array_equal(other.params.numpy(), layer.params.numpy())
     with pytest.raises(ValueError, match="`rnn_mode` is gru there and rnn_tanh here"):
         stacks.built("rnn_tanh", direction="bidirectional").set_canonical_weights(canonical)
+    with pytest.raises(ValueError, match="`canonical` must be of weights; got gradients"):
+        layer.set_canonical_weights(weights.Canonical(layer.layout, named, of="gradients"))
     del named[name]
     with pytest.raises(ValueError, match="missing layer_1/backward/new/recurrent_kernel"):
         layer.set_canonical_weights(named)

@@ -34,6 +34,21 @@ def test_another_backend(backend, first):
     assert "Set KERAS_BACKEND=tensorflow before Keras is first imported." in message
 
 
+def test_a_keras_whose_loop_has_another_name(monkeypatch):
+    monkeypatch.delattr(keras.layers.RNN, "inner_loop")
+    with pytest.raises(ImportError, match=r"RNN.inner_loop, which Keras 3[.0-9]* has not. Install"):
+        require_keras()
+
+
+def test_keras_tries_no_op_of_its_own_for_both_directions():
+    """Where Keras has one for a Bidirectional, it calls its halves no more, and so not ours."""
+    backend = keras.src.backend
+    for name in ("bidirectional_lstm", "bidirectional_gru"):
+        if hasattr(backend, name):
+            with pytest.raises(NotImplementedError):
+                getattr(backend, name)()
+
+
 def test_keras_2(monkeypatch):
     monkeypatch.setattr(keras, "__version__", "2.15.0")
     with pytest.raises(ImportError, match="Keras 2.15.0 is installed. Run `pip install -U keras`"):

@@ -250,8 +250,22 @@ def test_use_fused(name, caplog):
     assert not slow.runs_fused and slow.fallback_reason == "use_fused is False"
     assert not caplog.records  # as asked
     assert not layer(H).supports_jit
-    with pytest.raises(ValueError, match="`use_fused` must be 'auto', True or False; got 'yes'"):
-        layer(H, use_fused="yes")
+    for wrong in ("yes", 2, None):
+        message = f"`use_fused` must be 'auto', True or False; got {wrong!r}"
+        with pytest.raises(ValueError, match=message):
+            layer(H, use_fused=wrong)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_use_fused_as_another_kind_of_flag(name):
+    layer, x = getattr(tf_cudnn_rnn.keras, name), pairs.inputs("float32")
+    for no in (0, np.False_):
+        slow = layer(H, use_fused=no)
+        slow(x)
+        assert slow.runs_fused is False and slow.use_fused is False
+    for yes in (1, np.True_):
+        with pytest.raises(ValueError, match="has use_fused=True but cannot run fused"):
+            layer(H, activation="softplus", use_fused=yes)
 
 
 def test_a_model_asked_for_xla_warns_and_trains():

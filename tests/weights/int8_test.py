@@ -266,11 +266,18 @@ def test_what_is_no_network_is_refused():
         ((params[1:], layout), f"`weights` must have shape [{layout.size}]", ValueError),
         ((params[None], layout), f"got [1, {layout.size}]", ValueError),
         ((params.astype(int), layout), "must have a floating-point dtype; got int64", ValueError),
-        ((gradients,), "must be of weights to be quantized; got gradients", ValueError),
+        ((gradients,), "must be of weights; got gradients", ValueError),
         ((params, weights.Layout("lstm", 10**9, 2, 2)), "got [", ValueError),
     ]:
         with refused(message, error):
             weights.quantize(*arguments)
+
+
+def test_gradients_are_no_weights():
+    config, params = random_case(3)
+    gradients = weights.from_cudnn(params, **fields_of(layout_of(config)), of="gradients")
+    with refused("`weights` must be of weights; got gradients"):
+        runtime.Network(gradients)
 
 
 # Of a depth: a network of which one matrix alone has rows so long.

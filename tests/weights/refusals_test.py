@@ -2,6 +2,7 @@
 
 import json
 import re
+import tracemalloc
 
 import h5py
 import numpy as np
@@ -138,6 +139,14 @@ def test_arrays_that_are_no_weights():
     message = "All arrays must have one dtype; got float32 (`bias`), float64 (`recurrent_kernel`)."
     with refused(message):
         weights.from_keras(mixed, "lstm")
+
+
+def test_canonicals_of_integers():
+    named = {
+        name: array.astype(np.int32) for name, array in canonical("lstm", 1, 4, 3).named.items()
+    }
+    with refused("The arrays must have a floating-point dtype; got int32."):
+        weights.Canonical(Layout("lstm", 1, 4, 3), named)
 
 
 def test_canonical_checks_what_it_is_made_of():
@@ -490,6 +499,36 @@ def test_damaged_safetensors(content, message, tmp_path):
     path.write_bytes(content)
     with refused(message):
         weights.read_safetensors(path)
+
+
+def test_a_type_that_numpy_lacks_is_in_nobodys_way(tmp_path):
+    path = tmp_path / "model.safetensors"
+    arrays = weights.to_torch(canonical("lstm", 1, 4, 3)).arrays
+    weights.write_safetensors(path, arrays)
+    size = int.from_bytes(path.read_bytes()[:8], "little")
+    header, data = json.loads(path.read_bytes()[8:][:size]), path.read_bytes()[8 + size :]
+    for name, dtype, count in (("a.scale", "F8_E4M3", 6), ("b.scale", "F4", 3)):
+        offsets = [len(data), len(data) + count]
+        header[name] = {"dtype": dtype, "shape": [6], "data_offsets": offsets}
+        data += bytes(count)
+    path.write_bytes(safetensors_bytes(header, data))
+    assert weights.load(path).layout == Layout("lstm", 1, 4, 3)
+    with refused("a.scale in "):
+        weights.read_safetensors(path)
+    for entry in header.values():
+        entry["dtype"] = "F8_E4M3" if entry["dtype"] == "F32" else entry["dtype"]
+    path.write_bytes(safetensors_bytes(header, data))
+    with refused("got F8_E4M3."):
+        weights.load(path, rnn_mode="lstm")
+
+
+def test_writing_safetensors_copies_nothing(tmp_path):
+    array = np.ones([2**22], np.float32)
+    tracemalloc.start()
+    weights.write_safetensors(tmp_path / "model.safetensors", {"a": array, "b": array[::2]})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.6 * array.nbytes  # of `b`, whose elements are apart
 
 
 def test_safetensors_hold_arrays_of_any_shape(tmp_path):

@@ -23,7 +23,7 @@ def find(kind: Kind, path: str, shown_path: str) -> Contents:
       ValueError: it is damaged.
     """
     with untrusted.named(path):
-        return looked_at(_FINDERS[kind](path, shown_path))
+        return looked_at(FINDERS[kind](path, shown_path))
 
 
 def weights(kind: Kind, path: str, shown_path: str) -> Contents:
@@ -39,7 +39,7 @@ def weights(kind: Kind, path: str, shown_path: str) -> Contents:
         return looked_at(variable_parts.parts(kind, path, shown_path, variables.opened(kind, path)))
 
 
-_FINDERS: dict[Kind, Callable[[str, str], Iterator[Look] | Iterator[Look | Loop]]] = {
+FINDERS: dict[Kind, Callable[[str, str], Iterator[Look] | Iterator[Look | Loop]]] = {
     Kind.SAVED_MODEL: graphs.in_saved_model,
     Kind.ONNX: graphs.in_onnx,
     Kind.KERAS: layers.in_keras,

@@ -4,8 +4,8 @@ import argparse
 import dataclasses
 import shlex
 
-from tf_cudnn_rnn import _program
 from tf_cudnn_rnn._cli import contents, output, tensorflow
+from tf_cudnn_rnn._cli.finders.calls import Conversion
 from tf_cudnn_rnn._cli.finders.found import SIMPLE, Contents, Found
 from tf_cudnn_rnn._files import kinds
 from tf_cudnn_rnn._formats import hdf5, untrusted
@@ -65,7 +65,7 @@ def _label(found: Found) -> str:
         return "would run with"
     if not found.runs:
         return "not by this library"
-    return "its weights" if found.how.startswith(_program.NAME) else "runs here"
+    return "its weights" if isinstance(found.how, Conversion) else "runs here"
 
 
 def _print_items(every: Contents) -> None:
@@ -77,11 +77,12 @@ def _print_items(every: Contents) -> None:
         if sizes := _sizes(item):
             print(output.wrapped(sizes, 2))
         print(output.wrapped(f"{_label(item)}: {item.how}", 2))
-        if item.runs and item.rnn_mode == SIMPLE and "--mode" in item.how:
+        options = item.how.options if isinstance(item.how, Conversion) else frozenset()
+        if item.runs and item.rnn_mode == SIMPLE and "mode" in options:
             other = "--mode rnn_relu if it is ReLU: the file does not tell the activation"
             print(output.wrapped(other, 2))
         # Commands that are shown have it already, if it is needed.
-        if item.layer is not None and can_be_read and len(found) > 1 and "--layer" not in item.how:
+        if item.layer is not None and can_be_read and len(found) > 1 and "layer" not in options:
             print(output.wrapped(f"convert it alone: --layer {shlex.quote(item.layer)}", 2))
     # Of parts of one file it is mostly the same.
     for lacks in dict.fromkeys(item.lacks for item in found if item.lacks):

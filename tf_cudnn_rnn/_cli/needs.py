@@ -3,6 +3,7 @@
 import contextlib
 import importlib.metadata
 import importlib.util
+import json
 import os
 from collections.abc import Iterable
 
@@ -35,10 +36,22 @@ def _keras() -> str:
         version = importlib.metadata.version(KERAS)
         if version.startswith(("1.", "2.")):
             return f"{wanted}, but Keras {version} is installed. Run `pip install -U keras`."
-    backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
+    backend = os.environ.get("KERAS_BACKEND") or _backend_in_file()
     if backend != "tensorflow":
         return f"{wanted}, but the backend is {backend!r}. Set KERAS_BACKEND=tensorflow."
     return ""
+
+
+def _backend_in_file() -> str:
+    """What Keras' own file says, which counts where no variable does."""
+    home = os.path.expanduser("~")
+    folder = os.path.join(home if os.access(home, os.W_OK) else "/tmp", ".keras")
+    path = os.path.join(os.environ.get("KERAS_HOME", folder), "keras.json")
+    with contextlib.suppress(OSError, ValueError), open(os.path.expanduser(path)) as file:
+        config = json.load(file)
+        if isinstance(config, dict) and isinstance(config.get("backend"), str):
+            return config["backend"]
+    return "tensorflow"
 
 
 def _keras_2() -> str:

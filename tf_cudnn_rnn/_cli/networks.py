@@ -12,7 +12,7 @@ from tf_cudnn_rnn import weights
 from tf_cudnn_rnn._cli import output
 from tf_cudnn_rnn._cli.timing import PREDICTION, TRAINING, Side
 from tf_cudnn_rnn._formats import keras_config, onnx_file
-from tf_cudnn_rnn._layout import DIRECTIONS, Layout
+from tf_cudnn_rnn._layout import Layout
 from tf_cudnn_rnn._types import Array
 
 OP, LAYERS, KERAS = "tf_cudnn_rnn, the op", "tf_cudnn_rnn.keras", "Keras"
@@ -44,7 +44,7 @@ class Case:
     def nbytes(self) -> int:
         """About what all sides together take of memory, in training."""
         layout = self.layout
-        D = len(DIRECTIONS[layout.direction])
+        D = layout.num_directions
         activations = layout.input_size + 12 * layout.num_layers * D * layout.num_units
         return 4 * (20 * layout.size + 8 * self.steps * self.batch * activations)
 
@@ -78,7 +78,7 @@ def prepare(case: Case, threads: int) -> Prepared:
     layout = case.layout
     scale = layout.num_units**-0.5
     params = random.uniform(-scale, scale, layout.size).astype(np.float32)
-    D = len(DIRECTIONS[layout.direction])
+    D = layout.num_directions
     return Prepared(
         random.normal(size=[case.steps, case.batch, layout.input_size]).astype(np.float32),
         random.normal(size=[case.steps, case.batch, D * layout.num_units]).astype(np.float32),
@@ -135,7 +135,7 @@ def _op(tf: types.ModuleType, prepared: Prepared) -> Runner:
 
     layout = prepared.canonical.layout
     T, B, _ = prepared.x.shape
-    D = len(DIRECTIONS[layout.direction])
+    D = layout.num_directions
     params = tf.Variable(prepared.canonical.params)
     zeros = tf.zeros([layout.num_layers * D, B, layout.num_units])
 
@@ -183,7 +183,7 @@ def _layers(tf: types.ModuleType, prepared: Prepared, name: str) -> Runner:
         layer.build([None, None, size])
         layer.set_weights(arrays)
         layers.append(layer)
-        size = len(DIRECTIONS[layout.direction]) * layout.num_units
+        size = layout.num_directions * layout.num_units
 
     def forward(x: Any, training: bool) -> Any:
         for layer in layers:

@@ -73,11 +73,10 @@ class Choices:
 
     def given(self) -> list[str]:
         """The names of those that are said, without the format."""
-        every = (field.name for field in dataclasses.fields(self)[2:])
-        return [name for name in every if getattr(self, name) is not None]
+        return [name for name in NAMES if name != "format" and getattr(self, name) is not None]
 
 
-NAMES = tuple(field.name for field in dataclasses.fields(Choices)[1:])
+NAMES = tuple(field.name for field in dataclasses.fields(Choices) if field.name != "face")
 
 _PYTHON = Face(
     names={name: f"{name}=" for name in NAMES},

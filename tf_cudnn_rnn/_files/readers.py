@@ -275,7 +275,9 @@ def _torch_network(
         layers = {layer for _, layer, _ in networks[prefix]}
         untrusted.check_layers(len(layers), "The network of PyTorch")
     if kind is Kind.NPZ:
-        headers = npz.read_npz_headers(path, lambda name: name.startswith(prefix))
+        headers = npz.read_npz_headers(
+            path, lambda name: prefix in torch_format.networks({name: None})
+        )
         networks = torch_format.networks(headers)
     return prefix, networks[prefix]
 
@@ -288,10 +290,8 @@ def _read_torch(kind: Kind, path: str, choices: Choices) -> Canonical:
     if mode is None and matrix is not None and len(matrix.shape) == 2:
         shape = matrix.shape if projection is None else projection.shape
         mode = _mode(choices, _gates_of(matrix.shape[:1], shape[-1] if shape else 0))
-    if kind is Kind.SAFETENSORS:
-        arrays = safetensors.read_some_safetensors(path, lambda name: name.startswith(prefix))
-    else:
-        arrays = npz.read_some_npz(path, lambda name: name.startswith(prefix))
+    read = safetensors.read_some_safetensors if kind is Kind.SAFETENSORS else npz.read_some_npz
+    arrays = read(path, lambda name: prefix in torch_format.networks({name: None}))
     mode = mode or _mode(choices)
     with untrusted.named(path):
         return torch_format.from_torch(arrays, mode, prefix=prefix)
@@ -416,8 +416,7 @@ def _check_config(name: str, config: Mapping[str, Any] | None, path: str) -> Non
     """Raises Mistake if a layer is another network, which weights alone do not tell."""
     if config and (reason := keras_config.network_obstacle(config)):
         all_the_same = ""
-        # Weights of another cell than cuDNN's GRU are of no use to it.
-        if not reason.endswith(keras_config.NO_RESET_AFTER):
+        if keras_config.weights_are_of_use(reason):
             reader = "from_keras_cudnn" if keras_config.names_legacy(config) else "from_keras"
             all_the_same = (
                 " To take them all the same, pass the layer's get_weights() to "
@@ -449,7 +448,7 @@ def _read_keras(kind: Kind, path: str, choices: Choices) -> Canonical:
         (name,) = parts.chosen
         where = f"{untrusted.shown(name)} in {path}"
         layout, params = keras_file.params_of(keras_file.networks(arrays)[name], where)
-        return vectors.from_cudnn(params, **dataclasses.asdict(layout))
+        return vectors.of_layout(params, layout)
     layers = keras_file.layers(arrays)
     if len(parts.configs) == len(parts.chosen):
         modes = _modes_of(parts.configs, choices)
@@ -480,6 +479,11 @@ def _read_keras_2(path: str, choices: Choices, legacy: bool) -> Canonical:
     # Where no class is told, the number of arrays is.
     is_wrapped = keras_config.is_wrapped(stack[0].class_name) or len(stack[0].arrays) > 3
     direction: Direction = "bidirectional" if is_wrapped else _direction(choices)
+    if choices.direction not in (None, direction):
+        raise Mistake(
+            f"{choices.face.says('direction', choices.direction)} must be what the file says: "
+            f"{untrusted.shown(chosen[0])} is {direction}."
+        )
     recurrent = stack[0].arrays[1] if len(stack[0].arrays) > 1 else np.zeros([0])
     modes = _modes_of({name: found[name].config for name in chosen}, choices)
     mode = _mode_of_keras(recurrent, choices, modes, path)
@@ -568,7 +572,7 @@ def _read_checkpoint(kind: Kind, path: str, choices: Choices) -> Canonical:
     first = next(iter(parts.values()))
     with untrusted.named(path):
         if first.layout is not None:
-            return vectors.from_cudnn(every[first.keys[0]], **dataclasses.asdict(first.layout))
+            return vectors.of_layout(every[first.keys[0]], first.layout)
         stack = {
             name: keras_file.Layer(part.direction, [every[key] for key in part.keys])
             for name, part in parts.items()

@@ -7,7 +7,7 @@ The letters are those of `_layout`; G is the number of gates.
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +19,7 @@ from tf_cudnn_rnn._types import Array, Named, Of, RnnMode
 # A layer's number in a name of a file. Other spellings of a number would be other names of it.
 INDEX = r"(?:0|[1-9][0-9]{0,8})"
 
-OF = ("weights", "gradients")
+OF = get_args(Of)
 
 
 def split(params: ArrayLike, layout: Layout) -> list[tuple[ParamName, Array]]:
@@ -87,6 +87,7 @@ class Canonical:
         check_of(self.of)
         arrays = checked(self.named, self.layout)
         names = [region.name for region in self.layout.regions]
+        check_dtypes({str(names[0]): arrays[0]})  # all have the same
         object.__setattr__(self, "named", dict(zip(names, arrays, strict=True)))
 
     @property

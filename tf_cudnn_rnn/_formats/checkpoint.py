@@ -6,7 +6,6 @@ checkpoint does. It is a protocol buffer, which protobuf reads without TensorFlo
 """
 
 import collections
-import dataclasses
 import functools
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -507,7 +506,7 @@ def checkpoint_to_canonical(
         params = _slot(_slots_of(graph, params), slot, what)
     vector = variables[_key(variables, graph.nodes[params], what)]
     with untrusted.named(f"`variables`, {what}"):
-        return vectors.from_cudnn(vector, **dataclasses.asdict(layout), of=of)
+        return vectors.of_layout(vector, layout, of)
 
 
 def _scalar(value: Any, what: str) -> bytes:

@@ -684,8 +684,7 @@ def _configs(file: Any, path: str) -> dict[str, tuple[str, dict[str, Any]]]:
                 f"{where} must give texts for name and class; got {untrusted.shown(layer)}."
             )
         class_name = keras_config.class_of(layer)
-        if inner is not None:
-            _get(inner, "class_name", where)
+        if keras_config.class_of(inner):  # a layer of somebody's own may have any `layer`
             class_name = f"{class_name}({keras_config.class_of(inner)})"
         configs[name] = (class_name, layer)
     return configs

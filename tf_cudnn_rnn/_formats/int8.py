@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from tf_cudnn_rnn._formats import vectors
 from tf_cudnn_rnn._formats.canonical import Canonical
-from tf_cudnn_rnn._layout import DIRECTIONS, GATES, Layout, Region
+from tf_cudnn_rnn._layout import Layout, Region
 from tf_cudnn_rnn._types import Array
 
 MOST = 127  # that `quantize` gives; not -128, so that a weight and its negative are as exact
@@ -27,7 +27,7 @@ class Sizes(NamedTuple):
 
 def sizes(layout: Layout) -> Sizes:
     """Those of a network; at once, for any number of layers."""
-    D, G, H = len(DIRECTIONS[layout.direction]), len(GATES[layout.rnn_mode]), layout.num_units
+    D, G, H = layout.num_directions, layout.num_gates, layout.num_units
     rows = layout.num_layers * (2 * G * H + (layout.num_proj if layout.has_projection else 0))
     without_kernel = G * H if layout.skips_input else 0
     biases = 2 * G * H * layout.num_layers * D
@@ -36,8 +36,7 @@ def sizes(layout: Layout) -> Sizes:
 
 def _check_depth(layout: Layout) -> None:
     """Raises ValueError if rows are so long that nothing here computes with int8 weights."""
-    P = layout.num_proj if layout.has_projection else layout.num_units
-    above = len(DIRECTIONS[layout.direction]) * P if layout.num_layers > 1 else 0
+    above = layout.num_directions * layout.output_features if layout.num_layers > 1 else 0
     depth = max(layout.input_size, above, layout.num_units)
     if depth > MAX_DEPTH:
         raise ValueError(
@@ -135,8 +134,6 @@ def quantize(weights: Canonical | ArrayLike, layout: Layout | None = None) -> In
         finite in float32; of biases, those that float32 makes infinite. The text names the matrix.
         Or `num_units`, or what enters a layer, is above 131,072, the longest row of int8 weights.
     """
-    if isinstance(weights, Canonical) and weights.of != "weights":
-        raise ValueError(f"`weights` must be of weights to be quantized; got {weights.of}.")
     if isinstance(weights, Int8Weights):
         raise TypeError(
             "`weights` must not be quantized yet; got Int8Weights. Use them as they are."

@@ -96,7 +96,7 @@ def _as_layers(
                     f"{layer.class_name}.{advice}"
                 )
             if layer.config and (reason := keras_config.network_obstacle(layer.config)):
-                is_of_use = not reason.endswith(keras_config.NO_RESET_AFTER)
+                is_of_use = keras_config.weights_are_of_use(reason)
                 all_the_same = " If that is meant, pass its `arrays`." if is_of_use else ""
                 raise ValueError(
                     "The layer must be a network of cuDNN, or its weights would compute something "

@@ -101,6 +101,11 @@ def network_obstacle(layer: Any) -> str | None:
     return None
 
 
+def weights_are_of_use(obstacle: str) -> bool:
+    """Whether cuDNN's network could have the weights of a layer with such an obstacle."""
+    return not obstacle.endswith(NO_RESET_AFTER)
+
+
 def _kind_of(layer: Any) -> tuple[str, Any]:
     return class_of(layer), config_of(layer).get("activation")
 

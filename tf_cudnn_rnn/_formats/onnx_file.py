@@ -47,7 +47,13 @@ _DTYPES = {
     _DOUBLE: "<f8",
     _BFLOAT16: "bfloat16",
 }
-_CODES = {"float32": _FLOAT, "float16": _FLOAT16, "float64": _DOUBLE}
+_CODES = {
+    "float32": _FLOAT,
+    "int64": _INT64,
+    "float16": _FLOAT16,
+    "float64": _DOUBLE,
+    "bfloat16": _BFLOAT16,
+}
 
 _OPSET, _IR_VERSION = 17, 8  # of 2022, which runtimes have
 # What may stand between the nodes of a stack: it moves numbers, or, in inference, does nothing.
@@ -400,7 +406,7 @@ def _field(number: int, value: int | str | bytes) -> bytes:
 
 
 def _written_tensor(name: str, array: Array) -> bytes:
-    code = _INT64 if array.dtype == np.int64 else _CODES.get(array.dtype.name, _BFLOAT16)
+    code = _CODES[array.dtype.name]
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     dims = b"".join(_field(_DIMS, size) for size in array.shape)
     return (
@@ -455,7 +461,7 @@ def model_bytes(nodes: list[OnnxNode]) -> bytes:
     first = nodes[0]
     D, _, input_size = first.W.shape
     H = first.R.shape[2]
-    code = _CODES.get(first.W.dtype.name, _BFLOAT16)
+    code = _CODES[first.W.dtype.name]
     content = []
     initializers = [
         # Of Reshape, 0 is "as it was" and -1 "what is left".

@@ -15,7 +15,7 @@ import numpy as np
 from tf_cudnn_rnn._formats import int8, params_header, safetensors, untrusted
 from tf_cudnn_rnn._formats.canonical import Canonical
 from tf_cudnn_rnn._formats.int8 import Int8Weights
-from tf_cudnn_rnn._formats.vectors import from_cudnn
+from tf_cudnn_rnn._formats.vectors import of_layout
 from tf_cudnn_rnn._layout import DIRECTIONS, GATES, Layout
 from tf_cudnn_rnn._types import Array
 
@@ -134,7 +134,7 @@ def read(path: str | os.PathLike[str]) -> Canonical:
     with untrusted.named(path):
         if header.has_int8_weights:
             return Int8Weights(header.layout, **arrays).dequantized()
-        return from_cudnn(arrays[ARRAY], **dataclasses.asdict(header.layout))
+        return of_layout(arrays[ARRAY], header.layout)
 
 
 def write(path: str | os.PathLike[str], params: Array, layout: Layout) -> None:

@@ -31,15 +31,32 @@ _DTYPES = {
 _RANKS = ("BOOL", "U8", "I8", "I16", "U16", "F16", "BF16", "I32", "U32", "F32", "F64", "I64", "U64")
 
 
-def _dtype(name: str, where: str) -> np.dtype[Any]:
-    if name == "BF16":
-        return bfloat16.dtype(where)
-    if name not in _DTYPES:
+def _header(
+    entry: Mapping[str, Any], bytes_there: int, where: str
+) -> tuple[untrusted.ArrayHeader, int]:
+    """What the file says of an array, and the bytes that it needs.
+
+    Types that NumPy lacks, such as those of 8 bits and fewer, are no error before somebody wants
+    such an array: here it is so many bytes of a type of that name.
+    """
+    shape = tuple(entry["shape"])
+    if entry["dtype"] == "BF16":
+        dtype = bfloat16.dtype(where)
+    elif entry["dtype"] in _DTYPES:
+        dtype = np.dtype(_DTYPES[entry["dtype"]])
+    else:
+        dtype, shape = np.dtype([(entry["dtype"], "V1")]), (bytes_there,)
+    return untrusted.ArrayHeader(dtype, shape), math.prod(shape) * dtype.itemsize
+
+
+def _check_type(header: untrusted.ArrayHeader, where: str) -> None:
+    """Raises ValueError if NumPy lacks the type of an array."""
+    if header.dtype.names:
         known = ", ".join([*_DTYPES, "BF16"])
         raise ValueError(
-            f"{where} must have one of the types {known}; got {untrusted.shown(name)}."
+            f"{where} must have one of the types {known}; got "
+            f"{untrusted.shown(header.dtype.names[0])}."
         )
-    return np.dtype(_DTYPES[name])
 
 
 def read_safetensors(path: str | os.PathLike[str]) -> dict[str, Array]:
@@ -60,16 +77,20 @@ def read_some_safetensors(
     path = os.fspath(path)
     arrays = {}
     with untrusted.opened(path) as (file, size):
-        for name, (dtype, shape) in _headers(file, size, path).items():
+        for name, header in _headers(file, size, path).items():
             if is_wanted(name):
-                arrays[name] = _read_array(file, dtype, shape)
+                _check_type(header, f"{untrusted.shown(name)} in {path}")
+                arrays[name] = _read_array(file, *header)
             else:
-                file.seek(math.prod(shape) * dtype.itemsize, os.SEEK_CUR)
+                file.seek(math.prod(header.shape) * header.dtype.itemsize, os.SEEK_CUR)
     return arrays
 
 
 def read_safetensors_headers(path: str | os.PathLike[str]) -> dict[str, untrusted.ArrayHeader]:
-    """Reads what `read_safetensors` would, but for the arrays: their types and shapes."""
+    """Reads what `read_safetensors` would, but for the arrays: their types and shapes.
+
+    Of a type that NumPy lacks it gives bytes of a structure whose one field has the type's name.
+    """
     path = os.fspath(path)
     with untrusted.opened(path) as (file, size):
         return _headers(file, size, path)
@@ -106,16 +127,14 @@ def _headers(file: io.BufferedReader, size: int, path: str) -> dict[str, untrust
     covered = 0
     for name, entry in sorted(header.items(), key=lambda item: _begin(path, item)):
         where = f"{untrusted.shown(name)} in {path}"
-        dtype = _dtype(entry["dtype"], where)
-        shape = entry["shape"]
         begin, end = entry["data_offsets"]
-        needed = math.prod(shape) * dtype.itemsize
+        header_of, needed = _header(entry, max(end - begin, 0), where)
         if begin != covered or end - begin != needed or end > data_size:
             raise ValueError(
                 f"{where} must lie in {needed} bytes from byte {covered} of {data_size}; "
                 f"its offsets are {begin} and {end}."
             )
-        arrays[name] = untrusted.ArrayHeader(dtype, tuple(shape))
+        arrays[name] = header_of
         covered = end
     if covered != data_size:
         raise ValueError(
@@ -211,7 +230,9 @@ def write_safetensors(
                 f"`arrays`[{name!r}] must be of a type that safetensors files hold, one of "
                 f"{', '.join([*_DTYPES, 'BF16'])}; got {array.dtype}."
             )
-        entries.append((-_RANKS.index(code), str(name), code, array.shape, array.astype(little)))
+        entries.append(
+            (-_RANKS.index(code), str(name), code, array.shape, array.astype(little, copy=False))
+        )
     header: dict[str, Any] = {}
     if metadata is not None:
         header["__metadata__"] = dict(sorted(metadata.items()))
@@ -227,4 +248,4 @@ def write_safetensors(
         file.write(len(content).to_bytes(8, "little"))
         file.write(content)
         for *_, array in entries:
-            file.write(array.tobytes())
+            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

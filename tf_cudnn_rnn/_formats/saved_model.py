@@ -25,7 +25,7 @@ _DIM, _UNKNOWN_RANK, _DIM_SIZE = 2, 3, 1
 LOOPS = ("While", "StatelessWhile")
 _MAX_NODES = 20_000  # that are wanted
 _TEXTS = ("rnn_mode", "direction", "input_mode")
-_NUMBERS = ("num_proj", "num_backward_weights")
+_NUMBERS = ("num_proj", "num_biases", "num_backward_weights")
 _FLAGS = ("time_major",)
 _SHAPES = "_output_shapes"
 

@@ -1,5 +1,6 @@
 """Formats that are cuDNN's vector, in other hands: cuDNN itself, MXNet, CNTK."""
 
+import dataclasses
 import os
 from typing import Any
 
@@ -47,6 +48,12 @@ def check_layout(layout: Any) -> None:
         )
 
 
+def check_are_weights(canonical: Canonical, name: str) -> None:
+    """Raises ValueError if what an argument has is gradients, or what an optimiser keeps."""
+    if canonical.of != "weights":
+        raise ValueError(f"`{name}` must be of weights; got {canonical.of}.")
+
+
 def with_layout(
     weights: Canonical | ArrayLike, layout: Layout | None = None
 ) -> tuple[Array, Layout]:
@@ -54,10 +61,12 @@ def with_layout(
 
     Raises:
       TypeError: there is a layout with a Canonical, or none with a vector, or it is no Layout.
+      ValueError: the Canonical is of gradients.
     """
     if isinstance(weights, Canonical):
         if layout is not None:
             raise TypeError("`layout` must be left out: `weights` say it.")
+        check_are_weights(weights, "weights")
         return weights.params, weights.layout
     if isinstance(weights, str | os.PathLike):
         raise TypeError(
@@ -80,6 +89,11 @@ def with_layout(
         raise TypeError("`layout` must say what network the vector `weights` is of.")
     check_layout(layout)
     return np.asarray(weights), layout
+
+
+def of_layout(params: ArrayLike, layout: Layout, of: Of = "weights") -> Canonical:
+    """`from_cudnn` of a vector whose layout is known."""
+    return from_cudnn(params, **dataclasses.asdict(layout), of=of)
 
 
 def from_cudnn(

@@ -82,7 +82,8 @@ def _is_plain(half: keras.layers.RNN, training: bool) -> bool:
         and type(half).get_initial_state is keras.layers.RNN.get_initial_state
         and half.built
         and getattr(half.inner_loop, "__func__", None) in _LOOPS
-        and getattr(half, "use_cudnn", "auto") is not False
+        and _inner_loop.wanted(half) is not False
+        and not _inner_loop.is_left_to_gpu(half)
         and _inner_loop.obstacle(half, training) is None
         and half.activity_regularizer is None
         and not (training and half.dropout)

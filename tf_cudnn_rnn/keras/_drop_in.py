@@ -26,9 +26,9 @@ class DropIn:
     def __init__(self, *args: Any, use_fused: UseFused = "auto", **kwargs: Any) -> None:
         _options.check_names(type(self), kwargs, _options.OF_DROP_INS)
         super().__init__(*args, **kwargs)
-        if use_fused not in ("auto", True, False):
-            raise ValueError(f"`use_fused` must be 'auto', True or False; got {use_fused!r}.")
-        use_cudnn: Any = getattr(self, "use_cudnn", "auto")  # SimpleRNN has none
+        use_fused = _options.use_fused("use_fused", use_fused)
+        # SimpleRNN has none.
+        use_cudnn = _options.use_fused("use_cudnn", getattr(self, "use_cudnn", "auto"))
         if "auto" not in (use_fused, use_cudnn) and use_fused != use_cudnn:
             raise ValueError(
                 "`use_cudnn` is another name of `use_fused`, so give one of them; got "

@@ -29,3 +29,8 @@ def require_keras() -> None:
         )
     if keras.backend.backend() != "tensorflow":
         raise ImportError(f"{wanted}, but the backend is {keras.backend.backend()!r}. {way_out}")
+    if not hasattr(keras.layers.RNN, "inner_loop"):  # drop-ins would run in Keras' loop unnoticed
+        raise ImportError(
+            f"tf_cudnn_rnn.keras overrides RNN.inner_loop, which Keras {version} has not. Install "
+            f"Keras {TESTED_KERAS[0]} to {TESTED_KERAS[-1]}."
+        )

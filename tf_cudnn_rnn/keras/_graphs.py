@@ -42,6 +42,19 @@ def builds_builtin_graph() -> bool:
     return graph_contents.get() == "builtin" and not tf.executing_eagerly()
 
 
+def keras_has_cudnn() -> bool:
+    """Whether Keras' own layers call cuDNN here, and nobody chose what a graph holds.
+
+    They look for any GPU. Without CUDA they would order a GRU's gates in another way, for a GPU
+    kernel that there may not be.
+    """
+    return (
+        graph_contents.get() is None
+        and bool(tf.config.list_logical_devices("GPU"))
+        and bool(tf.sysconfig.get_build_info().get("is_cuda_build"))
+    )
+
+
 def is_for_own_kernel(for_onnx: bool) -> bool:
     """Whether this library computes what is being built: no graph for GPUs, nor for ONNX."""
     return not for_onnx and not builds_builtin_graph()

@@ -14,8 +14,9 @@ import numpy as np
 import tensorflow as tf
 
 from tf_cudnn_rnn import raw_ops
-from tf_cudnn_rnn._types import RnnMode
+from tf_cudnn_rnn._types import RnnMode, UseFused
 from tf_cudnn_rnn.keras import _graphs, _masks, _onnx_nodes, _warnings
+from tf_cudnn_rnn.keras._options import TYPES
 from tf_cudnn_rnn.keras._packing import pack
 from tf_cudnn_rnn.keras._shapes import check_real, full_lengths
 
@@ -30,11 +31,14 @@ except ImportError:  # not a public function
 
 _logger = logging.getLogger("tf_cudnn_rnn")
 
-_DTYPES = ("float16", "bfloat16", "float32", "float64")
 _TANH = (keras.activations.tanh, keras.ops.tanh, tf.tanh)
 _RELU = (keras.activations.relu, keras.ops.relu, tf.nn.relu)
 _CELLS = (keras.layers.LSTMCell, keras.layers.GRUCell, keras.layers.SimpleRNNCell)
 _SIGMOID = (keras.activations.sigmoid, keras.ops.sigmoid, tf.sigmoid)
+# What accelerate() puts another method in the place of.
+_KERAS_INNER_LOOPS = {
+    cls: cls.inner_loop for cls in (keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
+}
 
 
 def _name_of(activation: Any) -> str:
@@ -70,8 +74,8 @@ def obstacle(layer: keras.layers.RNN, training: bool) -> str | None:
         return "unroll must be False; got True"
     if not tf.executing_eagerly() and _is_for_xla(tf.compat.v1.get_default_graph()):
         return "jit_compile must be False, for XLA cannot compile the op; got True"
-    if layer.compute_dtype not in _DTYPES:
-        return f"the compute dtype must be one of {', '.join(_DTYPES)}; got {layer.compute_dtype}"
+    if layer.compute_dtype not in TYPES:
+        return f"the compute dtype must be one of {', '.join(TYPES)}; got {layer.compute_dtype}"
     if training:
         if layer.recurrent_dropout:
             return (
@@ -83,6 +87,17 @@ def obstacle(layer: keras.layers.RNN, training: bool) -> str | None:
         if layer.dropout and getattr(layer.cell, "implementation", 2) == 1:
             return "implementation must be 2 for dropout in training; got 1, a mask for each gate"
     return None
+
+
+def wanted(layer: keras.layers.RNN) -> UseFused:
+    """What the layer's `use_cudnn`, if it has one, says: see `layers.LSTM.use_fused`."""
+    value = getattr(layer, "use_cudnn", "auto")
+    return "auto" if isinstance(value, str) else bool(value)  # Keras takes 0 and 1, too
+
+
+def is_left_to_gpu(layer: keras.layers.RNN) -> bool:
+    """Whether Keras' own method is to run: on a GPU, as our ops have kernels for CPUs alone."""
+    return wanted(layer) == "auto" and _graphs.keras_has_cudnn()
 
 
 def obstacle_of_input(sequences: tf.Tensor) -> str | None:
@@ -367,7 +382,11 @@ def inner_loop(
             raise _onnx_nodes.cannot_be_node(layer, reason)
         _warnings.warn(str(_onnx_nodes.cannot_be_node(layer, reason)))
         return _keras_loop(layer, sequences, initial_state, mask, training)
-    use_fused = getattr(layer, "use_cudnn", "auto")
+    if is_left_to_gpu(layer):
+        tell(layer, "TensorFlow has a GPU here, on which Keras' own layers run")
+        (run,) = (run for cls, run in _KERAS_INNER_LOOPS.items() if isinstance(layer, cls))
+        return run(layer, sequences, initial_state, mask=mask, training=training)
+    use_fused = wanted(layer)
     if use_fused is False:
         reason = f"{_argument_of(layer)} is False"
     elif _graphs.graph_contents.get() == "stock":

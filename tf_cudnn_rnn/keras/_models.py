@@ -9,7 +9,7 @@ import types
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, get_args
 
 import keras
 
@@ -23,7 +23,7 @@ _DROP_INS = ("LSTM", "GRU", "SimpleRNN")
 STOCK_LAYERS: tuple[Any, ...] = tuple(getattr(keras.layers, name) for name in _DROP_INS)
 # What stands in configs under the same name in both modules.
 _RENAMED = (*_DROP_INS, "Bidirectional")
-_EXPORT_TARGETS = ("own", "builtin", "stock")
+_EXPORT_TARGETS = get_args(Contents)
 # What a class name stands beside in a config.
 _Key: TypeAlias = Callable[[str], dict[str, Any]]
 # A model is made anew of its class. (A CudnnRNN alone becomes a model, which no type tells.)

@@ -87,8 +87,10 @@ class Options(NamedTuple):
     all_steps: bool = False
 
 
-# Of the ops in graphs that tf2onnx is to convert, by the number in their names.
+# Of the ops in graphs that tf2onnx is to convert, by the number in their names. Keras tells nobody
+# when its export ends: of so many the oldest go.
 _options: dict[int, Options] = {}
+_MOST_OPTIONS = 10_000
 _numbers = itertools.count()
 
 
@@ -122,6 +124,8 @@ def scope(options: Options) -> contextlib.AbstractContextManager[Any]:
     """Gives an op a name by which its handler finds these options."""
     number = next(_numbers)
     _options[number] = options
+    if len(_options) > _MOST_OPTIONS:
+        del _options[next(iter(_options))]
     return tf.name_scope(f"{_SCOPE}{number}")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_cudnn_rnn import raw_ops
-from tf_cudnn_rnn._layout import DIRECTIONS, Layout
+from tf_cudnn_rnn._layout import Layout
 from tf_cudnn_rnn.keras import _graphs, _onnx_nodes
 from tf_cudnn_rnn.keras._shapes import full_lengths, swap
 
@@ -61,7 +61,7 @@ def run(
             options |= {"dropout": dropout, "rng_seed": rng_seed}
     else:
         # TensorFlow's GPU kernel mistakes the axes of batch-major states of more than one entry.
-        num_states = len(DIRECTIONS[layout.direction]) * layout.num_layers
+        num_states = layout.num_directions * layout.num_layers
         op, time_major = tf.raw_ops.CudnnRNNV3, inputs_time_major or num_states > 1
         options["is_training"] = (
             bool(training) if _graphs.builds_builtin_graph() else _graphs.may_need_gradients()

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from tf_cudnn_rnn._layout import Layout
-from tf_cudnn_rnn._types import Direction, InputMode, RnnMode
+from tf_cudnn_rnn._types import Direction, InputMode, RnnMode, UseFused
 
 _INITIALIZERS = ("kernel_initializer", "recurrent_initializer", "bias_initializer")
 _REGULARIZERS = ("kernel_regularizer", "recurrent_regularizer", "bias_regularizer")
@@ -17,7 +17,8 @@ _FLAGS = (
     *("time_major", "return_sequences", "return_state", "stateful"),
     *("unit_forget_bias", "separate_weights"),
 )
-_TYPES = ("float16", "bfloat16", "float32", "float64")
+# Of what the ops compute in.
+TYPES = ("float16", "bfloat16", "float32", "float64")
 _CONSTRAINTS = ("kernel_constraint", "recurrent_constraint", "bias_constraint")
 
 
@@ -68,7 +69,7 @@ class Options:
             "dropout": probability(self.dropout),
         }
         for name in _FLAGS:
-            checked[name] = _flag(name, getattr(self, name))
+            checked[name] = flag(name, getattr(self, name))
         for name in _INITIALIZERS:
             checked[name] = keras.initializers.get(getattr(self, name))
             if checked[name] is None:
@@ -128,18 +129,26 @@ def config_of(layer: keras.layers.Layer) -> dict[str, Any]:
     return config
 
 
-def _flag(name: str, value: Any) -> bool:
+def flag(name: str, value: Any) -> bool:
     """Returns a flag as a bool, checked; 0 and 1 of any integer type are ones, too."""
     if not isinstance(value, np.bool_ | numbers.Integral) or value not in (0, 1):
         raise TypeError(f"`{name}` must be True or False; got {value!r}.")
     return bool(value)
 
 
+def use_fused(name: str, value: Any) -> UseFused:
+    """Returns what a drop-in is to do as "auto", True or False, checked."""
+    try:
+        return "auto" if isinstance(value, str) and value == "auto" else flag(name, value)
+    except TypeError:
+        raise ValueError(f"`{name}` must be 'auto', True or False; got {value!r}.") from None
+
+
 def check_types(*names: str) -> None:
     """Raises ValueError unless the types of a policy are such as the ops take."""
-    if wrong := [name for name in names if name not in _TYPES]:
+    if wrong := [name for name in names if name not in TYPES]:
         raise ValueError(
-            f"`dtype` must be one of {', '.join(_TYPES)}, or a policy that mixes them; got "
+            f"`dtype` must be one of {', '.join(TYPES)}, or a policy that mixes them; got "
             f"{wrong[0]}."
         )
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tf_cudnn_rnn._formats import params_header
+from tf_cudnn_rnn._formats.vectors import check_are_weights
 from tf_cudnn_rnn._layout import Layout, ParamName
 from tf_cudnn_rnn._types import (
     Array,
@@ -438,10 +439,11 @@ class CudnnRNN(keras.layers.Layer):
 
         Raises:
           ValueError: the layer has not been built, weights are missing or of another network,
-            or have another shape.
+            or have another shape, or these are gradients.
         """
         layout = self.layout
         if isinstance(canonical, Canonical):
+            check_are_weights(canonical, "canonical")
             params_header.check_same(
                 params_header.to_text(canonical.layout), layout, self.name, "`canonical`"
             )

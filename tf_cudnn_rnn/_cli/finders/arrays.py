@@ -63,9 +63,10 @@ def _check_torch(found: Found, network: _TorchNetwork) -> None:
     """Raises ValueError if headers tell that a network cannot be read."""
     for (kind, layer, reverse), header in sorted(network.items()):
         name = f"{kind}_l{layer}{'_reverse' if reverse else ''}"
-        # ml_dtypes' bfloat16 is of kind V.
-        if header.dtype.kind not in "fV" or header.dtype.itemsize > 8:
-            raise ValueError(f"{name} must be of floats; it is of {header.dtype}")
+        dtype = header.dtype
+        if (dtype.kind != "f" or dtype.itemsize > 8) and dtype.name != "bfloat16":
+            its_type = dtype.names[0] if dtype.names else str(dtype)
+            raise ValueError(f"{name} must be of floats; it is of {untrusted.shown(its_type)}")
     ways = 2 if found.direction == "bidirectional" else 1
     expected = ways * (found.num_layers or 0)
     for kind in ("weight_ih", "weight_hh"):

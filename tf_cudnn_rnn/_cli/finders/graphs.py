@@ -87,11 +87,11 @@ def _take_keras_node(found: Found, node: saved_model.Node) -> None:
     found.num_layers, found.num_proj = 1, 0
     found.input_size = node.size(3, 0)
     found.num_units = node.size(4, 0)
-    weights = [shape for shape in node.inputs[3:6] if shape is not None]
-    if found.input_size and found.num_units:
-        sizes = [math.prod(shape) for shape in weights if min(shape, default=0) > 0]
-        found.parameters = len(DIRECTIONS[found.direction]) * sum(sizes)
-        found.biases = num_biases(*weights[1:])
+    weights = node.inputs[3 : 5 + node.attributes.get("num_biases", 1)]
+    shapes = [shape for shape in weights if shape and min(shape) > 0]
+    if found.input_size and found.num_units and len(shapes) == len(weights):
+        found.parameters = len(DIRECTIONS[found.direction]) * sum(map(math.prod, shapes))
+        found.biases = num_biases(*shapes[1:])
 
 
 def in_onnx(path: str, shown_path: str) -> Iterator[Look]:
