@@ -9,7 +9,9 @@ Pass every argument by its name. `T` before a shape is a type: float16, bfloat16
 float32 or float64. Types of 16 bits are computed in float32.
 
 A wrong shape or value raises tf.errors.InvalidArgumentError in eager mode and when a
-graph runs. While a graph is traced, it is a ValueError or TypeError.
+graph runs. While a graph is traced, it is a ValueError or TypeError. So it is in both modes
+if `sequence_lengths` are not int32 (TypeError) or do not fit in one, or `num_proj` or another
+number of an attribute is no integer (TypeError).
 
 The letters of the docstrings:
 
@@ -682,7 +684,7 @@ def KerasRNNBackprop(
       output, output_h, output_c, reserve_space: what it returned, with is_training=True.
       output_backprop, output_h_backprop, output_c_backprop: the gradients of its outputs.
       rnn_mode, time_major, masks, go_backwards, zero_output_for_mask, backward_weights: as KerasRNN
-        was given.
+        was given. `reserve_space` tells of another one, but for `zero_output_for_mask`.
       name: a name for the operation.
 
     Returns:

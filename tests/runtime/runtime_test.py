@@ -1081,20 +1081,61 @@ int main(void) {
 """
 
 
+# Around the steps of a stream that the docs show.
+STREAM = """
+#include <stdio.h>
+#include <string.h>
+
+#include "rnn_runtime.h"
+
+static float frames[20], x[2], y[4];
+static int next = 0;
+
+static int read_frame(float* frame) {
+  if (next > 0) fwrite(y, sizeof(y), 1, stdout);
+  if (next == 20) return 0;
+  memcpy(frame, frames + next, 2 * sizeof(float));
+  next += 2;
+  return 1;
+}
+
+int main(void) {
+  for (int i = 0; i < 20; ++i) frames[i] = (float)(i - 10) / 8;
+%s
+  return 0;
+}
+"""
+
+
+def _shown_in_c(folder, program: str, first_line: str) -> tuple[runtime.Network, bytes]:
+    """A network, and what a program writes that runs it as the docs show."""
+    snippets = re.findall(r"^```c\n(.*?)^```", DOC.read_text(), re.MULTILINE | re.DOTALL)
+    (shown,) = (snippet for snippet in snippets if snippet.startswith(first_line))
+    (folder / "shown.c").write_text(program % shown)
+    layout = weights.Layout("gru", 1, 4, 2)
+    network = runtime.Network(np.linspace(-1, 1, layout.size, dtype=np.float32), layout)
+    network.save(folder / "network.safetensors")
+    build = f'gcc shown.c -I"$RNN" -L"$RNN" -Wl,-rpath,"$RNN" -lrnn_runtime {WARNINGS} -o run'
+    subprocess.run(_shell(build), cwd=folder, check=True)
+    ran = subprocess.run(["./run"], cwd=folder, capture_output=True, check=True)
+    return network, ran.stdout
+
+
 @needs_gcc
 def test_the_call_of_whole_sequences_in_c(tmp_path):
     """That of the docs has the bits of Python."""
-    (call,) = re.findall(r"^```c\n(.*?)^```", DOC.read_text(), re.MULTILINE | re.DOTALL)
-    (tmp_path / "sequences.c").write_text(SEQUENCES % call)
-    layout = weights.Layout("gru", 1, 4, 2)
-    network = runtime.Network(np.linspace(-1, 1, layout.size, dtype=np.float32), layout)
-    network.save(tmp_path / "network.safetensors")
-    build = f'gcc sequences.c -I"$RNN" -L"$RNN" -Wl,-rpath,"$RNN" -lrnn_runtime {WARNINGS} -o run'
-    subprocess.run(_shell(build), cwd=tmp_path, check=True)
-    said = subprocess.run(["./run"], cwd=tmp_path, capture_output=True, check=True).stdout
+    network, said = _shown_in_c(tmp_path, SEQUENCES, "rnn_call call")
     x = ((np.arange(60, dtype=np.float32) - 30) / 32).reshape(3, 10, 2)
     y, state = network(x, lengths=[10, 4, 7])
     assert said == y.tobytes() + state.h.tobytes()
+
+
+@needs_gcc
+def test_the_steps_of_a_stream_in_c(tmp_path):
+    network, said = _shown_in_c(tmp_path, STREAM, "rnn_error error;")
+    stream = network.stream()
+    x = ((np.arange(20, dtype=np.float32) - 10) / 8).reshape(10, 2)
+    assert said == b"".join(stream.step(frame).tobytes() for frame in x)
 
 
 @needs_gcc

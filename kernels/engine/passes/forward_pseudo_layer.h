@@ -164,18 +164,21 @@ class ForwardPseudoLayer {
 
   // input_sums_ = the input, for each gate, + biases: the layer has no W.
   void AddInputToAllGates(const ChunkRows& rows) {
-    const int64_t gates_size = d_.gates_size();
     const int64_t H = d_.hidden_size;
-    const F* const bias = weights_.biases().sums();
-    ParallelFor(*executor_, rows.count(), gates_size * speed::kMoveWork,
+    const F* const biases = weights_.biases().sums();
+    ParallelFor(*executor_, rows.count(), d_.gates_size() * speed::kMoveWork,
                 [&](int64_t begin, int64_t end) {
                   for (int64_t i = begin; i < end; ++i) {
                     // The first gate's place holds the input until its turn,
                     // the last.
-                    F* gates = input_sums_.rows[i];
-                    Load(input_rows_[i], gates, H);
-                    for (int64_t j = gates_size - 1; j >= 0; --j) {
-                      gates[j] = gates[j % H] + bias[j];
+                    F* const input = input_sums_.rows[i];
+                    Load(input_rows_[i], input, H);
+                    for (int64_t gate = d_.num_gates() - 1; gate >= 0; --gate) {
+                      F* const sums = input + gate * H;
+                      const F* const bias = biases + gate * H;
+                      for (int64_t j = 0; j < H; ++j) {
+                        sums[j] = input[j] + bias[j];
+                      }
                     }
                   }
                 });
