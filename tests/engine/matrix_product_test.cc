@@ -521,6 +521,57 @@ TYPED_TEST(MatrixProductTest, PackedByProductsHasTheBitsOfPacked) {
   check_sources(33, 1002, 193);  // and rows enough to share what is packed
 }
 
+// Wrong numbers would be worse than an end (route.h).
+TEST(MatrixProductDeathTest, NothingComesAlongARouteThatItDoesNotFit) {
+  constexpr int64_t kSize = 64;
+  RandomValues random(2);
+  Matrix<float> values(kSize, kSize, &random);
+  const auto as_rows = MatrixSource<float>::Rows(
+      values.values.data(), values.stride, kSize, Pieces::Whole(kSize));
+  const auto as_columns = as_rows.Transposed();
+  const auto by_pointers = MatrixSource<float>::RowsAt(
+      values.const_pointers.data(), kSize, Pieces::Whole(kSize));
+  SerialExecutor executor;
+  const auto expect_death = [&](const MatrixSource<float>& source,
+                                Route route) {
+    using Right = GuardedOperand<float, float>;
+    EXPECT_DEATH(Right(source, route, executor), "") << RouteName(route);
+  };
+  expect_death(as_columns, Route::kRowsInPlace);
+  expect_death(as_rows, Route::kColumnsInPlace);
+  expect_death(as_rows, Route::kDotPanels);
+  expect_death(by_pointers, Route::kRowsInPlace);
+  expect_death(by_pointers.Transposed(), Route::kColumnsInPlace);
+  expect_death(as_columns, Route::kInt8);
+}
+
+TEST(MatrixProductDeathTest, WhatIsNotPackedHasNoPanels) {
+  constexpr int64_t kSize = 64;
+  RandomValues random(2);
+  Matrix<float> a(1, kSize, &random), b(kSize, kSize, &random), c(1, kSize);
+  const auto as_rows = MatrixSource<float>::Rows(b.values.data(), b.stride,
+                                                 kSize, Pieces::Whole(kSize));
+  SerialExecutor executor;
+  RowsTimesMatrix<float> product;
+  product.rows = 1;
+  product.a = a.const_pointers.data();
+  product.c = c.pointers.data();
+  const auto multiply_panel = [&](const MatrixSource<float>& source,
+                                  Route route) {
+    GuardedOperand<float, float> right(source, route, executor);
+    MultiplyPanel(product, right.operand, {0, 0, 1, PanelRows::kNone});
+  };
+  multiply_panel(as_rows, Route::kPacked);
+  EXPECT_DEATH(multiply_panel(as_rows, Route::kPackedInTurn), "");
+  EXPECT_DEATH(multiply_panel(as_rows, Route::kRowsInPlace), "");
+  EXPECT_DEATH(multiply_panel(as_rows.Transposed(), Route::kColumnsInPlace),
+               "");
+  EXPECT_DEATH(multiply_panel(as_rows.Transposed(), Route::kDotPanels), "");
+  // Nor is there room for a left operand in parts.
+  if (SelectSimdTarget().parts_kernels == nullptr) return;
+  EXPECT_DEATH(multiply_panel(as_rows, Route::kParts), "");
+}
+
 // A left operand is the same whether it is split by rows, or from its
 // transpose, or a part after another.
 TEST(LeftPartsTest, AreTheSameFromRowsColumnsAndParts) {

@@ -605,8 +605,17 @@ TEST(PlanTest, RoutesThatAPassDoesNotKnowNeverCome) {
   ForCalls([](const Sizes& sizes, const KernelShape& kernels) {
     const Plans plans(sizes, kernels);
     const BackwardPlan& backward = plans.backward;
-    EXPECT_NE(backward.recurrent_weights.route,
-              sizes.order == WeightOrder::kKeras ? kRows : kColumns);
+    // In place comes only what lies so.
+    const bool is_keras = sizes.order == WeightOrder::kKeras;
+    for (const OperandPlan& b :
+         {plans.forward.input_weights.first, plans.forward.recurrent_weights}) {
+      EXPECT_NE(b.route, is_keras ? kColumns : kRows);
+    }
+    for (const OperandPlan& b :
+         {backward.input_weights.first, backward.recurrent_weights}) {
+      EXPECT_NE(b.route, is_keras ? kRows : kColumns);
+      EXPECT_NE(b.route, Route::kDotPanels);
+    }
     for (const OperandPlan& b : {backward.input_weights_gradient.first,
                                  backward.recurrent_weights_gradient}) {
       EXPECT_TRUE(b.route == kPacked || b.route == kParts);

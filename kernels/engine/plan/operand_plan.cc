@@ -73,18 +73,26 @@ DotPanelShape DotPanelShape::Of(const OperandSize& size, int64_t panel_columns,
 }
 
 int64_t OperandPlan::Bytes(const KernelShape& kernels) const {
-  if (IsInPlace(route)) return 0;
-  if (route == Route::kDotPanels) {
-    const auto shape =
-        DotPanelShape::Of(*this, kernels.dot_columns, kernels.dot_round);
-    return shape.num_panels * shape.panel_size * kernels.operand_bytes;
+  switch (route) {
+    case Route::kPacked:
+    case Route::kParts:
+      return kernels.NumPanels(columns) * kernels.panel_columns *
+             PaddedDepth(kernels.depth_step) *
+             ElementBytes(kernels.operand_bytes);
+    case Route::kPackedInTurn:
+      return places.count * places.size(kernels.panel_columns) *
+             kernels.operand_bytes;
+    case Route::kDotPanels: {
+      const auto shape =
+          DotPanelShape::Of(*this, kernels.dot_columns, kernels.dot_round);
+      return shape.num_panels * shape.panel_size * kernels.operand_bytes;
+    }
+    case Route::kRowsInPlace:
+    case Route::kColumnsInPlace:
+    case Route::kInt8:
+      break;
   }
-  if (IsInTurn(route)) {
-    return places.count * places.size(kernels.panel_columns) *
-           kernels.operand_bytes;
-  }
-  return kernels.NumPanels(columns) * kernels.panel_columns *
-         PaddedDepth(kernels.depth_step) * ElementBytes(kernels.operand_bytes);
+  return 0;
 }
 
 int64_t LayerOperands::MaxBytes(const KernelShape& kernels) const {

@@ -7,8 +7,7 @@ namespace rnn {
 // Not every route comes to every operand. What the passes rely on, and abort
 // without:
 //
-//   W              any; backward, where all weights are transposed, none from
-//                  dot panels
+//   W              any; backward none from dot panels
 //   R              as W, but never in parts; kPackedInTurn for one step alone:
 //                  several steps find R as the first one found it
 //   projection     kPacked or kInt8
@@ -16,8 +15,10 @@ namespace rnn {
 //   of weights
 //
 // In parts are operands that are float alone; in place, and in dot panels,
-// those alone that tensors hold. Weights in int8 all come along kInt8, and no
-// others.
+// those alone that tensors hold. What comes in place must lie so: rows of B are
+// rows of memory forward in Keras' order and backward in that of params, and
+// columns of B the other way round. Weights in int8 all come along kInt8, and
+// no others.
 enum class Route {
   kPacked,          // in panels, once for all products that use it
   kPackedInTurn,    // panel by panel, by the one product that uses it
@@ -31,8 +32,18 @@ enum class Route {
 constexpr bool IsInParts(Route route) { return route == Route::kParts; }
 constexpr bool IsInTurn(Route route) { return route == Route::kPackedInTurn; }
 constexpr bool IsInPlace(Route route) {
-  return route == Route::kRowsInPlace || route == Route::kColumnsInPlace ||
-         route == Route::kInt8;
+  switch (route) {
+    case Route::kRowsInPlace:
+    case Route::kColumnsInPlace:
+    case Route::kInt8:
+      return true;
+    case Route::kPacked:
+    case Route::kPackedInTurn:
+    case Route::kParts:
+    case Route::kDotPanels:
+      break;
+  }
+  return false;
 }
 
 // Whether products with B are made by columns (MultiplyColumns()), not by the

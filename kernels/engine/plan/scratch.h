@@ -88,8 +88,8 @@ class Scratch {
   char* base_;
 };
 
-// The weights of a forward pseudo-layer as products want them, and its biases;
-// matrices that are read in place have no block.
+// The weights of a forward pseudo-layer as products want them, and its biases.
+// Matrices that are read in place have no block.
 struct PreparedWeights {
   Block input;       // W: [in, G*H]
   Block recurrent;   // R: panels of cells, or dot panels
@@ -191,7 +191,8 @@ struct BackwardScratch {
   Block input_gradient;  // if it is rounded in the end: [valid rows, I]
 
   // What runs one pseudo-layer after another. `chunk` counts the rows of the
-  // largest chunk; operands' rows are padded to whole steps of depth.
+  // largest chunk; operands' rows are padded to whole steps of depth. Matrices
+  // that are read in place have no block.
   struct PseudoLayer {
     Block input_weights;         // prepared: [G*H, in]
     Block recurrent_weights;     // prepared: [G*H, P]

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 
 #include "kernels/engine/plan/chunks.h"
 #include "kernels/engine/plan/operand_plan.h"
+#include "kernels/engine/plan/route.h"
 #include "kernels/engine/plan/scratch.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "network/descriptor.h"
@@ -21,6 +23,7 @@ int64_t NumLayerBuffers(const RnnDescriptor& d) {
   return std::min<int64_t>(2, d.num_layers - 1);
 }
 
+// No block if it takes no memory.
 void TakeOperand(int64_t bytes, ScratchBuilder& builder, Block* block) {
   if (bytes > 0) *block = builder.Take(bytes, 1);
 }
@@ -29,22 +32,35 @@ void TakeRecurrentWeights(const ForwardPlan& plan, ScratchBuilder& builder,
                           PreparedWeights* w) {
   const RnnDescriptor& d = plan.descriptor;
   const KernelShape& k = plan.kernels;
-  if (ComesByColumns(plan.recurrent_weights.route)) {
-    TakeOperand(plan.recurrent_weights.Bytes(k), builder, &w->recurrent);
-    return;
-  }
+  const OperandPlan& r = plan.recurrent_weights;
   const CellPanelShape panels = CellPanelShape::Of(d, k);
-  const int64_t num_panels = IsInTurn(plan.recurrent_weights.route)
-                                 ? plan.recurrent_weights.places.count
-                                 : panels.num_panels;
-  w->recurrent = builder.Take(num_panels * panels.panel_size(d.num_gates()),
-                              k.operand_bytes);
+  const auto take_cell_panels = [&](int64_t num_panels) {
+    w->recurrent = builder.Take(num_panels * panels.panel_size(d.num_gates()),
+                                k.operand_bytes);
+  };
+  switch (r.route) {
+    case Route::kPacked:
+      take_cell_panels(panels.num_panels);
+      return;
+    case Route::kPackedInTurn:
+      take_cell_panels(r.places.count);
+      return;
+    case Route::kRowsInPlace:
+    case Route::kColumnsInPlace:
+    case Route::kInt8:
+    case Route::kDotPanels:
+      TakeOperand(r.Bytes(k), builder, &w->recurrent);
+      return;
+    case Route::kParts:
+      break;  // R never comes so
+  }
+  std::abort();
 }
 
 void TakeProjection(const ForwardPlan& plan, ScratchBuilder& builder,
                     PreparedWeights* w) {
   if (!plan.descriptor.has_projection()) return;
-  w->projection = builder.Take(plan.projection.Bytes(plan.kernels), 1);
+  TakeOperand(plan.projection.Bytes(plan.kernels), builder, &w->projection);
 }
 
 void TakeBiases(const ForwardPlan& plan, ScratchBuilder& builder,
@@ -189,11 +205,10 @@ void TakeGradientProducts(const BackwardPlan& plan, ScratchBuilder& builder,
       GatesGradientShape::Of(d, plan.weight_order,
                              std::max(plan.widest_input(), d.output_size()))
           .left_columns;
-  s->product_right =
-      builder.Take(std::max({plan.input_weights_gradient.MaxBytes(k),
-                             plan.recurrent_weights_gradient.Bytes(k),
-                             plan.projection_gradient.Bytes(k)}),
-                   1);
+  TakeOperand(std::max({plan.input_weights_gradient.MaxBytes(k),
+                        plan.recurrent_weights_gradient.Bytes(k),
+                        plan.projection_gradient.Bytes(k)}),
+              builder, &s->product_right);
   s->product_left =
       builder.TakeRows(left_columns, k.PaddedDepth(chunk), k.operand_bytes);
   if (plan.input_weights_gradient.is_any_in_parts() ||
@@ -225,11 +240,12 @@ void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
   builder.TakeOverlaid(
       is_single_chunk,
       [&] {
-        s->recurrent_weights = builder.Take(plan.recurrent_weights.Bytes(k), 1);
+        TakeOperand(plan.recurrent_weights.Bytes(k), builder,
+                    &s->recurrent_weights);
       },
       [&] { TakeGradientProducts(plan, builder, s); },
       [&] {
-        s->input_weights = builder.Take(plan.input_weights.MaxBytes(k), 1);
+        TakeOperand(plan.input_weights.MaxBytes(k), builder, &s->input_weights);
       });
   s->input_rows = builder.TakePointers(chunk);
   s->input_staging =
@@ -262,7 +278,7 @@ void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
   }
   if (ReservedRowSize(d) > 0) s->saved_rows = builder.TakePointers(chunk);
   if (d.has_projection()) {
-    s->projection = builder.Take(plan.projection.Bytes(k), 1);
+    TakeOperand(plan.projection.Bytes(k), builder, &s->projection);
     s->dh_total = builder.TakeRows(chunk, k.PaddedDepth(P), k.operand_bytes);
     s->m = builder.TakeRows(chunk, H, k.operand_bytes);
     s->dm = builder.TakeRows(B, H, k.compute_bytes);

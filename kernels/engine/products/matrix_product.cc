@@ -87,12 +87,13 @@ void MultiplyPacked(const RowsTimesMatrix<Operand>& p,
 
 // ---- Packed operands --------------------------------------------------------
 
-// Splits the left operand if b is in parts.
+// Splits the left operand, b being in parts.
 template <typename Element, typename Operand>
 void SplitLeft(const RowsTimesMatrix<Operand>& p,
                const RightOperand<Element, Operand>& b, Executor& executor) {
+  if (p.left_parts.values == nullptr) std::abort();
   if constexpr (std::is_same_v<Operand, float>) {
-    if (b.in_parts() && p.a != nullptr) {
+    if (p.a != nullptr) {
       SplitRows(p.a, p.rows, b.parts_depth(), executor, p.left_parts);
     }
   }
@@ -129,7 +130,7 @@ void MultiplyRowBlocks(const RowsTimesMatrix<Operand>& p,
                   share.next_panel = PanelRows::kNone;
                   for (int64_t i = 0; i < num_panels; ++i) {
                     share.panel = i;
-                    MultiplyPanel(p, b, share);
+                    MultiplyPacked(p, b, share, 0, b.depth());
                   }
                 }
               });
@@ -241,31 +242,34 @@ ColumnRows ColumnsOf(const RightOperand<Element, Operand>& b, int64_t begin,
   return columns;
 }
 
+// Floating-point operations.
 template <typename Element, typename Operand>
-void MultiplyByColumns(const RowsTimesMatrix<Operand>& p,
+int64_t WorkByColumns(const RowsTimesMatrix<Operand>& p,
+                      const RightOperand<Element, Operand>& b) {
+  return 2 * (speed::kFarWeightRows + p.rows) * b.depth() * b.columns();
+}
+
+// For b had better be read in long pieces.
+template <typename Element, typename Operand>
+void MultiplyFewRanges(const RowsTimesMatrix<Operand>& p,
                        const RightOperand<Element, Operand>& b,
                        Executor& executor) {
-  const int64_t num_panels = b.num_panels();
-  const int64_t work =
-      2 * (speed::kFarWeightRows + p.rows) * b.depth() * b.columns();
-  const auto multiply_panels = [&](int64_t begin, int64_t end) {
-    const ColumnRows share = ColumnsOf(b, begin, end, 0, p.rows);
-    MultiplyColumns(p, b, &share);
-  };
-  if (b.route() == Route::kRowsInPlace || b.route() == Route::kDotPanels) {
-    ParallelFewRanges(executor, num_panels, work, Order::kAscending,
-                      multiply_panels);
-    return;
-  }
-  if constexpr (std::is_same_v<Element, float>) {
-    if (b.route() == Route::kInt8) {
-      RoundRows(p.a, p.rows, b.depth(), executor, p.left_integers);
-    }
-  }
+  ParallelFewRanges(executor, b.num_panels(), WorkByColumns(p, b),
+                    Order::kAscending, [&](int64_t begin, int64_t end) {
+                      const ColumnRows share =
+                          ColumnsOf(b, begin, end, 0, p.rows);
+                      MultiplyColumns(p, b, &share);
+                    });
+}
+
+template <typename Element, typename Operand>
+void MultiplyEachPanel(const RowsTimesMatrix<Operand>& p,
+                       const RightOperand<Element, Operand>& b,
+                       Executor& executor) {
   AllPanels panels;
-  panels.count = num_panels;
+  panels.count = b.num_panels();
   panels.row_end = p.rows;
-  panels.work = work;
+  panels.work = WorkByColumns(p, b);
   ParallelPanels(executor, panels, [&](const PanelRows& share) {
     ColumnRows columns = ColumnsOf(b, share.panel, share.panel + 1,
                                    share.row_begin, share.row_end);
@@ -274,6 +278,16 @@ void MultiplyByColumns(const RowsTimesMatrix<Operand>& p,
     }
     MultiplyColumns(p, b, &columns);
   });
+}
+
+// Rounds the left operand, b being int8.
+template <typename Element, typename Operand>
+void RoundLeft(const RowsTimesMatrix<Operand>& p,
+               const RightOperand<Element, Operand>& b, Executor& executor) {
+  if (p.left_integers.values == nullptr) std::abort();
+  if constexpr (std::is_same_v<Operand, float>) {
+    RoundRows(p.a, p.rows, b.depth(), executor, p.left_integers);
+  }
 }
 
 template <typename Operand>
@@ -387,59 +401,100 @@ template <typename Element, typename Operand>
 void MultiplyColumns(const RowsTimesMatrix<Operand>& p,
                      const RightOperand<Element, Operand>& b,
                      const ColumnRows* shares, int count) {
-  if constexpr (std::is_same_v<Element, float>) {
-    if (b.route() == Route::kInt8) {
-      for (int i = 0; i < count; ++i) {
-        MultiplyColumnsOfInt8(p, b.int8(), shares[i]);
+  constexpr bool kIsInTensors = kElementIsOperand<Element, Operand>;
+  switch (b.route()) {
+    case Route::kRowsInPlace:
+      if constexpr (kIsInTensors) {
+        for (int i = 0; i < count; ++i) {
+          MultiplyColumnsOfRows(p, b.source(), shares[i]);
+        }
+        return;
       }
-      return;
-    }
-  }
-  if constexpr (std::is_same_v<Element, Operand>) {
-    if (b.route() == Route::kDotPanels) {
-      MultiplyColumnsOfDotPanels(p, b, shares, count);
-      return;
-    }
-    for (int i = 0; i < count; ++i) {
-      if (b.route() == Route::kRowsInPlace) {
-        MultiplyColumnsOfRows(p, b.source(), shares[i]);
-      } else {
-        MultiplyColumnsOfColumns(p, b.source(), shares[i]);
+      break;
+    case Route::kColumnsInPlace:
+      if constexpr (kIsInTensors) {
+        for (int i = 0; i < count; ++i) {
+          MultiplyColumnsOfColumns(p, b.source(), shares[i]);
+        }
+        return;
       }
-    }
-  } else {
-    std::abort();  // nothing comes by columns
+      break;
+    case Route::kInt8:
+      if constexpr (std::is_same_v<Element, float>) {
+        for (int i = 0; i < count; ++i) {
+          MultiplyColumnsOfInt8(p, b.int8(), shares[i]);
+        }
+        return;
+      }
+      break;
+    case Route::kDotPanels:
+      if constexpr (kIsInTensors) {
+        MultiplyColumnsOfDotPanels(p, b, shares, count);
+        return;
+      }
+      break;
+    case Route::kPacked:
+    case Route::kPackedInTurn:
+    case Route::kParts:
+      break;  // they come by panels
   }
+  std::abort();
 }
 
 template <typename Element, typename Operand>
 void MultiplyPanel(const RowsTimesMatrix<Operand>& p,
                    const RightOperand<Element, Operand>& b,
                    const PanelRows& share) {
-  if (b.route() == Route::kInt8) {
-    const ColumnRows columns = ColumnsOf(b, share.panel, share.panel + 1,
-                                         share.row_begin, share.row_end);
-    MultiplyColumns(p, b, &columns);
-  } else {
-    MultiplyPacked(p, b, share, 0, b.depth());
+  switch (b.route()) {
+    case Route::kParts:
+      if (p.left_parts.values == nullptr) break;
+      [[fallthrough]];
+    case Route::kPacked:
+      MultiplyPacked(p, b, share, 0, b.depth());
+      return;
+    case Route::kInt8: {
+      const ColumnRows columns = ColumnsOf(b, share.panel, share.panel + 1,
+                                           share.row_begin, share.row_end);
+      MultiplyColumns(p, b, &columns);
+      return;
+    }
+    case Route::kPackedInTurn:
+    case Route::kRowsInPlace:
+    case Route::kColumnsInPlace:
+    case Route::kDotPanels:
+      break;  // they have no panels
   }
+  std::abort();
 }
 
 template <typename Element, typename Operand>
 void Multiply(const RowsTimesMatrix<Operand>& p,
               const RightOperand<Element, Operand>& b, Executor& executor) {
   if (p.rows == 0) return;
-  if (ComesByColumns(b.route())) {
-    MultiplyByColumns(p, b, executor);
-    return;
-  }
-  SplitLeft(p, b, executor);
-  if (IsInTurn(b.route())) {
-    PackAndMultiply(p, b, executor);
-  } else if (b.is_small()) {
-    MultiplyRowBlocks(p, b, executor);
-  } else {
-    MultiplyBlocks(p, b, executor);
+  switch (b.route()) {
+    case Route::kParts:
+      SplitLeft(p, b, executor);
+      [[fallthrough]];
+    case Route::kPacked:
+      if (b.is_small()) {
+        MultiplyRowBlocks(p, b, executor);
+      } else {
+        MultiplyBlocks(p, b, executor);
+      }
+      return;
+    case Route::kPackedInTurn:
+      PackAndMultiply(p, b, executor);
+      return;
+    case Route::kRowsInPlace:
+    case Route::kDotPanels:
+      MultiplyFewRanges(p, b, executor);
+      return;
+    case Route::kInt8:
+      RoundLeft(p, b, executor);
+      [[fallthrough]];
+    case Route::kColumnsInPlace:
+      MultiplyEachPanel(p, b, executor);
+      return;
   }
 }
 

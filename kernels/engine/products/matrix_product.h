@@ -37,8 +37,9 @@ template <typename Element, typename Operand>
 void Multiply(const RowsTimesMatrix<Operand>& product,
               const RightOperand<Element, Operand>& b, Executor& executor);
 
-// What one panel of B contributes to some rows, B being packed or int8. If it
-// is in parts or int8, so must be the left operand.
+// What one panel of B contributes to some rows, B being packed, in parts or
+// int8; aborts if it is not. If it is in parts or int8, so must be the left
+// operand.
 template <typename Element, typename Operand>
 void MultiplyPanel(const RowsTimesMatrix<Operand>& product,
                    const RightOperand<Element, Operand>& b,

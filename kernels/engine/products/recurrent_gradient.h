@@ -49,11 +49,21 @@ class RecurrentGradient {
   template <typename Finish>
   void RunPanels(Executor& executor, const StepRanks& ranks,
                  const RowsTimesMatrix<Operand>& dgates, Finish finish) const {
-    if (IsInPlace(route_)) {
-      RunFewRanges(executor, ranks, dgates, finish);
-    } else {
-      RunPackedPanels(executor, ranks, dgates, finish);
+    switch (route_) {
+      case Route::kPacked:
+      case Route::kPackedInTurn:
+        RunPackedPanels(executor, ranks, dgates, finish);
+        return;
+      case Route::kRowsInPlace:
+      case Route::kColumnsInPlace:
+        RunFewRanges(executor, ranks, dgates, finish);
+        return;
+      case Route::kParts:
+      case Route::kInt8:
+      case Route::kDotPanels:
+        break;  // R never comes so, backward
     }
+    std::abort();
   }
 
  private:

@@ -3,9 +3,11 @@
 #define KERNELS_ENGINE_WEIGHTS_FORWARD_WEIGHTS_H_
 
 #include <cstdint>
+#include <cstdlib>
 
 #include "kernels/engine/elements/elements.h"
 #include "kernels/engine/plan/plan.h"
+#include "kernels/engine/plan/route.h"
 #include "kernels/engine/plan/scratch.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/weights/cell_panels.h"
@@ -90,11 +92,20 @@ class ForwardWeights {
       return;
     }
     recurrent_source_ = sources_.Recurrent(k);
-    if (ComesByColumns(plan_.recurrent_weights.route)) {
-      by_columns_.Use(recurrent_source_, plan_.recurrent_weights,
-                      place.recurrent());
-    } else {
-      cell_panels_.Use(static_cast<Operand*>(place.recurrent()));
+    switch (plan_.recurrent_weights.route) {
+      case Route::kPacked:
+      case Route::kPackedInTurn:
+        cell_panels_.Use(static_cast<Operand*>(place.recurrent()));
+        break;
+      case Route::kRowsInPlace:
+      case Route::kColumnsInPlace:
+      case Route::kDotPanels:
+        by_columns_.Use(recurrent_source_, plan_.recurrent_weights,
+                        place.recurrent());
+        break;
+      case Route::kParts:
+      case Route::kInt8:
+        std::abort();  // R never comes so, or is not int8
     }
     if (!plan_.descriptor.has_projection()) return;
     projection_.Use(sources_.Projection(k), plan_.projection,
@@ -103,10 +114,19 @@ class ForwardWeights {
 
   void PackInput(Executor& executor) const { input_.Pack(executor); }
   void PackRecurrent(Executor& executor) const {
-    if (plan_.recurrent_weights.route == Route::kPacked) {
-      cell_panels_.Pack(recurrent_source_, executor);
-    } else if (ComesByColumns(plan_.recurrent_weights.route)) {
-      by_columns_.Pack(executor);
+    switch (plan_.recurrent_weights.route) {
+      case Route::kPacked:
+        cell_panels_.Pack(recurrent_source_, executor);
+        return;
+      case Route::kRowsInPlace:
+      case Route::kColumnsInPlace:
+      case Route::kInt8:
+      case Route::kDotPanels:
+        by_columns_.Pack(executor);
+        return;
+      case Route::kPackedInTurn:  // the step does it
+      case Route::kParts:         // UseRecurrent() has aborted
+        return;
     }
   }
   void PackProjection(Executor& executor) const {

@@ -32,10 +32,11 @@ class RightOperand {
 
   // `source` has the plan's columns, and no more depth. `memory` has
   // plan.Bytes(): for Pack(), or as it left them for such a source. In place,
-  // rows of the left operand must need no padding.
+  // rows of the left operand must need no padding. Aborts if such a source
+  // cannot come along the plan's route.
   void Use(const MatrixSource<Element>& source, const OperandPlan& plan,
            void* memory) {
-    if (!IsPossible(plan.route)) std::abort();
+    if (!CanCome(source, plan.route)) std::abort();
     if (IsInTurn(plan.route) && plan.places.count == 0) std::abort();
     source_ = source;
     plan_ = plan;
@@ -56,20 +57,25 @@ class RightOperand {
   // Packs the source if the plan's route says so: in turn the product does it,
   // and in place nobody.
   void Pack(Executor& executor) const {
-    if (route() == Route::kPacked) {
-      PackPanels(source_, executor, panels());
-    } else if (route() == Route::kParts) {
-      if constexpr (std::is_same_v<Operand, float>) {
-        PackPanelsInParts(source_, parts_depth(), executor, parts_panels());
-      } else {
-        std::abort();  // Use() did
-      }
-    } else if (route() == Route::kDotPanels) {
-      if constexpr (kElementIsOperand<Element, Operand>) {
-        PackDotPanels(source_, dot_panels(), executor, panels());
-      } else {
-        std::abort();  // Use() did
-      }
+    switch (route()) {
+      case Route::kPacked:
+        PackPanels(source_, executor, panels());
+        return;
+      case Route::kParts:
+        if constexpr (std::is_same_v<Operand, float>) {
+          PackPanelsInParts(source_, parts_depth(), executor, parts_panels());
+        }
+        return;
+      case Route::kDotPanels:
+        if constexpr (kElementIsOperand<Element, Operand>) {
+          PackDotPanels(source_, dot_panels(), executor, panels());
+        }
+        return;
+      case Route::kPackedInTurn:
+      case Route::kRowsInPlace:
+      case Route::kColumnsInPlace:
+      case Route::kInt8:
+        return;
     }
   }
 
@@ -103,10 +109,25 @@ class RightOperand {
   Operand* panels() const { return static_cast<Operand*>(memory_); }
 
  private:
-  // Whether these types can come along it.
-  static constexpr bool IsPossible(Route route) {
-    return (!IsInParts(route) || std::is_same_v<Operand, float>) &&
-           (!ComesByColumns(route) || std::is_same_v<Element, Operand>);
+  // Whether a source of these types, which lies so, can come along it.
+  static bool CanCome(const MatrixSource<Element>& source, Route route) {
+    constexpr bool kTensorsHoldOperands = kElementIsOperand<Element, Operand>;
+    const bool is_at_stride = source.rows == nullptr;
+    switch (route) {
+      case Route::kPacked:
+      case Route::kPackedInTurn:
+        return true;
+      case Route::kParts:
+        return std::is_same_v<Operand, float>;
+      case Route::kRowsInPlace:
+        return kTensorsHoldOperands && is_at_stride && !source.is_transposed;
+      case Route::kColumnsInPlace:
+      case Route::kDotPanels:
+        return kTensorsHoldOperands && is_at_stride && source.is_transposed;
+      case Route::kInt8:
+        break;  // it is no such source
+    }
+    return false;
   }
 
   BFloat16* parts_panels() const { return static_cast<BFloat16*>(memory_); }
