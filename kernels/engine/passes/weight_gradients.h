@@ -109,6 +109,10 @@ class WeightGradients {
     const Operand* const* m;   // -> [H]
     const Operand* const* dh;  // -> [P]
   };
+  static_assert(sizeof(Rows) ==
+                    2 * sizeof(int64_t) + Rows::kNumTables * sizeof(void*),
+                "kNumTables, of which the plan takes memory, counts the tables "
+                "of Rows");
 
   WeightGradients(const BackwardPlan& plan, const Scratch& scratch)
       : plan_(plan),
