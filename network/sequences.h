@@ -48,7 +48,8 @@ class Sequences {
  public:
   // `lengths` holds B values; nullptr means that every row has max_time steps.
   // Fails unless all are in [0, max_time]. Others may write them meanwhile:
-  // each is read once.
+  // each is read once. As all that makes sequences, throws std::bad_alloc or
+  // std::length_error where there is no memory for them.
   static Status Create(int64_t max_time, int64_t batch, const int32_t* lengths,
                        Sequences* sequences);
   // Of rows whose valid steps may be any. Fails unless all lengths are in

@@ -1,4 +1,6 @@
-// The engine's result type: it neither throws, prints nor aborts.
+// What the engine says of a caller's input: that it will do, or what is wrong
+// with it, in words for a user. Nothing is printed. What else may happen is in
+// kernels/engine/engine.h.
 #ifndef NETWORK_STATUS_H_
 #define NETWORK_STATUS_H_
 

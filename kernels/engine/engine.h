@@ -22,6 +22,11 @@
 //                                       Machine::Here(num_threads), &plan);
 //   ... memory of plan.scratch_bytes ...
 //   Forward(plan, arguments, scratch, executor);
+//
+// Bad input is a Status. Where there is no memory for a plan, or for sequences,
+// Create() throws std::bad_alloc or std::length_error. Running a plan throws
+// nothing. A broken contract, between parts of the engine or by its caller,
+// aborts.
 #ifndef KERNELS_ENGINE_ENGINE_H_
 #define KERNELS_ENGINE_ENGINE_H_
 

@@ -4,8 +4,9 @@
 // A plan is a value, but for the sequences, which it borrows: they must outlive
 // it, and its copies. (Parts own theirs; copies share parts.) It follows from
 // the network, the sequences, the type of elements, the order of weights, the
-// instruction set and the machine; it reads no data. Making one may fail;
-// running it cannot.
+// instruction set and the machine; it reads no data. Making one may fail, and
+// throws std::bad_alloc or std::length_error where there is no memory for it;
+// running it cannot fail.
 #ifndef KERNELS_ENGINE_PLAN_PLAN_H_
 #define KERNELS_ENGINE_PLAN_PLAN_H_
 

@@ -47,8 +47,8 @@ class Executor {
 
   // Calls task(0) .. task(num_tasks - 1), each once, in any order and on any
   // thread, and returns when all have returned. Tasks never wait for one that
-  // has not begun, so running them one after another is always correct. A
-  // thread had better take its tasks in `order`.
+  // has not begun, so running them one after another is always correct. Tasks
+  // must not throw. A thread had better take its tasks in `order`.
   virtual void Run(int num_tasks, Order order, FunctionRef<void(int)> task) = 0;
 
   // Whether there are too many threads: one of those that are at tasks which
