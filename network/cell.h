@@ -24,6 +24,20 @@ constexpr int NumGates(CellMode mode) {
 
 inline constexpr int kMaxGates = kNumLstmGates;
 
+// What the passes have to know of a cell besides its gates. Whether it has a
+// state besides h: the LSTM's c.
+constexpr bool HasCellState(CellMode mode) { return mode == CellMode::kLstm; }
+
+// Whether the recurrent product has other gradients than the gates: the GRU's
+// new gate multiplies what R gives before it adds it to what W gives.
+constexpr bool HasRecurrentGradients(CellMode mode) {
+  return mode == CellMode::kGru;
+}
+
+// Whether a part of h passes by the gates, as the GRU's z.h: backward's cell
+// leaves the gradient of that in dh, and the product with R adds to it.
+constexpr bool PassesStateBy(CellMode mode) { return mode == CellMode::kGru; }
+
 // A reserve row holds H values of each gate's activation and then one more H:
 // of the LSTM's c', of the GRU's q = R_n h + bR_n. Other cells save nothing.
 inline constexpr int kLstmReserveCell = kNumLstmGates;

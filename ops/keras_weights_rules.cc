@@ -3,6 +3,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "network/cell.h"
+#include "network/weights.h"
 #include "ops/attributes.h"
 
 namespace tf_cudnn_rnn {
@@ -128,8 +130,8 @@ PartialTensorShape KerasBiasShape(rnn::CellMode mode,
                                   std::optional<int64_t> num_units) {
   const int64_t gates_size =
       num_units ? rnn::NumGates(mode) * *num_units : int64_t{-1};
-  if (mode == rnn::CellMode::kGru) return PartialTensorShape({2, gates_size});
-  return PartialTensorShape({gates_size});
+  return rnn::KerasHasRecurrentBias(mode) ? PartialTensorShape({2, gates_size})
+                                          : PartialTensorShape({gates_size});
 }
 
 absl::Status CheckKerasShapes(rnn::CellMode mode, const KerasShapes& shapes,
@@ -156,7 +158,7 @@ absl::Status CheckKerasShapes(rnn::CellMode mode, const KerasShapes& shapes,
   if (SizeOf(kernel, 0) != kUnknownSize) sizes->input_size = kernel.dim_size(0);
   if (!bias) return absl::OkStatus();
   return CheckShape(names.bias, *bias, KerasBiasShape(mode, sizes->hidden_size),
-                    mode == rnn::CellMode::kGru
+                    rnn::KerasHasRecurrentBias(mode)
                         ? absl::StrCat("[2,", gates_size, "]")
                         : absl::StrCat("[", gates_size, "]"),
                     mode);

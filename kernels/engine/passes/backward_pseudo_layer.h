@@ -62,7 +62,7 @@ class BackwardPseudoLayer {
         m_(RowBuffer<Operand>::In(scratch, blocks.m)),
         dm_(RowBuffer<F>::In(scratch, blocks.dm)) {
     recurrent_dgates_ = dgates_;
-    if (d_.mode != CellMode::kGru) return;
+    if (!HasRecurrentGradients(d_.mode)) return;
     recurrent_dgates_ = GateGradients<Operand>::In(
         scratch, blocks.recurrent_dgates, blocks.rounded_recurrent_dgates);
   }
@@ -107,7 +107,7 @@ class BackwardPseudoLayer {
                          k());
     for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
       Load(dh_n.Row(rank), dh_.rows[rank], P);
-      if (d_.mode == CellMode::kLstm) Load(dc_n.Row(rank), dc_ + rank * H, H);
+      if (HasCellState(d_.mode)) Load(dc_n.Row(rank), dc_ + rank * H, H);
     }
   }
 
@@ -143,7 +143,7 @@ class BackwardPseudoLayer {
   void SetRows(const ChunkRows& rows) {
     const int64_t P = d_.output_size();
     dgates_.SetRows(rows.count(), d_.gates_size());
-    if (d_.mode == CellMode::kGru) {
+    if (HasRecurrentGradients(d_.mode)) {
       recurrent_dgates_.SetRows(rows.count(), d_.gates_size());
     }
     if (!d_.has_projection()) return;
@@ -284,14 +284,14 @@ class BackwardPseudoLayer {
   // ---- A step ---------------------------------------------------------------
 
   // dh_ of the rows active in `step` = R^T dgates of that step, for use in the
-  // step before. The GRU adds: its cell has left there what passes by.
+  // step before. It is added to what a cell has left there.
   RowsTimesMatrix<Operand> ProductOfStep(const ChunkRows& rows,
                                          int64_t step) const {
     RowsTimesMatrix<Operand> product;
     product.rows = sequences_.active(step);
     product.a = recurrent_dgates_.operands() + rows.RowOf(step);
     product.c = dh_.rows;
-    product.accumulate = d_.mode == CellMode::kGru;
+    product.accumulate = PassesStateBy(d_.mode);
     return product;
   }
 
@@ -374,7 +374,7 @@ class BackwardPseudoLayer {
     }
     if (dc_ != nullptr) cell.dc = dc_ + ranks.begin * H;
     cell.dgates = dgates_.exact.rows[row];
-    if (d_.mode == CellMode::kGru) {
+    if (HasRecurrentGradients(d_.mode)) {
       cell.recurrent_dgates = recurrent_dgates_.exact.rows[row];
     }
     if constexpr (GateGradients<Operand>::kIsRounded) {
@@ -393,7 +393,7 @@ class BackwardPseudoLayer {
     const StateRows dc0(sequences_, arguments_.dc0, arguments_.c_strides, k());
     for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
       Store(dh_.rows[rank], dh0.Row(rank), P);
-      if (d_.mode == CellMode::kLstm) Store(dc_ + rank * H, dc0.Row(rank), H);
+      if (HasCellState(d_.mode)) Store(dc_ + rank * H, dc0.Row(rank), H);
     }
   }
 

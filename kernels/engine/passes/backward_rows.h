@@ -102,7 +102,7 @@ class BackwardRows {
                              saved_[i] = row;
                            });
     }
-    if (d_.mode == CellMode::kLstm) PointAtCellStates(rows, activations);
+    if (HasCellState(d_.mode)) PointAtCellStates(rows, activations);
   }
 
   void PointAtCellStates(const ChunkRows& rows,

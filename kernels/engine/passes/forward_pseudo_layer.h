@@ -100,7 +100,7 @@ class ForwardPseudoLayer {
       if (row_size > H) std::fill_n(m_.values, B * row_size, Operand{});
       if constexpr (kRoundsOperands) projected_.SetRows(B, d_.output_size());
     }
-    if (d_.mode == CellMode::kLstm) {
+    if (HasCellState(d_.mode)) {
       const StateRows c0(sequences_, arguments_.c0, arguments_.c_strides, k());
       for (int64_t rank = 0; rank < B; ++rank) {
         Load(c0.Row(rank), c_ + rank * H, H);
@@ -301,7 +301,7 @@ class ForwardPseudoLayer {
       const Element* last =
           length == 0 ? h0.Row(rank) : step_rows_.Output(length - 1, rank);
       std::memcpy(h_n.Row(rank), last, P * sizeof(Element));
-      if (d_.mode != CellMode::kLstm) continue;
+      if (!HasCellState(d_.mode)) continue;
       if (length == 0) {
         std::memcpy(c_n.Row(rank), c0.Row(rank), H * sizeof(Element));
       } else {

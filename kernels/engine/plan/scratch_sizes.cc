@@ -9,6 +9,7 @@
 #include "kernels/engine/plan/route.h"
 #include "kernels/engine/plan/scratch.h"
 #include "kernels/engine/simd/simd_kernels.h"
+#include "network/cell.h"
 #include "network/descriptor.h"
 #include "network/reserve_layout.h"
 #include "network/weights.h"
@@ -127,7 +128,7 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
   s->h_rows = builder.TakePointers(B + chunk);
   s->h_values =
       builder.Take(plan.num_h_rows() * k.PaddedDepth(P), k.operand_bytes);
-  if (d.mode == CellMode::kLstm) s->c = builder.Take(B * H, k.compute_bytes);
+  if (HasCellState(d.mode)) s->c = builder.Take(B * H, k.compute_bytes);
   if (d.has_projection()) {
     s->m = builder.TakeRows(B, k.PaddedDepth(H), k.operand_bytes);
     if (k.rounds_operands()) {
@@ -263,7 +264,7 @@ void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
     }
   };
   take_dgates(&s->dgates, &s->rounded_dgates);
-  if (d.mode == CellMode::kGru) {
+  if (HasRecurrentGradients(d.mode)) {
     take_dgates(&s->recurrent_dgates, &s->rounded_recurrent_dgates);
   }
   if (plan.input_weights.is_any_in_parts()) {
@@ -272,7 +273,7 @@ void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
   }
 
   s->dh = builder.TakeRows(B, P, k.compute_bytes);
-  if (d.mode == CellMode::kLstm) {
+  if (HasCellState(d.mode)) {
     s->dc = builder.Take(B * H, k.compute_bytes);
     s->c_prev_rows = builder.TakePointers(chunk);
   }
@@ -286,7 +287,7 @@ void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
   if (!k.operands_are_elements) {
     s->h_values = builder.Take((B + chunk) * P, k.operand_bytes);
     s->saved = builder.Take(chunk * ReservedRowSize(d), k.operand_bytes);
-    if (d.mode == CellMode::kLstm) {
+    if (HasCellState(d.mode)) {
       s->c_prev = builder.Take(B * H, k.operand_bytes);
     }
   }
