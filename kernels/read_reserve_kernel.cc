@@ -65,7 +65,7 @@ class ReadReserveKernel : public GuardedKernel {
 
     const rnn::RnnDescriptor& d = call->descriptor;
     const rnn::Sequences& sequences = call->sequences;
-    const int64_t features = d.num_directions * d.output_size();
+    const int64_t features = d.layer_output_size();
     TensorShape shape;
     OP_REQUIRES_OK(context,
                    TensorShape::BuildTensorShape(

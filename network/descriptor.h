@@ -16,6 +16,7 @@
 #ifndef NETWORK_DESCRIPTOR_H_
 #define NETWORK_DESCRIPTOR_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "network/cell.h"
@@ -45,14 +46,29 @@ struct RnnDescriptor {
     return has_projection() ? num_proj : hidden_size;
   }
   int64_t gates_size() const { return num_gates() * hidden_size; }  // G*H
-  // Features that enter `layer`: I, or both directions of the layer below.
+  // Features that a layer emits, both directions side by side: D*P.
+  int64_t layer_output_size() const { return num_directions * output_size(); }
+  // Features that enter `layer`: I, or what the layer below emits.
   int64_t layer_input_size(int64_t layer) const {
-    return layer == 0 ? input_size : num_directions * output_size();
+    return layer == 0 ? input_size : layer_output_size();
+  }
+  // The most features that enter a layer.
+  int64_t widest_input() const {
+    return std::max(layer_input_size(0), layer_input_size(num_layers - 1));
   }
   bool has_input_weights(int64_t layer) const {
     return !(skip_input && layer == 0);
   }
+
   int64_t num_pseudo_layers() const { return num_layers * num_directions; }
+  // k of one, and the other way round.
+  int64_t pseudo_layer(int64_t layer, int64_t direction) const {
+    return layer * num_directions + direction;
+  }
+  int64_t layer_of(int64_t k) const { return k / num_directions; }
+  int direction_of(int64_t k) const {
+    return static_cast<int>(k % num_directions);
+  }
 };
 
 // Whether dropout of this probability does anything. The same in all threads:

@@ -24,9 +24,7 @@ Status Int8Layout::Create(const RnnDescriptor& descriptor, Int8Layout* layout) {
   ParamsLayout params;
   if (Status s = ParamsLayout::Create(descriptor, &params); !s.ok()) return s;
   const RnnDescriptor& d = descriptor;
-  const int64_t depth =
-      std::max({d.layer_input_size(0), d.layer_input_size(d.num_layers - 1),
-                d.hidden_size});
+  const int64_t depth = std::max(d.widest_input(), d.hidden_size);
   if (depth > kMaxDepth) {
     return Status::InvalidArgument(
         "int8 weights can have rows of at most " + std::to_string(kMaxDepth) +
@@ -41,7 +39,7 @@ Status Int8Layout::Create(const RnnDescriptor& descriptor, Int8Layout* layout) {
 }
 
 int64_t Int8Layout::NumInputRows(int64_t k) const {
-  const int64_t layer = k / descriptor_.num_directions;
+  const int64_t layer = descriptor_.layer_of(k);
   return descriptor_.has_input_weights(layer) ? descriptor_.gates_size() : 0;
 }
 

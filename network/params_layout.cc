@@ -55,7 +55,7 @@ int64_t ParamsLayout::WeightsOffset(int64_t k) const {
 }
 
 Region ParamsLayout::InputWeights(int64_t k) const {
-  const int64_t layer = k / descriptor_.num_directions;
+  const int64_t layer = descriptor_.layer_of(k);
   Region region;
   region.offset = WeightsOffset(k);
   region.rows = descriptor_.gates_size();

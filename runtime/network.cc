@@ -331,7 +331,7 @@ void Network::RunElements(const ForwardPlan& plan, const void* prepared_weights,
     arguments.c_n = static_cast<Element*>(call.c_n);
   }
   arguments.x_strides = sequence_strides(d.input_size);
-  arguments.y_strides = sequence_strides(d.num_directions * d.output_size());
+  arguments.y_strides = sequence_strides(d.layer_output_size());
   arguments.h_strides = state_strides(d.output_size());
   arguments.c_strides = state_strides(d.hidden_size);
   arguments.layout = {call.time_major, /*states_outer_major=*/true};

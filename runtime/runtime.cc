@@ -221,8 +221,7 @@ Status CheckCall(const Network& network, const rnn_call& call) {
   for (const Status& status : {
            CheckTensor("x", call.x, outer, inner, d.input_size,
                        network.element_bytes()),
-           CheckTensor("y", call.y, outer, inner,
-                       d.num_directions * d.output_size(),
+           CheckTensor("y", call.y, outer, inner, d.layer_output_size(),
                        network.element_bytes()),
            CheckStates(network, call.batch),
        }) {

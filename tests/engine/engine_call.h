@@ -227,7 +227,7 @@ class EngineCall {
                                         sizes_.batch, y_features());
     return (sizes_.max_time - 1) * strides.outer;
   }
-  int64_t y_features() const { return d_.num_directions * d_.output_size(); }
+  int64_t y_features() const { return d_.layer_output_size(); }
   int64_t backward(int64_t size) const { return sizes_.training ? size : 0; }
   int64_t keras(int tensor) const {
     return sizes_.keras_weights

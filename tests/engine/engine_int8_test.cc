@@ -94,7 +94,7 @@ Outputs RunForward(const Sizes& sizes, Weights8& weights, const Inputs& inputs,
   EXPECT_TRUE(status.ok()) << status.message();
 
   Outputs outputs;
-  outputs.y.assign(sizes.max_time * B * d.num_directions * d.output_size(), -9);
+  outputs.y.assign(sizes.max_time * B * d.layer_output_size(), -9);
   outputs.h_n.assign(inputs.h0.size(), -9);
   outputs.c_n.assign(inputs.c0.size(), 0);
   ForwardArguments<float> a{};
@@ -120,7 +120,7 @@ Outputs RunForward(const Sizes& sizes, Weights8& weights, const Inputs& inputs,
     return Strides::Of(/*outer_major=*/true, outer_size, B, features);
   };
   a.x_strides = strides(sizes.max_time, d.input_size);
-  a.y_strides = strides(sizes.max_time, d.num_directions * d.output_size());
+  a.y_strides = strides(sizes.max_time, d.layer_output_size());
   a.h_strides = strides(d.num_pseudo_layers(), d.output_size());
   a.c_strides = strides(d.num_pseudo_layers(), d.hidden_size);
   a.layout = {true, true};

@@ -541,7 +541,7 @@ class EngineRun {
  private:
   bool has_c() const { return d_.mode == CellMode::kLstm; }
   int64_t x_rows() const { return p_.max_time * p_.batch(); }
-  int64_t y_features() const { return d_.num_directions * d_.output_size(); }
+  int64_t y_features() const { return d_.layer_output_size(); }
   int64_t h_features() const { return d_.output_size(); }
   int64_t c_features() const { return has_c() ? d_.hidden_size : 0; }
   Strides StridesOf(int64_t outer_size, int64_t features) const {

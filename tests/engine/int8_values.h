@@ -65,7 +65,7 @@ struct Int8Values {
       }
     };
     for (int64_t k = 0; k < d.num_pseudo_layers(); ++k) {
-      const int64_t layer = k / d.num_directions;
+      const int64_t layer = d.layer_of(k);
       if (d.has_input_weights(layer)) {
         add_rows(d.gates_size(), d.layer_input_size(layer));
       }

@@ -53,8 +53,9 @@ class BackwardNetwork {
     if (layer == 0 || !DropsOut(d_.dropout)) return;
     const TimeRows<F> gradient = InputGradientRows(layer);
     AllRows().ParallelForRanges(
-        executor, LayerWidth() * speed::kMoveWork, [&](const StepRange& times) {
-          RowsToDrop<F> rows(dropout_, layer - 1, LayerWidth());
+        executor, d_.layer_output_size() * speed::kMoveWork,
+        [&](const StepRange& times) {
+          RowsToDrop<F> rows(dropout_, layer - 1, d_.layer_output_size());
           AllRows().ForEachOf(times, [&](int64_t, int64_t time, int64_t rank) {
             rows.Add(time, sequences_.batch_row(rank),
                      gradient.Row(time, rank));
@@ -76,9 +77,8 @@ class BackwardNetwork {
       int half, int64_t layer, int direction,
       const typename WeightGradients<Element, Operand>::Rows& rows,
       Executor& executor) {
-    weight_gradients_.Add(sums_[half], layer,
-                          layer * d_.num_directions + direction, rows,
-                          executor);
+    weight_gradients_.Add(sums_[half], layer, d_.pseudo_layer(layer, direction),
+                          rows, executor);
   }
 
   // What entered `layer`.
@@ -104,7 +104,7 @@ class BackwardNetwork {
                      sequences_,
                      arguments_.reserve +
                          plan_.reserve.LayerOutputOffset(layer),
-                     LayerWidth());
+                     d_.layer_output_size());
   }
 
   // What forward left of pseudo-layer k, by step and rank.
@@ -118,7 +118,7 @@ class BackwardNetwork {
   TimeRows<F> InputGradientRows(int64_t layer) const {
     if (layer > 0) {
       return TimeRows<F>::Dense(sequences_, layer_gradients_[(layer - 1) % 2],
-                                LayerWidth());
+                                d_.layer_output_size());
     }
     if constexpr (kRoundsResults) {
       return TimeRows<F>::Dense(sequences_, input_gradient_, d_.input_size);
@@ -129,8 +129,6 @@ class BackwardNetwork {
   }
 
  private:
-  int64_t LayerWidth() const { return d_.num_directions * d_.output_size(); }
-
   ChunkRows AllRows() const {
     return ChunkRows(sequences_, {0, sequences_.num_steps()});
   }

@@ -86,7 +86,7 @@ class BackwardPseudoLayer {
   Value* At(const Block& block) const {
     return scratch_.At<Value>(block);
   }
-  int64_t k() const { return layer_ * d_.num_directions + direction_; }
+  int64_t k() const { return d_.pseudo_layer(layer_, direction_); }
   int64_t time(int64_t step, int64_t rank) const {
     return sequences_.time(direction_, step, rank);
   }

@@ -71,9 +71,9 @@ void PrepareWeightsOf(const ForwardPlan& plan,
   const WeightSources<Element> sources(plan, weights);
   ForwardWeights<Element, Operand> prepared(plan, sources);
   for (int64_t k = 0; k < d.num_pseudo_layers(); ++k) {
-    const int64_t layer = k / d.num_directions;
+    const int64_t layer = d.layer_of(k);
     const ObservedPhase phase(observer, Phase::kPackWeights, layer,
-                              static_cast<int>(k % d.num_directions));
+                              d.direction_of(k));
     const PreparedPlace place = plan.prepared.Place(k, memory);
     prepared.UseBiases(place);
     prepared.LoadBiases(k);

@@ -80,11 +80,9 @@ class ForwardNetwork {
   }
 
  private:
-  int64_t LayerWidth() const { return d_.num_directions * d_.output_size(); }
-
   void FillOutputPadding(Executor& executor) {
-    FillPadding(sequences_, arguments_.y, arguments_.y_strides, LayerWidth(),
-                plan_.repeats_outputs, executor);
+    FillPadding(sequences_, arguments_.y, arguments_.y_strides,
+                d_.layer_output_size(), plan_.repeats_outputs, executor);
   }
 
   // Of a layer below the last.
@@ -92,11 +90,11 @@ class ForwardNetwork {
   TimeRows<Value> InnerOutputs(int64_t layer) const {
     if (!plan_.has_reserve) {
       return TimeRows<Value>::Dense(sequences_, layer_outputs_[layer % 2],
-                                    LayerWidth());
+                                    d_.layer_output_size());
     }
     return TimeRows<Value>::Kept(
         sequences_, arguments_.reserve + plan_.reserve.LayerOutputOffset(layer),
-        LayerWidth());
+        d_.layer_output_size());
   }
 
   const ForwardPlan& plan_;

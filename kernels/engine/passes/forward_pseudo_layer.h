@@ -77,7 +77,7 @@ class ForwardPseudoLayer {
   Value* At(const Block& block) const {
     return scratch_.At<Value>(block);
   }
-  int64_t k() const { return layer_ * d_.num_directions + direction_; }
+  int64_t k() const { return d_.pseudo_layer(layer_, direction_); }
   ObservedPhase Enter(Phase phase) const {
     return {arguments_.observer, phase, layer_, direction_};
   }
@@ -154,8 +154,8 @@ class ForwardPseudoLayer {
                                          weights_.input().depth());
     }
     if (network_.weights().is_int8()) {
-      product.left_integers = LeftIntegers::In(scratch_, blocks_.input_integers,
-                                               plan_.widest_input());
+      product.left_integers =
+          LeftIntegers::In(scratch_, blocks_.input_integers, d_.widest_input());
     }
     product.c = input_sums_.rows;
     product.bias = weights_.biases().sums();

@@ -110,7 +110,7 @@ class ForwardRows {
   Operand* const* saved() const { return saved_; }
 
  private:
-  int64_t k() const { return layer_ * d_.num_directions + direction_; }
+  int64_t k() const { return d_.pseudo_layer(layer_, direction_); }
   int64_t padded_output_size() const {
     return PaddedDepth<Operand>(d_.output_size());
   }

@@ -74,7 +74,7 @@ void DrawDropoutMasks(const RnnDescriptor& descriptor,
   const Dropout dropout{descriptor.dropout, dropout_key};
   const int64_t T = sequences.max_time();
   const int64_t B = sequences.batch();
-  const int64_t width = descriptor.num_directions * descriptor.output_size();
+  const int64_t width = descriptor.layer_output_size();
   for (int64_t layer = 0; layer + 1 < descriptor.num_layers; ++layer) {
     F* const layer_masks = masks + layer * T * B * width;
     ParallelFor(executor, T * B, width * speed::kMoveWork,

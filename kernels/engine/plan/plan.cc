@@ -60,8 +60,7 @@ Status CheckSizes(const PassPlan& plan) {
   const int64_t rows =
       std::max(plan.sequences->batch(), plan.sequences->num_valid_rows());
   const int64_t width =
-      std::max({plan.widest_input(), d.num_directions * d.output_size(),
-                d.gates_size()});
+      std::max({d.widest_input(), d.layer_output_size(), d.gates_size()});
   if (plan.params.size() <= kMaxValues &&
       static_cast<double>(rows) * width <= kMaxValues) {
     return Status();
@@ -386,11 +385,6 @@ void PlanHalves(const Choices& choices, const ChunkCuts& cuts,
 }  // namespace
 
 // ---- Plans ------------------------------------------------------------------
-
-int64_t PassPlan::widest_input() const {
-  return std::max(descriptor.layer_input_size(0),
-                  descriptor.layer_input_size(descriptor.num_layers - 1));
-}
 
 bool PassPlan::is_for(ElementType element_type) const {
   return kernels.element_type == element_type &&

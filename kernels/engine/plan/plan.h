@@ -94,8 +94,6 @@ struct PassPlan {
 
   int64_t scratch_bytes = 0;
 
-  // The most features that enter a layer.
-  int64_t widest_input() const;
   // Whether it is one for elements of this type and the micro-kernels that run
   // here.
   bool is_for(ElementType element_type) const;

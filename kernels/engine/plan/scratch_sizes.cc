@@ -90,7 +90,7 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
   const int64_t H = d.hidden_size;
   const int64_t P = d.output_size();
   const int64_t chunk = plan.max_chunk_rows;
-  const int64_t widest_input = plan.widest_input();
+  const int64_t widest_input = d.widest_input();
 
   if (!plan.weights_are_prepared) {
     // Of a single chunk the input product comes before all steps.
@@ -180,7 +180,7 @@ void SizeScratch(ForwardPlan* plan) {
   }
   if (!plan->has_reserve) {
     const int64_t size =
-        plan->sequences->num_valid_rows() * d.num_directions * d.output_size();
+        plan->sequences->num_valid_rows() * d.layer_output_size();
     for (int64_t i = 0; i < NumLayerBuffers(d); ++i) {
       s.layer_outputs[i] = builder.Take(size, plan->kernels.element_bytes);
     }
@@ -204,7 +204,7 @@ void TakeGradientProducts(const BackwardPlan& plan, ScratchBuilder& builder,
   // A projection's gradient has no more: it has P of them, and params' order.
   const int64_t left_columns =
       GatesGradientShape::Of(d, plan.weight_order,
-                             std::max(plan.widest_input(), d.output_size()))
+                             std::max(d.widest_input(), d.output_size()))
           .left_columns;
   TakeOperand(std::max({plan.input_weights_gradient.MaxBytes(k),
                         plan.recurrent_weights_gradient.Bytes(k),
@@ -250,7 +250,7 @@ void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
       });
   s->input_rows = builder.TakePointers(chunk);
   s->input_staging =
-      builder.Take(chunk * k.PaddedDepth(plan.widest_input()), k.operand_bytes);
+      builder.Take(chunk * k.PaddedDepth(d.widest_input()), k.operand_bytes);
   s->h_rows = builder.TakePointers(B + chunk);
   s->h_prev_rows = builder.TakePointers(chunk);
   s->dy_rows = builder.TakePointers(chunk);
@@ -307,7 +307,7 @@ void TakeBackwardPass(BackwardPlan* plan, bool is_single_chunk,
     s.input_gradient = builder.Take(valid_rows * d.input_size, k.compute_bytes);
   }
   TakeBackwardPseudoLayer(*plan, is_single_chunk, builder, &s.pseudo_layer);
-  const int64_t layer_size = valid_rows * d.num_directions * d.output_size();
+  const int64_t layer_size = valid_rows * d.layer_output_size();
   for (int64_t i = 0; i < NumLayerBuffers(d); ++i) {
     s.layer_gradients[i] = builder.Take(layer_size, k.compute_bytes);
   }

@@ -26,10 +26,9 @@ class BackwardWeights {
 
   // W of pseudo-layer k, [G*H, in].
   void PrepareInput(int64_t k, Executor& executor) {
-    input_.Prepare(
-        sources_.Input(k).Transposed(),
-        plan_.input_weights.of_layer(k / plan_.descriptor.num_directions),
-        scratch_.At<void>(blocks_.input_weights), executor);
+    input_.Prepare(sources_.Input(k).Transposed(),
+                   plan_.input_weights.of_layer(plan_.descriptor.layer_of(k)),
+                   scratch_.At<void>(blocks_.input_weights), executor);
   }
   // R, [G*H, P], and the projection, [P, H].
   void PrepareRecurrent(int64_t k, Executor& executor) {

@@ -150,7 +150,7 @@ class ForwardWeights {
 
  private:
   const OperandPlan& InputPlan(int64_t k) const {
-    return plan_.input_weights.of_layer(k / plan_.descriptor.num_directions);
+    return plan_.input_weights.of_layer(plan_.descriptor.layer_of(k));
   }
 
   const ForwardPlan& plan_;
