@@ -441,7 +441,7 @@ TYPED_TEST(MatrixProductTest, BlocksHaveTheBitsOfPanels) {
                     product.left_parts);
         }
         for (int64_t panel = 0; panel < packed.num_panels(); ++panel) {
-          MultiplyPanel(product, packed, {panel, 0, kRows, PanelRows::kNone});
+          MultiplyPanel(product, packed, PanelRows::Alone(panel, 0, kRows));
         }
       },
       [&](auto product, Executor& executor) {
@@ -559,7 +559,7 @@ TEST(MatrixProductDeathTest, WhatIsNotPackedHasNoPanels) {
   const auto multiply_panel = [&](const MatrixSource<float>& source,
                                   Route route) {
     GuardedOperand<float, float> right(source, route, executor);
-    MultiplyPanel(product, right.operand, {0, 0, 1, PanelRows::kNone});
+    MultiplyPanel(product, right.operand, PanelRows::Alone(0, 0, 1));
   };
   multiply_panel(as_rows, Route::kPacked);
   EXPECT_DEATH(multiply_panel(as_rows, Route::kPackedInTurn), "");

@@ -24,6 +24,7 @@
 #include "kernels/engine/plan/plan.h"
 #include "kernels/engine/products/matrix_product.h"
 #include "kernels/engine/products/recurrent_gradient.h"
+#include "kernels/engine/products/step_ranks.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
@@ -339,12 +340,9 @@ class BackwardPseudoLayer {
     RowsTimesMatrix<Operand> product;
     product.a = dh_total_.rows + rows.RowOf(ranks.step);
     product.c = dm_.rows;
-    AllPanels panels;
-    panels.count = weights_.projection().num_panels();
-    panels.order = PanelOrder(ranks.step);
-    panels.row_begin = ranks.begin;
-    panels.row_end = ranks.end;
-    panels.work = ranks.count() * (2 * d_.output_size() + speed::kCellWork) * H;
+    const AllPanels panels =
+        PanelsOf(ranks, weights_.projection().num_panels(),
+                 ranks.count() * (2 * d_.output_size() + speed::kCellWork) * H);
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
       MultiplyPanel(product, weights_.projection(), share);
       RunCell(rows, ranks.Of(share),

@@ -21,6 +21,7 @@
 #include "kernels/engine/plan/plan.h"
 #include "kernels/engine/products/matrix_product.h"
 #include "kernels/engine/products/recurrent_product.h"
+#include "kernels/engine/products/step_ranks.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
@@ -255,12 +256,8 @@ class ForwardPseudoLayer {
     } else {
       product.c = h;
     }
-    AllPanels panels;
-    panels.count = weights_.projection().num_panels();
-    panels.order = PanelOrder(ranks.step);
-    panels.row_begin = ranks.begin;
-    panels.row_end = ranks.end;
-    panels.work = 2 * ranks.count() * d_.hidden_size * P;
+    const AllPanels panels = PanelsOf(ranks, weights_.projection().num_panels(),
+                                      2 * ranks.count() * d_.hidden_size * P);
     const int64_t width = Kernels<Operand>().panel_columns;
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
       MultiplyPanel(product, weights_.projection(), share);

@@ -124,13 +124,11 @@ void MultiplyRowBlocks(const RowsTimesMatrix<Operand>& p,
               2 * row_block * b.depth() * b.columns(),
               [&](int64_t begin, int64_t end) {
                 for (int64_t block = begin; block < end; ++block) {
-                  PanelRows share;
-                  share.row_begin = block * row_block;
-                  share.row_end = std::min(share.row_begin + row_block, p.rows);
-                  share.next_panel = PanelRows::kNone;
+                  const int64_t first = block * row_block;
+                  const int64_t last = std::min(first + row_block, p.rows);
                   for (int64_t i = 0; i < num_panels; ++i) {
-                    share.panel = i;
-                    MultiplyPacked(p, b, share, 0, b.depth());
+                    MultiplyPacked(p, b, PanelRows::Alone(i, first, last), 0,
+                                   b.depth());
                   }
                 }
               });
@@ -180,14 +178,6 @@ void PackAndMultiplyBlocks(const RowsTimesMatrix<Operand>& p,
                            const RightOperand<Element, Operand>& b,
                            int64_t begin, int64_t end, int64_t k, int64_t k_end,
                            Operand* blocks) {
-  const auto all_rows_of = [&](int64_t panel) {
-    PanelRows share;
-    share.panel = panel;
-    share.row_begin = 0;
-    share.row_end = p.rows;
-    share.next_panel = PanelRows::kNone;
-    return share;
-  };
   const TurnPlaces& places = b.places();
   const int64_t block_size =
       places.block_size(Kernels<Operand>().panel_columns);
@@ -200,7 +190,8 @@ void PackAndMultiplyBlocks(const RowsTimesMatrix<Operand>& p,
     group.k_end = std::min(k_end, b.source().depth);
     PackBlocks(b.source(), group, blocks, block_size);
     for (int64_t panel = begin; panel < group_end; ++panel) {
-      MultiplyPacked<Operand>(p, b.columns(), all_rows_of(panel), k, k_end,
+      MultiplyPacked<Operand>(p, b.columns(),
+                              PanelRows::Alone(panel, 0, p.rows), k, k_end,
                               blocks + (panel - begin) * block_size, nullptr);
     }
   }

@@ -88,12 +88,8 @@ class RecurrentGradient {
   void RunPackedPanels(Executor& executor, const StepRanks& ranks,
                        const RowsTimesMatrix<Operand>& dgates,
                        Finish finish) const {
-    AllPanels panels;
-    panels.count = transposed_.num_panels();
-    panels.order = PanelOrder(ranks.step);
-    panels.row_begin = ranks.begin;
-    panels.row_end = ranks.end;
-    panels.work = StepWork(ranks, dgates);
+    const AllPanels panels =
+        PanelsOf(ranks, transposed_.num_panels(), StepWork(ranks, dgates));
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
       PanelRows product = share;
       product.row_end = std::min(share.row_end, dgates.rows);

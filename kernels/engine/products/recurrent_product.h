@@ -136,23 +136,8 @@ class RecurrentProduct {
     return ranks.count() * speed::kCellWork * d_.hidden_size;
   }
 
-  AllPanels PanelsOf(const StepRanks& ranks) const {
-    AllPanels panels;
-    panels.count = panels_.num_panels();
-    panels.order = PanelOrder(ranks.step);
-    panels.row_begin = ranks.begin;
-    panels.row_end = ranks.end;
-    panels.work = StepWork(ranks);
-    return panels;
-  }
-
   static PanelRows AllRanksOf(int64_t panel, const StepRanks& ranks) {
-    PanelRows share;
-    share.panel = panel;
-    share.row_begin = ranks.begin;
-    share.row_end = ranks.end;
-    share.next_panel = PanelRows::kNone;
-    return share;
+    return PanelRows::Alone(panel, ranks.begin, ranks.end);
   }
 
   // Sets what a cell knows of R: the share's panel `packed` or, that being
@@ -183,8 +168,10 @@ class RecurrentProduct {
   template <typename Run>
   void RunPackedPanels(Executor& executor, const StepRanks& ranks,
                        const Operand* const* h_prev, Run run_cells) const {
+    const AllPanels panels =
+        PanelsOf(ranks, panels_.num_panels(), StepWork(ranks));
     ParallelPanelGroups(
-        executor, PanelsOf(ranks), [&](const PanelRows* shares, int count) {
+        executor, panels, [&](const PanelRows* shares, int count) {
           CellForwardStep<Operand> cells[speed::kMaxPanelsTogether];
           for (int i = 0; i < count; ++i) {
             const PanelRows& share = shares[i];
@@ -216,8 +203,8 @@ class RecurrentProduct {
   void RunEachPanel(Executor& executor, const StepRanks& ranks,
                     const F* const* sums, const Operand* const* h_prev,
                     Run run_cells) const {
-    AllPanels panels = PanelsOf(ranks);
-    if (sums != nullptr) panels.work = CellWork(ranks);
+    const int64_t work = sums == nullptr ? StepWork(ranks) : CellWork(ranks);
+    const AllPanels panels = PanelsOf(ranks, panels_.num_panels(), work);
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
       if (sums == nullptr) {
         ColumnRows units =

@@ -32,6 +32,18 @@ inline Order PanelOrder(int64_t step) {
   return step % 2 == 0 ? Order::kAscending : Order::kDescending;
 }
 
+// All `count` panels of a matrix for these ranks; `work` in floating-point
+// operations.
+inline AllPanels PanelsOf(const StepRanks& ranks, int64_t count, int64_t work) {
+  AllPanels panels;
+  panels.count = count;
+  panels.order = PanelOrder(ranks.step);
+  panels.row_begin = ranks.begin;
+  panels.row_end = ranks.end;
+  panels.work = work;
+  return panels;
+}
+
 }  // namespace rnn
 
 #endif  // KERNELS_ENGINE_PRODUCTS_STEP_RANKS_H_

@@ -100,6 +100,11 @@ struct PanelRows {
   int64_t row_begin;
   int64_t row_end;
   int64_t next_panel;  // that its thread takes up after it, or kNone
+
+  // After which comes none.
+  static PanelRows Alone(int64_t panel, int64_t row_begin, int64_t row_end) {
+    return {panel, row_begin, row_end, kNone};
+  }
 };
 
 // Rows [row_begin, row_end) of all panels of a matrix.
