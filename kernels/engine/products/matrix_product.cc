@@ -171,28 +171,24 @@ void MultiplyBlocks(const RowsTimesMatrix<Operand>& p,
 
 // ---- Operands that are packed in their turn ---------------------------------
 
-// [k, k_end) of the depth of panels [begin, end), packed into `blocks`, which
+// Panels of b, of which so much of the depth is packed into `memory`, which
 // stays in the cache, and multiplied at once.
 template <typename Element, typename Operand>
 void PackAndMultiplyBlocks(const RowsTimesMatrix<Operand>& p,
                            const RightOperand<Element, Operand>& b,
-                           int64_t begin, int64_t end, int64_t k, int64_t k_end,
-                           Operand* blocks) {
+                           const PanelBlocks& all, Operand* memory) {
   const TurnPlaces& places = b.places();
   const int64_t block_size =
       places.block_size(Kernels<Operand>().panel_columns);
-  for (; begin < end; begin += places.panels_together) {
-    const int64_t group_end = std::min(begin + places.panels_together, end);
-    PanelBlocks group;
-    group.begin = begin;
-    group.end = group_end;
-    group.k_begin = k;
-    group.k_end = std::min(k_end, b.source().depth);
-    PackBlocks(b.source(), group, blocks, block_size);
-    for (int64_t panel = begin; panel < group_end; ++panel) {
-      MultiplyPacked<Operand>(p, b.columns(),
-                              PanelRows::Alone(panel, 0, p.rows), k, k_end,
-                              blocks + (panel - begin) * block_size, nullptr);
+  PanelBlocks group = all;
+  group.k_end = std::min(all.k_end, b.source().depth);
+  for (; group.begin < all.end; group.begin = group.end) {
+    group.end = std::min(group.begin + places.panels_together, all.end);
+    PackBlocks(b.source(), group, memory, block_size);
+    for (int64_t panel = group.begin; panel < group.end; ++panel) {
+      MultiplyPacked<Operand>(
+          p, b.columns(), PanelRows::Alone(panel, 0, p.rows), all.k_begin,
+          all.k_end, memory + (panel - group.begin) * block_size, nullptr);
     }
   }
 }
@@ -208,13 +204,16 @@ void PackAndMultiply(const RowsTimesMatrix<Operand>& p,
                        depth_block * b.columns() * speed::kMoveWork;
   const int64_t place_size = places.size(Kernels<Operand>().panel_columns);
   for (int64_t k = 0; k < b.depth(); k += depth_block) {
-    const int64_t k_end = std::min(k + depth_block, b.depth());
-    ParallelForPlaces(executor, num_panels, work / num_panels,
-                      Order::kAscending, places.count,
-                      [&](int64_t place, int64_t begin, int64_t end) {
-                        PackAndMultiplyBlocks(p, b, begin, end, k, k_end,
-                                              b.panels() + place * place_size);
-                      });
+    ParallelForPlaces(
+        executor, num_panels, work / num_panels, Order::kAscending,
+        places.count, [&](int64_t place, int64_t begin, int64_t end) {
+          PanelBlocks share;
+          share.begin = begin;
+          share.end = end;
+          share.k_begin = k;
+          share.k_end = std::min(k + depth_block, b.depth());
+          PackAndMultiplyBlocks(p, b, share, b.panels() + place * place_size);
+        });
   }
 }
 

@@ -167,17 +167,20 @@ class CellPanels {
     const int64_t width = piece.end - piece.begin;
     const bool is_of_gate = piece.begin < num_gates_ * units;
     const int64_t first = piece.begin / columns_together_ * columns_together_;
-    int64_t source_column =
-        is_of_gate ? source.pieces.begins[piece.begin / units] +
-                         piece.panel_begin * units_ + piece.begin % units
-                   : 0;
+    RowBlock block;
+    block.k_begin = piece.k_begin;
+    block.k_end = piece.k_end;
+    block.offset = is_of_gate
+                       ? source.pieces.begins[piece.begin / units] +
+                             piece.panel_begin * units_ + piece.begin % units
+                       : 0;
+    block.columns = is_of_gate ? width : 0;
+    block.padded_columns = width;
     Operand* steps = out + first * depth_ + piece.k_begin * columns_together_ +
                      (piece.begin - first) * kStep;
     for (int64_t i = piece.panel_begin; i < piece.panel_end; ++i) {
-      PackRowsOf(piece.k_begin, piece.k_end, source_column,
-                 is_of_gate ? width : 0, width, steps,
-                 columns_together_ * kStep, row);
-      if (is_of_gate) source_column += units_;
+      PackRowsOf(block, steps, columns_together_ * kStep, row);
+      if (is_of_gate) block.offset += units_;
       steps += panel_size();
     }
   }

@@ -28,13 +28,17 @@ void FillFromRows(const MatrixSource<Element>& source, int64_t panel,
   const int64_t panel_columns = Kernels<Operand>().panel_columns;
   const int64_t column = panel * panel_columns;
   const int64_t count = std::min(panel_columns, source.columns - column);
+  RowBlock block;
+  block.k_begin = k_begin;
+  block.k_end = k_end;
   // Columns [j, j + length) of the panel are those of one piece.
   for (int64_t j = 0, length; j < count; j += length) {
     length = std::min(pieces.width - (column + j) % pieces.width, count - j);
     const bool is_last = j + length == count;
-    PackRowsOf(k_begin, k_end, pieces.PlaceOf(column + j), length,
-               is_last ? panel_columns - j : length,
-               out + j * kDepthStep<Operand>,
+    block.offset = pieces.PlaceOf(column + j);
+    block.columns = length;
+    block.padded_columns = is_last ? panel_columns - j : length;
+    PackRowsOf(block, out + j * kDepthStep<Operand>,
                panel_columns * kDepthStep<Operand>,
                [&source](int64_t k) { return source.row(k); });
   }

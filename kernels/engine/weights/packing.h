@@ -60,27 +60,35 @@ void PackBlocks(const MatrixSource<Element>& source, const PanelBlocks& blocks,
 
 static_assert(speed::kRowsPackedTogether % kDepthStep<BFloat16> == 0);
 
-// Rows [k_begin, k_end) of `columns` of B from `offset` on, at most
-// speed::kRowsPackedTogether, as SimdKernels::pack_rows() packs them: from any
-// element type. row(k) is row k of B.
+// Rows [k_begin, k_end) of some columns of B, at most
+// speed::kRowsPackedTogether.
+struct RowBlock {
+  int64_t k_begin = 0;
+  int64_t k_end = 0;
+  int64_t offset = 0;  // where in a row its columns begin
+  int64_t columns = 0;
+  int64_t padded_columns = 0;  // filled up with zeros
+};
+
+// As SimdKernels::pack_rows(), from any element type. row(k) is row k of B.
 template <typename Operand, typename Row>
-void PackRowsOf(int64_t k_begin, int64_t k_end, int64_t offset, int64_t columns,
-                int64_t padded_columns, Operand* out, int64_t out_stride,
+void PackRowsOf(const RowBlock& block, Operand* out, int64_t out_stride,
                 Row row) {
+  const int64_t num_rows = block.k_end - block.k_begin;
   using Element =
-      std::remove_const_t<std::remove_pointer_t<decltype(row(k_begin))>>;
+      std::remove_const_t<std::remove_pointer_t<decltype(row(num_rows))>>;
   if constexpr (std::is_same_v<Element, Operand>) {
     const Element* rows[speed::kRowsPackedTogether];
-    for (int64_t k = k_begin; k < k_end; ++k) {
-      rows[k - k_begin] = row(k) + offset;
+    for (int64_t i = 0; i < num_rows; ++i) {
+      rows[i] = row(block.k_begin + i) + block.offset;
     }
-    Kernels<Operand>().pack_rows(rows, k_end - k_begin, columns, padded_columns,
-                                 out, out_stride);
+    Kernels<Operand>().pack_rows(rows, num_rows, block.columns,
+                                 block.padded_columns, out, out_stride);
   } else {
     static_assert(kDepthStep<Operand> == 1);
-    for (int64_t k = k_begin; k < k_end; ++k, out += out_stride) {
-      Load(row(k) + offset, out, columns);
-      std::fill(out + columns, out + padded_columns, Operand{});
+    for (int64_t k = block.k_begin; k < block.k_end; ++k, out += out_stride) {
+      Load(row(k) + block.offset, out, block.columns);
+      std::fill(out + block.columns, out + block.padded_columns, Operand{});
     }
   }
 }
