@@ -21,6 +21,19 @@ namespace rnn {
 // inference in float.
 enum class WeightOrder { kParams, kKeras, kInt8 };
 
+// As the log of plans names it.
+constexpr const char* WeightOrderName(WeightOrder order) {
+  switch (order) {
+    case WeightOrder::kParams:
+      return "params";
+    case WeightOrder::kKeras:
+      return "keras";
+    case WeightOrder::kInt8:
+      return "int8";
+  }
+  return "";
+}
+
 // Whether the rows of W and R in memory are features, and hold their weights
 // for all gates; otherwise they are the units of gates, and hold theirs for all
 // features.

@@ -242,11 +242,15 @@ std::string ParseParams(HeaderParser::Objects& objects, int64_t data_bytes,
                                      "tf_cudnn_rnn/params", &file->descriptor);
   if (!fault.empty()) return fault;
   constexpr const char* kTypes[] = {"F32", "F64", "F16", "BF16"};
+  constexpr rnn::ElementType kElementTypes[] = {
+      rnn::ElementType::kFloat, rnn::ElementType::kDouble,
+      rnn::ElementType::kHalf, rnn::ElementType::kBFloat16};
+  static_assert(std::size(kTypes) == std::size(kElementTypes));
   VectorHeader params;
   if (!ReadVector(objects["params"], kTypes, &params)) {
     return "params are not a vector of F32, F64, F16 or BF16.";
   }
-  file->type = static_cast<rnn::ElementType>(params.type);
+  file->type = kElementTypes[params.type];
   file->num_params = params.size;
   fault = CheckPlace("params", params, rnn::ElementBytes(file->type), 0);
   if (fault.empty()) fault = CheckEnd(params.end, data_bytes);

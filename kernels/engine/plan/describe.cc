@@ -1,6 +1,7 @@
 #include <locale>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/engine/plan/plan.h"
@@ -12,13 +13,22 @@ namespace rnn {
 
 namespace {
 
+// As ops call it, but for what simple RNNs have in front.
+std::string_view ModeName(CellMode mode) {
+  constexpr std::string_view kPrefix = "rnn_";
+  std::string_view name = kCellModeNames[static_cast<int>(mode)];
+  if (name.substr(0, kPrefix.size()) == kPrefix) {
+    name.remove_prefix(kPrefix.size());
+  }
+  return name;
+}
+
 void DescribeCall(const PassPlan& plan, const char* pass,
                   std::ostringstream& out) {
-  constexpr const char* kModeNames[] = {"relu", "tanh", "lstm", "gru"};
   const RnnDescriptor& d = plan.descriptor;
   const Sequences& s = *plan.sequences;
   out.imbue(std::locale::classic());  // no marks between thousands
-  out << pass << ' ' << kModeNames[static_cast<int>(d.mode)] << ' '
+  out << pass << ' ' << ModeName(d.mode) << ' '
       << ElementTypeName(plan.kernels.element_type) << ' '
       << plan.kernels.instruction_set << " T=" << s.max_time()
       << " B=" << s.batch() << " valid_rows=" << s.num_valid_rows()
@@ -26,8 +36,7 @@ void DescribeCall(const PassPlan& plan, const char* pass,
   if (d.has_projection()) out << " P=" << d.output_size();
   out << " L=" << d.num_layers << " D=" << d.num_directions;
   if (d.skip_input) out << " skip_input";
-  constexpr const char* kOrderNames[] = {"params", "keras", "int8"};
-  out << " weights=" << kOrderNames[static_cast<int>(plan.weight_order)];
+  out << " weights=" << WeightOrderName(plan.weight_order);
 }
 
 // Of the first layer, and of the others.
