@@ -48,6 +48,8 @@ KernelShape Vectors(ElementType type) {
   for (int64_t& units : shape.cell_units) units = 16;
   shape.has_tile_registers = false;
   shape.operands_are_elements = !is_half;
+  shape.rounds_results = shape.element_bytes != shape.compute_bytes;
+  shape.rounds_operands = shape.operand_bytes != shape.compute_bytes;
   return shape;
 }
 // As those of tile registers.

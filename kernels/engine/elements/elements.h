@@ -16,6 +16,16 @@ namespace rnn {
 template <typename Element, typename Operand = ComputeType<Element>>
 inline constexpr bool kElementIsOperand = std::is_same_v<Element, Operand>;
 
+// Whether results are computed in another type and rounded in the end.
+template <typename Element>
+inline constexpr bool kRoundsResults =
+    !std::is_same_v<Element, ComputeType<Element>>;
+
+// Whether products take another type than they give: rounded operands.
+template <typename Operand>
+inline constexpr bool kRoundsOperands =
+    !std::is_same_v<Operand, ComputeType<Operand>>;
+
 template <typename Operand>
 const SimdKernels<Operand>& KernelsOf(const SimdTarget& target) {
   if constexpr (std::is_same_v<Operand, double>) {

@@ -20,8 +20,6 @@ template <typename Element, typename Operand>
 class BackwardNetwork {
  public:
   using F = ComputeType<Element>;
-  // Whether results are computed in another type and rounded in the end.
-  static constexpr bool kRoundsResults = !kElementIsOperand<Element>;
 
   // `sums` are those of the plan's halves.
   BackwardNetwork(const BackwardPlan& plan,
@@ -65,7 +63,7 @@ class BackwardNetwork {
 
   // What comes after all layers.
   void End(Executor& executor) {
-    if constexpr (kRoundsResults) StoreInputGradient(executor);
+    if constexpr (kRoundsResults<Element>) StoreInputGradient(executor);
   }
 
   const BackwardPlan& plan() const { return plan_; }
@@ -120,7 +118,7 @@ class BackwardNetwork {
       return TimeRows<F>::Dense(sequences_, layer_gradients_[(layer - 1) % 2],
                                 d_.layer_output_size());
     }
-    if constexpr (kRoundsResults) {
+    if constexpr (kRoundsResults<Element>) {
       return TimeRows<F>::Dense(sequences_, input_gradient_, d_.input_size);
     } else {
       return TimeRows<F>::Padded(sequences_, arguments_.dx,

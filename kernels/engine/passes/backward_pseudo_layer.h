@@ -375,7 +375,7 @@ class BackwardPseudoLayer {
     if (HasRecurrentGradients(d_.mode)) {
       cell.recurrent_dgates = recurrent_dgates_.exact.rows[row];
     }
-    if constexpr (GateGradients<Operand>::kIsRounded) {
+    if constexpr (kRoundsOperands<Operand>) {
       cell.rounded_dgates = dgates_.rounded.rows + row;
       cell.rounded_recurrent_dgates = recurrent_dgates_.rounded.rows + row;
     }

@@ -26,7 +26,6 @@ class BackwardRows {
   using Network = BackwardNetwork<Element, Operand>;
   static constexpr bool kOperandsAreElements =
       kElementIsOperand<Element, Operand>;
-  static constexpr bool kRoundsResults = Network::kRoundsResults;
 
   // All of these must outlive the object.
   BackwardRows(const Network& network,
@@ -178,7 +177,7 @@ class BackwardRows {
                              F* staging = At<F>(blocks_.dy_values) + i * P;
                              StageOutputGradient(source, t, rank, staging);
                              dy_[i] = staging;
-                           } else if constexpr (!kRoundsResults) {
+                           } else if constexpr (!kRoundsResults<Element>) {
                              dy_[i] = source.Row(t, rank);
                            }
                          });

@@ -38,7 +38,6 @@ class ForwardPseudoLayer {
  public:
   using F = ComputeType<Element>;
   using Network = ForwardNetwork<Element, Operand>;
-  static constexpr bool kRoundsOperands = !std::is_same_v<F, Operand>;
 
   ForwardPseudoLayer(const Network& network,
                      const ForwardScratch::PseudoLayer& blocks,
@@ -99,7 +98,8 @@ class ForwardPseudoLayer {
       m_.SetRows(B, row_size);
       // What pads the rows of operands stays zero.
       if (row_size > H) std::fill_n(m_.values, B * row_size, Operand{});
-      if constexpr (kRoundsOperands) projected_.SetRows(B, d_.output_size());
+      if constexpr (kRoundsOperands<Operand>)
+        projected_.SetRows(B, d_.output_size());
     }
     if (HasCellState(d_.mode)) {
       const StateRows c0(sequences_, arguments_.c0, arguments_.c_strides, k());
@@ -251,7 +251,7 @@ class ForwardPseudoLayer {
     RowsTimesMatrix<Operand> product;
     product.a = m_.rows;
     RoundCellOutputs(executor, ranks, product);
-    if constexpr (kRoundsOperands) {
+    if constexpr (kRoundsOperands<Operand>) {
       product.c = projected_.rows;
     } else {
       product.c = h;
@@ -263,7 +263,7 @@ class ForwardPseudoLayer {
       MultiplyPanel(product, weights_.projection(), share);
       const int64_t column = share.panel * width;
       const int64_t count = std::min(width, P - column);
-      if constexpr (kRoundsOperands) {
+      if constexpr (kRoundsOperands<Operand>) {
         for (int64_t i = share.row_begin; i < share.row_end; ++i) {
           Store(projected_.rows[i] + column, h[i] + column, count);
         }

@@ -4,7 +4,6 @@
 #define KERNELS_ENGINE_PASSES_GATE_GRADIENT_ROWS_H_
 
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/engine/elements/elements.h"
 #include "kernels/engine/passes/rows.h"
@@ -17,11 +16,8 @@ namespace rnn {
 template <typename Operand>
 struct GateGradients {
   using F = ComputeType<Operand>;
-  // Whether products take a rounded copy.
-  static constexpr bool kIsRounded = !std::is_same_v<F, Operand>;
-
   RowBuffer<F> exact;
-  RowBuffer<Operand> rounded;  // if Operand is not F; rows are padded
+  RowBuffer<Operand> rounded;  // if products take it so; rows are padded
 
   static GateGradients In(const Scratch& scratch, const RowsBlock& exact,
                           const RowsBlock& rounded) {
@@ -31,7 +27,7 @@ struct GateGradients {
 
   void SetRows(int64_t rows, int64_t gates_size) {
     exact.SetRows(rows, gates_size);
-    if constexpr (kIsRounded) {
+    if constexpr (kRoundsOperands<Operand>) {
       const int64_t row_size = PaddedDepth<Operand>(gates_size);
       rounded.SetRows(rows, row_size);
       if (row_size > gates_size) {
@@ -44,7 +40,7 @@ struct GateGradients {
 
   // As products take them.
   Operand* const* operands() const {
-    if constexpr (kIsRounded) {
+    if constexpr (kRoundsOperands<Operand>) {
       return rounded.rows;
     } else {
       return exact.rows;

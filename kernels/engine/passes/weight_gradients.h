@@ -37,7 +37,7 @@ class GradientSums {
         targets_(plan.descriptor, plan.params, plan.weight_order) {
     F* memory = scratch.At<F>(plan.scratch.weight_gradients);
     for (int half = 0; half < plan.num_halves(); ++half) {
-      if constexpr (!kRoundsResults) {
+      if constexpr (!kRoundsResults<Element>) {
         if (half == 0) {
           sums_[0] = results;
           continue;
@@ -57,7 +57,8 @@ class GradientSums {
   // What comes after all halves.
   void Finish(Executor& executor) const {
     const bool is_empty = plan_.sequences->num_valid_rows() == 0;
-    if (!kRoundsResults && plan_.num_halves() == 1 && !is_empty) return;
+    if (!kRoundsResults<Element> && plan_.num_halves() == 1 && !is_empty)
+      return;
     targets_.ForEachTensor([&](auto tensor_of, int64_t size) {
       F* const sum = tensor_of(sums_[0]);
       ParallelFor(
@@ -68,7 +69,7 @@ class GradientSums {
               const F* const more = tensor_of(sums_[half]);
               for (int64_t i = begin; i < end; ++i) sum[i] += more[i];
             }
-            if constexpr (kRoundsResults) {
+            if constexpr (kRoundsResults<Element>) {
               Store(sum + begin, tensor_of(results_) + begin, end - begin);
             }
           });
@@ -76,9 +77,6 @@ class GradientSums {
   }
 
  private:
-  // Whether gradients add up in another type and are rounded in the end.
-  static constexpr bool kRoundsResults = !kElementIsOperand<Element>;
-
   const BackwardPlan& plan_;
   const Weights<Element>& results_;
   WeightTargets<F> targets_;

@@ -32,6 +32,8 @@ KernelShape ShapeOf(const SimdTarget& target) {
   shape.has_parts =
       std::is_same_v<Operand, float> && target.parts_kernels != nullptr;
   shape.operands_are_elements = kElementIsOperand<Element, Operand>;
+  shape.rounds_results = kRoundsResults<Element>;
+  shape.rounds_operands = kRoundsOperands<Operand>;
   return shape;
 }
 

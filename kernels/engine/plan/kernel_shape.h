@@ -32,8 +32,10 @@ struct KernelShape {
   int64_t depth_block;
   int64_t cell_units[kNumCellModes];
   bool has_tile_registers;
-  // Whether tensors hold operands, so that kernels may work on them directly.
+  // As kElementIsOperand, kRoundsResults and kRoundsOperands (elements.h).
   bool operands_are_elements;
+  bool rounds_results;
+  bool rounds_operands;
   // Whether products of floats can be made of bfloat16 parts.
   bool has_parts;
 
@@ -44,10 +46,6 @@ struct KernelShape {
   // Whether rows that are read in place give the bits of packed ones, but for
   // those of the panels that cells take.
   bool rows_have_bits_of_panels() const { return !has_tile_registers; }
-  // Whether results are computed in another type and rounded in the end.
-  bool rounds_results() const { return element_bytes != compute_bytes; }
-  // Whether products take another type than they give.
-  bool rounds_operands() const { return operand_bytes != compute_bytes; }
 
   int64_t PaddedDepth(int64_t depth) const {
     return RoundUp(depth, depth_step);

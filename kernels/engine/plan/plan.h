@@ -189,7 +189,7 @@ struct BackwardPlan : PassPlan {
   bool works_alone() const { return num_threads == 1; }
   // Whether gradients of outputs are put together in memory of the pass first.
   bool stages_output_gradients() const {
-    return repeats_outputs || kernels.rounds_results();
+    return repeats_outputs || kernels.rounds_results;
   }
 
   static Status Create(const CallDescription& call, const Machine& machine,

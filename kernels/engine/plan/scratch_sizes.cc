@@ -131,7 +131,7 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
   if (HasCellState(d.mode)) s->c = builder.Take(B * H, k.compute_bytes);
   if (d.has_projection()) {
     s->m = builder.TakeRows(B, k.PaddedDepth(H), k.operand_bytes);
-    if (k.rounds_operands()) {
+    if (k.rounds_operands) {
       s->projected = builder.TakeRows(B, P, k.compute_bytes);
     }
   }
@@ -258,7 +258,7 @@ void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
 
   const auto take_dgates = [&](RowsBlock* exact, RowsBlock* rounded) {
     *exact = builder.TakeRows(chunk, gates_size, k.compute_bytes);
-    if (k.rounds_operands()) {
+    if (k.rounds_operands) {
       *rounded =
           builder.TakeRows(chunk, k.PaddedDepth(gates_size), k.operand_bytes);
     }
@@ -303,7 +303,7 @@ void TakeBackwardPass(BackwardPlan* plan, bool is_single_chunk,
   const KernelShape& k = plan->kernels;
   BackwardScratch& s = plan->scratch;
   const int64_t valid_rows = plan->sequences->num_valid_rows();
-  if (k.rounds_results()) {
+  if (k.rounds_results) {
     s.input_gradient = builder.Take(valid_rows * d.input_size, k.compute_bytes);
   }
   TakeBackwardPseudoLayer(*plan, is_single_chunk, builder, &s.pseudo_layer);
@@ -325,7 +325,7 @@ void SizeScratch(BackwardPlan* plan) {
   ScratchBuilder builder;
   BackwardScratch& s = plan->scratch;
   const int64_t num_sums =
-      plan->num_halves() - 1 + (plan->kernels.rounds_results() ? 1 : 0);
+      plan->num_halves() - 1 + (plan->kernels.rounds_results ? 1 : 0);
   if (num_sums > 0) {
     s.weight_gradients = builder.Take(num_sums * plan->params.size(),
                                       plan->kernels.compute_bytes);
