@@ -330,6 +330,28 @@ TEST(PlanTest, KerasRowsAreReadInPlaceAndBackwardAsColumns) {
                {kRows, kRows, kColumns, kColumns});
 }
 
+TEST(PlanTest, RowsOfALargeRAreReadWhole) {
+  Sizes sizes{1, 1, 64, UnitsOf(speed::kMinWholeRowsBytes, sizeof(float)) + 16};
+  sizes.order = WeightOrder::kKeras;
+  const auto is_read_whole = [](const Sizes& s) {
+    return Plans(s, Vectors(ElementType::kFloat)).forward.reads_whole_rows;
+  };
+  EXPECT_TRUE(is_read_whole(sizes));
+  Sizes other = sizes;
+  other.H -= 32;
+  EXPECT_FALSE(is_read_whole(other)) << "a smaller one";
+  other = sizes;
+  other.order = WeightOrder::kParams;
+  EXPECT_FALSE(is_read_whole(other)) << "columns";
+  other = sizes;
+  other.B = bits::kMaxSmallCallRows + 1;
+  EXPECT_FALSE(is_read_whole(other)) << "packed";
+  other = sizes;
+  other.H *= 2;
+  other.mode = CellMode::kTanh;
+  EXPECT_FALSE(is_read_whole(other)) << "of one gate";
+}
+
 // Bits do not depend on how long sequences are, so neither does the route.
 TEST(PlanTest, BackwardReadsKerasColumnsInPlaceByTheShapeOfACall) {
   Sizes sizes{bits::kMaxStepsInPlace + 1, 1, 64, 64};

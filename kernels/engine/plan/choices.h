@@ -10,6 +10,7 @@
 #include "kernels/engine/plan/machine.h"
 #include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/plan/plan.h"
+#include "kernels/engine/plan/route.h"
 #include "kernels/engine/plan/step_range.h"
 #include "network/descriptor.h"
 #include "network/sequences.h"
@@ -52,6 +53,8 @@ class Choices {
   // R: [P, G*H] forward, transposed backward.
   OperandPlan ForwardRecurrent(int num_threads) const;
   OperandPlan BackwardRecurrent(int num_threads) const;
+  // See ForwardPlan::reads_whole_rows.
+  bool ReadsWholeRows(Route recurrent_route) const;
   // The projection: [H, P] forward, transposed backward.
   OperandPlan Projection(Pass pass) const;
   // What the gradient of a matrix of gates that multiplies `features` is made

@@ -262,6 +262,8 @@ void ChooseOperands(const Choices& choices, int num_threads,
     return choices.ForwardInput(layer, num_threads);
   });
   plan->recurrent_weights = choices.ForwardRecurrent(num_threads);
+  plan->reads_whole_rows =
+      choices.ReadsWholeRows(plan->recurrent_weights.route);
   if (d.has_projection()) {
     plan->projection = choices.Projection(Pass::kForward);
   }

@@ -120,6 +120,9 @@ struct ForwardPlan : PassPlan {
   bool has_reserve = false;
   // Each direction is a thread's, and both run at once.
   bool directions_together = false;
+  // Steps of one rank multiply by R, whose rows are read in place, before all
+  // cells, and not beside those of their units (thresholds.h).
+  bool reads_whole_rows = false;
   // If there are any, threads share nothing else. Their weights are prepared:
   // before the call, or by the call for all of them.
   std::vector<std::shared_ptr<const BatchPart<ForwardPlan>>> parts;

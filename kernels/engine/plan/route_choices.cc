@@ -62,6 +62,11 @@ OperandPlan Choices::ForwardRecurrent(int num_threads) const {
   return r;
 }
 
+bool Choices::ReadsWholeRows(Route recurrent_route) const {
+  return recurrent_route == Route::kRowsInPlace && d_.num_gates() > 1 &&
+         RecurrentBytes() >= speed::kMinWholeRowsBytes;
+}
+
 OperandPlan Choices::BackwardRecurrent(int num_threads) const {
   const int64_t P = d_.output_size();
   const int64_t rows = sequences_.num_valid_rows();

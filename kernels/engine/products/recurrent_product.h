@@ -39,10 +39,7 @@ class RecurrentProduct {
         panels_(weights.cell_panels()),
         route_(plan.recurrent_weights.route),
         num_places_(plan.recurrent_weights.places.count),
-        reads_whole_rows_(d_.num_gates() > 1 &&
-                          d_.gates_size() * d_.output_size() *
-                                  int64_t{sizeof(Operand)} >=
-                              speed::kMinWholeRowsBytes),
+        reads_whole_rows_(plan.reads_whole_rows),
         batch_(plan.sequences->batch()),
         state_integers_(
             LeftIntegers::In(scratch, blocks.state_integers, d_.output_size())),
@@ -285,7 +282,7 @@ class RecurrentProduct {
   const CellPanels<Operand>& panels_;
   const Route route_;
   const int64_t num_places_;     // packed in its turn
-  const bool reads_whole_rows_;  // for one rank, if they are read in place
+  const bool reads_whole_rows_;  // for one rank
   const int64_t batch_;
   bool starts_from_zeros_ = false;
   LeftIntegers state_integers_;  // int8: h before a step, [B, P]
