@@ -58,7 +58,8 @@ struct Bounds {
                part_rows * (X + gates + kPointers) + B * (P + 2 * H);
     const CallDescription call = CallOf<Element>(d, sequences);
     const BackwardPlan backward_plan = MakeBackwardPlan(call, num_threads);
-    const ChunkCuts backward_cuts(sequences, backward_plan.rows_of_chunk);
+    const ChunkCuts backward_cuts(
+        sequences, bits::kChunkRows * backward_plan.num_halves());
     const int64_t copies = backward_plan.parts.empty() ? 1 : 2;
     const bool are_equal = sequences.length(B - 1) == sequences.max_time();
     const int64_t backward_rows =

@@ -178,11 +178,6 @@ SharedWork BackwardWork(const PassPlan& plan, const Choices& choices,
   return shared;
 }
 
-void SetChunkRows(int64_t rows_of_chunk, PassPlan* plan) {
-  plan->rows_of_chunk = rows_of_chunk;
-  plan->max_chunk_rows = ChunkCuts(*plan->sequences, rows_of_chunk).max_rows();
-}
-
 // Halves of the batch whose sums gradients of weights are, or 1.
 int NumHalves(const PassPlan& plan) {
   const Sequences& s = *plan.sequences;
@@ -288,11 +283,12 @@ void ChooseOperands(const Choices& choices, int num_threads,
   }
 }
 
-// Cuts time into chunks, chunk_of(steps) each.
+// Cuts time into chunks of about so many valid rows, chunk_of(steps) each.
 template <typename ChunkOf>
-void CutForward(ForwardPlan* plan, ChunkOf chunk_of) {
+void CutForward(int64_t rows_of_chunk, ForwardPlan* plan, ChunkOf chunk_of) {
   const Sequences& sequences = *plan->sequences;
-  const ChunkCuts cuts(sequences, plan->rows_of_chunk);
+  const ChunkCuts cuts(sequences, rows_of_chunk);
+  plan->max_chunk_rows = cuts.max_rows();
   for (StepRange steps{0, 0}; steps.end < sequences.num_steps();) {
     steps = cuts.From(steps.end);
     plan->chunks.push_back(chunk_of(steps));
@@ -319,7 +315,7 @@ void PlanBatchParts(const CallDescription& call, const Machine& machine,
                     int num_parts, ForwardPlan* plan) {
   CallDescription prepared_call = call;
   prepared_call.weights_are_prepared = true;
-  const Choices choices(prepared_call, plan->rows_of_chunk, plan->kernels,
+  const Choices choices(prepared_call, bits::kChunkRows, plan->kernels,
                         machine);
   ChooseOperands(choices, num_parts, plan);
   SizePreparedWeights(plan);
@@ -331,8 +327,7 @@ void PlanBatchParts(const CallDescription& call, const Machine& machine,
   for (int i = 0; i < num_parts; ++i) {
     const auto part = PartOf(whole, begins[i], begins[i + 1]);
     part->plan.weights_are_prepared = true;
-    SetChunkRows(rows_of_chunk, &part->plan);
-    CutForward(&part->plan, [](const StepRange& steps) {
+    CutForward(rows_of_chunk, &part->plan, [](const StepRange& steps) {
       ChunkPlan chunk;
       chunk.steps = steps;
       return chunk;
@@ -411,8 +406,7 @@ Status ForwardPlan::Create(const CallDescription& call, bool has_reserve,
   plan->has_reserve = has_reserve;
   plan->weights_are_prepared = call.weights_are_prepared;
 
-  SetChunkRows(bits::kChunkRows, plan);
-  const Choices choices(call, plan->rows_of_chunk, kernels, machine);
+  const Choices choices(call, bits::kChunkRows, kernels, machine);
   plan->num_threads =
       choices.NumThreads(ForwardWork(*plan, choices, machine.num_threads));
   // Helpers who come to forward are mostly awake when backward calls them.
@@ -428,7 +422,7 @@ Status ForwardPlan::Create(const CallDescription& call, bool has_reserve,
     return Status();
   }
   ChooseOperands(choices, plan->num_threads, plan);
-  CutForward(plan, [&](const StepRange& steps) {
+  CutForward(bits::kChunkRows, plan, [&](const StepRange& steps) {
     return PlanChunk(choices, steps, Pass::kForward, *plan);
   });
   // Nothing is multiplied where there are no valid rows.
@@ -455,11 +449,12 @@ Status BackwardPlan::Create(const CallDescription& call, const Machine& machine,
 
   const int num_halves = NumHalves(*plan);
   plan->half_begins = DivideRanks(sequences, num_halves);
-  SetChunkRows(bits::kChunkRows * num_halves, plan);
+  const int64_t rows_of_chunk = bits::kChunkRows * num_halves;
   const BackwardThreads threads = ChooseBackwardThreads(call, machine, *plan);
   plan->num_threads = threads.num_threads;
-  const ChunkCuts cuts(sequences, plan->rows_of_chunk);
-  const Choices choices(call, plan->rows_of_chunk, kernels, machine);
+  const ChunkCuts cuts(sequences, rows_of_chunk);
+  plan->max_chunk_rows = cuts.max_rows();
+  const Choices choices(call, rows_of_chunk, kernels, machine);
   if (threads.take_halves_apart) {
     PlanHalves(choices, cuts, plan);
     return Status();

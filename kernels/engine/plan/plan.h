@@ -83,7 +83,6 @@ struct PassPlan {
   int num_threads = 1;  // that work on a pseudo-layer, or on a part each
   // In the order in which the pass takes them.
   std::vector<ChunkPlan> chunks;
-  int64_t rows_of_chunk = 0;  // valid rows that a chunk has, about
   int64_t max_chunk_rows = 0;
 
   // W, R, and the projection; forward [in, G*H], [P, G*H] and [H, P], backward

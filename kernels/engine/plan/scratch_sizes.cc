@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "kernels/engine/plan/chunks.h"
 #include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/plan/route.h"
 #include "kernels/engine/plan/scratch.h"
@@ -81,8 +80,10 @@ int64_t TakeWeights(const ForwardPlan& plan, const OperandPlan& input,
   return builder.bytes();
 }
 
-void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
-                            ScratchBuilder& builder,
+// Whether all rows are one chunk, or there are none.
+bool HasOneChunk(const PassPlan& plan) { return plan.chunks.size() <= 1; }
+
+void TakeForwardPseudoLayer(const ForwardPlan& plan, ScratchBuilder& builder,
                             ForwardScratch::PseudoLayer* s) {
   const RnnDescriptor& d = plan.descriptor;
   const KernelShape& k = plan.kernels;
@@ -95,7 +96,7 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, bool is_single_chunk,
   if (!plan.weights_are_prepared) {
     // Of a single chunk the input product comes before all steps.
     builder.TakeOverlaid(
-        is_single_chunk,
+        HasOneChunk(plan),
         [&] {
           TakeOperand(plan.input_weights.MaxBytes(k), builder,
                       &s->weights.input);
@@ -166,8 +167,6 @@ void SizePreparedWeights(ForwardPlan* plan) {
 
 void SizeScratch(ForwardPlan* plan) {
   ScratchBuilder builder;
-  const bool is_single_chunk =
-      ChunkCuts(*plan->sequences, plan->rows_of_chunk).is_single();
   const RnnDescriptor& d = plan->descriptor;
   ForwardScratch& s = plan->scratch;
   if (!plan->parts.empty()) {
@@ -187,8 +186,7 @@ void SizeScratch(ForwardPlan* plan) {
   }
   const int count = plan->directions_together ? 2 : 1;
   for (int i = 0; i < count; ++i) {
-    TakeForwardPseudoLayer(*plan, is_single_chunk, builder,
-                           &s.pseudo_layers[i]);
+    TakeForwardPseudoLayer(*plan, builder, &s.pseudo_layers[i]);
   }
   plan->scratch_bytes = builder.bytes();
 }
@@ -225,8 +223,7 @@ void TakeGradientProducts(const BackwardPlan& plan, ScratchBuilder& builder,
   }
 }
 
-void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
-                             ScratchBuilder& builder,
+void TakeBackwardPseudoLayer(const BackwardPlan& plan, ScratchBuilder& builder,
                              BackwardScratch::PseudoLayer* s) {
   const RnnDescriptor& d = plan.descriptor;
   const KernelShape& k = plan.kernels;
@@ -239,7 +236,7 @@ void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
   // Of a single chunk all products with R come first, then those that give the
   // gradients of weights, then that with W.
   builder.TakeOverlaid(
-      is_single_chunk,
+      HasOneChunk(plan),
       [&] {
         TakeOperand(plan.recurrent_weights.Bytes(k), builder,
                     &s->recurrent_weights);
@@ -297,8 +294,7 @@ void TakeBackwardPseudoLayer(const BackwardPlan& plan, bool is_single_chunk,
 }
 
 // What runs the pass, or a part of it.
-void TakeBackwardPass(BackwardPlan* plan, bool is_single_chunk,
-                      ScratchBuilder& builder) {
+void TakeBackwardPass(BackwardPlan* plan, ScratchBuilder& builder) {
   const RnnDescriptor& d = plan->descriptor;
   const KernelShape& k = plan->kernels;
   BackwardScratch& s = plan->scratch;
@@ -306,7 +302,7 @@ void TakeBackwardPass(BackwardPlan* plan, bool is_single_chunk,
   if (k.rounds_results) {
     s.input_gradient = builder.Take(valid_rows * d.input_size, k.compute_bytes);
   }
-  TakeBackwardPseudoLayer(*plan, is_single_chunk, builder, &s.pseudo_layer);
+  TakeBackwardPseudoLayer(*plan, builder, &s.pseudo_layer);
   const int64_t layer_size = valid_rows * d.layer_output_size();
   for (int64_t i = 0; i < NumLayerBuffers(d); ++i) {
     s.layer_gradients[i] = builder.Take(layer_size, k.compute_bytes);
@@ -317,7 +313,7 @@ void TakeBackwardPass(BackwardPlan* plan, bool is_single_chunk,
 
 void SizeHalfScratch(BackwardPlan* plan) {
   ScratchBuilder builder;
-  TakeBackwardPass(plan, /*is_single_chunk=*/plan->chunks.size() <= 1, builder);
+  TakeBackwardPass(plan, builder);
   plan->scratch_bytes = builder.bytes();
 }
 
@@ -331,8 +327,7 @@ void SizeScratch(BackwardPlan* plan) {
                                       plan->kernels.compute_bytes);
   }
   if (plan->parts.empty()) {
-    const ChunkCuts cuts(*plan->sequences, plan->rows_of_chunk);
-    TakeBackwardPass(plan, cuts.is_single(), builder);
+    TakeBackwardPass(plan, builder);
   } else {
     s.parts = TakeParts(plan->parts, builder);
   }
