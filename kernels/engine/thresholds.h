@@ -166,16 +166,22 @@ inline constexpr double kRowsOfGroupPerFarFlop = 4;
 // [engine]
 inline constexpr double kMaxLockstepWork = 8e6;
 // If the rows are too few for all threads, there are fewer groups, unless a
-// step is done sooner by all threads together. In floating-point operations, of
-// which a core did 80 in a nanosecond (floats, AVX-512; other types were not
-// measured): threads that share a step wait for each other, some four
-// microseconds, and each needs every element of the rows that others made, in a
-// nanosecond; while groups take so many times what the products have, being of
-// few rows. Measured before steps were taken in lockstep. [engine], with 8
-// threads and more
+// step is done sooner by all threads together. The next three say what either
+// way costs. They were measured with 8 threads and more of one make, before
+// steps were taken in lockstep, in floating-point operations, of which a core
+// did 80 in a nanosecond (floats, AVX-512; other types were not measured).
+//
+// Threads that share a step wait for each other: some four microseconds.
+// [engine], with 8 threads and more
 inline constexpr double kSharedStepWork = 3e5;
+// Each then needs every element of the rows that others made: a nanosecond for
+// one. Machine::flops_per_passed_value is more, for it decides another thing,
+// whether helpers are worth having at all: there it has to hold for cores that
+// are far from each other, too. [engine], with 8 threads and more
 inline constexpr double kSharedElementWork = 80;
-inline constexpr double kFewRowsWork = 1.5;
+// Groups have few rows each, and take so many times what their products have.
+// A factor. [engine], with 8 threads and more
+inline constexpr double kFewRowsFactor = 1.5;
 // On tile registers so many times the rows that are multiplied at a time, for
 // they multiply faster than weights come. [engine]
 inline constexpr int64_t kTilesOfGroup = 2;

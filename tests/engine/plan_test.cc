@@ -874,7 +874,7 @@ TEST(NumRankGroupsTest, ThereAreFewerThanThreadsWhereStepsAreShort) {
     const auto group_saves_work = [&](int64_t units) {
       const double work = 2.0 * rows * 4 * units * units;
       const double exchanged = row_elements * units * rows;
-      return work * (speed::kFewRowsWork / kGroups - 1.0 / kManyThreads) <
+      return work * (speed::kFewRowsFactor / kGroups - 1.0 / kManyThreads) <
              speed::kSharedStepWork + speed::kSharedElementWork * exchanged;
     };
     EXPECT_TRUE(group_saves_work(H - 16)) << H;

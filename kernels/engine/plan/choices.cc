@@ -80,7 +80,7 @@ bool Choices::SplitsSteps(Pass pass) const {
 }
 
 double Choices::GroupedStepWork(int64_t ranks, int64_t groups) const {
-  return speed::kFewRowsWork * RecurrentWork(ranks) /
+  return speed::kFewRowsFactor * RecurrentWork(ranks) /
          static_cast<double>(groups);
 }
 

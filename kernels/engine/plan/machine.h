@@ -16,7 +16,9 @@ struct Machine {
   // So many while it gets a value of a row that another core made: few where
   // cores share a cache, many where they do not. No machine tells, and some
   // change their mind within minutes, so this lies between the two
-  // (docs/decisions/batch-parts.md).
+  // (docs/decisions/batch-parts.md). It decides whether threads are worth
+  // having; how they share a step, speed::kSharedElementWork does, which is
+  // less, and of one machine.
   double flops_per_passed_value = 150;
   // Whether the other threads wait for calls, as a crew does (threads/team.h).
   bool has_crew = false;
