@@ -697,7 +697,7 @@ TEST(PlanTest, NothingThatIsPreparedBeforeIsPackedInItsTurn) {
               WithoutTurn(plan.input_weights.first.route));
     EXPECT_EQ(WithoutDotPanels(prepared.recurrent_weights.route),
               WithoutTurn(plan.recurrent_weights.route));
-    const PreparedWeights& blocks = prepared.prepared.first;
+    const WeightBlocks& blocks = prepared.prepared.first;
     EXPECT_NE(blocks.input.exists(),
               IsInPlace(prepared.input_weights.first.route));
     EXPECT_NE(blocks.recurrent.exists(),

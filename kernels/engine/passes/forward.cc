@@ -74,7 +74,7 @@ void PrepareWeightsOf(const ForwardPlan& plan,
     const int64_t layer = d.layer_of(k);
     const ObservedPhase phase(observer, Phase::kPackWeights, layer,
                               d.direction_of(k));
-    const PreparedPlace place = plan.prepared.Place(k, memory);
+    const WeightsPlace place = plan.prepared.Place(k, memory);
     prepared.UseBiases(place);
     prepared.LoadBiases(k);
     if (d.has_input_weights(layer)) {

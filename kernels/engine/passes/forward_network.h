@@ -44,7 +44,7 @@ class ForwardNetwork {
   const ForwardArguments<Element>& arguments() const { return arguments_; }
   const WeightSources<Element>& weights() const { return weights_; }
   // Of pseudo-layer k, prepared before the pass; if they were.
-  PreparedPlace PreparedBefore(int64_t k) const {
+  WeightsPlace PreparedBefore(int64_t k) const {
     // Nobody writes what was prepared.
     return plan_.prepared.Place(k,
                                 const_cast<void*>(arguments_.prepared_weights));

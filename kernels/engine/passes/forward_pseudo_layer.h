@@ -85,7 +85,7 @@ class ForwardPseudoLayer {
   // ---- Before the first chunk -----------------------------------------------
 
   void PrepareBiases() {
-    weights_.UseBiases(WeightsPlace());
+    weights_.UseBiases(PlaceOfWeights());
     if (!plan_.weights_are_prepared) weights_.LoadBiases(k());
   }
 
@@ -186,7 +186,7 @@ class ForwardPseudoLayer {
   }
 
   void PrepareInputWeights() {
-    weights_.UseInput(k(), WeightsPlace());
+    weights_.UseInput(k(), PlaceOfWeights());
     if (plan_.weights_are_prepared) return;
     const ObservedPhase phase = Enter(Phase::kPackWeights);
     weights_.PackInput(*executor_);
@@ -194,7 +194,7 @@ class ForwardPseudoLayer {
 
   // R and the projection.
   void PrepareRecurrentWeights() {
-    weights_.UseRecurrent(k(), WeightsPlace());
+    weights_.UseRecurrent(k(), PlaceOfWeights());
     if (plan_.weights_are_prepared) return;
     const ObservedPhase phase = Enter(Phase::kPackWeights);
     const bool reads_recurrent =
@@ -203,10 +203,9 @@ class ForwardPseudoLayer {
     weights_.PackProjection(*executor_);
   }
 
-  PreparedPlace WeightsPlace() const {
-    return plan_.weights_are_prepared
-               ? network_.PreparedBefore(k())
-               : PreparedPlace(blocks_.weights, scratch_);
+  WeightsPlace PlaceOfWeights() const {
+    return plan_.weights_are_prepared ? network_.PreparedBefore(k())
+                                      : WeightsPlace(blocks_.weights, scratch_);
   }
 
   // ---- A step ---------------------------------------------------------------

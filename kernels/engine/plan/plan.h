@@ -73,8 +73,10 @@ struct PassPlan {
   RnnDescriptor descriptor;
   const Sequences* sequences = nullptr;  // the call's, or its part's
   WeightOrder weight_order = WeightOrder::kParams;
-  bool weights_are_prepared = false;  // forward alone
-  bool repeats_outputs = false;       // as of the call, if there is padding
+  // Forward alone: whether they are when the pass begins. Those of a part of
+  // the batch always are, by its call if not before.
+  bool weights_are_prepared = false;
+  bool repeats_outputs = false;  // as of the call, if there is padding
   KernelShape kernels{};
   ParamsLayout params;
   Int8Layout int8;  // if weights are

@@ -46,9 +46,10 @@ constexpr bool IsInPlace(Route route) {
   return false;
 }
 
-// Whether products with B are made by columns (MultiplyColumns()), not by the
-// panels of a packed one. Steps make those with R before their cells.
-constexpr bool ComesByColumns(Route route) {
+// Whether products with B are made by ranges of its columns
+// (MultiplyColumns()), not by the panels of a packed one. Steps make those with
+// R before their cells.
+constexpr bool MultipliesColumnRanges(Route route) {
   return IsInPlace(route) || route == Route::kDotPanels;
 }
 

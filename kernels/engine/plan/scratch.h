@@ -90,17 +90,17 @@ class Scratch {
 
 // The weights of a forward pseudo-layer as products want them, and its biases.
 // Matrices that are read in place have no block.
-struct PreparedWeights {
+struct WeightBlocks {
   Block input;       // W: [in, G*H]
   Block recurrent;   // R: panels of cells, or dot panels
   Block projection;  // [H, P]
   Block biases;      // [2, G*H] (ForwardBiases)
 };
 
-// Where PreparedWeights lie in memory.
-class PreparedPlace {
+// Where WeightBlocks lie in memory.
+class WeightsPlace {
  public:
-  PreparedPlace(const PreparedWeights& blocks, const Scratch& memory)
+  WeightsPlace(const WeightBlocks& blocks, const Scratch& memory)
       : blocks_(blocks), memory_(memory) {}
 
   void* input() const { return memory_.At<void>(blocks_.input); }
@@ -112,7 +112,7 @@ class PreparedPlace {
   }
 
  private:
-  PreparedWeights blocks_;
+  WeightBlocks blocks_;
   Scratch memory_;
 };
 
@@ -125,7 +125,7 @@ struct ForwardScratch {
   // What runs one pseudo-layer after another. Operands' rows are padded to
   // whole steps of depth; `chunk` counts the rows of the largest chunk.
   struct PseudoLayer {
-    PreparedWeights weights;       // none if they were prepared before the pass
+    WeightBlocks weights;          // none if they were prepared before the pass
     Block input_parts;             // in parts: [chunk, in]
     RowsBlock recurrent_sums;      // by columns: [B, G*H]
     RowsBlock zero_sums;           // [B] -> the same [G*H]
@@ -156,8 +156,8 @@ struct ForwardScratch {
 // Where the weights of all pseudo-layers lie that were prepared before the
 // pass, one pseudo-layer after another.
 struct PreparedNetwork {
-  PreparedWeights first;  // of a pseudo-layer of the first layer, ...
-  PreparedWeights upper;  // ... and of the others
+  WeightBlocks first;  // of a pseudo-layer of the first layer, ...
+  WeightBlocks upper;  // ... and of the others
   int64_t first_bytes = 0;
   int64_t upper_bytes = 0;
   int64_t num_directions = 1;
@@ -170,7 +170,7 @@ struct PreparedNetwork {
                                     (k - num_directions) * upper_bytes;
   }
   // Of pseudo-layer k, in memory of all.
-  PreparedPlace Place(int64_t k, void* memory) const {
+  WeightsPlace Place(int64_t k, void* memory) const {
     return {k < num_directions ? first : upper,
             Scratch(static_cast<char*>(memory) + offset(k))};
   }

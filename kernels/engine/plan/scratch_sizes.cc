@@ -29,7 +29,7 @@ void TakeOperand(int64_t bytes, ScratchBuilder& builder, Block* block) {
 }
 
 void TakeRecurrentWeights(const ForwardPlan& plan, ScratchBuilder& builder,
-                          PreparedWeights* w) {
+                          WeightBlocks* w) {
   const RnnDescriptor& d = plan.descriptor;
   const KernelShape& k = plan.kernels;
   const OperandPlan& r = plan.recurrent_weights;
@@ -58,20 +58,20 @@ void TakeRecurrentWeights(const ForwardPlan& plan, ScratchBuilder& builder,
 }
 
 void TakeProjection(const ForwardPlan& plan, ScratchBuilder& builder,
-                    PreparedWeights* w) {
+                    WeightBlocks* w) {
   if (!plan.descriptor.has_projection()) return;
   TakeOperand(plan.projection.Bytes(plan.kernels), builder, &w->projection);
 }
 
 void TakeBiases(const ForwardPlan& plan, ScratchBuilder& builder,
-                PreparedWeights* w) {
+                WeightBlocks* w) {
   w->biases = builder.Take(2 * plan.descriptor.gates_size(),
                            plan.kernels.compute_bytes);
 }
 
 // All of a pseudo-layer with such a W; returns their bytes.
 int64_t TakeWeights(const ForwardPlan& plan, const OperandPlan& input,
-                    PreparedWeights* w) {
+                    WeightBlocks* w) {
   ScratchBuilder builder;
   TakeOperand(input.Bytes(plan.kernels), builder, &w->input);
   TakeRecurrentWeights(plan, builder, w);
@@ -117,7 +117,7 @@ void TakeForwardPseudoLayer(const ForwardPlan& plan, ScratchBuilder& builder,
       s->m_integers = builder.TakeIntegers(B, LeftIntegersStride(H));
     }
   }
-  if (ComesByColumns(plan.recurrent_weights.route)) {
+  if (MultipliesColumnRanges(plan.recurrent_weights.route)) {
     s->recurrent_sums = builder.TakeRows(B, d.gates_size(), k.compute_bytes);
   }
   s->zero_sums.values = builder.Take(d.gates_size(), k.compute_bytes);

@@ -59,7 +59,7 @@ class RecurrentProduct {
       std::fill_n(zeros_, d_.gates_size(), F{0});
       std::fill_n(zero_rows_, batch_, zeros_);
     }
-    if (!ComesByColumns(route_)) return;
+    if (!MultipliesColumnRanges(route_)) return;
     for (int64_t i = 0; i < batch_; ++i) {
       sum_rows_[i] = sums_ + i * d_.gates_size();
     }

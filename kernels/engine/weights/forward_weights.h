@@ -69,21 +69,21 @@ class ForwardWeights {
 
   // Biases of a pseudo-layer. `place` is for what LoadBiases() leaves there, or
   // holds what it left.
-  void UseBiases(const PreparedPlace& place) {
+  void UseBiases(const WeightsPlace& place) {
     biases_.Use(place.biases<ComputeType<Element>>());
   }
   void LoadBiases(int64_t k) const { biases_.Load(sources_, k); }
 
   // W of pseudo-layer k; R and the projection. `place` is for what Pack...()
   // leaves there, or holds what it left.
-  void UseInput(int64_t k, const PreparedPlace& place) {
+  void UseInput(int64_t k, const WeightsPlace& place) {
     if (sources_.is_int8()) {
       input_.Use(sources_.Int8Input(k), InputPlan(k));
     } else {
       input_.Use(sources_.Input(k), InputPlan(k), place.input());
     }
   }
-  void UseRecurrent(int64_t k, const PreparedPlace& place) {
+  void UseRecurrent(int64_t k, const WeightsPlace& place) {
     if (sources_.is_int8()) {
       by_columns_.Use(sources_.Int8Recurrent(k), plan_.recurrent_weights);
       if (plan_.descriptor.has_projection()) {
