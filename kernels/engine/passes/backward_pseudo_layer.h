@@ -25,6 +25,7 @@
 #include "kernels/engine/products/matrix_product.h"
 #include "kernels/engine/products/recurrent_gradient.h"
 #include "kernels/engine/products/step_ranks.h"
+#include "kernels/engine/products/step_work.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
@@ -336,13 +337,12 @@ class BackwardPseudoLayer {
   // dm_ = dh_total_ times the projection, and the cells that gave m.
   void ProjectStep(Executor& executor, const ChunkRows& rows,
                    const StepRanks& ranks) {
-    const int64_t H = d_.hidden_size;
     RowsTimesMatrix<Operand> product;
     product.a = dh_total_.rows + rows.RowOf(ranks.step);
     product.c = dm_.rows;
-    const AllPanels panels =
-        PanelsOf(ranks, weights_.projection().num_panels(),
-                 ranks.count() * (2 * d_.output_size() + speed::kCellWork) * H);
+    const AllPanels panels = PanelsOf(
+        ranks, weights_.projection().num_panels(),
+        ProjectionWork(d_, ranks.count()) + CellWork(d_, ranks.count()));
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
       MultiplyPanel(product, weights_.projection(), share);
       RunCell(rows, ranks.Of(share),

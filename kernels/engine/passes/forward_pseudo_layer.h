@@ -22,6 +22,7 @@
 #include "kernels/engine/products/matrix_product.h"
 #include "kernels/engine/products/recurrent_product.h"
 #include "kernels/engine/products/step_ranks.h"
+#include "kernels/engine/products/step_work.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
@@ -256,7 +257,7 @@ class ForwardPseudoLayer {
       product.c = h;
     }
     const AllPanels panels = PanelsOf(ranks, weights_.projection().num_panels(),
-                                      2 * ranks.count() * d_.hidden_size * P);
+                                      ProjectionWork(d_, ranks.count()));
     const int64_t width = Kernels<Operand>().panel_columns;
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
       MultiplyPanel(product, weights_.projection(), share);

@@ -9,6 +9,7 @@
 #include "kernels/engine/plan/plan.h"
 #include "kernels/engine/products/matrix_product.h"
 #include "kernels/engine/products/step_ranks.h"
+#include "kernels/engine/products/step_work.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
@@ -74,8 +75,7 @@ class RecurrentGradient {
                    const RowsTimesMatrix<Operand>& dgates) const {
     const int64_t product_rows =
         dgates.rows > 0 ? std::max(ranks.count(), speed::kLeastProductRows) : 0;
-    return product_rows * 2 * d_.gates_size() * d_.output_size() +
-           ranks.count() * speed::kCellWork * d_.hidden_size;
+    return RecurrentProductWork(d_, product_rows) + CellWork(d_, ranks.count());
   }
 
   template <typename Finish>

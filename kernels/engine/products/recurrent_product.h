@@ -11,6 +11,7 @@
 #include "kernels/engine/plan/plan.h"
 #include "kernels/engine/products/matrix_product.h"
 #include "kernels/engine/products/step_ranks.h"
+#include "kernels/engine/products/step_work.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/threads/executor.h"
 #include "kernels/engine/threads/parallel.h"
@@ -126,11 +127,7 @@ class RecurrentProduct {
   int64_t StepWork(const StepRanks& ranks) const {
     const int64_t product_rows =
         std::max(ranks.count(), LeastProductRows(route_ == Route::kInt8));
-    return product_rows * 2 * d_.gates_size() * d_.output_size() +
-           CellWork(ranks);
-  }
-  int64_t CellWork(const StepRanks& ranks) const {
-    return ranks.count() * speed::kCellWork * d_.hidden_size;
+    return RecurrentProductWork(d_, product_rows) + CellWork(d_, ranks.count());
   }
 
   static PanelRows AllRanksOf(int64_t panel, const StepRanks& ranks) {
@@ -200,7 +197,8 @@ class RecurrentProduct {
   void RunEachPanel(Executor& executor, const StepRanks& ranks,
                     const F* const* sums, const Operand* const* h_prev,
                     Run run_cells) const {
-    const int64_t work = sums == nullptr ? StepWork(ranks) : CellWork(ranks);
+    const int64_t work =
+        sums == nullptr ? StepWork(ranks) : CellWork(d_, ranks.count());
     const AllPanels panels = PanelsOf(ranks, panels_.num_panels(), work);
     ParallelPanels(executor, panels, [&](const PanelRows& share) {
       if (sums == nullptr) {
