@@ -28,9 +28,9 @@ inline constexpr int kMaxGates = kNumLstmGates;
 // state besides h: the LSTM's c.
 constexpr bool HasCellState(CellMode mode) { return mode == CellMode::kLstm; }
 
-// Whether the recurrent product has other gradients than the gates: the GRU's
-// new gate multiplies what R gives before it adds it to what W gives.
-constexpr bool HasRecurrentGradients(CellMode mode) {
+// Whether what R gives has other gradients than what W gives: the GRU's new
+// gate multiplies the former before it adds both.
+constexpr bool HasOwnRecurrentGradients(CellMode mode) {
   return mode == CellMode::kGru;
 }
 

@@ -119,6 +119,30 @@ TEST(DescriptorTest, ProjectionToTheHiddenSizeIsNone) {
   EXPECT_EQ(d.layer_input_size(1), 6);
 }
 
+TEST(DescriptorTest, WidthsAndPseudoLayersAreThoseOfBothDirections) {
+  RnnDescriptor d = Valid();
+  d.num_layers = 3;
+  d.num_directions = 2;
+  d.hidden_size = 5;
+  d.input_size = 9;
+  EXPECT_EQ(d.layer_output_size(), 10);
+  EXPECT_EQ(d.widest_input(), 10);
+  d.input_size = 11;
+  EXPECT_EQ(d.widest_input(), 11);
+  d.num_layers = 1;
+  d.input_size = 9;
+  EXPECT_EQ(d.widest_input(), 9);
+  int64_t k = 0;
+  for (int64_t layer : {0, 1, 2}) {
+    for (int direction : {0, 1}) {
+      EXPECT_EQ(d.pseudo_layer(layer, direction), k);
+      EXPECT_EQ(d.layer_of(k), layer);
+      EXPECT_EQ(d.direction_of(k), direction);
+      ++k;
+    }
+  }
+}
+
 TEST(DescriptorTest, DropoutOfAnyProbabilityDrops) {
   const float least = std::numeric_limits<float>::denorm_min();
   const auto expect_alike = [&] {

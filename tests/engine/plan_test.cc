@@ -702,6 +702,7 @@ TEST(PlanTest, NothingThatIsPreparedBeforeIsPackedInItsTurn) {
               IsInPlace(prepared.input_weights.first.route));
     EXPECT_NE(blocks.recurrent.exists(),
               IsInPlace(prepared.recurrent_weights.route));
+    EXPECT_FALSE(blocks.projection.exists());
     EXPECT_TRUE(blocks.biases.exists());
     // They are no part of scratch.
     EXPECT_LE(prepared.scratch_bytes, plan.scratch_bytes);
@@ -1627,6 +1628,23 @@ TEST(PlanTest, DescriptionNamesSizesRoutesThreadsAndScratch) {
   }
   const std::string backward = Describe(plans.backward);
   EXPECT_EQ(backward.find("backward lstm"), 0u) << backward;
+}
+
+TEST(PlanTest, DescriptionNamesCellsAndOrders) {
+  Sizes sizes{1, 1, 24, 40};
+  const auto describe = [&] {
+    return Describe(Plans(sizes, Vectors(ElementType::kFloat)).forward);
+  };
+  for (const auto& [mode, begin] :
+       {std::pair(CellMode::kRelu, "training relu float32"),
+        std::pair(CellMode::kTanh, "training tanh float32"),
+        std::pair(CellMode::kGru, "training gru float32")}) {
+    sizes.mode = mode;
+    EXPECT_EQ(describe().find(begin), 0u) << describe();
+  }
+  sizes.order = WeightOrder::kKeras;
+  EXPECT_NE(describe().find(" weights=keras "), std::string::npos)
+      << describe();
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ class BackwardPseudoLayer {
         m_(RowBuffer<Operand>::In(scratch, blocks.m)),
         dm_(RowBuffer<F>::In(scratch, blocks.dm)) {
     recurrent_dgates_ = dgates_;
-    if (!HasRecurrentGradients(d_.mode)) return;
+    if (!HasOwnRecurrentGradients(d_.mode)) return;
     recurrent_dgates_ = GateGradients<Operand>::In(
         scratch, blocks.recurrent_dgates, blocks.rounded_recurrent_dgates);
   }
@@ -145,7 +145,7 @@ class BackwardPseudoLayer {
   void SetRows(const ChunkRows& rows) {
     const int64_t P = d_.output_size();
     dgates_.SetRows(rows.count(), d_.gates_size());
-    if (HasRecurrentGradients(d_.mode)) {
+    if (HasOwnRecurrentGradients(d_.mode)) {
       recurrent_dgates_.SetRows(rows.count(), d_.gates_size());
     }
     if (!d_.has_projection()) return;
@@ -372,7 +372,7 @@ class BackwardPseudoLayer {
     }
     if (dc_ != nullptr) cell.dc = dc_ + ranks.begin * H;
     cell.dgates = dgates_.exact.rows[row];
-    if (HasRecurrentGradients(d_.mode)) {
+    if (HasOwnRecurrentGradients(d_.mode)) {
       cell.recurrent_dgates = recurrent_dgates_.exact.rows[row];
     }
     if constexpr (kRoundsOperands<Operand>) {

@@ -178,7 +178,7 @@ class WeightGradients {
     if (recurrent == nullptr) return;
     const Pieces gates = targets_.gates();
     for (int gate = 0; gate < gates.count; ++gate) {
-      if (HasRecurrentGradients(d_.mode) && gate == kNew) {
+      if (HasOwnRecurrentGradients(d_.mode) && gate == kNew) {
         AddBiasesOf(gate, 1, rows, rows.exact_recurrent_dgates, recurrent,
                     executor);
       } else {

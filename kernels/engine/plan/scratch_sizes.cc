@@ -261,7 +261,7 @@ void TakeBackwardPseudoLayer(const BackwardPlan& plan, ScratchBuilder& builder,
     }
   };
   take_dgates(&s->dgates, &s->rounded_dgates);
-  if (HasRecurrentGradients(d.mode)) {
+  if (HasOwnRecurrentGradients(d.mode)) {
     take_dgates(&s->recurrent_dgates, &s->rounded_recurrent_dgates);
   }
   if (plan.input_weights.is_any_in_parts()) {
