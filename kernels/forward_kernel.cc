@@ -63,10 +63,7 @@ class ForwardKernel : public GuardedKernel {
     arguments.h0 = Data<T>(*call->input_h);
     arguments.c0 = is_lstm() ? Data<T>(*call->input_c) : nullptr;
     arguments.weights = call->Weights<T>();
-    arguments.x_strides = call->x_strides;
-    arguments.y_strides = call->y_strides;
-    arguments.h_strides = call->h_strides;
-    arguments.c_strides = call->c_strides;
+    arguments.strides = call->strides;
     arguments.layout = call->layout;
     arguments.apply_dropout = is_training_;
     arguments.dropout_key = dropout_key;
@@ -108,7 +105,7 @@ class ForwardKernel : public GuardedKernel {
     Tensor* output = nullptr;
     TF_RETURN_IF_ERROR(
         AllocateOutput(context, "output", call.output_shape, &output));
-    arguments->y = MutableData<T>(output) + call.y_offset;
+    arguments->y = MutableData<T>(output) + call.strides.y_offset;
     TF_RETURN_IF_ERROR(
         AllocateOutput(context, "output_h", call.input_h->shape(), &output));
     arguments->h_n = MutableData<T>(output);

@@ -161,14 +161,6 @@ absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
   TensorShape output_shape = inputs.input->shape();
   TF_RETURN_IF_ERROR(output_shape.SetDimWithStatus(2, output_features));
 
-  const auto sequence_strides = [&](int64_t features) {
-    return rnn::Strides::Of(attributes.time_major, sizes.time, sizes.batch,
-                            features);
-  };
-  const auto state_strides = [&](int64_t features) {
-    return rnn::Strides::Of(options.states_outer_major, sizes.pseudo_layers,
-                            sizes.batch, features);
-  };
   call.input = inputs.input;
   call.input_h = inputs.input_h;
   call.input_c = inputs.input_c;
@@ -180,18 +172,10 @@ absl::StatusOr<RnnCall> MakeCall(const CallOptions& options,
   call.descriptor = MakeDescriptor(attributes, sizes.network(attributes));
   call.layout.time_major = attributes.time_major;
   call.layout.states_outer_major = options.states_outer_major;
-  call.x_strides = sequence_strides(sizes.input_size);
-  call.y_strides = sequence_strides(output_features);
-  if (options.go_backwards) {  // output begins with the last step
-    // Without rows it is empty, and nothing is before its begin.
-    if (sizes.time > 0 && sizes.batch > 0) {
-      call.y_offset = (sizes.time - 1) * call.y_strides.outer;
-    }
-    call.y_strides.outer = -call.y_strides.outer;
-  }
+  call.strides =
+      rnn::CallStrides::Of(call.descriptor, call.layout, sizes.time,
+                           sizes.batch, /*reverses_y=*/options.go_backwards);
   call.repeats_outputs = !options.zero_output_for_mask;
-  call.h_strides = state_strides(sizes.output_size);
-  call.c_strides = state_strides(sizes.hidden_size);
   return call;
 }
 

@@ -89,9 +89,7 @@ struct RnnCall {
   rnn::RnnDescriptor descriptor;
   rnn::Sequences sequences;
   rnn::PaddedLayout layout;
-  rnn::Strides x_strides{}, y_strides{}, h_strides{}, c_strides{};
-  // Where in the tensors output and output_backprop y_strides begin.
-  int64_t y_offset = 0;
+  rnn::CallStrides strides;
   bool repeats_outputs = false;
 
   // For the engine, with elements of TensorFlow's type T. The sequences are

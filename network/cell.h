@@ -34,6 +34,12 @@ constexpr bool HasOwnRecurrentGradients(CellMode mode) {
   return mode == CellMode::kGru;
 }
 
+// Whether a gate's recurrent bias stays apart from its input bias: that of the
+// GRU's new gate is multiplied first, too.
+constexpr bool HasRecurrentBiasApart(CellMode mode, int gate) {
+  return mode == CellMode::kGru && gate == kNew;
+}
+
 // Whether a part of h passes by the gates, as the GRU's z.h: backward's cell
 // leaves the gradient of that in dh, and the product with R adds to it.
 constexpr bool PassesStateBy(CellMode mode) { return mode == CellMode::kGru; }

@@ -310,14 +310,6 @@ template <typename Element>
 void Network::RunElements(const ForwardPlan& plan, const void* prepared_weights,
                           const CallData& call, void* scratch,
                           rnn::Executor& executor) const {
-  const RnnDescriptor& d = descriptor_;
-  const auto sequence_strides = [&](int64_t features) {
-    return rnn::Strides::Of(call.time_major, call.steps, call.batch, features);
-  };
-  const auto state_strides = [&](int64_t features) {
-    return rnn::Strides::Of(/*outer_major=*/true, d.num_pseudo_layers(),
-                            call.batch, features);
-  };
   rnn::ForwardArguments<Element> arguments{};
   arguments.x = static_cast<const Element*>(call.x);
   arguments.h0 = static_cast<const Element*>(call.h0);
@@ -330,11 +322,9 @@ void Network::RunElements(const ForwardPlan& plan, const void* prepared_weights,
     arguments.c0 = static_cast<const Element*>(call.c0);
     arguments.c_n = static_cast<Element*>(call.c_n);
   }
-  arguments.x_strides = sequence_strides(d.input_size);
-  arguments.y_strides = sequence_strides(d.layer_output_size());
-  arguments.h_strides = state_strides(d.output_size());
-  arguments.c_strides = state_strides(d.hidden_size);
   arguments.layout = {call.time_major, /*states_outer_major=*/true};
+  arguments.strides = rnn::CallStrides::Of(descriptor_, arguments.layout,
+                                           call.steps, call.batch);
   rnn::Forward(plan, arguments, scratch, executor);
 }
 

@@ -9,9 +9,9 @@ Pass every argument by its name. `T` before a shape is a type: float16, bfloat16
 float32 or float64. Types of 16 bits are computed in float32.
 
 A wrong shape or value raises tf.errors.InvalidArgumentError in eager mode and when a
-graph runs. While a graph is traced, it is a ValueError or TypeError. So it is in both modes
-if `sequence_lengths` are not int32 (TypeError) or do not fit in one, or `num_proj` or another
-number of an attribute is no integer (TypeError).
+graph runs. While a graph is traced, it is a ValueError or TypeError. In either mode it is a
+TypeError if `sequence_lengths` are a tensor of another type than int32, or if a number that must
+be an integer is none, and a ValueError if lengths do not fit in an int32.
 
 The letters of the docstrings:
 
@@ -684,7 +684,8 @@ def KerasRNNBackprop(
       output, output_h, output_c, reserve_space: what it returned, with is_training=True.
       output_backprop, output_h_backprop, output_c_backprop: the gradients of its outputs.
       rnn_mode, time_major, masks, go_backwards, zero_output_for_mask, backward_weights: as KerasRNN
-        was given. `reserve_space` tells of another one, but for `zero_output_for_mask`.
+        was given. Another value is an error, which `reserve_space` reveals; only a wrong
+        `zero_output_for_mask` goes unnoticed.
       name: a name for the operation.
 
     Returns:

@@ -62,25 +62,58 @@ struct Strides {
   }
 };
 
+// Of the tensors of a call, and of their gradients.
+struct CallStrides {
+  Strides x, y, h, c;
+  // Elements of y before its first time step: there are some if the last one
+  // comes first in memory.
+  int64_t y_offset = 0;
+
+  // Of tensors without gaps; `reverses_y` if the last step of x is the first of
+  // y.
+  static CallStrides Of(const RnnDescriptor& d, const PaddedLayout& layout,
+                        int64_t max_time, int64_t batch,
+                        bool reverses_y = false) {
+    const auto of_sequence = [&](int64_t features) {
+      return Strides::Of(layout.time_major, max_time, batch, features);
+    };
+    const auto of_state = [&](int64_t features) {
+      return Strides::Of(layout.states_outer_major, d.num_pseudo_layers(),
+                         batch, features);
+    };
+    CallStrides strides;
+    strides.x = of_sequence(d.input_size);
+    strides.y = of_sequence(d.layer_output_size());
+    strides.h = of_state(d.output_size());
+    strides.c = of_state(d.hidden_size);
+    if (!reverses_y) return strides;
+    // Without rows y is empty, and nothing is before its begin.
+    if (max_time > 0) strides.y_offset = (max_time - 1) * strides.y.outer;
+    strides.y.outer = -strides.y.outer;
+    return strides;
+  }
+};
+
 // No buffer may overlap another. c0 and c_n are used by the LSTM only and may
 // be nullptr in other modes.
 template <typename Element>
 struct ForwardArguments {
-  const Element* x = nullptr;  // [T, B, I], x_strides
-  // [L*D, B, P], h_strides. If [B, P] of a pseudo-layer is zero, so is its
+  const Element* x = nullptr;  // [T, B, I]
+  // [L*D, B, P]. If [B, P] of a pseudo-layer is zero, so is its
   // product with R, whatever R holds; and, if T is 1, the gradient of R.
   const Element* h0 = nullptr;
-  const Element* c0 = nullptr;     // [L*D, B, H], c_strides
+  const Element* c0 = nullptr;     // [L*D, B, H]
   Weights<const Element> weights;  // in the plan's order
   // If the plan's weights are prepared: as PrepareWeights() left them.
   const void* prepared_weights = nullptr;
-  Element* y = nullptr;    // [T, B, D*P], y_strides
-  Element* h_n = nullptr;  // [L*D, B, P], h_strides
-  Element* c_n = nullptr;  // [L*D, B, H], c_strides
+  // [T, B, D*P]; in memory strides.y_offset elements may come before the first.
+  Element* y = nullptr;
+  Element* h_n = nullptr;  // [L*D, B, P]
+  Element* c_n = nullptr;  // [L*D, B, H]
   // [ReserveLayout::size()], if the plan has one.
   Element* reserve = nullptr;
 
-  Strides x_strides, y_strides, h_strides, c_strides;
+  CallStrides strides;
   PaddedLayout layout{};  // that gave the strides; noted in the reserve
 
   // Whether dropout acts, and its key. It does in training only, and always if
@@ -112,7 +145,7 @@ struct BackwardArguments {
   Element* dc0 = nullptr;
   Weights<Element> dweights;  // in the plan's order
 
-  Strides x_strides, y_strides, h_strides, c_strides;
+  CallStrides strides;
 
   Observer* observer = nullptr;  // nullptr: nobody watches
 };

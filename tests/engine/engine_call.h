@@ -131,7 +131,7 @@ class EngineCall {
     BackwardArguments<Element> a{};
     SetShared(&a);
     a.dropout_key = kDropoutKey;
-    a.dy = dy.data() + y_offset();
+    a.dy = dy.data() + strides().y_offset;
     a.dh_n = dh_n.data();
     a.dc_n = has_c() ? dc_n.data() : nullptr;
     a.dx = dx.data();
@@ -220,12 +220,9 @@ class EngineCall {
   int64_t x_rows() const { return sizes_.max_time * sizes_.batch; }
   int64_t states() const { return d_.num_pseudo_layers() * sizes_.batch; }
   int64_t c_size() const { return has_c() ? states() * d_.hidden_size : 0; }
-  // Of the first step of x.
-  int64_t y_offset() const {
-    if (!sizes_.go_backwards || x_rows() == 0) return 0;
-    const Strides strides = Strides::Of(sizes_.time_major, sizes_.max_time,
-                                        sizes_.batch, y_features());
-    return (sizes_.max_time - 1) * strides.outer;
+  CallStrides strides() const {
+    return CallStrides::Of(d_, {sizes_.time_major, sizes_.time_major},
+                           sizes_.max_time, sizes_.batch, sizes_.go_backwards);
   }
   int64_t y_features() const { return d_.layer_output_size(); }
   int64_t backward(int64_t size) const { return sizes_.training ? size : 0; }
@@ -277,16 +274,9 @@ class EngineCall {
                               a->weights.keras);
     }
     if (int8) a->weights.int8 = int8->weights();
-    a->y = y.data() + y_offset();
+    a->y = y.data() + strides().y_offset;
     a->reserve = sizes_.training ? reserve.data() : nullptr;
-    const auto strides = [&](int64_t outer_size, int64_t features) {
-      return Strides::Of(sizes_.time_major, outer_size, sizes_.batch, features);
-    };
-    a->x_strides = strides(sizes_.max_time, d_.input_size);
-    a->y_strides = strides(sizes_.max_time, y_features());
-    if (sizes_.go_backwards) a->y_strides.outer *= -1;
-    a->h_strides = strides(d_.num_pseudo_layers(), d_.output_size());
-    a->c_strides = strides(d_.num_pseudo_layers(), d_.hidden_size);
+    a->strides = strides();
   }
 
   static void Fill(Buffer<Element>* values, RandomValues& random,

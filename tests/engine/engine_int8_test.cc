@@ -116,14 +116,8 @@ Outputs RunForward(const Sizes& sizes, Weights8& weights, const Inputs& inputs,
     a.c0 = inputs.c0.data();
     a.c_n = outputs.c_n.data();
   }
-  const auto strides = [&](int64_t outer_size, int64_t features) {
-    return Strides::Of(/*outer_major=*/true, outer_size, B, features);
-  };
-  a.x_strides = strides(sizes.max_time, d.input_size);
-  a.y_strides = strides(sizes.max_time, d.layer_output_size());
-  a.h_strides = strides(d.num_pseudo_layers(), d.output_size());
-  a.c_strides = strides(d.num_pseudo_layers(), d.hidden_size);
   a.layout = {true, true};
+  a.strides = CallStrides::Of(d, a.layout, sizes.max_time, B);
   EndGuarded<unsigned char> scratch(in_lines(plan.scratch_bytes));
   FillUnused(scratch.data(), 0xff, scratch.size());
   Forward(plan, a, scratch.data(), executor);

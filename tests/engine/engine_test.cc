@@ -635,10 +635,7 @@ class EngineRun {
     a.h_n = h_n_.data();
     a.c_n = has_c() ? c_n_.data() : nullptr;
     a.reserve = options_.inference ? nullptr : reserve_.data();
-    a.x_strides = x_strides_;
-    a.y_strides = y_strides_;
-    a.h_strides = h_strides_;
-    a.c_strides = c_strides_;
+    a.strides = {x_strides_, y_strides_, h_strides_, c_strides_};
     a.apply_dropout = p_.apply_dropout;
     a.dropout_key = p_.dropout_key;
     CallDescription call = Description();
@@ -684,10 +681,7 @@ class EngineRun {
     a.dx = dx_.data();
     a.dh0 = dh0_.data();
     a.dc0 = has_c() ? dc0_.data() : nullptr;
-    a.x_strides = x_strides_;
-    a.y_strides = y_strides_;
-    a.h_strides = h_strides_;
-    a.c_strides = c_strides_;
+    a.strides = {x_strides_, y_strides_, h_strides_, c_strides_};
     const BackwardPlan plan =
         MakeBackwardPlan(Description(), executor.num_threads());
     Guarded<unsigned char> scratch(plan.scratch_bytes);

@@ -1,4 +1,4 @@
-"""Where TensorFlow has a GPU, layers are left to Keras, which runs cuDNN on it.
+"""Where TensorFlow has a GPU, what Keras runs there by cuDNN is left to it, and nothing else.
 
 There is none: TensorFlow is made to tell of one, and the op that Keras then calls runs on the CPU.
 """
@@ -12,9 +12,10 @@ import tf_cudnn_rnn.keras
 from tests.keras.pairs import LAYERS, H, I, T, inputs
 from tf_cudnn_rnn.keras import accelerate, export_as
 
-KERAS_OP = {"LSTM": "CudnnRNNV3", "GRU": "CudnnRNNV3", "SimpleRNN": "While"}
+KERAS_OP = "CudnnRNNV3"
 OWN_OP = "TfCudnnRnn>KerasRNN"
-REASON = "TensorFlow has a GPU here, on which Keras' own layers run"
+REASON = "TensorFlow has a GPU here, on which Keras calls cuDNN"
+WITH_CUDNN = ["LSTM", "GRU"]
 
 
 def _pretend_build(monkeypatch, has_cuda):
@@ -45,7 +46,7 @@ def _has(ops, kind):
     return any(op.endswith(kind) for op in ops)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", WITH_CUDNN)
 def test_drop_ins_are_left_to_keras(name, monkeypatch, request):
     layer = getattr(tf_cudnn_rnn.keras, name)(H, return_sequences=True)
     x = inputs("float32")
@@ -56,19 +57,61 @@ def test_drop_ins_are_left_to_keras(name, monkeypatch, request):
     assert layer.runs_fused is False
     assert layer.fallback_reason == REASON
     ops = _ops_of(layer)
-    assert _has(ops, KERAS_OP[name]) and OWN_OP not in ops
+    assert _has(ops, KERAS_OP) and OWN_OP not in ops
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_accelerated_layers_are_left_to_keras(name, gpu):
-    layer = getattr(keras.layers, name)(H)
+@pytest.mark.parametrize("use_cudnn", ["auto", True])
+@pytest.mark.parametrize("name", WITH_CUDNN)
+def test_accelerated_layers_are_left_to_keras(name, use_cudnn, gpu):
+    layer = getattr(keras.layers, name)(H, use_cudnn=use_cudnn)
     model = keras.Sequential([keras.Input([T, I]), layer])
     with accelerate():
         ops = _ops_of(layer)
         assert layer.fallback_reason == REASON
-    assert _has(ops, KERAS_OP[name]) and OWN_OP not in ops
+    assert _has(ops, KERAS_OP) and OWN_OP not in ops
     accelerate(model)
     assert _ops_of(layer) == ops
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("SimpleRNN", {}),
+        ("LSTM", {"use_bias": False}),
+        ("LSTM", {"dtype": "mixed_bfloat16"}),
+        ("GRU", {"recurrent_dropout": 0.5}),  # in inference
+    ],
+)
+def test_what_keras_would_not_run_by_cudnn_runs_fused(name, options, gpu, caplog):
+    for layer in (
+        getattr(tf_cudnn_rnn.keras, name)(H, **options),
+        getattr(keras.layers, name)(H, **options),
+    ):
+        with accelerate():
+            layer(inputs("float32"))
+        assert layer.runs_fused
+    assert not caplog.records
+
+
+def test_masks_of_any_pattern_work(gpu):
+    """TensorFlow's kernel takes those with padding at the end alone, and no empty row."""
+    layer = tf_cudnn_rnn.keras.LSTM(H)
+    x = inputs("float32")
+    mask = np.ones(x.shape[:2], bool)
+    mask[0, 0], mask[1] = False, False
+    layer(x, mask=tf.constant(mask))
+    assert layer.runs_fused
+    both = tf_cudnn_rnn.keras.Bidirectional(layer)
+    both(x, mask=tf.constant(mask))
+    both(x, mask=tf.constant(mask))
+    assert both.runs_as_one
+
+
+def test_what_keras_loops_over_is_warned_of(gpu, caplog):
+    layer = tf_cudnn_rnn.keras.GRU(H, reset_after=False)
+    layer(inputs("float32"))
+    assert layer.fallback_reason == "reset_after must be True; got False"
+    assert len(caplog.records) == 1
 
 
 def test_nothing_is_warned_of(gpu, caplog):
@@ -88,7 +131,7 @@ def test_a_graph_that_was_chosen_is_what_it_is_elsewhere(contents, kind, gpu):
     layer = tf_cudnn_rnn.keras.LSTM(H)
     with export_as(contents):
         ops = _ops_of(layer)
-    assert _has(ops, kind) and not _has(ops, "CudnnRNNV3")
+    assert _has(ops, kind) and not _has(ops, KERAS_OP)
 
 
 def test_another_kind_of_gpu_is_none_of_cudnn(gpu, monkeypatch):

@@ -82,7 +82,9 @@ def _call(op: str, options: dict):
 
 
 @pytest.mark.parametrize(
-    "op, backward, options", CALLS, ids=lambda value: "-".join(value) if value else ""
+    "op, backward, options",
+    CALLS,
+    ids=lambda value: value if isinstance(value, str) else "-".join(value),
 )
 def test_gradients_get_the_attributes_of_their_ops(op, backward, options):
     with tf.Graph().as_default() as graph:

@@ -512,7 +512,8 @@ def test_a_type_that_numpy_lacks_is_in_nobodys_way(tmp_path):
         header[name] = {"dtype": dtype, "shape": [6], "data_offsets": offsets}
         data += bytes(count)
     path.write_bytes(safetensors_bytes(header, data))
-    assert weights.load(path).layout == Layout("lstm", 1, 4, 3)
+    for network in (weights.load(path), weights.from_torch(path, "lstm")):
+        assert network.layout == Layout("lstm", 1, 4, 3)
     with refused("a.scale in "):
         weights.read_safetensors(path)
     for entry in header.values():

@@ -5,7 +5,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,22 +31,22 @@ _DTYPES = {
 _RANKS = ("BOOL", "U8", "I8", "I16", "U16", "F16", "BF16", "I32", "U32", "F32", "F64", "I64", "U64")
 
 
-def _header(
-    entry: Mapping[str, Any], bytes_there: int, where: str
-) -> tuple[untrusted.ArrayHeader, int]:
-    """What the file says of an array, and the bytes that it needs.
+class _Entry(NamedTuple):
+    """An array in a file, and how many bytes it has there."""
 
-    Types that NumPy lacks, such as those of 8 bits and fewer, are no error before somebody wants
-    such an array: here it is so many bytes of a type of that name.
+    header: untrusted.ArrayHeader
+    num_bytes: int
+
+
+def _dtype(name: str, where: str) -> np.dtype[Any]:
+    """The type of that name.
+
+    One that NumPy lacks, such as those of 8 bits and fewer, is no error before somebody wants such
+    an array: it is a structure whose one field has the name.
     """
-    shape = tuple(entry["shape"])
-    if entry["dtype"] == "BF16":
-        dtype = bfloat16.dtype(where)
-    elif entry["dtype"] in _DTYPES:
-        dtype = np.dtype(_DTYPES[entry["dtype"]])
-    else:
-        dtype, shape = np.dtype([(entry["dtype"], "V1")]), (bytes_there,)
-    return untrusted.ArrayHeader(dtype, shape), math.prod(shape) * dtype.itemsize
+    if name == "BF16":
+        return bfloat16.dtype(where)
+    return np.dtype(_DTYPES[name] if name in _DTYPES else [(name, "V1")])
 
 
 def _check_type(header: untrusted.ArrayHeader, where: str) -> None:
@@ -77,23 +77,23 @@ def read_some_safetensors(
     path = os.fspath(path)
     arrays = {}
     with untrusted.opened(path) as (file, size):
-        for name, header in _headers(file, size, path).items():
+        for name, entry in _entries(file, size, path).items():
             if is_wanted(name):
-                _check_type(header, f"{untrusted.shown(name)} in {path}")
-                arrays[name] = _read_array(file, *header)
+                _check_type(entry.header, f"{untrusted.shown(name)} in {path}")
+                arrays[name] = _read_array(file, *entry.header)
             else:
-                file.seek(math.prod(header.shape) * header.dtype.itemsize, os.SEEK_CUR)
+                file.seek(entry.num_bytes, os.SEEK_CUR)
     return arrays
 
 
 def read_safetensors_headers(path: str | os.PathLike[str]) -> dict[str, untrusted.ArrayHeader]:
     """Reads what `read_safetensors` would, but for the arrays: their types and shapes.
 
-    Of a type that NumPy lacks it gives bytes of a structure whose one field has the type's name.
+    A type that NumPy lacks is a structure whose one field has the type's name.
     """
     path = os.fspath(path)
     with untrusted.opened(path) as (file, size):
-        return _headers(file, size, path)
+        return {name: entry.header for name, entry in _entries(file, size, path).items()}
 
 
 def read_metadata(path: str | os.PathLike[str], max_bytes: int) -> dict[str, str]:
@@ -118,7 +118,7 @@ def _header_size(file: io.BufferedReader, size: int, path: str) -> int:
     return header_size
 
 
-def _headers(file: io.BufferedReader, size: int, path: str) -> dict[str, untrusted.ArrayHeader]:
+def _entries(file: io.BufferedReader, size: int, path: str) -> dict[str, _Entry]:
     """Reads the header of a file: its arrays, in the order in which they come next."""
     header_size = _header_size(file, size, path)
     header, _ = _read_header(file, header_size, path)
@@ -128,13 +128,16 @@ def _headers(file: io.BufferedReader, size: int, path: str) -> dict[str, untrust
     for name, entry in sorted(header.items(), key=lambda item: _begin(path, item)):
         where = f"{untrusted.shown(name)} in {path}"
         begin, end = entry["data_offsets"]
-        header_of, needed = _header(entry, max(end - begin, 0), where)
+        found = untrusted.ArrayHeader(_dtype(entry["dtype"], where), tuple(entry["shape"]))
+        needed = math.prod(found.shape) * found.dtype.itemsize
+        if found.dtype.names:  # of which the bytes are not known
+            needed = max(end - begin, 0)
         if begin != covered or end - begin != needed or end > data_size:
             raise ValueError(
                 f"{where} must lie in {needed} bytes from byte {covered} of {data_size}; "
                 f"its offsets are {begin} and {end}."
             )
-        arrays[name] = header_of
+        arrays[name] = _Entry(found, needed)
         covered = end
     if covered != data_size:
         raise ValueError(
@@ -184,6 +187,7 @@ def _begin(path: str, item: tuple[str, Any]) -> tuple[int, int]:
     if not (
         isinstance(entry, dict)
         and isinstance(entry.get("dtype"), str)
+        and entry["dtype"]
         and sizes(entry.get("shape"), 0, untrusted.MAX_DIMENSIONS)
         and sizes(entry.get("data_offsets"), 2, 2)
     ):

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from tf_cudnn_rnn._formats import canonical as base
 from tf_cudnn_rnn._formats import torch_file, untrusted
 from tf_cudnn_rnn._formats.canonical import Canonical, Cell, Exported
-from tf_cudnn_rnn._formats.npz import read_npz
-from tf_cudnn_rnn._formats.safetensors import read_safetensors
+from tf_cudnn_rnn._formats.npz import read_some_npz
+from tf_cudnn_rnn._formats.safetensors import read_some_safetensors
 from tf_cudnn_rnn._types import Array, Of, RnnMode
 
 # The rows of matrices, and the elements of biases.
@@ -43,14 +43,18 @@ def _load(path: str | os.PathLike[str], prefix: str | None) -> dict[str, Any]:
         }
         return torch_file.arrays(chosen, size, path)
     if path.endswith(".safetensors"):
-        return read_safetensors(path)
+        return read_some_safetensors(path, _is_of_an_rnn)
     if path.endswith(".npz") and _begins_like_zip(path):
-        return read_npz(path)
+        return read_some_npz(path, _is_of_an_rnn)
     raise ValueError(
         f"{path} must be a .safetensors, an .npz, or a .pt or .pth file. Write it anew in PyTorch, "
         "with safetensors.torch.save_file(state, path) or "
         "numpy.savez(path, **{name: t.numpy() for name, t in state.items()})."
     )
+
+
+def _is_of_an_rnn(name: str) -> bool:
+    return _KEY.fullmatch(name) is not None
 
 
 def _begins_like_zip(path: str) -> bool:

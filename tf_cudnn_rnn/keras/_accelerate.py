@@ -52,11 +52,11 @@ def accelerate(model: keras.Layer | None = None) -> Acceleration:
         tf_cudnn_rnn.keras.accelerate(model)
         model.fit(x, y)
 
-    Results do not change, but for rounding. Where TensorFlow has a GPU of NVIDIA, layers are left
-    to Keras, which calls cuDNN there. What the fused op cannot do stays in Keras' loop, and a layer
-    made with use_cudnn=False does, too; one with use_cudnn=True raises then. Each layer's
-    `runs_fused` and `fallback_reason` tell, as those of the drop-ins; after the end, still of the
-    last call before it.
+    Results do not change, but for rounding. Where TensorFlow has a GPU of NVIDIA, what Keras runs
+    by cuDNN there is left to it. What the fused op cannot do stays in Keras' loop, and a layer made
+    with use_cudnn=False does, too; one with use_cudnn=True raises then. Each layer's `runs_fused`
+    and `fallback_reason` tell, as those of the drop-ins; after the end, still of the last call
+    before it.
 
     A model that has been trained or used before is traced again by its next fit, evaluate or
     predict, and once more after the end. A tf.function of your own keeps what it was traced with:

@@ -36,20 +36,26 @@ def call(
     training: bool | None = None,
 ) -> Any:
     """Takes the place of Bidirectional.call; sets `runs_as_one`."""
-    wrapper.runs_as_one = _can_run(wrapper, sequences, initial_state, bool(training))
+    wrapper.runs_as_one = _can_run(wrapper, sequences, initial_state, mask, bool(training))
     if wrapper.runs_as_one:
         return _run(wrapper, sequences, initial_state, mask)
     return _KERAS_CALL(wrapper, sequences, initial_state, mask, training)
 
 
 def _can_run(
-    wrapper: keras.layers.Bidirectional, sequences: tf.Tensor, initial_state: Any, training: bool
+    wrapper: keras.layers.Bidirectional,
+    sequences: tf.Tensor,
+    initial_state: Any,
+    mask: Any,
+    training: bool,
 ) -> bool:
     """Whether one op can do what two calls do. What is wrong with a call, Keras is to say."""
     halves = wrapper.forward_layer, wrapper.backward_layer
     if _onnx_nodes.builds_graph() or _graphs.graph_contents.get() not in (None, "own"):
         return False
     if not all(_is_plain(half, training) for half in halves):
+        return False
+    if any(_inner_loop.is_left_to_gpu(half, _masks.single(mask), training) for half in halves):
         return False
     num_states = 2 * len(halves[0].state_size)
     return (
@@ -83,7 +89,6 @@ def _is_plain(half: keras.layers.RNN, training: bool) -> bool:
         and half.built
         and getattr(half.inner_loop, "__func__", None) in _LOOPS
         and _inner_loop.wanted(half) is not False
-        and not _inner_loop.is_left_to_gpu(half)
         and _inner_loop.obstacle(half, training) is None
         and half.activity_regularizer is None
         and not (training and half.dropout)

@@ -15,7 +15,7 @@ class DropIn:
     Attributes:
       runs_fused: whether the last call ran as the fused op; None before the first. A call
         that a tf.function replays counts for nothing: it does what its tracing did.
-      fallback_reason: why the last call ran in Keras' loop, None if it did not.
+      fallback_reason: why the last call ran in Keras' own code, None if it did not.
     """
 
     name: str  # of keras.layers.Layer

@@ -20,7 +20,8 @@ except ImportError:  # not a public function
 
 
 # What a graph gets for such a layer: "own" ops, "builtin" ops or the "stock" loop. None, if nobody
-# chose, is "own" for the drop-ins and "builtin" for the layers of cudnn_rnn.
+# chose, is "own" for the drop-ins, but for those that Keras runs on a GPU, and "builtin" for the
+# layers of cudnn_rnn.
 graph_contents: contextvars.ContextVar[Contents | None] = contextvars.ContextVar(
     "tf_cudnn_rnn_graph_contents", default=None
 )
@@ -43,7 +44,7 @@ def builds_builtin_graph() -> bool:
 
 
 def keras_has_cudnn() -> bool:
-    """Whether Keras' own layers call cuDNN here, and nobody chose what a graph holds.
+    """Whether layers of Keras find a GPU with cuDNN here, and nobody chose what a graph holds.
 
     They look for any GPU. Without CUDA they would order a GRU's gates in another way, for a GPU
     kernel that there may not be.

@@ -35,10 +35,8 @@ _TANH = (keras.activations.tanh, keras.ops.tanh, tf.tanh)
 _RELU = (keras.activations.relu, keras.ops.relu, tf.nn.relu)
 _CELLS = (keras.layers.LSTMCell, keras.layers.GRUCell, keras.layers.SimpleRNNCell)
 _SIGMOID = (keras.activations.sigmoid, keras.ops.sigmoid, tf.sigmoid)
-# What accelerate() puts another method in the place of.
-_KERAS_INNER_LOOPS = {
-    cls: cls.inner_loop for cls in (keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
-}
+# Those that try cuDNN; accelerate() puts another method in their place.
+_KERAS_INNER_LOOPS = {cls: cls.inner_loop for cls in (keras.layers.LSTM, keras.layers.GRU)}
 
 
 def _name_of(activation: Any) -> str:
@@ -95,9 +93,23 @@ def wanted(layer: keras.layers.RNN) -> UseFused:
     return "auto" if isinstance(value, str) else bool(value)  # Keras takes 0 and 1, too
 
 
-def is_left_to_gpu(layer: keras.layers.RNN) -> bool:
-    """Whether Keras' own method is to run: on a GPU, as our ops have kernels for CPUs alone."""
-    return wanted(layer) == "auto" and _graphs.keras_has_cudnn()
+def is_left_to_gpu(layer: keras.layers.RNN, mask: Any, training: bool) -> bool:
+    """Whether Keras' own method is to run, as it calls cuDNN on a GPU; our ops are for CPUs.
+
+    TensorFlow's kernel there takes other masks than ours, and gets bfloat16 wrong: such calls stay.
+    """
+    # A drop-in with True asks for the op, and a layer of Keras for cuDNN.
+    may_be = wanted(layer) == "auto" or (wanted(layer) and not hasattr(layer, "use_fused"))
+    return (
+        may_be
+        and _graphs.keras_has_cudnn()
+        and isinstance(layer, keras.layers.LSTM | keras.layers.GRU)
+        and layer.use_bias
+        and not layer.recurrent_dropout
+        and mask is None
+        and layer.compute_dtype != "bfloat16"
+        and obstacle(layer, training) is None
+    )
 
 
 def obstacle_of_input(sequences: tf.Tensor) -> str | None:
@@ -382,8 +394,8 @@ def inner_loop(
             raise _onnx_nodes.cannot_be_node(layer, reason)
         _warnings.warn(str(_onnx_nodes.cannot_be_node(layer, reason)))
         return _keras_loop(layer, sequences, initial_state, mask, training)
-    if is_left_to_gpu(layer):
-        tell(layer, "TensorFlow has a GPU here, on which Keras' own layers run")
+    if is_left_to_gpu(layer, mask, bool(training)):
+        tell(layer, "TensorFlow has a GPU here, on which Keras calls cuDNN")
         (run,) = (run for cls, run in _KERAS_INNER_LOOPS.items() if isinstance(layer, cls))
         return run(layer, sequences, initial_state, mask=mask, training=training)
     use_fused = wanted(layer)

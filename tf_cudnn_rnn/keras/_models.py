@@ -401,8 +401,8 @@ def export(
       model: a built model.
       filepath: the folder of the SavedModel. It has no ending that another format has.
       as_: "own", "builtin" or "stock"; see export_as. None for what model.export writes: the
-        choice of an export_as around it; without one own ops for drop-ins, CudnnRNNV3 for
-        CudnnRNN layers.
+        choice of an export_as around it; without one own ops for drop-ins (where Keras has a
+        GPU, what it writes), CudnnRNNV3 for CudnnRNN layers.
       **kwargs: of keras.Model.export.
 
     Raises:

@@ -23,7 +23,7 @@ class LSTM(DropIn, keras.layers.LSTM):
     The op lacks some options: an activation other than tanh, a recurrent_activation other than
     sigmoid, unroll, and recurrent_dropout in training. A layer with one of these runs in Keras'
     loop, as slowly as Keras' layer, and warns once of each reason. Its `fallback_reason` says why.
-    Where TensorFlow has a GPU of NVIDIA, "auto" leaves the layer to Keras, which calls cuDNN there.
+    Where TensorFlow has a GPU of NVIDIA, "auto" leaves to Keras what it runs by cuDNN there.
 
     Args:
       use_fused: "auto", True (raise where it would fall back) or False (always use Keras'

@@ -41,7 +41,7 @@ class BackwardNetwork {
 
   // What comes before all layers.
   void Begin(Executor& executor) {
-    FillPadding(sequences_, arguments_.dx, arguments_.x_strides, d_.input_size,
+    FillPadding(sequences_, arguments_.dx, arguments_.strides.x, d_.input_size,
                 /*repeats=*/false, executor);
   }
 
@@ -83,7 +83,7 @@ class BackwardNetwork {
   LayerInput<Element, Operand> Input(int64_t layer) const {
     const TimeRows<const Element> source =
         layer == 0 ? TimeRows<const Element>::Padded(sequences_, arguments_.x,
-                                                     arguments_.x_strides)
+                                                     arguments_.strides.x)
                    : OutputRows(layer - 1);
     LayerInput<Element, Operand> input(sequences_, source,
                                        d_.layer_input_size(layer));
@@ -97,7 +97,7 @@ class BackwardNetwork {
   TimeRows<const Element> OutputRows(int64_t layer) const {
     return layer == d_.num_layers - 1
                ? TimeRows<const Element>::Padded(sequences_, arguments_.y,
-                                                 arguments_.y_strides)
+                                                 arguments_.strides.y)
                : TimeRows<const Element>::Kept(
                      sequences_,
                      arguments_.reserve +
@@ -122,7 +122,7 @@ class BackwardNetwork {
       return TimeRows<F>::Dense(sequences_, input_gradient_, d_.input_size);
     } else {
       return TimeRows<F>::Padded(sequences_, arguments_.dx,
-                                 arguments_.x_strides);
+                                 arguments_.strides.x);
     }
   }
 
@@ -134,7 +134,7 @@ class BackwardNetwork {
   void StoreInputGradient(Executor& executor) {
     const TimeRows<F> source = InputGradientRows(0);
     const auto target = TimeRows<Element>::Padded(sequences_, arguments_.dx,
-                                                  arguments_.x_strides);
+                                                  arguments_.strides.x);
     AllRows().ParallelForEach(executor, d_.input_size * speed::kMoveWork,
                               [&](int64_t, int64_t time, int64_t rank) {
                                 Store(source.Row(time, rank),

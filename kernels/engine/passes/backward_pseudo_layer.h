@@ -103,9 +103,9 @@ class BackwardPseudoLayer {
     const int64_t H = d_.hidden_size;
     const int64_t P = d_.output_size();
     dh_.SetRows(sequences_.batch(), P);
-    const StateRows dh_n(sequences_, arguments_.dh_n, arguments_.h_strides,
+    const StateRows dh_n(sequences_, arguments_.dh_n, arguments_.strides.h,
                          k());
-    const StateRows dc_n(sequences_, arguments_.dc_n, arguments_.c_strides,
+    const StateRows dc_n(sequences_, arguments_.dc_n, arguments_.strides.c,
                          k());
     for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
       Load(dh_n.Row(rank), dh_.rows[rank], P);
@@ -387,8 +387,8 @@ class BackwardPseudoLayer {
   void StoreInitialGradients() {
     const int64_t H = d_.hidden_size;
     const int64_t P = d_.output_size();
-    const StateRows dh0(sequences_, arguments_.dh0, arguments_.h_strides, k());
-    const StateRows dc0(sequences_, arguments_.dc0, arguments_.c_strides, k());
+    const StateRows dh0(sequences_, arguments_.dh0, arguments_.strides.h, k());
+    const StateRows dc0(sequences_, arguments_.dc0, arguments_.strides.c, k());
     for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
       Store(dh_.rows[rank], dh0.Row(rank), P);
       if (HasCellState(d_.mode)) Store(dc_ + rank * H, dc0.Row(rank), H);

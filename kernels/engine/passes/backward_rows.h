@@ -59,7 +59,7 @@ class BackwardRows {
 
   // Whether h0 is zero, of the whole batch.
   bool StartsFromZeros() const {
-    const StateRows h0(sequences_, arguments_.h0, arguments_.h_strides, k());
+    const StateRows h0(sequences_, arguments_.h0, arguments_.strides.h, k());
     return h0.AreZero(d_.output_size());
   }
 
@@ -108,7 +108,7 @@ class BackwardRows {
                          const TimeRows<const Element>& activations) {
     const int64_t H = d_.hidden_size;
     const int64_t c_place = kLstmReserveCell * H;
-    const StateRows c0(sequences_, arguments_.c0, arguments_.c_strides, k());
+    const StateRows c0(sequences_, arguments_.c0, arguments_.strides.c, k());
     const int64_t first_step = rows.steps().begin;
     rows.ForEach([&](int64_t i, int64_t step, int64_t rank) {
       if (step > first_step) {
@@ -140,7 +140,7 @@ class BackwardRows {
         h_[entry] = staging + entry * P;
       }
     };
-    const StateRows h0(sequences_, arguments_.h0, arguments_.h_strides, k());
+    const StateRows h0(sequences_, arguments_.h0, arguments_.strides.h, k());
     const int64_t first_step = rows.steps().begin;
     for (int64_t rank = 0; rank < sequences_.active(first_step); ++rank) {
       point_at(rank, first_step == 0
@@ -167,7 +167,7 @@ class BackwardRows {
       return;
     }
     const auto source = TimeRows<const Element>::Padded(
-                            sequences_, arguments_.dy, arguments_.y_strides)
+                            sequences_, arguments_.dy, arguments_.strides.y)
                             .From(direction_ * P);
     const bool is_staged = plan_.stages_output_gradients();
     rows.ParallelForEach(executor, (is_staged ? P : 1) * speed::kMoveWork,

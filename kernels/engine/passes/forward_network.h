@@ -54,7 +54,7 @@ class ForwardNetwork {
   LayerInput<Element, Operand> Input(int64_t layer) const {
     const TimeRows<const Element> source =
         layer == 0 ? TimeRows<const Element>::Padded(sequences_, arguments_.x,
-                                                     arguments_.x_strides)
+                                                     arguments_.strides.x)
                    : InnerOutputs<const Element>(layer - 1);
     LayerInput<Element, Operand> input(sequences_, source,
                                        d_.layer_input_size(layer));
@@ -68,7 +68,7 @@ class ForwardNetwork {
   TimeRows<Element> OutputRows(int64_t layer) const {
     return layer == d_.num_layers - 1
                ? TimeRows<Element>::Padded(sequences_, arguments_.y,
-                                           arguments_.y_strides)
+                                           arguments_.strides.y)
                : InnerOutputs<Element>(layer);
   }
 
@@ -81,7 +81,7 @@ class ForwardNetwork {
 
  private:
   void FillOutputPadding(Executor& executor) {
-    FillPadding(sequences_, arguments_.y, arguments_.y_strides,
+    FillPadding(sequences_, arguments_.y, arguments_.strides.y,
                 d_.layer_output_size(), plan_.repeats_outputs, executor);
   }
 

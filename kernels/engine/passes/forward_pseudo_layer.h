@@ -103,7 +103,7 @@ class ForwardPseudoLayer {
         projected_.SetRows(B, d_.output_size());
     }
     if (HasCellState(d_.mode)) {
-      const StateRows c0(sequences_, arguments_.c0, arguments_.c_strides, k());
+      const StateRows c0(sequences_, arguments_.c0, arguments_.strides.c, k());
       for (int64_t rank = 0; rank < B; ++rank) {
         Load(c0.Row(rank), c_ + rank * H, H);
       }
@@ -289,10 +289,10 @@ class ForwardPseudoLayer {
   void StoreFinalStates() {
     const int64_t H = d_.hidden_size;
     const int64_t P = d_.output_size();
-    const StateRows h0(sequences_, arguments_.h0, arguments_.h_strides, k());
-    const StateRows c0(sequences_, arguments_.c0, arguments_.c_strides, k());
-    const StateRows h_n(sequences_, arguments_.h_n, arguments_.h_strides, k());
-    const StateRows c_n(sequences_, arguments_.c_n, arguments_.c_strides, k());
+    const StateRows h0(sequences_, arguments_.h0, arguments_.strides.h, k());
+    const StateRows c0(sequences_, arguments_.c0, arguments_.strides.c, k());
+    const StateRows h_n(sequences_, arguments_.h_n, arguments_.strides.h, k());
+    const StateRows c_n(sequences_, arguments_.c_n, arguments_.strides.c, k());
     for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
       const int64_t length = sequences_.length(rank);
       const Element* last =

@@ -56,7 +56,7 @@ class ForwardRows {
       std::fill_n(h_values_, plan_.num_h_rows() * padded_output_size(),
                   Operand{});
     }
-    const StateRows h0(sequences_, arguments_.h0, arguments_.h_strides, k());
+    const StateRows h0(sequences_, arguments_.h0, arguments_.strides.h, k());
     starts_from_zeros_ = h0.AreZero(P);
     for (int64_t rank = 0; rank < sequences_.batch(); ++rank) {
       h_[rank] = h_values_ + rank * padded_output_size();

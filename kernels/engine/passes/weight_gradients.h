@@ -178,7 +178,7 @@ class WeightGradients {
     if (recurrent == nullptr) return;
     const Pieces gates = targets_.gates();
     for (int gate = 0; gate < gates.count; ++gate) {
-      if (HasOwnRecurrentGradients(d_.mode) && gate == kNew) {
+      if (HasRecurrentBiasApart(d_.mode, gate)) {
         AddBiasesOf(gate, 1, rows, rows.exact_recurrent_dgates, recurrent,
                     executor);
       } else {

@@ -50,7 +50,18 @@ constexpr bool IsInPlace(Route route) {
 // (MultiplyColumns()), not by the panels of a packed one. Steps make those with
 // R before their cells.
 constexpr bool MultipliesColumnRanges(Route route) {
-  return IsInPlace(route) || route == Route::kDotPanels;
+  switch (route) {
+    case Route::kRowsInPlace:
+    case Route::kColumnsInPlace:
+    case Route::kInt8:
+    case Route::kDotPanels:
+      return true;
+    case Route::kPacked:
+    case Route::kPackedInTurn:
+    case Route::kParts:
+      break;
+  }
+  return false;
 }
 
 // As the log of plans names it.

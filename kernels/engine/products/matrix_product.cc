@@ -486,6 +486,7 @@ void Multiply(const RowsTimesMatrix<Operand>& p,
       MultiplyEachPanel(p, b, executor);
       return;
   }
+  std::abort();
 }
 
 #define RNN_INSTANTIATE(Element, Operand)                                   \
