@@ -94,51 +94,55 @@ def _eager_rng_seed(key: int) -> tf.Tensor:
         return tf.constant([key, 0], tf.int64)
 
 
-_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
-
-
 def _lengths(sequence_lengths: TensorLike) -> TensorLike:
     """Returns them, checked."""
-    return _integers("sequence_lengths", sequence_lengths, _INT32)
+    return _integers("sequence_lengths", sequence_lengths, tf.int32)
 
 
-def _integers(name: str, values: TensorLike, dtype: np.dtype) -> TensorLike:
+def _integers(name: str, values: TensorLike, dtype: tf.DType) -> TensorLike:
     """Returns an argument that the ops take as `dtype`; TensorFlow would not name the argument.
 
     Of arrays and lists it would drop fractions, and what does not fit.
     """
-    its_dtype = getattr(getattr(values, "dtype", None), "base_dtype", None)  # a tensor's
+    found = getattr(values, "dtype", None)
+    if found is dtype:  # an eager tensor: nothing slower may come before
+        return values
+    its_dtype = getattr(found, "base_dtype", None)  # a tensor's
     if its_dtype is not None:
-        if its_dtype.name != dtype.name:
+        if its_dtype != dtype:
             raise TypeError(
                 f"`{name}` must be {dtype.name}; got {its_dtype.name}. Pass "
                 f"tf.cast({name}, tf.{dtype.name})."
             )
     elif isinstance(values, np.ndarray | np.generic):
-        if values.dtype != dtype:
+        if values.dtype != dtype.as_numpy_dtype:
             _check_integers(name, values.dtype, values.ravel().tolist(), dtype)
-            return values.astype(dtype)
+            return values.astype(dtype.as_numpy_dtype)
     elif isinstance(values, list | tuple):
         kinds = set(map(type, values))
         if kinds == {int}:  # most lists
-            _check_integers(name, _INT64, values, dtype)
+            _check_range(name, values, dtype)
             return values
         if wrong := [kind for kind in kinds if issubclass(kind, float | np.floating)]:
             _check_integers(name, np.dtype(wrong[0]), [], dtype)
         if any(issubclass(kind, int | np.integer) for kind in kinds):
             integers = [int(n) for n in values if isinstance(n, int | np.integer)]
-            _check_integers(name, _INT64, integers, dtype)
+            _check_range(name, integers, dtype)
     return values
 
 
-def _check_integers(name: str, found: np.dtype, values: Sequence[int], dtype: np.dtype) -> None:
+def _check_integers(name: str, found: np.dtype, values: Sequence[int], dtype: tf.DType) -> None:
     """Checks integers that are no tensor, and were of the type `found`."""
     if found.kind not in "iu":
         raise TypeError(
             f"`{name}` must be {dtype.name}; got {found.name}. Pass "
             f"np.asarray({name}, np.{dtype.name})."
         )
-    limit = 1 << (8 * dtype.itemsize - 1)
+    _check_range(name, values, dtype)
+
+
+def _check_range(name: str, values: Sequence[int], dtype: tf.DType) -> None:
+    limit = 1 << (8 * dtype.size - 1)
     if values and not -limit <= min(values) <= max(values) < limit:
         raise ValueError(
             f"`{name}` must fit in an {dtype.name}; got numbers from {min(values)} to "
@@ -271,7 +275,7 @@ def CudnnRNNV3(
             f"it; got seed={seed}, seed2={seed2}."
         )
     else:
-        rng_seed = _integers("rng_seed", rng_seed, _INT64)
+        rng_seed = _integers("rng_seed", rng_seed, tf.int64)
     return _ops.tf_cudnn_rnn_cudnn_rnnv3(
         input=input,
         input_h=input_h,
