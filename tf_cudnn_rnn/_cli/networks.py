@@ -11,7 +11,7 @@ import numpy as np
 from tf_cudnn_rnn import weights
 from tf_cudnn_rnn._cli import output
 from tf_cudnn_rnn._cli.timing import PREDICTION, TRAINING, Side
-from tf_cudnn_rnn._formats import keras_config, onnx_file
+from tf_cudnn_rnn._formats import keras_config, onnx_file, vectors
 from tf_cudnn_rnn._layout import Layout
 from tf_cudnn_rnn._types import Array
 
@@ -82,7 +82,7 @@ def prepare(case: Case, threads: int) -> Prepared:
     return Prepared(
         random.normal(size=[case.steps, case.batch, layout.input_size]).astype(np.float32),
         random.normal(size=[case.steps, case.batch, D * layout.num_units]).astype(np.float32),
-        weights.from_cudnn(params, **dataclasses.asdict(layout)),
+        vectors.of_layout(params, layout),
         threads,
     )
 

@@ -3,13 +3,12 @@
 The runtime, which does without TensorFlow, has no backward.
 """
 
-import dataclasses
 import types
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from tf_cudnn_rnn import weights
+from tf_cudnn_rnn._formats import vectors
 from tf_cudnn_rnn._layout import DIRECTIONS, GATES, Layout, ParamName
 from tf_cudnn_rnn._types import Array, Direction, RnnMode
 
@@ -48,7 +47,7 @@ def _sigmoid(a: Array) -> Array:
 
 def _loop(layout: Layout, x: Array, params: Array) -> Array:
     """The outputs [T, B, D*H] of a network without initial states, by the equations."""
-    named = dict(weights.from_cudnn(params, **dataclasses.asdict(layout)).named)
+    named = dict(vectors.of_layout(params, layout).named)
     for layer in range(layout.num_layers):
         outputs = []
         for direction in DIRECTIONS[layout.direction]:

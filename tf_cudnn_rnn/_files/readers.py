@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import dataclasses
+import functools
 import itertools
 import math
 import os
@@ -190,12 +191,12 @@ def _read_params(kind: Kind, path: str, choices: Choices) -> Canonical:
     vector = _array(arrays, VECTORS["params"], path)
     if _HEADER in arrays:
         layout = _header_of(arrays, path)
-        arguments = dataclasses.asdict(layout)
-    else:
-        arguments = _vector_arguments(choices) | {
-            "input_mode": choices.input_mode or "linear_input",
-            "num_proj": choices.num_proj or 0,
-        }
+        with untrusted.named(path):
+            return vectors.of_layout(vector, layout)
+    arguments = _vector_arguments(choices) | {
+        "input_mode": choices.input_mode or "linear_input",
+        "num_proj": choices.num_proj or 0,
+    }
     with untrusted.named(path):
         return vectors.from_cudnn(vector, **arguments)
 
@@ -275,9 +276,7 @@ def _torch_network(
         layers = {layer for _, layer, _ in networks[prefix]}
         untrusted.check_layers(len(layers), "The network of PyTorch")
     if kind is Kind.NPZ:
-        headers = npz.read_npz_headers(
-            path, lambda name: prefix in torch_format.networks({name: None})
-        )
+        headers = npz.read_npz_headers(path, functools.partial(torch_format.is_at, prefix))
         networks = torch_format.networks(headers)
     return prefix, networks[prefix]
 
@@ -291,7 +290,7 @@ def _read_torch(kind: Kind, path: str, choices: Choices) -> Canonical:
         shape = matrix.shape if projection is None else projection.shape
         mode = _mode(choices, _gates_of(matrix.shape[:1], shape[-1] if shape else 0))
     read = safetensors.read_some_safetensors if kind is Kind.SAFETENSORS else npz.read_some_npz
-    arrays = read(path, lambda name: prefix in torch_format.networks({name: None}))
+    arrays = read(path, functools.partial(torch_format.is_at, prefix))
     mode = mode or _mode(choices)
     with untrusted.named(path):
         return torch_format.from_torch(arrays, mode, prefix=prefix)

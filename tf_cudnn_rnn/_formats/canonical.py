@@ -213,6 +213,12 @@ def check_shape(
         )
 
 
+def is_of_ops(dtype: np.dtype) -> bool:
+    """Whether the ops have a type: floats of at most 8 bytes, and ml_dtypes' bfloat16."""
+    # Which is of kind V; and NumPy's longdouble is wider than any type of the ops.
+    return (dtype.kind == "f" and dtype.itemsize <= 8) or dtype.name == "bfloat16"
+
+
 def check_dtypes(arrays: Mapping[str, Any]) -> np.dtype:
     """Returns the one dtype, a floating-point one, of all arrays, or of their headers."""
     dtypes = {array.dtype: name for name, array in arrays.items()}
@@ -220,8 +226,7 @@ def check_dtypes(arrays: Mapping[str, Any]) -> np.dtype:
         found = listed(f"{dtype} (`{name}`)" for dtype, name in dtypes.items())
         raise ValueError(f"All arrays must have one dtype; got {found}.")
     ((dtype, name),) = dtypes.items()
-    # ml_dtypes' bfloat16 is of kind V, and NumPy's longdouble is wider than any type of the ops.
-    if (dtype.kind != "f" or dtype.itemsize > 8) and dtype.name != "bfloat16":
+    if not is_of_ops(dtype):
         raise ValueError(
             f"The arrays must have a floating-point dtype; got {untrusted.shown(str(dtype))}. The "
             f"ops have float16, bfloat16, float32 and float64 (`{untrusted.shown(name)}`)."

@@ -36,11 +36,7 @@ def _load(path: str | os.PathLike[str], prefix: str | None) -> dict[str, Any]:
     if path.endswith(torch_file.ENDINGS):
         tensors, size = torch_file.read(path)
         prefix = _find_prefix(tensors, prefix)
-        chosen = {
-            name: tensor
-            for name, tensor in tensors.items()
-            if (match := _KEY.fullmatch(name)) and match["prefix"] == prefix
-        }
+        chosen = {name: tensor for name, tensor in tensors.items() if is_at(prefix, name)}
         return torch_file.arrays(chosen, size, path)
     if path.endswith(".safetensors"):
         return read_some_safetensors(path, _is_of_an_rnn)
@@ -97,6 +93,12 @@ def from_torch(
         if not isinstance(state, Mapping):
             raise TypeError(f"`state` must be a mapping or a path; got {type(state).__name__}.")
         return _from_mapping(state, rnn_mode, prefix, of)
+
+
+def is_at(prefix: str, name: str) -> bool:
+    """Whether an array of this name is one of the RNN at `prefix`."""
+    match = _KEY.fullmatch(name)
+    return match is not None and match["prefix"] == prefix
 
 
 def networks(state: Mapping[str, Any]) -> dict[str, dict[tuple[str, int, bool], Any]]:

@@ -98,10 +98,10 @@ def is_left_to_gpu(layer: keras.layers.RNN, mask: Any, training: bool) -> bool:
 
     TensorFlow's kernel there takes other masks than ours, and gets bfloat16 wrong: such calls stay.
     """
-    # A drop-in with True asks for the op, and a layer of Keras for cuDNN.
-    may_be = wanted(layer) == "auto" or (wanted(layer) and not hasattr(layer, "use_fused"))
+    asks_for_op = wanted(layer) is True and hasattr(layer, "use_fused")  # Keras' own: for cuDNN
     return (
-        may_be
+        not asks_for_op
+        and wanted(layer) is not False
         and _graphs.keras_has_cudnn()
         and isinstance(layer, keras.layers.LSTM | keras.layers.GRU)
         and layer.use_bias

@@ -64,7 +64,7 @@ def _check_torch(found: Found, network: _TorchNetwork) -> None:
     for (kind, layer, reverse), header in sorted(network.items()):
         name = f"{kind}_l{layer}{'_reverse' if reverse else ''}"
         dtype = header.dtype
-        if (dtype.kind != "f" or dtype.itemsize > 8) and dtype.name != "bfloat16":
+        if not base.is_of_ops(dtype):
             its_type = dtype.names[0] if dtype.names else str(dtype)
             raise ValueError(f"{name} must be of floats; it is of {untrusted.shown(its_type)}")
     ways = 2 if found.direction == "bidirectional" else 1
