@@ -11,7 +11,7 @@ import numpy as np
 
 from tf_cudnn_rnn import weights
 from tf_cudnn_rnn._cli import output, tensorflow
-from tf_cudnn_rnn._files import choices, readers
+from tf_cudnn_rnn._files import choices, npz_files
 from tf_cudnn_rnn._files.choices import Choices
 from tf_cudnn_rnn._formats import hdf5, keras_config, onnx_file, params_header, runtime_file
 from tf_cudnn_rnn._layout import Layout
@@ -92,7 +92,7 @@ def _save_npz(path: str, arrays: Mapping[str, Array]) -> None:
 def _write_params(path: str, canonical: Canonical, options: argparse.Namespace) -> tuple[str, ...]:
     del options
     vector, notes = weights.to_cudnn(canonical)
-    _save_npz(path, {readers.VECTORS["params"]: vector, _HEADER: _header(canonical)})
+    _save_npz(path, {npz_files.VECTORS["params"]: vector, _HEADER: _header(canonical)})
     return notes
 
 
@@ -181,12 +181,12 @@ def _write_onnx(path: str, canonical: Canonical, options: argparse.Namespace) ->
 
 def _write_mxnet(path: str, canonical: Canonical, options: argparse.Namespace) -> tuple[str, ...]:
     del options
-    return _write_exported(path, readers.VECTORS["mxnet"], weights.to_mxnet(canonical))
+    return _write_exported(path, npz_files.VECTORS["mxnet"], weights.to_mxnet(canonical))
 
 
 def _write_cntk(path: str, canonical: Canonical, options: argparse.Namespace) -> tuple[str, ...]:
     del options
-    return _write_exported(path, readers.VECTORS["cntk"], weights.to_cntk(canonical))
+    return _write_exported(path, npz_files.VECTORS["cntk"], weights.to_cntk(canonical))
 
 
 def _write_exported(path: str, name: str, exported: Exported) -> tuple[str, ...]:

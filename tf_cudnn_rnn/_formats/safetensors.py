@@ -2,7 +2,6 @@
 
 import io
 import json
-import math
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -129,7 +128,7 @@ def _entries(file: io.BufferedReader, size: int, path: str) -> dict[str, _Entry]
         where = f"{untrusted.shown(name)} in {path}"
         begin, end = entry["data_offsets"]
         found = untrusted.ArrayHeader(_dtype(entry["dtype"], where), tuple(entry["shape"]))
-        needed = math.prod(found.shape) * found.dtype.itemsize
+        needed = found.nbytes
         if found.dtype.names:  # of which the bytes are not known
             needed = max(end - begin, 0)
         if begin != covered or end - begin != needed or end > data_size:

@@ -13,6 +13,7 @@ import contextlib
 import errno
 import io
 import json
+import math
 import os
 import reprlib
 import stat
@@ -64,6 +65,11 @@ class ArrayHeader(NamedTuple):
     def ndim(self) -> int:
         """As an array has it."""
         return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """As an array has it."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 def shown(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from tf_cudnn_rnn._cli import needs, output
 from tf_cudnn_rnn._cli.finders import calls
 from tf_cudnn_rnn._cli.finders.found import MODE_OF_GATES, SIMPLE, Found, Look, runs_unless_refused
-from tf_cudnn_rnn._files import readers
+from tf_cudnn_rnn._files import npz_files
 from tf_cudnn_rnn._formats import canonical as base
 from tf_cudnn_rnn._formats import (
     npz,
@@ -114,7 +114,7 @@ def in_npz(path: str, shown_path: str) -> Iterator[Look]:
     if params_header.NPZ_KEY in headers:
         yield functools.partial(_npz_network, path, headers, shown_path)
         return
-    for kind, name in readers.VECTORS.items():
+    for kind, name in npz_files.VECTORS.items():
         if name in headers:
             yield functools.partial(_npz_vector, kind, name, headers[name], shown_path)
 
@@ -127,7 +127,7 @@ def _npz_network(path: str, headers: Mapping[str, Any], shown_path: str) -> Foun
     found.take(layout)
     found.how = calls.convert(shown_path, "model.keras", "keras")
     arrays = {name: header for name, header in headers.items() if name != key}
-    vector = arrays.get(readers.VECTORS["params"])
+    vector = arrays.get(npz_files.VECTORS["params"])
     with runs_unless_refused(found):
         if vector is None:
             base.check_dtypes(arrays)

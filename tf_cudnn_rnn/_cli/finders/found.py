@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from tf_cudnn_rnn._cli import needs
+from tf_cudnn_rnn._files import chosen
 from tf_cudnn_rnn._layout import Layout
 
 MOST = 1000  # parts that are looked at; a file may have as many as it likes
 
 # A simple RNN's weights do not tell which.
 SIMPLE = "rnn_tanh or rnn_relu"
-MODE_OF_GATES = {4: "lstm", 3: "gru", 1: SIMPLE}
+MODE_OF_GATES = {**chosen.MODE_OF_GATES, 1: SIMPLE}
 
 
 @dataclasses.dataclass
