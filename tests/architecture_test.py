@@ -46,6 +46,26 @@ def test_engine_includes_itself_and_the_standard_library_alone(path):
 
 
 # Each room of the sources, and what it may include: arrows run one way.
+_PLAN = (
+    "network",
+    "kernels/engine/simd",
+    "kernels/engine/threads",
+    "kernels/engine/elements",
+    "kernels/engine/thresholds.h",
+)
+_WEIGHTS = (*_PLAN, "kernels/engine/plan")
+_PRODUCTS = (*_WEIGHTS, "kernels/engine/weights")
+# What adapters know: the engine's face, and the threads that work for it.
+_FACE = (
+    "network",
+    "kernels/memory",
+    "kernels/engine/engine.h",
+    "kernels/engine/observer.h",
+    "kernels/engine/plan/plan.h",
+    "kernels/engine/threads",
+    "kernels/engine/simd/instruction_set.h",
+    "kernels/engine/weights/keras_weights.h",
+)
 ARROWS = {
     "network": (),
     "ops": ("network",),
@@ -57,12 +77,14 @@ ARROWS = {
         "kernels/engine/simd",
         "kernels/engine/thresholds.h",
     ),
-    "kernels/engine/plan": (
-        "network",
-        "kernels/engine/simd",
-        "kernels/engine/threads",
-        "kernels/engine/elements",
-        "kernels/engine/thresholds.h",
+    "kernels/engine/plan": _PLAN,
+    "kernels/engine/weights": _WEIGHTS,
+    "kernels/engine/products": _PRODUCTS,
+    "kernels/engine/passes": (
+        *_PRODUCTS,
+        "kernels/engine/products",
+        "kernels/engine/engine.h",
+        "kernels/engine/observer.h",
     ),
     # The engine's face, and what all of its rooms may know.
     "kernels/engine": (
@@ -70,32 +92,10 @@ ARROWS = {
         "kernels/engine/plan/plan.h",
         "kernels/engine/threads/executor.h",
     ),
-    # Adapters know the engine's face, and the threads that work for it.
-    "kernels": (
-        "network",
-        "ops",
-        "kernels/memory",
-        "kernels/engine/engine.h",
-        "kernels/engine/observer.h",
-        "kernels/engine/plan/plan.h",
-        "kernels/engine/threads",
-        "kernels/engine/simd/instruction_set.h",
-        "kernels/engine/weights/keras_weights.h",
-    ),
+    "kernels": ("ops", *_FACE),
+    # Which has no TensorFlow either.
+    "runtime": _FACE,
 }
-# The runtime has no TensorFlow either.
-ARROWS["runtime"] = tuple(room for room in ARROWS["kernels"] if room != "ops")
-ARROWS["kernels/engine/weights"] = (*ARROWS["kernels/engine/plan"], "kernels/engine/plan")
-ARROWS["kernels/engine/products"] = (
-    *ARROWS["kernels/engine/weights"],
-    "kernels/engine/weights",
-)
-ARROWS["kernels/engine/passes"] = (
-    *ARROWS["kernels/engine/products"],
-    "kernels/engine/products",
-    "kernels/engine/engine.h",
-    "kernels/engine/observer.h",
-)
 
 
 @pytest.mark.parametrize(
@@ -132,16 +132,20 @@ PYTHON_ARROWS = {
     "_library": ("_elf",),
     "raw_ops": ("_library", "_layout", "_op_results"),
     "keras": ("_library", "_layout", "_formats", "weights", "raw_ops", "runtime"),
-    "_cli": ("", "_program", "_library", "_layout", "_formats", "weights", "raw_ops", "keras"),
+    "_cli": (
+        *("", "_program", "_library", "_layout", "_formats", "weights", "raw_ops", "keras"),
+        *("_files", "_gradients", "_machine", "runtime"),
+    ),
     "__main__": ("_cli",),
-    "__init__": ("_program", "_library", "_gradients", "params", "raw_ops", "weights"),
+    "__init__": (
+        *("_program", "_library", "_gradients", "params", "raw_ops", "weights"),
+        *("keras", "runtime"),
+    ),
     "params": ("_layout", "raw_ops"),
     "_gradients": ("_second_order", "raw_ops"),
     "_second_order": ("_layout", "_library", "raw_ops"),
 }
-PYTHON_ARROWS["__init__"] += ("keras", "runtime")
-PYTHON_ARROWS["_cli"] += ("_files", "_gradients", "_machine", "runtime")
-# What has to be there, and what a command imports when it needs it.
+# What is imported without asking whether it is installed.
 ALWAYS = {"numpy", *sys.stdlib_module_names}
 
 

@@ -19,18 +19,10 @@ import pathlib
 from tensorflow.python.eager import context
 from tensorflow.python.framework import op_callbacks
 
-_ATTRIBUTES = (
-    "rnn_mode",
-    "input_mode",
-    "direction",
-    "num_proj",
-    "dropout",
-    "time_major",
-    "is_training",
-    "num_params",
-    "num_params_weights",
-    "weights_order",
-)
+# How large these are does not make another kind of call.
+_SIZES = ("num_proj", "dropout")
+# Types, which the tensors tell, and seeds, of which any are alike.
+_IGNORED = {"T", "S", "M", "seed", "seed2"}
 
 
 class Recorder:
@@ -66,16 +58,15 @@ def _describe(op_type, inputs, attrs, graph) -> list:
     call = {"op": op, "graph": graph is not None}
     if inputs:
         call["dtypes"] = " ".join(sorted({tensor.dtype.name for tensor in inputs}))
-    for name in _ATTRIBUTES:
-        if name in values:
-            value = values[name]
-            if hasattr(value, "WhichOneof"):  # in graphs, a protocol buffer
-                value = getattr(value, value.WhichOneof("value"))
-            if name in ("num_proj", "dropout", "time_major", "is_training"):
-                # How large does not make another kind of call.
-                call[name] = bool(value)
-            else:
-                call[name] = value.decode() if isinstance(value, bytes) else str(value)
+    for name, value in values.items():
+        if name in _IGNORED or name.startswith("_"):  # the latter are TensorFlow's own
+            continue
+        if hasattr(value, "WhichOneof"):  # in graphs, a protocol buffer
+            value = getattr(value, value.WhichOneof("value"))
+        if name in _SIZES or isinstance(value, bool):
+            call[name] = bool(value)
+        else:
+            call[name] = value.decode() if isinstance(value, bytes) else str(value)
     for tensor in inputs:
         if tensor.dtype.name == "int32" and tensor.shape.rank == 1 and graph is None:
             lengths = tensor.numpy()

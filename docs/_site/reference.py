@@ -116,7 +116,7 @@ def write(folder: pathlib.Path) -> set[str]:
     names = set()
     for module, entries in modules.items():
         pieces = [f"# {module}", _INTRODUCTIONS[module]]
-        pieces.append(_markdown(ast.get_docstring(sources.trees[module][1])))
+        pieces.append(markdown(ast.get_docstring(sources.trees[module][1])))
         for entry in entries:
             names.add(f"{module}.{entry.name}")
             pieces.append(_entry(sources, module, entry))
@@ -151,7 +151,7 @@ def _first_sentence(docstring: str) -> str:
 
 def _entry(sources: Sources, module: str, entry: Entry) -> str:
     path, node = sources.find(module, entry.name)
-    body = [_markdown(ast.get_docstring(node) or "")]
+    body = [markdown(ast.get_docstring(node) or "")]
     if entry.base:
         body.insert(0, f"*A kind of `{entry.base}`.*")
     if entry.results:
@@ -160,7 +160,7 @@ def _entry(sources: Sources, module: str, entry: Entry) -> str:
         body.append("What each mode computes: [Equations](../guide/equations.md).")
     for member in entry.members:
         found = sources.member(module_of(sources, path), node, member.name)
-        text = _markdown(ast.get_docstring(found)) if found else ""
+        text = markdown(ast.get_docstring(found)) if found else ""
         kind = "method" if member.signature else "attribute"
         body.append(_directive(f"py:{kind}", member.name + member.signature, text, depth=5))
     place = path.relative_to(ROOT).as_posix()
@@ -188,7 +188,7 @@ def _escaped(text: str) -> str:
     return "".join(pieces)
 
 
-def _markdown(docstring: str) -> str:
+def markdown(docstring: str) -> str:
     """A docstring in Google's style as Markdown."""
     blocks, lines = [], docstring.split("\n")
     while lines:

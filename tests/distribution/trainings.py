@@ -116,12 +116,12 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     return x.astype(np.float32), rng.normal(size=[ROWS, OUTPUTS]).astype(np.float32)
 
 
-def train(strategy: tf.distribute.Strategy, rnn: str, optimizer: str) -> Outcome:
+def train(strategy: tf.distribute.Strategy, rnn: str, optimizer_name: str) -> Outcome:
     """A custom loop: losses summed over the rows, divided by the global batch."""
     with strategy.scope():
         model = build_model(rnn)
-        sgd = OPTIMIZERS[optimizer]()
-        sgd.build(model.trainable_variables)
+        optimizer = OPTIMIZERS[optimizer_name]()
+        optimizer.build(model.trainable_variables)
 
     def replica_step(x, targets):
         with tf.GradientTape() as tape:
@@ -129,7 +129,7 @@ def train(strategy: tf.distribute.Strategy, rnn: str, optimizer: str) -> Outcome
             loss = tf.reduce_sum(losses) / GLOBAL_BATCH
         variables = model.trainable_variables
         # Sums the gradients over the replicas, then applies them.
-        sgd.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
         return loss, tf.shape(x)[:1]
 
     dataset = tf.data.Dataset.from_tensor_slices(data()).batch(GLOBAL_BATCH)

@@ -5,19 +5,15 @@ import re
 
 import pytest
 
+from tests.docs import pages
 from tf_cudnn_rnn import runtime
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pages.ROOT
 DESIGN = ROOT / "docs" / "design.md"
 DECISIONS = ROOT / "docs" / "decisions"
 DECISION_PAGES = sorted(p for p in DECISIONS.glob("*.md") if p.name != "README.md")
-DOCUMENTS = [
-    ROOT / "README.md",
-    ROOT / "CODE_OF_CONDUCT.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "SECURITY.md",
-    *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.parent.name not in ("_site", "results")),
-]
+# The change log names what was.
+DOCUMENTS = [pages.ROOT / page for page in pages.PAGES if page != "CHANGELOG.md"]
 
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")

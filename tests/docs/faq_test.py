@@ -1,12 +1,17 @@
 """The answers of docs/guide/faq.md: their code runs, and what it asserts holds."""
 
-import pathlib
 import re
 
 import pytest
 
-FAQ = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guide" / "faq.md"
-PREPARATION, *SECTIONS = re.split(r"^## ", FAQ.read_text(), flags=re.MULTILINE)
+from tests.docs import pages
+
+PAGE = "docs/guide/faq.md"
+FAQ = (pages.ROOT / PAGE).read_text(encoding="utf-8")
+QUESTIONS = [
+    (match[1], FAQ[: match.start()].count("\n"))
+    for match in re.finditer(r"^## (.*)$", FAQ, flags=re.MULTILINE)
+]
 # What people keep asking, each by words that its question has.
 TOPICS = [
     "shape of each tensor",
@@ -29,40 +34,42 @@ TOPICS = [
 ]
 
 
-def question(section: str) -> str:
-    return section.splitlines()[0]
-
-
-def run_code(text: str, namespace: dict) -> None:
-    for match in re.finditer(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL):
-        # Failures then show the line of the document.
-        lines_before = FAQ.read_text()[: FAQ.read_text().index(match.group(1))].count("\n")
-        exec(compile("\n" * lines_before + match.group(1), str(FAQ), "exec"), namespace)
+def code_of(question: str | None) -> list[tuple[int, str]]:
+    """The blocks of an answer, or those before all questions, with the line before each."""
+    found = []
+    for line, code in pages.blocks(PAGE, "python"):
+        above = [text for text, at in QUESTIONS if at < line]
+        if (above[-1] if above else None) == question:
+            found.append((line, code))
+    return found
 
 
 @pytest.fixture(scope="module")
 def prepared():
     namespace = {}
-    run_code(PREPARATION, namespace)
+    for line, code in code_of(None):
+        pages.run(PAGE, line, code, namespace)
     return namespace
 
 
-@pytest.mark.parametrize("section", SECTIONS, ids=question)
-def test_code_of(section, prepared):
-    assert "```python" in section
-    run_code(section, dict(prepared))
+@pytest.mark.parametrize("question", [text for text, _ in QUESTIONS])
+def test_code_of(question, prepared):
+    blocks = code_of(question)
+    assert blocks
+    namespace = dict(prepared)
+    for line, code in blocks:
+        pages.run(PAGE, line, code, namespace)
 
 
 def test_every_topic_has_its_question():
-    questions = [question(section) for section in SECTIONS]
     for topic in TOPICS:
-        assert sum(topic in text for text in questions) == 1, topic
-    assert len(questions) == len(TOPICS)
+        assert sum(topic in text for text, _ in QUESTIONS) == 1, topic
+    assert len(QUESTIONS) == len(TOPICS)
 
 
 def _thresholds() -> dict[str, float]:
     """The constants of kernels/engine/thresholds.h."""
-    text = (FAQ.parents[2] / "kernels" / "engine" / "thresholds.h").read_text()
+    text = (pages.ROOT / "kernels" / "engine" / "thresholds.h").read_text()
     found = {}
     for name, value in re.findall(r"^inline constexpr \w+ (k\w+) = ([^;]+);", text, re.MULTILINE):
         found[name] = eval(value.replace("int64_t{1}", "1"), {}, found)
@@ -71,7 +78,7 @@ def _thresholds() -> dict[str, float]:
 
 def test_where_bits_change_it_says_what_the_engine_does():
     k = _thresholds()
-    text = " ".join(FAQ.read_text().split())
+    text = " ".join(FAQ.split())
     for says in (
         f"calls of at most {k['kMaxSmallCallRows']} rows",
         f"of these, calls of at most {k['kMaxStepsInPlace']} time steps from longer ones, unless "

@@ -1,11 +1,11 @@
 """The programs of README.md run, from top to bottom, as somebody would who follows it."""
 
-import pathlib
 import re
 
+from tests.docs import pages
 from tests.python import subprocesses
 
-_README = pathlib.Path(__file__).parents[2] / "README.md"
+_README = pages.ROOT / "README.md"
 
 # What a reader has when a program is not a whole one.
 _BEFORE = """
@@ -18,7 +18,7 @@ keras_lstm.build([None, None, 3])
 
 def test_programs_run(tmp_path):
     text = _README.read_text()
-    programs = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    programs = [code for _, code in pages.blocks("README.md", "python")]
     assert len(programs) >= 4
     # The sources may not be installed, but nothing else of this folder is needed.
     root = {"PYTHONPATH": str(_README.parent)}

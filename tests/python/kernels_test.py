@@ -5,6 +5,7 @@ Each label holds the seed that makes the case again.
 
 import dataclasses
 import itertools
+import pathlib
 import re
 
 import numpy as np
@@ -140,7 +141,8 @@ def test_large(name, dtype):
 
 def assert_tails_judged(isa: str) -> None:
     """Compares the cases whose sizes are no multiples of anything, in all types."""
-    assert tf_cudnn_rnn.instruction_set() in (isa, "scalar")
+    has_it = isa == "scalar" or f" {isa} " in pathlib.Path("/proc/cpuinfo").read_text()
+    assert tf_cudnn_rnn.instruction_set() == (isa if has_it else "scalar")
     for name in (name for name in LARGE if "tail" in name):
         for dtype in running.DTYPES:
             case = _large_case(name, dtype)

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.docs import pages
 from tests.python import subprocesses
 from tests.reference import cases, judge
 
-DOC = (pathlib.Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
+PAGE = "docs/serving.md"
 
 # Streams need one direction. The second layer and the projection make states unlike outputs.
 CONFIG = judge.Config("lstm", 2, 5, 3, num_proj=2)
@@ -30,8 +31,11 @@ KERAS_MODELS = ("keras_export", "keras_save")
 I, H = 16, 32  # as in docs/serving.md
 
 
-def doc_blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", DOC, re.DOTALL | re.MULTILINE)
+def run_block(index: int, variables: dict) -> None:
+    """Runs one of the two programs of the page."""
+    blocks = list(pages.blocks(PAGE, "python"))
+    assert len(blocks) == 2
+    pages.run(PAGE, *blocks[index], variables)
 
 
 def raw_case(size: str) -> cases.Case:
@@ -111,7 +115,7 @@ def saved(tmp_path_factory):
     variables = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(directory)
-        exec(doc_blocks("python")[0], variables)
+        run_block(0, variables)
     subprocesses.run(run_models, str(directory))
     return directory, {**models, "archive": variables["rnn"]}
 
@@ -127,7 +131,7 @@ def run_models(directory: str) -> None:
 
     os.chdir(directory)
     variables = {}
-    exec(doc_blocks("python")[1], variables)
+    run_block(1, variables)
     assert "tf_cudnn_rnn.keras" not in sys.modules
     assert variables["outputs"]["y"].shape == [8, 20, H]
 
@@ -303,7 +307,7 @@ def print_errors(directory: str) -> None:
 
 def test_the_errors_without_the_library_are_the_documented_ones(saved):
     _, *errors = subprocesses.run(print_errors, str(saved[0])).split("====\n")
-    documented = doc_blocks("text")
+    documented = [text for _, text in pages.blocks(PAGE, "text")]
     assert len(errors) == len(documented) == 2
     for error, text in zip(errors, documented, strict=True):
         pattern = re.escape(text.rstrip("\n"))
