@@ -1,20 +1,11 @@
 """configure.py: which compilers' warnings are errors."""
 
-import importlib.util
-import pathlib
-
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def configure(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "tools")
-    spec = importlib.util.spec_from_file_location("configure", ROOT / "configure.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def configure(load):
+    return load("configure.py")
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,15 @@
-"""tools/release_check.py: what it says of the table of long runs."""
+"""tools/release_check.py: what it takes for passed, and what not."""
 
-import importlib.util
-import pathlib
+import subprocess
 
 import pytest
 
-_TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
 ROW = "| `make fuzz` | 2026-11-25, {} | clean |"
 
 
 @pytest.fixture
-def release_check(monkeypatch):
-    monkeypatch.syspath_prepend(_TOOLS)
-    spec = importlib.util.spec_from_file_location("release_check", _TOOLS / "release_check.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def release_check(load):
+    return load("tools/release_check.py")
 
 
 def page(*rows: str) -> str:
@@ -67,3 +61,17 @@ def test_what_pytest_says_at_its_end(release_check, line):
     assert said == line.strip("= ")
     with pytest.raises(release_check.Failure, match="how many tests passed"):
         release_check.closing_of_pytest("12 failed in 3.45s\n")
+
+
+def test_a_release_leaves_nothing_unreleased(release_check, tmp_path, monkeypatch):
+    monkeypatch.setattr(release_check, "ROOT", tmp_path)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / ".gitignore").write_text("*\n")
+    heading = "## [1.2.3] - 2026-01-31"
+    monkeypatch.setattr(release_check.release_notes, "read_version", lambda: "1.2.3")
+    changelog = tmp_path / "CHANGELOG.md"
+    changelog.write_text(f"## [Unreleased]\n\n- new\n\n{heading}\n\n- old\n")
+    with pytest.raises(release_check.Failure, match=r"nothing under \[Unreleased\]; it has 1 line"):
+        release_check.check_sources()
+    changelog.write_text(f"## [Unreleased]\n\n{heading}\n\n- old\n")
+    assert "2026-01-31" in release_check.check_sources()
