@@ -4,6 +4,13 @@
 # every test, such as --gtest_filter=... Ends with 69 if there are no tools.
 set -euo pipefail
 
+for name in ${TESTS-}; do
+  [[ $name == *_test && -e tests/engine/$name.cc ]] || {
+    echo "There is no test $name: TESTS= names files tests/engine/*_test.cc, without their ending." >&2
+    exit 2
+  }
+done
+
 compiler=aarch64-linux-gnu-g++
 has_tools() {
   command -v "$compiler" >/dev/null && command -v qemu-aarch64 >/dev/null && [[ -d /usr/src/googletest ]]
@@ -25,7 +32,6 @@ compile() {  # source, object
     "$compiler" "${flags[@]}" "${@:3}" -c "$1" -o "$2"
   }
 }
-export -f compile
 shopt -s nullglob
 sources=(network/*.cc kernels/engine/*.cc kernels/engine/{elements,passes,plan,products,threads,weights}/*.cc
   kernels/engine/simd/{cpu_features,dispatch,kernels_neon,kernels_scalar}.cc tests/engine/*.cc)
