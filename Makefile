@@ -114,10 +114,11 @@ format: $(VENV_STAMP)
 docs:
 	PYTHON="$(PYTHON)" tools/docs.sh
 
-# Removes what the other targets made, except .venv, .venv-docs, .venv-peers and .npm.
+# Removes what the other targets made, except .venv, .venv-docs, .venv-peers, .npm and runs.
 clean:
 	if bazel=$$(command -v bazel || command -v bazelisk); then $$bazel clean --expunge; fi
-	rm -rf build dist .tf_configure.bazelrc .pytest_cache .ruff_cache .hypothesis
+	$(PYTHON) tools/libraries.py remove build
+	rm -rf dist .tf_configure.bazelrc .pytest_cache .ruff_cache .hypothesis
 	rm -rf tf_cudnn_rnn/_libraries
 
 $(VENV_STAMP): requirements.txt requirements-no-deps.txt tools/venv.sh

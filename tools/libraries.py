@@ -1,6 +1,6 @@
 """Builds the shared library by Bazel, and gives it the name by which the package finds it.
 
-As a program, for scripts: libraries.py install BAZEL_BIN FOLDER.
+As a program, for scripts: libraries.py install BAZEL_BIN FOLDER, or libraries.py remove FOLDER.
 """
 
 import json
@@ -80,6 +80,10 @@ def install(bazel_bin: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4 or sys.argv[1] != "install":
-        sys.exit(__doc__)
-    print(install(pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])))
+    match sys.argv[1:]:
+        case ["install", bazel_bin, folder]:
+            print(install(pathlib.Path(bazel_bin), pathlib.Path(folder)))
+        case ["remove", folder]:
+            remove(pathlib.Path(folder))
+        case _:
+            sys.exit(__doc__)

@@ -3,7 +3,13 @@
 import os
 import pathlib
 import shutil
+import subprocess
+import sys
 import tempfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def test_folders_that_must_not_be_written_are_removed(load):
@@ -27,3 +33,23 @@ def test_folders_that_must_not_be_written_are_removed(load):
     finally:
         os.seteuid(user)
         shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("arguments", [[], ["install", "here"], ["remove"], ["remove", "a", "b"]])
+def test_it_says_how_it_is_called(arguments):
+    refused = call(*arguments)
+    assert refused.returncode == 1 and "libraries.py remove FOLDER" in refused.stderr
+
+
+def test_the_command_that_removes(tmp_path):
+    folder = tmp_path / "build" / "bazel"
+    folder.mkdir(parents=True)
+    folder.chmod(0o555)
+    for _ in range(2):  # the second time there is none
+        assert call("remove", str(folder.parent)).returncode == 0
+        assert not list(tmp_path.iterdir())
+
+
+def call(*arguments: str) -> subprocess.CompletedProcess:
+    program = ROOT / "tools" / "libraries.py"
+    return subprocess.run([sys.executable, program, *arguments], capture_output=True, text=True)
