@@ -24,8 +24,10 @@ fi
 rates=$(grep -c 'per_second' "$TEST_TMPDIR/results")
 [ "$rates" = "$(wc -l <"$TEST_TMPDIR/run")" ] || fail "Not each benchmark tells one rate."
 if "$program" --max_flops=many >/dev/null 2>"$TEST_TMPDIR/errors"; then fail "--max_flops=many was taken."; fi
+# shellcheck disable=SC2016  # names in quotes of the message
 grep -q '`max_flops` must be a number; got "many"' "$TEST_TMPDIR/errors" || fail "$(<"$TEST_TMPDIR/errors")"
 if "$program" --threads=0 >/dev/null 2>"$TEST_TMPDIR/errors"; then fail "--threads=0 was taken."; fi
+# shellcheck disable=SC2016
 grep -q '`threads` must be a number from 1 to 1024; got "0"' "$TEST_TMPDIR/errors" || fail "$(<"$TEST_TMPDIR/errors")"
 "$program" --threads=3 --benchmark_list_tests | sed -n 's/.*threads:\([0-9]*\).*/\1/p' | sort -u >"$TEST_TMPDIR/threads"
 [ "$(paste -sd' ' "$TEST_TMPDIR/threads")" = "1 3" ] || fail "--threads=3 has other numbers: $(<"$TEST_TMPDIR/threads")"

@@ -31,10 +31,10 @@ mkdir -p "$out"
 flags=(-std=c++17 -g1 -fno-omit-frame-pointer -Wall -Wextra -Werror)
 case $kind in
   libfuzzer)
-    sanitizers=(-fsanitize=address,undefined -fno-sanitize-recover=all)
+    sanitizers=('-fsanitize=address,undefined' -fno-sanitize-recover=all)
     flags+=(-O2)
     # Without a trace of comparisons: numbers of inputs are remainders, and it would take most of the time.
-    flags+=(-fsanitize-coverage=inline-8bit-counters,pc-table)
+    flags+=('-fsanitize-coverage=inline-8bit-counters,pc-table')
     engine_flags=("${sanitizers[@]}")
     link=("${sanitizers[@]}" -fsanitize=fuzzer)
     # The header that all others find first.
@@ -78,7 +78,7 @@ isas="scalar $(isa_bzl "ISAS_OF_CPU.get('@platforms//cpu:$(uname -m)', [])")"
 # Guard pages watch over them.
 bazel=$(tools/find_bazel.sh)
 bazel_flags=(${config:+"--config=$config"})
-# shellcheck disable=SC2046  # words
+# shellcheck disable=SC2046,SC2086  # words
 "$bazel" build "${bazel_flags[@]}" //kernels/engine/simd $(printf '//kernels/engine/simd:simd_%s ' $isas)
 library=$("$bazel" info "${bazel_flags[@]}" bazel-bin)/kernels/engine/simd/_objs
 

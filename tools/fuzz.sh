@@ -6,7 +6,7 @@
 # that no call took, though tests/fuzz/engine/routes.txt has it, is a failure, too.
 # MUTATIONS=10000 makes so many of each golden file, however long that takes; otherwise as many as there is time for.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 seconds=$1
 config=${2:-}
 cores=$(nproc)
@@ -14,17 +14,18 @@ logs=build/fuzz/logs
 findings=runs/fuzz
 python_fuzzers=()
 other_targets=()
-if [[ -z $config ]]; then
-  for name in files ops runtime; do [ ! -e tests/fuzz/$name.py ] || python_fuzzers+=("$name"); done
-  other_targets=(conversions descriptor layouts runtime_calls sequences weights_header)
-fi
+cpp_seconds=$seconds
 status=0
-if ((${#python_fuzzers[@]})) && ! .venv/bin/python -m pip install --quiet --requirement tests/fuzz/requirements.txt; then
-  echo "atheris (tests/fuzz/requirements.txt) cannot be installed: of files, mutations alone are read."
-  status=1
+if [[ -z $config ]]; then
+  python_fuzzers=(files ops runtime)
+  other_targets=(conversions descriptor layouts runtime_calls sequences weights_header)
+  # A fifth of the time is for each of those in Python.
+  cpp_seconds=$((seconds * 2 / 5))
+  if ! .venv/bin/python -m pip install --quiet --requirement tests/fuzz/requirements.txt; then
+    echo "atheris (tests/fuzz/requirements.txt) cannot be installed: of files, mutations alone are read."
+    status=1
+  fi
 fi
-# A fifth of the time for each of those.
-cpp_seconds=$((seconds * (5 - ${#python_fuzzers[@]}) / 5))
 
 tools/build_fuzz.sh libfuzzer "$config" || exit
 bin=build/fuzz/libfuzzer${config:+-$config}

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by scripts whose tools not everybody has.
 
 # install_or_skip NEED PACKAGE...: where has_tools, a function of the script, says no, installs Debian's packages if it

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# lint.sh check|fix: formatting of C++, Python and Bazel files, and ruff's lints; check: types, and workflows, too.
+# lint.sh check|fix: formatting of C++, Python and Bazel files, and ruff's lints; check: types, scripts of the shell, and
+# workflows, too.
 set -euo pipefail
 
 case $1 in
@@ -26,7 +27,10 @@ files '*.cc' '*.h' '*.c' | xargs -0r .venv/bin/clang-format "${clang_format[@]}"
 .venv/bin/ruff check "${ruff_check[@]}" || status=1
 .venv/bin/ruff format "${ruff_format[@]}" || status=1
 
-[ "$1" = fix ] || .venv/bin/mypy || status=1
+if [ "$1" = check ]; then
+  .venv/bin/mypy || status=1
+  files '*.sh' .ci/run tools/bazel | xargs -0r .venv/bin/shellcheck || status=1
+fi
 
 # Installs what comes from npm, which is not everywhere; fails, saying so, where it cannot.
 from_npm() {  # name, package, version

@@ -36,7 +36,7 @@ expect_scalar() {  # CPU
   fi
 }
 
-random=--gtest_filter=EngineRandomTest.*:EngineNanTest.*:EngineEmptyTest.*
+random='--gtest_filter=EngineRandomTest.*:EngineNanTest.*:EngineEmptyTest.*'
 
 # Without AVX; with AVX, but without AVX2; AVX2 with one of its flags masked; a system that does not save AVX's registers.
 for cpu in Nehalem SandyBridge Haswell,-fma Haswell,-f16c Haswell,-avx2 Haswell,-xsave; do
