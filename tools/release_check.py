@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 
+import commands
 import libraries
 import release_notes
 import wheels
@@ -24,20 +25,13 @@ LOGS = ROOT / "build" / "release-check"
 MAX_MEGABYTES = 30
 
 
-class Failure(Exception):
-    """What is wrong, in a sentence."""
-
-
 def run(step: str, *command: str) -> str:
     """Runs a command, with its output in the step's log, and returns that."""
     log = LOGS / f"{step}.log"
-    with log.open("w", encoding="utf-8") as file:
-        code = subprocess.run(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT).returncode
-    if code != 0:
-        raise Failure(f"`{' '.join(command)}` ended with {code}; see {log.relative_to(ROOT)}")
-    text = log.read_text(encoding="utf-8")
-    if skipped := left_out(text):
-        raise Failure(f"`{' '.join(command)}` left something out: {' '.join(skipped)}")
+    log.unlink(missing_ok=True)
+    text = commands.run(list(command), log)
+    if missing := left_out(text):
+        raise commands.Failure(f"`{' '.join(command)}` left something out: {' '.join(missing)}")
     return text
 
 
@@ -53,12 +47,14 @@ def check_sources() -> str:
         ["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
     if changed:
-        raise Failure(f"{len(changed)} files are not committed, {changed[0][3:]} among them")
+        raise commands.Failure(
+            f"{len(changed)} files are not committed, {changed[0][3:]} among them"
+        )
     version = release_notes.read_version()
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     date = release_notes.date_of(version, changelog)
     if left := release_notes.unreleased(changelog):
-        raise Failure(
+        raise commands.Failure(
             f"CHANGELOG.md must have nothing under [Unreleased]; it has {len(left.splitlines())} "
             f"line(s), which the page of version {version} would not tell. Move them to its section"
         )
@@ -77,11 +73,12 @@ def check_tests() -> str:
 
 
 def closing_of_pytest(log: str) -> str:
-    """What its last line says, between rules or by itself."""
+    """What its last line says, between rules or by itself; and which tests it skipped, and why."""
     closing = re.findall(r"^(?:=+ )?(\d+ passed.*?)(?: =+)?$", log, re.MULTILINE)
     if not closing:
-        raise Failure("no line says how many tests passed")
-    return closing[-1]
+        raise commands.Failure("no line says how many tests passed")
+    skipped = re.findall(r"^SKIPPED (\[\d+\] .+)$", log, re.MULTILINE)
+    return "; ".join([closing[-1], *(f"skipped {it}" for it in skipped)]).replace("|", "/")
 
 
 def digests(folder: pathlib.Path) -> dict[str, str]:
@@ -104,11 +101,11 @@ def check_wheels() -> str:
         run("wheels", python, "tools/wheels.py", f"--output={name}")
         found.append(digests(ROOT / name))
     if found[0] != found[1]:
-        raise Failure(f"built again, wheels differ: {found}")
+        raise commands.Failure(f"built again, wheels differ: {found}")
     for name in found[0]:
         megabytes = (ROOT / "dist" / name).stat().st_size / 1e6
         if megabytes > MAX_MEGABYTES:
-            raise Failure(f"{name} has {megabytes:.1f} MB, more than {MAX_MEGABYTES}")
+            raise commands.Failure(f"{name} has {megabytes:.1f} MB, more than {MAX_MEGABYTES}")
     return "twice the same; " + "; ".join(f"`{name}` sha256 {it}" for name, it in found[0].items())
 
 
@@ -139,22 +136,22 @@ def long_runs(text: str, since: str) -> str:
     """`check_long_runs` of such a page; `since` is a day, as 2026-01-31."""
     section = re.search(r"^## Long runs\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     if section is None:
-        raise Failure("docs/reliability.md has no section `Long runs`")
+        raise commands.Failure("docs/reliability.md has no section `Long runs`")
     rows = [line for line in section[1].splitlines() if line.startswith("| ")][2:]
     if not rows:
-        raise Failure("docs/reliability.md has no rows in its section `Long runs`")
+        raise commands.Failure("docs/reliability.md has no rows in its section `Long runs`")
     for row in rows:
         command = row.split("|")[1].strip()
         dates = re.findall(r"\d{4}-\d\d-\d\d", row)
         if not dates:
-            raise Failure(f"no date of the last run of {command}")
+            raise commands.Failure(f"no date of the last run of {command}")
         if max(dates) < since:
-            raise Failure(
+            raise commands.Failure(
                 f"{command} last ran on {max(dates)}, before the release of {since}; run it "
                 "again, or take its row out if another stands for it"
             )
         if re.search(r"\b(not run yet|not yet|in part)\b", row):
-            raise Failure(f"{command} has not run as a whole")
+            raise commands.Failure(f"{command} has not run as a whole")
     dates = re.findall(r"\d{4}-\d\d-\d\d", section[1])
     return f"docs/reliability.md, section Long runs: from {min(dates)} to {max(dates)}"
 
@@ -224,7 +221,7 @@ def main() -> None:
         try:
             step.outcome = step.check()
             step.passed = True
-        except (Failure, ValueError) as failure:
+        except (commands.Failure, ValueError) as failure:
             step.outcome = str(failure)
         except Exception as error:  # the next step runs all the same
             step.outcome = f"{type(error).__name__}: {error}"

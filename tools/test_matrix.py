@@ -1,9 +1,9 @@
 """Installs a wheel of dist/ into clean environments, one after another, and tests it there.
 
 Each has another TensorFlow or Python, no compiler, and no source of this package. Its tests are
-README's programs, ops against the judge, a SavedModel of built-in ops, and Keras layers; where
-there is tf_keras, its cuDNN layers, too. A table says what passed; --publish writes it into
-docs/compatibility.md, with the date.
+README's programs, ops against the judge, a SavedModel of built-in ops, networks of the runtime, and
+Keras layers; where there is tf_keras, its cuDNN layers, too. A table says what passed; --publish
+writes it into docs/compatibility.md, with the date.
 
 --all tests each TensorFlow with each Python that it is made for.
 """
@@ -20,19 +20,15 @@ import subprocess
 import sys
 import time
 
+import commands
 import libraries
+import pythons
 import wheels
 
 FOLDER = libraries.ROOT / "build" / "matrix"
 PAGE = libraries.ROOT / "docs" / "compatibility.md"
-PYTHONS = {
-    "2.16": ["3.10", "3.11", "3.12"],
-    "2.17": ["3.10", "3.11", "3.12"],
-    "2.18": ["3.10", "3.11", "3.12"],
-    "2.19": ["3.10", "3.11", "3.12"],
-    "2.20": ["3.10", "3.11", "3.12", "3.13"],
-    "2.21": ["3.10", "3.11", "3.12", "3.13"],
-}
+# Python -> the first TensorFlow that is made for it.
+PYTHONS = {"3.10": "2.16", "3.11": "2.16", "3.12": "2.16", "3.13": "2.20"}
 
 # What the tests of each environment are, and what they need beside the wheel.
 TESTS = [
@@ -76,9 +72,10 @@ SOME = [
 ]
 ALL = SOME + [
     Environment(tensorflow, python)
-    for tensorflow, pythons in PYTHONS.items()
-    for python in pythons
-    if (tensorflow, python) not in [(it.tensorflow, it.python) for it in SOME]
+    for number, tensorflow in enumerate(wheels.TENSORFLOWS)
+    for python, oldest in PYTHONS.items()
+    if wheels.TENSORFLOWS.index(oldest) <= number
+    and (tensorflow, python) not in [(it.tensorflow, it.python) for it in SOME]
 ]
 
 
@@ -91,22 +88,6 @@ class Outcome:
     install_seconds: float = 0.0
     passed: int = 0
     problem: str = ""  # empty if all went well
-
-
-def find_python(version: str) -> str | None:
-    """Returns the path of an interpreter of a minor version."""
-    candidates = [f"python{version}"]
-    candidates += map(str, pathlib.Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-    for candidate in candidates:
-        code = "import sys; print('%d.%d' % sys.version_info[:2], sys._base_executable)"
-        try:
-            answer = subprocess.run([candidate, "-c", code], capture_output=True, text=True)
-        except OSError:
-            continue
-        found, _, path = answer.stdout.strip().partition(" ")
-        if answer.returncode == 0 and found == version:
-            return path
-    return None
 
 
 def find_wheel() -> pathlib.Path:
@@ -134,31 +115,10 @@ def copy_tests() -> pathlib.Path:
     return tree
 
 
-class Failure(Exception):
-    """A step went wrong; the text is its last lines."""
-
-
-def run(command: list, log: pathlib.Path, environment: dict, folder: pathlib.Path) -> str:
-    """Runs a command, whose output goes into a log and is returned."""
-    result = subprocess.run(
-        list(map(str, command)),
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    with log.open("a", encoding="utf-8") as file:
-        file.write(f"$ {' '.join(map(str, command))}\n{result.stdout}\n")
-    if result.returncode != 0:
-        raise Failure(" | ".join(result.stdout.strip().splitlines()[-2:])[-300:])
-    return result.stdout
-
-
 def check(environment: Environment, wheel: pathlib.Path, tree: pathlib.Path) -> Outcome:
     """Makes an environment, tests it, and removes it."""
     outcome = Outcome(environment)
-    interpreter = find_python(environment.python)
+    interpreter = pythons.find(environment.python)
     if interpreter is None:
         outcome.problem = f"not run: there is no Python {environment.python} here"
         return outcome
@@ -176,25 +136,29 @@ def check(environment: Environment, wheel: pathlib.Path, tree: pathlib.Path) -> 
     }
     variables["PATH"] = str(folder / "bin")
     variables["TF_CPP_MIN_LOG_LEVEL"] = "2"
+
+    def run(command: list, folder: pathlib.Path = FOLDER, more: dict | None = None) -> str:
+        return commands.run(command, log, folder, variables | (more or {}))
+
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     try:
         tensorflow = f"{environment.distribution}=={environment.tensorflow}.*"
-        run([*pip, tensorflow], log, variables, FOLDER)
+        run([*pip, tensorflow])
         start = time.monotonic()
-        run([*pip, wheel], log, variables, FOLDER)
+        run([*pip, wheel])
         outcome.install_seconds = time.monotonic() - start
         legacy = [f"tf_keras=={environment.tensorflow}.*"] if environment.tf_keras else []
         if legacy:
             # It asks for the distribution `tensorflow`, whichever is there.
-            run([*pip, "--no-deps", *legacy], log, variables, FOLDER)
-        run([*pip, *PACKAGES], log, variables, FOLDER)
-        run([python, "-m", "pip", "check"], log, variables, FOLDER)
+            run([*pip, "--no-deps", *legacy])
+        run([*pip, *PACKAGES])
+        run([python, "-m", "pip", "check"])
         code = (
             "import importlib.metadata as m, platform, tensorflow as tf, tf_cudnn_rnn\n"
             "print('versions', platform.python_version(), tf.__version__, m.version('keras'),"
             " m.version('numpy'), tf_cudnn_rnn.instruction_set())"
         )
-        printed = run([python, "-c", code], log, variables, FOLDER)
+        printed = run([python, "-c", code])
         words = re.search(r"^versions (.+)$", printed, re.MULTILINE)[1].split()
         names = ("Python", "TensorFlow", "Keras", "NumPy", "instruction set")
         outcome.versions = dict(zip(names, words, strict=True))
@@ -202,9 +166,9 @@ def check(environment: Environment, wheel: pathlib.Path, tree: pathlib.Path) -> 
         pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", LEFT_OUT]
         # Other versions warn of other things, which are not ours to mend.
         pytest += ["-o", "filterwarnings=default", "--numprocesses=2", "--dist=worksteal", *tests]
-        printed = run(pytest, log, {**variables, "TF_CUDNN_RNN_TEST_WARNINGS": "default"}, tree)
+        printed = run(pytest, tree, {"TF_CUDNN_RNN_TEST_WARNINGS": "default"})
         outcome.passed = int(re.search(r"(\d+) passed", printed)[1])
-    except Failure as failure:
+    except commands.Failure as failure:
         outcome.problem = str(failure)
     shutil.rmtree(folder, ignore_errors=True)
     return outcome

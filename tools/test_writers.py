@@ -17,6 +17,7 @@ import sys
 import tempfile
 
 import numpy as np
+import pythons
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
@@ -27,27 +28,6 @@ DATA = (".npz", ".h5", ".safetensors", ".onnx")
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
 
 
-def find_python(version: str) -> str | None:
-    """Returns an interpreter of this minor version, or None."""
-    on_path = shutil.which(f"python{version}")
-    # pyenv's shims are there for every version, whether or not it is switched on.
-    for path in [on_path] if on_path else []:
-        if subprocess.run([path, "-c", ""], capture_output=True).returncode == 0:
-            return path
-    for command in (["pyenv", "root"], ["uv", "python", "find", version]):
-        if shutil.which(command[0]) is None:
-            continue
-        result = subprocess.run(command, capture_output=True, text=True)
-        answer = result.stdout.strip()
-        if result.returncode == 0 and command[0] == "uv":
-            return answer
-        if result.returncode == 0:
-            found = sorted(pathlib.Path(answer, "versions").glob(f"{version}.*/bin/python"))
-            if found:
-                return str(found[-1])
-    return None
-
-
 def make_venv(name: str) -> pathlib.Path | None:
     """Returns the Python of a venv with what the writer needs; None if there is no such Python."""
     requirements = GOLDEN / name / "requirements.txt"
@@ -55,7 +35,7 @@ def make_venv(name: str) -> pathlib.Path | None:
     folder = VENVS / name
     stamp = folder / f"installed-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:16]}"
     if not stamp.exists():
-        python = find_python(version)
+        python = pythons.find(version)
         if python is None:
             print(f"{name}: skipped, there is no Python {version}.")
             return None

@@ -26,9 +26,11 @@ def test_runs_that_are_whole(release_check):
 
 def test_runs_of_the_release_before(release_check):
     rows = [ROW.format("2 cores"), ROW.format("in parts; 2026-11-27, the rest")]
-    with pytest.raises(release_check.Failure, match="`make fuzz` last ran on 2026-11-25, before"):
+    with pytest.raises(
+        release_check.commands.Failure, match="`make fuzz` last ran on 2026-11-25, before"
+    ):
         release_check.long_runs(page(*rows), "2026-11-26")
-    with pytest.raises(release_check.Failure, match="last ran on 2026-11-27"):
+    with pytest.raises(release_check.commands.Failure, match="last ran on 2026-11-27"):
         release_check.long_runs(page(*rows[1:]), "2026-11-28")
     assert release_check.long_runs(page(*rows[1:]), "2026-11-27")
     changelog = "## [Unreleased]\n\n## [1.3.0] - 2026-02-28\n\n## [1.2.3] - 2026-01-31\n"
@@ -43,15 +45,17 @@ def test_what_was_left_out(release_check, monkeypatch, tmp_path):
     assert release_check.left_out("12 passed\nThe end.\n") == []
     assert release_check.left_out(f"{log}{needs}\n{log}") == [log.splitlines()[1], needs]
     monkeypatch.setattr(release_check, "LOGS", tmp_path)
-    with pytest.raises(release_check.Failure, match="left something out: Skipping buildifier: it"):
+    with pytest.raises(
+        release_check.commands.Failure, match="left something out: Skipping buildifier: it"
+    ):
         release_check.run("lint", "printf", log.replace("\n", "\\n"))
 
 
 @pytest.mark.parametrize("text", ["in part: the rest needs 20 GB", "not run yet", "not yet"])
 def test_runs_that_are_not(release_check, text):
-    with pytest.raises(release_check.Failure, match="`make fuzz` has not run as a whole"):
+    with pytest.raises(release_check.commands.Failure, match="`make fuzz` has not run as a whole"):
         release_check.long_runs(page(ROW.format(text)), "")
-    with pytest.raises(release_check.Failure, match="no date"):
+    with pytest.raises(release_check.commands.Failure, match="no date"):
         release_check.long_runs(page("| `make fuzz` | never | |"), "")
 
 
@@ -59,7 +63,10 @@ def test_runs_that_are_not(release_check, text):
 def test_what_pytest_says_at_its_end(release_check, line):
     said = release_check.closing_of_pytest(f"1 passed in 1s\n{line}\nThe end.\n")
     assert said == line.strip("= ")
-    with pytest.raises(release_check.Failure, match="how many tests passed"):
+    skips = "SKIPPED [2] tests/a_test.py:7: needs a|b\n"
+    said = release_check.closing_of_pytest(f"{skips}{line}\n")
+    assert said == f"{line.strip('= ')}; skipped [2] tests/a_test.py:7: needs a/b"
+    with pytest.raises(release_check.commands.Failure, match="how many tests passed"):
         release_check.closing_of_pytest("12 failed in 3.45s\n")
 
 
@@ -71,7 +78,9 @@ def test_a_release_leaves_nothing_unreleased(release_check, tmp_path, monkeypatc
     monkeypatch.setattr(release_check.release_notes, "read_version", lambda: "1.2.3")
     changelog = tmp_path / "CHANGELOG.md"
     changelog.write_text(f"## [Unreleased]\n\n- new\n\n{heading}\n\n- old\n")
-    with pytest.raises(release_check.Failure, match=r"nothing under \[Unreleased\]; it has 1 line"):
+    with pytest.raises(
+        release_check.commands.Failure, match=r"nothing under \[Unreleased\]; it has 1 line"
+    ):
         release_check.check_sources()
     changelog.write_text(f"## [Unreleased]\n\n{heading}\n\n- old\n")
     assert "2026-01-31" in release_check.check_sources()
