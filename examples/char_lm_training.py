@@ -154,15 +154,7 @@ class Learner(tf.Module):
         for state in (self.h, self.c):
             state.assign(replica.all_gather(state[:, self._share], axis=1))
 
-    @tf.function(
-        input_signature=[
-            _IDS,
-            _IDS,
-            _LENGTHS,
-            tf.TensorSpec([None, None, None], tf.float32),
-            tf.TensorSpec([None, None, None], tf.float32),
-        ]
-    )
+    @tf.function(input_signature=[_IDS, _IDS, _LENGTHS, _STATE, _STATE])
     def _evaluate(self, inputs, targets, lengths, h, c):
         return self.model.nats(inputs, targets, lengths, State(h, c))
 

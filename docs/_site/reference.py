@@ -104,9 +104,12 @@ class Sources:
                     path, found = self.find(module, base.id)
                 except LookupError:
                     continue
-                where = next(m for m, (p, _) in self.trees.items() if p == path)
-                return self.member(where, found, name)
+                return self.member(self.module_of(path), found, name)
         return None
+
+    def module_of(self, path: pathlib.Path) -> str:
+        """The module that a file is."""
+        return next(module for module, (p, _) in self.trees.items() if p == path)
 
 
 def write(folder: pathlib.Path) -> set[str]:
@@ -159,7 +162,7 @@ def _entry(sources: Sources, module: str, entry: Entry) -> str:
     if "rnn_mode" in entry.signature or entry.name.endswith(("LSTM", "GRU", "RNN")):
         body.append("What each mode computes: [Equations](../guide/equations.md).")
     for member in entry.members:
-        found = sources.member(module_of(sources, path), node, member.name)
+        found = sources.member(sources.module_of(path), node, member.name)
         text = markdown(ast.get_docstring(found)) if found else ""
         kind = "method" if member.signature else "attribute"
         body.append(_directive(f"py:{kind}", member.name + member.signature, text, depth=5))
@@ -168,11 +171,6 @@ def _entry(sources: Sources, module: str, entry: Entry) -> str:
     kind = "class" if entry.is_class else "function"
     full = f"{module}.{entry.name}{entry.signature}"
     return f"## {entry.name}\n\n" + _directive(f"py:{kind}", full, "\n\n".join(body), depth=7)
-
-
-def module_of(sources: Sources, path: pathlib.Path) -> str:
-    """The module that a file is."""
-    return next(module for module, (p, _) in sources.trees.items() if p == path)
 
 
 def _directive(kind: str, argument: str, body: str, depth: int) -> str:
@@ -233,7 +231,3 @@ def _items(lines: list[str], section: str) -> str:
         else:
             out.append(_escaped(flat))
     return re.sub(r"^(- .*)\n\n(?=- )", r"\1\n", "\n\n".join(out), flags=re.MULTILINE)
-
-
-if __name__ == "__main__":
-    raise SystemExit("`make docs` calls this by docs/_site/tree.py.")
