@@ -2,9 +2,6 @@
 # Builds the wheel for TensorFlow 2.21 from the sources, on Debian 12:
 #
 #   docker build -f docker/build.Dockerfile --output dist/here .
-#
-# Docker was not at hand when this was written. hadolint finds no fault with it, and the packages were installed in a chroot
-# of Debian 12; the file as a whole has not been built.
 FROM debian:12-slim AS build
 # hadolint ignore=DL3008 # of one release of Debian: no other versions will come
 RUN apt-get update \

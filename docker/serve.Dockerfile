@@ -6,9 +6,6 @@
 #   docker run --rm -v "$PWD:/data" tf_cudnn_rnn_serve -s serve exported x=x.npy lengths=lengths.npy
 #
 # `--user "$(id -u)"` lets `-o results` write there.
-#
-# Docker was not at hand when this was written. hadolint finds no fault with it, the commands of its RUN lines ran in a
-# chroot of Debian 12, and the program served a model there; the file as a whole has not been built.
 FROM debian:12-slim AS build
 # hadolint ignore=DL3008 # of one release of Debian: no other versions will come
 RUN apt-get update \
