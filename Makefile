@@ -73,7 +73,7 @@ test-matrix-arm: $(VENV_STAMP)
 test-systems: $(VENV_STAMP)
 	tools/test_systems.sh $(ARGS)
 
-# All that a release needs, two to three hours; writes dist/release-check.md. ARGS=--only=lint,wheels runs some.
+# All that a release needs, more than two hours; writes dist/release-check.md. ARGS=--only=lint,wheels runs some.
 release-check: $(VENV_STAMP)
 	$(VENV_PYTHON) tools/release_check.py $(ARGS)
 

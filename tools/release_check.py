@@ -1,7 +1,7 @@
 """Runs all that a release needs, and writes a page of what passed: dist/release-check.md.
 
-It takes two to three hours on two cores. Each step's output is in build/release-check; a step that
-fails does not keep the next from running. --only=lint,wheels runs some. Fuzzing, sanitizers and
+It takes more than two hours on two cores. Each step's output is in build/release-check; a step that fails does
+not keep the next from running. --only=lint,wheels runs some. Fuzzing, sanitizers, slow tests and
 measurements take longer and are not repeated: the page says when they last ran.
 """
 
@@ -125,6 +125,34 @@ def check_systems() -> str:
     return ", ".join(re.findall(r"^== (Debian [^,]+)", said, re.MULTILINE))
 
 
+def check_instruction_sets() -> str:
+    """The engine's tests on AVX-512 and AMX, emulated."""
+    avx512 = closing_of_bazel(run("avx512", "make", "test-avx512"))
+    amx = closing_of_bazel(run("amx", "make", "test-amx"))
+    return f"AVX-512: {avx512}; AMX: {amx}"
+
+
+def closing_of_bazel(log: str) -> str:
+    """What it says of all tests at its end."""
+    closing = re.findall(r"^Executed \d+ out of \d+ tests?: (.+?)\.?$", log, re.MULTILINE)
+    if not closing:
+        raise commands.Failure("no line says how many tests passed")
+    return closing[-1]
+
+
+def check_engine_on_arm() -> str:
+    """The engine's tests on 64-bit Arm, under emulation."""
+    return f"{len(re.findall(r'^== ', run('engine-arm', 'make', 'test-arm'), re.MULTILINE))} tests"
+
+
+def check_writers() -> str:
+    """The golden files, written anew where their Pythons are."""
+    said = run("writers", "make", "test-writers")
+    written = re.findall(r"^(\w+): as before$", said, re.MULTILINE)
+    missing = re.findall(r"^Not run: (.+)\.$", said, re.MULTILINE)
+    return "; ".join([f"as before: {', '.join(written)}", *(f"not run: {it}" for it in missing)])
+
+
 def check_long_runs() -> str:
     """What takes longer than this program, and when it last ran: since the release before."""
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -175,6 +203,9 @@ STEPS = [
     Step("matrix", check_matrix),
     Step("arm", check_arm),
     Step("systems", check_systems),
+    Step("instruction-sets", check_instruction_sets),
+    Step("engine-arm", check_engine_on_arm),
+    Step("writers", check_writers),
     Step("long-runs", check_long_runs),
 ]
 

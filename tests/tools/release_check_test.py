@@ -1,9 +1,12 @@
 """tools/release_check.py: what it takes for passed, and what not."""
 
+import pathlib
+import re
 import subprocess
 
 import pytest
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROW = "| `make fuzz` | 2026-11-25, {} | clean |"
 
 
@@ -84,3 +87,25 @@ def test_a_release_leaves_nothing_unreleased(release_check, tmp_path, monkeypatc
         release_check.check_sources()
     changelog.write_text(f"## [Unreleased]\n\n{heading}\n\n- old\n")
     assert "2026-01-31" in release_check.check_sources()
+
+
+def test_what_bazel_says_at_its_end(release_check):
+    log = "//tests/a_test PASSED in 1.2s\n\nExecuted 2 out of 3 tests: 3 tests pass.\nINFO: done\n"
+    assert release_check.closing_of_bazel(log) == "3 tests pass"
+    assert release_check.closing_of_bazel("Executed 0 out of 1 test: 1 test passes.\n")
+    with pytest.raises(release_check.commands.Failure, match="how many tests passed"):
+        release_check.closing_of_bazel("INFO: done\n")
+
+
+def test_what_writers_say(release_check, monkeypatch):
+    said = "keras: as before\ntorch: as before\nNot run: tf1, cntk.\n"
+    monkeypatch.setattr(release_check, "run", lambda *_: said)
+    assert release_check.check_writers() == "as before: keras, torch; not run: tf1, cntk"
+
+
+def test_each_kind_of_tests_runs_before_a_release_or_each_week():
+    targets = re.findall(r"^(test-[\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    workflows = [*(ROOT / ".github" / "workflows").glob("*.yml")]
+    runs = "".join(path.read_text() for path in [*workflows, ROOT / "tools" / "release_check.py"])
+    never = [it for it in targets if not re.search(rf"\b{it}(?![\w-])", runs)]
+    assert never == ["test-quick"]  # a part of `test`
