@@ -1,8 +1,8 @@
 """Runs all that a release needs, and writes a page of what passed: dist/release-check.md.
 
-It takes more than two hours on two cores. Each step's output is in build/release-check; a step that fails does
-not keep the next from running. --only=lint,wheels runs some. Fuzzing, sanitizers, slow tests and
-measurements take longer and are not repeated: the page says when they last ran.
+It takes more than two hours on two cores. Each step's output is in build/release-check; a step
+that fails does not keep the next from running. --only=lint,wheels runs some. Fuzzing, sanitizers,
+slow tests and measurements take longer and are not repeated: the page says when they last ran.
 """
 
 import argparse
