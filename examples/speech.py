@@ -230,7 +230,10 @@ def train(options: argparse.Namespace) -> bool:
         f"seconds={time.monotonic() - start:.0f}"
     )
     # A task that single frames solve would say nothing.
-    return reached >= REQUIRED * bayes and reached >= frame + 0.05
+    passed = reached >= REQUIRED * bayes and reached >= frame + 0.05
+    if not passed:
+        print(f"below the required {REQUIRED} of bayes: train longer (--steps)", file=sys.stderr)
+    return passed
 
 
 def time_full_size(options: argparse.Namespace) -> bool:

@@ -169,9 +169,15 @@ def main(argv: list[str] | None = None) -> int:
     (python,) = [latency.median for latency in latencies if latency.name == PYTHON]
     print(
         f"result: of_kalman={reached / best:.3f} glance_of_kalman={glance / best:.3f} "
-        f"apart={apart:.1e} python_us={python:.1f}"
+        f"required={REQUIRED} apart={apart:.1e} python_us={python:.1f}"
     )
-    return int(reached > REQUIRED * best or apart > 1e-4 or not same_bits)
+    if reached > REQUIRED * best:
+        print(f"above the required {REQUIRED} of Kalman: train longer (--steps)", file=sys.stderr)
+    elif apart > 1e-4 or not same_bits:
+        print("the runtime gives other results than the layer", file=sys.stderr)
+    else:
+        return 0
+    return 1
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
@@ -184,7 +190,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--units", type=int, default=128)
     parser.add_argument("--steps", type=int, default=300, help="of training")
     parser.add_argument("--latency_steps", type=int, default=100_000, help="to measure")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1, help="of weights and signals")
     parser.add_argument(
         "--picture", default="runs/streaming.png", help='where to draw latencies; "" for nowhere'
     )

@@ -414,7 +414,7 @@ std::string ReadWeightsFile(const char* path, WeightsFile* file) {
   const int64_t data_bytes = static_cast<int64_t>(rest - header_bytes);
   if (std::string fault = ParseWeightsHeader(json, data_bytes, file);
       !fault.empty()) {
-    return fails("It is no file of a network: " + fault);
+    return fails("It is not the file of a network: " + fault);
   }
   const size_t bytes = data_bytes;
   file->data = AlignedMemory(data_bytes);
@@ -422,7 +422,8 @@ std::string ReadWeightsFile(const char* path, WeightsFile* file) {
     return fails("It became shorter while it was read.");
   }
   const std::string fault = file->is_int8 ? CheckScales(file->Int8()) : "";
-  return fault.empty() ? "" : fails("It is no file of a network: " + fault);
+  return fault.empty() ? ""
+                       : fails("It is not the file of a network: " + fault);
 }
 
 }  // namespace rnn_runtime

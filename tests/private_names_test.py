@@ -81,7 +81,10 @@ READ_BY_OTHERS = {
         "_origin": "circles of nodes, which a file of ours cannot have",
     },
     "tests/cli/document_test.py": {"_cli": "asks for the formats that the page must name"},
-    "tests/cli/info_test.py": {"_machine": "reads what the system says of a processor"},
+    "tests/cli/info_test.py": {
+        "_cli": "asks for the variables that a page must have",
+        "_machine": "reads what the system says of a processor",
+    },
     "tests/cli/inspect_damaged_test.py": {
         "_cli": "counts the parts that it shows",
         "_formats": "writes a header",

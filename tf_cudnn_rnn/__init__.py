@@ -53,6 +53,11 @@ if not _program.is_command_line() and (not _is_for_runtime or "tensorflow" in sy
         if not _is_for_runtime and not _program.is_imported_for("tf_cudnn_rnn.weights"):
             raise
 
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__", "keras", "runtime"]
+
+
 if TYPE_CHECKING:
     from tf_cudnn_rnn import keras, runtime  # noqa: F401
 

@@ -12,6 +12,8 @@ The letters of this package's docstrings:
   N  number of elements of `params`
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import itertools

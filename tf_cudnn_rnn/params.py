@@ -3,6 +3,8 @@
 Names come from the layout in Python, values from the ops.
 """
 
+from __future__ import annotations
+
 import tensorflow as tf
 
 from tf_cudnn_rnn import raw_ops

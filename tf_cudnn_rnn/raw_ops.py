@@ -33,6 +33,8 @@ vectors. W, R, bW, bR are a gate's input kernel, recurrent kernel and two biases
                        h' = (1 - z) * n + z * h
 """
 
+from __future__ import annotations
+
 import functools
 import numbers
 from collections.abc import Sequence
@@ -69,6 +71,10 @@ __all__ = [
     "KerasToParams",
     "KerasToParamsBackprop",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def _rng_seed(seed: int, seed2: int) -> TensorLike:

@@ -32,6 +32,8 @@ The library behind it, librnn_runtime.so, serves programs in C as well: `include
 `library_path` tell where it is.
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import pathlib
@@ -48,6 +50,11 @@ from tf_cudnn_rnn._layout import Layout, integer
 from tf_cudnn_rnn._types import Array, Direction, FileFormat, InputMode, RnnMode
 
 __all__ = ["Network", "State", "Stream", "include_path", "instruction_set", "library_path"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _ABI_VERSION = 3
 _PYTHON_VERSION = 1  # of librnn_python.so: kVersion of runtime/python_calls.cc
@@ -329,7 +336,7 @@ class Network(_Handled):
         prefix: str | None = None,
         scope: str | None = None,
         forget_bias: float | None = None,
-    ) -> "Network":
+    ) -> Network:
         """Reads a network from a file of any kind that `weights.load` reads.
 
         The kind is told by what is in the file. Of one that `save` wrote, the library reads all:
@@ -461,7 +468,7 @@ class Network(_Handled):
         _run(self._handle, time_major, T, B, x, lengths, h0, c0, y, h, c)
         return y, after
 
-    def stream(self, batch: int = 1) -> "Stream":
+    def stream(self, batch: int = 1) -> Stream:
         """Starts `batch` sequences that come a step at a time, with states of zeros.
 
         Raises:
@@ -588,6 +595,9 @@ class Stream(_Handled):
         self._handle = _created("rnn_stream_create", network._handle, batch)
         self._x_shape = (batch, network._I)
         self._y_shape = (batch, network._P)
+
+    def __repr__(self) -> str:
+        return f"<Stream batch={self._batch} of {self._network!r}>"
 
     def step(self, x: ArrayLike) -> Array:
         """Runs the next step of each sequence.

@@ -26,6 +26,8 @@ A `to_*` returns the arrays and notes on what they could not keep. `convert_slot
 optimiser's moments along. docs/guide/weights.md has the order of gates and biases of each.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 
@@ -108,6 +110,10 @@ __all__ = [
     "to_torch",
     "write_safetensors",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def params_size(
@@ -239,15 +245,17 @@ def load(
 
     What is in the file tells its kind: `.keras`, `.h5`, `.weights.h5`, `.safetensors`, `.onnx`,
     `.npz`, the folder of a SavedModel, or a checkpoint of TensorFlow, by its path without an
-    ending. It may come from anybody: no pickle is loaded, and nothing in it is run. Pass only what
-    the file does not tell. `tf-cudnn-rnn inspect` shows what is in one.
+    ending. It may come from anybody: nothing in it is run, and a pickle, such as torch.save
+    writes, is read with format="torch" alone: by PyTorch, which takes the tensors and nothing
+    else. Pass only what the file does not tell. `tf-cudnn-rnn inspect` shows what is in one.
 
     >>> canonical = weights.load("model.keras", layer="encoder")
 
     Args:
       path: of the file or folder.
       format: how the weights lie in it, where that may be several things. "tf1-cudnn" and
-        "tf1-lstm-cell" of an `.npz` file, or of a checkpoint, are never told by the file.
+        "tf1-lstm-cell" of an `.npz` file, or of a checkpoint, are never told by the file, and
+        neither is "torch" of a `.pt` file.
       rnn_mode: of a simple RNN, whose weights do not tell its activation; of a vector.
       num_layers, num_units, input_size: of a vector, which tells nothing: the `params` of the ops
         (unless a header is beside them), MXNet's `parameters` and CNTK's `matrix` in `.npz` files.
@@ -265,7 +273,7 @@ def load(
 
     Raises:
       ImportError: something that is needed to read it is not installed: h5py for HDF5, ml_dtypes
-        for bfloat16, TensorFlow for checkpoints and SavedModels.
+        for bfloat16, TensorFlow for checkpoints and SavedModels, PyTorch for `.pt` files.
       OSError: it cannot be opened.
       TypeError: a size is no integer.
       ValueError: it is of no kind that is known, or damaged; or it has several networks, or does

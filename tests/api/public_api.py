@@ -40,7 +40,7 @@ def _lines(name: str, value, listed: list) -> list[str]:
     if inspect.ismodule(value):
         return [f"module {name}"]
     if not inspect.isclass(value):
-        fields = getattr(inspect.signature(value).return_annotation, "_fields", None)
+        fields = getattr(inspect.signature(value, eval_str=True).return_annotation, "_fields", None)
         returned = f" -> {', '.join(fields)}" if fields else ""
         return [name + _parameters(value) + returned]
     # Up to what is described elsewhere.

@@ -143,8 +143,35 @@ def test_ops_return_the_fields_that_are_told():
         "KerasToParamsBackprop": raw_ops.KerasToParamsBackprop(params_backprop=params, num_units=H),
     }
     for name in raw_ops.__all__:
-        annotation = inspect.signature(getattr(raw_ops, name)).return_annotation
+        annotation = inspect.signature(getattr(raw_ops, name), eval_str=True).return_annotation
         if annotation is tf.Tensor:
             assert name not in results
         else:
             assert results[name]._fields == annotation._fields
+
+
+@pytest.mark.parametrize("module", [tf_cudnn_rnn.weights, tf_cudnn_rnn.runtime, raw_ops])
+def test_signatures_show_the_names_of_types(module):
+    """And not what they stand for, which fills a screen of help()."""
+    for name in module.__all__:
+        value = getattr(module, name)
+        members = vars(value).values() if inspect.isclass(value) else [value]
+        for function in filter(inspect.isfunction, members):
+            assert "typing" not in str(inspect.signature(function)), name
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        tf_cudnn_rnn.weights,
+        tf_cudnn_rnn.runtime,
+        raw_ops,
+        tf_cudnn_rnn.keras,
+    ],
+)
+def test_what_is_completed_is_what_is_public(module):
+    assert dir(module) == sorted(module.__all__)
+
+
+def test_the_package_completes_its_modules():
+    assert set(dir(tf_cudnn_rnn)) - set(tf_cudnn_rnn.__all__) == {"__version__", "keras", "runtime"}

@@ -16,7 +16,7 @@ import pytest
 from tests.cli import inspect_test, main_test
 from tests.cli.conftest import canonical_of
 from tests.reference import judge
-from tests.weights import golden, hostile
+from tests.weights import golden, hostile, pytorch
 from tf_cudnn_rnn import weights
 from tf_cudnn_rnn._cli import formats, replacing
 from tf_cudnn_rnn._files import kinds, readers
@@ -694,3 +694,20 @@ def test_a_model_of_keras_tells_the_activation_of_its_simple_rnn(tmp_path, run, 
     result = run("convert", path, str(tmp_path / "b.npz"), "--to", "params", "--mode", other)
     assert result.code == 2
     assert f"--mode must be {mode}, as the model in " in result.err
+
+
+@pytest.mark.parametrize("to, ending", [("params", "npz"), ("onnx", "onnx")])
+def test_pickles_are_read_by_pytorch_if_that_is_asked_for(run, tmp_path, monkeypatch, to, ending):
+    vector = np.linspace(-1, 1, 128, dtype=np.float32)
+    state = weights.to_torch(weights.from_cudnn(vector, "lstm", 1, 4, 2)).arrays
+    tensors = {name: pytorch.Tensor(values) for name, values in state.items()}
+    monkeypatch.setitem(sys.modules, "torch", pytorch.module(lambda *_, **__: tensors))
+    source, target = tmp_path / "model.pt", tmp_path / f"model.{ending}"
+    source.write_bytes(b"\x80\x02}.")
+    for command in (("convert", source, target, "--to", to), ("inspect", source)):
+        refused = run(*command)
+        assert refused.code == 2 and "model.pt is a pickle, which may run code" in refused.err
+        assert "--from torch: PyTorch, if it is installed here" in refused.err
+    assert run("convert", source, target, "--to", to, "--from", "torch").code == 0
+    expected = weights.from_torch(state, "lstm").params
+    np.testing.assert_array_equal(weights.load(target).params, expected)

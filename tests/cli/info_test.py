@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,8 +13,10 @@ import tensorflow as tf
 
 import tf_cudnn_rnn
 from tests.cli import main_test
+from tests.docs import pages
 from tests.python import subprocesses
 from tf_cudnn_rnn import _machine, runtime
+from tf_cudnn_rnn._cli import info
 
 
 def test_what_it_tells(run):
@@ -214,3 +217,16 @@ def test_nothing_but_errors_on_stderr():
     assert set(stderr) <= {
         "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR"
     }
+
+
+def test_variables_that_mean_nothing_are_told(run, monkeypatch):
+    monkeypatch.setenv("TF_CUDNN_RNN_LGO", "plan")
+    monkeypatch.setenv("TF_CUDNN_RNN_LOG", "")
+    words = " ".join(run("info").out.split())
+    assert "TF_CUDNN_RNN_LGO=plan (unknown: it does nothing)" in words
+    assert words.count("unknown: it does nothing") == 1
+
+
+def test_known_variables_are_those_of_the_page():
+    text = (pages.ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (TF_CUDNN_RNN_\w+)$", text, re.MULTILINE) == list(info.VARIABLES)

@@ -198,6 +198,18 @@ def other_tensorflow(monkeypatch, found):
         yield
 
 
+def h5_without_the_layers(path):
+    """Loads a drop-in's file as a process does that has not imported the drop-ins."""
+    keras.Sequential([keras.Input([2, 3]), tf_cudnn_rnn.keras.LSTM(2)]).save(path)
+    registered = keras.saving.get_custom_objects()
+    known = dict(registered)
+    registered.clear()
+    try:
+        keras.saving.load_model(path)
+    finally:
+        registered.update(known)
+
+
 def messages(folder):
     """All that the library and TensorFlow say in the cases of the page."""
     pickle = folder / "model.pt"
@@ -254,6 +266,7 @@ def messages(folder):
         said(call_by_position, folder / "signature"),
         said(keras.saving.load_model, folder / "signature"),
         said(keras.saving.load_model, pages.ROOT / "tests" / "golden" / "tf_keras" / "lstm.h5"),
+        said(h5_without_the_layers, folder / "drop_in.h5"),
         said(weights.from_torch, str(pickle), "lstm"),
         said(layers.load_model, str(folder / "model.h5")),
         said(weights.write_safetensors, str(folder / "model.keras"), {}),

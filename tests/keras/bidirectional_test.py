@@ -144,6 +144,35 @@ def test_layers_that_compute_something_else():
             assert wrapper.runs_as_one is False
 
 
+@keras.saving.register_keras_serializable("bidirectional_test")
+class Tripled(keras.layers.LSTM):
+    def __call__(self, *args, **kwargs):
+        return 3 * super().__call__(*args, **kwargs)
+
+
+def call_that_was_set(half):
+    call = half.call
+    half.call = lambda *args, **kwargs: 3 * call(*args, **kwargs)
+
+
+def states_that_were_set(half):
+    half.get_initial_state = lambda batch_size: [tf.ones([batch_size, H])] * 2
+
+
+@pytest.mark.parametrize("of_model", [False, True])
+@pytest.mark.parametrize("change", [None, call_that_was_set, states_that_were_set])
+def test_calls_that_somebody_replaced(change, of_model):
+    x = pairs.inputs("float32")
+    layer = keras.layers.Bidirectional(keras.layers.LSTM(H) if change else Tripled(H))
+    model = keras.Sequential([keras.Input([T, I]), layer])
+    if change:
+        change(layer.forward_layer)
+    expected = layer(x)
+    with accelerate(model if of_model else None):
+        np.testing.assert_allclose(layer(x), expected, rtol=0, atol=2e-6)
+    assert layer.runs_as_one is False
+
+
 @pytest.mark.parametrize(
     ("as_", "op", "count"), [("own", KERAS_RNN, 1), ("builtin", "CudnnRNNV3", 2)]
 )

@@ -222,6 +222,18 @@ def test_another_cell_runs_in_the_loop():
     assert ours.fallback_reason == "the cell must be Keras' own; got Doubled"
 
 
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_cell_whose_call_was_replaced(name):
+    ours, theirs = pairs.pair(name)
+    for layer in (ours, theirs):
+        call = layer.cell.call
+        layer.cell.call = lambda x, states, call=call, **rest: call(2 * x, states, **rest)
+    np.testing.assert_array_equal(ours(pairs.inputs()), theirs(pairs.inputs()))
+    assert ours.fallback_reason == (
+        "the cell's call must be Keras' own; got another, set on the cell"
+    )
+
+
 @pytest.mark.parametrize("case", UNFUSED_IN_TRAINING)
 def test_falls_back_in_training_alone(case):
     name, options, reason = UNFUSED_IN_TRAINING[case]

@@ -452,7 +452,7 @@ def test_damaged_headers_are_refused(damage, file, tmp_path):
     path = tmp_path / "damaged.safetensors"
     path.write_bytes(_with_header(file.read_bytes(), change))
     with pytest.raises(
-        ValueError, match=f"damaged.safetensors: It is no file of a network: .*{message}"
+        ValueError, match=f"damaged.safetensors: It is not the file of a network: .*{message}"
     ):
         runtime.Network.load(path)
 
@@ -468,7 +468,7 @@ def test_files_that_do_not_say_what_they_are(damage, file, tmp_path):
     load = ctypes.CDLL(runtime.library_path()).rnn_network_load
     assert load(os.fsencode(path), 1, ctypes.byref(ctypes.c_void_p()), error) == 3  # RNN_BAD_FILE
     said = error.value.decode()
-    assert "damaged.safetensors: It is no file of a network" in said and message_in_c in said
+    assert "damaged.safetensors: It is not the file of a network" in said and message_in_c in said
 
 
 def test_any_damage_ends_in_an_error(file, tmp_path):

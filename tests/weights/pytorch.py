@@ -32,6 +32,10 @@ class Tensor:
     def cpu(self) -> "Tensor":
         return self
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape
+
     def numel(self) -> int:
         return self.values.size
 

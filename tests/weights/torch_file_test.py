@@ -9,7 +9,7 @@ import pytest
 
 from tests.weights import pytorch as stand_in
 from tests.weights.pytorch import Tensor
-from tf_cudnn_rnn import weights
+from tf_cudnn_rnn import runtime, weights
 
 STATE = weights.to_torch(
     weights.from_cudnn(np.linspace(-1, 1, 128, dtype=np.float32), "lstm", 1, 4, 2)
@@ -290,3 +290,34 @@ def test_tensors_that_are_not_in_a_file():
     np.testing.assert_array_equal(
         weights.from_torch(state, "lstm").params, weights.from_torch(STATE, "lstm").params
     )
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """A file that the stand-in for PyTorch reads, and its name tells to be a pickle."""
+    file = tmp_path / "model.pt"
+    file.write_bytes(b"\x80\x02}.")
+    state = {f"encoder.{name}": tensor for name, tensor in tensors().items()}
+    module = stand_in.module(lambda *_, **__: {"state_dict": state})
+    monkeypatch.setitem(sys.modules, "torch", module)
+    return file
+
+
+def test_load_reads_one_if_it_is_asked_to(file):
+    expected = weights.from_torch(STATE, "lstm").params
+    for given in ({}, {"prefix": "state_dict.encoder."}, {"rnn_mode": "lstm"}):
+        found = weights.load(file, format="torch", **given)
+        np.testing.assert_array_equal(found.params, expected)
+    network = runtime.Network.load(file, format="torch")
+    assert network.layout == found.layout
+
+
+def test_load_reads_none_unasked(file, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ValueError, match='is a pickle, which may run code .* pass format="torch"'):
+        weights.load(file)
+    for other in ("keras", "params", "checkpoint"):
+        with pytest.raises(ValueError, match=f'format="{other}" reads: .* is another: pickle'):
+            weights.load(file, format=other)
+    with pytest.raises(ImportError, match="can be read by PyTorch alone"):
+        weights.load(file, format="torch")

@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", nargs="?", help="a .keras file")
     parser.add_argument("--json", action="store_true", help="write a JSON object")
     parser.add_argument(
-        "--seconds", type=_seconds, default=60.0, help="to take, about (%(default)g)"
+        "--seconds", type=_seconds, default=60.0, help="to measure for, about (%(default)g)"
     )
     parser.add_argument("--threads", type=numbers.positive, help="of each side (all processors)")
     parser.add_argument("--batch", type=numbers.positive, metavar="B", help="rows (32)")

@@ -49,4 +49,5 @@ FINDERS: dict[Kind, Callable[[str, str], Iterator[Look] | Iterator[Look | Loop]]
     Kind.RUNTIME: arrays.in_runtime,
     Kind.NPZ: arrays.in_npz,
     Kind.CHECKPOINT: variable_parts.in_checkpoint,
+    Kind.PICKLE: arrays.in_pickle,
 }

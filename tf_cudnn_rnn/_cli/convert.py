@@ -33,9 +33,11 @@ examples:
   tf-cudnn-rnn convert old.npz new.onnx --from mxnet --to onnx \\
       --mode gru --layers 2 --units 128 --input-size 40
 
-SRC may come from anybody: no pickle is loaded, and nothing in it is run. DST
-is written beside its place and then renamed, so that a failure, or Ctrl-C,
-leaves what was there. Notes say what the other format cannot keep.
+SRC may come from anybody: nothing in it is run. A pickle, such as torch.save
+writes, is read with --from torch alone, and then by PyTorch, which takes the
+tensors and nothing else. DST is written beside its place and then renamed, so
+that a failure, or Ctrl-C, leaves what was there. Notes say what the other
+format cannot keep.
 """
 
 

@@ -249,8 +249,8 @@ FORMATS = {
         write_options=("int8",),
     ),
     "torch": Format(
-        "a state_dict of nn.LSTM, nn.GRU or nn.RNN: .safetensors or .npz; nn.RNN needs --mode, "
-        "several networks --prefix",
+        "a state_dict of nn.LSTM, nn.GRU or nn.RNN: .safetensors, .npz or, read by PyTorch, .pt; "
+        "nn.RNN needs --mode, several networks --prefix",
         write=_write_torch,
         endings=(".safetensors", ".npz"),
         write_options=("to_prefix", "without_bias"),

@@ -21,12 +21,14 @@ examples:
   tf-cudnn-rnn info                what to paste into a report
   tf-cudnn-rnn info --json         the same, for programs
 
-It takes TensorFlow's start and a second. If the library does not load into
-TensorFlow, or a self-test fails, the exit code is 1. What tf_cudnn_rnn.runtime
-does, which needs no TensorFlow, it tells in any case.
+It takes a second longer than TensorFlow takes to start. If the library does
+not load into TensorFlow, or a self-test fails, the exit code is 1. It tests
+tf_cudnn_rnn.runtime in any case, which needs no TensorFlow.
 """
 _PACKAGES = ("numpy", "keras", "tf_keras", "h5py", "protobuf", "torch", "onnx", "onnxruntime")
 _PREFIX = "TF_CUDNN_RNN_"
+# Those that mean something; docs/environment.md says what.
+VARIABLES = tuple(_PREFIX + name for name in ("ISA", "MACHINE", "LOG", "BATCH_MAJOR_STATES"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -221,7 +223,10 @@ def _print(facts: dict[str, Any]) -> None:
     ]
     limit = "" if cpu["limit"] is None else f"; a container limits them to {cpu['limit']:g}"
     lines.append(("  processors", f"{cpu['processors']} for this process{limit}"))
-    environment = [f"{name}={value}" for name, value in facts["environment"].items()]
+    environment = [
+        f"{name}={value}" + ("" if name in VARIABLES else " (unknown: it does nothing)")
+        for name, value in facts["environment"].items()
+    ]
     lines.append(("environment", ", ".join(environment) or f"no variable {_PREFIX}..."))
     if "self_test" in facts:
         isa, threads, ops = facts["instruction_set"], facts["threads"], facts["built_in_ops"]

@@ -76,18 +76,22 @@ def _print_items(every: Contents) -> None:
         print(f"{untrusted.shown(item.name)} ({untrusted.shown(item.kind)})")
         if sizes := _sizes(item):
             print(output.wrapped(sizes, 2))
-        print(output.wrapped(f"{_label(item)}: {item.how}", 2))
+        if item.runs or item.lacks:
+            # To be pasted: a line that is broken would be two commands.
+            print(f"  {_label(item)}: {output.printable(item.how)}")
+        else:
+            print(output.wrapped(f"{_label(item)}: {item.how}", 2))
         options = item.how.options if isinstance(item.how, Conversion) else frozenset()
         if item.runs and item.rnn_mode == SIMPLE and "mode" in options:
             other = "--mode rnn_relu if it is ReLU: the file does not tell the activation"
             print(output.wrapped(other, 2))
         # Commands that are shown have it already, if it is needed.
         if item.layer is not None and can_be_read and len(found) > 1 and "layer" not in options:
-            print(output.wrapped(f"convert it alone: --layer {shlex.quote(item.layer)}", 2))
+            print(f"  convert it alone: --layer {output.printable(shlex.quote(item.layer))}")
     # Of parts of one file it is mostly the same.
     for lacks in dict.fromkeys(item.lacks for item in found if item.lacks):
         print()
-        print(output.wrapped(f"What would run does not run here: {lacks}"))
+        print(output.wrapped(f"It does not run here: {lacks}"))
     if every.more:
         print()
         print(f"And {output.count(every.more, 'more part')}, which nothing here looked at.")

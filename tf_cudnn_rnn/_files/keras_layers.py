@@ -50,7 +50,7 @@ def _parts(kind: Kind, path: str, choices: Choices) -> _Parts:
     selected = chosen.layers(every, choices, "recurrent layer", aliases, shown)
     configs = {name: named[name].config for name in selected if name in named}
     for name, layer_config in configs.items():
-        _check_config(name, layer_config, path)
+        _check_config(shown.get(name, name), layer_config, path)
     wanted = [array for name in selected for array in keras_file.names_of(name, headers)]
     some = {name: headers[name] for name in wanted}
     return _Parts(selected, some, is_network(selected, set(networks)), configs, config)

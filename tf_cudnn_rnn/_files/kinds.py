@@ -7,7 +7,7 @@ import pathlib
 import re
 import zipfile
 
-from tf_cudnn_rnn._formats import hdf5, runtime_file, torch_file, untrusted
+from tf_cudnn_rnn._formats import hdf5, runtime_file, untrusted
 
 _DATA = re.compile(r"\.data-\d{5}-of-\d{5}$")
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -50,6 +50,7 @@ class Kind(enum.Enum):
     RUNTIME = "file of tf_cudnn_rnn.runtime"
     ONNX = "ONNX model"
     NPZ = "NumPy file"
+    PICKLE = "pickle"  # such as torch.save writes
 
 
 def recognise(path: str) -> tuple[Kind, str]:
@@ -84,7 +85,7 @@ def recognise(path: str) -> tuple[Kind, str]:
     if is_safetensors:
         return Kind.SAFETENSORS, path
     if begin.startswith(b"\x80") and name.endswith((".pt", ".pth", ".bin", ".pkl", ".ckpt")):
-        raise ValueError(_of_a_pickle(path))
+        return Kind.PICKLE, path
     if other := _other(begin):
         raise ValueError(f"{path} is {other}. It must be {_KNOWN}.")
     if name.endswith(".safetensors"):
@@ -101,18 +102,19 @@ def recognise(path: str) -> tuple[Kind, str]:
     raise ValueError(f"{path} is {_unknown(begin)}. It must be {_KNOWN}.")
 
 
-def _of_a_pickle(path: str) -> str:
-    """What is wrong with one, and what to do."""
-    text = (
-        f"{path} is a pickle, which runs code when it is loaded; this reads none. Write the "
-        "weights anew in PyTorch: safetensors.torch.save_file(model.state_dict(), path)."
+def is_a_pickle(path: str, remedy: str) -> str:
+    """What is wrong with a pickle where nobody asked for PyTorch, and what to do.
+
+    Args:
+      path: of the file.
+      remedy: how to have PyTorch read it.
+    """
+    return (
+        f"{path} is a pickle, which may run code when it is loaded, and so is not read unasked. If "
+        f"torch.save wrote it, {remedy}: PyTorch, if it is installed here, then reads the tensors "
+        "and nothing else. Or write these anew where there is PyTorch: "
+        'safetensors.torch.save_file(torch.load(path, weights_only=True), "model.safetensors").'
     )
-    if path.endswith(torch_file.ENDINGS):
-        text += (
-            " Or take tf_cudnn_rnn.weights.from_torch, which has PyTorch read the file, if that is "
-            "installed."
-        )
-    return text
 
 
 def _other(begin: bytes) -> str | None:
@@ -183,7 +185,7 @@ def _zip(path: str, archive: zipfile.ZipFile) -> Kind:
     if names and all(name.endswith(".npy") for name in names):
         return Kind.NPZ
     if any(name.endswith("data.pkl") for name in names):
-        raise ValueError(_of_a_pickle(path))
+        return Kind.PICKLE
     first = ", ".join(map(untrusted.shown, names[:4])) or "nothing"
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     raise ValueError(f"{path} is a zip archive of {first}{more}. It must be {_KNOWN}.")

@@ -3,30 +3,58 @@
 import collections
 import dataclasses
 import functools
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from tf_cudnn_rnn._files import chosen
 from tf_cudnn_rnn._files.choices import Choices, Mistake
 from tf_cudnn_rnn._files.kinds import Kind
 from tf_cudnn_rnn._formats import canonical as base
-from tf_cudnn_rnn._formats import npz, onnx, onnx_file, safetensors, untrusted
+from tf_cudnn_rnn._formats import npz, onnx, onnx_file, safetensors, torch_file, untrusted
 from tf_cudnn_rnn._formats import torch as torch_format
 from tf_cudnn_rnn._formats.canonical import Canonical
-from tf_cudnn_rnn._types import RnnMode
+from tf_cudnn_rnn._types import Array, RnnMode
 
 
-def _torch_network(
-    kind: Kind, path: str, choices: Choices
-) -> tuple[str, dict[tuple[str, int, bool], untrusted.ArrayHeader]]:
-    """The prefix of the network that was selected, or of the only one; and its headers."""
-    chosen.check_kind(kind, (Kind.SAFETENSORS, Kind.NPZ), "torch", choices)
-    in_file: Mapping[str, Any]
+class _TorchFile(NamedTuple):
+    """A file of PyTorch's arrays.
+
+    Attributes:
+      arrays: by name; None for those whose headers take time to read.
+      headers: reads those of the names that it is asked about.
+      read: likewise reads arrays.
+    """
+
+    arrays: Mapping[str, Any]
+    headers: Callable[[Callable[[str], bool]], Mapping[str, Any]]
+    read: Callable[[Callable[[str], bool]], dict[str, Array]]
+
+
+def _torch_file(kind: Kind, path: str, choices: Choices) -> _TorchFile:
+    chosen.check_kind(kind, (Kind.SAFETENSORS, Kind.NPZ, Kind.PICKLE), "torch", choices)
+    if kind is Kind.NPZ:
+        return _TorchFile(
+            dict.fromkeys(npz.read_npz_names(path)),
+            functools.partial(npz.read_npz_headers, path),
+            functools.partial(npz.read_some_npz, path),
+        )
     if kind is Kind.SAFETENSORS:
-        in_file = safetensors.read_safetensors_headers(path)
-    else:  # whose headers take time
-        in_file = dict.fromkeys(npz.read_npz_names(path))
-    networks = torch_format.networks(in_file)
+        headers = safetensors.read_safetensors_headers(path)
+        read = functools.partial(safetensors.read_some_safetensors, path)
+        return _TorchFile(headers, lambda _: headers, read)
+    tensors, size = torch_file.read(path)
+    return _TorchFile(
+        tensors,
+        lambda _: tensors,
+        lambda is_wanted: torch_file.arrays(
+            {name: tensor for name, tensor in tensors.items() if is_wanted(name)}, size, path
+        ),
+    )
+
+
+def _torch_prefix(file: _TorchFile, path: str, choices: Choices) -> str:
+    """The prefix of the network that was chosen, or of the only one."""
+    networks = torch_format.networks(file.arrays)
     prefix = choices.prefix
     found = base.listed(map(repr, networks))
     if prefix is None and len(networks) > 1:
@@ -42,31 +70,35 @@ def _torch_network(
     with untrusted.named(path):
         layers = {layer for _, layer, _ in networks[prefix]}
         untrusted.check_layers(len(layers), "The network of PyTorch")
-    if kind is Kind.NPZ:
-        headers = npz.read_npz_headers(path, functools.partial(torch_format.is_at, prefix))
-        networks = torch_format.networks(headers)
-    return prefix, networks[prefix]
+    return prefix
 
 
 def read_torch(kind: Kind, path: str, choices: Choices) -> Canonical:
     """Reads a network of PyTorch."""
-    prefix, network = _torch_network(kind, path, choices)
+    file = _torch_file(kind, path, choices)
+    prefix = _torch_prefix(file, path, choices)
+    is_wanted = functools.partial(torch_format.is_at, prefix)
+    network = torch_format.networks(file.headers(is_wanted))[prefix]
     mode: RnnMode | None = choices.rnn_mode
     matrix = network.get(("weight_hh", 0, False))
     projection = network.get(("weight_hr", 0, False))
     if mode is None and matrix is not None and len(matrix.shape) == 2:
         shape = matrix.shape if projection is None else projection.shape
         mode = chosen.mode(choices, chosen.gates_of(matrix.shape[:1], shape[-1] if shape else 0))
-    read = safetensors.read_some_safetensors if kind is Kind.SAFETENSORS else npz.read_some_npz
-    arrays = read(path, functools.partial(torch_format.is_at, prefix))
+    arrays = file.read(is_wanted)
     mode = mode or chosen.mode(choices)
     with untrusted.named(path):
         return torch_format.from_torch(arrays, mode, prefix=prefix)
 
 
 def measure_torch(kind: Kind, path: str, choices: Choices) -> int:
-    """The bytes of what `read_torch` reads."""
-    return sum(header.nbytes for header in _torch_network(kind, path, choices)[1].values())
+    """The bytes of what `read_torch` reads; 0 where that is not known before."""
+    if kind is Kind.PICKLE:
+        return 0
+    file = _torch_file(kind, path, choices)
+    prefix = _torch_prefix(file, path, choices)
+    headers = torch_format.networks(file.headers(functools.partial(torch_format.is_at, prefix)))
+    return sum(header.nbytes for header in headers[prefix].values())
 
 
 def read_onnx(kind: Kind, path: str, choices: Choices) -> Canonical:

@@ -4,6 +4,8 @@ A format is read into cells, one for each layer and direction, and written from 
 The letters are those of `_layout`; G is the number of gates.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -97,7 +99,11 @@ class Canonical:
 
     @property
     def dtype(self) -> np.dtype:
+        """That of all arrays."""
         return next(iter(self.named.values())).dtype
+
+    def __repr__(self) -> str:
+        return f"<Canonical {self.of} {self.dtype} {self.layout}>"
 
 
 class Exported(NamedTuple):
@@ -111,6 +117,12 @@ class Exported(NamedTuple):
 
     arrays: Any
     notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        arrays = type(self.arrays).__name__
+        if isinstance(self.arrays, Mapping | list | tuple):
+            arrays += f" of {len(self.arrays)}"
+        return f"<Exported {arrays}, notes={self.notes!r}>"
 
 
 class Cell(NamedTuple):

@@ -5,6 +5,8 @@ optimiser, and whose slots are whose the keys do not say at all. The object grap
 checkpoint does. It is a protocol buffer, which protobuf reads without TensorFlow.
 """
 
+from __future__ import annotations
+
 import collections
 import functools
 import re

@@ -1,5 +1,7 @@
 """Weights of 8 bits: matrices of int8, with a scale for each row. docs/runtime.md is their page."""
 
+from __future__ import annotations
+
 import dataclasses
 from typing import Any, NamedTuple
 
@@ -70,6 +72,9 @@ class Int8Weights:
     weights: Array
     scales: Array
     biases: Array
+
+    def __repr__(self) -> str:
+        return f"<Int8Weights {self.layout}>"
 
     def __post_init__(self) -> None:
         vectors.check_layout(self.layout)

@@ -1,5 +1,7 @@
 """Keras: today's layers, and CuDNNLSTM and CuDNNGRU of Keras 2."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias

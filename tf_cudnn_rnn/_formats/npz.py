@@ -1,5 +1,7 @@
 """NumPy's .npz files: zip files of .npy files."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import io

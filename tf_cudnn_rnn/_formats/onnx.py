@@ -1,5 +1,7 @@
 """ONNX's LSTM, GRU and RNN: one node a layer."""
 
+from __future__ import annotations
+
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,5 +1,7 @@
 """The safetensors file format: a JSON header, then raw little-endian arrays."""
 
+from __future__ import annotations
+
 import io
 import json
 import os

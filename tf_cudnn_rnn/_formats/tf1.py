@@ -1,5 +1,7 @@
 """TensorFlow 1: variables of tf.contrib.cudnn_rnn and of the LSTM cells, by checkpoint key."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias

@@ -1,5 +1,7 @@
 """PyTorch's nn.LSTM, nn.GRU and nn.RNN: the arrays of their state_dict."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import re
@@ -91,7 +93,10 @@ def from_torch(
     with contextlib.nullcontext() if path is None else untrusted.named(path):
         state = state if path is None else _load(path, prefix)
         if not isinstance(state, Mapping):
-            raise TypeError(f"`state` must be a mapping or a path; got {type(state).__name__}.")
+            remedy = " Pass its state_dict()." if hasattr(state, "state_dict") else ""
+            raise TypeError(
+                f"`state` must be a mapping or a path; got {type(state).__name__}.{remedy}"
+            )
         return _from_mapping(state, rnn_mode, prefix, of)
 
 

@@ -1,5 +1,7 @@
 """Formats that are cuDNN's vector, in other hands: cuDNN itself, MXNet, CNTK."""
 
+from __future__ import annotations
+
 import dataclasses
 import os
 from typing import Any

@@ -50,3 +50,7 @@ __all__ = [
     "to_fused",
     "to_keras",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

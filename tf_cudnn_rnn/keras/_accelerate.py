@@ -1,5 +1,7 @@
 """Makes Keras' own layers run fused."""
 
+from __future__ import annotations
+
 import contextlib
 import types
 import weakref
@@ -122,7 +124,7 @@ def _forget_loops(model: keras.Layer) -> None:
 
 
 # How many accelerations each layer has by itself.
-_accelerated: "weakref.WeakKeyDictionary[keras.Layer, int]" = weakref.WeakKeyDictionary()
+_accelerated: weakref.WeakKeyDictionary[keras.Layer, int] = weakref.WeakKeyDictionary()
 
 
 class _OfModel(Acceleration):
@@ -165,7 +167,7 @@ _active: set[Acceleration] = set()
 _originals: dict[tuple[type, str], Any] = {}
 _ABSENT = object()  # what a class inherits
 # Models whose functions were traced, or forgotten, since the first of _active began.
-_renewed: "weakref.WeakSet[keras.Model]" = weakref.WeakSet()
+_renewed: weakref.WeakSet[keras.Model] = weakref.WeakSet()
 
 
 class _OfAllLayers(Acceleration):

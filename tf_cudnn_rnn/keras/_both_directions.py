@@ -84,8 +84,10 @@ def _may_run_at_once() -> bool:
 def _is_plain(half: keras.layers.RNN, training: bool) -> bool:
     """Whether a half runs fused, as Keras or a drop-in has it, and draws nothing by itself."""
     return (
-        type(half).call in _CALLS_OF_HALVES
+        type(half).__call__ is keras.layers.RNN.__call__
+        and type(half).call in _CALLS_OF_HALVES
         and type(half).get_initial_state is keras.layers.RNN.get_initial_state
+        and vars(half).keys().isdisjoint(("call", "get_initial_state"))  # what somebody has set
         and half.built
         and getattr(half.inner_loop, "__func__", None) in _LOOPS
         and _inner_loop.wanted(half) is not False

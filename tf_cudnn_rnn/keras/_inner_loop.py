@@ -56,6 +56,8 @@ def obstacle(layer: keras.layers.RNN, training: bool) -> str | None:
     """Says what of `layer` the op cannot do; None if nothing."""
     if type(layer.cell) not in _CELLS:  # a subclass may compute anything
         return f"the cell must be Keras' own; got {type(layer.cell).__name__}"
+    if "call" in vars(layer.cell):  # as profilers and quantisers set it
+        return "the cell's call must be Keras' own; got another, set on the cell"
     if isinstance(layer, keras.layers.SimpleRNN):
         if layer.activation not in _TANH + _RELU:
             return f"activation must be tanh or relu; got {_name_of(layer.activation)}"

@@ -1,5 +1,7 @@
 """Whole models: between stock layers and drop-ins, to files and to SavedModels."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os

@@ -1,5 +1,7 @@
 """Whole models as ONNX files."""
 
+from __future__ import annotations
+
 import contextlib
 import inspect
 import os

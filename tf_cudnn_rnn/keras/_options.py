@@ -1,5 +1,7 @@
 """The arguments of CudnnRNN's constructor: their checks, what is kept of them, their config."""
 
+from __future__ import annotations
+
 import dataclasses
 import numbers
 from collections.abc import Mapping

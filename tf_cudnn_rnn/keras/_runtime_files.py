@@ -1,5 +1,7 @@
 """Recurrent layers of Keras as files for tf_cudnn_rnn.runtime."""
 
+from __future__ import annotations
+
 import os
 import pathlib
 from collections.abc import Sequence

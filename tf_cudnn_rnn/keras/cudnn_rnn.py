@@ -1,5 +1,7 @@
 """Recurrent networks of several layers and directions, run as one op."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -486,7 +488,7 @@ class CudnnRNN(keras.layers.Layer):
                 self._dropout_seed.state.assign(seed_state)
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "CudnnRNN":
+    def from_config(cls, config: dict[str, Any]) -> CudnnRNN:
         """Makes a layer of what `get_config` returned."""
         _options.check_go_backwards(cls, config)  # Keras buries what the constructor says in a page
         config = _options.without_unset_flags(config)

@@ -1,5 +1,7 @@
 """Drop-in replacements for keras.layers.LSTM, GRU, SimpleRNN and Bidirectional."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 import keras

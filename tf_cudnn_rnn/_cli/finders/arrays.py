@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from tf_cudnn_rnn._cli import needs, output
 from tf_cudnn_rnn._cli.finders import calls
 from tf_cudnn_rnn._cli.finders.found import MODE_OF_GATES, SIMPLE, Found, Look, runs_unless_refused
-from tf_cudnn_rnn._files import npz_files
+from tf_cudnn_rnn._files import kinds, npz_files
 from tf_cudnn_rnn._formats import canonical as base
 from tf_cudnn_rnn._formats import (
     npz,
@@ -104,6 +104,12 @@ def _runtime_network(path: str, shown_path: str) -> Found:
     found.how = calls.python(call, shown_path)
     found.needs = (needs.RUNTIME,)
     return found
+
+
+def in_pickle(path: str, shown_path: str) -> Iterator[Look]:
+    """Refuses to look into one: whoever looks has loaded it."""
+    del shown_path
+    raise ValueError(kinds.is_a_pickle(path, "convert it with --from torch"))
 
 
 def in_npz(path: str, shown_path: str) -> Iterator[Look]:
