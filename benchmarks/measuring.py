@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import pathlib
+import statistics
 import time
 from collections.abc import Callable, Iterator
 
@@ -40,7 +41,7 @@ def measure(pool: Pool, row: Row, rounds: int, seconds: float, pause: float) -> 
     for side in row.sides:
         of_side, error = turns[side.name], errors.get(side.name, "")
         steps = sum(map(len, of_side))
-        medians = [sorted(times)[len(times) // 2] for times in of_side]
+        medians = [statistics.median(times) for times in of_side]
         found.append(_record(pool, row, side, MILLISECONDS, error, medians, steps))
         if side.name in row.tails:
             tail = dataclasses.replace(side, name=records.tail_of(side.name))

@@ -110,6 +110,19 @@ def test_the_order_of_turns_rotates():
     assert (a.minimum, a.median, a.rounds, a.steps) == (1.0, 7.0, 4, 12)
 
 
+class Twice(Diary):
+    """Each turn has time for two steps, the second one slower."""
+
+    def times(self, side, seconds):
+        return [1e-3, 2e-3]
+
+
+def test_the_median_of_two_steps_is_between_them():
+    row = Row("test", LSTM, "training", (side("a"),))
+    (a,) = measuring.measure(Twice(), row, 3, 0.1, 0.0)
+    assert (a.minimum, a.median, a.upper) == (1.5, 1.5, 1.5)
+
+
 def test_failing_sides_leave_empty_cells(pool):
     found = measure(pool, GRU, "snail", "raiser", "mortal", "stillborn")
     assert {name: each.median for name, each in found.items()} == dict.fromkeys(found)
