@@ -126,17 +126,23 @@ def test_an_empty_call_has_a_step_of_the_inputs_and_outputs_of_the_op(key):
     assert not step.arrays(None)
 
 
-def test_what_comes_before_a_pass_comes_before_each_and_is_not_timed():
+def test_what_comes_before_a_pass_comes_before_each_and_is_not_timed(monkeypatch):
     done = []
+    now = 0.0  # on a clock that nothing else moves
 
-    def before():
-        done.append("before")
-        time.sleep(0.02)
+    def take(name: str, seconds: float) -> None:
+        nonlocal now
+        done.append(name)
+        now += seconds
 
-    step = Step(lambda: done.append("run"), lambda results: {}, before)
-    times = step.times(0.1)
-    assert done == ["before", "run"] * (1 + len(times))  # the first warms up
-    assert 1 < len(times) <= 5 and np.median(times) < 0.02
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    step = Step(lambda: take("run", 0.25), lambda results: {}, lambda: take("before", 2.0))
+    # A turn of nine seconds has time for four times both.
+    assert step.times(9.0) == [0.25] * 4
+    assert done == ["before", "run"] * 5  # the first warms up
+    # What takes as long as its turn is not done again.
+    done.clear()
+    assert step.times(0.25) == [0.25] and done == ["before", "run"]
 
 
 @pytest.mark.parametrize(("key", "name"), [(k, n) for k, names in TRIED.items() for n in names])
