@@ -1,7 +1,7 @@
 // Times the engine without TensorFlow:
 //
 //   Engine/<case>/<inference|forward|backward|training>/<isa>/threads:<n>
-//       [/<double|half|bfloat16>][/ragged|/keras_weights]
+//       [/<double|half|bfloat16>][/ragged|/keras_weights|/prepared]
 //   Kernel/<kernel>[/<mode>]/<isa>/<type>/<sizes>
 //   Peak/multiply_add/<isa>/threads:<n>
 //   Bandwidth/<l1|l2|l3|dram>/<isa>/threads:<n>
