@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import pathlib
 import zlib
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -157,6 +158,10 @@ class Case:
         )
 
 
+# Of cases.csv.
+COLUMNS = [f.name for f in dataclasses.fields(Case) if f.name not in ("fill", "one_sign")]
+
+
 class Arrays(NamedTuple):
     """The values of a case, the same in every process; float32, time-major."""
 
@@ -227,15 +232,14 @@ def read_cases(path: pathlib.Path = PATH) -> dict[str, Case]:
     Raises:
       ValueError: the columns are others, a value is out of range, or a name comes twice.
     """
-    columns = [f.name for f in dataclasses.fields(Case) if f.name not in ("fill", "one_sign")]
     found = {}
     with path.open(newline="") as file:
         reader = csv.DictReader(file)
-        if reader.fieldnames != columns:
-            raise ValueError(f"{path} must have the columns {columns}; got {reader.fieldnames}.")
+        if reader.fieldnames != COLUMNS:
+            raise ValueError(f"{path} must have the columns {COLUMNS}; got {reader.fieldnames}.")
         for line, row in enumerate(reader, start=2):
             if None in row or None in row.values():
-                raise ValueError(f"{path}:{line} must have {len(columns)} values.")
+                raise ValueError(f"{path}:{line} must have {len(COLUMNS)} values.")
             integers = {key: int(value) for key, value in row.items() if key.startswith("num_")}
             try:
                 case = Case(
@@ -254,6 +258,16 @@ def read_cases(path: pathlib.Path = PATH) -> dict[str, Case]:
                 raise ValueError(f"{path}:{line}: the name {case.name} comes twice.")
             found[case.name] = case
     return found
+
+
+def write_cases(path: pathlib.Path, cases: Iterable[Case]) -> None:
+    """Writes a file that `read_cases` reads; it has no column for padding."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        for case in cases:
+            texts = {"sets": " ".join(case.sets), "dropout": f"{case.dropout:g}"}
+            writer.writerow(dataclasses.asdict(case) | texts)
 
 
 def in_set(name: str, cases: dict[str, Case] | None = None) -> list[Case]:

@@ -14,7 +14,6 @@ out. TF_CUDNN_RNN_ISA=avx2 measures what is written for AVX2.
 """
 
 import argparse
-import csv
 import dataclasses
 import os
 import pathlib
@@ -24,7 +23,7 @@ import statistics
 import sys
 
 from benchmarks import engine
-from benchmarks.cases import Case
+from benchmarks.cases import Case, write_cases
 from benchmarks.results import paths as files
 from benchmarks.results import rendering
 from benchmarks.results.files import ROOT
@@ -274,23 +273,6 @@ def _build(name: str, thresholds: dict[str, int]) -> pathlib.Path:
     return binary
 
 
-def _write_cases(calls: list[Call]) -> pathlib.Path:
-    path = _WORK / "cases.csv"
-    columns = [f.name for f in dataclasses.fields(Case) if f.name not in ("fill", "one_sign")]
-    with path.open("w", newline="") as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(columns)
-        for case in dict.fromkeys(call.case for call in calls):
-            values = dataclasses.asdict(case) | {"sets": " ".join(case.sets)}
-            writer.writerow(
-                [
-                    f"{values[column]:g}" if column == "dropout" else values[column]
-                    for column in columns
-                ]
-            )
-    return path
-
-
 def _run(
     binary: pathlib.Path, names: list[str], cases: pathlib.Path, threads: int
 ) -> dict[str, tuple[float, str]]:
@@ -317,13 +299,14 @@ def measure(
     Returns:
       The calls that take it with the milliseconds of both, and those that do not.
     """
-    cases = _write_cases(list(path.calls))
+    list_of_cases = _WORK / "cases.csv"
+    write_cases(list_of_cases, dict.fromkeys(call.case for call in path.calls))
     names = {call: call.benchmark(isa, threads) for call in path.calls}
     times: dict[tuple, list[float]] = {}
     plans: dict[tuple, str] = {}
     for turn in range(rounds):
         for side in (0, 1) if turn % 2 == 0 else (1, 0):
-            found = _run(binaries[side], list(names.values()), cases, threads)
+            found = _run(binaries[side], list(names.values()), list_of_cases, threads)
             for call, name in names.items():
                 milliseconds, plan = found[name]
                 times.setdefault((call, side), []).append(milliseconds)

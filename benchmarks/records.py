@@ -78,7 +78,8 @@ class Record:
         return Case(name=self.case, sets=(), **self.network)
 
 
-_NETWORK = [f for f in dataclasses.fields(Case) if f.name not in ("name", "sets", "one_sign")]
+_NETWORK_NAMES = {*cases.COLUMNS, "fill"} - {"name", "sets"}
+_NETWORK = [f for f in dataclasses.fields(Case) if f.name in _NETWORK_NAMES]
 _FIELDS = [f for f in dataclasses.fields(Record) if f.name != "network"]
 COLUMNS = [f.name.rstrip("_") for f in _FIELDS] + [f.name for f in _NETWORK] + ["gflops_per_s"]
 

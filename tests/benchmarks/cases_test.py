@@ -95,6 +95,13 @@ def test_wrong_columns(tmp_path):
         cases.read_cases(path)
 
 
+def test_what_is_written_is_read(tmp_path):
+    path = tmp_path / "cases.csv"
+    cases.write_cases(path, ALL.values())
+    assert path.read_bytes() == cases.PATH.read_bytes()
+    assert cases.read_cases(path) == ALL
+
+
 @pytest.mark.parametrize("fill", [0.125, 0.25, 0.6, 1.0])
 def test_lengths(fill):
     case = dataclasses.replace(LSTM, seq_length=40, batch=32, fill=fill)
