@@ -13,7 +13,6 @@ Exits with 1 if one of this library's is more than twice that of Keras.
 
 import argparse
 import datetime
-import re
 import sys
 
 import numpy as np
@@ -151,18 +150,13 @@ def main() -> int:
     parser.add_argument("--cpu", help="for the file's name; default what the CPU calls itself")
     arguments = parser.parse_args()
     chosen, sides = arguments.cases, arguments.sides
-    commit = machine.commit()
-    if arguments.publish and not re.fullmatch("[0-9a-f]+", commit):
-        parser.error(f"--publish: there must be a commit without changes; got {commit!r}")
     if arguments.publish and (len(chosen), len(sides)) != (len(cases.accuracy_cases()), len(SIDES)):
         parser.error("--publish: takes all cases and sides; got --cases or --sides, too")
     threads = arguments.threads or machine.num_cpus()
+    commit = machine.commit()
     preamble = machine.stamp(threads, []) | {"commit": commit}
     if arguments.publish:
-        try:
-            rendering.path_to_publish(files, preamble, arguments.cpu)
-        except ValueError as error:
-            parser.error(f"--publish: {error}")
+        rendering.check_publish_option(parser, files, commit, preamble, arguments.cpu)
     if any(drivers.DRIVERS[side.driver].environment == drivers.PEERS for side in sides):
         peers.ensure()
     now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")

@@ -334,9 +334,6 @@ def main() -> None:
     parser.add_argument("--publish", action="store_true", help="write docs/results/paths")
     parser.add_argument("--cpu", help="for the file's name; default what the CPU calls itself")
     arguments = parser.parse_args()
-    commit = machine.commit()
-    if arguments.publish and not re.fullmatch("[0-9a-f]+", commit):
-        parser.error(f"--publish: there must be a commit without changes; got {commit!r}")
     if arguments.publish and arguments.paths:
         parser.error("--publish: takes all paths; got --paths, too")
     chosen = [path for path in PATHS if arguments.paths in path.name]
@@ -346,11 +343,9 @@ def main() -> None:
     preamble = machine.stamp(threads, [])
     if "TF_CUDNN_RNN_ISA" in os.environ:
         preamble["cpu"] += f", {os.environ['TF_CUDNN_RNN_ISA']}"
+    commit = machine.commit()
     if arguments.publish:
-        try:
-            rendering.path_to_publish(files, preamble, arguments.cpu)
-        except ValueError as error:
-            parser.error(f"--publish: {error}")
+        rendering.check_publish_option(parser, files, commit, preamble, arguments.cpu)
     _WORK.mkdir(parents=True, exist_ok=True)
     print("Building the engine as it is ...", flush=True)
     as_it_is = _build("nothing", {})

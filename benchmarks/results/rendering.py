@@ -1,7 +1,9 @@
 """Writes the pages and draws the charts of docs/results, where they are not as they must be."""
 
+import argparse
 import hashlib
 import pathlib
+import re
 from collections.abc import Mapping
 from types import ModuleType
 
@@ -71,10 +73,44 @@ def render(root: pathlib.Path = ROOT) -> list[pathlib.Path]:
     return changed
 
 
-def path_to_publish(
-    kind: ModuleType, preamble: Mapping[str, str], cpu: str | None, root: pathlib.Path = ROOT
+def require_commit(commit: str) -> None:
+    """Of sources with changes nothing is published; to be asked before a run that takes long.
+
+    Args:
+      commit: what machine.commit() returns.
+
+    Raises:
+      ValueError: there are changes, or no commit is known.
+    """
+    if not re.fullmatch("[0-9a-f]+", commit):
+        raise ValueError(f"results must be of a commit, without changes to it; here is {commit!r}.")
+
+
+def check_publish_option(
+    parser: argparse.ArgumentParser,
+    kind: ModuleType,
+    commit: str,
+    preamble: Mapping[str, str],
+    cpu: str | None,
+) -> None:
+    """Ends the program with an error of --publish if `publish` would refuse what it measures.
+
+    Args:
+      parser: of the program.
+      kind, preamble, cpu: as of `publish`.
+      commit: what machine.commit() returns.
+    """
+    try:
+        require_commit(commit)
+        _path_to_publish(kind, preamble, cpu, ROOT)
+    except ValueError as error:
+        parser.error(f"--publish: {error}")
+
+
+def _path_to_publish(
+    kind: ModuleType, preamble: Mapping[str, str], cpu: str | None, root: pathlib.Path
 ) -> pathlib.Path:
-    """Where `publish` writes; to be asked before a run that takes long.
+    """Where `publish` writes.
 
     Raises:
       ValueError: there is such a file already.
@@ -104,7 +140,7 @@ def publish(
     Raises:
       ValueError: there is such a file already.
     """
-    path = path_to_publish(kind, preamble, cpu, root)
+    path = _path_to_publish(kind, preamble, cpu, root)
     kept = published(preamble, kind.PREAMBLE)
     kind.write(kind.File(path, kept, notes, lines))
     render(root)

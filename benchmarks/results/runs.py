@@ -17,7 +17,7 @@ from benchmarks.results.files import (
     published_name,
     write,
 )
-from benchmarks.results.rendering import render
+from benchmarks.results.rendering import render, require_commit
 
 # What a file begins with.
 _PREAMBLE = (
@@ -143,9 +143,7 @@ def measure(cpu: str | None) -> pathlib.Path:
     from benchmarks import machine
 
     # The run takes long: what cannot be published is refused before it.
-    commit = machine.commit()
-    if not re.fullmatch("[0-9a-f]+", commit):
-        raise ValueError(f"results must be of a commit, without changes to it; here is {commit!r}.")
+    require_commit(machine.commit())
     output = ROOT / "runs" / "bench" / "results.csv"
     arguments = ("--cases=gate", "--nocharts", f"--output={output}")
     subprocess.run([sys.executable, "-m", "benchmarks.run", *arguments], cwd=ROOT, check=True)

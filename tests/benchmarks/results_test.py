@@ -1,5 +1,6 @@
 """benchmarks/results: the published results are what their csv files say, and files are read."""
 
+import argparse
 import collections
 import dataclasses
 import re
@@ -559,6 +560,26 @@ def test_accuracy_and_paths_are_published(root, kind, lines, table, shown):
     with pytest.raises(ValueError, match=f"a-cpu-{DATE}.csv is there already; to replace it"):
         rendering.publish(kind, preamble, [], lines[:0], "a-cpu", root)
     assert kind.read(path) == file
+
+
+def test_what_publish_would_refuse_is_an_error_of_the_option(root, monkeypatch, capsys):
+    monkeypatch.setattr(rendering, "ROOT", root)
+    parser = argparse.ArgumentParser("prog")
+    preamble = fakes.PREAMBLE | {"versions": "torch 9.8"}
+
+    def message(commit: str) -> str:
+        with pytest.raises(SystemExit):
+            rendering.check_publish_option(parser, paths, commit, preamble, "a-cpu")
+        return capsys.readouterr().err
+
+    rendering.check_publish_option(parser, paths, "0123456789ab", preamble, "a-cpu")
+    for commit in ("0123456789ab with changes", "unknown"):
+        refused = "--publish: results must be of a commit, without changes to it; here is"
+        assert f"{refused} {commit!r}" in message(commit)
+    path = paths.folder(root) / f"a-cpu-{DATE}.csv"
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert f"--publish: {path} is there already" in message("0123456789ab")
 
 
 def test_a_kernel_is_not_named(root):
