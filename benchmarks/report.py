@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from benchmarks import bars, measured
+from benchmarks import bar_values, bars, measured
 from benchmarks.measured import Results
 from benchmarks.records import Record
 
@@ -85,7 +85,7 @@ def _errors(results: Results) -> list[str]:
 def _slower(results: Results) -> list[str]:
     """Every random shape on which this library took longer than a peer."""
     lines = []
-    for own, peer, value in bars.sweep_ratios(results):
+    for own, peer, value in bar_values.sweep_ratios(results):
         if value < 1:
             network = ", ".join(f"{name}={field}" for name, field in own.network.items())
             lines.append(

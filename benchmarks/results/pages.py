@@ -3,7 +3,7 @@
 import pathlib
 from collections.abc import Iterable
 
-from benchmarks import bars, measured, report
+from benchmarks import bar_values, bars, measured, report
 from benchmarks.cases import INFERENCE, PASSES, TRAINING
 from benchmarks.records import GIGABYTES, PEAK, Record
 from benchmarks.results import accuracy, markdown, paths, tables
@@ -163,7 +163,7 @@ def _missed(verdict: bars.Verdict) -> str:
     best = {value.row: value.value for value in verdict.best}
     failed = sorted(verdict.failed, key=lambda value: value.value)
 
-    def text(value: bars.Value) -> str:
+    def text(value: bar_values.Value) -> str:
         digits = bars.digits_of(verdict.bar.every, value.value)
         at_best = f", at best {best[value.row]:.2f}" if value.row in best else ""
         return f"`{value.row}` {value.value:.{digits}f}{at_best}"

@@ -4,7 +4,7 @@ import collections
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from benchmarks import bars, measured, records
+from benchmarks import bar_values, measured, records
 from benchmarks.cases import PASSES, Case, is_random
 from benchmarks.experiments import ENGINE
 from benchmarks.records import PEAK, Record
@@ -138,7 +138,7 @@ def random_ranges(file: File) -> Iterator[Figure]:
                     key = (group, record.pass_, record.dtype, record.side, record.base)
                     ratios[key].append((base.median, measured.ratio(base, [record])))
     for (group, pass_, dtype, side, base_side), pairs in ratios.items():
-        for least_ms, suffix in ((0.0, ""), (bars.LONG_MILLISECONDS, " of 1 ms and more")):
+        for least_ms, suffix in ((0.0, ""), (bar_values.LONG_MILLISECONDS, " of 1 ms and more")):
             values = [ratio for base_ms, ratio in pairs if base_ms >= least_ms]
             if not values:
                 continue

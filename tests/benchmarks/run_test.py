@@ -452,7 +452,7 @@ def test_bars_that_were_not_measured():
         ({"cpu": "AMD EPYC"}, "not measured"),
     ],
 )
-def test_older_files_tell_whether_bfloat16_is_faster(preamble, text):
+def test_a_file_tells_whether_bfloat16_is_faster(preamble, text):
     rows, _ = experiments.plan(["bfloat16"], 2)
     results = Results({"threads": "2", **preamble}, fakes.figures_of(rows, fast))
     found = {each.bar.what: each.text for each in bars.verdicts(results)}
