@@ -3,8 +3,11 @@
 .venv/bin/python -m benchmarks.charts runs/bench/<time>.csv
 """
 
+import itertools
 import pathlib
 import sys
+import textwrap
+from typing import NamedTuple
 
 import matplotlib
 
@@ -14,74 +17,63 @@ import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: E402
 
-from benchmarks import measured, records  # noqa: E402
-from benchmarks.cases import INFERENCE, TRAINING, Case  # noqa: E402
+from benchmarks import chart_data, labels, records  # noqa: E402
+from benchmarks.cases import INFERENCE, TRAINING  # noqa: E402
+from benchmarks.chart_data import SpeedRow  # noqa: E402
 from benchmarks.measured import Results  # noqa: E402
+from benchmarks.records import MEBIBYTES, Record  # noqa: E402
 
 # Okabe and Ito's colours, which differ for the colour-blind, too.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")
 _MARKERS = "osD^vP*"
 _LINES = ("-", "--", ":")
-# Sides have the same colour in most charts: their places in this table.
-_LABELS = {
-    "keras": "Keras, tf.function",
-    "keras_xla": "Keras, XLA",
-    "keras_eager": "Keras, eager",
-    "block_lstm": "TensorFlow BlockLSTMV2",
-    "torch": "PyTorch",
-    "onnx": "ONNX Runtime",
-    "layer": "drop-in layer",
-    "op": "tf_cudnn_rnn's op",
-    "op_from_c": "tf_cudnn_rnn's op, from C",
-    "runtime": "tf_cudnn_rnn's runtime",
-    "stream": "tf_cudnn_rnn's stream",
-    "stream_from_c": "tf_cudnn_rnn's stream, from C",
-    "empty_call": "empty tf.function",
-    "cold_call": "empty tf.function after weights",
-    "counting_loop": "a loop that counts",
-    "op_float32": "op, float32",
-    "torch_bfloat16": "PyTorch, bfloat16",
-    "is_inference": "is_training=False",
-}
-_MODES = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "tanh RNN", "rnn_relu": "ReLU RNN"}
+# What tells bars of one colour from each other.
+_HATCHES = ("", "//////", "......", "xxxxxx", "||||||")
+# These have a colour that no other side of a chart gets.
+_COLOUR_OF = dict(
+    zip(
+        ("keras", "keras_xla", "keras_eager", "block_lstm", "torch", "onnx", "layer"),
+        _COLOURS,
+        strict=True,
+    )
+)
+_GREY, _PALE = "#999999", "#dddddd"
 _WIDTH = 9.0  # inches
 _DPI = 130
 
 
-def _label_of(case: Case) -> str:
-    """A case in a line, such as "LSTM 2 x 650, batch 20, 35 steps"."""
-    layers = f"{case.num_layers} x " if case.num_layers > 1 else ""
-    ways = "bidirectional " if case.num_dirs == 2 else ""
-    projection = f" to {case.output_size}" if case.output_size != case.num_units else ""
-    steps = f"{case.seq_length} step{'s' if case.seq_length > 1 else ''}"
-    network = f"{ways}{_MODES[case.rnn_mode]} {layers}{case.num_units}{projection}"
-    dropout = ", dropout" if case.dropout > 0 else ""
-    return f"{network}, B {case.batch}, {steps}{dropout}"
+class Style(NamedTuple):
+    """How the bars of a side look."""
+
+    colour: str
+    hatch: str
 
 
-def _duration(milliseconds: float) -> str:
-    if milliseconds < 1:
-        return f"{1e3 * milliseconds:.3g} us"
-    return f"{milliseconds:.0f} ms" if milliseconds >= 100 else f"{milliseconds:.3g} ms"
+def styles_of(sides: list[str]) -> dict[str, Style]:
+    """That of each side of a chart, no two alike; some sides have the same in all charts."""
+    found = {side: Style(_COLOUR_OF[side], "") for side in sides if side in _COLOUR_OF}
+    all_styles = itertools.starmap(
+        lambda hatch, colour: Style(colour, hatch), itertools.product(_HATCHES, _COLOURS)
+    )
+    free = (style for style in all_styles if style not in found.values())
+    return {side: found[side] if side in found else next(free) for side in sides}
 
 
-def _colours_of(sides: list[str]) -> dict[str, str]:
-    """That of each side: its own, or the next one that no side before it has."""
-    names = list(_LABELS)
-    found: dict[str, str] = {}
-    for side in sides:
-        first = names.index(side) if side in names else len(side)
-        turned = [_COLOURS[(first + i) % len(_COLOURS)] for i in range(len(_COLOURS))]
-        free = [colour for colour in turned if colour not in found.values()]
-        found[side] = (free or turned)[0]
-    return found
+def _amount(record: Record) -> str:
+    """A median with its unit."""
+    value = record.median
+    if record.unit == MEBIBYTES:
+        return f"{value:.3g} MiB" if value < 1000 else f"{value:.0f} MiB"
+    if value < 1:
+        return f"{1e3 * value:.3g} us"
+    return f"{value:.0f} ms" if value >= 100 else f"{value:.3g} ms"
 
 
-def _legend(figure: Figure, title: str, handles, labels) -> None:
+def _legend(figure: Figure, title: str, handles, texts) -> None:
     """Puts the title and the legend on top of a chart."""
     figure.legend(
         handles,
-        labels,
+        texts,
         loc="outside upper center",
         ncols=3,
         fontsize=8,
@@ -115,6 +107,12 @@ def _ratio_text(value: float, _=None) -> str:
     return f"{value:g}x"
 
 
+_BAR = 0.13  # inches, of one side
+_GAP = 0.13  # between cases
+_LINE = 0.125  # of the text beside the bars
+_TEXT_WIDTH = 50  # characters in a line of it
+
+
 def draw_speed(
     results: Results,
     experiment: str,
@@ -127,98 +125,93 @@ def draw_speed(
     Args:
       metadata: texts that go into the file, by PNG's keys.
     """
-    rows = []
-    for sides in results.rows(experiment, pass_):
-        base = sides.get(next(iter(sides.values())).base)
-        if base is None or base.median is None:
-            continue
-        ratios = {
-            n: measured.ratio(base, [r])
-            for n, r in sides.items()
-            if n != base.side and not records.is_tail(n)
-        }
-        ratios = {name: value for name, value in ratios.items() if value is not None}
-        if ratios:
-            rows.append((base, ratios))
+    rows = chart_data.speed_rows(results, experiment, pass_)
     if not rows:
         return None
-    names = list(dict.fromkeys(name for _, ratios in rows for name in ratios))
-    bar = 0.13  # inches
-    gap = 0.13
-    tops = []
-    height = 0.0
-    for _, ratios in rows:
-        tops.append(height)
-        height += bar * len([n for n in names if n in ratios]) + gap
-    figure, axes = plt.subplots(figsize=(_WIDTH, height + 1.9), layout="constrained")
-    longest = max(max(ratios.values()) for _, ratios in rows)
-    shortest = min(min(ratios.values()) for _, ratios in rows)
-    axes.set_xscale("log")
-    left, right = min(0.8, shortest / 1.2), max(2.2, longest * 1.5)
-    axes.set_xlim(left, right)
-    shown = set()
-    labels = []
-    colours = _colours_of(names)
-    for top, (base, ratios) in zip(tops, rows, strict=True):
-        present = [n for n in names if n in ratios]
-        for i, name in enumerate(present):
-            y = top + bar * (i + 0.5)
-            value = ratios[name]
-            # From 1 outwards: to the right this library is faster, to the left it is slower.
+    texts = [text_of(row) for row in rows]
+    heights = [
+        max(_BAR * len(row.ratios) + _GAP, _LINE * (1.5 + text.count("\n")))
+        for row, text in zip(rows, texts, strict=True)
+    ]
+    figure, axes = plt.subplots(figsize=(_WIDTH, sum(heights) + 1.9), layout="constrained")
+    centres = [
+        end - height / 2 for end, height in zip(itertools.accumulate(heights), heights, strict=True)
+    ]
+    _draw_bars(axes, rows, centres)
+    axes.set_yticks(centres, texts, fontsize=7.5)
+    axes.set_ylim(sum(heights), 0)
+    _set_ratio_axis(axes, [ratio for row in rows for ratio in row.ratios.values()])
+    base = rows[0].base
+    name = labels.with_owner(base.side)
+    if base.unit == MEBIBYTES:
+        axes.set_xlabel(f"times as much as {name} needs (right of 1x: {name} needs less)")
+    else:
+        axes.set_xlabel(f"times as long as {name} takes (right of 1x: {name} is faster)")
+    what = {INFERENCE: "Inference", TRAINING: "Training step"}[pass_]
+    _legend(figure, f"{what}, cases of {experiment!r}", *axes.get_legend_handles_labels())
+    return _finish(figure, results, path, f"Below each case: the median of {name}.", metadata)
+
+
+def text_of(row: SpeedRow) -> str:
+    """What stands beside the bars of a case."""
+    # Lines end behind commas: other spaces become some that do not break.
+    text = labels.of_network(row.base.to_case()).replace(" ", "\N{NO-BREAK SPACE}")
+    lines = textwrap.wrap(text.replace(",\N{NO-BREAK SPACE}", ", "), _TEXT_WIDTH)
+    return "\n".join([*lines, _amount(row.base)])
+
+
+def _draw_bars(axes, rows: list[SpeedRow], centres: list[float]) -> None:
+    """From 1 outwards: to the right the base needs less, to the left more."""
+    sides = list(dict.fromkeys(side for row in rows for side in row.ratios))
+    styles = styles_of(sides)
+    labelled = set()
+    for row, centre in zip(rows, centres, strict=True):
+        present = [side for side in sides if side in row.ratios]
+        for i, side in enumerate(present):
+            y = centre + _BAR * (i - (len(present) - 1) / 2)
+            value = row.ratios[side]
             axes.barh(
                 y,
                 value - 1,
                 left=1,
-                height=bar * 0.9,
-                color=colours[name],
-                label=None if name in shown else _LABELS.get(name, name),
+                height=_BAR * 0.9,
+                color=styles[side].colour,
+                hatch=styles[side].hatch,
+                edgecolor="white" if styles[side].hatch else styles[side].colour,
+                linewidth=0,
+                label=None if side in labelled else labels.with_owner(side),
             )
-            shown.add(name)
-            axes.text(
-                max(value, 1) * 1.02,
-                y,
-                f"{value:.2g}x" if value < 100 else f"{value:.0f}x",
-                va="center",
-                fontsize=6.5,
-            )
-        labels.append(f"{_label_of(base.to_case())}\n{_duration(base.median)}")
-    centres = [
-        top + bar * len([n for n in names if n in ratios]) / 2
-        for top, (_, ratios) in zip(tops, rows, strict=True)
-    ]
-    axes.set_yticks(centres, labels, fontsize=7.5)
-    axes.set_ylim(height, -gap)
+            labelled.add(side)
+            text = f"{value:.2g}x" if value < 100 else f"{value:.0f}x"
+            axes.text(max(value, 1) * 1.02, y, text, va="center", fontsize=6.5)
+
+
+def _set_ratio_axis(axes, ratios: list[float]) -> None:
+    """A logarithmic axis around 1x."""
+    axes.set_xscale("log")
+    left, right = min(0.8, min(ratios) / 1.2), max(2.2, max(ratios) * 1.5)
+    axes.set_xlim(left, right)
     axes.axvline(1, color="black", linewidth=1)
     ticks = [0.1, 0.25, 0.5, *(2**k for k in range(10))]
     axes.set_xticks([tick for tick in ticks if left <= tick <= right])
     axes.xaxis.set_major_formatter(FuncFormatter(_ratio_text))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.minorticks_off()
-    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
+    axes.grid(axis="x", color=_PALE, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
-    what = {INFERENCE: "Inference", TRAINING: "Training step"}[pass_]
-    base_side = rows[0][0].side
-    base_name = _LABELS.get(base_side, base_side.replace("_", " "))
-    axes.set_xlabel(f"times as long as {base_name} takes (right of 1x: {base_name} is faster)")
-    _legend(figure, f"{what}, cases of {experiment!r}", *axes.get_legend_handles_labels())
-    note = f"Below each case: the median of {base_name}. B is the batch."
-    return _finish(figure, results, path, note, metadata)
 
 
-def _draw_roofs(axes, results: Results, isa: str | None, largest: int) -> None:
+def _draw_roofs(axes, results: Results, largest: int) -> None:
     """Draws the share of the peak that the bandwidth of each level of memory allows."""
-    peak = results.peak(isa)
     for level in ("l2", "l3", "dram"):
-        bandwidth = results.rate(level, isa)
-        if bandwidth is None:
+        per_row = chart_data.share_per_row(results, level)
+        if per_row is None:
             continue
-        # A weight, 4 bytes, is used in a multiply-add for each row of the batch.
-        per_row = bandwidth / 4 * 2 / peak
         batches = [1 + i / 20 for i in range(20 * (largest - 1) + 1)]
         shares = [min(1.0, per_row * batch) for batch in batches]
-        axes.plot(batches, shares, color="#999999", linewidth=0.9, linestyle=":", zorder=0)
+        axes.plot(batches, shares, color=_GREY, linewidth=0.9, linestyle=":", zorder=0)
         # Along the slope, where the line has not reached the peak.
         at = min(1.6, 1 / per_row) if per_row < 1 else 1.0
         axes.annotate(
@@ -232,95 +225,75 @@ def _draw_roofs(axes, results: Results, isa: str | None, largest: int) -> None:
         )
 
 
-def _roofline(results: Results, path: pathlib.Path):
+def _curve(i: int) -> dict:
+    """The look of the i-th curve of a chart of many."""
+    of_colour = i // len(_COLOURS)
+    return {
+        "color": _COLOURS[i % len(_COLOURS)],
+        "marker": _MARKERS[of_colour % len(_MARKERS)],
+        "linestyle": _LINES[of_colour % len(_LINES)],
+    }
+
+
+def _roofline(results: Results, path: pathlib.Path) -> pathlib.Path | None:
     """The share of the multiply-add peak against the batch, by what holds the weights."""
-    passes = ("forward", "inference", "backward", "training")
-    found: dict[str, dict[tuple, list]] = {pass_: {} for pass_ in passes}
-    best = results.best_isa()
-    for pass_ in passes:
-        for sides in results.rows("engine", pass_):
-            for record in sides.values():
-                peak = results.peak(record.isa, record.threads)
-                fits = record.side.startswith("engine") and record.isa == best
-                if not fits or record.threads != results.threads or None in (peak, record.median):
-                    continue
-                case = record.to_case()
-                level = results.level_of(4 * case.recurrent_elements_together)
-                key = (case.rnn_mode, case.num_units, level)
-                found[pass_].setdefault(key, []).append((case.batch, record.gigaflops / peak))
-    chosen = [pass_ for pass_ in ("inference", "forward", "backward") if found[pass_]]
-    keys = sorted({key for pass_ in chosen for key in found[pass_]})
-    if not keys:
+    found = chart_data.shares_of_peak(results)
+    all_weights = sorted({weights for of_pass in found.values() for weights in of_pass})
+    if not all_weights:
         return None
+    curves = {weights: _curve(i) for i, weights in enumerate(all_weights)}
     figure, all_axes = plt.subplots(
-        1, len(chosen), figsize=(_WIDTH, 5.2), sharey=True, layout="constrained", squeeze=False
+        1, len(found), figsize=(_WIDTH, 5.2), sharey=True, layout="constrained", squeeze=False
     )
-    highest = 1.0
-    for axes, pass_ in zip(all_axes[0], chosen, strict=True):
-        for i, key in enumerate(keys):
-            points = sorted(found[pass_].get(key, []))
-            if points:
-                axes.plot(
-                    *zip(*points, strict=True),
-                    color=_COLOURS[i % len(_COLOURS)],
-                    marker=_MARKERS[i // len(_COLOURS) % len(_MARKERS)],
-                    linestyle=_LINES[i // len(_COLOURS) % 3],
-                    markersize=5,
-                )
-        batches = sorted({b for points in found[pass_].values() for b, _ in points})
-        _draw_roofs(axes, results, best, batches[-1])
+    for axes, (pass_, of_pass) in zip(all_axes[0], found.items(), strict=True):
+        for weights in sorted(of_pass):
+            axes.plot(*zip(*of_pass[weights], strict=True), markersize=5, **curves[weights])
+        batches = sorted({batch for points in of_pass.values() for batch, _ in points})
+        _draw_roofs(axes, results, batches[-1])
         axes.set_xscale("log", base=2)
         axes.set_xticks(batches, [str(b) for b in batches])
         axes.minorticks_off()
-        shares = [share for points in found[pass_].values() for _, share in points]
-        highest = max(highest, *shares)
-        axes.set_ylim(0, 1.05 * highest)  # above 1 if others disturbed the peak's measurement
         axes.axhline(1, color="black", linewidth=0.8)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:.0%}"))
-        axes.grid(color="#dddddd", linewidth=0.6)
+        axes.grid(color=_PALE, linewidth=0.6)
         axes.set_title(pass_, fontsize=9)
         axes.set_xlabel("batch")
+    shares = [s for of_pass in found.values() for points in of_pass.values() for _, s in points]
+    # Above 1 if others disturbed the peak's measurement; all axes share it.
+    all_axes[0][0].set_ylim(0, 1.05 * max(1.0, *shares))
     all_axes[0][0].set_ylabel("share of the multiply-add peak")
     handles = [
         plt.Line2D(
             [],
             [],
-            color=_COLOURS[i % len(_COLOURS)],
-            marker=_MARKERS[i // len(_COLOURS) % len(_MARKERS)],
-            linestyle=_LINES[i // len(_COLOURS) % 3],
-            label=f"{_MODES[mode]} {units}, recurrent weights in {level.upper()}",
+            label=f"{labels.MODES[weights.rnn_mode]} {weights.num_units}, "
+            f"recurrent weights in {weights.level.upper()}",
+            **curve,
         )
-        for i, (mode, units, level) in enumerate(keys)
+        for weights, curve in curves.items()
     ]
-    handles.append(plt.Line2D([], [], color="#999999", linestyle=":", label="what memory allows"))
+    handles.append(plt.Line2D([], [], color=_GREY, linestyle=":", label="what memory allows"))
     title = "The engine alone, against the machine's peak"
     _legend(figure, title, handles, [handle.get_label() for handle in handles])
     note = (
-        f"Peak: {results.peak(best):.0f} GFLOP/s, measured, {best}. Dotted: a recurrent product "
-        "that reads its weights at the bandwidth of a level of memory."
+        f"Peak: {results.peak():.0f} GFLOP/s, measured, {results.best_isa()}. Dotted: a recurrent "
+        "product that reads its weights at the bandwidth of a level of memory."
     )
     return _finish(figure, results, path, note)
 
 
-_SCALINGS = {
-    "steps": ("time steps T", lambda case: case.seq_length),
-    "batch": ("batch B", lambda case: case.batch),
-    "units": ("units H = input size", lambda case: case.num_units),
-    "lengths": ("sum of lengths", lambda case: int(case.lengths.sum())),
+# What is said of chart_data.VARIED, and the power of it that the work grows with.
+_VARIED = {
+    "steps": ("time steps T", 1),
+    "batch": ("batch B", 1),
+    "units": ("units H = input size", 2),
+    "lengths": ("sum of lengths", 1),
 }
 
 
-def _scaling(results: Results, path: pathlib.Path):
+def _scaling(results: Results, path: pathlib.Path) -> pathlib.Path | None:
     """Time against T, B, H, the sum of lengths, and threads."""
-    panels: dict[str, dict[str, list]] = {}
-    for pass_ in (INFERENCE, TRAINING):
-        for sides in results.rows("scaling", pass_):
-            for record in sides.values():
-                varied = record.case.rpartition("_")[0]
-                if record.median is not None and varied in _SCALINGS:
-                    x = _SCALINGS[varied][1](record.to_case())
-                    panels.setdefault(varied, {}).setdefault(pass_, []).append((x, record.median))
-    speedups = _thread_speedups(results)
+    panels, speedups = chart_data.scaling(results), chart_data.thread_speedups(results)
     count = len(panels) + bool(speedups)
     if count == 0:
         return None
@@ -329,65 +302,56 @@ def _scaling(results: Results, path: pathlib.Path):
     figure, all_axes = plt.subplots(
         lines, columns, figsize=(_WIDTH, 3.1 * lines + 0.9), layout="constrained", squeeze=False
     )
-    places = iter(all_axes.flat)
-    for varied, of_pass in panels.items():
-        axes = next(places)
-        for i, (pass_, points) in enumerate(of_pass.items()):
-            xs, ys = zip(*sorted(points), strict=True)
-            axes.plot(xs, ys, color=_COLOURS[i], marker=_MARKERS[i], markersize=5, label=pass_)
-            power = 2 if varied == "units" else 1
-            ideal = [ys[0] * (x / xs[0]) ** power for x in xs]
-            axes.plot(xs, ideal, color="#999999", linewidth=0.9, linestyle="--", zorder=0)
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log", base=2)
-        ticks = sorted({x for points in of_pass.values() for x, _ in points})
-        axes.set_xticks(ticks, [str(x) for x in ticks])
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-        axes.minorticks_off()
-        axes.set_xlabel(_SCALINGS[varied][0])
-        axes.set_ylabel("ms")
-        axes.grid(color="#dddddd", linewidth=0.6)
-    if speedups:
-        axes = next(places)
-        for i, (name, points) in enumerate(speedups.items()):
-            xs, ys = zip(*sorted(points.items()), strict=True)
-            axes.plot(
-                xs, ys, color=_COLOURS[i + 2], marker=_MARKERS[i + 2], markersize=5, label=name
-            )
-        axes.plot(xs, xs, color="#999999", linewidth=0.9, linestyle="--", zorder=0)
-        axes.set_xticks(xs, [str(x) for x in xs])
-        axes.set_xlabel("threads")
-        axes.set_ylabel("times as fast as one thread")
-        axes.grid(color="#dddddd", linewidth=0.6)
-        axes.set_ylim(bottom=0)
-    for axes in places:
+    drawn = list(all_axes.flat)[:count]
+    for axes in list(all_axes.flat)[count:]:
         axes.set_visible(False)
-    drawn = [axes for axes in all_axes.flat if axes.get_visible()]
+    for axes, (varied, of_pass) in zip(drawn, panels.items(), strict=False):
+        _draw_times(axes, varied, of_pass)
+    if speedups:
+        _draw_speedups(drawn[-1], speedups)
     handles = {}
     for axes in drawn:
+        axes.grid(color=_PALE, linewidth=0.6)
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    handles["in proportion (units: squared)"] = plt.Line2D([], [], color="#999999", linestyle="--")
+    handles["in proportion (units: squared)"] = plt.Line2D([], [], color=_GREY, linestyle="--")
     _legend(figure, "Time against the size of the work", handles.values(), handles.keys())
     note = "LSTM 512, B 16, 25 steps, one of them varied; lengths: B 64, 100 steps."
     note += " Threads: geometric mean of training and inference, B >= 16." if speedups else ""
     return _finish(figure, results, path, note)
 
 
-def _thread_speedups(results: Results) -> dict[str, dict[int, float]]:
-    """By side, the geometric mean of how much faster n threads are than one."""
-    found: dict[str, dict[int, list[float]]] = {}
-    for sides in results.rows("threads"):
-        for record in sides.values():
-            name = record.side.rpartition("_")[0]
-            value = measured.ratio(record, [sides.get(f"{name}_1")])
-            if value is not None and record.to_case().batch >= 16:
-                label = _LABELS.get(name, f"{name} on n threads")
-                found.setdefault(label, {}).setdefault(record.threads, []).append(value)
-    return {
-        name: {threads: measured.geometric_mean(values) for threads, values in of_threads.items()}
-        for name, of_threads in found.items()
-    }
+def _draw_times(axes, varied: str, of_pass: dict[str, list[tuple[int, float]]]) -> None:
+    """Milliseconds against what is varied."""
+    name, power = _VARIED[varied]
+    for i, (pass_, points) in enumerate(of_pass.items()):
+        xs, ys = zip(*points, strict=True)
+        axes.plot(xs, ys, color=_COLOURS[i], marker=_MARKERS[i], markersize=5, label=pass_)
+        ideal = [ys[0] * (x / xs[0]) ** power for x in xs]
+        axes.plot(xs, ideal, color=_GREY, linewidth=0.9, linestyle="--", zorder=0)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    ticks = sorted({x for points in of_pass.values() for x, _ in points})
+    axes.set_xticks(ticks, [str(x) for x in ticks])
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    axes.minorticks_off()
+    axes.set_xlabel(name)
+    axes.set_ylabel("ms")
+
+
+def _draw_speedups(axes, speedups: dict[str, dict[int, float]]) -> None:
+    """How much faster sides are with more threads."""
+    # The first two colours are those of the passes, in the panels beside it.
+    for i, (side, points) in enumerate(speedups.items(), start=2):
+        label = f"{labels.with_owner(side)} on n threads"
+        look = {"color": _COLOURS[i % len(_COLOURS)], "marker": _MARKERS[i % len(_MARKERS)]}
+        axes.plot(list(points), list(points.values()), markersize=5, label=label, **look)
+    threads = sorted({n for points in speedups.values() for n in points})
+    axes.plot(threads, threads, color=_GREY, linewidth=0.9, linestyle="--", zorder=0)
+    axes.set_xticks(threads, [str(n) for n in threads])
+    axes.set_xlabel("threads")
+    axes.set_ylabel("times as fast as one thread")
+    axes.set_ylim(bottom=0)
 
 
 def draw(path: pathlib.Path) -> list[pathlib.Path]:

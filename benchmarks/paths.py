@@ -22,12 +22,11 @@ import shutil
 import statistics
 import sys
 
-from benchmarks import engine
+from benchmarks import engine, labels
 from benchmarks.cases import Case, write_cases
 from benchmarks.results import paths as files
 from benchmarks.results import rendering
 from benchmarks.results.files import ROOT
-from benchmarks.results.tables import network_label
 
 NEVER = 0
 ALWAYS = 1 << 40
@@ -72,7 +71,7 @@ class Call:
         return f"Engine/{self.case.name}/{self.pass_}/{isa}/threads:{threads}{variant}"
 
     def __str__(self) -> str:
-        return f"{network_label(self.case)}, {self.pass_}{_WEIGHTS[self.weights]}"
+        return f"{labels.of_network(self.case)}, {self.pass_}{_WEIGHTS[self.weights]}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,13 +12,15 @@ import shutil
 import subprocess
 import sys
 
+from benchmarks import labels
+
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _FOLDER = _ROOT / ".venv-peers"
 _PYTHON = _FOLDER / "bin" / "python"
 _REQUIREMENTS = pathlib.Path(__file__).with_name("requirements.txt")
 
-# Modules, and the names of what they belong to.
-_PEERS = {"torch": "PyTorch", "onnxruntime": "ONNX Runtime", "onnx": "ONNX Runtime"}
+# Modules, and the drivers (drivers.DRIVERS) that need them.
+_DRIVER_OF = {"torch": "torch", "onnxruntime": "onnxruntime", "onnx": "onnxruntime"}
 
 
 def python() -> str | None:
@@ -51,15 +53,15 @@ def _pip(*arguments) -> bool:
 def lacking() -> list[str]:
     """The peers' modules that the environment cannot import: all if it is not there."""
     if python() is None:
-        return list(_PEERS)
+        return list(_DRIVER_OF)
     code = (
         "import importlib, sys\n"
         "for name in sys.argv[1:]:\n"
         "  try: importlib.import_module(name)\n"
         "  except Exception: print(name)"
     )
-    result = subprocess.run([_PYTHON, "-c", code, *_PEERS], capture_output=True, text=True)
-    return list(_PEERS) if result.returncode else result.stdout.split()
+    result = subprocess.run([_PYTHON, "-c", code, *_DRIVER_OF], capture_output=True, text=True)
+    return list(_DRIVER_OF) if result.returncode else result.stdout.split()
 
 
 def _install() -> None:
@@ -80,7 +82,7 @@ def _install() -> None:
 
 
 def ensure() -> list[str]:
-    """Makes the environment unless it is there; returns the names of the peers that it lacks."""
+    """Makes the environment unless it is there; returns the drivers that cannot run in it."""
     content = _REQUIREMENTS.read_bytes() + sys.version.encode()
     stamp = _FOLDER / f"installed-{hashlib.sha256(content).hexdigest()[:16]}"
     if not stamp.exists():
@@ -90,12 +92,13 @@ def ensure() -> list[str]:
         if made:
             _install()
             stamp.touch()
-    return list(dict.fromkeys(_PEERS[module] for module in lacking()))
+    return list(dict.fromkeys(_DRIVER_OF[module] for module in lacking()))
 
 
 def main() -> None:
     """Makes the environment, and says what it lacks."""
-    for name in ensure():
+    for driver in ensure():
+        name = labels.of_driver(driver)
         print(f"{name} could not be installed. To try again, remove {_FOLDER}.")
 
 

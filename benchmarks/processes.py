@@ -11,7 +11,7 @@ import tempfile
 
 import numpy as np
 
-from benchmarks import cases, drivers, peers
+from benchmarks import cases, drivers, labels, peers
 from benchmarks.cases import Case
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -250,7 +250,7 @@ class Pool:
         entry = self._registry[side.driver]
         python = sys.executable if entry.environment == drivers.LIBRARY else peers.python()
         if python is None:
-            raise SideError(f"{entry.label} is not installed")
+            raise SideError(f"{labels.of_driver(side.driver)} is not installed")
         path = self.folder / f"{side.driver}.log"
         if path not in self._logs:
             self._logs[path] = path.open("a")

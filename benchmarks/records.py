@@ -100,7 +100,12 @@ def tail_of(side: str) -> str:
 
 def is_tail(side: str) -> bool:
     """Whether a column is one of `tail_of`."""
-    return side.endswith(f", {TAIL_PERCENT} %")
+    return side.endswith(tail_of(""))
+
+
+def without_tail(side: str) -> str:
+    """The side that a column of `tail_of` is about."""
+    return side.removesuffix(tail_of(""))
 
 
 def figures(values: list[float]) -> dict[str, float]:

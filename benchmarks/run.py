@@ -25,6 +25,7 @@ from benchmarks import (
     drivers,
     engine,
     experiments,
+    labels,
     machine,
     measuring,
     peers,
@@ -101,9 +102,10 @@ def _missing_drivers() -> set[str]:
     if not _PEERS.value:
         return {key for key, e in drivers.DRIVERS.items() if e.environment == drivers.PEERS}
     missing = peers.ensure()
-    for name in missing:
+    for driver in missing:
+        name = labels.of_driver(driver)
         print(f"{name} could not be installed: its columns are left out.", flush=True)
-    return {key for key, entry in drivers.DRIVERS.items() if entry.label in missing}
+    return set(missing)
 
 
 def _share() -> tuple[int, int]:

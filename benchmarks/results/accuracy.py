@@ -5,14 +5,13 @@ import math
 import pathlib
 from typing import NamedTuple
 
-from benchmarks import cases
+from benchmarks import cases, labels
 from benchmarks.results import markdown
 from benchmarks.results.files import ROOT, read_lines, write_lines
-from benchmarks.results.tables import network_label
 
 # As the drivers name results.
 TENSORS = ("y", "dx", "dh0", "dW", "dR", "db")
-SIDES = {"op": "op", "layer": "drop-in layer", "keras": "Keras", "torch": "PyTorch"}
+SIDES = ("op", "layer", "keras", "torch")
 # What a file begins with.
 PREAMBLE = ("cpu", "date", "commit", "threads", "isa", "system", "build", "versions", "environment")
 REQUIRED = ("cpu", "date", "commit", "threads", "versions")
@@ -102,7 +101,7 @@ def _section(file: File) -> list[str]:
     sides = [side for side in SIDES if any(error.side == side for error in file.errors)]
     found = []
     for case in cases.accuracy_cases():
-        cells = [network_label(case)]
+        cells = [labels.of_network(case)]
         for tensor in TENSORS:
             of_tensor = [values.get((case.name, side, tensor)) for side in sides]
             cells.append(" / ".join("–" if v is None else f"{v / UNIT:.2g}" for v in of_tensor))
@@ -112,7 +111,7 @@ def _section(file: File) -> list[str]:
     preamble = file.preamble
     source = (
         f"[{preamble['cpu']}]({link}), {preamble['date']}, commit {preamble['commit'][:7]}, "
-        f"{preamble['versions']}; in a cell {' / '.join(SIDES[side] for side in sides)}, times "
+        f"{preamble['versions']}; in a cell {' / '.join(map(labels.of_side, sides))}, times "
         f"{UNIT:.0e}; – where a side cannot do the case:"
     )
     most = ["**most: op / Keras**"]

@@ -3,7 +3,7 @@
 import pathlib
 from collections.abc import Iterable
 
-from benchmarks import bar_values, bars, measured, report
+from benchmarks import bar_values, bars, labels, measured, report
 from benchmarks.cases import INFERENCE, PASSES, TRAINING
 from benchmarks.records import GIGABYTES, PEAK, Record
 from benchmarks.results import accuracy, markdown, paths, tables
@@ -43,17 +43,6 @@ MADE_OF = "<!-- Made of"
 # What README and the summary show of each pass.
 SHOWN_SIDES = {TRAINING: ("keras", "torch"), INFERENCE: ("keras", "torch", "onnx")}
 
-# What columns are called; others by their side.
-SIDES = {
-    "keras": "Keras",
-    "keras_xla": "Keras, XLA",
-    "keras_eager": "Keras, eager",
-    "block_lstm": "BlockLSTMV2",
-    "torch": "PyTorch",
-    "onnx": "ONNX Runtime",
-    "layer": "drop-in layer",
-}
-
 
 def _times(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}x"
@@ -61,10 +50,6 @@ def _times(value: float | None) -> str:
 
 def _ratio_cells(sides: dict[str, Record], base: str, others: Iterable[str]) -> list[str]:
     return [_times(measured.ratio(sides[base], [sides.get(other)])) for other in others]
-
-
-def _label(side: str) -> str:
-    return SIDES.get(side, side)
 
 
 def _commit_text(version: str) -> str:
@@ -76,12 +61,14 @@ def _table_of_pass(table: Table, pass_: str) -> list[str]:
     base, *others = table.sides(pass_)
     rows = table.rows(pass_)
     unit = rows[0][base].unit
-    cells = [["`CASES=`", "network", f"{_label(base)}, {unit}", *map(_label, others)]]
+    cells = [
+        ["`CASES=`", "network", f"{labels.of_side(base)}, {unit}", *map(labels.of_side, others)]
+    ]
     for sides in rows:
         record = sides[base]
         ratios = _ratio_cells(sides, base, others)
         name = f"`{record.case.removesuffix('_ragged')}`"
-        cells.append([name, tables.network_label(record.to_case()), report.figure(record), *ratios])
+        cells.append([name, labels.of_network(record.to_case()), report.figure(record), *ratios])
     for mean in table.means(pass_) if len(rows) > 1 else ():
         ratios = [_times(mean.by_side.get(other)) for other in others]
         cells.append(["", f"**geometric mean of {mean.kind}: {_rows(mean.count)}**", "", *ratios])
@@ -114,7 +101,7 @@ def _ranges(file: File) -> list[str]:
     head = ["group", "commit", "rows", "pass", "what", "least", "geometric mean", "most"]
     cells = [head]
     for (group, version, rows, pass_, _, side, base, unit), figures in by_row.items():
-        what = _label(side) + (f" / {_label(base)}" if base else "")
+        what = labels.of_side(side) + (f" / {labels.of_side(base)}" if base else "")
         if unit == SHARE:
             what += ", share of the multiply-add peak"
         elif unit != TIMES:
@@ -249,7 +236,7 @@ def page(file: File) -> str:
     ]
     for table in tables.of_file(file):
         for pass_ in table.passes():
-            base = _label(table.sides(pass_)[0])
+            base = labels.of_side(table.sides(pass_)[0])
             dtypes = {r.dtype for r in table.results.records if r.pass_ == pass_}
             lines += [
                 f"## {table.group}, {pass_}",
@@ -278,7 +265,7 @@ def summary(files: list[File]) -> str:
     """For docs/benchmarks.md: the means of `gate`, of the rows of each file that has them."""
     head = ["geometric mean of"]
     for pass_, others in SHOWN_SIDES.items():
-        head += [f"{pass_}: {_label(side)}" for side in others]
+        head += [f"{pass_}: {labels.of_side(side)}" for side in others]
     lines: list[str] = []
     without_rows = []
     for file in files:
@@ -329,10 +316,10 @@ def readme(files: list[File]) -> str:
     }
     head = [""]
     for pass_, others in SHOWN_SIDES.items():
-        head += [f"{pass_}, ms", *map(_label, others)]
+        head += [f"{pass_}, ms", *map(labels.of_side, others)]
     cells = [head]
     for name in README_CASES:
-        row = [tables.network_label(case_of(name))]
+        row = [labels.of_network(case_of(name))]
         for pass_, others in SHOWN_SIDES.items():
             sides = by_pass[pass_].get(name)
             if sides is None:

@@ -160,21 +160,3 @@ def random_ranges(file: File) -> Iterator[Figure]:
                     unit=TIMES,
                     value=value,
                 )
-
-
-def network_label(case: Case) -> str:
-    """A network and a batch in words, such as "LSTM 512, batch 16, 25 steps"."""
-    mode = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "tanh RNN", "rnn_relu": "ReLU RNN"}
-    name = mode[case.rnn_mode]
-    if case.num_dirs == 2:
-        name = f"bidirectional {name}"
-    if case.num_layers > 1:
-        name = f"{case.num_layers} {name}s"
-    projected = f" projected to {case.output_size}" if case.layout.has_projection else ""
-    steps = f"{case.seq_length} step{'s' if case.seq_length > 1 else ''}"
-    sizes = f"{case.num_units}{projected}, batch {case.batch}, {steps}"
-    different = f", input {case.input_size}" if case.input_size != case.num_units else ""
-    ragged = f", {case.fill:.0%} of it without padding" if case.is_ragged else ""
-    one_sign = ", one sign" if case.one_sign else ""
-    dropout = f", dropout {case.dropout:g}" if case.dropout > 0 else ""
-    return f"{name} {sizes}{different}{dropout}{ragged}{one_sign}"

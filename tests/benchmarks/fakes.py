@@ -126,7 +126,7 @@ class Inexact(Driver):
 
 
 DRIVERS = {
-    name.__name__.lower(): Entry(name.__name__, LIBRARY, __name__, name.__name__)
+    name.__name__.lower(): Entry(LIBRARY, __name__, name.__name__)
     for name in (Sleeper, Snail, Liar, Raiser, Mortal, Stillborn, Mute, Glutton, Inexact)
 }
 

@@ -280,23 +280,6 @@ def test_the_summary_computes_its_means(tmp_path):
     assert text.splitlines()[-1] == "* [A processor](results/b-cpu-2026-01-02.md), 2026-01-02"
 
 
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [
-        ("lstm_512_b16", "LSTM 512, batch 16, 25 steps"),
-        ("gru_512_b32_t1", "GRU 512, batch 32, 1 step"),
-        ("blstm_512x3_b16", "3 bidirectional LSTMs 512, batch 16, 100 steps, input 40"),
-        ("tanh_512_b64", "tanh RNN 512, batch 64, 25 steps"),
-        ("lstm_650x2_b20", "2 LSTMs 650, batch 20, 35 steps, dropout 0.5"),
-    ],
-)
-def test_network_labels(name, label):
-    case = cases.read_cases()[name]
-    assert tables.network_label(case) == label
-    ragged = tables.network_label(case.ragged()) if case.seq_length > 1 else ""
-    assert not ragged or ragged == f"{label}, 60% of it without padding"
-
-
 def test_markers():
     begin, end = BEGIN.format("speed"), "<!-- End of speed -->"
     text = f"before\n{begin}\nold\n{end}\nafter\n"
