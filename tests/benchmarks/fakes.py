@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 import pytest
 
-from benchmarks import accuracy, cases, engine, records
+from benchmarks import accuracy, cases, engine, experiments, records
 from benchmarks.drivers import LIBRARY, Entry
 from benchmarks.drivers.interface import Driver, Step, require
 from benchmarks.experiments import MEMORY, Row
@@ -25,6 +25,10 @@ PREAMBLE = {
     "caches": "l1=32768, l2=1048576, l3 (shared)=33554432",
     "tf_cudnn_rnn": "0.1.0, commit 0123456789ab",
 }
+
+
+LSTM = cases.Case("tiny_lstm", (), "lstm", 1, 1, 4, 0, 3, 2, 2, 0.0)
+GRU = dataclasses.replace(LSTM, name="tiny_gru", rnn_mode="gru")
 
 
 class Sleeper(Driver):
@@ -217,3 +221,9 @@ def engine_report(share: float = 0.9) -> dict:
 def engine_figures(share: float = 0.9) -> list[Record]:
     """The records of `engine_report`."""
     return engine.parse(engine_report(share))
+
+
+def everything(speed=varied_speed, share: float = 0.9) -> list[Record]:
+    """The records of a run of all groups, on two threads; see `figures_of` and `engine_report`."""
+    rows, _ = experiments.plan(["all"], 2)
+    return engine_figures(share) + figures_of(rows, speed)
