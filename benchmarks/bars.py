@@ -244,6 +244,11 @@ BARS = (
         0.95,  # as fast, but for noise between two medians
     ),
     Bar(
+        "skipped input against linear input",
+        bar_values.ratios("skip_input", None, "skip_input", "linear_input"),
+        0.95,  # it has less to do, but for noise between two medians
+    ),
+    Bar(
         "memory of a training step, PyTorch's / own",
         bar_values.ratios("memory", None, "op", "torch"),
         1.0,

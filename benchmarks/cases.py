@@ -80,12 +80,17 @@ class Case:
     @functools.cached_property
     def layout(self) -> weights.Layout:
         """Where the weights lie in `params`."""
+        return self.layout_of("linear_input")
+
+    def layout_of(self, input_mode: str) -> weights.Layout:
+        """The same of an op with this `input_mode`."""
         return weights.Layout(
             self.rnn_mode,
             self.num_layers,
             self.num_units,
             self.input_size,
             self.direction,
+            input_mode=input_mode,
             num_proj=self.num_proj,
         )
 
@@ -200,7 +205,9 @@ def arrays_of(case: Case) -> Arrays:
     )
 
 
-def canonical_of(case: Case, params: np.ndarray) -> weights.Canonical:
+def canonical_of(
+    case: Case, params: np.ndarray, input_mode: str = "linear_input"
+) -> weights.Canonical:
     """The weights of a case in the form that `tf_cudnn_rnn.weights` converts."""
     return weights.from_cudnn(
         params,
@@ -209,6 +216,7 @@ def canonical_of(case: Case, params: np.ndarray) -> weights.Canonical:
         case.num_units,
         case.input_size,
         direction=case.direction,
+        input_mode=input_mode,
         num_proj=case.num_proj,
     )
 

@@ -170,6 +170,15 @@ def _training_flag(_) -> list[Row]:
     return _rows("training_flag", some, sides, (INFERENCE,))
 
 
+def _skip_input(_) -> list[Row]:
+    names = (
+        *("lstm_512_b1", "lstm_512_b16", "lstm_512_b64", "lstm_256_b16", "lstm_650x2_b20"),
+        *("gru_1024_b1", "gru_512_b64", "gru_512_b32_t1", "relu_1760_b16", "tanh_512_b64"),
+    )
+    sides = (Side("skip_input", drivers.SKIP_INPUT), Side("linear_input", "own_op"))
+    return _rows("skip_input", [cases.read_cases()[name] for name in names], sides)
+
+
 def _layer(_) -> list[Row]:
     gate = [c for c in cases.in_set("gate") if c.output_size == c.num_units]
     # No stateful layers are measured with dropout between them.
@@ -210,6 +219,7 @@ EXPERIMENTS = {
     "runtime": _runtime,
     "int8": _int8,
     "training_flag": _training_flag,
+    "skip_input": _skip_input,
     "layer": _layer,
     "memory": _memory,
     "sweep": _sweep,

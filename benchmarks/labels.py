@@ -17,6 +17,8 @@ _SIDES = {
     "runtime": "runtime",
     "stream": "stream",
     "stream_from_c": "stream, from C",
+    "skip_input": "op, skipped input",
+    "linear_input": "op, linear input",
     "is_training": "is_training=True",
     "is_inference": "is_training=False",
     "keras": "Keras",
@@ -34,7 +36,7 @@ _SIDES = {
 }
 # Those of this library whose labels do not say so to somebody who sees a chart alone.
 _OWN = (
-    *("op", "op_bfloat16", "op_float32", "op_from_c", "eager"),
+    *("op", "op_bfloat16", "op_float32", "op_from_c", "eager", "skip_input", "linear_input"),
     *("layer", "stateful_layer", "cudnn_layer", "runtime", "stream", "stream_from_c"),
 )
 

@@ -20,12 +20,14 @@ class Entry(NamedTuple):
     class_name: str
 
 
-# These compute no network, so there is nothing to compare.
+# These compute no network, or another than the rest, so there is nothing to compare.
 EMPTY_CALL, COLD_CALL, COUNTING_LOOP = "empty_call", "cold_call", "counting_loop"
-WITHOUT_NETWORK = (EMPTY_CALL, COLD_CALL, COUNTING_LOOP)
+SKIP_INPUT = "own_skip_input"
+NOT_COMPARED = (EMPTY_CALL, COLD_CALL, COUNTING_LOOP, SKIP_INPUT)
 
 DRIVERS = {
     "own_op": Entry(LIBRARY, "benchmarks.drivers.own", "Op"),
+    SKIP_INPUT: Entry(LIBRARY, "benchmarks.drivers.own", "SkipInputOp"),
     "own_eager": Entry(LIBRARY, "benchmarks.drivers.own", "EagerOp"),
     "built_in_eager": Entry(LIBRARY, "benchmarks.drivers.own", "EagerBuiltInOp"),
     "own_layer": Entry(LIBRARY, "benchmarks.drivers.own_layers", "DropIn"),

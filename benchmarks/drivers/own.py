@@ -11,7 +11,9 @@ from benchmarks.drivers import tensorflow
 from benchmarks.drivers.interface import Driver, Step, by_state, require
 
 
-def _call(op, case: Case, is_training: bool, lengths, x, h0, c0, params):
+def _call(
+    op, case: Case, is_training: bool, lengths, x, h0, c0, params, input_mode: str = "linear_input"
+):
     result = op(
         input=x,
         input_h=h0,
@@ -20,6 +22,7 @@ def _call(op, case: Case, is_training: bool, lengths, x, h0, c0, params):
         sequence_lengths=lengths,
         rnn_mode=case.rnn_mode,
         direction=case.direction,
+        input_mode=input_mode,
         num_proj=case.num_proj,
         dropout=case.dropout,
         is_training=is_training,
@@ -41,19 +44,23 @@ def _outputs(case: Case, y, h, c) -> dict:
 class Op(Driver):
     """tf_cudnn_rnn.raw_ops.CudnnRNNV3 in a tf.function."""
 
+    input_mode = "linear_input"
+
     def __init__(self, threads: int):
         tensorflow.set_threads(threads)
 
     def build(self, case: Case, pass_: str, dtype: str) -> Step:
         arrays = cases.arrays_of(case)
         lengths = tf.constant(arrays.lengths)
+        op = tf_cudnn_rnn.raw_ops.CudnnRNNV3
 
         def forward(*tensors):
             is_training = pass_ == cases.TRAINING
-            return _call(tf_cudnn_rnn.raw_ops.CudnnRNNV3, case, is_training, lengths, *tensors)
+            return _call(op, case, is_training, lengths, *tensors, input_mode=self.input_mode)
 
         step = tensorflow.traced_step(forward, pass_, tf.cast(arrays.dy, dtype))
-        tensors = _tensors(case, arrays, dtype)
+        *inputs, params = _tensors(case, arrays, dtype)
+        tensors = (*inputs, params[: case.layout_of(self.input_mode).size])
 
         def as_arrays(results) -> dict:
             y, final, *gradients = results
@@ -61,10 +68,24 @@ class Op(Driver):
             if gradients:
                 dx, *of_states, dparams = map(tensorflow.to_array, gradients[0])
                 named |= {"dx": dx} | by_state(case, of_states, "dh0", "dc0")
-                named |= cases.weight_gradients(cases.canonical_of(case, dparams))
+                canonical = cases.canonical_of(case, dparams, self.input_mode)
+                named |= cases.weight_gradients(canonical)
             return named
 
         return Step(lambda: step(*tensors), as_arrays)
+
+
+class SkipInputOp(Op):
+    """The same with input_mode="skip_input": another network, whose layer 0 has no input kernel.
+
+    Its params are the first of the case's.
+    """
+
+    input_mode = "skip_input"
+
+    def build(self, case: Case, pass_: str, dtype: str) -> Step:
+        require(case.input_size == case.num_units, "an input that is skipped has H features")
+        return super().build(case, pass_, dtype)
 
 
 class EagerOp(Driver):

@@ -30,6 +30,7 @@ FASTER = {  # than the op or the layer is, the others at 100
     "int8": 500,
     "runtime": 500,
     "is_training": 100,
+    "skip_input": 100,
 }
 
 
