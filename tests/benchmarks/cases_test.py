@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import cases
 from benchmarks.cases import Case
-from tests.python import running
+from tests.helpers import running
 from tests.reference import cases as reference_cases
 from tests.reference import judge
 

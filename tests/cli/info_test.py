@@ -14,7 +14,7 @@ import tensorflow as tf
 import tf_cudnn_rnn
 from tests.cli import main_test
 from tests.docs import pages
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 from tf_cudnn_rnn import _machine, runtime
 from tf_cudnn_rnn._cli import info
 

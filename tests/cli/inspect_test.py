@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from tests.cli import main_test
 from tests.cli.conftest import canonical_of
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 from tests.weights import hostile
 from tests.weights.protobufs import field, varint
 from tf_cudnn_rnn import raw_ops, weights

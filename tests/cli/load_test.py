@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from tests.cli.conftest import canonical_of
-from tests.python import running, subprocesses
+from tests.helpers import running, subprocesses
 from tests.weights import golden
 from tf_cudnn_rnn import runtime, weights
 from tf_cudnn_rnn._cli import contents

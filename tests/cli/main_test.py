@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tf_cudnn_rnn
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 from tf_cudnn_rnn import _program
 from tf_cudnn_rnn._cli import info
 

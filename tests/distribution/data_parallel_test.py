@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.distribution import trainings, workers
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 
 TOLERANCE = 1e-5
 SHARES = [[3, 2], [3, 2], [1, 0]]  # the last replica gets an empty batch

@@ -1,7 +1,7 @@
 """docs/scaling.md: its programs run, and print what it says they print."""
 
 from tests.docs import pages
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 
 _PAGE = "docs/scaling.md"
 

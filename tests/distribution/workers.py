@@ -7,7 +7,7 @@ import tempfile
 import time
 from typing import NamedTuple
 
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = _ROOT / "examples"

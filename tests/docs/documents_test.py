@@ -194,3 +194,14 @@ def test_every_picture_is_there_and_names_the_command_that_draws_it():
             assert command[1] in targets or (ROOT / (command[2] or "-")).exists()
             pictures.add(path.resolve())
     assert pictures >= set((ROOT / "docs" / "pictures").iterdir())
+
+
+def test_the_map_of_tests_has_every_folder_and_no_others():
+    tests = ROOT / "tests"
+    named = set(re.findall(r"`([\w/*]+(?:\.\w+|/)?)`", (tests / "README.md").read_text()))
+    missing = [name for name in named if "/" in name and not any(tests.glob(name.rstrip("/")))]
+    missing = [name for name in missing if not any(ROOT.glob(name.rstrip("/")))]
+    assert not missing
+    folders = {path.parent.name for path in tests.glob("*/__init__.py")} | {"engine", "kernels"}
+    text = (tests / "README.md").read_text()
+    assert [folder for folder in sorted(folders) if f"`{folder}/" not in text] == []

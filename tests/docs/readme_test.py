@@ -3,7 +3,7 @@
 import re
 
 from tests.docs import pages
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 
 _README = pages.ROOT / "README.md"
 

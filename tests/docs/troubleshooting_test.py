@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import tf_cudnn_rnn.keras
 from tests.docs import pages
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 from tf_cudnn_rnn import _library, raw_ops, runtime, weights
 
 PAGE = (pages.ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tests.examples import results
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 
 RUN_THE_WRITER = """
 import runpy, sys

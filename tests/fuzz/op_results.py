@@ -3,8 +3,8 @@
 import numpy as np
 
 from tests.fuzz import keras_weights, op_calls, op_rules, op_steps, op_values
+from tests.helpers import running, running_int8
 from tests.ops import calls
-from tests.python import running, running_int8
 from tests.reference import cases, int8, judge
 
 # What malloc fills memory with if MALLOC_PERTURB_ is 1, as ops.py has it. Far from all results.

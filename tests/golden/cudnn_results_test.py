@@ -12,7 +12,7 @@ import pytest
 
 from tests.golden import fake_cudnn
 from tests.golden import make_cudnn_golden as program
-from tests.python import running
+from tests.helpers import running
 from tests.reference import cases, judge
 from tf_cudnn_rnn import weights
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tf_cudnn_rnn
-from tests.python import running
+from tests.helpers import running
 from tests.reference import cases, judge
 
 PATH = pathlib.Path(__file__).resolve().parent / "cudnn" / "sums.csv"

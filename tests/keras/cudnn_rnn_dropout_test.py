@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers import subprocesses
 from tests.keras import cudnn_rnn_stacks as stacks
 from tests.keras.cudnn_rnn_stacks import LENGTHS, B, H, I, T
-from tests.python import subprocesses
 from tf_cudnn_rnn import raw_ops
 from tf_cudnn_rnn.keras import CudnnLSTM, CudnnRNN, _dropout_seed
 

@@ -3,7 +3,7 @@
 import keras
 import pytest
 
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 from tf_cudnn_rnn.keras._environment import require_keras
 
 # A process that has imported TensorFlow and Keras forgets Keras, and imports it for another

@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 import tf_cudnn_rnn.keras
+from tests.helpers import subprocesses
 from tests.keras import pairs
 from tests.keras.pairs import LAYERS, MASK, H, I
-from tests.python import subprocesses
 from tf_cudnn_rnn.keras import export, export_as
 
 OWN, BUILTIN = "TfCudnnRnn>KerasRNN", "CudnnRNNV3"

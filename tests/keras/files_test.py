@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 import tf_cudnn_rnn.keras
+from tests.helpers import subprocesses
 from tests.keras import pairs
 from tests.keras.pairs import LAYERS, H, I
-from tests.python import subprocesses
 from tf_cudnn_rnn.keras import layers as drop_ins
 from tf_cudnn_rnn.keras import load_model, to_keras
 

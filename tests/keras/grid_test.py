@@ -14,9 +14,9 @@ import pytest
 import tensorflow as tf
 
 import tf_cudnn_rnn.keras
+from tests.helpers import running, subprocesses
 from tests.keras import beginnings, covering
 from tests.keras.pairs import LAYERS
-from tests.python import running, subprocesses
 from tf_cudnn_rnn.keras import accelerate
 
 # h5py reads Keras' variables in a way that NumPy 2 wants changed.

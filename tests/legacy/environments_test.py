@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 
 # Each in a process of its own, where TF_USE_LEGACY_KERAS can be set before TensorFlow is imported.
 RUN = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.python import running
+from tests.helpers import running
 
 
 @pytest.fixture

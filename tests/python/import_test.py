@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tf_cudnn_rnn
-from tests.python import running, subprocesses
+from tests.helpers import running, subprocesses
 from tests.reference import cases, judge
 from tf_cudnn_rnn import ParamName, _elf, _library, raw_ops, weights
 

@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 
 import tf_cudnn_rnn
+from tests.helpers import running, running_int8, subprocesses
 from tests.ops import calls
-from tests.python import running, running_int8, subprocesses
 from tests.reference import cases, int8, judge
 from tf_cudnn_rnn import runtime, weights
 

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import tf_cudnn_rnn
-from tests.python import running, subprocesses
+from tests.helpers import running, subprocesses
 from tests.reference import cases, judge
 
 # Sizes: I, H, B, T, L and D*P all differ, so that no two can be mixed up.

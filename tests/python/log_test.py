@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 import tf_cudnn_rnn
+from tests.helpers import subprocesses
 from tests.ops import calls
-from tests.python import subprocesses
 
 _CODE = """
 import tensorflow as tf

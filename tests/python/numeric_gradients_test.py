@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.python import running
+from tests.helpers import running
 from tests.reference import judge
 from tf_cudnn_rnn import raw_ops
 

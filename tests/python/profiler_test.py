@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_cudnn_rnn
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 
 # Not at the same place in all versions of TensorFlow.
 xplane_pb2 = pytest.importorskip("tensorflow.tsl.profiler.protobuf.xplane_pb2")

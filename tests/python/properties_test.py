@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import tf_cudnn_rnn
-from tests.python import running, subprocesses
+from tests.helpers import running, subprocesses
 from tests.reference import cases, judge
 
 MODES = judge.RNN_MODES

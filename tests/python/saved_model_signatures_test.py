@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from tests.docs import pages
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 from tests.reference import cases, judge
 
 PAGE = "docs/serving.md"
@@ -60,7 +60,7 @@ def padded_sequences(size: str, features: int) -> np.ndarray:
 
 
 def save_raw_model(path, op, is_training) -> None:
-    from tests.python import running
+    from tests.helpers import running
 
     case = raw_case("3x7")
 
@@ -200,7 +200,7 @@ def only(outputs: dict) -> np.ndarray:
 def test_ops_give_the_judges_numbers_for_every_size(name, size, saved):
     from dataclasses import replace
 
-    from tests.python import running
+    from tests.helpers import running
 
     case = replace(raw_case(size), params=raw_case("3x7").params)
     actual = outputs_of(saved, f"{name}/{size}")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 from tests.reference import cases, judge
 
 B, T = 4, 6
@@ -184,7 +184,7 @@ def directory(tmp_path_factory):
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_saved_model_gives_the_judges_numbers(name, directory):
-    from tests.python import running
+    from tests.helpers import running
 
     case = _case(name)
     config = case.config
@@ -290,7 +290,7 @@ def run_own_model(directory: str) -> None:
 
 
 def test_own_ops_in_a_saved_model(tmp_path):
-    from tests.python import running
+    from tests.helpers import running
 
     subprocesses.run(save_own_model, str(tmp_path))
     subprocesses.run(run_own_model, str(tmp_path))

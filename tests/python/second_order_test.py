@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.python.framework import kernels
 
 import tf_cudnn_rnn.keras
-from tests.python import running, subprocesses
+from tests.helpers import running, subprocesses
 from tests.reference import judge
 from tf_cudnn_rnn import _library, _second_order
 

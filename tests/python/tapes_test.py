@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.python import running
+from tests.helpers import running
 from tests.reference import judge
 
 OWN = {"rng_seed": np.array([3, 4], np.int64)}

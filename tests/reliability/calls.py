@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from tests.python import running, running_int8
+from tests.helpers import running, running_int8
 from tests.reference import judge
 from tf_cudnn_rnn import keras
 

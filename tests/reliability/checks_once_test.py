@@ -14,8 +14,8 @@ import pytest
 import tensorflow as tf
 
 import tf_cudnn_rnn
+from tests.helpers import subprocesses
 from tests.ops import calls
-from tests.python import subprocesses
 
 T, B, H = 50, 64, 4
 _PARAMS = tf_cudnn_rnn.params_size("lstm", 2, H, H)

@@ -5,7 +5,7 @@
 
 import pytest
 
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 from tests.reliability import crowd, interrupted
 
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tf_cudnn_rnn
-from tests.python import running, subprocesses
+from tests.helpers import running, subprocesses
 from tests.reference import judge
 
 _REFUSAL = "dropout must have a seed when op determinism is enabled"

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.python import running, subprocesses
+from tests.helpers import running, subprocesses
 from tests.reference import cases, judge
 from tests.reliability import determinism
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers import running
 from tests.ops import calls
-from tests.python import running
 from tests.reference import judge
 from tests.reliability import refusals
 from tests.reliability.refusals import INVALID, assert_refused

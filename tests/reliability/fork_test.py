@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_cudnn_rnn
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 
 T, B, H = 20, 32, 256  # work for a team of threads
 

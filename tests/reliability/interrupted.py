@@ -9,7 +9,7 @@ import time
 import tensorflow as tf
 from tensorflow.python.eager import cancellation
 
-from tests.python import running, subprocesses
+from tests.helpers import running, subprocesses
 from tests.reference import judge
 from tests.reliability import calls, crowd
 

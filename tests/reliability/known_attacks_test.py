@@ -12,9 +12,9 @@ import tensorflow as tf
 
 import tf_cudnn_rnn
 from tests.fuzz import op_calls
+from tests.helpers import running
 from tests.ops import calls
 from tests.ops.calls import zeros
-from tests.python import running
 from tests.reference import judge
 from tests.reliability import refusals
 from tests.reliability.refusals import INVALID, MOST, assert_refused, int32

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers import running, running_int8, subprocesses
 from tests.ops import calls
-from tests.python import running, running_int8, subprocesses
 from tests.reference import judge
 from tests.reliability import refusals
 

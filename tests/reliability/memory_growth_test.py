@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tf_cudnn_rnn
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 
 # What the C library and Python keep back for a while comes and goes by less.
 _NOISE = 2 << 20

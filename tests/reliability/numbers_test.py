@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.python import running
+from tests.helpers import running
 from tests.reference import cases, judge
 
 MODES = judge.RNN_MODES

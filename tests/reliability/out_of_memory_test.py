@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import tf_cudnn_rnn
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 
 # The C library takes from the system what is larger than this, and gives it back: otherwise it
 # keeps what earlier calls had.

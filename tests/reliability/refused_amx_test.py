@@ -13,7 +13,8 @@ import struct
 import pytest
 
 import tf_cudnn_rnn
-from tests.python import kernels_test, subprocesses
+from tests.helpers import subprocesses
+from tests.python import kernels_test
 
 pytestmark = pytest.mark.skipif(
     (platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="AMX is of x86-64"

@@ -11,7 +11,7 @@ import time
 
 from absl import app, flags
 
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 from tests.reliability import crowd, interrupted
 
 _SECONDS = flags.DEFINE_float("seconds", 300, "How long, about.")

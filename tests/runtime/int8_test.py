@@ -10,7 +10,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from tests.python import running, running_int8, subprocesses
+from tests.helpers import running, running_int8, subprocesses
 from tests.reference import cases, judge
 from tests.reference import int8 as reference
 from tests.runtime import damage

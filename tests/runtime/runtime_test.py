@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import tf_cudnn_rnn
-from tests.python import running, subprocesses
+from tests.helpers import running, subprocesses
 from tests.reference import judge
 from tests.runtime import damage
 from tests.weights.layouts import layout_of

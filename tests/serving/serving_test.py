@@ -13,8 +13,8 @@ import tensorflow as tf
 
 import tf_cudnn_rnn
 import tf_cudnn_rnn.keras
+from tests.helpers import running, subprocesses
 from tests.keras import pairs
-from tests.python import running, subprocesses
 from tests.reference import cases, judge
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_cudnn_rnn
-from tests.python import running
+from tests.helpers import running
 from tests.reference import cases, int8
 
 # Rows of products are rounded: by 1/65536 of their largest magnitude, by a little more if long.

@@ -125,7 +125,7 @@ def _prepared() -> tuple[socket.socket, dict[str, str]]:
     ours, theirs = _pair()
     variables = {**os.environ, **_QUIET}
     process = subprocess.Popen(
-        [sys.executable, "-W", _WARNINGS, "-m", "tests.python.prepared"],
+        [sys.executable, "-W", _WARNINGS, "-m", "tests.helpers.prepared"],
         cwd=_ROOT,
         env=variables,
         stdin=theirs,

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.python import subprocesses
+from tests.helpers import subprocesses
 
 WITH_A_CHILD = """
 import os, subprocess
