@@ -1,15 +1,52 @@
-// Values of any element type, as numbers.
+// Element types by name, and their values as numbers.
 #ifndef TESTS_ENGINE_ELEMENT_VALUES_H_
 #define TESTS_ENGINE_ELEMENT_VALUES_H_
 
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <type_traits>
 #include <vector>
 
 #include "kernels/engine/elements/elements.h"
+#include "network/element_types.h"
 
 namespace rnn {
+
+inline constexpr ElementType kElementTypes[] = {
+    ElementType::kFloat, ElementType::kDouble, ElementType::kHalf,
+    ElementType::kBFloat16};
+
+// As tests and files of tests call them.
+inline const char* ElementName(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat:
+      return "float";
+    case ElementType::kDouble:
+      return "double";
+    case ElementType::kHalf:
+      return "half";
+    case ElementType::kBFloat16:
+      return "bfloat16";
+  }
+  std::abort();
+}
+
+// function(Element{}) for this type.
+template <typename Function>
+auto WithElement(ElementType type, Function function) {
+  switch (type) {
+    case ElementType::kFloat:
+      return function(float{});
+    case ElementType::kDouble:
+      return function(double{});
+    case ElementType::kHalf:
+      return function(Half{});
+    case ElementType::kBFloat16:
+      return function(BFloat16{});
+  }
+  std::abort();
+}
 
 template <typename Element>
 Element FromDouble(double value) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kernels/engine/engine.h"
+#include "tests/engine/element_values.h"
 #include "tests/engine/engine_call.h"
 #include "tests/engine/guarded.h"
 #include "tests/engine/random_values.h"
@@ -26,11 +27,9 @@
 namespace rnn {
 namespace {
 
-constexpr const char* kTypeNames[] = {"float", "double", "half", "bfloat16"};
-
 struct BitsCase {
   EngineSizes sizes;
-  int type;         // index of kTypeNames
+  ElementType type;
   int num_threads;  // on which no bit depends
   bool is_ragged;
 
@@ -38,7 +37,7 @@ struct BitsCase {
   std::string name() const {
     const RnnDescriptor& d = sizes.descriptor;
     std::ostringstream name;
-    name << kModeNames[static_cast<int>(d.mode)] << '_' << kTypeNames[type]
+    name << kModeNames[static_cast<int>(d.mode)] << '_' << ElementName(type)
          << "_T" << sizes.max_time << "_B" << sizes.batch << "_I"
          << d.input_size << "_H" << d.hidden_size;
     if (d.num_layers > 1) name << "_L" << d.num_layers;
@@ -122,7 +121,10 @@ BitsCase DrawCase(const Kind& kind, RandomValues& random) {
   if (d.input_size == 0) d.input_size = 1;
   c.sizes.time_major = random.Integer(0, 1) == 0;
   c.sizes.training = random.Integer(0, 3) > 0;
-  constexpr int kTypes[] = {0, 0, 0, 1, 2, 3, 3};
+  constexpr ElementType kTypes[] = {
+      ElementType::kFloat,   ElementType::kFloat, ElementType::kFloat,
+      ElementType::kDouble,  ElementType::kHalf,  ElementType::kBFloat16,
+      ElementType::kBFloat16};
   c.type = kTypes[random.Integer(0, 6)];
   constexpr int kThreads[] = {1, 2, 2, 3, 8};
   c.num_threads = kThreads[random.Integer(0, 4)];
@@ -144,7 +146,7 @@ BitsCase DrawLayerCase(const Kind& kind, RandomValues& random) {
   if (random.Integer(0, 3) == 0) {
     sizes.int8_weights = true;
     sizes.keras_weights = sizes.training = false;
-    c.type = 0;
+    c.type = ElementType::kFloat;
   }
   if (sizes.keras_weights) d.num_directions = random.Integer(1, 2);
   if (random.Integer(0, 1) == 0) {
@@ -160,8 +162,8 @@ BitsCase DrawLayerCase(const Kind& kind, RandomValues& random) {
 // Routes that none of the kinds has, since they take long.
 std::vector<BitsCase> LargeCases() {
   std::vector<BitsCase> cases;
-  const auto add = [&](CellMode mode, int type, int64_t T, int64_t B, int64_t I,
-                       int64_t H, bool keras_weights) {
+  const auto add = [&](CellMode mode, ElementType type, int64_t T, int64_t B,
+                       int64_t I, int64_t H, bool keras_weights) {
     BitsCase c{};
     c.sizes.descriptor.mode = mode;
     c.sizes.descriptor.input_size = I;
@@ -173,18 +175,19 @@ std::vector<BitsCase> LargeCases() {
     c.num_threads = 2;
     cases.push_back(c);
   };
+  constexpr ElementType kFloat = ElementType::kFloat;
   // R of 12 MB and more, in place and packed.
-  add(CellMode::kLstm, 0, 9, 3, 20, 900, false);
-  add(CellMode::kLstm, 0, 9, 3, 20, 900, true);
-  add(CellMode::kGru, 0, 10, 2, 20, 1030, true);
-  add(CellMode::kRelu, 1, 9, 4, 20, 1290, false);
+  add(CellMode::kLstm, kFloat, 9, 3, 20, 900, false);
+  add(CellMode::kLstm, kFloat, 9, 3, 20, 900, true);
+  add(CellMode::kGru, kFloat, 10, 2, 20, 1030, true);
+  add(CellMode::kRelu, ElementType::kDouble, 9, 4, 20, 1290, false);
   // Products in parts, of few and of many rows a step.
-  add(CellMode::kLstm, 0, 17, 33, 100, 520, false);
-  add(CellMode::kLstm, 0, 6, 32, 100, 200, true);
-  add(CellMode::kGru, 0, 4, 65, 100, 300, false);
-  add(CellMode::kTanh, 0, 4, 128, 200, 260, false);
+  add(CellMode::kLstm, kFloat, 17, 33, 100, 520, false);
+  add(CellMode::kLstm, kFloat, 6, 32, 100, 200, true);
+  add(CellMode::kGru, kFloat, 4, 65, 100, 300, false);
+  add(CellMode::kTanh, kFloat, 4, 128, 200, 260, false);
   // Many activations.
-  add(CellMode::kLstm, 0, 12, 96, 100, 352, false);
+  add(CellMode::kLstm, kFloat, 12, 96, 100, 352, false);
   return cases;
 }
 
@@ -224,16 +227,9 @@ uint64_t HashOfCall(const BitsCase& c, uint64_t seed) {
 }
 
 uint64_t HashOf(const BitsCase& c, uint64_t seed) {
-  switch (c.type) {
-    case 0:
-      return HashOfCall<float>(c, seed);
-    case 1:
-      return HashOfCall<double>(c, seed);
-    case 2:
-      return HashOfCall<Half>(c, seed);
-    default:
-      return HashOfCall<BFloat16>(c, seed);
-  }
+  return WithElement(c.type, [&](auto element) {
+    return HashOfCall<decltype(element)>(c, seed);
+  });
 }
 
 std::string Line(int index, const BitsCase& c) {
@@ -269,6 +265,9 @@ TEST(EngineBitsTest, AreThoseOfEarlierVersions) {
                     << expected;
     }
   }
+  std::string left_over;
+  EXPECT_FALSE(std::getline(in, left_over))
+      << path << " goes on behind the last call: " << left_over;
   EXPECT_EQ(num_different, 0) << "of " << cases.size() << " calls on " << name;
 }
 

@@ -11,6 +11,9 @@ namespace reference {
 
 namespace {
 
+// Of cells that have no others.
+constexpr int kOnlyGate = 0;
+
 double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 }  // namespace
@@ -19,29 +22,32 @@ CellOutput CellForward(CellMode mode, const CellInput& in) {
   CellOutput out;
   switch (mode) {
     case CellMode::kRelu: {
-      const double sum = in.w_x[0] + in.r_h[0];
+      const double sum = in.w_x[kOnlyGate] + in.r_h[kOnlyGate];
       out.h = sum < 0 ? 0 : sum;  // NaN stays NaN
       break;
     }
     case CellMode::kTanh:
-      out.h = std::tanh(in.w_x[0] + in.r_h[0]);
+      out.h = std::tanh(in.w_x[kOnlyGate] + in.r_h[kOnlyGate]);
       break;
     case CellMode::kLstm: {
-      const double i = Sigmoid(in.w_x[0] + in.r_h[0]);
-      const double f = Sigmoid(in.w_x[1] + in.r_h[1]);
-      const double g = std::tanh(in.w_x[2] + in.r_h[2]);
-      const double o = Sigmoid(in.w_x[3] + in.r_h[3]);
-      out.gates = {i, f, g, o};
+      const auto sum = [&](LstmGate gate) {
+        return in.w_x[gate] + in.r_h[gate];
+      };
+      const double i = out.gates[kInput] = Sigmoid(sum(kInput));
+      const double f = out.gates[kForget] = Sigmoid(sum(kForget));
+      const double g = out.gates[kCell] = std::tanh(sum(kCell));
+      const double o = out.gates[kOutput] = Sigmoid(sum(kOutput));
       out.c = f * in.c + i * g;
       out.h = o * std::tanh(out.c);
       break;
     }
     case CellMode::kGru: {
-      const double r = Sigmoid(in.w_x[0] + in.r_h[0]);
-      const double z = Sigmoid(in.w_x[1] + in.r_h[1]);
-      const double n = std::tanh(in.w_x[2] + r * in.r_h[2]);
-      out.gates = {r, z, n};
-      out.q = in.r_h[2];
+      const double r = out.gates[kReset] =
+          Sigmoid(in.w_x[kReset] + in.r_h[kReset]);
+      const double z = out.gates[kUpdate] =
+          Sigmoid(in.w_x[kUpdate] + in.r_h[kUpdate]);
+      out.q = in.r_h[kNew];
+      const double n = out.gates[kNew] = std::tanh(in.w_x[kNew] + r * out.q);
       out.h = (1 - z) * n + z * in.h;
       break;
     }
@@ -54,30 +60,35 @@ CellGradient CellBackward(CellMode mode, const CellInput& in,
   CellGradient gradient;
   switch (mode) {
     case CellMode::kRelu:
-      gradient.w_x[0] = out.h > 0 ? dh : 0;
+      gradient.w_x[kOnlyGate] = out.h > 0 ? dh : 0;
       gradient.r_h = gradient.w_x;
       break;
     case CellMode::kTanh:
-      gradient.w_x[0] = dh * (1 - out.h * out.h);
+      gradient.w_x[kOnlyGate] = dh * (1 - out.h * out.h);
       gradient.r_h = gradient.w_x;
       break;
     case CellMode::kLstm: {
-      const auto [i, f, g, o] = out.gates;
+      const double i = out.gates[kInput], f = out.gates[kForget];
+      const double g = out.gates[kCell], o = out.gates[kOutput];
       const double tanh_c = std::tanh(out.c);
       const double dc_total = dc + dh * o * (1 - tanh_c * tanh_c);
-      gradient.w_x = {dc_total * g * i * (1 - i), dc_total * in.c * f * (1 - f),
-                      dc_total * i * (1 - g * g), dh * tanh_c * o * (1 - o)};
+      gradient.w_x[kInput] = dc_total * g * i * (1 - i);
+      gradient.w_x[kForget] = dc_total * in.c * f * (1 - f);
+      gradient.w_x[kCell] = dc_total * i * (1 - g * g);
+      gradient.w_x[kOutput] = dh * tanh_c * o * (1 - o);
       gradient.r_h = gradient.w_x;
       gradient.c = dc_total * f;
       break;
     }
     case CellMode::kGru: {
-      const double r = out.gates[0], z = out.gates[1], n = out.gates[2];
+      const double r = out.gates[kReset], z = out.gates[kUpdate];
+      const double n = out.gates[kNew];
       const double dn = dh * (1 - z) * (1 - n * n);
-      const double dr = dn * out.q * r * (1 - r);
-      const double dz = dh * (in.h - n) * z * (1 - z);
-      gradient.w_x = {dr, dz, dn};
-      gradient.r_h = {dr, dz, dn * r};
+      gradient.w_x[kReset] = dn * out.q * r * (1 - r);
+      gradient.w_x[kUpdate] = dh * (in.h - n) * z * (1 - z);
+      gradient.w_x[kNew] = dn;
+      gradient.r_h = gradient.w_x;
+      gradient.r_h[kNew] *= r;
       gradient.h = dh * z;
       break;
     }
@@ -126,7 +137,7 @@ class Rnn {
     layer_inputs_.push_back(p_.x);
     tape_.resize(d_.num_pseudo_layers() * T_ * B_ * H_);
     h_before_.resize(d_.num_pseudo_layers() * T_ * B_ * P_);
-    m_.resize(tape_.size());
+    if (d_.has_projection()) m_.resize(tape_.size());
     for (int64_t layer = 0; layer < d_.num_layers; ++layer) {
       Vector y(T_ * B_ * D_ * P_);
       for (int64_t direction = 0; direction < D_; ++direction) {
@@ -208,15 +219,16 @@ class Rnn {
   // time would be spent on waiting for the addition before.
   void AddProducts(const Matrix& weights, int64_t u, const double* values,
                    Gates* sums) const {
-    std::array<const double*, 4> rows;
-    for (int gate = 0; gate < 4; ++gate) {  // those there are none of: any row
+    std::array<const double*, kMaxGates> rows;
+    for (int gate = 0; gate < kMaxGates; ++gate) {
+      // Of a gate that there is not: any row.
       const int64_t row = gate < d_.num_gates() ? gate * H_ + u : u;
       rows[gate] = p_.params.data() + weights.region.offset +
                    row * weights.region.columns;
     }
     Gates added = *sums;
     for (int64_t j = 0; j < weights.region.columns; ++j) {
-      for (int gate = 0; gate < 4; ++gate) {
+      for (int gate = 0; gate < kMaxGates; ++gate) {
         added[gate] += rows[gate][j] * values[j];
       }
     }
@@ -262,8 +274,9 @@ class Rnn {
         input.c = c[u];
         CellOutput output = CellForward(d_.mode, input);
         if (d_.mode == CellMode::kRelu) {
-          out->nearest_kink = std::min(out->nearest_kink,
-                                       std::abs(input.w_x[0] + input.r_h[0]));
+          out->nearest_kink =
+              std::min(out->nearest_kink,
+                       std::abs(input.w_x[kOnlyGate] + input.r_h[kOnlyGate]));
         }
         m[u] = output.h;
         c[u] = output.c;
@@ -277,8 +290,10 @@ class Rnn {
         saved.input.h = input.h;
         saved.input.c = c_stored[u];
         c_stored[u] = output.c;
-        m_[Step(k, t, b) * H_ + u] =
-            output.gates[kOutput] * std::tanh(output.c);
+        if (d_.has_projection()) {  // of the LSTM alone
+          m_[Step(k, t, b) * H_ + u] =
+              output.gates[kOutput] * std::tanh(output.c);
+        }
       }
       for (int64_t j = 0; j < P_; ++j) {
         double value = m[j];

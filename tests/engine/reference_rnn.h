@@ -18,7 +18,7 @@ namespace rnn {
 namespace reference {
 
 using Vector = std::vector<double>;
-using Gates = std::array<double, 4>;  // in the order of cell.h
+using Gates = std::array<double, kMaxGates>;  // in the order of cell.h
 
 // What one hidden unit reads in one step: for each gate W x + bW and R h + bR,
 // and the states before.

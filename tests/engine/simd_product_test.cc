@@ -41,6 +41,10 @@ void FillRandomly(Guarded<Value>& values, RandomValues& random) {
   }
 }
 
+// Of the blocks of its products.
+template <typename Operand>
+constexpr int64_t kDepthBlock = 512 * kDepthStep<Operand>;
+
 // The operands of a product of some rows and a full panel. The rows of `a` end
 // in poison, after the zeros that fill the last step; columns of `b` beyond
 // those asked for are not zero, as in an engine's panel, so that a wrong column
@@ -93,6 +97,14 @@ struct Operands {
       *value += term;
       *sum += std::abs(static_cast<double>(term));
     }
+  }
+
+  // How far a product may be from Plain() whose `sum` is this. Each of at most
+  // a block's additions + 5 + 1, and as many products, errs by half an epsilon
+  // of what is summed so far.
+  double MostError(double sum) const {
+    const int64_t chain = std::min(depth, kDepthBlock<Operand>) + 6;
+    return static_cast<double>(chain) * std::numeric_limits<F>::epsilon() * sum;
   }
 
   int64_t depth;
@@ -257,8 +269,11 @@ std::vector<ComputeType<Operand>> Multiply(const SimdKernels<Operand>& kernels,
     EXPECT_TRUE(SameBits(by_rows, result))
         << "rows " << row << " + " << rows << ", " << columns << " columns";
   } else {  // tile registers add in another order
-    for (size_t i = 0; i < result.size(); ++i) {
-      EXPECT_NEAR(by_rows[i], result[i], 1e-3) << i;
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      long double value;
+      double sum;
+      operands.Plain(start, row + i / columns, i % columns, &value, &sum);
+      EXPECT_NEAR(by_rows[i], value, operands.MostError(sum)) << i;
     }
   }
   return result;
@@ -273,10 +288,6 @@ constexpr int64_t kDepths[] = {0,   1,   2,   3,    7,    8,    9,   15,
                                16,  17,  31,  33,   63,   65,   127, 129,
                                511, 512, 513, 1023, 1025, 1100, 2100};
 
-// Of its products' blocks.
-template <typename Operand>
-constexpr int64_t kDepthBlock = 512 * kDepthStep<Operand>;
-
 TYPED_TEST(SimdProductTest, EveryElementIsTheSumOfItsProducts) {
   using Operand = TypeParam;
   for (const SimdTarget* target : TestedSimdTargetsOf<Operand>()) {
@@ -288,18 +299,12 @@ TYPED_TEST(SimdProductTest, EveryElementIsTheSumOfItsProducts) {
       for (Start start : kStarts) {
         const auto result =
             Multiply(kernels, operands, start, 0, kMaxRows, operands.columns);
-        using F = ComputeType<Operand>;
         for (int64_t i = 0; i < kMaxRows * operands.columns; ++i) {
           long double value;
           double sum;
           operands.Plain(start, i / operands.columns, i % operands.columns,
                          &value, &sum);
-          // Each of at most 512 steps + 5 + 1 additions, and as many products,
-          // errs by half an epsilon of what is summed so far.
-          const double chain =
-              std::min<int64_t>(depth, kDepthBlock<Operand>) + 6;
-          ASSERT_NEAR(result[i], value,
-                      chain * std::numeric_limits<F>::epsilon() * sum)
+          ASSERT_NEAR(result[i], value, operands.MostError(sum))
               << "row " << i / operands.columns << ", column "
               << i % operands.columns << ", start " << static_cast<int>(start);
         }
