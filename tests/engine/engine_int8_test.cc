@@ -13,15 +13,14 @@
 #include "kernels/engine/engine.h"
 #include "kernels/engine/simd/simd_kernels.h"
 #include "network/int8_weights.h"
+#include "tests/engine/engine_call.h"
 #include "tests/engine/guard_pages.h"
 #include "tests/engine/int8_values.h"
 #include "tests/engine/make_sequences.h"
-#include "tests/engine/plans.h"
 #include "tests/engine/random_values.h"
 #include "tests/engine/reference_rnn.h"
 #include "tests/engine/simd_targets.h"
 #include "tests/engine/threads_in_turn.h"
-#include "tests/engine/unused.h"
 
 namespace rnn {
 namespace {
@@ -82,47 +81,36 @@ CallDescription CallOf(const Sizes& sizes, const Sequences& sequences) {
 Outputs RunForward(const Sizes& sizes, Weights8& weights, const Inputs& inputs,
                    Executor& executor, bool are_prepared = false,
                    int64_t core_cache_bytes = 1 << 20) {
-  const RnnDescriptor& d = sizes.descriptor;
-  const int64_t B = sizes.batch();
-  const Sequences sequences = MakeSequences(sizes.max_time, sizes.lengths);
-  CallDescription call = CallOf(sizes, sequences);
-  call.weights_are_prepared = are_prepared;
-  Machine machine = MachineThatShares(executor.num_threads());
-  machine.core_cache_bytes = core_cache_bytes;
-  ForwardPlan plan;
-  const Status status =
-      ForwardPlan::Create(call, /*has_reserve=*/false, machine, &plan);
-  EXPECT_TRUE(status.ok()) << status.message();
-
-  Outputs outputs;
-  outputs.y.assign(sizes.max_time * B * d.layer_output_size(), -9);
-  outputs.h_n.assign(inputs.h0.size(), -9);
-  outputs.c_n.assign(inputs.c0.size(), 0);
-  ForwardArguments<float> a{};
-  a.x = inputs.x.data();
-  a.h0 = inputs.h0.data();
-  a.weights.int8 = weights.weights();
-  const auto in_lines = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
-  // Biases: matrices are read where they are.
-  EndGuarded<unsigned char> prepared(in_lines(plan.prepared.bytes));
+  EngineSizes call_sizes;
+  call_sizes.descriptor = sizes.descriptor;
+  call_sizes.max_time = sizes.max_time;
+  call_sizes.batch = sizes.batch();
+  call_sizes.lengths = sizes.lengths;
+  call_sizes.training = false;
+  call_sizes.int8_weights = true;
+  call_sizes.prepared_weights = are_prepared;
+  EngineCall<float, EndGuarded> call(call_sizes);
+  const auto copy = [](auto& from, auto& to) {
+    std::copy_n(from.data(), to.size(), to.data());
+  };
+  copy(inputs.x, call.x);
+  copy(inputs.h0, call.h0);
+  copy(inputs.c0, call.c0);
+  copy(weights.values, call.int8->values);
+  copy(weights.scales, call.int8->scales);
+  copy(weights.biases, call.int8->biases);
+  call.PlanForCoreCaches(core_cache_bytes);
+  call.FillScratchWith(0xff);
+  const auto run = [&] {
+    for (auto* output : call.Outputs()) output->FillBytes(0xff);
+    call.Forward(executor);
+  };
+  run();
   if (are_prepared) {
-    SerialExecutor alone;
-    PrepareWeights<float>(plan, a.weights, prepared.data(), alone);
-    a.prepared_weights = prepared.data();
-    a.weights.int8.biases = nullptr;  // nobody reads them any more
+    call.int8->biases.FillBytes(0xff);  // nobody reads them any more
+    run();
   }
-  a.y = outputs.y.data();
-  a.h_n = outputs.h_n.data();
-  if (d.mode == CellMode::kLstm) {
-    a.c0 = inputs.c0.data();
-    a.c_n = outputs.c_n.data();
-  }
-  a.layout = {true, true};
-  a.strides = CallStrides::Of(d, a.layout, sizes.max_time, B);
-  EndGuarded<unsigned char> scratch(in_lines(plan.scratch_bytes));
-  FillUnused(scratch.data(), 0xff, scratch.size());
-  Forward(plan, a, scratch.data(), executor);
-  return outputs;
+  return {call.y.values(), call.h_n.values(), call.c_n.values()};
 }
 
 Outputs RunForward(const Sizes& sizes, Weights8& weights,
