@@ -26,6 +26,13 @@ RnnDescriptor Valid() {
   return d;
 }
 
+TEST(DescriptorTest, AMinusZeroIsNoDropout) {
+  RnnDescriptor d;
+  d.input_size = d.hidden_size = 4;
+  d.dropout = -0.0f;
+  EXPECT_TRUE(Validate(d).ok()) << Validate(d).message();
+}
+
 TEST(DescriptorTest, AcceptsTheLimits) {
   const auto expect_valid =
       [](const std::function<void(RnnDescriptor*)>& change) {

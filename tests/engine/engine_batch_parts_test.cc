@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -193,6 +194,33 @@ TYPED_TEST(EngineBatchPartsTest, AHalfMayBeEmpty) {
   b.Forward(three);
   b.Backward(three);
   ASSERT_EQ(a.backward_plan().num_halves(), bits::kGradientHalves);
+  ExpectSameOutputs(a, b);
+  for (int64_t i = 0; i < a.dparams.size(); ++i) {
+    ASSERT_TRUE(std::isfinite(ToDouble(a.dparams.data()[i]))) << i;
+  }
+}
+
+// The last chunk has rows of the first half alone: the second half's sums begin
+// with a chunk before it, on whatever lies in their memory.
+TYPED_TEST(EngineBatchPartsTest, AHalfMayEndChunksBeforeTheOther) {
+  EngineSizes sizes = SizesOf(CellMode::kLstm);
+  sizes.descriptor.num_layers = 2;
+  sizes.max_time = 300;
+  sizes.batch = 74;
+  sizes.lengths.assign(sizes.batch, 20);
+  std::fill_n(sizes.lengths.begin(), 4, 300);
+  SerialExecutor alone;
+  EngineCall<TypeParam, Guarded> a(sizes), b(sizes);
+  a.FillScratchWith(0xff);
+  b.FillScratchWith(0);
+  for (auto* call : {&a, &b}) {
+    call->Forward(alone);
+    call->Backward(alone);
+  }
+  const BackwardPlan& plan = a.backward_plan();
+  ASSERT_EQ(plan.num_halves(), bits::kGradientHalves);
+  ASSERT_TRUE(plan.parts.empty());
+  ASSERT_LE(plan.num_steps_of(1), plan.chunks.front().steps.begin);
   ExpectSameOutputs(a, b);
   for (int64_t i = 0; i < a.dparams.size(); ++i) {
     ASSERT_TRUE(std::isfinite(ToDouble(a.dparams.data()[i]))) << i;

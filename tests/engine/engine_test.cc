@@ -1451,6 +1451,27 @@ TEST(EngineZeroStatesTest, OneStepDoesNotReadRecurrentWeights) {
   }
 }
 
+// Wherever it is: in the first row or the last, at either end of it.
+TEST(EngineZeroStatesTest, OneElementThatIsNotZeroIsSeen) {
+  constexpr int64_t B = 5, H = 9;
+  for (int mode = 0; mode < kNumCellModes; ++mode) {
+    for (int64_t T : {1, 3}) {
+      for (int64_t place : {int64_t{0}, H - 1, (B - 1) * H, B * H - 1}) {
+        SCOPED_TRACE(testing::Message() << kModeNames[mode] << ", T " << T
+                                        << ", element " << place);
+        const Case sizes{"", T, B, 6, H, 2, 2, Lengths::kFull};
+        auto problem =
+            MakeProblem<float>(sizes, static_cast<CellMode>(mode), 1);
+        std::fill(problem.h0.begin(), problem.h0.end(), 0.0);
+        for (int64_t k = 0; k < problem.descriptor.num_pseudo_layers(); ++k) {
+          problem.h0[k * B * H + place] = 0.75;
+        }
+        ExpectAgreesWithReference(problem, RunEngine<float>(problem));
+      }
+    }
+  }
+}
+
 // Plans alone, instead of a wrapped number.
 TEST(EngineScratchTest, SizesPastTheAddressSpaceAreRefused) {
   RnnDescriptor d;

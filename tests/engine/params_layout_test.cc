@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "network/sizes.h"
 #include "tests/engine/random_values.h"
 
 namespace rnn {
@@ -234,6 +235,14 @@ TEST(ParamsLayoutTest, RefusesSizesThatOverflow) {
       expect_overflow(d);
     }
   }
+  // Weights alone would fit: I + 1 of them, and two biases.
+  d = RnnDescriptor();
+  d.mode = CellMode::kTanh;
+  d.hidden_size = 1;
+  d.input_size = kMaxTensorSize - 3;
+  EXPECT_EQ(Layout(d).size(), kMaxTensorSize);
+  d.input_size = kMaxTensorSize - 2;
+  expect_overflow(d);
 }
 
 }  // namespace

@@ -762,6 +762,29 @@ TEST(PlanTest, KerasWeightsAreOfOneLayerWithoutOptions) {
   }
 }
 
+TEST(PlanTest, OutputsAreRepeatedInOneDirectionAlone) {
+  const Sequences sequences = MakeSequences(4, {4, 2, 3});
+  for (int64_t num_directions : {1, 2}) {
+    RnnDescriptor d;
+    d.input_size = d.hidden_size = 4;
+    d.num_directions = num_directions;
+    CallDescription call = CallOf<float>(d, sequences);
+    call.repeats_outputs = true;
+    ForwardPlan forward;
+    BackwardPlan backward;
+    for (const Status& status :
+         {ForwardPlan::Create(call, /*has_reserve=*/false, Machine::Here(1),
+                              &forward),
+          BackwardPlan::Create(call, Machine::Here(1), &backward)}) {
+      EXPECT_EQ(status.ok(), num_directions == 1);
+      EXPECT_EQ(
+          status.message().find("num_directions = 2") != std::string::npos,
+          num_directions == 2)
+          << status.message();
+    }
+  }
+}
+
 // No product of these sizes may wrap around, and none has the memory.
 TEST(PlanTest, SizesBeyondAllMemoryAreRefused) {
   const int64_t huge = int64_t{1} << 57, large = int64_t{1} << 30;
@@ -773,6 +796,7 @@ TEST(PlanTest, SizesBeyondAllMemoryAreRefused) {
   for (const Case& c : {Case{"I", 1, 64, huge, 1, false},
                         Case{"H and I", 1, 1, huge, huge, true},
                         Case{"H", 1, 1, 8, large, false},
+                        Case{"H times H", 1, 1, 8, 1 << 24, false},
                         Case{"B", 1, int64_t{1} << 20, large, 1, false},
                         Case{"T", int64_t{1} << 20, 1, large, 1, false}}) {
     SCOPED_TRACE(c.name);

@@ -189,6 +189,17 @@ def test_wrong_gradients_are_refused(size, num_units, message):
     assert message in str(error.value)
 
 
+def test_gradients_of_any_size_need_units():
+    """Shape functions may not know the size."""
+
+    @tf.function(input_signature=[tf.TensorSpec(None)])
+    def gradients(params_backprop):
+        return raw_ops.KerasToParamsBackprop(params_backprop=params_backprop, num_units=0)
+
+    with pytest.raises(ValueError, match="num_units must be at least 1, got 0"):
+        gradients.get_concrete_function()
+
+
 def test_two_biases_are_refused():
     with pytest.raises(tf.errors.InvalidArgumentError, match="num_biases must be 0 or 1, got 2"):
         raw_ops.KerasToParams(

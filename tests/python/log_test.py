@@ -70,6 +70,20 @@ def test_each_call_has_one_line(lines):
         assert int(match[1]) < 600_000_000
 
 
+def test_there_are_a_thousand_plans_at_most():
+    """A process whose every call has other sizes would fill its memory with them."""
+    code = """
+import tensorflow as tf
+import tf_cudnn_rnn
+layer = tf_cudnn_rnn.keras.CudnnRNN(1, rnn_mode="rnn_tanh")
+for steps in range(1, 1003):
+    layer(tf.ones([1, steps, 1]))
+"""
+    _, *plans, last = _lines_of(code, TF_CUDNN_RNN_LOG="plan")
+    assert len(plans) == len(set(plans)) == 1000
+    assert last == "tf_cudnn_rnn plan: that was line 1000 and the last."
+
+
 def test_there_is_none_unless_asked_for():
     assert _lines_of(_CODE) == []
 

@@ -3,6 +3,7 @@
 // been written.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -378,20 +380,26 @@ TEST(NetworkTest, CountsOfParamsAreRefused) {
   }
 }
 
-// A file of a network with four params.
-std::string SmallFile() {
+// What the header of a file of a network with four params says of these.
+constexpr char kParams[] = R"("dtype":"F32","shape":[4],"data_offsets":[0,16])";
+
+// Such a file. Spaces fill its header up to `header_bytes`, or to a multiple of
+// eight.
+std::string SmallFile(const std::string& params = kParams,
+                      int64_t data_bytes = 16, size_t header_bytes = 0) {
   std::string header =
       R"({"__metadata__":{"format":"tf_cudnn_rnn/params","version":"1",)"
       R"("rnn_mode":"rnn_tanh","num_layers":"1","num_units":"1",)"
       R"("input_size":"1","num_proj":"0","direction":"unidirectional",)"
-      R"("input_mode":"linear_input"},)"
-      R"("params":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})";
-  header.resize((header.size() + 7) / 8 * 8, ' ');
+      R"("input_mode":"linear_input"},"params":{)" +
+      params + "}}";
+  header.resize(header_bytes > 0 ? header_bytes : (header.size() + 7) / 8 * 8,
+                ' ');
   const uint64_t size = header.size();
   const std::string path = testing::TempDir() + "/small.safetensors";
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(&size), sizeof size);
-  file << header << std::string(16, '\0');
+  file << header << std::string(data_bytes, '\0');
   return path;
 }
 
@@ -460,9 +468,56 @@ TEST(NetworkTest, OfFilesThatCannotBeReadAreRefused) {
         },
         path.substr(0, 5), RNN_BAD_FILE);
   }
+  // Whatever the length of a path, there is room for what is wrong.
+  const std::string long_path = "/nowhere" + std::string(1000, '/') + "end";
+  ExpectFails(
+      [&](rnn_error* error) {
+        return rnn_network_load(long_path.c_str(), 1, network.get(), error);
+      },
+      "/end: " + std::generic_category().message(ENOENT), RNN_BAD_FILE);
   rnn_network* made = nullptr;
   ASSERT_EQ(rnn_network_load(SmallFile().c_str(), 1, &made, nullptr), RNN_OK);
   rnn_network_free(made);
+}
+
+// What a header says twice, too much of, or of a part of an element.
+TEST(NetworkTest, OfFilesThatSayMoreThanOneThingAreRefused) {
+  struct {
+    std::string params;
+    int64_t data_bytes;
+    const char* message;
+  } const faults[] = {
+      {std::string(R"("dtype":"F16",)") + kParams, 16, "is not the JSON"},
+      {R"("dtype":"F32","shape":[4],"data_offsets":[0,16,16])", 16,
+       "params are not a vector"},
+      {R"("dtype":"F32","shape":[4],"data_offsets":[0,18])", 18,
+       "params must have 4 elements from byte 0 behind the header on"},
+  };
+  Untouched<rnn_network> network;
+  for (const auto& fault : faults) {
+    const std::string path = SmallFile(fault.params, fault.data_bytes);
+    ExpectFails(
+        [&](rnn_error* error) {
+          return rnn_network_load(path.c_str(), 1, network.get(), error);
+        },
+        fault.message, RNN_BAD_FILE);
+  }
+}
+
+TEST(NetworkTest, OfFilesHaveHeadersOfSomeLengthAtMost) {
+  constexpr size_t kMostHeaderBytes = 1 << 16;
+  rnn_network* made = nullptr;
+  ASSERT_EQ(rnn_network_load(SmallFile(kParams, 16, kMostHeaderBytes).c_str(),
+                             1, &made, nullptr),
+            RNN_OK);
+  rnn_network_free(made);
+  Untouched<rnn_network> network;
+  const std::string path = SmallFile(kParams, 16, kMostHeaderBytes + 1);
+  ExpectFails(
+      [&](rnn_error* error) {
+        return rnn_network_load(path.c_str(), 1, network.get(), error);
+      },
+      "the header that its first bytes tell of would be longer", RNN_BAD_FILE);
 }
 
 using Int8Fault = Fault<Int8>;
@@ -516,6 +571,44 @@ TEST_P(Int8Test, IsRefused) {
                                        network.get(), error);
       },
       GetParam().message);
+}
+
+// As long as they may be, for each of the two that count.
+TEST(Int8Test, RowsMayHaveAsManyElementsAsThatSays) {
+  constexpr int64_t kMostElements = 1 << 17;
+  for (const bool is_input : {true, false}) {
+    Int8 int8;
+    int8.config.mode = RNN_MODE_LSTM;
+    int8.config.num_layers = 1;
+    int8.config.input_size = is_input ? kMostElements : 1;
+    int8.config.num_units = is_input ? 1 : kMostElements;
+    int8.config.num_proj = is_input ? 0 : 1;
+    const int64_t H = int8.config.num_units;
+    const int64_t projection = is_input ? 0 : 1;
+    int8.values.resize(4 * H * (int8.config.input_size + 1) + projection * H);
+    int8.scales.resize(2 * 4 * H + projection);
+    int8.biases.resize(2 * 4 * H);
+    int8.weights.weights = int8.values.data();
+    int8.weights.num_weights = static_cast<int64_t>(int8.values.size());
+    int8.weights.scales = int8.scales.data();
+    int8.weights.num_scales = static_cast<int64_t>(int8.scales.size());
+    int8.weights.biases = int8.biases.data();
+    int8.weights.num_biases = static_cast<int64_t>(int8.biases.size());
+    rnn_network* network = nullptr;
+    ASSERT_EQ(rnn_network_create_int8(&int8.config, &int8.weights, 1, &network,
+                                      nullptr),
+              RNN_OK);
+    rnn_network_free(network);
+    // Nothing is read of one more.
+    ++(is_input ? int8.config.input_size : int8.config.num_units);
+    Untouched<rnn_network> refused;
+    ExpectFails(
+        [&](rnn_error* error) {
+          return rnn_network_create_int8(&int8.config, &int8.weights, 1,
+                                         refused.get(), error);
+        },
+        "int8 weights can have rows of at most 131072 elements, got 131073");
+  }
 }
 
 TEST(Int8Test, ALaterVersionMayBeLarger) {
@@ -682,6 +775,22 @@ TEST_P(CallTest, IsRefused) {
         GetParam().message);
     EXPECT_TRUE(batch.is_untouched());
   }
+}
+
+// Of rows times gates; nothing is read.
+TEST(CallTest, MoreThanAnyMachineHasIsNoMistakeOfAnArgument) {
+  rnn_config config = ConfigOf(RNN_MODE_LSTM);
+  config.num_units = 256;
+  const Network network(config);
+  Batch batch;
+  batch.call.steps = 1 << 18;
+  batch.call.batch = (1 << 18) + 1;
+  ExpectFails(
+      [&](rnn_error* error) {
+        return rnn_network_run(network.get(), &batch.call, error);
+      },
+      "this call needs more memory than any machine has", RNN_OUT_OF_MEMORY);
+  EXPECT_TRUE(batch.is_untouched());
 }
 
 TEST(CallTest, CellStatesOfAnotherModeAreRefused) {

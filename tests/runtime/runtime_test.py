@@ -118,6 +118,18 @@ def test_a_stream_gives_the_bits_of_calls_of_one_step(rnn_mode, dtype, batch):
         assert stream.state.c is None
 
 
+@pytest.mark.parametrize("rnn_mode", judge.RNN_MODES)
+def test_calls_of_all_shapes_share_a_network(rnn_mode):
+    """Weights that one call has prepared are of another's use along the same routes alone."""
+    config = judge.Config(rnn_mode, 1, 64, 64, time_major=False)
+    cases = [running.random_case(5, config, T, B, np.float32) for T, B in SHAPES]
+    expected = [network_of(cases[0])(case.x)[0] for case in cases]
+    for order in (range(len(cases)), reversed(range(len(cases)))):
+        network = network_of(cases[0])
+        for i in order:
+            np.testing.assert_array_equal(network(cases[i].x)[0], expected[i], str(SHAPES[i]))
+
+
 def test_rows_of_a_stream_begin_anew():
     case = small_case("lstm", time_major=False)
     stream, fresh = network_of(case).stream(3), network_of(case).stream(3)
