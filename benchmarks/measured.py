@@ -1,6 +1,7 @@
 """What a run measured, by what it is about, and the least time that its machine would take."""
 
 import collections
+import functools
 import math
 from collections.abc import Iterable
 
@@ -42,10 +43,19 @@ class Results:
         It is the one that the engine chooses by itself, for all passes; with a lower one it runs
         forward alone.
         """
+        return self._best_isa
+
+    @functools.cached_property
+    def _best_isa(self) -> str | None:
         found = [record for record in self.records if record.experiment in ("engine", records.PEAK)]
         rows = collections.Counter(r.isa for r in found if r.pass_ == "backward")
         peaks = {r.isa: r.median for r in found if r.case == "multiply_add" and r.median}
         return max(peaks, key=lambda isa: (rows[isa], peaks[isa]), default=None)
+
+    @functools.cached_property
+    def _peaks(self) -> list[Record]:
+        """Those of the machine: bars ask for them in each row."""
+        return [record for record in self.records if record.experiment == records.PEAK]
 
     def rate(self, name: str, isa: str | None = None, threads: int | None = None) -> float | None:
         """A peak of the machine: GFLOP/s of "multiply_add", GB/s of a level of memory.
@@ -59,9 +69,8 @@ class Results:
         isa = self.best_isa() if isa is None else isa
         found = [
             record.median
-            for record in self.records
-            if (record.experiment, record.case, record.threads) == (records.PEAK, name, wanted)
-            and record.isa == isa
+            for record in self._peaks
+            if (record.case, record.threads, record.isa) == (name, wanted, isa)
             and record.median is not None
         ]
         return max(found, default=None)

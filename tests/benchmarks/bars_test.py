@@ -309,7 +309,8 @@ def test_at_best_inference_takes_what_the_runtime_takes_and_an_empty_call():
         dataclasses.replace(record, median=40.0) if record.side == "runtime" else record
         for record in found
     ]
-    assert {round(best_of(slow)[case], 6) for case in with_onnx} == {0.75}
+    best = best_of(slow)
+    assert {round(best[case], 6) for case in with_onnx} == {0.75}
     # Without an empty call, or the runtime's row, the machine's peaks tell, if they are known.
     for group in ("streaming", "runtime"):
         some = [record for record in found if record.experiment != group]
