@@ -29,7 +29,7 @@ _MARKERS = "osD^vP*"
 _LINES = ("-", "--", ":")
 # What tells bars of one colour from each other.
 _HATCHES = ("", "//////", "......", "xxxxxx", "||||||")
-# These have a colour that no other side of a chart gets.
+# These look the same in all charts.
 _COLOUR_OF = dict(
     zip(
         ("keras", "keras_xla", "keras_eager", "block_lstm", "torch", "onnx", "layer"),

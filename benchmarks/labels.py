@@ -15,6 +15,8 @@ _SIDES = {
     "stateful_layer": "stateful drop-in layer",
     "cudnn_layer": "CudnnRNN layer",
     "runtime": "runtime",
+    "int8": "runtime, int8",
+    "float32": "runtime, float32",
     "stream": "stream",
     "stream_from_c": "stream, from C",
     "skip_input": "op, skipped input",
@@ -37,7 +39,8 @@ _SIDES = {
 # Those of this library whose labels do not say so to somebody who sees a chart alone.
 _OWN = (
     *("op", "op_bfloat16", "op_float32", "op_from_c", "eager", "skip_input", "linear_input"),
-    *("layer", "stateful_layer", "cudnn_layer", "runtime", "stream", "stream_from_c"),
+    *("layer", "stateful_layer", "cudnn_layer", "runtime", "int8", "float32"),
+    *("stream", "stream_from_c"),
 )
 
 # Of rnn_mode.

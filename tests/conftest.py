@@ -5,6 +5,8 @@ import os
 import pathlib
 import signal
 
+import pytest
+
 from tests import names, times
 
 RECORD = "TF_CUDNN_RNN_RECORD_CALLS"
@@ -27,6 +29,18 @@ def pytest_configure(config):
         from tests import op_calls
 
         config.pluginmanager.register(op_calls.Recorder(pathlib.Path(folder)), "op_calls")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol():
+    """Gives the environment back: programs that tests call here set variables of TensorFlow's."""
+    before = dict(os.environ)
+    try:
+        return (yield)
+    finally:
+        if dict(os.environ) != before:
+            os.environ.clear()
+            os.environ.update(before)
 
 
 def pytest_collection_modifyitems(items):

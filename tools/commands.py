@@ -22,7 +22,8 @@ def run(
     Raises:
       Failure: it ended with another status than 0; with the end of its output.
     """
-    words = " ".join(map(str, command))
+    program, *arguments = map(str, command)
+    words = " ".join([program, *arguments])
     with log.open("ab") as file:
         file.write(f"$ {words}\n".encode())
         file.flush()
@@ -37,6 +38,9 @@ def run(
     output = log.read_bytes()[begin:].decode("utf-8", "replace")
     if code != 0:
         end = " / ".join(output.strip().splitlines()[-2:])[-300:]
-        text = f"`{textwrap.shorten(words, 80)}` ended with {code}; see {log}: {end}"
+        # Without folders of this machine, for a page may show it.
+        short = textwrap.shorten(" ".join([pathlib.Path(program).name, *arguments]), 80)
+        shown = log.relative_to(libraries.ROOT) if log.is_relative_to(libraries.ROOT) else log.name
+        text = f"`{short}` ended with {code}; see {shown}: {end}"
         raise Failure(text.replace("|", "/"))  # a cell of a table
     return output

@@ -32,7 +32,7 @@ if [ "$1" = check ]; then
   if [ -e .venv/bin/shellcheck ]; then
     files '*.sh' .ci/run tools/bazel | xargs -0r .venv/bin/shellcheck || status=1
   else
-    echo "Skipping shellcheck: requirements.txt has it for x86-64 alone."
+    echo "shellcheck is for x86-64 alone, as requirements.txt says: scripts of the shell are not checked."
   fi
 fi
 

@@ -126,10 +126,8 @@ def check_systems() -> str:
 
 
 def check_instruction_sets() -> str:
-    """The engine's tests on AVX-512 and AMX, emulated."""
-    avx512 = closing_of_bazel(run("avx512", "make", "test-avx512"))
-    amx = closing_of_bazel(run("amx", "make", "test-amx"))
-    return f"AVX-512: {avx512}; AMX: {amx}"
+    """The engine's tests on AVX-512, with BF16 and AMX too, all of it emulated."""
+    return closing_of_bazel(run("avx512", "make", "test-avx512"))
 
 
 def closing_of_bazel(log: str) -> str:
@@ -150,6 +148,8 @@ def check_writers() -> str:
     said = run("writers", "make", "test-writers")
     written = re.findall(r"^(\w+): as before$", said, re.MULTILINE)
     missing = re.findall(r"^Not run: (.+)\.$", said, re.MULTILINE)
+    if not written:
+        raise commands.Failure("no golden file was written, for want of their Pythons")
     return "; ".join([f"as before: {', '.join(written)}", *(f"not run: {it}" for it in missing)])
 
 

@@ -220,6 +220,8 @@ def test_nothing_but_errors_on_stderr():
 
 
 def test_variables_that_mean_nothing_are_told(run, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("TF_CUDNN_RNN_")]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("TF_CUDNN_RNN_LGO", "plan")
     monkeypatch.setenv("TF_CUDNN_RNN_LOG", "")
     words = " ".join(run("info").out.split())

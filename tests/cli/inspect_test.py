@@ -168,7 +168,7 @@ def test_layers_that_would_run(files, without, says):
     assert result.returncode == 1 and not result.stderr
     assert text.count(WOULD_RUN) == 3 and text.count("not by this library:") == 1
     assert "runs here" not in text and "convert it alone: --layer gru" in text
-    assert text.count("It does not run here:") == 1 and says in text
+    assert text.count('What "would run with" shows does not run here:') == 1 and says in text
 
 
 def test_layers_beside_a_tensorflow_that_does_not_fit(tmp_path, files):

@@ -1,5 +1,7 @@
 """A small part of what tests/fuzz/ops.py draws, and that it sees what is wrong."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -66,7 +68,7 @@ def _other_error(run, call, arrays):
 @pytest.mark.parametrize(
     "planted, says",
     [
-        (_wrong_value, ""),
+        (_wrong_value, "off by|has other values|padding is not"),
         (_accepted, "accepted, but breaks"),
         (_refused, "a valid call was refused"),
         (_other_words, "says none of"),
@@ -87,4 +89,4 @@ def test_a_fault_is_found(op, planted, says, monkeypatch):
                 found.append(str(finding))
 
     make_all()
-    assert found and says in found[0]
+    assert found and re.search(says, found[0])

@@ -159,8 +159,15 @@ def states_that_were_set(half):
     half.get_initial_state = lambda batch_size: [tf.ones([batch_size, H])] * 2
 
 
+def states_that_were_set_on_the_cell(half):
+    half.cell.get_initial_state = lambda batch_size: [tf.ones([batch_size, H])] * 2
+
+
 @pytest.mark.parametrize("of_model", [False, True])
-@pytest.mark.parametrize("change", [None, call_that_was_set, states_that_were_set])
+@pytest.mark.parametrize(
+    "change",
+    [None, call_that_was_set, states_that_were_set, states_that_were_set_on_the_cell],
+)
 def test_calls_that_somebody_replaced(change, of_model):
     x = pairs.inputs("float32")
     layer = keras.layers.Bidirectional(keras.layers.LSTM(H) if change else Tripled(H))

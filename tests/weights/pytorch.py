@@ -34,6 +34,8 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        if self.kind:
+            raise RuntimeError("NestedTensorImpl doesn't support sizes")
         return self.values.shape
 
     def numel(self) -> int:

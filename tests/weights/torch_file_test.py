@@ -294,7 +294,7 @@ def test_tensors_that_are_not_in_a_file():
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
-    """A file that the stand-in for PyTorch reads, and its name tells to be a pickle."""
+    """A file that the stand-in for PyTorch reads; its first bytes say that it is a pickle."""
     file = tmp_path / "model.pt"
     file.write_bytes(b"\x80\x02}.")
     state = {f"encoder.{name}": tensor for name, tensor in tensors().items()}
@@ -321,3 +321,18 @@ def test_load_reads_none_unasked(file, monkeypatch):
             weights.load(file, format=other)
     with pytest.raises(ImportError, match="can be read by PyTorch alone"):
         weights.load(file, format="torch")
+
+
+def test_load_refuses_tensors_that_have_no_shape(file, monkeypatch):
+    for name in ("weight_hh_l0", "weight_hr_l0"):
+        state = tensors() | {name: Tensor(STATE["weight_hh_l0"], kind="nested")}
+        monkeypatch.setitem(sys.modules, "torch", stand_in.module(lambda *_, s=state, **__: s))
+        with pytest.raises(ValueError, match=f"model.pt: `{name}` must be an array of floats"):
+            weights.load(file, format="torch")
+
+
+@pytest.mark.parametrize("name", ["model.pth.tar", "model.model", "model"])
+def test_load_reads_one_of_any_name(file, name):
+    expected = weights.load(file, format="torch").params
+    found = weights.load(file.rename(file.with_name(name)), format="torch").params
+    np.testing.assert_array_equal(found, expected)

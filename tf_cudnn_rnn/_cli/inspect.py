@@ -91,7 +91,7 @@ def _print_items(every: Contents) -> None:
     # Of parts of one file it is mostly the same.
     for lacks in dict.fromkeys(item.lacks for item in found if item.lacks):
         print()
-        print(output.wrapped(f"It does not run here: {lacks}"))
+        print(output.wrapped(f'What "would run with" shows does not run here: {lacks}'))
     if every.more:
         print()
         print(f"And {output.count(every.more, 'more part')}, which nothing here looked at.")

@@ -62,7 +62,7 @@ def layers(
       choices: of the caller.
       what: they are.
       aliases: what else a choice may call them: the names that each stands for. They go before
-        ends of names.
+        paths without their `layers/`.
       shown: what `inspect` calls those that it does not call by their name here.
     """
     if not found:

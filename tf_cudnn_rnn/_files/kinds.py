@@ -31,10 +31,11 @@ _OTHERS = (
     (0, b"RIFF", "a RIFF file, of sound or images"),
     (0, b"SQLite format 3\0", "an SQLite database"),
 )
+_PICKLE_PROTOCOLS = (b"\2", b"\3", b"\4", b"\5")
 _SNIFFED = 512  # bytes
 _KNOWN = (
     "a SavedModel's folder, a checkpoint, or a file .keras, .h5, .weights.h5, .safetensors, "
-    ".onnx or .npz"
+    ".onnx, .npz or .pt"
 )
 
 
@@ -84,7 +85,7 @@ def recognise(path: str) -> tuple[Kind, str]:
         return Kind.KERAS_3_H5 if hdf5.is_of_keras_3(path) else Kind.KERAS_2_H5, path
     if is_safetensors:
         return Kind.SAFETENSORS, path
-    if begin.startswith(b"\x80") and name.endswith((".pt", ".pth", ".bin", ".pkl", ".ckpt")):
+    if begin[:1] == b"\x80" and begin[1:2] in _PICKLE_PROTOCOLS:
         return Kind.PICKLE, path
     if other := _other(begin):
         raise ValueError(f"{path} is {other}. It must be {_KNOWN}.")

@@ -43,13 +43,13 @@ def _torch_file(kind: Kind, path: str, choices: Choices) -> _TorchFile:
         read = functools.partial(safetensors.read_some_safetensors, path)
         return _TorchFile(headers, lambda _: headers, read)
     tensors, size = torch_file.read(path)
-    return _TorchFile(
-        tensors,
-        lambda _: tensors,
-        lambda is_wanted: torch_file.arrays(
-            {name: tensor for name, tensor in tensors.items() if is_wanted(name)}, size, path
-        ),
-    )
+
+    def read_tensors(is_wanted: Callable[[str], bool]) -> dict[str, Array]:
+        wanted = {name: tensor for name, tensor in tensors.items() if is_wanted(name)}
+        return torch_file.arrays(wanted, size, path)
+
+    # Some kinds of tensors have no shape, which arrays() finds out.
+    return _TorchFile(tensors, read_tensors, read_tensors)
 
 
 def _torch_prefix(file: _TorchFile, path: str, choices: Choices) -> str:

@@ -45,7 +45,8 @@ def _load(path: str | os.PathLike[str], prefix: str | None) -> dict[str, Any]:
     if path.endswith(".npz") and _begins_like_zip(path):
         return read_some_npz(path, _is_of_an_rnn)
     raise ValueError(
-        f"{path} must be a .safetensors, an .npz, or a .pt or .pth file. Write it anew in PyTorch, "
+        f"{path} must be a .safetensors, an .npz, or a .pt or .pth file. If torch.save wrote it, "
+        'rename it, or take weights.load(path, format="torch"). Or write it anew in PyTorch, '
         "with safetensors.torch.save_file(state, path) or "
         "numpy.savez(path, **{name: t.numpy() for name, t in state.items()})."
     )

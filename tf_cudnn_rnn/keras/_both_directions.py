@@ -87,7 +87,9 @@ def _is_plain(half: keras.layers.RNN, training: bool) -> bool:
         type(half).__call__ is keras.layers.RNN.__call__
         and type(half).call in _CALLS_OF_HALVES
         and type(half).get_initial_state is keras.layers.RNN.get_initial_state
-        and vars(half).keys().isdisjoint(("call", "get_initial_state"))  # what somebody has set
+        # What somebody has set; the cell's own call is for obstacle() to see.
+        and vars(half).keys().isdisjoint(("call", "get_initial_state"))
+        and "get_initial_state" not in vars(half.cell)
         and half.built
         and getattr(half.inner_loop, "__func__", None) in _LOOPS
         and _inner_loop.wanted(half) is not False

@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from tf_cudnn_rnn._cli import needs, output
 from tf_cudnn_rnn._cli.finders import calls
@@ -106,8 +106,8 @@ def _runtime_network(path: str, shown_path: str) -> Found:
     return found
 
 
-def in_pickle(path: str, shown_path: str) -> Iterator[Look]:
-    """Refuses to look into one: whoever looks has loaded it."""
+def in_pickle(path: str, shown_path: str) -> NoReturn:
+    """Refuses: nobody can look into a pickle without loading it."""
     del shown_path
     raise ValueError(kinds.is_a_pickle(path, "convert it with --from torch"))
 
