@@ -164,13 +164,23 @@ class Report(keras.callbacks.Callback):
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Learns to add.")
-    parser.add_argument("--digits", type=int, default=3, help="digits of a number, at most")
-    parser.add_argument("--pairs", type=int, default=20_000, help="pairs to train on, both ways")
-    parser.add_argument("--units", type=int, default=128, help="of either LSTM")
-    parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--batch_size", type=int, default=64)
-    parser.add_argument("--learning_rate", type=float, default=0.005, help="at first; falls to 0")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--digits", type=int, default=3, help="digits of a number, at most (%(default)s)"
+    )
+    parser.add_argument(
+        "--pairs", type=int, default=20_000, help="pairs to train on, both ways (%(default)s)"
+    )
+    parser.add_argument("--units", type=int, default=128, help="of either LSTM (%(default)s)")
+    parser.add_argument(
+        "--epochs", type=int, default=8, help="passes over the training sums (%(default)s)"
+    )
+    parser.add_argument(
+        "--batch_size", type=int, default=64, help="sums of a step of training (%(default)s)"
+    )
+    parser.add_argument(
+        "--learning_rate", type=float, default=0.005, help="at first; falls to 0 (%(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of weights and sums (%(default)s)")
     learning_curve.add_option(parser, "addition")
     options = parser.parse_args(argv)
     if options.pairs + HELD_OUT > number_of_pairs(options.digits):

@@ -178,14 +178,24 @@ def train(
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Learns which strings of brackets balance.")
-    parser.add_argument("--kinds", type=int, default=3, choices=range(2, 5))
-    parser.add_argument("--max_depth", type=int, default=4, help="open brackets, at most")
-    parser.add_argument("--max_pairs", type=int, default=20, help="brackets of a string / 2")
-    parser.add_argument("--units", type=int, default=64, help="of the LSTM")
-    parser.add_argument("--steps", type=int, default=1500, help="batches to train on")
-    parser.add_argument("--batch_size", type=int, default=128)
-    parser.add_argument("--learning_rate", type=float, default=0.01, help="at first; falls to 0")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--kinds", type=int, default=3, choices=range(2, 5), help="of brackets (%(default)s)"
+    )
+    parser.add_argument(
+        "--max_depth", type=int, default=4, help="open brackets, at most (%(default)s)"
+    )
+    parser.add_argument(
+        "--max_pairs", type=int, default=20, help="brackets of a string / 2 (%(default)s)"
+    )
+    parser.add_argument("--units", type=int, default=64, help="of the LSTM (%(default)s)")
+    parser.add_argument("--steps", type=int, default=1500, help="batches to train on (%(default)s)")
+    parser.add_argument(
+        "--batch_size", type=int, default=128, help="strings of a step of training (%(default)s)"
+    )
+    parser.add_argument(
+        "--learning_rate", type=float, default=0.01, help="at first; falls to 0 (%(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of weights and strings (%(default)s)")
     learning_curve.add_option(parser, "brackets")
     options = parser.parse_args(argv)
     if 2 * options.max_pairs < SHORTEST_HELD_OUT:

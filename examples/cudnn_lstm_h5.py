@@ -76,7 +76,12 @@ def stock_copy(model: keras.Model) -> keras.Model:
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Brings CuDNNLSTM and CuDNNGRU to Keras 3.")
-    parser.add_argument("--h5", type=pathlib.Path, default=GOLDEN / "lstm_bidirectional.h5")
+    parser.add_argument(
+        "--h5",
+        type=pathlib.Path,
+        default=GOLDEN / "lstm_bidirectional.h5",
+        help="the file to read (%(default)s)",
+    )
     parser.add_argument(
         "--expected",
         type=pathlib.Path,

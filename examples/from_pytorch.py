@@ -95,7 +95,9 @@ def differences(canonical: weights.Canonical, calls: dict[str, np.ndarray]) -> d
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Brings an RNN of PyTorch here.")
-    parser.add_argument("--network", choices=RNN_MODES, default="lstm")
+    parser.add_argument(
+        "--network", choices=RNN_MODES, default="lstm", help="the kind of network (%(default)s)"
+    )
     return parser.parse_args(argv)
 
 

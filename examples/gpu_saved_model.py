@@ -132,8 +132,10 @@ def fine_tune(model, held_out, options: argparse.Namespace) -> None:
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Runs and trains a GPU's SavedModel on the CPU.")
-    parser.add_argument("--steps", type=int, default=100, help="batches of fine-tuning")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--steps", type=int, default=100, help="batches of fine-tuning (%(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of weights and data (%(default)s)")
     return parser.parse_args(argv)
 
 

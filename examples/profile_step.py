@@ -174,10 +174,14 @@ def _options(arguments):
         epilog=details,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--features", type=int, default=64)
-    parser.add_argument("--units", type=int, default=128)
+    parser.add_argument(
+        "--batch", type=int, default=32, help="sequences of a step of training (%(default)s)"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=100, help="time steps of a sequence (%(default)s)"
+    )
+    parser.add_argument("--features", type=int, default=64, help="of each time step (%(default)s)")
+    parser.add_argument("--units", type=int, default=128, help="of the LSTM (%(default)s)")
     parser.add_argument("--picture", type=pathlib.Path, help="a file such as step.png to draw into")
     parser.add_argument("--trace", type=pathlib.Path, help="a folder to leave the trace in")
     return parser.parse_args(arguments)

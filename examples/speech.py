@@ -277,15 +277,26 @@ def time_full_size(options: argparse.Namespace) -> bool:
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Labels frames of a hidden Markov source.")
     parser.add_argument("--full", action="store_true", help="time the full size")
-    parser.add_argument("--units", type=int, default=48, help="of a layer and direction")
-    parser.add_argument("--states", type=int, default=12, help="of the source")
+    parser.add_argument(
+        "--units", type=int, default=48, help="of a layer and direction (%(default)s)"
+    )
+    parser.add_argument("--states", type=int, default=12, help="of the source (%(default)s)")
     parser.add_argument("--steps", type=int, help="batches (default: 500, or 5 of the full size)")
-    parser.add_argument("--batch_size", type=int, default=32, help="sequences")
-    parser.add_argument("--min_length", type=int, default=10, help="frames of a sequence")
-    parser.add_argument("--max_length", type=int, default=60)
-    parser.add_argument("--held_out", type=int, default=500, help="sequences")
-    parser.add_argument("--learning_rate", type=float, default=0.01, help="at first; falls to 0")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--batch_size", type=int, default=32, help="sequences (%(default)s)")
+    parser.add_argument(
+        "--min_length", type=int, default=10, help="frames of a sequence (%(default)s)"
+    )
+    parser.add_argument(
+        "--max_length",
+        type=int,
+        default=60,
+        help="time steps of the longest sequence (%(default)s)",
+    )
+    parser.add_argument("--held_out", type=int, default=500, help="sequences (%(default)s)")
+    parser.add_argument(
+        "--learning_rate", type=float, default=0.01, help="at first; falls to 0 (%(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of weights and data (%(default)s)")
     learning_curve.add_option(parser, "speech")
     options = parser.parse_args(argv)
     if options.steps is None:

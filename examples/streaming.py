@@ -187,10 +187,12 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
         epilog=details,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--units", type=int, default=128)
-    parser.add_argument("--steps", type=int, default=300, help="of training")
-    parser.add_argument("--latency_steps", type=int, default=100_000, help="to measure")
-    parser.add_argument("--seed", type=int, default=1, help="of weights and signals")
+    parser.add_argument("--units", type=int, default=128, help="of the LSTM (%(default)s)")
+    parser.add_argument("--steps", type=int, default=300, help="of training (%(default)s)")
+    parser.add_argument(
+        "--latency_steps", type=int, default=100_000, help="to measure (%(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of weights and signals (%(default)s)")
     parser.add_argument(
         "--picture", default="runs/streaming.png", help='where to draw latencies; "" for nowhere'
     )
