@@ -446,7 +446,7 @@ def test_torch_files(tmp_path):
     for name in ("model.bin", "model.npz"):
         path = tmp_path / name
         path.write_bytes(b"\x80\x02}q\x00.")
-        with refused(f"{path} must be a .safetensors, an .npz, or a .pt or .pth file. Write"):
+        with refused(f"{path} must be a .safetensors, an .npz, or a .pt or .pth file. If torch"):
             weights.from_torch(path, "lstm")
     with refused("`state` must be a mapping or a path; got list.", TypeError):
         weights.from_torch([], "lstm")
