@@ -39,6 +39,7 @@ _COLOUR_OF = dict(
 )
 _GREY, _PALE = "#999999", "#dddddd"
 _WIDTH = 9.0  # inches
+_LONGEST_LABEL = 110  # characters of a line as wide as the axes
 _DPI = 130
 
 
@@ -144,9 +145,11 @@ def draw_speed(
     base = rows[0].base
     name = labels.with_owner(base.side)
     if base.unit == MEBIBYTES:
-        axes.set_xlabel(f"times as much as {name} needs (right of 1x: {name} needs less)")
+        about, hint = f"times as much as {name} needs", f"(right of 1x: {name} needs less)"
     else:
-        axes.set_xlabel(f"times as long as {name} takes (right of 1x: {name} is faster)")
+        about, hint = f"times as long as {name} takes", f"(right of 1x: {name} is faster)"
+    one_line = f"{about} {hint}"
+    axes.set_xlabel(one_line if len(one_line) <= _LONGEST_LABEL else f"{about}\n{hint}")
     what = {INFERENCE: "Inference", TRAINING: "Training step"}[pass_]
     _legend(figure, f"{what}, cases of {experiment!r}", *axes.get_legend_handles_labels())
     return _finish(figure, results, path, f"Below each case: the median of {name}.", metadata)
