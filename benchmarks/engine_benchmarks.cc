@@ -12,6 +12,7 @@
 #include "benchmarks/aligned_buffer.h"
 #include "benchmarks/machine.h"
 #include "benchmarks/registration.h"
+#include "tests/engine/element_values.h"
 #include "tests/engine/engine_call.h"
 
 namespace rnn {
@@ -45,14 +46,14 @@ struct EngineBenchmark {
                        SelectSimdTarget().name +
                        "/threads:" + std::to_string(num_threads);
     if (type != ElementType::kFloat) {
-      name += std::string("/") + BenchmarkTypeName(type);
+      name += std::string("/") + ElementName(type);
     }
     name += kVariantNames[static_cast<int>(variant)];
     return name;
   }
   // Benchmarks with equal tensors run one after another and share them.
   std::string TensorsName() const {
-    return benchmark_case.name + "/" + BenchmarkTypeName(type) +
+    return benchmark_case.name + "/" + ElementName(type) +
            kVariantNames[static_cast<int>(variant)] +
            (pass == Pass::kInference ? "/inference" : "");
   }

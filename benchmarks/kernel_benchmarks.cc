@@ -228,8 +228,8 @@ void RegisterOnSizes(const std::string& name,
 
 template <typename Operand>
 void RegisterOfType(const SimdTarget& target) {
-  const std::string suffix = std::string("/") + target.name + "/" +
-                             BenchmarkTypeName(kTypeOf<Operand>);
+  const std::string suffix =
+      std::string("/") + target.name + "/" + ElementName(kTypeOf<Operand>);
   for (PanelKind kind : {PanelKind::kPacked, PanelKind::kTransposed}) {
     std::vector<int64_t> rows = {1, 2, 4, 6, 8, 16};
     if (kind == PanelKind::kPacked) rows.push_back(64);
@@ -268,7 +268,7 @@ template <typename F>
 void RegisterActivations(const SimdTarget& target) {
   const auto register_activation = [&](const char* name, auto function) {
     RegisterOnSizes(std::string("Kernel/activation/") + name + "/" +
-                        target.name + "/" + BenchmarkTypeName(kTypeOf<F>),
+                        target.name + "/" + ElementName(kTypeOf<F>),
                     {"count"}, {{4096}}, [function](benchmark::State& state) {
                       RunElementwise(state, function);
                     });

@@ -139,20 +139,6 @@ double SecondsOnThreads(int num_threads, const std::function<void(int)>& task) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-const char* BenchmarkTypeName(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat:
-      return "float";
-    case ElementType::kDouble:
-      return "double";
-    case ElementType::kHalf:
-      return "half";
-    case ElementType::kBFloat16:
-      return "bfloat16";
-  }
-  return "";
-}
-
 double PeakFlops(const SimdTarget& target, ElementType type, int num_threads) {
   const Probes& probes = *ProbesOf(target.name);
   const bool has_bfloat16 = probes.multiply_add_bfloat16 != nullptr;

@@ -31,9 +31,6 @@ Team MakeTeam(int num_threads);
 // when all are done.
 double SecondsOnThreads(int num_threads, const std::function<void(int)>& task);
 
-// As names of benchmarks have it.
-const char* BenchmarkTypeName(ElementType type);
-
 // Floating-point operations per second that so many threads reach on products
 // of this type; measured once. Half is computed in float, and so is bfloat16
 // where the instruction set knows no better.

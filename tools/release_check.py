@@ -74,11 +74,9 @@ def check_tests() -> str:
 
 def closing_of_pytest(log: str) -> str:
     """What its last line says, between rules or by itself; and which tests it skipped, and why."""
-    closing = re.findall(r"^(?:=+ )?(\d+ passed.*?)(?: =+)?$", log, re.MULTILINE)
-    if not closing:
-        raise commands.Failure("no line says how many tests passed")
+    closing = _last_match(r"^(?:=+ )?(\d+ passed.*?)(?: =+)?$", log)
     skipped = re.findall(r"^SKIPPED (\[\d+\] .+)$", log, re.MULTILINE)
-    return "; ".join([closing[-1], *(f"skipped {it}" for it in skipped)]).replace("|", "/")
+    return "; ".join([closing, *(f"skipped {it}" for it in skipped)]).replace("|", "/")
 
 
 def digests(folder: pathlib.Path) -> dict[str, str]:
@@ -132,10 +130,15 @@ def check_instruction_sets() -> str:
 
 def closing_of_bazel(log: str) -> str:
     """What it says of all tests at its end."""
-    closing = re.findall(r"^Executed \d+ out of \d+ tests?: (.+?)\.?$", log, re.MULTILINE)
-    if not closing:
+    return _last_match(r"^Executed \d+ out of \d+ tests?: (.+?)\.?$", log)
+
+
+def _last_match(pattern: str, log: str) -> str:
+    """What the last line says that tells how many tests passed."""
+    found = re.findall(pattern, log, re.MULTILINE)
+    if not found:
         raise commands.Failure("no line says how many tests passed")
-    return closing[-1]
+    return found[-1]
 
 
 def check_engine_on_arm() -> str:

@@ -17,7 +17,7 @@ inline constexpr ElementType kElementTypes[] = {
     ElementType::kFloat, ElementType::kDouble, ElementType::kHalf,
     ElementType::kBFloat16};
 
-// As tests and files of tests call them.
+// As tests, files of tests and benchmarks call them.
 inline const char* ElementName(ElementType type) {
   switch (type) {
     case ElementType::kFloat:

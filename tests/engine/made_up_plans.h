@@ -67,27 +67,44 @@ struct Sizes {
   double flops_per_passed_value = Machine().flops_per_passed_value;
 };
 
+inline Sequences SequencesOf(const Sizes& s) {
+  return MakeSequences(s.T, s.B,
+                       s.lengths.empty() ? nullptr : s.lengths.data());
+}
+
+// `sequences` must outlive the call.
+inline CallDescription CallOf(const Sizes& s, const KernelShape& kernels,
+                              const Sequences& sequences) {
+  CallDescription call;
+  call.descriptor.mode = s.mode;
+  call.descriptor.input_size = s.I;
+  call.descriptor.hidden_size = s.H;
+  call.descriptor.num_directions = s.num_directions;
+  call.sequences = &sequences;
+  call.element_type = kernels.element_type;
+  call.weight_order = s.order;
+  call.weights_are_prepared = s.weights_are_prepared;
+  return call;
+}
+
+inline Machine MachineOf(const Sizes& s,
+                         int64_t core_cache_bytes = kCoreCacheBytes) {
+  Machine machine;
+  machine.num_threads = s.num_threads;
+  machine.core_cache_bytes = core_cache_bytes;
+  machine.has_crew = s.has_crew;
+  machine.has_threads_awake = s.has_threads_awake;
+  machine.flops_per_far_byte = s.flops_per_far_byte;
+  machine.flops_per_passed_value = s.flops_per_passed_value;
+  return machine;
+}
+
 struct Plans {
   Plans(const Sizes& s, const KernelShape& kernels,
         int64_t core_cache_bytes = kCoreCacheBytes)
-      : sequences(MakeSequences(
-            s.T, s.B, s.lengths.empty() ? nullptr : s.lengths.data())) {
-    CallDescription call;
-    call.descriptor.mode = s.mode;
-    call.descriptor.input_size = s.I;
-    call.descriptor.hidden_size = s.H;
-    call.descriptor.num_directions = s.num_directions;
-    call.sequences = &sequences;
-    call.element_type = kernels.element_type;
-    call.weight_order = s.order;
-    call.weights_are_prepared = s.weights_are_prepared;
-    Machine machine;
-    machine.num_threads = s.num_threads;
-    machine.core_cache_bytes = core_cache_bytes;
-    machine.has_crew = s.has_crew;
-    machine.has_threads_awake = s.has_threads_awake;
-    machine.flops_per_far_byte = s.flops_per_far_byte;
-    machine.flops_per_passed_value = s.flops_per_passed_value;
+      : sequences(SequencesOf(s)) {
+    const CallDescription call = CallOf(s, kernels, sequences);
+    const Machine machine = MachineOf(s, core_cache_bytes);
     EXPECT_TRUE(ForwardPlan::Create(call, /*has_reserve=*/true, machine,
                                     kernels, &forward)
                     .ok());

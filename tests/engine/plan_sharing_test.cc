@@ -270,22 +270,14 @@ TEST(PlanTest, TwoDirectionsRunTogetherIfStepsAreShort) {
 // ---- Calls ------------------------------------------------------------------
 
 // Inference of a tanh RNN by one of two threads.
-bool WorksAlone(const Sizes& sizes,
+bool WorksAlone(Sizes sizes,
                 const KernelShape& kernels = Vectors(ElementType::kFloat)) {
-  const Sequences sequences = MakeSequences(sizes.T, sizes.B, nullptr);
-  CallDescription call;
-  call.descriptor.mode = CellMode::kTanh;
-  call.descriptor.input_size = sizes.I;
-  call.descriptor.hidden_size = sizes.H;
-  call.descriptor.num_directions = sizes.num_directions;
-  call.sequences = &sequences;
-  call.element_type = kernels.element_type;
-  call.weight_order = sizes.order;
-  Machine machine;
-  machine.num_threads = 2;
-  machine.core_cache_bytes = kCoreCacheBytes;
-  machine.has_crew = sizes.has_crew;
-  machine.has_threads_awake = sizes.has_threads_awake;
+  sizes.mode = CellMode::kTanh;
+  sizes.num_threads = 2;
+  sizes.flops_per_far_byte = Machine().flops_per_far_byte;
+  const Sequences sequences = SequencesOf(sizes);
+  const CallDescription call = CallOf(sizes, kernels, sequences);
+  const Machine machine = MachineOf(sizes);
   ForwardPlan plan;
   EXPECT_TRUE(
       ForwardPlan::Create(call, /*has_reserve=*/false, machine, kernels, &plan)

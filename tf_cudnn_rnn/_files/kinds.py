@@ -103,7 +103,7 @@ def recognise(path: str) -> tuple[Kind, str]:
     raise ValueError(f"{path} is {_unknown(begin)}. It must be {_KNOWN}.")
 
 
-def is_a_pickle(path: str, remedy: str) -> str:
+def refusal_of_pickle(path: str, remedy: str) -> str:
     """What is wrong with a pickle where nobody asked for PyTorch, and what to do.
 
     Args:

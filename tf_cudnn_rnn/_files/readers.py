@@ -112,7 +112,7 @@ def guess(kind: Kind, path: str, choices: Choices) -> str:
     if kind in (Kind.CHECKPOINT, Kind.SAVED_MODEL):
         return "checkpoint"
     if kind is Kind.PICKLE:
-        raise Mistake(kinds.is_a_pickle(path, f"pass {choices.face.says('format', 'torch')}"))
+        raise Mistake(kinds.refusal_of_pickle(path, f"pass {choices.face.says('format', 'torch')}"))
     if kind is Kind.NPZ:
         names = npz.read_npz_names(path)
         if npz_files.HEADER in names:

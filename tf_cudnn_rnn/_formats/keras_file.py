@@ -5,7 +5,6 @@ Nothing is built of it: a config is JSON, and weights are arrays in HDF5.
 
 import contextlib
 import functools
-import math
 import os
 import pathlib
 import re
@@ -240,18 +239,13 @@ def networks(arrays: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         if match := _NETWORK.fullmatch(name):
             found.setdefault(match["layer"], {})[match["name"]] = array
     found = {path: named for path, named in found.items() if _HEADER in named}
-    nbytes = sum(_nbytes(named[_HEADER]) for named in found.values())
+    nbytes = sum(named[_HEADER].nbytes for named in found.values())
     if nbytes > _MAX_ALL_HEADERS:
         raise ValueError(
             f"The headers of all CudnnRNN layers must have at most {_MAX_ALL_HEADERS} bytes; they "
             f"have {nbytes}."
         )
     return found
-
-
-def _nbytes(array: Any) -> int:
-    """Of an array or its header."""
-    return int(math.prod(array.shape)) * int(array.dtype.itemsize)
 
 
 def header_names(paths: Iterable[str]) -> list[str]:

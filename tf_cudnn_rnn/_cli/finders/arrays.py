@@ -109,7 +109,7 @@ def _runtime_network(path: str, shown_path: str) -> Found:
 def in_pickle(path: str, shown_path: str) -> NoReturn:
     """Refuses: nobody can look into a pickle without loading it."""
     del shown_path
-    raise ValueError(kinds.is_a_pickle(path, "convert it with --from torch"))
+    raise ValueError(kinds.refusal_of_pickle(path, "convert it with --from torch"))
 
 
 def in_npz(path: str, shown_path: str) -> Iterator[Look]:
