@@ -296,12 +296,15 @@ inline void AddRecurrentProduct(const CellForwardStep<Operand>& s, int64_t row,
   constexpr int kTogether = kVectorsTogether<Cell>;
   const Operand* const* h_prev = s.h_prev + row;
   const Operand* packed = s.recurrent + vector * V::kLanes * s.depth;
-  AddTileProduct(s.depth, h_prev, 0,
-                 PackedPanel<Operand, kVectors, kTogether>{
-                     packed, kTogether * V::kLanes * kStep,
-                     ahead->TakeForTileOf(kRows, s.depth / kStep, packed),
-                     kTogether * V::kLanes * s.depth},
-                 sums);
+  using Panel = PackedPanel<Operand, kVectors, kTogether>;
+  AddTileProduct(
+      s.depth, h_prev, 0,
+      Panel{packed, kTogether * V::kLanes * kStep,
+            ahead->TakeForTileOf(
+                kRows, Panel::template FetchedLines<kRows>(s.depth / kStep),
+                packed),
+            kTogether * V::kLanes * s.depth},
+      sums);
 }
 
 // What is used after the panel, if its rows do not read it all at once.

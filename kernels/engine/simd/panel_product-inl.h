@@ -73,8 +73,11 @@ inline void MultiplyChains(const PanelProduct<Operand>& p, int64_t k_begin,
         [&](int64_t k, int64_t chain_end) {
           MultiplyTile<kRows, kVectors>(
               p, row, k_begin + k, k_begin + chain_end,
-              ahead.TakeForTileOf(kRows, (chain_end - k) / kDepthStep<Operand>,
-                                  p.b.packed));
+              ahead.TakeForTileOf(
+                  kRows,
+                  PackedPanel<Operand, kVectors>::template FetchedLines<kRows>(
+                      (chain_end - k) / kDepthStep<Operand>),
+                  p.b.packed));
         },
         chain);
   });
@@ -108,6 +111,7 @@ inline void MultiplyDepthBlocks(const PanelProduct<Operand>& p,
   for (int64_t k = 0; k < kBlock; k += kDepthStep<Operand>) {
     Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {
       AddTileStep(rows, i.value * kBlock + k, panels[i.value], sums[i.value]);
+      panels[i.value].Next();
     });
   }
   Unroll<kBlocks>([&](auto i) RNN_ALWAYS_INLINE {

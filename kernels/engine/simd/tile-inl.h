@@ -32,9 +32,9 @@ inline void ForEachDepthBlock(int64_t depth, Block block,
 }
 
 // The panel that will be used after the one at hand comes into the caches while
-// rows are multiplied, if these are more than one tile: a line for each step of
-// depth of each tile, so that a few tiles fetch a part of it. Tiles of one or
-// two rows read a panel as fast as it comes, and fetch nothing.
+// rows are multiplied, if these are more than one tile: some lines in each turn
+// of each tile, so that a few tiles fetch a part of it. Tiles of one or two
+// rows read a panel as fast as it comes, and fetch nothing.
 class FetchAhead {
  public:
   static constexpr int64_t kLine = 64;
@@ -44,18 +44,18 @@ class FetchAhead {
   FetchAhead(const void* next, int64_t bytes)
       : line_(static_cast<const char*>(next)), bytes_(bytes) {}
 
-  // What is left, for a product of so many steps. When nothing is, it fetches
+  // What is left, for a product of so many lines. When nothing is, it fetches
   // idle_address again and again, which costs less than asking.
-  FetchAhead Take(int64_t steps, const void* idle_address) {
+  FetchAhead Take(int64_t lines, const void* idle_address) {
     if (bytes_ <= 0) return FetchAhead(idle_address);
     const FetchAhead part = *this;
-    line_ += steps * kLine;
-    bytes_ -= steps * kLine;
+    line_ += lines * kLine;
+    bytes_ -= lines * kLine;
     return part;
   }
 
-  FetchAhead TakeForTileOf(int rows, int64_t steps, const void* idle_address) {
-    return IsFetchedByTileOf(rows) ? Take(steps, idle_address)
+  FetchAhead TakeForTileOf(int rows, int64_t lines, const void* idle_address) {
+    return IsFetchedByTileOf(rows) ? Take(lines, idle_address)
                                    : FetchAhead(idle_address);
   }
 
@@ -82,6 +82,18 @@ struct PackedPanel {
   static constexpr int64_t kLine = 64 / sizeof(Operand);
   // So far ahead a panel comes from the second-level cache into the first.
   static constexpr int64_t kAhead = 16 * kLine;
+  // Two tiles fetch a panel like this one, but by no more than a line a step.
+  template <int kRows>
+  static constexpr int LinesOfTurn() {
+    constexpr int kSteps = TileSteps(kRows, kVectors);
+    constexpr int64_t kHalf = kSteps * kVectors * kVectorSize / kLine / 2;
+    return kHalf < 1 ? 1 : kHalf < kSteps ? int{kHalf} : kSteps;
+  }
+  // That a product of kRows over so many steps fetches.
+  template <int kRows>
+  static int64_t FetchedLines(int64_t steps) {
+    return steps / TileSteps(kRows, kVectors) * LinesOfTurn<kRows>();
+  }
 
   const Operand* b;
   int64_t stride;
@@ -92,15 +104,25 @@ struct PackedPanel {
     return Vec<Operand>::Load(b + vector / kPanelVectors * panel_size +
                               vector % kPanelVectors * kVectorSize);
   }
-  template <int kRows>
-  void Next() {
+  // What a turn's step of a tile of kRows fetches.
+  template <int kRows, int kStep>
+  RNN_ALWAYS_INLINE void Fetch() {
     if constexpr (FetchAhead::IsFetchedByTileOf(kRows)) {
       for (int64_t i = 0; i < kVectors * kVectorSize; i += kLine) {
         __builtin_prefetch(b + kAhead + i);
       }
-      ahead.Next();
+      constexpr int kSteps = TileSteps(kRows, kVectors);
+      constexpr int kLines = LinesOfTurn<kRows>();
+      if constexpr ((kStep + 1) * kLines / kSteps > kStep * kLines / kSteps) {
+        ahead.Next();
+      }
     }
+  }
+  // Written so that GCC adds the stride step by step: it would keep addresses
+  // of all steps of a turn, for which there are no registers.
+  RNN_ALWAYS_INLINE void Next() {
     b += stride;
+    asm("" : "+r"(b));
   }
 };
 
@@ -113,24 +135,27 @@ RNN_ALWAYS_INLINE inline void Clear(V (&sums)[kRows][kVectors]) {
   });
 }
 
-// sums[m][j] += rows[m][k] * panel[j], a step of the depth; the panel goes on
-// to the next one.
+// sum += a * b. Instruction sets with few registers have overloads.
+template <typename Factor, typename V>
+RNN_ALWAYS_INLINE inline void AccumulateProduct(Factor a, Factor b, V& sum) {
+  sum = MulAdd(a, b, sum);
+}
+
+// sums[m][j] += rows[m][k] * panel[j], a step of the depth.
 template <int kRows, int kVectors, typename V, typename Operand,
           typename TilePanel>
 RNN_ALWAYS_INLINE inline void AddTileStep(const Operand* const (&rows)[kRows],
-                                          int64_t k, TilePanel& panel,
+                                          int64_t k, const TilePanel& panel,
                                           V (&sums)[kRows][kVectors]) {
   Vec<Operand> columns[kVectors];
   Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
     columns[j.value] = panel.Load(j.value);
     Pin(columns[j.value]);
   });
-  panel.template Next<kRows>();
   Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
     const Vec<Operand> value = BroadcastStep(rows[m.value] + k);
     Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {
-      sums[m.value][j.value] =
-          MulAdd(value, columns[j.value], sums[m.value][j.value]);
+      AccumulateProduct(value, columns[j.value], sums[m.value][j.value]);
     });
   });
 }
@@ -142,6 +167,7 @@ template <int kRows, int kVectors, typename V, typename Operand,
 RNN_ALWAYS_INLINE inline void AddTileProduct(
     int64_t depth, const Operand* const* a, int64_t a_offset, TilePanel panel,
     V (&accumulators)[kRows][kVectors]) {
+  constexpr int64_t kStep = kDepthStep<Operand>;
   const Operand* rows[kRows];
   V sums[kRows][kVectors];
   Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
@@ -150,8 +176,18 @@ RNN_ALWAYS_INLINE inline void AddTileProduct(
       sums[m.value][j.value] = accumulators[m.value][j.value];
     });
   });
-  for (int64_t k = 0; k < depth; k += kDepthStep<Operand>) {
+  constexpr int kTurn = TileSteps(kRows, kVectors);
+  int64_t k = 0;
+  for (; k + kTurn * kStep <= depth; k += kTurn * kStep) {
+    Unroll<kTurn>([&](auto step) RNN_ALWAYS_INLINE {
+      AddTileStep(rows, k + step.value * kStep, panel, sums);
+      panel.template Fetch<kRows, step.value>();
+      panel.Next();
+    });
+  }
+  for (; k < depth; k += kStep) {
     AddTileStep(rows, k, panel, sums);
+    panel.Next();
   }
   Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
     Unroll<kVectors>([&](auto j) RNN_ALWAYS_INLINE {

@@ -17,6 +17,14 @@ namespace {
 constexpr int kTileVectors = 2;
 constexpr int TileRows(int vectors) { return vectors <= 2 ? 6 : 4; }
 
+// Steps of depth in one turn of a tile's loop. What the loop itself needs is
+// then paid once for all of them: where another thread uses the same core, the
+// core is short of instructions, not of multiply-adds. A tile that takes all
+// registers has none for the values of the next step.
+constexpr int TileSteps(int rows, int vectors) {
+  return rows * vectors + vectors + 1 < 16 ? 4 : 1;
+}
+
 template <typename F>
 struct Vec;
 
@@ -81,6 +89,11 @@ inline Vec<float> WherePositive(Vec<float> condition, Vec<float> value) {
       _mm256_cmp_ps(condition.v, _mm256_setzero_ps(), _CMP_GT_OQ), value.v)};
 }
 inline void Pin(Vec<float>& a) { asm volatile("" : "+x"(a.v)); }
+// As an instruction that leaves the sum where it is: in long loops GCC moves
+// sums from register to register, and some of them to memory.
+inline void AccumulateProduct(Vec<float> a, Vec<float> b, Vec<float>& sum) {
+  asm("vfmadd231ps %2, %1, %0" : "+x"(sum.v) : "x"(a.v), "x"(b.v));
+}
 
 // Lane j of row i becomes lane i of row j.
 RNN_ALWAYS_INLINE inline void Transpose(Vec<float> (&rows)[8]) {
@@ -181,6 +194,9 @@ inline Vec<double> WherePositive(Vec<double> condition, Vec<double> value) {
       _mm256_cmp_pd(condition.v, _mm256_setzero_pd(), _CMP_GT_OQ), value.v)};
 }
 inline void Pin(Vec<double>& a) { asm volatile("" : "+x"(a.v)); }
+inline void AccumulateProduct(Vec<double> a, Vec<double> b, Vec<double>& sum) {
+  asm("vfmadd231pd %2, %1, %0" : "+x"(sum.v) : "x"(a.v), "x"(b.v));
+}
 
 RNN_ALWAYS_INLINE inline void Transpose(Vec<double> (&rows)[4]) {
   __m256d pairs[4];

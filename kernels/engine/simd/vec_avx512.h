@@ -30,6 +30,7 @@ namespace {
 // for broadcasts.
 constexpr int kTileVectors = 4;
 constexpr int TileRows(int vectors) { return vectors == 3 ? 9 : 6; }
+constexpr int TileSteps(int /*rows*/, int /*vectors*/) { return 1; }
 
 template <typename F>
 struct Vec;

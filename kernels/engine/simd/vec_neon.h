@@ -16,6 +16,7 @@ namespace {
 // 32 registers: 6 x 4 accumulators, 4 vectors of B, broadcasts.
 constexpr int kTileVectors = 4;
 constexpr int TileRows(int /*vectors*/) { return 6; }
+constexpr int TileSteps(int /*rows*/, int /*vectors*/) { return 1; }
 
 template <typename F>
 struct Vec;

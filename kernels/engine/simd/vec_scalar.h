@@ -15,6 +15,7 @@ namespace {
 // 16 registers: 4 x 2 accumulators, products, the vectors of B.
 constexpr int kTileVectors = 2;
 constexpr int TileRows(int vectors) { return vectors <= 2 ? 4 : 2; }
+constexpr int TileSteps(int /*rows*/, int /*vectors*/) { return 1; }
 
 template <typename F>
 struct Vec {
