@@ -300,9 +300,7 @@ inline void AddRecurrentProduct(const CellForwardStep<Operand>& s, int64_t row,
   AddTileProduct(
       s.depth, h_prev, 0,
       Panel{packed, kTogether * V::kLanes * kStep,
-            ahead->TakeForTileOf(
-                kRows, Panel::template FetchedLines<kRows>(s.depth / kStep),
-                packed),
+            Panel::template TakeAhead<kRows>(ahead, s.depth / kStep, packed),
             kTogether * V::kLanes * s.depth},
       sums);
 }

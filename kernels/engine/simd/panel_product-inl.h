@@ -73,11 +73,8 @@ inline void MultiplyChains(const PanelProduct<Operand>& p, int64_t k_begin,
         [&](int64_t k, int64_t chain_end) {
           MultiplyTile<kRows, kVectors>(
               p, row, k_begin + k, k_begin + chain_end,
-              ahead.TakeForTileOf(
-                  kRows,
-                  PackedPanel<Operand, kVectors>::template FetchedLines<kRows>(
-                      (chain_end - k) / kDepthStep<Operand>),
-                  p.b.packed));
+              PackedPanel<Operand, kVectors>::template TakeAhead<kRows>(
+                  &ahead, (chain_end - k) / kDepthStep<Operand>, p.b.packed));
         },
         chain);
   });

@@ -47,16 +47,11 @@ class FetchAhead {
   // What is left, for a product of so many lines. When nothing is, it fetches
   // idle_address again and again, which costs less than asking.
   FetchAhead Take(int64_t lines, const void* idle_address) {
-    if (bytes_ <= 0) return FetchAhead(idle_address);
+    if (bytes_ <= 0 || lines == 0) return FetchAhead(idle_address);
     const FetchAhead part = *this;
     line_ += lines * kLine;
     bytes_ -= lines * kLine;
     return part;
-  }
-
-  FetchAhead TakeForTileOf(int rows, int64_t lines, const void* idle_address) {
-    return IsFetchedByTileOf(rows) ? Take(lines, idle_address)
-                                   : FetchAhead(idle_address);
   }
 
   RNN_ALWAYS_INLINE void Next() {
@@ -89,10 +84,15 @@ struct PackedPanel {
     constexpr int64_t kHalf = kSteps * kVectors * kVectorSize / kLine / 2;
     return kHalf < 1 ? 1 : kHalf < kSteps ? int{kHalf} : kSteps;
   }
-  // That a product of kRows over so many steps fetches.
+  // What a product of kRows over so many steps fetches of `ahead`.
   template <int kRows>
-  static int64_t FetchedLines(int64_t steps) {
-    return steps / TileSteps(kRows, kVectors) * LinesOfTurn<kRows>();
+  static FetchAhead TakeAhead(FetchAhead* ahead, int64_t steps,
+                              const void* idle_address) {
+    const int64_t lines =
+        FetchAhead::IsFetchedByTileOf(kRows)
+            ? steps / TileSteps(kRows, kVectors) * LinesOfTurn<kRows>()
+            : 0;
+    return ahead->Take(lines, idle_address);
   }
 
   const Operand* b;
