@@ -1,10 +1,13 @@
 """A few of the mutations that `python -m tests.fuzz.files` makes, and all of its corpus."""
 
 import collections
+import io
 import pathlib
+import pickle
 import re
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -57,7 +60,19 @@ def test_each_input_that_takes_much_memory_is_found():
 
 
 def test_a_core_that_is_slow_may_take_longer(monkeypatch):
-    monkeypatch.setattr(measured, "loop_seconds", lambda: 0.08)
+    monkeypatch.setattr(measured, "loop_seconds", lambda: 0.13)
     assert measured.seconds_allowed(2.5) == 4.0
     monkeypatch.setattr(measured, "loop_seconds", lambda: 0.01)
     assert measured.seconds_allowed(2.5) == measured.seconds_allowed(1.5) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "counts"), [([1.9], 1.9), ([2.1, 1.9], 1.9), ([2.3, 2.1, 2.2], 2.1)]
+)
+def test_a_call_that_takes_too_long_is_made_again(monkeypatch, seconds, counts):
+    outcomes = [measured.Outcome("", "", None, each, 0) for each in seconds]
+    answers = io.BytesIO(b"".join(map(pickle.dumps, outcomes)))
+    process = types.SimpleNamespace(stdin=io.BytesIO(), stdout=answers)
+    monkeypatch.setattr(measured, "_server", lambda with_tensorflow: process)
+    assert measured.run(len, "").seconds == counts
+    assert not answers.read()
