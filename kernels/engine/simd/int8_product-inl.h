@@ -54,53 +54,77 @@ void RoundRow(const float* row, int64_t depth, int16_t* out, float* scale) {
 // A tile is so many sums of integers: 4 rows of A or fewer, and 4 or 8 columns
 // of B, each a stream of memory.
 constexpr int kInt8Rows = kIntegerSums / 4 < 4 ? kIntegerSums / 4 : 4;
-constexpr int Int8Columns(int rows) { return 8 * rows <= kIntegerSums ? 8 : 4; }
+constexpr int kInt8Group = 4;  // columns whose sums are stored together
+constexpr int Int8Columns(int rows) {
+  return (8 * rows <= kIntegerSums ? 2 : 1) * kInt8Group;
+}
 
-// c of a row of A and columns [column, column + kColumns), of which there are
-// `count`.
-template <int kColumns>
+// c of a row of A and columns [column, column + count).
 inline void StoreInt8(const Int8Product& p, int64_t row, int64_t column,
-                      int count, const int32_t (&sums)[kColumns]) {
+                      int64_t count, const int32_t (&sums)[kInt8Group]) {
   float* c = p.c[row] + p.c_offset + column;
   const float* first = p.accumulate        ? c
                        : p.bias != nullptr ? p.bias + column
                                            : nullptr;
   const float row_scale = p.a_scales[row];
   const float* scales = p.b_scales + column;
-  const auto store = [&](int columns) RNN_ALWAYS_INLINE {
-    if (first == nullptr) {
-      for (int j = 0; j < columns; ++j) {
-        c[j] = static_cast<float>(sums[j]) * (row_scale * scales[j]);
-      }
-    } else {
-      for (int j = 0; j < columns; ++j) {
-        c[j] = first[j] + static_cast<float>(sums[j]) * (row_scale * scales[j]);
-      }
+  if (count < kInt8Group) {
+    for (int j = 0; j < count; ++j) {
+      const float value = static_cast<float>(sums[j]) * (row_scale * scales[j]);
+      c[j] = first == nullptr ? value : first[j] + value;
     }
-  };
-  if (count == kColumns) {
-    store(kColumns);
-  } else {
-    store(count);
+    return;
   }
+  // Of copies, which nothing overlaps: as a vector.
+  float values[kInt8Group];
+  memcpy(values, scales, sizeof(values));
+  for (int j = 0; j < kInt8Group; ++j) {
+    values[j] = static_cast<float>(sums[j]) * (row_scale * values[j]);
+  }
+  if (first != nullptr) {
+    float firsts[kInt8Group];
+    memcpy(firsts, first, sizeof(firsts));
+    for (int j = 0; j < kInt8Group; ++j) values[j] = firsts[j] + values[j];
+  }
+  memcpy(c, values, sizeof(values));
 }
 
+// Adds the products of a step's depth, or, of B's columns, the part of it that
+// `part` values are. Column j starts at b + offsets[j].
+template <int kRows, int kColumns, typename... Part>
+RNN_ALWAYS_INLINE inline void AddInt8Step(const int16_t* a, int64_t stride,
+                                          const int8_t* b,
+                                          const int64_t (&offsets)[kColumns],
+                                          IntegerSums (&sums)[kRows][kColumns],
+                                          Part... part) {
+  IntegerSums::Wide rows[kRows];
+  Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+    rows[m.value] = IntegerSums::Load(a + m.value * stride);
+  });
+  Unroll<kColumns>([&](auto j) RNN_ALWAYS_INLINE {
+    const IntegerSums::Wide column =
+        IntegerSums::Load(b + offsets[j.value], part...);
+    Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
+      sums[m.value][j.value].MulAdd(rows[m.value], column);
+    });
+  });
+}
+
+// The tile of columns [column, column + count).
 template <int kRows>
-inline void MultiplyInt8Tile(const Int8Product& p, int64_t row,
-                             int64_t column) {
+inline void MultiplyInt8Tile(const Int8Product& p, int64_t row, int64_t column,
+                             int64_t count) {
   constexpr int kColumns = Int8Columns(kRows);
   constexpr int64_t kStep = IntegerSums::kDepth;
-  const int64_t left = p.columns - column;
-  const int count = left < kColumns ? static_cast<int>(left) : kColumns;
-  const int16_t* rows[kRows];
-  Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
-    rows[m.value] = p.a + (row + m.value) * p.a_stride;
-  });
-  // A missing column is read as the first one; its sums are not stored.
-  const int8_t* columns[kColumns];
+  const int64_t depth = p.depth;
+  const int16_t* a = p.a + row * p.a_stride;
+  const int8_t* b = p.b + column * depth;
+  int64_t offsets[kColumns];
   Unroll<kColumns>([&](auto j) RNN_ALWAYS_INLINE {
-    columns[j.value] =
-        p.b + (column + (j.value < count ? j.value : 0)) * p.depth;
+    // A missing column is read as the first one; its sums are not stored.
+    offsets[j.value] = j.value < count ? j.value * depth : 0;
+    // Else GCC asks for the count in the loops, or has a loop for each count.
+    asm("" : "+r"(offsets[j.value]));
   });
   IntegerSums sums[kRows][kColumns];
   Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
@@ -108,44 +132,45 @@ inline void MultiplyInt8Tile(const Int8Product& p, int64_t row,
       sums[m.value][j.value] = IntegerSums::Zero();
     });
   });
-  const auto add = [&](int64_t k, auto load) RNN_ALWAYS_INLINE {
-    IntegerSums::Wide a[kRows];
-    Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
-      a[m.value] = IntegerSums::Load(rows[m.value] + k);
-    });
-    Unroll<kColumns>([&](auto j) RNN_ALWAYS_INLINE {
-      const IntegerSums::Wide b = load(columns[j.value] + k);
-      Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
-        sums[m.value][j.value].MulAdd(a[m.value], b);
-      });
-    });
-  };
-  const auto load_all = [](const int8_t* b)
-                            RNN_ALWAYS_INLINE { return IntegerSums::Load(b); };
   // A line of each column at a time, and of the columns of the next tile, which
-  // the first rows fetch for all. Behind B nothing is read.
+  // the first rows fetch for all.
   constexpr int64_t kLine = 64;
-  const int64_t ahead = row == 0 ? kColumns * p.depth : 0;
-  int64_t k = 0;
-  for (; k + kLine <= p.depth; k += kLine) {
+  const int64_t ahead = row == 0 ? kColumns * depth : 0;
+  int64_t left = depth;
+  for (; left >= kLine; left -= kLine) {
+    const int8_t* next = b + ahead;
     Unroll<kColumns>([&](auto j) RNN_ALWAYS_INLINE {
-      __builtin_prefetch(columns[j.value] + ahead + k);
+      __builtin_prefetch(next + offsets[j.value]);
     });
-    Unroll<kLine / kStep>(
-        [&](auto i) RNN_ALWAYS_INLINE { add(k + i.value * kStep, load_all); });
+    Unroll<kLine / kStep>([&](auto i) RNN_ALWAYS_INLINE {
+      AddInt8Step(a + i.value * kStep, p.a_stride, b + i.value * kStep, offsets,
+                  sums);
+    });
+    a += kLine;
+    b += kLine;
   }
-  for (; k + kStep <= p.depth; k += kStep) add(k, load_all);
-  if (k < p.depth) {
-    const int64_t rest = p.depth - k;
-    add(k, [&](const int8_t* b)
-               RNN_ALWAYS_INLINE { return IntegerSums::Load(b, rest); });
+  for (; left >= kStep; left -= kStep) {
+    AddInt8Step(a, p.a_stride, b, offsets, sums);
+    a += kStep;
+    b += kStep;
+  }
+  if (left > 0) {
+    // Behind a column lies the next one, whose values meet A's zeros. Behind B
+    // nothing is read.
+    if (b + offsets[count - 1] + kStep <= p.b + p.columns * depth) {
+      AddInt8Step(a, p.a_stride, b, offsets, sums);
+    } else {
+      AddInt8Step(a, p.a_stride, b, offsets, sums, left);
+    }
   }
   Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
-    int32_t totals[kColumns];
-    Unroll<kColumns / 4>([&](auto j) RNN_ALWAYS_INLINE {
-      IntegerSums::SumLanes(sums[m.value] + 4 * j.value, totals + 4 * j.value);
+    Unroll<kColumns / kInt8Group>([&](auto group) RNN_ALWAYS_INLINE {
+      constexpr int kFirst = group.value * kInt8Group;
+      if (kFirst >= count) return;
+      int32_t totals[kInt8Group];
+      IntegerSums::SumLanes(sums[m.value] + kFirst, totals);
+      StoreInt8(p, row + m.value, column + kFirst, count - kFirst, totals);
     });
-    StoreInt8(p, row + m.value, column, count, totals);
   });
 }
 
@@ -154,8 +179,10 @@ inline void MultiplyInt8Tile(const Int8Product& p, int64_t row,
 void MultiplyInt8(const Int8Product& p) {
   ForEachTile<kInt8Rows>(p.rows, [&](int64_t row, auto row_count) {
     constexpr int kRows = decltype(row_count)::value;
-    for (int64_t j = 0; j < p.columns; j += Int8Columns(kRows)) {
-      MultiplyInt8Tile<kRows>(p, row, j);
+    constexpr int kColumns = Int8Columns(kRows);
+    for (int64_t j = 0; j < p.columns; j += kColumns) {
+      const int64_t left = p.columns - j;
+      MultiplyInt8Tile<kRows>(p, row, j, left < kColumns ? left : kColumns);
     }
   });
 }

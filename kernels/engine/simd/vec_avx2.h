@@ -222,7 +222,7 @@ RNN_ALWAYS_INLINE inline Vec<double> SumLanes(const Vec<double> (&vectors)[4]) {
 
 // Sums of products of 16-bit integers, and of 8-bit ones that are widened:
 // exact, as long as they have room.
-constexpr int kIntegerSums = 8;  // that the registers have room for
+constexpr int kIntegerSums = 12;  // that the registers have room for
 
 struct IntegerSums {
   static constexpr int kDepth = 16;
@@ -242,8 +242,9 @@ struct IntegerSums {
     memcpy(values, p, count);
     return Load(values);
   }
+  // As AccumulateProduct() of floats.
   void MulAdd(Wide a, Wide b) {
-    v = _mm256_add_epi32(v, _mm256_madd_epi16(a, b));
+    asm("vpaddd %1, %0, %0" : "+x"(v) : "x"(_mm256_madd_epi16(a, b)));
   }
   // totals[i] = the sum of all lanes of sums[i].
   static void SumLanes(const IntegerSums* sums, int32_t* totals) {
