@@ -359,6 +359,8 @@ struct Int8Kernels {
   // out: a row of A, padded; *scale times it is the row.
   void (*round_row)(const float* row, int64_t depth, int16_t* out,
                     float* scale);
+  // Whether the set has an instruction for them, which sums up products.
+  bool has_instruction;
 };
 
 // 16-bit elements by their bits, round to nearest even.
