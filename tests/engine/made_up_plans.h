@@ -34,6 +34,7 @@ inline KernelShape Vectors(ElementType type) {
   shape.depth_block = 256;
   for (int64_t& units : shape.cell_units) units = 16;
   shape.has_tile_registers = false;
+  shape.int8_keeps_up = false;
   shape.operands_are_elements = !is_half;
   shape.rounds_results = shape.element_bytes != shape.compute_bytes;
   shape.rounds_operands = shape.operand_bytes != shape.compute_bytes;

@@ -10,7 +10,6 @@
 #include "kernels/engine/plan/choices.h"
 #include "kernels/engine/plan/chunks.h"
 #include "kernels/engine/plan/plan.h"
-#include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/thresholds.h"
 #include "tests/engine/made_up_plans.h"
 #include "tests/engine/make_sequences.h"
@@ -432,23 +431,27 @@ TEST(PlanTest, ShortStepsAreNoWorkForHelpers) {
   EXPECT_TRUE(both.backward.works_alone());
 }
 
-TEST(PlanTest, Int8WeightsOfFewRowsComeInTimeForAnInstructionOfTheirOwn) {
-  const bool has_one = SelectSimdTarget().int8_kernels->has_instruction;
+TEST(PlanTest, Int8WeightsOfFewRowsMayComeInTime) {
+  const KernelShape slow = Vectors(ElementType::kFloat);
+  KernelShape fast = slow;
+  fast.int8_keeps_up = true;
   // Less than the threshold, and more if it counts as four rows.
   constexpr int64_t H = 2000;
   Sizes sizes{1, 1, static_cast<int64_t>(speed::kMinTeamWork / H) - H - 1, H};
-  EXPECT_FALSE(WorksAlone(sizes));
+  EXPECT_FALSE(WorksAlone(sizes, fast));
   sizes.order = WeightOrder::kInt8;
-  EXPECT_EQ(WorksAlone(sizes), has_one);
+  EXPECT_TRUE(WorksAlone(sizes, fast));
+  EXPECT_FALSE(WorksAlone(sizes, slow));
   // So it is with steps, of 2 H^2 operations.
   const auto shared_from =
       static_cast<int64_t>(std::ceil(std::sqrt(double{speed::kMinTaskWork})));
   sizes = {20000, 1, 1, shared_from - 1};
-  EXPECT_FALSE(WorksAlone(sizes));
+  EXPECT_FALSE(WorksAlone(sizes, fast));
   sizes.order = WeightOrder::kInt8;
-  EXPECT_EQ(WorksAlone(sizes), has_one);
+  EXPECT_TRUE(WorksAlone(sizes, fast));
+  EXPECT_FALSE(WorksAlone(sizes, slow));
   ++sizes.H;
-  EXPECT_FALSE(WorksAlone(sizes));
+  EXPECT_FALSE(WorksAlone(sizes, fast));
 }
 
 TEST(PlanTest, ACrewHelpsWithShorterCalls) {

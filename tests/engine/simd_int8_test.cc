@@ -126,14 +126,16 @@ enum class Start { kZero, kBias, kAccumulate };
 
 // All operands end where their memory does.
 struct Operands {
-  Operands(int64_t rows, int64_t depth, int64_t columns, RandomValues& random)
+  Operands(int64_t rows, int64_t depth, int64_t columns, RandomValues& random,
+           int64_t columns_behind = 0)
       : rows(rows),
         depth(depth),
         columns(columns),
+        columns_behind(columns_behind),
         a_stride(LeftIntegersStride(depth)),
         a((rows - 1) * a_stride + PaddedInt8Depth(depth)),
         a_scales(rows),
-        b(columns * depth),
+        b((columns + columns_behind) * depth),
         b_scales(columns),
         bias(columns),
         c(rows * columns) {
@@ -183,6 +185,7 @@ struct Operands {
     p.a_stride = a_stride;
     p.a_scales = a_scales.data();
     p.b = b.data();
+    p.columns_behind = columns_behind;
     p.b_scales = b_scales.data();
     p.c = out_rows.data();
     p.c_offset = 3;
@@ -192,16 +195,17 @@ struct Operands {
     return std::vector<float>(out.data(), out.data() + out.size());
   }
 
-  int64_t rows, depth, columns, a_stride;
+  int64_t rows, depth, columns, columns_behind, a_stride;
   EndGuarded<int16_t> a;
   EndGuarded<float> a_scales;
   EndGuarded<int8_t> b;
   EndGuarded<float> b_scales, bias, c;
 };
 
-void ExpectProducts(int64_t rows, int64_t depth, int64_t columns) {
+void ExpectProducts(int64_t rows, int64_t depth, int64_t columns,
+                    int64_t columns_behind = 0) {
   RandomValues random(rows * 1000 + depth * 10 + columns);
-  Operands operands(rows, depth, columns, random);
+  Operands operands(rows, depth, columns, random, columns_behind);
   for (Start start : {Start::kZero, Start::kBias, Start::kAccumulate}) {
     std::vector<float> expected;
     for (int64_t m = 0; m < rows; ++m) {
@@ -212,7 +216,7 @@ void ExpectProducts(int64_t rows, int64_t depth, int64_t columns) {
     for (const SimdTarget* target : TestedSimdTargets()) {
       EXPECT_EQ(operands.Multiply(*target, start), expected)
           << target->name << ", rows " << rows << ", depth " << depth
-          << ", columns " << columns;
+          << ", columns " << columns << " and " << columns_behind;
     }
   }
 }
@@ -223,6 +227,16 @@ TEST(SimdInt8Test, ProductsAreExact) {
     ExpectProducts(2, 70, columns);
   }
   for (int64_t rows = 1; rows <= 9; ++rows) ExpectProducts(rows, 70, 11);
+}
+
+// Which is read up to the end of memory, and does not count.
+TEST(SimdInt8Test, WhatLiesBehindBIsNoPartOfProducts) {
+  for (int64_t depth : kDepths) {
+    for (int64_t columns_behind : {1, 2, 40}) {
+      ExpectProducts(1, depth, 8, columns_behind);
+      ExpectProducts(3, depth, 5, columns_behind);
+    }
+  }
 }
 
 // A row of NaN gives NaN, and no other row does.

@@ -66,13 +66,23 @@ def test_a_core_that_is_slow_may_take_longer(monkeypatch):
     assert measured.seconds_allowed(2.5) == measured.seconds_allowed(1.5) == 2.0
 
 
+def _outcome(seconds: float, megabytes: int = 1, error: str = "") -> measured.Outcome:
+    return measured.Outcome(error, "", None, seconds, megabytes * 1_000_000)
+
+
 @pytest.mark.parametrize(
-    ("seconds", "counts"), [([1.9], 1.9), ([2.1, 1.9], 1.9), ([2.3, 2.1, 2.2], 2.1)]
+    ("outcomes", "counts"),
+    [
+        ([_outcome(1.9)], _outcome(1.9)),
+        ([_outcome(2.1), _outcome(1.9)], _outcome(1.9)),
+        ([_outcome(2.3), _outcome(2.1), _outcome(2.2)], _outcome(2.1)),
+        ([_outcome(2.1, megabytes=300), _outcome(1.9)], _outcome(1.9, megabytes=300)),
+        ([_outcome(2.1), _outcome(20, error="killed")], _outcome(20, error="killed")),
+    ],
 )
-def test_a_call_that_takes_too_long_is_made_again(monkeypatch, seconds, counts):
-    outcomes = [measured.Outcome("", "", None, each, 0) for each in seconds]
+def test_a_call_that_takes_too_long_is_made_again(monkeypatch, outcomes, counts):
     answers = io.BytesIO(b"".join(map(pickle.dumps, outcomes)))
     process = types.SimpleNamespace(stdin=io.BytesIO(), stdout=answers)
     monkeypatch.setattr(measured, "_server", lambda with_tensorflow: process)
-    assert measured.run(len, "").seconds == counts
+    assert measured.run(len, "") == counts
     assert not answers.read()

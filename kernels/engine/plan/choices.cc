@@ -47,7 +47,7 @@ double Choices::RecurrentWork(int64_t rows) const {
 }
 
 double Choices::StepWork(int64_t ranks) const {
-  return RecurrentWork(std::max(ranks, LeastProductRows(are_int8_)));
+  return RecurrentWork(std::max(ranks, LeastProductRows(kernels_, are_int8_)));
 }
 
 bool Choices::RunsDirectionsTogether(int num_threads) const {

@@ -31,6 +31,7 @@ KernelShape ShapeOf(const SimdTarget& target) {
   shape.has_tile_registers = kernels.has_tile_registers;
   shape.has_parts =
       std::is_same_v<Operand, float> && target.parts_kernels != nullptr;
+  shape.int8_keeps_up = target.int8_kernels->keeps_up;
   shape.operands_are_elements = kElementIsOperand<Element, Operand>;
   shape.rounds_results = kRoundsResults<Element>;
   shape.rounds_operands = kRoundsOperands<Operand>;

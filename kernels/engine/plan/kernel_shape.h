@@ -38,6 +38,7 @@ struct KernelShape {
   bool rounds_operands;
   // Whether products of floats can be made of bfloat16 parts.
   bool has_parts;
+  bool int8_keeps_up;  // as Int8Kernels::keeps_up
 
   // The kernels for elements of this type; by default those that run here.
   static KernelShape Of(ElementType type);

@@ -113,7 +113,7 @@ Work WorkOf(const PassPlan& plan) {
   Work work;
   if (rows == 0) return work;
   const int64_t least_rows =
-      LeastProductRows(plan.weight_order == WeightOrder::kInt8);
+      LeastProductRows(plan.kernels, plan.weight_order == WeightOrder::kInt8);
   const double rows_of_inputs = std::max(rows, least_rows);
   const double rows_of_steps =
       std::max(rows, least_rows * plan.sequences->num_steps());

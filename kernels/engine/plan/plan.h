@@ -20,7 +20,6 @@
 #include "kernels/engine/plan/operand_plan.h"
 #include "kernels/engine/plan/scratch.h"
 #include "kernels/engine/plan/step_range.h"
-#include "kernels/engine/simd/simd_kernels.h"
 #include "kernels/engine/thresholds.h"
 #include "network/descriptor.h"
 #include "network/element_types.h"
@@ -49,12 +48,10 @@ struct CallDescription {
   bool repeats_outputs = false;
 };
 
-// Rows that a product counts as at least. Weights of int8 come fast enough for
-// one; where no instruction is made for them, multiplying takes as long.
-inline int64_t LeastProductRows(bool are_int8) {
-  const bool is_fast =
-      are_int8 && SelectSimdTarget().int8_kernels->has_instruction;
-  return is_fast ? 1 : speed::kLeastProductRows;
+// Rows that a product counts as at least. Those of int8 weights may keep up
+// with one; else multiplying takes as long as weights of floats take to come.
+inline int64_t LeastProductRows(const KernelShape& kernels, bool are_int8) {
+  return are_int8 && kernels.int8_keeps_up ? 1 : speed::kLeastProductRows;
 }
 
 // A chunk of time, and how its steps are shared.

@@ -377,6 +377,7 @@ void MultiplyColumnsOfInt8(const RowsTimesMatrix<float>& p, const Int8Matrix& b,
   product.a_stride = left.stride;
   product.a_scales = left.scales;
   product.b = b.values + column * b.depth;
+  product.columns_behind = b.columns - share.column_end;
   product.b_scales = b.scales + column;
   product.c = p.c + share.row_begin;
   product.c_offset = column;

@@ -42,6 +42,7 @@ class RecurrentProduct {
         num_places_(plan.recurrent_weights.places.count),
         reads_whole_rows_(plan.reads_whole_rows),
         batch_(plan.sequences->batch()),
+        least_rows_(LeastProductRows(plan.kernels, route_ == Route::kInt8)),
         state_integers_(
             LeftIntegers::In(scratch, blocks.state_integers, d_.output_size())),
         sums_(scratch.At<F>(blocks.recurrent_sums.values)),
@@ -125,8 +126,7 @@ class RecurrentProduct {
 
   // Floating-point operations.
   int64_t StepWork(const StepRanks& ranks) const {
-    const int64_t product_rows =
-        std::max(ranks.count(), LeastProductRows(route_ == Route::kInt8));
+    const int64_t product_rows = std::max(ranks.count(), least_rows_);
     return RecurrentProductWork(d_, product_rows) + CellWork(d_, ranks.count());
   }
 
@@ -282,6 +282,7 @@ class RecurrentProduct {
   const int64_t num_places_;     // packed in its turn
   const bool reads_whole_rows_;  // for one rank
   const int64_t batch_;
+  const int64_t least_rows_;  // that a step counts as
   bool starts_from_zeros_ = false;
   LeftIntegers state_integers_;  // int8: h before a step, [B, P]
   F* sums_;                      // by columns: [B, G*H]

@@ -59,51 +59,52 @@ constexpr int Int8Columns(int rows) {
   return (8 * rows <= kIntegerSums ? 2 : 1) * kInt8Group;
 }
 
-// c of a row of A and columns [column, column + count).
+// c of a row of A and columns [column, column + count), or of a whole group.
+// What is read and written is a whole group of copies, so that it is a vector.
 inline void StoreInt8(const Int8Product& p, int64_t row, int64_t column,
                       int64_t count, const int32_t (&sums)[kInt8Group]) {
   float* c = p.c[row] + p.c_offset + column;
+  const float* scales = p.b_scales + column;
   const float* first = p.accumulate        ? c
                        : p.bias != nullptr ? p.bias + column
                                            : nullptr;
-  const float row_scale = p.a_scales[row];
-  const float* scales = p.b_scales + column;
-  if (count < kInt8Group) {
-    for (int j = 0; j < count; ++j) {
-      const float value = static_cast<float>(sums[j]) * (row_scale * scales[j]);
-      c[j] = first == nullptr ? value : first[j] + value;
+  const bool is_whole = count >= kInt8Group;
+  const auto copy = [&](const float* from, float* to) RNN_ALWAYS_INLINE {
+    if (is_whole) {
+      memcpy(to, from, kInt8Group * sizeof(float));
+    } else {
+      memcpy(to, from, count * sizeof(float));
     }
-    return;
-  }
-  // Of copies, which nothing overlaps: as a vector.
-  float values[kInt8Group];
-  memcpy(values, scales, sizeof(values));
+  };
+  float values[kInt8Group] = {};
+  copy(scales, values);
+  const float row_scale = p.a_scales[row];
   for (int j = 0; j < kInt8Group; ++j) {
     values[j] = static_cast<float>(sums[j]) * (row_scale * values[j]);
   }
   if (first != nullptr) {
-    float firsts[kInt8Group];
-    memcpy(firsts, first, sizeof(firsts));
+    float firsts[kInt8Group] = {};
+    copy(first, firsts);
     for (int j = 0; j < kInt8Group; ++j) values[j] = firsts[j] + values[j];
   }
-  memcpy(c, values, sizeof(values));
+  copy(values, c);
 }
 
-// Adds the products of a step's depth, or, of B's columns, the part of it that
-// `part` values are. Column j starts at b + offsets[j].
-template <int kRows, int kColumns, typename... Part>
-RNN_ALWAYS_INLINE inline void AddInt8Step(const int16_t* a, int64_t stride,
-                                          const int8_t* b,
-                                          const int64_t (&offsets)[kColumns],
-                                          IntegerSums (&sums)[kRows][kColumns],
-                                          Part... part) {
+// Adds the products of a step's depth. Column j starts at b + offsets[j]; if
+// kIsLast, it has only `left` values.
+template <bool kIsLast, int kRows, int kColumns>
+RNN_ALWAYS_INLINE inline void AddInt8Step(
+    const int16_t* a, int64_t stride, const int8_t* b,
+    const int64_t (&offsets)[kColumns], int64_t left,
+    IntegerSums (&sums)[kRows][kColumns]) {
   IntegerSums::Wide rows[kRows];
   Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
     rows[m.value] = IntegerSums::Load(a + m.value * stride);
   });
   Unroll<kColumns>([&](auto j) RNN_ALWAYS_INLINE {
+    const int8_t* values = b + offsets[j.value];
     const IntegerSums::Wide column =
-        IntegerSums::Load(b + offsets[j.value], part...);
+        kIsLast ? IntegerSums::Load(values, left) : IntegerSums::Load(values);
     Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {
       sums[m.value][j.value].MulAdd(rows[m.value], column);
     });
@@ -143,24 +144,25 @@ inline void MultiplyInt8Tile(const Int8Product& p, int64_t row, int64_t column,
       __builtin_prefetch(next + offsets[j.value]);
     });
     Unroll<kLine / kStep>([&](auto i) RNN_ALWAYS_INLINE {
-      AddInt8Step(a + i.value * kStep, p.a_stride, b + i.value * kStep, offsets,
-                  sums);
+      AddInt8Step<false>(a + i.value * kStep, p.a_stride, b + i.value * kStep,
+                         offsets, left, sums);
     });
     a += kLine;
     b += kLine;
   }
   for (; left >= kStep; left -= kStep) {
-    AddInt8Step(a, p.a_stride, b, offsets, sums);
+    AddInt8Step<false>(a, p.a_stride, b, offsets, left, sums);
     a += kStep;
     b += kStep;
   }
   if (left > 0) {
-    // Behind a column lies the next one, whose values meet A's zeros. Behind B
-    // nothing is read.
-    if (b + offsets[count - 1] + kStep <= p.b + p.columns * depth) {
-      AddInt8Step(a, p.a_stride, b, offsets, sums);
+    // What lies behind a column meets A's zeros. Behind B nothing is read.
+    const int64_t columns_behind =
+        p.columns + p.columns_behind - column - count;
+    if (left + columns_behind * depth >= kStep) {
+      AddInt8Step<false>(a, p.a_stride, b, offsets, left, sums);
     } else {
-      AddInt8Step(a, p.a_stride, b, offsets, sums, left);
+      AddInt8Step<true>(a, p.a_stride, b, offsets, left, sums);
     }
   }
   Unroll<kRows>([&](auto m) RNN_ALWAYS_INLINE {

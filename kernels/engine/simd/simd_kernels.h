@@ -346,7 +346,8 @@ struct Int8Product {
   const int16_t* a;  // [rows][padded depth], a_stride apart
   int64_t a_stride;
   const float* a_scales;
-  const int8_t* b;  // B transposed: [columns][depth]
+  const int8_t* b;         // B transposed: [columns][depth]
+  int64_t columns_behind;  // that follow in memory, as long as those
   const float* b_scales;
   float* const* c;  // [rows] -> row; columns start at c_offset
   int64_t c_offset;
@@ -359,8 +360,8 @@ struct Int8Kernels {
   // out: a row of A, padded; *scale times it is the row.
   void (*round_row)(const float* row, int64_t depth, int16_t* out,
                     float* scale);
-  // Whether the set has an instruction for them, which sums up products.
-  bool has_instruction;
+  // Whether one row is multiplied as fast as its weights come, as by VNNI.
+  bool keeps_up;
 };
 
 // 16-bit elements by their bits, round to nearest even.

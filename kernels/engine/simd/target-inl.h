@@ -70,8 +70,8 @@ constexpr SimdKernels<Operand> MakeKernels() {
 template <typename Operand>
 constexpr SimdKernels<Operand> kKernels = MakeKernels<Operand>();
 
-[[maybe_unused]] constexpr Int8Kernels kInt8Kernels = {
-    MultiplyInt8, RoundRow, IntegerSums::kHasInstruction};
+[[maybe_unused]] constexpr Int8Kernels kInt8Kernels = {MultiplyInt8, RoundRow,
+                                                       IntegerSums::kKeepsUp};
 
 template <typename F>
 void SigmoidArray(const F* in, F* out, int64_t count) {

@@ -226,7 +226,7 @@ constexpr int kIntegerSums = 12;  // that the registers have room for
 
 struct IntegerSums {
   static constexpr int kDepth = 16;
-  static constexpr bool kHasInstruction = false;
+  static constexpr bool kKeepsUp = false;
   using Wide = __m256i;
   __m256i v;
 

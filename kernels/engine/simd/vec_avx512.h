@@ -263,9 +263,9 @@ constexpr int kIntegerSums = 16;  // that the registers have room for
 struct IntegerSums {
   static constexpr int kDepth = 32;
 #if defined(__AVX512VNNI__)
-  static constexpr bool kHasInstruction = true;
+  static constexpr bool kKeepsUp = true;
 #else
-  static constexpr bool kHasInstruction = false;
+  static constexpr bool kKeepsUp = false;
 #endif
   using Wide = __m512i;
   __m512i v;

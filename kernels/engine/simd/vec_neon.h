@@ -167,7 +167,7 @@ constexpr int kIntegerSums = 16;  // that the registers have room for
 
 struct IntegerSums {
   static constexpr int kDepth = 8;
-  static constexpr bool kHasInstruction = false;
+  static constexpr bool kKeepsUp = false;
   using Wide = int16x8_t;
   int32x4_t v;
 

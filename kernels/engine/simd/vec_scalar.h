@@ -139,7 +139,7 @@ constexpr int kIntegerSums = 8;  // that the registers have room for
 
 struct IntegerSums {
   static constexpr int kDepth = 1;
-  static constexpr bool kHasInstruction = false;
+  static constexpr bool kKeepsUp = false;
   using Wide = int32_t;
   int32_t v;
 

@@ -34,9 +34,12 @@ class ForwardBiases {
   void Load(const WeightSources<Element>& sources, int64_t k) const {
     const int64_t H = d_.hidden_size;
     sources.LoadBiases(k, place_, recurrent());
-    const int64_t summed =
-        d_.mode == CellMode::kGru ? kNew * H : d_.gates_size();
-    for (int64_t j = 0; j < summed; ++j) place_[j] += recurrent()[j];
+    for (int gate = 0; gate < d_.num_gates(); ++gate) {
+      if (HasRecurrentBiasApart(d_.mode, gate)) continue;
+      for (int64_t j = gate * H; j < (gate + 1) * H; ++j) {
+        place_[j] += recurrent()[j];
+      }
+    }
   }
 
   // Both at once, [G*H], but for the GRU's new gate, whose recurrent bias is
@@ -44,8 +47,9 @@ class ForwardBiases {
   const F* sums() const { return place_; }
   // That one: [H].
   const F* recurrent_new() const {
-    return d_.mode == CellMode::kGru ? recurrent() + kNew * d_.hidden_size
-                                     : nullptr;
+    return HasRecurrentBiasApart(d_.mode, kNew)
+               ? recurrent() + kNew * d_.hidden_size
+               : nullptr;
   }
 
  private:
