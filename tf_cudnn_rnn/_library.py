@@ -9,7 +9,6 @@ import contextlib
 import ctypes
 import functools
 import hashlib
-import importlib.metadata
 import importlib.util
 import json
 import os
@@ -57,10 +56,7 @@ def _installed_tensorflow() -> str | None:
     """The version of TensorFlow, if it can be told without the seconds of an import; else None."""
     if module := sys.modules.get("tensorflow"):
         return getattr(module, "__version__", None)
-    for name in (*_STABLE, *_NIGHTLY):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return importlib.metadata.version(name)
-    return None
+    return next(filter(None, map(_installed_version, (*_STABLE, *_NIGHTLY))), None)
 
 
 def obstacle() -> str:
@@ -127,19 +123,22 @@ def libraries() -> dict[str, pathlib.Path]:
     return {f"{major}.{minor}": found[major, minor] for major, minor in sorted(found)}
 
 
-def _is_installed(distribution: str) -> bool:
+def _installed_version(distribution: str) -> str | None:
+    # Late, for it takes as long as all else that this package imports.
+    import importlib.metadata
+
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return bool(importlib.metadata.version(distribution))
-    return False
+        return importlib.metadata.version(distribution)
+    return None
 
 
 def _how_to_install(minor: str) -> str:
     """The command for a TensorFlow in place of the installed one, whose distribution has names."""
-    if name := next(filter(_is_installed, _STABLE), None):
+    if name := next(filter(_installed_version, _STABLE), None):
         return f"pip install '{name}=={minor}.*'"
     for nightly, name in _NIGHTLY.items():
         # Another distribution, of the same files, which pip would write over.
-        if _is_installed(nightly):
+        if _installed_version(nightly):
             return f"pip uninstall -y {nightly} && pip install '{name}=={minor}.*'"
     return f"pip install 'tensorflow=={minor}.*'"
 

@@ -292,18 +292,19 @@ def test_where_tensorflow_is_its_graphs_find_their_kernels():
     subprocesses.run_code(AFTER_TENSORFLOW)
 
 
-SECONDS = """
+TIMES = """
 import time
-import numpy
 begin = time.process_time()
+import numpy
+between = time.process_time()
 import tf_cudnn_rnn.runtime
-print(time.process_time() - begin)
+print((time.process_time() - between) / (between - begin))
 """
 
 
 def test_an_import_is_short():
-    """Seconds of the CPU beyond NumPy's own import; one of several tries counts."""
-    assert any(float(subprocesses.run_code(SECONDS)) < 0.1 for _ in range(10))
+    """Time of the CPU beyond NumPy's own import, as so many times that; the best of some tries."""
+    assert any(float(subprocesses.run_code(TIMES)) < 1 for _ in range(10))
 
 
 IMPORTS = """
