@@ -1,7 +1,6 @@
 """What a run is stamped with: the machine, the versions, the sources; and who else is at work."""
 
 import datetime
-import importlib.metadata
 import os
 import pathlib
 import platform
@@ -57,12 +56,7 @@ def commit() -> str:
 def stamp(threads: int, groups: list[str]) -> dict[str, str]:
     """Returns the preamble of a run's CSV file."""
     packages = ("tensorflow_cpu", "tensorflow", "keras", "numpy")
-    versions = {}
-    for name in packages:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            pass
+    versions = {name: found for name in packages if (found := _library.installed_version(name))}
     versions |= {n: v for n, v in peers.versions().items() if n in ("torch", "onnxruntime", "onnx")}
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     environment = {k: v for k, v in os.environ.items() if k.startswith("TF_CUDNN_RNN_")}

@@ -56,7 +56,7 @@ def _installed_tensorflow() -> str | None:
     """The version of TensorFlow, if it can be told without the seconds of an import; else None."""
     if module := sys.modules.get("tensorflow"):
         return getattr(module, "__version__", None)
-    return next(filter(None, map(_installed_version, (*_STABLE, *_NIGHTLY))), None)
+    return next(filter(None, map(installed_version, (*_STABLE, *_NIGHTLY))), None)
 
 
 def obstacle() -> str:
@@ -123,7 +123,8 @@ def libraries() -> dict[str, pathlib.Path]:
     return {f"{major}.{minor}": found[major, minor] for major, minor in sorted(found)}
 
 
-def _installed_version(distribution: str) -> str | None:
+def installed_version(distribution: str) -> str | None:
+    """The version of a distribution, told without an import of it; None if it is not installed."""
     # Late, for it takes as long as all else that this package imports.
     import importlib.metadata
 
@@ -134,11 +135,11 @@ def _installed_version(distribution: str) -> str | None:
 
 def _how_to_install(minor: str) -> str:
     """The command for a TensorFlow in place of the installed one, whose distribution has names."""
-    if name := next(filter(_installed_version, _STABLE), None):
+    if name := next(filter(installed_version, _STABLE), None):
         return f"pip install '{name}=={minor}.*'"
     for nightly, name in _NIGHTLY.items():
         # Another distribution, of the same files, which pip would write over.
-        if _installed_version(nightly):
+        if installed_version(nightly):
             return f"pip uninstall -y {nightly} && pip install '{name}=={minor}.*'"
     return f"pip install 'tensorflow=={minor}.*'"
 

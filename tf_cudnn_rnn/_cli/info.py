@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import importlib.metadata
 import math
 import os
 import pathlib
@@ -38,11 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _versions() -> dict[str, str]:
     """Versions of what is installed, without an import."""
-    found = {}
-    for name in ("tensorflow", "tensorflow_cpu", "tf_nightly", "tf_nightly_cpu", *_PACKAGES):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+    names = ("tensorflow", "tensorflow_cpu", "tf_nightly", "tf_nightly_cpu", *_PACKAGES)
+    return {name: version for name in names if (version := _library.installed_version(name))}
 
 
 def _library_facts() -> dict[str, Any]:

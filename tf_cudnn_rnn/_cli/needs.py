@@ -1,7 +1,6 @@
 """What calls need besides NumPy, and whether that is here. TensorFlow is not imported for it."""
 
 import contextlib
-import importlib.metadata
 import importlib.util
 import json
 import os
@@ -32,10 +31,9 @@ def _keras() -> str:
     wanted = "tf_cudnn_rnn.keras needs Keras 3 with the TensorFlow backend"
     if not _is_there(KERAS):
         return f"{wanted}; Keras is not installed: run `pip install keras`."
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        version = importlib.metadata.version(KERAS)
-        if version.startswith(("1.", "2.")):
-            return f"{wanted}, but Keras {version} is installed. Run `pip install -U keras`."
+    version = _library.installed_version(KERAS)
+    if version and version.startswith(("1.", "2.")):
+        return f"{wanted}, but Keras {version} is installed. Run `pip install -U keras`."
     backend = os.environ.get("KERAS_BACKEND") or _backend_in_file()
     if backend != "tensorflow":
         return f"{wanted}, but the backend is {backend!r}. Set KERAS_BACKEND=tensorflow."

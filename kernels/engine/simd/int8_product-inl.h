@@ -51,16 +51,18 @@ void RoundRow(const float* row, int64_t depth, int16_t* out, float* scale) {
 
 // ---- Products ---------------------------------------------------------------
 
-// A tile is so many sums of integers: 4 rows of A or fewer, and 4 or 8 columns
-// of B, each a stream of memory.
-constexpr int kInt8Rows = kIntegerSums / 4 < 4 ? kIntegerSums / 4 : 4;
+// A tile is so many sums of integers: 4 rows of A or fewer, and one group of
+// columns of B or two, each column a stream of memory.
 constexpr int kInt8Group = 4;  // columns whose sums are stored together
+constexpr int kInt8Rows =
+    kIntegerSums / kInt8Group < 4 ? kIntegerSums / kInt8Group : 4;
 constexpr int Int8Columns(int rows) {
-  return (8 * rows <= kIntegerSums ? 2 : 1) * kInt8Group;
+  return (2 * kInt8Group * rows <= kIntegerSums ? 2 : 1) * kInt8Group;
 }
 
-// c of a row of A and columns [column, column + count), or of a whole group.
-// What is read and written is a whole group of copies, so that it is a vector.
+// c of a row of A and the group of columns from `column` on, or of the `count`
+// columns that are left, if they are fewer. It is computed of copies, which
+// nothing overlaps, and of a whole group, so that it is a vector.
 inline void StoreInt8(const Int8Product& p, int64_t row, int64_t column,
                       int64_t count, const int32_t (&sums)[kInt8Group]) {
   float* c = p.c[row] + p.c_offset + column;
