@@ -82,7 +82,7 @@ release-check: $(VENV_STAMP)
 test-writers: $(VENV_STAMP)
 	$(VENV_PYTHON) tools/test_writers.py $(ARGS)
 
-# dist/*.whl, for the TensorFlow of .venv and this machine.
+# dist/here/*.whl, for the TensorFlow of .venv and this machine.
 wheel: build
 	$(VENV_PYTHON) tools/wheels.py --here
 

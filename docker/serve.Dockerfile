@@ -11,12 +11,12 @@ FROM debian:12-slim AS build
 RUN apt-get update \
   && apt-get install -y --no-install-recommends ca-certificates gcc libc6-dev python3-venv \
   && rm -rf /var/lib/apt/lists/*
-# For 64-bit Arm there is the distribution `tensorflow` alone, and the wheel is dist/*_aarch64.whl.
-ARG TENSORFLOW=tensorflow-cpu
 ARG WHEELS=dist
-COPY $WHEELS/*_x86_64.whl /wheels/
+COPY $WHEELS/*.whl /wheels/
+# For 64-bit Arm there is the distribution `tensorflow` alone.
 RUN python3 -m venv /venv \
-  && /venv/bin/pip install --no-cache-dir "$TENSORFLOW==2.21.*" /wheels/*.whl
+  && case $(uname -m) in x86_64) tensorflow=tensorflow-cpu ;; *) tensorflow=tensorflow ;; esac \
+  && /venv/bin/pip install --no-cache-dir "$tensorflow==2.21.*" /wheels/*_"$(uname -m)".whl
 WORKDIR /source
 COPY examples/serving examples/serving
 # With the libraries beside the program, where its rpath looks for them.

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/engine/threads/float_mode.h"
 
 namespace tf_cudnn_rnn {
 namespace {
@@ -32,6 +33,9 @@ absl::Status OutOfMemory(const OpKernelContext& context) {
 }  // namespace
 
 void GuardedKernel::Compute(OpKernelContext* context) {
+  // TensorFlow sets it for its own threads, but not where a graph runs in the
+  // thread that calls.
+  const rnn::ScopedFloatMode mode;
   try {
     Run(context);
   } catch (const std::bad_alloc&) {

@@ -1,5 +1,5 @@
 // A kernel whose calls end in an error, not with the process, where memory runs
-// out.
+// out, and in which denormals count as zeros.
 #ifndef KERNELS_GUARDED_KERNEL_H_
 #define KERNELS_GUARDED_KERNEL_H_
 

@@ -12,6 +12,7 @@ using NewKernel = tensorflow::OpKernel*(tensorflow::OpKernelConstruction*,
 
 NewKernel NewForwardKernel;
 NewKernel NewBackpropKernel;
+NewKernel NewReadReserveKernel;
 NewKernel NewParamsSizeKernel;
 NewKernel NewParamsToCanonicalKernel;
 NewKernel NewCanonicalToParamsKernel;

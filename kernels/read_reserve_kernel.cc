@@ -1,8 +1,11 @@
 // TfCudnnRnn>CudnnRNNReadReserve.
 #include <cstdint>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "kernels/engine/engine.h"
 #include "kernels/guarded_kernel.h"
+#include "kernels/kernels.h"
 #include "kernels/rnn_call.h"
 #include "kernels/tf_adapter.h"
 #include "kernels/thread_pool_executor.h"
@@ -11,11 +14,13 @@
 #include "ops/call_shapes.h"
 #include "ops/engine_status.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tf_cudnn_rnn {
 namespace {
 
+using ::tensorflow::DataType;
 using ::tensorflow::OpKernel;
 using ::tensorflow::OpKernelConstruction;
 using ::tensorflow::OpKernelContext;
@@ -46,9 +51,18 @@ absl::Status CheckReserve(const RnnCall& call, const E* reserve, int64_t size,
 template <typename T>
 class ReadReserveKernel : public GuardedKernel {
  public:
-  explicit ReadReserveKernel(OpKernelConstruction* context)
+  ReadReserveKernel(OpKernelConstruction* context, const OpVersion& version)
       : GuardedKernel(context) {
-    OP_REQUIRES_OK(context, ReadCallOptions(context, kOwn, &options_));
+    OP_REQUIRES_OK(context, ReadCallOptions(context, version, &options_));
+    constexpr DataType kComputeType =
+        tensorflow::DataTypeToEnum<rnn::ComputeType<Element<T>>>::value;
+    DataType type_of_masks;
+    OP_REQUIRES_OK(context, context->GetAttr("M", &type_of_masks));
+    OP_REQUIRES(context, type_of_masks == kComputeType,
+                absl::InvalidArgumentError(absl::StrCat(
+                    "M must be ", tensorflow::DataTypeString(kComputeType),
+                    ", the type that T is computed in, got ",
+                    tensorflow::DataTypeString(type_of_masks), ".")));
   }
 
   void Run(OpKernelContext* context) override {
@@ -91,17 +105,11 @@ class ReadReserveKernel : public GuardedKernel {
   CallOptions options_;
 };
 
-#define REGISTER_READ_RESERVE(T, M)                              \
-  REGISTER_KERNEL_BUILDER(Name("TfCudnnRnn>CudnnRNNReadReserve") \
-                              .Device(tensorflow::DEVICE_CPU)    \
-                              .TypeConstraint<T>("T")            \
-                              .TypeConstraint<M>("M"),           \
-                          ReadReserveKernel<T>)
-REGISTER_READ_RESERVE(Eigen::half, float);
-REGISTER_READ_RESERVE(tensorflow::bfloat16, float);
-REGISTER_READ_RESERVE(float, float);
-REGISTER_READ_RESERVE(double, double);
-#undef REGISTER_READ_RESERVE
-
 }  // namespace
+
+OpKernel* NewReadReserveKernel(OpKernelConstruction* context,
+                               const OpVersion& version) {
+  return NewKernelOfType<ReadReserveKernel>(context, version);
+}
+
 }  // namespace tf_cudnn_rnn

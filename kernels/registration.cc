@@ -49,6 +49,8 @@ constexpr Registration kRegistrations[] = {
     {"TfCudnnRnn>CudnnRNNCanonicalToParamsV2",
      Create<NewCanonicalToParamsKernel, kOwn>},
 
+    {"TfCudnnRnn>CudnnRNNReadReserve", Create<NewReadReserveKernel, kOwn>},
+
     {"TfCudnnRnn>CudnnRNNInt8", Create<NewForwardKernel, kInt8>,
      /*has_type=*/false},
 

@@ -77,11 +77,13 @@ absl::Status AllocateZeros(tensorflow::OpKernelContext* context,
 absl::Status AllocateScratch(int64_t num_bytes,
                              std::optional<Scratch>* scratch);
 
-// Makes the kernel for the node's type T, which is that of its first output.
+// Makes the kernel for the node's type T; for float where an op has none.
 template <template <typename> class Kernel, typename... Options>
 tensorflow::OpKernel* NewKernelOfType(tensorflow::OpKernelConstruction* context,
                                       const Options&... options) {
-  switch (context->output_type(0)) {
+  tensorflow::DataType type = tensorflow::DT_FLOAT;
+  tensorflow::TryGetNodeAttr(context->def(), "T", &type);
+  switch (type) {
     case tensorflow::DT_HALF:
       return new Kernel<Eigen::half>(context, options...);
     case tensorflow::DT_BFLOAT16:

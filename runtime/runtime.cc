@@ -77,9 +77,10 @@ rnn_status Guarded(rnn_error* error, const Run& run) {
                 "it a smaller network, or fewer rows or steps.",
                 error);
   } catch (const std::exception& exception) {
-    const std::string message =
-        std::string("Unexpected error: ") + exception.what();
-    return Fail(RNN_INVALID_ARGUMENT, message.c_str(), error);
+    char message[sizeof(rnn_error::message)];
+    std::snprintf(message, sizeof message, "Unexpected error: %s",
+                  exception.what());
+    return Fail(RNN_INVALID_ARGUMENT, message, error);
   }
 }
 

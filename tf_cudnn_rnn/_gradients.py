@@ -144,6 +144,8 @@ for _name, _inputs in (
 
 
 tf.no_gradient("TfCudnnRnn>CudnnRNNParamsSize")  # an integer
+# What no value changes: a mask depends on the seed, and how states lie on the call.
+tf.no_gradient("TfCudnnRnn>CudnnRNNReadReserve")
 
 
 # The canonical ops copy every element once, in one direction or the other, so each

@@ -317,8 +317,8 @@ def load() -> types.ModuleType:
 
     Raises:
       ImportError: there is no TensorFlow, no library, or none for the TensorFlow that is
-        installed, or not the whole of it; or the sources around it have other ops. The message
-        names the versions and the way out.
+        installed, or not the whole of it; or the sources around it have other ops; or another
+        copy of it was loaded before. The message names the versions and the way out.
     """
     if not has_tensorflow():
         raise needs_tensorflow("tf_cudnn_rnn")
@@ -329,8 +329,15 @@ def load() -> types.ModuleType:
     _check_whole(path)
     _check_fresh(path)
     try:
-        return tf.load_op_library(path)
+        loaded = tf.load_op_library(path)
     except tf.errors.OpError as error:
         raise ImportError(
             f"TensorFlow {tf.__version__} cannot load {path}: {error.message}. {_how_to_build()}"
         ) from error
+    if not hasattr(loaded, "tf_cudnn_rnn_cudnn_rnnv3"):  # TensorFlow leaves out ops that it has
+        raise ImportError(
+            f"tf_cudnn_rnn cannot call the ops of {path}: another copy of this library was loaded "
+            "into this process before. Import tf_cudnn_rnn first, or load no copy but "
+            "tf_cudnn_rnn.library_path()."
+        )
+    return loaded

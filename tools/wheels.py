@@ -195,6 +195,9 @@ def main() -> None:
             wheel = pack(folder, machine)
             if not options.here:
                 check(wheel)
+            # One of another version would be installed along with it by `pip install dist/*.whl`.
+            for old in options.output.glob(f"tf_cudnn_rnn-*_{machine}.whl"):
+                old.unlink()
             wheel = pathlib.Path(shutil.copy(wheel, options.output))
             say(f"{wheel}, {wheel.stat().st_size / 1e6:.1f} MB")
     except libraries.BuildError as error:

@@ -186,13 +186,13 @@ def _bars(file: File) -> list[str]:
         "",
         *markdown.wrapped(
             "What this library sets out to reach, and whether these figures do "
-            "([what a bar is](../benchmarks.md#tables)). At best is what they would be if each row "
-            "took this library the least time that the machine allows, and TensorFlow's call no "
-            "time; in inference of random shapes, the time of the runtime and of an empty call, "
-            "after weights of the same size were read where that was measured; of slow steps, if "
-            "they lost no more than rounds of a loop that counts. A row that took less counts "
-            "as it is. What is required beyond that is "
-            "out of reach. Bars whose rows are not in the file are left out."
+            "([what a bar is](../benchmarks.md#tables)). The columns after `at best` tell what "
+            "they would be if each row took this library the least time that the machine allows, "
+            "and TensorFlow's call no time; in inference of random shapes, the time of the runtime "
+            "and of an empty call, after weights of the same size were read where that was "
+            "measured; of slow steps, if they lost no more than rounds of a loop that counts. A "
+            "row that took less counts as it is. What is required beyond that is out of reach. "
+            "Bars whose rows are not in the file are left out."
         ),
         "",
         *markdown.table(cells),

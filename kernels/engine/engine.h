@@ -13,7 +13,8 @@
 // Element is float, double, Half or BFloat16. The result of a row depends
 // neither on the other rows of the batch (B and T given) nor on the number of
 // threads, bit for bit; padding is never read, and padded outputs and input
-// gradients are zero.
+// gradients are zero. (But whether all rows start from zeros decides whether an
+// infinity or NaN of R comes into the first step.)
 //
 // A call is planned, and then run:
 //

@@ -315,3 +315,41 @@ def test_nothing_to_accelerate_is_told():
 def test_no_model(model):
     with pytest.raises(TypeError, match="`model` must be a Keras model or layer; got"):
         accelerate(model)
+
+
+def test_what_somebody_has_set_stays():
+    both = keras.layers.Bidirectional(keras.layers.LSTM(H))
+    alone = keras.layers.GRU(H, return_sequences=True)
+    x = pairs.inputs("float32")
+    model = keras.Sequential([alone, both])
+    model(x)
+    keras_call, keras_loop = both.call, alone.inner_loop
+    both.call = lambda *args, **kwargs: 3 * keras_call(*args, **kwargs)
+    alone.inner_loop = lambda *args, **kwargs: (
+        [-one for one in keras_loop(*args, **kwargs)[:2]] + [keras_loop(*args, **kwargs)[2]]
+    )
+    expected = model(x)
+    with accelerate(model):
+        np.testing.assert_allclose(model(x), expected, atol=1e-6)
+        assert both.forward_layer.runs_fused and not hasattr(alone, "runs_fused")
+    np.testing.assert_array_equal(model(x), expected)
+
+
+def test_what_somebody_sets_meanwhile_stays():
+    layer = keras.layers.LSTM(H)
+    with accelerate(layer):
+        keras_loop = layer.inner_loop
+        layer.inner_loop = own = lambda *args, **kwargs: keras_loop(*args, **kwargs)
+    assert layer.inner_loop is own
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_xla_compiles_again_after_the_end(whole):
+    layer = keras.layers.LSTM(H)
+    with accelerate(None if whole else layer):
+        layer(pairs.inputs("float32"))
+        assert layer.runs_fused and not layer.supports_jit
+        ours = tf_cudnn_rnn.keras.LSTM(H)
+        ours(pairs.inputs("float32"))
+    assert layer.supports_jit
+    assert not ours.supports_jit

@@ -135,6 +135,17 @@ def test_dropout_draws_what_keras_draws(name):
 
 
 @pytest.mark.parametrize("name", LAYERS)
+def test_dropout_after_a_call_that_failed(name):
+    """The mask of that call, which had other rows, is not that of the next."""
+    options = {"dropout": 0.5, "recurrent_dropout": 0.2}
+    layer = getattr(tf_cudnn_rnn.keras, name)(H, use_fused=True, **options)
+    with pytest.raises(ValueError, match="recurrent_dropout must be 0 in training"):
+        layer(pairs.inputs(), training=True)
+    layer.use_cudnn = "auto"
+    layer(pairs.inputs()[:2], training=True)
+
+
+@pytest.mark.parametrize("name", LAYERS)
 def test_regularisers_and_constraints(name):
     ours, theirs = pairs.pair(
         name,
@@ -231,6 +242,21 @@ def test_a_cell_whose_call_was_replaced(name):
     np.testing.assert_array_equal(ours(pairs.inputs()), theirs(pairs.inputs()))
     assert ours.fallback_reason == (
         "the cell's call must be Keras' own; got another, set on the cell"
+    )
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "float64"])
+def test_a_cell_computes_in_its_own_type(name, policy):
+    ours, theirs = pairs.pair(name, dtype="float32", return_state=True)
+    x = tf.constant(pairs.inputs("float32"))
+    for layer in (ours, theirs):
+        layer.dtype_policy = policy
+    for actual, expected in zip(ours(x), theirs(x), strict=True):
+        assert actual.dtype == expected.dtype
+        np.testing.assert_array_equal(actual, expected)
+    assert ours.fallback_reason == (
+        f"the cell must have the layer's compute dtype, {ours.compute_dtype}; got float32"
     )
 
 
@@ -703,6 +729,7 @@ def test_saved_models_check_masks(name, tmp_path):
         ("LSTM", [(B, H)] * 3, "must be [h, c]; got 3 tensors"),
         ("GRU", [(B, 1, H)], f"[B, units] = [{B}, {H}]; got [{B}, 1, {H}]"),
         ("SimpleRNN", [(B - 1, H)], f"[B, units] = [{B}, {H}]; got [{B - 1}, {H}]"),
+        ("SimpleRNN", [(B, H)] * 2, "must be [h]; got 2 tensors"),
     ],
 )
 def test_states_that_do_not_fit(name, states, message):

@@ -252,3 +252,63 @@ def test_it_says_what_is_wrong():
 def test_load_model_of_a_model_says_what_to_call():
     with pytest.raises(TypeError, match=r"got the model 'sequential.*to_fused\(model\).*accelera"):
         load_model(compiled())
+
+
+def _adapted() -> keras.Model:
+    words = keras.layers.TextVectorization(output_sequence_length=T)
+    words.adapt(["one two three", "two three", "three"])
+    scale = keras.layers.Normalization()
+    scale.adapt(100 + 50 * np.random.default_rng(1).normal(size=[100, I]))
+    texts, numbers = keras.Input([], dtype="string"), keras.Input([T, I])
+    embedded = keras.layers.Embedding(words.vocabulary_size(), I)(words(texts))
+    joined = keras.layers.Concatenate()([embedded, scale(numbers)])
+    return keras.Model([texts, numbers], keras.layers.LSTM(H)(joined))
+
+
+def test_what_layers_learned_by_adapt_comes_along():
+    """It is in no weight: a vocabulary, and what a Normalization computes with."""
+    model = _adapted()
+    numbers = 100 + 50 * pairs.inputs("float32")
+    inputs = [tf.constant(["two one"] * len(numbers)), tf.constant(numbers)]
+    expected = model(inputs)
+    fused = to_fused(model)
+    np.testing.assert_allclose(fused(inputs), expected, atol=1e-6)
+    np.testing.assert_allclose(to_keras(fused)(inputs), expected, atol=1e-6)
+
+
+def test_what_layers_learned_by_adapt_comes_along_with_a_stack():
+    scale = keras.layers.Normalization()
+    scale.adapt(100 + 50 * np.random.default_rng(1).normal(size=[100, I]))
+    stack = tf_cudnn_rnn.keras.CudnnLSTM(H, num_layers=2)
+    model = keras.Sequential([keras.Input([T, I]), scale, stack])
+    x = 100 + 50 * pairs.inputs("float32")
+    np.testing.assert_allclose(to_keras(model)(x), model(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [to_fused, to_keras])
+def test_cells_and_variables_stay_frozen(make):
+    model = compiled() if make is to_fused else to_fused(compiled())
+    model.get_layer("rnn").cell.bias.trainable = False
+    model.compile("adam", "mse", run_eagerly=True)
+    model.fit(*data(), verbose=0)
+    made = make(model)
+    assert int(made.optimizer.iterations) == int(model.optimizer.iterations) > 0
+    frozen = made.get_layer("rnn").cell.bias.numpy()
+    made.fit(*data(), verbose=0)
+    np.testing.assert_array_equal(made.get_layer("rnn").cell.bias, frozen)
+    assert not np.array_equal(made.get_layer("rnn").cell.kernel, model.get_layer("rnn").cell.kernel)
+
+
+@pytest.fixture
+def mixed_float16():
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_float16")
+    yield
+    keras.config.set_dtype_policy(before)
+
+
+@pytest.mark.usefixtures("mixed_float16")
+@pytest.mark.parametrize("scales", [False, True])
+def test_losses_are_scaled_as_before(scales):
+    optimizer = to_fused(compiled(auto_scale_loss=scales)).optimizer
+    assert isinstance(optimizer, keras.optimizers.LossScaleOptimizer) == scales

@@ -1,11 +1,14 @@
 """Which ops have CPU kernels, and of what kind the ops are."""
 
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels, op_def_registry
 
 import tf_cudnn_rnn
+from tests.helpers import subprocesses
 from tests.ops import calls
 
 STATEFUL = (
@@ -125,3 +128,25 @@ def test_loading_twice_changes_nothing():
     before = len(_cpu_kernels("CudnnRNNV3"))
     tf.load_op_library(tf_cudnn_rnn.library_path())
     assert len(_cpu_kernels("CudnnRNNV3")) == before
+
+
+def _run_all_beside_a_copy(copy):
+    tf.load_op_library(copy)
+    for name in (*tf_cudnn_rnn.raw_ops.__all__, "CudnnRNNReadReserve"):
+        op = calls.OWN + name
+        calls.function(op)(**calls.arguments(op))
+
+
+def test_another_copy_of_the_library_does_no_harm(tmp_path):
+    copy = shutil.copy(tf_cudnn_rnn.library_path(), tmp_path / "copy.so")
+    subprocesses.run(_run_all_beside_a_copy, str(copy))
+
+
+def test_another_copy_that_was_first_is_told(tmp_path):
+    copy = shutil.copy(tf_cudnn_rnn.library_path(), tmp_path / "copy.so")
+    result = subprocesses.result_of(
+        f"import tensorflow as tf; tf.load_op_library({str(copy)!r}); import tf_cudnn_rnn"
+    )
+    assert result.returncode != 0
+    assert "ImportError: tf_cudnn_rnn cannot call the ops of" in result.stderr
+    assert "another copy of this library was loaded into this process before" in result.stderr

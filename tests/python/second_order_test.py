@@ -210,20 +210,20 @@ def _reverse_over_forward(op, case, inputs, direction):
 
 
 @pytest.mark.parametrize(
-    ("mode", "op", "graph"),
+    ("config", "op", "graph"),
     [
-        ("lstm", running.OWN_V3, False),
-        ("rnn_tanh", running.V3, True),
+        (judge.Config("lstm", 1, H, I), running.OWN_V3, False),
+        (judge.Config("rnn_tanh", 1, H, I, "bidirectional"), running.V3, True),
+        # Masks of dropout come from an op of their own.
+        (judge.Config("rnn_tanh", 2, H, I, dropout=0.4), running.OWN_V3, False),
     ],
 )
 @pytest.mark.usefixtures("graphs_as_traced")
-def test_products_with_the_hessian(mode, op, graph):
+def test_products_with_the_hessian(config, op, graph):
     """The same, whatever mode follows which; and the Hessian is symmetric.
 
     Forward over reverse takes third derivatives of the ops made of TensorFlow's.
     """
-    direction = "bidirectional" if mode == "rnn_tanh" else "unidirectional"
-    config = judge.Config(mode, 1, H, I, direction)
     case = running.random_case(52, config, T, B, ragged=True)
     inputs = list(running.tensors_of(case)[:4])
     one, other = _random_like(inputs, 4), _random_like(inputs, 5)
@@ -271,11 +271,43 @@ def test_forward_mode(name, op, graph):
     _assert_close(actual, expected[: len(actual)], 1e-9, f"{op}: {case}")
 
 
-@pytest.mark.parametrize("mode", ["gru", "rnn_relu"])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    ("layer", "graph"), [("LSTM", False), ("GRU", False), ("SimpleRNN", False), ("SimpleRNN", True)]
+)
+def test_layers_in_forward_mode(layer, graph, masked):
+    """The op of drop-in layers has gradients of its own; alone, and over a gradient."""
+    rnn = getattr(tf_cudnn_rnn.keras, layer)(H, dtype="float64", return_sequences=True)
+    x, along = (tf.constant(np.random.default_rng(k).normal(size=[B, T, I])) for k in range(2))
+    mask = tf.constant([[True, False, True, True], [False] * 4, [True] * 4]) if masked else None
+
+    def outputs(xs):
+        return [rnn(xs[0], mask=mask)]
+
+    def gradient(xs):
+        with tf.GradientTape() as tape:
+            tape.watch(xs)
+            loss = tf.reduce_sum(tf.sin(outputs(xs)[0]))
+        return tape.gradient(loss, xs)
+
+    def tangents(function, xs, direction):
+        with tf.autodiff.ForwardAccumulator(xs, direction) as accumulator:
+            values = function(xs)
+        return accumulator.jvp(values)
+
+    for function in (outputs, gradient):
+        run = functools.partial(tangents, function)
+        actual = (tf.function(run) if graph else run)([x], [along])
+        assert rnn.runs_fused
+        expected = _difference(function, [x], [along])
+        _assert_close(actual, expected, 1e-9, f"{function.__name__} of {layer}")
+
+
+@pytest.mark.parametrize(("mode", "dropout"), [("gru", 0.0), ("rnn_relu", 0.0), ("rnn_tanh", 0.4)])
 @pytest.mark.usefixtures("graphs_as_traced")
-def test_third_derivatives(mode):
+def test_third_derivatives(mode, dropout):
     # As above, where the graph of a GRU's second gradients is traced.
-    config = judge.Config(mode, 1, H, I)
+    config = judge.Config(mode, 2 if dropout else 1, H, I, dropout=dropout)
     case = running.random_case(53, config, T, B, ragged=True)
     inputs = list(running.tensors_of(case)[:4])
     one, other, along = (_random_like(inputs, seed) for seed in (7, 8, 9))
@@ -673,7 +705,7 @@ def test_wrong_reserves_are_errors(dtype):
 
 def test_masks_come_in_the_type_that_is_computed_in():
     (one, *more) = kernels.get_registered_kernels_for_op("TfCudnnRnn>CudnnRNNReadReserve").kernel
-    assert len(more) == 3 and one.device_type == "CPU"
+    assert not more and one.device_type == "CPU"
     case = _case("gru_dropout")
-    with pytest.raises(tf.errors.NotFoundError):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="M must be double.* got float"):
         _read_reserve(case, _reserve(case), out_type=tf.float32)

@@ -89,13 +89,16 @@ def accelerate(model: keras.Layer | None = None) -> Acceleration:
 
 
 def _replaced_in(model: keras.Layer) -> list[tuple[keras.Layer, str, Any]]:
-    """The layers of a model that inherit what is replaced: its name, and what takes its place."""
+    """The layers of a model that have Keras' method: its name, and what takes its place.
+
+    One that somebody has set on a layer stays.
+    """
     kinds = ((STOCK_LAYERS, *_LOOP), ((keras.layers.Bidirectional,), *_BOTH))
     return [
         (layer, name, function)
         for classes, name, function in kinds
         for layer in layers_of(model, classes)
-        if _inherits(layer, name)
+        if _inherits(layer, name) and (name not in vars(layer) or layer in _accelerated)
     ]
 
 
@@ -150,10 +153,14 @@ class _OfModel(Acceleration):
         return [layer for layer, name, _ in self._replaced if name == _LOOP[0]]
 
     def undo(self) -> None:
-        for layer, name, _ in self._replaced:
+        for layer, name, function in self._replaced:
             _accelerated[layer] -= 1
             if not _accelerated[layer]:
-                del _accelerated[layer], layer.__dict__[name]
+                del _accelerated[layer]
+                # Unless somebody has set another since.
+                if getattr(vars(layer).get(name), "__func__", None) is function:
+                    del layer.__dict__[name]
+                _inner_loop.let_xla_compile(layer)
         if self._replaced:
             _forget_functions(self._model)
         self._replaced = []
@@ -195,6 +202,9 @@ class _OfAllLayers(Acceleration):
                 else:
                     setattr(cls, name, original)
             _originals.clear()
+            for layer in _inner_loop.layers_without_xla():
+                if has_keras_loop(layer) and layer not in _accelerated:
+                    _inner_loop.let_xla_compile(layer)
             _renewed.clear()
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ files, wrappers) stays Keras' own.
 """
 
 import logging
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,6 +38,8 @@ _CELLS = (keras.layers.LSTMCell, keras.layers.GRUCell, keras.layers.SimpleRNNCel
 _SIGMOID = (keras.activations.sigmoid, keras.ops.sigmoid, tf.sigmoid)
 # Those that try cuDNN; accelerate() puts another method in their place.
 _KERAS_INNER_LOOPS = {cls: cls.inner_loop for cls in (keras.layers.LSTM, keras.layers.GRU)}
+# Layers that XLA could have compiled before they ran fused.
+_without_xla: weakref.WeakSet[keras.layers.RNN] = weakref.WeakSet()
 
 
 def _name_of(activation: Any) -> str:
@@ -74,6 +77,11 @@ def obstacle(layer: keras.layers.RNN, training: bool) -> str | None:
         return "unroll must be False; got True"
     if not tf.executing_eagerly() and _is_for_xla(tf.compat.v1.get_default_graph()):
         return "jit_compile must be False, for XLA cannot compile the op; got True"
+    if layer.compute_dtype != layer.cell.compute_dtype:  # Keras' loop computes in the cell's
+        return (
+            f"the cell must have the layer's compute dtype, {layer.compute_dtype}; got "
+            f"{layer.cell.compute_dtype}"
+        )
     if layer.compute_dtype not in TYPES:
         return f"the compute dtype must be one of {', '.join(TYPES)}; got {layer.compute_dtype}"
     if training:
@@ -249,14 +257,15 @@ def states_of(
     The op would speak of tensors that the layer's user never saw. As in Keras a GRU ignores
     states that it does not need, and one row is for the whole batch.
     """
-    if rnn_mode == "lstm" and len(initial_state) != 2:
+    needed = ["h", "c"] if rnn_mode == "lstm" else ["h"]
+    if len(initial_state) != len(needed) and rnn_mode != "gru":
         raise ValueError(
-            f"`initial_state` of layer {layer.name!r} must be [h, c]; got {len(initial_state)} "
-            "tensors."
+            f"`initial_state` of layer {layer.name!r} must be [{', '.join(needed)}]; got "
+            f"{len(initial_state)} tensors."
         )
     expected = [sequences.shape[0], layer.units]
     states = [tf.cast(keras.ops.convert_to_tensor(s), sequences.dtype) for s in initial_state]
-    for k, state in enumerate(states[: 2 if rnn_mode == "lstm" else 1]):
+    for k, state in enumerate(states[: len(needed)]):
         if state.shape.as_list() in ([1, layer.units], [layer.units]):
             states[k] = tf.broadcast_to(state, [tf.shape(sequences)[0], layer.units])
         elif not state.shape.is_compatible_with(expected):
@@ -363,8 +372,21 @@ def tell(layer: keras.layers.RNN, fallback_reason: str | None) -> None:
     """Lets a layer say how its call runs: fused, unless there is a reason against it."""
     layer.fallback_reason = fallback_reason
     layer.runs_fused = fallback_reason is None
-    if layer.runs_fused:
+    if layer.runs_fused and layer.supports_jit:
         layer.supports_jit = False  # XLA knows no custom ops; Keras' cuDNN path says so here, too
+        _without_xla.add(layer)
+
+
+def layers_without_xla() -> list[keras.layers.RNN]:
+    """Those that tell() has kept from XLA."""
+    return list(_without_xla)
+
+
+def let_xla_compile(layer: keras.layers.RNN) -> None:
+    """Takes back what tell() told of XLA, for a layer that runs in Keras' loop again."""
+    if layer in _without_xla:
+        _without_xla.remove(layer)
+        layer.supports_jit = True
 
 
 def inner_loop(
@@ -387,7 +409,24 @@ def inner_loop(
     Raises:
       ValueError: the layer must run fused, and cannot.
     """
-    mask = _masks.single(mask)
+    try:
+        return _run(layer, sequences, initial_state, _masks.single(mask), training)
+    except Exception:
+        # Keras drops masks after the loop; the next call would take those of this one.
+        if isinstance(layer.cell, _CELLS):
+            layer.cell.reset_dropout_mask()
+            layer.cell.reset_recurrent_dropout_mask()
+        raise
+
+
+def _run(
+    layer: keras.layers.RNN,
+    sequences: tf.Tensor,
+    initial_state: Sequence[tf.Tensor],
+    mask: tf.Tensor | None,
+    training: bool,
+) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
+    """Chooses how the steps are computed, and tells it."""
     if _onnx_nodes.builds_graph():
         reason = _onnx_nodes.obstacle(layer) or obstacle_of_input(sequences)
         if reason is None:

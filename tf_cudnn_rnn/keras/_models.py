@@ -17,7 +17,7 @@ import keras
 
 from tf_cudnn_rnn._formats import endings, untrusted
 from tf_cudnn_rnn._types import Contents
-from tf_cudnn_rnn.keras import _graphs, _stock_stack, _warnings, cudnn_rnn, layers
+from tf_cudnn_rnn.keras import _graphs, _layer_state, _stock_stack, _warnings, cudnn_rnn, layers
 from tf_cudnn_rnn.keras._drop_in import DropIn
 
 _DROP_INS = ("LSTM", "GRU", "SimpleRNN")
@@ -264,6 +264,8 @@ def _made_of(config: dict[str, Any], model: keras.Layer, way_out: str) -> keras.
         with keras.saving.custom_object_scope(_own_objects(model)):
             # What is in memory is the user's own, functions in Lambda layers included.
             made = keras.saving.deserialize_keras_object(config, safe_mode=False)
+            if made.built and not _loses_stacks(model, made):
+                _freeze_alike(model, made)
             if options is not None:
                 made.compile(**{name: _anew(value) for name, value in options.items()})
                 if made.built and made.optimizer:
@@ -281,7 +283,12 @@ def _compile_options(model: keras.Layer) -> dict[str, Any] | None:
     """What `compile` was told; None if it never was, or if the class has a `compile` of its own."""
     if not getattr(model, "compiled", False) or type(model).compile is not keras.Model.compile:
         return None
-    return getattr(getattr(model, "_compile_config", None), "config", None)
+    options = getattr(getattr(model, "_compile_config", None), "config", None)
+    if options is None:
+        return None
+    # Keras does not keep whether `compile` was to wrap the optimiser.
+    scales = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    return {"auto_scale_loss": scales, **options}
 
 
 def _anew(value: Any) -> Any:
@@ -330,8 +337,8 @@ def _copy_state(source: keras.Layer, target: keras.Layer) -> None:
             f"`model` must know its input shape to be built anew; {type(source).__name__} does "
             "not. Give it a keras.Input, or implement get_build_config."
         )
-    stacks = (cudnn_rnn.CudnnRNN,)
-    if layers_of(source, stacks) and not layers_of(target, stacks):
+    _layer_state.copy(_other_layers(source), _other_layers(target))
+    if _loses_stacks(source, target):
         _stock_stack.copy_weights(source, target)
         return
     target.set_weights(source.get_weights())
@@ -339,6 +346,24 @@ def _copy_state(source: keras.Layer, target: keras.Layer) -> None:
     for one, other in zip(*models, strict=True):
         if one.compiled and other.compiled:
             _copy_optimizer(one, other)
+
+
+def _other_layers(model: keras.Layer) -> list[keras.Layer]:
+    """All but CudnnRNN layers, which keep weights alone, and may have become stacks."""
+    every = layers_of(model, (keras.Layer,))
+    return [layer for layer in every if not isinstance(layer, cudnn_rnn.CudnnRNN)]
+
+
+def _loses_stacks(source: keras.Layer, target: keras.Layer) -> bool:
+    """Whether CudnnRNN layers became layers of Keras, whose variables are others."""
+    stacks = (cudnn_rnn.CudnnRNN,)
+    return bool(layers_of(source, stacks)) and not layers_of(target, stacks)
+
+
+def _freeze_alike(source: keras.Layer, target: keras.Layer) -> None:
+    """Freezes what is frozen of `source`, cells and single variables, too: configs tell layers."""
+    for variable, other in zip(source.weights, target.weights, strict=True):
+        other.trainable = variable.trainable
 
 
 def _copy_optimizer(source: keras.Model, target: keras.Model) -> None:

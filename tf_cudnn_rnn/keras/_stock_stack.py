@@ -247,6 +247,7 @@ def copy_weights(source: keras.Layer, target: keras.Layer) -> None:
         return
     for one, other in zip(_own_variables(source), _own_variables(target), strict=True):
         other.assign(one.numpy())
+        other.trainable = one.trainable
     for one, other in _pairs(source._layers, target._layers):
         copy_weights(one, other)
 

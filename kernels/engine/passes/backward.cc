@@ -46,7 +46,7 @@ class BackwardPass {
   }
 
   const BackwardPlan& plan_;
-  const Scratch scratch_;
+  const ScratchView scratch_;
   BackwardNetwork<Element, Operand> network_;
   BackwardPseudoLayer<Element, Operand> pseudo_layer_;
 };
@@ -56,7 +56,7 @@ void RunBackward(const BackwardPlan& plan,
                  const BackwardArguments<Element>& arguments, void* scratch,
                  Executor& executor) {
   using Pass = BackwardPass<Element, Operand>;
-  const Scratch memory(scratch);
+  const ScratchView memory(scratch);
   const GradientSums<Element> sums(plan, arguments.dweights, memory);
   if (plan.parts.empty()) {
     Pass(plan, arguments, sums.from(0), scratch).Run(executor);

@@ -24,7 +24,7 @@ class BackwardNetwork {
   // `sums` are those of the plan's halves.
   BackwardNetwork(const BackwardPlan& plan,
                   const BackwardArguments<Element>& arguments,
-                  const Weights<F>* sums, const Scratch& scratch)
+                  const Weights<F>* sums, const ScratchView& scratch)
       : plan_(plan),
         d_(plan.descriptor),
         sequences_(*plan.sequences),

@@ -45,7 +45,7 @@ class BackwardPseudoLayer {
 
   BackwardPseudoLayer(Network& network,
                       const BackwardScratch::PseudoLayer& blocks,
-                      const Scratch& scratch)
+                      const ScratchView& scratch)
       : plan_(network.plan()),
         d_(plan_.descriptor),
         sequences_(*plan_.sequences),
@@ -401,7 +401,7 @@ class BackwardPseudoLayer {
   Network& network_;
   const BackwardArguments<Element>& arguments_;
   const BackwardScratch::PseudoLayer& blocks_;
-  const Scratch& scratch_;
+  const ScratchView& scratch_;
 
   // The pseudo-layer at hand.
   int64_t layer_ = 0;

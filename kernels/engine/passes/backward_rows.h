@@ -30,7 +30,7 @@ class BackwardRows {
   // All of these must outlive the object.
   BackwardRows(const Network& network,
                const BackwardScratch::PseudoLayer& blocks,
-               const Scratch& scratch)
+               const ScratchView& scratch)
       : plan_(network.plan()),
         d_(plan_.descriptor),
         sequences_(*plan_.sequences),
@@ -208,7 +208,7 @@ class BackwardRows {
   const Network& network_;
   const BackwardArguments<Element>& arguments_;
   const BackwardScratch::PseudoLayer& blocks_;
-  const Scratch& scratch_;
+  const ScratchView& scratch_;
 
   // The pseudo-layer at hand.
   int64_t layer_ = 0;

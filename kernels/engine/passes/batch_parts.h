@@ -10,8 +10,8 @@ namespace rnn {
 // Calls run(part, its plan, its scratch, executor) for each part of `plan`, all
 // at once. `scratch` is that of the whole pass.
 template <typename Plan, typename Run>
-void RunBatchParts(const Plan& plan, const Scratch& scratch, Executor& executor,
-                   Run run) {
+void RunBatchParts(const Plan& plan, const ScratchView& scratch,
+                   Executor& executor, Run run) {
   executor.Run(static_cast<int>(plan.parts.size()), Order::kAscending,
                [&](int part) {
                  char* part_scratch = scratch.At<char>(plan.scratch.parts);

@@ -57,7 +57,7 @@ class ForwardPass {
   }
 
   const ForwardPlan& plan_;
-  const Scratch scratch_;
+  const ScratchView scratch_;
   ForwardNetwork<Element, Operand> network_;
   ForwardPseudoLayer<Element, Operand> first_;
   std::optional<ForwardPseudoLayer<Element, Operand>> second_;
@@ -90,7 +90,7 @@ void PrepareWeightsOf(const ForwardPlan& plan,
 template <typename Element, typename Operand>
 void RunParts(const ForwardPlan& plan, ForwardArguments<Element> arguments,
               void* scratch, Executor& executor) {
-  const Scratch memory(scratch);
+  const ScratchView memory(scratch);
   if (!plan.weights_are_prepared) {
     void* const prepared = memory.At<void>(plan.scratch.prepared_weights);
     PrepareWeightsOf<Element, Operand>(plan, arguments.weights, prepared,

@@ -18,7 +18,7 @@ class ForwardNetwork {
  public:
   ForwardNetwork(const ForwardPlan& plan,
                  const ForwardArguments<Element>& arguments,
-                 const Scratch& scratch)
+                 const ScratchView& scratch)
       : plan_(plan),
         d_(plan.descriptor),
         sequences_(*plan.sequences),

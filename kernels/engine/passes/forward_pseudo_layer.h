@@ -42,7 +42,7 @@ class ForwardPseudoLayer {
 
   ForwardPseudoLayer(const Network& network,
                      const ForwardScratch::PseudoLayer& blocks,
-                     const Scratch& scratch)
+                     const ScratchView& scratch)
       : plan_(network.plan()),
         d_(plan_.descriptor),
         sequences_(*plan_.sequences),
@@ -313,7 +313,7 @@ class ForwardPseudoLayer {
   const Network& network_;
   const ForwardArguments<Element>& arguments_;
   const ForwardScratch::PseudoLayer& blocks_;
-  const Scratch& scratch_;
+  const ScratchView& scratch_;
 
   // The pseudo-layer at hand.
   int64_t layer_ = 0;

@@ -30,7 +30,7 @@ class ForwardRows {
 
   // All of these must outlive the object.
   ForwardRows(const Network& network, const ForwardScratch::PseudoLayer& blocks,
-              const Scratch& scratch)
+              const ScratchView& scratch)
       : plan_(network.plan()),
         d_(plan_.descriptor),
         sequences_(*plan_.sequences),

@@ -19,7 +19,7 @@ struct GateGradients {
   RowBuffer<F> exact;
   RowBuffer<Operand> rounded;  // if products take it so; rows are padded
 
-  static GateGradients In(const Scratch& scratch, const RowsBlock& exact,
+  static GateGradients In(const ScratchView& scratch, const RowsBlock& exact,
                           const RowsBlock& rounded) {
     return {RowBuffer<F>::In(scratch, exact),
             RowBuffer<Operand>::In(scratch, rounded)};

@@ -124,7 +124,7 @@ struct RowBuffer {
   Value* values = nullptr;
   Value** rows = nullptr;
 
-  static RowBuffer In(const Scratch& scratch, const RowsBlock& block) {
+  static RowBuffer In(const ScratchView& scratch, const RowsBlock& block) {
     return {scratch.At<Value>(block.values), scratch.At<Value*>(block.rows)};
   }
   void SetRows(int64_t count, int64_t row_size) {

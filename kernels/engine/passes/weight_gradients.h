@@ -31,7 +31,7 @@ class GradientSums {
   // `plan` and `results` must outlive the object; `scratch` is that of the
   // whole pass.
   GradientSums(const BackwardPlan& plan, const Weights<Element>& results,
-               const Scratch& scratch)
+               const ScratchView& scratch)
       : plan_(plan),
         results_(results),
         targets_(plan.descriptor, plan.params, plan.weight_order) {
@@ -112,7 +112,7 @@ class WeightGradients {
                 "kNumTables, of which the plan takes memory, counts the tables "
                 "of Rows");
 
-  WeightGradients(const BackwardPlan& plan, const Scratch& scratch)
+  WeightGradients(const BackwardPlan& plan, const ScratchView& scratch)
       : plan_(plan),
         d_(plan.descriptor),
         products_(plan.gradient_chain, plan.scratch.pseudo_layer, scratch),

@@ -29,60 +29,41 @@ enum class Route {
   kDotPanels,       // packed, with the bits of kColumnsInPlace
 };
 
+struct RouteTraits {
+  const char* name;  // as the log of plans has it
+  // It is read where tensors hold it, and nothing is packed.
+  bool is_in_place;
+  // Products with B are made by ranges of its columns (MultiplyColumns()), not
+  // by the panels of a packed one. Steps make those with R before their cells.
+  bool is_by_column_ranges;
+};
+
+constexpr RouteTraits TraitsOf(Route route) {
+  switch (route) {
+    case Route::kPacked:
+      return {"packed", false, false};
+    case Route::kPackedInTurn:
+      return {"packed_in_turn", false, false};
+    case Route::kParts:
+      return {"parts", false, false};
+    case Route::kRowsInPlace:
+      return {"rows_in_place", true, true};
+    case Route::kColumnsInPlace:
+      return {"columns_in_place", true, true};
+    case Route::kInt8:
+      return {"int8", true, true};
+    case Route::kDotPanels:
+      return {"dot_panels", false, true};
+  }
+  return {};
+}
+
+constexpr const char* RouteName(Route route) { return TraitsOf(route).name; }
 constexpr bool IsInParts(Route route) { return route == Route::kParts; }
 constexpr bool IsInTurn(Route route) { return route == Route::kPackedInTurn; }
-constexpr bool IsInPlace(Route route) {
-  switch (route) {
-    case Route::kRowsInPlace:
-    case Route::kColumnsInPlace:
-    case Route::kInt8:
-      return true;
-    case Route::kPacked:
-    case Route::kPackedInTurn:
-    case Route::kParts:
-    case Route::kDotPanels:
-      break;
-  }
-  return false;
-}
-
-// Whether products with B are made by ranges of its columns
-// (MultiplyColumns()), not by the panels of a packed one. Steps make those with
-// R before their cells.
+constexpr bool IsInPlace(Route route) { return TraitsOf(route).is_in_place; }
 constexpr bool MultipliesColumnRanges(Route route) {
-  switch (route) {
-    case Route::kRowsInPlace:
-    case Route::kColumnsInPlace:
-    case Route::kInt8:
-    case Route::kDotPanels:
-      return true;
-    case Route::kPacked:
-    case Route::kPackedInTurn:
-    case Route::kParts:
-      break;
-  }
-  return false;
-}
-
-// As the log of plans names it.
-constexpr const char* RouteName(Route route) {
-  switch (route) {
-    case Route::kPacked:
-      return "packed";
-    case Route::kPackedInTurn:
-      return "packed_in_turn";
-    case Route::kParts:
-      return "parts";
-    case Route::kRowsInPlace:
-      return "rows_in_place";
-    case Route::kColumnsInPlace:
-      return "columns_in_place";
-    case Route::kInt8:
-      return "int8";
-    case Route::kDotPanels:
-      return "dot_panels";
-  }
-  return "";
+  return TraitsOf(route).is_by_column_ranges;
 }
 
 }  // namespace rnn

@@ -71,11 +71,11 @@ class ScratchBuilder {
   int64_t bytes_ = 0;
 };
 
-// Scratch memory that was built so.
-class Scratch {
+// Where the blocks of scratch memory lie that was built so. Owns nothing.
+class ScratchView {
  public:
   // `base` is aligned to a cache line.
-  explicit Scratch(void* base) : base_(static_cast<char*>(base)) {}
+  explicit ScratchView(void* base) : base_(static_cast<char*>(base)) {}
 
   // nullptr if there is no such piece.
   template <typename Value>
@@ -100,7 +100,7 @@ struct WeightBlocks {
 // Where WeightBlocks lie in memory.
 class WeightsPlace {
  public:
-  WeightsPlace(const WeightBlocks& blocks, const Scratch& memory)
+  WeightsPlace(const WeightBlocks& blocks, const ScratchView& memory)
       : blocks_(blocks), memory_(memory) {}
 
   void* input() const { return memory_.At<void>(blocks_.input); }
@@ -113,7 +113,7 @@ class WeightsPlace {
 
  private:
   WeightBlocks blocks_;
-  Scratch memory_;
+  ScratchView memory_;
 };
 
 // What a forward pass takes. Where the elements of tensors are not operands of
@@ -172,7 +172,7 @@ struct PreparedNetwork {
   // Of pseudo-layer k, in memory of all.
   WeightsPlace Place(int64_t k, void* memory) const {
     return {k < num_directions ? first : upper,
-            Scratch(static_cast<char*>(memory) + offset(k))};
+            ScratchView(static_cast<char*>(memory) + offset(k))};
   }
 };
 

@@ -29,7 +29,7 @@ class OuterProducts {
 
   // `chain`: of the sums over rows (BackwardPlan::gradient_chain).
   OuterProducts(int64_t chain, const BackwardScratch::PseudoLayer& blocks,
-                const Scratch& scratch)
+                const ScratchView& scratch)
       : chain_(chain),
         right_memory_(scratch.At<void>(blocks.product_right)),
         left_values_(scratch.At<Operand>(blocks.product_left.values)),

@@ -33,7 +33,7 @@ class RecurrentProduct {
   // `weights` must outlive the object, and have R of the pseudo-layer at hand.
   RecurrentProduct(const ForwardPlan& plan,
                    const ForwardScratch::PseudoLayer& blocks,
-                   const Scratch& scratch,
+                   const ScratchView& scratch,
                    const ForwardWeights<Element, Operand>& weights)
       : d_(plan.descriptor),
         weights_(weights),

@@ -21,7 +21,7 @@ class BackwardWeights {
   BackwardWeights(const BackwardPlan& plan,
                   const WeightSources<Element>& sources,
                   const BackwardScratch::PseudoLayer& blocks,
-                  const Scratch& scratch)
+                  const ScratchView& scratch)
       : plan_(plan), sources_(sources), blocks_(blocks), scratch_(scratch) {}
 
   // W of pseudo-layer k, [G*H, in].
@@ -50,7 +50,7 @@ class BackwardWeights {
   const BackwardPlan& plan_;
   const WeightSources<Element>& sources_;
   const BackwardScratch::PseudoLayer& blocks_;
-  const Scratch& scratch_;
+  const ScratchView& scratch_;
   RightOperand<Element, Operand> input_;       // [G*H, in]
   RightOperand<Element, Operand> recurrent_;   // [G*H, P]
   RightOperand<Element, Operand> projection_;  // [P, H]

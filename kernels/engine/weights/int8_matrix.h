@@ -30,7 +30,7 @@ struct LeftIntegers {
   int64_t stride = 0;  // from row to row
   float* scales = nullptr;
 
-  static LeftIntegers In(const Scratch& scratch, const IntegersBlock& block,
+  static LeftIntegers In(const ScratchView& scratch, const IntegersBlock& block,
                          int64_t depth) {
     LeftIntegers left;
     left.values = scratch.At<int16_t>(block.values);
