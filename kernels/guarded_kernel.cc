@@ -33,8 +33,8 @@ absl::Status OutOfMemory(const OpKernelContext& context) {
 }  // namespace
 
 void GuardedKernel::Compute(OpKernelContext* context) {
-  // TensorFlow sets it for its own threads, but not where a graph runs in the
-  // thread that calls.
+  // TensorFlow sets this mode in its own threads, but not where a graph runs in
+  // the thread that calls.
   const rnn::ScopedFloatMode mode;
   try {
     Run(context);

@@ -10,6 +10,7 @@
 #include "kernels/memory/scratch_pool.h"
 #include "network/element_types.h"
 #include "network/shared_memory.h"
+#include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"

@@ -144,7 +144,7 @@ for _name, _inputs in (
 
 
 tf.no_gradient("TfCudnnRnn>CudnnRNNParamsSize")  # an integer
-# What no value changes: a mask depends on the seed, and how states lie on the call.
+# Its outputs depend on no value of an input: masks on the seed, the order of states on the call.
 tf.no_gradient("TfCudnnRnn>CudnnRNNReadReserve")
 
 

@@ -195,9 +195,10 @@ def main() -> None:
             wheel = pack(folder, machine)
             if not options.here:
                 check(wheel)
-            # One of another version would be installed along with it by `pip install dist/*.whl`.
-            for old in options.output.glob(f"tf_cudnn_rnn-*_{machine}.whl"):
-                old.unlink()
+            if options.output in (dist, dist / "here"):
+                # pip refuses two versions at once, which `pip install dist/here/*.whl` would name.
+                for old in options.output.glob(f"tf_cudnn_rnn-*_{machine}.whl"):
+                    old.unlink()
             wheel = pathlib.Path(shutil.copy(wheel, options.output))
             say(f"{wheel}, {wheel.stat().st_size / 1e6:.1f} MB")
     except libraries.BuildError as error:

@@ -320,6 +320,9 @@ def test_a_keras_model_of_bfloat16(run, tmp_path):
     z, r, n = np.split(model.get_weights()[0].T, 3)  # Keras' order of gates
     np.testing.assert_array_equal(kernel, np.concatenate([r, z, n]))
 
+    refused = run("convert", made, tmp_path / "o.h5", "--to", "keras-cudnn")
+    assert refused.code == 2 and "got bfloat16, which no layer of Keras 2" in refused.err
+
     # The same bytes without the text that says what they are.
     model.save_weights(tmp_path / "m.weights.h5")
     with h5py.File(tmp_path / "m.weights.h5", "a") as file:

@@ -8,6 +8,7 @@ import re
 import typing
 import warnings
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -490,3 +491,15 @@ def test_choices_that_are_no_text(choice, value):
         ValueError, match=f"`{choice}` must be one of .*; got {re.escape(str(value))}"
     ):
         weights.load("a.npz", **{choice: value})
+
+
+def test_a_bidirectional_whose_forward_half_was_frozen(tmp_path):
+    """Keras 2 lists frozen weights after the others: here the backward half comes first."""
+    path = str(tmp_path / "m.h5")
+    canonical = canonical_of("lstm", direction="bidirectional")
+    hdf5.write_layers(path, "CuDNNLSTM", weights.to_keras_cudnn(canonical).arrays)
+    with h5py.File(path, "a") as file:
+        group = file["bidirectional"]
+        names = group.attrs["weight_names"]
+        group.attrs["weight_names"] = [*names[3:], *names[:3]]
+    golden.assert_bits(weights.load(path).params, canonical.params)

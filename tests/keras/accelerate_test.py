@@ -340,6 +340,9 @@ def test_what_somebody_sets_meanwhile_stays():
     with accelerate(layer):
         keras_loop = layer.inner_loop
         layer.inner_loop = own = lambda *args, **kwargs: keras_loop(*args, **kwargs)
+        with pytest.warns(UserWarning, match="no keras.layers.LSTM, .* that runs Keras' loop"):
+            accelerate(layer).undo()
+        assert layer.inner_loop is own
     assert layer.inner_loop is own
 
 

@@ -254,9 +254,9 @@ def test_load_model_of_a_model_says_what_to_call():
         load_model(compiled())
 
 
-def _adapted() -> keras.Model:
-    words = keras.layers.TextVectorization(output_sequence_length=T)
-    words.adapt(["one two three", "two three", "three"])
+def _adapted(split: str) -> keras.Model:
+    words = keras.layers.TextVectorization(output_sequence_length=T, split=split, standardize=None)
+    words.adapt(["one\ntwo three\n", "two three", "three"])
     scale = keras.layers.Normalization()
     scale.adapt(100 + 50 * np.random.default_rng(1).normal(size=[100, I]))
     texts, numbers = keras.Input([], dtype="string"), keras.Input([T, I])
@@ -265,24 +265,67 @@ def _adapted() -> keras.Model:
     return keras.Model([texts, numbers], keras.layers.LSTM(H)(joined))
 
 
-def test_what_layers_learned_by_adapt_comes_along():
+@pytest.mark.parametrize("split", ["whitespace", "character"])  # of which an end of line is one
+def test_what_layers_learned_by_adapt_comes_along(split):
     """It is in no weight: a vocabulary, and what a Normalization computes with."""
-    model = _adapted()
+    model = _adapted(split)
     numbers = 100 + 50 * pairs.inputs("float32")
-    inputs = [tf.constant(["two one"] * len(numbers)), tf.constant(numbers)]
+    inputs = [tf.constant(["two\none"] * len(numbers)), tf.constant(numbers)]
     expected = model(inputs)
     fused = to_fused(model)
     np.testing.assert_allclose(fused(inputs), expected, atol=1e-6)
     np.testing.assert_allclose(to_keras(fused)(inputs), expected, atol=1e-6)
 
 
-def test_what_layers_learned_by_adapt_comes_along_with_a_stack():
+@pytest.mark.parametrize("separate_weights", [False, True])
+def test_what_layers_learned_by_adapt_comes_along_with_a_stack(separate_weights):
     scale = keras.layers.Normalization()
     scale.adapt(100 + 50 * np.random.default_rng(1).normal(size=[100, I]))
-    stack = tf_cudnn_rnn.keras.CudnnLSTM(H, num_layers=2)
+    stack = tf_cudnn_rnn.keras.CudnnLSTM(H, num_layers=2, separate_weights=separate_weights)
     model = keras.Sequential([keras.Input([T, I]), scale, stack])
     x = 100 + 50 * pairs.inputs("float32")
     np.testing.assert_allclose(to_keras(model)(x), model(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["int", "tf_idf"])
+@pytest.mark.parametrize("is_adapted", [False, True])
+def test_lookups(mode, is_adapted):
+    lookup = keras.layers.StringLookup(output_mode=mode)
+    if is_adapted:
+        lookup.adapt(["one", "two", "two", "a\nb"])
+    texts, numbers = keras.Input([2], dtype="string"), keras.Input([T, I])
+    model = keras.Model([texts, numbers], [lookup(texts), keras.layers.LSTM(H)(numbers)])
+    fused = to_fused(model)
+    if is_adapted:
+        x = tf.constant([["two", "a\nb"], ["one", "three"]])
+        copy = next(one for one in fused.layers if isinstance(one, keras.layers.StringLookup))
+        assert copy.get_vocabulary() == lookup.get_vocabulary()
+        np.testing.assert_array_equal(copy(x), lookup(x))
+
+
+class _Table(keras.layers.Layer):
+    """Keeps what a file has, as it came."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.weight = self.add_weight(shape=[I], initializer="ones")
+        self.table = self.weight
+
+    def call(self, x):
+        return x * self.table
+
+    def load_own_variables(self, store):
+        super().load_own_variables(store)
+        self.table = store["0"]
+
+
+def test_nothing_is_shared_with_a_copy():
+    model = keras.Sequential([keras.Input([T, I]), _Table(), keras.layers.LSTM(H)])
+    x = pairs.inputs("float32")
+    fused = to_fused(model)
+    expected = fused(x).numpy()
+    model.layers[0].weight.assign(np.zeros(I))
+    np.testing.assert_array_equal(fused(x), expected)
 
 
 @pytest.mark.parametrize("make", [to_fused, to_keras])

@@ -182,15 +182,17 @@ def test_denormals_are_zeros(rnn_mode, dtype):
 def test_denormals_are_zeros_in_the_thread_that_calls():
     """Where TensorFlow, which sets this for threads of its own, has set nothing."""
     smallest, large = RANGES["float"]
-    case = with_nothing_but("x", smallest / 2, "rnn_tanh", np.float32, large)
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        # Fed, or it would be computed before in another thread.
-        fed = {tf.compat.v1.placeholder(t.dtype, t.shape): t for t in (case.x, case.params)}
-        x, params = fed
-        states = running.tensors_of(case)[1:3]
-        y = running.call(running.OWN_V3, case, x, *states, params, case.sequence_lengths)[0]
-        in_this_thread = tf.compat.v1.RunOptions(inter_op_thread_pool=-1)
-        assert not session.run(y, fed, options=in_this_thread).any()
+    in_this_thread = tf.compat.v1.RunOptions(inter_op_thread_pool=-1)
+    for value in (smallest / 2, 8 * smallest):
+        case = with_nothing_but("x", value, "rnn_tanh", np.float32, large)
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            # Fed, or it would be computed before in another thread.
+            fed = {tf.compat.v1.placeholder(t.dtype, t.shape): t for t in (case.x, case.params)}
+            x, params = fed
+            states = running.tensors_of(case)[1:3]
+            y = running.call(running.OWN_V3, case, x, *states, params, case.sequence_lengths)[0]
+            is_seen = session.run(y, fed, options=in_this_thread).any()
+        assert is_seen == (value > smallest)
 
 
 @pytest.mark.parametrize("rnn_mode", MODES)

@@ -110,6 +110,11 @@ def test_biases_that_would_be_lost():
         weights.to_torch(one, bias=False)
 
 
+def test_a_prefix_of_torch_ends_with_a_dot():
+    with refused("`prefix` must end with a dot, as what precedes the names of a module does; got "):
+        weights.to_torch(canonical("gru", 1, 4, 3), prefix="encoder.rnn")
+
+
 def test_modes_that_a_format_cannot_hold():
     with refused("`rnn_mode` must be lstm or gru, got rnn_tanh: Keras 2 had CuDNNLSTM"):
         weights.to_keras_cudnn(canonical("rnn_tanh", 1, 4, 3))
@@ -762,11 +767,28 @@ def tf1_lstm(L=2, I=3, H=2, scope="", pattern=CELL) -> dict:
             None,
             "cuDNN's networks have no rnn/multi_rnn_cell/cell_0/cudnn_compatible_lstm_cell/w_i_di",
         ),
+        (
+            tf1_lstm(1, pattern="rnn/cudnn_compatible_lstm_cell/")
+            | tf1_lstm(1, pattern="rnn/cudnn_compatible_lstm_cell_1/"),
+            "lstm",
+            None,
+            "must hold one cell in each place; rnn/cudnn_compatible_lstm_cell/kernel and "
+            "rnn/cudnn_compatible_lstm_cell_1/kernel are in the same.",
+        ),
     ],
 )
 def test_tf1_cudnn(variables, mode, scope, message):
     with refused(message):
         weights.from_tf1_cudnn(variables, mode, scope=scope)
+
+
+def test_a_cell_of_keras_is_none_of_tensorflow_1():
+    """It has the same name, and a kernel that may be as large as that of another cell."""
+    variables = tf1_lstm(1, pattern="rnn/lstm_cell/") | {
+        "rnn/lstm_cell/recurrent_kernel": zeros(2, 8)
+    }
+    with refused("cuDNN's networks have no rnn/lstm_cell/recurrent_kernel"):
+        weights.from_tf1_lstm_cell(variables)
 
 
 def test_tf1_gru_shapes():

@@ -163,6 +163,11 @@ def _write_keras_cudnn(
     del options
     if importlib.util.find_spec("h5py") is None:
         raise ImportError("--to keras-cudnn needs h5py, which is not installed.")
+    if canonical.dtype.name == "bfloat16":
+        raise ValueError(
+            "--to keras-cudnn must have weights of float16, float32 or float64; got bfloat16, "
+            "which no layer of Keras 2 can read. Cast them first."
+        )
     layers, notes = weights.to_keras_cudnn(canonical)
     class_name = keras_config.LEGACY_LAYERS[canonical.layout.rnn_mode]
     hdf5.write_layers(path, class_name, layers)

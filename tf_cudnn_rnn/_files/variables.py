@@ -10,7 +10,7 @@ from tf_cudnn_rnn._files.choices import Mistake
 from tf_cudnn_rnn._files.kinds import Kind
 from tf_cudnn_rnn._formats import checkpoint as checkpoint_format
 from tf_cudnn_rnn._formats import saved_model, untrusted
-from tf_cudnn_rnn._layout import Layout
+from tf_cudnn_rnn._layout import GATES, Layout
 from tf_cudnn_rnn._types import Direction, RnnMode
 
 CUDNN_OPS = ("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3")
@@ -164,7 +164,7 @@ def _vectors(
 def modes(path: str) -> set[RnnMode]:
     """The modes of the layers of tf_cudnn_rnn.keras in a SavedModel's graph."""
     nodes = saved_model.read_nodes(path, frozenset((KERAS_OP,)))
-    return {node.attributes.get("rnn_mode", "lstm") for node in nodes}
+    return {node.attributes.get("rnn_mode", "lstm") for node in nodes} & GATES.keys()
 
 
 @dataclasses.dataclass

@@ -394,7 +394,7 @@ def _layers(file: Any, path: str, names: Sequence[str] | None) -> list[Stored]:
         where = f"{untrusted.shown(name)} in {path}"
         layer = member(group, name, where, "Group")
         datasets = []
-        for key in _texts(layer, "weight_names", where):
+        for key in _forward_first(_texts(layer, "weight_names", where)):
             place = f"{untrusted.shown(key)} of {where}"
             dataset = member(layer, key, place, "Dataset")
             bounds.check(dataset, place)
@@ -403,6 +403,17 @@ def _layers(file: Any, path: str, names: Sequence[str] | None) -> list[Stored]:
             class_name, config = configs.get(name, ("", None))
             layers.append(Stored(name, class_name, datasets, config))
     return layers
+
+
+def _forward_first(keys: Sequence[str]) -> Sequence[str]:
+    """The names of a layer's weights; those of a Bidirectional, where they tell that, in order.
+
+    Keras lists frozen weights last, and so may have the backward half first.
+    """
+    halves = [re.match(r"([^/]+)/(?:forward|backward)_", key) for key in keys]
+    if len({half[1] if half else None for half in halves}) != 1 or None in halves:
+        return keys
+    return sorted(keys, key=lambda key: key.split("/")[1].startswith("backward_"))
 
 
 class _Bounds:

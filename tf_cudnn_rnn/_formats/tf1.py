@@ -32,7 +32,7 @@ CUDNN_CELLS = {
 LSTM_CELLS = ("basic_lstm_cell", "lstm_cell", "lstm_fused_cell")
 
 _LEAVES = (
-    r"kernel|bias|projection/kernel|projection/bias|w_[fio]_diag|gates/kernel|gates/bias"
+    r"kernel|recurrent_kernel|bias|projection/kernel|projection/bias|w_[fio]_diag|gates/kernel|gates/bias"
     r"|candidate/kernel|candidate/bias"
     r"|candidate/(?:input|hidden)_projection/(?:kernel|bias)|opaque_kernel"
 )
@@ -99,6 +99,8 @@ def networks(keys: Iterable[str]) -> list[Network]:
             keys=[key for leaves in places.values() for key in leaves.values()],
         )
         for (scope, cell), places in found.items()
+        # That is Keras' cell of this name.
+        if not any("recurrent_kernel" in leaves for leaves in places.values())
     ]
 
 
@@ -131,7 +133,13 @@ def _find(
         path = _PATH.fullmatch(match["path"]) if match else None
         if not match or not path or not re.fullmatch(rf"(?:{named})(?:_\d+)?", path["cell"]):
             continue
-        found.setdefault(_place(path), {})[match["leaf"]] = key
+        leaves = found.setdefault(_place(path), {})
+        other = leaves.setdefault(match["leaf"], key)
+        if other != key:
+            raise ValueError(
+                f"`variables` must hold one cell in each place; {untrusted.shown(other)} and "
+                f"{untrusted.shown(key)} are in the same. Pass those of one of them alone."
+            )
     scopes = sorted({place.scope for place in found})
     if scope is None and len(scopes) > 1:
         listed = base.listed(map(repr, scopes))

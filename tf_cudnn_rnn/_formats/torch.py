@@ -281,8 +281,13 @@ def to_torch(canonical: Canonical, *, prefix: str = "", bias: bool = True) -> Ex
       `module.load_state_dict`.
 
     Raises:
-      ValueError: `bias` is False and a bias is not zero.
+      ValueError: `bias` is False and a bias is not zero; or `prefix` does not end with a dot.
     """
+    if prefix and not prefix.endswith("."):
+        raise ValueError(
+            "`prefix` must end with a dot, as what precedes the names of a module does; got "
+            f"{prefix!r}."
+        )
     cells, notes = base.to_cells(canonical, "PyTorch")
     rnn_mode = canonical.layout.rnn_mode
     order = GATE_ORDER[rnn_mode]

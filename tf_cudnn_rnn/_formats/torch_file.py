@@ -130,7 +130,7 @@ def as_array(tensor: Any, name: str) -> Array:
     except (RuntimeError, TypeError) as error:  # quantised, sparse, of 8 bits, or without values
         raise ValueError(
             f"`{untrusted.shown(name)}` must be an array of floats; got {tensor.dtype}, "
-            f"{tensor.layout}."
+            f"{tensor.layout} ({error})."
         ) from error
 
 

@@ -98,7 +98,7 @@ def _replaced_in(model: keras.Layer) -> list[tuple[keras.Layer, str, Any]]:
         (layer, name, function)
         for classes, name, function in kinds
         for layer in layers_of(model, classes)
-        if _inherits(layer, name) and (name not in vars(layer) or layer in _accelerated)
+        if _inherits(layer, name) and _is_ours_to_set(layer, name, function)
     ]
 
 
@@ -106,6 +106,12 @@ def _inherits(layer: keras.Layer, method: str) -> bool:
     """Whether its class has Keras' method: drop-ins, and some subclasses of users, do not."""
     owner = next(cls for cls in type(layer).__mro__ if method in vars(cls))
     return owner.__module__.split(".")[0] == "keras"
+
+
+def _is_ours_to_set(layer: keras.Layer, name: str, function: Any) -> bool:
+    """Whether nobody else has set the method on the layer."""
+    own = vars(layer).get(name)
+    return own is None or getattr(own, "__func__", None) is function
 
 
 def has_keras_loop(layer: keras.Layer) -> bool:
@@ -139,8 +145,8 @@ class _OfModel(Acceleration):
         if not self._layers:
             _warnings.warn(
                 f"accelerate({model.name!r}) has no effect: the model has no keras.layers.LSTM, "
-                "GRU or SimpleRNN. A model that makes them when it is built must be built first; "
-                "drop-ins run fused as they are."
+                "GRU or SimpleRNN that runs Keras' loop. A model that makes them when it is built "
+                "must be built first; drop-ins run fused as they are."
             )
         for layer, name, function in self._replaced:
             _accelerated[layer] = _accelerated.get(layer, 0) + 1
@@ -157,9 +163,8 @@ class _OfModel(Acceleration):
             _accelerated[layer] -= 1
             if not _accelerated[layer]:
                 del _accelerated[layer]
-                # Unless somebody has set another since.
-                if getattr(vars(layer).get(name), "__func__", None) is function:
-                    del layer.__dict__[name]
+                if _is_ours_to_set(layer, name, function):
+                    layer.__dict__.pop(name, None)
                 _inner_loop.let_xla_compile(layer)
         if self._replaced:
             _forget_functions(self._model)
@@ -203,7 +208,7 @@ class _OfAllLayers(Acceleration):
                     setattr(cls, name, original)
             _originals.clear()
             for layer in _inner_loop.layers_without_xla():
-                if has_keras_loop(layer) and layer not in _accelerated:
+                if layer not in _accelerated:
                     _inner_loop.let_xla_compile(layer)
             _renewed.clear()
 

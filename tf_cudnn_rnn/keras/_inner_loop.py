@@ -411,12 +411,11 @@ def inner_loop(
     """
     try:
         return _run(layer, sequences, initial_state, _masks.single(mask), training)
-    except Exception:
-        # Keras drops masks after the loop; the next call would take those of this one.
+    finally:
+        # As Keras does after a loop, but in any case: the next call would take masks of this one.
         if isinstance(layer.cell, _CELLS):
             layer.cell.reset_dropout_mask()
             layer.cell.reset_recurrent_dropout_mask()
-        raise
 
 
 def _run(

@@ -12,36 +12,73 @@ from typing import Any
 
 import keras
 
+_LOOKUPS = (keras.layers.StringLookup, keras.layers.IntegerLookup)
+
 
 def copy(sources: Iterable[keras.Layer], targets: Iterable[keras.Layer]) -> None:
     """Gives the layers of one model what those of another keep: vocabularies, statistics.
 
     Args:
-      sources: all layers of a built model whose state is more than their weights, and any others.
+      sources: all layers of a built model.
       targets: those of a model that was made of the same config. Their weights may change, too.
 
     Raises:
       ValueError: they have different layers that keep something.
     """
-    for source, target in zip(_keepers(sources), _keepers(targets), strict=True):
-        if _has_own_variables(source):
+    ones, others = _keepers(sources), _keepers(targets)
+    if [type(one) for one in ones] != [type(other) for other in others]:
+        raise ValueError(
+            "`model` must have the same layers when it is made again of its config: those that "
+            f"keep more than weights are {_names(ones)}, and of the copy {_names(others)}."
+        )
+    for one, other in zip(ones, others, strict=True):
+        if isinstance(one, _LOOKUPS):
+            _copy_vocabulary(one, other)
+            continue
+        if _loads_in_its_own_way(one):
             store: dict[str, Any] = {}
-            source.save_own_variables(store)
-            target.load_own_variables(store)
-        if _has_assets(source):
+            one.save_own_variables(store)
+            # Arrays, as from a file: a layer may keep what it is given.
+            other.load_own_variables({name: _as_array(value) for name, value in store.items()})
+        if _has_assets(one):
             with tempfile.TemporaryDirectory() as folder:
-                source.save_assets(folder)
-                target.load_assets(folder)
+                one.save_assets(folder)
+                other.load_assets(folder)
 
 
 def _keepers(layers: Iterable[keras.Layer]) -> list[Any]:
-    return [layer for layer in layers if _has_own_variables(layer) or _has_assets(layer)]
+    return [
+        layer
+        for layer in layers
+        if (_loads_in_its_own_way(layer) or _has_assets(layer))
+        # Its vocabulary is that of a lookup, a layer inside.
+        and not isinstance(layer, keras.layers.TextVectorization)
+    ]
 
 
-def _has_own_variables(layer: keras.Layer) -> bool:
-    """Whether it does more than assign what a file has to its weights."""
+def _names(layers: list[keras.Layer]) -> str:
+    return ", ".join(layer.name for layer in layers) or "none"
+
+
+def _loads_in_its_own_way(layer: keras.Layer) -> bool:
+    """Whether it does more, or else, than assign what a file has to its variables."""
     return type(layer).load_own_variables is not keras.Layer.load_own_variables
+
+
+def _as_array(value: Any) -> Any:
+    return value.numpy() if hasattr(value, "numpy") else value
 
 
 def _has_assets(layer: keras.Layer) -> bool:
     return hasattr(layer, "save_assets") and hasattr(layer, "load_assets")
+
+
+def _copy_vocabulary(source: Any, target: Any) -> None:
+    """Not by a file, in which Keras has a word a line: words may have ends of lines in them."""
+    was_adapted = bool(source.get_vocabulary(include_special_tokens=False))
+    if source.input_vocabulary is not None or not was_adapted:
+        return  # the config has what there is
+    is_weighted = source.output_mode == "tf_idf"
+    target.set_vocabulary(
+        source.get_vocabulary(), source.idf_weights_const.numpy() if is_weighted else None
+    )

@@ -17,7 +17,15 @@ import keras
 
 from tf_cudnn_rnn._formats import endings, untrusted
 from tf_cudnn_rnn._types import Contents
-from tf_cudnn_rnn.keras import _graphs, _layer_state, _stock_stack, _warnings, cudnn_rnn, layers
+from tf_cudnn_rnn.keras import (
+    _cells,
+    _graphs,
+    _layer_state,
+    _stock_stack,
+    _warnings,
+    cudnn_rnn,
+    layers,
+)
 from tf_cudnn_rnn.keras._drop_in import DropIn
 
 _DROP_INS = ("LSTM", "GRU", "SimpleRNN")
@@ -264,7 +272,7 @@ def _made_of(config: dict[str, Any], model: keras.Layer, way_out: str) -> keras.
         with keras.saving.custom_object_scope(_own_objects(model)):
             # What is in memory is the user's own, functions in Lambda layers included.
             made = keras.saving.deserialize_keras_object(config, safe_mode=False)
-            if made.built and not _loses_stacks(model, made):
+            if made.built:
                 _freeze_alike(model, made)
             if options is not None:
                 made.compile(**{name: _anew(value) for name, value in options.items()})
@@ -327,7 +335,9 @@ def _is_users(own: Any) -> bool:
 
 
 def _copy_state(source: keras.Layer, target: keras.Layer) -> None:
-    """Sets weights, and the optimiser's variables, of a model made of a changed config.
+    """Sets weights, what else layers keep, and the optimiser's variables.
+
+    `target` was made of a changed config of `source`.
 
     Raises:
       ValueError: it could not be built.
@@ -349,9 +359,9 @@ def _copy_state(source: keras.Layer, target: keras.Layer) -> None:
 
 
 def _other_layers(model: keras.Layer) -> list[keras.Layer]:
-    """All but CudnnRNN layers, which keep weights alone, and may have become stacks."""
+    """All but CudnnRNN layers and their cells: they keep weights alone, and may become stacks."""
     every = layers_of(model, (keras.Layer,))
-    return [layer for layer in every if not isinstance(layer, cudnn_rnn.CudnnRNN)]
+    return [one for one in every if not isinstance(one, cudnn_rnn.CudnnRNN | _cells.Cell)]
 
 
 def _loses_stacks(source: keras.Layer, target: keras.Layer) -> bool:
@@ -361,9 +371,14 @@ def _loses_stacks(source: keras.Layer, target: keras.Layer) -> bool:
 
 
 def _freeze_alike(source: keras.Layer, target: keras.Layer) -> None:
-    """Freezes what is frozen of `source`, cells and single variables, too: configs tell layers."""
-    for variable, other in zip(source.weights, target.weights, strict=True):
-        other.trainable = variable.trainable
+    """Makes the same variables trainable as in `source`: a config tells of whole layers alone."""
+    if _loses_stacks(source, target):
+        _stock_stack.freeze_alike(source, target)
+        return
+    variables, others = source.weights, target.weights
+    if len(variables) == len(others):  # or Keras will say it, when weights are set
+        for variable, other in zip(variables, others, strict=True):
+            other.trainable = variable.trainable
 
 
 def _copy_optimizer(source: keras.Model, target: keras.Model) -> None:

@@ -156,7 +156,10 @@ def obstacle(layer: keras.layers.RNN) -> str | None:
             known = ", ".join(sorted(_ACTIVATIONS))
             got = getattr(function, "__name__", None) or repr(function)
             return f"{name} must be one of {known}; got {got}"
-    return _obstacle_of_any(layer)
+    reason = _obstacle_of_any(layer)
+    if reason is None and layer.cell.compute_dtype != "float32":
+        return f"the cell's compute dtype must be float32; got {layer.cell.compute_dtype}"
+    return reason
 
 
 def obstacle_of_stack(layer: keras.layers.Layer) -> str | None:

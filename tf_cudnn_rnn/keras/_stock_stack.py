@@ -242,14 +242,23 @@ def copy_weights(source: keras.Layer, target: keras.Layer) -> None:
         arrays = to_keras(Canonical(source.layout, source.canonical_weights())).arrays
         for l, of_layer in enumerate(arrays):
             target.get_layer(_name(source, l)).set_weights(of_layer)
+        return
+    for one, other in zip(_own_variables(source), _own_variables(target), strict=True):
+        other.assign(one.numpy())
+    for one, other in _pairs(source._layers, target._layers):
+        copy_weights(one, other)
+
+
+def freeze_alike(source: keras.Layer, target: keras.Layer) -> None:
+    """Freezes what is frozen of a model, in one that was made of its replaced config."""
+    if isinstance(source, cudnn_rnn.CudnnRNN):
         if source.separate_weights:
             _freeze(source, target)
         return
     for one, other in zip(_own_variables(source), _own_variables(target), strict=True):
-        other.assign(one.numpy())
         other.trainable = one.trainable
     for one, other in _pairs(source._layers, target._layers):
-        copy_weights(one, other)
+        freeze_alike(one, other)
 
 
 def _freeze(source: cudnn_rnn.CudnnRNN, target: keras.Layer) -> None:

@@ -55,7 +55,7 @@ constexpr RouteTraits TraitsOf(Route route) {
     case Route::kDotPanels:
       return {"dot_panels", false, true};
   }
-  return {};
+  return {"", false, false};
 }
 
 constexpr const char* RouteName(Route route) { return TraitsOf(route).name; }

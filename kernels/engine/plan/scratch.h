@@ -71,7 +71,7 @@ class ScratchBuilder {
   int64_t bytes_ = 0;
 };
 
-// Where the blocks of scratch memory lie that was built so. Owns nothing.
+// Where the blocks that a ScratchBuilder took lie in memory. Owns nothing.
 class ScratchView {
  public:
   // `base` is aligned to a cache line.

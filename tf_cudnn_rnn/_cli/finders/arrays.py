@@ -131,7 +131,8 @@ def _npz_network(path: str, headers: Mapping[str, Any], shown_path: str) -> Foun
     layout, name = params_header.from_text(header.tobytes(), f"header in {path}")
     found = Found(name or "params", "tf_cudnn_rnn")
     found.take(layout)
-    found.how = calls.convert(shown_path, "model.keras", "keras")
+    target = ("model.safetensors", "torch") if layout.has_projection else ("model.keras", "keras")
+    found.how = calls.convert(shown_path, *target)
     arrays = {name: header for name, header in headers.items() if name != key}
     vector = arrays.get(npz_files.VECTORS["params"])
     with runs_unless_refused(found):
