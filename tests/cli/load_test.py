@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tf_cudnn_rnn.keras
 from tests.cli.conftest import canonical_of
 from tests.helpers import running, subprocesses
 from tests.weights import golden
@@ -493,13 +494,37 @@ def test_choices_that_are_no_text(choice, value):
         weights.load("a.npz", **{choice: value})
 
 
+@pytest.mark.filterwarnings("ignore")  # of a legacy format, and of what Keras calls in NumPy
 def test_a_bidirectional_whose_forward_half_was_frozen(tmp_path):
-    """Keras 2 lists frozen weights after the others: here the backward half comes first."""
-    path = str(tmp_path / "m.h5")
-    canonical = canonical_of("lstm", direction="bidirectional")
-    hdf5.write_layers(path, "CuDNNLSTM", weights.to_keras_cudnn(canonical).arrays)
-    with h5py.File(path, "a") as file:
-        group = file["bidirectional"]
-        names = group.attrs["weight_names"]
-        group.attrs["weight_names"] = [*names[3:], *names[:3]]
-    golden.assert_bits(weights.load(path).params, canonical.params)
+    """Keras lists frozen weights after the others, here the backward half first."""
+    both = keras.layers.Bidirectional(keras.layers.LSTM(4, bias_initializer="uniform"))
+    model = keras.Sequential([keras.Input([None, 3]), both])
+    expected = weights.from_keras(model.get_weights(), "lstm", direction=BOTH)
+    both.forward_layer.trainable = False
+    model.save(tmp_path / "m.h5")
+    with h5py.File(tmp_path / "m.h5") as file:
+        (names,) = (
+            item.attrs["weight_names"] for item in file["model_weights"].values() if len(item)
+        )
+    assert "backward" in names[0]  # or this tests nothing
+    golden.assert_bits(weights.load(tmp_path / "m.h5").params, expected.params)
+
+
+def test_modes_of_simple_rnns_in_saved_models(tmp_path):
+    """The graph tells those of fused layers, and does not say whose they are."""
+    fused = tf_cudnn_rnn.keras.SimpleRNN(4, activation="relu", return_sequences=True, name="fused")
+    loop = keras.layers.RNN(keras.layers.SimpleRNNCell(4), name="loop")
+    model = keras.Sequential([keras.Input([None, 3]), fused, loop])
+    model.export(tmp_path / "two", verbose=False)
+    with pytest.raises(ValueError, match="does not tell whether the simple RNN has tanh or ReLU"):
+        weights.load(tmp_path / "two", layer="loop")
+    for layer, mode in ((fused, "rnn_relu"), (loop, "rnn_tanh")):
+        loaded = weights.load(tmp_path / "two", layer=layer.name, rnn_mode=mode)
+        expected = weights.from_keras(layer.get_weights(), mode)
+        assert loaded.layout == expected.layout
+        golden.assert_bits(loaded.params, expected.params)
+
+    keras.Sequential([keras.Input([None, 3]), fused]).export(tmp_path / "one", verbose=False)
+    assert weights.load(tmp_path / "one").layout.rnn_mode == "rnn_relu"
+    with pytest.raises(ValueError, match="must be rnn_relu, as the model in .* says; got rnn_tanh"):
+        weights.load(tmp_path / "one", rnn_mode="rnn_tanh")

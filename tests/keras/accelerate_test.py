@@ -346,6 +346,15 @@ def test_what_somebody_sets_meanwhile_stays():
     assert layer.inner_loop is own
 
 
+def test_xla_does_not_compile_while_all_layers_are_accelerated():
+    layer = keras.layers.LSTM(H)
+    with accelerate():
+        with accelerate(layer):
+            layer(pairs.inputs("float32"))
+        assert not layer.supports_jit
+    assert layer.supports_jit
+
+
 @pytest.mark.parametrize("whole", [False, True])
 def test_xla_compiles_again_after_the_end(whole):
     layer = keras.layers.LSTM(H)

@@ -287,36 +287,69 @@ def test_what_layers_learned_by_adapt_comes_along_with_a_stack(separate_weights)
     np.testing.assert_allclose(to_keras(model)(x), model(x), atol=1e-6)
 
 
-@pytest.mark.parametrize("mode", ["int", "tf_idf"])
 @pytest.mark.parametrize("is_adapted", [False, True])
-def test_lookups(mode, is_adapted):
-    lookup = keras.layers.StringLookup(output_mode=mode)
-    if is_adapted:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"num_oov_indices": 2, "mask_token": "-"},
+        {"output_mode": "tf_idf"},
+        {"output_mode": "tf_idf", "max_tokens": 9, "pad_to_max_tokens": True},
+        {"vocabulary": ["seven"]},
+    ],
+    ids=str,
+)
+def test_lookups(options, is_adapted):
+    lookup = keras.layers.StringLookup(**options)
+    if is_adapted and "vocabulary" in options:
+        lookup.set_vocabulary(["one", "two", "a\nb"])
+    elif is_adapted:
         lookup.adapt(["one", "two", "two", "a\nb"])
     texts, numbers = keras.Input([2], dtype="string"), keras.Input([T, I])
     model = keras.Model([texts, numbers], [lookup(texts), keras.layers.LSTM(H)(numbers)])
-    fused = to_fused(model)
+    copy = next(one for one in to_fused(model).layers if type(one) is keras.layers.StringLookup)
+    assert copy.get_vocabulary() == lookup.get_vocabulary()
     if is_adapted:
         x = tf.constant([["two", "a\nb"], ["one", "three"]])
-        copy = next(one for one in fused.layers if isinstance(one, keras.layers.StringLookup))
-        assert copy.get_vocabulary() == lookup.get_vocabulary()
         np.testing.assert_array_equal(copy(x), lookup(x))
 
 
+def test_lookups_of_integers_and_of_subclasses():
+    class Words(keras.layers.StringLookup):
+        def load_assets(self, folder):
+            super().load_assets(folder)
+            self.was_loaded = True
+
+    integers, words = keras.layers.IntegerLookup(), Words()
+    integers.adapt([5, 7, 7])
+    words.adapt(["one", "two"])
+    inputs = [keras.Input([2], dtype=dtype) for dtype in ("int64", "string")] + [
+        keras.Input([T, I])
+    ]
+    outputs = [integers(inputs[0]), words(inputs[1]), keras.layers.LSTM(H)(inputs[2])]
+    fused = to_fused(keras.Model(inputs, outputs))
+    for layer in (integers, words):
+        copy = fused.get_layer(layer.name)
+        assert copy.get_vocabulary() == layer.get_vocabulary()
+    assert fused.get_layer(words.name).was_loaded
+
+
 class _Table(keras.layers.Layer):
-    """Keeps what a file has, as it came."""
+    """Keeps what a file has, as it came: a variable's value, and an array."""
 
     def __init__(self, **options):
         super().__init__(**options)
         self.weight = self.add_weight(shape=[I], initializer="ones")
-        self.table = self.weight
+        self.table, self.array = self.weight, np.ones(I)
 
     def call(self, x):
-        return x * self.table
+        return x * self.table * self.array
+
+    def save_own_variables(self, store):
+        store.update({"table": self.weight, "array": self.array})
 
     def load_own_variables(self, store):
-        super().load_own_variables(store)
-        self.table = store["0"]
+        self.table, self.array = store["table"], store["array"]
 
 
 def test_nothing_is_shared_with_a_copy():
@@ -325,6 +358,7 @@ def test_nothing_is_shared_with_a_copy():
     fused = to_fused(model)
     expected = fused(x).numpy()
     model.layers[0].weight.assign(np.zeros(I))
+    model.layers[0].array[:] = 0
     np.testing.assert_array_equal(fused(x), expected)
 
 

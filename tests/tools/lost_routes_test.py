@@ -35,7 +35,7 @@ def test_lost_routes(tmp_path, isa):
 
 def test_they_have_the_names_that_the_engine_prints():
     text = (ROOT / "kernels" / "engine" / "plan" / "route.h").read_text()
-    names = set(re.findall(r'return "(\w+)";', text))
+    names = set(re.findall(r'return {"(\w+)", (?:true|false)', text))
     found = {match[1] for _, route in ROUTES if (match := re.search(r" (?:W|R|dR)=(\w+)$", route))}
     assert found == names
 

@@ -8,7 +8,7 @@ from tf_cudnn_rnn._files.kinds import Kind
 from tf_cudnn_rnn._formats import keras_file, npz, untrusted, vectors
 from tf_cudnn_rnn._formats import tf1 as tf1_format
 from tf_cudnn_rnn._formats.canonical import Canonical
-from tf_cudnn_rnn._layout import GATES, Layout
+from tf_cudnn_rnn._layout import Layout
 from tf_cudnn_rnn._types import Array, RnnMode
 
 
@@ -19,8 +19,8 @@ def _variables(kind: Kind, path: str, name: str, choices: Choices) -> Mapping[st
 
 def _checkpoint_parts(
     kind: Kind, path: str, choices: Choices
-) -> tuple[checkpoint.Variables, dict[str, variables.Part]]:
-    """What is chosen of a checkpoint, by name."""
+) -> tuple[checkpoint.Variables, dict[str, variables.Part], set[RnnMode]]:
+    """What is chosen of a checkpoint, by name; and the mode of its simple RNN, if that is told."""
     chosen.check_kind(kind, (Kind.CHECKPOINT, Kind.SAVED_MODEL), "checkpoint", choices)
     every = variables.opened(kind, path)
     with untrusted.named(path):
@@ -37,12 +37,14 @@ def _checkpoint_parts(
             aliases.setdefault(alias, set()).add(name)
     selected = chosen.layers(parts, choices, "recurrent layer", aliases)
     keras_layers.is_network(selected, {name for name, part in parts.items() if part.layout})
-    return every, {name: parts[name] for name in selected}
+    is_model = kind is Kind.SAVED_MODEL
+    modes = variables.simple_modes(path, every, parts) if is_model else set()
+    return every, {name: parts[name] for name in selected}, modes
 
 
 def read_checkpoint(kind: Kind, path: str, choices: Choices) -> Canonical:
     """Reads layers that TensorFlow 2 has saved."""
-    every, parts = _checkpoint_parts(kind, path, choices)
+    every, parts, modes = _checkpoint_parts(kind, path, choices)
     first = next(iter(parts.values()))
     with untrusted.named(path):
         if first.layout is not None:
@@ -51,15 +53,12 @@ def read_checkpoint(kind: Kind, path: str, choices: Choices) -> Canonical:
             name: keras_file.Layer(part.direction, [every[key] for key in part.keys])
             for name, part in parts.items()
         }
-    modes = variables.modes(path) if kind is Kind.SAVED_MODEL else set()
-    return keras_layers.read_stack(
-        stack, choices, {mode for mode in modes if GATES[mode] == ("",)}, path
-    )
+    return keras_layers.read_stack(stack, choices, modes, path)
 
 
 def measure_checkpoint(kind: Kind, path: str, choices: Choices) -> int:
     """The bytes of what `read_checkpoint` reads."""
-    every, parts = _checkpoint_parts(kind, path, choices)
+    every, parts, _ = _checkpoint_parts(kind, path, choices)
     return sum(every.nbytes(key) for part in parts.values() for key in part.keys)
 
 

@@ -3,9 +3,10 @@
 import collections
 import dataclasses
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tf_cudnn_rnn._files import checkpoint
+from tf_cudnn_rnn._files import checkpoint, chosen
 from tf_cudnn_rnn._files.choices import Mistake
 from tf_cudnn_rnn._files.kinds import Kind
 from tf_cudnn_rnn._formats import checkpoint as checkpoint_format
@@ -161,10 +162,25 @@ def _vectors(
     return found
 
 
-def modes(path: str) -> set[RnnMode]:
-    """The modes of the layers of tf_cudnn_rnn.keras in a SavedModel's graph."""
+def simple_modes(
+    path: str, variables: checkpoint.Variables, parts: Mapping[str, Part]
+) -> set[RnnMode]:
+    """The mode of the only simple RNN in a SavedModel, if its graph tells it.
+
+    Of several it tells none: what runs in Keras' loop is no layer there.
+
+    Args:
+      path: of the SavedModel.
+      variables: of it.
+      parts: all that `find` found.
+    """
+    recurrent = [tuple(variables.shapes[part.keys[1]]) for part in parts.values() if part.keys[1:]]
+    simple = [shape for shape in recurrent if shape and chosen.gates_of(shape, shape[0]) == 1]
+    if len(simple) != 1:
+        return set()
     nodes = saved_model.read_nodes(path, frozenset((KERAS_OP,)))
-    return {node.attributes.get("rnn_mode", "lstm") for node in nodes} & GATES.keys()
+    modes = {node.attributes.get("rnn_mode", "lstm") for node in nodes}
+    return {mode for mode in modes if GATES.get(mode) == ("",)}
 
 
 @dataclasses.dataclass

@@ -410,10 +410,11 @@ def _forward_first(keys: Sequence[str]) -> Sequence[str]:
 
     Keras lists frozen weights last, and so may have the backward half first.
     """
-    halves = [re.match(r"([^/]+)/(?:forward|backward)_", key) for key in keys]
-    if len({half[1] if half else None for half in halves}) != 1 or None in halves:
+    halves = [re.match(r"(?:(.*)/)?(?:forward|(backward))_[^/]*/", key) for key in keys]
+    if None in halves or len({half[1] for half in halves if half}) != 1:
         return keys
-    return sorted(keys, key=lambda key: key.split("/")[1].startswith("backward_"))
+    backward = {key: half[2] is not None for key, half in zip(keys, halves, strict=True) if half}
+    return sorted(keys, key=backward.__getitem__)
 
 
 class _Bounds:

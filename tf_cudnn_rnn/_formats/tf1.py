@@ -32,8 +32,8 @@ CUDNN_CELLS = {
 LSTM_CELLS = ("basic_lstm_cell", "lstm_cell", "lstm_fused_cell")
 
 _LEAVES = (
-    r"kernel|recurrent_kernel|bias|projection/kernel|projection/bias|w_[fio]_diag|gates/kernel|gates/bias"
-    r"|candidate/kernel|candidate/bias"
+    r"kernel|recurrent_kernel|bias|projection/kernel|projection/bias|w_[fio]_diag"
+    r"|gates/kernel|gates/bias|candidate/kernel|candidate/bias"
     r"|candidate/(?:input|hidden)_projection/(?:kernel|bias)|opaque_kernel"
 )
 _GRU_LEAVES = (
@@ -128,6 +128,7 @@ def _find(
     suffix = f"/{re.escape(slot)}" if slot else ""
     key_pattern = re.compile(rf"(?P<path>.*?)/(?P<leaf>{_LEAVES}){suffix}")
     found: dict[_Place, dict[str, str]] = {}
+    twice: dict[str, tuple[str, str]] = {}  # by scope, the first keys of one leaf
     for key in variables:
         match = key_pattern.fullmatch(key)
         path = _PATH.fullmatch(match["path"]) if match else None
@@ -136,10 +137,7 @@ def _find(
         leaves = found.setdefault(_place(path), {})
         other = leaves.setdefault(match["leaf"], key)
         if other != key:
-            raise ValueError(
-                f"`variables` must hold one cell in each place; {untrusted.shown(other)} and "
-                f"{untrusted.shown(key)} are in the same. Pass those of one of them alone."
-            )
+            twice.setdefault(_place(path).scope, (other, key))
     scopes = sorted({place.scope for place in found})
     if scope is None and len(scopes) > 1:
         listed = base.listed(map(repr, scopes))
@@ -149,6 +147,13 @@ def _find(
             allowed = f"one of {base.listed(map(repr, scopes))}" if any(scopes) else "left out"
             raise ValueError(f"`scope` must be {allowed}; got {scope!r}.")
         found = {place: leaves for place, leaves in found.items() if place.scope == scope}
+    for place in found:
+        if place.scope in twice:
+            one, other = map(untrusted.shown, twice[place.scope])
+            raise ValueError(
+                f"`variables` must hold one cell in each place; {one} and {other} are in the same. "
+                "Pass those of one of them alone."
+            )
     if not found:
         some = base.listed(sorted(variables)) or "nothing"
         hint = ""

@@ -165,7 +165,8 @@ class _OfModel(Acceleration):
                 del _accelerated[layer]
                 if _is_ours_to_set(layer, name, function):
                     layer.__dict__.pop(name, None)
-                _inner_loop.let_xla_compile(layer)
+                if not _active:
+                    _inner_loop.let_xla_compile(layer)
         if self._replaced:
             _forget_functions(self._model)
         self._replaced = []

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import keras
+import numpy as np
 
 _LOOKUPS = (keras.layers.StringLookup, keras.layers.IntegerLookup)
 
@@ -32,7 +33,7 @@ def copy(sources: Iterable[keras.Layer], targets: Iterable[keras.Layer]) -> None
             f"keep more than weights are {_names(ones)}, and of the copy {_names(others)}."
         )
     for one, other in zip(ones, others, strict=True):
-        if isinstance(one, _LOOKUPS):
+        if type(one) in _LOOKUPS:
             _copy_vocabulary(one, other)
             continue
         if _loads_in_its_own_way(one):
@@ -52,12 +53,12 @@ def _keepers(layers: Iterable[keras.Layer]) -> list[Any]:
         for layer in layers
         if (_loads_in_its_own_way(layer) or _has_assets(layer))
         # Its vocabulary is that of a lookup, a layer inside.
-        and not isinstance(layer, keras.layers.TextVectorization)
+        and type(layer) is not keras.layers.TextVectorization
     ]
 
 
 def _names(layers: list[keras.Layer]) -> str:
-    return ", ".join(layer.name for layer in layers) or "none"
+    return ", ".join(f"{one.name} ({type(one).__name__})" for one in layers) or "none"
 
 
 def _loads_in_its_own_way(layer: keras.Layer) -> bool:
@@ -66,7 +67,7 @@ def _loads_in_its_own_way(layer: keras.Layer) -> bool:
 
 
 def _as_array(value: Any) -> Any:
-    return value.numpy() if hasattr(value, "numpy") else value
+    return np.array(value.numpy() if hasattr(value, "numpy") else value)
 
 
 def _has_assets(layer: keras.Layer) -> bool:
@@ -75,10 +76,10 @@ def _has_assets(layer: keras.Layer) -> bool:
 
 def _copy_vocabulary(source: Any, target: Any) -> None:
     """Not by a file, in which Keras has a word a line: words may have ends of lines in them."""
-    was_adapted = bool(source.get_vocabulary(include_special_tokens=False))
-    if source.input_vocabulary is not None or not was_adapted:
-        return  # the config has what there is
-    is_weighted = source.output_mode == "tf_idf"
-    target.set_vocabulary(
-        source.get_vocabulary(), source.idf_weights_const.numpy() if is_weighted else None
-    )
+    if not source.get_vocabulary(include_special_tokens=False):
+        return  # it was never adapted
+    words = source.get_vocabulary()
+    weights = None
+    if source.output_mode == "tf_idf":
+        weights = source.idf_weights_const.numpy()[: len(words)]  # what is more is padding
+    target.set_vocabulary(words, weights)

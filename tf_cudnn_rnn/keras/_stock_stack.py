@@ -254,6 +254,8 @@ def freeze_alike(source: keras.Layer, target: keras.Layer) -> None:
     if isinstance(source, cudnn_rnn.CudnnRNN):
         if source.separate_weights:
             _freeze(source, target)
+        elif not source.params.trainable:
+            target.trainable = False
         return
     for one, other in zip(_own_variables(source), _own_variables(target), strict=True):
         other.trainable = one.trainable

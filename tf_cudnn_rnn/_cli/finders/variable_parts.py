@@ -9,7 +9,6 @@ from tf_cudnn_rnn._cli.finders.layers import take_arrays
 from tf_cudnn_rnn._files import checkpoint, variables
 from tf_cudnn_rnn._files.kinds import Kind
 from tf_cudnn_rnn._formats import untrusted
-from tf_cudnn_rnn._layout import GATES
 from tf_cudnn_rnn._types import RnnMode
 
 
@@ -24,8 +23,8 @@ def parts(kind: Kind, path: str, shown_path: str, every: checkpoint.Variables) -
     """The weights of layers among variables."""
     with untrusted.named(path):
         parts = variables.find(kind, path, every)
-    modes = variables.modes(path) if kind is Kind.SAVED_MODEL else set()
-    simple = [mode for mode in modes if GATES[mode] == ("",)]
+    is_model = kind is Kind.SAVED_MODEL
+    simple = list(variables.simple_modes(path, every, parts)) if is_model else []
     for name, part in parts.items():
         options = {"layer": name} if len(parts) > 1 else {}
         yield functools.partial(
