@@ -19,8 +19,8 @@ def _variables(kind: Kind, path: str, name: str, choices: Choices) -> Mapping[st
 
 def _checkpoint_parts(
     kind: Kind, path: str, choices: Choices
-) -> tuple[checkpoint.Variables, dict[str, variables.Part], set[RnnMode]]:
-    """What is chosen of a checkpoint, by name; and the mode of its simple RNN, if that is told."""
+) -> tuple[checkpoint.Variables, dict[str, variables.Part], list[str]]:
+    """The variables and recurrent parts of a checkpoint, and the names of those that are chosen."""
     chosen.check_kind(kind, (Kind.CHECKPOINT, Kind.SAVED_MODEL), "checkpoint", choices)
     every = variables.opened(kind, path)
     with untrusted.named(path):
@@ -37,29 +37,28 @@ def _checkpoint_parts(
             aliases.setdefault(alias, set()).add(name)
     selected = chosen.layers(parts, choices, "recurrent layer", aliases)
     keras_layers.is_network(selected, {name for name, part in parts.items() if part.layout})
-    is_model = kind is Kind.SAVED_MODEL
-    modes = variables.simple_modes(path, every, parts) if is_model else set()
-    return every, {name: parts[name] for name in selected}, modes
+    return every, parts, selected
 
 
 def read_checkpoint(kind: Kind, path: str, choices: Choices) -> Canonical:
     """Reads layers that TensorFlow 2 has saved."""
-    every, parts, modes = _checkpoint_parts(kind, path, choices)
-    first = next(iter(parts.values()))
+    every, parts, selected = _checkpoint_parts(kind, path, choices)
+    first = parts[selected[0]]
     with untrusted.named(path):
         if first.layout is not None:
             return vectors.of_layout(every[first.keys[0]], first.layout)
         stack = {
-            name: keras_file.Layer(part.direction, [every[key] for key in part.keys])
-            for name, part in parts.items()
+            name: keras_file.Layer(parts[name].direction, [every[key] for key in parts[name].keys])
+            for name in selected
         }
+    modes = variables.simple_modes(kind, path, every, parts)
     return keras_layers.read_stack(stack, choices, modes, path)
 
 
 def measure_checkpoint(kind: Kind, path: str, choices: Choices) -> int:
     """The bytes of what `read_checkpoint` reads."""
-    every, parts, _ = _checkpoint_parts(kind, path, choices)
-    return sum(every.nbytes(key) for part in parts.values() for key in part.keys)
+    every, parts, selected = _checkpoint_parts(kind, path, choices)
+    return sum(every.nbytes(key) for name in selected for key in parts[name].keys)
 
 
 def read_tf1_cudnn(kind: Kind, path: str, choices: Choices) -> Canonical:

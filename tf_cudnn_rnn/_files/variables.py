@@ -163,17 +163,19 @@ def _vectors(
 
 
 def simple_modes(
-    path: str, variables: checkpoint.Variables, parts: Mapping[str, Part]
+    kind: Kind, path: str, variables: checkpoint.Variables, parts: Mapping[str, Part]
 ) -> set[RnnMode]:
     """The mode of the only simple RNN in a SavedModel, if its graph tells it.
 
     Of several it tells none: what runs in Keras' loop is no layer there.
 
     Args:
-      path: of the SavedModel.
+      kind, path: of a SavedModel; a checkpoint has no graph.
       variables: of it.
       parts: all that `find` found.
     """
+    if kind is not Kind.SAVED_MODEL:
+        return set()
     recurrent = [tuple(variables.shapes[part.keys[1]]) for part in parts.values() if part.keys[1:]]
     simple = [shape for shape in recurrent if shape and chosen.gates_of(shape, shape[0]) == 1]
     if len(simple) != 1:

@@ -411,11 +411,12 @@ def inner_loop(
     """
     try:
         return _run(layer, sequences, initial_state, _masks.single(mask), training)
-    finally:
-        # As Keras does after a loop, but in any case: the next call would take masks of this one.
+    except BaseException:  # an interruption, too
+        # Keras does it after the loop alone, and the next call would take masks of this one.
         if isinstance(layer.cell, _CELLS):
             layer.cell.reset_dropout_mask()
             layer.cell.reset_recurrent_dropout_mask()
+        raise
 
 
 def _run(

@@ -1,5 +1,6 @@
 """A CudnnRNN layer as stock Keras layers: a small Functional model that takes its place."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -238,29 +239,35 @@ def _model(
 
 def copy_weights(source: keras.Layer, target: keras.Layer) -> None:
     """Sets the weights of a model that was made of the replaced config of another one."""
-    if isinstance(source, cudnn_rnn.CudnnRNN):
-        arrays = to_keras(Canonical(source.layout, source.canonical_weights())).arrays
-        for l, of_layer in enumerate(arrays):
-            target.get_layer(_name(source, l)).set_weights(of_layer)
-        return
-    for one, other in zip(_own_variables(source), _own_variables(target), strict=True):
-        other.assign(one.numpy())
-    for one, other in _pairs(source._layers, target._layers):
-        copy_weights(one, other)
+    for one, other in _matching_layers(source, target):
+        if isinstance(one, cudnn_rnn.CudnnRNN):
+            arrays = to_keras(Canonical(one.layout, one.canonical_weights())).arrays
+            for l, of_layer in enumerate(arrays):
+                other.get_layer(_name(one, l)).set_weights(of_layer)
+            continue
+        for variable, copy in zip(_own_variables(one), _own_variables(other), strict=True):
+            copy.assign(variable.numpy())
 
 
 def freeze_alike(source: keras.Layer, target: keras.Layer) -> None:
     """Freezes what is frozen of a model, in one that was made of its replaced config."""
-    if isinstance(source, cudnn_rnn.CudnnRNN):
-        if source.separate_weights:
-            _freeze(source, target)
-        elif not source.params.trainable:
-            target.trainable = False
-        return
-    for one, other in zip(_own_variables(source), _own_variables(target), strict=True):
-        other.trainable = one.trainable
-    for one, other in _pairs(source._layers, target._layers):
-        freeze_alike(one, other)
+    for one, other in _matching_layers(source, target):
+        if isinstance(one, cudnn_rnn.CudnnRNN):
+            if one.separate_weights:
+                _freeze(one, other)
+            elif not one.params.trainable:
+                other.trainable = False
+            continue
+        for variable, copy in zip(_own_variables(one), _own_variables(other), strict=True):
+            copy.trainable = variable.trainable
+
+
+def _matching_layers(source: keras.Layer, target: keras.Layer) -> Iterator[tuple[Any, Any]]:
+    """Yields each layer at any depth and what stands for it: for a CudnnRNN its stack."""
+    yield source, target
+    if not isinstance(source, cudnn_rnn.CudnnRNN):
+        for one, other in _pairs(source._layers, target._layers):
+            yield from _matching_layers(one, other)
 
 
 def _freeze(source: cudnn_rnn.CudnnRNN, target: keras.Layer) -> None:

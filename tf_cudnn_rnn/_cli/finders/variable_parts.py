@@ -23,8 +23,7 @@ def parts(kind: Kind, path: str, shown_path: str, every: checkpoint.Variables) -
     """The weights of layers among variables."""
     with untrusted.named(path):
         parts = variables.find(kind, path, every)
-    is_model = kind is Kind.SAVED_MODEL
-    simple = list(variables.simple_modes(path, every, parts)) if is_model else []
+    simple = list(variables.simple_modes(kind, path, every, parts))
     for name, part in parts.items():
         options = {"layer": name} if len(parts) > 1 else {}
         yield functools.partial(
