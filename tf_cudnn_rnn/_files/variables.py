@@ -178,8 +178,11 @@ def simple_modes(
         return set()
     recurrent = [tuple(variables.shapes[part.keys[1]]) for part in parts.values() if part.keys[1:]]
     simple = [shape for shape in recurrent if shape and chosen.gates_of(shape, shape[0]) == 1]
-    if len(simple) != 1:
-        return set()
+    return simple_modes_of_graph(path) if len(simple) == 1 else set()
+
+
+def simple_modes_of_graph(path: str) -> set[RnnMode]:
+    """The modes of all fused simple RNNs in the graph of the SavedModel at `path`."""
     nodes = saved_model.read_nodes(path, frozenset((KERAS_OP,)))
     modes = {node.attributes.get("rnn_mode", "lstm") for node in nodes}
     return {mode for mode in modes if GATES.get(mode) == ("",)}

@@ -48,7 +48,7 @@ def _read_saved_model(content: bytes, seed: str) -> str:
         nodes = saved_model.read_nodes(path, _RECURRENT)
         for node in nodes:
             saved_model.layout_of(node)
-        variables.modes(path)
+        variables.simple_modes_of_graph(path)
     except (ValueError, OSError) as error:
         command_line.read(path)
         return refuses(error, path)
