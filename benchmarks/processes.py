@@ -8,6 +8,7 @@ import select
 import subprocess
 import sys
 import tempfile
+from typing import IO
 
 import numpy as np
 
@@ -150,7 +151,7 @@ class Pool:
         self.answer_seconds = answer_seconds
         self._registry = registry
         self._processes: dict[tuple, Process] = {}
-        self._logs: dict[pathlib.Path, object] = {}
+        self._logs: dict[pathlib.Path, IO[str]] = {}
 
     def __enter__(self) -> "Pool":
         self.folder.mkdir(parents=True, exist_ok=True)

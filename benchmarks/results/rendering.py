@@ -34,7 +34,7 @@ def stamp_of(chart: pathlib.Path) -> str | None:
 
     try:
         with Image.open(chart) as image:
-            return image.text.get("Source")
+            return image.text.get("Source")  # type: ignore[attr-defined]  # of PNGs
     except (FileNotFoundError, UnidentifiedImageError):
         return None
 

@@ -79,12 +79,13 @@ class Sources:
             module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
             self.trees[module] = (path, ast.parse(path.read_text(encoding="utf-8")))
 
-    def find(self, module: str, name: str) -> tuple[pathlib.Path, ast.AST]:
+    def find(self, module: str, name: str) -> tuple[pathlib.Path, ast.FunctionDef | ast.ClassDef]:
         """The definition that `name` has in a module, followed through imports."""
         path, tree = self.trees[module]
         for node in ast.walk(tree):
-            is_definition = isinstance(node, ast.FunctionDef | ast.ClassDef)
-            if is_definition and node.name == name and node in tree.body:
+            if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+                continue
+            if node.name == name and node in tree.body:
                 return path, node
             if isinstance(node, ast.ImportFrom):
                 for alias in node.names:

@@ -33,6 +33,7 @@ def told(file: str, cls: str) -> dict[str, object]:
     ]
     (block,) = [node for node in found.body if isinstance(node, ast.If)]
     (function,) = block.body
+    assert isinstance(function, ast.FunctionDef)
     arguments = function.args
     positional = arguments.args[1:]  # without `self`
     defaults = [inspect.Parameter.empty] * (len(positional) - len(arguments.defaults))
@@ -147,7 +148,7 @@ def test_ops_return_the_fields_that_are_told():
         if annotation is tf.Tensor:
             assert name not in results
         else:
-            assert results[name]._fields == annotation._fields
+            assert results[name]._fields == annotation._fields  # type: ignore[attr-defined]
 
 
 MODULES = [tf_cudnn_rnn.weights, tf_cudnn_rnn.runtime, raw_ops, tf_cudnn_rnn.keras]

@@ -510,6 +510,23 @@ def test_a_bidirectional_whose_forward_half_was_frozen(tmp_path):
     golden.assert_bits(weights.load(tmp_path / "m.h5").params, expected.params)
 
 
+@pytest.mark.filterwarnings("ignore")  # of a legacy format, and of what Keras calls in NumPy
+def test_lists_of_names_that_keras_splits(tmp_path):
+    """It writes one of more than 63 KiB as `layer_names0`, `layer_names1` and so on."""
+    lstm = keras.layers.LSTM(4, bias_initializer="uniform", name="l" * 1100)
+    others = [keras.layers.Activation("relu") for _ in range(60)]
+    keras.Sequential([keras.Input([None, 3]), lstm, *others]).save(tmp_path / "m.h5")
+    with h5py.File(tmp_path / "m.h5", "a") as file:
+        group = file["model_weights"]
+        assert "layer_names" not in group.attrs and "layer_names1" in group.attrs
+        layer = group[lstm.name]
+        names = layer.attrs["weight_names"]
+        del layer.attrs["weight_names"]
+        layer.attrs["weight_names0"], layer.attrs["weight_names1"] = names[:2], names[2:]
+    expected = weights.from_keras(lstm.get_weights(), "lstm")
+    golden.assert_bits(weights.load(tmp_path / "m.h5").params, expected.params)
+
+
 def test_modes_of_simple_rnns_in_saved_models(tmp_path):
     """The graph tells those of fused layers, and does not say whose they are."""
     fused = tf_cudnn_rnn.keras.SimpleRNN(4, activation="relu", return_sequences=True, name="fused")

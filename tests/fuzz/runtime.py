@@ -140,9 +140,9 @@ def _lengths(draw, B: int, T: int, wrong: set[str]) -> Given:
             object(),
         ]
         if B:
-            for value in (-1, T + 1, 2**31 - 1, 2**32, 2**63 - 1):
+            for length in (-1, T + 1, 2**31 - 1, 2**32, 2**63 - 1):
                 spoiled = plain.astype(np.int64)
-                spoiled[draw(st.integers(0, B - 1))] = value
+                spoiled[draw(st.integers(0, B - 1))] = length
                 bad += [spoiled, spoiled.tolist()]
             bad += [plain > 0, plain.astype(np.float32)]
         return Given(draw(st.sampled_from(bad)), None)

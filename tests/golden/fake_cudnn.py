@@ -6,6 +6,7 @@ What make_cudnn_golden.py passes is converted by ctypes as for the real librarie
 
 import ctypes
 import itertools
+from typing import Any
 
 import numpy as np
 
@@ -172,8 +173,8 @@ class FakeCudnn(Fake):
     def _cudnnSetRNNDataDescriptor(self, data, dtype, layout, steps, batch, size, lengths, fill):
         lengths = lengths[:batch]
         assert all(0 <= length <= steps for length in lengths)
-        kind = {0: ctypes.c_float, 1: ctypes.c_double, 2: ctypes.c_int16}[dtype]
-        assert kind.from_address(fill).value == 0
+        kinds: dict[int, Any] = {0: ctypes.c_float, 1: ctypes.c_double, 2: ctypes.c_int16}
+        assert kinds[dtype].from_address(fill).value == 0
         batch_major = {0: False, 2: True}[layout]
         shape = (batch, steps, size) if batch_major else (steps, batch, size)
         self._objects[data] |= {"shape": shape, "lengths": lengths, "batch_major": batch_major}

@@ -1,5 +1,7 @@
 """What an op is told, its gradient is told: an attribute that is forgotten would be the default."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -18,7 +20,7 @@ NETWORK = {
     "time_major": False,
 }
 # Each attribute that an op and its gradient have in common, other than its default.
-CALLS = [
+CALLS: list[Any] = [
     *(("CudnnRNNV3", "CudnnRNNBackpropV3", {name: value}) for name, value in NETWORK.items()),
     ("KerasRNN", "KerasRNNBackprop", {"rnn_mode": "gru"}),
     ("KerasRNN", "KerasRNNBackprop", {"time_major": False}),

@@ -3,6 +3,8 @@
 A shape is a list, with None for what is unknown; None stands for an unknown rank.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -62,7 +64,7 @@ def _as_list(shape: tf.TensorShape):
 
 
 # name -> changed shapes, attributes, shapes of output, output_h, output_c, reserve_space
-FORWARD_OK = {
+FORWARD_OK: dict[str, Any] = {
     "all_known": ({}, {}, [[4, 3, 4], [1, 3, 4], [1, 3, 4], [None]]),
     "inference": ({}, {"is_training": False}, [[4, 3, 4], [1, 3, 4], [1, 3, 4], []]),
     "nothing_known": (UNKNOWN, {}, [[None] * 3, [None] * 3, [None] * 3, [None]]),

@@ -125,7 +125,7 @@ def test_a_true_header_before_any_body_of_keras_rnn(rnn_mode, dtype):
             reserve_space=reserve,
         )
         assert gradients.kernel_backprop.shape == kernel.shape
-        assert gradients.biases_backprop[0].shape == bias.shape
+        assert gradients.biases_backprop[0].shape == bias.shape  # type: ignore[attr-defined]
         assert not gradients.input_backprop.numpy()[case.padding()].any()
 
 

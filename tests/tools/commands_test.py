@@ -35,7 +35,7 @@ def test_an_interpreter_is_the_one_asked_for(load, monkeypatch, tmp_path):
     assert pythons.find("2.0") is None
     (tmp_path / f"python{here}").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     (tmp_path / f"python{here}").chmod(0o755)
-    assert pythons.find(here) == sys._base_executable
+    assert pythons.find(here) == sys._base_executable  # type: ignore[attr-defined]
     shim = tmp_path / f"python{here}"
     shim.write_text("#!/bin/sh\nexit 127\n")  # as pyenv's are
     pyenv = tmp_path / ".pyenv" / "versions" / f"{here}.1" / "bin"

@@ -297,7 +297,7 @@ def test_tf1_cudnn(name):
     golden.assert_same(exported.arrays, variables)
 
 
-TF1_CELLS = {
+TF1_CELLS: dict[str, dict] = {
     "basic_lstm": {"scope": "decoder/inner"},
     "basic_lstm_one_layer": {},
     "basic_lstm_bidirectional": {},

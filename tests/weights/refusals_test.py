@@ -21,8 +21,8 @@ def refused(message: str, error=ValueError):
     return pytest.raises(error, match=re.escape(message))
 
 
-def canonical(*layout, **options) -> weights.Canonical:
-    layout = Layout(*layout, **options)
+def canonical(*fields, **options) -> weights.Canonical:
+    layout = Layout(*fields, **options)
     named = {region.name: zeros(*region.shape) + 1 for region in layout.regions}
     return weights.Canonical(layout, named)
 

@@ -370,7 +370,7 @@ def _is_of_keras_2(file: Any, path: str) -> bool:
     """Judged by what those of Keras 2 have."""
     if _has_link(file, _WHOLE_MODEL, path):
         return True
-    return _has_attribute(file, "layer_names", path)
+    return bool(_parts(file, "layer_names", path))
 
 
 def _layers(file: Any, path: str, names: Sequence[str] | None) -> list[Stored]:
@@ -378,7 +378,7 @@ def _layers(file: Any, path: str, names: Sequence[str] | None) -> list[Stored]:
     group = file
     if _has_link(file, _WHOLE_MODEL, path):
         group = member(file, _WHOLE_MODEL, path, "Group")
-    if not _has_attribute(group, "layer_names", path):
+    if not _parts(group, "layer_names", path):
         raise ValueError(
             f"{path} must be an .h5 file of Keras 2, with `layer_names`; found "
             f"{_some(group, path) or 'nothing'}. Keras 3 reads its own .weights.h5: "
@@ -651,16 +651,31 @@ def _attribute(group: Any, name: str, where: str) -> Any:
         return group.attrs[name]
 
 
+def _parts(group: Any, name: str, where: str) -> list[str]:
+    """The attributes that hold a list of texts: Keras splits one of more than 63 KiB."""
+    if _has_attribute(group, name, where):
+        return [name]
+    parts = (f"{name}{number}" for number in itertools.count())
+    return list(itertools.takewhile(lambda part: _has_attribute(group, part, where), parts))
+
+
 def _texts(group: Any, name: str, where: str) -> list[str]:
-    """Reads an attribute that is a list of texts."""
-    value = _attribute(group, name, where)
-    if value is None:
-        return []
-    if not isinstance(value, np.ndarray) or value.ndim != 1:
-        raise ValueError(
-            f"`{name}` of {where} must be a list of texts; its shape is {np.shape(value)}."
-        )
-    return [_text(text, name, where) for text in value]
+    """Reads a list of texts, which is one attribute or several."""
+    texts: list[str] = []
+    for part in _parts(group, name, where) or [name]:  # of which the first is said to be missing
+        value = _attribute(group, part, where)
+        if value is None:
+            continue
+        if not isinstance(value, np.ndarray) or value.ndim != 1:
+            raise ValueError(
+                f"`{part}` of {where} must be a list of texts; its shape is {np.shape(value)}."
+            )
+        texts += [_text(text, part, where) for text in value]
+        if len(texts) > _MAX_NAMES:
+            raise ValueError(
+                f"`{name}` of {where} must have at most {_MAX_NAMES} texts; it has more."
+            )
+    return texts
 
 
 def _text(value: str | bytes, name: str, where: str) -> str:
