@@ -83,11 +83,10 @@ class Sources:
         """The definition that `name` has in a module, followed through imports."""
         path, tree = self.trees[module]
         for node in ast.walk(tree):
-            if not isinstance(node, ast.FunctionDef | ast.ClassDef):
-                continue
-            if node.name == name and node in tree.body:
-                return path, node
-            if isinstance(node, ast.ImportFrom):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                if node.name == name and node in tree.body:
+                    return path, node
+            elif isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     if (alias.asname or alias.name) == name and node.module in self.trees:
                         return self.find(node.module, alias.name)
