@@ -33,7 +33,10 @@ class ParamsKernel : public GuardedKernel {
  public:
   ParamsKernel(OpKernelConstruction* context, const OpVersion& version)
       : GuardedKernel(context) {
-    OP_REQUIRES_OK(context, ReadRnnAttributes(context, &attributes_));
+    const auto defines = [&](absl::string_view name) {
+      return DefinitionHasAttribute(context, name);
+    };
+    OP_REQUIRES_OK(context, ReadRnnAttributes(context, defines, &attributes_));
     if (!version.is_own) {
       uint64_t seed;  // only checked
       OP_REQUIRES_OK(context, ReadSeed(context, &seed));
@@ -95,7 +98,8 @@ class CanonicalKernel : public ParamsKernel {
  public:
   CanonicalKernel(OpKernelConstruction* context, const OpVersion& version)
       : ParamsKernel(context, version) {
-    const bool has_one_count = !context->HasAttr("num_params_weights");
+    const bool has_one_count =
+        !DefinitionHasAttribute(context, "num_params_weights");
     counts_.weights_attribute =
         has_one_count ? "num_params" : "num_params_weights";
     counts_.biases_attribute =

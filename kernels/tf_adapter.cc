@@ -3,11 +3,26 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/memory/huge_pages.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_def.pb.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tf_cudnn_rnn {
+
+bool DefinitionHasAttribute(tensorflow::OpKernelConstruction* context,
+                            absl::string_view name) {
+  const tensorflow::OpDef* definition = nullptr;
+  const absl::Status found = tensorflow::OpRegistry::Global()->LookUpOpDef(
+      context->def().op(), &definition);
+  if (!found.ok()) return false;
+  const auto has_name = [&](const tensorflow::OpDef::AttrDef& attribute) {
+    return attribute.name() == name;
+  };
+  return absl::c_any_of(definition->attr(), has_name);
+}
 
 absl::Status AllocateOutput(tensorflow::OpKernelContext* context,
                             const char* name,

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "kernels/memory/scratch_pool.h"
 #include "network/element_types.h"
 #include "network/shared_memory.h"
@@ -78,12 +79,19 @@ absl::Status AllocateZeros(tensorflow::OpKernelContext* context,
 absl::Status AllocateScratch(int64_t num_bytes,
                              std::optional<Scratch>* scratch);
 
+// Whether the definition of the kernel's op has an attribute; its node may have
+// others.
+bool DefinitionHasAttribute(tensorflow::OpKernelConstruction* context,
+                            absl::string_view name);
+
 // Makes the kernel for the node's type T; for float where an op has none.
 template <template <typename> class Kernel, typename... Options>
 tensorflow::OpKernel* NewKernelOfType(tensorflow::OpKernelConstruction* context,
                                       const Options&... options) {
   tensorflow::DataType type = tensorflow::DT_FLOAT;
-  tensorflow::TryGetNodeAttr(context->def(), "T", &type);
+  if (DefinitionHasAttribute(context, "T")) {
+    tensorflow::TryGetNodeAttr(context->def(), "T", &type);
+  }
   switch (type) {
     case tensorflow::DT_HALF:
       return new Kernel<Eigen::half>(context, options...);

@@ -11,8 +11,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
+#include "kernels/engine/threads/float_mode.h"
 #include "kernels/engine/threads/thread_limit.h"
 #include "kernels/profiler_ranges.h"
 #include "tensorflow/core/framework/device_base.h"
@@ -132,14 +134,17 @@ ThreadPoolExecutor::ThreadPoolExecutor(tensorflow::OpKernelContext* context)
           MaxThreads(context),
           [this, pool = Pool(context)](std::function<void()> work) {
             has_called_helpers_ = true;
-            if (ProfilerRanges::AreRecorded()) {
-              work = [work = std::move(work)] {
-                const TraceMe range("tf_cudnn_rnn helper",
-                                    ::tsl::profiler::TraceMeLevel::kInfo);
-                work();
-              };
-            }
-            pool->Schedule(HandedOver(std::move(work)));
+            const bool is_recorded = ProfilerRanges::AreRecorded();
+            pool->Schedule(HandedOver([is_recorded, work = std::move(work)] {
+              // A pool of the program's own need not have TensorFlow's mode.
+              const rnn::ScopedFloatMode mode;
+              std::optional<TraceMe> range;
+              if (is_recorded) {
+                range.emplace("tf_cudnn_rnn helper",
+                              ::tsl::profiler::TraceMeLevel::kInfo);
+              }
+              work();
+            }));
           },
           LimitOf(Pool(context))) {}
 

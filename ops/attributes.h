@@ -6,7 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "network/descriptor.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -49,29 +51,27 @@ absl::Status ParseModes(const std::string& rnn_mode,
 // The value of the attribute rnn_mode that means `mode`.
 const char* RnnModeName(rnn::CellMode mode);
 
-// Leaves `value` alone if the op's definition has no such attribute.
-template <typename Context, typename Value>
-absl::Status ReadAttributeIfDefined(Context* context, const char* name,
-                                    Value* value) {
-  const absl::Status status = context->GetAttr(name, value);
-  return absl::IsNotFound(status) ? absl::OkStatus() : status;
-}
+// Whether the definition of an op has the attribute of a name. A node of a
+// graph may carry attributes of other ops, which TensorFlow lets pass: they are
+// read by nobody.
+using DefinesAttribute = absl::FunctionRef<bool(absl::string_view)>;
 
 // Context is an OpKernelConstruction or a shape function's InferenceContext.
+// What the op does not define keeps its default.
 template <typename Context>
-absl::Status ReadRnnAttributes(Context* context, RnnAttributes* attributes) {
+absl::Status ReadRnnAttributes(Context* context, DefinesAttribute defines,
+                               RnnAttributes* attributes) {
+  const auto read = [&](const char* name, auto* value) {
+    return defines(name) ? context->GetAttr(name, value) : absl::OkStatus();
+  };
   std::string rnn_mode;
   std::string input_mode = "linear_input", direction = "unidirectional";
   TF_RETURN_IF_ERROR(context->GetAttr("rnn_mode", &rnn_mode));
-  TF_RETURN_IF_ERROR(
-      ReadAttributeIfDefined(context, "input_mode", &input_mode));
-  TF_RETURN_IF_ERROR(ReadAttributeIfDefined(context, "direction", &direction));
-  TF_RETURN_IF_ERROR(
-      ReadAttributeIfDefined(context, "dropout", &attributes->dropout));
-  TF_RETURN_IF_ERROR(
-      ReadAttributeIfDefined(context, "num_proj", &attributes->num_proj));
-  TF_RETURN_IF_ERROR(
-      ReadAttributeIfDefined(context, "time_major", &attributes->time_major));
+  TF_RETURN_IF_ERROR(read("input_mode", &input_mode));
+  TF_RETURN_IF_ERROR(read("direction", &direction));
+  TF_RETURN_IF_ERROR(read("dropout", &attributes->dropout));
+  TF_RETURN_IF_ERROR(read("num_proj", &attributes->num_proj));
+  TF_RETURN_IF_ERROR(read("time_major", &attributes->time_major));
   return ParseModes(rnn_mode, input_mode, direction, attributes);
 }
 

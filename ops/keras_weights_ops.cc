@@ -59,7 +59,10 @@ absl::Status GetKerasMaskShape(InferenceContext* c,
 absl::Status ReadKerasCall(InferenceContext* c, RnnAttributes* attributes,
                            KerasWeightsAttributes* weights_attributes,
                            ForwardShapes* shapes, CallSizes* sizes) {
-  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, attributes));
+  const auto defines = [](absl::string_view name) {
+    return name == "time_major";
+  };
+  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, defines, attributes));
   TF_RETURN_IF_ERROR(ReadKerasWeightsAttributes(c, weights_attributes));
   bool go_backwards, zero_output_for_mask;
   TF_RETURN_IF_ERROR(

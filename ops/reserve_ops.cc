@@ -18,7 +18,8 @@ using ::tensorflow::shape_inference::ShapeHandle;
 
 absl::Status ReadReserveShapeFunction(InferenceContext* c) {
   RnnAttributes attributes;
-  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, &attributes));
+  const auto defines_all = [](absl::string_view) { return true; };
+  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, defines_all, &attributes));
   ForwardShapes shapes;
   TF_RETURN_IF_ERROR(GetForwardShapes(c, &shapes));
   CallSizes sizes;

@@ -72,6 +72,13 @@ class RefinedShapes {
   const CallSizes& sizes_;
 };
 
+bool DefinesAll(absl::string_view) { return true; }
+
+// All attributes of RnnAttributes but `missing`.
+auto DefinesAllBut(absl::string_view missing) {
+  return [missing](absl::string_view name) { return name != missing; };
+}
+
 absl::Status SetOutput(InferenceContext* c, const char* name,
                        ShapeHandle shape) {
   return c->set_output(name, {shape});
@@ -129,7 +136,7 @@ absl::Status GetCanonicalCounts(InferenceContext* c, CanonicalCounts* counts) {
 
 absl::Status ForwardShapeFunction(InferenceContext* c) {
   RnnAttributes attributes;
-  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, &attributes));
+  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, DefinesAll, &attributes));
   bool is_training;
   TF_RETURN_IF_ERROR(c->GetAttr("is_training", &is_training));
   ForwardShapes shapes;
@@ -150,7 +157,8 @@ absl::Status ForwardShapeFunction(InferenceContext* c) {
 
 absl::Status Int8ShapeFunction(InferenceContext* c) {
   RnnAttributes attributes;
-  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, &attributes));
+  TF_RETURN_IF_ERROR(
+      ReadRnnAttributes(c, DefinesAllBut("dropout"), &attributes));
   ForwardShapes shapes;
   Int8Shapes weights;
   TF_RETURN_IF_ERROR(
@@ -168,7 +176,7 @@ absl::Status Int8ShapeFunction(InferenceContext* c) {
 
 absl::Status BackpropShapeFunction(InferenceContext* c) {
   RnnAttributes attributes;
-  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, &attributes));
+  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, DefinesAll, &attributes));
   BackpropShapes shapes;
   TF_RETURN_IF_ERROR(GetForwardShapes(c, &shapes.forward));
   TF_RETURN_IF_ERROR(GetBackpropOnlyShapes(c, &shapes));
@@ -189,7 +197,8 @@ absl::Status BackpropShapeFunction(InferenceContext* c) {
 
 absl::Status ParamsSizeShapeFunction(InferenceContext* c) {
   RnnAttributes attributes;
-  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, &attributes));
+  TF_RETURN_IF_ERROR(
+      ReadRnnAttributes(c, DefinesAllBut("time_major"), &attributes));
   Network network;
   TF_RETURN_IF_ERROR(GetNetwork(c, attributes, &network));
   return SetOutput(c, "params_size", c->Vector(1));
@@ -197,7 +206,8 @@ absl::Status ParamsSizeShapeFunction(InferenceContext* c) {
 
 absl::Status ParamsToCanonicalShapeFunction(InferenceContext* c) {
   RnnAttributes attributes;
-  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, &attributes));
+  TF_RETURN_IF_ERROR(
+      ReadRnnAttributes(c, DefinesAllBut("time_major"), &attributes));
   CanonicalCounts counts;
   TF_RETURN_IF_ERROR(GetCanonicalCounts(c, &counts));
   Network network;
@@ -230,7 +240,8 @@ absl::Status ParamsToCanonicalShapeFunction(InferenceContext* c) {
 
 absl::Status CanonicalToParamsShapeFunction(InferenceContext* c) {
   RnnAttributes attributes;
-  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, &attributes));
+  TF_RETURN_IF_ERROR(
+      ReadRnnAttributes(c, DefinesAllBut("time_major"), &attributes));
   CanonicalCounts counts;
   TF_RETURN_IF_ERROR(GetCanonicalCounts(c, &counts));
   Network network;

@@ -73,9 +73,9 @@ def backprop_gradients(
       reserve_space: what the forward call returned.
     """
     sizes = (
-        inputs[0].shape.with_rank(3)[2],
-        inputs[1].shape.with_rank(3)[0 if options.time_major else 1],
-        *(state.shape.with_rank(3)[2] for state in inputs[1:-1]),
+        _known_size(inputs[0], 2),
+        _known_size(inputs[1], 0 if options.time_major else 1),
+        *(_known_size(state, 2) for state in inputs[1:-1]),
     )
     function = function_for(options, reserve_space.dtype, sizes)
     results = function(
@@ -247,9 +247,15 @@ _CELLS: dict[str, Callable[..., Any]] = {
 # ------------------------------------------------------------------------------------
 
 
+def _known_size(tensor: tf.Tensor, axis: int) -> int | None:
+    """A dimension of a tensor of rank 3, if the graph tells it."""
+    # Of a program with the behaviour of TensorFlow 1 it is no int, but an object around one.
+    return tf.compat.dimension_value(tensor.shape.with_rank(3)[axis])
+
+
 def _size(tensor: tf.Tensor, axis: int):
     """An int where the shape is known, else a scalar tensor."""
-    known = tensor.shape[axis]
+    known = _known_size(tensor, axis)
     return tf.shape(tensor)[axis] if known is None else known
 
 

@@ -161,6 +161,8 @@ def attributes_of(op: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+ATTRIBUTES_OF_FAMILY = {name for op in OPS for name in attributes_of(op)}
+
 _TYPES = {
     **dict.fromkeys(SCALARS, "int32"),
     "sequence_lengths": "int32",

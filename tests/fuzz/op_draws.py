@@ -352,8 +352,9 @@ def _into_graph(draw, call: dict) -> None:
     elif kind == "count" and counts:
         attributes[draw(st.sampled_from(counts))] = draw(st.integers(-1, 4))
     elif kind == "extra":
-        name = draw(st.sampled_from(["foo", "num_params_gates", "_foo", "_output_of"]))
-        call["extra"] = {name: draw(st.sampled_from(["", 2**40, True, 0.5]))}
+        foreign = sorted(op_calls.ATTRIBUTES_OF_FAMILY - set(op_calls.attributes_of(call["op"])))
+        name = draw(st.sampled_from(["foo", "_foo", "_output_of", *foreign]))
+        call["extra"] = {name: draw(st.sampled_from(["", 2**40, 64, 2, True, 0.5, "float64"]))}
     elif kind == "device":
         call["device"] = draw(st.sampled_from(["/GPU:0", "/device:CPU:0"]))
     elif kind == "after":

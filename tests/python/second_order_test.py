@@ -709,3 +709,54 @@ def test_masks_come_in_the_type_that_is_computed_in():
     case = _case("gru_dropout")
     with pytest.raises(tf.errors.InvalidArgumentError, match="M must be double.* got float"):
         _read_reserve(case, _reserve(case), out_type=tf.float32)
+
+
+def _version_1_hessian():
+    """Compares a second derivative of a program of TensorFlow 1 with that of today's."""
+    import numpy as np
+    import tensorflow as tf
+
+    import tf_cudnn_rnn
+
+    rng = np.random.default_rng(0)
+    arrays = {
+        "input": rng.normal(size=[3, 2, 4]),
+        "input_h": rng.normal(size=[2, 2, 3]),
+        "params": rng.normal(
+            size=tf_cudnn_rnn.params_size("gru", 2, 3, 4),
+        ),
+    }
+
+    def second_gradients(tensors):
+        output = tf_cudnn_rnn.raw_ops.CudnnRNNV3(
+            input_c=tf.zeros([], tf.float64),
+            sequence_lengths=[3, 1],
+            rng_seed=[0, 0],
+            rnn_mode="gru",
+            **tensors,
+        ).output
+        first = tf.gradients(output, list(tensors.values()))
+        return tf.gradients(sum(tf.reduce_sum(g * g) for g in first), list(tensors.values()))
+
+    @tf.function
+    def today():
+        return second_gradients({k: tf.constant(v) for k, v in arrays.items()})
+
+    expected = [g.numpy() for g in today()]
+    tf.compat.v1.disable_v2_behavior()
+    with tf.Graph().as_default():
+        tensors = {k: tf.compat.v1.placeholder(tf.float64, v.shape) for k, v in arrays.items()}
+        unknown = {k: tf.compat.v1.placeholder(tf.float64) for k in arrays}
+        for inputs in (tensors, unknown):
+            for key, tensor in unknown.items():
+                tensor.set_shape([None] * arrays[key].ndim)
+            gradients = second_gradients(inputs)
+            with tf.compat.v1.Session() as session:
+                results = session.run(gradients, {inputs[k]: arrays[k] for k in arrays})
+            for result, wanted in zip(results, expected, strict=True):
+                np.testing.assert_allclose(result, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_programs_of_tensorflow_1():
+    """Dimensions are objects there, not numbers."""
+    subprocesses.run(_version_1_hessian)
