@@ -174,6 +174,21 @@ def test_recomputed_blocks_draw_the_masks_of_their_first_run(where):
     np.testing.assert_array_equal(layer.seed_generator.state.numpy(), [7, 4])
 
 
+def test_blocks_without_positional_arguments_have_masks_of_their_own():
+    layer = layer_of()
+    x = tf.constant(stacks.inputs())
+
+    def gradient(wrap) -> tf.Tensor:
+        layer.seed_generator.state.assign([7, 0])
+        block = wrap(lambda scale: layer(scale * x, training=True))
+        with tf.GradientTape() as tape:
+            block(scale=1)  # is not differentiated
+            loss = stacks.weighed(block(scale=2))
+        return tape.gradient(loss, layer.params.value)
+
+    stacks.assert_close(gradient(tf.recompute_grad), gradient(lambda block: block))
+
+
 def test_keras_rematerialises_with_the_same_masks():
     results = []
     for mode in (None, "full"):
@@ -220,10 +235,10 @@ def test_threads_may_be_in_blocks_at_once(monkeypatch):
     """What one of them draws or forgets is no business of the others."""
     recomputation, numbers = _dropout_seed.Recomputation(), itertools.count()
 
-    def first(args) -> int:
+    def first(kwargs) -> int:
         return recomputation.once(lambda: next(numbers))
 
-    def second(args) -> int:
+    def second(kwargs) -> int:
         return recomputation.once(lambda: next(numbers))
 
     monkeypatch.setattr(_dropout_seed, "FIRST_RUN", first.__code__)
@@ -231,9 +246,9 @@ def test_threads_may_be_in_blocks_at_once(monkeypatch):
 
     def work(_) -> None:
         for _ in range(1000):
-            args = (object(),)
-            drawn = [first(args), first(args)]
-            assert [second(args), second(args)] == drawn
+            kwargs: dict = {}
+            drawn = [first(kwargs), first(kwargs)]
+            assert [second(kwargs), second(kwargs)] == drawn
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

@@ -134,6 +134,22 @@ def test_masks_reach_the_layers_after_it(kind):
     assert np.abs(model(x) - of_all_steps).max() > 0.01  # the mask matters there
 
 
+def test_masks_of_time_major_layers():
+    """A Sequential model's masks come with tensors, which are transposed here."""
+    x = tf.transpose(tf.where(MASK[..., None], stacks.inputs(dtype="float32"), 0), [1, 0, 2])
+    inputs = keras.Input(batch_shape=[None, None, I])
+    masked = keras.layers.Masking()(inputs)
+    model = keras.Model(inputs, CudnnGRU(H, time_major=True, name="rnn")(masked))
+    stacks.randomise(model)
+    assert_equal(to_keras(model), model, x, tolerance=1e-6)
+    sequential = keras.Sequential(model.layers)
+    np.testing.assert_array_equal(sequential(x), model(x))
+    with pytest.raises(ValueError, match="Layer 'rnn' .* must be batch-major.*time_major=True"):
+        to_keras(sequential)
+    without = keras.Sequential([inputs, model.layers[-1]])
+    assert_equal(to_keras(without), without, x, tolerance=1e-6)
+
+
 def test_wrapped_single_and_stateful():
     layer = CudnnLSTM(H, 2, dtype="float64")
     model = keras.Sequential([keras.Input([2, T, I]), keras.layers.TimeDistributed(layer)])

@@ -824,6 +824,30 @@ def test_time_distributed(name):
     np.testing.assert_allclose(masked(x, mask), theirs(x, mask=mask), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", LAYERS)
+def test_weights_keep_their_bits_in_a_wrapper_of_another_type(name):
+    """TimeDistributed runs its layer's `call`, and what it reads would be cast to bfloat16."""
+
+    def wrap(layer):
+        return keras.layers.TimeDistributed(layer, dtype="mixed_bfloat16")
+
+    ours, theirs = pairs.pair(name, wrap=wrap, shape=(2, 2, T, I), return_sequences=True)
+    x = np.random.default_rng(5).normal(size=[2, 2, T, I])
+    expected = theirs(x)
+    np.testing.assert_allclose(ours(x), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(tf.function(ours)(x), expected, rtol=0, atol=1e-12)
+    assert ours.layer.runs_fused
+
+    both = keras.layers.Bidirectional(ours.layer, dtype="float64")
+    both(x[0])
+    accelerated = tf_cudnn_rnn.keras.Bidirectional.from_config(both.get_config())
+    accelerated(x[0])
+    accelerated.set_weights(both.get_weights())
+    expected, actual = (wrap(layer)(x) for layer in (both, accelerated))
+    assert accelerated.runs_as_one
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12)
+
+
 def _classifier(module, name):
     keras.utils.set_random_seed(8)
     layer = getattr(module, name)

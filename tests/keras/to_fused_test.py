@@ -129,6 +129,74 @@ def test_own_functions_of_layers_need_no_registration():
     assert to_fused(model).layers[0].activation is own_activation
 
 
+def test_an_own_function_of_the_name_of_an_activation_is_refused():
+    """A config has the name alone, and Keras would take its own."""
+
+    def tanh(x):
+        return 0.5 * tf.tanh(x)
+
+    model = keras.Sequential([keras.Input([T, I]), keras.layers.LSTM(H, activation=tanh)])
+    with pytest.raises(ValueError, match="'tanh' has the name of an activation of Keras"):
+        to_fused(model)
+    model = _dense_between(keras.saving.register_keras_serializable("to_fused_test")(tanh))
+    assert_same_model(to_fused(model), model)
+
+
+def _sharing(where: str) -> tuple[keras.Model, keras.Layer]:
+    """A model that calls one layer twice, and the layer."""
+    layer = keras.layers.LSTM(I, return_sequences=True, name="shared")
+    inner = keras.Sequential([keras.Input([T, I]), layer])
+    x = keras.Input([T, I])
+    if where == "one model":
+        return keras.Model(x, layer(layer(x))), layer
+    if where == "one inner model":
+        return keras.Model(x, inner(inner(x))), layer
+    if where == "an own model":
+        return _Holder(inner), layer
+    if where == "a wrapper":
+        again = keras.layers.Bidirectional(layer)
+        again.forward_layer = layer
+        return keras.Model(x, again(layer(x))), layer
+    return keras.Model(x, layer(inner(x))), layer
+
+
+@keras.saving.register_keras_serializable("to_fused_test")
+class _Holder(keras.Model):
+    """Knows a layer of its inner model."""
+
+    def __init__(self, inner, **options):
+        super().__init__(**options)
+        self.inner = inner
+        self.known = inner.layers[0]
+
+    def call(self, x):
+        return self.known(self.inner(x))
+
+    def get_config(self):
+        return {"inner": keras.saving.serialize_keras_object(self.inner)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(keras.saving.deserialize_keras_object(config["inner"]))
+
+
+@pytest.mark.parametrize("where", ["one model", "one inner model", "an own model"])
+def test_layers_that_are_called_twice_stay_one(where):
+    model, layer = _sharing(where)
+    x = pairs.inputs("float32")
+    expected = model(x)
+    fused = to_fused(model)
+    assert len(fused.weights) == len(layer.weights)
+    np.testing.assert_allclose(fused(x), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("where", ["two models", "a wrapper"])
+@pytest.mark.parametrize("convert", [to_fused, to_keras])
+def test_layers_in_two_places_are_refused(where, convert):
+    with pytest.raises(ValueError, match="'shared' is in several models or wrappers"):
+        convert(_sharing(where)[0])
+
+
 def test_what_keras_cannot_make_again_is_said_with_the_way_out():
     def another():
         def own_activation(x):

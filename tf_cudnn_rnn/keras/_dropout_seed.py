@@ -117,11 +117,12 @@ class Recomputation:
     """Makes the second run of a tf.recompute_grad block draw what its first run drew.
 
     TensorFlow does not tell a function that it is being run again, so the call stack is
-    asked. Both runs of a block have one and the same tuple `args`, which serves as its name.
+    asked. Both runs of a block have one and the same dict `kwargs`, which serves as its name; the
+    tuple `args` would not, for all empty ones are the same.
     Several threads may be in blocks at once.
 
     Attributes:
-      drawn: what blocks that may yet be run again have drawn, by id(args).
+      drawn: what blocks that may yet be run again have drawn, by id(kwargs).
     """
 
     def __init__(self) -> None:
@@ -139,15 +140,15 @@ class Recomputation:
             frame = frame.f_back
         if frame is None:
             return draw()
-        args = frame.f_locals["args"]
+        kwargs = frame.f_locals["kwargs"]
         with self._lock:
-            if frame.f_code is SECOND_RUN and id(args) in self.drawn:
-                values = self.drawn[id(args)][1]
+            if frame.f_code is SECOND_RUN and id(kwargs) in self.drawn:
+                values = self.drawn[id(kwargs)][1]
                 values.append(values.pop(0))  # a whole run turns the list once around
                 return values[-1]
         value = self._once(draw, frame.f_back)  # blocks may be nested
         with self._lock:
-            self.drawn.setdefault(id(args), (args, []))[1].append(value)
+            self.drawn.setdefault(id(kwargs), (kwargs, []))[1].append(value)
         return value
 
     def _forget_finished_blocks(self) -> None:

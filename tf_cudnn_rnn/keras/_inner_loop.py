@@ -19,6 +19,7 @@ from tf_cudnn_rnn._types import RnnMode, UseFused
 from tf_cudnn_rnn.keras import _graphs, _masks, _onnx_nodes, _warnings
 from tf_cudnn_rnn.keras._options import TYPES
 from tf_cudnn_rnn.keras._packing import pack
+from tf_cudnn_rnn.keras._reading import value_of
 from tf_cudnn_rnn.keras._shapes import check_real, full_lengths
 
 try:
@@ -169,8 +170,8 @@ def weights_of(
 
     def value(variable: Any) -> tf.Tensor:
         if are_constants:
-            return _onnx_nodes.constant(variable, dtype)
-        return tf.cast(keras.ops.convert_to_tensor(variable), dtype)
+            return _onnx_nodes.constant(variable, cell, dtype)
+        return tf.cast(value_of(variable, cell), dtype)
 
     cell = layer.cell
     variables = (cell.kernel, cell.recurrent_kernel, cell.bias)

@@ -222,10 +222,12 @@ def to_keras(model: _Layer) -> _Layer:
 
     Raises:
       ValueError: `model` has not been built, makes such layers in code, or has what no stock
-        layer can do: a projection, or an activity_regularizer of a CudnnRNN; or Keras cannot make
-        it again of its config.
+        layer can do: a projection, or an activity_regularizer of a CudnnRNN, or a time-major one
+        with a mask in a Sequential model; or Keras cannot make it again of its config.
     """
     _check_built(model)
+    for sequential in layers_of(model, (keras.Sequential,)):
+        _stock_stack.check_masks(sequential)
     config = _stock_stack.replace(_config_of(model))
     way_out = "Register its own classes and functions: keras.saving.register_keras_serializable()"
     stock = _made_of(_rename(config, _drop_in_key, _stock_key), model, way_out)
@@ -265,6 +267,12 @@ def _made_of(config: dict[str, Any], model: keras.Layer, way_out: str) -> keras.
     Raises:
       ValueError: that cannot be; the message ends with `way_out`.
     """
+    if shared := _shared_layer(model):
+        raise ValueError(
+            f"`model` must have each layer with weights in one place; {shared.name!r} is in "
+            f"several models or wrappers of {model.name!r}, and would be a layer of its own in "
+            "each. Make one Functional model of their layers."
+        )
     options = _compile_options(model)
     if options is not None:  # Keras would make losses and the like of their names
         config = {key: value for key, value in config.items() if key != "compile_config"}
@@ -285,6 +293,23 @@ def _made_of(config: dict[str, Any], model: keras.Layer, way_out: str) -> keras.
             f"`model` must be of what Keras can make again of a config; {type(model).__name__} "
             f"is not: {untrusted.shown(reason.splitlines()[0])} {way_out}."
         ) from error
+
+
+def _shared_layer(model: keras.Layer) -> keras.Layer | None:
+    """A layer with weights that several layers of a model hold: a config has it once for each.
+
+    A layer that one model calls several times is not among them; nor are those of own classes,
+    which may make them in code.
+    """
+    held: set[int] = set()
+    for holder in layers_of(model, (keras.Layer,)):
+        if _is_users(type(holder)):
+            continue
+        for layer in {id(layer): layer for layer in holder._layers}.values():
+            if id(layer) in held and layer.weights:
+                return layer
+            held.add(id(layer))
+    return None
 
 
 def _compile_options(model: keras.Layer) -> dict[str, Any] | None:
@@ -314,7 +339,7 @@ def _own_objects(model: keras.Layer) -> dict[str, Any]:
     """The user's classes and functions in a model, by the names that they have in configs.
 
     Raises:
-      ValueError: two have one name.
+      ValueError: two have one name, or one has that of an activation of Keras.
     """
     found: dict[str, Any] = {}
     owners = layers_of(model, (keras.Layer,))
@@ -327,6 +352,13 @@ def _own_objects(model: keras.Layer) -> dict[str, Any]:
         name = keras.saving.get_registered_name(own)
         if found.setdefault(name, own) is not own:
             raise ValueError(f"there are two classes or functions {name!r}.")
+        # A config has nothing but a name of Keras' own activations, and takes others for these.
+        if is_function and keras.activations.serialize(own) == name:
+            raise ValueError(
+                f"its function {name!r} has the name of an activation of Keras, which would take "
+                "its place; give it another name, or register it with "
+                "keras.saving.register_keras_serializable()."
+            )
     return found
 
 

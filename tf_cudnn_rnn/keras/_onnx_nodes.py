@@ -21,6 +21,7 @@ import tensorflow as tf
 from tf_cudnn_rnn._layout import DIRECTIONS
 from tf_cudnn_rnn._types import Array, Direction
 from tf_cudnn_rnn.keras import _graphs
+from tf_cudnn_rnn.keras._reading import value_of
 from tf_cudnn_rnn.weights import OnnxNode, from_cudnn, from_keras, to_onnx
 
 # The module of Keras whose functions run while model.export(format="onnx") does.
@@ -129,10 +130,10 @@ def scope(options: Options) -> contextlib.AbstractContextManager[Any]:
     return tf.name_scope(f"{_SCOPE}{number}")
 
 
-def constant(value: Any, dtype: tf.DType) -> Array:
-    """The value that a variable has now: in a graph a constant, which tf2onnx can read."""
+def constant(variable: Any, layer: keras.Layer, dtype: tf.DType) -> Array:
+    """The value that a layer's variable has now: in a graph a constant, which tf2onnx can read."""
     with tf.init_scope():
-        return tf.cast(tf.convert_to_tensor(value), dtype).numpy()
+        return tf.cast(value_of(variable, layer), dtype).numpy()
 
 
 def options_of(layer: keras.layers.RNN) -> Options:

@@ -1,5 +1,6 @@
 """A CudnnRNN layer as stock Keras layers: a small Functional model that takes its place."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,6 +43,24 @@ def replace(config: Any) -> Any:
         names = {entry["name"] for entry in config["layers"] if _class_of(entry)}
         result["output_layers"] = _renumbered(config["output_layers"], names)
     return result
+
+
+def check_masks(model: keras.Sequential) -> None:
+    """Raises ValueError if a time-major layer gets a mask that its stock layers would not.
+
+    A Functional model's config has masks among the arguments. In a Sequential model they come with
+    the tensors, and are lost where those are transposed.
+    """
+    nodes_by_depth = model._functional._nodes_by_depth if model._functional else {}
+    for node in itertools.chain(*nodes_by_depth.values()):
+        layer, mask = node.operation, node.arguments.kwargs.get("mask")
+        if isinstance(layer, cudnn_rnn.CudnnRNN) and layer.time_major and mask is not None:
+            raise ValueError(
+                f"Layer {layer.name!r} of the Sequential model {model.name!r} must be batch-major, "
+                "for it gets a mask from the layers before it, and no stock layer transposes a "
+                "mask; got time_major=True. Make a Functional model of the same layers, which "
+                "passes masks as arguments."
+            )
 
 
 def _class_of(entry: dict[str, Any]) -> Any:

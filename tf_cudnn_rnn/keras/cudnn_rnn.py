@@ -41,6 +41,7 @@ from tf_cudnn_rnn.keras import (
     _warnings,
 )
 from tf_cudnn_rnn.keras._dropout_seed import DropoutSeed
+from tf_cudnn_rnn.keras._reading import value_of
 from tf_cudnn_rnn.keras._shapes import Shapes, check_real, swap
 from tf_cudnn_rnn.weights import Canonical, canonical_to_params, params_to_canonical
 
@@ -642,9 +643,9 @@ class CudnnRNN(keras.layers.Layer):
             reason = _onnx_nodes.obstacle_of_stack(self)
             if reason is not None:
                 raise _onnx_nodes.cannot_be_node(self, reason)
-            params = _onnx_nodes.constant(self.params, inputs.dtype)
+            params = _onnx_nodes.constant(self.params, self, inputs.dtype)
         else:
-            params = self._as_tensor(self.params)
+            params = self._as_tensor(value_of(self.params, self))
         return _op_call.run(
             self.layout,
             params,
