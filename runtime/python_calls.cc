@@ -2,6 +2,9 @@
 // functions of Python: what ctypes takes to find the addresses of arrays, and
 // to call with them, is more than a small network's step. All others go by
 // ctypes. tf_cudnn_rnn/runtime.py calls both, and has checked what it passes.
+// Of that the sizes of arrays are seen once more: code of others, which runs
+// while an argument is converted, may have resized one that was checked before.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -13,11 +16,13 @@ namespace {
 
 // Grows when the arguments of a function change, so that runtime.py does not
 // call those of another version.
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
+using ConfigFunction = decltype(&rnn_network_config);
 using RunFunction = decltype(&rnn_network_run);
 using StepFunction = decltype(&rnn_stream_step);
 
+ConfigFunction network_config;
 RunFunction network_run;
 StepFunction stream_step;
 
@@ -38,6 +43,16 @@ class Buffer {
   }
 
   void* data() const { return view_.buf; }
+
+  // False with Python's error set unless it has so many bytes, or is None.
+  bool HasBytes(const char* name, int64_t expected) const {
+    if (view_.obj == nullptr || view_.len == expected) return true;
+    PyErr_Format(PyExc_ValueError,
+                 "`%s` must have %lld bytes, as when the call began; got %zd. "
+                 "Do not resize an array that a call uses.",
+                 name, static_cast<long long>(expected), view_.len);
+    return false;
+  }
 
  private:
   Py_buffer view_ = {};
@@ -71,6 +86,28 @@ bool HasCount(const char* function, Py_ssize_t count, Py_ssize_t expected) {
   return false;
 }
 
+// What each array of `call` must have, in the order of run(). The products fit:
+// arrays of these sizes have been seen.
+void ExpectedBytes(const rnn_config& config, const rnn_call& call,
+                   int64_t (&bytes)[7]) {
+  const int64_t element = config.type == RNN_FLOAT64   ? 8
+                          : config.type == RNN_FLOAT32 ? 4
+                                                       : 2;
+  const int64_t D = config.bidirectional + 1;
+  const int64_t H = config.num_units;
+  const int64_t P = config.num_proj == 0 ? H : config.num_proj;
+  const int64_t row_of_states = config.num_layers * D * call.batch * element;
+  const int64_t step = call.steps * call.batch * element;
+  const int64_t in_order[] = {step * config.input_size,
+                              call.batch * int64_t{sizeof(int32_t)},
+                              row_of_states * P,
+                              row_of_states * H,
+                              step * D * P,
+                              row_of_states * P,
+                              row_of_states * H};
+  std::copy(std::begin(in_order), std::end(in_order), std::begin(bytes));
+}
+
 // run(handle, time_major, T, B, x, lengths, h0, c0, y, h_n, c_n)
 PyObject* Run(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   constexpr int kNumNumbers = 3;
@@ -102,19 +139,34 @@ PyObject* Run(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   call.h_n = arrays[5].data();
   call.c_n = arrays[6].data();
   rnn_error error;
+  rnn_config config = {};
+  config.struct_size = sizeof(config);
+  if (network_config(network, &config, &error) != RNN_OK) {
+    return NoneOrRaise(RNN_INVALID_ARGUMENT, error);
+  }
+  int64_t bytes[kNumArrays];
+  ExpectedBytes(config, call, bytes);
+  constexpr const char* kNames[] = {"x", "lengths", "state.h", "state.c",
+                                    "y", "h_n",     "c_n"};
+  for (int i = 0; i < kNumArrays; ++i) {
+    if (!arrays[i].HasBytes(kNames[i], bytes[i])) return nullptr;
+  }
   const rnn_status status =
       WithoutLock([&] { return network_run(network, &call, &error); });
   return NoneOrRaise(status, error);
 }
 
-// step(handle, x, y)
+// step(handle, bytes of x, bytes of y, x, y)
 PyObject* Step(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (!HasCount("step", count, 3)) return nullptr;
+  if (!HasCount("step", count, 5)) return nullptr;
   auto* const stream = static_cast<rnn_stream*>(PyLong_AsVoidPtr(arguments[0]));
   if (stream == nullptr && PyErr_Occurred() != nullptr) return nullptr;
+  const long long x_bytes = PyLong_AsLongLong(arguments[1]);
+  const long long y_bytes = PyLong_AsLongLong(arguments[2]);
+  if (PyErr_Occurred() != nullptr) return nullptr;
   Buffer x, y;
-  if (!x.Get(arguments[1], PyBUF_SIMPLE) ||
-      !y.Get(arguments[2], PyBUF_WRITABLE)) {
+  if (!x.Get(arguments[3], PyBUF_SIMPLE) || !x.HasBytes("x", x_bytes) ||
+      !y.Get(arguments[4], PyBUF_WRITABLE) || !y.HasBytes("y", y_bytes)) {
     return nullptr;
   }
   rnn_error error;
@@ -139,8 +191,10 @@ extern "C" RNN_EXPORT int rnn_python_version(void) { return kVersion; }
 
 // A tuple of `run` and `step`, which call these functions of librnn_runtime.so;
 // NULL with Python's error set if there is no memory.
-extern "C" RNN_EXPORT PyObject* rnn_python_functions(RunFunction run,
+extern "C" RNN_EXPORT PyObject* rnn_python_functions(ConfigFunction config,
+                                                     RunFunction run,
                                                      StepFunction step) {
+  network_config = config;
   network_run = run;
   stream_step = step;
   PyObject* const functions = PyTuple_New(std::size(methods));

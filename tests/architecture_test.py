@@ -126,7 +126,7 @@ PYTHON_ARROWS = {
     "_formats": ("_layout",),
     "_files": ("_formats", "_layout", "_library"),
     "weights": ("_files", "_formats", "_layout"),
-    "runtime": ("_files", "_formats", "_layout"),
+    "runtime": ("_elf", "_files", "_formats", "_layout"),
     "_elf": (),
     "_machine": ("_elf", "_library"),
     "_library": ("_elf",),

@@ -18,6 +18,7 @@ PACKAGE = "tf_cudnn_rnn"
 
 _DEPTH = "Keras has no public way to all layers at any depth"
 _CALL_STACK = "documented by Python, in spite of its name"
+_SEQUENTIAL = "which masks the layers of a Sequential model get, of which Keras tells nobody"
 
 # Packages that are private, whatever their names say.
 UNDOCUMENTED = ("tensorflow.python", "keras.src")
@@ -50,7 +51,9 @@ READ_BY_THE_PACKAGE = {
     },
     "tf_cudnn_rnn/keras/_onnx_nodes.py": {"_getframe": _CALL_STACK},
     "tf_cudnn_rnn/keras/_stock_stack.py": {
+        "_functional": _SEQUENTIAL,
         "_layers": "Keras' own children of a layer, of which to copy the weights one by one",
+        "_nodes_by_depth": _SEQUENTIAL,
         "_non_trainable_variables": "a layer's own, without those of its children",
         "_trainable_variables": "a layer's own, without those of its children",
     },

@@ -47,3 +47,15 @@ def needed_bytes(path: str | os.PathLike[str]) -> int:
             if kind != _NOT_IN_FILE:
                 needed = max(needed, offset + size)
         return needed
+
+
+def fault(path: str | os.PathLike[str]) -> str | None:
+    """Says that a part of a library is missing, of which loading it would die; None if none is.
+
+    Raises:
+      OSError: it cannot be read.
+    """
+    needed, size = needed_bytes(path), os.path.getsize(path)
+    if size >= needed:
+        return None
+    return f"{path} is not whole: it must have {needed} bytes, as its headers say; it has {size}."

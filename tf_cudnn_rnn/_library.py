@@ -275,8 +275,8 @@ def release_scratch() -> int:
 
 def _check_whole(path: str) -> None:
     """Raises ImportError if a part of the library is missing, of which loading it would die."""
-    needed, size = _elf.needed_bytes(path), os.path.getsize(path)
-    if size >= needed:
+    fault = _elf.fault(path)
+    if fault is None:
         return
     again = (
         f"Run `make build` in {_source_tree()}."
@@ -284,10 +284,7 @@ def _check_whole(path: str) -> None:
         else "Install the wheel of tf_cudnn_rnn anew, with `pip install --force-reinstall "
         "--no-deps`; see whether the disk is full."
     )
-    raise ImportError(
-        f"{path} is not whole: it must have {needed} bytes, as its headers say; it has {size}. "
-        f"{again}"
-    )
+    raise ImportError(f"{fault} {again}")
 
 
 def _digest_of_ops(source_tree: pathlib.Path) -> str:

@@ -43,6 +43,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tf_cudnn_rnn import _elf
 from tf_cudnn_rnn._formats import bfloat16, params_header, runtime_file, vectors
 from tf_cudnn_rnn._formats.canonical import Canonical
 from tf_cudnn_rnn._formats.int8 import Int8Weights
@@ -57,7 +58,7 @@ def __dir__() -> list[str]:
 
 
 _ABI_VERSION = 3
-_PYTHON_VERSION = 1  # of librnn_python.so: kVersion of runtime/python_calls.cc
+_PYTHON_VERSION = 2  # of librnn_python.so: kVersion of runtime/python_calls.cc
 _FOLDER = pathlib.Path(__file__).with_name("_libraries")
 _MODES: tuple[RnnMode, ...] = ("rnn_relu", "rnn_tanh", "lstm", "gru")  # as rnn_mode numbers them
 _TYPES = runtime_file.TYPES
@@ -130,6 +131,8 @@ def include_path() -> str:
 
 def _opened(kind: type[ctypes.CDLL], path: str) -> ctypes.CDLL:
     try:
+        if fault := _elf.fault(path):
+            raise ImportError(f"{fault} {_GET_ANOTHER}")
         return kind(path)
     except OSError as error:  # damaged, or of another machine
         raise ImportError(
@@ -194,9 +197,9 @@ def _load_functions(library: ctypes.CDLL) -> tuple[Callable[..., None], Callable
             f"{path} has version {found}, but this package needs {_PYTHON_VERSION}. {_GET_ANOTHER}"
         )
     make = python.rnn_python_functions
-    make.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    make.argtypes = [ctypes.c_void_p] * 3
     make.restype = ctypes.py_object
-    names = ("rnn_network_run", "rnn_stream_step")
+    names = ("rnn_network_config", "rnn_network_run", "rnn_stream_step")
     return make(*(ctypes.cast(getattr(library, name), ctypes.c_void_p) for name in names))
 
 
@@ -595,6 +598,9 @@ class Stream(_Handled):
         self._handle = _created("rnn_stream_create", network._handle, batch)
         self._x_shape = (batch, network._I)
         self._y_shape = (batch, network._P)
+        # The library sees them once more, where nothing can resize an array any longer.
+        self._x_bytes = batch * network._I * network._dtype.itemsize
+        self._y_bytes = batch * network._P * network._dtype.itemsize
 
     def __repr__(self) -> str:
         return f"<Stream batch={self._batch} of {self._network!r}>"
@@ -625,7 +631,7 @@ class Stream(_Handled):
                 f"{list(array.shape)}."
             )
         y = np.empty(y_shape, self._network._dtype)
-        _step(self._handle, array, y)
+        _step(self._handle, self._x_bytes, self._y_bytes, array, y)
         return y
 
     def reset(self, rows: Sequence[int] | None = None) -> None:

@@ -30,7 +30,7 @@ def functions_and_arguments():
     arrays = {name: bytearray(4 * size) for name, size in sizes.items()}
     arrays["lengths"] = bytearray((1).to_bytes(4, sys.byteorder))
     run = (runtime._run, [network._handle, 0, 1, 1, *arrays.values()], list(arrays))
-    step = (runtime._step, [stream._handle, bytearray(16), bytearray(24)], ["x", "y"])
+    step = (runtime._step, [stream._handle, 16, 24, bytearray(16), bytearray(24)], ["x", "y"])
     return (network, stream), (run, step)
 
 
@@ -49,6 +49,43 @@ def test_memory_is_given_back_after_a_call_and_after_a_mistake():
                 if isinstance(array, bytearray):
                     array.clear()  # which fails while somebody holds it
     del owners
+
+
+def test_they_refuse_arrays_of_other_sizes():
+    owners, calls = functions_and_arguments()
+    for function, arguments, names in calls:
+        for place in range(len(arguments) - len(names), len(arguments)):
+            changed = [*arguments]
+            for size in (0, len(arguments[place]) - 1, len(arguments[place]) + 4):
+                changed[place] = bytearray(size)
+                with pytest.raises(ValueError, match=f"must have {len(arguments[place])} bytes"):
+                    function(*changed)
+    del owners
+
+
+class _Resizes:
+    """An array whose conversion makes another one small, as code of anybody's might."""
+
+    def __init__(self, array, other):
+        self._array, self._other = array, other
+
+    def __array__(self, dtype=None, copy=None):
+        self._other.resize(1, refcheck=False)
+        return self._array
+
+
+@pytest.mark.parametrize("evil", ["lengths", "state"])
+def test_an_array_that_another_one_resizes_is_not_read_behind_its_end(evil):
+    network = a_network()
+    x = np.zeros([3, 50, 4], np.float32)
+    state = runtime.State(np.zeros([1, 3, 6], np.float32), np.zeros([1, 3, 6], np.float32))
+    arguments = {"lengths": np.full(3, 50, np.int32), "state": state}
+    if evil == "lengths":
+        arguments["lengths"] = _Resizes(arguments["lengths"], x)
+    else:
+        arguments["state"] = (state.h, _Resizes(state.c, x))
+    with pytest.raises(ValueError, match="`x` must have 2400 bytes, as when the call began; got 4"):
+        network(x, **arguments)
 
 
 def test_they_refuse_what_is_no_array_and_results_that_cannot_be_written_to():
@@ -160,13 +197,18 @@ def test_a_program_ends_while_a_daemon_thread_is_in_a_call():
 def test_a_library_that_is_not_there_or_another(tmp_path, monkeypatch):
     monkeypatch.setattr(runtime, "_PYTHON_VERSION", 0)
     with pytest.raises(
-        ImportError, match=r"librnn_python\.so has version 1, but .* needs 0\. Inst"
+        ImportError, match=r"librnn_python\.so has version \d, but .* needs 0\. Inst"
     ):
         runtime._load_functions(runtime._library)
+    whole = pathlib.Path(runtime._path_of("librnn_python.so"))
     monkeypatch.setattr(runtime, "_FOLDER", tmp_path)
     with pytest.raises(ImportError, match=r"needs .*librnn_python\.so, which is not there"):
         runtime._load_functions(runtime._library)
-    (tmp_path / "librnn_python.so").write_text("no library")
+    path = tmp_path / "librnn_python.so"
+    path.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    with pytest.raises(ImportError, match=r"librnn_python\.so is not whole: .* Install the wheel"):
+        runtime._load_functions(runtime._library)
+    path.write_text("no library")
     with pytest.raises(ImportError, match="cannot load its library: .*librnn_python"):
         runtime._load_functions(runtime._library)
 

@@ -305,7 +305,7 @@ def _shared_layer(model: keras.Layer) -> keras.Layer | None:
     for holder in layers_of(model, (keras.Layer,)):
         if _is_users(type(holder)):
             continue
-        for layer in {id(layer): layer for layer in holder._layers}.values():
+        for layer in holder._flatten_layers(include_self=False, recursive=False):
             if id(layer) in held and layer.weights:
                 return layer
             held.add(id(layer))
