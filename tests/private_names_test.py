@@ -48,6 +48,7 @@ READ_BY_THE_PACKAGE = {
     "tf_cudnn_rnn/keras/_models.py": {
         "_compile_config": "what `compile` was told, of which Keras tells the names alone",
         "_flatten_layers": _DEPTH,
+        "_trainable_variables": "of which variables an optimiser has state",
     },
     "tf_cudnn_rnn/keras/_onnx_nodes.py": {"_getframe": _CALL_STACK},
     "tf_cudnn_rnn/keras/_stock_stack.py": {

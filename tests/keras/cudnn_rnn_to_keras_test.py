@@ -166,6 +166,21 @@ def test_wrapped_single_and_stateful():
         assert_equal(stock, model, stacks.inputs())
 
 
+@pytest.mark.parametrize("time_major", [False, True])
+def test_any_number_of_steps_and_rows(time_major):
+    """Whatever the layer was built for."""
+    layer = CudnnLSTM(H, time_major=time_major)
+    layer(np.zeros([2, 2, I], "float32"))
+    stock = to_keras(layer)
+    x = stacks.inputs(dtype="float32")[:3]
+    np.testing.assert_allclose(stock(x), layer(x), atol=1e-6)
+    inputs = [keras.Input([T, I]), keras.Input([T + 2, I])]
+    model = keras.Model(inputs, list(map(layer, inputs)))
+    x = [x, np.concatenate([x, x[:, :2]], axis=1)]
+    for one, other in zip(to_keras(model)(x), model(x), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
 def test_shared_layers():
     x = keras.Input([T, H])
     layer = CudnnGRU(H, 2, return_sequences=True, name="rnn")

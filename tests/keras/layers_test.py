@@ -771,8 +771,10 @@ def test_a_gru_ignores_a_second_state():
     ours, theirs = pairs.pair("GRU")
     states = [*pairs.states(ours), tf.zeros([2, 2], tf.float64)]
     expected = theirs(pairs.inputs(), initial_state=states)
-    actual = ours(pairs.inputs(), initial_state=states)
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12)
+    for use_fused in (True, False):  # and in Keras' loop
+        ours.use_cudnn = use_fused
+        actual = ours(pairs.inputs(), initial_state=states)
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12)
 
 
 # ------------------------------------------------------------------------------------

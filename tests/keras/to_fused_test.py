@@ -457,3 +457,17 @@ def mixed_float16():
 def test_losses_are_scaled_as_before(scales):
     optimizer = to_fused(compiled(auto_scale_loss=scales)).optimizer
     assert isinstance(optimizer, keras.optimizers.LossScaleOptimizer) == scales
+
+
+def test_an_optimiser_of_other_variables_starts_anew():
+    """Shapes alone do not tell: here two layers of one shape take turns in training."""
+    layers = [keras.layers.Dense(I, name=name) for name in ("one", "other")]
+    model = keras.Sequential([keras.Input([T, I]), *layers, keras.layers.LSTM(1)])
+    layers[1].trainable = False
+    model.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse", run_eagerly=True)
+    model.fit(*data(), verbose=0)
+    assert any(v.numpy().any() for v in to_fused(model).optimizer.variables[2:])
+    layers[0].trainable, layers[1].trainable = False, True
+    with pytest.warns(UserWarning, match="has state of other variables than those"):
+        fused = to_fused(model)
+    assert not any(v.numpy().any() for v in fused.optimizer.variables[2:])

@@ -464,7 +464,10 @@ def _keras_loop(
     mask: Any,
     training: bool,
 ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
-    # The loop itself: the methods of LSTM and GRU would look for a GPU first.
+    # The loop itself: the methods of LSTM and GRU would look for a GPU first. GRU's ignores what
+    # follows its state, too.
+    if isinstance(layer, keras.layers.GRU):
+        initial_state = initial_state[:1]
     return keras.layers.RNN.inner_loop(
         layer, sequences, initial_state, mask=mask, training=training
     )

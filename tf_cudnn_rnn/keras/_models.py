@@ -417,15 +417,22 @@ def _copy_optimizer(source: keras.Model, target: keras.Model) -> None:
     old, new = source.optimizer, target.optimizer
     if not (old and new and old.built):
         return
-    if [v.shape for v in old.variables] == [v.shape for v in new.variables]:
+    shapes = [[v.shape for v in optimizer.variables] for optimizer in (old, new)]
+    if _is_of(old, source.trainable_variables) and shapes[0] == shapes[1]:
         for variable, other in zip(old.variables, new.variables, strict=True):
             other.assign(variable)
     else:
         _warnings.warn(
             f"The optimiser of {source.name!r} has state of other variables than those that can "
-            "be trained now, so that of the new model starts anew. Compile after layers are "
-            "frozen or freed."
+            "be trained now, or in another order, so that of the new model starts anew. Compile "
+            "after layers are frozen or freed."
         )
+
+
+def _is_of(optimizer: keras.optimizers.Optimizer, variables: list[Any]) -> bool:
+    """Whether an optimiser was built for these variables, in this order."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales losses
+    return list(map(id, inner._trainable_variables)) == list(map(id, variables))
 
 
 def layers_of(model: keras.Layer, kinds: tuple[type, ...]) -> list[keras.Layer]:

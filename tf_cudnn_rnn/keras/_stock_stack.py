@@ -183,7 +183,8 @@ def _model(
 
     Args:
       layer: not necessarily built.
-      input_shape: of its inputs.
+      input_shape: of its inputs when it was built. Others may have more steps or rows; of a
+        stateful layer, not more rows.
       more: what it is called with besides, of `_MORE_INPUTS`. Each is an input of the model,
         the states one each.
     """
@@ -203,7 +204,9 @@ def _model(
         axes = [1, 0, *range(2, len(tensor.shape))]
         return keras.ops.transpose(tensor, axes) if layer.time_major else tensor
 
-    batch = input_shape[1 if layer.time_major else 0]
+    batch = input_shape[1 if layer.time_major else 0] if layer.stateful else None
+    outer_shape = (None, batch) if layer.time_major else (batch, None)
+    input_shape = (*outer_shape, input_shape[2])
     x = new_input("inputs", input_shape, layer.compute_dtype)
     inputs = [x]
     x = swap(x)
@@ -220,7 +223,7 @@ def _model(
         steps = keras.ops.cumsum(ones, axis=1)  # 1, 2, ..., T, though T may be unknown
         keywords["mask"] = steps <= keras.ops.expand_dims(inputs[-1], 1)
     if "mask" in more:
-        inputs.append(new_input("mask", input_shape[:2], "bool"))
+        inputs.append(new_input("mask", outer_shape, "bool"))
         keywords["mask"] = swap(inputs[-1])
 
     D = len(DIRECTIONS[layer.direction])
