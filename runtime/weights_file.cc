@@ -370,6 +370,9 @@ std::string ParseWeightsHeader(const std::string& json, int64_t data_bytes,
          kHowToMakeOne;
 }
 
+// Numbers are in files as they are in memory.
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+
 std::string ReadWeightsFile(const char* path, WeightsFile* file) {
   const auto fails = [&](const std::string& why) {
     return Shortened(path) + ": " + why;
@@ -390,11 +393,20 @@ std::string ReadWeightsFile(const char* path, WeightsFile* file) {
     return fails("It must be a file; it is a folder, a pipe or a device.");
   }
   const int64_t size = status.st_size;
+  // False if it cannot be read so far.
+  const auto read = [&](void* target, size_t bytes) {
+    return std::fread(target, 1, bytes, stream.get()) == bytes;
+  };
+  const auto cannot_be_read = [&] {
+    return fails(std::ferror(stream.get()) != 0
+                     ? std::generic_category().message(errno)
+                     : "It became shorter while it was read.");
+  };
   unsigned char length[kLengthBytes];
-  if (size < kLengthBytes ||
-      std::fread(length, kLengthBytes, 1, stream.get()) != 1) {
+  if (size < kLengthBytes) {
     return fails("It is no safetensors file: it is too short.");
   }
+  if (!read(length, kLengthBytes)) return cannot_be_read();
   uint64_t header_bytes = 0;
   for (int i = kLengthBytes - 1; i >= 0; --i) {
     header_bytes = header_bytes << 8 | length[i];
@@ -408,19 +420,14 @@ std::string ReadWeightsFile(const char* path, WeightsFile* file) {
         kHowToMakeOne);
   }
   std::string json(header_bytes, '\0');
-  if (std::fread(json.data(), 1, header_bytes, stream.get()) != header_bytes) {
-    return fails("It became shorter while it was read.");
-  }
+  if (!read(json.data(), header_bytes)) return cannot_be_read();
   const int64_t data_bytes = static_cast<int64_t>(rest - header_bytes);
   if (std::string fault = ParseWeightsHeader(json, data_bytes, file);
       !fault.empty()) {
     return fails("It is not the file of a network: " + fault);
   }
-  const size_t bytes = data_bytes;
   file->data = AlignedMemory(data_bytes);
-  if (std::fread(file->data.data(), 1, bytes, stream.get()) != bytes) {
-    return fails("It became shorter while it was read.");
-  }
+  if (!read(file->data.data(), data_bytes)) return cannot_be_read();
   const std::string fault = file->is_int8 ? CheckScales(file->Int8()) : "";
   return fault.empty() ? ""
                        : fails("It is not the file of a network: " + fault);

@@ -80,10 +80,11 @@ def obstacle() -> str:
 
 def needs_tensorflow(name: str) -> ImportError:
     """The error for using `name` where TensorFlow is not installed."""
+    # Of the distributions the smallest; there is none for 64-bit Arm.
+    distribution = "tensorflow" if platform.machine() == "aarch64" else "tensorflow-cpu"
     return ImportError(
-        f"{name} needs TensorFlow, which is not installed: run `pip install "
-        "'tf_cudnn_rnn[tensorflow]'` (or `[tensorflow-cpu]`). Without it only "
-        "tf_cudnn_rnn.runtime, weights, params_size and library_path work."
+        f"{name} needs TensorFlow, which is not installed: run `pip install {distribution}`. "
+        "Without it only tf_cudnn_rnn.runtime, weights, params_size and library_path work."
     )
 
 

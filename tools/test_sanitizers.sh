@@ -74,6 +74,7 @@ memory() {
   tools/build_fuzz.sh memory || status=$?
   if ((status == 69)); then
     echo "Skipping MemorySanitizer: there is no Clang."
+    result=skipped
     return
   fi
   ((status == 0)) || return "$status"
@@ -101,6 +102,7 @@ for part in "${parts[@]}"; do
   esac
   echo "== $part"
   begin=$SECONDS
+  result=clean
   "$part"
-  echo "== $part: clean, $((SECONDS - begin)) s"
+  echo "== $part: $result, $((SECONDS - begin)) s"
 done

@@ -104,7 +104,7 @@ except ImportError as error:
     message = subprocesses.run_code(WITHOUT_TENSORFLOW + code)
     assert re.match(
         r"tf_cudnn_rnn\S* needs TensorFlow, which is not installed: run `pip install "
-        r"'tf_cudnn_rnn\[tensorflow\]'`",
+        r"tensorflow(-cpu)?`\. Without it",
         message,
     )
     assert "only tf_cudnn_rnn.runtime, weights, params_size and library_path work." in message
