@@ -8,16 +8,18 @@
 
 The truth is what the judge (tests/reference/judge.py) computes in float64 of the same inputs. The
 error of a tensor is the root mean square of what it differs by, divided by that of the truth.
-Exits with 1 if one of this library's is more than twice that of Keras.
+Exits with 1 if one of this library's is more than twice that of Keras, or is not finite, and if a
+side of this library has none.
 """
 
 import argparse
 import datetime
+import math
 import sys
 
 import numpy as np
 
-from benchmarks import cases, drivers, peers
+from benchmarks import cases, drivers, options, peers
 from benchmarks.cases import TRAINING, Case
 from benchmarks.processes import Pool, Side, SideError
 from benchmarks.results import accuracy as files
@@ -32,7 +34,7 @@ SIDES = (
     Side("keras", "keras_function"),
     Side("torch", "torch"),
 )
-
+OWN = tuple(side.name for side in SIDES if side.is_own)
 
 # Times Keras' error, what is promised.
 MOST = 2.0
@@ -103,17 +105,30 @@ def lines(errors: list[Error]) -> list[str]:
 
 
 def failures(errors: list[Error]) -> list[str]:
-    """A sentence for each error of this library's that is larger than promised."""
+    """A sentence for each error of this library's that is larger than promised, or no number."""
     keras = {(error.case, error.tensor): error.value for error in errors if error.side == "keras"}
     found = []
     for error in errors:
-        theirs = keras.get((error.case, error.tensor))
-        if error.side in ("op", "layer") and theirs is not None and error.value > MOST * theirs:
+        if error.side not in OWN:
+            continue
+        what = f"FAILED: {error.tensor} of {error.case}, {error.side}: the error must be"
+        theirs = keras.get((error.case, error.tensor), math.inf)
+        if not math.isfinite(error.value):
+            found.append(f"{what} finite; it is {error.value}.")
+        elif error.value > MOST * theirs:
             found.append(
-                f"FAILED: {error.tensor} of {error.case}, {error.side}: the error must be at most "
-                f"{MOST:g} times Keras', {theirs:.2e}; it is {error.value:.2e}."
+                f"{what} at most {MOST:g} times Keras', {theirs:.2e}; it is {error.value:.2e}."
             )
     return found
+
+
+def own_refusals(case: Case, refused: dict[str, str]) -> list[str]:
+    """A sentence for each side of this library that has no errors; every side has all cases."""
+    return [
+        f"FAILED: {case.name}, {side}: there must be results; {reason}."
+        for side, reason in refused.items()
+        if side in OWN
+    ]
 
 
 def _names(option: str, known: dict):
@@ -143,7 +158,7 @@ def main() -> int:
     parser.add_argument(
         "--sides", type=_names("sides", known), default="", help=f"all, or of {', '.join(known)}"
     )
-    parser.add_argument("--threads", type=int, help="of every side; default all CPUs")
+    parser.add_argument("--threads", type=options.from_1, help="of every side; default all CPUs")
     parser.add_argument(
         "--publish", action="store_true", help="write docs/results/accuracy and docs/accuracy.md"
     )
@@ -161,17 +176,19 @@ def main() -> int:
         peers.ensure()
     now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     found: list[Error] = []
+    failed: list[str] = []
     notes: dict[str, None] = {}
     with Pool(threads, ROOT / "runs" / "bench" / f"accuracy-{now}.logs") as pool:
         for case in chosen:
             errors, refused = measure(pool, case, sides)
             found += errors
+            failed += own_refusals(case, refused)
             for line in lines(errors):
                 print(line, flush=True)
             for side, reason in refused.items():
                 print(f"{case.name:<32}{side}: {reason}", flush=True)
                 notes[f"{side} of {case.name}: {reason}"] = None
-    failed = failures(found)
+    failed += failures(found)
     print(*failed, sep="\n", end="\n" if failed else "")
     if arguments.publish and not failed:
         print(rendering.publish(files, preamble, list(notes), found, arguments.cpu))

@@ -253,11 +253,10 @@ def plan(names: list[str], threads: int) -> tuple[list[Row], bool]:
     known = cases.read_cases()
     rows: list[Row] = []
     has_engine = False
-    for name in dict.fromkeys(names):
+    everything = [*(e for e in EXPERIMENTS if e != "quick"), ENGINE]  # `gate` has its cases
+    meant = [one for name in names for one in (everything if name == ALL else [name])]
+    for name in dict.fromkeys(meant):
         group, _, seed = name.partition(":")
-        if name == ALL:
-            everything = [e for e in EXPERIMENTS if e != "quick"]  # `gate` has its cases
-            return plan([*everything, ENGINE], threads)
         if name == ENGINE:
             has_engine = True
             rows += _rows("engine", cases.in_set("roofline"), (OP,), (INFERENCE,))

@@ -8,8 +8,9 @@ held-out sequences, in multiples of the Kalman filter's. The second one takes wh
 examples/char_lm.py has trained, and prints bits per character of the held-out text. Both do so in
 float32, with `weights.quantize`, and as PyTorch and ONNX Runtime quantize the network. Beside it
 stands how far the network's outputs are from those of float32, in the mean square. Needs
-.venv-peers for the last two (`python -m benchmarks.peers`). Exits with 1 if this library's outputs
-are further from float32's than PyTorch's are.
+.venv-peers for the last two (`python -m benchmarks.peers`), and leaves out what does not quantize
+the kind of network: PyTorch quantizes LSTM and GRU, ONNX Runtime LSTM. Exits with 1 if this
+library's outputs are further from float32's than PyTorch's are.
 """
 
 import argparse
@@ -24,11 +25,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks import options as option_types
 from benchmarks import peers
 from benchmarks.cases import Case
 from tf_cudnn_rnn import weights
 
-_OWN, _PYTORCH = "this library, int8", "PyTorch, int8"
+_OWN, _PYTORCH, _ONNX = "this library, int8", "PyTorch, int8", "ONNX Runtime, int8"
+# What a peer quantizes; of other networks it would compute in float32.
+_QUANTIZED = {_PYTORCH: ("lstm", "gru"), _ONNX: ("lstm",)}
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
@@ -106,6 +110,16 @@ def of_char_lm(folder: str | pathlib.Path) -> Trained:
     return Trained(canonical, model.embedding.numpy()[chunk.inputs], bits, "bits a character")
 
 
+def _of_char_lm_or_exit(folder: str) -> Trained:
+    from char_lm_corpus import CorpusError
+    from char_lm_options import UsageError
+
+    try:
+        return of_char_lm(folder)
+    except (CorpusError, OSError, UsageError) as error:
+        sys.exit(f"benchmarks.int8_accuracy: --char_lm={folder}: {error}")
+
+
 def _own(canonical: weights.Canonical, x: np.ndarray) -> dict[str, np.ndarray]:
     import tf_cudnn_rnn.runtime as runtime
 
@@ -115,8 +129,18 @@ def _own(canonical: weights.Canonical, x: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
+def peers_of(rnn_mode: str) -> list[str]:
+    """The peers that quantize such a network."""
+    return [peer for peer, modes in _QUANTIZED.items() if rnn_mode in modes]
+
+
 def _of_peers(canonical: weights.Canonical, x: np.ndarray) -> dict[str, np.ndarray]:
     """Runs this module in the environment of the peers."""
+    able = peers_of(canonical.layout.rnn_mode)
+    for peer in sorted(set(_QUANTIZED) - set(able)):
+        print(f"{peer}: left out, as it does not quantize {canonical.layout.rnn_mode}.")
+    if not able:
+        return {}
     if peers.python() is None:
         print("There is no .venv-peers: PyTorch and ONNX Runtime are left out.")
         return {}
@@ -136,31 +160,46 @@ def _of_peers(canonical: weights.Canonical, x: np.ndarray) -> dict[str, np.ndarr
 
 def _run_peers(path: pathlib.Path) -> None:
     """Replaces the arrays in a file by the outputs of the peers."""
-    import onnxruntime
-    import torch
-
-    from benchmarks.drivers import onnx_runtime, pytorch
-
     with np.load(path) as arrays:
         params, x = arrays["params"], arrays["x"]
         layout = weights.Layout(**json.loads(str(arrays["layout"])))
     case = _case(x, layout)
+    outputs = {
+        peer: run(case, params, x)
+        for peer, run in ((_PYTORCH, _in_pytorch), (_ONNX, _in_onnx_runtime))
+        if peer in peers_of(layout.rnn_mode)
+    }
+    np.savez(path, **outputs)
+
+
+def _in_pytorch(case: Case, params: np.ndarray, x: np.ndarray) -> np.ndarray:
+    import torch
+
+    from benchmarks.drivers import pytorch
+
     module = pytorch.module_of(case, torch.float32, params)
     with torch.inference_mode():
-        y_torch, _ = pytorch.with_int8_weights(module)(torch.from_numpy(x))
+        y, _ = pytorch.with_int8_weights(module)(torch.from_numpy(x))
+    return y.numpy()
+
+
+def _in_onnx_runtime(case: Case, params: np.ndarray, x: np.ndarray) -> np.ndarray:
+    import onnxruntime
+
+    from benchmarks.drivers import onnx_runtime
+
     model = onnx_runtime.with_int8_weights(onnx_runtime.model_of(case, params))
     session = onnxruntime.InferenceSession(model.SerializeToString())
     zeros = np.zeros([1, case.batch, case.num_units], np.float32)
     states = {node.name: zeros for node in session.get_inputs() if node.name != "x"}
-    y_onnx = session.run(["y"], {"x": x, **states})[0]
-    np.savez(path, **{_PYTORCH: y_torch.numpy(), "ONNX Runtime, int8": y_onnx})
+    return session.run(["y"], {"x": x, **states})[0]
 
 
 def main() -> None:
     """Runs all, and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--units", type=int, default=128)
-    parser.add_argument("--steps", type=int, default=300, help="of training")
+    parser.add_argument("--units", type=option_types.from_1, default=128)
+    parser.add_argument("--steps", type=option_types.from_1, default=300, help="of training")
     parser.add_argument("--char_lm", metavar="FOLDER", help="what examples/char_lm.py has written")
     parser.add_argument("--peers", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -169,7 +208,7 @@ def main() -> None:
         return
     sys.path.insert(0, str(_ROOT / "examples"))
     if options.char_lm:
-        trained = of_char_lm(options.char_lm)
+        trained = _of_char_lm_or_exit(options.char_lm)
     else:
         trained = _streaming(options.units, options.steps)
     canonical, x, error, unit = trained

@@ -22,7 +22,7 @@ import shutil
 import statistics
 import sys
 
-from benchmarks import engine, labels
+from benchmarks import engine, labels, options
 from benchmarks.cases import Case, write_cases
 from benchmarks.results import paths as files
 from benchmarks.results import rendering
@@ -252,19 +252,24 @@ def with_thresholds(header: str, values: dict[str, int]) -> str:
     return header
 
 
+def copy_sources(root: pathlib.Path, tree: pathlib.Path) -> None:
+    """Makes a tree of what the engine's benchmark is made of; what it had before is gone."""
+    for path in _SOURCES:
+        shutil.rmtree(tree / path, ignore_errors=True)
+        # Times stay as they are: Bazel looks at what a file holds.
+        shutil.copytree(root / path, tree / path, ignore=shutil.ignore_patterns("*.pyc"))
+    for path in _FILES:
+        (tree / path).unlink(missing_ok=True)
+        if (root / path).exists():
+            shutil.copy2(root / path, tree / path)
+    (tree / "BUILD").write_text("")
+
+
 def _build(name: str, thresholds: dict[str, int]) -> pathlib.Path:
     """Builds the engine's benchmark with other thresholds, from a copy of the sources."""
     tree = _WORK / "tree"
     header = with_thresholds((ROOT / _HEADER).read_text(), thresholds)
-    for path in _SOURCES:
-        # Times stay as they are: Bazel looks at what a file holds.
-        shutil.copytree(
-            ROOT / path, tree / path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.pyc")
-        )
-    for path in _FILES:
-        if (ROOT / path).exists():
-            shutil.copy2(ROOT / path, tree / path)
-    (tree / "BUILD").write_text("")
+    copy_sources(ROOT, tree)
     (tree / _HEADER).write_text(header)
     binary = _WORK / re.sub(r"\W+", "_", name)
     binary.unlink(missing_ok=True)
@@ -329,7 +334,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--paths", default="", help="only those that have this in their names")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=options.from_1, default=7)
     parser.add_argument("--publish", action="store_true", help="write docs/results/paths")
     parser.add_argument("--cpu", help="for the file's name; default what the CPU calls itself")
     arguments = parser.parse_args()

@@ -1,5 +1,6 @@
 """The processes that the sides of a comparison live in, seen from the benchmark."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -60,6 +61,8 @@ class Process:
     def __init__(self, entry: drivers.Entry, python: str, threads: int, environment, log):
         self._log = log
         self._received = b""  # and not yet answered
+        # What it leaves there goes with it: it is killed, and cannot tidy up itself.
+        self._folder = tempfile.TemporaryDirectory(prefix="benchmark-")
         self._process = subprocess.Popen(
             [python, "-m", "benchmarks.worker", entry.module, entry.class_name, str(threads)],
             stdin=subprocess.PIPE,
@@ -73,6 +76,7 @@ class Process:
                 "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
                 "TF_CPP_MIN_LOG_LEVEL": "3",
                 "OMP_NUM_THREADS": str(threads),
+                "TMPDIR": self._folder.name,
                 **dict(environment),
             },
         )
@@ -128,8 +132,11 @@ class Process:
         """Ends the process."""
         self._process.kill()
         self._process.wait()
-        self._process.stdin.close()
+        # Of a process that has ended by itself, a request may be left that it never read.
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.stdout.close()
+        self._folder.cleanup()
 
 
 class Pool:
@@ -168,7 +175,9 @@ class Pool:
         new = {}
         for side in sides:
             key = self._key(side)
-            if key not in self._processes or not self._processes[key].is_alive:
+            if key in self._processes and not self._processes[key].is_alive:
+                self._processes.pop(key).end()
+            if key not in self._processes:
                 try:
                     self._processes[key] = self._new(side)
                     new[key] = side

@@ -1,4 +1,4 @@
-"""The CSV file of a run: a preamble of `# key: value` lines, then a line for each figure."""
+"""The CSV file of a run: `# key: value` lines, then a line for each figure; FINISHED at the end."""
 
 import csv
 import dataclasses
@@ -16,6 +16,9 @@ GIGABYTES = "GB/s"
 
 PEAK = "peak"  # the group of the machine's own figures
 
+
+# The key of the line that ends the file of a run that was not cut short.
+FINISHED = "finished"
 
 # What an error begins with if the side lacks something that the case needs.
 UNSUPPORTED = "not supported: "
@@ -195,7 +198,13 @@ class Writer:
         self._writer.writerow(to_row(record))
         self._file.flush()
 
+    def finish(self) -> None:
+        """Ends the file of a run that has measured all that it was asked for."""
+        self._file.write(f"# {FINISHED}: yes\n")
+        self.close()
+
     def close(self) -> None:
+        """Closes the file, of a run that was cut short if `finish` was not called."""
         self._file.close()
 
 

@@ -48,14 +48,21 @@ _SECONDS = flags.DEFINE_float(
     "seconds", 0.15, "the length of a turn, which is one step at least", lower_bound=0.0
 )
 _PAUSE = flags.DEFINE_float(
-    "pause", 0.05, "seconds before a turn, in which the threads of the side before go to sleep"
+    "pause",
+    0.05,
+    "seconds before a turn, in which the threads of the side before go to sleep",
+    lower_bound=0.0,
 )
 _THREADS = flags.DEFINE_integer("threads", None, "of every side; default all CPUs", lower_bound=1)
 _AGAIN = flags.DEFINE_integer(
     "again", 3, "how often rows that fail a bar are measured again before they count", lower_bound=0
 )
-_TIMEOUT = flags.DEFINE_float("timeout", 900, "seconds after which a side that is silent is ended")
-_SHARE = flags.DEFINE_string("share", "1/1", "k/n: every n-th case, from the k-th on")
+_TIMEOUT = flags.DEFINE_float(
+    "timeout", 900, "seconds after which a side that is silent is ended", lower_bound=0.0
+)
+_SHARE = flags.DEFINE_string(
+    "share", "1/1", "k/n: every n-th case, from the k-th on; the engine's own with the first"
+)
 _OUTPUT = flags.DEFINE_string("output", None, "the CSV file; default runs/bench/<time>.csv")
 _CHECK = flags.DEFINE_bool("check", False, "compare results on small cases, and measure nothing")
 _PEERS = flags.DEFINE_bool("peers", True, "install and measure what lives in .venv-peers")
@@ -77,6 +84,16 @@ def noise() -> str | None:
 # ------------------------------------------------------------------------------------
 # The program
 # ------------------------------------------------------------------------------------
+
+
+def _check_sides(rows: list[Row]) -> None:
+    known = dict.fromkeys(side.name for row in rows for side in row.sides)
+    unknown = [name for name in _SIDES.value or () if name not in known]
+    if unknown:
+        raise app.UsageError(
+            f"--sides: must be of {', '.join(known)}, which these cases have; got "
+            f"{', '.join(unknown)}"
+        )
 
 
 def selected(rows: list[Row], missing_drivers: set[str]) -> list[Row]:
@@ -149,7 +166,9 @@ def main(argv: list[str]) -> None:
         rows, has_engine = experiments.plan(_CASES.value, threads)
     except ValueError as error:
         raise app.UsageError(f"--cases: {error}") from None
-    _share()
+    _check_sides(rows)
+    number, _ = _share()
+    has_engine = has_engine and number == 1  # or the figures of shares would be there twice
     missing = _missing_drivers()
     started = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     path = pathlib.Path(_OUTPUT.value or ROOT / "runs" / "bench" / f"{started}.csv")
@@ -169,6 +188,7 @@ def main(argv: list[str]) -> None:
         print(f"{key}: {value}", flush=True)
     found: list[Record] = []
     writer = records.Writer(path, preamble)
+    is_whole = False
     try:
         if has_engine:
             for record in _run_engine(preamble, threads):
@@ -195,6 +215,8 @@ def main(argv: list[str]) -> None:
                 for record in measuring.again(failed, _AGAIN.value, measure_row):
                     writer.write(record)
                     found.append(record)
+        writer.finish()
+        is_whole = True
     except KeyboardInterrupt:
         print("\nInterrupted; this is what there is.")
     finally:
@@ -203,6 +225,8 @@ def main(argv: list[str]) -> None:
     print(f"\nfigures: {path}")
     if _CHARTS.value:
         _draw(path)
+    if not is_whole:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import time
 
 import keras
 import learning_curve
+import number_options
 import numpy as np
 import tensorflow as tf
 from learning_curve import LearningCurve
@@ -183,6 +184,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of weights and sums (%(default)s)")
     learning_curve.add_option(parser, "addition")
     options = parser.parse_args(argv)
+    number_options.check(
+        parser, options, ("learning_rate",), digits=1, pairs=1, units=1, epochs=0, batch_size=1
+    )
+    if options.digits > 18:
+        parser.error(f"--digits must be at most 18, so that sums are int64; got {options.digits}")
     if options.pairs + HELD_OUT > number_of_pairs(options.digits):
         parser.error(
             f"--pairs={options.pairs} and {HELD_OUT} held-out pairs are more than the "

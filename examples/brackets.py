@@ -27,6 +27,7 @@ import time
 
 import keras
 import learning_curve
+import number_options
 import numpy as np
 from learning_curve import LearningCurve
 
@@ -198,8 +199,16 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of weights and strings (%(default)s)")
     learning_curve.add_option(parser, "brackets")
     options = parser.parse_args(argv)
-    if 2 * options.max_pairs < SHORTEST_HELD_OUT:
-        parser.error(f"--max_pairs must be at least {SHORTEST_HELD_OUT // 2}")
+    number_options.check(
+        parser,
+        options,
+        ("learning_rate",),
+        max_depth=1,
+        max_pairs=SHORTEST_HELD_OUT // 2 + 1,  # or none would be longer than the average
+        units=1,
+        steps=0,
+        batch_size=1,
+    )
     return options
 
 

@@ -10,7 +10,8 @@ text: Python's own documentation, or any UTF-8 file.
 Everything goes to the directory --save: log.csv, loss.png, the checkpoints `best` and
 `latest`, and a SavedModel that generates text. At the end some training steps of the same
 model in stock Keras are timed, and loss.png shows where Keras would be. Ctrl-C stops the
-training, then evaluates, saves and exports; --resume goes on from there. The learning rate
+training, then evaluates, saves and exports; --resume goes on from there, and --overwrite
+begins anew in the same directory. The learning rate
 follows the clock while --max_seconds sets a limit; without one a run repeats exactly.
 
 Where TF_CONFIG names several workers, they share the streams of each batch and learn what
@@ -45,6 +46,7 @@ DEFAULTS = Options()
 
 _SAVE = flags.DEFINE_string("save", "runs/char_lm", "Directory of all output.")
 _RESUME = flags.DEFINE_bool("resume", False, "Go on with the run in --save.")
+_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Erase an earlier run in --save.")
 _KERAS = flags.DEFINE_bool("keras", True, "Time the same model in stock Keras, too.")
 
 # The rest are the fields of Options.
@@ -181,6 +183,8 @@ def report(
 ) -> None:
     """Draws, exports, and tells what the training came to."""
     seconds = training.seconds
+    # Before all that may fail: the model is what the time was spent on.
+    training.generator.export(str(directory.saved_model))
     comparison = None
     if with_keras:
         progress.say("Timing the same model in stock Keras ...")
@@ -191,7 +195,8 @@ def report(
         draw(training.rows, baselines, title, directory.picture, comparison)
     except ImportError:
         progress.say("There is no picture: matplotlib is not installed.")
-    training.generator.export(str(directory.saved_model))
+    except (OSError, ValueError) as error:
+        progress.say(f"There is no picture: {directory.picture} cannot be written: {error}")
     text = generate_in_fresh_process(directory.saved_model, options)
     if text != training.sample(options.length):
         raise ExportError("the exported model writes another text in a fresh process")
@@ -208,6 +213,8 @@ def report(
 
 def prepare(directory: RunDirectory, team: Team) -> tuple[Options, Corpus]:
     """Settles what the run is; the chief makes its directory ready."""
+    if _RESUME.value and _OVERWRITE.value:
+        raise UsageError("--resume goes on with a run, which --overwrite would erase: choose one")
     if _RESUME.value:
         earlier, sha256 = directory.read_run()
         options = earlier.resumed(given_options())
@@ -221,11 +228,14 @@ def prepare(directory: RunDirectory, team: Team) -> tuple[Options, Corpus]:
         )
     if _RESUME.value:
         if corpus.sha256 != sha256:
-            raise UsageError(f"{corpus.name} has changed since the run began")
+            raise UsageError(
+                f"{corpus.name} is another text than the run began with; if that is elsewhere now, "
+                "say where by --corpus"
+            )
         if team.is_chief:
             directory.write_run(options, sha256)
     elif team.is_chief:
-        directory.start(options, corpus.sha256)
+        directory.start(options, corpus.sha256, overwrite=_OVERWRITE.value)
     return options, corpus
 
 

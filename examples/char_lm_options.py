@@ -16,8 +16,9 @@ class UsageError(Exception):
 class Options:
     """The flags of these names."""
 
-    # What a checkpoint depends on: --resume does not let it change.
+    # Where the text is: --resume finds it elsewhere, but takes no other text.
     corpus: str = ""
+    # What a checkpoint depends on: --resume does not let it change.
     model: str = "LSTM"
     nhid: int = 128
     nlayers: int = 2
@@ -50,7 +51,6 @@ class Options:
 
 
 FIXED = (
-    "corpus",
     "model",
     "nhid",
     "nlayers",
@@ -73,13 +73,24 @@ class RunDirectory:
         self.saved_model = self.path / "saved_model"
         self._run = self.path / "run.json"
 
-    def start(self, options: Options, corpus_sha256: str) -> None:
-        """Makes the directory ready for a new run, in place of an earlier one."""
+    def start(self, options: Options, corpus_sha256: str, overwrite: bool = False) -> None:
+        """Makes the directory ready for a new run.
+
+        Args:
+          options: of the run.
+          corpus_sha256: of its text.
+          overwrite: whether the run may take the place of an earlier one with a checkpoint.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if any(self.path.iterdir()) and not self._run.exists():
                 raise UsageError(
                     f"--save={self.path} is in use: it holds files, but no earlier run"
+                )
+            if any(self.latest.glob("*.index")) and not overwrite:
+                raise UsageError(
+                    f"--save={self.path} holds an earlier run: go on with it by --resume, erase it "
+                    "by --overwrite, or take another directory"
                 )
             self.write_run(options, corpus_sha256)
         except OSError as error:

@@ -415,9 +415,11 @@ class Training:
         if is_best:
             self._best_bpc.assign(bpc)
         self._seconds.assign(self.seconds)
-        self._latest.save(checkpoint_number=self.step)
+        # `latest` tells the best result: if the program ends here, it must not be of weights that
+        # are nowhere.
         if is_best:
             self._best.save(checkpoint_number=self.step)
+        self._latest.save(checkpoint_number=self.step)
         self._progress.say(
             f"epoch {row.epoch:.2f} | {clock(row.seconds)} | "
             f"held out: loss {row.loss:.3f} | bpc {bpc:.3f} | "

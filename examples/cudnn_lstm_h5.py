@@ -9,8 +9,8 @@ build the same model with the new layers, by the old names, and fill it from the
 
 The files here were written by Keras 2 (tests/golden/tf_keras/write.py), and so was what
 the program compares with: the predictions that Keras 2 itself made from the same file.
-It fails if they differ by more than rounding explains, if the model does not come back
-from a file of Keras 3 as it was, or if stock Keras predicts something else with it.
+It fails if they differ by more than rounding explains, or if stock Keras, which loads the
+model from a file of Keras 3, predicts something else.
 """
 
 import argparse

@@ -23,6 +23,7 @@ import tempfile
 import time
 
 import keras
+import number_options
 import numpy as np
 import tensorflow as tf
 
@@ -136,7 +137,9 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         "--steps", type=int, default=100, help="batches of fine-tuning (%(default)s)"
     )
     parser.add_argument("--seed", type=int, default=1, help="of weights and data (%(default)s)")
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    number_options.check(parser, options, steps=0)
+    return options
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -144,11 +147,16 @@ def main(argv: list[str] | None = None) -> int:
     held_out = draw(HELD_OUT, np.random.default_rng(options.seed))
     with tempfile.TemporaryDirectory() as path:
         print("1. TensorFlow alone writes the model ...", flush=True)
-        with_tensorflow_alone(WRITER, path).check_returncode()
+        written = with_tensorflow_alone(WRITER, path)
+        if written.returncode != 0:
+            sys.exit(f"{WRITER.name} ended with status {written.returncode}:\n{written.stderr}")
 
         print("2. TensorFlow alone tries to run it:", flush=True)
         attempt = with_tensorflow_alone("-c", RUN_WITH_TENSORFLOW_ALONE, path)
-        print(f"   {attempt.stderr.strip().splitlines()[-1]}")
+        said = attempt.stderr.strip().splitlines() or [
+            f"it said nothing, and ended with status {attempt.returncode}"
+        ]
+        print(f"   {said[-1]}")
         fails_without = attempt.returncode != 0
 
         model = tf.saved_model.load(path)

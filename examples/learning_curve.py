@@ -64,13 +64,18 @@ def drawing_by():
 
 
 def save(figure, path: str) -> None:
-    """Writes a figure of pyplot's, closes it, and prints where it is."""
+    """Writes a figure of pyplot's, closes it, and prints where it is, or why it is nowhere."""
     from matplotlib import pyplot
 
-    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
-    print(f"Picture: {path}")
+    try:
+        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=120)
+    except (OSError, ValueError) as error:  # a folder is in the way, or the format is unknown
+        print(f"There is no picture: {path} cannot be written: {error}")  # the result follows
+    else:
+        print(f"Picture: {path}")
+    finally:
+        pyplot.close(figure)
 
 
 def add_option(parser: argparse.ArgumentParser, name: str) -> None:

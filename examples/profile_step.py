@@ -20,6 +20,8 @@ import sys
 import tempfile
 
 import keras
+import learning_curve
+import number_options
 import numpy as np
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
@@ -64,8 +66,7 @@ def main(arguments=None) -> int:
         calls, phases = read(pathlib.Path(folder))
     _print(calls, phases)
     if options.picture:
-        draw(phases, options.picture)
-        print(f"Drawn: {options.picture}")
+        draw(phases, str(options.picture))
     share = time_with_a_phase(phases) / sum(calls.values())
     print(f"result: calls={len(calls)} phases={len(phases)} share={share:.2f}")
     return int(share < REQUIRED_SHARE)
@@ -122,12 +123,11 @@ def _print(calls: dict[str, float], phases: list[Phase]) -> None:
         print(f"{time:9.2f} ms  {run:8}  layer {layer}  {name}")
 
 
-def draw(phases: list[Phase], path: pathlib.Path) -> None:
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
+def draw(phases: list[Phase], path: str) -> None:
+    """Draws the phases on a line of time; prints where, or why not."""
+    pyplot = learning_curve.drawing_by()
+    if pyplot is None:
+        return
     rows = sorted({(phase.layer, phase.direction) for phase in phases})
     figure, axes = pyplot.subplots(figsize=(10, 1.6 + 0.5 * len(rows)), layout="constrained")
     labelled = set()
@@ -150,7 +150,7 @@ def draw(phases: list[Phase], path: pathlib.Path) -> None:
     axes.set_xlabel("milliseconds since the forward call began")
     axes.set_title("One training step of a bidirectional stack")
     figure.legend(loc="outside lower center", ncols=len(labelled), frameon=False)
-    figure.savefig(path, dpi=150)
+    learning_curve.save(figure, path)
 
 
 def _network(options):
@@ -184,7 +184,9 @@ def _options(arguments):
     parser.add_argument("--units", type=int, default=128, help="of the LSTM (%(default)s)")
     parser.add_argument("--picture", type=pathlib.Path, help="a file such as step.png to draw into")
     parser.add_argument("--trace", type=pathlib.Path, help="a folder to leave the trace in")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    number_options.check(parser, options, batch=1, steps=1, features=1, units=1)
+    return options
 
 
 if __name__ == "__main__":

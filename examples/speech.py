@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import keras
 import learning_curve
+import number_options
 import numpy as np
 import tensorflow as tf
 from learning_curve import LearningCurve
@@ -299,14 +300,26 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of weights and data (%(default)s)")
     learning_curve.add_option(parser, "speech")
     options = parser.parse_args(argv)
+    # What the timing has no use for: the full size is fixed, and nothing is learned or drawn.
+    for name in ("units", "held_out", "learning_rate", "picture"):
+        if options.full and getattr(options, name) != parser.get_default(name):
+            parser.error(f"--{name} has no use with --full, which times a network of a fixed size")
     if options.steps is None:
         options.steps = 5 if options.full else 500
-    if options.steps < 1:
-        parser.error("--steps must be at least 1")
+    number_options.check(
+        parser,
+        options,
+        ("learning_rate",),
+        units=1,
+        states=3,
+        steps=1,
+        batch_size=1,
+        held_out=1,
+    )
     if not 1 <= options.min_length <= options.max_length:
         parser.error("--min_length and --max_length must be in that order, and at least 1")
-    if options.states < 3:
-        parser.error("--states must be at least 3")
+    if options.full and options.states > FULL_CLASSES:
+        parser.error(f"--states must be at most {FULL_CLASSES} with --full; got {options.states}")
     return options
 
 

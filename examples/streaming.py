@@ -27,6 +27,7 @@ import sys
 import tempfile
 
 import keras
+import number_options
 import numpy as np
 import streaming_latency
 
@@ -197,9 +198,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
         "--picture", default="runs/streaming.png", help='where to draw latencies; "" for nowhere'
     )
     options = parser.parse_args(argv)
-    for name in ("units", "steps", "latency_steps"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name} must be at least 1")
+    number_options.check(parser, options, units=1, steps=1, latency_steps=1)
     return options
 
 

@@ -240,6 +240,8 @@ def print_table(latencies: list[Latency]) -> None:
     for latency in latencies:
         numbers = "".join(f"{value:8.1f}" for value in latency.percentiles)
         print(f"{latency.name:40}{numbers}{latency.spread:17.1f}")
+    threads = tf.config.threading.get_intra_op_parallelism_threads() or os.cpu_count()
+    print(f"Each has one thread; TensorFlow in Python, which has trained, has up to {threads}.")
 
 
 def draw(latencies: list[Latency], units: int, path: str) -> None:

@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> None:
                 print(measure(cpu))
             case _:
                 sys.exit(results.__doc__)
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         sys.exit(f"benchmarks.results: {error}")
 
 

@@ -44,6 +44,11 @@ def from_runs(paths: Sequence[pathlib.Path], cpu: str | None, root: pathlib.Path
             raise ValueError(
                 f"{path}: results must be of a commit, without changes to it; got {version!r}."
             )
+        missing = [key for key in ("date", "threads") if key not in preamble]
+        if missing:
+            raise ValueError(f"{path} must have a line `# {missing[0]}: ...`, as runs write it.")
+        if records.FINISHED not in preamble:
+            raise ValueError(f"{path}: the run was cut short. Run its groups again, to the end.")
         _require_own_figures(path, int(preamble["threads"]), found)
         of_run = _figures(found, version)
         if not of_run:
@@ -146,5 +151,7 @@ def measure(cpu: str | None) -> pathlib.Path:
     require_commit(machine.commit())
     output = ROOT / "runs" / "bench" / "results.csv"
     arguments = ("--cases=gate", "--nocharts", f"--output={output}")
-    subprocess.run([sys.executable, "-m", "benchmarks.run", *arguments], cwd=ROOT, check=True)
+    ran = subprocess.run([sys.executable, "-m", "benchmarks.run", *arguments], cwd=ROOT)
+    if ran.returncode != 0:
+        raise ValueError(f"nothing is published: the run ended with status {ran.returncode}.")
     return add([output], cpu)

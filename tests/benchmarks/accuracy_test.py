@@ -81,6 +81,21 @@ def test_more_than_twice_the_error_of_keras_is_a_failure():
     )
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_an_error_that_is_no_number_is_a_failure(value):
+    keras = [Error(GRU, "keras", "dW", 1e-7), Error(GRU, "torch", "dW", value)]
+    for others in (keras, []):
+        [failure] = accuracy.failures([Error(GRU, "op", "dW", value), *others])
+        assert failure == f"FAILED: dW of {GRU}, op: the error must be finite; it is {value}."
+
+
+def test_a_side_of_this_library_without_results_is_a_failure():
+    refused = {"op": "the process ended by signal 11", "torch": "it is ill"}
+    assert accuracy.own_refusals(SMALL["gru"], refused) == [
+        "FAILED: gru, op: there must be results; the process ended by signal 11."
+    ]
+
+
 def test_cases_are_of_all_kinds():
     found = cases.accuracy_cases()
     assert len({case.name for case in found}) == len(found)

@@ -26,9 +26,11 @@ def test_groups():
     assert len(set(keys)) == len(keys)
     for row in everything:
         assert len({each.name for each in row.sides}) == len(row.sides)
+    more, _ = experiments.plan(["all", "sweep:7"], 2)
+    assert len(more) == len(everything) + 400 and more[: len(everything)] == everything
     for unknown in ("fast", "sweep:", "sweep:x"):
         with pytest.raises(ValueError, match=f"no case or group of cases '{unknown}'; the groups"):
-            experiments.plan([unknown], 2)
+            experiments.plan(["all", unknown], 2)
 
 
 def test_other_random_shapes():

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import tempfile
 import time
 import zlib
 
@@ -12,7 +13,7 @@ import pytest
 
 from benchmarks import accuracy, cases, engine, experiments, records
 from benchmarks.drivers import LIBRARY, Entry
-from benchmarks.drivers.interface import Driver, Step, require
+from benchmarks.drivers.interface import Driver, Step, Unsupported, require
 from benchmarks.experiments import MEMORY, Row
 from benchmarks.records import MEBIBYTES, MILLISECONDS, Record
 
@@ -61,6 +62,13 @@ class Liar(Sleeper):
         return Step(self.run, lambda _: {"y": np.zeros(3)})
 
 
+class Choosy(Sleeper):
+    """Lacks what every case needs."""
+
+    def build(self, case, pass_, dtype) -> Step:
+        raise Unsupported("takes nothing")
+
+
 class Raiser(Driver):
     """Raises an error."""
 
@@ -103,6 +111,14 @@ class Mute(Sleeper):
     seconds = 3600
 
 
+class Litterer(Sleeper):
+    """Keeps a temporary folder as long as it lives; says which, and what process it is."""
+
+    def __init__(self, threads: int):
+        self._folder = tempfile.TemporaryDirectory()
+        print(f"process {os.getpid()} litters {self._folder.name}", flush=True)
+
+
 class Glutton(Driver):
     """Takes 64 MiB for its step, which it then gives back."""
 
@@ -129,9 +145,9 @@ class Inexact(Driver):
         return Step(lambda: None, arrays)
 
 
+_MADE_UP = (Sleeper, Snail, Liar, Choosy, Raiser, Mortal, Stillborn, Mute, Litterer, Glutton)
 DRIVERS = {
-    name.__name__.lower(): Entry(LIBRARY, __name__, name.__name__)
-    for name in (Sleeper, Snail, Liar, Raiser, Mortal, Stillborn, Mute, Glutton, Inexact)
+    name.__name__.lower(): Entry(LIBRARY, __name__, name.__name__) for name in (*_MADE_UP, Inexact)
 }
 
 

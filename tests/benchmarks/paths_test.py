@@ -129,3 +129,28 @@ def test_a_call_that_is_there_twice_is_an_error(tmp_path):
 def test_other_columns_are_an_error(tmp_path):
     with pytest.raises(ValueError, match="must have the columns"):
         files.read(written(tmp_path, columns="path,call"))
+
+
+def test_a_copy_of_the_sources_has_no_others(tmp_path):
+    """A file that was deleted, or came from elsewhere, would be compiled on."""
+    root, tree = tmp_path / "root", tmp_path / "tree"
+    for folder in ("kernels", "network", "benchmarks", "tests/engine", "third_party"):
+        (root / folder).mkdir(parents=True)
+    for name in ("kernels/old.cc", "kernels/new.cc", ".bazelrc"):
+        (root / name).write_text(name)
+    paths.copy_sources(root, tree)
+    assert (tree / "kernels" / "old.cc").exists() and (tree / ".bazelrc").exists()
+    for name in ("kernels/old.cc", ".bazelrc"):
+        (root / name).unlink()
+    paths.copy_sources(root, tree)
+    files_of_tree = sorted(path.name for path in tree.rglob("*") if path.is_file())
+    assert files_of_tree == ["BUILD", "new.cc"]
+
+
+def test_options_are_told_when_they_are_wrong(capsys, monkeypatch):
+    for text in ("0", "-3", "many", "1.5"):
+        monkeypatch.setattr("sys.argv", ["paths", f"--rounds={text}"])
+        with pytest.raises(SystemExit, match="2"):
+            paths.main()
+        expected = f"argument --rounds: must be a whole number, at least 1; got '{text}'"
+        assert expected in capsys.readouterr().err

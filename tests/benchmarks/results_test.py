@@ -303,7 +303,7 @@ def run_file(path, **preamble: str):
     for record in fakes.figures_of(rows, fakes.varied_speed):
         if record.side in ("op", "keras", "torch", "onnx", "stream_from_c"):
             writer.write(record)
-    writer.close()
+    writer.finish()
     return path
 
 
@@ -383,7 +383,7 @@ def test_a_run_without_peers(root):
         if record.experiment == "gate" and (record.pass_ == "training" or record.side == "op"):
             no_figure = (record.case, record.pass_, record.side) == (*missing, "op")
             writer.write(dataclasses.replace(record, median=None) if no_figure else record)
-    writer.close()
+    writer.finish()
     file = runs.from_runs([run], CPU, root)
     files.write(file)
     assert files.read(file.path) == file._replace(figures=files.read(file.path).figures)
@@ -406,7 +406,7 @@ def test_of_random_networks_there_are_ranges(root):
         writer.write(record)
         if record.experiment == "sweep" and record.median is not None:
             times[record.pass_, record.side].append(record.median)
-    writer.close()
+    writer.finish()
     file = runs.from_runs([root / "run.csv"], CPU, root)
     files.write(file)
     assert files.read(file.path).notes == file.notes == []
@@ -441,7 +441,7 @@ def test_runs_on_one_machine_make_one_page(root):
     writer = records.Writer(root / "engine.csv", fakes.PREAMBLE | versions | later)
     for record in fakes.engine_figures():
         writer.write(record)
-    writer.close()
+    writer.finish()
     file = runs.from_runs([gate, root / "engine.csv"], CPU, root)
     assert file.path.name == f"{CPU}-2026-01-03.csv"
     commits = {figure.group: figure.version for figure in file.figures}
@@ -461,7 +461,7 @@ def test_runs_on_one_machine_make_one_page(root):
     other = records.Writer(root / "other.csv", fakes.PREAMBLE | versions | {"cpu": "Another one"})
     for record in fakes.engine_figures():
         other.write(record)
-    other.close()
+    other.finish()
     with pytest.raises(ValueError, match="other.csv: must have the same `cpu` as .*'Another one'"):
         runs.from_runs([gate, root / "other.csv"], CPU, root)
 
@@ -483,7 +483,7 @@ def test_a_run_in_which_this_library_failed_is_not_published(root, group, side, 
         if (record.case, record.side) == (name, side):
             record = dataclasses.replace(record, median=None, error="InternalError: no")
         writer.write(record)
-    writer.close()
+    writer.finish()
     if is_refused:
         with pytest.raises(ValueError, match=f"these failed: {group}, {name} "):
             runs.from_runs([root / "run.csv"], CPU, root)
@@ -499,9 +499,16 @@ def test_what_is_not_published(root, monkeypatch):
         run = run_file(root / "run.csv", tf_cudnn_rnn=f"0.1.0, commit {commit}")
         with pytest.raises(ValueError, match=f"must be of a commit, .*; got '{commit}'"):
             runs.add([run], CPU, root)
-    records.Writer(root / "run.csv", fakes.PREAMBLE).close()
+    records.Writer(root / "run.csv", fakes.PREAMBLE).finish()
     with pytest.raises(ValueError, match="has no figures of groups"):
         runs.add([root / "run.csv"], CPU, root)
+    run = run_file(root / "run.csv")
+    run.write_text(run.read_text().replace(f"# {records.FINISHED}: yes\n", ""))
+    with pytest.raises(ValueError, match="run.csv: the run was cut short. Run its groups again"):
+        runs.add([run], CPU, root)
+    run.write_text(run.read_text().replace("# threads: 2\n", ""))
+    with pytest.raises(ValueError, match="run.csv must have a line `# threads: "):
+        runs.add([run], CPU, root)
     assert not folder.exists()
     # README has no table without its CPU; what was written is taken back.
     run = run_file(root / "run.csv")
@@ -586,6 +593,19 @@ def test_measure_refuses_changes_before_it_runs(monkeypatch):
     monkeypatch.setattr("subprocess.run", lambda *_, **__: pytest.fail("it ran"))
     with pytest.raises(ValueError, match="here is '0123456789ab with changes'"):
         runs.measure(None)
+
+
+def test_measure_publishes_no_run_that_failed(monkeypatch):
+    monkeypatch.setattr("benchmarks.machine.commit", lambda: "0123456789ab")
+    ended = subprocess.CompletedProcess([], 130)
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: ended)
+    with pytest.raises(ValueError, match="nothing is published: the run ended with status 130"):
+        runs.measure(None)
+
+
+def test_a_file_that_is_missing_gets_one_line(tmp_path):
+    with pytest.raises(SystemExit, match="benchmarks.results: .*No such file .*/none.csv"):
+        program.main(["add", str(tmp_path / "none.csv")])
 
 
 def test_the_program(capsys, monkeypatch):

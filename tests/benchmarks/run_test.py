@@ -8,8 +8,9 @@ import pytest
 from absl import app, flags
 from absl.testing import flagsaver
 
-from benchmarks import check, experiments, run
+from benchmarks import check, experiments, records, run
 from benchmarks.processes import Pool
+from benchmarks.records import COLUMNS
 from tests.benchmarks import fakes
 from tests.benchmarks.fakes import LSTM
 
@@ -45,7 +46,9 @@ def test_a_small_run(program, tmp_path, capsys):
                 break
             key, _, value = line[2:].strip().partition(": ")
             preamble[key] = value
-        rows = list(csv.DictReader(file, line.strip().split(",")))
+        lines = [line for line in file if not line.startswith("# ")]  # what follows says "finished"
+        rows = list(csv.DictReader(lines, COLUMNS))
+    assert line.strip().split(",") == COLUMNS
     assert {"cpu", "isa", "threads", "versions", "tf_cudnn_rnn", "date", "build"} <= set(preamble)
     assert "tensorflow" in preamble["versions"] and "commit" in preamble["tf_cudnn_rnn"]
     assert [row["side"] for row in rows] == ["op", "keras"]
@@ -61,6 +64,7 @@ def test_a_small_run(program, tmp_path, capsys):
     ("flag", "message"),
     [
         ("--cases=fast", "--cases: There is no case or group of cases 'fast'"),
+        ("--sides=keras,fast", "--sides: must be of op, keras, torch, onnx, .*; got fast"),
         ("--passes=backward", "--passes: must be of inference, training; got 'backward'"),
         ("--share=3/2", "--share: must be k/n with k from 1 to n; got '3/2'"),
     ],
@@ -84,6 +88,31 @@ def test_a_share_has_both_passes_of_its_cases():
         assert {name for name, _ in passes} == {"gate", "ragged"}
 
 
+@pytest.mark.parametrize(("share", "runs"), [("1/2", True), ("2/2", False)])
+def test_one_share_has_the_engines_own_benchmark(share, runs, program, tmp_path, monkeypatch):
+    called = []
+    monkeypatch.setattr(run, "selected", lambda *_: [])
+    monkeypatch.setattr("benchmarks.engine.build", lambda: called.append(1) or tmp_path)
+    monkeypatch.setattr("benchmarks.measuring.measure_engine", lambda *_, **__: [])
+    program("--cases=engine", f"--share={share}", "--nocharts", f"--output={tmp_path}/run.csv")
+    assert bool(called) == runs
+
+
+def test_a_run_that_is_interrupted_says_so(program, tmp_path, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    path = tmp_path / "run.csv"
+    arguments = ("--cases=bgru_64_b8", "--nocharts", f"--output={path}")
+    monkeypatch.setattr("benchmarks.measuring.measure", interrupt)
+    with pytest.raises(SystemExit, match="130"):
+        program(*arguments)
+    assert records.FINISHED not in records.read(path)[0]
+    monkeypatch.setattr(run, "selected", lambda *_: [])
+    program(*arguments)
+    assert records.FINISHED in records.read(path)[0]
+
+
 def test_a_busy_machine_is_reported(monkeypatch):
     monkeypatch.setattr("benchmarks.machine.busy_cpus", lambda: 0.0)
     monkeypatch.setattr("os.getloadavg", lambda: (0.1, 0.0, 0.0))
@@ -95,10 +124,12 @@ def test_a_busy_machine_is_reported(monkeypatch):
 def test_check_mode(tmp_path, capsys):
     registry = {"own_op": fakes.DRIVERS["sleeper"], **fakes.DRIVERS}
     with fakes.without_tensorflow(), Pool(1, tmp_path, 1200, registry) as pool:
-        assert check.report(pool, ["snail", "raiser"], [LSTM]) == 0
+        assert check.report(pool, ["snail", "choosy"], [LSTM]) == 0
+        assert check.report(pool, ["raiser"], [LSTM]) == 1
         assert check.report(pool, ["liar"], [LSTM]) == 1
     lines = [line.split(maxsplit=3) for line in capsys.readouterr().out.splitlines()]
     assert [line[2:] for line in lines] == [
-        *([["snail", "equal"], ["raiser", "RuntimeError: no such thing"]] * 2),
+        *([["snail", "equal"], ["choosy", "not supported: takes nothing"]] * 2),
+        *([["raiser", "RuntimeError: no such thing"]] * 2),
         *([["liar", "y differs from the op's by 1"]] * 2),
     ]

@@ -25,6 +25,22 @@ def test_more_pairs_than_there_are_is_a_mistake(capsys):
     assert "are more than the 5050 that --digits=2 makes" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--digits=0", "--digits must be at least 1; got 0"),
+        ("--digits=19", "--digits must be at most 18, so that sums are int64; got 19"),
+        ("--pairs=0", "--pairs must be at least 1; got 0"),
+        ("--epochs=-1", "--epochs must be at least 0; got -1"),
+        ("--learning_rate=0", "--learning_rate must be more than 0, and finite; got 0.0"),
+    ],
+)
+def test_mistake_is_told(argument, message, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        addition.main([argument])
+    assert message in capsys.readouterr().err
+
+
 def test_number_of_pairs():
     pairs = {(min(a, b), max(a, b)) for a in range(10) for b in range(10)}
     assert addition.number_of_pairs(1) == len(pairs)

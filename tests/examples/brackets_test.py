@@ -27,7 +27,11 @@ def test_too_little_training_is_a_failure(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--max_pairs=3"], "--max_pairs must be at least 4"),
+        (["--max_pairs=4"], "--max_pairs must be at least 5; got 4"),
+        (["--max_depth=0"], "--max_depth must be at least 1; got 0"),
+        (["--units=-1"], "--units must be at least 1; got -1"),
+        (["--learning_rate=nan"], "--learning_rate must be more than 0, and finite; got nan"),
+        (["--seed=-1"], "--seed must be from 0 to 4294967295; got -1"),
         (["--kinds=1"], "argument --kinds: invalid choice: 1"),
     ],
 )

@@ -18,7 +18,9 @@ import char_lm_keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from absl.testing import flagsaver
 from char_lm_corpus import Corpus, CorpusError, Streams
+from char_lm_distribution import Team
 from char_lm_model import RNN_MODES, CharLM, Config, Generator
 from char_lm_options import Options, RunDirectory, UsageError
 from char_lm_report import Log, Progress, Row, clock, draw, keras_rows, keras_seconds
@@ -282,6 +284,20 @@ def test_learning_rate_starts_low_however_late_the_training_starts(corpus, tmp_p
     assert 0 < rates[0] < rates[1] < rates[2] < 0.1 * options.lr
 
 
+def test_the_best_weights_are_kept_before_a_checkpoint_tells_of_them(corpus, tmp_path, monkeypatch):
+    """A program that ended between the two would resume with a best result of lost weights."""
+    saved = []
+    save = tf.train.CheckpointManager.save
+
+    def noted(manager, *arguments, **options):
+        saved.append(pathlib.Path(manager.directory).name)
+        return save(manager, *arguments, **options)
+
+    monkeypatch.setattr(tf.train.CheckpointManager, "save", noted)
+    train(corpus, tmp_path, Options(**{**vars(TINY), "dry_run": True}))
+    assert saved == ["best", "latest"]
+
+
 def test_dry_run_trains_a_few_batches_more(corpus, tmp_path):
     options = Options(**{**vars(TINY), "model": "GRU", "dry_run": True})
     training = train(corpus, tmp_path, options)
@@ -319,6 +335,7 @@ def test_options_of_the_run_survive_and_fixed_ones_cannot_change(tmp_path):
     assert options.resumed({"epochs": 9, "nhid": 8}).epochs == 9
     with pytest.raises(UsageError, match="--nhid=9 cannot be resumed"):
         options.resumed({"nhid": 9})
+    assert options.resumed({"corpus": "elsewhere.txt"}).corpus == "elsewhere.txt"
 
 
 def test_directory_that_holds_something_else_is_left_alone(tmp_path):
@@ -326,6 +343,20 @@ def test_directory_that_holds_something_else_is_left_alone(tmp_path):
     with pytest.raises(UsageError, match="is in use"):
         RunDirectory(tmp_path).start(TINY, "abc")
     assert (tmp_path / "best").exists()
+
+
+def test_an_earlier_run_is_erased_only_where_that_is_asked_for(tmp_path):
+    directory = RunDirectory(tmp_path / "run")
+    directory.start(TINY, "abc")
+    directory.start(TINY, "abc")  # nothing is lost: it has no checkpoint yet
+    directory.latest.mkdir()
+    checkpoint = directory.latest / "ckpt-3.index"
+    checkpoint.touch()
+    with pytest.raises(UsageError, match="holds an earlier run: go on with it by --resume, erase"):
+        directory.start(TINY, "def")
+    assert checkpoint.exists() and directory.read_run() == (TINY, "abc")
+    directory.start(TINY, "def", overwrite=True)
+    assert not checkpoint.exists() and directory.read_run() == (TINY, "def")
 
 
 # ---------------------------------------------------------------------------------
@@ -384,6 +415,57 @@ def test_other_output_gets_lines(capsys):
 )
 def test_clock(seconds, text):
     assert clock(seconds) == text
+
+
+def test_the_model_is_exported_whatever_fails_behind_it(corpus, tmp_path, monkeypatch):
+    directory = RunDirectory(tmp_path / "run")
+    options = Options(**{**vars(TINY), "dry_run": True})
+    training = train(corpus, directory.path, options)
+    said = io.StringIO()
+    baselines = [char_lm_corpus.Baseline("gzip", 2.1, 1.9)]
+
+    def report(with_keras):
+        rest = (training, options, corpus, baselines, directory, Progress(said), with_keras)
+        char_lm.report(*rest)
+
+    def no_memory():
+        assert (directory.saved_model / "saved_model.pb").exists()
+        raise MemoryError
+
+    monkeypatch.setattr(training, "compare_with_keras", no_memory)
+    with pytest.raises(MemoryError):
+        report(with_keras=True)
+    # A picture that cannot be written costs the picture alone.
+    directory.picture.mkdir()
+    monkeypatch.setattr(char_lm, "generate_in_fresh_process", lambda *_: training.sample(20))
+    report(with_keras=False)
+    assert f"There is no picture: {directory.picture} cannot be written" in said.getvalue()
+    assert said.getvalue().splitlines()[-1].startswith("result: valid_bpc=")
+
+
+def test_a_run_is_resumed_where_its_text_is_now(tmp_path, monkeypatch):
+    old, new, other = (tmp_path / name for name in ("old", "new", "other"))
+    old.write_text(TEXT)
+    new.write_text(TEXT)
+    other.write_text(TEXT.replace("times", "x"))
+    directory = RunDirectory(tmp_path / "run")
+    directory.start(Options(corpus=str(old)), char_lm_corpus.load(str(old)).sha256)
+    old.unlink()
+
+    def prepare(*arguments):
+        with flagsaver.flagsaver():
+            char_lm.FLAGS(["char_lm", "--resume", *arguments])
+            return char_lm.prepare(directory, Team())
+
+    with pytest.raises(CorpusError, match="cannot be read"):
+        prepare()
+    with pytest.raises(UsageError, match="other is another text than the run began with; if"):
+        prepare(f"--corpus={other}")
+    with pytest.raises(UsageError, match="choose one"):
+        prepare("--overwrite")
+    options, corpus = prepare(f"--corpus={new}")
+    assert (options.corpus, corpus.text) == (str(new), TEXT)
+    assert directory.read_run()[0].corpus == str(new)
 
 
 @pytest.mark.parametrize("num_rows", [0, 1, 30])

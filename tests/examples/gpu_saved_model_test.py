@@ -101,6 +101,23 @@ def test_each_miss_is_a_failure(
     assert "   a message\n" in capsys.readouterr().out
 
 
+def test_an_attempt_that_says_nothing_is_told(path, monkeypatch, capsys):
+    silent = subprocess.CompletedProcess([], -9, "", "")
+    monkeypatch.setattr(
+        gpu_saved_model, "with_tensorflow_alone", with_what_is_written(path, lambda *_: silent)
+    )
+    monkeypatch.setattr(gpu_saved_model, "largest_difference", lambda *_: 1e-6)
+    gpu_saved_model.main(["--steps=0"])
+    assert "   it said nothing, and ended with status -9\n" in capsys.readouterr().out
+
+
+def test_a_writer_that_fails_says_why(monkeypatch):
+    failed = subprocess.CompletedProcess([], 1, "", "ImportError: no tensorflow")
+    monkeypatch.setattr(gpu_saved_model, "with_tensorflow_alone", lambda *_: failed)
+    with pytest.raises(SystemExit, match="writer.py ended with status 1:\nImportError: no tens"):
+        gpu_saved_model.main([])
+
+
 def test_labels_are_what_stood_out_in_the_first_frame():
     frames, lengths, labels = gpu_saved_model.draw(500, np.random.default_rng(2))
     assert frames.shape == (500, 15, gpu_saved_model.FEATURES)

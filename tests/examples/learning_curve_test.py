@@ -27,6 +27,18 @@ def test_no_picture_is_asked_for_or_possible(monkeypatch, capsys):
     assert "matplotlib is not installed" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"), [("folder.png", "Is a directory"), ("curve.xyz", "'xyz' is not supported")]
+)
+def test_a_picture_that_cannot_be_written_costs_the_picture_alone(name, reason, tmp_path, capsys):
+    (tmp_path / "folder.png").mkdir()
+    path = tmp_path / name
+    learning_curve.LearningCurve("a score", 0.9).draw(str(path), "a test")
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"There is no picture: {path} cannot be written: ")
+    assert reason in printed
+
+
 def test_the_option_says_where():
     parser = argparse.ArgumentParser()
     learning_curve.add_option(parser, "sums")

@@ -46,6 +46,10 @@ def test_full_size_is_timed(capsys):
         (["--steps=0"], "--steps must be at least 1"),
         (["--min_length=9", "--max_length=8"], "--min_length and --max_length"),
         (["--states=2"], "--states must be at least 3"),
+        (["--batch_size=0"], "--batch_size must be at least 1"),
+        (["--full", "--units=64"], "--units has no use with --full"),
+        (["--full", "--picture="], "--picture has no use with --full"),
+        (["--full", "--states=9001"], "--states must be at most 9000 with --full; got 9001"),
     ],
 )
 def test_mistake_is_told(capsys, arguments, message):

@@ -27,6 +27,7 @@ def test_the_stream_answers_as_the_model_that_was_trained(tmp_path, capsys):
     if shutil.which("gcc"):
         sides += ["runtime, C", "C API"]
         assert "streamed in C: the same bits" in printed
+    assert "Each has one thread; TensorFlow in Python, which has trained, has up to " in printed
     medians = {}
     for side in sides:
         (line,) = [line for line in printed.splitlines() if side in line]
