@@ -115,7 +115,8 @@ def _read_2(path: str, choices: Choices, legacy: bool) -> Canonical:
     for layer in hdf5.read_headers(path):
         bare = keras_config.bare(layer.class_name)
         # A file of weights alone does not tell classes.
-        if bare in known or (not bare and layer.name in (choices.layer or [layer.name])):
+        is_wanted = layer.is_one and layer.name in (choices.layer or [layer.name])
+        if bare in known or (not bare and is_wanted):
             found[layer.name] = layer
     selected = chosen.layers(found, choices, "such layer")
     for name in selected:

@@ -243,7 +243,7 @@ def in_keras_2(path: str, shown_path: str) -> Iterator[Look]:
     for layer in hdf5.read_headers(path):
         if keras_config.bare(layer.class_name) in (*_KERAS_CLASSES, *_LEGACY_CLASSES):
             yield functools.partial(_keras_2_layer, layer, shown_path)
-        elif not layer.class_name and _may_be_recurrent(layer.arrays):
+        elif not layer.class_name and layer.is_one and _may_be_recurrent(layer.arrays):
             arguments = (layer.name, layer.arrays, shown_path)
             if keras_config.is_legacy("", layer.arrays):
                 yield functools.partial(_legacy_weights, *arguments, source_format="keras-cudnn")
