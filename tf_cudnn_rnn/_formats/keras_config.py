@@ -59,10 +59,14 @@ def _are_legacy(kernel: tuple[int, ...], recurrent: tuple[int, ...], bias: tuple
     return gates in (3, 4) and kernel[1] == columns and bias == (2 * columns,)
 
 
+def inner_of(layer: Any) -> Any:
+    """The forward layer of one in Bidirectional, and any other itself."""
+    return config_of(layer).get("layer") if class_of(layer) == _WRAPPER else layer
+
+
 def names_legacy(layer: Any) -> bool:
     """Whether a layer names CuDNNLSTM or CuDNNGRU, in Bidirectional or not."""
-    inner = config_of(layer).get("layer") if class_of(layer) == _WRAPPER else layer
-    return class_of(inner) in LEGACY_LAYERS.values()
+    return class_of(inner_of(layer)) in LEGACY_LAYERS.values()
 
 
 def cell_obstacle(class_name: str, config: Mapping[str, Any]) -> str | None:

@@ -386,16 +386,13 @@ def _from_opaque(
     if layout.rnn_mode != rnn_mode:
         raise ValueError(f"`layout` must be of an {rnn_mode}; got {layout}.")
     suffix = "opaque_kernel" + (f"/{slot}" if slot else "")
-    keys = [
-        key
-        for key in variables
-        if key == (f"{scope}/{suffix}" if scope else key)
-        and (key == suffix or key.endswith(f"/{suffix}"))
-    ]
+    every = [key for key in variables if key == suffix or key.endswith(f"/{suffix}")]
+    wanted = f"{scope}/{suffix}" if scope else suffix
+    keys = [key for key in every if scope is None or key == wanted]
     if len(keys) != 1:
         listed = base.listed(sorted(keys or variables)) or "nothing"
         raise ValueError(
-            f"`variables` must hold one {scope + '/' if scope else ''}{suffix}; found {listed}."
+            f"`variables` must hold one {wanted}; found {listed}."
             + (" `scope` can say which." if keys else "")
         )
     what = "cuDNN's weight space"

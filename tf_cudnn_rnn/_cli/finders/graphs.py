@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,8 +19,9 @@ _OTHER_OPS = ("BlockLSTM", "BlockLSTMV2", "GRUBlockCell", "LSTMBlockCell")
 
 def in_saved_model(path: str, shown_path: str) -> Iterator[Look | Loop]:
     """The recurrent nodes and loops of the graphs."""
-    folder = shown_path.removesuffix("saved_model.pb")
-    call = calls.python("import tf_cudnn_rnn; tf.saved_model.load({})", folder or ".")
+    folder = shown_path if os.path.isdir(shown_path) else os.path.dirname(shown_path)
+    call = "import tensorflow as tf, tf_cudnn_rnn; tf.saved_model.load({})"
+    call = calls.python(call, folder or ".")
     own = (variables.OWN_OP, variables.KERAS_OP, variables.INT8_OP)
     recurrent = (*variables.CUDNN_OPS, *own)
     nodes = saved_model.read_nodes(path, frozenset((*recurrent, *_OTHER_OPS, *saved_model.LOOPS)))
