@@ -82,3 +82,17 @@ def test_canonical_names_stand_for_one_weight(tmp_path, name):
     np.savez(path, **arrays, **{first.replace("layer_0", name): arrays[first] + 1})
     with pytest.raises(ValueError, match="must hold weights by names such as"):
         weights.load(path)
+
+
+@pytest.mark.parametrize("scope", ["", "encoder"])
+def test_a_fused_cell_stands_in_no_rnn(tmp_path, scope):
+    canonical = canonical_of("lstm")
+    exported = weights.to_tf1_lstm_cell(canonical, cell_name="lstm_fused_cell", scope=scope)
+    cell = f"{scope}/lstm_fused_cell".lstrip("/")
+    assert set(exported.arrays) == {f"{cell}/kernel", f"{cell}/bias"}
+    read = weights.from_tf1_lstm_cell(exported.arrays)
+    again = weights.to_tf1_lstm_cell(read, cell_name="lstm_fused_cell", scope=scope)
+    for key, array in exported.arrays.items():
+        np.testing.assert_allclose(again.arrays[key], array, rtol=1e-6)
+    np.savez(tmp_path / "a.npz", **exported.arrays)
+    assert weights.load(tmp_path / "a.npz", format="tf1-lstm-cell").layout == canonical.layout
