@@ -82,7 +82,6 @@ READ_BY_OTHERS = {
         "_cli": "fails in the middle of a write",
         "_files": "fails where weights are read, which must not be",
         "_formats": "reads graphs of ONNX, where the package may not be installed",
-        "_origin": "circles of nodes, which a file of ours cannot have",
     },
     "tests/cli/document_test.py": {"_cli": "asks for the formats that the page must name"},
     "tests/cli/info_test.py": {
@@ -120,6 +119,7 @@ READ_BY_OTHERS = {
         ),
     },
     "tests/weights/hostile/worst.py": {"_formats": "writes headers, and files of the runtime"},
+    "tests/weights/chosen_parts_test.py": {"_cli": "writes a file that the program alone writes"},
     "tests/weights/calls.py": {"_cli": "measures it"},
     "tests/weights/onnx_constants_test.py": {"_formats": "tests it"},
     "tests/weights/int8_test.py": {"_formats": "reads and writes files of the runtime"},

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import warnings
 from typing import NamedTuple
 
@@ -28,16 +29,25 @@ class Result(NamedTuple):
         return json.loads(self.out, parse_constant=lambda text: pytest.fail(f"{text} in JSON"))
 
 
+# How `main` says what it did not expect.
+INTERNAL = re.compile(r"tf-cudnn-rnn: \w+(Error|Exception|Exit|Interrupt): ")
+
+
 @pytest.fixture
 def run(capsys):
-    """Calls the program. An exception that leaves it would be a traceback."""
+    """Calls the program. An exception that leaves it would be a traceback.
 
-    def call(*arguments) -> Result:
+    An error that no check of ours has put into words is one as well, unless `of_others` says that
+    it comes from others' code, as a model's layers may raise any.
+    """
+
+    def call(*arguments, of_others: bool = False) -> Result:
         capsys.readouterr()
         code = main([str(argument) for argument in arguments])
         out, err = capsys.readouterr()
         if err:
             assert err.startswith("tf-cudnn-rnn: ") and err.count("\n") == 1, err
+        assert of_others or not INTERNAL.match(err), err
         return Result(code, out, err)
 
     return call

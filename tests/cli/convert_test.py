@@ -11,6 +11,7 @@ import time
 import h5py
 import keras
 import numpy as np
+import onnx
 import pytest
 
 from tests.cli import inspect_test, main_test
@@ -593,6 +594,10 @@ def test_nodes_of_equal_names(run, tmp_path):
     for more in ((), ("--layer", "LSTM_Y_0")):
         result = run(*options, *more)
         assert result.code == 2 and "several have the name LSTM_Y_0" in result.err
+    result = run("inspect", tmp_path / "a.onnx", "--json")
+    assert result.code == 1
+    for found in result.json["found"]:
+        assert not found["runs"] and "several have the name LSTM_Y_0" in found["how"]
 
 
 @pytest.mark.parametrize(
@@ -620,12 +625,76 @@ def test_nodes_that_do_not_feed_each_other(run, tmp_path, change):
     assert read_params(tmp_path / "a.npz").layout.num_layers == 2
 
 
-def test_long_ways_between_nodes_are_gone_once():
-    moved = {f"{i + 1}": f"{i}" for i in range(100_000)}
-    for start in range(100_000, 99_000, -1):
-        assert onnx_file._origin(str(start), moved) == "0"
-    circle = {"a": "b", "b": "c", "c": "b"}
-    assert onnx_file._origin("a", circle) == "" and onnx_file._origin("c", circle) == ""
+def between(path, direction: str, moves, layout: int = 0) -> None:
+    """A stack of two nodes with ops between them: of each its name, attributes and integers."""
+    stack = weights.to_onnx(canonical_of("lstm", 2, direction=direction)).arrays
+    nodes, tensors = [], []
+
+    def tensor(name, array):
+        tensors.append(onnx.numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def recurrent(l, x, y):
+        node = stack[l]
+        inputs = [x, *(tensor(f"{name}_{l}", getattr(node, name)) for name in "WRB")]
+        options = {**node.attributes, "layout": layout}
+        nodes.append(onnx.helper.make_node("LSTM", inputs, [y], name=f"node_{l}", **options))
+
+    recurrent(0, "x", "m0")
+    for i, (op, attributes, *integers) in enumerate(moves):
+        more = [tensor(f"i{i}", np.array(list_, np.int64)) for list_ in integers]
+        nodes.append(onnx.helper.make_node(op, [f"m{i}", *more], [f"m{i + 1}"], **attributes))
+    recurrent(1, f"m{len(moves)}", "y")
+    ends = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, None) for n in "xy"]
+    graph = onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:], tensors)
+    onnx.save(onnx.helper.make_model(graph), path)
+
+
+def transpose(*perm: int):
+    return "Transpose", {"perm": list(perm)}
+
+
+def reshape(*sizes: int):
+    return "Reshape", {}, list(sizes)
+
+
+ONE, BOTH = "unidirectional", "bidirectional"
+SQUEEZE = ("Squeeze", {}, [1])
+
+
+@pytest.mark.parametrize(
+    "direction, moves, layout, is_stack",
+    [
+        (ONE, [SQUEEZE], 0, True),
+        (ONE, [SQUEEZE, ("Dropout", {})], 0, True),
+        (ONE, [SQUEEZE, transpose(1, 0, 2), transpose(1, 0, 2)], 0, True),
+        (ONE, [("Squeeze", {}, [2])], 1, True),
+        (BOTH, [transpose(0, 2, 1, 3), reshape(0, 0, -1)], 0, True),
+        (BOTH, [transpose(0, 2, 1, 3), reshape(0, -1, 8)], 0, True),
+        (BOTH, [reshape(0, 0, -1)], 1, True),
+        (ONE, [SQUEEZE, transpose(1, 0, 2)], 0, False),
+        (ONE, [reshape(0, -1, 4), transpose(1, 0, 2)], 0, False),
+        (ONE, [SQUEEZE, reshape(3, 2, 4)], 0, False),
+        (ONE, [SQUEEZE, transpose(0, 2, 1), reshape(0, -1, 4)], 0, False),
+        (BOTH, [reshape(0, -1, 8)], 0, False),
+        (BOTH, [transpose(0, 2, 3, 1), reshape(0, 0, -1)], 0, False),
+        (BOTH, [transpose(2, 0, 1, 3), reshape(0, 0, -1)], 0, False),
+        (ONE, [SQUEEZE, ("Relu", {})], 0, False),
+        (ONE, [], 0, False),
+    ],
+)
+def test_what_stands_between_nodes_keeps_their_order(
+    run, tmp_path, direction, moves, layout, is_stack
+):
+    path = tmp_path / "a.onnx"
+    between(path, direction, moves, layout)
+    options = ("convert", path, tmp_path / "a.npz", "--to", "params", "--force")
+    result = run(*options)
+    assert result.code == (0 if is_stack else 2), result
+    assert is_stack or "choose with --layer" in result.err
+    every = run("inspect", path, "--json").json["found"]
+    assert [("--layer" in found["how"]) for found in every] == [not is_stack] * 2
+    assert run(*options, "--layer", "node_0", "--layer", "node_1").code == 0
 
 
 def test_a_checkpoint_has_no_stacks(run, tmp_path, files):

@@ -151,7 +151,7 @@ def test_a_saved_model_without_tensorflow(files):
         assert "needs TensorFlow, which is not installed" in found["lacks"]
 
 
-WOULD_RUN = "would run with: tf_cudnn_rnn.keras.load_model("
+WOULD_RUN = "would run with: import tf_cudnn_rnn.keras; tf_cudnn_rnn.keras.load_model("
 
 
 @pytest.mark.parametrize(
@@ -677,7 +677,7 @@ def test_calls_of_python_are_what_they_seem(run, tmp_path, monkeypatch):
     name = "a\"); print('evil'); (\".keras"
     keras_archive(name, json.dumps({**LAYER, "config": {**LAYER["config"], **STOCK}}).encode())
     (found,) = run("inspect", name, "--json").json["found"]
-    assert found["how"] == f"tf_cudnn_rnn.keras.load_model({name!r})"
+    assert found["how"] == f"import tf_cudnn_rnn.keras; tf_cudnn_rnn.keras.load_model({name!r})"
 
 
 STOCK = {"recurrent_activation": "sigmoid"}

@@ -144,6 +144,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@replacing.interruptible()  # of what is unpacked to be read nothing is left, either
 @hdf5.one_call()
 def run(options: argparse.Namespace) -> int:
     """Converts a file; returns the exit code."""
@@ -166,6 +167,7 @@ def run(options: argparse.Namespace) -> int:
     with output.progress_of(f"Reading {options.source}", nbytes):
         name = options.format or readers.guess(kind, path, choices)
         _settle(options, readers.choices_of(kind, path, name), name)
+        formats.check_options(options)
         # Rounded again, a scale may differ in its last bit.
         if options.int8 and kind is kinds.Kind.RUNTIME:
             if runtime_file.read_header(path).has_int8_weights:

@@ -2,7 +2,6 @@
 
 import argparse
 import importlib.util
-import os
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -10,10 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tf_cudnn_rnn import weights
-from tf_cudnn_rnn._cli import output, tensorflow
+from tf_cudnn_rnn._cli import needs, output, tensorflow
 from tf_cudnn_rnn._files import choices, npz_files
 from tf_cudnn_rnn._files.choices import Choices
-from tf_cudnn_rnn._formats import hdf5, keras_config, onnx_file, params_header, runtime_file
+from tf_cudnn_rnn._formats import (
+    hdf5,
+    keras_config,
+    onnx_file,
+    params_header,
+    runtime_file,
+    untrusted,
+)
 from tf_cudnn_rnn._layout import Layout
 from tf_cudnn_rnn._types import Array
 from tf_cudnn_rnn.weights import Canonical, Exported
@@ -117,7 +123,27 @@ def _write_runtime(path: str, canonical: Canonical, options: argparse.Namespace)
     )
 
 
+def check_options(options: argparse.Namespace) -> None:
+    """Raises UserError if an option of a writer has a value that the format cannot have."""
+    prefix = options.to_prefix
+    if options.to == "torch" and prefix and not prefix.endswith("."):
+        raise output.UserError(
+            "--to-prefix must end with a dot for --to torch, as what precedes the names of a "
+            f"module does; got {untrusted.shown(prefix)}."
+        )
+
+
+def _check_no_bias(canonical: Canonical) -> None:
+    for name, array in canonical.named.items():
+        if name.kind.endswith("_bias") and np.any(array != 0):
+            raise output.UserError(
+                f"--without-bias must be left out: {name} is not zero, and would be lost."
+            )
+
+
 def _write_torch(path: str, canonical: Canonical, options: argparse.Namespace) -> tuple[str, ...]:
+    if options.without_bias:
+        _check_no_bias(canonical)
     state, notes = weights.to_torch(
         canonical, prefix=options.to_prefix, bias=not options.without_bias
     )
@@ -129,14 +155,21 @@ def _write_torch(path: str, canonical: Canonical, options: argparse.Namespace) -
 
 
 def _write_keras(path: str, canonical: Canonical, options: argparse.Namespace) -> tuple[str, ...]:
+    if options.without_bias:
+        _check_no_bias(canonical)
     layers, notes = weights.to_keras(canonical, use_bias=not options.without_bias)
     dtype = canonical.dtype.name
     tensorflow.quiet()
-    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    if importlib.util.find_spec(needs.KERAS) is None:
+        raise ImportError("--to keras needs Keras 3, which is not installed.")
     try:
         import keras
     except ImportError as error:
-        raise ImportError("--to keras needs Keras 3, which is not installed.") from error
+        raise ImportError(
+            "--to keras needs Keras 3, which cannot be imported here with the backend "
+            f"{needs.keras_backend()}: {error}. Install what is missing, or name another backend "
+            "in KERAS_BACKEND."
+        ) from error
     layout = canonical.layout
     settings = {"dtype": dtype, "return_sequences": True, "use_bias": not options.without_bias}
     if layout.rnn_mode == "rnn_relu":

@@ -4,7 +4,8 @@ import argparse
 import dataclasses
 import shlex
 
-from tf_cudnn_rnn._cli import contents, output, tensorflow
+from tf_cudnn_rnn._cli import contents, output, replacing, tensorflow
+from tf_cudnn_rnn._cli.finders import calls
 from tf_cudnn_rnn._cli.finders.calls import Conversion
 from tf_cudnn_rnn._cli.finders.found import SIMPLE, Contents, Found
 from tf_cudnn_rnn._files import kinds
@@ -87,7 +88,8 @@ def _print_items(every: Contents) -> None:
             print(output.wrapped(other, 2))
         # Commands that are shown have it already, if it is needed.
         if item.layer is not None and can_be_read and len(found) > 1 and "layer" not in options:
-            print(f"  convert it alone: --layer {output.printable(shlex.quote(item.layer))}")
+            option = shlex.join(calls.option("layer", item.layer))
+            print(f"  convert it alone: {output.printable(option)}")
     # Of parts of one file it is mostly the same.
     for lacks in dict.fromkeys(item.lacks for item in found if item.lacks):
         print()
@@ -115,6 +117,7 @@ def _print(
         _print_items(weights)
 
 
+@replacing.interruptible()  # of what is unpacked to be read nothing is left
 @hdf5.one_call()
 def run(options: argparse.Namespace) -> int:
     """Prints what is in a file; returns the exit code."""

@@ -34,10 +34,15 @@ def _keras() -> str:
     version = _library.installed_version(KERAS)
     if version and version.startswith(("1.", "2.")):
         return f"{wanted}, but Keras {version} is installed. Run `pip install -U keras`."
-    backend = os.environ.get("KERAS_BACKEND") or _backend_in_file()
+    backend = keras_backend()
     if backend != "tensorflow":
         return f"{wanted}, but the backend is {backend!r}. Set KERAS_BACKEND=tensorflow."
     return ""
+
+
+def keras_backend() -> str:
+    """The backend with which Keras would be imported."""
+    return os.environ.get("KERAS_BACKEND") or _backend_in_file()
 
 
 def _backend_in_file() -> str:

@@ -55,7 +55,7 @@ def replacing(path: str, force: bool) -> Iterator[str]:
     # Some writers go by the ending. Of the name no more is kept, as it may have 255 bytes.
     ending = pathlib.PurePath(name).suffix
     ending = ending if len(os.fsencode(ending)) <= _LONGEST_ENDING else ""
-    with _interruptible():
+    with interruptible():
         with _about(folder):
             descriptor, new = tempfile.mkstemp(prefix=_PREFIX, suffix=ending, dir=folder)
         try:
@@ -120,7 +120,7 @@ def _sync(path: str) -> None:
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Lets SIGTERM and SIGHUP end the block as an exception, as Ctrl-C does."""
 
     def stop(number: int, frame: types.FrameType | None) -> None:

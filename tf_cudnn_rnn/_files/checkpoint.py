@@ -141,6 +141,10 @@ class Variables(Mapping[str, Array]):
         """The shape of each."""
         return types.MappingProxyType(self._shapes)
 
+    def dtype_name(self, key: str) -> str:
+        """The name of the type of one."""
+        return self._dtypes[key].name
+
     def nbytes(self, key: str) -> int:
         """The bytes of one."""
         return math.prod(self._shapes[key]) * max(1, self._dtypes[key].size)

@@ -22,14 +22,15 @@ class _Parts(NamedTuple):
       headers: of the arrays of these, by their paths.
       is_network: whether it is one CudnnRNN layer.
       configs: of these layers, by path, as far as the model's config names them.
-      model: the model's config; None if there is none.
+      unnamed_modes: of the simple RNNs in the model's config of which it does not tell where their
+        weights are, and which any other layer may be.
     """
 
     selected: list[str]
     headers: dict[str, untrusted.ArrayHeader]
     is_network: bool
     configs: dict[str, Any]
-    model: Any
+    unnamed_modes: set[RnnMode]
 
 
 def _parts(kind: Kind, path: str, choices: Choices) -> _Parts:
@@ -53,7 +54,8 @@ def _parts(kind: Kind, path: str, choices: Choices) -> _Parts:
         _check_config(shown.get(name, name), layer_config, path)
     wanted = [array for name in selected for array in keras_file.names_of(name, headers)]
     some = {name: headers[name] for name in wanted}
-    return _Parts(selected, some, is_network(selected, set(networks)), configs, config)
+    unnamed_modes = keras_config.simple_modes([config], [layer.config for layer in named.values()])
+    return _Parts(selected, some, is_network(selected, set(networks)), configs, unnamed_modes)
 
 
 def _check_config(name: str, config: Mapping[str, Any] | None, path: str) -> None:
@@ -95,10 +97,9 @@ def read(kind: Kind, path: str, choices: Choices) -> Canonical:
         layout, params = keras_file.params_of(keras_file.networks(arrays)[name], where)
         return vectors.of_layout(params, layout)
     layers = keras_file.layers(arrays)
-    if len(parts.configs) == len(parts.selected):
-        modes = _modes_of(parts.configs, choices)
-    else:
-        modes = keras_config.simple_modes([parts.model])
+    modes = _modes_of(parts.configs, choices)
+    if len(parts.configs) < len(parts.selected):
+        modes |= parts.unnamed_modes
     return read_stack({name: layers[name] for name in parts.selected}, choices, modes, path)
 
 
@@ -115,7 +116,8 @@ def _read_2(path: str, choices: Choices, legacy: bool) -> Canonical:
     for layer in hdf5.read_headers(path):
         bare = keras_config.bare(layer.class_name)
         # A file of weights alone does not tell classes.
-        if bare in known or (not bare and layer.name in (choices.layer or [layer.name])):
+        is_wanted = layer.is_one and layer.name in (choices.layer or [layer.name])
+        if bare in known or (not bare and is_wanted):
             found[layer.name] = layer
     selected = chosen.layers(found, choices, "such layer")
     for name in selected:

@@ -1,5 +1,6 @@
 """Reads the formats that are arrays in an .npz file and, but for canonical ones, tell little."""
 
+import re
 from collections.abc import Mapping
 
 from tf_cudnn_rnn._files import chosen
@@ -71,13 +72,15 @@ def _param_name(text: str, path: str) -> ParamName:
     """The inverse of ParamName.__str__."""
     layer, *rest = text.split("/")
     number = layer.removeprefix("layer_")
-    if len(rest) not in (2, 3) or not number.isdigit() or len(number) > 9:
-        raise ValueError(
-            f"{path} must hold weights by names such as layer_0/forward/input/input_kernel; it "
-            f"holds {untrusted.shown(text)}."
-        )
-    direction, *gate, kind = rest
-    return ParamName(int(number), direction, gate[0] if gate else "", kind)
+    if len(rest) in (2, 3) and re.fullmatch(base.INDEX, number):
+        direction, *gate, kind = rest
+        name = ParamName(int(number), direction, gate[0] if gate else "", kind)
+        if str(name) == text:
+            return name
+    raise ValueError(
+        f"{path} must hold weights by names such as layer_0/forward/input/input_kernel; it holds "
+        f"{untrusted.shown(text)}."
+    )
 
 
 def read_mxnet(kind: Kind, path: str, choices: Choices) -> Canonical:

@@ -1,6 +1,5 @@
 """Reads the files of PyTorch and ONNX."""
 
-import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
@@ -10,7 +9,15 @@ from tf_cudnn_rnn._files import chosen
 from tf_cudnn_rnn._files.choices import Choices, Mistake
 from tf_cudnn_rnn._files.kinds import Kind
 from tf_cudnn_rnn._formats import canonical as base
-from tf_cudnn_rnn._formats import npz, onnx, onnx_file, safetensors, torch_file, untrusted
+from tf_cudnn_rnn._formats import (
+    npz,
+    onnx,
+    onnx_file,
+    onnx_stacks,
+    safetensors,
+    torch_file,
+    untrusted,
+)
 from tf_cudnn_rnn._formats import torch as torch_format
 from tf_cudnn_rnn._formats.canonical import Canonical
 from tf_cudnn_rnn._types import Array, RnnMode
@@ -105,19 +112,17 @@ def read_onnx(kind: Kind, path: str, choices: Choices) -> Canonical:
     """Reads nodes of ONNX as one network."""
     chosen.check_kind(kind, (Kind.ONNX,), "onnx", choices)
     every = onnx_file.read_nodes(path)
+    if mistake := onnx_file.mistake_of_names(every):
+        raise Mistake(f"{path}: {mistake}.")
     nodes = {node.name: node for node in every}
-    if len(nodes) < len(every):
-        counts = collections.Counter(node.name for node in every)
-        twice = next(name for name, count in counts.items() if count > 1)
-        raise Mistake(
-            f"The nodes of {path} must have names of their own; several have the name "
-            f"{untrusted.shown(twice) or '(empty)'}."
-        )
-    if not choices.layer and (breaks := onnx_file.breaks_of(every)):
-        first, second = (untrusted.shown(node.name) for node in breaks[0])
+    with untrusted.named(path):
+        untrusted.check_layers(len(choices.layer or every), "The network of nodes")
+    if not choices.layer and (pair := onnx_stacks.first_break(every)):
+        first, second = (untrusted.shown(node.name) for node in pair)
         raise Mistake(
             f"The nodes of {path} are no stack, as the output of {first} is not the input of "
-            f"{second}: choose with {choices.face.says('layer', 'NAME')}; several make a stack."
+            f"{second}, or not in its order of steps, rows and features: choose with "
+            f"{choices.face.says('layer', 'NAME')}; several make a stack."
         )
     every_one = dataclasses.replace(choices, layer=choices.layer or tuple(nodes))
     selected = chosen.layers(nodes, every_one, "node LSTM, GRU or RNN")

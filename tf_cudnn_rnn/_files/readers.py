@@ -94,7 +94,8 @@ def guess(kind: Kind, path: str, choices: Choices) -> str:
         return "keras"
     if kind is Kind.KERAS_2_H5:
         layers = hdf5.read_headers(path)
-        chosen = [layer for layer in layers if layer.name in (choices.layer or [layer.name])]
+        wanted = choices.layer or [layer.name for layer in layers]
+        chosen = [layer for layer in layers if layer.is_one and layer.name in wanted]
         has_legacy = any(keras_config.is_legacy(each.class_name, each.arrays) for each in chosen)
         if has_legacy and any(_is_recurrent(layer.class_name) for layer in chosen):
             says = choices.face.says

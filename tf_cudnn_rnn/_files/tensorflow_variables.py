@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from tf_cudnn_rnn._files import checkpoint, chosen, keras_layers, variables
 from tf_cudnn_rnn._files.choices import Choices, Mistake
 from tf_cudnn_rnn._files.kinds import Kind
+from tf_cudnn_rnn._formats import canonical as base
 from tf_cudnn_rnn._formats import keras_file, npz, untrusted, vectors
 from tf_cudnn_rnn._formats import tf1 as tf1_format
 from tf_cudnn_rnn._formats.canonical import Canonical
@@ -74,12 +75,28 @@ def read_tf1_cudnn(kind: Kind, path: str, choices: Choices) -> Canonical:
     sizes = {"num_layers", "num_units", "input_size", "direction", "num_proj"}
     used = {*choices.given()} - sizes
     choices.face.check_used(choices.given(), used, "the variables tell the sizes of the network")
-    # A simple RNN's keys do not tell which.
-    modes: tuple[RnnMode, ...] = ("lstm", "gru")
-    told = [mode for mode in modes if any(tf1_format.CUDNN_CELLS[mode] in key for key in found)]
-    mode: RnnMode = choices.rnn_mode or (told[0] if len(told) == 1 else chosen.mode(choices))
+    mode: RnnMode = choices.rnn_mode or _mode_of_tf1(found, choices)
     with untrusted.named(path):
         return tf1_format.from_tf1_cudnn(found, mode, scope=choices.scope)
+
+
+def _mode_of_tf1(variables: Iterable[str], choices: Choices) -> RnnMode:
+    """The mode of the network that is chosen, as far as its keys tell."""
+    known = set(tf1_format.CUDNN_CELLS.values())
+    every = [network for network in tf1_format.networks(variables) if network.cell in known]
+    of_scope = [network for network in every if choices.scope in (None, network.scope)]
+    networks = of_scope or every  # of which none is in the scope, as the reader says
+    scopes = sorted({network.scope for network in networks})
+    if choices.scope is None and len(scopes) > 1:
+        raise Mistake(
+            "The file has several networks: choose with "
+            f"{choices.face.names['scope']}, of {base.listed(map(repr, scopes))}."
+        )
+    cells = {network.cell for network in networks}
+    # A simple RNN's keys do not tell which.
+    modes: tuple[RnnMode, ...] = ("lstm", "gru")
+    told = [mode for mode in modes if tf1_format.CUDNN_CELLS[mode] in cells]
+    return told[0] if len(told) == len(cells) == 1 else chosen.mode(choices)
 
 
 def _is_opaque(variables: Iterable[str], choices: Choices) -> bool:

@@ -42,6 +42,8 @@ _KERNEL = re.compile(r"(?P<layer>.+?)(?:/(?:[^/]+_)?cell(?:_\d+)?)?/kernel")
 # Of a Bidirectional's layers.
 _WAY = re.compile(r"(?P<layer>.+)/(?P<way>forward|backward)_(?P<inner>[^/]+)")
 _WAYS = ("forward", "backward")
+_HALVES = ("/forward_layer", "/backward_layer")
+_OF_CELL = ("kernel", "recurrent_kernel", "bias")
 
 
 _NO_CHILDREN: Mapping[str, int] = {}
@@ -347,47 +349,55 @@ def find_keras_layers(graph: Graph) -> list[Layer]:
         if count >= 2 * _MAX_LAYERS:
             raise ValueError(f"`variables` must hold at most {_MAX_LAYERS} recurrent layers.")
         name = match["layer"] if (match := _KERNEL.fullmatch(cell[0].name)) else ""
-        way = ""
+        whole, way = place, ""
         # CuDNNLSTM and CuDNNGRU have no cell.
         layer_place = place[: -len("/cell")] if f"/{place}".endswith("/cell") else place
         if layer_place != place:  # whatever its cell is called
             name = cell[0].name.removesuffix("/kernel").rpartition("/")[0]
-        if layer_place.endswith(("/forward_layer", "/backward_layer")):
-            place, way = layer_place.rsplit("/", 1)
+        if layer_place.endswith(_HALVES):
+            whole, way = layer_place.rsplit("/", 1)
             way = way.removesuffix("_layer")
-            name = name.rpartition("/")[0]
-        elif layer_place != place:
             place = layer_place
+        elif layer_place != place:
+            whole = place = layer_place
         elif (match := _WAY.fullmatch(name)) and "/" in name:  # in a list of variables
-            place, way, name = f"{match['layer']} {match['inner']}", match["way"], match["layer"]
+            whole, way = f"{match['layer']} {match['inner']}", match["way"]
         keys = [key for node in cell for key in node.keys[:1]]
         if len(keys) == len(cell):
             layer = Layer(name, place, "unidirectional", keys)
-            parts.setdefault(place, {}).setdefault(way, layer)
+            parts.setdefault(whole, {}).setdefault(way, layer)
     return list(_joined(parts))
 
 
 def _joined(parts: dict[str, dict[str, Layer]]) -> Iterator[Layer]:
     """The layers, of which those of a Bidirectional have two parts."""
-    for ways in parts.values():
+    for whole, ways in parts.items():
         if set(ways) == set(_WAYS):
             first, second = (ways[way] for way in _WAYS)
-            yield first._replace(direction="bidirectional", keys=first.keys + second.keys)
+            name = first.name.rpartition("/")[0]
+            keys = first.keys + second.keys
+            yield Layer(name, whole, "bidirectional", keys)
         elif "" in ways:
             yield ways[""]
+        else:
+            # A name alone makes no half; an object of Bidirectional does, which lacks the other.
+            yield from (layer for layer in ways.values() if not layer.path.endswith(_HALVES))
 
 
 def _cells(graph: Graph) -> Iterator[tuple[str, list[_Node]]]:
-    """The path, and the variables kernel, recurrent_kernel and, if any, bias of each cell."""
+    """The path, and the variables kernel, recurrent_kernel and, if any, bias of each cell.
+
+    One with further variables is another cell, and is left out.
+    """
     seen = set()
     lists = []
     for index in graph.parents:
         children = graph.nodes[index].children
         if "kernel" in children and "recurrent_kernel" in children:
             seen.add(children["kernel"])
-            names = ("kernel", "recurrent_kernel", "bias")
-            cell = [graph.nodes[children[name]] for name in names if name in children]
-            yield graph.path(index), cell
+            cell = [graph.nodes[children[name]] for name in _OF_CELL if name in children]
+            if not _has_others(graph, children):
+                yield graph.path(index), cell
         parent = graph.parents[index]
         if parent is not None and parent[1] == "variables":
             lists.append(index)
@@ -395,17 +405,54 @@ def _cells(graph: Graph) -> Iterator[tuple[str, list[_Node]]]:
         children = graph.nodes[index].children
         order = [child for name, child in sorted(children.items(), key=_number)]
         nodes = [graph.nodes[child] for child in order]
+        others = _beside_cells(nodes)
         for place, node in enumerate(nodes):
             if order[place] in seen or not node.name.endswith("/kernel"):
                 continue
             base_name = node.name.removesuffix("kernel")
-            wanted = [f"{base_name}{name}" for name in ("kernel", "recurrent_kernel", "bias")]
+            if base_name in others:
+                continue
+            wanted = [f"{base_name}{name}" for name in _OF_CELL]
             cell = nodes[place : place + 3]
             while cell and [item.name for item in cell] != wanted[: len(cell)]:
                 cell.pop()
             if len(cell) > 1:
                 seen.add(order[place])
                 yield f"{graph.path(index)}/{place}", cell
+
+
+def _has_others(graph: Graph, children: Mapping[str, int]) -> bool:
+    """Whether a cell has further variables, or layers that have some, such as one that normalises.
+
+    Args:
+      graph: of the checkpoint.
+      children: of the cell.
+    """
+    own = {children[name] for name in _OF_CELL if name in children}
+    for name, child in children.items():
+        # What only draws numbers changes no network.
+        if child in own or "seed_generator" in name:
+            continue
+        inner = graph.nodes[child].children.values()
+        if any(graph.nodes[node].keys for node in (child, *inner) if node not in own):
+            return True
+    return False
+
+
+def _beside_cells(nodes: list[_Node]) -> set[str]:
+    """What the names of a cell's variables begin with, of those that have others beside or below.
+
+    Of rnn/cell/peephole that is rnn/cell/, and of rnn/cell/norm/gamma, too.
+    """
+    found = set()
+    for node in nodes:
+        layer, _, name = node.name.rpartition("/")
+        if "seed_generator" in node.name:
+            continue
+        if name not in _OF_CELL:
+            found.add(f"{layer}/")
+        found.add(f"{layer.rpartition('/')[0]}/")
+    return found
 
 
 def _number(item: tuple[str, int]) -> tuple[int, str]:

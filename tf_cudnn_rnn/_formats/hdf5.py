@@ -48,8 +48,10 @@ _OPAQUE = "|V2"
 _LAYERS, _ARRAYS, _LAYER_HEADERS, _ARRAY_HEADERS = "layers", "arrays", "layer_headers", "headers"
 # Which of the headers a file has, and those.
 _HEADERS = "either"
-# Of a file of Keras 3, what the model's weights are in.
+# Of a file of Keras 3, what the model's weights are in; others are called as its attributes are.
 _MODEL_GROUPS = ("layers", "_layer_checkpoint_dependencies", "vars")
+# What in such a file is none of the model's weights.
+_OPTIMIZER = "optimizer"
 # Of one of Keras 2 that holds a model and not only its weights, what the weights are in.
 _WHOLE_MODEL = "model_weights"
 _MAX_NUMBER = 40  # characters
@@ -77,12 +79,22 @@ class Stored(NamedTuple):
       arrays: those of the layer, or the one; or what stands for them: datasets, or headers.
       config: what the file's model says of the layer, an object with class_name and config; None
         if it says nothing.
+      has_halves: whether the arrays' names are those of both halves of a Bidirectional.
     """
 
     name: str
     class_name: str
     arrays: list[Any]
     config: dict[str, Any] | None = None
+    has_halves: bool = False
+
+    @property
+    def is_one(self) -> bool:
+        """Whether the arrays can be those of one recurrent layer, and not of a model of several.
+
+        A file of weights alone lists those of a model in the model as it does a layer's.
+        """
+        return bool(self.class_name) or len(self.arrays) <= 3 or self.has_halves
 
 
 class _Call:
@@ -250,7 +262,7 @@ def receive(stream: io.BufferedIOBase, size: int) -> Iterator[Stored]:
     if not line.endswith(b"\n"):
         raise EOFError
     allowance = untrusted.Allowance(size)
-    for name, class_name, headers, config in json.loads(line):
+    for name, class_name, headers, *rest in json.loads(line):
         arrays = []
         for dtype, shape in headers:
             array = np.empty(shape, _dtype(dtype, name))
@@ -260,18 +272,18 @@ def receive(stream: io.BufferedIOBase, size: int) -> Iterator[Stored]:
                 if stream.readinto(content) != array.nbytes:
                     raise EOFError
             arrays.append(array)
-        yield Stored(name, class_name, arrays, config)
+        yield Stored(name, class_name, arrays, *rest)
 
 
 def _receive_headers(stream: io.BufferedIOBase) -> Iterator[Stored]:
     line = stream.readline()
     if not line.endswith(b"\n"):
         raise EOFError
-    for name, class_name, arrays, config in json.loads(line):
+    for name, class_name, arrays, *rest in json.loads(line):
         headers = [
             untrusted.ArrayHeader(_dtype(dtype, name), tuple(shape)) for dtype, shape in arrays
         ]
-        yield Stored(name, class_name, headers, config)
+        yield Stored(name, class_name, headers, *rest)
 
 
 # ------------------------------------------------------------------------------------
@@ -394,27 +406,30 @@ def _layers(file: Any, path: str, names: Sequence[str] | None) -> list[Stored]:
         where = f"{untrusted.shown(name)} in {path}"
         layer = member(group, name, where, "Group")
         datasets = []
-        for key in _forward_first(_texts(layer, "weight_names", where)):
+        keys, has_halves = _forward_first(_texts(layer, "weight_names", where))
+        for key in keys:
             place = f"{untrusted.shown(key)} of {where}"
             dataset = member(layer, key, place, "Dataset")
             bounds.check(dataset, place)
             datasets.append(dataset)
         if datasets:
             class_name, config = configs.get(name, ("", None))
-            layers.append(Stored(name, class_name, datasets, config))
+            layers.append(Stored(name, class_name, datasets, config, has_halves))
     return layers
 
 
-def _forward_first(keys: Sequence[str]) -> Sequence[str]:
-    """The names of a layer's weights; those of a Bidirectional, where they tell that, in order.
+def _forward_first(keys: Sequence[str]) -> tuple[Sequence[str], bool]:
+    """The names of a layer's weights, and whether they are those of a Bidirectional's two halves.
 
-    Keras lists frozen weights last, and so may have the backward half first.
+    These are put in order: Keras lists frozen weights last, and so may have the backward half
+    first.
     """
     halves = [re.match(r"(?:(.*)/)?(?:forward|(backward))_[^/]*/", key) for key in keys]
     if None in halves or len({half[1] for half in halves if half}) != 1:
-        return keys
+        return keys, False
     backward = {key: half[2] is not None for key, half in zip(keys, halves, strict=True) if half}
-    return sorted(keys, key=backward.__getitem__)
+    has_halves = 2 * sum(backward.values()) == len(keys)
+    return sorted(keys, key=backward.__getitem__), has_halves
 
 
 class _Bounds:
@@ -438,15 +453,15 @@ class _Bounds:
 
 def _arrays(file: Any, path: str) -> list[Stored]:
     """Finds the arrays of a model of Keras 3: datasets that are known to be sound."""
-    groups = [name for name in _MODEL_GROUPS if _has_link(file, name, path)]
-    if not groups:
+    if not any(_has_link(file, name, path) for name in _MODEL_GROUPS):
         raise ValueError(
             f"{path} must be a file of Keras, with `layers` or `layer_names`; found "
             f"{_some(file, path) or 'nothing'}."
         )
+    groups = [name for name in _names(file, _MAX_MEMBERS + 1, path) if name != _OPTIMIZER]
     bounds = _Bounds(path)
     found = []
-    members = 0
+    members = len(groups)
     # Each with the group that it is in, as to look it up from the top takes as long as it is deep.
     pending = [(file, name, name, 1) for name in reversed(groups)]
     while pending:

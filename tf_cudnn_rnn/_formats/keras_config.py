@@ -59,10 +59,14 @@ def _are_legacy(kernel: tuple[int, ...], recurrent: tuple[int, ...], bias: tuple
     return gates in (3, 4) and kernel[1] == columns and bias == (2 * columns,)
 
 
+def inner_of(layer: Any) -> Any:
+    """The forward layer of one in Bidirectional, and any other itself."""
+    return config_of(layer).get("layer") if class_of(layer) == _WRAPPER else layer
+
+
 def names_legacy(layer: Any) -> bool:
     """Whether a layer names CuDNNLSTM or CuDNNGRU, in Bidirectional or not."""
-    inner = config_of(layer).get("layer") if class_of(layer) == _WRAPPER else layer
-    return class_of(inner) in LEGACY_LAYERS.values()
+    return class_of(inner_of(layer)) in LEGACY_LAYERS.values()
 
 
 def cell_obstacle(class_name: str, config: Mapping[str, Any]) -> str | None:
@@ -131,20 +135,26 @@ def _way_obstacle(layer: Any, goes_backwards: bool) -> str | None:
     return None
 
 
-def simple_modes(layers: Iterable[Any]) -> set[RnnMode]:
-    """The modes of the simple RNNs in layers or models, at any depth, by their activations."""
+def simple_modes(layers: Iterable[Any], without: Iterable[Any] = ()) -> set[RnnMode]:
+    """The modes of the simple RNNs in layers or models, at any depth, by their activations.
+
+    Args:
+      layers: their configs.
+      without: configs in these that are left out.
+    """
     modes: dict[Any, RnnMode] = {"tanh": "rnn_tanh", "relu": "rnn_relu"}
-    activations = (config.get("activation") for config in _simple_configs(layers))
+    left_out = {id(config) for config in without}
+    activations = (config.get("activation") for config in _simple_configs(layers, left_out))
     return {modes[each] for each in activations if isinstance(each, str) and each in modes}
 
 
-def _simple_configs(layers: Iterable[Any]) -> Iterator[dict[str, Any]]:
+def _simple_configs(layers: Iterable[Any], left_out: set[int]) -> Iterator[dict[str, Any]]:
     left = [*layers]
     while left:
         value = left.pop()
         if isinstance(value, list):
             left += value
-        elif isinstance(value, dict):
+        elif isinstance(value, dict) and id(value) not in left_out:
             left += value.values()
             if class_of(value) in ("SimpleRNN", "SimpleRNNCell"):
                 yield config_of(value)

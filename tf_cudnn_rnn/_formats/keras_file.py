@@ -29,7 +29,12 @@ _MAX_NAME = 1000
 _MAX_LAYERS = 20_000
 _MAX_PATHS = 4 << 20  # characters of all paths together
 _CELL = re.compile(
-    r"(?P<layer>.+?)(?:/(?P<way>forward_layer|backward_layer))?(?P<cell>/cell)?/vars/(?P<index>[0-2])"
+    r"(?P<layer>.+?)(?:/(?P<way>forward_layer|backward_layer))?(?P<cell>/cell)?"
+    r"/vars/(?P<index>[^/]+)"
+)
+# Of variables of layers in a cell, such as one that normalises. What only draws numbers is none.
+_IN_CELL = re.compile(
+    r"(?P<layer>.+?)(?:/(?:forward|backward)_layer)?/cell/(?!vars/|seed_generator/).+"
 )
 _NETWORK = re.compile(r"(?P<layer>.+)/vars/(?P<name>header|layer_\d{1,9}/.+)")
 
@@ -205,20 +210,26 @@ class Layer(NamedTuple):
 
 
 def layers(arrays: Mapping[str, Any]) -> dict[str, Layer]:
-    """The recurrent layers of Keras among the arrays of a file, or their headers, by path."""
+    """The recurrent layers of Keras among the arrays of a file, or their headers, by path.
+
+    Those whose cells have further variables are other networks, and are left out.
+    """
     # Those of Keras 2 that are for cuDNN have no cell, as a layer of any other kind has none.
-    parts: dict[tuple[str, bool], dict[str, dict[int, Any]]] = {}
+    parts: dict[tuple[str, bool], dict[str, dict[str, Any]]] = {}
+    others = set()
     for name, array in arrays.items():
+        if match := _IN_CELL.fullmatch(name):
+            others.add(match["layer"])
         if match := _CELL.fullmatch(name):
             ways = parts.setdefault((match["layer"], match["cell"] is None), {})
-            ways.setdefault(match["way"] or "", {})[int(match["index"])] = array
+            ways.setdefault(match["way"] or "", {})[match["index"]] = array
     found = {}
     for (path, is_legacy), ways in parts.items():
         both = ("forward_layer", "backward_layer")
-        if set(ways) not in ({""}, set(both)):
+        if set(ways) not in ({""}, set(both)) or (path in others and not is_legacy):
             continue
         order = both if len(ways) == 2 else ("",)
-        if all(set(ways[way]) in ({0, 1}, {0, 1, 2}) for way in order):
+        if all(set(ways[way]) in ({*"01"}, {*"012"}) for way in order):
             direction: Direction = "bidirectional" if len(ways) == 2 else "unidirectional"
             values = [ways[way][index] for way in order for index in sorted(ways[way])]
             if not is_legacy or keras_config.is_legacy("", values):

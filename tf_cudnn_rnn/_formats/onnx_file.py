@@ -3,11 +3,12 @@
 The order of gates is in `onnx.py`; here stands the file.
 """
 
+import collections
 import functools
 import math
 import os
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,10 +57,6 @@ _CODES = {
 }
 
 _OPSET, _IR_VERSION = 17, 8  # of 2022, which runtimes have
-# What may stand between the nodes of a stack: it moves numbers, or, in inference, does nothing.
-_MOVERS = frozenset(
-    (b"Transpose", b"Reshape", b"Squeeze", b"Unsqueeze", b"Flatten", b"Identity", b"Dropout")
-)
 # Of a node's inputs.
 _X, _W, _R, _B, _P = 0, 1, 2, 3, 7
 _NAMES = {_W: "W", _R: "R", _B: "B", _P: "P"}
@@ -73,16 +70,18 @@ class FileNode(NamedTuple):
       op_type: "LSTM", "GRU" or "RNN".
       attributes: as in the node.
       tensors: W, R, B and P, of which the latter two may be left out.
-      source: the tensor that X is, before what only moves its numbers; "" if there is none.
-      output: the tensor Y; "" if there is none.
+      input: the name of the tensor X; "" if there is none.
+      output: that of Y; "" if there is none.
+      constants: computes tensors of the graph in inference, of which further ones are known.
     """
 
     name: str
     op_type: str
     attributes: dict[str, Any]
     tensors: dict[str, Tensor | Missing]
-    source: str
+    input: str
     output: str
+    constants: Callable[[Mapping[str, Tensor]], Constants]
 
     def as_arrays(self) -> OnnxNode:
         """The node with its weights, which are not copied; ValueError if they are not there."""
@@ -152,7 +151,6 @@ def read_nodes(path: str | os.PathLike[str]) -> list[FileNode]:
 def _nodes(fields: wire.Fields, graph: memoryview, most_bytes: int) -> list[FileNode]:
     nodes, wanted = [], []
     tensors = {}
-    moved: dict[str, str] = {}  # an output of a node that moves numbers, and its input
     ops = {op.encode() for op in OPS.values()}
     for number, value in fields.of(graph):
         if number == _GRAPH_INITIALIZER:
@@ -168,12 +166,14 @@ def _nodes(fields: wire.Fields, graph: memoryview, most_bytes: int) -> list[File
                     raise wire.Damage(f"it has more than {_MAX_NODES} recurrent nodes")
             elif op == b"Constant":
                 tensors |= _constant(fields, wire.part(value))
-            elif op in _MOVERS:
-                inputs, outputs = _ends(fields, wire.part(value))
-                if inputs and outputs:
-                    moved[outputs[0]] = inputs[0]
-    constants = Constants(tensors, _Sources(nodes).node, most_bytes)
-    return [_node(fields, node, constants, moved) for node in wanted]
+    sources = _Sources(nodes)
+    constants = Constants(tensors, sources.node, most_bytes)
+
+    def with_tensors(known: Mapping[str, Tensor]) -> Constants:
+        every = collections.ChainMap({**known}, tensors)
+        return Constants(every, sources.node_of_inference, most_bytes)
+
+    return [_node(fields, node, constants, with_tensors) for node in wanted]
 
 
 class _Sources:
@@ -203,6 +203,13 @@ class _Sources:
             ) from None
         return self._read.get(output)
 
+    def node_of_inference(self, output: str) -> Node | None:
+        """Likewise, where Dropout does nothing."""
+        node = self.node(output)
+        if node is not None and node.op.split(" ")[0] == "Dropout":
+            return Node("Identity", node.inputs[:1], {})
+        return node
+
     def _node(self, output: str) -> Node:
         op = domain = ""
         inputs, outputs = [], []
@@ -226,6 +233,18 @@ class _Sources:
         return Node(op, inputs, attributes)
 
 
+def mistake_of_names(nodes: Iterable[FileNode]) -> str | None:
+    """What is wrong with the names of a file's nodes, by which they are chosen; None if nothing."""
+    counts = collections.Counter(node.name for node in nodes)
+    twice = next((name for name, count in counts.items() if count > 1), None)
+    if twice is None:
+        return None
+    return (
+        "Recurrent nodes must have names of their own; several have the name "
+        f"{untrusted.shown(twice) or '(empty)'}"
+    )
+
+
 def _ends(fields: wire.Fields, node: memoryview) -> tuple[list[str], list[str]]:
     """The names of a node's inputs and outputs."""
     inputs, outputs = [], []
@@ -235,27 +254,6 @@ def _ends(fields: wire.Fields, node: memoryview) -> tuple[list[str], list[str]]:
         elif number == _NODE_OUTPUT:
             outputs.append(wire.text(value))
     return inputs, outputs
-
-
-def _origin(tensor: str, moved: dict[str, str]) -> str:
-    """Where the numbers of a tensor come from; "" if they go round in a circle."""
-    way = []
-    while tensor in moved:
-        way.append(tensor)
-        # The next walk starts where this one ends, so that a long way is gone once.
-        tensor = moved.pop(tensor)
-    origin = "" if tensor in set(way) else tensor
-    moved.update(dict.fromkeys(way, origin))
-    return origin
-
-
-def breaks_of(nodes: Sequence[FileNode]) -> list[tuple[FileNode, FileNode]]:
-    """Neighbours in a list of nodes of which the first does not feed the second: no stack."""
-    return [
-        (first, second)
-        for first, second in zip(nodes, nodes[1:], strict=False)
-        if not first.output or first.output != second.source
-    ]
 
 
 def _constant(fields: wire.Fields, node: memoryview) -> dict[str, Tensor]:
@@ -326,7 +324,7 @@ def _node(
     fields: wire.Fields,
     node: memoryview,
     constants: Constants,
-    moved: dict[str, str],
+    with_tensors: Callable[[Mapping[str, Tensor]], Constants],
 ) -> FileNode:
     name = op = ""
     inputs, outputs = _ends(fields, node)
@@ -345,14 +343,14 @@ def _node(
         if index < len(inputs) and inputs[index]
     }
     output = outputs[0] if outputs else ""
-    source = _origin(inputs[_X], moved) if inputs else ""
     return FileNode(
         name=name or output,
         op_type=op,
         attributes=attributes,
         tensors=found,
-        source=source,
+        input=inputs[_X] if inputs else "",
         output=output,
+        constants=with_tensors,
     )
 
 

@@ -52,6 +52,8 @@ _PATH = re.compile(
     r"|rnn)"
     r"/(?P<cell>[^/]+)"
 )
+# LSTMBlockFusedCell runs all steps itself, in no rnn of TensorFlow.
+_FUSED = re.compile(r"(?:(?P<scope>.+)/)?(?P<cell>lstm_fused_cell(?:_\d+)?)")
 
 
 # The key and the array of each leaf, and those of each layer and direction.
@@ -83,7 +85,7 @@ def networks(keys: Iterable[str]) -> list[Network]:
     found: dict[tuple[str, str], dict[_Place, dict[str, str]]] = {}
     for key in sorted(keys):
         match = key_pattern.fullmatch(key)
-        path = _PATH.fullmatch(match["path"]) if match else None
+        path = _matched(match["path"]) if match else None
         cell = re.sub(r"_\d+$", "", path["cell"]) if path else None
         if match and path and cell in cells:
             place = _place(path)
@@ -114,9 +116,16 @@ def opaque_keys(keys: Iterable[str]) -> list[str]:
     return [key for key, match in matches if match and (match["scope"] or "") not in scopes]
 
 
+def _matched(path: str) -> re.Match[str] | None:
+    """What the path of a cell tells."""
+    return _PATH.fullmatch(path) or _FUSED.fullmatch(path)
+
+
 def _place(path: re.Match[str]) -> _Place:
-    way = path["way"] or path["only"]
-    return _Place(path["scope"] or "", int(path["stacked"] or path["layer"] or 0), way == "bw")
+    told = path.groupdict()
+    way = told.get("way") or told.get("only")
+    layer = told.get("stacked") or told.get("layer") or 0
+    return _Place(path["scope"] or "", int(layer), way == "bw")
 
 
 def _find(
@@ -131,7 +140,7 @@ def _find(
     twice: dict[str, tuple[str, str]] = {}  # by scope, the first keys of one leaf
     for key in variables:
         match = key_pattern.fullmatch(key)
-        path = _PATH.fullmatch(match["path"]) if match else None
+        path = _matched(match["path"]) if match else None
         if not match or not path or not re.fullmatch(rf"(?:{named})(?:_\d+)?", path["cell"]):
             continue
         leaves = found.setdefault(_place(path), {})
@@ -386,16 +395,13 @@ def _from_opaque(
     if layout.rnn_mode != rnn_mode:
         raise ValueError(f"`layout` must be of an {rnn_mode}; got {layout}.")
     suffix = "opaque_kernel" + (f"/{slot}" if slot else "")
-    keys = [
-        key
-        for key in variables
-        if key == (f"{scope}/{suffix}" if scope else key)
-        and (key == suffix or key.endswith(f"/{suffix}"))
-    ]
+    every = [key for key in variables if key == suffix or key.endswith(f"/{suffix}")]
+    wanted = f"{scope}/{suffix}" if scope else suffix
+    keys = [key for key in every if scope is None or key == wanted]
     if len(keys) != 1:
         listed = base.listed(sorted(keys or variables)) or "nothing"
         raise ValueError(
-            f"`variables` must hold one {scope + '/' if scope else ''}{suffix}; found {listed}."
+            f"`variables` must hold one {wanted}; found {listed}."
             + (" `scope` can say which." if keys else "")
         )
     what = "cuDNN's weight space"
@@ -418,8 +424,9 @@ def from_tf1_lstm_cell(
         (bidirectional_rnn, stack_bidirectional_rnn).
       forget_bias: what the cell adds to the forget gate whenever it runs, and does not store.
         It becomes the input_bias of that gate. TensorFlow's default is 1.
-      scope: what precedes "rnn", "bidirectional_rnn" or "stack_bidirectional_rnn" in the keys,
-        without a slash at the end; None if there is one network.
+      scope: what precedes "rnn", "bidirectional_rnn", "stack_bidirectional_rnn" or, of
+        LSTMBlockFusedCell, the cell in the keys, without a slash at the end; None if there is one
+        network.
       slot: as in `from_tf1_cudnn`.
       of: "weights", or "gradients"; see Canonical. The forget bias has no gradient.
 
@@ -447,8 +454,8 @@ def _prefix(scope: str, L: int, D: int, layer: int, d: int, cell: str, multi: bo
     elif L > 1 or multi:
         path = f"rnn/multi_rnn_cell/cell_{layer}"
     else:
-        path = "rnn"
-    return f"{scope}/{path}/{cell}/" if scope else f"{path}/{cell}/"
+        path = "" if _FUSED.fullmatch(cell) else "rnn"
+    return "".join(f"{part}/" for part in (scope, path, cell) if part)
 
 
 def _kernel(W: Array, R: Array) -> Array:

@@ -27,11 +27,15 @@ _TF1_MODES = {"cudnn_compatible_gru_cell": "gru", "basic_rnn_cell": SIMPLE}  # o
 
 def _torch(headers: Mapping[str, Any], shown_path: str) -> Iterator[Look]:
     """The networks of PyTorch among arrays, by the names and shapes of these."""
-    for prefix, network in torch_format.networks(headers).items():
-        yield functools.partial(_torch_network, prefix, network, shown_path)
+    networks = torch_format.networks(headers)
+    for prefix, network in networks.items():
+        given = prefix if prefix or len(networks) > 1 else None
+        yield functools.partial(_torch_network, prefix, network, shown_path, given)
 
 
-def _torch_network(prefix: str, network: _TorchNetwork, shown_path: str) -> Found:
+def _torch_network(
+    prefix: str, network: _TorchNetwork, shown_path: str, given: str | None
+) -> Found:
     found = Found(prefix.removesuffix(".") or "(top level)", "PyTorch")
     found.num_layers = 1 + max(layer for _, layer, _ in network)
     found.direction = (
@@ -51,9 +55,10 @@ def _torch_network(prefix: str, network: _TorchNetwork, shown_path: str) -> Foun
         found.input_size, found.num_units = W.shape[1], H
         gates = W.shape[0] // H if H and not W.shape[0] % H else 0
     found.rnn_mode = MODE_OF_GATES.get(gates)
-    target = ("params.npz", "params") if found.num_proj else ("model.keras", "keras")
-    mode = "rnn_tanh" if found.rnn_mode == SIMPLE else ""
-    found.how = calls.convert(shown_path, *target, prefix=prefix, mode=mode)
+    dtype = "" if W is None else W.dtype.name
+    target = calls.vector_target(dtype) if found.num_proj else ("model.keras", "keras")
+    mode = "rnn_tanh" if found.rnn_mode == SIMPLE else None
+    found.how = calls.convert(shown_path, *target, prefix=given, mode=mode)
     with runs_unless_refused(found):
         _check_torch(found, network)
     return found
@@ -156,10 +161,14 @@ def in_tf1(shapes: Mapping[str, Sequence[int]], shown_path: str) -> Iterator[Loo
     """Networks of TensorFlow 1, by the keys of their variables."""
     every = tf1.networks(shapes)
     for network in every:
-        yield functools.partial(_tf1_network, network, shapes, len(every) > 1, shown_path)
+        scope = network.scope if len(every) > 1 else None
+        yield functools.partial(_tf1_network, network, shapes, scope, shown_path)
     opaque = tf1.opaque_keys(shapes)
+    # Without a scope, one whose sizes are known goes before.
+    cells = {network.cell for network in every}
+    needs_scope = len(opaque) > 1 or not cells.isdisjoint(tf1.CUDNN_CELLS.values())
     for key in opaque:
-        yield functools.partial(_tf1_vector, key, shapes[key], len(opaque) > 1, shown_path)
+        yield functools.partial(_tf1_vector, key, shapes[key], needs_scope, shown_path)
 
 
 def _tf1_vector(key: str, shape: Sequence[int], needs_scope: bool, shown_path: str) -> Found:
@@ -170,14 +179,14 @@ def _tf1_vector(key: str, shape: Sequence[int], needs_scope: bool, shown_path: s
     return found
 
 
-def _convert_vector(shown_path: str, kind: str, **options: str) -> str:
+def _convert_vector(shown_path: str, kind: str, **options: str | None) -> str:
     """The command that converts a vector, which does not tell the network's sizes."""
     sizes = {"mode": "MODE", "layers": "L", "units": "H", "input_size": "I"}
     return calls.convert(shown_path, "model.keras", "keras", source_format=kind, **sizes, **options)
 
 
 def _tf1_network(
-    network: tf1.Network, shapes: Mapping[str, Sequence[int]], needs_scope: bool, shown_path: str
+    network: tf1.Network, shapes: Mapping[str, Sequence[int]], scope: str | None, shown_path: str
 ) -> Found:
     kind = "tf1-lstm-cell" if network.cell in tf1.LSTM_CELLS else "tf1-cudnn"
     found = Found(network.scope or "(top level)", f"TensorFlow 1 ({kind})")
@@ -186,7 +195,7 @@ def _tf1_network(
     found.direction = "bidirectional" if network.is_bidirectional else "unidirectional"
     found.parameters = sum(math.prod(shapes[key]) for key in network.keys)
     _take_tf1_sizes(found, {leaf: [*shapes[key]] for leaf, key in network.first.items()})
-    options = {"scope": network.scope if needs_scope else ""}
+    options = {"scope": scope}
     if kind == "tf1-cudnn":
         options["mode"] = "rnn_tanh" if found.rnn_mode == SIMPLE else found.rnn_mode
     found.how = calls.convert(shown_path, "params.npz", "params", source_format=kind, **options)

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from tf_cudnn_rnn._cli import needs
 from tf_cudnn_rnn._cli.finders import calls
 from tf_cudnn_rnn._cli.finders.found import MOST, Found, Look, Loop, num_biases, runs_unless_refused
 from tf_cudnn_rnn._files import variables
-from tf_cudnn_rnn._formats import onnx, onnx_file, saved_model, untrusted
+from tf_cudnn_rnn._formats import onnx, onnx_file, onnx_stacks, saved_model, untrusted
 from tf_cudnn_rnn._layout import DIRECTIONS, GATES, INPUT_MODES
 
 _OTHER_OPS = ("BlockLSTM", "BlockLSTMV2", "GRUBlockCell", "LSTMBlockCell")
@@ -18,8 +19,9 @@ _OTHER_OPS = ("BlockLSTM", "BlockLSTMV2", "GRUBlockCell", "LSTMBlockCell")
 
 def in_saved_model(path: str, shown_path: str) -> Iterator[Look | Loop]:
     """The recurrent nodes and loops of the graphs."""
-    folder = shown_path.removesuffix("saved_model.pb")
-    call = calls.python("import tf_cudnn_rnn; tf.saved_model.load({})", folder or ".")
+    folder = shown_path if os.path.isdir(shown_path) else os.path.dirname(shown_path)
+    call = "import tensorflow as tf, tf_cudnn_rnn; tf.saved_model.load({})"
+    call = calls.python(call, folder or ".")
     own = (variables.OWN_OP, variables.KERAS_OP, variables.INT8_OP)
     recurrent = (*variables.CUDNN_OPS, *own)
     nodes = saved_model.read_nodes(path, frozenset((*recurrent, *_OTHER_OPS, *saved_model.LOOPS)))
@@ -97,18 +99,19 @@ def _take_keras_node(found: Found, node: saved_model.Node) -> None:
 def in_onnx(path: str, shown_path: str) -> Iterator[Look]:
     """The recurrent nodes."""
     nodes = onnx_file.read_nodes(path)
+    mistake = onnx_file.mistake_of_names(nodes)
     # `convert` takes all of them if no other is said.
     is_one = len(nodes) <= MOST and _are_a_stack(nodes)
     for node in nodes:
         options = {} if is_one else {"layer": node.name}
-        yield functools.partial(_onnx_node, node, shown_path, options)
+        yield functools.partial(_onnx_node, node, shown_path, options, mistake)
 
 
 def _are_a_stack(nodes: Sequence[onnx_file.FileNode]) -> bool:
     """Whether nodes are one network of several layers, or of one."""
     if len(nodes) == 1:
         return True
-    if not nodes or onnx_file.breaks_of(nodes):
+    if not nodes or onnx_stacks.first_break(nodes):
         return False
     with contextlib.suppress(ValueError):
         onnx.check_stack([node.as_arrays() for node in nodes])
@@ -116,7 +119,9 @@ def _are_a_stack(nodes: Sequence[onnx_file.FileNode]) -> bool:
     return False
 
 
-def _onnx_node(node: onnx_file.FileNode, shown_path: str, options: Mapping[str, str]) -> Found:
+def _onnx_node(
+    node: onnx_file.FileNode, shown_path: str, options: Mapping[str, str], mistake: str | None
+) -> Found:
     found = Found(node.name, node.op_type, layer=node.name)
     direction = node.attributes.get("direction", "forward")
     found.direction = "bidirectional" if direction == "bidirectional" else "unidirectional"
@@ -130,5 +135,7 @@ def _onnx_node(node: onnx_file.FileNode, shown_path: str, options: Mapping[str, 
         found.parameters = sum(array.size for array in weights)
         found.biases = 2 if arrays.B is not None else 0
         onnx.check_alone(arrays)
+        if mistake:
+            raise ValueError(mistake)
         found.how = calls.convert(shown_path, "model.keras", "keras", **options)
     return found

@@ -24,8 +24,9 @@ _STACKS: dict[str, RnnMode] = {
 }
 # Of layers that a class makes in code, which may be Keras' own or drop-ins.
 _ACCELERATE = (
-    "import tf_cudnn_rnn.keras; tf_cudnn_rnn.keras.accelerate(keras.saving.load_model({})), where "
-    "the model's own classes are known"
+    "import keras, tf_cudnn_rnn.keras; "
+    "tf_cudnn_rnn.keras.accelerate(keras.saving.load_model({})), where the model's own classes are "
+    "known"
 )
 _OTHER_CLASSES = ("RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
 
@@ -161,9 +162,18 @@ def _keras_layer(outer: dict[str, Any], layer: dict[str, Any], shown_path: str) 
         found.how = f"{obstacle}. Keras' own loop runs it"
     elif _text(layer.get("registered_name")).startswith(keras_config.PACKAGE):
         found.how = calls.keras(calls.LOAD_OWN, shown_path, ".keras")
+    elif _is_of_keras_2(config):
+        found.needs = ()
+        found.how = calls.convert(shown_path, "new.keras", "keras", layer=found.name)
     else:
-        found.how = calls.keras("tf_cudnn_rnn.keras.load_model({})", shown_path, ".keras")
+        call = "import tf_cudnn_rnn.keras; tf_cudnn_rnn.keras.load_model({})"
+        found.how = calls.keras(call, shown_path, ".keras")
     return found
+
+
+def _is_of_keras_2(config: Mapping[str, Any]) -> bool:
+    """Whether TensorFlow 2.0 to 2.15 wrote a layer's config, which Keras 3 does not take."""
+    return "time_major" in config
 
 
 def _obstacle(layer: Any) -> str | None:
@@ -243,7 +253,7 @@ def in_keras_2(path: str, shown_path: str) -> Iterator[Look]:
     for layer in hdf5.read_headers(path):
         if keras_config.bare(layer.class_name) in (*_KERAS_CLASSES, *_LEGACY_CLASSES):
             yield functools.partial(_keras_2_layer, layer, shown_path)
-        elif not layer.class_name and _may_be_recurrent(layer.arrays):
+        elif not layer.class_name and layer.is_one and _may_be_recurrent(layer.arrays):
             arguments = (layer.name, layer.arrays, shown_path)
             if keras_config.is_legacy("", layer.arrays):
                 yield functools.partial(_legacy_weights, *arguments, source_format="keras-cudnn")
@@ -255,11 +265,17 @@ def _keras_2_layer(layer: hdf5.Stored, shown_path: str) -> Found:
     bare, config = keras_config.bare(layer.class_name), layer.config
     found = Found(layer.name, layer.class_name, layer=layer.name)
     if bare in _LEGACY_CLASSES:
-        found.how = calls.python("import tf_cudnn_rnn; tf_keras.models.load_model({})", shown_path)
+        call = "import tf_cudnn_rnn, tf_keras; tf_keras.models.load_model({})"
+        found.how = calls.python(call, shown_path)
         found.needs = (needs.TENSORFLOW, needs.KERAS_2)
+    elif _is_of_keras_2(keras_config.config_of(keras_config.inner_of(config))):
+        found.how = calls.convert(shown_path, "new.keras", "keras", layer=layer.name)
     else:
         found.needs = needs.LAYERS
-        call = "tf_cudnn_rnn.keras.to_fused(keras.saving.load_model({}))"
+        call = (
+            "import keras, tf_cudnn_rnn.keras; "
+            "tf_cudnn_rnn.keras.to_fused(keras.saving.load_model({}))"
+        )
         found.how = calls.keras(call, shown_path, *calls.HDF5)
     is_wrapped = keras_config.is_wrapped(layer.class_name)
     take_arrays(found, layer.arrays, "bidirectional" if is_wrapped else "unidirectional")
@@ -279,7 +295,8 @@ def _keras_2_weights(name: str, headers: list[Any], shown_path: str) -> Found:
     """A layer in a file of weights alone, which tells no class."""
     direction: Direction = "unidirectional" if len(headers) < 4 else "bidirectional"
     found = Found(name, "layer with recurrent weights", layer=name, needs=needs.LAYERS)
-    found.how = calls.keras(calls.LOAD_WEIGHTS, shown_path, *calls.HDF5)
+    # Keras 3 takes one that is called so for its own.
+    found.how = calls.keras(calls.LOAD_WEIGHTS, shown_path, *calls.HDF5, but=".weights.h5")
     take_arrays(found, headers, direction)
     return found
 

@@ -47,6 +47,7 @@ def _part(
         if found.rnn_mode == SIMPLE and len(simple) == 1:
             found.rnn_mode = simple[0]
     if found.runs:
-        mode = "rnn_tanh" if found.rnn_mode == SIMPLE else ""
-        found.how = calls.convert(shown_path, "params.npz", "params", **options, mode=mode)
+        mode = "rnn_tanh" if found.rnn_mode == SIMPLE else None
+        target = calls.vector_target(every.dtype_name(part.keys[0]))
+        found.how = calls.convert(shown_path, *target, **options, mode=mode)
     return found
