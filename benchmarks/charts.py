@@ -373,9 +373,12 @@ def draw(path: pathlib.Path) -> list[pathlib.Path]:
 
 def main() -> None:
     """Draws the charts of the files that the command line names."""
-    for name in sys.argv[1:]:
-        for target in draw(pathlib.Path(name)):
-            print(target)
+    try:
+        for name in sys.argv[1:]:
+            for target in draw(pathlib.Path(name)):
+                print(target)
+    except (OSError, ValueError) as error:
+        sys.exit(f"benchmarks.charts: {error}")
 
 
 if __name__ == "__main__":

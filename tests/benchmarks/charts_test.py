@@ -34,6 +34,12 @@ def test_charts_of_nothing(tmp_path):
     assert charts.draw(path) == []
 
 
+def test_a_file_that_is_missing_gets_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["charts", str(tmp_path / "none.csv")])
+    with pytest.raises(SystemExit, match="benchmarks.charts: .*No such file .*/none.csv"):
+        charts.main()
+
+
 def results_of(some: list[records.Record]) -> Results:
     return Results(fakes.PREAMBLE, some)
 
