@@ -62,7 +62,8 @@ def accelerate(model: keras.Layer | None = None) -> Acceleration:
 
     A model that has been trained or used before is traced again by its next fit, evaluate or
     predict, and once more after the end. A tf.function of your own keeps what it was traced with:
-    accelerate before its first call.
+    accelerate before its first call. So does a model that holds `model`, which knows nothing of it:
+    accelerate the outermost one.
 
     Args:
       model: a model or layer; None for all of Keras' layers.

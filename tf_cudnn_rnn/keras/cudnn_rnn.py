@@ -78,8 +78,8 @@ class CudnnRNN(keras.layers.Layer):
     All weights are in one vector `params` [N], as cuDNN's ops take them. `canonical_weights`
     takes it apart by names. The layer makes it when it first sees an input, whose size it
     depends on. With `separate_weights` the weights are variables by layer, direction and kind,
-    which can be frozen, constrained and trained one by one: see `cells`. Files and checkpoints
-    are the same.
+    which can be frozen, constrained and trained one by one: see `cells`. Checkpoints and files
+    are the same, but for `.h5` ones.
 
     In shapes, B stands for the rows of the batch, T for time steps, I for the input's features,
     and G for the gates of a cell (4 of an LSTM, 3 of a GRU, else 1). H, L, D and P are among
