@@ -397,7 +397,7 @@ def test_a_saved_model_of_int8_weights(run, tmp_path):
     expected = ["TfCudnnRnn>CudnnRNNInt8", "lstm", 1, 5, 3, BOTH, 2]
     assert [found[field] for field in FIELDS] == expected and found["runs"]
     assert found["parameters"] == 2 * 4 * 5 * (3 + 2 + 2) + 2 * 2 * 5
-    assert found["how"].startswith("import tf_cudnn_rnn")
+    assert found["how"].startswith("import tensorflow as tf, tf_cudnn_rnn")
 
 
 def test_nothing_recurrent(run, tmp_path):

@@ -227,7 +227,7 @@ def test_exceptions_of_others_are_a_sentence(run, monkeypatch):
         raise LookupError("a layer\nof a model")
 
     monkeypatch.setattr(info, "collect", fail)
-    result = run("info")
+    result = run("info", of_others=True)
     assert result.code == 1
     assert result.err == "tf-cudnn-rnn: LookupError: a layer of a model\n"
 
