@@ -26,6 +26,10 @@
 #include "network/params_layout.h"
 #include "network/status.h"
 
+// Numbers are in files as they are in memory.
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "the weights of files have the lowest byte first");
+
 namespace rnn_runtime {
 
 namespace {
@@ -389,12 +393,24 @@ std::string ReadWeightsFile(const char* path, WeightsFile* file) {
   if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     return fails("It must be a file; it is a folder, a pipe or a device.");
   }
+  // Whether all came; what went wrong otherwise is in `fault`. A disk that
+  // fails is no damage of the file.
+  std::string fault;
+  const auto reads = [&](void* memory, size_t bytes) {
+    if (std::fread(memory, 1, bytes, stream.get()) == bytes) return true;
+    const int error = errno;
+    fault = fails(std::ferror(stream.get()) != 0
+                      ? "It cannot be read: " +
+                            std::generic_category().message(error) + "."
+                      : "It became shorter while it was read.");
+    return false;
+  };
   const int64_t size = status.st_size;
-  unsigned char length[kLengthBytes];
-  if (size < kLengthBytes ||
-      std::fread(length, kLengthBytes, 1, stream.get()) != 1) {
+  if (size < kLengthBytes) {
     return fails("It is no safetensors file: it is too short.");
   }
+  unsigned char length[kLengthBytes];
+  if (!reads(length, kLengthBytes)) return fault;
   uint64_t header_bytes = 0;
   for (int i = kLengthBytes - 1; i >= 0; --i) {
     header_bytes = header_bytes << 8 | length[i];
@@ -408,20 +424,13 @@ std::string ReadWeightsFile(const char* path, WeightsFile* file) {
         kHowToMakeOne);
   }
   std::string json(header_bytes, '\0');
-  if (std::fread(json.data(), 1, header_bytes, stream.get()) != header_bytes) {
-    return fails("It became shorter while it was read.");
-  }
+  if (!reads(json.data(), header_bytes)) return fault;
   const int64_t data_bytes = static_cast<int64_t>(rest - header_bytes);
-  if (std::string fault = ParseWeightsHeader(json, data_bytes, file);
-      !fault.empty()) {
-    return fails("It is not the file of a network: " + fault);
-  }
-  const size_t bytes = data_bytes;
+  fault = ParseWeightsHeader(json, data_bytes, file);
+  if (!fault.empty()) return fails("It is not the file of a network: " + fault);
   file->data = AlignedMemory(data_bytes);
-  if (std::fread(file->data.data(), 1, bytes, stream.get()) != bytes) {
-    return fails("It became shorter while it was read.");
-  }
-  const std::string fault = file->is_int8 ? CheckScales(file->Int8()) : "";
+  if (!reads(file->data.data(), data_bytes)) return fault;
+  fault = file->is_int8 ? CheckScales(file->Int8()) : "";
   return fault.empty() ? ""
                        : fails("It is not the file of a network: " + fault);
 }

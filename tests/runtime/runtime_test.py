@@ -534,6 +534,23 @@ def test_files_that_cannot_be_read(tmp_path):
         runtime.Network.load(tmp_path / "other")
 
 
+def test_a_file_that_the_system_cannot_read_is_not_called_damaged():
+    # A file of a page by its size, of which Linux reads nothing: the loopback has no speed.
+    path = pathlib.Path("/sys/class/net/lo/speed")
+    try:
+        path.read_bytes()
+    except OSError as error:
+        reason = os.strerror(error.errno)
+    else:
+        pytest.skip(f"{path} can be read here")
+    if not path.exists():
+        pytest.skip(f"there is no {path} here")
+    error = ctypes.create_string_buffer(512)
+    load = ctypes.CDLL(runtime.library_path()).rnn_network_load
+    assert load(bytes(path), 1, ctypes.byref(ctypes.c_void_p()), error) == 3  # RNN_BAD_FILE
+    assert error.value.decode() == f"{path}: It cannot be read: {reason}."
+
+
 def test_bfloat16_needs_ml_dtypes(tmp_path):
     network_of(small_case(dtype=running.DTYPES["bfloat16"])).save(tmp_path / "network.safetensors")
     code = f"""
