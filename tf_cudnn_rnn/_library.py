@@ -81,8 +81,8 @@ def obstacle() -> str:
 def needs_tensorflow(name: str) -> ImportError:
     """The error for using `name` where TensorFlow is not installed."""
     return ImportError(
-        f"{name} needs TensorFlow, which is not installed: run `pip install "
-        "'tf_cudnn_rnn[tensorflow]'` (or `[tensorflow-cpu]`). Without it only "
+        f"{name} needs TensorFlow, which is not installed: run `pip install tensorflow` (on "
+        "x86-64 `tensorflow-cpu` is smaller). Without it only "
         "tf_cudnn_rnn.runtime, weights, params_size and library_path work."
     )
 

@@ -73,7 +73,7 @@ memory() {
   local status=0 target isa
   tools/build_fuzz.sh memory || status=$?
   if ((status == 69)); then
-    echo "Skipping MemorySanitizer: there is no Clang."
+    skipped="there is no Clang"
     return
   fi
   ((status == 0)) || return "$status"
@@ -101,6 +101,11 @@ for part in "${parts[@]}"; do
   esac
   echo "== $part"
   begin=$SECONDS
+  skipped=
   "$part"
-  echo "== $part: clean, $((SECONDS - begin)) s"
+  if [ -n "$skipped" ]; then
+    echo "== $part: skipped, for $skipped"
+  else
+    echo "== $part: clean, $((SECONDS - begin)) s"
+  fi
 done

@@ -21,11 +21,13 @@ FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 # Folders of the sources. What is named in others is made by a command, or somebody else's.
 FOLDERS = (
     "benchmarks",
+    "docker",
     "docs",
     "examples",
     "kernels",
     "network",
     "ops",
+    "runtime",
     "tests",
     "tf_cudnn_rnn",
     "third_party",
