@@ -24,8 +24,9 @@
  * Tensors are dense and row-major. Elements are of the network's type; those of
  * float16 and bfloat16 are 16-bit numbers. Each buffer begins at a multiple of
  * its elements' size. No buffer may overlap another.
- * Denormals count as zeros, and sums are rounded to nearest, whatever mode the
- * calling thread is in, which has its own again afterwards.
+ * Denormals count as zeros, but for those of float16, and sums are rounded to
+ * nearest, whatever mode the calling thread is in, which has its own again
+ * afterwards.
  *
  * Every function that can fail returns a status, and writes a message into
  * `error` unless that is NULL; then it has written nothing else. Nothing
@@ -105,9 +106,9 @@ typedef struct rnn_config {
 
 /* A network and its weights, which do not change. Any number of threads may use
  * one at the same time. Weights that the engine reads in another order are
- * prepared by the first call or stream that needs them so, and kept: up to as
+ * prepared by the first call or stream that needs them so, and kept: about as
  * many bytes again for each way of computing, of which most programs meet one
- * or two. */
+ * or two; twice as many of float16 and bfloat16 where they become floats. */
 typedef struct rnn_network rnn_network;
 
 /* A batch of sequences that come a step at a time. One thread may use it at a

@@ -231,7 +231,8 @@ def instruction_set() -> str:
     """What the engine uses of this CPU: "avx512", "avx2", "neon", ... TF_CUDNN_RNN_ISA limits it.
 
     Raises:
-      ValueError: TF_CUDNN_RNN_ISA names no instruction set of this build.
+      ValueError: TF_CUDNN_RNN_ISA names no instruction set of this build, or TF_CUDNN_RNN_MACHINE
+        no numbers of a machine.
     """
     name = ctypes.c_char_p()
     _call("rnn_instruction_set", ctypes.byref(name))

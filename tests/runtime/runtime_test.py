@@ -484,7 +484,7 @@ def test_files_that_do_not_say_what_they_are(damage, file, tmp_path):
     assert "damaged.safetensors: It is not the file of a network" in said and message_in_c in said
 
 
-def test_any_damage_ends_in_an_error(file, tmp_path):
+def test_any_damage_loads_or_ends_in_an_error(file, tmp_path):
     content = file.read_bytes()
     path = tmp_path / "damaged.safetensors"
     for size in (*range(0, 600, 7), len(content) - 1):
