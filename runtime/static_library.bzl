@@ -14,41 +14,46 @@ def _static_library_impl(ctx):
     archive = ctx.actions.declare_file(ctx.label.name)
     linked = ctx.actions.declare_file(ctx.label.name + ".linked.o")
     object = ctx.actions.declare_file(ctx.label.name + ".o")
+    tools = toolchain.all_files
+
+    # The compiler knows the linker and the tools of the machine that it compiles for. Those that Bazel has found
+    # are this machine's, whichever it compiles for.
+    compiler = toolchain.compiler_executable
 
     # What cannot be reached from names that programs see is left out, and sections of a kind become one.
     arguments = ctx.actions.args()
-    arguments.add_all(["-r", "--gc-sections", "--gc-keep-exported", "--force-group-allocation"])
+    arguments.add_all(["-r", "-nostdlib"])
+    arguments.add_all(["-Wl,--gc-sections", "-Wl,--gc-keep-exported", "-Wl,--force-group-allocation"])
     arguments.add("-T", ctx.file.sections)
     arguments.add("-o", linked)
     arguments.add_all(objects)
     ctx.actions.run(
-        executable = toolchain.ld_executable,
+        executable = compiler,
         arguments = [arguments],
-        inputs = depset([ctx.file.sections], transitive = [objects, toolchain.all_files]),
+        inputs = depset([ctx.file.sections], transitive = [objects, tools]),
         outputs = [linked],
         mnemonic = "StaticLibraryObject",
+        use_default_shell_env = True,  # where compilers look for their linker
     )
 
     # Names of the library's own are nobody else's business, and cannot be those of a program.
-    arguments = ctx.actions.args()
-    arguments.add_all(["--localize-hidden", "--strip-unneeded", linked, object])
-    ctx.actions.run(
-        executable = toolchain.objcopy_executable,
-        arguments = [arguments],
-        inputs = depset([linked], transitive = [toolchain.all_files]),
+    ctx.actions.run_shell(
+        command = '"$("$1" -print-prog-name=objcopy)" --localize-hidden --strip-unneeded "$2" "$3"',
+        arguments = [compiler, linked.path, object.path],
+        inputs = depset([linked], transitive = [tools]),
         outputs = [object],
         mnemonic = "StaticLibraryNames",
+        use_default_shell_env = True,
     )
 
     # D: without times and owners, so that the same objects give the same bytes.
-    arguments = ctx.actions.args()
-    arguments.add("qcsD").add(archive).add(object)
-    ctx.actions.run(
-        executable = toolchain.ar_executable,
-        arguments = [arguments],
-        inputs = depset([object], transitive = [toolchain.all_files]),
+    ctx.actions.run_shell(
+        command = '"$("$1" -print-prog-name=ar)" qcsD "$2" "$3"',
+        arguments = [compiler, archive.path, object.path],
+        inputs = depset([object], transitive = [tools]),
         outputs = [archive],
         mnemonic = "StaticLibrary",
+        use_default_shell_env = True,
     )
     return [DefaultInfo(files = depset([archive]))]
 

@@ -26,6 +26,10 @@
 #include "network/params_layout.h"
 #include "network/status.h"
 
+// Numbers are in files as they are in memory.
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "the weights of files have the lowest byte first");
+
 namespace rnn_runtime {
 
 namespace {
@@ -370,9 +374,6 @@ std::string ParseWeightsHeader(const std::string& json, int64_t data_bytes,
          kHowToMakeOne;
 }
 
-// Numbers are in files as they are in memory.
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
-
 std::string ReadWeightsFile(const char* path, WeightsFile* file) {
   const auto fails = [&](const std::string& why) {
     return Shortened(path) + ": " + why;
@@ -392,21 +393,24 @@ std::string ReadWeightsFile(const char* path, WeightsFile* file) {
   if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     return fails("It must be a file; it is a folder, a pipe or a device.");
   }
+  // Whether all came; what went wrong otherwise is in `fault`. A disk that
+  // fails is no damage of the file.
+  std::string fault;
+  const auto reads = [&](void* memory, size_t bytes) {
+    if (std::fread(memory, 1, bytes, stream.get()) == bytes) return true;
+    const int error = errno;
+    fault = fails(std::ferror(stream.get()) != 0
+                      ? "It cannot be read: " +
+                            std::generic_category().message(error) + "."
+                      : "It became shorter while it was read.");
+    return false;
+  };
   const int64_t size = status.st_size;
-  // False if it cannot be read so far.
-  const auto read = [&](void* target, size_t bytes) {
-    return std::fread(target, 1, bytes, stream.get()) == bytes;
-  };
-  const auto cannot_be_read = [&] {
-    return fails(std::ferror(stream.get()) != 0
-                     ? std::generic_category().message(errno)
-                     : "It became shorter while it was read.");
-  };
-  unsigned char length[kLengthBytes];
   if (size < kLengthBytes) {
     return fails("It is no safetensors file: it is too short.");
   }
-  if (!read(length, kLengthBytes)) return cannot_be_read();
+  unsigned char length[kLengthBytes];
+  if (!reads(length, kLengthBytes)) return fault;
   uint64_t header_bytes = 0;
   for (int i = kLengthBytes - 1; i >= 0; --i) {
     header_bytes = header_bytes << 8 | length[i];
@@ -420,15 +424,13 @@ std::string ReadWeightsFile(const char* path, WeightsFile* file) {
         kHowToMakeOne);
   }
   std::string json(header_bytes, '\0');
-  if (!read(json.data(), header_bytes)) return cannot_be_read();
+  if (!reads(json.data(), header_bytes)) return fault;
   const int64_t data_bytes = static_cast<int64_t>(rest - header_bytes);
-  if (std::string fault = ParseWeightsHeader(json, data_bytes, file);
-      !fault.empty()) {
-    return fails("It is not the file of a network: " + fault);
-  }
+  fault = ParseWeightsHeader(json, data_bytes, file);
+  if (!fault.empty()) return fails("It is not the file of a network: " + fault);
   file->data = AlignedMemory(data_bytes);
-  if (!read(file->data.data(), data_bytes)) return cannot_be_read();
-  const std::string fault = file->is_int8 ? CheckScales(file->Int8()) : "";
+  if (!reads(file->data.data(), data_bytes)) return fault;
+  fault = file->is_int8 ? CheckScales(file->Int8()) : "";
   return fault.empty() ? ""
                        : fails("It is not the file of a network: " + fault);
 }

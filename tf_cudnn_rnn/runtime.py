@@ -232,7 +232,7 @@ def instruction_set() -> str:
 
     Raises:
       ValueError: TF_CUDNN_RNN_ISA names no instruction set of this build, or TF_CUDNN_RNN_MACHINE
-        is wrong.
+        no numbers of a machine.
     """
     name = ctypes.c_char_p()
     _call("rnn_instruction_set", ctypes.byref(name))

@@ -83,8 +83,9 @@ bazel_flags=(${config:+"--config=$config"})
 library=$("$bazel" info "${bazel_flags[@]}" bazel-bin)/kernels/engine/simd/_objs
 
 compile() {  # source, object, flags
-  [[ $2 -nt $1 && -z $(find kernels/engine network runtime tests/engine tests/fuzz/engine "$out" -name '*.h' -newer "$2" \
-    -print -quit) ]] || "$compiler" "${@:3}" -c "$1" -o "$2"
+  [[ $2 -nt $1 && $2 -nt tools/build_fuzz.sh && $2 -nt kernels/isa.bzl &&
+    -z $(find kernels network runtime tests/engine tests/fuzz/engine "$out" \( -name '*.h' -o -name '*.inc' \) \
+      -newer "$2" -print -quit) ]] || "$compiler" "${@:3}" -c "$1" -o "$2"
 }
 
 shopt -s nullglob

@@ -5,8 +5,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 
+# Its name tells the interpreter, so that another PYTHON= makes another .venv-docs.
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-stamp=.venv-docs/installed-for-$version-$(sha256sum docs/requirements.txt | cut -c1-16)
+stamp=.venv-docs/installed-$version-$(sha256sum docs/requirements.txt | cut -c1-16)
 if [ ! -e "$stamp" ]; then
   # Debian's Python leaves ensurepip, without which there is no venv, to another package.
   "$python" -c 'import ensurepip' 2>/dev/null || tools/apt_install.sh "python$version-venv"

@@ -204,13 +204,17 @@ def table(rows: list[str]) -> str:
 
 
 def publish(outcomes: list[Outcome]) -> None:
-    """Puts rows into the page's table, in place of older ones of the same environments."""
+    """Puts what passed into the page's table, in place of older rows of the same environments.
+
+    A row of what did not pass now would hide what passed at its date.
+    """
     text = PAGE.read_text(encoding="utf-8")
     begin, end = "<!-- Made by `make test-matrix ARGS=--publish` -->\n", "<!-- end -->"
     before, _, rest = text.partition(begin)
     old, _, after = rest.partition(end)
     rows = {key(line): line for line in old.splitlines() if line.startswith("| 2.")}
-    rows |= {key(line): line for line in map(row, outcomes)}
+    passed = [outcome for outcome in outcomes if not outcome.problem]
+    rows |= {key(line): line for line in map(row, passed)}
     PAGE.write_text(
         f"{before}{begin}\n{table(list(rows.values()))}\n{end}{after}", encoding="utf-8"
     )
@@ -223,7 +227,7 @@ def main() -> None:
     )
     parser.add_argument("--all", action="store_true", help="every TensorFlow with every Python")
     parser.add_argument("--only", default="", help="those whose name has this, such as 2.16")
-    parser.add_argument("--publish", action="store_true", help=f"into {PAGE.name}")
+    parser.add_argument("--publish", action="store_true", help=f"what passed, into {PAGE.name}")
     options = parser.parse_args()
     environments = [it for it in (ALL if options.all else SOME) if options.only in it.name]
     wheel = find_wheel()

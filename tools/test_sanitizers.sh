@@ -73,8 +73,7 @@ memory() {
   local status=0 target isa
   tools/build_fuzz.sh memory || status=$?
   if ((status == 69)); then
-    echo "Skipping MemorySanitizer: there is no Clang."
-    result=skipped
+    skipped="there is no Clang"
     return
   fi
   ((status == 0)) || return "$status"
@@ -102,7 +101,11 @@ for part in "${parts[@]}"; do
   esac
   echo "== $part"
   begin=$SECONDS
-  result=clean
+  skipped=
   "$part"
-  echo "== $part: $result, $((SECONDS - begin)) s"
+  if [ -n "$skipped" ]; then
+    echo "== $part: skipped, for $skipped"
+  else
+    echo "== $part: clean, $((SECONDS - begin)) s"
+  fi
 done

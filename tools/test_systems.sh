@@ -9,6 +9,9 @@ has_tools() { command -v debootstrap >/dev/null && [ "$(id -u)" = 0 ]; }
 . tools/install_or_skip.sh
 install_or_skip "Other systems are tested by root, in trees that debootstrap makes" debootstrap
 
+# There is no tensorflow-cpu for Arm.
+distribution=tensorflow-cpu
+[ "$(uname -m)" != aarch64 ] || distribution=tensorflow
 wheel=$(ls dist/*_"$(uname -m)".whl)
 folder=$PWD/build/systems
 mkdir -p "$folder"
@@ -36,7 +39,7 @@ for name in "${releases[@]}"; do
   mounted=$root/proc
   status=0
   # shellcheck disable=SC2016  # the shell in the tree expands it
-  chroot "$root" env -i PATH=/usr/bin:/bin HOME=/root TF_CPP_MIN_LOG_LEVEL=3 \
+  chroot "$root" env -i PATH=/usr/bin:/bin HOME=/root TF_CPP_MIN_LOG_LEVEL=3 DISTRIBUTION="$distribution" \
     PIP_CERT=/etc/ssl/certs/ca-certificates.crt bash -euc '
       cd /test
       echo "== Debian $(cat /etc/debian_version), $(ldd --version | head -n 1)"
@@ -44,12 +47,12 @@ for name in "${releases[@]}"; do
       python3 -m venv venv
       venv/bin/pip install -q --upgrade pip
       if python3 -c "import sys; sys.exit(sys.version_info < (3, 10))"; then
-        venv/bin/pip install -q "tensorflow-cpu==2.21.*"
+        venv/bin/pip install -q "$DISTRIBUTION==2.21.*"
         time venv/bin/pip install -q *.whl
         venv/bin/pip check
         load="import tf_cudnn_rnn"
       else
-        venv/bin/pip install -q "tensorflow-cpu==2.20.*"
+        venv/bin/pip install -q "$DISTRIBUTION==2.20.*"
         python3 -m zipfile -e *.whl .
         load="tf.load_op_library(\"/test/tf_cudnn_rnn/_libraries/tensorflow_2_20.so\")"
       fi

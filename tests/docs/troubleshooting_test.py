@@ -21,7 +21,8 @@ PAGE = (pages.ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 # What stands in bold, as code, before an answer.
 QUOTED = [
     next(filter(None, match))
-    for match in re.findall(r"^\*\*(?:`` (.+?) ``|`(.+?)`)\*\*", PAGE, re.MULTILINE)
+    for line in re.findall(r"^\*\*`.+", PAGE, re.MULTILINE)
+    for match in re.findall(r"\*\*(?:`` (.+?) ``|`(.+?)`)\*\*", line)
 ]
 
 
@@ -140,6 +141,9 @@ def without_the_library_and_then_with_it(folder):
         "tf.function(call)()",
         f"tf.saved_model.load({str(folder)!r})",
         "import tf_cudnn_rnn\ntf.config.experimental.enable_op_determinism()\ncall(dropout=0.5)",
+        "import tf_cudnn_rnn.keras\n"
+        "layer = tf_cudnn_rnn.keras.CudnnLSTM(3, num_layers=2, dropout=0.5)\n"
+        "layer(tf.zeros([2, 3, 4]), training=True)",
     )
 
 
@@ -156,6 +160,9 @@ class MadeInCode(keras.Model):
 @keras.saving.register_keras_serializable(package="troubleshooting_test")
 class RegisteredMadeInCode(MadeInCode):
     """One that Keras makes again."""
+
+    def get_config(self):
+        return {}  # __init__() takes no name
 
 
 def frozen_after_compiling(x):

@@ -468,7 +468,7 @@ def test_hostile_files(name, tmp_path):
     assert len(str(raised.value)) < 600
 
 
-def test_any_damage_ends_in_an_error(tmp_path):
+def test_any_damage_loads_or_ends_in_an_error(tmp_path):
     case = random_case(15, judge.Config("gru", 2, 6, 4), 1, 1)
     runtime.Network(int8_of(case)).save(tmp_path / "a")
     content = (tmp_path / "a").read_bytes()

@@ -484,7 +484,7 @@ def test_files_that_do_not_say_what_they_are(damage, file, tmp_path):
     assert "damaged.safetensors: It is not the file of a network" in said and message_in_c in said
 
 
-def test_any_damage_ends_in_an_error(file, tmp_path):
+def test_any_damage_loads_or_ends_in_an_error(file, tmp_path):
     content = file.read_bytes()
     path = tmp_path / "damaged.safetensors"
     for size in (*range(0, 600, 7), len(content) - 1):
@@ -532,6 +532,23 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "other").write_bytes(b"\x89PNG" + bytes(100))
     with pytest.raises(ValueError, match="other is of no kind that is known here"):
         runtime.Network.load(tmp_path / "other")
+
+
+def test_a_file_that_the_system_cannot_read_is_not_called_damaged():
+    # A file of a page by its size, of which Linux reads nothing: the loopback has no speed.
+    path = pathlib.Path("/sys/class/net/lo/speed")
+    try:
+        path.read_bytes()
+    except OSError as error:
+        reason = os.strerror(error.errno)
+    else:
+        pytest.skip(f"{path} can be read here")
+    if not path.exists():
+        pytest.skip(f"there is no {path} here")
+    error = ctypes.create_string_buffer(512)
+    load = ctypes.CDLL(runtime.library_path()).rnn_network_load
+    assert load(bytes(path), 1, ctypes.byref(ctypes.c_void_p()), error) == 3  # RNN_BAD_FILE
+    assert error.value.decode() == f"{path}: It cannot be read: {reason}."
 
 
 def test_bfloat16_needs_ml_dtypes(tmp_path):

@@ -28,3 +28,15 @@ def test_some_have_each_tensorflow_and_each_python(matrix):
 
 def test_what_is_tested_is_there(matrix):
     assert all((ROOT / name).exists() for name in [*matrix.TESTS, "tests/legacy"])
+
+
+def test_what_failed_takes_the_place_of_nothing_that_passed(matrix, tmp_path, monkeypatch):
+    page = tmp_path / "compatibility.md"
+    page.write_text("<!-- Made by `make test-matrix ARGS=--publish` -->\n<!-- end -->\n")
+    monkeypatch.setattr(matrix, "PAGE", page)
+    first, second, *_ = matrix.SOME
+    matrix.publish([matrix.Outcome(first, passed=338)])
+    before = page.read_text()
+    assert "| 338 | passed |" in before
+    matrix.publish([matrix.Outcome(first, problem="failed"), matrix.Outcome(second, problem="no")])
+    assert page.read_text() == before

@@ -25,3 +25,13 @@ def explained() -> set[str]:
 def test_each_package_is_explained(path):
     assert len(packages(path)) == len(set(re.findall(r"^\w[\w.-]*", path.read_text(), re.M)))
     assert packages(path) - explained() == set()
+
+
+def test_the_package_imports_what_its_wheel_asks_for():
+    listed = re.search(
+        r"^dependencies = \[(.+?)\]", (ROOT / "pyproject.toml").read_text(), re.M | re.S
+    )
+    sources = "".join(path.read_text() for path in (ROOT / "tf_cudnn_rnn").rglob("*.py"))
+    for name in re.findall(r'"([\w-]+)', listed[1]):
+        module = {"absl-py": "absl"}.get(name, name)
+        assert re.search(rf"^ *(?:import|from) {module}\b", sources, re.M), name
