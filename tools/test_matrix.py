@@ -241,10 +241,10 @@ def main() -> None:
         seconds = f"installed in {outcome.install_seconds:.0f} s, {outcome.passed} tests"
         wheels.say(f"  {outcome.problem or 'passed'}; {seconds}")
     print(table(list(map(row, outcomes))), end="")
-    if any(outcome.problem for outcome in outcomes):
-        sys.exit(f"Not all passed, and nothing is published; {FOLDER} has the logs.")
     if options.publish:
         publish(outcomes)
+    if any(outcome.problem for outcome in outcomes):
+        sys.exit(f"Not all passed; {FOLDER} has the logs.")
 
 
 if __name__ == "__main__":
