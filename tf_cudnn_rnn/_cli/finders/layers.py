@@ -83,9 +83,10 @@ def _look_of(config: dict[str, Any], shown_path: str) -> functools.partial[Found
         return None
     layer = inner.get("layer")
     if name == "Bidirectional" and isinstance(layer, dict):
-        if layer.get("class_name") in _KERAS_CLASSES:
+        half = _text(layer.get("class_name"))
+        if half in _KERAS_CLASSES:
             return functools.partial(_keras_layer, config, layer, shown_path)
-        if layer.get("class_name") in _LEGACY_CLASSES:
+        if half in _LEGACY_CLASSES:
             return functools.partial(_legacy_layer, config, layer, shown_path)
     if name in _LEGACY_CLASSES:
         return functools.partial(_legacy_layer, config, config, shown_path)
