@@ -33,10 +33,8 @@ class ParamsKernel : public GuardedKernel {
  public:
   ParamsKernel(OpKernelConstruction* context, const OpVersion& version)
       : GuardedKernel(context) {
-    const auto defines = [&](absl::string_view name) {
-      return DefinitionHasAttribute(context, name);
-    };
-    OP_REQUIRES_OK(context, ReadRnnAttributes(context, defines, &attributes_));
+    OP_REQUIRES_OK(context, ReadRnnAttributes(context, DefinedByOp(context),
+                                              &attributes_));
     if (!version.is_own) {
       uint64_t seed;  // only checked
       OP_REQUIRES_OK(context, ReadSeed(context, &seed));

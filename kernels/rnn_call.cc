@@ -205,10 +205,8 @@ absl::Status ReadCallOptions(OpKernelConstruction* context,
     if (!fault.empty()) return absl::InvalidArgumentError(fault);
   }
   TF_RETURN_IF_ERROR(ReadLogOptions(&options->log));
-  const auto defines = [&](absl::string_view name) {
-    return DefinitionHasAttribute(context, name);
-  };
-  TF_RETURN_IF_ERROR(ReadRnnAttributes(context, defines, &options->attributes));
+  TF_RETURN_IF_ERROR(
+      ReadRnnAttributes(context, DefinedByOp(context), &options->attributes));
   options->states_outer_major = options->attributes.time_major;
   if (version.has_keras_weights) {
     TF_RETURN_IF_ERROR(ReadKerasSteps(context, &options->attributes,

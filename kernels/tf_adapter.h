@@ -84,6 +84,13 @@ absl::Status AllocateScratch(int64_t num_bytes,
 bool DefinitionHasAttribute(tensorflow::OpKernelConstruction* context,
                             absl::string_view name);
 
+// What asks that, for ReadRnnAttributes().
+inline auto DefinedByOp(tensorflow::OpKernelConstruction* context) {
+  return [context](absl::string_view name) {
+    return DefinitionHasAttribute(context, name);
+  };
+}
+
 // Makes the kernel for the node's type T; for float where an op has none.
 template <template <typename> class Kernel, typename... Options>
 tensorflow::OpKernel* NewKernelOfType(tensorflow::OpKernelConstruction* context,

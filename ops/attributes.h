@@ -56,6 +56,9 @@ const char* RnnModeName(rnn::CellMode mode);
 // read by nobody.
 using DefinesAttribute = absl::FunctionRef<bool(absl::string_view)>;
 
+// Of an op that has all those of RnnAttributes.
+inline bool DefinesAll(absl::string_view) { return true; }
+
 // Context is an OpKernelConstruction or a shape function's InferenceContext.
 // What the op does not define keeps its default.
 template <typename Context>

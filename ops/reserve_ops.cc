@@ -18,8 +18,7 @@ using ::tensorflow::shape_inference::ShapeHandle;
 
 absl::Status ReadReserveShapeFunction(InferenceContext* c) {
   RnnAttributes attributes;
-  const auto defines_all = [](absl::string_view) { return true; };
-  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, defines_all, &attributes));
+  TF_RETURN_IF_ERROR(ReadRnnAttributes(c, DefinesAll, &attributes));
   ForwardShapes shapes;
   TF_RETURN_IF_ERROR(GetForwardShapes(c, &shapes));
   CallSizes sizes;

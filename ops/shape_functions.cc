@@ -72,8 +72,6 @@ class RefinedShapes {
   const CallSizes& sizes_;
 };
 
-bool DefinesAll(absl::string_view) { return true; }
-
 // All attributes of RnnAttributes but `missing`.
 auto DefinesAllBut(absl::string_view missing) {
   return [missing](absl::string_view name) { return name != missing; };
